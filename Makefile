@@ -1,0 +1,99 @@
+# leafd: build and test. `make help` lists the targets.
+#
+# Objects go to $(BUILD)/$(FLAVOUR); FLAVOUR is release, asan (ASan and UBSan) or tsan.
+
+CC      ?= gcc
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
+FLAVOUR ?= release
+BUILD   ?= build
+OUT     := $(BUILD)/$(FLAVOUR)
+
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+        -Wimplicit-fallthrough -Wformat=2 -Wvla -Werror
+OPT_release := -O2 -D_FORTIFY_SOURCE=2
+OPT_asan    := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPT_tsan    := -O1 -fsanitize=thread -fno-omit-frame-pointer
+VERSION := 0.1.0
+COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+CPPFLAGS += -D_GNU_SOURCE -iquote . -DLEAFD_VERSION='"$(VERSION)"' -DLEAFD_COMMIT='"$(COMMIT)"'
+CFLAGS  := -std=gnu11 -g3 $(WARN) $(OPT_$(FLAVOUR)) -fstack-protector-strong -fPIE -MMD -MP -pthread
+LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now $(filter -fsanitize%,$(OPT_$(FLAVOUR)))
+
+LIBS_base    := -lisal -lxxhash
+LIBS_storage := -llmdb
+LIBS_raft    := -l:libraft.a -lcrypto
+LIBS_http    := -lhttp_parser -ljansson
+LIBS_loop    := -luv
+LIBS_all     := $(LIBS_http) $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
+
+# One static library a layer. A layer links those after it.
+LAYERS    := app http raft storage loop id base
+DIR_base  := src/base
+DIR_loop  := src/loop
+DIR_id    := src/id
+DIR_app   := src/app
+DIR_http  := http
+DIR_raft  := raft
+DIR_storage := storage
+srcs       = $(filter-out src/app/main.c,$(wildcard $(DIR_$(1))/*.c))
+objs       = $(patsubst %.c,$(OUT)/%.o,$(call srcs,$(1)))
+lib        = $(OUT)/lib$(1).a
+
+.PHONY: all help clean
+all: $(OUT)/leafd
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+$(OUT)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+define LAYER_RULE
+$(call lib,$(1)): $(call objs,$(1))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	ar rcs $$@ $$^
+endef
+$(foreach layer,$(LAYERS),$(eval $(call LAYER_RULE,$(layer))))
+
+$(OUT)/leafd: $(OUT)/src/app/main.o $(foreach layer,$(LAYERS),$(call lib,$(layer)))
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
+
+# Unit tests: <dir>/tests/test_<file>.c, one cmocka binary each. Each directory's tests link the layers
+# they may see, and no others.
+TEST_LAYERS_src/tests     := loop id base
+TEST_LIBS_src/tests       := $(LIBS_loop) $(LIBS_base)
+TEST_LAYERS_src/app/tests := app http raft storage loop id base
+TEST_LIBS_src/app/tests   := $(LIBS_all)
+TEST_LAYERS_storage/tests := storage base
+TEST_LIBS_storage/tests   := $(LIBS_storage) $(LIBS_base)
+TEST_LAYERS_raft/tests    := raft storage loop id base
+TEST_LIBS_raft/tests      := $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
+TEST_LAYERS_http/tests    := http loop id base
+TEST_LIBS_http/tests      := $(LIBS_http) $(LIBS_loop) $(LIBS_base)
+TEST_DIRS := src/tests src/app/tests storage/tests raft/tests http/tests
+tests_of   = $(patsubst %.c,$(OUT)/%,$(wildcard $(1)/test_*.c))
+# Other files of a tests directory are helpers shared by its tests.
+helpers_of = $(patsubst %.c,$(OUT)/%.o,$(filter-out $(wildcard $(1)/test_*.c),$(wildcard $(1)/*.c)))
+ALL_TESTS := $(foreach dir,$(TEST_DIRS),$(call tests_of,$(dir)))
+
+define TEST_RULE
+$(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(call helpers_of,$(1)) $(foreach layer,$(TEST_LAYERS_$(1)),$(call lib,$(layer)))
+	$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $(TEST_LIBS_$(1))
+.PHONY: unit-$(1)
+unit-$(1): $(call tests_of,$(1))
+	@set -e; for t in $$^; do echo "== $$$$t"; $$$$t; done
+endef
+$(foreach dir,$(TEST_DIRS),$(eval $(call TEST_RULE,$(dir))))
+
+.PHONY: tests
+tests: $(ALL_TESTS)
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(OUT) -name '*.d' 2>/dev/null)
+.SECONDARY:

@@ -1,0 +1,73 @@
+/*
+ * net.h - links to the other nodes behind a vtable: frames out, frames in.
+ *
+ * net_uv.h is the real one (libuv TCP); the simulation has its own. A link is best effort: a frame may
+ * be lost when the link breaks or its queue is full, never damaged, duplicated within a connection or
+ * reordered within one. Raft and the request layer above repeat what matters.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_NET_H
+#define LEAFD_RAFT_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+#include "src/base/limits.h"
+
+/* Types of frames; wire.h has their payloads. New ones go at the end. */
+enum frame_type {
+    FRAME_HELLO = 1,           /* handshake: never reaches the receiver below */
+    FRAME_CHALLENGE = 2,
+    FRAME_PROOF = 3,
+    FRAME_WELCOME = 4,
+    FRAME_REJECT = 5,
+    FRAME_RAFT = 16,           /* a message of the consensus core */
+    FRAME_SNAPSHOT_CHUNK = 17, /* part of a snapshot's rows */
+    FRAME_SNAPSHOT_ACK = 18,
+    FRAME_REQUEST = 19,        /* a command or query forwarded to the leader */
+    FRAME_REPLY = 20,
+    FRAME_CONFIRM = 21,        /* leader asks: is this still the term? (linearizable reads) */
+    FRAME_CONFIRM_ACK = 22,
+    FRAME_PING = 23            /* keeps an idle link checked; never reaches the receiver */
+};
+
+struct net_peer {
+    uint64_t id;
+    char address[LIMIT_ADDRESS_BYTES + 1]; /* "host:port" */
+};
+
+/* What comes from the network, on the raft loop, after the sender proved who it is. */
+struct net_receiver {
+    /* A frame of a peer. The payload is borrowed for the call. A false return means the payload was
+     * malformed: the link is closed and the reason logged. */
+    bool (*receive)(struct net_receiver *receiver, uint64_t from, enum frame_type type,
+                    const uint8_t *payload, size_t len);
+    /* The outgoing link to a peer came up or went down. */
+    void (*link_changed)(struct net_receiver *receiver, uint64_t peer, bool up);
+    /* May this peer, which proved the secret, join? 0, or ERR_WRONG_NODE when its store is not the one
+     * that is registered for its id (a wiped data directory). */
+    int (*admit)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id);
+    /* A peer refused our handshake for good; code is its reason. */
+    void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);
+};
+
+struct net;
+
+struct net_ops {
+    /* Queue a frame; the payload's memory is taken over in every case (buf becomes empty). 0,
+     * ERR_NOT_FOUND (no such peer), ERR_IO (no link now), ERR_OVERLOADED (its queue is full). */
+    int (*send)(struct net *net, uint64_t to, enum frame_type type, struct buf *payload);
+    /* True if the outgoing link to the peer is up. */
+    bool (*connected)(struct net *net, uint64_t peer);
+    /* The set of peers to keep links with (without ourselves); addresses may change. */
+    void (*set_peers)(struct net *net, const struct net_peer *peers, size_t count);
+};
+
+struct net {
+    const struct net_ops *ops;
+};
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * node.h - one node of the cluster on a uv loop: the raft driver, the request layer, the state machine,
+ * the allocator, links and disk put together; the implementation of struct id_backend.
+ *
+ * Lifecycle: node_start() loads the store and begins; node_stop() transfers leadership, answers all that
+ * is pending, writes what is queued and closes; then the callback. The store is the caller's to open and
+ * close.
+ *
+ * Failure modes: anything that makes going on unsafe (a failed commit, an error of the consensus core, a
+ * diverged state) calls `failed` once, which must end the process.
+ *
+ * Thread: the loop's, except id_backend's functions and node_failed from the writer, as they say.
+ */
+#ifndef LEAFD_RAFT_NODE_H
+#define LEAFD_RAFT_NODE_H
+
+#include <uv.h>
+
+#include "raft/net.h"
+#include "src/id/id_backend.h"
+#include "storage/store.h"
+
+struct node;
+
+struct node_config {
+    uint64_t node_id;            /* 1..LIMIT_NODE_ID, one of members */
+    const char *cluster_id;      /* borrowed while the node lives, as all pointers here */
+    const void *secret;
+    size_t secret_len;
+    const char *listen_address;  /* for peers, "host:port"; NULL: the own address in members */
+    const char *http_address;    /* told to the others, for GET /api/cluster */
+    const char *version;
+    struct net_peer members[LIMIT_NODES]; /* the first configuration, the same on all nodes; used only
+                                             while the store is new, later the log's holds */
+    size_t member_count;
+    uint32_t heartbeat_ms;       /* default 100 */
+    uint32_t election_ms;        /* default 1000; each election draws 1x..2x of it */
+    uint32_t snapshot_entries;   /* compact after so many applied entries; default 8192 */
+    uint32_t trailing_entries;   /* kept behind a compaction for followers; default 2048 */
+    uint32_t cover_ms;           /* see refill.h */
+    uint32_t refill_percent;
+    void (*failed)(void *data, int err, const char *text); /* must not return; any thread */
+    void *data;
+};
+
+/* Load the store and start. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use).
+ * On failure *ret_error says what, and nothing is left. */
+int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
+               struct node **ret_node, struct store_error *ret_error) MUST_CHECK;
+
+/* The seam for http/. Valid until the callback of node_stop(). */
+struct id_backend *node_backend(struct node *node);
+
+/* Who is to be woken when parked requests can go on; NULL takes it off. */
+void node_set_waker(struct node *node, struct id_waker *waker);
+
+/* Begin to drain: /readyz says so (health->stopping), requests still served. Idempotent. */
+void node_drain(struct node *node);
+
+/* Stop: new requests get ERR_SHUTTING_DOWN, leadership is transferred (at most grace_ms), pending
+ * requests are answered, links and writer are closed. cb is called when the node is freed. */
+void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), void *data);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * assert.h - assertions that stay on in every build.
+ *
+ * A wrong id is worse than a restart: an invariant that does not hold ends the process with the
+ * place, the expression and a non-zero signal (SIGABRT), and the other nodes carry on.
+ *
+ * Thread: any.
+ */
+#ifndef LEAFD_BASE_ASSERT_H
+#define LEAFD_BASE_ASSERT_H
+
+/* Print the failed expression with its place to stderr and abort(). Never returns. */
+_Noreturn void assert_failed(const char *expression, const char *file, int line, const char *func);
+
+/* The condition must hold; unlike assert(3) it is checked in release builds too. */
+#define ASSERT(condition)                                                                          \
+    do {                                                                                           \
+        if (__builtin_expect(!(condition), 0)) {                                                   \
+            assert_failed(#condition, __FILE__, __LINE__, __func__);                               \
+        }                                                                                          \
+    } while (0)
+
+/* If a holds, b must hold too. */
+#define ASSERT_IMPLIES(a, b) ASSERT(!(a) || (b))
+
+/* A place that cannot be reached. */
+#define UNREACHABLE(why) assert_failed("unreachable: " why, __FILE__, __LINE__, __func__)
+
+#endif

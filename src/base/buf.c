@@ -1,0 +1,205 @@
+/*
+ * buf.c - see buf.h. Thread: one owner each.
+ */
+#include "src/base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+void buf_free(struct buf *buf)
+{
+    free(buf->data);
+    *buf = (struct buf)BUF_INIT;
+}
+
+void buf_reserve(struct buf *buf, size_t more)
+{
+    size_t need = buf->len + more;
+    size_t capacity = buf->capacity ? buf->capacity : 64;
+
+    ASSERT(need >= more);
+    if (need <= buf->capacity) {
+        return;
+    }
+    while (capacity < need) {
+        capacity *= 2;
+    }
+    buf->data = realloc(buf->data, capacity);
+    ASSERT(buf->data != NULL);
+    buf->capacity = capacity;
+}
+
+void buf_put(struct buf *buf, const void *data, size_t len)
+{
+    if (len == 0) {
+        return;
+    }
+    buf_reserve(buf, len);
+    memcpy(buf->data + buf->len, data, len);
+    buf->len += len;
+}
+
+static void put_le(struct buf *buf, uint64_t value, unsigned bytes)
+{
+    uint8_t le[8];
+
+    for (unsigned i = 0; i < bytes; i++) {
+        le[i] = (uint8_t)(value >> (8 * i));
+    }
+    buf_put(buf, le, bytes);
+}
+
+void buf_put_u8(struct buf *buf, uint8_t value)
+{
+    buf_put(buf, &value, 1);
+}
+
+void buf_put_u16(struct buf *buf, uint16_t value)
+{
+    put_le(buf, value, 2);
+}
+
+void buf_put_u32(struct buf *buf, uint32_t value)
+{
+    put_le(buf, value, 4);
+}
+
+void buf_put_u64(struct buf *buf, uint64_t value)
+{
+    put_le(buf, value, 8);
+}
+
+void buf_put_str16(struct buf *buf, const void *data, size_t len)
+{
+    ASSERT(len <= UINT16_MAX);
+    buf_put_u16(buf, (uint16_t)len);
+    buf_put(buf, data, len);
+}
+
+void buf_put_str32(struct buf *buf, const void *data, size_t len)
+{
+    ASSERT(len <= UINT32_MAX);
+    buf_put_u32(buf, (uint32_t)len);
+    buf_put(buf, data, len);
+}
+
+void buf_set_u32(struct buf *buf, size_t offset, uint32_t value)
+{
+    ASSERT(offset + 4 <= buf->len);
+    for (unsigned i = 0; i < 4; i++) {
+        buf->data[offset + i] = (uint8_t)(value >> (8 * i));
+    }
+}
+
+void buf_printf(struct buf *buf, const char *format, ...)
+{
+    va_list args;
+    int len;
+
+    buf_reserve(buf, 128);
+    va_start(args, format);
+    len = vsnprintf((char *)buf->data + buf->len, buf->capacity - buf->len, format, args);
+    va_end(args);
+    ASSERT(len >= 0);
+    if ((size_t)len >= buf->capacity - buf->len) {
+        buf_reserve(buf, (size_t)len + 1);
+        va_start(args, format);
+        (void)vsnprintf((char *)buf->data + buf->len, buf->capacity - buf->len, format, args);
+        va_end(args);
+    }
+    buf->len += (size_t)len;
+}
+
+void buf_move(struct buf *to, struct buf *from)
+{
+    ASSERT(to->len == 0);
+    free(to->data);
+    *to = *from;
+    *from = (struct buf)BUF_INIT;
+}
+
+void reader_init(struct reader *reader, const void *data, size_t len)
+{
+    ASSERT(data != NULL || len == 0);
+    *reader = (struct reader){data, len, 0, false};
+}
+
+const uint8_t *reader_bytes(struct reader *reader, size_t len)
+{
+    static const uint8_t nothing[1];
+    const uint8_t *at;
+
+    if (reader->bad || len > reader->len - reader->at) {
+        reader->bad = true;
+        return NULL;
+    }
+    at = reader->data != NULL ? reader->data + reader->at : nothing;
+    reader->at += len;
+    return at;
+}
+
+static uint64_t get_le(struct reader *reader, unsigned bytes)
+{
+    const uint8_t *at = reader_bytes(reader, bytes);
+    uint64_t value = 0;
+
+    if (at == NULL) {
+        return 0;
+    }
+    for (unsigned i = 0; i < bytes; i++) {
+        value |= (uint64_t)at[i] << (8 * i);
+    }
+    return value;
+}
+
+uint8_t reader_u8(struct reader *reader)
+{
+    return (uint8_t)get_le(reader, 1);
+}
+
+uint16_t reader_u16(struct reader *reader)
+{
+    return (uint16_t)get_le(reader, 2);
+}
+
+uint32_t reader_u32(struct reader *reader)
+{
+    return (uint32_t)get_le(reader, 4);
+}
+
+uint64_t reader_u64(struct reader *reader)
+{
+    return get_le(reader, 8);
+}
+
+static const uint8_t *get_str(struct reader *reader, size_t len, size_t *ret_len)
+{
+    const uint8_t *at = reader_bytes(reader, len);
+
+    *ret_len = at != NULL ? len : 0;
+    return at;
+}
+
+const uint8_t *reader_str16(struct reader *reader, size_t *ret_len)
+{
+    return get_str(reader, reader_u16(reader), ret_len);
+}
+
+const uint8_t *reader_str32(struct reader *reader, size_t *ret_len)
+{
+    return get_str(reader, reader_u32(reader), ret_len);
+}
+
+size_t reader_left(const struct reader *reader)
+{
+    return reader->bad ? 0 : reader->len - reader->at;
+}
+
+bool reader_done(const struct reader *reader)
+{
+    return !reader->bad && reader->at == reader->len;
+}

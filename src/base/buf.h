@@ -1,0 +1,78 @@
+/*
+ * buf.h - a growable byte buffer, and a bounded reader: the little-endian codec of all bytes that
+ * leave the process (disk, wire, commands).
+ *
+ * Writing never fails half way: on lack of memory the process ends (ASSERT), since nothing on the
+ * path of an id allocates. Reading never goes past the end: the first short read sets `bad`, every
+ * later read gives zeros, and the caller checks once at the end with reader_done().
+ *
+ * Thread: one owner each.
+ */
+#ifndef LEAFD_BASE_BUF_H
+#define LEAFD_BASE_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf {
+    uint8_t *data; /* malloc'ed, or NULL while capacity is 0 */
+    size_t len;
+    size_t capacity;
+};
+
+#define BUF_INIT {NULL, 0, 0}
+
+/* Free the memory and leave an empty, usable buffer. NULL-safe on an all-zero struct. */
+void buf_free(struct buf *buf);
+
+/* Make room for at least `more` bytes beyond len. */
+void buf_reserve(struct buf *buf, size_t more);
+
+/* Append; data may be NULL when len is 0. */
+void buf_put(struct buf *buf, const void *data, size_t len);
+void buf_put_u8(struct buf *buf, uint8_t value);
+void buf_put_u16(struct buf *buf, uint16_t value);
+void buf_put_u32(struct buf *buf, uint32_t value);
+void buf_put_u64(struct buf *buf, uint64_t value);
+
+/* Append a byte string with its length before it, as u16 or u32; the length must fit (ASSERT). */
+void buf_put_str16(struct buf *buf, const void *data, size_t len);
+void buf_put_str32(struct buf *buf, const void *data, size_t len);
+
+/* Overwrite four bytes at an offset that was already written. */
+void buf_set_u32(struct buf *buf, size_t offset, uint32_t value);
+
+/* printf onto the end, without the NUL. */
+void buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Move the content of from to to; from becomes empty. to must be empty. */
+void buf_move(struct buf *to, struct buf *from);
+
+struct reader {
+    const uint8_t *data; /* borrowed */
+    size_t len;
+    size_t at;
+    bool bad; /* a read went past the end */
+};
+
+void reader_init(struct reader *reader, const void *data, size_t len);
+uint8_t reader_u8(struct reader *reader);
+uint16_t reader_u16(struct reader *reader);
+uint32_t reader_u32(struct reader *reader);
+uint64_t reader_u64(struct reader *reader);
+
+/* len bytes in place (borrowed from the reader's data); NULL when there are fewer. */
+const uint8_t *reader_bytes(struct reader *reader, size_t len);
+
+/* A byte string written by buf_put_str16/32; *ret_len is 0 and the result NULL when short. */
+const uint8_t *reader_str16(struct reader *reader, size_t *ret_len);
+const uint8_t *reader_str32(struct reader *reader, size_t *ret_len);
+
+/* Bytes not read yet. */
+size_t reader_left(const struct reader *reader);
+
+/* True if nothing was short and nothing is left over. */
+bool reader_done(const struct reader *reader);
+
+#endif

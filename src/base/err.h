@@ -1,0 +1,56 @@
+/*
+ * err.h - the error codes of all layers.
+ *
+ * A function that can fail returns int: 0 or a negative ERR_*. Foreign codes (LMDB, libuv, C-Raft,
+ * OpenSSL) are converted in the one file that includes their header. Thread: any.
+ */
+#ifndef LEAFD_BASE_ERR_H
+#define LEAFD_BASE_ERR_H
+
+/* X(name, value, code, text): code is the word that HTTP errors and log lines carry. */
+#define ERR_LIST(X)                                                                                \
+    X(NOMEM, -1, "no_memory", "out of memory")                                                     \
+    X(INVALID, -2, "bad_request", "invalid argument")                                              \
+    X(UNKNOWN_TAG, -3, "unknown_tag", "no such tag")                                               \
+    X(WOULD_REPEAT, -4, "would_repeat", "lowering max_id would hand out ids again")                \
+    X(EXHAUSTED, -5, "exhausted", "the tag has no ids left below 2^63")                            \
+    X(NOT_CONTIGUOUS, -6, "not_contiguous", "a segment cannot hold so many ids in one range")      \
+    X(EMPTY, -7, "empty", "nothing there yet")                                                     \
+    X(NO_LEADER, -8, "no_leader", "no leader is known")                                            \
+    X(NOT_LEADER, -9, "not_leader", "this node does not lead")                                     \
+    X(TIMEOUT, -10, "timeout", "the deadline passed")                                              \
+    X(OVERLOADED, -11, "overloaded", "a queue is full")                                            \
+    X(SHUTTING_DOWN, -12, "shutting_down", "the node is stopping")                                 \
+    X(DISK_FULL, -13, "disk_full", "the disk or the map is nearly full")                           \
+    X(IO, -14, "io_error", "input/output error")                                                   \
+    X(CORRUPT, -15, "corrupt", "stored data is damaged")                                           \
+    X(LOCKED, -16, "locked", "another process holds the data directory")                           \
+    X(TOO_LARGE, -17, "too_large", "larger than the limit")                                        \
+    X(TRUNCATED, -18, "truncated", "data ends too early")                                          \
+    X(BAD_VERSION, -19, "bad_version", "version not supported")                                    \
+    X(CONFLICT, -20, "conflict", "conflicts with the present state")                               \
+    X(BAD_MESSAGE, -21, "bad_message", "malformed message")                                        \
+    X(NOT_FOUND, -22, "not_found", "not found")                                                    \
+    X(REFUSED, -23, "refused", "refused by the peer")                                              \
+    X(UNKNOWN_OUTCOME, -24, "unknown_outcome", "the outcome is unknown")                           \
+    X(DIVERGED, -25, "diverged", "this node's state differs from the cluster's")                   \
+    X(DISABLED, -26, "disabled", "switched off by the configuration")                              \
+    X(EXISTS, -27, "exists", "already there")                                                      \
+    X(WRONG_NODE, -28, "wrong_node", "the data directory belongs to another node or cluster")
+
+enum err {
+    ERR_OK = 0,
+#define X(name, value, code, text) ERR_##name = value,
+    ERR_LIST(X)
+#undef X
+};
+
+/* The code word of an ERR_* ("unknown_tag"); "ok" for 0, "unknown_error" for anything else. */
+const char *err_code(int err);
+
+/* A short English text of an ERR_*. Static memory. */
+const char *err_text(int err);
+
+#define MUST_CHECK __attribute__((warn_unused_result))
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * log.c - see log.h. One write(2) a line, so that lines of several threads do not mix.
+ * Thread: any.
+ */
+#include "src/base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/base/assert.h"
+#include "src/base/clock.h"
+#include "src/base/err.h"
+
+#define LINE_BYTES 2048
+
+static enum log_level lowest_level = LOG_LEVEL_INFO;
+static uint64_t own_node_id;
+
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+
+void log_setup(enum log_level lowest, uint64_t node_id)
+{
+    lowest_level = lowest;
+    own_node_id = node_id;
+}
+
+int log_level_parse(const char *text, enum log_level *ret_level)
+{
+    for (int i = LOG_LEVEL_DEBUG; i <= LOG_LEVEL_ERROR; i++) {
+        if (strcmp(text, level_names[i]) == 0) {
+            *ret_level = (enum log_level)i;
+            return 0;
+        }
+    }
+    return ERR_INVALID;
+}
+
+static int print_head(char *line, enum log_level level, const char *at, const char *msg)
+{
+    uint64_t wall_ms = clock_wall_ms(clock_system());
+    time_t seconds = (time_t)(wall_ms / 1000);
+    char when[32];
+    struct tm tm;
+
+    ASSERT(gmtime_r(&seconds, &tm) != NULL);
+    ASSERT(strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &tm) > 0);
+    return snprintf(line, LINE_BYTES, "%s.%03uZ level=%s node=%llu at=%s msg=\"%s\"", when,
+                    (unsigned)(wall_ms % 1000), level_names[level],
+                    (unsigned long long)own_node_id, at, msg);
+}
+
+void log_line(enum log_level level, const char *at, const char *msg, const char *fields, ...)
+{
+    char line[LINE_BYTES + 8];
+    va_list args;
+    size_t used;
+    int len;
+
+    if (level < lowest_level) {
+        return;
+    }
+    len = print_head(line, level, at, msg);
+    used = len < 0 ? 0 : (size_t)len;
+    if (fields != NULL && used + 1 < LINE_BYTES) {
+        line[used++] = ' ';
+        va_start(args, fields);
+        len = vsnprintf(line + used, LINE_BYTES - used, fields, args);
+        va_end(args);
+        used += len < 0 ? 0 : (size_t)len;
+    }
+    if (used >= LINE_BYTES) {
+        used = LINE_BYTES - 1;
+        memcpy(line + used, "...", 3);
+        used += 3;
+    }
+    line[used++] = '\n';
+    if (write(STDERR_FILENO, line, used) < 0) {
+        return; /* there is nowhere left to report it */
+    }
+}
+
+const char *log_quote(const void *text, size_t len, char *out, size_t size)
+{
+    const unsigned char *bytes = text;
+    size_t used = 0;
+
+    ASSERT(size >= 8);
+    out[used++] = '"';
+    for (size_t i = 0; i < len && used + 6 < size; i++) {
+        if (bytes[i] == '"' || bytes[i] == '\\') {
+            out[used++] = '\\';
+            out[used++] = (char)bytes[i];
+        } else if (bytes[i] < 0x20 || bytes[i] == 0x7f) {
+            used += (size_t)snprintf(out + used, size - used, "\\x%02x", bytes[i]);
+        } else {
+            out[used++] = (char)bytes[i];
+        }
+    }
+    out[used++] = '"';
+    out[used] = '\0';
+    return out;
+}

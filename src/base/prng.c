@@ -1,0 +1,44 @@
+/*
+ * prng.c - see prng.h. Thread: one owner each.
+ */
+#include "src/base/prng.h"
+
+#include <sys/random.h>
+
+#include "src/base/assert.h"
+
+void prng_seed(struct prng *prng, uint64_t seed)
+{
+    /* Spread small seeds over all bits (splitmix64's finaliser) so that 1, 2, 3 do not correlate. */
+    uint64_t x = seed + 0x9e3779b97f4a7c15ULL;
+
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    x ^= x >> 31;
+    prng->state = x ? x : 1;
+}
+
+uint64_t prng_next(struct prng *prng)
+{
+    uint64_t x = prng->state;
+
+    ASSERT(x != 0);
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    prng->state = x;
+    return x * 0x2545f4914f6cdd1dULL;
+}
+
+uint64_t prng_below(struct prng *prng, uint64_t bound)
+{
+    return bound ? prng_next(prng) % bound : 0;
+}
+
+uint64_t prng_entropy(void)
+{
+    uint64_t value = 0;
+
+    ASSERT(getrandom(&value, sizeof value, 0) == (ssize_t)sizeof value);
+    return value;
+}

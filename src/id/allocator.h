@@ -1,0 +1,76 @@
+/*
+ * allocator.h - keeps this node's segments filled: gathers the tags that want a refill, asks for many
+ * in one command, and publishes what comes back.
+ *
+ * The happy path: a claimer sets refill_wanted and the tag comes to allocator_want(); at the end of
+ * the loop's turn allocator_turn() packs up to LIMIT_GRANTS_PER_ENTRY of them into one COMMAND_GRANT
+ * and proposes it; the results are published into the free slots and the parked requests are woken.
+ *
+ * Invariants:
+ *  - A range is published only from a result of a command that the cluster reported applied.
+ *  - One request in flight a tag; a result is used only if it answers that request and its
+ *    generation is not older than the tag's; otherwise its range is burnt.
+ *  - A newer generation (deleted, made again, forced down) burns what is left of the older one.
+ *
+ * Failure modes: no leader, timeout, overload: the tag stays wanted and is asked for again after a
+ * short pause while requests wait; unknown tag: state UNKNOWN, waiters woken; exhausted: likewise.
+ *
+ * Thread: one owner (the raft loop).
+ */
+#ifndef LEAFD_ID_ALLOCATOR_H
+#define LEAFD_ID_ALLOCATOR_H
+
+#include "src/id/id_backend.h"
+
+/* How the allocator reaches the cluster: an id_request of kind COMMAND (raft/ implements it by the same
+ * function that serves id_backend.submit; the simulation and tests give their own). Owner's thread. */
+struct id_proposer {
+    void (*propose)(struct id_proposer *proposer, struct id_request *request);
+};
+
+struct allocator_config {
+    uint64_t node_id;
+    uint32_t cover_ms;         /* REFILL_DEFAULT_COVER_MS */
+    uint32_t refill_percent;   /* REFILL_DEFAULT_PERCENT */
+    uint32_t request_ms;       /* deadline of one grant request; then asked anew. Default 10000 */
+    uint32_t retry_ms;         /* pause after a failure. Default 50 */
+};
+
+struct allocator;
+
+struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
+                                const struct clock *clock, struct id_proposer *proposer,
+                                struct id_waker *waker);
+
+/* All requests in flight must be done (after the proposer's shutdown). Accepts NULL. */
+void allocator_free(struct allocator *allocator);
+
+/* The waker may be set after creation (the HTTP side starts later); NULL: nobody to wake. */
+void allocator_set_waker(struct allocator *allocator, struct id_waker *waker);
+
+/* A tag of the table wants a refill (refill_wanted is set). Idempotent. */
+void allocator_want(struct allocator *allocator, struct id_tag *tag);
+
+/* Send what is gathered, as far as LIMIT_GRANT_ENTRIES_IN_FLIGHT allows. Call at the end of each turn
+ * of the loop. */
+void allocator_turn(struct allocator *allocator);
+
+/* Monotonic ms at which allocator_turn() must be called next, UINT64_MAX if nothing waits. */
+uint64_t allocator_next_ms(const struct allocator *allocator);
+
+/* The state machine changed a tag (or loaded it): adopt step, max_step, generation and deletion. Tags
+ * not in the table are ignored. */
+void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row);
+
+/* Make (or find) the table's entry for a known tag row. NULL when the table is full. */
+struct id_tag *allocator_open(struct allocator *allocator, const struct tag_row *row);
+
+/* Fill a page for GET /api/node/segments. limit 1..LIMIT_TAGS_PER_PAGE. */
+void allocator_segments(struct allocator *allocator, const char *prefix, size_t prefix_len,
+                        const char *after, size_t after_len, uint32_t limit,
+                        struct id_segments_page *ret_page);
+
+/* Ids burnt by this node since start (generation changes, late results). */
+uint64_t allocator_burnt(const struct allocator *allocator);
+
+#endif

@@ -1,0 +1,138 @@
+/*
+ * command.h - what goes through the Raft log and what is asked of the leader: commands, queries,
+ * their results, and the bytes of each.
+ *
+ * All are versioned (first byte COMMAND_VERSION), length-checked, little-endian, with golden bytes in
+ * src/tests/test_command.c. A command carries everything apply needs (the proposer's wall time, node
+ * id, request id): apply reads no clock, no random, no local configuration.
+ *
+ * All commands may be repeated by their proposer when the outcome is unknown: a repeated grant burns
+ * the first range, a repeated change is recognised by its request id.
+ *
+ * Thread: pure functions, any.
+ */
+#ifndef LEAFD_ID_COMMAND_H
+#define LEAFD_ID_COMMAND_H
+
+#include "src/id/tag.h"
+
+#define COMMAND_VERSION 1
+
+enum command_type {
+    COMMAND_NOOP = 1,       /* start of a leader's term */
+    COMMAND_GRANT = 2,      /* segments for one node, up to LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_TAGS_PUT = 3,   /* make or change tags, all or nothing, up to LIMIT_TAGS_PER_BULK */
+    COMMAND_TAG_DELETE = 4, /* leave a tombstone */
+    COMMAND_NODE_INFO = 5,  /* a node's HTTP address, version and store id */
+    COMMAND_DIGEST = 6      /* the proposer's state digest at an applied index */
+};
+
+/* --- grant --- */
+struct grant_item {
+    const char *name; /* borrowed */
+    uint16_t name_len;
+    uint32_t size; /* ids wanted; 0: the tag's step. Clamped to 1..max_step and to what is left */
+};
+
+struct grant_result {
+    int32_t status; /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED */
+    uint32_t size;  /* ids granted, > 0 when status is 0 */
+    uint64_t first; /* first id of the range: [first, first + size) */
+    uint32_t generation; /* the tag's; also set for ERR_EXHAUSTED */
+    uint32_t step;
+    uint32_t max_step;
+};
+
+void command_grant_begin(struct buf *buf, uint64_t node_id, uint64_t wall_ms);
+void command_grant_add(struct buf *buf, const struct grant_item *item);
+/* Must be called once after the last item. */
+void command_grant_end(struct buf *buf);
+
+void grant_results_encode(const struct grant_result *results, size_t count, struct buf *buf);
+/* Read results; *ret_count <= max. ERR_BAD_MESSAGE if the bytes are not results. */
+int grant_results_decode(const void *data, size_t len, struct grant_result *ret_results, size_t max,
+                         size_t *ret_count) MUST_CHECK;
+
+/* --- put --- */
+enum tag_field {
+    TAG_FIELD_MAX_ID = 1 << 0,
+    TAG_FIELD_STEP = 1 << 1,
+    TAG_FIELD_MAX_STEP = 1 << 2,
+    TAG_FIELD_MODE = 1 << 3,
+    TAG_FIELD_DESCRIPTION = 1 << 4
+};
+
+struct tag_put {
+    const char *name; /* borrowed */
+    const char *description;
+    uint16_t name_len;
+    uint16_t description_len;
+    uint8_t fields; /* which of the following were given (enum tag_field) */
+    uint8_t mode;
+    uint32_t step;
+    uint32_t max_step;
+    uint64_t max_id;
+};
+
+enum tag_outcome { TAG_UNCHANGED_NONE = 0, TAG_MADE = 1, TAG_CHANGED = 2, TAG_DELETED = 3 };
+
+void command_put_begin(struct buf *buf, bool force, uint64_t wall_ms, uint64_t request_id);
+void command_put_add(struct buf *buf, const struct tag_put *put);
+void command_put_end(struct buf *buf);
+
+struct put_result {
+    int32_t status;      /* 0, ERR_WOULD_REPEAT, ERR_INVALID (a rule broken after merging),
+                            ERR_OVERLOADED (LIMIT_TAGS) */
+    uint32_t failed_at;  /* position of the item that failed, when status is not 0 */
+    uint32_t made;       /* counts, when status is 0 */
+    uint32_t changed;
+    uint64_t max_id;     /* the failed row's present max_id, for the message */
+    uint64_t asked;      /* what was asked of it */
+    struct tag_row first; /* the first item's row afterwards (single PUT answers it); status 0 */
+    char why[96];        /* the rule that was broken, for ERR_INVALID; NUL-terminated */
+};
+
+void put_result_encode(const struct put_result *result, struct buf *buf);
+/* The result owns first; release with put_result_release(). */
+int put_result_decode(const void *data, size_t len, struct put_result *ret_result) MUST_CHECK;
+void put_result_release(struct put_result *result);
+
+/* --- delete --- */
+void command_delete_encode(struct buf *buf, const char *name, size_t name_len, uint64_t wall_ms,
+                           uint64_t request_id);
+void status_result_encode(int32_t status, struct buf *buf);
+int status_result_decode(const void *data, size_t len, int32_t *ret_status) MUST_CHECK;
+
+/* --- node info, no-op, digest --- */
+struct node_info {
+    uint64_t node_id;
+    uint64_t store_id; /* random, made with the data directory: tells a wiped node from the old one */
+    char http_address[LIMIT_ADDRESS_BYTES + 1];
+    char version[32];
+};
+
+void command_node_info_encode(struct buf *buf, const struct node_info *info);
+void command_noop_encode(struct buf *buf);
+void command_digest_encode(struct buf *buf, uint64_t index, uint64_t digest);
+
+/* --- queries: answered by the leader (or locally when asked so) from applied state --- */
+enum query_type { QUERY_TAG_GET = 1, QUERY_TAG_LIST = 2 };
+
+void query_get_encode(struct buf *buf, const char *name, size_t name_len);
+/* after: only names greater than it (byte order), empty: from the start. limit 1..1000. Tombstones
+ * are not listed. */
+void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, const char *after,
+                       size_t after_len, uint32_t limit);
+
+/* Result of either query: rows, and whether there are more. QUERY_TAG_GET of an unknown or deleted
+ * tag gives status ERR_UNKNOWN_TAG. */
+struct tag_rows {
+    struct tag_row *rows; /* owned */
+    size_t count;
+    bool more;
+};
+
+int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows) MUST_CHECK;
+void tag_rows_release(struct tag_rows *rows);
+
+#endif

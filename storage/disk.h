@@ -1,0 +1,43 @@
+/*
+ * disk.h - operations on their way to the store, and the writer's thread that carries them out.
+ *
+ * `struct disk` is what the raft driver sees: submit operations in order, and get each one's done()
+ * back in the same order, on the driver's thread, never from inside submit. Behind it stands the
+ * writer (writer.h) or, in the simulation, a virtual disk.
+ *
+ * Thread: the driver's.
+ */
+#ifndef LEAFD_STORAGE_DISK_H
+#define LEAFD_STORAGE_DISK_H
+
+#include "storage/store.h"
+
+struct disk;
+
+/* Snapshot reading goes through the same FIFO, so that one thread touches the store. */
+struct disk_read {
+    STAILQ_ENTRY(disk_read) link;
+    struct store_snapshot *snapshot; /* NULL: open one first */
+    bool close;                      /* close it after reading (or at once when max_bytes is 0) */
+    size_t max_bytes;                /* 0: read nothing */
+    /* results */
+    int status;
+    struct store_position position;  /* when opened; conf is owned by the read (malloc'ed) */
+    struct buf chunk;
+    bool end;
+    void (*done)(struct disk_read *read); /* on the driver's thread, never from inside read() */
+    void *data;
+};
+
+struct disk_ops {
+    void (*submit)(struct disk *disk, struct store_op *op);
+    void (*read)(struct disk *disk, struct disk_read *read);
+    /* True when space is low: new proposals are to be refused. Any thread. */
+    bool (*low)(struct disk *disk);
+};
+
+struct disk {
+    const struct disk_ops *ops;
+};
+
+#endif

@@ -1,0 +1,162 @@
+/*
+ * store.h - the durable state of a node behind a vtable: Raft log, term and vote, and the state
+ * machine's rows with their applied index.
+ *
+ * Two engines: LMDB (store_lmdb.h) and memory (store_mem.h, for tests and the simulation). Both take
+ * operations in lists: one list is one transaction and one durable commit (group commit). The raft
+ * driver does not call commit itself: it hands operations to a `struct disk` (disk.h), which is the
+ * writer's thread in the process and a virtual disk in the simulation.
+ *
+ * Invariants:
+ *  - After commit returned 0, everything in the list survives kill -9 and power loss.
+ *  - A list is applied whole or not at all, in order.
+ *  - The applied index, its term and configuration are in the same transaction as the rows they stand
+ *    for (etcd 3.5's corruption came from keeping them apart).
+ *  - An install replaces rows, snapshot metadata and log in one transaction.
+ *  - Every record carries a CRC32C over its key and value; load() verifies all of them, the log's
+ *    continuity (no gap, terms never fall), applied index <= last index unless the log is empty, and
+ *    the digest of the rows. What is damaged, missing or shortened is ERR_CORRUPT with what and where:
+ *    the node does not start; it never repairs by forgetting.
+ *
+ * Failure modes of commit: any error is final for the process (a failed fsync is never retried): the
+ * caller ends. Low space is told before (struct store_space).
+ *
+ * Thread: one at a time; after start-up that is the writer.
+ */
+#ifndef LEAFD_STORAGE_STORE_H
+#define LEAFD_STORAGE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "src/base/buf.h"
+#include "src/base/err.h"
+#include "src/base/limits.h"
+
+/* Who the data belongs to; written once when the store is made. */
+struct store_identity {
+    char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
+    uint64_t node_id;
+    uint64_t store_id; /* random, made with the store; tells a wiped node from the old one */
+};
+
+/* An entry of the log. type is the consensus core's (1 command, 2 barrier, 3 change). */
+struct store_entry {
+    uint64_t term; /* > 0 */
+    uint8_t type;  /* 1..3 */
+    uint32_t len;  /* <= LIMIT_ENTRY_BYTES */
+    const void *data; /* borrowed by operations; owned by struct store_loaded */
+};
+
+/* Position of the state: which entry was applied last, and the cluster configuration as of it. */
+struct store_position {
+    uint64_t index; /* 0: nothing applied */
+    uint64_t term;
+    uint64_t conf_index;   /* entry that set the configuration; 0: none */
+    const void *conf;      /* encoded by the consensus core; borrowed in operations */
+    uint32_t conf_len;
+    uint64_t digest;       /* of all rows at this index */
+};
+
+/* A row of the state. */
+struct store_row {
+    const void *key;
+    uint32_t key_len; /* 1..256 */
+    const void *value;
+    uint32_t value_len; /* 1..64 KiB */
+};
+
+enum store_op_kind {
+    STORE_HARD_STATE, /* term and vote */
+    STORE_APPEND,     /* drop the log from `index` on, then append entries */
+    STORE_APPLY,      /* put rows, set position */
+    STORE_INSTALL,    /* replace all rows, set position, empty the log (it goes on at index + 1) */
+    STORE_COMPACT     /* drop the log below `index` (in chunks of LIMIT_COMPACT_PER_COMMIT a commit;
+                         the rest follows with later commits) */
+};
+
+/*
+ * One operation. All memory it points to belongs to the submitter and must stay until done is called.
+ */
+struct store_op {
+    STAILQ_ENTRY(store_op) link;
+    enum store_op_kind kind;
+    /* HARD_STATE */
+    uint64_t term;
+    uint64_t vote;
+    /* APPEND: first index of entries; COMPACT: first index to keep */
+    uint64_t index;
+    const struct store_entry *entries;
+    uint32_t entry_count;
+    /* APPLY, INSTALL. INSTALL takes its rows from `rows_stream`: records as snapshot_read gives them */
+    struct store_position position;
+    const struct store_row *rows;
+    uint32_t row_count;
+    const void *rows_stream;
+    size_t rows_stream_len;
+    /* Called once the operation is durable (disk.h says on which thread). */
+    void (*done)(struct store_op *op);
+    void *data;
+};
+
+STAILQ_HEAD(store_op_list, store_op);
+
+/* Everything a node needs to start. Free with store_loaded_release(). Rows come by callback. */
+struct store_loaded {
+    struct store_identity identity;
+    uint64_t term;
+    uint64_t vote;
+    uint64_t first_index; /* of the log; position.index + 1 at the least when it is empty; >= 1 */
+    struct store_entry *entries; /* owned, data too */
+    size_t entry_count;
+    struct store_position position; /* conf owned */
+};
+
+void store_loaded_release(struct store_loaded *loaded);
+
+/* Told each row by load(), in key order. Return 0 to go on; anything else ends load() with it. */
+typedef int (*store_row_fn)(void *data, const struct store_row *row);
+
+/* What went wrong, for the log line: "log entry 17: checksum is 1234abcd, stored is 0badf00d". */
+struct store_error {
+    char text[256];
+};
+
+struct store_space {
+    uint64_t map_bytes;  /* 0 for memory */
+    uint64_t used_bytes;
+    uint64_t disk_free_bytes;
+    bool low; /* below 5 % of the map or 64 MiB of the disk: refuse new proposals */
+};
+
+struct store;
+struct store_snapshot;
+
+struct store_ops {
+    /* Read and verify everything. row_fn is called for each row. 0, ERR_CORRUPT, ERR_BAD_VERSION,
+     * ERR_IO, or row_fn's error; *ret_error is set on failure. */
+    int (*load)(struct store *store, struct store_loaded *ret_loaded, store_row_fn row_fn, void *data,
+                struct store_error *ret_error);
+    /* Carry out the list in one durable transaction. 0 or ERR_IO, ERR_DISK_FULL, ERR_CORRUPT (an
+     * operation that does not fit: a gap in the log). done is not called here. */
+    int (*commit)(struct store *store, struct store_op_list *list, struct store_error *ret_error);
+    /* A fixed view of the rows and position of the last commit. At most 4 at once. The position's
+     * conf stays valid until close. */
+    int (*snapshot_open)(struct store *store, struct store_snapshot **ret_snapshot,
+                         struct store_position *ret_position);
+    /* Append records {key str16, value str32} to *chunk until about max_bytes are there (at least one
+     * record); *ret_end is true when the last row is in. */
+    int (*snapshot_read)(struct store *store, struct store_snapshot *snapshot, size_t max_bytes,
+                         struct buf *chunk, bool *ret_end);
+    void (*snapshot_close)(struct store *store, struct store_snapshot *snapshot);
+    void (*space)(struct store *store, struct store_space *ret_space);
+    void (*close)(struct store *store);
+};
+
+struct store {
+    const struct store_ops *ops;
+};
+
+#endif
