@@ -34,3 +34,8 @@ uint64_t hash_bytes(const void *data, size_t len, uint64_t seed)
     ASSERT(data != NULL || len == 0);
     return XXH3_64bits_withSeed(data, len, seed);
 }
+
+uint64_t hash_row(const void *key, size_t key_len, const void *value, size_t value_len)
+{
+    return hash_bytes(value, value_len, hash_bytes(key, key_len, 0));
+}
