@@ -18,39 +18,51 @@
 #include "src/base/err.h"
 
 /* Append a message of the core. AppendEntries: entries must be filled in by the caller.
- * InstallSnapshot: conf must be filled in; data is ignored (rows travel in chunks) and `transfer` names
- * the chunks that belong to it. */
+ * InstallSnapshot: conf must be filled in; data is ignored (rows travel in chunks) and `transfer`
+ * names the chunks that belong to it. */
 void wire_raft_encode(const struct raft_message *message, uint64_t transfer, struct buf *buf);
 
 /*
- * Read a message. server_id and server_address are left for the caller to set. AppendEntries: entries
- * (malloc'ed array, owned by the caller) with all data in one raft_malloc'ed batch, as the core wants
- * it; the array is freed with wire_raft_release(), the batch by the core or raft_free(). InstallSnapshot: conf is a decoded configuration the caller (or the core)
- * closes; data is empty.
+ * Read a message. server_id and server_address are left for the caller to set. AppendEntries:
+ * entries (malloc'ed array, owned by the caller) with all data in one raft_malloc'ed batch, as the
+ * core wants it (never NULL, entries without data too); no entries: no array and no batch. Each
+ * entry's data is aligned to 8. The array is the caller's to free() once the core has the message;
+ * the batch goes to the core, or wire_raft_release() frees both. InstallSnapshot: conf is a decoded
+ * configuration the caller (or the core) closes; data is empty. *ret_transfer is 0 for all other
+ * types.
  *
- * ERR_BAD_MESSAGE for: short or long payload; unknown type; term 0; entry terms 0, falling or above the
- * message's; prev_log_term 0 while prev_log_index is not, or the reverse; entry type not 1..3; a CHANGE
- * whose configuration does not decode, has no voter, more than LIMIT_NODES servers, ids 0 or twice, roles
- * out of range, addresses too long; more than LIMIT_ENTRIES_PER_FRAME entries; indexes at or above 2^62;
- * boolean bytes not 0 or 1.
+ * ERR_BAD_MESSAGE for: short or long payload; unknown type; term 0; entry terms 0, falling or above
+ * the message's or below prev_log_term; prev_log_term above the message's, or 0 while
+ * prev_log_index is not, or the reverse; entry type not 1..3; entry data above LIMIT_ENTRY_BYTES; a
+ * configuration (of a CHANGE or a snapshot) that wire_configuration_check() refuses; more than
+ * LIMIT_ENTRIES_PER_FRAME entries; a candidate id not in 1..LIMIT_NODE_ID; a snapshot with index,
+ * term or configuration index 0, a term above the message's or a configuration index above its own;
+ * indexes and terms at or above 2^62; boolean bytes not 0 or 1.
  */
 int wire_raft_decode(const void *data, size_t len, struct raft_message *ret_message,
                      uint64_t *ret_transfer) MUST_CHECK;
 
-/* Free what a decoded message still owns: the entries array and its batch, or conf. For messages that
- * were not given to the core. */
+/* Free what a decoded message still owns: the entries array and its batch, or conf. For messages
+ * that were not given to the core. (Of one that was given: set entries[0].batch to NULL to free the
+ * array.) */
 void wire_raft_release(struct raft_message *message);
 
-/* Check an encoded configuration (bounds first: the core's own decoder does not check them). 0 or
- * ERR_BAD_MESSAGE. */
+/* Check an encoded configuration (bounds first: the core's own decoder does not check them). 0, or
+ * ERR_BAD_MESSAGE for: short, long or not padded with zeros to a multiple of 8; a version other
+ * than 1; no servers or more than LIMIT_NODES; no voter; ids not in 1..LIMIT_NODE_ID or twice;
+ * roles out of range; addresses above LIMIT_ADDRESS_BYTES or twice. What passes is decoded by the
+ * core without an error. */
 int wire_configuration_check(const void *data, size_t len) MUST_CHECK;
+
+/* A chunk ends with a whole row: it may go over LIMIT_SNAPSHOT_CHUNK_BYTES by one. */
+#define WIRE_CHUNK_BYTES_MAX (LIMIT_SNAPSHOT_CHUNK_BYTES + LIMIT_ROW_BYTES)
 
 struct wire_chunk {
     uint64_t transfer;
     uint64_t offset; /* bytes of rows before this chunk */
     bool last;
     const uint8_t *data; /* borrowed */
-    size_t len;          /* <= LIMIT_SNAPSHOT_CHUNK_BYTES + LIMIT of one row */
+    size_t len;          /* <= WIRE_CHUNK_BYTES_MAX; offset + len <= LIMIT_SNAPSHOT_BYTES */
 };
 void wire_chunk_encode(const struct wire_chunk *chunk, struct buf *buf);
 int wire_chunk_decode(const void *data, size_t len, struct wire_chunk *ret_chunk) MUST_CHECK;
@@ -63,28 +75,32 @@ struct wire_chunk_ack {
 void wire_chunk_ack_encode(const struct wire_chunk_ack *ack, struct buf *buf);
 int wire_chunk_ack_decode(const void *data, size_t len, struct wire_chunk_ack *ret_ack) MUST_CHECK;
 
+#define WIRE_TIME_LEFT_MS_MAX (LIMIT_TIMEOUT_MS + 60000)
+#define WIRE_STATUS_MIN (-4096) /* room for codes that newer versions add to ERR_LIST */
+
 enum wire_request_kind { WIRE_REQUEST_COMMAND = 1, WIRE_REQUEST_QUERY = 2 };
 
 struct wire_request {
-    uint64_t id;             /* the sender's */
-    uint8_t kind;            /* enum wire_request_kind */
-    uint32_t time_left_ms;   /* until the sender gives up, <= LIMIT_TIMEOUT_MS + 60000 */
-    const uint8_t *payload;  /* borrowed */
-    size_t payload_len;      /* <= LIMIT_ENTRY_BYTES */
+    uint64_t id;            /* the sender's */
+    uint8_t kind;           /* enum wire_request_kind */
+    uint32_t time_left_ms;  /* until the sender gives up, <= WIRE_TIME_LEFT_MS_MAX */
+    const uint8_t *payload; /* borrowed */
+    size_t payload_len;     /* <= LIMIT_ENTRY_BYTES */
 };
 void wire_request_encode(const struct wire_request *request, struct buf *buf);
 int wire_request_decode(const void *data, size_t len, struct wire_request *ret_request) MUST_CHECK;
 
 struct wire_reply {
     uint64_t id;
-    int32_t status; /* 0 or ERR_* */
-    const uint8_t *payload;
-    size_t payload_len;
+    int32_t status;         /* 0 or ERR_*; WIRE_STATUS_MIN..0 */
+    const uint8_t *payload; /* borrowed */
+    size_t payload_len;     /* <= LIMIT_ENTRY_BYTES */
 };
 void wire_reply_encode(const struct wire_reply *reply, struct buf *buf);
 int wire_reply_decode(const void *data, size_t len, struct wire_reply *ret_reply) MUST_CHECK;
 
-/* CONFIRM and CONFIRM_ACK carry the same: the ack is sent only by a node whose term equals `term`. */
+/* CONFIRM and CONFIRM_ACK carry the same: the ack is sent only by a node whose term equals `term`.
+ */
 struct wire_confirm {
     uint64_t term;
     uint64_t round;

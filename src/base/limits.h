@@ -58,9 +58,15 @@
 #define LIMIT_SNAPSHOT_MS 60000          /* a transfer without progress for so long is dropped */
 
 /* --- storage --- */
+#define LIMIT_ROW_BYTES (2 + 256 + 4 + (64 << 10)) /* a state row as a record of a snapshot */
 #define LIMIT_STORE_BATCH_BYTES (8 << 20) /* payload of one group commit */
 #define LIMIT_STORE_BATCH_OPS 1024
 #define LIMIT_COMPACT_PER_COMMIT 1000    /* log entries deleted from the front in one commit */
+
+/* --- configuration (src/app) --- */
+#define LIMIT_PATH_BYTES 1023            /* a file or directory; longer: a configuration error */
+#define LIMIT_CONFIG_FILE_BYTES (64 << 10) /* the config file; larger: a configuration error */
+#define LIMIT_CONFIG_VALUE_BYTES 4096    /* the text of one setting; longer: a configuration error */
 
 /* --- threads --- */
 #define LIMIT_MAILBOX_ITEMS 262144       /* items waiting in a mailbox; more: overloaded */
