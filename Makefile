@@ -41,11 +41,19 @@ srcs       = $(filter-out src/app/main.c,$(wildcard $(DIR_$(1))/*.c))
 objs       = $(patsubst %.c,$(OUT)/%.o,$(call srcs,$(1)))
 lib        = $(OUT)/lib$(1).a
 
-.PHONY: all help clean
+.DEFAULT_GOAL := all
+.PHONY: all help
+## make                     build leafd into build/release
 all: $(OUT)/leafd
 
 help:
 	@sed -n 's/^## //p' Makefile
+
+# The consensus library must be exactly the one that leafd was written for.
+.PHONY: raft-version
+raft-version:
+	@scripts/check-raft-version
+$(OUT)/leafd $(OUT)/sim $(call objs,raft): | raft-version
 
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
@@ -62,8 +70,8 @@ $(foreach layer,$(LAYERS),$(eval $(call LAYER_RULE,$(layer))))
 $(OUT)/leafd: $(OUT)/src/app/main.o $(foreach layer,$(LAYERS),$(call lib,$(layer)))
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
 
-# Unit tests: <dir>/tests/test_<file>.c, one cmocka binary each. Each directory's tests link the layers
-# they may see, and no others.
+# Unit tests: <dir>/tests/test_<file>.c, one cmocka binary each. Each directory's tests link the
+# layers they may see, and no others.
 TEST_LAYERS_src/tests     := loop id base
 TEST_LIBS_src/tests       := $(LIBS_loop) $(LIBS_base)
 TEST_LAYERS_src/app/tests := app http raft storage loop id base
@@ -81,7 +89,8 @@ helpers_of = $(patsubst %.c,$(OUT)/%.o,$(filter-out $(wildcard $(1)/test_*.c),$(
 ALL_TESTS := $(foreach dir,$(TEST_DIRS),$(call tests_of,$(dir)))
 
 define TEST_RULE
-$(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(call helpers_of,$(1)) $(foreach layer,$(TEST_LAYERS_$(1)),$(call lib,$(layer)))
+$(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(call helpers_of,$(1)) \
+                      $(foreach layer,$(TEST_LAYERS_$(1)),$(call lib,$(layer)))
 	$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $(TEST_LIBS_$(1))
 .PHONY: unit-$(1)
 unit-$(1): $(call tests_of,$(1))
@@ -89,9 +98,50 @@ unit-$(1): $(call tests_of,$(1))
 endef
 $(foreach dir,$(TEST_DIRS),$(eval $(call TEST_RULE,$(dir))))
 
-.PHONY: tests
+.PHONY: tests list-tests
 tests: $(ALL_TESTS)
+list-tests:
+	@echo $(ALL_TESTS)
 
+# The simulation: a whole cluster in one process, driven by a seed (raft/sim).
+SIM_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard raft/sim/*.c))
+SEEDS    ?= 1000
+$(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage loop id base,$(call lib,$(layer)))
+	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
+
+# A cluster on this machine. DATA is where it keeps its data.
+NODES ?= 3
+DATA  ?= data
+.PHONY: run
+## make run [NODES=3]       install what is missing, build, run a local cluster of 1, 3 or 5 nodes
+run:
+	@scripts/setup run
+	+@$(MAKE) --no-print-directory all
+	@scripts/run-cluster --nodes "$(NODES)" --data "$(DATA)" --binary "$(OUT)/leafd"
+
+# The stages of the tests are run by scripts/test-all, which sums them up in its last line.
+TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
+.PHONY: test check unit unit-asan unit-tsan sim cluster format clean
+## make test                all of the tests below, in less than ten minutes
+test:
+	@scripts/setup test
+	@$(TEST_ALL) check build unit unit-asan unit-tsan sim cluster
+## make check               layers, style, format
+check:
+	@$(TEST_ALL) check
+## make unit                unit tests (unit-asan: with ASan and UBSan, unit-tsan: with TSan)
+unit unit-asan unit-tsan:
+	@$(TEST_ALL) $@
+## make sim [SEEDS=1000]    simulate so many clusters; SEED=n: that one alone, with its story
+sim: $(OUT)/sim
+	$(OUT)/sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+## make cluster             tests of real processes, by pytest
+cluster:
+	@$(TEST_ALL) cluster
+## make format              let clang-format lay out all C files
+format:
+	clang-format -i --style=file $(shell find src storage raft http -name '*.[ch]')
+## make clean               remove what was built
 clean:
 	rm -rf $(BUILD)
 
