@@ -116,6 +116,10 @@ struct store_loaded {
 
 void store_loaded_release(struct store_loaded *loaded);
 
+/* Deep copy (conf is malloc'ed, NULL when empty), and its release: frees conf and zeroes. */
+void store_position_copy(struct store_position *ret_position, const struct store_position *from);
+void store_position_release(struct store_position *position);
+
 /* Told each row by load(), in key order. Return 0 to go on; anything else ends load() with it. */
 typedef int (*store_row_fn)(void *data, const struct store_row *row);
 
@@ -158,5 +162,14 @@ struct store_ops {
 struct store {
     const struct store_ops *ops;
 };
+
+/* The next row of a stream of records {key str16, value str32}, borrowed from it. False at the end, or
+ * when the bytes are no row (then reader_done() is false). */
+bool store_rows_next(struct reader *reader, struct store_row *ret_row);
+
+/* Check a whole stream before it is given to STORE_INSTALL, which takes the same for final: rows within
+ * their limits, keys rising, digest as given. 0 or ERR_CORRUPT with what and where. */
+int store_rows_check(const void *stream, size_t len, uint64_t digest,
+                     struct store_error *ret_error) MUST_CHECK;
 
 #endif

@@ -19,8 +19,8 @@ uint32_t hash_crc32c_more(uint32_t crc, const void *data, size_t len);
 /* A 64-bit hash of the bytes with a seed; the same on every machine and version (XXH3, stable). */
 uint64_t hash_bytes(const void *data, size_t len, uint64_t seed);
 
-/* The hash of one row of the state: the value's, seeded with the key's. The digest of a state is the sum
- * of its rows' hashes modulo 2^64; storage and the state machine both use this one. */
+/* The hash of one row of the state: the value's, seeded with the key's. The digest of a state is
+ * the sum of its rows' hashes modulo 2^64; storage and the state machine both use this one. */
 uint64_t hash_row(const void *key, size_t key_len, const void *value, size_t value_len);
 
 #endif

@@ -1,0 +1,92 @@
+/*
+ * store.c - what both engines of store.h share: ownership of loaded data, the stream of rows.
+ * Thread: as store.h.
+ */
+#include "storage/store.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/base/hash.h"
+#include "storage/store_meta.h"
+
+void store_loaded_release(struct store_loaded *loaded)
+{
+    for (size_t i = 0; i < loaded->entry_count; i++) {
+        free((void *)(uintptr_t)loaded->entries[i].data);
+    }
+    free(loaded->entries);
+    store_position_release(&loaded->position);
+    memset(loaded, 0, sizeof(*loaded));
+}
+
+void store_position_copy(struct store_position *ret_position, const struct store_position *from)
+{
+    void *conf = NULL;
+
+    if (from->conf_len > 0) {
+        conf = malloc(from->conf_len);
+        ASSERT(conf != NULL);
+        memcpy(conf, from->conf, from->conf_len);
+    }
+    *ret_position = *from;
+    ret_position->conf = conf;
+}
+
+void store_position_release(struct store_position *position)
+{
+    free((void *)(uintptr_t)position->conf);
+    memset(position, 0, sizeof(*position));
+}
+
+bool store_rows_next(struct reader *reader, struct store_row *ret_row)
+{
+    size_t key_len;
+    size_t value_len;
+
+    if (reader_left(reader) == 0) {
+        return false;
+    }
+    ret_row->key = reader_str16(reader, &key_len);
+    ret_row->value = reader_str32(reader, &value_len);
+    if (key_len == 0 || key_len > LIMIT_ROW_KEY_BYTES || value_len == 0 ||
+        value_len > LIMIT_ROW_VALUE_BYTES) {
+        reader->bad = true;
+    }
+    ret_row->key_len = (uint32_t)key_len;
+    ret_row->value_len = (uint32_t)value_len;
+    return !reader->bad;
+}
+
+int store_rows_check(const void *stream, size_t len, uint64_t digest, struct store_error *ret_error)
+{
+    struct reader reader;
+    struct store_row row;
+    struct store_row before = {0};
+    uint64_t sum = 0;
+    uint64_t count = 0;
+
+    reader_init(&reader, stream, len);
+    while (store_rows_next(&reader, &row)) {
+        if (count > 0 && !store_key_less(before.key, before.key_len, row.key, row.key_len)) {
+            return store_error_set(ret_error, ERR_CORRUPT,
+                                   "stream of rows: row %" PRIu64 " is out of order", count);
+        }
+        sum += hash_row(row.key, row.key_len, row.value, row.value_len);
+        before = row;
+        count++;
+    }
+    if (!reader_done(&reader)) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "stream of rows: no row after row %" PRIu64 ", at byte %zu of %zu",
+                               count, reader.at, len);
+    }
+    if (sum != digest) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "stream of rows: digest is %016" PRIx64 ", expected %016" PRIx64,
+                               sum, digest);
+    }
+    return 0;
+}

@@ -1,0 +1,298 @@
+/*
+ * store_meta.c - see store_meta.h. Thread: one owner each.
+ */
+#include "storage/store_meta.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+static int step_hard_state(struct store_meta *meta, const struct store_op *op,
+                           struct store_error *ret_error);
+static int step_append(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
+                       void *engine, struct store_error *ret_error);
+static int step_apply(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
+                      void *engine, struct store_error *ret_error);
+static int step_install(struct store_meta *meta, const struct store_op *op,
+                        struct store_error *ret_error);
+static int step_compact(struct store_meta *meta, const struct store_op *op,
+                        struct store_error *ret_error);
+
+int store_error_set(struct store_error *ret_error, int err, const char *format, ...)
+{
+    va_list args;
+
+    ASSERT(err != 0);
+    va_start(args, format);
+    (void)vsnprintf(ret_error->text, sizeof(ret_error->text), format, args);
+    va_end(args);
+    return err;
+}
+
+bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+    int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
+
+    return order < 0 || (order == 0 && a_len < b_len);
+}
+
+void store_meta_init(struct store_meta *meta)
+{
+    memset(meta, 0, sizeof(*meta));
+    meta->first_index = 1;
+}
+
+void store_meta_copy(struct store_meta *ret_meta, const struct store_meta *from)
+{
+    *ret_meta = *from;
+    store_position_copy(&ret_meta->position, &from->position);
+}
+
+void store_meta_release(struct store_meta *meta)
+{
+    store_position_release(&meta->position);
+    memset(meta, 0, sizeof(*meta));
+}
+
+int store_meta_step(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
+                    void *engine, struct store_error *ret_error)
+{
+    switch (op->kind) {
+    case STORE_HARD_STATE:
+        return step_hard_state(meta, op, ret_error);
+    case STORE_APPEND:
+        return step_append(meta, op, term_fn, engine, ret_error);
+    case STORE_APPLY:
+        return step_apply(meta, op, term_fn, engine, ret_error);
+    case STORE_INSTALL:
+        return step_install(meta, op, ret_error);
+    case STORE_COMPACT:
+        return step_compact(meta, op, ret_error);
+    }
+    UNREACHABLE("kind of a store operation");
+}
+
+uint64_t store_meta_compact(struct store_meta *meta)
+{
+    uint64_t count = 0;
+
+    if (meta->compact_to > meta->first_index) {
+        count = meta->compact_to - meta->first_index;
+        count = count < LIMIT_COMPACT_PER_COMMIT ? count : LIMIT_COMPACT_PER_COMMIT;
+        meta->first_index += count;
+    }
+    if (meta->compact_to <= meta->first_index) {
+        meta->compact_to = 0;
+    }
+    ASSERT(meta->first_index <= meta->position.index + 1);
+    return count;
+}
+
+int store_meta_verify(const struct store_meta *meta, struct store_error *ret_error)
+{
+    const struct store_position *position = &meta->position;
+
+    if (meta->first_index == 0 || meta->last_index < meta->first_index - 1) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "meta log: first index %" PRIu64 ", last index %" PRIu64,
+                               meta->first_index, meta->last_index);
+    }
+    if (position->index > meta->last_index) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "the state is at index %" PRIu64 ", but the log ends at %" PRIu64
+                               ": the log was shortened",
+                               position->index, meta->last_index);
+    }
+    if (position->index < meta->first_index - 1) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "the state is at index %" PRIu64 ", but the log begins at %" PRIu64
+                               ": entries between them are missing",
+                               position->index, meta->first_index);
+    }
+    if (meta->last_term > meta->term || position->term > meta->last_term) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "terms fall: state %" PRIu64 ", last entry %" PRIu64
+                               ", hard state %" PRIu64,
+                               position->term, meta->last_term, meta->term);
+    }
+    if (position->conf_index > position->index) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "meta position: configuration of index %" PRIu64
+                               " is newer than the state's %" PRIu64,
+                               position->conf_index, position->index);
+    }
+    return 0;
+}
+
+int store_meta_verify_digest(const struct store_position *position, uint64_t rows_digest,
+                             struct store_error *ret_error)
+{
+    if (rows_digest == position->digest) {
+        return 0;
+    }
+    return store_error_set(ret_error, ERR_CORRUPT,
+                           "state at index %" PRIu64 ": the rows' digest is %016" PRIx64
+                           ", the position's is %016" PRIx64,
+                           position->index, rows_digest, position->digest);
+}
+
+static int step_hard_state(struct store_meta *meta, const struct store_op *op,
+                           struct store_error *ret_error)
+{
+    if (op->term < meta->term) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "hard state: term %" PRIu64 " after term %" PRIu64, op->term,
+                               meta->term);
+    }
+    if (op->term == meta->term && meta->vote != 0 && op->vote != meta->vote) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "hard state: vote for %" PRIu64 " in term %" PRIu64
+                               " after one for %" PRIu64,
+                               op->vote, op->term, meta->vote);
+    }
+    meta->term = op->term;
+    meta->vote = op->vote;
+    return 0;
+}
+
+/* The term of the entry before `index`, where index is in [position.index + 1, last_index + 1]. */
+static int term_before(const struct store_meta *meta, uint64_t index, store_term_fn term_fn,
+                       void *engine, uint64_t *ret_term, struct store_error *ret_error)
+{
+    if (index == meta->last_index + 1) {
+        *ret_term = meta->last_term;
+        return 0;
+    }
+    if (index == meta->first_index) {
+        ASSERT(meta->position.index == index - 1);
+        *ret_term = meta->position.term;
+        return 0;
+    }
+    return term_fn(engine, index - 1, ret_term, ret_error);
+}
+
+static int step_append(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
+                       void *engine, struct store_error *ret_error)
+{
+    uint64_t term = 0;
+    int err;
+
+    if (op->index < meta->first_index || op->index > meta->last_index + 1 ||
+        op->index <= meta->position.index) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "append at index %" PRIu64 " does not fit the log [%" PRIu64
+                               ", %" PRIu64 "] with %" PRIu64 " applied",
+                               op->index, meta->first_index, meta->last_index,
+                               meta->position.index);
+    }
+    err = term_before(meta, op->index, term_fn, engine, &term, ret_error);
+    if (err != 0) {
+        return err;
+    }
+    for (uint32_t i = 0; i < op->entry_count; i++) {
+        const struct store_entry *entry = &op->entries[i];
+
+        ASSERT(entry->len <= LIMIT_ENTRY_BYTES && entry->type >= 1 && entry->type <= 3);
+        ASSERT(entry->data != NULL || entry->len == 0);
+        if (entry->term == 0 || entry->term < term || entry->term > meta->term) {
+            return store_error_set(ret_error, ERR_CORRUPT,
+                                   "append: entry %" PRIu64 " has term %" PRIu64
+                                   ", the one before %" PRIu64 ", the hard state %" PRIu64,
+                                   op->index + i, entry->term, term, meta->term);
+        }
+        term = entry->term;
+    }
+    meta->last_index = op->index + op->entry_count - 1;
+    meta->last_term = term;
+    return 0;
+}
+
+/* Rules that APPLY and INSTALL share; then the meta takes the position. */
+static int set_position(struct store_meta *meta, const struct store_op *op,
+                        struct store_error *ret_error)
+{
+    const struct store_position *to = &op->position;
+    const struct store_position *from = &meta->position;
+
+    ASSERT(to->conf_len <= LIMIT_CONF_BYTES);
+    ASSERT(to->conf != NULL || to->conf_len == 0);
+    if (to->index < from->index || to->term < from->term || to->conf_index < from->conf_index) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "position goes back: index %" PRIu64 " term %" PRIu64
+                               " configuration %" PRIu64 " after %" PRIu64 " %" PRIu64 " %" PRIu64,
+                               to->index, to->term, to->conf_index, from->index, from->term,
+                               from->conf_index);
+    }
+    if (to->term > meta->term || to->conf_index > to->index) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "position: index %" PRIu64 " term %" PRIu64 " configuration %" PRIu64
+                               " with hard state's term %" PRIu64,
+                               to->index, to->term, to->conf_index, meta->term);
+    }
+    store_position_release(&meta->position);
+    store_position_copy(&meta->position, to);
+    return 0;
+}
+
+static int step_apply(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
+                      void *engine, struct store_error *ret_error)
+{
+    const struct store_position *to = &op->position;
+    uint64_t term = meta->position.term;
+    int err = 0;
+
+    if (to->index > meta->last_index) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "apply: index %" PRIu64 " is beyond the log's last, %" PRIu64,
+                               to->index, meta->last_index);
+    }
+    if (to->index >= meta->first_index) {
+        err = term_fn(engine, to->index, &term, ret_error);
+    }
+    if (err != 0) {
+        return err;
+    }
+    if (to->term != term) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "apply: index %" PRIu64 " with term %" PRIu64
+                               ", the log's entry has %" PRIu64,
+                               to->index, to->term, term);
+    }
+    for (uint32_t i = 0; i < op->row_count; i++) {
+        ASSERT(op->rows[i].key_len >= 1 && op->rows[i].key_len <= LIMIT_ROW_KEY_BYTES);
+        ASSERT(op->rows[i].value_len >= 1 && op->rows[i].value_len <= LIMIT_ROW_VALUE_BYTES);
+    }
+    return set_position(meta, op, ret_error);
+}
+
+static int step_install(struct store_meta *meta, const struct store_op *op,
+                        struct store_error *ret_error)
+{
+    int err = set_position(meta, op, ret_error);
+
+    if (err != 0) {
+        return err;
+    }
+    meta->first_index = op->position.index + 1;
+    meta->last_index = op->position.index;
+    meta->last_term = op->position.term;
+    meta->compact_to = 0;
+    return 0;
+}
+
+static int step_compact(struct store_meta *meta, const struct store_op *op,
+                        struct store_error *ret_error)
+{
+    if (op->index > meta->position.index + 1) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "compact below index %" PRIu64 " with only %" PRIu64 " applied",
+                               op->index, meta->position.index);
+    }
+    if (op->index > meta->compact_to) {
+        meta->compact_to = op->index;
+    }
+    return 0;
+}
