@@ -121,7 +121,7 @@ run:
 
 # The stages of the tests are run by scripts/test-all, which sums them up in its last line.
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
-.PHONY: test check unit unit-asan unit-tsan sim cluster format clean
+.PHONY: test check unit unit-asan unit-tsan sim cluster format tidy clean
 ## make test                all of the tests below, in less than ten minutes
 test:
 	@scripts/setup test
@@ -141,6 +141,9 @@ cluster:
 ## make format              let clang-format lay out all C files
 format:
 	clang-format -i --style=file $(shell find src storage raft http -name '*.[ch]')
+## make tidy                clang-tidy's opinion, which is not part of the tests
+tidy:
+	clang-tidy --quiet $(shell find src storage raft http -name '*.c') -- -std=gnu11 $(CPPFLAGS)
 ## make clean               remove what was built
 clean:
 	rm -rf $(BUILD)
