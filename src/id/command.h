@@ -38,7 +38,8 @@ struct grant_result {
     int32_t status; /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED */
     uint32_t size;  /* ids granted, > 0 when status is 0 */
     uint64_t first; /* first id of the range: [first, first + size) */
-    uint32_t generation; /* the tag's; also set for ERR_EXHAUSTED */
+    uint32_t generation; /* the tag's; also set for ERR_EXHAUSTED, and for ERR_UNKNOWN_TAG: that of
+                            the tombstone, or 0 if the name was never used */
     uint32_t step;
     uint32_t max_step;
 };
@@ -124,6 +125,19 @@ void query_get_encode(struct buf *buf, const char *name, size_t name_len);
 void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, const char *after,
                        size_t after_len, uint32_t limit);
 
+/* A query taken apart; the strings are borrowed from its bytes. */
+struct query {
+    enum query_type type;
+    const char *name; /* the tag, or the prefix of a list */
+    size_t name_len;
+    const char *after; /* of a list */
+    size_t after_len;
+    uint32_t limit; /* of a list: 1..LIMIT_TAGS_PER_PAGE */
+};
+
+/* 0, or ERR_BAD_MESSAGE if the bytes are not a query. */
+int query_decode(const void *data, size_t len, struct query *ret_query) MUST_CHECK;
+
 /* Result of either query: rows, and whether there are more. QUERY_TAG_GET of an unknown or deleted
  * tag gives status ERR_UNKNOWN_TAG. */
 struct tag_rows {
@@ -132,6 +146,7 @@ struct tag_rows {
     bool more;
 };
 
+void tag_rows_encode(const struct tag_row *const *rows, size_t count, bool more, struct buf *buf);
 int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows) MUST_CHECK;
 void tag_rows_release(struct tag_rows *rows);
 

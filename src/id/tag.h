@@ -31,7 +31,11 @@ enum tag_mode {
 /* Largest max_id: the exclusive end, so INT64_MAX - 1 is the last id that is ever handed out. */
 #define TAG_MAX_ID_END INT64_MAX
 
-/* A row of the table. name and description are owned by the row (malloc'ed). */
+/* Times are kept at or below the end of the year 9999, so that they can always be shown. */
+#define TAG_TIME_MAX_MS 253402300799999ULL
+
+/* A row of the table. name and description are owned by the row (malloc'ed) and never NULL, but in
+ * rows that are lent out (fsm_tag, listeners): those only point to them. */
 struct tag_row {
     char *name; /* name_len bytes and a NUL */
     char *description;
@@ -39,6 +43,7 @@ struct tag_row {
     uint16_t description_len; /* 0..LIMIT_TAG_DESCRIPTION_BYTES */
     uint8_t mode;             /* enum tag_mode */
     bool deleted;             /* a tombstone: it keeps the high-water mark */
+    uint8_t last_outcome;     /* what last_request was told (see command.h), for its repetition */
     uint32_t generation;      /* grows by 1 when made, deleted, or max_id is forced down */
     uint32_t step;            /* 1..LIMIT_TAG_STEP: smallest segment */
     uint32_t max_step;        /* step..LIMIT_TAG_STEP: largest segment */
@@ -46,8 +51,14 @@ struct tag_row {
     uint64_t created_ms;      /* wall time the proposer stamped, never below an earlier one */
     uint64_t updated_ms;
     uint64_t last_request;    /* id of the admin request that changed the row last; 0: none */
-    uint8_t last_outcome;     /* what that request was told (see command.h), for its repetition */
 };
+
+/* Order of names: bytes as unsigned, a prefix before what it begins. Like memcmp: < 0, 0, > 0. */
+int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len);
+
+/* 0 if the text is strict UTF-8 (no overlong form, no surrogate, at most U+10FFFF) without NUL and,
+ * unless controls is true, without U+0001-1F and 7F-9F; else ERR_INVALID. */
+int tag_text_check(const char *text, size_t len, bool controls) MUST_CHECK;
 
 /* 0 if the name is valid: 1..128 bytes of UTF-8 without control characters (U+0000-1F, 7F-9F);
  * else ERR_INVALID and *ret_why is a static text naming the rule. ret_why may be NULL. */
