@@ -1,0 +1,242 @@
+/*
+ * test_config.c - the sources of settings and their order, what the command line asks for, and the
+ * rules between settings. Thread: one.
+ */
+#include "src/app/tests/config_fixture.h"
+
+static void test_defaults(void **state)
+{
+    struct config_fixture *f = *state;
+    const struct config *config = &f->config;
+
+    expect_ok(f, ARGS(NODE_1), NO_ENV);
+    assert_int_equal(f->action, CONFIG_RUN);
+    assert_int_equal(config->node_id, 1);
+    assert_string_equal(config->cluster_id, "leafd");
+    assert_int_equal(config->member_count, 1);
+    assert_int_equal(config->members[0].id, 1);
+    assert_string_equal(config->members[0].address, "127.0.0.1:7081");
+    assert_string_equal(config->secret_file, "");
+    assert_int_equal(config->secret_len, 0);
+    assert_string_equal(config->data_dir, "/var/lib/leafd");
+    assert_int_equal(config->data_map_bytes, 16ULL << 30);
+    assert_true(config->data_create);
+    assert_string_equal(config->http_listen, "127.0.0.1:8080");
+    assert_string_equal(config->http_advertise, "127.0.0.1:8080");
+    assert_int_equal(config->http_loops, 0);
+    assert_int_equal(config->http_timeout_ms, 3000);
+    assert_int_equal(config->http_head_ms, LIMIT_HTTP_HEAD_MS);
+    assert_int_equal(config->http_body_ms, LIMIT_HTTP_BODY_MS);
+    assert_int_equal(config->http_idle_ms, LIMIT_HTTP_IDLE_MS);
+    assert_int_equal(config->http_write_ms, LIMIT_HTTP_WRITE_MS);
+    assert_int_equal(config->http_connections, LIMIT_HTTP_CONNECTIONS);
+    assert_string_equal(config->peer_listen, "127.0.0.1:7081");
+    assert_int_equal(config->raft_heartbeat_ms, 100);
+    assert_int_equal(config->raft_election_ms, 1000);
+    assert_int_equal(config->raft_snapshot_entries, 8192);
+    assert_int_equal(config->raft_trailing_entries, 2048);
+    assert_int_equal(config->segment_cover_ms, 5000);
+    assert_int_equal(config->segment_refill_percent, 10);
+    assert_int_equal(config->log_level, LOG_LEVEL_INFO);
+    assert_int_equal(config->shutdown_delay_ms, 0);
+    assert_int_equal(config->shutdown_grace_ms, 5000);
+    assert_int_equal(origin(f, "node.id")->source, CONFIG_FROM_FLAG);
+    assert_int_equal(origin(f, "cluster.id")->source, CONFIG_FROM_DEFAULT);
+    assert_int_equal(origin(f, "peer.listen")->source, CONFIG_FROM_RULE);
+}
+
+static void test_required(void **state)
+{
+    struct config_fixture *f = *state;
+
+    expect_error(f, ARGS("--node-id", "1"), NO_ENV, "cluster.members is not set");
+    expect_error(f, ARGS("--cluster-members", "1=127.0.0.1:7081"), NO_ENV,
+                 "node.id is not set: give it in a config file, as LEAFD_NODE_ID or as --node-id");
+}
+
+/* Each source overrules the one before it, and the origin says which it was. */
+static void test_precedence(void **state)
+{
+    struct config_fixture *f = *state;
+
+    file_make(f, "# three settings\nnode.id = 1\n\ncluster.members = 1=127.0.0.1:7081\n"
+                 "http.loops = 2\n");
+    expect_ok(f, ARGS("--config", f->path), NO_ENV);
+    assert_int_equal(f->config.http_loops, 2);
+    assert_int_equal(origin(f, "http.loops")->source, CONFIG_FROM_FILE);
+    assert_int_equal(origin(f, "http.loops")->line, 5);
+    assert_string_equal(f->config.file, f->path);
+
+    expect_ok(f, ARGS("--config", f->path), ENV("PATH=/bin", "LEAFD_HTTP_LOOPS=3"));
+    assert_int_equal(f->config.http_loops, 3);
+    assert_int_equal(origin(f, "http.loops")->source, CONFIG_FROM_ENVIRONMENT);
+
+    expect_ok(f, ARGS("--http-loops=4", "--config", f->path), ENV("LEAFD_HTTP_LOOPS=3"));
+    assert_int_equal(f->config.http_loops, 4);
+    assert_int_equal(origin(f, "http.loops")->source, CONFIG_FROM_FLAG);
+    assert_string_equal(origin(f, "http.loops")->text, "4");
+
+    /* The last of a flag given twice holds. */
+    expect_ok(f, ARGS(NODE_1, "--http-loops", "5", "--http-loops", "6"), NO_ENV);
+    assert_int_equal(f->config.http_loops, 6);
+}
+
+static void test_config_file_named(void **state)
+{
+    struct config_fixture *f = *state;
+    char variable[128];
+
+    file_make(f, "node.id = 1\ncluster.members = 1=127.0.0.1:7081\n");
+    (void)snprintf(variable, sizeof variable, "LEAFD_CONFIG=%s", f->path);
+    expect_ok(f, ARGS("--http-loops", "1"), ENV(variable));
+    assert_string_equal(f->config.file, f->path);
+    /* The flag overrules the variable. */
+    expect_ok(f, ARGS("--config", f->path), ENV("LEAFD_CONFIG=/nonexistent/leafd.conf"));
+    expect_error(f, ARGS("--http-loops", "1"), ENV("LEAFD_CONFIG=/nonexistent/leafd.conf"),
+                 "config file /nonexistent/leafd.conf: cannot open: No such file or directory");
+    expect_error(f, ARGS("--config", f->dir), NO_ENV, "cannot read: Is a directory");
+    expect_error(f, ARGS("--config="), NO_ENV, "--config: must be a path of 1 to 1023 bytes");
+}
+
+/* A bad value names its source; it is an error even where it is overruled. */
+static void test_error_names_source(void **state)
+{
+    struct config_fixture *f = *state;
+    char expected[256];
+
+    file_make(f, "node.id = 1\nhttp.loops = many\n");
+    (void)snprintf(expected, sizeof expected,
+                   "%s:2: http.loops: \"many\" is not valid: must be 0..64", f->path);
+    expect_error(f, ARGS("--config", f->path, "--http-loops", "1"), NO_ENV, expected);
+    expect_error(f, ARGS(NODE_1), ENV("LEAFD_HTTP_LOOPS=-1"),
+                 "environment LEAFD_HTTP_LOOPS: http.loops: \"-1\" is not valid: must be 0..64");
+    expect_flag_error(f, "--http-timeout-ms", "10001",
+                      "flag --http-timeout-ms: http.timeout-ms: \"10001\" is not valid: must be "
+                      "0..10000, in ms");
+}
+
+static void test_unknown(void **state)
+{
+    struct config_fixture *f = *state;
+    char expected[256];
+
+    expect_error(f, ARGS(NODE_1, "--http-loop", "1"), NO_ENV, "unknown argument \"--http-loop\"");
+    expect_error(f, ARGS(NODE_1, "http.loops=1"), NO_ENV, "unknown argument \"http.loops=1\"");
+    expect_error(f, ARGS(NODE_1, "--http-loopsx=1"), NO_ENV, "unknown argument");
+    expect_error(f, ARGS(NODE_1, "--http.loops", "1"), NO_ENV, "unknown argument");
+    expect_error(f, ARGS(NODE_1, "--http-loops"), NO_ENV, "--http-loops: the value is missing");
+    expect_error(f, ARGS(NODE_1, "--config"), NO_ENV, "--config: the value is missing");
+    expect_error(f, ARGS(NODE_1), ENV("LEAFD_HTTP_LOOP=1"),
+                 "environment: unknown variable \"LEAFD_HTTP_LOOP\"");
+    expect_error(f, ARGS(NODE_1), ENV("LEAFD_\x01=1"), "unknown variable \"LEAFD_\\x01\"");
+    file_make(f, "\nnode-id = 1\n");
+    (void)snprintf(expected, sizeof expected, "%s:2: unknown setting \"node-id\"", f->path);
+    expect_error(f, ARGS("--config", f->path), NO_ENV, expected);
+    /* Not ours: other prefixes, and what Kubernetes sets for a service called leafd. */
+    expect_ok(f, ARGS(NODE_1),
+              ENV("LEAF_X=1", "leafd_x=1", "LEAFD_SERVICE_HOST=10.0.0.1",
+                  "LEAFD_SERVICE_PORT_HTTP=80", "LEAFD_PORT=tcp://10.0.0.1:80",
+                  "LEAFD_PORT_80_TCP_ADDR=10.0.0.1", "LEAFD_NO_VALUE"));
+}
+
+static void test_commands(void **state)
+{
+    static const struct {
+        const char *flag;
+        enum config_action action;
+    } with_nothing[] = {{"--help", CONFIG_HELP},
+                        {"-h", CONFIG_HELP},
+                        {"--version", CONFIG_VERSION},
+                        {"--print-config-doc", CONFIG_PRINT_DOC}};
+    struct config_fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof with_nothing / sizeof with_nothing[0]; i++) {
+        expect_ok(f, ARGS((char *)(uintptr_t)with_nothing[i].flag), ENV("LEAFD_BAD=1"));
+        assert_int_equal(f->action, with_nothing[i].action);
+    }
+    expect_ok(f, ARGS(NODE_1, "--print-config"), NO_ENV);
+    assert_int_equal(f->action, CONFIG_PRINT);
+    expect_ok(f, ARGS("--check-config", NODE_1), NO_ENV);
+    assert_int_equal(f->action, CONFIG_CHECK);
+    expect_error(f, ARGS("--check-config"), NO_ENV, "node.id is not set");
+    expect_error(f, ARGS("--help=1"), NO_ENV, "unknown argument");
+}
+
+/* A value that looks like a command is a value. */
+static void test_value_like_flag(void **state)
+{
+    struct config_fixture *f = *state;
+
+    expect_ok(f, ARGS(NODE_1, "--data-dir", "--help"), NO_ENV);
+    assert_int_equal(f->action, CONFIG_RUN);
+    assert_string_equal(f->config.data_dir, "--help");
+}
+
+static void test_election_rule(void **state)
+{
+    struct config_fixture *f = *state;
+
+    expect_ok(f, ARGS(NODE_1, "--raft-heartbeat-ms", "100", "--raft-election-ms", "300"), NO_ENV);
+    expect_error(f, ARGS(NODE_1, "--raft-election-ms", "299"), NO_ENV,
+                 "raft.election-ms = \"299\" (--raft-election-ms) is less than 3 times "
+                 "raft.heartbeat-ms = \"100\" (default)");
+    expect_error(f, ARGS(NODE_1), ENV("LEAFD_RAFT_HEARTBEAT_MS=400"),
+                 "raft.heartbeat-ms = \"400\" (LEAFD_RAFT_HEARTBEAT_MS)");
+    expect_error(f, ARGS(NODE_1, "--http-listen", "127.0.0.1:7081"), NO_ENV,
+                 "http.listen = \"127.0.0.1:7081\" (--http-listen) is the same address as "
+                 "peer.listen = \"127.0.0.1:7081\" (default, from other settings)");
+}
+
+static void test_advertise(void **state)
+{
+    struct config_fixture *f = *state;
+
+    expect_ok(f, ARGS(NODE_1, "--http-listen", "0.0.0.0:9000"), NO_ENV);
+    assert_string_equal(f->config.http_advertise, "127.0.0.1:9000");
+    expect_ok(
+        f,
+        ARGS("--node-id", "1", "--cluster-members", "1=[::1]:7081", "--http-listen", "[::]:9000"),
+        NO_ENV);
+    assert_string_equal(f->config.http_advertise, "[::1]:9000");
+    expect_ok(f,
+              ARGS(NODE_1, "--http-listen", "0.0.0.0:9000", "--http-advertise", "ids.example:80"),
+              NO_ENV);
+    assert_string_equal(f->config.http_advertise, "ids.example:80");
+    assert_int_equal(origin(f, "http.advertise")->source, CONFIG_FROM_FLAG);
+}
+
+static void test_open_peers_need_secret(void **state)
+{
+    struct config_fixture *f = *state;
+
+    expect_error(f, ARGS("--node-id", "1", "--cluster-members", "1=10.0.0.1:7081"), NO_ENV,
+                 "peer.listen = \"10.0.0.1:7081\" (default, from other settings) can be reached "
+                 "from other machines, and cluster.secret-file is not set");
+    expect_error(f, ARGS(NODE_1, "--peer-listen", "0.0.0.0:7081"), NO_ENV,
+                 "(umask 077; head -c 32 /dev/urandom | base64 > leafd.secret)");
+    file_make(f, "0123456789abcdef\n");
+    expect_ok(f, ARGS(NODE_1, "--peer-listen", "0.0.0.0:7081", "--cluster-secret-file", f->path),
+              NO_ENV);
+    assert_int_equal(f->config.secret_len, 16);
+    assert_memory_equal(f->config.secret, "0123456789abcdef", 16);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, config_setup, config_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_defaults),
+        TEST(test_required),
+        TEST(test_precedence),
+        TEST(test_config_file_named),
+        TEST(test_error_names_source),
+        TEST(test_unknown),
+        TEST(test_commands),
+        TEST(test_value_like_flag),
+        TEST(test_election_rule),
+        TEST(test_advertise),
+        TEST(test_open_peers_need_secret),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

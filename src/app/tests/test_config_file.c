@@ -1,0 +1,254 @@
+/*
+ * test_config_file.c - the syntax of the config file, the secret, what is printed, and the
+ * documentation. Thread: one.
+ */
+#include "src/app/tests/config_fixture.h"
+
+static void test_file_syntax(void **state)
+{
+    struct config_fixture *f = *state;
+
+    file_make(f, "  # a comment\r\n"
+                 "\t\r\n"
+                 "node.id=1\r\n"
+                 "  cluster.members  =  1=127.0.0.1:7081  # trailing\n"
+                 "cluster.id = \"a-b\" # quoted\n"
+                 "data.dir = \"/a #1 \"\n"
+                 "http.advertise =\n"
+                 "peer.listen = # nothing\n"
+                 "log.level = warn");
+    expect_ok(f, ARGS("--config", f->path), NO_ENV);
+    assert_string_equal(f->config.members[0].address, "127.0.0.1:7081");
+    assert_string_equal(f->config.cluster_id, "a-b");
+    assert_string_equal(f->config.data_dir, "/a #1 ");
+    assert_string_equal(f->config.http_advertise, "127.0.0.1:8080");
+    assert_string_equal(f->config.peer_listen, "127.0.0.1:7081");
+    assert_int_equal(f->config.log_level, LOG_LEVEL_WARN);
+    assert_int_equal(origin(f, "log.level")->line, 9);
+
+    /* '#' in the middle of a word is part of it. */
+    file_make(f, "node.id = 1\ncluster.members = 1=127.0.0.1:7081\ndata.dir = /a#1\n");
+    expect_ok(f, ARGS("--config", f->path), NO_ENV);
+    assert_string_equal(f->config.data_dir, "/a#1");
+    file_make(f, "");
+    expect_ok(f, ARGS(NODE_1, "--config", f->path), NO_ENV);
+}
+
+static void test_file_errors(void **state)
+{
+    static const struct {
+        const char *content;
+        const char *error;
+    } bad[] = {
+        {"node.id = 1\nhttp.loops\n", ":2: must be: key = value"},
+        {"= 1\n", ":1: must be: key = value"},
+        {"[node]\n", ":1: must be: key = value"},
+        {" = 1\n", ":1: must be: key = value"},
+        {"http.loops = 1\n\nhttp.loops = 1\n", ":3: http.loops is set twice, first on line 1"},
+        {"cluster.id = \"a\n", ":1: the quote is not closed"},
+        {"cluster.id = \"a\"b\n", ":1: there is more behind the closing quote"},
+        {"cluster.id = \"a\" b\n", ":1: there is more behind the closing quote"},
+        {"cluster.id = \"a\"#b\n", ":1: there is more behind the closing quote"},
+        {"cluster.id = 'a'\n", ":1: cluster.id: \"'a'\" is not valid"},
+        {"http.loops = 1 2\n", ":1: http.loops: \"1 2\" is not valid"},
+        {"http.loops =\n", ":1: http.loops: \"\" is not valid"},
+        {"LEAFD_NODE_ID = 1\n", ":1: unknown setting \"LEAFD_NODE_ID\""},
+        {"node id = 1\n", ":1: unknown setting \"node id\""},
+    };
+    struct config_fixture *f = *state;
+    char expected[256];
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        file_make(f, bad[i].content);
+        (void)snprintf(expected, sizeof expected, "%s%s", f->path, bad[i].error);
+        expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, expected);
+    }
+    file_make_bytes(f, "node.id = 1\0\n", 13, 0600);
+    expect_error(f, ARGS("--config", f->path), NO_ENV, "has a NUL byte; is it a text file?");
+}
+
+static void test_file_size(void **state)
+{
+    struct config_fixture *f = *state;
+    char *text = malloc(LIMIT_CONFIG_FILE_BYTES + 1);
+
+    assert_non_null(text);
+    memset(text, '\n', LIMIT_CONFIG_FILE_BYTES + 1);
+    memcpy(text + LIMIT_CONFIG_FILE_BYTES - 14, "http.loops = 9", 14);
+    file_make_bytes(f, text, LIMIT_CONFIG_FILE_BYTES, 0600);
+    expect_ok(f, ARGS(NODE_1, "--config", f->path), NO_ENV);
+    assert_int_equal(f->config.http_loops, 9);
+    file_make_bytes(f, text, LIMIT_CONFIG_FILE_BYTES + 1, 0600);
+    expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, "larger than 65536 bytes");
+    free(text);
+}
+
+static void secret_case(struct config_fixture *f, size_t len, const char *tail, const char *error)
+{
+    char content[LIMIT_SECRET_BYTES + 8];
+
+    memset(content, 's', sizeof content);
+    memcpy(content + len, tail, strlen(tail));
+    file_make_bytes(f, content, len + strlen(tail), 0600);
+    if (error != NULL) {
+        expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, error);
+    } else {
+        expect_ok(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV);
+        assert_int_equal(f->config.secret_len, len);
+        assert_memory_equal(f->config.secret, content, len);
+    }
+}
+
+static void test_secret_file(void **state)
+{
+    struct config_fixture *f = *state;
+
+    secret_case(f, LIMIT_SECRET_MIN_BYTES, "", NULL);
+    secret_case(f, LIMIT_SECRET_MIN_BYTES, "\r\n", NULL);
+    secret_case(f, LIMIT_SECRET_MIN_BYTES - 1, "\n", "is too short: must be 16 to 1024 bytes");
+    secret_case(f, 0, "", "is too short");
+    secret_case(f, 0, "\n", "is too short");
+    secret_case(f, LIMIT_SECRET_BYTES, "", NULL);
+    secret_case(f, LIMIT_SECRET_BYTES, "\n", NULL);
+    secret_case(f, LIMIT_SECRET_BYTES, "\r\n", NULL);
+    secret_case(f, LIMIT_SECRET_BYTES + 1, "", "is too long: must be 16 to 1024 bytes");
+    secret_case(f, LIMIT_SECRET_BYTES + 1, "\n", "is too long");
+    secret_case(f, LIMIT_SECRET_BYTES + 4, "\n", "is too long");
+
+    file_make_bytes(f, "0123456789abcdef", 16, 0400);
+    expect_ok(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV);
+    file_make_bytes(f, "0123456789abcdef", 16, 0640);
+    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV,
+                 "has mode 0640, so others than its owner can use it: chmod 600 it");
+    file_make_bytes(f, "0123456789abcdef", 16, 0602);
+    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, "has mode 0602");
+    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->dir), NO_ENV, "is not a regular file");
+    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", "/nonexistent"), NO_ENV,
+                 "cluster.secret-file: cannot open /nonexistent: No such file or directory");
+}
+
+/* What --print-config prints can be read again, and gives the same; the secret is not in it. */
+static void test_print_round_trip(void **state)
+{
+    struct config_fixture *f = *state;
+    struct buf first = BUF_INIT;
+    struct buf second = BUF_INIT;
+    char secret_path[96];
+    FILE *file;
+
+    (void)snprintf(secret_path, sizeof secret_path, "%s/secret", f->dir);
+    file = fopen(secret_path, "w");
+    assert_non_null(file);
+    assert_true(fputs("do-not-show-this-secret\n", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(secret_path, 0600), 0);
+
+    expect_ok(f, ARGS(NODE_1, "--data-dir", " /a #1", "--cluster-secret-file", secret_path),
+              ENV("LEAFD_HTTP_LOOPS=3"));
+    config_print(&f->config, &first);
+    buf_put_u8(&first, '\0');
+    assert_null(strstr((char *)first.data, "do-not-show"));
+    assert_non_null(
+        strstr((char *)first.data, "# --cluster-secret-file, holds 23 bytes, not shown"));
+    assert_non_null(strstr((char *)first.data, "data.dir = \" /a #1\" "));
+    assert_non_null(strstr((char *)first.data, "# LEAFD_HTTP_LOOPS\n"));
+
+    file_make(f, (char *)first.data);
+    expect_ok(f, ARGS("--config", f->path), NO_ENV);
+    assert_string_equal(f->config.data_dir, " /a #1");
+    assert_int_equal(f->config.http_loops, 3);
+    assert_int_equal(f->config.secret_len, 23);
+    for (size_t i = 0; i < config_key_count; i++) {
+        assert_int_equal(f->config.origins[i].source, CONFIG_FROM_FILE);
+    }
+    config_print(&f->config, &second);
+    buf_put_u8(&second, '\0');
+    assert_non_null(strstr((char *)second.data, "http.loops = 3 "));
+    buf_free(&first);
+    buf_free(&second);
+    assert_int_equal(unlink(secret_path), 0);
+}
+
+static void test_help_names_all(void **state)
+{
+    struct buf help = BUF_INIT;
+    char text[CONFIG_KEY_TEXT_BYTES];
+
+    (void)state;
+    config_print_help(&help);
+    buf_put_u8(&help, '\0');
+    for (size_t i = 0; i < config_key_count; i++) {
+        assert_non_null(strstr((char *)help.data, config_keys[i].name));
+        assert_non_null(strstr((char *)help.data, config_key_flag(&config_keys[i], text)));
+        assert_non_null(strstr((char *)help.data, config_key_variable(&config_keys[i], text)));
+    }
+    for (char *line = (char *)help.data, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        assert_true(end - line <= 100);
+    }
+    buf_free(&help);
+}
+
+/* The table in the documentation is the one that the program prints. */
+static void test_documentation(void **state)
+{
+    struct buf table = BUF_INIT;
+    static char page[256 << 10];
+    FILE *file = fopen("docs/configuration.md", "r");
+    char *begin;
+    size_t len;
+
+    (void)state;
+    assert_non_null(file); /* tests run in the project's root */
+    len = fread(page, 1, sizeof page - 1, file);
+    assert_int_equal(fclose(file), 0);
+    page[len] = '\0';
+    config_print_doc(&table);
+    begin = strstr(page, "<!-- settings -->\n");
+    assert_non_null(begin);
+    begin += strlen("<!-- settings -->\n");
+    if (strncmp(begin, (char *)table.data, table.len) != 0 ||
+        strncmp(begin + table.len, "<!-- end of settings -->\n", 25) != 0) {
+        fail_msg("the table in docs/configuration.md is not what leafd --print-config-doc prints");
+    }
+    buf_free(&table);
+}
+
+/* The example in the documentation is a valid config file. */
+static void test_documentation_example(void **state)
+{
+    struct config_fixture *f = *state;
+    static char page[256 << 10];
+    FILE *file = fopen("docs/configuration.md", "r");
+    char *begin;
+    char *end;
+    size_t len;
+
+    assert_non_null(file);
+    len = fread(page, 1, sizeof page - 1, file);
+    assert_int_equal(fclose(file), 0);
+    page[len] = '\0';
+    begin = strstr(page, "```ini\n");
+    assert_non_null(begin);
+    begin += strlen("```ini\n");
+    end = strstr(begin, "```\n");
+    assert_non_null(end);
+    file_make_bytes(f, begin, (size_t)(end - begin), 0600);
+    /* Its secret is not here, so this machine alone. */
+    expect_ok(
+        f,
+        ARGS("--config", f->path, "--cluster-secret-file", "", "--peer-listen", "127.0.0.1:7081"),
+        NO_ENV);
+    assert_int_equal(f->config.member_count, 3);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, config_setup, config_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_file_syntax),   TEST(test_file_errors),           TEST(test_file_size),
+        TEST(test_secret_file),   TEST(test_print_round_trip),      TEST(test_help_names_all),
+        TEST(test_documentation), TEST(test_documentation_example),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

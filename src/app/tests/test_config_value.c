@@ -1,0 +1,273 @@
+/*
+ * test_config_value.c - every type of setting at its bounds and beyond, and what it refuses.
+ * Thread: one.
+ */
+#include "src/app/tests/config_fixture.h"
+
+static void test_uint_bounds(void **state)
+{
+    struct config_fixture *f = *state;
+
+    for (size_t i = 0; i < config_key_count; i++) {
+        const struct config_key *key = &config_keys[i];
+        char flag[CONFIG_KEY_TEXT_BYTES];
+        char text[32];
+
+        if (key->type != CONFIG_UINT) {
+            continue;
+        }
+        config_key_flag(key, flag);
+        /* At the bounds the value itself is taken; rules between settings may still refuse it. */
+        for (int high = 0; high <= 1; high++) {
+            uint64_t bound = high ? key->max : key->min;
+
+            (void)snprintf(text, sizeof text, "%llu", (unsigned long long)bound);
+            assert_int_equal(config_value_set(&f->config, key, text, &f->error), 0);
+            assert_int_equal(*(uint64_t *)((char *)&f->config + key->offset), bound);
+        }
+        (void)snprintf(text, sizeof text, "%llu", (unsigned long long)key->max + 1);
+        expect_flag_error(f, flag, text, "is not valid: must be");
+        if (key->min > 0) {
+            (void)snprintf(text, sizeof text, "%llu", (unsigned long long)key->min - 1);
+            expect_flag_error(f, flag, text, "is not valid: must be");
+        }
+    }
+}
+
+static void test_uint_syntax(void **state)
+{
+    static const char *const bad[] = {"",   " 5", "5 ",  "+5", "-5",  "0x5",
+                                      "5.", "5k", "1e3", "５", "\n5", "18446744073709551617"};
+    struct config_fixture *f = *state;
+    uint64_t value;
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        expect_flag_error(f, "--http-loops", bad[i], "http.loops: \"");
+    }
+    expect_flag_ok(f, "--http-loops", "007");
+    assert_int_equal(f->config.http_loops, 7);
+    assert_true(config_parse_uint("18446744073709551615", 20, &value));
+    assert_true(value == UINT64_MAX);
+    assert_false(config_parse_uint("18446744073709551616", 20, &value));
+    assert_false(config_parse_uint("99999999999999999999", 20, &value));
+}
+
+static void test_bytes(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "MiB",
+                                      "1048575",
+                                      "1023KiB",
+                                      "17TiB",
+                                      "1GB",
+                                      "1 GiB",
+                                      "1gib",
+                                      "1.5GiB",
+                                      "-1GiB",
+                                      "16385GiB",
+                                      "1GiBx",
+                                      "18446744073709551616",
+                                      "17179869184TiB"};
+    struct config_fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        expect_flag_error(f, "--data-map-bytes", bad[i], "must be 1MiB..16TiB");
+    }
+    expect_flag_ok(f, "--data-map-bytes", "1048576");
+    assert_int_equal(f->config.data_map_bytes, 1 << 20);
+    expect_flag_ok(f, "--data-map-bytes", "1024KiB");
+    assert_int_equal(f->config.data_map_bytes, 1 << 20);
+    expect_flag_ok(f, "--data-map-bytes", "512MiB");
+    assert_int_equal(f->config.data_map_bytes, 512ULL << 20);
+    expect_flag_ok(f, "--data-map-bytes", "16TiB");
+    assert_int_equal(f->config.data_map_bytes, 16ULL << 40);
+}
+
+static void test_bool_level(void **state)
+{
+    struct config_fixture *f = *state;
+
+    expect_flag_ok(f, "--data-create", "false");
+    assert_false(f->config.data_create);
+    expect_flag_ok(f, "--data-create", "true");
+    assert_true(f->config.data_create);
+    expect_flag_error(f, "--data-create", "yes", "\"yes\" is not valid: must be true or false");
+    expect_flag_error(f, "--data-create", "", "must be true or false");
+    expect_flag_ok(f, "--log-level", "debug");
+    assert_int_equal(f->config.log_level, LOG_LEVEL_DEBUG);
+    expect_flag_ok(f, "--log-level", "error");
+    assert_int_equal(f->config.log_level, LOG_LEVEL_ERROR);
+    expect_flag_error(f, "--log-level", "INFO", "must be debug, info, warn or error");
+}
+
+static void test_texts(void **state)
+{
+    struct config_fixture *f = *state;
+    char text[LIMIT_PATH_BYTES + 2];
+
+    memset(text, 'a', sizeof text);
+    text[LIMIT_CLUSTER_ID_BYTES] = '\0';
+    expect_flag_ok(f, "--cluster-id", text);
+    assert_string_equal(f->config.cluster_id, text);
+    text[LIMIT_CLUSTER_ID_BYTES] = 'a';
+    text[LIMIT_CLUSTER_ID_BYTES + 1] = '\0';
+    expect_flag_error(f, "--cluster-id", text, "must be 1 to 64 of A-Z a-z 0-9 . _ -");
+    expect_flag_ok(f, "--cluster-id", "Prod_eu-1.b");
+    expect_flag_error(f, "--cluster-id", "", "cluster.id: \"\" is not valid");
+    expect_flag_error(f, "--cluster-id", "a b", "cluster.id: \"a b\" is not valid");
+
+    memset(text, 'a', sizeof text);
+    text[LIMIT_PATH_BYTES] = '\0';
+    expect_flag_ok(f, "--data-dir", text);
+    assert_string_equal(f->config.data_dir, text);
+    text[LIMIT_PATH_BYTES] = 'a';
+    text[LIMIT_PATH_BYTES + 1] = '\0';
+    expect_flag_error(f, "--data-dir", text, "must be a path of 1 to 1023 bytes");
+    expect_flag_error(f, "--data-dir", "", "must be a path");
+    expect_flag_error(f, "--data-dir", "a\nb", "\"a\\x0ab\" is not valid");
+    expect_flag_error(f, "--data-dir", "a\"b", "must be a path");
+    expect_flag_ok(f, "--data-dir", "/päth with blanks/#1");
+}
+
+static void test_value_length(void **state)
+{
+    struct config_fixture *f = *state;
+    char *text = malloc(LIMIT_CONFIG_VALUE_BYTES + 2);
+
+    assert_non_null(text);
+    memset(text, '0', LIMIT_CONFIG_VALUE_BYTES + 1);
+    text[LIMIT_CONFIG_VALUE_BYTES] = '\0';
+    text[LIMIT_CONFIG_VALUE_BYTES - 1] = '7';
+    expect_flag_ok(f, "--http-loops", text);
+    assert_int_equal(f->config.http_loops, 7);
+    text[LIMIT_CONFIG_VALUE_BYTES] = '7';
+    text[LIMIT_CONFIG_VALUE_BYTES + 1] = '\0';
+    expect_flag_error(f, "--http-loops", text, "http.loops: the value is longer than 4096 bytes");
+    /* A long value is cut in the error. */
+    text[LIMIT_CONFIG_VALUE_BYTES] = '\0';
+    text[0] = 'x';
+    expect_flag_error(f, "--http-loops", text, "00000\" is not valid: must be 0..64");
+    free(text);
+}
+
+static void test_addresses(void **state)
+{
+    static const char *const good[] = {"127.0.0.1:1", "0.0.0.0:65535", "[::1]:80",
+                                       "[::]:80",     "localhost:80",  "node-1.example_x.org:80",
+                                       "1.example:80"};
+    static const struct {
+        const char *text;
+        const char *error;
+    } bad[] = {
+        {"", "http.listen: \"\" is not valid: must be host:port or [IPv6]:port, port 1..65535"},
+        {"8080", "address \"8080\" must end in :port, with a port in 1..65535"},
+        {"127.0.0.1:", "must end in :port"},
+        {"127.0.0.1:0", "must end in :port"},
+        {"127.0.0.1:65536", "must end in :port"},
+        {"127.0.0.1:http", "must end in :port"},
+        {"127.0.0.1:-1", "must end in :port"},
+        {":8080", "the host must be a name"},
+        {"::1:8080", "write an IPv6 host in brackets"},
+        {"[::1]", "must end in :port"},
+        {"[::1:8080", "the host must be"},
+        {"[127.0.0.1]:80", "the host must be"},
+        {"[]:80", "the host must be"},
+        {"[fe80::1%eth0]:80", "the host must be"},
+        {"1.2.3:80", "the host must be"},
+        {"1.2.3.256:80", "the host must be"},
+        {"-a:80", "the host must be"},
+        {".a:80", "the host must be"},
+        {"a b:80", "the host must be"},
+        {"a/b:80", "the host must be"},
+    };
+    struct config_fixture *f = *state;
+    char text[LIMIT_ADDRESS_BYTES + 2];
+
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        expect_flag_ok(f, "--http-listen", good[i]);
+        assert_string_equal(f->config.http_listen, good[i]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        expect_flag_error(f, "--http-listen", bad[i].text, bad[i].error);
+    }
+    memset(text, 'a', sizeof text);
+    memcpy(text + LIMIT_ADDRESS_BYTES - 3, ":80", 4);
+    expect_flag_ok(f, "--http-listen", text);
+    memset(text, 'a', sizeof text);
+    memcpy(text + LIMIT_ADDRESS_BYTES - 2, ":80", 4);
+    expect_flag_error(f, "--http-listen", text, "is not valid: must be host:port");
+}
+
+static void test_loopback(void **state)
+{
+    static const char *const inside[] = {"127.0.0.1:1", "127.255.0.1:1", "[::1]:1",
+                                         "localhost:1", "LocalHost:1",   "[::ffff:127.0.0.1]:1"};
+    static const char *const outside[] = {
+        "0.0.0.0:1",  "[::]:1",   "128.0.0.1:1",         "126.0.0.1:1",
+        "10.0.0.1:1", "node:1",   "localhost.example:1", "[::ffff:10.0.0.1]:1",
+        "[::2]:1",    "127.0.0.1"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
+        assert_true(config_is_loopback(inside[i]));
+    }
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+        assert_false(config_is_loopback(outside[i]));
+    }
+}
+
+static void test_members(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *error;
+    } bad[] = {
+        {"", "cluster.members: \"\" is not id=host:port with an id in 1..65535"},
+        {"127.0.0.1:7081", "is not id=host:port"},
+        {"0=127.0.0.1:7081", "is not id=host:port"},
+        {"65536=127.0.0.1:7081", "is not id=host:port"},
+        {"=127.0.0.1:7081", "is not id=host:port"},
+        {"1=127.0.0.1:7081,", "\"\" is not id=host:port"},
+        {"1=127.0.0.1:7081,,2=127.0.0.1:7082", "\"\" is not id=host:port"},
+        {"1=127.0.0.1:7081 2=127.0.0.1:7082", "the host must be"},
+        {"1=127.0.0.1", "must end in :port"},
+        {"1=127.0.0.1:7081,1=127.0.0.1:7082", "cluster.members: id 1 is given twice"},
+        {"1=127.0.0.1:7081,2=127.0.0.1:7081", "ids 1 and 2 have the same address 127.0.0.1:7081"},
+        {"1=h:1,2=h:2,3=h:3,4=h:4,5=h:5,6=h:6,7=h:7,8=h:8", "more than 7 members"},
+    };
+    struct config_fixture *f = *state;
+
+    expect_ok(f,
+              ARGS("--node-id", "65535", "--cluster-members",
+                   "1=127.0.0.1:7081, 65535=127.0.0.1:7082 ,3=[::1]:7083"),
+              NO_ENV);
+    assert_int_equal(f->config.member_count, 3);
+    assert_int_equal(f->config.members[1].id, 65535);
+    assert_string_equal(f->config.members[1].address, "127.0.0.1:7082");
+    assert_string_equal(f->config.members[2].address, "[::1]:7083");
+    assert_string_equal(f->config.peer_listen, "127.0.0.1:7082");
+    expect_ok(f,
+              ARGS("--node-id", "7", "--cluster-members",
+                   "1=h:1,2=h:2,3=h:3,4=h:4,5=h:5,6=h:6,7=127.0.0.1:7"),
+              NO_ENV);
+    assert_int_equal(f->config.member_count, 7);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        expect_error(f, ARGS("--node-id", "1", "--cluster-members", (char *)(uintptr_t)bad[i].text),
+                     NO_ENV, bad[i].error);
+    }
+    expect_error(f, ARGS("--node-id", "2", "--cluster-members", "1=127.0.0.1:7081"), NO_ENV,
+                 "node.id = \"2\" (--node-id) is not among cluster.members = \"1=127.0.0.1:7081\" "
+                 "(--cluster-members)");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, config_setup, config_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_uint_bounds), TEST(test_uint_syntax), TEST(test_bytes),
+        TEST(test_bool_level),  TEST(test_texts),       TEST(test_value_length),
+        TEST(test_addresses),   TEST(test_loopback),    TEST(test_members),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
