@@ -1,0 +1,270 @@
+/*
+ * test_wire_request.c - snapshot chunks, forwarded requests, replies and confirmations as bytes.
+ *
+ * Thread: one.
+ */
+#include "raft/wire.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/net_hex.h"
+#include "src/base/limits.h"
+#include "src/base/prng.h"
+
+/* One of the decoders, without its result. */
+typedef int (*decode_fn)(const void *data, size_t len);
+
+static int chunk_try(const void *data, size_t len)
+{
+    struct wire_chunk chunk;
+
+    return wire_chunk_decode(data, len, &chunk);
+}
+
+static int ack_try(const void *data, size_t len)
+{
+    struct wire_chunk_ack ack;
+
+    return wire_chunk_ack_decode(data, len, &ack);
+}
+
+static int request_try(const void *data, size_t len)
+{
+    struct wire_request request;
+
+    return wire_request_decode(data, len, &request);
+}
+
+static int reply_try(const void *data, size_t len)
+{
+    struct wire_reply reply;
+
+    return wire_reply_decode(data, len, &reply);
+}
+
+static int confirm_try(const void *data, size_t len)
+{
+    struct wire_confirm confirm;
+
+    return wire_confirm_decode(data, len, &confirm);
+}
+
+static int try_exact(decode_fn fn, const struct buf *buf)
+{
+    uint8_t *copy = exact_copy(buf->data, buf->len);
+    int rv = fn(copy, buf->len);
+
+    free(copy);
+    return rv;
+}
+
+static int try_hex(decode_fn fn, const char *hex)
+{
+    struct buf buf = BUF_INIT;
+    int rv;
+
+    hex_put(&buf, hex);
+    rv = try_exact(fn, &buf);
+    buf_free(&buf);
+    return rv;
+}
+
+/* The golden bytes; every part of them and one byte more is refused. Then random damage. */
+static void check_bytes(decode_fn fn, struct buf *buf, const char *hex)
+{
+    struct buf part = *buf;
+    struct prng prng;
+
+    assert_hex(buf->data, buf->len, hex);
+    assert_int_equal(try_exact(fn, buf), 0);
+    for (part.len = 0; part.len < buf->len; part.len++) {
+        assert_int_equal(try_exact(fn, &part), ERR_BAD_MESSAGE);
+    }
+    buf_put_u8(buf, 0);
+    assert_int_equal(try_exact(fn, buf), ERR_BAD_MESSAGE);
+    buf->len--;
+    prng_seed(&prng, 5);
+    for (int i = 0; i < 10000; i++) {
+        const size_t at = (size_t)prng_below(&prng, buf->len);
+        const uint8_t old = buf->data[at];
+        int rv;
+
+        buf->data[at] = (uint8_t)prng_next(&prng);
+        rv = try_exact(fn, buf);
+        assert_true(rv == 0 || rv == ERR_BAD_MESSAGE);
+        buf->data[at] = old;
+    }
+}
+
+static void test_chunk(void **state)
+{
+    const struct wire_chunk chunk = {7, 256, true, (const uint8_t *)"abc", 3};
+    struct wire_chunk got;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_chunk_encode(&chunk, &buf);
+    check_bytes(chunk_try, &buf, "0700000000000000 0001000000000000 01 03000000 616263");
+    assert_int_equal(wire_chunk_decode(buf.data, buf.len, &got), 0);
+    assert_int_equal(got.transfer, 7);
+    assert_int_equal(got.offset, 256);
+    assert_true(got.last);
+    assert_int_equal(got.len, 3);
+    assert_memory_equal(got.data, "abc", 3);
+    assert_int_equal(try_hex(chunk_try, "0700000000000000 0000000000000000 01 00000000"), 0);
+    assert_int_equal(try_hex(chunk_try, "0700000000000000 0000000000000000 02 00000000"),
+                     ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
+static void test_chunk_limits(void **state)
+{
+    struct wire_chunk chunk = {1, 0, false, NULL, WIRE_CHUNK_BYTES_MAX};
+    uint8_t *data = calloc(1, WIRE_CHUNK_BYTES_MAX + 1);
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    assert_non_null(data);
+    chunk.data = data;
+    wire_chunk_encode(&chunk, &buf);
+    assert_int_equal(try_exact(chunk_try, &buf), 0);
+    buf_set_u32(&buf, 17, WIRE_CHUNK_BYTES_MAX + 1);
+    buf_put_u8(&buf, 0);
+    assert_int_equal(try_exact(chunk_try, &buf), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+    /* the end of the largest snapshot, and one byte beyond it */
+    chunk = (struct wire_chunk){1, LIMIT_SNAPSHOT_BYTES - 1, true, data, 1};
+    wire_chunk_encode(&chunk, &buf);
+    assert_int_equal(try_exact(chunk_try, &buf), 0);
+    buf_set_u32(&buf, 17, 2);
+    buf_put_u8(&buf, 0);
+    assert_int_equal(try_exact(chunk_try, &buf), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+    free(data);
+    assert_int_equal(try_hex(chunk_try, "0100000000000000 ffffffffffffffff 00 00000000"),
+                     ERR_BAD_MESSAGE);
+}
+
+static void test_chunk_ack(void **state)
+{
+    const struct wire_chunk_ack ack = {7, 256, true};
+    struct wire_chunk_ack got;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_chunk_ack_encode(&ack, &buf);
+    check_bytes(ack_try, &buf, "0700000000000000 0001000000000000 01");
+    assert_int_equal(wire_chunk_ack_decode(buf.data, buf.len, &got), 0);
+    assert_int_equal(got.transfer, 7);
+    assert_int_equal(got.offset, 256);
+    assert_true(got.abort);
+    assert_int_equal(try_hex(ack_try, "0700000000000000 0001000000000000 02"), ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(ack_try, "0700000000000000 0000008000000000 00"), 0);
+    assert_int_equal(try_hex(ack_try, "0700000000000000 0100008000000000 00"), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
+static void test_request(void **state)
+{
+    const struct wire_request request = {9, WIRE_REQUEST_QUERY, 1000, (const uint8_t *)"hi", 2};
+    struct wire_request got;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_request_encode(&request, &buf);
+    check_bytes(request_try, &buf, "0900000000000000 02 e8030000 02000000 6869");
+    assert_int_equal(wire_request_decode(buf.data, buf.len, &got), 0);
+    assert_int_equal(got.id, 9);
+    assert_int_equal(got.kind, WIRE_REQUEST_QUERY);
+    assert_int_equal(got.time_left_ms, 1000);
+    assert_int_equal(got.payload_len, 2);
+    assert_memory_equal(got.payload, "hi", 2);
+    assert_int_equal(try_hex(request_try, "0900000000000000 00 e8030000 00000000"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(request_try, "0900000000000000 03 e8030000 00000000"),
+                     ERR_BAD_MESSAGE);
+    /* 70000 ms is the most */
+    assert_int_equal(try_hex(request_try, "0900000000000000 01 70110100 00000000"), 0);
+    assert_int_equal(try_hex(request_try, "0900000000000000 01 71110100 00000000"),
+                     ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
+static void test_payload_limits(void **state)
+{
+    uint8_t *data = calloc(1, LIMIT_ENTRY_BYTES);
+    const struct wire_request request = {1, WIRE_REQUEST_COMMAND, 0, data, LIMIT_ENTRY_BYTES};
+    const struct wire_reply reply = {1, 0, data, LIMIT_ENTRY_BYTES};
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    assert_non_null(data);
+    wire_request_encode(&request, &buf);
+    assert_int_equal(try_exact(request_try, &buf), 0);
+    buf_set_u32(&buf, 13, LIMIT_ENTRY_BYTES + 1);
+    buf_put_u8(&buf, 0);
+    assert_int_equal(try_exact(request_try, &buf), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+    wire_reply_encode(&reply, &buf);
+    assert_int_equal(try_exact(reply_try, &buf), 0);
+    buf_set_u32(&buf, 12, LIMIT_ENTRY_BYTES + 1);
+    buf_put_u8(&buf, 0);
+    assert_int_equal(try_exact(reply_try, &buf), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+    free(data);
+}
+
+static void test_reply(void **state)
+{
+    const struct wire_reply reply = {9, ERR_UNKNOWN_TAG, (const uint8_t *)"no", 2};
+    struct wire_reply got;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_reply_encode(&reply, &buf);
+    check_bytes(reply_try, &buf, "0900000000000000 fdffffff 02000000 6e6f");
+    assert_int_equal(wire_reply_decode(buf.data, buf.len, &got), 0);
+    assert_int_equal(got.id, 9);
+    assert_int_equal(got.status, ERR_UNKNOWN_TAG);
+    assert_int_equal(got.payload_len, 2);
+    assert_int_equal(try_hex(reply_try, "0900000000000000 01000000 00000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(reply_try, "0900000000000000 00f0ffff 00000000"), 0);
+    assert_int_equal(try_hex(reply_try, "0900000000000000 ffefffff 00000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(reply_try, "0900000000000000 00000080 00000000"), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
+static void test_confirm(void **state)
+{
+    const struct wire_confirm confirm = {3, 0x1122};
+    struct wire_confirm got;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_confirm_encode(&confirm, &buf);
+    check_bytes(confirm_try, &buf, "0300000000000000 2211000000000000");
+    assert_int_equal(wire_confirm_decode(buf.data, buf.len, &got), 0);
+    assert_int_equal(got.term, 3);
+    assert_int_equal(got.round, 0x1122);
+    assert_int_equal(try_hex(confirm_try, "0000000000000000 0000000000000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(confirm_try, "0000000000000040 0000000000000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(confirm_try, "ffffffffffffff3f 0000000000000000"), 0);
+    buf_free(&buf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_chunk),          cmocka_unit_test(test_chunk_limits),
+        cmocka_unit_test(test_chunk_ack),      cmocka_unit_test(test_request),
+        cmocka_unit_test(test_payload_limits), cmocka_unit_test(test_reply),
+        cmocka_unit_test(test_confirm),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
