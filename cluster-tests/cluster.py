@@ -1,0 +1,145 @@
+"""A cluster of leafd processes on 127.0.0.1."""
+
+import os
+import secrets
+
+from client import tag_path
+from node import START_TIMEOUT_S, Node
+from wait import wait_until
+
+# Quick elections for tests that are not about their length, and two HTTP loops on any machine.
+FAST = {"raft-election-ms": 300, "raft-heartbeat-ms": 50, "http-loops": 2}
+
+
+class Cluster:
+    """size nodes with ids 1..size; settings go to every node (see Node)."""
+
+    def __init__(self, directory, size=3, settings=None, members=None):
+        self.directory = str(directory)
+        os.makedirs(self.directory, exist_ok=True)
+        self.secret_file = os.path.join(self.directory, "secret")
+        write_secret(self.secret_file, secrets.token_hex(32))
+        merged = {"cluster-secret-file": self.secret_file, **(settings or {})}
+        self.nodes = [
+            Node(node_id, os.path.join(self.directory, f"node{node_id}"), merged)
+            for node_id in range(1, size + 1)
+        ]
+        self.spares = []
+        self.set_members(members or {node.id: node.peer_address for node in self.nodes})
+
+    def set_members(self, members):
+        text = ",".join(f"{node_id}={address}" for node_id, address in members.items())
+        for node in self.nodes:
+            node.members = text
+
+    def spare(self, node_id):
+        """A node object with the id of another, and with ports and a directory of its own."""
+        node = Node(
+            node_id,
+            os.path.join(self.directory, f"spare{len(self.spares) + 1}"),
+            self.nodes[0].settings,
+        )
+        node.members = self.nodes[0].members
+        node.settings["peer-listen"] = node.peer_address
+        self.spares.append(node)
+        return node
+
+    def node(self, node_id):
+        return next(node for node in self.nodes if node.id == node_id)
+
+    def start(self):
+        for node in self.nodes:
+            node.start()
+        return self.wait_ready()
+
+    def wait_ready(self, timeout=START_TIMEOUT_S):
+        for node in self.running():
+            node.wait_ready(timeout)
+        return self
+
+    def running(self):
+        return [node for node in self.nodes if node.alive]
+
+    def others(self, *nodes):
+        """Running nodes but these."""
+        return [node for node in self.running() if node not in nodes]
+
+    def find_leader(self, among=None):
+        """The leader of the newest term, if a majority of the cluster's nodes follows it."""
+        statuses = {}
+        for node in among if among is not None else self.running():
+            statuses[node.id] = node.cluster_status()
+        leading = [s for s in statuses.values() if s["state"] == "leader"]
+        if not leading:
+            return None
+        newest = max(leading, key=lambda status: status["term"])
+        agreeing = [
+            s
+            for s in statuses.values()
+            if s["leader_id"] == newest["node_id"] and s["term"] == newest["term"]
+        ]
+        if len(agreeing) * 2 <= len(self.nodes):
+            return None
+        return self.node(int(newest["node_id"]))
+
+    def wait_leader(self, timeout=15.0, among=None, what="a leader that a majority follows"):
+        return wait_until(lambda: self.find_leader(among), timeout, what)
+
+    def leader(self):
+        return self.wait_leader()
+
+    def followers(self):
+        return self.others(self.leader())
+
+    def create_tag(self, tag, node=None, **fields):
+        """Make a tag; it must be new."""
+        via = node or self.running()[0]
+        response = via.http("PUT", f"/api/tags/{tag_path(tag)}", fields)
+        assert response.status == 201, f"{via} PUT {tag}: {response}"
+        return response
+
+    def wait_applied(self, nodes=None, timeout=15.0):
+        """All nodes have applied as much as the one that has applied most."""
+
+        def equal():
+            found = [node.cluster_status() for node in nodes or self.running()]
+            return len({s["applied_index"] for s in found}) == 1
+
+        wait_until(equal, timeout, "equal applied_index on all nodes")
+
+    def kill_all(self):
+        for node in self.running():
+            node.leaving()
+            node.process.kill()
+        for node in self.nodes:
+            if node.process is not None:
+                node.wait_exit()
+
+    def stop_all(self):
+        """SIGTERM to all at once, and exit code 0 of all."""
+        stopping = self.running()
+        for node in stopping:
+            node.leaving()
+            node.process.terminate()
+        codes = {node.id: node.wait_exit() for node in stopping}
+        assert set(codes.values()) == {0}, f"exit codes {codes}"
+
+    def faults(self):
+        """Texts of all that no test expects: processes that died, lines of the logs."""
+        found = []
+        for node in self.nodes + self.spares:
+            if node.process is not None and node.alive and node.process.poll() is not None:
+                found.append(f"{node} died with {node.process.returncode}:\n{node.log_tail()}")
+                node.leaving()
+            found.extend(f"{node} logged: {line}" for line in node.bad_log_lines())
+        return found
+
+    def end(self):
+        for node in self.nodes + self.spares:
+            node.end()
+
+
+def write_secret(path, text):
+    handle = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as secret:
+        secret.write(text)

@@ -1,0 +1,209 @@
+"""One leafd process: its ports, data directory, log file, life and death.
+
+The happy path: start(), wait_ready(), requests by http(); stop() sends SIGTERM and expects exit
+code 0. kill9(), pause() and resume() are the faults. check_log() fails on everything in the log
+that no test expects: failed assertions, sanitizer reports, lines of level error. A test that
+provokes such a line says so with expect_log().
+
+Call start() on the main thread: the child gets SIGKILL when the thread that started it ends, so
+that a killed test run leaves nothing behind.
+"""
+
+import os
+import re
+import signal
+import subprocess
+
+from client import Connection, ConnectionLost, once
+from ports import take_port
+from wait import wait_until
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 20.0
+
+BAD_LOG = re.compile(
+    r"assertion failed|AddressSanitizer|LeakSanitizer|ThreadSanitizer|runtime error|level=error",
+    re.IGNORECASE,
+)
+
+
+def leafd_path():
+    return os.environ.get("LEAFD") or os.path.join(ROOT, "build", "release", "leafd")
+
+
+class Node:
+    """A node of a cluster. settings: long options without the dashes, e.g. {"raft-election-ms":
+    300}."""
+
+    def __init__(self, node_id, directory, settings):
+        self.id = node_id
+        self.directory = str(directory)
+        self.settings = dict(settings)
+        self.http_port = take_port()
+        self.peer_port = take_port()
+        self.data_dir = os.path.join(self.directory, "data")
+        self.log_path = os.path.join(self.directory, "log")
+        self.members = ""
+        self.process = None
+        self.alive = False  # started, and not killed or stopped since
+        self.serving = False  # alive and ready: its clients may expect an answer to everything
+        self.incarnation = 0
+        self.log_checked = 0
+        self.expected_log = []
+        os.makedirs(self.directory, exist_ok=True)
+
+    def __repr__(self):
+        return f"node {self.id}"
+
+    @property
+    def address(self):
+        return ("127.0.0.1", self.http_port)
+
+    @property
+    def peer_address(self):
+        return f"127.0.0.1:{self.peer_port}"
+
+    @property
+    def http_address(self):
+        return f"127.0.0.1:{self.http_port}"
+
+    def command_line(self):
+        options = {
+            "node-id": self.id,
+            "cluster-members": self.members,
+            "data-dir": self.data_dir,
+            "http-listen": self.http_address,
+        }
+        options.update(self.settings)
+        arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
+        return ["setpriv", "--pdeathsig", "KILL", leafd_path(), *arguments]
+
+    def start(self):
+        assert self.process is None, f"{self} runs already"
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                self.command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        self.incarnation += 1
+        self.alive = True
+        return self
+
+    def wait_ready(self, timeout=START_TIMEOUT_S):
+        def ready():
+            self.check_running()
+            return self.http("GET", "/readyz", timeout=2).status == 200
+
+        wait_until(ready, timeout, f"{self} ready")
+        self.serving = True
+        return self
+
+    def check_running(self):
+        if self.process is not None and self.process.poll() is not None:
+            raise RuntimeError(f"{self} ended with {self.process.returncode}:\n{self.log_tail()}")
+
+    def leaving(self):
+        """To be called before the process is ended: its clients may see that from now on."""
+        self.alive = False
+        self.serving = False
+
+    def wait_exit(self, timeout=STOP_TIMEOUT_S):
+        """Wait until the process ends by itself (or by a signal sent before); its exit code."""
+        self.leaving()
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self} did not end in {timeout} s:\n{self.log_tail()}") from None
+        self.process = None
+        return code
+
+    def kill9(self):
+        self.leaving()
+        self.process.kill()
+        self.wait_exit()
+
+    def stop(self, timeout=STOP_TIMEOUT_S):
+        """A clean stop: SIGTERM, and exit code 0."""
+        self.leaving()
+        self.process.send_signal(signal.SIGTERM)
+        code = self.wait_exit(timeout)
+        assert code == 0, f"{self}: exit code {code} after SIGTERM:\n{self.log_tail()}"
+
+    def restart(self):
+        self.kill9()
+        return self.start().wait_ready()
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def end(self):
+        """At the end of a test: gone, whatever its state. Tells if it had died by itself."""
+        if self.process is None:
+            return None
+        code = self.process.poll()
+        if code is None:
+            self.process.kill()
+        self.process.wait()
+        self.process = None
+        return code
+
+    # --- requests ---
+
+    def http(self, method, target, body=None, headers=None, timeout=15.0):
+        return once(self.address, method, target, body, headers, timeout)
+
+    def get(self, target, timeout=15.0):
+        return self.http("GET", target, timeout=timeout)
+
+    def get_json(self, target):
+        response = self.get(target)
+        assert response.status == 200, f"{self} GET {target}: {response}"
+        return response.json()
+
+    def connect(self, timeout=15.0):
+        return Connection(self.address, timeout)
+
+    def cluster_status(self):
+        return self.get_json("/api/cluster")
+
+    def serves(self):
+        """True if the process answers /livez."""
+        try:
+            return self.get("/livez", timeout=2).status == 200
+        except (ConnectionLost, OSError):
+            return False
+
+    # --- the log ---
+
+    def log(self):
+        try:
+            with open(self.log_path, encoding="utf-8", errors="replace") as log:
+                return log.read()
+        except FileNotFoundError:
+            return ""
+
+    def log_tail(self, lines=30):
+        return "\n".join(self.log().splitlines()[-lines:])
+
+    def wait_log(self, pattern, timeout=10.0, start=0):
+        """Wait for a line that matches; start: the size of log() before."""
+        return wait_until(
+            lambda: re.search(pattern, self.log()[start:]), timeout, f"{self} logs {pattern!r}"
+        )
+
+    def expect_log(self, pattern):
+        """Lines that match are no fault from now on."""
+        self.expected_log.append(re.compile(pattern))
+
+    def bad_log_lines(self):
+        """Lines since the last call that no test expects."""
+        text = self.log()
+        fresh, self.log_checked = text[self.log_checked :], len(text)
+        return [
+            line
+            for line in fresh.splitlines()
+            if BAD_LOG.search(line) and not any(p.search(line) for p in self.expected_log)
+        ]

@@ -1,0 +1,138 @@
+"""Links between nodes that a test can cut: one TCP proxy before each node's peer port.
+
+All nodes know each other by the proxies' addresses and listen on their own. A proxy finds out
+which node a connection comes from by asking the system whose socket the other end is, so links can
+be cut one way between two nodes. A cut link drops what arrives and keeps the connection open, as a
+network does that loses every packet; heal() closes the connections that lost bytes, and the nodes
+dial anew.
+"""
+
+import asyncio
+import os
+import threading
+
+from ports import take_port
+
+CHUNK_BYTES = 1 << 16
+
+
+class Proxies:
+    """Proxies for a cluster's peer ports. Make, wire with attach(cluster), and close()."""
+
+    def __init__(self):
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+        self.nodes = []
+        self.servers = []
+        self.cuts = set()
+        self.open = {}
+
+    def attach(self, cluster):
+        """Before the cluster starts: give it the proxies' addresses."""
+        self.nodes = cluster.nodes
+        members = {}
+        for node in cluster.nodes:
+            port = take_port()
+            members[node.id] = f"127.0.0.1:{port}"
+            node.settings["peer-listen"] = node.peer_address
+            future = asyncio.run_coroutine_threadsafe(self.listen(node, port), self.loop)
+            future.result(5)
+        cluster.set_members(members)
+
+    async def listen(self, node, port):
+        async def accepted(reader, writer):
+            await self.serve(node, reader, writer)
+
+        self.servers.append(await asyncio.start_server(accepted, "127.0.0.1", port))
+
+    async def serve(self, node, reader, writer):
+        source = self.owner(writer.get_extra_info("peername")[1])
+        try:
+            onward_reader, onward = await asyncio.open_connection("127.0.0.1", node.peer_port)
+        except OSError:
+            writer.close()
+            return
+        ends = (writer, onward)
+        self.open.setdefault(frozenset((source, node.id)), set()).add(ends)
+        await asyncio.gather(
+            self.pump((source, node.id), reader, onward),
+            self.pump((node.id, source), onward_reader, writer),
+        )
+        self.open[frozenset((source, node.id))].discard(ends)
+
+    async def pump(self, link, reader, writer):
+        """Carry bytes one way; while the link is cut they are lost."""
+        lost = False
+        try:
+            while data := await reader.read(CHUNK_BYTES):
+                if link in self.cuts:
+                    lost = True
+                elif lost:
+                    break  # bytes are missing from the stream: it cannot go on
+                else:
+                    writer.write(data)
+                    await writer.drain()
+        except OSError:
+            pass
+        writer.close()
+
+    def owner(self, port):
+        """The id of the node that has the socket with this local port."""
+        inode = socket_inode(port)
+        for node in self.nodes:
+            if node.process is not None and has_inode(node.process.pid, inode):
+                return node.id
+        return 0
+
+    def cut(self, source, target):
+        """Nothing that source sends reaches target any more (on any of their connections)."""
+        self.cuts.add((source.id, target.id))
+
+    def isolate(self, node):
+        for other in self.nodes:
+            if other is not node:
+                self.cut(node, other)
+                self.cut(other, node)
+
+    def heal(self):
+        """All links carry again."""
+        pairs = {frozenset(link) for link in self.cuts}
+        self.cuts.clear()
+        self.loop.call_soon_threadsafe(self.close_pairs, pairs)
+
+    def close_pairs(self, pairs):
+        for pair in pairs:
+            for ends in list(self.open.get(pair, ())):
+                for end in ends:
+                    end.close()
+
+    def close(self):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(5)
+
+
+def socket_inode(port):
+    """The inode of the local TCP socket bound to the port that is connected, from /proc/net/tcp."""
+    wanted = f":{port:04X}"
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        for line in table.readlines()[1:]:
+            fields = line.split()
+            if fields[1].endswith(wanted) and fields[3] == "01":
+                return fields[9]
+    return None
+
+
+def has_inode(pid, inode):
+    directory = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return False
+    for name in names:
+        try:
+            if os.readlink(os.path.join(directory, name)) == f"socket:[{inode}]":
+                return True
+        except OSError:
+            continue
+    return False
