@@ -1,0 +1,323 @@
+/*
+ * fsm.c - see fsm.h: dispatch of commands and queries, loading, and the memory of digests.
+ *
+ * The happy path: fsm_apply() reads the command whole, hands it to fsm_tags.c or fsm_rows.c, and
+ * remembers the digest under the entry's index.
+ *
+ * Failure modes: as in fsm.h. Nothing is changed before the whole command was read. Thread: one
+ * owner.
+ */
+#include "src/id/fsm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/id/fsm_state.h"
+
+#define NODE_KEY_BYTES 9 /* 'n' and the id, big-endian */
+
+static int apply_type(struct fsm *fsm, const void *command, size_t len, struct buf *result,
+                      struct fsm_changes *changes);
+static int apply_node_info(struct fsm *fsm, const void *command, size_t len, struct buf *result,
+                           struct fsm_changes *changes);
+static int apply_digest(struct fsm *fsm, const void *command, size_t len, struct buf *result);
+static void digest_remember(struct fsm *fsm, uint64_t index);
+static void query_list(const struct fsm *fsm, const struct query *query, struct buf *result);
+static int load_tag(struct fsm *fsm, const char *name, size_t name_len, const void *value,
+                    size_t value_len);
+static int load_node(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                     size_t value_len);
+
+struct fsm *fsm_new(void)
+{
+    struct fsm *fsm = calloc(1, sizeof *fsm);
+
+    ASSERT(fsm != NULL);
+    RB_INIT(&fsm->tags);
+    return fsm;
+}
+
+void fsm_free(struct fsm *fsm)
+{
+    if (fsm == NULL) {
+        return;
+    }
+    fsm_rows_clear(fsm);
+    buf_free(&fsm->scratch);
+    free(fsm);
+}
+
+void fsm_listen(struct fsm *fsm, struct fsm_listener *listener)
+{
+    ASSERT(listener == NULL || fsm->listener == NULL);
+    fsm->listener = listener;
+}
+
+int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
+              struct fsm_changes *changes)
+{
+    int err;
+
+    ASSERT(!fsm->loading);
+    err = apply_type(fsm, command, len, result, changes);
+    if (err == ERR_BAD_MESSAGE) {
+        status_result_encode(ERR_BAD_MESSAGE, result);
+    }
+    digest_remember(fsm, index);
+    return err;
+}
+
+int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *result)
+{
+    struct query what;
+    const struct tag_row *row;
+    int err = query_decode(query, len, &what);
+
+    if (err != 0) {
+        return err;
+    }
+    if (what.type == QUERY_TAG_LIST) {
+        query_list(fsm, &what, result);
+        return 0;
+    }
+    row = fsm_tag(fsm, what.name, what.name_len);
+    if (row == NULL || row->deleted) {
+        return ERR_UNKNOWN_TAG;
+    }
+    tag_rows_encode(&row, 1, false, result);
+    return 0;
+}
+
+const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t name_len)
+{
+    struct fsm_row *row = fsm_row_find(fsm, name, name_len);
+
+    return row != NULL ? &row->tag : NULL;
+}
+
+bool fsm_node(const struct fsm *fsm, uint64_t node_id, struct node_info *ret_info)
+{
+    const struct node_info *info = fsm_node_find(fsm, node_id);
+
+    if (info == NULL) {
+        return false;
+    }
+    *ret_info = *info;
+    return true;
+}
+
+size_t fsm_tag_count(const struct fsm *fsm)
+{
+    return fsm->tag_count;
+}
+
+uint64_t fsm_digest(const struct fsm *fsm)
+{
+    return fsm->digest;
+}
+
+void fsm_load_begin(struct fsm *fsm)
+{
+    fsm_rows_clear(fsm);
+    memset(fsm->marks, 0, sizeof fsm->marks);
+    fsm->loading = true;
+}
+
+int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *value,
+                 size_t value_len)
+{
+    const uint8_t *bytes = key;
+
+    ASSERT(fsm->loading);
+    if (key_len < 1) {
+        return ERR_CORRUPT;
+    }
+    switch (bytes[0]) {
+    case 't':
+        return load_tag(fsm, (const char *)bytes + 1, key_len - 1, value, value_len);
+    case 'n':
+        return load_node(fsm, bytes, key_len, value, value_len);
+    default:
+        return ERR_CORRUPT;
+    }
+}
+
+void fsm_load_end(struct fsm *fsm, uint64_t index)
+{
+    ASSERT(fsm->loading);
+    fsm->loading = false;
+    digest_remember(fsm, index);
+    if (fsm->listener == NULL) {
+        return;
+    }
+    for (struct fsm_row *row = fsm_row_first(fsm); row != NULL; row = fsm_row_next(row)) {
+        fsm->listener->tag_changed(fsm->listener, &row->tag);
+    }
+}
+
+/* 0, ERR_DIVERGED, or ERR_BAD_MESSAGE, and then nothing was changed or appended. */
+static int apply_type(struct fsm *fsm, const void *command, size_t len, struct buf *result,
+                      struct fsm_changes *changes)
+{
+    struct grant_command grant;
+    struct put_command put;
+    struct delete_command deletion;
+    int type = command_type(command, len);
+    int err = ERR_BAD_MESSAGE;
+
+    switch (type) {
+    case COMMAND_NOOP:
+        err = noop_command_read(command, len);
+        if (err == 0) {
+            status_result_encode(0, result);
+        }
+        break;
+    case COMMAND_GRANT:
+        err = grant_command_read(command, len, &grant);
+        if (err == 0) {
+            fsm_apply_grant(fsm, &grant, result, changes);
+        }
+        break;
+    case COMMAND_TAGS_PUT:
+        err = put_command_read(command, len, &put);
+        if (err == 0) {
+            fsm_apply_put(fsm, &put, result, changes);
+        }
+        break;
+    case COMMAND_TAG_DELETE:
+        err = delete_command_read(command, len, &deletion);
+        if (err == 0) {
+            fsm_apply_delete(fsm, &deletion, result, changes);
+        }
+        break;
+    case COMMAND_NODE_INFO:
+        err = apply_node_info(fsm, command, len, result, changes);
+        break;
+    case COMMAND_DIGEST:
+        err = apply_digest(fsm, command, len, result);
+        break;
+    default: /* no command, or of a newer version */
+        break;
+    }
+    return err;
+}
+
+static int apply_node_info(struct fsm *fsm, const void *command, size_t len, struct buf *result,
+                           struct fsm_changes *changes)
+{
+    struct node_info info;
+    int err = node_info_command_read(command, len, &info);
+
+    if (err != 0) {
+        return err;
+    }
+    fsm_node_put(fsm, &info, changes);
+    status_result_encode(0, result);
+    return 0;
+}
+
+/* Compare with what this node had at that index, if it still remembers. */
+static int apply_digest(struct fsm *fsm, const void *command, size_t len, struct buf *result)
+{
+    struct digest_command digest;
+    const struct fsm_digest_mark *mark;
+    int err = digest_command_read(command, len, &digest);
+
+    if (err != 0) {
+        return err;
+    }
+    mark = &fsm->marks[digest.index % FSM_DIGEST_MARKS];
+    if (digest.index != 0 && mark->index == digest.index && mark->digest != digest.digest) {
+        err = ERR_DIVERGED;
+    }
+    status_result_encode(err, result);
+    return err;
+}
+
+static void digest_remember(struct fsm *fsm, uint64_t index)
+{
+    fsm->marks[index % FSM_DIGEST_MARKS] = (struct fsm_digest_mark){index, fsm->digest};
+}
+
+static void query_list(const struct fsm *fsm, const struct query *query, struct buf *result)
+{
+    const struct tag_row *rows[LIMIT_TAGS_PER_PAGE];
+    bool by_after = query->after_len > 0 && tag_name_compare(query->after, query->after_len,
+                                                             query->name, query->name_len) >= 0;
+    struct fsm_row *row = by_after ? fsm_row_seek(fsm, query->after, query->after_len)
+                                   : fsm_row_seek(fsm, query->name, query->name_len);
+    size_t count = 0;
+    bool more = false;
+
+    if (by_after && row != NULL &&
+        tag_name_compare(query->after, query->after_len, row->tag.name, row->tag.name_len) == 0) {
+        row = fsm_row_next(row);
+    }
+    for (; row != NULL && !more; row = fsm_row_next(row)) {
+        if (row->tag.name_len < query->name_len ||
+            memcmp(row->tag.name, query->name, query->name_len) != 0) {
+            break; /* past the prefix */
+        }
+        if (row->tag.deleted) {
+            continue;
+        }
+        if (count < query->limit) {
+            rows[count++] = &row->tag;
+        } else {
+            more = true;
+        }
+    }
+    tag_rows_encode(rows, count, more, result);
+}
+
+static int load_tag(struct fsm *fsm, const char *name, size_t name_len, const void *value,
+                    size_t value_len)
+{
+    struct tag_row loaded;
+    struct fsm_row *row;
+    int err = tag_row_decode(name, name_len, value, value_len, &loaded);
+
+    if (err != 0) {
+        return err;
+    }
+    if (fsm_row_find(fsm, name, name_len) != NULL) {
+        err = ERR_EXISTS;
+    } else if ((row = fsm_row_make(fsm, name, name_len)) == NULL) {
+        err = ERR_CORRUPT; /* more rows than any node can have made */
+    } else {
+        struct tag_row tag = loaded;
+
+        fsm_row_describe(row, loaded.description, loaded.description_len);
+        tag.name = row->tag.name;
+        tag.description = row->tag.description;
+        row->tag = tag;
+        fsm_row_change_end(fsm, row, NULL);
+    }
+    tag_row_release(&loaded);
+    return err;
+}
+
+static int load_node(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                     size_t value_len)
+{
+    struct node_info info;
+    uint64_t node_id = 0;
+    int err;
+
+    if (key_len != NODE_KEY_BYTES) {
+        return ERR_CORRUPT;
+    }
+    for (size_t i = 1; i < NODE_KEY_BYTES; i++) {
+        node_id = node_id << 8 | key[i];
+    }
+    err = node_info_row_decode(node_id, value, value_len, &info);
+    if (err != 0) {
+        return err;
+    }
+    if (fsm_node_find(fsm, node_id) != NULL) {
+        return ERR_EXISTS;
+    }
+    fsm_node_put(fsm, &info, NULL);
+    return 0;
+}

@@ -1,0 +1,263 @@
+/*
+ * fsm_rows.c - the tables of the state machine (fsm_state.h): rows in order, and the digest.
+ *
+ * The happy path: find or make a row, take it out of the digest, change it, put it back. The digest
+ * is the sum of a hash of every row's key and value; the length of the key is the hash's seed, so
+ * that no byte can move from the one to the other unseen.
+ *
+ * Failure modes: the table is full (LIMIT_TAGS): NULL. Thread: one owner.
+ */
+#include "src/id/fsm_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/base/hash.h"
+
+#define TABLE_TAGS 't'
+#define TABLE_NODES 'n'
+#define FIRST_CAPACITY 8
+
+static int row_order(const struct fsm_row *a, const struct fsm_row *b);
+static void row_bytes(struct fsm *fsm, const struct fsm_row *row, size_t *ret_key_len);
+static void node_bytes(struct fsm *fsm, const struct node_info *info, size_t *ret_key_len);
+static uint64_t scratch_hash(const struct fsm *fsm, size_t key_len);
+static void scratch_list(const struct fsm *fsm, size_t key_len, struct fsm_changes *changes);
+static size_t node_place(const struct fsm *fsm, uint64_t node_id);
+
+/* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
+RB_GENERATE_INTERNAL(fsm_tree, fsm_row, link, row_order, __attribute__((unused)) static)
+
+struct fsm_row *fsm_row_find(const struct fsm *fsm, const char *name, size_t len)
+{
+    struct fsm_row *row = fsm_row_seek(fsm, name, len);
+
+    if (row == NULL || tag_name_compare(name, len, row->tag.name, row->tag.name_len) != 0) {
+        return NULL;
+    }
+    return row;
+}
+
+struct fsm_row *fsm_row_seek(const struct fsm *fsm, const char *name, size_t len)
+{
+    struct fsm_row *at = RB_ROOT(&fsm->tags);
+    struct fsm_row *found = NULL;
+
+    while (at != NULL) {
+        int order = tag_name_compare(name, len, at->tag.name, at->tag.name_len);
+
+        if (order == 0) {
+            return at;
+        }
+        if (order < 0) {
+            found = at;
+        }
+        at = order < 0 ? RB_LEFT(at, link) : RB_RIGHT(at, link);
+    }
+    return found;
+}
+
+struct fsm_row *fsm_row_first(const struct fsm *fsm)
+{
+    return fsm_row_seek(fsm, "", 0);
+}
+
+struct fsm_row *fsm_row_next(struct fsm_row *row)
+{
+    return RB_NEXT(fsm_tree, NULL, row);
+}
+
+struct fsm_row *fsm_row_make(struct fsm *fsm, const char *name, size_t len)
+{
+    struct fsm_row *row;
+    struct fsm_row *twin;
+    uint32_t handle;
+
+    ASSERT(len >= 1 && len <= LIMIT_TAG_NAME_BYTES);
+    if (fsm->tag_count >= LIMIT_TAGS) {
+        return NULL;
+    }
+    handle = arena_alloc(&fsm->arena, offsetof(struct fsm_row, name) + len + 1);
+    ASSERT(handle != 0); /* the arena holds LIMIT_TAGS rows with the longest names */
+    row = arena_at(&fsm->arena, handle);
+    memcpy(row->name, name, len);
+    row->tag.name = row->name;
+    row->tag.name_len = (uint16_t)len;
+    row->tag.description = row->name + len;
+    twin = RB_INSERT(fsm_tree, &fsm->tags, row);
+    ASSERT(twin == NULL);
+    fsm->tag_count++;
+    return row;
+}
+
+void fsm_row_change_begin(struct fsm *fsm, struct fsm_row *row)
+{
+    size_t key_len;
+
+    row_bytes(fsm, row, &key_len);
+    fsm->digest -= scratch_hash(fsm, key_len);
+}
+
+void fsm_row_change_end(struct fsm *fsm, struct fsm_row *row, struct fsm_changes *changes)
+{
+    size_t key_len;
+
+    row_bytes(fsm, row, &key_len);
+    fsm->digest += scratch_hash(fsm, key_len);
+    if (changes != NULL) {
+        scratch_list(fsm, key_len, changes);
+    }
+    if (fsm->listener != NULL && !fsm->loading) {
+        fsm->listener->tag_changed(fsm->listener, &row->tag);
+    }
+}
+
+void fsm_row_describe(struct fsm_row *row, const char *text, size_t len)
+{
+    char *empty = row->name + row->tag.name_len;
+    char *description = empty;
+
+    ASSERT(len <= LIMIT_TAG_DESCRIPTION_BYTES);
+    if (len > 0) {
+        description = malloc(len + 1);
+        ASSERT(description != NULL);
+        memcpy(description, text, len);
+        description[len] = '\0';
+    }
+    if (row->tag.description != empty) {
+        free(row->tag.description);
+    }
+    row->tag.description = description;
+    row->tag.description_len = (uint16_t)len;
+}
+
+struct node_info *fsm_node_find(const struct fsm *fsm, uint64_t node_id)
+{
+    size_t at = node_place(fsm, node_id);
+
+    return at < fsm->node_count && fsm->nodes[at].node_id == node_id ? &fsm->nodes[at] : NULL;
+}
+
+void fsm_node_put(struct fsm *fsm, const struct node_info *info, struct fsm_changes *changes)
+{
+    size_t at = node_place(fsm, info->node_id);
+    struct node_info *old = fsm_node_find(fsm, info->node_id);
+    size_t key_len;
+
+    if (old != NULL) {
+        if (old->store_id == info->store_id && strcmp(old->version, info->version) == 0 &&
+            strcmp(old->http_address, info->http_address) == 0) {
+            return;
+        }
+        node_bytes(fsm, old, &key_len);
+        fsm->digest -= scratch_hash(fsm, key_len);
+    } else {
+        if (fsm->node_count == fsm->node_capacity) {
+            size_t capacity = fsm->node_capacity > 0 ? fsm->node_capacity * 2 : FIRST_CAPACITY;
+
+            fsm->nodes = realloc(fsm->nodes, capacity * sizeof *fsm->nodes);
+            ASSERT(fsm->nodes != NULL);
+            fsm->node_capacity = capacity;
+        }
+        memmove(&fsm->nodes[at + 1], &fsm->nodes[at], (fsm->node_count - at) * sizeof *fsm->nodes);
+        fsm->node_count++;
+    }
+    fsm->nodes[at] = *info;
+    node_bytes(fsm, info, &key_len);
+    fsm->digest += scratch_hash(fsm, key_len);
+    if (changes != NULL) {
+        scratch_list(fsm, key_len, changes);
+    }
+}
+
+void fsm_rows_clear(struct fsm *fsm)
+{
+    for (struct fsm_row *row = fsm_row_first(fsm); row != NULL; row = fsm_row_next(row)) {
+        fsm_row_describe(row, NULL, 0);
+    }
+    RB_INIT(&fsm->tags);
+    arena_free(&fsm->arena);
+    free(fsm->nodes);
+    fsm->nodes = NULL;
+    fsm->node_count = 0;
+    fsm->node_capacity = 0;
+    fsm->tag_count = 0;
+    fsm->digest = 0;
+}
+
+void fsm_changes_release(struct fsm_changes *changes)
+{
+    for (size_t i = 0; i < changes->count; i++) {
+        buf_free(&changes->items[i].key);
+        buf_free(&changes->items[i].value);
+    }
+    free(changes->items);
+    *changes = (struct fsm_changes){0};
+}
+
+static int row_order(const struct fsm_row *a, const struct fsm_row *b)
+{
+    return tag_name_compare(a->tag.name, a->tag.name_len, b->tag.name, b->tag.name_len);
+}
+
+/* Key and value of a row, one behind the other, into the scratch buffer. */
+static void row_bytes(struct fsm *fsm, const struct fsm_row *row, size_t *ret_key_len)
+{
+    fsm->scratch.len = 0;
+    buf_put_u8(&fsm->scratch, TABLE_TAGS);
+    buf_put(&fsm->scratch, row->tag.name, row->tag.name_len);
+    *ret_key_len = fsm->scratch.len;
+    tag_row_encode(&row->tag, &fsm->scratch);
+}
+
+static void node_bytes(struct fsm *fsm, const struct node_info *info, size_t *ret_key_len)
+{
+    fsm->scratch.len = 0;
+    buf_put_u8(&fsm->scratch, TABLE_NODES);
+    for (int shift = 56; shift >= 0; shift -= 8) { /* big-endian: storage keeps the order of ids */
+        buf_put_u8(&fsm->scratch, (uint8_t)(info->node_id >> shift));
+    }
+    *ret_key_len = fsm->scratch.len;
+    node_info_row_encode(info, &fsm->scratch);
+}
+
+static uint64_t scratch_hash(const struct fsm *fsm, size_t key_len)
+{
+    return hash_bytes(fsm->scratch.data, fsm->scratch.len, key_len);
+}
+
+static void scratch_list(const struct fsm *fsm, size_t key_len, struct fsm_changes *changes)
+{
+    struct fsm_change *change;
+
+    if (changes->count == changes->capacity) {
+        size_t capacity = changes->capacity > 0 ? changes->capacity * 2 : FIRST_CAPACITY;
+
+        changes->items = realloc(changes->items, capacity * sizeof *changes->items);
+        ASSERT(changes->items != NULL);
+        changes->capacity = capacity;
+    }
+    change = &changes->items[changes->count++];
+    *change = (struct fsm_change){BUF_INIT, BUF_INIT};
+    buf_put(&change->key, fsm->scratch.data, key_len);
+    buf_put(&change->value, fsm->scratch.data + key_len, fsm->scratch.len - key_len);
+}
+
+/* Where the node stands in the sorted array, or would. */
+static size_t node_place(const struct fsm *fsm, uint64_t node_id)
+{
+    size_t low = 0;
+    size_t high = fsm->node_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (fsm->nodes[middle].node_id < node_id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}

@@ -1,0 +1,83 @@
+/*
+ * fsm_state.h - the state machine's insides, shared by fsm.c, fsm_rows.c and fsm_tags.c only.
+ *
+ * Rows live in an arena until the whole state is replaced; the tree orders them by name. A row
+ * counts in the digest exactly while it stands in the tables; every change goes through
+ * fsm_row_change_begin() and fsm_row_change_end(), which keep digest, changes and listener in step.
+ *
+ * Thread: one owner (the raft loop).
+ */
+#ifndef LEAFD_ID_FSM_STATE_H
+#define LEAFD_ID_FSM_STATE_H
+
+#include <bsd/sys/tree.h>
+
+#include "src/id/arena.h"
+#include "src/id/command_read.h"
+#include "src/id/fsm.h"
+
+/* Entries whose digest is remembered, for COMMAND_DIGEST. */
+#define FSM_DIGEST_MARKS 1024
+
+struct fsm_row {
+    RB_ENTRY(fsm_row) link;
+    struct tag_row tag; /* tag.name is name below; an empty description is the NUL behind it */
+    char name[];
+};
+
+RB_HEAD(fsm_tree, fsm_row);
+
+struct fsm_digest_mark {
+    uint64_t index; /* 0: none */
+    uint64_t digest;
+};
+
+struct fsm {
+    struct fsm_tree tags;
+    struct arena arena;
+    size_t tag_count;
+    struct node_info *nodes; /* sorted by id */
+    size_t node_count;
+    size_t node_capacity;
+    uint64_t digest;
+    struct fsm_listener *listener;
+    struct buf scratch;                             /* for the bytes of one row */
+    bool loading;                                   /* between fsm_load_begin and _end */
+    struct fsm_digest_mark marks[FSM_DIGEST_MARKS]; /* at index % FSM_DIGEST_MARKS */
+};
+
+/* --- fsm_rows.c: the tables --- */
+
+struct fsm_row *fsm_row_find(const struct fsm *fsm, const char *name, size_t len);
+/* The first row whose name is >= name. */
+struct fsm_row *fsm_row_seek(const struct fsm *fsm, const char *name, size_t len);
+struct fsm_row *fsm_row_first(const struct fsm *fsm);
+struct fsm_row *fsm_row_next(struct fsm_row *row);
+
+/* A new row with its name and zeros, not in the digest yet: fsm_row_change_end() must follow. The
+ * name must not be there. NULL: the table is full. */
+struct fsm_row *fsm_row_make(struct fsm *fsm, const char *name, size_t len);
+/* Take an existing row out of the digest, to change it. */
+void fsm_row_change_begin(struct fsm *fsm, struct fsm_row *row);
+/* Put it back, list the change (changes may be NULL) and tell the listener. */
+void fsm_row_change_end(struct fsm *fsm, struct fsm_row *row, struct fsm_changes *changes);
+void fsm_row_describe(struct fsm_row *row, const char *text, size_t len);
+
+/* The node's info, or NULL. */
+struct node_info *fsm_node_find(const struct fsm *fsm, uint64_t node_id);
+/* Insert or replace; lists the change only if something differs (changes may be NULL). */
+void fsm_node_put(struct fsm *fsm, const struct node_info *info, struct fsm_changes *changes);
+
+/* Forget all rows. */
+void fsm_rows_clear(struct fsm *fsm);
+
+/* --- fsm_tags.c: what commands do to tags --- */
+
+void fsm_apply_grant(struct fsm *fsm, struct grant_command *command, struct buf *result,
+                     struct fsm_changes *changes);
+void fsm_apply_put(struct fsm *fsm, struct put_command *command, struct buf *result,
+                   struct fsm_changes *changes);
+void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, struct buf *result,
+                      struct fsm_changes *changes);
+
+#endif

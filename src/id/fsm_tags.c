@@ -1,0 +1,389 @@
+/*
+ * fsm_tags.c - what commands do to tags: grant, put, delete (fsm_state.h).
+ *
+ * The happy path of a put: look for a repetition, check that no name stands twice, merge and check
+ * every item against its row, and only then change the rows. Of a grant: item by item, each takes
+ * [max_id, max_id + n) and moves max_id up. Of a delete: the row becomes a tombstone.
+ *
+ * Failure modes go into the result, and then nothing was changed, but for single grants of a
+ * command: each of them stands for itself.
+ *
+ * Thread: one owner. Deterministic: only the state and the command decide.
+ */
+#include "src/id/fsm_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+/* An item's name and its position, to find names that stand twice. */
+struct named {
+    const char *name;
+    uint16_t len;
+    uint32_t at;
+};
+
+static void grant_one(struct fsm *fsm, const struct grant_item *item, uint64_t wall_ms,
+                      struct fsm_changes *changes, struct grant_result *ret_result);
+static bool put_repeated(struct fsm *fsm, struct put_command command, struct put_result *result);
+static bool put_refused(struct fsm *fsm, struct put_command command, struct put_result *result);
+static void put_carry_out(struct fsm *fsm, struct put_command command, struct put_result *result,
+                          struct fsm_changes *changes);
+static int put_merge(const struct tag_row *old, const struct tag_put *put, bool force,
+                     struct tag_row *ret_row, struct put_result *result);
+static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bool force,
+                        struct tag_row *row, struct put_result *result);
+static bool find_twice(struct put_command command, uint32_t *ret_at);
+static int named_order(const void *a, const void *b);
+static int refuse_put(struct put_result *result, const char *why);
+static uint64_t later(uint64_t a, uint64_t b);
+static uint64_t shown_ms(uint64_t wall_ms);
+
+void fsm_apply_grant(struct fsm *fsm, struct grant_command *command, struct buf *result,
+                     struct fsm_changes *changes)
+{
+    struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
+    struct grant_item item;
+    size_t count = 0;
+
+    while (grant_command_next(command, &item)) {
+        ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
+        grant_one(fsm, &item, shown_ms(command->wall_ms), changes, &results[count++]);
+    }
+    ASSERT(count == command->count);
+    grant_results_encode(results, count, result);
+}
+
+void fsm_apply_put(struct fsm *fsm, struct put_command *command, struct buf *result,
+                   struct fsm_changes *changes)
+{
+    struct put_result answer = {0};
+
+    command->wall_ms = shown_ms(command->wall_ms);
+    if (!put_repeated(fsm, *command, &answer) && !put_refused(fsm, *command, &answer)) {
+        put_carry_out(fsm, *command, &answer, changes);
+    }
+    put_result_encode(&answer, result);
+    put_result_release(&answer);
+}
+
+void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, struct buf *result,
+                      struct fsm_changes *changes)
+{
+    struct fsm_row *row = fsm_row_find(fsm, command->name, command->name_len);
+    struct tag_row *tag = row != NULL ? &row->tag : NULL;
+
+    if (tag == NULL || tag->deleted) {
+        bool repeated = tag != NULL && command->request_id != 0 &&
+                        tag->last_request == command->request_id &&
+                        tag->last_outcome == TAG_DELETED;
+
+        status_result_encode(repeated ? 0 : ERR_UNKNOWN_TAG, result);
+        return;
+    }
+    fsm_row_change_begin(fsm, row);
+    tag->deleted = true;
+    tag->generation++;
+    tag->updated_ms = later(tag->updated_ms, shown_ms(command->wall_ms));
+    tag->last_request = command->request_id;
+    tag->last_outcome = TAG_DELETED;
+    fsm_row_change_end(fsm, row, changes);
+    status_result_encode(0, result);
+}
+
+static void grant_one(struct fsm *fsm, const struct grant_item *item, uint64_t wall_ms,
+                      struct fsm_changes *changes, struct grant_result *ret_result)
+{
+    struct fsm_row *row = fsm_row_find(fsm, item->name, item->name_len);
+    struct tag_row *tag = row != NULL ? &row->tag : NULL;
+    uint64_t left;
+    uint32_t size;
+
+    *ret_result = (struct grant_result){0};
+    if (tag == NULL || tag->deleted) {
+        ret_result->status = ERR_UNKNOWN_TAG;
+        ret_result->generation = tag != NULL ? tag->generation : 0;
+        return;
+    }
+    ret_result->generation = tag->generation;
+    ret_result->step = tag->step;
+    ret_result->max_step = tag->max_step;
+    ASSERT(tag->step >= 1 && tag->step <= tag->max_step);
+    ASSERT(tag->max_id <= TAG_MAX_ID_END);
+    size = item->size > 0 ? item->size : tag->step;
+    if (size > tag->max_step) {
+        size = tag->max_step;
+    }
+    left = TAG_MAX_ID_END - tag->max_id;
+    if (left == 0) {
+        ret_result->status = ERR_EXHAUSTED;
+        return;
+    }
+    if (size > left) {
+        size = (uint32_t)left;
+    }
+    ret_result->first = tag->max_id;
+    ret_result->size = size;
+    fsm_row_change_begin(fsm, row);
+    tag->max_id += size;
+    tag->updated_ms = later(tag->updated_ms, wall_ms);
+    fsm_row_change_end(fsm, row, changes);
+    ASSERT(tag->max_id <= TAG_MAX_ID_END);
+}
+
+/* True if the command was applied before: then the first item's row names it, and the answer is
+ * made again from what the rows were told. A row that another request changed since counts as
+ * changed. */
+static bool put_repeated(struct fsm *fsm, struct put_command command, struct put_result *result)
+{
+    struct tag_put put;
+    bool first = true;
+
+    if (command.request_id == 0) {
+        return false;
+    }
+    while (put_command_next(&command, &put)) {
+        struct fsm_row *row = fsm_row_find(fsm, put.name, put.name_len);
+        bool same = row != NULL && row->tag.last_request == command.request_id &&
+                    (row->tag.last_outcome == TAG_MADE || row->tag.last_outcome == TAG_CHANGED);
+
+        if (first && !same) {
+            return false;
+        }
+        if (first) {
+            tag_row_copy(&result->first, &row->tag);
+        }
+        first = false;
+        if (same && row->tag.last_outcome == TAG_MADE) {
+            result->made++;
+        } else {
+            result->changed++;
+        }
+    }
+    return !first;
+}
+
+/* True if an item breaks a rule; the result says which and why. */
+static bool put_refused(struct fsm *fsm, struct put_command command, struct put_result *result)
+{
+    struct tag_put put;
+    uint32_t twice_at = 0;
+    size_t made = 0;
+
+    if (command.count < 1) {
+        return refuse_put(result, "the list of tags is empty") != 0;
+    }
+    if (command.count > LIMIT_TAGS_PER_BULK) {
+        result->failed_at = LIMIT_TAGS_PER_BULK;
+        return refuse_put(result, "more than 10000 tags in one request") != 0;
+    }
+    if (find_twice(command, &twice_at)) {
+        result->failed_at = twice_at;
+        return refuse_put(result, "the same tag stands twice in one request") != 0;
+    }
+    for (; put_command_next(&command, &put); result->failed_at++) {
+        struct fsm_row *row = fsm_row_find(fsm, put.name, put.name_len);
+        const struct tag_row *old = row != NULL ? &row->tag : NULL;
+        struct tag_row merged;
+
+        made += row == NULL;
+        if (fsm->tag_count + made > LIMIT_TAGS) {
+            result->status = ERR_OVERLOADED;
+            return true;
+        }
+        if (put_merge(old, &put, command.force, &merged, result) != 0) {
+            return true;
+        }
+    }
+    result->failed_at = 0;
+    return false;
+}
+
+/* Change the rows; put_refused() has seen that nothing stands against it. */
+static void put_carry_out(struct fsm *fsm, struct put_command command, struct put_result *result,
+                          struct fsm_changes *changes)
+{
+    struct tag_put put;
+    bool first = true;
+
+    while (put_command_next(&command, &put)) {
+        struct fsm_row *row = fsm_row_find(fsm, put.name, put.name_len);
+        bool exists = row != NULL;
+        bool live = exists && !row->tag.deleted;
+        struct tag_row merged;
+        int err = put_merge(exists ? &row->tag : NULL, &put, command.force, &merged, result);
+
+        ASSERT(err == 0);
+        if (exists) {
+            fsm_row_change_begin(fsm, row);
+        } else {
+            row = fsm_row_make(fsm, put.name, put.name_len);
+            ASSERT(row != NULL);
+        }
+        fsm_row_describe(row, merged.description, merged.description_len);
+        merged.name = row->tag.name;
+        merged.description = row->tag.description;
+        merged.created_ms =
+            live ? row->tag.created_ms : later(row->tag.created_ms, command.wall_ms);
+        merged.updated_ms = later(row->tag.updated_ms, command.wall_ms);
+        merged.last_request = command.request_id;
+        merged.last_outcome = live ? TAG_CHANGED : TAG_MADE;
+        row->tag = merged;
+        fsm_row_change_end(fsm, row, changes);
+        result->made += !live;
+        result->changed += live;
+        if (first) {
+            tag_row_copy(&result->first, &row->tag);
+        }
+        first = false;
+    }
+}
+
+/*
+ * What the row becomes: fields that were not given keep the row's values, or take the defaults
+ * where there is no row or only a tombstone. name and description are borrowed from the item or
+ * from the old row; times and request are the caller's to set.
+ */
+static int put_merge(const struct tag_row *old, const struct tag_put *put, bool force,
+                     struct tag_row *ret_row, struct put_result *result)
+{
+    bool live = old != NULL && !old->deleted;
+    struct tag_row row = {
+        .description = (char *)(uintptr_t) "",
+        .mode = TAG_MODE_TREND,
+        .step = TAG_DEFAULT_STEP,
+        .max_step = TAG_DEFAULT_MAX_STEP,
+    };
+    const char *why = NULL;
+    int err;
+
+    if (live) {
+        row = *old;
+    }
+    row.name = (char *)(uintptr_t)put->name;
+    row.name_len = put->name_len;
+    row.deleted = false;
+    row.generation = old != NULL ? old->generation : 0;
+    row.generation += !live;
+    if (put->fields & TAG_FIELD_STEP) {
+        row.step = put->step;
+    }
+    if (put->fields & TAG_FIELD_MAX_STEP) {
+        row.max_step = put->max_step;
+    } else if (row.max_step < row.step) {
+        row.max_step = row.step;
+    }
+    if (put->fields & TAG_FIELD_MODE) {
+        row.mode = put->mode;
+    }
+    if (put->fields & TAG_FIELD_DESCRIPTION) {
+        row.description = (char *)(uintptr_t)put->description;
+        row.description_len = put->description_len;
+    }
+    err = merge_max_id(old, put, force, &row, result);
+    if (err != 0) {
+        return err;
+    }
+    if (tag_row_check(&row, &why) != 0) {
+        return refuse_put(result, why);
+    }
+    if (row.mode == TAG_MODE_STRICT) {
+        return refuse_put(result, "strict mode is not available in this version");
+    }
+    *ret_row = row;
+    return 0;
+}
+
+/* The mark of what was granted. Only force moves it down, and then the generation tells the nodes
+ * to burn what they hold. */
+static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bool force,
+                        struct tag_row *row, struct put_result *result)
+{
+    bool asked = (put->fields & TAG_FIELD_MAX_ID) != 0;
+    bool live = old != NULL && !old->deleted;
+    uint64_t mark = old != NULL ? old->max_id : 0;
+    uint64_t wanted = asked ? put->max_id : TAG_DEFAULT_MAX_ID;
+
+    if (live && !asked) {
+        row->max_id = mark;
+        return 0;
+    }
+    if (wanted >= mark) {
+        row->max_id = wanted;
+        return 0;
+    }
+    if (asked && force) {
+        row->max_id = wanted;
+        row->generation += live; /* made again, it has a new one already */
+        return 0;
+    }
+    if (!live) {
+        row->max_id = mark; /* made again, it goes on above what was granted */
+        return 0;
+    }
+    result->status = ERR_WOULD_REPEAT;
+    result->max_id = mark;
+    result->asked = wanted;
+    return ERR_WOULD_REPEAT;
+}
+
+/* The position of the first item whose name stood before it; false if there is none. */
+static bool find_twice(struct put_command command, uint32_t *ret_at)
+{
+    struct named *names = calloc(command.count, sizeof *names);
+    struct tag_put put;
+    uint32_t count = 0;
+    uint32_t at = UINT32_MAX;
+
+    ASSERT(names != NULL);
+    while (put_command_next(&command, &put)) {
+        ASSERT(count < command.count);
+        names[count] = (struct named){put.name, put.name_len, count};
+        count++;
+    }
+    qsort(names, count, sizeof *names, named_order);
+    for (uint32_t i = 1; i < count; i++) {
+        if (tag_name_compare(names[i - 1].name, names[i - 1].len, names[i].name, names[i].len) ==
+                0 &&
+            names[i].at < at) {
+            at = names[i].at;
+        }
+    }
+    free(names);
+    *ret_at = at;
+    return at != UINT32_MAX;
+}
+
+/* By name, then by position: a total order, so that every C library sorts alike. */
+static int named_order(const void *a, const void *b)
+{
+    const struct named *left = a;
+    const struct named *right = b;
+    int order = tag_name_compare(left->name, left->len, right->name, right->len);
+
+    if (order != 0) {
+        return order;
+    }
+    return left->at < right->at ? -1 : left->at > right->at;
+}
+
+static int refuse_put(struct put_result *result, const char *why)
+{
+    ASSERT(why != NULL);
+    result->status = ERR_INVALID;
+    (void)snprintf(result->why, sizeof result->why, "%s", why);
+    return ERR_INVALID;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A proposer's clock may say anything; the row keeps only what can be shown. */
+static uint64_t shown_ms(uint64_t wall_ms)
+{
+    return wall_ms < TAG_TIME_MAX_MS ? wall_ms : TAG_TIME_MAX_MS;
+}
