@@ -1,16 +1,31 @@
 /*
- * allocator.h - keeps this node's segments filled: gathers the tags that want a refill, asks for many
- * in one command, and publishes what comes back.
+ * allocator.h - keeps this node's segments filled: gathers the tags that want a refill, asks for
+ * many in one command, and publishes what comes back.
  *
  * The happy path: a claimer sets refill_wanted and the tag comes to allocator_want(); at the end of
- * the loop's turn allocator_turn() packs up to LIMIT_GRANTS_PER_ENTRY of them into one COMMAND_GRANT
- * and proposes it; the results are published into the free slots and the parked requests are woken.
+ * the loop's turn allocator_turn() packs up to LIMIT_GRANTS_PER_ENTRY of them into one
+ * COMMAND_GRANT and proposes it; the results are published into the free slots and the parked
+ * requests are woken.
  *
  * Invariants:
  *  - A range is published only from a result of a command that the cluster reported applied.
  *  - One request in flight a tag; a result is used only if it answers that request and its
  *    generation is not older than the tag's; otherwise its range is burnt.
  *  - A newer generation (deleted, made again, forced down) burns what is left of the older one.
+ *
+ * Waking without a lost wake-up. A claimer that finds nothing, in this order:
+ *   1. adds what it needs to tag->demand and its bit to tag->waiting_loops (fetch_or, acq_rel);
+ *   2. sets tag->refill_wanted (exchange, acq_rel), and if it was false, calls want();
+ *   3. tries to claim once more, and looks at tag->state: parked it stays only if that fails too.
+ * When a request ends, the allocator, in this order: publishes the segment or changes the state;
+ * clears refill_wanted (exchange); clears waiting_loops (exchange) and wakes those it found. So
+ * either the claimer's bit came before the last exchange, and it is woken, or after it, and then
+ * its new try sees the segment. A claimer that found refill_wanted set already did so before it was
+ * cleared: its bit is seen too. Those who are woken start again at 1 if they still lack ids, so a
+ * segment that others used up at once costs another round and no waiter. A failed request is not an
+ * end as long as there is demand or a bit: the tag stays wanted. Invariant: while refill_wanted is
+ * set, the tag is in flight, in one of the allocator's queues, or on its way to allocator_want().
+ * Who cannot deliver a want (a full mailbox) must clear it again.
  *
  * Failure modes: no leader, timeout, overload: the tag stays wanted and is asked for again after a
  * short pause while requests wait; unknown tag: state UNKNOWN, waiters woken; exhausted: likewise.
@@ -22,18 +37,19 @@
 
 #include "src/id/id_backend.h"
 
-/* How the allocator reaches the cluster: an id_request of kind COMMAND (raft/ implements it by the same
- * function that serves id_backend.submit; the simulation and tests give their own). Owner's thread. */
+/* How the allocator reaches the cluster: an id_request of kind COMMAND (raft/ implements it by the
+ * same function that serves id_backend.submit; the simulation and tests give their own). Owner's
+ * thread. */
 struct id_proposer {
     void (*propose)(struct id_proposer *proposer, struct id_request *request);
 };
 
 struct allocator_config {
     uint64_t node_id;
-    uint32_t cover_ms;         /* REFILL_DEFAULT_COVER_MS */
-    uint32_t refill_percent;   /* REFILL_DEFAULT_PERCENT */
-    uint32_t request_ms;       /* deadline of one grant request; then asked anew. Default 10000 */
-    uint32_t retry_ms;         /* pause after a failure. Default 50 */
+    uint32_t cover_ms;       /* REFILL_DEFAULT_COVER_MS */
+    uint32_t refill_percent; /* REFILL_DEFAULT_PERCENT */
+    uint32_t request_ms;     /* deadline of one grant request; then asked anew. Default 10000 */
+    uint32_t retry_ms;       /* pause after a failure. Default 50 */
 };
 
 struct allocator;
@@ -51,18 +67,21 @@ void allocator_set_waker(struct allocator *allocator, struct id_waker *waker);
 /* A tag of the table wants a refill (refill_wanted is set). Idempotent. */
 void allocator_want(struct allocator *allocator, struct id_tag *tag);
 
-/* Send what is gathered, as far as LIMIT_GRANT_ENTRIES_IN_FLIGHT allows. Call at the end of each turn
- * of the loop. */
+/* Send what is gathered, as far as LIMIT_GRANT_ENTRIES_IN_FLIGHT allows. Call at the end of each
+ * turn of the loop. */
 void allocator_turn(struct allocator *allocator);
 
 /* Monotonic ms at which allocator_turn() must be called next, UINT64_MAX if nothing waits. */
 uint64_t allocator_next_ms(const struct allocator *allocator);
 
-/* The state machine changed a tag (or loaded it): adopt step, max_step, generation and deletion. Tags
- * not in the table are ignored. */
+/* The state machine changed a tag (or loaded it): adopt step, max_step, generation and deletion.
+ * Tags not in the table are ignored, and so are rows older than what the leader has told already.
+ */
 void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row);
 
-/* Make (or find) the table's entry for a known tag row. NULL when the table is full. */
+/* Make (or find) the table's entry for a known tag row, and adopt the row as above: this is also
+ * how a tag that was made again is found before this node has applied it. NULL when the table is
+ * full. */
 struct id_tag *allocator_open(struct allocator *allocator, const struct tag_row *row);
 
 /* Fill a page for GET /api/node/segments. limit 1..LIMIT_TAGS_PER_PAGE. */
@@ -72,5 +91,8 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
 
 /* Ids burnt by this node since start (generation changes, late results). */
 uint64_t allocator_burnt(const struct allocator *allocator);
+
+/* Tags that got a segment of their present generation, for id_health.segments_held. */
+size_t allocator_held(const struct allocator *allocator);
 
 #endif

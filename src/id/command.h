@@ -2,12 +2,12 @@
  * command.h - what goes through the Raft log and what is asked of the leader: commands, queries,
  * their results, and the bytes of each.
  *
- * All are versioned (first byte COMMAND_VERSION), length-checked, little-endian, with golden bytes in
- * src/tests/test_command.c. A command carries everything apply needs (the proposer's wall time, node
- * id, request id): apply reads no clock, no random, no local configuration.
+ * All are versioned (first byte COMMAND_VERSION), length-checked, little-endian, with golden bytes
+ * in src/tests/test_command.c. A command carries everything apply needs (the proposer's wall time,
+ * node id, request id): apply reads no clock, no random, no local configuration.
  *
- * All commands may be repeated by their proposer when the outcome is unknown: a repeated grant burns
- * the first range, a repeated change is recognised by its request id.
+ * All commands may be repeated by their proposer when the outcome is unknown: a repeated grant
+ * burns the first range, a repeated change is recognised by its request id.
  *
  * Thread: pure functions, any.
  */
@@ -35,9 +35,9 @@ struct grant_item {
 };
 
 struct grant_result {
-    int32_t status; /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED */
-    uint32_t size;  /* ids granted, > 0 when status is 0 */
-    uint64_t first; /* first id of the range: [first, first + size) */
+    int32_t status;      /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED */
+    uint32_t size;       /* ids granted, > 0 when status is 0 */
+    uint64_t first;      /* first id of the range: [first, first + size) */
     uint32_t generation; /* the tag's; also set for ERR_EXHAUSTED, and for ERR_UNKNOWN_TAG: that of
                             the tombstone, or 0 if the name was never used */
     uint32_t step;
@@ -82,15 +82,15 @@ void command_put_add(struct buf *buf, const struct tag_put *put);
 void command_put_end(struct buf *buf);
 
 struct put_result {
-    int32_t status;      /* 0, ERR_WOULD_REPEAT, ERR_INVALID (a rule broken after merging),
-                            ERR_OVERLOADED (LIMIT_TAGS) */
-    uint32_t failed_at;  /* position of the item that failed, when status is not 0 */
-    uint32_t made;       /* counts, when status is 0 */
+    int32_t status;     /* 0, ERR_WOULD_REPEAT, ERR_INVALID (a rule broken after merging),
+                           ERR_OVERLOADED (LIMIT_TAGS) */
+    uint32_t failed_at; /* position of the item that failed, when status is not 0 */
+    uint32_t made;      /* counts, when status is 0 */
     uint32_t changed;
-    uint64_t max_id;     /* the failed row's present max_id, for the message */
-    uint64_t asked;      /* what was asked of it */
+    uint64_t max_id;      /* the failed row's present max_id, for the message */
+    uint64_t asked;       /* what was asked of it */
     struct tag_row first; /* the first item's row afterwards (single PUT answers it); status 0 */
-    char why[96];        /* the rule that was broken, for ERR_INVALID; NUL-terminated */
+    char why[96];         /* the rule that was broken, for ERR_INVALID; NUL-terminated */
 };
 
 void put_result_encode(const struct put_result *result, struct buf *buf);
@@ -107,7 +107,8 @@ int status_result_decode(const void *data, size_t len, int32_t *ret_status) MUST
 /* --- node info, no-op, digest --- */
 struct node_info {
     uint64_t node_id;
-    uint64_t store_id; /* random, made with the data directory: tells a wiped node from the old one */
+    uint64_t
+        store_id; /* random, made with the data directory: tells a wiped node from the old one */
     char http_address[LIMIT_ADDRESS_BYTES + 1];
     char version[32];
 };

@@ -1,19 +1,21 @@
 /*
  * fsm.h - the replicated state machine: the table of tags and the registry of nodes.
  *
- * The happy path: the raft driver gives every committed command, in log order, to fsm_apply(), which
- * changes the rows, appends the result for the proposer, and lists the changed rows so that storage
- * writes them with the applied index in one transaction.
+ * The happy path: the raft driver gives every committed command, in log order, to fsm_apply(),
+ * which changes the rows, appends the result for the proposer, and lists the changed rows so that
+ * storage writes them with the applied index in one transaction.
  *
  * Invariants:
- *  - Grants of a tag are disjoint and rising: a grant takes [max_id, max_id + size) and moves max_id up.
+ *  - Grants of a tag are disjoint and rising: a grant takes [max_id, max_id + size) and moves
+ * max_id up.
  *  - apply is deterministic: the same commands from the same state give the same rows, results and
  *    digest on every node. Bytes that do not decode change nothing and give ERR_BAD_MESSAGE as
  *    result: a committed entry can never stop a node.
  *  - The digest is the sum modulo 2^64 of a hash of every row (key and value bytes), kept
  *    incrementally; equal index means equal digest on all nodes.
  *
- * Thread: one owner (the raft loop). Sources: docs of the project; Leaf's leaf_alloc for max_id/step.
+ * Thread: one owner (the raft loop). Sources: docs of the project; Leaf's leaf_alloc for
+ * max_id/step.
  */
 #ifndef LEAFD_ID_FSM_H
 #define LEAFD_ID_FSM_H
@@ -37,8 +39,8 @@ struct fsm_changes {
 
 void fsm_changes_release(struct fsm_changes *changes);
 
-/* Told of each tag row after a command changed it, on the owner's thread, during fsm_apply(), and for
- * each tag after fsm_load_end(). The row is borrowed for the call. */
+/* Told of each tag row after a command changed it, on the owner's thread, during fsm_apply(), and
+ * for each tag after fsm_load_end(). The row is borrowed for the call. */
 struct fsm_listener {
     void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
 };
@@ -52,8 +54,8 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener);
 /*
  * Apply the command of the entry at index. Appends the encoded result to *result (grant_results,
  * put_result or status_result by the command's type) and the changed rows to *changes. Returns 0;
- * ERR_BAD_MESSAGE for bytes that are no command (result: a status_result saying so); ERR_DIVERGED when
- * a COMMAND_DIGEST shows that this node's digest at that index was another (the caller stops).
+ * ERR_BAD_MESSAGE for bytes that are no command (result: a status_result saying so); ERR_DIVERGED
+ * when a COMMAND_DIGEST shows that this node's digest at that index was another (the caller stops).
  */
 int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
               struct fsm_changes *changes) MUST_CHECK;
@@ -74,8 +76,8 @@ size_t fsm_tag_count(const struct fsm *fsm);
 uint64_t fsm_digest(const struct fsm *fsm);
 
 /*
- * Replace the whole state by rows from storage or from a snapshot: begin forgets everything (also the
- * memory of digests), then one call a row, then end. fsm_load_row returns 0 or ERR_CORRUPT,
+ * Replace the whole state by rows from storage or from a snapshot: begin forgets everything (also
+ * the memory of digests), then one call a row, then end. fsm_load_row returns 0 or ERR_CORRUPT,
  * ERR_BAD_VERSION, ERR_TRUNCATED, ERR_EXISTS (a key twice). index is the applied index of the rows.
  */
 void fsm_load_begin(struct fsm *fsm);

@@ -2,12 +2,12 @@
  * id_table.h - this node's tags in use, found by name without a lock.
  *
  * Holds only the tags that were asked for on this node. The HTTP loops look names up; the raft loop
- * alone inserts. Entries are never removed or moved while the table lives (a deleted tag is a state),
- * so a pointer to an entry stays valid; growing publishes a larger index and keeps the old ones until
- * the table is freed (together less than the size of the newest).
+ * alone inserts. Entries are never removed or moved while the table lives (a deleted tag is a
+ * state), so a pointer to an entry stays valid; growing publishes a larger index and keeps the old
+ * ones until the table is freed (together less than the size of the newest).
  *
- * Lookup: open addressing over XXH3 of the name, load at most one half; the hash is stored beside the
- * pointer, so that a miss touches one cache line.
+ * Lookup: open addressing over XXH3 of the name, load at most one half; the hash is stored beside
+ * the pointer, so that a miss touches one cache line.
  *
  * Threads: id_table_find from any; everything else from the owner (the raft loop).
  */

@@ -7,16 +7,16 @@
  * the next generation.
  *
  * Invariants:
- *  - An id of a published range is returned by at most one claim: only the CAS that moves `used` over
- *    it returns it, and the generation in the word makes a stale view of a refilled slot fail.
+ *  - An id of a published range is returned by at most one claim: only the CAS that moves `used`
+ * over it returns it, and the generation in the word makes a stale view of a refilled slot fail.
  *  - A slot is written only while generation == ready, and only the slot not in use.
  *  - Claims of one thread rise, and a claim that starts after another ended returns larger ids, as
  *    long as each published range lies above the one before.
  *
  * Failure modes: none that lose ids; a process that dies burns what is left.
  *
- * Threads: segment_claim*, segment_left from any; publish, can_publish, burn from the owner (the raft
- * loop) alone. All fields are atomics, so the sanitizer can check the order of accesses.
+ * Threads: segment_claim*, segment_left from any; publish, can_publish, burn from the owner (the
+ * raft loop) alone. All fields are atomics, so the sanitizer can check the order of accesses.
  */
 #ifndef LEAFD_ID_SEGMENT_H
 #define LEAFD_ID_SEGMENT_H
@@ -45,9 +45,9 @@ struct segment_range {
 
 /* What a claim learnt beside its ids, for the refill decision. */
 struct segment_view {
-    uint32_t used;       /* of the current slot, after the claim */
-    uint32_t size;       /* of the current slot */
-    bool next_ready;     /* the other slot is filled */
+    uint32_t used;   /* of the current slot, after the claim */
+    uint32_t size;   /* of the current slot */
+    bool next_ready; /* the other slot is filled */
 };
 
 /* An empty buffer: nothing to claim, ready for the first publish. */
@@ -77,8 +77,8 @@ uint64_t segment_burn(struct segment_buffer *buffer);
 /* Ids left in both slots (a moment's view). */
 uint64_t segment_left(const struct segment_buffer *buffer);
 
-/* A moment's view of both slots for people: slot 0 is the current one. A slot that holds nothing has
- * size 0. next_id is the next id it would hand out, end the exclusive end. */
+/* A moment's view of both slots for people: slot 0 is the current one. A slot that holds nothing
+ * has size 0. next_id is the next id it would hand out, end the exclusive end. */
 struct segment_slot_view {
     uint64_t next_id;
     uint64_t end;

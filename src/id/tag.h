@@ -1,8 +1,8 @@
 /*
  * tag.h - a business tag: its replicated row, the rules for its fields, and the row's bytes.
  *
- * One axis of ids a tag: max_id is the next id that was never granted (the exclusive end of all that
- * was granted), so a row of Leaf's leaf_alloc can be taken over as it is.
+ * One axis of ids a tag: max_id is the next id that was never granted (the exclusive end of all
+ * that was granted), so a row of Leaf's leaf_alloc can be taken over as it is.
  *
  * Invariant: max_id of a name never falls, deleted or not, unless an operator forces it.
  *
@@ -50,7 +50,7 @@ struct tag_row {
     uint64_t max_id;          /* 0..TAG_MAX_ID_END: next id never granted */
     uint64_t created_ms;      /* wall time the proposer stamped, never below an earlier one */
     uint64_t updated_ms;
-    uint64_t last_request;    /* id of the admin request that changed the row last; 0: none */
+    uint64_t last_request; /* id of the admin request that changed the row last; 0: none */
 };
 
 /* Order of names: bytes as unsigned, a prefix before what it begins. Like memcmp: < 0, 0, > 0. */
