@@ -1,0 +1,93 @@
+/*
+ * test_clock.c - the system's clocks behind the vtable, and one of a test's own. Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "src/base/clock.h"
+
+static uint64_t system_ms(clockid_t id)
+{
+    struct timespec ts;
+
+    assert_int_equal(clock_gettime(id, &ts), 0);
+    return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Read between two readings of the system's own. */
+static void test_system_now(void **state)
+{
+    const struct clock *clock = clock_system();
+    uint64_t before = system_ms(CLOCK_BOOTTIME);
+    uint64_t now = clock_now_ms(clock);
+    uint64_t after = system_ms(CLOCK_BOOTTIME);
+
+    (void)state;
+    assert_true(before <= now);
+    assert_true(now <= after);
+}
+
+static void test_system_wall(void **state)
+{
+    const struct clock *clock = clock_system();
+    uint64_t wall = clock_wall_ms(clock);
+    uint64_t now = system_ms(CLOCK_REALTIME);
+
+    (void)state;
+    /* The wall clock may be set in between, but not by an hour. */
+    assert_in_range(wall, now - 3600000, now + 3600000);
+    assert_true(wall > 1577836800000ULL); /* 2020-01-01 */
+}
+
+static void test_monotonic(void **state)
+{
+    const struct clock *clock = clock_system();
+    uint64_t last = clock_now_ms(clock);
+
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        uint64_t now = clock_now_ms(clock);
+
+        assert_true(now >= last);
+        last = now;
+    }
+}
+
+static uint64_t fixed_now(const struct clock *clock)
+{
+    return *(const uint64_t *)clock->data;
+}
+
+static uint64_t fixed_wall(const struct clock *clock)
+{
+    return *(const uint64_t *)clock->data + 1000;
+}
+
+static void test_own_clock(void **state)
+{
+    uint64_t time_ms = 5;
+    const struct clock clock = {fixed_now, fixed_wall, &time_ms};
+
+    (void)state;
+    assert_int_equal(clock_now_ms(&clock), 5);
+    time_ms = 7;
+    assert_int_equal(clock_now_ms(&clock), 7);
+    assert_int_equal(clock_wall_ms(&clock), 1007);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_system_now),
+        cmocka_unit_test(test_system_wall),
+        cmocka_unit_test(test_monotonic),
+        cmocka_unit_test(test_own_clock),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
