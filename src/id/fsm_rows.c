@@ -2,8 +2,7 @@
  * fsm_rows.c - the tables of the state machine (fsm_state.h): rows in order, and the digest.
  *
  * The happy path: find or make a row, take it out of the digest, change it, put it back. The digest
- * is the sum of a hash of every row's key and value; the length of the key is the hash's seed, so
- * that no byte can move from the one to the other unseen.
+ * is the sum of hash_row() over all rows, the very sum that storage keeps and verifies.
  *
  * Failure modes: the table is full (LIMIT_TAGS): NULL. Thread: one owner.
  */
@@ -224,7 +223,8 @@ static void node_bytes(struct fsm *fsm, const struct node_info *info, size_t *re
 
 static uint64_t scratch_hash(const struct fsm *fsm, size_t key_len)
 {
-    return hash_bytes(fsm->scratch.data, fsm->scratch.len, key_len);
+    return hash_row(fsm->scratch.data, key_len, fsm->scratch.data + key_len,
+                    fsm->scratch.len - key_len);
 }
 
 static void scratch_list(const struct fsm *fsm, size_t key_len, struct fsm_changes *changes)

@@ -45,8 +45,7 @@ struct id_request {
     TAILQ_ENTRY(id_request) link;
     uint64_t id;
     uint64_t sent_to;
-    uint64_t sent_term;
-    int last_error;
+    uint64_t sent_ms;
 };
 
 enum id_node_state { ID_NODE_STARTING, ID_NODE_FOLLOWER, ID_NODE_CANDIDATE, ID_NODE_LEADER,

@@ -1,0 +1,569 @@
+/*
+ * driver.c - start, submit, receive, transfer: the driver's public face (driver.h).
+ *
+ * Thread: the raft loop.
+ */
+#include "raft/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/driver_internal.h"
+#include "raft/guard.h"
+#include "raft/wire.h"
+#include "src/base/assert.h"
+
+void driver_encode_configuration(const struct raft_configuration *configuration, struct buf *buf)
+{
+    struct raft_buffer encoded;
+
+    ASSERT(raft_configuration_encode(configuration, &encoded) == 0);
+    buf_put(buf, encoded.base, encoded.len);
+    raft_free(encoded.base);
+}
+
+uint64_t driver_term_at(const struct driver *driver, uint64_t index)
+{
+    const struct log_entry *entry = entry_log_get(&driver->log, index);
+
+    if (entry != NULL) {
+        return entry->term;
+    }
+    return index == driver->applied.index ? driver->applied.term : 0;
+}
+
+/* --- before the first start --- */
+
+static int commit_one(struct store *store, struct store_op *op, struct store_error *ret_error)
+{
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+
+    STAILQ_INSERT_TAIL(&list, op, link);
+    return store->ops->commit(store, &list, ret_error);
+}
+
+static int write_term(struct store *store, struct store_loaded *loaded, uint64_t term,
+                      uint64_t vote, struct store_error *ret_error)
+{
+    struct store_op op = {.kind = STORE_HARD_STATE, .term = term, .vote = vote};
+    int rv = commit_one(store, &op, ret_error);
+
+    if (rv == 0) {
+        loaded->term = term;
+        loaded->vote = vote;
+    }
+    return rv;
+}
+
+static int bootstrap(struct store *store, struct store_loaded *loaded,
+                     const struct net_peer *members, size_t member_count,
+                     struct store_error *ret_error)
+{
+    struct raft_configuration configuration;
+    struct buf conf = BUF_INIT;
+    struct store_entry entry;
+    struct store_op op = {.kind = STORE_APPEND, .index = 1, .entry_count = 1, .entries = &entry};
+    int rv = write_term(store, loaded, 1, 0, ret_error);
+
+    if (rv != 0) {
+        return rv;
+    }
+    raft_configuration_init(&configuration);
+    for (size_t i = 0; i < member_count; i++) {
+        ASSERT(raft_configuration_add(&configuration, members[i].id, members[i].address,
+                                      RAFT_VOTER) == 0);
+    }
+    driver_encode_configuration(&configuration, &conf);
+    raft_configuration_close(&configuration);
+    entry = (struct store_entry){1, RAFT_CHANGE, (uint32_t)conf.len, conf.data};
+    rv = commit_one(store, &op, ret_error);
+    if (rv != 0) {
+        buf_free(&conf);
+        return rv;
+    }
+    loaded->first_index = 1;
+    free(loaded->entries);
+    loaded->entries = calloc(1, sizeof *loaded->entries);
+    ASSERT(loaded->entries != NULL);
+    loaded->entries[0] = entry; /* conf's memory moves to loaded */
+    loaded->entry_count = 1;
+    return 0;
+}
+
+/* The configuration a start would run with: the last CHANGE of the log, or the position's. */
+static int start_configuration(const struct store_loaded *loaded,
+                               struct raft_configuration *ret_configuration)
+{
+    struct raft_buffer conf = {(void *)(uintptr_t)loaded->position.conf, loaded->position.conf_len};
+
+    for (size_t i = loaded->entry_count; i > 0; i--) {
+        if (loaded->entries[i - 1].type == RAFT_CHANGE) {
+            conf.base = (void *)(uintptr_t)loaded->entries[i - 1].data;
+            conf.len = loaded->entries[i - 1].len;
+            break;
+        }
+    }
+    if (wire_configuration_check(conf.base, conf.len) != 0 ||
+        raft_configuration_decode(&conf, ret_configuration) != 0) {
+        return ERR_CORRUPT;
+    }
+    return 0;
+}
+
+int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
+                   const struct net_peer *members, size_t member_count,
+                   struct store_error *ret_error)
+{
+    struct raft_configuration configuration;
+    int rv = 0;
+
+    /* A crash between the two writes of an earlier bootstrap leaves term 1 and an empty log. */
+    if (loaded->term <= 1 && loaded->entry_count == 0 && loaded->position.index == 0) {
+        rv = bootstrap(store, loaded, members, member_count, ret_error);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    rv = start_configuration(loaded, &configuration);
+    if (rv != 0) {
+        snprintf(ret_error->text, sizeof ret_error->text, "the log's configuration is damaged");
+        return rv;
+    }
+    if (guard_sole_voter(&configuration, node_id)) { /* G11 */
+        rv = write_term(store, loaded, loaded->term + 1, node_id, ret_error);
+    }
+    raft_configuration_close(&configuration);
+    return rv;
+}
+
+/* --- start --- */
+
+static void init_core(struct driver *driver)
+{
+    struct raft *raft = &driver->raft;
+
+    memset(raft, 0, sizeof *raft);
+    ASSERT(raft_init(raft, NULL, NULL, driver->config.node_id, driver->config.address) == 0);
+    raft_seed(raft, (unsigned)driver->config.seed);
+    raft->tracer = NULL;
+    raft_set_election_timeout(raft, driver->config.election_ms);
+    raft_set_heartbeat_timeout(raft, driver->config.heartbeat_ms);
+    raft_set_install_snapshot_timeout(raft, 3 * driver->config.election_ms);
+    raft_set_pre_vote(raft, true);
+    raft_set_max_inflight_entries(raft, LIMIT_ENTRIES_PER_FRAME);
+}
+
+/* Copy the loaded log into the cache (tag 0: on disk already) and into entries for the core. */
+static struct raft_entry *copy_log(struct driver *driver, const struct store_loaded *loaded)
+{
+    struct raft_entry *entries = NULL;
+
+    if (loaded->entry_count > 0) {
+        entries = calloc(loaded->entry_count, sizeof *entries);
+        ASSERT(entries != NULL);
+    }
+    for (size_t i = 0; i < loaded->entry_count; i++) {
+        const struct store_entry *entry = &loaded->entries[i];
+        struct entry_block *block = entry_block_new(entry->data, entry->len);
+
+        entry_log_append(&driver->log, entry->term, entry->type, 0, block);
+        entries[i].term = entry->term;
+        entries[i].type = (enum raft_entry_type)entry->type;
+        entries[i].buf.base = block->data;
+        entries[i].buf.len = block->len;
+        entries[i].batch = block->data;
+    }
+    return entries;
+}
+
+int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,
+                 struct net *net, const struct clock *clock, struct fsm *fsm,
+                 struct driver_observer *observer, const struct store_loaded *loaded)
+{
+    const struct store_position *at = &loaded->position;
+    struct raft_snapshot_metadata metadata;
+    struct raft_event event;
+    int rv;
+
+    memset(driver, 0, sizeof *driver);
+    driver->config = *config;
+    driver->disk = disk;
+    driver->net = net;
+    driver->clock = clock;
+    driver->fsm = fsm;
+    driver->observer = observer;
+    prng_seed(&driver->prng, config->seed);
+    STAILQ_INIT(&driver->held);
+    snapshot_init(driver);
+    entry_log_init(&driver->log, loaded->first_index);
+    driver_position_set(&driver->applied, at->index, at->term, at->conf_index, at->conf,
+                        at->conf_len);
+    driver_position_set(&driver->durable, at->index, at->term, at->conf_index, at->conf,
+                        at->conf_len);
+    driver->commit = at->index;
+    driver->compacted = at->index;
+    init_core(driver);
+    memset(&event, 0, sizeof event);
+    event.type = RAFT_START;
+    if (at->index > 0) {
+        rv = driver_metadata(&driver->applied, &metadata);
+        if (rv != 0) {
+            return rv;
+        }
+        event.start.metadata = &metadata;
+    }
+    event.start.term = loaded->term;
+    event.start.voted_for = loaded->vote;
+    event.start.start_index = loaded->first_index;
+    event.start.entries = copy_log(driver, loaded);
+    event.start.n_entries = (unsigned)loaded->entry_count;
+    driver->persisted = entry_log_last(&driver->log);
+    driver->started = true;
+    driver->leader_heard_ms = clock_now_ms(clock);
+    (void)driver_step(driver, &event);
+    free(event.start.entries);
+    return driver->failed ? ERR_CORRUPT : 0;
+}
+
+void driver_close(struct driver *driver)
+{
+    struct held_frame *frame;
+
+    ASSERT(driver->writes_in_flight == 0 && snapshot_reads(driver) == 0);
+    snapshot_close(driver);
+    while ((frame = STAILQ_FIRST(&driver->held)) != NULL) {
+        STAILQ_REMOVE_HEAD(&driver->held, link);
+        buf_free(&frame->payload);
+        free(frame);
+    }
+    if (driver->started) {
+        raft_close(&driver->raft, NULL);
+    }
+    entry_log_free(&driver->log);
+    buf_free(&driver->applied.conf);
+    buf_free(&driver->durable.conf);
+    driver->started = false;
+}
+
+/* --- submit --- */
+
+static void *fill_batch(const struct driver_command *commands, unsigned n, uint64_t term,
+                        struct raft_entry *entries)
+{
+    size_t total = 1;
+    size_t at = 0;
+    uint8_t *batch;
+
+    for (unsigned i = 0; i < n; i++) {
+        total += commands[i].len;
+    }
+    batch = raft_malloc(total);
+    ASSERT(batch != NULL);
+    for (unsigned i = 0; i < n; i++) {
+        memcpy(batch + at, commands[i].data, commands[i].len);
+        entries[i].term = term;
+        entries[i].type = RAFT_COMMAND;
+        entries[i].buf.base = batch + at;
+        entries[i].buf.len = commands[i].len;
+        entries[i].batch = batch;
+        at += commands[i].len;
+    }
+    return batch;
+}
+
+static bool too_much_uncommitted(const struct driver *driver)
+{
+    uint64_t last = entry_log_last(&driver->log);
+    uint64_t bytes = 0;
+
+    if (last - driver->commit >= LIMIT_UNCOMMITTED_ENTRIES) {
+        return true;
+    }
+    for (uint64_t i = driver->commit + 1; i <= last; i++) {
+        bytes += entry_log_get(&driver->log, i)->block->len;
+    }
+    return bytes >= LIMIT_UNCOMMITTED_BYTES;
+}
+
+int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
+                  uint64_t *ret_first, uint64_t *ret_term)
+{
+    struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
+    struct raft_event event;
+    void *batch;
+
+    ASSERT(n >= 1 && n <= LIMIT_ENTRIES_PER_FRAME);
+    if (driver->failed || raft_state(&driver->raft) != RAFT_LEADER) {
+        return ERR_NOT_LEADER;
+    }
+    if (too_much_uncommitted(driver)) {
+        return ERR_OVERLOADED;
+    }
+    memset(entries, 0, n * sizeof *entries);
+    *ret_term = raft_current_term(&driver->raft);
+    *ret_first = raft_last_index(&driver->raft) + 1;
+    batch = fill_batch(commands, n, *ret_term, entries);
+    memset(&event, 0, sizeof event);
+    event.type = RAFT_SUBMIT;
+    event.submit.entries = entries;
+    event.submit.n = n;
+    if (driver_step(driver, &event) != 0) {
+        raft_free(batch);
+        return ERR_NOT_LEADER; /* a transfer is under way */
+    }
+    return 0;
+}
+
+/* --- receive --- */
+
+static const char *address_of(const struct driver *driver, uint64_t id)
+{
+    const struct raft_configuration *configuration = &driver->raft.configuration;
+
+    for (unsigned i = 0; i < configuration->n; i++) {
+        if (configuration->servers[i].id == id) {
+            return configuration->servers[i].address;
+        }
+    }
+    return "unknown";
+}
+
+/* Put entries [from, from + n) of a message into a batch of their own: the core frees one batch a
+ * message. */
+static struct raft_entry *repack(const struct raft_entry *entries, unsigned n)
+{
+    struct raft_entry *copy = calloc(n, sizeof *copy);
+    size_t total = 1;
+    size_t at = 0;
+    uint8_t *batch;
+
+    for (unsigned i = 0; i < n; i++) {
+        total += entries[i].buf.len;
+    }
+    batch = raft_malloc(total);
+    ASSERT(copy != NULL && batch != NULL);
+    for (unsigned i = 0; i < n; i++) {
+        copy[i] = entries[i];
+        copy[i].buf.base = batch + at;
+        copy[i].batch = batch;
+        memcpy(batch + at, entries[i].buf.base, entries[i].buf.len);
+        at += entries[i].buf.len;
+    }
+    return copy;
+}
+
+/* One part of an AppendEntries, entry 0 of which may be a CHANGE (G1); G4 and G5 cut what is committed. */
+static void receive_part(struct driver *driver, const struct raft_message *whole, unsigned from,
+                         unsigned n)
+{
+    struct raft_message part = *whole;
+    struct raft_append_entries *args = &part.append_entries;
+    struct raft_entry *owned = NULL;
+    unsigned skip = 0;
+
+    args->entries = whole->append_entries.entries + (n > 0 ? from : 0);
+    args->n_entries = n;
+    if (from > 0) {
+        args->prev_log_index += from;
+        args->prev_log_term = whole->append_entries.entries[from - 1].term;
+    }
+    if (!driver->installing) {
+        skip = guard_normalise(&part, raft_current_term(&driver->raft), driver->commit,
+                               driver_term_at(driver, driver->commit));
+    }
+    args->n_entries = n - skip;
+    if (args->n_entries > 0) {
+        owned = repack(args->entries + skip, args->n_entries);
+    }
+    args->entries = owned;
+    driver_step_receive(driver, &part);
+    free(owned);
+}
+
+static void receive_append(struct driver *driver, struct raft_message *message)
+{
+    struct raft_append_entries *args = &message->append_entries;
+    unsigned from = 0;
+
+    if (args->term >= raft_current_term(&driver->raft)) {
+        driver->leader_heard_ms = clock_now_ms(driver->clock);
+    }
+    if (args->n_entries == 0) {
+        receive_part(driver, message, 0, 0);
+        return;
+    }
+    while (from < args->n_entries && !driver->failed) {
+        unsigned n = guard_split(args->entries, from, args->n_entries);
+
+        receive_part(driver, message, from, n);
+        from += n;
+    }
+}
+
+static bool receive_message(struct driver *driver, uint64_t from, const uint8_t *payload,
+                            size_t len)
+{
+    struct raft_message message;
+    uint64_t transfer;
+
+    memset(&message, 0, sizeof message);
+    if (wire_raft_decode(payload, len, &message, &transfer) != 0) {
+        return false;
+    }
+    message.server_id = from;
+    message.server_address = address_of(driver, from);
+    if (message.type == RAFT_REQUEST_VOTE && message.request_vote.candidate_id != from) {
+        return false;
+    }
+    switch (message.type) {
+    case RAFT_APPEND_ENTRIES:
+        receive_append(driver, &message);
+        wire_raft_release(&message);
+        break;
+    case RAFT_INSTALL_SNAPSHOT:
+        snapshot_receive_head(driver, from, transfer, &message);
+        break;
+    default:
+        driver_step_receive(driver, &message);
+        break;
+    }
+    return true;
+}
+
+bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
+                    const uint8_t *payload, size_t len)
+{
+    if (driver->failed) {
+        return true;
+    }
+    switch (type) {
+    case FRAME_RAFT:
+        return receive_message(driver, from, payload, len);
+    case FRAME_SNAPSHOT_CHUNK:
+        return snapshot_receive_chunk(driver, from, payload, len);
+    case FRAME_SNAPSHOT_ACK:
+        return snapshot_receive_ack(driver, from, payload, len);
+    default:
+        return false;
+    }
+}
+
+void driver_deliver_snapshot(struct driver *driver, uint64_t from, struct raft_message *message,
+                             struct buf *stream)
+{
+    struct raft_install_snapshot *args = &message->install_snapshot;
+
+    ASSERT(stream == &driver->transfers.in.stream);
+    /* While one is being installed the core would drop it; what the log has passed already it answers
+     * by itself, so that the leader learns where this node stands. */
+    if (driver->installing) {
+        wire_raft_release(message);
+        return;
+    }
+    message->server_id = from;
+    message->server_address = address_of(driver, from);
+    args->data.base = raft_malloc(1); /* a handle: the core only hands it back */
+    args->data.len = 1;
+    ASSERT(args->data.base != NULL);
+    if (args->term >= raft_current_term(&driver->raft)) {
+        driver->leader_heard_ms = clock_now_ms(driver->clock);
+    }
+    driver_step_receive(driver, message);
+}
+
+/* --- time, role, transfer --- */
+
+void driver_tick(struct driver *driver)
+{
+    struct raft_event event;
+
+    if (driver->failed) {
+        return;
+    }
+    snapshot_tick(driver);
+    if (clock_now_ms(driver->clock) < driver->timer_ms) {
+        return;
+    }
+    memset(&event, 0, sizeof event);
+    event.type = RAFT_TIMEOUT;
+    (void)driver_step(driver, &event);
+}
+
+uint64_t driver_next_ms(const struct driver *driver)
+{
+    return driver->failed ? UINT64_MAX : driver->timer_ms;
+}
+
+void driver_link_changed(struct driver *driver, uint64_t peer, bool up)
+{
+    if (!up) {
+        snapshot_link_down(driver, peer);
+    }
+}
+
+bool driver_leads(struct driver *driver)
+{
+    return !driver->failed && raft_state(&driver->raft) == RAFT_LEADER &&
+           guard_term_settled(driver->applied.term, raft_current_term(&driver->raft));
+}
+
+uint64_t driver_leader(struct driver *driver)
+{
+    raft_id id = 0;
+    const char *address;
+
+    raft_leader(&driver->raft, &id, &address);
+    return id;
+}
+
+static uint64_t best_successor(struct driver *driver, raft_index *ret_match)
+{
+    const struct raft_configuration *configuration = &driver->raft.configuration;
+    uint64_t best = 0;
+
+    *ret_match = 0;
+    for (unsigned i = 0; i < configuration->n; i++) {
+        const struct raft_server *server = &configuration->servers[i];
+        raft_index match;
+
+        if (server->id == driver->config.node_id || server->role != RAFT_VOTER ||
+            !driver->net->ops->connected(driver->net, server->id) ||
+            raft_match_index(&driver->raft, server->id, &match) != 0) {
+            continue;
+        }
+        if (best == 0 || match > *ret_match) {
+            best = server->id;
+            *ret_match = match;
+        }
+    }
+    return best;
+}
+
+bool driver_transfer(struct driver *driver)
+{
+    struct raft_event event;
+    raft_index match;
+    uint64_t target;
+
+    if (driver->failed || raft_state(&driver->raft) != RAFT_LEADER) {
+        return true;
+    }
+    if (raft_transferee(&driver->raft) != 0) {
+        return false;
+    }
+    target = best_successor(driver, &match);
+    if (target == 0) {
+        return true;
+    }
+    /* The core would send TimeoutNow after the first acknowledgement even to one that lags, and it
+     * would be ignored there: wait until it has everything. */
+    if (match != raft_last_index(&driver->raft)) {
+        return false;
+    }
+    memset(&event, 0, sizeof event);
+    event.type = RAFT_TRANSFER;
+    event.transfer.server_id = target;
+    (void)driver_step(driver, &event);
+    return false;
+}

@@ -1,0 +1,178 @@
+/*
+ * driver.h - the driver of the consensus core: events in, updates carried out.
+ *
+ * The only caller of raft_step(). It owns struct raft, the log cache, the state machine's position, and
+ * the order of things: term and vote are durable before any message of the same or a later step leaves;
+ * entries go to the cache at once and to the disk behind; committed entries are applied in order, and
+ * their rows written behind the log.
+ *
+ * It reaches disk, links and time only through `struct disk`, `struct net` and `struct clock`, so the
+ * very same file runs in the simulator.
+ *
+ * The happy path of a command on the leader: driver_submit() -> step(SUBMIT) -> cache, disk, messages ->
+ * acks and the own write -> commit index -> driver_settle(): apply, observer->applied(result), rows to
+ * the disk.
+ *
+ * Failure modes: any error of the core but a refused SUBMIT or TRANSFER, bytes that cannot be, a diverged
+ * state: observer->failed(), and the process ends. Lost leadership: the observer is told, the outcome of
+ * what was submitted is unknown.
+ *
+ * Invariants: commit and applied index never fall; nothing is applied above the commit index or while a
+ * snapshot is being installed; a message never leaves before the term and vote it stands for.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_DRIVER_H
+#define LEAFD_RAFT_DRIVER_H
+
+#include <raft.h>
+#include <sys/queue.h>
+
+#include "raft/entry_log.h"
+#include "raft/net.h"
+#include "raft/snapshot.h"
+#include "src/base/clock.h"
+#include "src/base/prng.h"
+#include "src/id/fsm.h"
+#include "storage/disk.h"
+
+struct driver_config {
+    uint64_t node_id;
+    const char *address;       /* the own peer address; borrowed */
+    uint32_t heartbeat_ms;
+    uint32_t election_ms;
+    uint32_t snapshot_entries; /* compact after so many entries applied durably */
+    uint32_t trailing_entries; /* kept behind a compaction */
+    uint64_t seed;             /* of election jitter */
+};
+
+/* Called on the raft loop, never from inside driver_submit(). */
+struct driver_observer {
+    /* A command was applied here. result is borrowed for the call. */
+    void (*applied)(struct driver_observer *observer, uint64_t index, uint64_t term,
+                    const void *result, size_t len);
+    /* Role, term or known leader may have changed. */
+    void (*role_changed)(struct driver_observer *observer);
+    /* The configuration in force changed: links have to follow. */
+    void (*configuration_changed)(struct driver_observer *observer);
+    /* A snapshot replaced the state: applied index jumped to `index`. */
+    void (*installed)(struct driver_observer *observer, uint64_t index);
+    /* Going on would be unsafe. In the process this must not return. */
+    void (*failed)(struct driver_observer *observer, int err, const char *text);
+};
+
+/* Where the state stands; conf is owned. */
+struct driver_position {
+    uint64_t index;
+    uint64_t term;
+    uint64_t conf_index;
+    struct buf conf;
+};
+
+/* A frame that waits for a term and vote to be durable. */
+struct held_frame {
+    STAILQ_ENTRY(held_frame) link;
+    uint64_t hard_state; /* sequence number of the write it waits for */
+    uint64_t to;
+    struct buf payload;
+};
+
+struct driver {
+    struct driver_config config;
+    struct raft raft;
+    bool started;
+    bool failed;
+    struct disk *disk;
+    struct net *net;
+    const struct clock *clock;
+    struct fsm *fsm;
+    struct driver_observer *observer;
+    struct prng prng;
+    struct entry_log log;
+    uint64_t commit;
+    struct driver_position applied; /* in memory */
+    struct driver_position durable; /* as the disk has it, for compaction */
+    uint64_t compacted;             /* index of the last snapshot told to the core */
+    uint64_t persisted;             /* highest index reported as persisted */
+    uint64_t next_tag;              /* of writes */
+    uint64_t generation;            /* grows with each install; older writes do not count */
+    bool installing;
+    uint64_t hard_state_sent;       /* sequence numbers of term-and-vote writes */
+    uint64_t hard_state_durable;
+    STAILQ_HEAD(, held_frame) held;
+    uint64_t writes_in_flight;      /* operations whose done is outstanding */
+    uint64_t timer_ms;              /* when driver_tick() must fire the core's timer */
+    uint64_t leader_heard_ms;       /* G6 */
+    uint64_t noop_term;             /* term whose first entry was submitted */
+    uint64_t uncommitted_bytes_at_commit;
+    struct snapshot_transfers transfers;
+    /* last seen, to notice changes */
+    int seen_state;
+    uint64_t seen_term;
+    uint64_t seen_leader;
+};
+
+/*
+ * Make a store ready before the first start: a new one gets entry 1 with the configuration (all members
+ * voters, the same on every node) and term 1; a sole voter gets a new term with its own vote (G11).
+ * Commits directly, before the writer runs. loaded is changed to match. 0 or the store's error.
+ */
+int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
+                   const struct net_peer *members, size_t member_count,
+                   struct store_error *ret_error) MUST_CHECK;
+
+/* Start from what was loaded; the fsm holds the rows already. Entries are copied. After this,
+ * driver_settle() must be called. 0 or ERR_CORRUPT. */
+int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,
+                 struct net *net, const struct clock *clock, struct fsm *fsm,
+                 struct driver_observer *observer, const struct store_loaded *loaded) MUST_CHECK;
+
+/* Free all; no write may be in flight. */
+void driver_close(struct driver *driver);
+
+/* A payload to append. */
+struct driver_command {
+    const void *data;
+    size_t len;
+};
+
+/* Append commands to the log, if this node leads. *ret_first and *ret_term place them; they are applied
+ * later, by driver_settle(). 0, ERR_NOT_LEADER (also while leadership is being transferred),
+ * ERR_OVERLOADED (too much is uncommitted). n is 1..LIMIT_ENTRIES_PER_FRAME. */
+int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
+                  uint64_t *ret_first, uint64_t *ret_term) MUST_CHECK;
+
+/* A FRAME_RAFT or snapshot frame from a peer. False: malformed. */
+bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
+                    const uint8_t *payload, size_t len);
+
+/* Fire timers that are due. */
+void driver_tick(struct driver *driver);
+
+/* Carry on after events: apply what is committed, write rows, compact, submit a new leader's first
+ * entry. Call at the end of every turn. True if more is left to apply (call again soon). */
+bool driver_settle(struct driver *driver);
+
+/* When driver_tick() is due next. */
+uint64_t driver_next_ms(const struct driver *driver);
+
+/* The link to a peer changed. */
+void driver_link_changed(struct driver *driver, uint64_t peer, bool up);
+
+/* Leader and an entry of its own term is applied: may serve reads and proposals. */
+bool driver_leads(struct driver *driver);
+
+/* The known leader's id, 0 if none. */
+uint64_t driver_leader(struct driver *driver);
+
+/* Hand leadership to the voter that is furthest, once it has everything: call repeatedly until it
+ * returns true (not leader any more, or nobody to hand it to). New submits are refused meanwhile. */
+bool driver_transfer(struct driver *driver);
+
+/* Used by snapshot.c: send a payload as FRAME_RAFT behind term-and-vote writes, or give the core a
+ * message. The message's owned parts are consumed. */
+void driver_send(struct driver *driver, uint64_t to, struct buf *payload);
+void driver_deliver_snapshot(struct driver *driver, uint64_t from, struct raft_message *message,
+                             struct buf *stream);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * driver_internal.h - what the driver's files share: driver.c (start, submit, receive), driver_step.c
+ * (one step of the core and its update), driver_apply.c (apply, rows, compaction, install).
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_DRIVER_INTERNAL_H
+#define LEAFD_RAFT_DRIVER_INTERNAL_H
+
+#include "raft/driver.h"
+
+/* An operation on its way to the disk, with all memory it needs. */
+struct driver_write {
+    struct store_op op;
+    struct driver *driver;
+    uint64_t tag;
+    uint64_t generation;
+    uint64_t hard_state;         /* sequence number, for HARD_STATE */
+    struct store_entry *entries; /* APPEND */
+    struct entry_block **blocks; /* references held for entries */
+    struct store_row *rows;      /* APPLY */
+    struct fsm_changes changes;  /* what rows point into */
+    struct driver_position position;
+    struct buf stream; /* INSTALL: rows, digest cut off */
+};
+
+/* A write of a kind whose done() has been set to fn; counted until driver_write_free(). */
+struct driver_write *driver_write_new(struct driver *driver, enum store_op_kind kind,
+                                      void (*done)(struct store_op *op));
+void driver_write_free(struct driver_write *write);
+
+/* End: tell the observer once. */
+void driver_fail(struct driver *driver, int err, const char *text);
+
+/* Give the core one event and carry out its update. SUBMIT and TRANSFER return the core's error (> 0)
+ * and change nothing; for any other event an error fails the driver. */
+int driver_step(struct driver *driver, struct raft_event *event);
+
+/* As driver_step for a RECEIVE, with the guards for incoming messages that need the core's state. */
+void driver_step_receive(struct driver *driver, struct raft_message *message);
+
+/* Begin to install the snapshot of an update. */
+void driver_install(struct driver *driver, struct raft_update *update);
+
+/* Fill position from parts (conf is copied). */
+void driver_position_set(struct driver_position *position, uint64_t index, uint64_t term,
+                         uint64_t conf_index, const void *conf, size_t conf_len);
+
+/* Metadata for the core, conf decoded anew; the core takes the configuration over. 0 or ERR_CORRUPT. */
+int driver_metadata(const struct driver_position *position,
+                    struct raft_snapshot_metadata *ret_metadata) MUST_CHECK;
+
+/* Term of the entry at index, 0 if not known any more. */
+uint64_t driver_term_at(const struct driver *driver, uint64_t index);
+
+/* Encode a configuration with the core's encoder. */
+void driver_encode_configuration(const struct raft_configuration *configuration, struct buf *buf);
+
+#endif

@@ -1,0 +1,476 @@
+/*
+ * replica.c - see replica.h. Thread: the raft loop.
+ */
+#include "raft/replica.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+#define REGISTER_AGAIN_MS 1000
+#define OWN_REQUEST_MS 5000
+
+/* --- what the parts tell --- */
+
+static void on_applied(struct driver_observer *observer, uint64_t index, uint64_t term,
+                       const void *result, size_t len)
+{
+    struct replica *replica = CONTAINER(observer, struct replica, observer);
+
+    requests_applied(&replica->requests, index, term, result, len);
+}
+
+static void on_role_changed(struct driver_observer *observer)
+{
+    struct replica *replica = CONTAINER(observer, struct replica, observer);
+
+    requests_role_changed(&replica->requests);
+    atomic_store(&replica->health.leader_known, driver_leader(&replica->driver) != 0);
+    if (replica->owner->role_changed != NULL) {
+        replica->owner->role_changed(replica->owner);
+    }
+}
+
+static void follow_configuration(struct replica *replica)
+{
+    const struct raft_configuration *configuration = &replica->driver.raft.configuration;
+    struct net_peer peers[LIMIT_NODES];
+    size_t count = 0;
+
+    for (unsigned i = 0; i < configuration->n && count < LIMIT_NODES; i++) {
+        if (configuration->servers[i].id == replica->config.driver.node_id) {
+            continue;
+        }
+        peers[count].id = configuration->servers[i].id;
+        strncpy(peers[count].address, configuration->servers[i].address, LIMIT_ADDRESS_BYTES);
+        peers[count].address[LIMIT_ADDRESS_BYTES] = '\0';
+        count++;
+    }
+    replica->net->ops->set_peers(replica->net, peers, count);
+}
+
+static void on_configuration_changed(struct driver_observer *observer)
+{
+    follow_configuration(CONTAINER(observer, struct replica, observer));
+}
+
+static void on_installed(struct driver_observer *observer, uint64_t index)
+{
+    struct replica *replica = CONTAINER(observer, struct replica, observer);
+
+    /* Indexes were jumped over: whatever was submitted has an unknown outcome. */
+    requests_role_changed(&replica->requests);
+    if (replica->owner->installed != NULL) {
+        replica->owner->installed(replica->owner, index);
+    }
+}
+
+static void on_failed(struct driver_observer *observer, int err, const char *text)
+{
+    struct replica *replica = CONTAINER(observer, struct replica, observer);
+
+    replica->owner->failed(replica->owner, err, text);
+}
+
+static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
+{
+    struct replica *replica = CONTAINER(listener, struct replica, listener);
+
+    allocator_tag_changed(replica->allocator, row);
+}
+
+static void on_propose(struct id_proposer *proposer, struct id_request *request)
+{
+    struct replica *replica = CONTAINER(proposer, struct replica, proposer);
+
+    replica_submit(replica, request);
+}
+
+/* --- start --- */
+
+int replica_start(struct replica *replica, const struct replica_config *config, struct fsm *fsm,
+                  struct disk *disk, struct net *net, const struct clock *clock,
+                  struct replica_owner *owner, const struct store_loaded *loaded)
+{
+    uint64_t now = clock_now_ms(clock);
+    int rv;
+
+    memset(replica, 0, sizeof *replica);
+    replica->config = *config;
+    replica->fsm = fsm;
+    replica->disk = disk;
+    replica->net = net;
+    replica->clock = clock;
+    replica->owner = owner;
+    replica->observer = (struct driver_observer){on_applied, on_role_changed,
+                                                 on_configuration_changed, on_installed, on_failed};
+    replica->listener.tag_changed = on_tag_changed;
+    replica->proposer.propose = on_propose;
+    replica->start_last = loaded->first_index + loaded->entry_count - 1;
+    replica->info_next_ms = now;
+    replica->digest_next_ms = now + config->digest_ms;
+    replica->table = id_table_new();
+    replica->allocator =
+        allocator_new(&config->allocator, replica->table, clock, &replica->proposer, NULL);
+    ASSERT(replica->table != NULL && replica->allocator != NULL);
+    fsm_listen(fsm, &replica->listener);
+    requests_init(&replica->requests, &replica->driver, net, disk, clock, fsm, config->driver.seed);
+    rv = driver_start(&replica->driver, &config->driver, disk, net, clock, fsm, &replica->observer,
+                      loaded);
+    if (rv != 0) {
+        return rv;
+    }
+    follow_configuration(replica);
+    atomic_store(&replica->health.started, true);
+    return 0;
+}
+
+/* --- requests of all kinds --- */
+
+/* A tag asked for on this node for the first time: known here, or the leader is asked. */
+struct open_request {
+    struct id_request query;
+    struct id_request *outer;
+    struct replica *replica;
+};
+
+static int open_row(struct replica *replica, const struct tag_row *row)
+{
+    struct id_tag *tag = allocator_open(replica->allocator, row);
+
+    return tag != NULL ? 0 : ERR_OVERLOADED;
+}
+
+static void open_done(struct id_request *query)
+{
+    struct open_request *open = query->data;
+    struct tag_rows rows = {0};
+    int status = query->status;
+
+    if (status == 0) {
+        status = tag_rows_decode(query->reply.data, query->reply.len, &rows);
+    }
+    if (status == 0) {
+        status = rows.count == 1 ? open_row(open->replica, &rows.rows[0]) : ERR_UNKNOWN_TAG;
+    }
+    tag_rows_release(&rows);
+    requests_finish(&open->replica->requests, open->outer, status);
+    buf_free(&query->payload);
+    buf_free(&query->reply);
+    free(open);
+}
+
+static void submit_open(struct replica *replica, struct id_request *request)
+{
+    const char *name = (const char *)request->payload.data;
+    const struct tag_row *row = fsm_tag(replica->fsm, name, request->payload.len);
+    struct open_request *open;
+
+    if (row != NULL && !row->deleted) {
+        requests_finish(&replica->requests, request, open_row(replica, row));
+        return;
+    }
+    open = calloc(1, sizeof *open);
+    ASSERT(open != NULL);
+    open->outer = request;
+    open->replica = replica;
+    open->query.kind = ID_REQUEST_QUERY;
+    open->query.deadline_ms = request->deadline_ms;
+    open->query.done = open_done;
+    open->query.data = open;
+    query_get_encode(&open->query.payload, name, request->payload.len);
+    requests_submit(&replica->requests, &open->query);
+}
+
+static int fill_segments(struct replica *replica, struct id_request *request)
+{
+    struct reader reader;
+    size_t prefix_len;
+    size_t after_len;
+    const uint8_t *prefix;
+    const uint8_t *after;
+    uint32_t limit;
+
+    reader_init(&reader, request->payload.data, request->payload.len);
+    if (reader_u8(&reader) != COMMAND_VERSION || reader_u8(&reader) != QUERY_TAG_LIST) {
+        return ERR_BAD_MESSAGE;
+    }
+    prefix = reader_str16(&reader, &prefix_len);
+    after = reader_str16(&reader, &after_len);
+    limit = reader_u32(&reader);
+    if (!reader_done(&reader) || limit < 1 || limit > LIMIT_TAGS_PER_PAGE) {
+        return ERR_BAD_MESSAGE;
+    }
+    allocator_segments(replica->allocator, (const char *)prefix, prefix_len, (const char *)after,
+                       after_len, limit, request->out);
+    return 0;
+}
+
+void replica_submit(struct replica *replica, struct id_request *request)
+{
+    int status;
+
+    if (replica->stopping) {
+        requests_finish(&replica->requests, request, ERR_SHUTTING_DOWN);
+        return;
+    }
+    switch (request->kind) {
+    case ID_REQUEST_COMMAND:
+    case ID_REQUEST_QUERY:
+        requests_submit(&replica->requests, request);
+        break;
+    case ID_REQUEST_OPEN:
+        submit_open(replica, request);
+        break;
+    case ID_REQUEST_STATUS:
+        replica_status(replica, request->out);
+        requests_finish(&replica->requests, request, 0);
+        break;
+    case ID_REQUEST_SEGMENTS:
+        status = fill_segments(replica, request);
+        requests_finish(&replica->requests, request, status);
+        break;
+    default:
+        UNREACHABLE("kind of request");
+    }
+}
+
+/* --- frames --- */
+
+bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
+                     const uint8_t *payload, size_t len)
+{
+    switch (type) {
+    case FRAME_RAFT:
+    case FRAME_SNAPSHOT_CHUNK:
+    case FRAME_SNAPSHOT_ACK:
+        return driver_receive(&replica->driver, from, type, payload, len);
+    case FRAME_REQUEST:
+    case FRAME_REPLY:
+    case FRAME_CONFIRM:
+    case FRAME_CONFIRM_ACK:
+        return requests_receive(&replica->requests, from, type, payload, len);
+    default:
+        return false;
+    }
+}
+
+void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
+{
+    driver_link_changed(&replica->driver, peer, up);
+    requests_link_changed(&replica->requests, peer, up);
+}
+
+int replica_admit(const struct replica *replica, uint64_t peer, uint64_t store_id)
+{
+    struct node_info info;
+
+    if (fsm_node(replica->fsm, peer, &info) && info.store_id != store_id) {
+        return ERR_WRONG_NODE;
+    }
+    return 0;
+}
+
+/* --- the replica's own requests --- */
+
+static void info_done(struct id_request *request)
+{
+    struct replica *replica = request->data;
+
+    replica->info_in_flight = false;
+    replica->info_next_ms = clock_now_ms(replica->clock) + REGISTER_AGAIN_MS;
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+}
+
+static bool info_is_registered(const struct replica *replica)
+{
+    const struct node_info *own = &replica->config.info;
+    struct node_info known;
+
+    return own->node_id == 0 ||
+           (fsm_node(replica->fsm, own->node_id, &known) && known.store_id == own->store_id &&
+            strcmp(known.http_address, own->http_address) == 0 &&
+            strcmp(known.version, own->version) == 0);
+}
+
+static void own_command(struct replica *replica, struct id_request *request,
+                        void (*done)(struct id_request *request))
+{
+    struct buf payload = request->payload;
+
+    memset(request, 0, sizeof *request);
+    request->payload = payload;
+    request->kind = ID_REQUEST_COMMAND;
+    request->deadline_ms = clock_now_ms(replica->clock) + OWN_REQUEST_MS;
+    request->done = done;
+    request->data = replica;
+    replica_submit(replica, request);
+}
+
+/* Tell the cluster this node's HTTP address, version and store id, once a leader is known. */
+static void maybe_register(struct replica *replica)
+{
+    if (replica->info_in_flight || driver_leader(&replica->driver) == 0 ||
+        clock_now_ms(replica->clock) < replica->info_next_ms || info_is_registered(replica)) {
+        return;
+    }
+    replica->info_in_flight = true;
+    command_node_info_encode(&replica->info_request.payload, &replica->config.info);
+    own_command(replica, &replica->info_request, info_done);
+}
+
+static void digest_done(struct id_request *request)
+{
+    struct replica *replica = request->data;
+
+    replica->digest_in_flight = false;
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+}
+
+/* The leader has every node compare its state at an equal index. */
+static void maybe_compare_digests(struct replica *replica)
+{
+    uint64_t now = clock_now_ms(replica->clock);
+
+    if (replica->config.digest_ms == 0 || replica->digest_in_flight ||
+        now < replica->digest_next_ms || !driver_leads(&replica->driver)) {
+        return;
+    }
+    replica->digest_in_flight = true;
+    replica->digest_next_ms = now + replica->config.digest_ms;
+    command_digest_encode(&replica->digest_request.payload, replica->driver.applied.index,
+                          fsm_digest(replica->fsm));
+    own_command(replica, &replica->digest_request, digest_done);
+}
+
+/* --- turns --- */
+
+static void update_health(struct replica *replica)
+{
+    atomic_store_explicit(&replica->health.disk_low, replica->disk->ops->low(replica->disk),
+                          memory_order_relaxed);
+    if (replica->driver.applied.index >= replica->start_last) {
+        atomic_store_explicit(&replica->health.applied_once, true, memory_order_relaxed);
+    }
+}
+
+bool replica_turn(struct replica *replica)
+{
+    bool more;
+
+    driver_tick(&replica->driver);
+    if (!replica->stopping) {
+        maybe_register(replica);
+        maybe_compare_digests(replica);
+        allocator_turn(replica->allocator);
+    }
+    requests_turn(&replica->requests);
+    more = driver_settle(&replica->driver);
+    /* What was applied may have answered requests, and those may want more. */
+    requests_turn(&replica->requests);
+    if (!replica->stopping) {
+        allocator_turn(replica->allocator);
+        requests_turn(&replica->requests);
+    }
+    update_health(replica);
+    return more;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t replica_next_ms(const struct replica *replica)
+{
+    uint64_t next = driver_next_ms(&replica->driver);
+
+    next = earlier(next, requests_next_ms(&replica->requests));
+    return replica->stopping ? next : earlier(next, allocator_next_ms(replica->allocator));
+}
+
+bool replica_transfer(struct replica *replica)
+{
+    replica->requests.transferring = true;
+    return driver_transfer(&replica->driver);
+}
+
+void replica_stop(struct replica *replica)
+{
+    replica->stopping = true;
+    requests_stop(&replica->requests);
+}
+
+void replica_close(struct replica *replica)
+{
+    requests_close(&replica->requests);
+    driver_close(&replica->driver);
+    allocator_free(replica->allocator);
+    id_table_free(replica->table);
+    fsm_free(replica->fsm);
+}
+
+/* --- status --- */
+
+static enum id_node_state state_of(struct replica *replica)
+{
+    if (replica->stopping) {
+        return ID_NODE_STOPPING;
+    }
+    switch (raft_state(&replica->driver.raft)) {
+    case RAFT_LEADER:
+        return ID_NODE_LEADER;
+    case RAFT_CANDIDATE:
+        return ID_NODE_CANDIDATE;
+    case RAFT_FOLLOWER:
+        return ID_NODE_FOLLOWER;
+    case RAFT_UNAVAILABLE:
+    default:
+        return ID_NODE_STARTING;
+    }
+}
+
+static void fill_member(struct replica *replica, const struct raft_server *server,
+                        struct id_member *member)
+{
+    struct raft *raft = &replica->driver.raft;
+    struct node_info info;
+    raft_index match = 0;
+    bool self = server->id == replica->config.driver.node_id;
+
+    memset(member, 0, sizeof *member);
+    member->id = server->id;
+    strncpy(member->peer_address, server->address, LIMIT_ADDRESS_BYTES);
+    strncpy(member->role, server->role == RAFT_VOTER ? "voter" : "standby",
+            sizeof member->role - 1);
+    if (fsm_node(replica->fsm, server->id, &info)) {
+        memcpy(member->http_address, info.http_address, sizeof member->http_address);
+        memcpy(member->version, info.version, sizeof member->version);
+    }
+    member->reachable = self || replica->net->ops->connected(replica->net, server->id);
+    if (raft_state(raft) == RAFT_LEADER && raft_match_index(raft, server->id, &match) == 0) {
+        member->match_index = match;
+    }
+}
+
+void replica_status(struct replica *replica, struct id_cluster_status *ret_status)
+{
+    struct raft *raft = &replica->driver.raft;
+
+    memset(ret_status, 0, sizeof *ret_status);
+    strncpy(ret_status->cluster_id, replica->config.cluster_id, LIMIT_CLUSTER_ID_BYTES);
+    ret_status->node_id = replica->config.driver.node_id;
+    ret_status->state = state_of(replica);
+    ret_status->leader_id = driver_leader(&replica->driver);
+    ret_status->term = raft_current_term(raft);
+    ret_status->commit_index = replica->driver.commit;
+    ret_status->applied_index = replica->driver.applied.index;
+    for (unsigned i = 0; i < raft->configuration.n && i < LIMIT_NODES; i++) {
+        fill_member(replica, &raft->configuration.servers[i], &ret_status->members[i]);
+        ret_status->member_count++;
+    }
+}

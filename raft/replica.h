@@ -1,0 +1,97 @@
+/*
+ * replica.h - one replica without sockets or threads: driver, requests, state machine, allocator and id
+ * table put together on a disk, links and a clock that come as vtables.
+ *
+ * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on virtual
+ * ones. The rule for whoever drives it: after every event (frame, finished write, request, timer) call
+ * replica_turn(), and again at replica_next_ms().
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_REPLICA_H
+#define LEAFD_RAFT_REPLICA_H
+
+#include "raft/driver.h"
+#include "raft/requests.h"
+#include "src/id/allocator.h"
+
+struct replica_config {
+    struct driver_config driver;
+    struct allocator_config allocator;
+    struct node_info info;   /* what this node registers; node_id 0: nothing */
+    uint32_t digest_ms;      /* how often the leader has digests compared; 0: never */
+    const char *cluster_id;  /* borrowed */
+};
+
+/* What the replica tells its surroundings. */
+struct replica_owner {
+    void (*failed)(struct replica_owner *owner, int err, const char *text);
+    /* Role, term or leader changed (for the log). May be NULL. */
+    void (*role_changed)(struct replica_owner *owner);
+    /* A snapshot was installed (for the log). May be NULL. */
+    void (*installed)(struct replica_owner *owner, uint64_t index);
+};
+
+struct replica {
+    struct replica_config config;
+    struct driver driver;
+    struct requests requests;
+    struct fsm *fsm;
+    struct id_table *table;
+    struct allocator *allocator;
+    const struct clock *clock;
+    struct net *net;
+    struct disk *disk;
+    struct replica_owner *owner;
+    struct driver_observer observer;
+    struct fsm_listener listener;
+    struct id_proposer proposer;
+    struct id_health health;
+    uint64_t start_last;     /* last index of the log at the start: applied once it is reached */
+    bool stopping;
+    struct id_request info_request; /* registers this node */
+    bool info_in_flight;
+    uint64_t info_next_ms;
+    struct id_request digest_request;
+    bool digest_in_flight;
+    uint64_t digest_next_ms;
+};
+
+/*
+ * Start. loaded's rows must have been given to a new fsm between fsm_load_begin() and fsm_load_end(), and
+ * driver_prepare() must have been called. The replica takes the fsm over. 0 or ERR_CORRUPT.
+ */
+int replica_start(struct replica *replica, const struct replica_config *config, struct fsm *fsm,
+                  struct disk *disk, struct net *net, const struct clock *clock,
+                  struct replica_owner *owner, const struct store_loaded *loaded) MUST_CHECK;
+
+/* Any kind of id_request; done() comes from a later replica_turn(). */
+void replica_submit(struct replica *replica, struct id_request *request);
+
+/* A frame of a peer, as net_receiver. */
+bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
+                     const uint8_t *payload, size_t len);
+void replica_link_changed(struct replica *replica, uint64_t peer, bool up);
+
+/* May a peer that proved the secret join? 0 or ERR_WRONG_NODE (see net.h). */
+int replica_admit(const struct replica *replica, uint64_t peer, uint64_t store_id);
+
+/* Do everything that has become possible. True: call again soon, before waiting. */
+bool replica_turn(struct replica *replica);
+
+/* Monotonic time of the next replica_turn() at the latest. */
+uint64_t replica_next_ms(const struct replica *replica);
+
+/* Hand leadership over; call until true. */
+bool replica_transfer(struct replica *replica);
+
+/* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
+void replica_stop(struct replica *replica);
+
+/* Free all. No write or read may be under way at the disk, replica_stop() must have taken effect. */
+void replica_close(struct replica *replica);
+
+/* For GET /api/cluster. */
+void replica_status(struct replica *replica, struct id_cluster_status *ret_status);
+
+#endif

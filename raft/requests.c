@@ -1,0 +1,318 @@
+/*
+ * requests.c - this node's requests: routing, forwarding, deadlines. The leader's part is in
+ * requests_leader.c. See requests.h.
+ *
+ * Thread: the raft loop.
+ */
+#include "raft/requests.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/requests_internal.h"
+#include "raft/wire.h"
+#include "src/base/assert.h"
+
+#define SCAN_MS 10         /* how exact deadlines are */
+#define ROUTE_AGAIN_MS 10  /* pause after "not leader" */
+
+void requests_init(struct requests *requests, struct driver *driver, struct net *net,
+                   struct disk *disk, const struct clock *clock, struct fsm *fsm, uint64_t seed)
+{
+    memset(requests, 0, sizeof *requests);
+    requests->driver = driver;
+    requests->net = net;
+    requests->disk = disk;
+    requests->clock = clock;
+    requests->fsm = fsm;
+    requests->next_id = seed >> 16; /* replies to an earlier life of this node must not match */
+    requests->round = seed >> 16;
+    requests->scan_at_ms = UINT64_MAX;
+    TAILQ_INIT(&requests->waiting);
+    TAILQ_INIT(&requests->sent);
+    TAILQ_INIT(&requests->finished);
+    TAILQ_INIT(&requests->todo);
+    TAILQ_INIT(&requests->submitted);
+    TAILQ_INIT(&requests->reads);
+    TAILQ_INIT(&requests->confirming);
+    TAILQ_INIT(&requests->confirmed);
+}
+
+void requests_close(struct requests *requests)
+{
+    ASSERT(requests->count == 0 && TAILQ_EMPTY(&requests->finished));
+    ASSERT(requests->work_count == 0);
+}
+
+void requests_finish(struct requests *requests, struct id_request *request, int status)
+{
+    request->status = status;
+    TAILQ_INSERT_TAIL(&requests->finished, request, link);
+}
+
+/* A counted request is over. */
+static void complete(struct requests *requests, struct id_request *request, int status)
+{
+    ASSERT(requests->count > 0);
+    requests->count--;
+    requests_finish(requests, request, status);
+}
+
+static void wait_for_scan(struct requests *requests)
+{
+    uint64_t at = clock_now_ms(requests->clock) + SCAN_MS;
+
+    requests->scan_at_ms = at < requests->scan_at_ms ? at : requests->scan_at_ms;
+}
+
+void requests_submit(struct requests *requests, struct id_request *request)
+{
+    ASSERT(request->kind == ID_REQUEST_COMMAND || request->kind == ID_REQUEST_QUERY);
+    if (requests->stopping) {
+        requests_finish(requests, request, ERR_SHUTTING_DOWN);
+    } else if (requests->count >= LIMIT_REQUESTS_PENDING) {
+        requests_finish(requests, request, ERR_OVERLOADED);
+    } else if (request->payload.len > LIMIT_ENTRY_BYTES) {
+        requests_finish(requests, request, ERR_TOO_LARGE);
+    } else if (request->kind == ID_REQUEST_QUERY && request->local) {
+        request->status = fsm_query(requests->fsm, request->payload.data, request->payload.len,
+                                    &request->reply);
+        requests_finish(requests, request, request->status);
+    } else {
+        requests->count++;
+        request->id = ++requests->next_id;
+        TAILQ_INSERT_TAIL(&requests->waiting, request, link);
+        wait_for_scan(requests);
+    }
+}
+
+void requests_back_to_waiting(struct requests *requests, struct id_request *request)
+{
+    /* At the front: it is older than what waits. */
+    TAILQ_INSERT_HEAD(&requests->waiting, request, link);
+    wait_for_scan(requests);
+}
+
+void requests_complete_local(struct requests *requests, struct id_request *request, int status,
+                             const void *reply, size_t len)
+{
+    request->reply.len = 0;
+    buf_put(&request->reply, reply, len);
+    complete(requests, request, status);
+}
+
+/* --- forwarding --- */
+
+static bool forward(struct requests *requests, struct id_request *request, uint64_t leader)
+{
+    uint64_t now = clock_now_ms(requests->clock);
+    uint64_t left = request->deadline_ms > now ? request->deadline_ms - now : 0;
+    struct wire_request wire = {0};
+    struct buf payload = BUF_INIT;
+    int rv;
+
+    wire.id = request->id;
+    wire.kind = request->kind == ID_REQUEST_COMMAND ? WIRE_REQUEST_COMMAND : WIRE_REQUEST_QUERY;
+    wire.time_left_ms = left > LIMIT_TIMEOUT_MS ? LIMIT_TIMEOUT_MS : (uint32_t)left;
+    wire.payload = request->payload.data;
+    wire.payload_len = request->payload.len;
+    wire_request_encode(&wire, &payload);
+    rv = requests->net->ops->send(requests->net, leader, FRAME_REQUEST, &payload);
+    buf_free(&payload);
+    if (rv != 0) {
+        return false;
+    }
+    request->sent_to = leader;
+    request->sent_ms = now;
+    TAILQ_REMOVE(&requests->waiting, request, link);
+    TAILQ_INSERT_TAIL(&requests->sent, request, link);
+    return true;
+}
+
+static void route(struct requests *requests)
+{
+    uint64_t self = requests->driver->config.node_id;
+    uint64_t leader = driver_leader(requests->driver);
+    struct id_request *request;
+
+    if (requests->stopping) {
+        while ((request = TAILQ_FIRST(&requests->waiting)) != NULL) {
+            TAILQ_REMOVE(&requests->waiting, request, link);
+            complete(requests, request, ERR_SHUTTING_DOWN);
+        }
+        return;
+    }
+    if (leader == 0 || clock_now_ms(requests->clock) < requests->route_at_ms) {
+        return;
+    }
+    if (leader == self) {
+        while (!requests->transferring && (request = TAILQ_FIRST(&requests->waiting)) != NULL) {
+            TAILQ_REMOVE(&requests->waiting, request, link);
+            requests_take_local(requests, request);
+        }
+        return;
+    }
+    while ((request = TAILQ_FIRST(&requests->waiting)) != NULL) {
+        if (!forward(requests, request, leader)) {
+            requests->route_at_ms = clock_now_ms(requests->clock) + ROUTE_AGAIN_MS;
+            return;
+        }
+    }
+}
+
+static bool receive_reply(struct requests *requests, uint64_t from, const uint8_t *payload,
+                          size_t len)
+{
+    struct id_request *request;
+    struct wire_reply reply;
+
+    if (wire_reply_decode(payload, len, &reply) != 0) {
+        return false;
+    }
+    TAILQ_FOREACH(request, &requests->sent, link)
+    {
+        if (request->id == reply.id) {
+            break;
+        }
+    }
+    if (request == NULL) {
+        return true; /* answered, expired or sent anew already */
+    }
+    TAILQ_REMOVE(&requests->sent, request, link);
+    if (reply.status == ERR_NOT_LEADER) {
+        requests_back_to_waiting(requests, request);
+        if (driver_leader(requests->driver) == from) {
+            requests->route_at_ms = clock_now_ms(requests->clock) + ROUTE_AGAIN_MS;
+        }
+        return true;
+    }
+    requests_complete_local(requests, request, reply.status, reply.payload, reply.payload_len);
+    return true;
+}
+
+bool requests_receive(struct requests *requests, uint64_t from, enum frame_type type,
+                      const uint8_t *payload, size_t len)
+{
+    switch (type) {
+    case FRAME_REQUEST:
+        return requests_receive_request(requests, from, payload, len);
+    case FRAME_REPLY:
+        return receive_reply(requests, from, payload, len);
+    case FRAME_CONFIRM:
+        return requests_receive_confirm(requests, from, payload, len);
+    case FRAME_CONFIRM_ACK:
+        return requests_receive_ack(requests, from, payload, len);
+    default:
+        return false;
+    }
+}
+
+/* What was sent to a node that does not lead (any more), or to nobody's answer, is routed anew. Moved
+ * from the end, so that the oldest comes first again. */
+static void recall(struct requests *requests, uint64_t except)
+{
+    struct id_request *request = TAILQ_LAST(&requests->sent, request_list);
+
+    while (request != NULL) {
+        struct id_request *older = TAILQ_PREV(request, request_list, link);
+
+        if (request->sent_to != except) {
+            TAILQ_REMOVE(&requests->sent, request, link);
+            requests_back_to_waiting(requests, request);
+        }
+        request = older;
+    }
+}
+
+void requests_role_changed(struct requests *requests)
+{
+    requests->route_at_ms = 0;
+    requests_leader_changed(requests);
+    recall(requests, driver_leader(requests->driver));
+}
+
+void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
+{
+    struct id_request *request;
+    struct id_request *next;
+
+    requests->route_at_ms = 0;
+    if (up) {
+        return;
+    }
+    for (request = TAILQ_FIRST(&requests->sent); request != NULL; request = next) {
+        next = TAILQ_NEXT(request, link);
+        if (request->sent_to == peer) {
+            TAILQ_REMOVE(&requests->sent, request, link);
+            requests_back_to_waiting(requests, request);
+        }
+    }
+}
+
+/* --- deadlines --- */
+
+static int late_status(struct requests *requests)
+{
+    return driver_leader(requests->driver) == 0 ? ERR_NO_LEADER : ERR_TIMEOUT;
+}
+
+static void expire_list(struct requests *requests, struct request_list *list, uint64_t now)
+{
+    struct id_request *request;
+    struct id_request *next;
+
+    for (request = TAILQ_FIRST(list); request != NULL; request = next) {
+        next = TAILQ_NEXT(request, link);
+        if (request->deadline_ms <= now) {
+            TAILQ_REMOVE(list, request, link);
+            complete(requests, request, late_status(requests));
+        } else if (list == &requests->sent &&
+                   now - request->sent_ms >= requests->driver->config.election_ms) {
+            /* No answer: the frame or its reply was lost. Commands may be repeated. */
+            TAILQ_REMOVE(list, request, link);
+            requests_back_to_waiting(requests, request);
+        }
+    }
+}
+
+static void scan(struct requests *requests)
+{
+    uint64_t now = clock_now_ms(requests->clock);
+
+    if (now < requests->scan_at_ms) {
+        return;
+    }
+    expire_list(requests, &requests->sent, now);
+    expire_list(requests, &requests->waiting, now);
+    requests_expire_work(requests, now, late_status(requests));
+    requests->scan_at_ms =
+        requests->count + requests->work_count > 0 ? now + SCAN_MS : UINT64_MAX;
+}
+
+uint64_t requests_next_ms(const struct requests *requests)
+{
+    if (!TAILQ_EMPTY(&requests->finished)) {
+        return 0;
+    }
+    return requests->scan_at_ms;
+}
+
+void requests_stop(struct requests *requests)
+{
+    requests->stopping = true;
+    requests_leader_changed(requests);
+    recall(requests, 0);
+}
+
+void requests_turn(struct requests *requests)
+{
+    struct id_request *request;
+
+    scan(requests);
+    route(requests);
+    requests_leader_turn(requests);
+    while ((request = TAILQ_FIRST(&requests->finished)) != NULL) {
+        TAILQ_REMOVE(&requests->finished, request, link);
+        request->done(request);
+    }
+}

@@ -1,0 +1,111 @@
+/*
+ * requests.h - requests of this node's clients and of other nodes on their way through the cluster:
+ * forwarded to the leader, appended or read there, answered, and repeated through elections until their
+ * deadline.
+ *
+ * The happy path of a command: waiting -> (this node leads) appended, applied, answered; or (another one
+ * does) sent as FRAME_REQUEST, handled there in the same way, answered by FRAME_REPLY. Of a query: the
+ * leader notes its commit index, asks the voters whether its term still stands (FRAME_CONFIRM; one round
+ * serves all queries that wait), and answers from the applied state once a majority agreed and the index
+ * is applied: ReadIndex (Ongaro 6.4) on our own message, since the core has no such thing.
+ *
+ * Why the answer of a node whose term equals ours proves it: a newer leader needs a majority of votes in
+ * a newer term, and any majority that confirmed afterwards would contain one of those voters.
+ *
+ * All commands may be repeated (see command.h), so an unknown outcome (lost leadership, lost frame, no
+ * answer within an election timeout) leads back to waiting, never to an error before the deadline.
+ *
+ * Failure modes: deadline: ERR_NO_LEADER if no leader is known, else ERR_TIMEOUT. Too many:
+ * ERR_OVERLOADED. Disk low on the leader: ERR_DISK_FULL. Stopping: ERR_SHUTTING_DOWN.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_REQUESTS_H
+#define LEAFD_RAFT_REQUESTS_H
+
+#include "raft/driver.h"
+#include "src/id/id_backend.h"
+
+/* A request at the leader: a local one, or another node's. */
+struct work {
+    TAILQ_ENTRY(work) link;
+    uint8_t kind;             /* enum wire_request_kind */
+    struct id_request *local; /* NULL: remote, or its client gave up */
+    uint64_t from;            /* remote: node and its request id */
+    uint64_t id;
+    uint64_t deadline_ms;
+    struct buf payload;       /* remote's own; a local one's is in the request */
+    uint64_t index;           /* submitted: its entry; read: what must be applied */
+    uint64_t term;
+};
+
+TAILQ_HEAD(work_list, work);
+TAILQ_HEAD(request_list, id_request);
+
+struct requests {
+    struct driver *driver;
+    struct net *net;
+    struct disk *disk;
+    const struct clock *clock;
+    struct fsm *fsm;
+    bool stopping;
+    bool transferring; /* leadership is being handed over: take nothing new as leader */
+    /* requests of this node */
+    struct request_list waiting;  /* to be routed */
+    struct request_list sent;     /* forwarded, in order of sending */
+    struct request_list finished; /* done() is to be called */
+    size_t count;                 /* waiting, sent and in work; <= LIMIT_REQUESTS_PENDING */
+    uint64_t next_id;
+    uint64_t route_at_ms; /* not before this after a refusal */
+    uint64_t scan_at_ms;  /* next look at deadlines */
+    /* at the leader */
+    struct work_list todo;      /* commands to append */
+    struct work_list submitted; /* by index */
+    struct work_list reads;     /* wait for the next round */
+    struct work_list confirming;/* in the round under way */
+    struct work_list confirmed; /* wait until their index is applied */
+    size_t work_count;
+    uint64_t round;
+    bool round_active;
+    uint64_t round_index;
+    uint64_t round_sent_ms;
+    uint64_t acks[LIMIT_NODES];
+    unsigned ack_count;
+};
+
+void requests_init(struct requests *requests, struct driver *driver, struct net *net,
+                   struct disk *disk, const struct clock *clock, struct fsm *fsm, uint64_t seed);
+
+/* Everything must be finished (after requests_stop() and requests_turn()). */
+void requests_close(struct requests *requests);
+
+/* Take a request of kind COMMAND or QUERY; done() comes from a later requests_turn(). */
+void requests_submit(struct requests *requests, struct id_request *request);
+
+/* Have done() called from the next turn with this status (for kinds answered elsewhere). */
+void requests_finish(struct requests *requests, struct id_request *request, int status);
+
+/* A FRAME_REQUEST, _REPLY, _CONFIRM or _CONFIRM_ACK. False: malformed. */
+bool requests_receive(struct requests *requests, uint64_t from, enum frame_type type,
+                      const uint8_t *payload, size_t len);
+
+/* A command was applied (driver_observer.applied). */
+void requests_applied(struct requests *requests, uint64_t index, uint64_t term, const void *result,
+                      size_t len);
+
+/* Role, term or leader changed; or a snapshot jumped over indexes. */
+void requests_role_changed(struct requests *requests);
+
+void requests_link_changed(struct requests *requests, uint64_t peer, bool up);
+
+/* Route, append, confirm, answer. Call at the end of every turn, before driver_settle() and again after
+ * it if that applied something. */
+void requests_turn(struct requests *requests);
+
+/* When requests_turn() is due next; UINT64_MAX if nothing waits. */
+uint64_t requests_next_ms(const struct requests *requests);
+
+/* Answer everything with ERR_SHUTTING_DOWN from the next turn on. */
+void requests_stop(struct requests *requests);
+
+#endif

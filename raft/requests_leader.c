@@ -1,0 +1,386 @@
+/*
+ * requests_leader.c - the leader's part of requests.h: commands gathered into one submit a turn, queries
+ * gathered into one round of confirmation.
+ *
+ * Thread: the raft loop.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/requests_internal.h"
+#include "raft/wire.h"
+#include "src/base/assert.h"
+
+/* --- work --- */
+
+static struct work *work_new(struct requests *requests, uint8_t kind)
+{
+    struct work *work = calloc(1, sizeof *work);
+
+    ASSERT(work != NULL);
+    work->kind = kind;
+    requests->work_count++;
+    return work;
+}
+
+static void work_free(struct requests *requests, struct work *work)
+{
+    ASSERT(requests->work_count > 0);
+    requests->work_count--;
+    buf_free(&work->payload);
+    free(work);
+}
+
+static void send_reply(struct requests *requests, uint64_t to, uint64_t id, int status,
+                       const void *payload, size_t len)
+{
+    struct wire_reply reply = {id, status, payload, len};
+    struct buf frame = BUF_INIT;
+
+    wire_reply_encode(&reply, &frame);
+    (void)requests->net->ops->send(requests->net, to, FRAME_REPLY, &frame);
+    buf_free(&frame);
+}
+
+/* Answer and free; the work is on no list. */
+static void finish(struct requests *requests, struct work *work, int status, const void *reply,
+                   size_t len)
+{
+    if (work->local != NULL) {
+        requests_complete_local(requests, work->local, status, reply, len);
+    } else if (work->from != 0) {
+        send_reply(requests, work->from, work->id, status, reply, len);
+    }
+    work_free(requests, work);
+}
+
+/* This node cannot serve it: let it find the leader. */
+static void give_back(struct requests *requests, struct work *work)
+{
+    if (work->local != NULL) {
+        requests_back_to_waiting(requests, work->local);
+        work_free(requests, work);
+        return;
+    }
+    finish(requests, work, ERR_NOT_LEADER, NULL, 0);
+}
+
+static void enqueue(struct requests *requests, struct work *work)
+{
+    if (work->kind == WIRE_REQUEST_COMMAND) {
+        TAILQ_INSERT_TAIL(&requests->todo, work, link);
+    } else {
+        TAILQ_INSERT_TAIL(&requests->reads, work, link);
+    }
+}
+
+void requests_take_local(struct requests *requests, struct id_request *request)
+{
+    struct work *work = work_new(requests, request->kind == ID_REQUEST_COMMAND
+                                               ? WIRE_REQUEST_COMMAND
+                                               : WIRE_REQUEST_QUERY);
+
+    work->local = request;
+    work->deadline_ms = request->deadline_ms;
+    enqueue(requests, work);
+}
+
+bool requests_receive_request(struct requests *requests, uint64_t from, const uint8_t *payload,
+                              size_t len)
+{
+    struct wire_request wire;
+    struct work *work;
+
+    if (wire_request_decode(payload, len, &wire) != 0) {
+        return false;
+    }
+    if (raft_state(&requests->driver->raft) != RAFT_LEADER || requests->transferring ||
+        requests->stopping) {
+        send_reply(requests, from, wire.id, ERR_NOT_LEADER, NULL, 0);
+        return true;
+    }
+    if (requests->work_count >= LIMIT_REQUESTS_PENDING) {
+        send_reply(requests, from, wire.id, ERR_OVERLOADED, NULL, 0);
+        return true;
+    }
+    work = work_new(requests, wire.kind);
+    work->from = from;
+    work->id = wire.id;
+    work->deadline_ms = clock_now_ms(requests->clock) + wire.time_left_ms;
+    buf_put(&work->payload, wire.payload, wire.payload_len);
+    enqueue(requests, work);
+    return true;
+}
+
+static void give_back_list(struct requests *requests, struct work_list *list)
+{
+    struct work *work;
+
+    while ((work = TAILQ_LAST(list, work_list)) != NULL) {
+        TAILQ_REMOVE(list, work, link);
+        give_back(requests, work);
+    }
+}
+
+void requests_leader_changed(struct requests *requests)
+{
+    give_back_list(requests, &requests->reads);
+    give_back_list(requests, &requests->confirming);
+    give_back_list(requests, &requests->confirmed);
+    give_back_list(requests, &requests->todo);
+    /* Their outcome is unknown: they may commit under the next leader. All may be repeated. */
+    give_back_list(requests, &requests->submitted);
+    requests->round_active = false;
+}
+
+static void expire_work_list(struct requests *requests, struct work_list *list, uint64_t now,
+                             int status)
+{
+    struct work *work;
+    struct work *next;
+
+    for (work = TAILQ_FIRST(list); work != NULL; work = next) {
+        next = TAILQ_NEXT(work, link);
+        if (work->deadline_ms > now) {
+            continue;
+        }
+        if (list == &requests->submitted) {
+            /* The entry stays in the log: keep its place, without anybody to answer. */
+            if (work->local != NULL) {
+                requests_complete_local(requests, work->local, status, NULL, 0);
+                work->local = NULL;
+            }
+            work->from = 0;
+            continue;
+        }
+        TAILQ_REMOVE(list, work, link);
+        if (work->local == NULL) {
+            work->from = 0; /* its sender has given up too */
+        }
+        finish(requests, work, status, NULL, 0);
+    }
+}
+
+void requests_expire_work(struct requests *requests, uint64_t now, int status)
+{
+    expire_work_list(requests, &requests->todo, now, status);
+    expire_work_list(requests, &requests->submitted, now, status);
+    expire_work_list(requests, &requests->reads, now, status);
+    expire_work_list(requests, &requests->confirming, now, status);
+    expire_work_list(requests, &requests->confirmed, now, status);
+}
+
+/* --- commands --- */
+
+static const struct buf *payload_of(const struct work *work)
+{
+    return work->local != NULL ? &work->local->payload : &work->payload;
+}
+
+/* One submit of what waits, as much as fits. False when no more can be taken now. */
+static bool submit_some(struct requests *requests)
+{
+    struct driver_command commands[LIMIT_ENTRIES_PER_FRAME];
+    struct work *work;
+    uint64_t index = 0;
+    uint64_t term = 0;
+    size_t bytes = 0;
+    unsigned n = 0;
+
+    TAILQ_FOREACH(work, &requests->todo, link)
+    {
+        const struct buf *payload = payload_of(work);
+
+        if (n == LIMIT_ENTRIES_PER_FRAME || (n > 0 && bytes + payload->len > LIMIT_ENTRY_BYTES)) {
+            break;
+        }
+        commands[n++] = (struct driver_command){payload->data, payload->len};
+        bytes += payload->len;
+    }
+    if (n == 0 || driver_submit(requests->driver, commands, n, &index, &term) != 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        work = TAILQ_FIRST(&requests->todo);
+        TAILQ_REMOVE(&requests->todo, work, link);
+        work->index = index + i;
+        work->term = term;
+        TAILQ_INSERT_TAIL(&requests->submitted, work, link);
+    }
+    return true;
+}
+
+static void submit_todo(struct requests *requests)
+{
+    struct work *work;
+
+    if (requests->disk->ops->low(requests->disk)) {
+        while ((work = TAILQ_FIRST(&requests->todo)) != NULL) {
+            TAILQ_REMOVE(&requests->todo, work, link);
+            finish(requests, work, ERR_DISK_FULL, NULL, 0);
+        }
+        return;
+    }
+    while (!TAILQ_EMPTY(&requests->todo) && submit_some(requests)) {
+        continue;
+    }
+}
+
+void requests_applied(struct requests *requests, uint64_t index, uint64_t term, const void *result,
+                      size_t len)
+{
+    struct work *work;
+
+    while ((work = TAILQ_FIRST(&requests->submitted)) != NULL && work->index <= index) {
+        TAILQ_REMOVE(&requests->submitted, work, link);
+        if (work->index == index && work->term == term) {
+            finish(requests, work, 0, result, len);
+        } else {
+            give_back(requests, work); /* another entry took its place */
+        }
+    }
+}
+
+/* --- queries --- */
+
+static bool is_voter(const struct driver *driver, uint64_t id, unsigned *ret_voters)
+{
+    const struct raft_configuration *configuration = &driver->raft.configuration;
+    bool found = false;
+
+    *ret_voters = 0;
+    for (unsigned i = 0; i < configuration->n; i++) {
+        if (configuration->servers[i].role == RAFT_VOTER) {
+            (*ret_voters)++;
+            found = found || configuration->servers[i].id == id;
+        }
+    }
+    return found;
+}
+
+static void round_done_if_majority(struct requests *requests)
+{
+    unsigned voters;
+    unsigned own = is_voter(requests->driver, requests->driver->config.node_id, &voters);
+    struct work *work;
+
+    if (!requests->round_active || requests->ack_count + own < voters / 2 + 1) {
+        return;
+    }
+    requests->round_active = false;
+    while ((work = TAILQ_FIRST(&requests->confirming)) != NULL) {
+        TAILQ_REMOVE(&requests->confirming, work, link);
+        work->index = requests->round_index;
+        TAILQ_INSERT_TAIL(&requests->confirmed, work, link);
+    }
+}
+
+static void send_round(struct requests *requests)
+{
+    const struct raft_configuration *configuration = &requests->driver->raft.configuration;
+    struct wire_confirm confirm = {raft_current_term(&requests->driver->raft), requests->round};
+
+    requests->round_sent_ms = clock_now_ms(requests->clock);
+    for (unsigned i = 0; i < configuration->n; i++) {
+        struct buf frame = BUF_INIT;
+
+        if (configuration->servers[i].id == requests->driver->config.node_id) {
+            continue;
+        }
+        wire_confirm_encode(&confirm, &frame);
+        (void)requests->net->ops->send(requests->net, configuration->servers[i].id, FRAME_CONFIRM,
+                                       &frame);
+        buf_free(&frame);
+    }
+}
+
+static void turn_reads(struct requests *requests)
+{
+    uint64_t now = clock_now_ms(requests->clock);
+
+    if (requests->round_active &&
+        now - requests->round_sent_ms >= requests->driver->config.heartbeat_ms) {
+        send_round(requests); /* a frame may have been lost; acks that came stay counted */
+    }
+    if (!requests->round_active && !TAILQ_EMPTY(&requests->reads)) {
+        TAILQ_CONCAT(&requests->confirming, &requests->reads, link);
+        requests->round++;
+        requests->round_active = true;
+        requests->round_index = requests->driver->commit;
+        requests->ack_count = 0;
+        send_round(requests);
+        round_done_if_majority(requests);
+    }
+}
+
+static void answer_confirmed(struct requests *requests)
+{
+    struct work *work;
+    struct work *next;
+
+    for (work = TAILQ_FIRST(&requests->confirmed); work != NULL; work = next) {
+        const struct buf *query = payload_of(work);
+        struct buf reply = BUF_INIT;
+        int rv;
+
+        next = TAILQ_NEXT(work, link);
+        if (work->index > requests->driver->applied.index) {
+            continue;
+        }
+        rv = fsm_query(requests->fsm, query->data, query->len, &reply);
+        TAILQ_REMOVE(&requests->confirmed, work, link);
+        finish(requests, work, rv, reply.data, reply.len);
+        buf_free(&reply);
+    }
+}
+
+bool requests_receive_confirm(struct requests *requests, uint64_t from, const uint8_t *payload,
+                              size_t len)
+{
+    struct wire_confirm confirm;
+    struct buf frame = BUF_INIT;
+
+    if (wire_confirm_decode(payload, len, &confirm) != 0) {
+        return false;
+    }
+    if (confirm.term == raft_current_term(&requests->driver->raft)) {
+        wire_confirm_encode(&confirm, &frame);
+        (void)requests->net->ops->send(requests->net, from, FRAME_CONFIRM_ACK, &frame);
+        buf_free(&frame);
+    }
+    return true;
+}
+
+bool requests_receive_ack(struct requests *requests, uint64_t from, const uint8_t *payload,
+                          size_t len)
+{
+    struct wire_confirm confirm;
+    unsigned voters;
+
+    if (wire_confirm_decode(payload, len, &confirm) != 0) {
+        return false;
+    }
+    if (!requests->round_active || confirm.round != requests->round ||
+        confirm.term != raft_current_term(&requests->driver->raft) ||
+        !is_voter(requests->driver, from, &voters)) {
+        return true;
+    }
+    for (unsigned i = 0; i < requests->ack_count; i++) {
+        if (requests->acks[i] == from) {
+            return true;
+        }
+    }
+    ASSERT(requests->ack_count < LIMIT_NODES);
+    requests->acks[requests->ack_count++] = from;
+    round_done_if_majority(requests);
+    return true;
+}
+
+void requests_leader_turn(struct requests *requests)
+{
+    if (driver_leads(requests->driver) && !requests->transferring) {
+        submit_todo(requests);
+        turn_reads(requests);
+    }
+    answer_confirmed(requests);
+}

@@ -1,0 +1,379 @@
+/*
+ * sim.c - the world's clock: events in order of virtual time, the faults, and one run from seed to verdict.
+ *
+ * Thread: one.
+ */
+#include "raft/sim/sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+#define FAULTS_MS 12000      /* how long things go wrong */
+#define PROGRESS_MS 15000    /* how soon after healing everything must be well */
+#define CLIENT_EVERY_MS 12
+#define ADMIN_EVERY_MS 60
+#define FAULT_EVERY_MS 700
+
+void sim_trace(const struct sim_world *world, const char *format, ...)
+{
+    va_list args;
+
+    if (!world->verbose) {
+        return;
+    }
+    printf("%8llu  ", (unsigned long long)world->now_ms);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+}
+
+void sim_fail(const struct sim_world *world, const char *format, ...)
+{
+    va_list args;
+
+    fflush(stdout);
+    fprintf(stderr, "seed %llu at %llu ms: ", (unsigned long long)world->seed,
+            (unsigned long long)world->now_ms);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\n  replay it: make sim SEED=%llu\n", (unsigned long long)world->seed);
+    fflush(stderr);
+    _Exit(1);
+}
+
+uint64_t sim_below(struct sim_world *world, uint64_t bound)
+{
+    return prng_below(&world->prng, bound);
+}
+
+bool sim_percent(struct sim_world *world, unsigned percent)
+{
+    return sim_below(world, 100) < percent;
+}
+
+/* --- a binary heap of events --- */
+
+static bool before(const struct sim_event *a, const struct sim_event *b)
+{
+    return a->at_ms < b->at_ms || (a->at_ms == b->at_ms && a->order < b->order);
+}
+
+void sim_schedule(struct sim_world *world, struct sim_event event)
+{
+    size_t i = world->heap_count++;
+
+    if (world->heap_count > world->heap_capacity) {
+        world->heap_capacity = world->heap_capacity ? world->heap_capacity * 2 : 256;
+        world->heap = realloc(world->heap, world->heap_capacity * sizeof *world->heap);
+        ASSERT(world->heap != NULL);
+    }
+    event.order = world->order++;
+    while (i > 0 && before(&event, &world->heap[(i - 1) / 2])) {
+        world->heap[i] = world->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    world->heap[i] = event;
+}
+
+static struct sim_event next_event(struct sim_world *world)
+{
+    struct sim_event first = world->heap[0];
+    struct sim_event last = world->heap[--world->heap_count];
+    size_t i = 0;
+
+    for (;;) {
+        size_t child = 2 * i + 1;
+
+        if (child >= world->heap_count) {
+            break;
+        }
+        if (child + 1 < world->heap_count && before(&world->heap[child + 1], &world->heap[child])) {
+            child++;
+        }
+        if (!before(&world->heap[child], &last)) {
+            break;
+        }
+        world->heap[i] = world->heap[child];
+        i = child;
+    }
+    if (world->heap_count > 0) {
+        world->heap[i] = last;
+    }
+    return first;
+}
+
+/* --- turns --- */
+
+void sim_turn(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    uint64_t next;
+
+    while (replica_turn(&node->replica)) {
+        continue;
+    }
+    sim_check_node(node);
+    next = replica_next_ms(&node->replica);
+    if (next == UINT64_MAX) {
+        return;
+    }
+    next = next > node->skew_ms ? next - node->skew_ms : 0;
+    next = next > world->now_ms ? next : world->now_ms + 1;
+    if (node->wake_at_ms <= world->now_ms || next < node->wake_at_ms) {
+        node->wake_at_ms = next;
+        sim_schedule(world, (struct sim_event){.at_ms = next,
+                                               .kind = SIM_WAKE,
+                                               .node = (unsigned)(node->id - 1),
+                                               .life = node->life});
+    }
+}
+
+/* --- faults --- */
+
+static void random_cut(struct sim_world *world)
+{
+    unsigned n = world->node_count;
+    unsigned a = (unsigned)sim_below(world, n);
+    unsigned b = (unsigned)sim_below(world, n);
+
+    world->stats.cuts++;
+    switch (sim_below(world, 4)) {
+    case 0: /* one node alone */
+        for (unsigned i = 0; i < n; i++) {
+            sim_net_cut(world, a, i, true);
+            sim_net_cut(world, i, a, true);
+        }
+        break;
+    case 1: /* one way */
+        sim_net_cut(world, a, b, true);
+        break;
+    case 2: /* one node deaf */
+        for (unsigned i = 0; i < n; i++) {
+            sim_net_cut(world, i, a, true);
+        }
+        break;
+    default: /* two sides */
+        for (unsigned i = 0; i < n; i++) {
+            for (unsigned j = 0; j < n; j++) {
+                sim_net_cut(world, i, j, (i <= a) != (j <= a));
+            }
+        }
+        break;
+    }
+}
+
+static void random_crash(struct sim_world *world)
+{
+    struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
+    bool all = sim_percent(world, 5);
+
+    for (unsigned i = 0; i < world->node_count; i++) {
+        struct sim_node *victim = all ? &world->nodes[i] : node;
+
+        if (victim->up) {
+            sim_node_crash(victim);
+            sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + 1 +
+                                                            sim_below(world, 2500),
+                                                   .kind = SIM_RESTART,
+                                                   .node = (unsigned)(victim->id - 1),
+                                                   .life = victim->life});
+        }
+    }
+}
+
+static void fault_event(struct sim_world *world)
+{
+    if (!world->faults) {
+        return;
+    }
+    switch (sim_below(world, 6)) {
+    case 0:
+    case 1:
+        random_crash(world);
+        break;
+    case 2:
+        random_cut(world);
+        break;
+    case 3:
+        sim_net_heal(world);
+        break;
+    case 4:
+        world->drop_percent = sim_percent(world, 50) ? 0 : (unsigned)sim_below(world, 25);
+        break;
+    default: { /* a clock that people set */
+        struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
+
+        node->wall_offset_ms = (int64_t)sim_below(world, 7200000) - 3600000;
+        break;
+    }
+    }
+}
+
+/* --- the run --- */
+
+static void every(struct sim_world *world, enum sim_event_kind kind, uint64_t mean_ms)
+{
+    sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + 1 +
+                                                    sim_below(world, 2 * mean_ms),
+                                           .kind = kind});
+}
+
+static void node_event(struct sim_world *world, struct sim_event *event)
+{
+    struct sim_node *node = &world->nodes[event->node];
+
+    if (event->kind == SIM_RESTART) {
+        if (!node->up && node->life == event->life) {
+            sim_node_start(node);
+        }
+        return;
+    }
+    if (!node->up || node->life != event->life) {
+        if (event->frame != NULL) {
+            buf_free(&event->frame->payload);
+            free(event->frame);
+        }
+        return;
+    }
+    if (event->kind == SIM_FRAME) {
+        sim_net_event(node, event->frame);
+    } else if (event->kind == SIM_DISK) {
+        sim_disk_event(&node->disk);
+    } else if (event->at_ms < node->wake_at_ms) {
+        return; /* the timer was moved */
+    }
+    sim_turn(node);
+}
+
+static void run_until(struct sim_world *world, uint64_t end_ms)
+{
+    while (world->heap_count > 0 && world->heap[0].at_ms <= end_ms) {
+        struct sim_event event = next_event(world);
+
+        ASSERT(event.at_ms >= world->now_ms);
+        world->now_ms = event.at_ms;
+        world->stats.events++;
+        switch (event.kind) {
+        case SIM_CLIENT:
+            sim_client_event(world);
+            every(world, SIM_CLIENT, CLIENT_EVERY_MS);
+            break;
+        case SIM_ADMIN:
+            sim_admin_event(world);
+            every(world, SIM_ADMIN, ADMIN_EVERY_MS);
+            break;
+        case SIM_FAULT:
+            fault_event(world);
+            every(world, SIM_FAULT, FAULT_EVERY_MS);
+            break;
+        case SIM_FRAME:
+        case SIM_DISK:
+        case SIM_WAKE:
+        case SIM_RESTART:
+            node_event(world, &event);
+            break;
+        default:
+            UNREACHABLE("kind of event");
+        }
+    }
+    world->now_ms = end_ms;
+}
+
+static bool settled(struct sim_world *world)
+{
+    const struct sim_node *first = &world->nodes[0];
+
+    if (!sim_client_final_done(world) || world->requests_open > 0) {
+        return false;
+    }
+    for (unsigned i = 1; i < world->node_count; i++) {
+        const struct sim_node *node = &world->nodes[i];
+
+        if (node->replica.driver.applied.index != first->replica.driver.applied.index) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void heal_all(struct sim_world *world)
+{
+    world->faults = false;
+    world->drop_percent = 0;
+    sim_net_heal(world);
+    for (unsigned i = 0; i < world->node_count; i++) {
+        if (!world->nodes[i].up) {
+            sim_node_start(&world->nodes[i]);
+        }
+    }
+    sim_trace(world, "healed");
+}
+
+static void free_world(struct sim_world *world)
+{
+    for (unsigned i = 0; i < world->node_count; i++) {
+        if (world->nodes[i].up) {
+            sim_node_crash(&world->nodes[i]);
+        }
+        sim_node_free(&world->nodes[i]);
+    }
+    while (world->heap_count > 0) {
+        struct sim_event event = next_event(world);
+
+        if (event.frame != NULL) {
+            buf_free(&event.frame->payload);
+            free(event.frame);
+        }
+    }
+    free(world->heap);
+    sim_check_free(world);
+}
+
+void sim_run(uint64_t seed, bool verbose, struct sim_stats *ret_stats)
+{
+    struct sim_world *world = calloc(1, sizeof *world);
+    uint64_t end_ms;
+
+    ASSERT(world != NULL);
+    world->seed = seed;
+    world->verbose = verbose;
+    world->now_ms = 1000;
+    world->faults = true;
+    world->clients = true;
+    prng_seed(&world->prng, seed);
+    world->node_count = sim_percent(world, 75) ? 3 : (sim_percent(world, 75) ? 5 : 1);
+    sim_check_init(world);
+    for (unsigned i = 0; i < world->node_count; i++) {
+        sim_node_init(world, i);
+    }
+    for (unsigned i = 0; i < world->node_count; i++) {
+        sim_node_start(&world->nodes[i]);
+    }
+    every(world, SIM_CLIENT, CLIENT_EVERY_MS);
+    every(world, SIM_ADMIN, ADMIN_EVERY_MS);
+    every(world, SIM_FAULT, FAULT_EVERY_MS);
+    run_until(world, world->now_ms + FAULTS_MS);
+    heal_all(world);
+    run_until(world, world->now_ms + PROGRESS_MS / 2);
+    world->clients = false;
+    sim_client_begin_final(world);
+    end_ms = world->now_ms + PROGRESS_MS / 2;
+    while (!settled(world)) {
+        if (world->now_ms >= end_ms) {
+            sim_fail(world, "no progress within %d ms after the faults ended", PROGRESS_MS);
+        }
+        run_until(world, world->now_ms + 20);
+    }
+    sim_check_end(world);
+    if (ret_stats != NULL) {
+        *ret_stats = world->stats;
+    }
+    free_world(world);
+    free(world);
+}

@@ -1,0 +1,182 @@
+/*
+ * sim.h - a whole cluster in one thread on virtual time: the same replica, driver, codec, state machine,
+ * allocator and segments as in leafd, on a virtual net, disk and clock, with faults drawn from a seed.
+ *
+ * The happy path: sim_run(seed) starts the nodes, lets clients take ids and change tags while faults come
+ * and go, then heals everything and demands progress and agreement. Every random choice comes from the one
+ * generator of the world, so a seed replays exactly.
+ *
+ * What is checked (sim_check.c): no id handed out twice; ids rise on one node; equal digest at equal
+ * index; one leader a term; term never goes back on a disk; linearizable reads see acknowledged changes;
+ * nothing acknowledged is lost; progress after the faults end.
+ *
+ * Failure: sim_fail() prints the seed, the virtual time and what was broken, and ends the process with 1.
+ *
+ * Thread: one.
+ */
+#ifndef LEAFD_RAFT_SIM_SIM_H
+#define LEAFD_RAFT_SIM_SIM_H
+
+#include "raft/replica.h"
+#include "src/base/prng.h"
+#include "storage/store_mem.h"
+
+#define SIM_NODES_MAX 5
+#define SIM_TAGS 6          /* shared tags that are used, changed, deleted and made again */
+#define SIM_KEPT_MAX 4096   /* tags made once, which must all be there at the end */
+
+enum sim_event_kind {
+    SIM_FRAME,   /* a frame arrives */
+    SIM_DISK,    /* a group commit ends */
+    SIM_WAKE,    /* a node's timer */
+    SIM_CLIENT,  /* somebody wants ids */
+    SIM_ADMIN,   /* somebody changes or reads tags */
+    SIM_FAULT,   /* something breaks or heals */
+    SIM_RESTART  /* a crashed node comes back */
+};
+
+struct sim_frame {
+    uint64_t from;
+    uint64_t from_life;
+    enum frame_type type;
+    struct buf payload;
+};
+
+struct sim_event {
+    uint64_t at_ms;
+    uint64_t order; /* ties in order of scheduling */
+    enum sim_event_kind kind;
+    unsigned node;
+    uint64_t life; /* the node's; events of an earlier life are dropped */
+    struct sim_frame *frame;
+};
+
+struct sim_disk_item {
+    STAILQ_ENTRY(sim_disk_item) link;
+    struct store_op *op;     /* one of the two */
+    struct disk_read *read;
+};
+
+struct sim_disk {
+    struct disk base;
+    struct sim_node *node;
+    STAILQ_HEAD(, sim_disk_item) queue;
+    size_t queued;
+    size_t group; /* items of the commit under way; 0: idle */
+};
+
+struct sim_net {
+    struct net base;
+    struct sim_node *node;
+};
+
+struct sim_world;
+
+struct sim_node {
+    struct sim_world *world;
+    uint64_t id; /* 1.. */
+    char address[16];
+    bool up;
+    uint64_t life;
+    struct clock clock;
+    uint64_t skew_ms; /* of its monotonic clock */
+    int64_t wall_offset_ms;
+    struct store *store;
+    struct sim_disk disk;
+    struct sim_net net;
+    struct replica replica;
+    struct replica_owner owner;
+    uint64_t wake_at_ms;
+    uint64_t disk_term; /* last term seen on disk */
+    uint64_t next_id[SIM_TAGS]; /* of this life: no id below it may follow */
+    bool opening[SIM_TAGS];
+};
+
+/* What the checker knows of a shared tag. */
+struct sim_tag {
+    char name[32];
+    uint8_t *used; /* bitmap of ids handed out */
+    uint64_t used_bits;
+    uint64_t highest_end;  /* exclusive end of all ids handed out */
+    uint64_t acked_max_id; /* an acknowledged change said so */
+};
+
+struct sim_stats {
+    uint64_t events, frames, frames_lost, commits, crashes, elections, ids, claims_empty, puts, deletes,
+        queries, failed_requests, installs, cuts;
+};
+
+struct sim_world {
+    uint64_t seed;
+    uint64_t now_ms;
+    struct prng prng;
+    bool verbose;
+    bool faults; /* false: the quiet end */
+    bool clients;
+    struct sim_event *heap;
+    size_t heap_count;
+    size_t heap_capacity;
+    uint64_t order;
+    unsigned node_count;
+    struct sim_node nodes[SIM_NODES_MAX];
+    bool cut[SIM_NODES_MAX][SIM_NODES_MAX];          /* from, to */
+    uint64_t link_free_ms[SIM_NODES_MAX][SIM_NODES_MAX]; /* frames of a link arrive in order */
+    unsigned drop_percent;
+    struct sim_tag tags[SIM_TAGS];
+    uint64_t kept_next;
+    bool kept[SIM_KEPT_MAX]; /* acknowledged */
+    uint64_t *digests;       /* by index; 0: not seen */
+    uint64_t digest_capacity;
+    uint64_t *leaders; /* by term */
+    uint64_t leader_capacity;
+    unsigned requests_open;
+    struct sim_stats stats;
+};
+
+/* Run one seed; returns only if all held. */
+void sim_run(uint64_t seed, bool verbose, struct sim_stats *ret_stats);
+
+/* sim.c: events */
+void sim_schedule(struct sim_world *world, struct sim_event event);
+void sim_turn(struct sim_node *node);
+void sim_trace(const struct sim_world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+_Noreturn void sim_fail(const struct sim_world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+uint64_t sim_below(struct sim_world *world, uint64_t bound);
+bool sim_percent(struct sim_world *world, unsigned percent);
+
+/* sim_node.c: a node's life */
+void sim_node_init(struct sim_world *world, unsigned n);
+void sim_node_start(struct sim_node *node);
+void sim_node_crash(struct sim_node *node);
+void sim_node_free(struct sim_node *node);
+
+/* sim_disk.c */
+void sim_disk_init(struct sim_disk *disk, struct sim_node *node);
+void sim_disk_event(struct sim_disk *disk);
+/* The node died: what was not committed is lost, but the commit under way may have made it. */
+void sim_disk_crash(struct sim_disk *disk);
+
+/* sim_net.c */
+void sim_net_init(struct sim_net *net, struct sim_node *node);
+void sim_net_event(struct sim_node *to, struct sim_frame *frame);
+void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut);
+void sim_net_heal(struct sim_world *world);
+void sim_net_node_changed(struct sim_node *node, bool up);
+
+/* sim_client.c */
+void sim_client_event(struct sim_world *world);
+void sim_admin_event(struct sim_world *world);
+/* A change through every node; true when all were acknowledged. */
+void sim_client_begin_final(struct sim_world *world);
+bool sim_client_final_done(const struct sim_world *world);
+
+/* sim_check.c */
+void sim_check_init(struct sim_world *world);
+void sim_check_free(struct sim_world *world);
+void sim_check_ids(struct sim_node *node, unsigned tag, const struct segment_range *range);
+void sim_check_node(struct sim_node *node);
+void sim_check_end(struct sim_world *world);
+
+#endif

@@ -1,0 +1,311 @@
+/*
+ * sim_client.c - what people do to the cluster: take ids on any node, change and read tags.
+ *
+ * Thread: one.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/sim/sim.h"
+#include "src/base/assert.h"
+
+#define PATIENCE_MS 3000
+
+enum sim_request_kind { REQUEST_OPEN, REQUEST_PUT, REQUEST_KEPT, REQUEST_DELETE, REQUEST_GET,
+                        REQUEST_FINAL };
+
+struct sim_request {
+    struct id_request base;
+    struct sim_world *world;
+    struct sim_node *node;
+    enum sim_request_kind kind;
+    unsigned tag;
+    uint64_t kept;
+    uint64_t life;
+    uint64_t floor; /* GET: an acknowledged max_id when it was sent */
+};
+
+static bool final_done[SIM_NODES_MAX];
+static unsigned final_left;
+
+static struct sim_node *random_node(struct sim_world *world)
+{
+    struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
+
+    return node->up ? node : NULL;
+}
+
+/* --- answers --- */
+
+static void put_answered(struct sim_request *request)
+{
+    struct sim_world *world = request->world;
+    struct sim_tag *tag = &world->tags[request->tag];
+    struct put_result result = {0};
+
+    if (put_result_decode(request->base.reply.data, request->base.reply.len, &result) != 0) {
+        sim_fail(world, "the result of a put does not decode");
+    }
+    if (result.status == 0 && request->kind == REQUEST_KEPT) {
+        world->kept[request->kept] = true;
+    } else if (result.status == 0 && request->kind == REQUEST_PUT &&
+               result.first.max_id > tag->acked_max_id) {
+        tag->acked_max_id = result.first.max_id;
+    } else if (result.status == 0 && request->kind == REQUEST_FINAL && !final_done[request->tag]) {
+        final_done[request->tag] = true;
+        final_left--;
+    }
+    put_result_release(&result);
+}
+
+static void get_answered(struct sim_request *request)
+{
+    struct tag_rows rows = {0};
+
+    if (tag_rows_decode(request->base.reply.data, request->base.reply.len, &rows) != 0) {
+        sim_fail(request->world, "the result of a query does not decode");
+    }
+    if (rows.count == 1 && rows.rows[0].max_id < request->floor) {
+        sim_fail(request->world,
+                 "node %llu answered max_id %llu of %s after %llu was acknowledged",
+                 (unsigned long long)request->node->id, (unsigned long long)rows.rows[0].max_id,
+                 rows.rows[0].name, (unsigned long long)request->floor);
+    }
+    tag_rows_release(&rows);
+}
+
+static struct sim_request *request_new(struct sim_node *node, enum sim_request_kind kind);
+static void put_submit(struct sim_request *request, const struct tag_put *put);
+
+static void final_put(struct sim_node *node)
+{
+    struct sim_request *request = request_new(node, REQUEST_FINAL);
+    struct tag_put put = {.name = "final", .name_len = 5};
+
+    request->tag = (unsigned)(node->id - 1);
+    put_submit(request, &put);
+}
+
+static void request_done(struct id_request *base)
+{
+    struct sim_request *request = base->data;
+    struct sim_world *world = request->world;
+
+    ASSERT(world->requests_open > 0);
+    world->requests_open--;
+    if (request->kind == REQUEST_OPEN && request->life == request->node->life) {
+        request->node->opening[request->tag] = false;
+    }
+    if (base->status != 0) {
+        world->stats.failed_requests++;
+    } else if (request->kind == REQUEST_GET) {
+        get_answered(request);
+    } else if (request->kind != REQUEST_OPEN && request->kind != REQUEST_DELETE) {
+        put_answered(request);
+    }
+    if (request->kind == REQUEST_FINAL && base->status != 0 && request->node->up) {
+        final_put(request->node); /* the end's liveness check gives it as long as it takes */
+    }
+    buf_free(&base->payload);
+    buf_free(&base->reply);
+    free(request);
+}
+
+/* --- requests --- */
+
+static struct sim_request *request_new(struct sim_node *node, enum sim_request_kind kind)
+{
+    struct sim_request *request = calloc(1, sizeof *request);
+
+    ASSERT(request != NULL);
+    request->world = node->world;
+    request->node = node;
+    request->kind = kind;
+    request->life = node->life;
+    request->base.kind = ID_REQUEST_COMMAND;
+    request->base.deadline_ms = clock_now_ms(&node->clock) + PATIENCE_MS;
+    request->base.done = request_done;
+    request->base.data = request;
+    node->world->requests_open++;
+    return request;
+}
+
+static void put_submit(struct sim_request *request, const struct tag_put *put)
+{
+    struct sim_node *node = request->node;
+
+    request->world->stats.puts++;
+    command_put_begin(&request->base.payload, false, clock_wall_ms(&node->clock),
+                      prng_next(&request->world->prng) | 1);
+    command_put_add(&request->base.payload, put);
+    command_put_end(&request->base.payload);
+    replica_submit(&node->replica, &request->base);
+}
+
+static void put_shared(struct sim_node *node, unsigned t)
+{
+    struct sim_world *world = node->world;
+    struct sim_tag *tag = &world->tags[t];
+    struct sim_request *request = request_new(node, REQUEST_PUT);
+    struct tag_put put = {.name = tag->name, .name_len = (uint16_t)strlen(tag->name)};
+
+    request->tag = t;
+    put.fields = TAG_FIELD_STEP | TAG_FIELD_MAX_STEP;
+    put.step = 1 + (uint32_t)sim_below(world, 20);
+    put.max_step = put.step + (uint32_t)sim_below(world, 40);
+    if (sim_percent(world, 20)) {
+        put.fields |= TAG_FIELD_MAX_ID;
+        put.max_id = tag->highest_end + sim_below(world, 500);
+    }
+    put_submit(request, &put);
+}
+
+static void put_kept(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    struct tag_put put = {0};
+    struct sim_request *request;
+    char name[32];
+
+    if (world->kept_next == SIM_KEPT_MAX) {
+        return;
+    }
+    request = request_new(node, REQUEST_KEPT);
+    request->kept = world->kept_next++;
+    put.name = name;
+    put.name_len =
+        (uint16_t)snprintf(name, sizeof name, "kept-%llu", (unsigned long long)request->kept);
+    put_submit(request, &put);
+}
+
+static void delete_shared(struct sim_node *node, unsigned t)
+{
+    const struct sim_tag *tag = &node->world->tags[t];
+    struct sim_request *request = request_new(node, REQUEST_DELETE);
+
+    node->world->stats.deletes++;
+    request->tag = t;
+    command_delete_encode(&request->base.payload, tag->name, strlen(tag->name),
+                          clock_wall_ms(&node->clock), prng_next(&node->world->prng) | 1);
+    replica_submit(&node->replica, &request->base);
+}
+
+static void get_shared(struct sim_node *node, unsigned t)
+{
+    const struct sim_tag *tag = &node->world->tags[t];
+    struct sim_request *request = request_new(node, REQUEST_GET);
+
+    node->world->stats.queries++;
+    request->tag = t;
+    request->floor = tag->acked_max_id > tag->highest_end ? tag->acked_max_id : tag->highest_end;
+    request->base.kind = ID_REQUEST_QUERY;
+    query_get_encode(&request->base.payload, tag->name, strlen(tag->name));
+    replica_submit(&node->replica, &request->base);
+}
+
+void sim_admin_event(struct sim_world *world)
+{
+    struct sim_node *node = random_node(world);
+    unsigned t = (unsigned)sim_below(world, SIM_TAGS);
+    uint64_t what = sim_below(world, 100);
+
+    if (node == NULL || !world->clients) {
+        return;
+    }
+    if (what < 35) {
+        put_shared(node, t);
+    } else if (what < 43) {
+        delete_shared(node, t);
+    } else if (what < 65) {
+        put_kept(node);
+    } else {
+        get_shared(node, t);
+    }
+    sim_turn(node);
+}
+
+/* --- ids --- */
+
+static void open_tag(struct sim_node *node, unsigned t)
+{
+    const struct sim_tag *tag = &node->world->tags[t];
+    struct sim_request *request;
+
+    if (node->opening[t]) {
+        return;
+    }
+    node->opening[t] = true;
+    request = request_new(node, REQUEST_OPEN);
+    request->tag = t;
+    request->base.kind = ID_REQUEST_OPEN;
+    buf_put(&request->base.payload, tag->name, strlen(tag->name));
+    replica_submit(&node->replica, &request->base);
+}
+
+static void want(struct sim_node *node, struct id_tag *tag)
+{
+    if (!atomic_exchange(&tag->refill_wanted, true)) {
+        allocator_want(node->replica.allocator, tag);
+    }
+}
+
+static void claim(struct sim_node *node, unsigned t, struct id_tag *tag)
+{
+    struct sim_world *world = node->world;
+    uint32_t count = 1 + (uint32_t)sim_below(world, 12);
+    struct segment_range range;
+    struct segment_view view;
+    int rv;
+
+    if (sim_percent(world, 10)) {
+        rv = segment_claim_whole(&tag->buffer, count, &range, &view);
+        atomic_store(&tag->demand, rv == 0 ? 0 : count);
+    } else {
+        rv = segment_claim(&tag->buffer, count, &range, &view);
+    }
+    if (rv == 0) {
+        sim_check_ids(node, t, &range);
+    } else {
+        world->stats.claims_empty++;
+    }
+    if (!view.next_ready && (rv != 0 || refill_due(view.used, view.size, 10))) {
+        want(node, tag);
+    }
+}
+
+void sim_client_event(struct sim_world *world)
+{
+    struct sim_node *node = random_node(world);
+    unsigned t = (unsigned)sim_below(world, SIM_TAGS);
+    struct id_tag *tag;
+
+    if (node == NULL || !world->clients) {
+        return;
+    }
+    tag = id_table_find(node->replica.table, world->tags[t].name, strlen(world->tags[t].name));
+    if (tag == NULL || atomic_load(&tag->state) == ID_TAG_UNKNOWN) {
+        open_tag(node, t);
+    } else {
+        claim(node, t, tag);
+    }
+    sim_turn(node);
+}
+
+/* --- the end --- */
+
+void sim_client_begin_final(struct sim_world *world)
+{
+    memset(final_done, 0, sizeof final_done);
+    final_left = world->node_count;
+    for (unsigned i = 0; i < world->node_count; i++) {
+        final_put(&world->nodes[i]);
+        sim_turn(&world->nodes[i]);
+    }
+}
+
+bool sim_client_final_done(const struct sim_world *world)
+{
+    (void)world;
+    return final_left == 0;
+}

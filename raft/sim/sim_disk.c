@@ -1,0 +1,164 @@
+/*
+ * sim_disk.c - a disk on virtual time over the store in memory: group commits that take a while, and a
+ * crash that loses what was not committed.
+ *
+ * Thread: one.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/sim/sim.h"
+#include "src/base/assert.h"
+
+static void kick(struct sim_disk *disk)
+{
+    struct sim_world *world = disk->node->world;
+    uint64_t takes_ms = 1 + sim_below(world, 5);
+
+    if (disk->group > 0 || disk->queued == 0) {
+        return;
+    }
+    if (world->faults && sim_percent(world, 2)) {
+        takes_ms += sim_below(world, 400); /* a disk that hangs for a moment */
+    }
+    disk->group = disk->queued;
+    sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + takes_ms,
+                                           .kind = SIM_DISK,
+                                           .node = (unsigned)(disk->node->id - 1),
+                                           .life = disk->node->life});
+}
+
+static void enqueue(struct sim_disk *disk, struct store_op *op, struct disk_read *read)
+{
+    struct sim_disk_item *item = calloc(1, sizeof *item);
+
+    ASSERT(item != NULL);
+    item->op = op;
+    item->read = read;
+    STAILQ_INSERT_TAIL(&disk->queue, item, link);
+    disk->queued++;
+    if (disk->node->up) {
+        kick(disk);
+    }
+}
+
+static void disk_submit(struct disk *base, struct store_op *op)
+{
+    enqueue((struct sim_disk *)base, op, NULL);
+}
+
+static void disk_read(struct disk *base, struct disk_read *read)
+{
+    enqueue((struct sim_disk *)base, NULL, read);
+}
+
+static bool disk_low(struct disk *base)
+{
+    (void)base;
+    return false;
+}
+
+static const struct disk_ops sim_disk_ops = {disk_submit, disk_read, disk_low};
+
+void sim_disk_init(struct sim_disk *disk, struct sim_node *node)
+{
+    memset(disk, 0, sizeof *disk);
+    disk->base.ops = &sim_disk_ops;
+    disk->node = node;
+    STAILQ_INIT(&disk->queue);
+}
+
+/* Commit the first count operations of the queue in one transaction. */
+static void commit(struct sim_disk *disk, size_t count)
+{
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct sim_disk_item *item;
+    struct store_error error = {{0}};
+    int rv;
+
+    STAILQ_FOREACH(item, &disk->queue, link)
+    {
+        if (count-- == 0) {
+            break;
+        }
+        if (item->op != NULL) {
+            STAILQ_INSERT_TAIL(&list, item->op, link);
+        }
+    }
+    if (STAILQ_EMPTY(&list)) {
+        return;
+    }
+    disk->node->world->stats.commits++;
+    rv = disk->node->store->ops->commit(disk->node->store, &list, &error);
+    if (rv != 0) {
+        sim_fail(disk->node->world, "node %llu: commit failed: %s",
+                 (unsigned long long)disk->node->id, error.text);
+    }
+}
+
+static void carry_out_read(struct sim_disk *disk, struct disk_read *read)
+{
+    struct store *store = disk->node->store;
+    struct store_position position;
+
+    read->status = 0;
+    if (read->snapshot == NULL) {
+        read->status = store->ops->snapshot_open(store, &read->snapshot, &position);
+        if (read->status == 0) {
+            void *conf = malloc(position.conf_len + 1);
+
+            ASSERT(conf != NULL);
+            memcpy(conf, position.conf, position.conf_len);
+            read->position = position;
+            read->position.conf = conf;
+        }
+    }
+    if (read->status == 0 && read->max_bytes > 0) {
+        /* Small chunks, so that transfers take several. */
+        size_t max = read->max_bytes < 300 ? read->max_bytes : 300;
+
+        read->status =
+            store->ops->snapshot_read(store, read->snapshot, max, &read->chunk, &read->end);
+    }
+    if (read->snapshot != NULL && read->close) {
+        store->ops->snapshot_close(store, read->snapshot);
+    }
+}
+
+static void complete_first(struct sim_disk *disk)
+{
+    struct sim_disk_item *item = STAILQ_FIRST(&disk->queue);
+
+    STAILQ_REMOVE_HEAD(&disk->queue, link);
+    disk->queued--;
+    if (item->op != NULL) {
+        item->op->done(item->op);
+    } else {
+        carry_out_read(disk, item->read);
+        item->read->done(item->read);
+    }
+    free(item);
+}
+
+void sim_disk_event(struct sim_disk *disk)
+{
+    size_t count = disk->group;
+
+    commit(disk, count);
+    while (count-- > 0) {
+        complete_first(disk);
+    }
+    disk->group = 0;
+    kick(disk);
+}
+
+void sim_disk_crash(struct sim_disk *disk)
+{
+    if (disk->group > 0 && sim_percent(disk->node->world, 50)) {
+        commit(disk, disk->group);
+    }
+    disk->group = 0;
+    while (disk->queued > 0) { /* the driver has failed: this only frees memory */
+        complete_first(disk);
+    }
+}

@@ -1,0 +1,142 @@
+/*
+ * sim_net.c - links on virtual time: delay, loss, reordering, cuts one way or both.
+ *
+ * Thread: one.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/sim/sim.h"
+#include "src/base/assert.h"
+
+static bool link_up(const struct sim_world *world, unsigned from, unsigned to)
+{
+    return !world->cut[from][to] && !world->cut[to][from] && world->nodes[from].up &&
+           world->nodes[to].up;
+}
+
+static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
+{
+    struct sim_node *from = ((struct sim_net *)base)->node;
+    struct sim_world *world = from->world;
+    unsigned a = (unsigned)(from->id - 1);
+    unsigned b = (unsigned)(to - 1);
+    struct sim_frame *frame;
+    uint64_t at_ms = world->now_ms + sim_below(world, 4);
+
+    if (to < 1 || to > world->node_count) {
+        buf_free(payload);
+        return ERR_NOT_FOUND;
+    }
+    if (!from->up || !world->nodes[b].up || world->cut[a][b] ||
+        sim_percent(world, world->drop_percent)) {
+        buf_free(payload);
+        world->stats.frames_lost++;
+        /* A sender learns of a broken link only sometimes. */
+        return world->nodes[b].up ? 0 : ERR_IO;
+    }
+    if (world->faults && sim_percent(world, 3)) {
+        at_ms += sim_below(world, 400); /* overtaken by later ones */
+    } else {
+        if (at_ms < world->link_free_ms[a][b]) {
+            at_ms = world->link_free_ms[a][b];
+        }
+        world->link_free_ms[a][b] = at_ms;
+    }
+    frame = calloc(1, sizeof *frame);
+    ASSERT(frame != NULL);
+    frame->from = from->id;
+    frame->from_life = from->life;
+    frame->type = type;
+    buf_move(&frame->payload, payload);
+    world->stats.frames++;
+    sim_schedule(world, (struct sim_event){.at_ms = at_ms,
+                                           .kind = SIM_FRAME,
+                                           .node = b,
+                                           .life = world->nodes[b].life,
+                                           .frame = frame});
+    return 0;
+}
+
+static bool net_connected(struct net *base, uint64_t peer)
+{
+    struct sim_node *node = ((struct sim_net *)base)->node;
+
+    return peer >= 1 && peer <= node->world->node_count &&
+           link_up(node->world, (unsigned)(node->id - 1), (unsigned)(peer - 1));
+}
+
+static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count)
+{
+    struct sim_node *node = ((struct sim_net *)base)->node;
+
+    for (size_t i = 0; i < count; i++) {
+        ASSERT(peers[i].id != node->id);
+    }
+}
+
+static const struct net_ops sim_net_ops = {net_send, net_connected, net_set_peers};
+
+void sim_net_init(struct sim_net *net, struct sim_node *node)
+{
+    net->base.ops = &sim_net_ops;
+    net->node = node;
+}
+
+void sim_net_event(struct sim_node *to, struct sim_frame *frame)
+{
+    struct sim_world *world = to->world;
+    bool fine = true;
+
+    /* Cut since it was sent, or the sender died: half of what was in flight is lost with the link. */
+    if (!world->cut[frame->from - 1][to->id - 1] &&
+        (world->nodes[frame->from - 1].life == frame->from_life || sim_percent(world, 50))) {
+        fine = replica_receive(&to->replica, frame->from, frame->type, frame->payload.data,
+                               frame->payload.len);
+    }
+    if (!fine) {
+        sim_fail(world, "node %llu found a frame of type %d malformed",
+                 (unsigned long long)to->id, frame->type);
+    }
+    buf_free(&frame->payload);
+    free(frame);
+}
+
+static void notify(struct sim_world *world, unsigned a, unsigned b, bool up)
+{
+    if (world->nodes[a].up) {
+        replica_link_changed(&world->nodes[a].replica, b + 1, up);
+        sim_turn(&world->nodes[a]);
+    }
+}
+
+void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut)
+{
+    if (from == to || world->cut[from][to] == cut) {
+        return;
+    }
+    world->cut[from][to] = cut;
+    sim_trace(world, "%s link %u -> %u", cut ? "cut" : "heal", from + 1, to + 1);
+    if (sim_percent(world, 70) || !cut) { /* else nobody notices for now */
+        notify(world, from, to, !cut);
+        notify(world, to, from, !cut);
+    }
+}
+
+void sim_net_heal(struct sim_world *world)
+{
+    for (unsigned i = 0; i < world->node_count; i++) {
+        for (unsigned j = 0; j < world->node_count; j++) {
+            sim_net_cut(world, i, j, false);
+        }
+    }
+}
+
+void sim_net_node_changed(struct sim_node *node, bool up)
+{
+    for (unsigned i = 0; i < node->world->node_count; i++) {
+        if (i != node->id - 1) {
+            notify(node->world, i, (unsigned)(node->id - 1), up);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+/*
+ * sim_node.c - a node's life: start from what its disk holds, crash, start again.
+ *
+ * Thread: one.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/sim/sim.h"
+#include "src/base/assert.h"
+
+#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+
+static uint64_t node_now_ms(const struct clock *clock)
+{
+    const struct sim_node *node = clock->data;
+
+    return node->world->now_ms + node->skew_ms;
+}
+
+static uint64_t node_wall_ms(const struct clock *clock)
+{
+    const struct sim_node *node = clock->data;
+
+    return (uint64_t)((int64_t)(node->world->now_ms + 1700000000000ULL) + node->wall_offset_ms);
+}
+
+static void on_failed(struct replica_owner *owner, int err, const char *text)
+{
+    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+
+    sim_fail(node->world, "node %llu failed: %s: %s", (unsigned long long)node->id, err_code(err),
+             text);
+}
+
+static void on_role_changed(struct replica_owner *owner)
+{
+    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+    struct raft *raft = &node->replica.driver.raft;
+
+    if (raft_state(raft) == RAFT_CANDIDATE) {
+        node->world->stats.elections++;
+    }
+    sim_trace(node->world, "node %llu: %s, term %llu, leader %llu", (unsigned long long)node->id,
+              raft_state_name(raft_state(raft)), raft_current_term(raft),
+              (unsigned long long)driver_leader(&node->replica.driver));
+}
+
+static void on_installed(struct replica_owner *owner, uint64_t index)
+{
+    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+
+    node->world->stats.installs++;
+    sim_trace(node->world, "node %llu: snapshot installed at %llu", (unsigned long long)node->id,
+              (unsigned long long)index);
+}
+
+void sim_node_init(struct sim_world *world, unsigned n)
+{
+    struct sim_node *node = &world->nodes[n];
+    struct store_identity identity = {.cluster_id = "sim"};
+
+    node->world = world;
+    node->id = n + 1;
+    snprintf(node->address, sizeof node->address, "sim:%u", n + 1);
+    node->clock = (struct clock){node_now_ms, node_wall_ms, node};
+    node->owner = (struct replica_owner){on_failed, on_role_changed, on_installed};
+    identity.node_id = node->id;
+    identity.store_id = 1000 + n;
+    node->store = store_mem_new(&identity);
+    ASSERT(node->store != NULL);
+    sim_net_init(&node->net, node);
+}
+
+static int load_row(void *data, const struct store_row *row)
+{
+    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
+}
+
+static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
+{
+    struct net_peer members[SIM_NODES_MAX];
+    struct store_error error = {{0}};
+    struct fsm *fsm = fsm_new();
+    int rv;
+
+    for (unsigned i = 0; i < node->world->node_count; i++) {
+        members[i].id = i + 1;
+        snprintf(members[i].address, sizeof members[i].address, "sim:%u", i + 1);
+    }
+    fsm_load_begin(fsm);
+    rv = node->store->ops->load(node->store, ret_loaded, load_row, fsm, &error);
+    if (rv == 0) {
+        fsm_load_end(fsm, ret_loaded->position.index);
+        rv = driver_prepare(node->store, ret_loaded, node->id, members, node->world->node_count,
+                            &error);
+    }
+    if (rv != 0) {
+        sim_fail(node->world, "node %llu does not load: %s", (unsigned long long)node->id,
+                 error.text);
+    }
+    if (ret_loaded->term < node->disk_term) {
+        sim_fail(node->world, "node %llu: term went back on disk", (unsigned long long)node->id);
+    }
+    node->disk_term = ret_loaded->term;
+    return fsm;
+}
+
+static void configure(struct sim_node *node, struct replica_config *ret_config)
+{
+    struct sim_world *world = node->world;
+
+    memset(ret_config, 0, sizeof *ret_config);
+    ret_config->driver.node_id = node->id;
+    ret_config->driver.address = node->address;
+    ret_config->driver.heartbeat_ms = 50;
+    ret_config->driver.election_ms = 400;
+    ret_config->driver.snapshot_entries = 10 + (uint32_t)sim_below(world, 40);
+    ret_config->driver.trailing_entries = (uint32_t)sim_below(world, 30);
+    ret_config->driver.seed = prng_next(&world->prng);
+    ret_config->allocator.node_id = node->id;
+    ret_config->allocator.cover_ms = 500;
+    ret_config->allocator.refill_percent = REFILL_DEFAULT_PERCENT;
+    ret_config->allocator.request_ms = 2000;
+    ret_config->allocator.retry_ms = 20;
+    ret_config->info.node_id = node->id;
+    ret_config->info.store_id = 1000 + node->id;
+    memcpy(ret_config->info.version, "sim", 4);
+    ret_config->digest_ms = 300;
+    ret_config->cluster_id = "sim";
+}
+
+void sim_node_start(struct sim_node *node)
+{
+    struct store_loaded loaded;
+    struct replica_config config;
+    struct fsm *fsm = load(node, &loaded);
+
+    configure(node, &config);
+    node->life++;
+    node->skew_ms = 1000 + sim_below(node->world, 100000);
+    node->wake_at_ms = 0;
+    memset(node->next_id, 0, sizeof node->next_id);
+    memset(node->opening, 0, sizeof node->opening);
+    sim_disk_init(&node->disk, node);
+    node->up = true;
+    sim_trace(node->world, "node %llu starts: term %llu, log to %llu, applied %llu",
+              (unsigned long long)node->id, (unsigned long long)loaded.term,
+              (unsigned long long)(loaded.first_index + loaded.entry_count - 1),
+              (unsigned long long)loaded.position.index);
+    if (replica_start(&node->replica, &config, fsm, &node->disk.base, &node->net.base, &node->clock,
+                      &node->owner, &loaded) != 0) {
+        sim_fail(node->world, "node %llu does not start", (unsigned long long)node->id);
+    }
+    store_loaded_release(&loaded);
+    sim_turn(node);
+    sim_net_node_changed(node, true);
+}
+
+void sim_node_crash(struct sim_node *node)
+{
+    ASSERT(node->up);
+    sim_trace(node->world, "node %llu crashes", (unsigned long long)node->id);
+    node->up = false;
+    node->life++;
+    node->world->stats.crashes++;
+    node->replica.driver.failed = true; /* completions only free from here on */
+    replica_stop(&node->replica);
+    sim_disk_crash(&node->disk);
+    (void)replica_turn(&node->replica);
+    replica_close(&node->replica);
+    node->store->ops->close(node->store);
+    store_mem_reopen(node->store);
+    sim_net_node_changed(node, false);
+}
+
+void sim_node_free(struct sim_node *node)
+{
+    ASSERT(!node->up);
+    store_mem_free(node->store);
+}
