@@ -46,4 +46,8 @@ void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)
  * only after this returned or during it: late done() calls are safe until then. */
 void http_server_stop(struct http_server *server);
 
+/* The version of the HTTP parser that is loaded, "2.9.4". Valid until the thread's next call. Any
+ * thread. */
+const char *http_server_parser_version(void);
+
 #endif

@@ -1,0 +1,37 @@
+/*
+ * exit_code.c - see exit_code.h. Thread: any.
+ */
+#include "src/app/exit_code.h"
+
+#include "src/base/err.h"
+
+enum exit_code exit_code_of_open(int err)
+{
+    /* Here the data directory itself says whose it is; later the cluster does. */
+    return err == ERR_WRONG_NODE || err == ERR_NOT_FOUND ? EXIT_CODE_DATA : exit_code_of(err);
+}
+
+enum exit_code exit_code_of(int err)
+{
+    switch (err) {
+    case ERR_INVALID:
+        return EXIT_CODE_CONFIG;
+    case ERR_CORRUPT:
+    case ERR_TRUNCATED:
+    case ERR_BAD_VERSION:
+    case ERR_LOCKED:
+        return EXIT_CODE_DATA;
+    case ERR_EXISTS:
+        return EXIT_CODE_ADDRESS;
+    case ERR_IO:
+    case ERR_DISK_FULL:
+        return EXIT_CODE_DISK;
+    case ERR_WRONG_NODE:
+    case ERR_REFUSED:
+        return EXIT_CODE_REFUSED;
+    case ERR_DIVERGED:
+        return EXIT_CODE_DIVERGED;
+    default:
+        return EXIT_CODE_INTERNAL;
+    }
+}

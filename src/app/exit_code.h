@@ -1,0 +1,27 @@
+/*
+ * exit_code.h - how the process ends; docs/configuration.md says what to do about each.
+ *
+ * The numbers follow sysexits(3) where it has a fitting one. Thread: any.
+ */
+#ifndef LEAFD_APP_EXIT_CODE_H
+#define LEAFD_APP_EXIT_CODE_H
+
+enum exit_code {
+    EXIT_CODE_STOPPED = 0,
+    EXIT_CODE_CONFIG = 64,   /* a setting is wrong */
+    EXIT_CODE_DATA = 65,     /* damaged, another's, locked, missing */
+    EXIT_CODE_ADDRESS = 69,  /* an address is in use */
+    EXIT_CODE_INTERNAL = 70, /* out of memory, or a bug */
+    EXIT_CODE_DISK = 74,     /* input/output failed, or the disk is full */
+    EXIT_CODE_REFUSED = 76,  /* the cluster does not want this node */
+    EXIT_CODE_DIVERGED = 79, /* the state differs from the cluster's */
+    EXIT_CODE_SECOND_SIGNAL = 80
+};
+
+/* The code for an ERR_* of the data directory, at start. */
+enum exit_code exit_code_of_open(int err);
+
+/* The code for any other ERR_* that ends the process. */
+enum exit_code exit_code_of(int err);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * libraries.c - see libraries.h. Headers of LMDB and of the HTTP parser belong to their layers, so
+ * those are asked. C-Raft is linked statically and the build takes one exact version. Thread: any.
+ */
+#include "src/app/libraries.h"
+
+#include <jansson.h>
+#include <openssl/crypto.h>
+#include <uv.h>
+
+#include "http/server.h"
+#include "storage/store_lmdb.h"
+
+#ifndef LEAFD_RAFT_VERSION
+#define LEAFD_RAFT_VERSION "0.22.1"
+#endif
+
+void libraries_json(struct buf *out)
+{
+    buf_printf(out,
+               "{\"libuv\":\"%s\",\"lmdb\":\"%s\",\"c-raft\":\"%s\",\"http-parser\":\"%s\","
+               "\"jansson\":\"%s\",\"openssl\":\"%s\"}",
+               uv_version_string(), store_lmdb_version(), LEAFD_RAFT_VERSION,
+               http_server_parser_version(), jansson_version_str(),
+               OpenSSL_version(OPENSSL_VERSION_STRING));
+}
