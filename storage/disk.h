@@ -22,7 +22,7 @@ struct disk_read {
     size_t max_bytes;                /* 0: read nothing */
     /* results */
     int status;
-    struct store_position position;  /* when opened; conf is owned by the read (malloc'ed) */
+    struct store_position position; /* when opened; conf is owned by the read (malloc'ed) */
     struct buf chunk;
     bool end;
     void (*done)(struct disk_read *read); /* on the driver's thread, never from inside read() */

@@ -2,24 +2,24 @@
  * store.h - the durable state of a node behind a vtable: Raft log, term and vote, and the state
  * machine's rows with their applied index.
  *
- * Two engines: LMDB (store_lmdb.h) and memory (store_mem.h, for tests and the simulation). Both take
- * operations in lists: one list is one transaction and one durable commit (group commit). The raft
- * driver does not call commit itself: it hands operations to a `struct disk` (disk.h), which is the
- * writer's thread in the process and a virtual disk in the simulation.
+ * Two engines: LMDB (store_lmdb.h) and memory (store_mem.h, for tests and the simulation). Both
+ * take operations in lists: one list is one transaction and one durable commit (group commit). The
+ * raft driver does not call commit itself: it hands operations to a `struct disk` (disk.h), which
+ * is the writer's thread in the process and a virtual disk in the simulation.
  *
  * Invariants:
  *  - After commit returned 0, everything in the list survives kill -9 and power loss.
  *  - A list is applied whole or not at all, in order.
- *  - The applied index, its term and configuration are in the same transaction as the rows they stand
- *    for (etcd 3.5's corruption came from keeping them apart).
+ *  - The applied index, its term and configuration are in the same transaction as the rows they
+ * stand for (etcd 3.5's corruption came from keeping them apart).
  *  - An install replaces rows, snapshot metadata and log in one transaction.
  *  - Every record carries a CRC32C over its key and value; load() verifies all of them, the log's
- *    continuity (no gap, terms never fall), applied index <= last index unless the log is empty, and
- *    the digest of the rows. What is damaged, missing or shortened is ERR_CORRUPT with what and where:
- *    the node does not start; it never repairs by forgetting.
+ *    continuity (no gap, terms never fall), applied index <= last index unless the log is empty,
+ * and the digest of the rows. What is damaged, missing or shortened is ERR_CORRUPT with what and
+ * where: the node does not start; it never repairs by forgetting.
  *
- * Failure modes of commit: any error is final for the process (a failed fsync is never retried): the
- * caller ends. Low space is told before (struct store_space).
+ * Failure modes of commit: any error is final for the process (a failed fsync is never retried):
+ * the caller ends. Low space is told before (struct store_space).
  *
  * Thread: one at a time; after start-up that is the writer.
  */
@@ -44,9 +44,9 @@ struct store_identity {
 
 /* An entry of the log. type is the consensus core's (1 command, 2 barrier, 3 change). */
 struct store_entry {
-    uint64_t term; /* > 0 */
-    uint8_t type;  /* 1..3 */
-    uint32_t len;  /* <= LIMIT_ENTRY_BYTES */
+    uint64_t term;    /* > 0 */
+    uint8_t type;     /* 1..3 */
+    uint32_t len;     /* <= LIMIT_ENTRY_BYTES */
     const void *data; /* borrowed by operations; owned by struct store_loaded */
 };
 
@@ -54,10 +54,10 @@ struct store_entry {
 struct store_position {
     uint64_t index; /* 0: nothing applied */
     uint64_t term;
-    uint64_t conf_index;   /* entry that set the configuration; 0: none */
-    const void *conf;      /* encoded by the consensus core; borrowed in operations */
+    uint64_t conf_index; /* entry that set the configuration; 0: none */
+    const void *conf;    /* encoded by the consensus core; borrowed in operations */
     uint32_t conf_len;
-    uint64_t digest;       /* of all rows at this index */
+    uint64_t digest; /* of all rows at this index */
 };
 
 /* A row of the state. */
@@ -78,7 +78,8 @@ enum store_op_kind {
 };
 
 /*
- * One operation. All memory it points to belongs to the submitter and must stay until done is called.
+ * One operation. All memory it points to belongs to the submitter and must stay until done is
+ * called.
  */
 struct store_op {
     STAILQ_ENTRY(store_op) link;
@@ -90,7 +91,8 @@ struct store_op {
     uint64_t index;
     const struct store_entry *entries;
     uint32_t entry_count;
-    /* APPLY, INSTALL. INSTALL takes its rows from `rows_stream`: records as snapshot_read gives them */
+    /* APPLY, INSTALL. INSTALL takes its rows from `rows_stream`: records as snapshot_read gives
+     * them */
     struct store_position position;
     const struct store_row *rows;
     uint32_t row_count;
@@ -129,7 +131,7 @@ struct store_error {
 };
 
 struct store_space {
-    uint64_t map_bytes;  /* 0 for memory */
+    uint64_t map_bytes; /* 0 for memory */
     uint64_t used_bytes;
     uint64_t disk_free_bytes;
     bool low; /* below 5 % of the map or 64 MiB of the disk: refuse new proposals */
@@ -141,8 +143,8 @@ struct store_snapshot;
 struct store_ops {
     /* Read and verify everything. row_fn is called for each row. 0, ERR_CORRUPT, ERR_BAD_VERSION,
      * ERR_IO, or row_fn's error; *ret_error is set on failure. */
-    int (*load)(struct store *store, struct store_loaded *ret_loaded, store_row_fn row_fn, void *data,
-                struct store_error *ret_error);
+    int (*load)(struct store *store, struct store_loaded *ret_loaded, store_row_fn row_fn,
+                void *data, struct store_error *ret_error);
     /* Carry out the list in one durable transaction. 0 or ERR_IO, ERR_DISK_FULL, ERR_CORRUPT (an
      * operation that does not fit: a gap in the log). done is not called here. */
     int (*commit)(struct store *store, struct store_op_list *list, struct store_error *ret_error);
@@ -150,8 +152,8 @@ struct store_ops {
      * conf stays valid until close. */
     int (*snapshot_open)(struct store *store, struct store_snapshot **ret_snapshot,
                          struct store_position *ret_position);
-    /* Append records {key str16, value str32} to *chunk until about max_bytes are there (at least one
-     * record); *ret_end is true when the last row is in. */
+    /* Append records {key str16, value str32} to *chunk until about max_bytes are there (at least
+     * one record); *ret_end is true when the last row is in. */
     int (*snapshot_read)(struct store *store, struct store_snapshot *snapshot, size_t max_bytes,
                          struct buf *chunk, bool *ret_end);
     void (*snapshot_close)(struct store *store, struct store_snapshot *snapshot);
@@ -163,12 +165,12 @@ struct store {
     const struct store_ops *ops;
 };
 
-/* The next row of a stream of records {key str16, value str32}, borrowed from it. False at the end, or
- * when the bytes are no row (then reader_done() is false). */
+/* The next row of a stream of records {key str16, value str32}, borrowed from it. False at the end,
+ * or when the bytes are no row (then reader_done() is false). */
 bool store_rows_next(struct reader *reader, struct store_row *ret_row);
 
-/* Check a whole stream before it is given to STORE_INSTALL, which takes the same for final: rows within
- * their limits, keys rising, digest as given. 0 or ERR_CORRUPT with what and where. */
+/* Check a whole stream before it is given to STORE_INSTALL, which takes the same for final: rows
+ * within their limits, keys rising, digest as given. 0 or ERR_CORRUPT with what and where. */
 int store_rows_check(const void *stream, size_t len, uint64_t digest,
                      struct store_error *ret_error) MUST_CHECK;
 

@@ -1,8 +1,9 @@
 /*
  * store_mem.h - the store in memory, behind the same vtable, for tests and the simulation.
  *
- * What commit() took is "durable": it lives in the struct until store_mem_free(), across close() and
- * store_mem_reopen(), as a disk would. Faults by countdown: commit fails with an error at the k-th call.
+ * What commit() took is "durable": it lives in the struct until store_mem_free(), across close()
+ * and store_mem_reopen(), as a disk would. Faults by countdown: commit fails with an error at the
+ * k-th call.
  *
  * Thread: one at a time.
  */

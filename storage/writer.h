@@ -2,15 +2,16 @@
  * writer.h - the storage writer: a thread of its own behind struct disk.
  *
  * The happy path: submit() appends to a FIFO; the thread takes all that waits (up to
- * LIMIT_STORE_BATCH_OPS and _BYTES), one transaction, one commit (group commit), and hands the finished
- * list back through `notify`; the driver's loop then calls writer_complete(), which calls each done() in
- * order. While a commit runs new operations gather, so latency is at most two commits.
+ * LIMIT_STORE_BATCH_OPS and _BYTES), one transaction, one commit (group commit), and hands the
+ * finished list back through `notify`; the driver's loop then calls writer_complete(), which calls
+ * each done() in order. While a commit runs new operations gather, so latency is at most two
+ * commits.
  *
- * Failure modes: a failed commit calls `failed` on the writer's thread with the reason; the process must
- * end there (it is never retried), so it must not return.
+ * Failure modes: a failed commit calls `failed` on the writer's thread with the reason; the process
+ * must end there (it is never retried), so it must not return.
  *
- * Threads: writer_start, submit, read, writer_complete, writer_stop: the driver's; notify and failed are
- * called on the writer's.
+ * Threads: writer_start, submit, read, writer_complete, writer_stop: the driver's; notify and
+ * failed are called on the writer's.
  */
 #ifndef LEAFD_STORAGE_WRITER_H
 #define LEAFD_STORAGE_WRITER_H

@@ -1,0 +1,139 @@
+/*
+ * store_lmdb_check.c - the check of a database before this process opens it, in a child that may
+ * die.
+ *
+ * LMDB trusts its file: a damaged one can crash whoever maps it, and a disk that cannot read a page
+ * ends a mapped read with SIGBUS. So a child checks the structure (store_lmdb_pages.c), then opens
+ * the environment read-only and verifies every record; the parent has nothing of LMDB open
+ * meanwhile, and turns the child's report, or its death, into an error.
+ *
+ * Failure modes: whatever goes wrong with the child is ERR_CORRUPT (or ERR_IO when it could not be
+ * started): the node does not start on what was not checked. Thread: start-up.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/base/assert.h"
+#include "storage/store_lmdb_internal.h"
+
+struct report {
+    int err;
+    struct store_error error;
+};
+
+_Noreturn static void child_run(const char *dir, int fd);
+static bool read_report(int fd, struct report *ret_report);
+
+int lmdb_check(const char *dir, struct store_error *ret_error)
+{
+    struct report report;
+    int fds[2];
+    int status = 0;
+    bool whole;
+    pid_t pid;
+
+    if (pipe(fds) != 0 || (pid = fork()) < 0) {
+        return store_error_set(ret_error, ERR_IO, "cannot start the check of the database: %s",
+                               strerror(errno));
+    }
+    if (pid == 0) {
+        (void)close(fds[0]);
+        child_run(dir, fds[1]);
+    }
+    (void)close(fds[1]);
+    whole = read_report(fds[0], &report);
+    (void)close(fds[0]);
+    while (waitpid(pid, &status, 0) < 0) {
+        ASSERT(errno == EINTR);
+    }
+    if (WIFSIGNALED(status)) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "the check of %s/db was ended by signal %d (%s): the database is "
+                               "damaged or cannot be read",
+                               dir, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    }
+    if (!whole || status != 0) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "the check of %s/db ended with status %d and no report", dir,
+                               WEXITSTATUS(status));
+    }
+    if (report.err != 0) {
+        *ret_error = report.error;
+    }
+    return report.err;
+}
+
+static bool read_report(int fd, struct report *ret_report)
+{
+    size_t at = 0;
+
+    while (at < sizeof(*ret_report)) {
+        ssize_t got = read(fd, (char *)ret_report + at, sizeof(*ret_report) - at);
+
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return false;
+        }
+        at += (size_t)got;
+    }
+    ret_report->error.text[sizeof(ret_report->error.text) - 1] = '\0';
+    return true;
+}
+
+/* LMDB found its own invariant broken: report it as damage through the exit status. */
+static void assert_cb(MDB_env *env, const char *text)
+{
+    (void)env;
+    (void)text;
+    abort();
+}
+
+/* Verify every record through LMDB, as load() will. */
+static int check_records(const char *dir, struct store_error *ret_error)
+{
+    /* LMDB makes a map that is too small as large as its meta page says. */
+    struct store_lmdb lmdb = {.lock_fd = -1, .map_bytes = 1 << 20};
+    char *path = lmdb_path(dir, "db");
+    int err = lmdb_env_open(&lmdb, path, MDB_RDONLY | MDB_NOLOCK, false, ret_error);
+
+    if (err == 0) {
+        (void)mdb_env_set_assert(lmdb.env, assert_cb);
+        err = lmdb_read_all(&lmdb, NULL, NULL, NULL, ret_error);
+    }
+    free(path);
+    return err;
+}
+
+_Noreturn static void child_run(const char *dir, int fd)
+{
+    static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM};
+    struct report report = {0};
+    char *path = lmdb_path(dir, "db/data.mdb");
+    sigset_t none;
+
+    /* Die plainly, leave no core of a damaged file's making, and do not outlive the parent. */
+    for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
+        (void)signal(fatal[i], SIG_DFL);
+    }
+    (void)sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)prctl(PR_SET_DUMPABLE, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)alarm(LIMIT_STORE_CHECK_S);
+
+    report.err = lmdb_pages_check(path, &report.error);
+    if (report.err == 0) {
+        report.err = check_records(dir, &report.error);
+    }
+    if (write(fd, &report, sizeof(report)) != (ssize_t)sizeof(report)) {
+        _exit(2);
+    }
+    _exit(0);
+}
