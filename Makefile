@@ -134,7 +134,7 @@ unit unit-asan unit-tsan:
 	@$(TEST_ALL) $@
 ## make sim [SEEDS=1000]    simulate so many clusters; SEED=n: that one alone, with its story
 sim: $(OUT)/sim
-	$(OUT)/sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+	$(OUT)/sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(shell nproc))
 ## make cluster             tests of real processes, by pytest
 cluster:
 	@$(TEST_ALL) cluster

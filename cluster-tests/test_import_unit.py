@@ -1,0 +1,417 @@
+"""scripts/import-leaf-alloc: what it reads, what it refuses, and what it sends to a cluster.
+
+fixtures/leaf_alloc.sql is a dump of a whole database as mariadb-dump 10.11 wrote it: leaf_alloc
+with 315 rows, tables beside it, a trigger and a procedure whose texts look like rows. The cluster
+is a small HTTP server here.
+"""
+
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+import urllib.parse
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SCRIPT = os.path.join(ROOT, "scripts", "import-leaf-alloc")
+DUMP = os.path.join(ROOT, "cluster-tests", "fixtures", "leaf_alloc.sql")
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+
+import leaf_alloc  # noqa: E402
+
+HAND_MADE = {
+    "leaf-segment-test": (1, 2000, "Test leaf Segment Mode Get Id"),
+    "o'brien": (4001, 2000, 'it\'s a "quoted" name'),
+    "back\\slash": (77, 100, "C:\\temp\\%d \\_ \\N"),
+    "percent%_": (12, 100, "a%b_c"),
+    "订单": (2**63 - 1, 1000000, "订单号，按天"),
+    "emoji-😀": (123456789012, 50000, "😀 smile"),
+    "comma,semi;paren)": (5, 1, "),('x',1,2,3);"),
+    "no-description": (1001, 1000, ""),
+    "empty-description": (2001, 1000, ""),
+    "NULL": (3001, 1000, "NULL"),
+    "multi-line": (4001, 1000, "first\nsecond\r\n\tthird"),
+    "control": (6001, 1000, "nul: sub:\x1a bs:\b"),
+    "com.example.order/item": (7001, 1000, "-- no comment /* either */ # nor this"),
+    "fresh": (0, 100, "never used"),
+    "dash--": (8, 10, "`backquote`"),
+}
+
+
+def expected_tags():
+    """What the dump holds."""
+    tags = dict(HAND_MADE)
+    for n in range(1, 301):
+        text = "" if n % 7 == 0 else f"service '{n}', owner \"team\\{n % 9}\""
+        tags[f"svc-{n:03}.id"] = (n * 1000 + 1, 1000 + n, text)
+    return tags
+
+
+def dump():
+    with open(DUMP, "rb") as file:
+        return file.read()
+
+
+def read(data, form=None):
+    """(format, {name: (max_id, step, description)}, warnings) of a file without errors."""
+    data = data.encode() if isinstance(data, str) else data
+    form, rows, errors = leaf_alloc.read_rows(data, form)
+    tags, wrong, warnings = leaf_alloc.check_rows(rows)
+    assert errors + wrong == []
+    return form, {tag.name: (tag.max_id, tag.step, tag.description) for tag in tags}, warnings
+
+
+def errors_of(data, form=None):
+    """All errors of a file."""
+    _, rows, errors = leaf_alloc.read_rows(data.encode() if isinstance(data, str) else data, form)
+    return errors + leaf_alloc.check_rows(rows)[1]
+
+
+def test_dump_every_row():
+    form, tags, warnings = read(dump())
+    assert form == "sql"
+    assert tags == expected_tags()
+    assert sorted(warning.split("'")[1] for warning in warnings) == ["control", "fresh", "订单"]
+
+
+def test_dump_rows_on_one_line():
+    """MySQL's own mysqldump writes all rows of an INSERT on one line."""
+    _, tags, _ = read(dump().replace(b"),\n(", b"),("))
+    assert tags == expected_tags()
+
+
+@pytest.mark.parametrize("statement", [
+    "INSERT INTO `leaf_alloc` VALUES ('a',7,100,'d','2020-01-01 00:00:00');",
+    "insert ignore into leaf_alloc values ('a',7,100,'d',current_timestamp());",
+    "INSERT  IGNORE INTO `leaf`.`leaf_alloc` VALUES ('a',7,100,'d',NULL);",
+    "REPLACE INTO `leaf_alloc` VALUES ('a',7,100,'d',now(6));",
+    "INSERT INTO leaf_alloc(biz_tag, max_id, step, description) VALUES('a', 7, 100, 'd');",
+    "INSERT INTO `leaf_alloc` (`step`,`description`,`biz_tag`,`max_id`) VALUES (100,'d','a',7);",
+    "INSERT INTO leaf_alloc (biz_tag,max_id,step,description)\n"
+    "VALUES (_utf8mb4'a',7,100,_binary 'd');",
+    "INSERT INTO leaf_alloc (biz_tag,max_id,step,description) VALUES (0x61,'7',100,x'64');",
+    "INSERT INTO leaf_alloc (biz_tag,max_id,step,description) VALUES (_binary 0x61,+7,100,\"d\")\n"
+    "ON DUPLICATE KEY UPDATE max_id = VALUES(max_id);",
+    "CREATE TABLE `leaf_alloc` (`description` varchar(256), `step` int(11) COMMENT 'x,y(',\n"
+    "`max_id` bigint(20), `biz_tag` varchar(128), PRIMARY KEY (`biz_tag`), KEY `k` (`step`));\n"
+    "INSERT INTO `leaf_alloc` VALUES ('d',100,7,'a');",
+])
+def test_sql_forms(statement):
+    assert read(statement)[1] == {"a": (7, 100, "d")}
+
+
+def test_sql_escapes():
+    text = r"""INSERT INTO leaf_alloc VALUES ('q''\'\"',1,1,'\0\b\n\r\t\Z\\\%\_\x',NULL),
+        ("d""'",2,1,NULL,NULL);"""
+    assert read(text)[1] == {
+        "q''\"": (1, 1, "\b\n\r\t\x1a\\\\%\\_x"),
+        "d\"'": (2, 1, ""),
+    }
+
+
+def test_sql_comments_and_other_statements():
+    text = """-- INSERT INTO leaf_alloc VALUES ('c1',1,1,NULL,NULL);
+        # INSERT INTO leaf_alloc VALUES ('c2',1,1,NULL,NULL);
+        /* INSERT INTO leaf_alloc VALUES ('c3',1,1,NULL,NULL); */
+        INSERT INTO other VALUES ('INSERT INTO leaf_alloc VALUES (''c4'',1,1,NULL,NULL);');
+        DELIMITER ;;
+        CREATE TRIGGER t BEFORE INSERT ON x FOR EACH ROW
+        BEGIN INSERT INTO leaf_alloc VALUES ('c5',1,1,NULL,NULL); END;;
+        DELIMITER ;
+        LOCK TABLES leaf_alloc WRITE;;
+        INSERT INTO leaf_alloc /* why */ VALUES ('a',1,1,NULL,NULL) -- so
+        ;"""
+    assert list(read(text)[1]) == ["a"]
+
+
+@pytest.mark.parametrize("form", ["tsv", "outfile", "csv"])
+def test_separated_like_mysql(form):
+    """The same rows as mysql -B and INTO OUTFILE write them."""
+    rows = {
+        "tsv": "step\tbiz_tag\tmax_id\tdescription\n"
+               "100\ta\\\\b\t7\tl1\\nl\\t2\n5\tNULL\t8\tNULL\n",
+        "outfile": "a\\\\b\t7\t100\tl1\\\nl\\\t2\t2020-01-01 00:00:00\nNULL\t8\t5\t\\N\n",
+        "csv": '"a\\\\b",7,100,"l1\\\nl\\t2","2020-01-01 00:00:00"\n"NULL",8,5,\\N\n',
+    }
+    got, tags, _ = read(rows[form])
+    assert got == form
+    assert tags == {"a\\b": (7, 100, "l1\nl\t2"), "NULL": (8, 5, "")}
+
+
+@pytest.mark.parametrize("text, tags", [
+    ('biz_tag,max_id,step\na,1,2\n', {"a": (1, 2, "")}),
+    ('a,1,2,"say ""hi"", you"\r\nb,3,4,\r\n', {"a": (1, 2, 'say "hi", you'), "b": (3, 4, "")}),
+    ('"a",1,2,"say \\"hi\\""\n', {"a": (1, 2, 'say "hi"')}),
+    ('"a\\b",1,2,"x ""y"" z"\n', {"a\\b": (1, 2, 'x "y" z')}),
+    ('"a",1,2,"C:\\"\n', {"a": (1, 2, "C:\\")}),
+    ('Description, STEP ,biz_tag,max_id\n"two\nlines",2,a,1', {"a": (1, 2, "two\nlines")}),
+    ('\ufeffbiz_tag,max_id,step\n\n订单,1,2\n', {"订单": (1, 2, "")}),
+])
+def test_csv_dialects(text, tags):
+    form, got, _ = read(text)
+    assert form == "csv"
+    assert got == tags
+
+
+def test_csv_ambiguous_backslash():
+    text = "a\\c,1,2,x\n"
+    with pytest.raises(leaf_alloc.ReadError, match="csv-doubled"):
+        leaf_alloc.read_rows(text.encode())
+    assert list(read(text, "csv-doubled")[1]) == ["a\\c"]
+    assert list(read(text, "csv-backslash")[1]) == ["ac"]
+
+
+@pytest.mark.parametrize("data, why", [
+    (b"", "empty"),
+    (b"\xff\xfeb\x00", "UTF-16"),
+    (b"hello\n", "neither a dump"),
+    (b"-- MySQL dump 10.13\nINSERT INTO leaf_alloc VALUES ('a',1,1,'',NULL);\n", "cut off"),
+    (b"INSERT INTO leaf_alloc VALUES ('a',1,1,'',NULL),\n", "cut off"),
+    (b"INSERT INTO leaf_alloc VALUES ('a',1,1,'',NULL)", "cut off"),
+    (b"INSERT INTO leaf_alloc VALUES ('a',1,1", "cut off"),
+    (b"INSERT INTO leaf_alloc VALUES ('a',1,1,'off", "line 1: what ' opens"),
+    (b"INSERT INTO t VALUES (1);\n", "no rows of a table leaf_alloc (tables with rows: t)"),
+    (b"SET NAMES gbk;\nINSERT INTO leaf_alloc VALUES ('\x8e\x5c',1,1,'',NULL);\n", "gbk"),
+    (b"/*!40101 SET NAMES latin1 */;\nINSERT INTO leaf_alloc VALUES ('\xe4',1,1,'',NULL);\n",
+     "latin1"),
+    (b"CREATE TABLE leaf_alloc (a int, b int);\n", "no column biz_tag"),
+])
+def test_files_that_make_no_sense(data, why):
+    with pytest.raises(leaf_alloc.ReadError) as error:
+        leaf_alloc.read_rows(data)
+    assert why in str(error.value)
+
+
+def sql_row(name="'a'", max_id="1", step="1"):
+    return f"INSERT INTO leaf_alloc VALUES\n('x',1,1,NULL,NULL),\n({name},{max_id},{step},'',NULL);"
+
+
+@pytest.mark.parametrize("data, why", [
+    (sql_row(name="''"), "line 3, row 2: biz_tag '' has 0 bytes"),
+    (sql_row(name="'" + "a" * 129 + "'"), "129 bytes"),
+    (sql_row(name="'" + "订" * 43 + "'"), "129 bytes"),
+    (sql_row(name=r"'a\nb'"), "control character"),
+    (sql_row(name="'a\u0085'"), "control character"),
+    (sql_row(name="0xff"), "not UTF-8"),
+    (sql_row(name="NULL"), "0 bytes"),
+    (sql_row(name="'x'"), "tag 'x' is already in line 2, row 1"),
+    (sql_row(max_id="-1"), "max_id is '-1'"),
+    (sql_row(max_id=str(2**63)), "max_id is '9223372036854775808'"),
+    (sql_row(max_id="1.5"), "max_id is '1.5'"),
+    (sql_row(max_id="NULL"), "max_id is 'NULL'"),
+    (sql_row(max_id="DEFAULT"), "max_id: 'DEFAULT' is no literal"),
+    (sql_row(max_id="1+1"), "max_id: an expression"),
+    (sql_row(max_id="(1)"), "max_id: '(' is no literal"),
+    (sql_row(max_id=""), "max_id: a value is missing"),
+    (sql_row(step="0"), "step is '0'"),
+    (sql_row(step="1000000001"), "step is '1000000001'"),
+    (sql_row(step="1,2"), "line 3, row 2: 6 values for 5 columns"),
+    ("INSERT INTO leaf_alloc (biz_tag, step) VALUES ('a', 1);", "without the column max_id"),
+    ("INSERT INTO leaf_alloc SELECT * FROM old;", "without VALUES"),
+    ('a,1,2\n"b,1,2\n', "line 2: a quote"),
+    ('a,1,2\n"b"c,1,2\n', "line 2: a quote"),
+    ("a,1\n", "line 1: 2 values for 5 columns"),
+    ("a,1,2\nb,one,2\n", "line 2: max_id is 'one'"),
+    ("biz_tag\tmax_id\tstep\na\t1\n", "line 2: 2 values for 3 columns"),
+])
+def test_rows_that_are_wrong(data, why):
+    errors = errors_of(data)
+    assert len(errors) == 1
+    assert why in errors[0]
+
+
+def test_all_errors_at_once():
+    errors = errors_of("a,1,0\nb,1,1\nc,x,1\nb,2,2\n")
+    assert [error.split(":")[0] for error in errors] == ["line 1", "line 3", "line 4"]
+
+
+def test_limits_are_allowed():
+    name = "n" * 128
+    rows = f"{name},{2**63 - 1},{10**9},{'d' * 256}\nzero,0,1\n"
+    assert read(rows)[1] == {name: (2**63 - 1, 10**9, "d" * 256), "zero": (0, 1, "")}
+
+
+def test_warnings():
+    _, tags, warnings = read("Order,1,1\norder ,1,1\nfar,1,1," + "订" * 100 + "\n")
+    assert len(warnings) == 2
+    assert "'Order' and 'order '" in warnings[0]
+    assert "the description was cut" in warnings[1]
+    assert tags["far"][2] == "订" * 85
+
+
+class FakeCluster(http.server.ThreadingHTTPServer):
+    """GET and POST /api/tags of a cluster, as docs/http-api.md has them."""
+
+    def __init__(self, max_ids=()):
+        super().__init__(("127.0.0.1", 0), FakeHandler)
+        self.tags = {name: {"tag": name, "max_id": str(value)}
+                     for name, value in dict(max_ids).items()}
+        self.posts = []
+        self.failures = []  # (status, code) of the next POSTs
+        self.thread = threading.Thread(target=self.serve_forever, args=[0.02], daemon=True)
+        self.thread.start()
+
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def put(self, rows):
+        self.posts.append(rows)
+        if self.failures and (failure := self.failures.pop(0)):
+            return failure
+        if any(int(row["max_id"]) < int(self.tags.get(row["tag"], row)["max_id"]) for row in rows):
+            return 409, "would_repeat"
+        self.tags.update({row["tag"]: row for row in rows})
+        return 200, "ok"
+
+
+class FakeHandler(http.server.BaseHTTPRequestHandler):
+    def answer(self, status, value):
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Retry-After", "0")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        after = query.get("after", [""])[0]
+        names = sorted(name for name in self.server.tags if name > after)
+        page = names[: int(query["limit"][0])]
+        self.answer(200, {"tags": [self.server.tags[name] for name in page],
+                          "next": page[-1] if len(page) < len(names) else ""})
+
+    def do_POST(self):
+        rows = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        status, code = self.server.put(rows)
+        self.answer(status, {"code": code, "message": f"told so: {code}"})
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def fake():
+    clusters = []
+
+    def make(max_ids=()):
+        clusters.append(FakeCluster(max_ids))
+        return clusters[-1]
+
+    yield make
+    for cluster in clusters:
+        cluster.shutdown()
+        cluster.server_close()
+
+
+def run_import(cluster, tmp_path, data, *options):
+    """(exit code, all output) of the script."""
+    path = tmp_path / "file"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    url = cluster if isinstance(cluster, str) else cluster.url()
+    run = subprocess.run([SCRIPT, str(path), "--url", url, *options], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True, timeout=50)
+    return run.returncode, run.stdout
+
+
+def test_import_whole_dump(fake, tmp_path):
+    cluster = fake({"svc-001.id": 5, "elsewhere": 9})
+    code, text = run_import(cluster, tmp_path, dump())
+    assert code == 0, text
+    assert "imported 315 tags: 314 made, 1 changed" in text
+    assert len(cluster.posts) == 1
+    wanted = expected_tags()
+    assert set(cluster.tags) == set(wanted) | {"elsewhere"}
+    for name, (max_id, step, description) in wanted.items():
+        row = cluster.tags[name]
+        assert (row["max_id"], row["step"], row["description"]) == (str(max_id), step, description)
+
+
+def test_import_again_changes_nothing(fake, tmp_path):
+    cluster = fake()
+    assert run_import(cluster, tmp_path, dump())[0] == 0
+    before = dict(cluster.tags)
+    assert run_import(cluster, tmp_path, dump())[0] == 0
+    assert cluster.tags == before
+
+
+def test_import_refuses_to_repeat(fake, tmp_path):
+    cluster = fake({"a": 50})
+    code, text = run_import(cluster, tmp_path, "a,49,1\nb,1,1\n")
+    assert code == 3
+    assert "line 1: tag 'a' is at 50 in the cluster, beyond 49 in the file" in text
+    assert "nothing was imported" in text
+    assert cluster.posts == []
+    code, text = run_import(cluster, tmp_path, "a,49,1\nb,1,1\n", "--skip-ahead")
+    assert code == 0, text
+    assert [row["tag"] for row in cluster.posts[0]] == ["b"]
+    assert cluster.tags["a"]["max_id"] == "50"
+
+
+def test_import_sees_would_repeat_of_the_server(fake, tmp_path):
+    """A deleted tag is in no list, but the server knows its mark."""
+    cluster = fake()
+    cluster.failures = [(409, "would_repeat")]
+    code, text = run_import(cluster, tmp_path, "a,1,1\n")
+    assert code == 3
+    assert "told so: would_repeat" in text and "nothing was imported" in text
+
+
+def test_import_dry_run(fake, tmp_path):
+    cluster = fake({"a": 1})
+    code, text = run_import(cluster, tmp_path, "a,2,1\nb,1,1\n", "--dry-run")
+    assert code == 0
+    assert "1 tags to make, 1 to change; nothing was sent" in text
+    assert cluster.posts == []
+
+
+def test_import_bad_file_sends_nothing(fake, tmp_path):
+    cluster = fake()
+    code, text = run_import(cluster, tmp_path, "a,1,1\nb,1,0\n")
+    assert code == 2
+    assert "error: line 2: step is '0'" in text and "nothing was imported" in text
+    assert cluster.posts == []
+
+
+def test_import_tries_again_when_asked_to(fake, tmp_path):
+    cluster = fake()
+    cluster.failures = [(503, "no_leader"), (429, "overloaded")]
+    assert run_import(cluster, tmp_path, "a,1,1\n")[0] == 0
+    assert len(cluster.posts) == 3
+
+
+def test_import_many_says_what_was_done(fake, tmp_path):
+    """More than one call takes: a failure in between is told, and running again completes it."""
+    cluster = fake()
+    cluster.failures = [None, (500, "broken")]
+    rows = "".join(f"t{n:05},1,1\n" for n in range(10_001))
+    code, text = run_import(cluster, tmp_path, rows)
+    assert code == 4
+    assert "the first 10000 of 10001 tags were imported (up to 't09999')" in text
+    cluster.tags["t00000"] = {"tag": "t00000", "max_id": "77"}  # in use meanwhile
+    code, text = run_import(cluster, tmp_path, rows, "--skip-ahead")
+    assert code == 0, text
+    assert len(cluster.tags) == 10_001
+    assert cluster.tags["t00000"]["max_id"] == "77"
+
+
+def test_import_notices_a_tag_that_is_not_there(fake, tmp_path):
+    cluster = fake()
+    cluster.failures = [(200, "a lie")]
+    code, text = run_import(cluster, tmp_path, "a,1,1\n")
+    assert code == 4
+    assert "not as it was sent: tag 'a'" in text
+
+
+def test_import_without_a_cluster(fake, tmp_path):
+    cluster = fake()
+    url = cluster.url()
+    cluster.shutdown()
+    cluster.server_close()
+    code, text = run_import(url, tmp_path, "a,1,1\n")
+    assert code == 4
+    assert "Connection refused" in text and "nothing was imported" in text
+    assert run_import(url, tmp_path, "a,1,1\n", "--dry-run")[0] == 0
