@@ -109,6 +109,10 @@ SEEDS    ?= 1000
 $(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage loop id base,$(call lib,$(layer)))
 	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 
+# Everything that can be built, to see that it can.
+.PHONY: everything
+everything: all tests $(OUT)/sim
+
 # A cluster on this machine. DATA is where it keeps its data.
 NODES ?= 3
 DATA  ?= data
