@@ -49,6 +49,8 @@ all: $(OUT)/leafd
 help:
 	@sed -n 's/^## //p' Makefile
 
+# V=1 shows the commands instead of what they make.
+SAY = $(if $(V),,@echo "  $(1)";)
 # The consensus library must be exactly the one that leafd was written for.
 .PHONY: raft-version
 raft-version:
@@ -57,18 +59,18 @@ $(OUT)/leafd $(OUT)/sim $(call objs,raft): | raft-version
 
 $(OUT)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+	$(call SAY,CC $@)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 define LAYER_RULE
 $(call lib,$(1)): $(call objs,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	ar rcs $$@ $$^
+	$$(call SAY,AR $$@)ar rcs $$@ $$^
 endef
 $(foreach layer,$(LAYERS),$(eval $(call LAYER_RULE,$(layer))))
 
 $(OUT)/leafd: $(OUT)/src/app/main.o $(foreach layer,$(LAYERS),$(call lib,$(layer)))
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
 
 # Unit tests: <dir>/tests/test_<file>.c, one cmocka binary each. Each directory's tests link the
 # layers they may see, and no others.
@@ -91,7 +93,7 @@ ALL_TESTS := $(foreach dir,$(TEST_DIRS),$(call tests_of,$(dir)))
 define TEST_RULE
 $(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(call helpers_of,$(1)) \
                       $(foreach layer,$(TEST_LAYERS_$(1)),$(call lib,$(layer)))
-	$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $(TEST_LIBS_$(1))
+	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $(TEST_LIBS_$(1))
 .PHONY: unit-$(1)
 unit-$(1): $(call tests_of,$(1))
 	@set -e; for t in $$^; do echo "== $$$$t"; $$$$t; done
@@ -107,7 +109,8 @@ list-tests:
 SIM_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard raft/sim/*.c))
 SEEDS    ?= 1000
 $(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage loop id base,$(call lib,$(layer)))
-	$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ \
+		$(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 
 # Everything that can be built, to see that it can.
 .PHONY: everything
