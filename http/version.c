@@ -1,13 +1,13 @@
 /*
- * version.c - which HTTP parser is loaded. Thread: any.
+ * version.c - see version.h. Thread: any.
  */
 #include <http_parser.h>
 #include <stdio.h>
 
-#include "http/server.h"
+#include "http/version.h"
 #include "src/base/assert.h"
 
-const char *http_server_parser_version(void)
+const char *http_parser_library_version(void)
 {
     static _Thread_local char text[48];
     unsigned long version = http_parser_version();

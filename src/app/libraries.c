@@ -8,7 +8,7 @@
 #include <openssl/crypto.h>
 #include <uv.h>
 
-#include "http/server.h"
+#include "http/version.h"
 #include "storage/store_lmdb.h"
 
 #ifndef LEAFD_RAFT_VERSION
@@ -21,6 +21,6 @@ void libraries_json(struct buf *out)
                "{\"libuv\":\"%s\",\"lmdb\":\"%s\",\"c-raft\":\"%s\",\"http-parser\":\"%s\","
                "\"jansson\":\"%s\",\"openssl\":\"%s\"}",
                uv_version_string(), store_lmdb_version(), LEAFD_RAFT_VERSION,
-               http_server_parser_version(), jansson_version_str(),
+               http_parser_library_version(), jansson_version_str(),
                OpenSSL_version(OPENSSL_VERSION_STRING));
 }

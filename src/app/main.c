@@ -1,0 +1,74 @@
+/*
+ * main.c - leafd: reads its settings and runs a node, or prints what it is asked for.
+ *
+ * Failure modes: see exit_code.h. Thread: main.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "src/app/config.h"
+#include "src/app/libraries.h"
+#include "src/app/server.h"
+#include "src/base/assert.h"
+
+/* Print to stdout and free. */
+static enum exit_code print(struct buf *text)
+{
+    bool written = fwrite(text->data, 1, text->len, stdout) == text->len && fflush(stdout) == 0;
+
+    buf_free(text);
+    return written ? EXIT_CODE_STOPPED : EXIT_CODE_DISK;
+}
+
+static void print_version(struct buf *text)
+{
+    buf_printf(text, "leafd %s%s%s\nlibraries ", LEAFD_VERSION,
+               LEAFD_COMMIT[0] != '\0' ? " commit " : "", LEAFD_COMMIT);
+    libraries_json(text);
+    buf_printf(text, "\n");
+}
+
+static enum exit_code carry_out(enum config_action action, const struct config *config)
+{
+    struct buf text = BUF_INIT;
+
+    switch (action) {
+    case CONFIG_RUN:
+        return server_run(config);
+    case CONFIG_HELP:
+        config_print_help(&text);
+        return print(&text);
+    case CONFIG_VERSION:
+        print_version(&text);
+        return print(&text);
+    case CONFIG_PRINT:
+        config_print(config, &text);
+        return print(&text);
+    case CONFIG_PRINT_DOC:
+        config_print_doc(&text);
+        return print(&text);
+    case CONFIG_CHECK:
+        buf_printf(&text, "the settings are valid\n");
+        return print(&text);
+    }
+    UNREACHABLE("action of the command line");
+}
+
+int main(int argc, char *argv[])
+{
+    enum config_action action = CONFIG_RUN;
+    struct config_error error;
+    static struct config config;
+    enum exit_code code;
+
+    /* A peer or a client that goes away must be an error of a write, not the end of the process. */
+    ASSERT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    if (config_load(argc, argv, environ, &config, &action, &error) != 0) {
+        fprintf(stderr, "leafd: %s\n", error.text);
+        return EXIT_CODE_CONFIG;
+    }
+    code = carry_out(action, &config);
+    config_release(&config);
+    return (int)code;
+}
