@@ -226,11 +226,24 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
     return driver->failed ? ERR_CORRUPT : 0;
 }
 
+void driver_quiesce(struct driver *driver)
+{
+    driver->failed = true;
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        snapshot_link_down(driver, driver->transfers.out[i].peer);
+    }
+}
+
+bool driver_is_quiet(const struct driver *driver)
+{
+    return driver->writes_in_flight == 0 && snapshot_reads(driver) == 0;
+}
+
 void driver_close(struct driver *driver)
 {
     struct held_frame *frame;
 
-    ASSERT(driver->writes_in_flight == 0 && snapshot_reads(driver) == 0);
+    ASSERT(driver_is_quiet(driver));
     snapshot_close(driver);
     while ((frame = STAILQ_FIRST(&driver->held)) != NULL) {
         STAILQ_REMOVE_HEAD(&driver->held, link);

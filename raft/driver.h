@@ -169,6 +169,12 @@ uint64_t driver_leader(struct driver *driver);
  * returns true (not leader any more, or nobody to hand it to). New submits are refused meanwhile. */
 bool driver_transfer(struct driver *driver);
 
+/* Take no further step: completions of the disk only free memory from here on. */
+void driver_quiesce(struct driver *driver);
+
+/* True when the disk owes nothing any more: driver_close() may be called. */
+bool driver_is_quiet(const struct driver *driver);
+
 /* Used by snapshot.c: send a payload as FRAME_RAFT behind term-and-vote writes, or give the core a
  * message. The message's owned parts are consumed. */
 void driver_send(struct driver *driver, uint64_t to, struct buf *payload);

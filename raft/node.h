@@ -2,14 +2,16 @@
  * node.h - one node of the cluster on a uv loop: the raft driver, the request layer, the state machine,
  * the allocator, links and disk put together; the implementation of struct id_backend.
  *
- * Lifecycle: node_start() loads the store and begins; node_stop() transfers leadership, answers all that
- * is pending, writes what is queued and closes; then the callback. The store is the caller's to open and
- * close.
+ * Lifecycle: node_start() loads the store and begins; node_drain() hands leadership over while everything
+ * is still served; node_stop() answers all that is pending, writes what is queued, closes links and writer,
+ * and calls back; node_free() frees the memory. Between the callback and node_free() the id_backend may
+ * still be called: submit answers ERR_SHUTTING_DOWN at once, on the caller's thread. So the order of a stop
+ * is: node_drain, http_server_drain, node_stop, (callback) http_server_stop, node_free, close the store.
  *
  * Failure modes: anything that makes going on unsafe (a failed commit, an error of the consensus core, a
  * diverged state) calls `failed` once, which must end the process.
  *
- * Thread: the loop's, except id_backend's functions and node_failed from the writer, as they say.
+ * Thread: the loop's, except id_backend's functions and `failed` from the writer, as they say.
  */
 #ifndef LEAFD_RAFT_NODE_H
 #define LEAFD_RAFT_NODE_H
@@ -48,17 +50,24 @@ struct node_config {
 int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
                struct node **ret_node, struct store_error *ret_error) MUST_CHECK;
 
-/* The seam for http/. Valid until the callback of node_stop(). */
+/* The seam for http/. Valid until node_free(). */
 struct id_backend *node_backend(struct node *node);
 
 /* Who is to be woken when parked requests can go on; NULL takes it off. */
 void node_set_waker(struct node *node, struct id_waker *waker);
 
-/* Begin to drain: /readyz says so (health->stopping), requests still served. Idempotent. */
+/* Begin to drain: health->stopping is set and leadership is handed to another node, while requests are
+ * still served. Idempotent. */
 void node_drain(struct node *node);
 
-/* Stop: new requests get ERR_SHUTTING_DOWN, leadership is transferred (at most grace_ms), pending
- * requests are answered, links and writer are closed. cb is called when the node is freed. */
+/* True once there is no leadership to hand over (any more). */
+bool node_drained(const struct node *node);
+
+/* Stop: leadership is handed over (waiting at most grace_ms), new and pending requests get
+ * ERR_SHUTTING_DOWN, links and writer are closed. cb comes on the loop when all is closed. */
 void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), void *data);
+
+/* After node_stop()'s callback, when nobody calls the backend any more. */
+void node_free(struct node *node);
 
 #endif

@@ -395,8 +395,11 @@ uint64_t replica_next_ms(const struct replica *replica)
 
 bool replica_transfer(struct replica *replica)
 {
-    replica->requests.transferring = true;
-    return driver_transfer(&replica->driver);
+    bool over = driver_transfer(&replica->driver);
+
+    /* With nobody to hand it to, this node goes on serving as the leader. */
+    replica->requests.transferring = !over;
+    return over;
 }
 
 void replica_stop(struct replica *replica)
@@ -410,8 +413,12 @@ void replica_close(struct replica *replica)
     requests_close(&replica->requests);
     driver_close(&replica->driver);
     allocator_free(replica->allocator);
-    id_table_free(replica->table);
     fsm_free(replica->fsm);
+}
+
+void replica_release(struct replica *replica)
+{
+    id_table_free(replica->table);
 }
 
 /* --- status --- */

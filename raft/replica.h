@@ -88,8 +88,10 @@ bool replica_transfer(struct replica *replica);
 /* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
 void replica_stop(struct replica *replica);
 
-/* Free all. No write or read may be under way at the disk, replica_stop() must have taken effect. */
+/* Close everything. No write or read may be under way at the disk, replica_stop() must have taken effect.
+ * The id table and health stay until replica_release(): other threads may still look at them. */
 void replica_close(struct replica *replica);
+void replica_release(struct replica *replica);
 
 /* For GET /api/cluster. */
 void replica_status(struct replica *replica, struct id_cluster_status *ret_status);

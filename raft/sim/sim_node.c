@@ -165,11 +165,12 @@ void sim_node_crash(struct sim_node *node)
     node->up = false;
     node->life++;
     node->world->stats.crashes++;
-    node->replica.driver.failed = true; /* completions only free from here on */
+    driver_quiesce(&node->replica.driver);
     replica_stop(&node->replica);
     sim_disk_crash(&node->disk);
     (void)replica_turn(&node->replica);
     replica_close(&node->replica);
+    replica_release(&node->replica);
     node->store->ops->close(node->store);
     store_mem_reopen(node->store);
     sim_net_node_changed(node, false);

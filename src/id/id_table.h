@@ -34,6 +34,7 @@ struct id_tag {
     _Atomic bool refill_wanted;     /* set by the claimer that asks, cleared when a refill lands */
     _Atomic uint64_t demand;        /* ids wanted by parked requests: segments are sized for it */
     _Atomic uint64_t waiting_loops; /* bit i: HTTP loop i has parked requests to be woken */
+    struct id_tag *want_next; /* the backend's list of wanted tags; whoever set refill_wanted links */
     /* raft loop alone */
     struct refill refill;
     RB_ENTRY(id_tag) by_name;

@@ -1,0 +1,566 @@
+/*
+ * node.c - see node.h: the replica on a uv loop.
+ *
+ * The happy path of a turn: whatever came in (frames, finished writes, requests, wanted tags, time) is
+ * taken in by its own handle; before the loop waits again, prepare_cb() lets the replica do everything
+ * that has become possible and arms the timer for what is due next.
+ *
+ * Wanted tags come from the HTTP loops on a lock-free list (a tag is on it at most once, since only who
+ * turns refill_wanted from false to true links it); requests come by mailbox.
+ *
+ * Stopping: draining (leadership is handed over) -> answering (all requests end) -> writing (the disk
+ * finishes) -> closing (handles) -> closed.
+ *
+ * Thread: the loop's, but for backend_submit, backend_want, notify_cb and writer_failed_cb.
+ */
+#include "raft/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/net_uv.h"
+#include "raft/replica.h"
+#include "src/base/assert.h"
+#include "src/base/log.h"
+#include "src/loop/mailbox.h"
+#include "storage/writer.h"
+
+#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+#define DIGEST_MS 60000 /* how often nodes compare their state */
+#define GRANT_REQUEST_MS 10000
+#define GRANT_RETRY_MS 50
+
+enum node_state { NODE_RUNNING, NODE_DRAINING, NODE_WRITING, NODE_CLOSING, NODE_CLOSED };
+
+struct node {
+    struct node_config config;
+    struct id_backend backend;
+    enum node_state state;
+    bool drain; /* hand leadership over */
+    bool drained;
+    uint64_t grace_until_ms;
+    uv_loop_t *loop;
+    struct store *store;
+    struct writer *writer;
+    struct net_uv *net;
+    struct net_receiver receiver;
+    struct replica replica;
+    struct replica_owner owner;
+    struct mailbox mailbox;
+    uv_async_t disk_async;
+    uv_async_t want_async;
+    _Atomic(struct id_tag *) wanted;
+    uv_prepare_t prepare;
+    uv_idle_t again; /* keeps the loop from waiting while a turn left work */
+    uv_timer_t timer;
+    unsigned handles_open;
+    uint64_t seen_leader;
+    void (*stop_cb)(void *data);
+    void *stop_data;
+};
+
+static void turn(struct node *node);
+
+/* --- the backend --- */
+
+struct posted_request {
+    struct mailbox_item item;
+    struct node *node;
+    struct id_request *request;
+};
+
+static void run_posted(struct mailbox_item *item)
+{
+    struct posted_request *posted = CONTAINER(item, struct posted_request, item);
+
+    replica_submit(&posted->node->replica, posted->request);
+    free(posted);
+}
+
+static void backend_submit(struct id_backend *backend, struct id_request *request)
+{
+    struct node *node = CONTAINER(backend, struct node, backend);
+    struct posted_request *posted = malloc(sizeof *posted);
+    int rv;
+
+    ASSERT(posted != NULL);
+    posted->item.run = run_posted;
+    posted->node = node;
+    posted->request = request;
+    rv = mailbox_post(&node->mailbox, &posted->item);
+    if (rv != 0) {
+        free(posted);
+        request->status = rv;
+        request->done(request);
+    }
+}
+
+static void backend_want(struct id_backend *backend, struct id_tag *tag)
+{
+    struct node *node = CONTAINER(backend, struct node, backend);
+    struct id_tag *first = atomic_load_explicit(&node->wanted, memory_order_relaxed);
+
+    do {
+        tag->want_next = first;
+    } while (!atomic_compare_exchange_weak_explicit(&node->wanted, &first, tag,
+                                                    memory_order_release, memory_order_relaxed));
+    if (first == NULL) { /* else whoever linked the first has sent already */
+        (void)uv_async_send(&node->want_async);
+    }
+}
+
+static const struct id_backend_ops backend_ops = {backend_submit, backend_want};
+
+static void take_wanted(struct node *node)
+{
+    struct id_tag *tag = atomic_exchange_explicit(&node->wanted, NULL, memory_order_acquire);
+
+    while (tag != NULL) {
+        struct id_tag *next = tag->want_next; /* may be linked anew from here on */
+
+        allocator_want(node->replica.allocator, tag);
+        tag = next;
+    }
+}
+
+/* --- what comes in --- */
+
+static void want_cb(uv_async_t *async)
+{
+    take_wanted(async->data);
+}
+
+static void disk_cb(uv_async_t *async)
+{
+    struct node *node = async->data;
+
+    if (node->writer != NULL) {
+        (void)writer_complete(node->writer);
+    }
+}
+
+static void writer_notify_cb(void *data)
+{
+    struct node *node = data;
+
+    (void)uv_async_send(&node->disk_async);
+}
+
+static void writer_failed_cb(void *data, int err, const struct store_error *error)
+{
+    struct node *node = data;
+
+    node->config.failed(node->config.data, err, error->text);
+}
+
+static bool receive(struct net_receiver *receiver, uint64_t from, enum frame_type type,
+                    const uint8_t *payload, size_t len)
+{
+    struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    if (node->state >= NODE_WRITING) {
+        return true;
+    }
+    return replica_receive(&node->replica, from, type, payload, len);
+}
+
+static void link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
+{
+    struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    log_info("raft", up ? "link is up" : "link is down", "peer=%llu", (unsigned long long)peer);
+    if (node->state < NODE_WRITING) {
+        replica_link_changed(&node->replica, peer, up);
+    }
+}
+
+static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+{
+    struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    return replica_admit(&node->replica, peer, store_id);
+}
+
+static void refused(struct net_receiver *receiver, uint64_t peer, int err, const char *text)
+{
+    struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    log_error("raft", "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"",
+              (unsigned long long)peer, err_code(err), text);
+    if (err == ERR_WRONG_NODE && node->state < NODE_WRITING) {
+        /* Its vote would count twice if it went on under the id of the directory that was lost. */
+        node->config.failed(node->config.data, ERR_REFUSED,
+                            "the cluster knows this node id with another data directory (was it "
+                            "wiped or replaced?): put the old one back, or join under a new id");
+    }
+}
+
+/* --- what the replica tells --- */
+
+static void on_failed(struct replica_owner *owner, int err, const char *text)
+{
+    struct node *node = CONTAINER(owner, struct node, owner);
+
+    node->config.failed(node->config.data, err, text);
+}
+
+static void on_role_changed(struct replica_owner *owner)
+{
+    struct node *node = CONTAINER(owner, struct node, owner);
+    struct driver *driver = &node->replica.driver;
+    uint64_t leader = driver_leader(driver);
+    unsigned long long term = raft_current_term(&driver->raft);
+
+    if (leader == node->seen_leader) {
+        return;
+    }
+    node->seen_leader = leader;
+    if (leader == node->config.node_id) {
+        log_info("raft", "this node leads", "term=%llu", term);
+    } else if (leader != 0) {
+        log_info("raft", "following a leader", "leader=%llu term=%llu", (unsigned long long)leader,
+                 term);
+    } else {
+        log_warn("raft", "no leader is known", "term=%llu", term);
+    }
+}
+
+static void on_installed(struct replica_owner *owner, uint64_t index)
+{
+    struct node *node = CONTAINER(owner, struct node, owner);
+
+    log_info("raft", "snapshot installed", "index=%llu tags=%zu", (unsigned long long)index,
+             fsm_tag_count(node->replica.fsm));
+}
+
+/* --- stopping --- */
+
+static void closed_one(struct node *node)
+{
+    ASSERT(node->handles_open > 0);
+    if (--node->handles_open > 0) {
+        return;
+    }
+    /* The last requests that were in the mailbox when it closed are answered by now. */
+    node->state = NODE_CLOSED;
+    replica_close(&node->replica);
+    node->stop_cb(node->stop_data);
+}
+
+static void handle_closed_cb(uv_handle_t *handle)
+{
+    closed_one(handle->data);
+}
+
+static void net_closed_cb(void *data)
+{
+    closed_one(data);
+}
+
+static void mailbox_closed_cb(struct mailbox *mailbox)
+{
+    closed_one(mailbox->data);
+}
+
+static void begin_closing(struct node *node)
+{
+    uv_handle_t *handles[] = {(uv_handle_t *)&node->disk_async, (uv_handle_t *)&node->want_async,
+                              (uv_handle_t *)&node->prepare, (uv_handle_t *)&node->again,
+                              (uv_handle_t *)&node->timer};
+
+    node->state = NODE_CLOSING;
+    writer_stop(node->writer);
+    node->writer = NULL;
+    mailbox_close(&node->mailbox, mailbox_closed_cb); /* runs what waits in it */
+    (void)replica_turn(&node->replica);               /* and answers it */
+    net_uv_close(node->net, net_closed_cb, node);
+    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
+        uv_close(handles[i], handle_closed_cb);
+    }
+}
+
+/* One step further on the way to the end, as far as it goes now. */
+static void continue_stopping(struct node *node)
+{
+    struct driver *driver = &node->replica.driver;
+
+    if (node->drain && node->state < NODE_WRITING) {
+        node->drained = replica_transfer(&node->replica);
+    }
+    if (node->state == NODE_DRAINING &&
+        (node->drained || clock_now_ms(node->backend.clock) >= node->grace_until_ms)) {
+        node->state = NODE_WRITING;
+        replica_stop(&node->replica);
+        while (replica_turn(&node->replica)) {
+            continue;
+        }
+        driver_quiesce(driver);
+    }
+    if (node->state == NODE_WRITING && driver_is_quiet(driver)) {
+        begin_closing(node);
+    }
+}
+
+void node_drain(struct node *node)
+{
+    atomic_store(&node->replica.health.stopping, true);
+    node->drain = true;
+    turn(node);
+}
+
+bool node_drained(const struct node *node)
+{
+    return node->drained;
+}
+
+void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), void *data)
+{
+    ASSERT(node->state == NODE_RUNNING);
+    node->state = NODE_DRAINING;
+    node->stop_cb = cb;
+    node->stop_data = data;
+    node->grace_until_ms = clock_now_ms(node->backend.clock) + grace_ms;
+    node_drain(node);
+}
+
+void node_free(struct node *node)
+{
+    ASSERT(node->state == NODE_CLOSED);
+    replica_release(&node->replica);
+    free(node);
+}
+
+/* --- turns --- */
+
+static void timer_cb(uv_timer_t *timer)
+{
+    (void)timer; /* waking is enough: prepare_cb() does the work */
+}
+
+static void again_cb(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
+static void arm(struct node *node, bool more)
+{
+    uint64_t now = clock_now_ms(node->backend.clock);
+    uint64_t next = replica_next_ms(&node->replica);
+
+    if (node->drain && !node->drained && next > now + 1) {
+        next = now + 1; /* leadership is handed over in small steps */
+    }
+    if (more) {
+        uv_idle_start(&node->again, again_cb);
+    } else {
+        uv_idle_stop(&node->again);
+    }
+    if (next == UINT64_MAX) {
+        uv_timer_stop(&node->timer);
+        return;
+    }
+    uv_update_time(node->loop);
+    uv_timer_start(&node->timer, timer_cb, next > now ? next - now : 0, 0);
+}
+
+static void turn(struct node *node)
+{
+    bool more = false;
+
+    if (node->state < NODE_WRITING) {
+        more = replica_turn(&node->replica);
+        atomic_store_explicit(&node->replica.health.segments_held,
+                              allocator_held(node->replica.allocator), memory_order_relaxed);
+    }
+    continue_stopping(node);
+    if (node->state < NODE_CLOSING) {
+        arm(node, more);
+    }
+}
+
+static void prepare_cb(uv_prepare_t *prepare)
+{
+    turn(prepare->data);
+}
+
+/* --- start --- */
+
+static int load_row(void *data, const struct store_row *row)
+{
+    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
+}
+
+static int load(struct node *node, struct fsm *fsm, struct store_loaded *ret_loaded,
+                struct store_error *ret_error)
+{
+    const struct node_config *config = &node->config;
+    int rv;
+
+    fsm_load_begin(fsm);
+    rv = node->store->ops->load(node->store, ret_loaded, load_row, fsm, ret_error);
+    if (rv != 0) {
+        return rv;
+    }
+    fsm_load_end(fsm, ret_loaded->position.index);
+    rv = driver_prepare(node->store, ret_loaded, config->node_id, config->members,
+                        config->member_count, ret_error);
+    if (rv != 0) {
+        store_loaded_release(ret_loaded);
+    }
+    return rv;
+}
+
+static const char *own_address(const struct node_config *config)
+{
+    for (size_t i = 0; i < config->member_count; i++) {
+        if (config->members[i].id == config->node_id) {
+            return config->members[i].address;
+        }
+    }
+    return NULL;
+}
+
+static struct replica_config replica_config_of(const struct node *node, uint64_t store_id)
+{
+    const struct node_config *config = &node->config;
+    struct replica_config to = {0};
+
+    to.driver.node_id = config->node_id;
+    to.driver.address = own_address(config);
+    to.driver.heartbeat_ms = config->heartbeat_ms;
+    to.driver.election_ms = config->election_ms;
+    to.driver.snapshot_entries = config->snapshot_entries;
+    to.driver.trailing_entries = config->trailing_entries;
+    to.driver.seed = prng_entropy();
+    to.allocator.node_id = config->node_id;
+    to.allocator.cover_ms = config->cover_ms;
+    to.allocator.refill_percent = config->refill_percent;
+    to.allocator.request_ms = GRANT_REQUEST_MS;
+    to.allocator.retry_ms = GRANT_RETRY_MS;
+    to.info.node_id = config->node_id;
+    to.info.store_id = store_id;
+    strncpy(to.info.http_address, config->http_address, sizeof to.info.http_address - 1);
+    strncpy(to.info.version, config->version, sizeof to.info.version - 1);
+    to.digest_ms = DIGEST_MS;
+    to.cluster_id = config->cluster_id;
+    return to;
+}
+
+static int open_net(struct node *node, const struct store_loaded *loaded,
+                    struct store_error *ret_error)
+{
+    const struct node_config *config = &node->config;
+    struct net_uv_config net = {0};
+    int rv;
+
+    net.node_id = config->node_id;
+    net.store_id = loaded->identity.store_id;
+    net.cluster_id = config->cluster_id;
+    net.secret = config->secret;
+    net.secret_len = config->secret_len;
+    net.listen_address =
+        config->listen_address != NULL ? config->listen_address : own_address(config);
+    node->receiver = (struct net_receiver){receive, link_changed, admit, refused};
+    rv = net_uv_open(node->loop, &net, &node->receiver, &node->net);
+    if (rv != 0) {
+        snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s",
+                 net.listen_address, err_text(rv));
+    }
+    return rv;
+}
+
+static void init_handles(struct node *node)
+{
+    uv_loop_t *loop = node->loop;
+
+    ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
+    ASSERT(uv_async_init(loop, &node->disk_async, disk_cb) == 0);
+    ASSERT(uv_async_init(loop, &node->want_async, want_cb) == 0);
+    ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
+    ASSERT(uv_idle_init(loop, &node->again) == 0);
+    ASSERT(uv_timer_init(loop, &node->timer) == 0);
+    node->mailbox.data = node;
+    node->disk_async.data = node;
+    node->want_async.data = node;
+    node->prepare.data = node;
+    node->again.data = node;
+    node->timer.data = node;
+    node->handles_open = 7; /* these and the net */
+}
+
+static void init_backend(struct node *node)
+{
+    node->backend.ops = &backend_ops;
+    node->backend.table = node->replica.table;
+    node->backend.health = &node->replica.health;
+    node->backend.clock = clock_system();
+    node->backend.refill_percent = node->config.refill_percent;
+}
+
+/* After the links are open nothing can fail but a log that the core refuses, which `failed` reports. */
+static int start_replica(struct node *node, struct fsm *fsm, const struct store_loaded *loaded)
+{
+    struct replica_config config = replica_config_of(node, loaded->identity.store_id);
+    struct writer_config writer = {writer_notify_cb, writer_failed_cb, node};
+    int rv;
+
+    init_handles(node);
+    rv = writer_start(node->store, &writer, &node->writer);
+    ASSERT(rv == 0);
+    node->owner = (struct replica_owner){on_failed, on_role_changed, on_installed};
+    return replica_start(&node->replica, &config, fsm, writer_disk(node->writer),
+                         net_uv_net(node->net), clock_system(), &node->owner, loaded);
+}
+
+int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
+               struct node **ret_node, struct store_error *ret_error)
+{
+    struct node *node = calloc(1, sizeof *node);
+    struct fsm *fsm = fsm_new();
+    struct store_loaded loaded;
+    int rv;
+
+    ASSERT(node != NULL && own_address(config) != NULL);
+    node->config = *config;
+    node->loop = loop;
+    node->store = store;
+    rv = load(node, fsm, &loaded, ret_error);
+    if (rv != 0) {
+        goto err_free;
+    }
+    rv = open_net(node, &loaded, ret_error);
+    if (rv != 0) {
+        goto err_loaded;
+    }
+    log_info("raft", "state loaded", "tags=%zu applied=%llu last=%llu term=%llu",
+             fsm_tag_count(fsm), (unsigned long long)loaded.position.index,
+             (unsigned long long)(loaded.first_index + loaded.entry_count - 1),
+             (unsigned long long)loaded.term);
+    rv = start_replica(node, fsm, &loaded);
+    if (rv != 0) { /* `failed` was told, and does not return in the process */
+        UNREACHABLE("a replica that does not start");
+    }
+    store_loaded_release(&loaded);
+    init_backend(node);
+    uv_prepare_start(&node->prepare, prepare_cb);
+    *ret_node = node;
+    return 0;
+
+err_loaded:
+    store_loaded_release(&loaded);
+err_free:
+    fsm_free(fsm);
+    free(node);
+    return rv;
+}
+
+struct id_backend *node_backend(struct node *node)
+{
+    return &node->backend;
+}
+
+void node_set_waker(struct node *node, struct id_waker *waker)
+{
+    allocator_set_waker(node->replica.allocator, waker);
+}
