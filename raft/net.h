@@ -19,7 +19,7 @@
 
 /* Types of frames; wire.h has their payloads. New ones go at the end. */
 enum frame_type {
-    FRAME_HELLO = 1,           /* handshake: never reaches the receiver below */
+    FRAME_HELLO = 1, /* handshake: never reaches the receiver below */
     FRAME_CHALLENGE = 2,
     FRAME_PROOF = 3,
     FRAME_WELCOME = 4,
@@ -27,11 +27,11 @@ enum frame_type {
     FRAME_RAFT = 16,           /* a message of the consensus core */
     FRAME_SNAPSHOT_CHUNK = 17, /* part of a snapshot's rows */
     FRAME_SNAPSHOT_ACK = 18,
-    FRAME_REQUEST = 19,        /* a command or query forwarded to the leader */
+    FRAME_REQUEST = 19, /* a command or query forwarded to the leader */
     FRAME_REPLY = 20,
-    FRAME_CONFIRM = 21,        /* leader asks: is this still the term? (linearizable reads) */
+    FRAME_CONFIRM = 21, /* leader asks: is this still the term? (linearizable reads) */
     FRAME_CONFIRM_ACK = 22,
-    FRAME_PING = 23            /* keeps an idle link checked; never reaches the receiver */
+    FRAME_PING = 23 /* keeps an idle link checked; never reaches the receiver */
 };
 
 struct net_peer {
@@ -48,9 +48,12 @@ struct net_receiver {
     /* The outgoing link to a peer came up or went down. */
     void (*link_changed)(struct net_receiver *receiver, uint64_t peer, bool up);
     /* May this peer, which proved the secret, join? 0, or ERR_WRONG_NODE when its store is not the one
-     * that is registered for its id (a wiped data directory). */
+     * that is registered for its id (a wiped data directory). Asked for links of both directions. */
     int (*admit)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id);
-    /* A peer refused our handshake for good; code is its reason. */
+    /* A peer refused our handshake for good; err is its reason: ERR_WRONG_NODE (our store is not the one
+     * registered for our id; only from a peer that proved the secret), ERR_BAD_VERSION, ERR_REFUSED
+     * (another cluster or node id; not proved, so it is a hint about the configuration only). Told once a
+     * change of reason. */
     void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);
 };
 
@@ -58,7 +61,8 @@ struct net;
 
 struct net_ops {
     /* Queue a frame; the payload's memory is taken over in every case (buf becomes empty). 0,
-     * ERR_NOT_FOUND (no such peer), ERR_IO (no link now), ERR_OVERLOADED (its queue is full). */
+     * ERR_NOT_FOUND (no such peer), ERR_IO (no link now), ERR_OVERLOADED (its queue is full),
+     * ERR_TOO_LARGE (the frame would pass LIMIT_FRAME_BYTES). */
     int (*send)(struct net *net, uint64_t to, enum frame_type type, struct buf *payload);
     /* True if the outgoing link to the peer is up. */
     bool (*connected)(struct net *net, uint64_t peer);

@@ -35,6 +35,12 @@
 #define LIMIT_HTTP_BODY_MS 10000         /* from the head's end to the body's end; 408 */
 #define LIMIT_HTTP_IDLE_MS 60000         /* keep-alive with no request; closes */
 #define LIMIT_HTTP_WRITE_MS 10000        /* a reader that takes nothing for so long; closes */
+#define LIMIT_HTTP_LINGER_MS 2000        /* input dropped after an error's reply before closing */
+#define LIMIT_HTTP_BODIES_BYTES (64 << 20) /* request bodies in memory, a loop; 503 and close */
+#define LIMIT_HTTP_REFUSED 64            /* connections over the limit being told so, a loop */
+#define LIMIT_HTTP_BACKLOG 1024          /* connections the kernel holds for accept, a loop */
+#define LIMIT_HTTP_ACCEPTS_PER_TURN 64   /* then the connections that are there get their turn */
+#define LIMIT_HTTP_ACCEPT_PAUSE_MS 100   /* out of file descriptors: before the next try */
 
 /* --- replication (raft/) --- */
 #define LIMIT_NODES 7                    /* members of a cluster */
@@ -53,6 +59,12 @@
 #define LIMIT_PEER_CONNECTIONS 64        /* inbound peer connections, handshaken or not */
 #define LIMIT_HANDSHAKE_MS 5000          /* from accept or connect to the proof; closes */
 #define LIMIT_HANDSHAKE_BYTES 1024       /* a handshake frame */
+#define LIMIT_CONNECT_MS 2000            /* a TCP connect to a peer; redials */
+#define LIMIT_REDIAL_MIN_MS 50           /* wait before redialling a peer, doubling to ... */
+#define LIMIT_REDIAL_MAX_MS 1000
+#define LIMIT_PEER_IDLE_MS 10000         /* nothing sent for so long: a PING */
+#define LIMIT_PEER_STALL_MS 5000         /* unsent bytes without progress for so long; closes */
+#define LIMIT_PEER_SILENT_MS 30000       /* nothing received, not even a PING, for so long; closes */
 #define LIMIT_SNAPSHOT_CHUNK_BYTES (256 << 10)
 #define LIMIT_SNAPSHOT_WINDOW 8          /* chunks sent and not acknowledged */
 #define LIMIT_SNAPSHOT_BYTES (2ULL << 30) /* a snapshot's rows */
