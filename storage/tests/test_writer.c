@@ -1,0 +1,475 @@
+/*
+ * test_writer.c - the writer's thread: one order for operations and reads, group commit and its limits,
+ * the end of a failed commit, and space that comes back.
+ *
+ * The writer stands on a store that counts commits and can hold one back, around a store in memory.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/base/assert.h"
+#include "storage/store_mem.h"
+#include "storage/tests/store_gen.h"
+#include "storage/writer.h"
+
+#define RECORDS_MAX 4096
+
+/* The counting store, the writer on it, and what came back. */
+struct stage {
+    struct store store; /* first */
+    struct store *inner;
+    struct writer *writer;
+    struct disk *disk;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    unsigned commits; /* guarded by mutex */
+    unsigned held;    /* guarded by mutex: commits that wait at the gate */
+    bool gate_shut;   /* guarded by mutex */
+    unsigned notes;   /* guarded by mutex */
+    _Atomic bool space_low;
+    uint64_t order[RECORDS_MAX]; /* data of what came back, in order */
+    size_t order_count;
+    struct gen gen;
+};
+
+static struct store *inner_of(struct store *store)
+{
+    return ((struct stage *)store)->inner;
+}
+
+static int stage_load(struct store *store, struct store_loaded *ret_loaded, store_row_fn row_fn,
+                      void *data, struct store_error *ret_error)
+{
+    return inner_of(store)->ops->load(inner_of(store), ret_loaded, row_fn, data, ret_error);
+}
+
+static int stage_commit(struct store *store, struct store_op_list *list,
+                        struct store_error *ret_error)
+{
+    struct stage *stage = (struct stage *)store;
+
+    ASSERT(pthread_mutex_lock(&stage->mutex) == 0);
+    stage->commits++;
+    stage->held++;
+    ASSERT(pthread_cond_broadcast(&stage->changed) == 0);
+    while (stage->gate_shut) {
+        ASSERT(pthread_cond_wait(&stage->changed, &stage->mutex) == 0);
+    }
+    stage->held--;
+    ASSERT(pthread_mutex_unlock(&stage->mutex) == 0);
+    return stage->inner->ops->commit(stage->inner, list, ret_error);
+}
+
+static int stage_snapshot_open(struct store *store, struct store_snapshot **ret_snapshot,
+                               struct store_position *ret_position)
+{
+    return inner_of(store)->ops->snapshot_open(inner_of(store), ret_snapshot, ret_position);
+}
+
+static int stage_snapshot_read(struct store *store, struct store_snapshot *snapshot,
+                               size_t max_bytes, struct buf *chunk, bool *ret_end)
+{
+    return inner_of(store)->ops->snapshot_read(inner_of(store), snapshot, max_bytes, chunk,
+                                               ret_end);
+}
+
+static void stage_snapshot_close(struct store *store, struct store_snapshot *snapshot)
+{
+    inner_of(store)->ops->snapshot_close(inner_of(store), snapshot);
+}
+
+static void stage_space(struct store *store, struct store_space *ret_space)
+{
+    *ret_space = (struct store_space){.low = atomic_load(&((struct stage *)store)->space_low)};
+}
+
+static void stage_close(struct store *store)
+{
+    inner_of(store)->ops->close(inner_of(store));
+}
+
+static const struct store_ops stage_ops = {
+    .load = stage_load,
+    .commit = stage_commit,
+    .snapshot_open = stage_snapshot_open,
+    .snapshot_read = stage_snapshot_read,
+    .snapshot_close = stage_snapshot_close,
+    .space = stage_space,
+    .close = stage_close,
+};
+
+static void notify_cb(void *data)
+{
+    struct stage *stage = data;
+
+    ASSERT(pthread_mutex_lock(&stage->mutex) == 0);
+    stage->notes++;
+    ASSERT(pthread_cond_broadcast(&stage->changed) == 0);
+    ASSERT(pthread_mutex_unlock(&stage->mutex) == 0);
+}
+
+/* The contract says: does not return. The status tells the test that reason and text came along. */
+static void failed_cb(void *data, int err, const struct store_error *error)
+{
+    (void)data;
+    _exit(err == ERR_IO && strstr(error->text, "as the test asked") != NULL ? 42 : 1);
+}
+
+static void stage_make(struct stage *stage)
+{
+    static const struct store_identity identity = {.cluster_id = "w", .node_id = 1};
+    const struct writer_config config = {notify_cb, failed_cb, stage};
+
+    memset(stage, 0, sizeof(*stage));
+    stage->store.ops = &stage_ops;
+    stage->inner = store_mem_new(&identity);
+    ASSERT(pthread_mutex_init(&stage->mutex, NULL) == 0);
+    ASSERT(pthread_cond_init(&stage->changed, NULL) == 0);
+    gen_init(&stage->gen, 1);
+    assert_int_equal(writer_start(&stage->store, &config, &stage->writer), 0);
+    stage->disk = writer_disk(stage->writer);
+}
+
+/* After writer_stop(). */
+static void stage_release(struct stage *stage)
+{
+    gen_release(&stage->gen);
+    store_mem_free(stage->inner);
+    ASSERT(pthread_mutex_destroy(&stage->mutex) == 0);
+    ASSERT(pthread_cond_destroy(&stage->changed) == 0);
+}
+
+static void gate(struct stage *stage, bool shut)
+{
+    ASSERT(pthread_mutex_lock(&stage->mutex) == 0);
+    stage->gate_shut = shut;
+    ASSERT(pthread_cond_broadcast(&stage->changed) == 0);
+    ASSERT(pthread_mutex_unlock(&stage->mutex) == 0);
+}
+
+static void wait_held(struct stage *stage)
+{
+    ASSERT(pthread_mutex_lock(&stage->mutex) == 0);
+    while (stage->held == 0) {
+        ASSERT(pthread_cond_wait(&stage->changed, &stage->mutex) == 0);
+    }
+    ASSERT(pthread_mutex_unlock(&stage->mutex) == 0);
+}
+
+/* Complete until `count` items came back in all. */
+static void wait_completed(struct stage *stage, size_t count)
+{
+    while (stage->order_count < count) {
+        ASSERT(pthread_mutex_lock(&stage->mutex) == 0);
+        while (stage->notes == 0) {
+            ASSERT(pthread_cond_wait(&stage->changed, &stage->mutex) == 0);
+        }
+        stage->notes = 0;
+        ASSERT(pthread_mutex_unlock(&stage->mutex) == 0);
+        (void)writer_complete(stage->writer);
+    }
+}
+
+static unsigned commits(struct stage *stage)
+{
+    unsigned count;
+
+    ASSERT(pthread_mutex_lock(&stage->mutex) == 0);
+    count = stage->commits;
+    ASSERT(pthread_mutex_unlock(&stage->mutex) == 0);
+    return count;
+}
+
+static struct stage *the_stage;
+
+static void op_done(struct store_op *op)
+{
+    struct stage *stage = the_stage;
+
+    ASSERT(stage->order_count < RECORDS_MAX);
+    stage->order[stage->order_count++] = (uint64_t)(uintptr_t)op->data;
+    gen_op_free(op);
+}
+
+static void submit(struct stage *stage, struct store_op *op, uint64_t number)
+{
+    op->done = op_done;
+    op->data = (void *)(uintptr_t)number;
+    stage->disk->ops->submit(stage->disk, op);
+}
+
+/* A hundred operations that come while a commit runs are one commit, in order. */
+static void test_writer_commits_in_groups(void **state)
+{
+    struct stage stage;
+
+    (void)state;
+    the_stage = &stage;
+    stage_make(&stage);
+    gate(&stage, true);
+    submit(&stage, gen_hard_state(&stage.gen, 1, 0), 0);
+    wait_held(&stage);
+    for (uint64_t i = 1; i <= 100; i++) {
+        submit(&stage, gen_append(&stage.gen, i, 1), i);
+    }
+    assert_int_equal(writer_complete(stage.writer), 0);
+    gate(&stage, false);
+    wait_completed(&stage, 101);
+    assert_int_equal(commits(&stage), 2);
+    for (uint64_t i = 0; i <= 100; i++) {
+        assert_int_equal(stage.order[i], i);
+    }
+    writer_stop(stage.writer);
+    stage_release(&stage);
+}
+
+/* At LIMIT_STORE_BATCH_OPS one commit, one more makes another. */
+static void test_writer_batch_limit_of_operations(void **state)
+{
+    (void)state;
+    for (unsigned more = 0; more <= 1; more++) {
+        struct stage stage;
+
+        the_stage = &stage;
+        stage_make(&stage);
+        gate(&stage, true);
+        submit(&stage, gen_hard_state(&stage.gen, 1, 0), 0);
+        wait_held(&stage);
+        for (uint64_t i = 0; i < LIMIT_STORE_BATCH_OPS + more; i++) {
+            submit(&stage, gen_hard_state(&stage.gen, 2 + i, 0), 1 + i);
+        }
+        gate(&stage, false);
+        wait_completed(&stage, 1 + LIMIT_STORE_BATCH_OPS + more);
+        assert_int_equal(commits(&stage), 2 + more);
+        writer_stop(stage.writer);
+        stage_release(&stage);
+    }
+}
+
+/* Entries that fill LIMIT_STORE_BATCH_BYTES to the byte are one commit, one byte more is two. */
+static void test_writer_batch_limit_of_bytes(void **state)
+{
+    static char data[LIMIT_STORE_BATCH_BYTES / 4];
+
+    (void)state;
+    for (unsigned more = 0; more <= 1; more++) {
+        struct stage stage;
+
+        the_stage = &stage;
+        stage_make(&stage);
+        gate(&stage, true);
+        submit(&stage, gen_hard_state(&stage.gen, 1, 0), 0);
+        wait_held(&stage);
+        for (uint64_t i = 1; i <= 4 + more; i++) {
+            struct store_op *op = gen_append(&stage.gen, i, 1);
+            struct store_entry *entry = (struct store_entry *)(uintptr_t)op->entries;
+
+            free((void *)(uintptr_t)entry->data);
+            entry->len = i <= 4 ? sizeof(data) : 1;
+            entry->data = memcpy(malloc(entry->len), data, entry->len);
+            submit(&stage, op, i);
+        }
+        gate(&stage, false);
+        wait_completed(&stage, 5 + more);
+        assert_int_equal(commits(&stage), 2 + more);
+        writer_stop(stage.writer);
+        stage_release(&stage);
+    }
+}
+
+static void read_done(struct disk_read *read)
+{
+    the_stage->order[the_stage->order_count++] = (uint64_t)(uintptr_t)read->data;
+}
+
+static void submit_read(struct stage *stage, struct disk_read *read, uint64_t number)
+{
+    read->done = read_done;
+    read->data = (void *)(uintptr_t)number;
+    stage->disk->ops->read(stage->disk, read);
+}
+
+/* A read between operations sees those before it and none after, and comes back in its place. */
+static void test_writer_reads_in_order(void **state)
+{
+    struct stage stage;
+    struct disk_read first = {.max_bytes = 100};
+    struct disk_read rest = {.max_bytes = 1 << 20, .close = true};
+    struct store_error error;
+    uint64_t digest;
+
+    (void)state;
+    the_stage = &stage;
+    stage_make(&stage);
+    gate(&stage, true);
+    submit(&stage, gen_hard_state(&stage.gen, 1, 0), 0);
+    wait_held(&stage);
+    submit(&stage, gen_append(&stage.gen, 1, 10), 1);
+    submit(&stage, gen_apply(&stage.gen, 5, 30), 2);
+    digest = stage.gen.position.digest;
+    submit_read(&stage, &first, 3);
+    submit(&stage, gen_apply(&stage.gen, 9, 30), 4);
+    gate(&stage, false);
+    wait_completed(&stage, 5);
+    for (uint64_t i = 0; i < 5; i++) {
+        assert_int_equal(stage.order[i], i);
+    }
+    assert_int_equal(first.status, 0);
+    assert_int_equal(first.position.index, 5);
+    assert_int_equal(first.position.digest, digest);
+    assert_non_null(first.snapshot);
+    assert_false(first.end);
+
+    rest.snapshot = first.snapshot;
+    buf_move(&rest.chunk, &first.chunk);
+    submit_read(&stage, &rest, 5);
+    wait_completed(&stage, 6);
+    assert_int_equal(rest.status, 0);
+    assert_true(rest.end);
+    assert_null(rest.snapshot);
+    assert_int_equal(store_rows_check(rest.chunk.data, rest.chunk.len, digest, &error), 0);
+    store_position_release(&first.position);
+    buf_free(&rest.chunk);
+    writer_stop(stage.writer);
+    stage_release(&stage);
+}
+
+/* A snapshot beyond LIMIT_STORE_SNAPSHOTS is refused in its read, and the writer lives on. */
+static void test_writer_read_reports_errors(void **state)
+{
+    struct stage stage;
+    struct disk_read reads[LIMIT_STORE_SNAPSHOTS + 1];
+
+    (void)state;
+    the_stage = &stage;
+    stage_make(&stage);
+    memset(reads, 0, sizeof(reads));
+    for (uint64_t i = 0; i <= LIMIT_STORE_SNAPSHOTS; i++) {
+        submit_read(&stage, &reads[i], i);
+    }
+    wait_completed(&stage, LIMIT_STORE_SNAPSHOTS + 1);
+    assert_int_equal(reads[LIMIT_STORE_SNAPSHOTS].status, ERR_OVERLOADED);
+    assert_null(reads[LIMIT_STORE_SNAPSHOTS].snapshot);
+    for (uint64_t i = 0; i < LIMIT_STORE_SNAPSHOTS; i++) {
+        assert_int_equal(reads[i].status, 0);
+        reads[i].close = true;
+        submit_read(&stage, &reads[i], i);
+    }
+    wait_completed(&stage, 2 * LIMIT_STORE_SNAPSHOTS + 1);
+    writer_stop(stage.writer);
+    stage_release(&stage);
+}
+
+static void resubmit_done(struct store_op *op)
+{
+    struct stage *stage = the_stage;
+    uint64_t number = (uint64_t)(uintptr_t)op->data;
+
+    op_done(op);
+    if (number < 20) {
+        struct store_op *next = gen_append(&stage->gen, stage->gen.last + 1, 1);
+
+        next->done = resubmit_done;
+        next->data = (void *)(uintptr_t)(number + 1);
+        stage->disk->ops->submit(stage->disk, next);
+    }
+}
+
+/* Stopping carries out what is queued and what the last done() functions add, and calls them all. */
+static void test_writer_stop_leaves_nothing(void **state)
+{
+    struct stage stage;
+    struct store_op *op;
+
+    (void)state;
+    the_stage = &stage;
+    stage_make(&stage);
+    for (uint64_t i = 0; i < 50; i++) {
+        submit(&stage, gen_hard_state(&stage.gen, 1 + i, 0), 100 + i);
+    }
+    op = gen_append(&stage.gen, 1, 1);
+    op->done = resubmit_done;
+    stage.disk->ops->submit(stage.disk, op);
+    writer_stop(stage.writer);
+    assert_int_equal(stage.order_count, 50 + 21);
+    assert_int_equal(stage.order[50 + 20], 20);
+    stage_release(&stage);
+}
+
+/* A commit that fails ends the process through failed(), with the reason. */
+static void test_writer_failed_commit_ends_the_process(void **state)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    (void)state;
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct stage stage;
+
+        the_stage = &stage;
+        stage_make(&stage);
+        store_mem_fail_commit(stage.inner, 1, ERR_IO);
+        submit(&stage, gen_hard_state(&stage.gen, 1, 0), 1);
+        wait_completed(&stage, 1);
+        _exit(2); /* the operation must not have been done */
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 42);
+}
+
+/* Low space is seen after commits; once it is back that is noticed with no commit at all. */
+static void test_writer_low_space_comes_and_goes(void **state)
+{
+    struct stage stage;
+    uint64_t count = 0;
+
+    (void)state;
+    the_stage = &stage;
+    stage_make(&stage);
+    assert_false(stage.disk->ops->low(stage.disk));
+    atomic_store(&stage.space_low, true);
+    while (!stage.disk->ops->low(stage.disk)) {
+        assert_true(count <= 101); /* looked at every 100 commits at the latest */
+        submit(&stage, gen_hard_state(&stage.gen, 1 + count, 0), count);
+        count++;
+        wait_completed(&stage, count);
+    }
+    atomic_store(&stage.space_low, false);
+    while (stage.disk->ops->low(stage.disk)) {
+        const struct timespec pause = {.tv_nsec = 5000000};
+
+        (void)nanosleep(&pause, NULL); /* the condition has no signal: it is polled */
+    }
+    assert_int_equal(commits(&stage), count);
+    writer_stop(stage.writer);
+    stage_release(&stage);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_writer_commits_in_groups),
+        cmocka_unit_test(test_writer_batch_limit_of_operations),
+        cmocka_unit_test(test_writer_batch_limit_of_bytes),
+        cmocka_unit_test(test_writer_reads_in_order),
+        cmocka_unit_test(test_writer_read_reports_errors),
+        cmocka_unit_test(test_writer_stop_leaves_nothing),
+        cmocka_unit_test(test_writer_failed_commit_ends_the_process),
+        cmocka_unit_test(test_writer_low_space_comes_and_goes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,374 @@
+/*
+ * writer.c - see writer.h.
+ *
+ * Operations and reads wait in one queue, so a read sees exactly the operations before it. The thread
+ * takes the whole queue, carries it out in groups (neighbouring operations up to the batch limits are
+ * one transaction; a read is a group of its own), and appends each finished group to `done`.
+ *
+ * Space is looked at after commits, at most every SPACE_COMMITS of them or SPACE_MS; while it is low
+ * also without commits, since proposals are then refused and nothing else would lift it.
+ */
+#include "storage/writer.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/base/assert.h"
+#include "src/base/clock.h"
+
+#define SPACE_COMMITS 100
+#define SPACE_MS 1000
+
+struct item {
+    struct store_op *op; /* or */
+    struct disk_read *read;
+};
+
+struct items {
+    struct item *at;
+    size_t count;
+    size_t capacity;
+};
+
+struct writer {
+    struct disk disk; /* first */
+    struct store *store;
+    struct writer_config config;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake; /* the queue is not empty, or stopping */
+    pthread_cond_t idle; /* nothing is queued or taken */
+    struct items queue;  /* guarded by mutex */
+    struct items done;   /* guarded by mutex */
+    size_t taken;        /* guarded by mutex: taken by the thread and not done */
+    bool stopping;       /* guarded by mutex */
+    _Atomic bool low;
+    struct items work;      /* the thread's: what it took */
+    unsigned commits;       /* the thread's: since space was looked at */
+    uint64_t space_ms;      /* the thread's: when space was looked at */
+    struct items completed; /* the driver's: whose done() is being called */
+};
+
+static void *writer_run(void *data);
+static size_t carry_out(struct writer *writer, size_t at);
+static void refresh_space(struct writer *writer);
+
+static void items_push(struct items *items, const struct item *item)
+{
+    if (items->count == items->capacity) {
+        items->capacity = items->capacity > 0 ? 2 * items->capacity : 64;
+        items->at = realloc(items->at, items->capacity * sizeof(*items->at));
+        ASSERT(items->at != NULL);
+    }
+    items->at[items->count++] = *item;
+}
+
+static void items_swap(struct items *a, struct items *b)
+{
+    struct items other = *a;
+
+    *a = *b;
+    *b = other;
+}
+
+static void enqueue(struct writer *writer, const struct item *item)
+{
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    ASSERT(!writer->stopping);
+    items_push(&writer->queue, item);
+    if (writer->queue.count == 1) {
+        ASSERT(pthread_cond_signal(&writer->wake) == 0);
+    }
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+}
+
+static void writer_submit(struct disk *disk, struct store_op *op)
+{
+    struct item item = {.op = op};
+
+    ASSERT(op->done != NULL);
+    enqueue((struct writer *)disk, &item);
+}
+
+static void writer_read(struct disk *disk, struct disk_read *read)
+{
+    struct item item = {.read = read};
+
+    ASSERT(read->done != NULL);
+    enqueue((struct writer *)disk, &item);
+}
+
+static bool writer_low(struct disk *disk)
+{
+    return atomic_load_explicit(&((struct writer *)disk)->low, memory_order_relaxed);
+}
+
+static const struct disk_ops writer_disk_ops = {
+    .submit = writer_submit,
+    .read = writer_read,
+    .low = writer_low,
+};
+
+/* Signals are the main thread's: the writer begins with all of them blocked. */
+static int thread_start(struct writer *writer)
+{
+    sigset_t all;
+    sigset_t before;
+    int rc;
+
+    (void)sigfillset(&all);
+    ASSERT(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    rc = pthread_create(&writer->thread, NULL, writer_run, writer);
+    ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    return rc == 0 ? 0 : ERR_NOMEM;
+}
+
+static void writer_free(struct writer *writer)
+{
+    ASSERT(pthread_cond_destroy(&writer->wake) == 0);
+    ASSERT(pthread_cond_destroy(&writer->idle) == 0);
+    ASSERT(pthread_mutex_destroy(&writer->mutex) == 0);
+    free(writer->queue.at);
+    free(writer->done.at);
+    free(writer->work.at);
+    free(writer->completed.at);
+    free(writer);
+}
+
+int writer_start(struct store *store, const struct writer_config *config,
+                 struct writer **ret_writer)
+{
+    struct writer *writer = calloc(1, sizeof(*writer));
+    pthread_condattr_t attr;
+    int err;
+
+    ASSERT(writer != NULL && config->notify != NULL && config->failed != NULL);
+    writer->disk.ops = &writer_disk_ops;
+    writer->store = store;
+    writer->config = *config;
+    ASSERT(pthread_mutex_init(&writer->mutex, NULL) == 0);
+    ASSERT(pthread_condattr_init(&attr) == 0);
+    ASSERT(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
+    ASSERT(pthread_cond_init(&writer->wake, &attr) == 0);
+    ASSERT(pthread_cond_init(&writer->idle, NULL) == 0);
+    ASSERT(pthread_condattr_destroy(&attr) == 0);
+    refresh_space(writer);
+    err = thread_start(writer);
+    if (err != 0) {
+        writer_free(writer);
+        return err;
+    }
+    *ret_writer = writer;
+    return 0;
+}
+
+struct disk *writer_disk(struct writer *writer)
+{
+    return &writer->disk;
+}
+
+size_t writer_complete(struct writer *writer)
+{
+    struct items *items = &writer->completed;
+    size_t count;
+
+    ASSERT(items->count == 0); /* never from inside a done() */
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    items_swap(&writer->done, items);
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    count = items->count;
+    for (size_t i = 0; i < count; i++) {
+        struct item item = items->at[i];
+
+        if (item.op != NULL) {
+            item.op->done(item.op);
+        } else {
+            item.read->done(item.read);
+        }
+    }
+    items->count = 0;
+    return count;
+}
+
+void writer_stop(struct writer *writer)
+{
+    bool more = true;
+
+    /* A done() may submit again: go on until nothing is left. */
+    while (more) {
+        ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+        while (writer->queue.count > 0 || writer->taken > 0) {
+            ASSERT(pthread_cond_wait(&writer->idle, &writer->mutex) == 0);
+        }
+        more = writer->done.count > 0;
+        writer->stopping = !more;
+        ASSERT(pthread_cond_signal(&writer->wake) == 0);
+        ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+        (void)writer_complete(writer);
+    }
+    ASSERT(pthread_join(writer->thread, NULL) == 0);
+    writer_free(writer);
+}
+
+/* Wait until there is work or an end, at most SPACE_MS while space is low. Mutex held. */
+static void wait_for_work(struct writer *writer)
+{
+    struct timespec until;
+
+    if (!atomic_load_explicit(&writer->low, memory_order_relaxed)) {
+        ASSERT(pthread_cond_wait(&writer->wake, &writer->mutex) == 0);
+        return;
+    }
+    ASSERT(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
+    until.tv_sec += SPACE_MS / 1000;
+    (void)pthread_cond_timedwait(&writer->wake, &writer->mutex, &until);
+}
+
+/* Take all that waits into `work`; false at the end. Looks at space now and then while it is low. */
+static bool take_work(struct writer *writer)
+{
+    bool more;
+
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    while (writer->queue.count == 0 && !writer->stopping) {
+        wait_for_work(writer);
+        if (writer->queue.count == 0 && !writer->stopping) {
+            ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+            refresh_space(writer);
+            ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+        }
+    }
+    items_swap(&writer->queue, &writer->work);
+    writer->taken = writer->work.count;
+    more = writer->taken > 0;
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    return more;
+}
+
+/* Hand back a group that is carried out. */
+static void hand_back(struct writer *writer, const struct item *items, size_t count)
+{
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    for (size_t i = 0; i < count; i++) {
+        items_push(&writer->done, &items[i]);
+    }
+    writer->taken -= count;
+    if (writer->taken == 0 && writer->queue.count == 0) {
+        ASSERT(pthread_cond_signal(&writer->idle) == 0);
+    }
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    writer->config.notify(writer->config.data);
+}
+
+static void *writer_run(void *data)
+{
+    struct writer *writer = data;
+
+    (void)pthread_setname_np(pthread_self(), "leafd-writer");
+    while (take_work(writer)) {
+        size_t at = 0;
+
+        while (at < writer->work.count) {
+            size_t count = carry_out(writer, at);
+
+            hand_back(writer, &writer->work.at[at], count);
+            at += count;
+        }
+        writer->work.count = 0;
+    }
+    return NULL;
+}
+
+static void refresh_space(struct writer *writer)
+{
+    struct store_space space;
+
+    writer->store->ops->space(writer->store, &space);
+    atomic_store_explicit(&writer->low, space.low, memory_order_relaxed);
+    writer->commits = 0;
+    writer->space_ms = clock_now_ms(clock_system());
+}
+
+static size_t op_bytes(const struct store_op *op)
+{
+    size_t bytes = op->rows_stream_len;
+
+    for (uint32_t i = 0; i < op->entry_count; i++) {
+        bytes += op->entries[i].len;
+    }
+    for (uint32_t i = 0; i < op->row_count; i++) {
+        bytes += op->rows[i].key_len + op->rows[i].value_len;
+    }
+    return bytes;
+}
+
+/* Commit the operations from `at` on, as many as a batch takes; returns how many. */
+static size_t commit_group(struct writer *writer, size_t at)
+{
+    const struct items *work = &writer->work;
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_error error = {""};
+    size_t bytes = 0;
+    size_t count = 0;
+    int err;
+
+    while (at + count < work->count && work->at[at + count].op != NULL &&
+           count < LIMIT_STORE_BATCH_OPS) {
+        struct store_op *op = work->at[at + count].op;
+
+        bytes += op_bytes(op);
+        if (count > 0 && bytes > LIMIT_STORE_BATCH_BYTES) {
+            break;
+        }
+        STAILQ_INSERT_TAIL(&list, op, link);
+        count++;
+    }
+    err = writer->store->ops->commit(writer->store, &list, &error);
+    if (err != 0) {
+        writer->config.failed(writer->config.data, err, &error);
+        UNREACHABLE("failed() of the writer returned");
+    }
+    writer->commits++;
+    if (writer->commits >= SPACE_COMMITS ||
+        clock_now_ms(clock_system()) - writer->space_ms >= SPACE_MS) {
+        refresh_space(writer);
+    }
+    return count;
+}
+
+static void read_snapshot(struct store *store, struct disk_read *read)
+{
+    read->status = 0;
+    if (read->snapshot == NULL) {
+        struct store_position position;
+
+        read->status = store->ops->snapshot_open(store, &read->snapshot, &position);
+        if (read->status != 0) {
+            read->snapshot = NULL;
+            return;
+        }
+        store_position_copy(&read->position, &position);
+    }
+    if (read->max_bytes > 0) {
+        read->status = store->ops->snapshot_read(store, read->snapshot, read->max_bytes,
+                                                 &read->chunk, &read->end);
+    }
+    if (read->close) {
+        store->ops->snapshot_close(store, read->snapshot);
+        read->snapshot = NULL;
+    }
+}
+
+/* Carry out the group that begins at `at`; returns its size. */
+static size_t carry_out(struct writer *writer, size_t at)
+{
+    if (writer->work.at[at].op != NULL) {
+        return commit_group(writer, at);
+    }
+    read_snapshot(writer->store, writer->work.at[at].read);
+    return 1;
+}
