@@ -48,7 +48,7 @@ static struct index *index_new(unsigned bits);
 static void index_put(struct index *index, uint64_t slot);
 static uint32_t index_place(const struct index *index, uint64_t slot);
 static void table_grow(struct id_table *table);
-static struct id_tag *tag_new(struct id_table *table, const char *name, size_t len, uint64_t hash,
+static struct id_tag *tag_new(struct id_table *table, const char *name, size_t len,
                               uint32_t *ret_handle);
 static struct id_tag *tag_seek(struct id_table *table, const char *name, size_t len, bool beyond);
 
@@ -108,7 +108,6 @@ struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t 
 {
     struct id_tag *tag;
     struct index *index;
-    uint64_t hash;
     uint32_t handle;
 
     ASSERT(len >= 1 && len <= LIMIT_TAG_NAME_BYTES);
@@ -119,8 +118,7 @@ struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t 
     if (table->count >= LIMIT_TAGS) {
         return NULL;
     }
-    hash = hash_bytes(name, len, 0);
-    tag = tag_new(table, name, len, hash, &handle);
+    tag = tag_new(table, name, len, &handle);
     if (tag == NULL) {
         return NULL;
     }
@@ -130,7 +128,7 @@ struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t 
         index = atomic_load_explicit(&table->index, memory_order_relaxed);
     }
     table->count++;
-    index_put(index, (hash >> 32) << 32 | handle);
+    index_put(index, (hash_bytes(name, len, 0) >> 32) << 32 | handle);
     return tag;
 }
 
@@ -209,7 +207,7 @@ static void table_grow(struct id_table *table)
 }
 
 /* An entry with its name, in the tree of names but not yet in the index. NULL: no room. */
-static struct id_tag *tag_new(struct id_table *table, const char *name, size_t len, uint64_t hash,
+static struct id_tag *tag_new(struct id_table *table, const char *name, size_t len,
                               uint32_t *ret_handle)
 {
     uint32_t handle = arena_alloc(&table->arena, offsetof(struct id_tag, name) + len + 1);
@@ -222,7 +220,6 @@ static struct id_tag *tag_new(struct id_table *table, const char *name, size_t l
     tag = arena_at(&table->arena, handle);
     segment_init(&tag->buffer);
     atomic_init(&tag->state, ID_TAG_ACTIVE);
-    tag->hash = hash;
     tag->name_len = (uint16_t)len;
     memcpy(tag->name, name, len);
     twin = RB_INSERT(id_tags, &table->by_name, tag);

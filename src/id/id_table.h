@@ -6,8 +6,9 @@
  * state), so a pointer to an entry stays valid; growing publishes a larger index and keeps the old
  * ones until the table is freed (together less than the size of the newest).
  *
- * Lookup: open addressing over XXH3 of the name, load at most one half; the hash is stored beside
- * the pointer, so that a miss touches one cache line.
+ * Lookup: open addressing over XXH3 of the name, load at most one half; 32 bits of the hash are stored
+ * beside the entry's handle, so that a miss touches one cache line. How to wait for a refill without
+ * losing the wake-up (refill_wanted, demand, waiting_loops) is written in allocator.h.
  *
  * Threads: id_table_find from any; everything else from the owner (the raft loop).
  */
@@ -32,15 +33,13 @@ struct id_tag {
     _Atomic uint32_t state;         /* enum id_tag_state */
     _Atomic uint32_t max_step;      /* largest segment; 0 until known */
     _Atomic bool refill_wanted;     /* set by the claimer that asks, cleared when a refill lands */
+    uint16_t name_len;              /* fixed at insertion, as the name */
     _Atomic uint64_t demand;        /* ids wanted by parked requests: segments are sized for it */
     _Atomic uint64_t waiting_loops; /* bit i: HTTP loop i has parked requests to be woken */
-    struct id_tag *want_next; /* the backend's list of wanted tags; whoever set refill_wanted links */
+    struct id_tag *want_next;       /* the backend's list of wanted tags: whoever set it links */
     /* raft loop alone */
     struct refill refill;
     RB_ENTRY(id_tag) by_name;
-    /* fixed at insertion */
-    uint64_t hash;
-    uint16_t name_len;
     char name[]; /* name_len bytes and a NUL */
 };
 
