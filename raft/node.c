@@ -169,7 +169,6 @@ static void link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
-    log_info("raft", up ? "link is up" : "link is down", "peer=%llu", (unsigned long long)peer);
     if (node->state < NODE_WRITING) {
         replica_link_changed(&node->replica, peer, up);
     }
@@ -270,10 +269,10 @@ static void begin_closing(struct node *node)
                               (uv_handle_t *)&node->timer};
 
     node->state = NODE_CLOSING;
-    writer_stop(node->writer);
-    node->writer = NULL;
     mailbox_close(&node->mailbox, mailbox_closed_cb); /* runs what waits in it */
     (void)replica_turn(&node->replica);               /* and answers it */
+    writer_stop(node->writer);
+    node->writer = NULL;
     net_uv_close(node->net, net_closed_cb, node);
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
         uv_close(handles[i], handle_closed_cb);

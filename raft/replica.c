@@ -186,25 +186,14 @@ static void submit_open(struct replica *replica, struct id_request *request)
 
 static int fill_segments(struct replica *replica, struct id_request *request)
 {
-    struct reader reader;
-    size_t prefix_len;
-    size_t after_len;
-    const uint8_t *prefix;
-    const uint8_t *after;
-    uint32_t limit;
+    struct query query;
 
-    reader_init(&reader, request->payload.data, request->payload.len);
-    if (reader_u8(&reader) != COMMAND_VERSION || reader_u8(&reader) != QUERY_TAG_LIST) {
+    if (query_decode(request->payload.data, request->payload.len, &query) != 0 ||
+        query.type != QUERY_TAG_LIST) {
         return ERR_BAD_MESSAGE;
     }
-    prefix = reader_str16(&reader, &prefix_len);
-    after = reader_str16(&reader, &after_len);
-    limit = reader_u32(&reader);
-    if (!reader_done(&reader) || limit < 1 || limit > LIMIT_TAGS_PER_PAGE) {
-        return ERR_BAD_MESSAGE;
-    }
-    allocator_segments(replica->allocator, (const char *)prefix, prefix_len, (const char *)after,
-                       after_len, limit, request->out);
+    allocator_segments(replica->allocator, query.prefix, query.prefix_len, query.after,
+                       query.after_len, query.limit, request->out);
     return 0;
 }
 
