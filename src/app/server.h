@@ -3,14 +3,15 @@
  *
  * Start: data directory, node (raft, peers), HTTP, then the loop. Stop, on SIGTERM or SIGINT:
  *
- *   serving -> handover: /readyz says "stopping", leadership goes to another node; HTTP still serves,
- *              so that clients of the other nodes feel the change of leader and nothing else
+ *   serving -> handover: /readyz says "stopping", leadership goes to another node; HTTP still
+ *              serves, so that clients of the other nodes feel the change of leader and no more
  *           -> draining: HTTP accepts no more, answers what is under way, closes its connections
  *           -> stopping: the node answers what is left and closes; HTTP threads are joined
  *           -> stopped:  the data is closed; exit code 0
  *
- * Failure modes: whatever keeps the node from starting, or makes going on unsafe, is logged with what and
- * where, and gives an exit code of its own (exit_code.h). A second signal ends the process at once.
+ * Failure modes: whatever keeps the node from starting, or makes going on unsafe, is logged with
+ * what and where, and gives an exit code of its own (exit_code.h). A second signal ends the process
+ * at once.
  *
  * Thread: main, which is the raft loop.
  */

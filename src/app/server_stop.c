@@ -1,8 +1,8 @@
 /*
  * server_stop.c - the way down, a phase after the other. See server.h.
  *
- * All of it has one grace period: a phase gets what the ones before it left. None can hang: the hand-over
- * has its own bound, HTTP and the node keep theirs.
+ * All of it has one grace period: a phase gets what the ones before it left. None can hang: the
+ * hand-over has its own bound, HTTP and the node keep theirs.
  *
  * Thread: main; drained_cb is an HTTP thread's.
  */
@@ -145,7 +145,7 @@ static void handover_tick_cb(uv_timer_t *timer)
         return;
     }
     ASSERT(uv_timer_stop(&server->timer) == 0);
-    log_info("app", gone ? "leadership is elsewhere" : "nobody took the leadership over",
+    log_info("app", gone ? "no leadership is left to hand over" : "nobody took the leadership over",
              "took_ms=%" PRIu64, now_ms - server->phase_ms);
     drain_begin(server);
 }

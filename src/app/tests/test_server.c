@@ -1,0 +1,528 @@
+/*
+ * test_server.c - the order of starting and stopping, and the exit codes, with a node, an HTTP
+ * server and a store that only note what is asked of them.
+ *
+ * The functions of raft/node.h, http/server.h and storage/store_lmdb.h are defined here, so that
+ * the linker does not take the real ones. Threads: main; one that tells that HTTP is drained.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "http/server.h"
+#include "raft/node.h"
+#include "src/app/server.h"
+#include "storage/store_lmdb.h"
+
+struct fake {
+    char events[256]; /* names of what was called, in order */
+    /* what goes wrong */
+    int store_err;
+    int node_err;
+    int http_err;
+    int signal;           /* raised once HTTP has started */
+    bool signal_in_drain; /* and again */
+    bool fail_in_drain;   /* the node reports ERR_IO on the HTTP thread */
+    int drained_after;    /* calls of node_drained() until it is true; -1: never */
+    /* what came */
+    struct node_config node_config;
+    struct http_config http_config;
+    struct store_lmdb_config store_config;
+    uint32_t drain_grace_ms;
+    uint32_t stop_grace_ms;
+    uv_loop_t *loop;
+    uv_timer_t timer;
+    pthread_t thread;
+    void (*drain_cb)(void *data);
+    void *drain_data;
+    void (*stop_cb)(void *data);
+    void *stop_data;
+};
+
+static struct fake fake;
+static struct config config;
+
+static void event(const char *name)
+{
+    size_t used = strlen(fake.events);
+    int len =
+        snprintf(fake.events + used, sizeof fake.events - used, "%s%s", used > 0 ? " " : "", name);
+
+    assert_true(len > 0 && (size_t)len < sizeof fake.events - used);
+}
+
+/* --- the store --- */
+
+static void fake_space(struct store *store, struct store_space *ret_space)
+{
+    (void)store;
+    *ret_space = (struct store_space){0};
+}
+
+static void fake_close(struct store *store)
+{
+    (void)store;
+    event("store_close");
+}
+
+static const struct store_ops fake_store_ops = {.space = fake_space, .close = fake_close};
+static struct store fake_store = {&fake_store_ops};
+
+int store_lmdb_open(const struct store_lmdb_config *lmdb, struct store **ret_store, bool *ret_made,
+                    struct store_error *ret_error)
+{
+    event("store_open");
+    fake.store_config = *lmdb;
+    if (fake.store_err != 0) {
+        (void)snprintf(ret_error->text, sizeof ret_error->text, "as the test wants");
+        return fake.store_err;
+    }
+    *ret_store = &fake_store;
+    *ret_made = false;
+    return 0;
+}
+
+/* --- the node --- */
+
+static struct id_backend fake_backend;
+
+int node_start(uv_loop_t *loop, const struct node_config *node, struct store *store,
+               struct node **ret_node, struct store_error *ret_error)
+{
+    event("node_start");
+    assert_ptr_equal(store, &fake_store);
+    fake.loop = loop;
+    fake.node_config = *node;
+    if (fake.node_err != 0) {
+        (void)snprintf(ret_error->text, sizeof ret_error->text, "as the test wants");
+        return fake.node_err;
+    }
+    *ret_node = (struct node *)&fake;
+    return 0;
+}
+
+struct id_backend *node_backend(struct node *node)
+{
+    assert_ptr_equal(node, &fake);
+    return &fake_backend;
+}
+
+void node_set_waker(struct node *node, struct id_waker *waker)
+{
+    assert_ptr_equal(node, &fake);
+    event(waker != NULL ? "waker" : "no_waker");
+}
+
+void node_drain(struct node *node)
+{
+    assert_ptr_equal(node, &fake);
+    event("node_drain");
+}
+
+bool node_drained(const struct node *node)
+{
+    assert_ptr_equal(node, &fake);
+    if (fake.drained_after > 0) {
+        fake.drained_after--;
+    }
+    return fake.drained_after == 0;
+}
+
+static void stopped_cb(uv_handle_t *handle)
+{
+    (void)handle;
+    fake.stop_cb(fake.stop_data);
+}
+
+void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), void *data)
+{
+    assert_ptr_equal(node, &fake);
+    event("node_stop");
+    fake.stop_grace_ms = grace_ms;
+    fake.stop_cb = cb;
+    fake.stop_data = data;
+    assert_int_equal(uv_timer_init(fake.loop, &fake.timer), 0);
+    uv_close((uv_handle_t *)&fake.timer, stopped_cb);
+}
+
+void node_free(struct node *node)
+{
+    assert_ptr_equal(node, &fake);
+    event("node_free");
+}
+
+/* --- HTTP --- */
+
+int http_server_start(const struct http_config *http, struct id_backend *backend,
+                      struct http_server **ret_server)
+{
+    event("http_start");
+    assert_ptr_equal(backend, &fake_backend);
+    fake.http_config = *http;
+    if (fake.http_err != 0) {
+        return fake.http_err;
+    }
+    assert_int_equal(raise(fake.signal), 0);
+    *ret_server = (struct http_server *)&fake;
+    return 0;
+}
+
+struct id_waker *http_server_waker(struct http_server *server)
+{
+    static struct id_waker waker;
+
+    assert_ptr_equal(server, &fake);
+    return &waker;
+}
+
+static void *drain_thread(void *data)
+{
+    (void)data;
+    if (fake.signal_in_drain) {
+        (void)raise(SIGINT);
+    }
+    if (fake.fail_in_drain) {
+        fake.node_config.failed(fake.node_config.data, ERR_IO, "as the \"test\" wants");
+    }
+    fake.drain_cb(fake.drain_data);
+    return NULL;
+}
+
+void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)(void *data),
+                       void *data)
+{
+    assert_ptr_equal(server, &fake);
+    event("http_drain");
+    fake.drain_grace_ms = grace_ms;
+    fake.drain_cb = cb;
+    fake.drain_data = data;
+    assert_int_equal(pthread_create(&fake.thread, NULL, drain_thread, NULL), 0);
+}
+
+void http_server_stop(struct http_server *server)
+{
+    assert_ptr_equal(server, &fake);
+    assert_int_equal(pthread_join(fake.thread, NULL), 0);
+    event("http_stop");
+}
+
+/* --- tests --- */
+
+static int setup(void **state)
+{
+    (void)state;
+    fake = (struct fake){.signal = SIGTERM};
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    config_release(&config);
+    return 0;
+}
+
+/* Load the settings of two nodes, and those given. */
+static void configure(const char *flag, const char *value)
+{
+    char *args[] = {"leafd",
+                    "--node-id=2",
+                    "--cluster-members=1=127.0.0.1:7081,2=127.0.0.1:7082,3=127.0.0.1:7083",
+                    "--data-dir=/nonexistent",
+                    "--log-level=error",
+                    (char *)(uintptr_t)flag,
+                    (char *)(uintptr_t)value,
+                    NULL};
+    char *env[] = {NULL};
+    enum config_action action;
+    struct config_error error;
+
+    if (config_load(flag != NULL ? 7 : 5, args, env, &config, &action, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+}
+
+#define UP "store_open node_start http_start waker"
+#define DOWN "node_drain http_drain no_waker node_stop http_stop node_free store_close"
+
+/* HTTP is there until leadership is elsewhere; the node is there until HTTP is drained; the memory
+ * of the node until HTTP's threads have ended; the store until the last. */
+static void test_order(void **state)
+{
+    (void)state;
+    configure(NULL, NULL);
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_string_equal(fake.events, UP " " DOWN);
+    fake = (struct fake){.signal = SIGINT};
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_string_equal(fake.events, UP " " DOWN);
+}
+
+static void test_settings_are_handed_on(void **state)
+{
+    (void)state;
+    configure("--http-loops", "3");
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_string_equal(fake.store_config.dir, "/nonexistent");
+    assert_int_equal(fake.store_config.map_bytes, 16ULL << 30);
+    assert_string_equal(fake.store_config.identity.cluster_id, "leafd");
+    assert_int_equal(fake.store_config.identity.node_id, 2);
+    assert_true(fake.store_config.identity.store_id != 0);
+    assert_int_equal(fake.node_config.node_id, 2);
+    assert_int_equal(fake.node_config.member_count, 3);
+    assert_string_equal(fake.node_config.members[2].address, "127.0.0.1:7083");
+    assert_string_equal(fake.node_config.listen_address, "127.0.0.1:7082");
+    assert_string_equal(fake.node_config.http_address, "127.0.0.1:8080");
+    assert_int_equal(fake.node_config.secret_len, 0);
+    assert_int_equal(fake.node_config.heartbeat_ms, 100);
+    assert_int_equal(fake.node_config.election_ms, 1000);
+    assert_int_equal(fake.node_config.snapshot_entries, 8192);
+    assert_int_equal(fake.node_config.trailing_entries, 2048);
+    assert_int_equal(fake.node_config.cover_ms, 5000);
+    assert_int_equal(fake.node_config.refill_percent, 10);
+    assert_string_equal(fake.http_config.listen_address, "127.0.0.1:8080");
+    assert_int_equal(fake.http_config.loops, 3);
+    assert_int_equal(fake.http_config.default_timeout_ms, 3000);
+    assert_int_equal(fake.http_config.head_ms, LIMIT_HTTP_HEAD_MS);
+    assert_int_equal(fake.http_config.body_ms, LIMIT_HTTP_BODY_MS);
+    assert_int_equal(fake.http_config.idle_ms, LIMIT_HTTP_IDLE_MS);
+    assert_int_equal(fake.http_config.write_ms, LIMIT_HTTP_WRITE_MS);
+    assert_int_equal(fake.http_config.connections, LIMIT_HTTP_CONNECTIONS);
+    assert_int_equal(fake.http_config.node_id, 2);
+}
+
+/* Two starts with the same settings make different stores. */
+static void test_store_id_is_random(void **state)
+{
+    uint64_t first;
+
+    (void)state;
+    configure(NULL, NULL);
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    first = fake.store_config.identity.store_id;
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_true(fake.store_config.identity.store_id != first);
+}
+
+static void test_http_loops_by_cores(void **state)
+{
+    unsigned cores = uv_available_parallelism();
+    unsigned wanted = cores > 2 ? cores - 1 : 1;
+
+    (void)state;
+    configure(NULL, NULL);
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(fake.http_config.loops, wanted < LIMIT_HTTP_LOOPS ? wanted : LIMIT_HTTP_LOOPS);
+}
+
+/* HTTP is drained only once the node says that it does not lead. */
+static void test_waits_for_the_handover(void **state)
+{
+    (void)state;
+    configure(NULL, NULL);
+    fake.drained_after = 5;
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(fake.drained_after, 0);
+    assert_string_equal(fake.events, UP " " DOWN);
+    assert_in_range(fake.drain_grace_ms, 1, 5000);
+    assert_in_range(fake.stop_grace_ms, 1, fake.drain_grace_ms);
+}
+
+/* Nobody takes over: it goes on after the grace period, with nothing left of it. */
+static void test_handover_is_bounded(void **state)
+{
+    (void)state;
+    configure("--shutdown-grace-ms", "50");
+    fake.drained_after = -1;
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_string_equal(fake.events, UP " " DOWN);
+    assert_int_equal(fake.drain_grace_ms, 0);
+    assert_int_equal(fake.stop_grace_ms, 0);
+}
+
+static void test_no_grace(void **state)
+{
+    (void)state;
+    configure("--shutdown-grace-ms", "0");
+    fake.drained_after = -1;
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_string_equal(fake.events, UP " " DOWN);
+}
+
+/* The delay passes before HTTP is drained, though leadership is elsewhere; then comes the grace. */
+static void test_delay(void **state)
+{
+    uint64_t began;
+
+    (void)state;
+    configure("--shutdown-delay-ms", "60");
+    began = uv_hrtime();
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_true(uv_hrtime() - began >= 59000000);
+    assert_in_range(fake.drain_grace_ms, 4000, 5000);
+}
+
+static void test_store_errors(void **state)
+{
+    static const struct {
+        int err;
+        enum exit_code code;
+    } cases[] = {
+        {ERR_LOCKED, EXIT_CODE_DATA},     {ERR_CORRUPT, EXIT_CODE_DATA},
+        {ERR_TRUNCATED, EXIT_CODE_DATA},  {ERR_BAD_VERSION, EXIT_CODE_DATA},
+        {ERR_WRONG_NODE, EXIT_CODE_DATA}, {ERR_IO, EXIT_CODE_DISK},
+        {ERR_DISK_FULL, EXIT_CODE_DISK},  {ERR_NOMEM, EXIT_CODE_INTERNAL},
+    };
+
+    (void)state;
+    configure(NULL, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fake = (struct fake){.store_err = cases[i].err};
+        assert_int_equal(server_run(&config), cases[i].code);
+        assert_string_equal(fake.events, "store_open");
+    }
+}
+
+static void test_node_errors(void **state)
+{
+    static const struct {
+        int err;
+        enum exit_code code;
+    } cases[] = {
+        {ERR_CORRUPT, EXIT_CODE_DATA},    {ERR_EXISTS, EXIT_CODE_ADDRESS},
+        {ERR_INVALID, EXIT_CODE_CONFIG},  {ERR_IO, EXIT_CODE_DISK},
+        {ERR_WRONG_NODE, EXIT_CODE_DATA},
+    };
+
+    (void)state;
+    configure(NULL, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fake = (struct fake){.node_err = cases[i].err};
+        assert_int_equal(server_run(&config), cases[i].code);
+        assert_string_equal(fake.events, "store_open node_start store_close");
+    }
+}
+
+/* The node that was started is stopped again. */
+static void test_http_errors(void **state)
+{
+    (void)state;
+    configure(NULL, NULL);
+    fake.http_err = ERR_EXISTS;
+    assert_int_equal(server_run(&config), EXIT_CODE_ADDRESS);
+    assert_string_equal(fake.events,
+                        "store_open node_start http_start node_stop node_free store_close");
+    fake = (struct fake){.http_err = ERR_INVALID};
+    assert_int_equal(server_run(&config), EXIT_CODE_CONFIG);
+}
+
+/* Without data.create the store is not even opened where there is none. */
+static void test_create_false(void **state)
+{
+    char dir[] = "/tmp/leafd-server-XXXXXX";
+    char db[64];
+
+    (void)state;
+    configure("--data-create", "false");
+    assert_int_equal(server_run(&config), EXIT_CODE_DATA);
+    assert_string_equal(fake.events, "");
+
+    assert_non_null(mkdtemp(dir));
+    (void)snprintf(db, sizeof db, "%s/db", dir);
+    (void)snprintf(config.data_dir, sizeof config.data_dir, "%s", dir);
+    assert_int_equal(server_run(&config), EXIT_CODE_DATA);
+    assert_int_equal(mkdir(db, 0700), 0);
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_string_equal(fake.events, UP " " DOWN);
+    assert_int_equal(rmdir(db), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* Run it in a process of its own; its exit code, or -1 when a signal ended it. */
+static int run_in_child(void)
+{
+    pid_t child = fork();
+    int status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct rlimit no_core = {0, 0};
+
+        (void)setrlimit(RLIMIT_CORE, &no_core);
+        (void)!freopen("/dev/null", "w", stderr);
+        _exit((int)server_run(&config));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_second_signal(void **state)
+{
+    (void)state;
+    configure(NULL, NULL);
+    fake.signal_in_drain = true;
+    assert_int_equal(run_in_child(), EXIT_CODE_SECOND_SIGNAL);
+}
+
+/* The node reports that it cannot go on, from a thread of its own: the process ends there. */
+static void test_node_fails(void **state)
+{
+    (void)state;
+    configure(NULL, NULL);
+    fake.fail_in_drain = true;
+    assert_int_equal(run_in_child(), EXIT_CODE_DISK);
+}
+
+static void test_exit_codes(void **state)
+{
+    (void)state;
+    assert_int_equal(exit_code_of(ERR_DIVERGED), EXIT_CODE_DIVERGED);
+    assert_int_equal(exit_code_of(ERR_WRONG_NODE), EXIT_CODE_REFUSED);
+    assert_int_equal(exit_code_of(ERR_REFUSED), EXIT_CODE_REFUSED);
+    assert_int_equal(exit_code_of(ERR_IO), EXIT_CODE_DISK);
+    assert_int_equal(exit_code_of(ERR_DISK_FULL), EXIT_CODE_DISK);
+    assert_int_equal(exit_code_of(ERR_NOMEM), EXIT_CODE_INTERNAL);
+    assert_int_equal(exit_code_of(ERR_CONFLICT), EXIT_CODE_INTERNAL);
+    assert_int_equal(exit_code_of(ERR_CORRUPT), EXIT_CODE_DATA);
+    /* No reason to end may look like a clean stop. */
+    for (int err = -40; err < 0; err++) {
+        assert_int_not_equal(exit_code_of(err), EXIT_CODE_STOPPED);
+        assert_int_not_equal(exit_code_of_open(err), EXIT_CODE_STOPPED);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_second_signal), /* first those that fork, while there are no threads */
+        TEST(test_node_fails),
+        TEST(test_order),
+        TEST(test_settings_are_handed_on),
+        TEST(test_store_id_is_random),
+        TEST(test_http_loops_by_cores),
+        TEST(test_waits_for_the_handover),
+        TEST(test_handover_is_bounded),
+        TEST(test_no_grace),
+        TEST(test_delay),
+        TEST(test_store_errors),
+        TEST(test_node_errors),
+        TEST(test_http_errors),
+        TEST(test_create_false),
+        TEST(test_exit_codes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
