@@ -192,8 +192,8 @@ static int fill_segments(struct replica *replica, struct id_request *request)
         query.type != QUERY_TAG_LIST) {
         return ERR_BAD_MESSAGE;
     }
-    allocator_segments(replica->allocator, query.prefix, query.prefix_len, query.after,
-                       query.after_len, query.limit, request->out);
+    allocator_segments(replica->allocator, query.name, query.name_len, query.after, query.after_len,
+                       query.limit, request->out);
     return 0;
 }
 
