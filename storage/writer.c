@@ -1,12 +1,13 @@
 /*
  * writer.c - see writer.h.
  *
- * Operations and reads wait in one queue, so a read sees exactly the operations before it. The thread
- * takes the whole queue, carries it out in groups (neighbouring operations up to the batch limits are
- * one transaction; a read is a group of its own), and appends each finished group to `done`.
+ * Operations and reads wait in one queue, so a read sees exactly the operations before it. The
+ * thread takes the whole queue, carries it out in groups (neighbouring operations up to the batch
+ * limits are one transaction; a read is a group of its own), and appends each finished group to
+ * `done`.
  *
- * Space is looked at after commits, at most every SPACE_COMMITS of them or SPACE_MS; while it is low
- * also without commits, since proposals are then refused and nothing else would lift it.
+ * Space is looked at after commits, every SPACE_COMMITS of them or SPACE_MS, whichever comes first;
+ * while it is low also without commits: proposals are then refused and nothing else would lift it.
  */
 #include "storage/writer.h"
 
@@ -228,7 +229,7 @@ static void wait_for_work(struct writer *writer)
     (void)pthread_cond_timedwait(&writer->wake, &writer->mutex, &until);
 }
 
-/* Take all that waits into `work`; false at the end. Looks at space now and then while it is low. */
+/* Take all that waits into `work`; false at the end. Looks at space while it is low. */
 static bool take_work(struct writer *writer)
 {
     bool more;

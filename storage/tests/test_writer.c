@@ -1,6 +1,6 @@
 /*
- * test_writer.c - the writer's thread: one order for operations and reads, group commit and its limits,
- * the end of a failed commit, and space that comes back.
+ * test_writer.c - the writer's thread: one order for operations and reads, group commit and its
+ * limits, the end of a failed commit, and space that comes back.
  *
  * The writer stands on a store that counts commits and can hold one back, around a store in memory.
  */
@@ -386,7 +386,7 @@ static void resubmit_done(struct store_op *op)
     }
 }
 
-/* Stopping carries out what is queued and what the last done() functions add, and calls them all. */
+/* Stopping carries out what is queued and what the last done() functions add. */
 static void test_writer_stop_leaves_nothing(void **state)
 {
     struct stage stage;
