@@ -261,9 +261,11 @@ static enum exit_code start_node(struct server *server)
         return exit_code_of_open(err);
     }
     if (err != 0) {
-        log_error("app", "cannot start the node", "err=%s peer_listen=%s reason=%s", err_code(err),
-                  config->peer_listen,
-                  log_quote(error.text, strlen(error.text), reason, sizeof reason));
+        log_error("app", "cannot start the node", "err=%s peer_listen=%s reason=%s hint=\"%s\"",
+                  err_code(err), config->peer_listen,
+                  log_quote(error.text, strlen(error.text), reason, sizeof reason),
+                  err == ERR_EXISTS ? "another process listens there; is this node running already?"
+                                    : "check peer.listen and cluster.members");
         return exit_code_of_open(err);
     }
     log_info("app", "node loaded", "peer_listen=%s took_ms=%" PRIu64, config->peer_listen,
