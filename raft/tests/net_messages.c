@@ -12,12 +12,12 @@
 
 #include "raft/tests/net_hex.h"
 
-void add_server(struct raft_configuration *conf, raft_id id, const char *address, int role)
+void conf_add(struct raft_configuration *conf, raft_id id, const char *address, int role)
 {
     assert_int_equal(raft_configuration_add(conf, id, address, role), 0);
 }
 
-void encode_conf(const struct raft_configuration *conf, struct buf *buf)
+void conf_encode(const struct raft_configuration *conf, struct buf *buf)
 {
     struct raft_buffer encoded;
 
@@ -26,14 +26,14 @@ void encode_conf(const struct raft_configuration *conf, struct buf *buf)
     raft_free(encoded.base);
 }
 
-void append_init(struct append_fixture *f)
+void append_fixture_init(struct append_fixture *f)
 {
     struct raft_configuration conf;
 
     memset(f, 0, sizeof *f);
     raft_configuration_init(&conf);
-    add_server(&conf, 1, "ab:1", RAFT_VOTER);
-    encode_conf(&conf, &f->conf);
+    conf_add(&conf, 1, "ab:1", RAFT_VOTER);
+    conf_encode(&conf, &f->conf);
     raft_configuration_close(&conf);
     f->message.type = RAFT_APPEND_ENTRIES;
     f->message.append_entries = (struct raft_append_entries){0, 9, 50, 4, 49, f->entries, 2};
@@ -41,18 +41,18 @@ void append_init(struct append_fixture *f)
     f->entries[1] = (struct raft_entry){9, RAFT_CHANGE, {f->conf.data, f->conf.len}, NULL};
 }
 
-void append_free(struct append_fixture *f)
+void append_fixture_free(struct append_fixture *f)
 {
     buf_free(&f->conf);
 }
 
-void encode(const struct raft_message *message, uint64_t transfer, struct buf *buf)
+void message_encode(const struct raft_message *message, uint64_t transfer, struct buf *buf)
 {
     buf_free(buf);
     wire_raft_encode(message, transfer, buf);
 }
 
-int decode(const struct buf *buf, struct raft_message *ret_message, uint64_t *ret_transfer)
+int message_decode(const struct buf *buf, struct raft_message *ret_message, uint64_t *ret_transfer)
 {
     uint8_t *copy = exact_copy(buf->data, buf->len);
     int rv = wire_raft_decode(copy, buf->len, ret_message, ret_transfer);

@@ -19,18 +19,18 @@ struct append_fixture {
 };
 
 /* An AppendEntries of term 9 after (50, term 4): a command "xyz" of term 5, a CHANGE of term 9. */
-void append_init(struct append_fixture *f);
-void append_free(struct append_fixture *f);
+void append_fixture_init(struct append_fixture *f);
+void append_fixture_free(struct append_fixture *f);
 
-void add_server(struct raft_configuration *conf, raft_id id, const char *address, int role);
+void conf_add(struct raft_configuration *conf, raft_id id, const char *address, int role);
 
 /* Append the core's encoding. */
-void encode_conf(const struct raft_configuration *conf, struct buf *buf);
+void conf_encode(const struct raft_configuration *conf, struct buf *buf);
 
 /* Encode a message into an emptied buf. */
-void encode(const struct raft_message *message, uint64_t transfer, struct buf *buf);
+void message_encode(const struct raft_message *message, uint64_t transfer, struct buf *buf);
 
 /* Decode from memory that ends where the message does. */
-int decode(const struct buf *buf, struct raft_message *ret_message, uint64_t *ret_transfer);
+int message_decode(const struct buf *buf, struct raft_message *ret_message, uint64_t *ret_transfer);
 
 #endif

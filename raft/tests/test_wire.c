@@ -30,7 +30,7 @@ static void assert_refused(const struct buf *buf)
     struct raft_message message;
     uint64_t transfer;
 
-    assert_int_equal(decode(buf, &message, &transfer), ERR_BAD_MESSAGE);
+    assert_int_equal(message_decode(buf, &message, &transfer), ERR_BAD_MESSAGE);
 }
 
 static void assert_accepted(const struct buf *buf)
@@ -38,7 +38,7 @@ static void assert_accepted(const struct buf *buf)
     struct raft_message message;
     uint64_t transfer;
 
-    assert_int_equal(decode(buf, &message, &transfer), 0);
+    assert_int_equal(message_decode(buf, &message, &transfer), 0);
     wire_raft_release(&message);
 }
 
@@ -65,12 +65,12 @@ static void check_golden(const struct raft_message *message, uint64_t transfer, 
     struct buf again = BUF_INIT;
     uint64_t decoded_transfer;
 
-    encode(message, transfer, &buf);
+    message_encode(message, transfer, &buf);
     assert_hex(buf.data, buf.len, hex);
     assert_exact_length(&buf);
-    assert_int_equal(decode(&buf, &decoded, &decoded_transfer), 0);
+    assert_int_equal(message_decode(&buf, &decoded, &decoded_transfer), 0);
     assert_int_equal(decoded_transfer, transfer);
-    encode(&decoded, decoded_transfer, &again);
+    message_encode(&decoded, decoded_transfer, &again);
     assert_hex(again.data, again.len, hex);
     wire_raft_release(&decoded);
     buf_free(&buf);
@@ -82,7 +82,7 @@ static void test_golden_append_entries(void **state)
     struct append_fixture f;
 
     (void)state;
-    append_init(&f);
+    append_fixture_init(&f);
     check_golden(&f.message, 0,
                  "01 00 0900000000000000 3200000000000000 0400000000000000 3100000000000000"
                  "02000000 0500000000000000 01 03000000 78797a"
@@ -91,7 +91,7 @@ static void test_golden_append_entries(void **state)
     check_golden(&f.message, 0,
                  "01 00 0900000000000000 3200000000000000 0400000000000000 3100000000000000"
                  "00000000");
-    append_free(&f);
+    append_fixture_free(&f);
 }
 
 static void test_golden_append_result(void **state)
@@ -126,7 +126,7 @@ static void test_golden_install_and_timeout_now(void **state)
     message.install_snapshot.last_term = 5;
     message.install_snapshot.conf_index = 12;
     raft_configuration_init(&message.install_snapshot.conf);
-    add_server(&message.install_snapshot.conf, 1, "ab:1", RAFT_VOTER);
+    conf_add(&message.install_snapshot.conf, 1, "ab:1", RAFT_VOTER);
     check_golden(&message, 77,
                  "05 00 0600000000000000 e803000000000000 0500000000000000 0c00000000000000"
                  "4d00000000000000 18000000" CONF_HEX);
@@ -147,9 +147,9 @@ static void test_entries_share_one_batch(void **state)
     uint64_t transfer;
 
     (void)state;
-    append_init(&f);
-    encode(&f.message, 0, &buf);
-    assert_int_equal(decode(&buf, &decoded, &transfer), 0);
+    append_fixture_init(&f);
+    message_encode(&f.message, 0, &buf);
+    assert_int_equal(message_decode(&buf, &decoded, &transfer), 0);
     append = &decoded.append_entries;
     assert_int_equal(append->n_entries, 2);
     assert_non_null(append->entries[0].batch);
@@ -163,7 +163,7 @@ static void test_entries_share_one_batch(void **state)
     append->entries[0].batch = NULL;
     wire_raft_release(&decoded);
     buf_free(&buf);
-    append_free(&f);
+    append_fixture_free(&f);
 }
 
 static void test_entries_without_data_have_a_batch(void **state)
@@ -174,22 +174,22 @@ static void test_entries_without_data_have_a_batch(void **state)
     uint64_t transfer;
 
     (void)state;
-    append_init(&f);
+    append_fixture_init(&f);
     f.message.append_entries.n_entries = 1;
     f.entries[0] = (struct raft_entry){5, RAFT_BARRIER, {NULL, 0}, NULL};
-    encode(&f.message, 0, &buf);
-    assert_int_equal(decode(&buf, &decoded, &transfer), 0);
+    message_encode(&f.message, 0, &buf);
+    assert_int_equal(message_decode(&buf, &decoded, &transfer), 0);
     assert_int_equal(decoded.append_entries.n_entries, 1);
     assert_non_null(decoded.append_entries.entries[0].batch);
     assert_int_equal(decoded.append_entries.entries[0].buf.len, 0);
     wire_raft_release(&decoded);
     f.message.append_entries.n_entries = 0;
-    encode(&f.message, 0, &buf);
-    assert_int_equal(decode(&buf, &decoded, &transfer), 0);
+    message_encode(&f.message, 0, &buf);
+    assert_int_equal(message_decode(&buf, &decoded, &transfer), 0);
     assert_null(decoded.append_entries.entries);
     wire_raft_release(&decoded);
     buf_free(&buf);
-    append_free(&f);
+    append_fixture_free(&f);
 }
 
 static void test_snapshot_configuration_is_decoded(void **state)
@@ -203,11 +203,11 @@ static void test_snapshot_configuration_is_decoded(void **state)
     message.install_snapshot.term = message.install_snapshot.last_term = 2;
     message.install_snapshot.last_index = message.install_snapshot.conf_index = 3;
     raft_configuration_init(&message.install_snapshot.conf);
-    add_server(&message.install_snapshot.conf, 65535, "a.example:1", RAFT_STANDBY);
-    add_server(&message.install_snapshot.conf, 2, "b.example:2", RAFT_VOTER);
-    encode(&message, UINT64_MAX, &buf);
+    conf_add(&message.install_snapshot.conf, 65535, "a.example:1", RAFT_STANDBY);
+    conf_add(&message.install_snapshot.conf, 2, "b.example:2", RAFT_VOTER);
+    message_encode(&message, UINT64_MAX, &buf);
     raft_configuration_close(&message.install_snapshot.conf);
-    assert_int_equal(decode(&buf, &decoded, &transfer), 0);
+    assert_int_equal(message_decode(&buf, &decoded, &transfer), 0);
     assert_int_equal(transfer, UINT64_MAX);
     assert_int_equal(decoded.install_snapshot.conf.n, 2);
     assert_int_equal(decoded.install_snapshot.conf.servers[0].id, 65535);
@@ -240,7 +240,7 @@ static void check_patches(const struct raft_message *message, const struct patch
     struct buf buf = BUF_INIT;
 
     for (size_t i = 0; i < count; i++) {
-        encode(message, 0, &buf);
+        message_encode(message, 0, &buf);
         assert_accepted(&buf);
         apply_patch(&buf, &patches[i]);
         if (accepted) {
@@ -310,10 +310,10 @@ static void test_refuses_bad_append_entries(void **state)
     struct append_fixture f;
 
     (void)state;
-    append_init(&f);
+    append_fixture_init(&f);
     check_patches(&f.message, bad, COUNT(bad), false);
     check_patches(&f.message, good, COUNT(good), true);
-    append_free(&f);
+    append_fixture_free(&f);
 }
 
 static void test_append_result_bounds(void **state)
@@ -354,7 +354,7 @@ static void test_refuses_bad_snapshots(void **state)
     message.install_snapshot.last_term = 5;
     message.install_snapshot.conf_index = 12;
     raft_configuration_init(&message.install_snapshot.conf);
-    add_server(&message.install_snapshot.conf, 1, "ab:1", RAFT_VOTER);
+    conf_add(&message.install_snapshot.conf, 1, "ab:1", RAFT_VOTER);
     check_patches(&message, bad, COUNT(bad), false);
     check_patches(&message, good, COUNT(good), true);
     raft_configuration_close(&message.install_snapshot.conf);
@@ -366,18 +366,18 @@ static void test_entry_count_at_the_limit(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    append_init(&f);
+    append_fixture_init(&f);
     f.message.append_entries.n_entries = LIMIT_ENTRIES_PER_FRAME;
     for (size_t i = 0; i < LIMIT_ENTRIES_PER_FRAME; i++) {
         f.entries[i] = (struct raft_entry){9, RAFT_COMMAND, {(void *)(uintptr_t) "xyz", 3}, NULL};
     }
-    encode(&f.message, 0, &buf);
+    message_encode(&f.message, 0, &buf);
     assert_accepted(&buf);
     buf_set_u32(&buf, 34, LIMIT_ENTRIES_PER_FRAME + 1);
     hex_put(&buf, "0900000000000000 01 03000000 78797a");
     assert_refused(&buf);
     buf_free(&buf);
-    append_free(&f);
+    append_fixture_free(&f);
 }
 
 static void test_entry_bytes_at_the_limit(void **state)
@@ -388,17 +388,17 @@ static void test_entry_bytes_at_the_limit(void **state)
 
     (void)state;
     assert_non_null(data);
-    append_init(&f);
+    append_fixture_init(&f);
     f.message.append_entries.n_entries = 1;
     f.entries[0] = (struct raft_entry){9, RAFT_COMMAND, {data, LIMIT_ENTRY_BYTES}, NULL};
-    encode(&f.message, 0, &buf);
+    message_encode(&f.message, 0, &buf);
     assert_accepted(&buf);
     buf_set_u32(&buf, 47, LIMIT_ENTRY_BYTES + 1);
     buf_put_u8(&buf, 0);
     assert_refused(&buf);
     buf_free(&buf);
     free(data);
-    append_free(&f);
+    append_fixture_free(&f);
 }
 
 int main(void)

@@ -49,7 +49,7 @@ static void assert_core_agrees(const struct buf *buf)
 
     raft_configuration_init(&conf);
     assert_int_equal(raft_configuration_decode(&encoded, &conf), 0);
-    encode_conf(&conf, &again);
+    conf_encode(&conf, &again);
     assert_int_equal(again.len, buf->len);
     assert_memory_equal(again.data, buf->data, buf->len);
     buf_free(&again);
@@ -67,9 +67,9 @@ static void make(size_t count, size_t address_len, struct buf *buf)
     for (size_t i = 1; i <= count; i++) {
         memset(address, (int)('a' + i), address_len);
         address[address_len] = '\0';
-        add_server(&conf, i, address, i == count ? RAFT_VOTER : RAFT_STANDBY);
+        conf_add(&conf, i, address, i == count ? RAFT_VOTER : RAFT_STANDBY);
     }
-    encode_conf(&conf, buf);
+    conf_encode(&conf, buf);
     raft_configuration_close(&conf);
 }
 

@@ -60,7 +60,7 @@ static void random_message(struct prng *prng, struct append_fixture *f, uint64_t
         message->install_snapshot.last_index = 100 + prng_below(prng, 100);
         message->install_snapshot.last_term = term;
         message->install_snapshot.conf_index = 1 + prng_below(prng, 100);
-        add_server(&message->install_snapshot.conf, 1 + prng_below(prng, 9), "n:1", RAFT_VOTER);
+        conf_add(&message->install_snapshot.conf, 1 + prng_below(prng, 9), "n:1", RAFT_VOTER);
         break;
     case RAFT_TIMEOUT_NOW:
         message->timeout_now = (struct raft_timeout_now){0, term, prng_next(prng) >> 2, 1};
@@ -83,7 +83,7 @@ static void test_random_round_trips(void **state)
     struct prng prng;
 
     (void)state;
-    append_init(&f);
+    append_fixture_init(&f);
     prng_seed(&prng, 20261120);
     for (int i = 0; i < 5000; i++) {
         struct raft_message decoded;
@@ -91,10 +91,10 @@ static void test_random_round_trips(void **state)
         uint64_t transfer;
 
         random_message(&prng, &f, &transfer);
-        encode(&f.message, transfer, &buf);
-        assert_int_equal(decode(&buf, &decoded, &got_transfer), 0);
+        message_encode(&f.message, transfer, &buf);
+        assert_int_equal(message_decode(&buf, &decoded, &got_transfer), 0);
         assert_int_equal(got_transfer, transfer);
-        encode(&decoded, got_transfer, &again);
+        message_encode(&decoded, got_transfer, &again);
         assert_int_equal(again.len, buf.len);
         assert_memory_equal(again.data, buf.data, buf.len);
         wire_raft_release(&decoded);
@@ -102,7 +102,7 @@ static void test_random_round_trips(void **state)
     }
     buf_free(&again);
     buf_free(&buf);
-    append_free(&f);
+    append_fixture_free(&f);
 }
 
 /* Change, drop or add a few bytes. */
@@ -137,7 +137,7 @@ static void test_mutations_are_refused_or_sane(void **state)
     unsigned accepted = 0;
 
     (void)state;
-    append_init(&f);
+    append_fixture_init(&f);
     prng_seed(&prng, 4711);
     for (int i = 0; i < 100000; i++) {
         struct raft_message decoded;
@@ -145,14 +145,14 @@ static void test_mutations_are_refused_or_sane(void **state)
         int rv;
 
         random_message(&prng, &f, &transfer);
-        encode(&f.message, transfer, &buf);
+        message_encode(&f.message, transfer, &buf);
         random_message_free(&f);
         mutate(&prng, &buf);
-        rv = decode(&buf, &decoded, &transfer);
+        rv = message_decode(&buf, &decoded, &transfer);
         assert_true(rv == 0 || rv == ERR_BAD_MESSAGE);
         if (rv == 0) {
             accepted++;
-            encode(&decoded, transfer, &again);
+            message_encode(&decoded, transfer, &again);
             assert_int_equal(again.len, buf.len);
             assert_memory_equal(again.data, buf.data, buf.len);
             wire_raft_release(&decoded);
@@ -161,7 +161,7 @@ static void test_mutations_are_refused_or_sane(void **state)
     assert_true(accepted > 1000 && accepted < 99000);
     buf_free(&again);
     buf_free(&buf);
-    append_free(&f);
+    append_fixture_free(&f);
 }
 
 int main(void)

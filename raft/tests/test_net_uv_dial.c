@@ -1,0 +1,205 @@
+/*
+ * test_net_uv_dial.c - what a node sends: whom it believes, bounds of its queues, liveness of its links.
+ *
+ * Thread: one.
+ */
+#include "raft/net_uv.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/net_lone.h"
+#include "src/base/limits.h"
+
+/* --- the node dials somebody who does not play by the rules --- */
+
+static void test_acceptor_without_the_secret(void **state)
+{
+    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES];
+    struct net_lone *h = *state;
+    struct buf payload = BUF_INIT;
+
+    net_server_accept(&h->client, &h->world, h->listen_fd, 2);
+    h->client.config.secret = "Secret";
+    handshake_accept(&h->client.handshake, &h->client.config, nonce);
+    RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
+    assert_int_equal(net_client_take_frame(&h->client, &payload), FRAME_HELLO);
+    handshake_receive(&h->client.handshake, FRAME_HELLO, payload.data, payload.len, &h->buf);
+    net_client_write(&h->client, h->buf.data, h->buf.len);
+    RUN_UNTIL(&h->world, net_client_ended(&h->client));
+    assert_int_equal(h->client.input.len, 0); /* the node kept its own proof to itself */
+    buf_free(&payload);
+    net_client_close(&h->client);
+    /* it tries again, and finds the right one */
+    net_server_accept(&h->client, &h->world, h->listen_fd, 2);
+    net_server_shake(&h->client);
+    RUN_UNTIL(&h->world, h->node.up[2]);
+    assert_int_equal(h->node.refusals, 0);
+}
+
+static void test_acceptor_that_skips_the_proof(void **state)
+{
+    static const enum frame_type types[] = {FRAME_WELCOME, FRAME_PROOF, FRAME_HELLO, FRAME_RAFT};
+    struct net_lone *h = *state;
+
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        net_server_accept(&h->client, &h->world, h->listen_fd, 2);
+        net_client_write_frame(&h->client, types[i], NULL, 0);
+        RUN_UNTIL(&h->world, net_client_ended(&h->client));
+        net_client_close(&h->client);
+    }
+    assert_int_equal(h->node.ups + h->node.received + h->node.refusals, 0);
+}
+
+/* Anybody may say "your store was wiped"; only one with the secret is believed. */
+static void test_forged_rejections(void **state)
+{
+    struct net_lone *h = *state;
+
+    net_server_accept(&h->client, &h->world, h->listen_fd, 2);
+    net_client_write_frame(&h->client, FRAME_REJECT, "\x07\0\0\0", 4);
+    RUN_UNTIL(&h->world, net_client_ended(&h->client));
+    net_client_close(&h->client);
+    assert_int_equal(h->node.refusals, 0);
+    for (unsigned i = 0; i < 2; i++) { /* told once, not at each dial */
+        net_server_accept(&h->client, &h->world, h->listen_fd, 2);
+        net_client_write_frame(&h->client, FRAME_REJECT, "\x02\0\0\0", 4);
+        RUN_UNTIL(&h->world, net_client_ended(&h->client));
+        net_client_close(&h->client);
+        assert_int_equal(h->node.refusals, 1);
+        assert_int_equal(h->node.refused_err, ERR_BAD_VERSION);
+    }
+}
+
+static void test_deaf_acceptor(void **state)
+{
+    struct net_lone *h = *state;
+
+    net_lone_reopen(h, 100, 0, 0, 0);
+    net_server_accept(&h->client, &h->world, h->listen_fd, 2);
+    RUN_UNTIL(&h->world, net_client_ended(&h->client)); /* says nothing */
+    net_client_close(&h->client);
+    net_server_accept(&h->client, &h->world, h->listen_fd, 2);
+    net_server_shake(&h->client);
+    RUN_UNTIL(&h->world, h->node.up[2]);
+}
+
+static void test_data_on_the_sending_link(void **state)
+{
+    struct net_lone *h = *state;
+
+    net_lone_connect_server(h);
+    net_client_write_frame(&h->client, FRAME_RAFT, "forged", 6);
+    RUN_UNTIL(&h->world, !h->node.up[2]);
+    assert_int_equal(h->node.received, 0);
+}
+
+/* --- bounds and liveness of what we send --- */
+
+static void test_queue_bound(void **state)
+{
+    const size_t len = 1 << 20;
+    struct net_lone *h = *state;
+    uint64_t sent = 0;
+    int rv;
+
+    net_lone_reopen(h, 0, 0, 200, 0);
+    net_lone_connect_server(h);
+    /* The peer reads nothing. Without a turn of the loop nothing leaves the queue either. */
+    while ((rv = net_node_send(&h->node, 2, sent, len)) == 0) {
+        sent++;
+        assert_true(sent <= LIMIT_PEER_QUEUE_BYTES / len);
+    }
+    assert_int_equal(rv, ERR_OVERLOADED);
+    assert_int_equal(sent, LIMIT_PEER_QUEUE_BYTES / (len + FRAME_HEADER_BYTES));
+    assert_true(net_node_connected(&h->node, 2));
+    /* exactly up to the bound, and not one byte more */
+    assert_int_equal(net_node_send(&h->node, 2, sent,
+                                   LIMIT_PEER_QUEUE_BYTES - sent * (len + FRAME_HEADER_BYTES) -
+                                       FRAME_HEADER_BYTES),
+                     0);
+    assert_int_equal(net_node_send(&h->node, 2, sent, 8), ERR_OVERLOADED);
+    /* no progress: closed, and what was queued is lost */
+    RUN_UNTIL(&h->world, !h->node.up[2]);
+    assert_int_equal(net_node_send(&h->node, 2, 0, 8), ERR_IO);
+}
+
+/* A peer that reads slowly, but reads, is not cut off, and gets all in order. */
+static void test_slow_reader(void **state)
+{
+    const uint64_t count = 24;
+    const size_t len = 1 << 20;
+    struct net_lone *h = *state;
+    struct buf payload = BUF_INIT;
+
+    net_lone_connect_server(h);
+    for (uint64_t i = 0; i < count; i++) {
+        assert_int_equal(net_node_send(&h->node, 2, i, len), 0);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
+        assert_int_equal(net_client_take_frame(&h->client, &payload), FRAME_RAFT);
+        assert_int_equal(payload.len, len);
+        assert_int_equal(payload.data[0], i);
+        assert_int_equal(payload.data[len - 1], i);
+    }
+    assert_int_equal(h->node.downs, 0);
+    buf_free(&payload);
+}
+
+/* The frames of one turn leave together, without waiting for anything. */
+static void test_frames_of_a_turn_share_a_write(void **state)
+{
+    const uint64_t count = 100;
+    struct net_lone *h = *state;
+
+    net_lone_connect_server(h);
+    for (uint64_t i = 0; i < count; i++) {
+        assert_int_equal(net_node_send(&h->node, 2, i, 20), 0);
+    }
+    assert_false(net_client_has_frame(&h->client));
+    net_world_expect(&h->world);
+    net_world_turn(&h->world, "one turn");
+    assert_false(net_client_ended(&h->client));
+    assert_int_equal(h->client.input.len, count * (FRAME_HEADER_BYTES + 20));
+}
+
+static void test_idle_link_is_pinged(void **state)
+{
+    struct net_lone *h = *state;
+    struct buf payload = BUF_INIT;
+
+    net_lone_reopen(h, 0, 40, 0, 0);
+    net_lone_connect_server(h);
+    for (unsigned i = 0; i < 3; i++) {
+        RUN_UNTIL(&h->world, net_client_has_frame(&h->client));
+        assert_int_equal(net_client_take_frame(&h->client, &payload), FRAME_PING);
+    }
+    buf_free(&payload);
+    net_client_connect(&h->other, &h->node, 2);
+    net_client_shake(&h->other, 1);
+    net_client_write_frame(&h->other, FRAME_PING, NULL, 0); /* and is not for the receiver */
+    net_client_write_frame(&h->other, FRAME_RAFT, "honest", 6);
+    RUN_UNTIL(&h->world, h->node.received == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, net_lone_setup, net_lone_teardown)
+        T(test_acceptor_without_the_secret),
+        T(test_acceptor_that_skips_the_proof),
+        T(test_forged_rejections),
+        T(test_deaf_acceptor),
+        T(test_data_on_the_sending_link),
+        T(test_queue_bound),
+        T(test_slow_reader),
+        T(test_frames_of_a_turn_share_a_write),
+        T(test_idle_link_is_pinged),
+#undef T
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
