@@ -366,7 +366,8 @@ static struct raft_entry *repack(const struct raft_entry *entries, unsigned n)
     return copy;
 }
 
-/* One part of an AppendEntries, entry 0 of which may be a CHANGE (G1); G4 and G5 cut what is committed. */
+/* One part of an AppendEntries, entry 0 of which may be a CHANGE (G1); G4 and G5 cut what is
+ * committed. */
 static void receive_part(struct driver *driver, const struct raft_message *whole, unsigned from,
                          unsigned n)
 {
@@ -468,8 +469,8 @@ void driver_deliver_snapshot(struct driver *driver, uint64_t from, struct raft_m
     struct raft_install_snapshot *args = &message->install_snapshot;
 
     ASSERT(stream == &driver->transfers.in.stream);
-    /* While one is being installed the core would drop it; what the log has passed already it answers
-     * by itself, so that the leader learns where this node stands. */
+    /* While one is being installed the core would drop it; what the log has passed already it
+     * answers by itself, so that the leader learns where this node stands. */
     if (driver->installing) {
         wire_raft_release(message);
         return;

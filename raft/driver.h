@@ -1,24 +1,25 @@
 /*
  * driver.h - the driver of the consensus core: events in, updates carried out.
  *
- * The only caller of raft_step(). It owns struct raft, the log cache, the state machine's position, and
- * the order of things: term and vote are durable before any message of the same or a later step leaves;
- * entries go to the cache at once and to the disk behind; committed entries are applied in order, and
- * their rows written behind the log.
+ * The only caller of raft_step(). It owns struct raft, the log cache, the state machine's position,
+ * and the order of things: term and vote are durable before any message of the same or a later step
+ * leaves; entries go to the cache at once and to the disk behind; committed entries are applied in
+ * order, and their rows written behind the log.
  *
- * It reaches disk, links and time only through `struct disk`, `struct net` and `struct clock`, so the
- * very same file runs in the simulator.
+ * It reaches disk, links and time only through `struct disk`, `struct net` and `struct clock`, so
+ * the very same file runs in the simulator.
  *
- * The happy path of a command on the leader: driver_submit() -> step(SUBMIT) -> cache, disk, messages ->
- * acks and the own write -> commit index -> driver_settle(): apply, observer->applied(result), rows to
- * the disk.
+ * The happy path of a command on the leader: driver_submit() -> step(SUBMIT) -> cache, disk,
+ * messages -> acks and the own write -> commit index -> driver_settle(): apply,
+ * observer->applied(result), rows to the disk.
  *
- * Failure modes: any error of the core but a refused SUBMIT or TRANSFER, bytes that cannot be, a diverged
- * state: observer->failed(), and the process ends. Lost leadership: the observer is told, the outcome of
- * what was submitted is unknown.
+ * Failure modes: any error of the core but a refused SUBMIT or TRANSFER, bytes that cannot be, a
+ * diverged state: observer->failed(), and the process ends. Lost leadership: the observer is told,
+ * the outcome of what was submitted is unknown.
  *
- * Invariants: commit and applied index never fall; nothing is applied above the commit index or while a
- * snapshot is being installed; a message never leaves before the term and vote it stands for.
+ * Invariants: commit and applied index never fall; nothing is applied above the commit index or
+ * while a snapshot is being installed; a message never leaves before the term and vote it stands
+ * for.
  *
  * Thread: the raft loop.
  */
@@ -38,7 +39,7 @@
 
 struct driver_config {
     uint64_t node_id;
-    const char *address;       /* the own peer address; borrowed */
+    const char *address; /* the own peer address; borrowed */
     uint32_t heartbeat_ms;
     uint32_t election_ms;
     uint32_t snapshot_entries; /* compact after so many entries applied durably */
@@ -97,13 +98,13 @@ struct driver {
     uint64_t next_tag;              /* of writes */
     uint64_t generation;            /* grows with each install; older writes do not count */
     bool installing;
-    uint64_t hard_state_sent;       /* sequence numbers of term-and-vote writes */
+    uint64_t hard_state_sent; /* sequence numbers of term-and-vote writes */
     uint64_t hard_state_durable;
     STAILQ_HEAD(, held_frame) held;
-    uint64_t writes_in_flight;      /* operations whose done is outstanding */
-    uint64_t timer_ms;              /* when driver_tick() must fire the core's timer */
-    uint64_t leader_heard_ms;       /* G6 */
-    uint64_t noop_term;             /* term whose first entry was submitted */
+    uint64_t writes_in_flight; /* operations whose done is outstanding */
+    uint64_t timer_ms;         /* when driver_tick() must fire the core's timer */
+    uint64_t leader_heard_ms;  /* G6 */
+    uint64_t noop_term;        /* term whose first entry was submitted */
     uint64_t uncommitted_bytes_at_commit;
     struct snapshot_transfers transfers;
     /* last seen, to notice changes */
@@ -113,9 +114,10 @@ struct driver {
 };
 
 /*
- * Make a store ready before the first start: a new one gets entry 1 with the configuration (all members
- * voters, the same on every node) and term 1; a sole voter gets a new term with its own vote (G11).
- * Commits directly, before the writer runs. loaded is changed to match. 0 or the store's error.
+ * Make a store ready before the first start: a new one gets entry 1 with the configuration (all
+ * members voters, the same on every node) and term 1; a sole voter gets a new term with its own
+ * vote (G11). Commits directly, before the writer runs. loaded is changed to match. 0 or the
+ * store's error.
  */
 int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
                    const struct net_peer *members, size_t member_count,
@@ -136,9 +138,9 @@ struct driver_command {
     size_t len;
 };
 
-/* Append commands to the log, if this node leads. *ret_first and *ret_term place them; they are applied
- * later, by driver_settle(). 0, ERR_NOT_LEADER (also while leadership is being transferred),
- * ERR_OVERLOADED (too much is uncommitted). n is 1..LIMIT_ENTRIES_PER_FRAME. */
+/* Append commands to the log, if this node leads. *ret_first and *ret_term place them; they are
+ * applied later, by driver_settle(). 0, ERR_NOT_LEADER (also while leadership is being
+ * transferred), ERR_OVERLOADED (too much is uncommitted). n is 1..LIMIT_ENTRIES_PER_FRAME. */
 int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
                   uint64_t *ret_first, uint64_t *ret_term) MUST_CHECK;
 
@@ -166,7 +168,8 @@ bool driver_leads(struct driver *driver);
 uint64_t driver_leader(struct driver *driver);
 
 /* Hand leadership to the voter that is furthest, once it has everything: call repeatedly until it
- * returns true (not leader any more, or nobody to hand it to). New submits are refused meanwhile. */
+ * returns true (not leader any more, or nobody to hand it to). New submits are refused meanwhile.
+ */
 bool driver_transfer(struct driver *driver);
 
 /* Take no further step: completions of the disk only free memory from here on. */

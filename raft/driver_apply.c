@@ -1,9 +1,9 @@
 /*
  * driver_apply.c - what is committed takes effect: apply, rows to the disk, compaction, install.
  *
- * The happy path: driver_settle() applies entries up to the commit index (at most APPLY_PER_TURN a turn,
- * so that heartbeats are not delayed), collects the changed rows into one STORE_APPLY with the new
- * position, and compacts the log when enough of it is durable in the state.
+ * The happy path: driver_settle() applies entries up to the commit index (at most APPLY_PER_TURN a
+ * turn, so that heartbeats are not delayed), collects the changed rows into one STORE_APPLY with
+ * the new position, and compacts the log when enough of it is durable in the state.
  *
  * Thread: the raft loop.
  */
@@ -69,8 +69,8 @@ static void compact_done(struct store_op *op)
     driver_write_free(op->data);
 }
 
-/* The state on disk stands for all entries up to durable.index: let the log forget them, but for a tail
- * that saves slow followers a whole snapshot. */
+/* The state on disk stands for all entries up to durable.index: let the log forget them, but for a
+ * tail that saves slow followers a whole snapshot. */
 static void maybe_compact(struct driver *driver)
 {
     uint64_t upto = driver->durable.index;

@@ -1,6 +1,7 @@
 /*
- * driver_internal.h - what the driver's files share: driver.c (start, submit, receive), driver_step.c
- * (one step of the core and its update), driver_apply.c (apply, rows, compaction, install).
+ * driver_internal.h - what the driver's files share: driver.c (start, submit, receive),
+ * driver_step.c (one step of the core and its update), driver_apply.c (apply, rows, compaction,
+ * install).
  *
  * Thread: the raft loop.
  */
@@ -32,11 +33,12 @@ void driver_write_free(struct driver_write *write);
 /* End: tell the observer once. */
 void driver_fail(struct driver *driver, int err, const char *text);
 
-/* Give the core one event and carry out its update. SUBMIT and TRANSFER return the core's error (> 0)
- * and change nothing; for any other event an error fails the driver. */
+/* Give the core one event and carry out its update. SUBMIT and TRANSFER return the core's error (>
+ * 0) and change nothing; for any other event an error fails the driver. */
 int driver_step(struct driver *driver, struct raft_event *event);
 
-/* As driver_step for a RECEIVE, with the guards for incoming messages that need the core's state. */
+/* As driver_step for a RECEIVE, with the guards for incoming messages that need the core's state.
+ */
 void driver_step_receive(struct driver *driver, struct raft_message *message);
 
 /* Begin to install the snapshot of an update. */
@@ -46,7 +48,8 @@ void driver_install(struct driver *driver, struct raft_update *update);
 void driver_position_set(struct driver_position *position, uint64_t index, uint64_t term,
                          uint64_t conf_index, const void *conf, size_t conf_len);
 
-/* Metadata for the core, conf decoded anew; the core takes the configuration over. 0 or ERR_CORRUPT. */
+/* Metadata for the core, conf decoded anew; the core takes the configuration over. 0 or
+ * ERR_CORRUPT. */
 int driver_metadata(const struct driver_position *position,
                     struct raft_snapshot_metadata *ret_metadata) MUST_CHECK;
 

@@ -1,9 +1,9 @@
 /*
  * driver_step.c - one step of the core: the event in, the guards, and its update carried out.
  *
- * The happy path: raft_step(); then, in this order, term and vote to the disk, entries to the cache and
- * the disk, a snapshot's install, messages (held while a term and vote is on its way), commit index, and
- * the timer. Nothing of an update survives the next step.
+ * The happy path: raft_step(); then, in this order, term and vote to the disk, entries to the cache
+ * and the disk, a snapshot's install, messages (held while a term and vote is on its way), commit
+ * index, and the timer. Nothing of an update survives the next step.
  *
  * Failure modes: see driver.h. Thread: the raft loop.
  */
@@ -271,7 +271,8 @@ static bool is_stale(const struct driver *driver, const struct raft_event *event
            message->install_snapshot.term < raft_current_term(&driver->raft);
 }
 
-/* After a RECEIVE of a snapshot whose update has neither of these flags the core forgot to free it. */
+/* After a RECEIVE of a snapshot whose update has neither of these flags the core forgot to free it.
+ */
 static void free_ignored_snapshot(const struct raft_event *event, const struct raft_update *update)
 {
     if (event->type != RAFT_RECEIVE || event->receive.message->type != RAFT_INSTALL_SNAPSHOT) {

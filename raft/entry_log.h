@@ -1,15 +1,16 @@
 /*
  * entry_log.h - the tail of the Raft log in memory: what followers, the writer and apply read.
  *
- * The consensus core keeps no entries, only a trail of terms; the driver owns this cache. Entries are
- * immutable blocks with a reference count, shared by the cache and by writes under way (no copies). Each
- * entry carries the tag of the write that carries it to disk: only entries whose tag equals the finished
- * write's count as persisted, since an index can be truncated and appended again, even with the same
- * term, while an older write is in flight.
+ * The consensus core keeps no entries, only a trail of terms; the driver owns this cache. Entries
+ * are immutable blocks with a reference count, shared by the cache and by writes under way (no
+ * copies). Each entry carries the tag of the write that carries it to disk: only entries whose tag
+ * equals the finished write's count as persisted, since an index can be truncated and appended
+ * again, even with the same term, while an older write is in flight.
  *
  * Invariant: indexes first..last without a gap; terms never fall.
  *
- * Thread: the raft loop. The writer reads the data of blocks that an operation holds a reference to.
+ * Thread: the raft loop. The writer reads the data of blocks that an operation holds a reference
+ * to.
  */
 #ifndef LEAFD_RAFT_ENTRY_LOG_H
 #define LEAFD_RAFT_ENTRY_LOG_H
@@ -68,9 +69,9 @@ uint64_t entry_log_last(const struct entry_log *log);
 const struct log_entry *entry_log_get(const struct entry_log *log, uint64_t index);
 
 /*
- * The highest index persisted by a finished write of `count` entries from `index` on, tagged `tag`: the
- * end of the unbroken run whose entries still carry the tag (entries dropped from the front count). 0 if
- * none.
+ * The highest index persisted by a finished write of `count` entries from `index` on, tagged `tag`:
+ * the end of the unbroken run whose entries still carry the tag (entries dropped from the front
+ * count). 0 if none.
  */
 uint64_t entry_log_persisted(const struct entry_log *log, uint64_t index, uint32_t count,
                              uint64_t tag);

@@ -1,9 +1,9 @@
 /*
  * net.h - links to the other nodes behind a vtable: frames out, frames in.
  *
- * net_uv.h is the real one (libuv TCP); the simulation has its own. A link is best effort: a frame may
- * be lost when the link breaks or its queue is full, never damaged, duplicated within a connection or
- * reordered within one. Raft and the request layer above repeat what matters.
+ * net_uv.h is the real one (libuv TCP); the simulation has its own. A link is best effort: a frame
+ * may be lost when the link breaks or its queue is full, never damaged, duplicated within a
+ * connection or reordered within one. Raft and the request layer above repeat what matters.
  *
  * Thread: the raft loop.
  */
@@ -47,13 +47,14 @@ struct net_receiver {
                     const uint8_t *payload, size_t len);
     /* The outgoing link to a peer came up or went down. */
     void (*link_changed)(struct net_receiver *receiver, uint64_t peer, bool up);
-    /* May this peer, which proved the secret, join? 0, or ERR_WRONG_NODE when its store is not the one
-     * that is registered for its id (a wiped data directory). Asked for links of both directions. */
+    /* May this peer, which proved the secret, join? 0, or ERR_WRONG_NODE when its store is not the
+     * one that is registered for its id (a wiped data directory). Asked for links of both
+     * directions. */
     int (*admit)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id);
-    /* A peer refused our handshake for good; err is its reason: ERR_WRONG_NODE (our store is not the one
-     * registered for our id; only from a peer that proved the secret), ERR_BAD_VERSION, ERR_REFUSED
-     * (another cluster or node id; not proved, so it is a hint about the configuration only). Told once a
-     * change of reason. */
+    /* A peer refused our handshake for good; err is its reason: ERR_WRONG_NODE (our store is not
+     * the one registered for our id; only from a peer that proved the secret), ERR_BAD_VERSION,
+     * ERR_REFUSED (another cluster or node id; not proved, so it is a hint about the configuration
+     * only). Told once a change of reason. */
     void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);
 };
 

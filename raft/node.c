@@ -1,15 +1,15 @@
 /*
  * node.c - see node.h: the replica on a uv loop.
  *
- * The happy path of a turn: whatever came in (frames, finished writes, requests, wanted tags, time) is
- * taken in by its own handle; before the loop waits again, prepare_cb() lets the replica do everything
- * that has become possible and arms the timer for what is due next.
+ * The happy path of a turn: whatever came in (frames, finished writes, requests, wanted tags, time)
+ * is taken in by its own handle; before the loop waits again, prepare_cb() lets the replica do
+ * everything that has become possible and arms the timer for what is due next.
  *
- * Wanted tags come from the HTTP loops on a lock-free list (a tag is on it at most once, since only who
- * turns refill_wanted from false to true links it); requests come by mailbox.
+ * Wanted tags come from the HTTP loops on a lock-free list (a tag is on it at most once, since only
+ * who turns refill_wanted from false to true links it); requests come by mailbox.
  *
- * Stopping: draining (leadership is handed over) -> answering (all requests end) -> writing (the disk
- * finishes) -> closing (handles) -> closed.
+ * Stopping: draining (leadership is handed over) -> answering (all requests end) -> writing (the
+ * disk finishes) -> closing (handles) -> closed.
  *
  * Thread: the loop's, but for backend_submit, backend_want, notify_cb and writer_failed_cb.
  */
@@ -497,7 +497,8 @@ static void init_backend(struct node *node)
     node->backend.refill_percent = node->config.refill_percent;
 }
 
-/* After the links are open nothing can fail but a log that the core refuses, which `failed` reports. */
+/* After the links are open nothing can fail but a log that the core refuses, which `failed`
+ * reports. */
 static int start_replica(struct node *node, struct fsm *fsm, const struct store_loaded *loaded)
 {
     struct replica_config config = replica_config_of(node, loaded->identity.store_id);

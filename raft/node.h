@@ -1,15 +1,16 @@
 /*
- * node.h - one node of the cluster on a uv loop: the raft driver, the request layer, the state machine,
- * the allocator, links and disk put together; the implementation of struct id_backend.
+ * node.h - one node of the cluster on a uv loop: the raft driver, the request layer, the state
+ * machine, the allocator, links and disk put together; the implementation of struct id_backend.
  *
- * Lifecycle: node_start() loads the store and begins; node_drain() hands leadership over while everything
- * is still served; node_stop() answers all that is pending, writes what is queued, closes links and writer,
- * and calls back; node_free() frees the memory. Between the callback and node_free() the id_backend may
- * still be called: submit answers ERR_SHUTTING_DOWN at once, on the caller's thread. So the order of a stop
- * is: node_drain, http_server_drain, node_stop, (callback) http_server_stop, node_free, close the store.
+ * Lifecycle: node_start() loads the store and begins; node_drain() hands leadership over while
+ * everything is still served; node_stop() answers all that is pending, writes what is queued,
+ * closes links and writer, and calls back; node_free() frees the memory. Between the callback and
+ * node_free() the id_backend may still be called: submit answers ERR_SHUTTING_DOWN at once, on the
+ * caller's thread. So the order of a stop is: node_drain, http_server_drain, node_stop, (callback)
+ * http_server_stop, node_free, close the store.
  *
- * Failure modes: anything that makes going on unsafe (a failed commit, an error of the consensus core, a
- * diverged state) calls `failed` once, which must end the process.
+ * Failure modes: anything that makes going on unsafe (a failed commit, an error of the consensus
+ * core, a diverged state) calls `failed` once, which must end the process.
  *
  * Thread: the loop's, except id_backend's functions and `failed` from the writer, as they say.
  */
@@ -25,28 +26,28 @@
 struct node;
 
 struct node_config {
-    uint64_t node_id;            /* 1..LIMIT_NODE_ID, one of members */
-    const char *cluster_id;      /* borrowed while the node lives, as all pointers here */
+    uint64_t node_id;       /* 1..LIMIT_NODE_ID, one of members */
+    const char *cluster_id; /* borrowed while the node lives, as all pointers here */
     const void *secret;
     size_t secret_len;
-    const char *listen_address;  /* for peers, "host:port"; NULL: the own address in members */
-    const char *http_address;    /* told to the others, for GET /api/cluster */
+    const char *listen_address; /* for peers, "host:port"; NULL: the own address in members */
+    const char *http_address;   /* told to the others, for GET /api/cluster */
     const char *version;
-    struct net_peer members[LIMIT_NODES]; /* the first configuration, the same on all nodes; used only
-                                             while the store is new, later the log's holds */
+    struct net_peer members[LIMIT_NODES]; /* the first configuration, the same on all nodes; used
+                                             only while the store is new, later the log's holds */
     size_t member_count;
-    uint32_t heartbeat_ms;       /* default 100 */
-    uint32_t election_ms;        /* default 1000; each election draws 1x..2x of it */
-    uint32_t snapshot_entries;   /* compact after so many applied entries; default 8192 */
-    uint32_t trailing_entries;   /* kept behind a compaction for followers; default 2048 */
-    uint32_t cover_ms;           /* see refill.h */
+    uint32_t heartbeat_ms;     /* default 100 */
+    uint32_t election_ms;      /* default 1000; each election draws 1x..2x of it */
+    uint32_t snapshot_entries; /* compact after so many applied entries; default 8192 */
+    uint32_t trailing_entries; /* kept behind a compaction for followers; default 2048 */
+    uint32_t cover_ms;         /* see refill.h */
     uint32_t refill_percent;
     void (*failed)(void *data, int err, const char *text); /* must not return; any thread */
     void *data;
 };
 
-/* Load the store and start. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use).
- * On failure *ret_error says what, and nothing is left. */
+/* Load the store and start. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in
+ * use). On failure *ret_error says what, and nothing is left. */
 int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
                struct node **ret_node, struct store_error *ret_error) MUST_CHECK;
 
@@ -56,8 +57,8 @@ struct id_backend *node_backend(struct node *node);
 /* Who is to be woken when parked requests can go on; NULL takes it off. */
 void node_set_waker(struct node *node, struct id_waker *waker);
 
-/* Begin to drain: health->stopping is set and leadership is handed to another node, while requests are
- * still served. Idempotent. */
+/* Begin to drain: health->stopping is set and leadership is handed to another node, while requests
+ * are still served. Idempotent. */
 void node_drain(struct node *node);
 
 /* True once there is no leadership to hand over (any more). */

@@ -1,10 +1,10 @@
 /*
- * replica.h - one replica without sockets or threads: driver, requests, state machine, allocator and id
- * table put together on a disk, links and a clock that come as vtables.
+ * replica.h - one replica without sockets or threads: driver, requests, state machine, allocator
+ * and id table put together on a disk, links and a clock that come as vtables.
  *
- * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on virtual
- * ones. The rule for whoever drives it: after every event (frame, finished write, request, timer) call
- * replica_turn(), and again at replica_next_ms().
+ * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on
+ * virtual ones. The rule for whoever drives it: after every event (frame, finished write, request,
+ * timer) call replica_turn(), and again at replica_next_ms().
  *
  * Thread: the raft loop.
  */
@@ -18,9 +18,9 @@
 struct replica_config {
     struct driver_config driver;
     struct allocator_config allocator;
-    struct node_info info;   /* what this node registers; node_id 0: nothing */
-    uint32_t digest_ms;      /* how often the leader has digests compared; 0: never */
-    const char *cluster_id;  /* borrowed */
+    struct node_info info;  /* what this node registers; node_id 0: nothing */
+    uint32_t digest_ms;     /* how often the leader has digests compared; 0: never */
+    const char *cluster_id; /* borrowed */
 };
 
 /* What the replica tells its surroundings. */
@@ -47,7 +47,7 @@ struct replica {
     struct fsm_listener listener;
     struct id_proposer proposer;
     struct id_health health;
-    uint64_t start_last;     /* last index of the log at the start: applied once it is reached */
+    uint64_t start_last; /* last index of the log at the start: applied once it is reached */
     bool stopping;
     struct id_request info_request; /* registers this node */
     bool info_in_flight;
@@ -58,8 +58,9 @@ struct replica {
 };
 
 /*
- * Start. loaded's rows must have been given to a new fsm between fsm_load_begin() and fsm_load_end(), and
- * driver_prepare() must have been called. The replica takes the fsm over. 0 or ERR_CORRUPT.
+ * Start. loaded's rows must have been given to a new fsm between fsm_load_begin() and
+ * fsm_load_end(), and driver_prepare() must have been called. The replica takes the fsm over. 0 or
+ * ERR_CORRUPT.
  */
 int replica_start(struct replica *replica, const struct replica_config *config, struct fsm *fsm,
                   struct disk *disk, struct net *net, const struct clock *clock,
@@ -88,8 +89,9 @@ bool replica_transfer(struct replica *replica);
 /* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
 void replica_stop(struct replica *replica);
 
-/* Close everything. No write or read may be under way at the disk, replica_stop() must have taken effect.
- * The id table and health stay until replica_release(): other threads may still look at them. */
+/* Close everything. No write or read may be under way at the disk, replica_stop() must have taken
+ * effect. The id table and health stay until replica_release(): other threads may still look at
+ * them. */
 void replica_close(struct replica *replica);
 void replica_release(struct replica *replica);
 

@@ -13,8 +13,8 @@
 #include "raft/wire.h"
 #include "src/base/assert.h"
 
-#define SCAN_MS 10         /* how exact deadlines are */
-#define ROUTE_AGAIN_MS 10  /* pause after "not leader" */
+#define SCAN_MS 10        /* how exact deadlines are */
+#define ROUTE_AGAIN_MS 10 /* pause after "not leader" */
 
 void requests_init(struct requests *requests, struct driver *driver, struct net *net,
                    struct disk *disk, const struct clock *clock, struct fsm *fsm, uint64_t seed)
@@ -75,8 +75,8 @@ void requests_submit(struct requests *requests, struct id_request *request)
     } else if (request->payload.len > LIMIT_ENTRY_BYTES) {
         requests_finish(requests, request, ERR_TOO_LARGE);
     } else if (request->kind == ID_REQUEST_QUERY && request->local) {
-        request->status = fsm_query(requests->fsm, request->payload.data, request->payload.len,
-                                    &request->reply);
+        request->status =
+            fsm_query(requests->fsm, request->payload.data, request->payload.len, &request->reply);
         requests_finish(requests, request, request->status);
     } else {
         requests->count++;
@@ -169,8 +169,7 @@ static bool receive_reply(struct requests *requests, uint64_t from, const uint8_
     if (wire_reply_decode(payload, len, &reply) != 0) {
         return false;
     }
-    TAILQ_FOREACH(request, &requests->sent, link)
-    {
+    TAILQ_FOREACH (request, &requests->sent, link) {
         if (request->id == reply.id) {
             break;
         }
@@ -207,8 +206,8 @@ bool requests_receive(struct requests *requests, uint64_t from, enum frame_type 
     }
 }
 
-/* What was sent to a node that does not lead (any more), or to nobody's answer, is routed anew. Moved
- * from the end, so that the oldest comes first again. */
+/* What was sent to a node that does not lead (any more), or to nobody's answer, is routed anew.
+ * Moved from the end, so that the oldest comes first again. */
 static void recall(struct requests *requests, uint64_t except)
 {
     struct id_request *request = TAILQ_LAST(&requests->sent, request_list);
@@ -285,8 +284,7 @@ static void scan(struct requests *requests)
     expire_list(requests, &requests->sent, now);
     expire_list(requests, &requests->waiting, now);
     requests_expire_work(requests, now, late_status(requests));
-    requests->scan_at_ms =
-        requests->count + requests->work_count > 0 ? now + SCAN_MS : UINT64_MAX;
+    requests->scan_at_ms = requests->count + requests->work_count > 0 ? now + SCAN_MS : UINT64_MAX;
 }
 
 uint64_t requests_next_ms(const struct requests *requests)

@@ -1,19 +1,22 @@
 /*
  * requests.h - requests of this node's clients and of other nodes on their way through the cluster:
- * forwarded to the leader, appended or read there, answered, and repeated through elections until their
+ * forwarded to the leader, appended or read there, answered, and repeated through elections until
+ * their deadline.
+ *
+ * The happy path of a command: waiting -> (this node leads) appended, applied, answered; or
+ * (another one does) sent as FRAME_REQUEST, handled there in the same way, answered by FRAME_REPLY.
+ * Of a query: the leader notes its commit index, asks the voters whether its term still stands
+ * (FRAME_CONFIRM; one round serves all queries that wait), and answers from the applied state once
+ * a majority agreed and the index is applied: ReadIndex (Ongaro 6.4) on our own message, since the
+ * core has no such thing.
+ *
+ * Why the answer of a node whose term equals ours proves it: a newer leader needs a majority of
+ * votes in a newer term, and any majority that confirmed afterwards would contain one of those
+ * voters.
+ *
+ * All commands may be repeated (see command.h), so an unknown outcome (lost leadership, lost frame,
+ * no answer within an election timeout) leads back to waiting, never to an error before the
  * deadline.
- *
- * The happy path of a command: waiting -> (this node leads) appended, applied, answered; or (another one
- * does) sent as FRAME_REQUEST, handled there in the same way, answered by FRAME_REPLY. Of a query: the
- * leader notes its commit index, asks the voters whether its term still stands (FRAME_CONFIRM; one round
- * serves all queries that wait), and answers from the applied state once a majority agreed and the index
- * is applied: ReadIndex (Ongaro 6.4) on our own message, since the core has no such thing.
- *
- * Why the answer of a node whose term equals ours proves it: a newer leader needs a majority of votes in
- * a newer term, and any majority that confirmed afterwards would contain one of those voters.
- *
- * All commands may be repeated (see command.h), so an unknown outcome (lost leadership, lost frame, no
- * answer within an election timeout) leads back to waiting, never to an error before the deadline.
  *
  * Failure modes: deadline: ERR_NO_LEADER if no leader is known, else ERR_TIMEOUT. Too many:
  * ERR_OVERLOADED. Disk low on the leader: ERR_DISK_FULL. Stopping: ERR_SHUTTING_DOWN.
@@ -34,8 +37,8 @@ struct work {
     uint64_t from;            /* remote: node and its request id */
     uint64_t id;
     uint64_t deadline_ms;
-    struct buf payload;       /* remote's own; a local one's is in the request */
-    uint64_t index;           /* submitted: its entry; read: what must be applied */
+    struct buf payload; /* remote's own; a local one's is in the request */
+    uint64_t index;     /* submitted: its entry; read: what must be applied */
     uint64_t term;
 };
 
@@ -59,11 +62,11 @@ struct requests {
     uint64_t route_at_ms; /* not before this after a refusal */
     uint64_t scan_at_ms;  /* next look at deadlines */
     /* at the leader */
-    struct work_list todo;      /* commands to append */
-    struct work_list submitted; /* by index */
-    struct work_list reads;     /* wait for the next round */
-    struct work_list confirming;/* in the round under way */
-    struct work_list confirmed; /* wait until their index is applied */
+    struct work_list todo;       /* commands to append */
+    struct work_list submitted;  /* by index */
+    struct work_list reads;      /* wait for the next round */
+    struct work_list confirming; /* in the round under way */
+    struct work_list confirmed;  /* wait until their index is applied */
     size_t work_count;
     uint64_t round;
     bool round_active;
@@ -98,8 +101,8 @@ void requests_role_changed(struct requests *requests);
 
 void requests_link_changed(struct requests *requests, uint64_t peer, bool up);
 
-/* Route, append, confirm, answer. Call at the end of every turn, before driver_settle() and again after
- * it if that applied something. */
+/* Route, append, confirm, answer. Call at the end of every turn, before driver_settle() and again
+ * after it if that applied something. */
 void requests_turn(struct requests *requests);
 
 /* When requests_turn() is due next; UINT64_MAX if nothing waits. */

@@ -1,6 +1,6 @@
 /*
- * requests_internal.h - what requests.c (this node's requests) and requests_leader.c (the leader's part)
- * share. Thread: the raft loop.
+ * requests_internal.h - what requests.c (this node's requests) and requests_leader.c (the leader's
+ * part) share. Thread: the raft loop.
  */
 #ifndef LEAFD_RAFT_REQUESTS_INTERNAL_H
 #define LEAFD_RAFT_REQUESTS_INTERNAL_H

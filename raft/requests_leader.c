@@ -1,6 +1,6 @@
 /*
- * requests_leader.c - the leader's part of requests.h: commands gathered into one submit a turn, queries
- * gathered into one round of confirmation.
+ * requests_leader.c - the leader's part of requests.h: commands gathered into one submit a turn,
+ * queries gathered into one round of confirmation.
  *
  * Thread: the raft loop.
  */
@@ -76,9 +76,8 @@ static void enqueue(struct requests *requests, struct work *work)
 
 void requests_take_local(struct requests *requests, struct id_request *request)
 {
-    struct work *work = work_new(requests, request->kind == ID_REQUEST_COMMAND
-                                               ? WIRE_REQUEST_COMMAND
-                                               : WIRE_REQUEST_QUERY);
+    struct work *work = work_new(
+        requests, request->kind == ID_REQUEST_COMMAND ? WIRE_REQUEST_COMMAND : WIRE_REQUEST_QUERY);
 
     work->local = request;
     work->deadline_ms = request->deadline_ms;
@@ -187,8 +186,7 @@ static bool submit_some(struct requests *requests)
     size_t bytes = 0;
     unsigned n = 0;
 
-    TAILQ_FOREACH(work, &requests->todo, link)
-    {
+    TAILQ_FOREACH (work, &requests->todo, link) {
         const struct buf *payload = payload_of(work);
 
         if (n == LIMIT_ENTRIES_PER_FRAME || (n > 0 && bytes + payload->len > LIMIT_ENTRY_BYTES)) {

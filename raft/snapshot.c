@@ -1,8 +1,9 @@
 /*
  * snapshot.c - see snapshot.h.
  *
- * Out: idle -> reading (disk) -> sending chunk by chunk, reading the next while fewer than the window
- * are unacknowledged -> ended -> all acknowledged -> closed. In: head -> chunks in order -> delivered.
+ * Out: idle -> reading (disk) -> sending chunk by chunk, reading the next while fewer than the
+ * window are unacknowledged -> ended -> all acknowledged -> closed. In: head -> chunks in order ->
+ * delivered.
  *
  * Thread: the raft loop.
  */
@@ -107,7 +108,8 @@ static void send_chunk(struct snapshot_out *out, const struct buf *rows, const u
     buf_free(&payload);
 }
 
-/* The head: which snapshot this is. It goes the way of the core's messages, behind term and vote. */
+/* The head: which snapshot this is. It goes the way of the core's messages, behind term and vote.
+ */
 static int send_head(struct snapshot_out *out, const struct store_position *at)
 {
     struct driver *driver = out->driver;
@@ -236,8 +238,7 @@ void snapshot_receive_head(struct driver *driver, uint64_t from, uint64_t transf
 {
     struct snapshot_in *in = &driver->transfers.in;
 
-    if (in->active &&
-        message->install_snapshot.term < in->message.install_snapshot.term) {
+    if (in->active && message->install_snapshot.term < in->message.install_snapshot.term) {
         wire_raft_release(message); /* an older leader's */
         return;
     }
@@ -258,7 +259,8 @@ static void send_ack(struct driver *driver, uint64_t to, const struct wire_chunk
     buf_free(&payload);
 }
 
-bool snapshot_receive_chunk(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
+bool snapshot_receive_chunk(struct driver *driver, uint64_t from, const uint8_t *payload,
+                            size_t len)
 {
     struct snapshot_in *in = &driver->transfers.in;
     struct wire_chunk chunk;
@@ -311,8 +313,7 @@ void snapshot_tick(struct driver *driver)
             drop_out(out);
         }
     }
-    if (driver->transfers.in.active &&
-        now - driver->transfers.in.started_ms > LIMIT_SNAPSHOT_MS) {
+    if (driver->transfers.in.active && now - driver->transfers.in.started_ms > LIMIT_SNAPSHOT_MS) {
         drop_in(driver);
     }
 }

@@ -1,14 +1,15 @@
 /*
  * snapshot.h - transfers of the state to nodes that lag behind the log: chunks out, chunks in.
  *
- * The core asks for INSTALL_SNAPSHOT; the driver opens a read view of the store at its newest durable
- * position, sends the message's head (FRAME_RAFT) and then the rows in chunks (FRAME_SNAPSHOT_CHUNK) with
- * at most LIMIT_SNAPSHOT_WINDOW unacknowledged. The receiver gathers them and gives the core one message
- * when the last has come. The stream is {u64 digest, records as the store gives them}.
+ * The core asks for INSTALL_SNAPSHOT; the driver opens a read view of the store at its newest
+ * durable position, sends the message's head (FRAME_RAFT) and then the rows in chunks
+ * (FRAME_SNAPSHOT_CHUNK) with at most LIMIT_SNAPSHOT_WINDOW unacknowledged. The receiver gathers
+ * them and gives the core one message when the last has come. The stream is {u64 digest, records as
+ * the store gives them}.
  *
- * Failure modes: link down, no acknowledgement for two election timeouts when the core asks again, or for
- * LIMIT_SNAPSHOT_MS: the transfer is dropped, the core asks anew. A chunk out of order: the receiver
- * answers abort. More than LIMIT_SNAPSHOT_BYTES: abort.
+ * Failure modes: link down, no acknowledgement for two election timeouts when the core asks again,
+ * or for LIMIT_SNAPSHOT_MS: the transfer is dropped, the core asks anew. A chunk out of order: the
+ * receiver answers abort. More than LIMIT_SNAPSHOT_BYTES: abort.
  *
  * Thread: the raft loop.
  */
@@ -24,13 +25,13 @@ struct driver;
 
 struct snapshot_out {
     bool active;
-    bool reading;       /* a disk_read is under way */
-    bool ended;         /* the last chunk was sent */
-    bool dropped;       /* close the view when the read comes back */
+    bool reading; /* a disk_read is under way */
+    bool ended;   /* the last chunk was sent */
+    bool dropped; /* close the view when the read comes back */
     uint64_t peer;
     uint64_t transfer;
-    uint64_t at_least;  /* index the core asked for */
-    uint64_t sent;      /* bytes of the stream */
+    uint64_t at_least; /* index the core asked for */
+    uint64_t sent;     /* bytes of the stream */
     uint64_t acked;
     uint64_t progress_ms;
     struct store_snapshot *view;

@@ -1,5 +1,6 @@
 /*
- * sim.c - the world's clock: events in order of virtual time, the faults, and one run from seed to verdict.
+ * sim.c - the world's clock: events in order of virtual time, the faults, and one run from seed to
+ * verdict.
  *
  * Thread: one.
  */
@@ -12,8 +13,8 @@
 
 #include "src/base/assert.h"
 
-#define FAULTS_MS 12000      /* how long things go wrong */
-#define PROGRESS_MS 15000    /* how soon after healing everything must be well */
+#define FAULTS_MS 12000   /* how long things go wrong */
+#define PROGRESS_MS 15000 /* how soon after healing everything must be well */
 #define CLIENT_EVERY_MS 12
 #define ADMIN_EVERY_MS 60
 #define FAULT_EVERY_MS 700
@@ -178,11 +179,11 @@ static void random_crash(struct sim_world *world)
 
         if (victim->up) {
             sim_node_crash(victim);
-            sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + 1 +
-                                                            sim_below(world, 2500),
-                                                   .kind = SIM_RESTART,
-                                                   .node = (unsigned)(victim->id - 1),
-                                                   .life = victim->life});
+            sim_schedule(world,
+                         (struct sim_event){.at_ms = world->now_ms + 1 + sim_below(world, 2500),
+                                            .kind = SIM_RESTART,
+                                            .node = (unsigned)(victim->id - 1),
+                                            .life = victim->life});
         }
     }
 }
@@ -219,9 +220,9 @@ static void fault_event(struct sim_world *world)
 
 static void every(struct sim_world *world, enum sim_event_kind kind, uint64_t mean_ms)
 {
-    sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + 1 +
-                                                    sim_below(world, 2 * mean_ms),
-                                           .kind = kind});
+    sim_schedule(world,
+                 (struct sim_event){.at_ms = world->now_ms + 1 + sim_below(world, 2 * mean_ms),
+                                    .kind = kind});
 }
 
 static void node_event(struct sim_world *world, struct sim_event *event)

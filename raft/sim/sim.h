@@ -1,16 +1,18 @@
 /*
- * sim.h - a whole cluster in one thread on virtual time: the same replica, driver, codec, state machine,
- * allocator and segments as in leafd, on a virtual net, disk and clock, with faults drawn from a seed.
+ * sim.h - a whole cluster in one thread on virtual time: the same replica, driver, codec, state
+ * machine, allocator and segments as in leafd, on a virtual net, disk and clock, with faults drawn
+ * from a seed.
  *
- * The happy path: sim_run(seed) starts the nodes, lets clients take ids and change tags while faults come
- * and go, then heals everything and demands progress and agreement. Every random choice comes from the one
- * generator of the world, so a seed replays exactly.
+ * The happy path: sim_run(seed) starts the nodes, lets clients take ids and change tags while
+ * faults come and go, then heals everything and demands progress and agreement. Every random choice
+ * comes from the one generator of the world, so a seed replays exactly.
  *
- * What is checked (sim_check.c): no id handed out twice; ids rise on one node; equal digest at equal
- * index; one leader a term; term never goes back on a disk; linearizable reads see acknowledged changes;
- * nothing acknowledged is lost; progress after the faults end.
+ * What is checked (sim_check.c): no id handed out twice; ids rise on one node; equal digest at
+ * equal index; one leader a term; term never goes back on a disk; linearizable reads see
+ * acknowledged changes; nothing acknowledged is lost; progress after the faults end.
  *
- * Failure: sim_fail() prints the seed, the virtual time and what was broken, and ends the process with 1.
+ * Failure: sim_fail() prints the seed, the virtual time and what was broken, and ends the process
+ * with 1.
  *
  * Thread: one.
  */
@@ -22,17 +24,17 @@
 #include "storage/store_mem.h"
 
 #define SIM_NODES_MAX 5
-#define SIM_TAGS 6          /* shared tags that are used, changed, deleted and made again */
-#define SIM_KEPT_MAX 4096   /* tags made once, which must all be there at the end */
+#define SIM_TAGS 6        /* shared tags that are used, changed, deleted and made again */
+#define SIM_KEPT_MAX 4096 /* tags made once, which must all be there at the end */
 
 enum sim_event_kind {
-    SIM_FRAME,   /* a frame arrives */
-    SIM_DISK,    /* a group commit ends */
-    SIM_WAKE,    /* a node's timer */
-    SIM_CLIENT,  /* somebody wants ids */
-    SIM_ADMIN,   /* somebody changes or reads tags */
-    SIM_FAULT,   /* something breaks or heals */
-    SIM_RESTART  /* a crashed node comes back */
+    SIM_FRAME,  /* a frame arrives */
+    SIM_DISK,   /* a group commit ends */
+    SIM_WAKE,   /* a node's timer */
+    SIM_CLIENT, /* somebody wants ids */
+    SIM_ADMIN,  /* somebody changes or reads tags */
+    SIM_FAULT,  /* something breaks or heals */
+    SIM_RESTART /* a crashed node comes back */
 };
 
 struct sim_frame {
@@ -53,7 +55,7 @@ struct sim_event {
 
 struct sim_disk_item {
     STAILQ_ENTRY(sim_disk_item) link;
-    struct store_op *op;     /* one of the two */
+    struct store_op *op; /* one of the two */
     struct disk_read *read;
 };
 
@@ -87,7 +89,7 @@ struct sim_node {
     struct replica replica;
     struct replica_owner owner;
     uint64_t wake_at_ms;
-    uint64_t disk_term; /* last term seen on disk */
+    uint64_t disk_term;         /* last term seen on disk */
     uint64_t next_id[SIM_TAGS]; /* of this life: no id below it may follow */
     bool opening[SIM_TAGS];
 };
@@ -102,8 +104,8 @@ struct sim_tag {
 };
 
 struct sim_stats {
-    uint64_t events, frames, frames_lost, commits, crashes, elections, ids, claims_empty, puts, deletes,
-        queries, failed_requests, installs, cuts;
+    uint64_t events, frames, frames_lost, commits, crashes, elections, ids, claims_empty, puts,
+        deletes, queries, failed_requests, installs, cuts;
 };
 
 struct sim_world {
@@ -119,7 +121,7 @@ struct sim_world {
     uint64_t order;
     unsigned node_count;
     struct sim_node nodes[SIM_NODES_MAX];
-    bool cut[SIM_NODES_MAX][SIM_NODES_MAX];          /* from, to */
+    bool cut[SIM_NODES_MAX][SIM_NODES_MAX];              /* from, to */
     uint64_t link_free_ms[SIM_NODES_MAX][SIM_NODES_MAX]; /* frames of a link arrive in order */
     unsigned drop_percent;
     struct sim_tag tags[SIM_TAGS];

@@ -122,8 +122,8 @@ static void check_tags(struct sim_node *node)
     for (unsigned i = 0; i < SIM_TAGS; i++) {
         const struct sim_tag *tag = &world->tags[i];
         const struct tag_row *row = fsm_tag(node->replica.fsm, tag->name, strlen(tag->name));
-        uint64_t floor = tag->highest_end > tag->acked_max_id ? tag->highest_end
-                                                              : tag->acked_max_id;
+        uint64_t floor =
+            tag->highest_end > tag->acked_max_id ? tag->highest_end : tag->acked_max_id;
 
         if (floor > 0 && (row == NULL || row->max_id < floor)) {
             sim_fail(world, "node %llu has max_id %llu of %s below %llu",

@@ -12,8 +12,14 @@
 
 #define PATIENCE_MS 3000
 
-enum sim_request_kind { REQUEST_OPEN, REQUEST_PUT, REQUEST_KEPT, REQUEST_DELETE, REQUEST_GET,
-                        REQUEST_FINAL };
+enum sim_request_kind {
+    REQUEST_OPEN,
+    REQUEST_PUT,
+    REQUEST_KEPT,
+    REQUEST_DELETE,
+    REQUEST_GET,
+    REQUEST_FINAL
+};
 
 struct sim_request {
     struct id_request base;
@@ -67,8 +73,7 @@ static void get_answered(struct sim_request *request)
         sim_fail(request->world, "the result of a query does not decode");
     }
     if (rows.count == 1 && rows.rows[0].max_id < request->floor) {
-        sim_fail(request->world,
-                 "node %llu answered max_id %llu of %s after %llu was acknowledged",
+        sim_fail(request->world, "node %llu answered max_id %llu of %s after %llu was acknowledged",
                  (unsigned long long)request->node->id, (unsigned long long)rows.rows[0].max_id,
                  rows.rows[0].name, (unsigned long long)request->floor);
     }

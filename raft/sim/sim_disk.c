@@ -1,6 +1,6 @@
 /*
- * sim_disk.c - a disk on virtual time over the store in memory: group commits that take a while, and a
- * crash that loses what was not committed.
+ * sim_disk.c - a disk on virtual time over the store in memory: group commits that take a while,
+ * and a crash that loses what was not committed.
  *
  * Thread: one.
  */
@@ -76,8 +76,7 @@ static void commit(struct sim_disk *disk, size_t count)
     struct store_error error = {{0}};
     int rv;
 
-    STAILQ_FOREACH(item, &disk->queue, link)
-    {
+    STAILQ_FOREACH (item, &disk->queue, link) {
         if (count-- == 0) {
             break;
         }

@@ -4,8 +4,8 @@
  *   sim --seeds 1000 [--first 1] [--jobs 2]
  *   sim --seed 17
  *
- * Each seed runs in a child of its own, so that a failed assertion costs one seed and not the run. Ends
- * with "N passed, N failed"; exit 0 only if none failed.
+ * Each seed runs in a child of its own, so that a failed assertion costs one seed and not the run.
+ * Ends with "N passed, N failed"; exit 0 only if none failed.
  *
  * Thread: one a process.
  */
@@ -84,15 +84,16 @@ static void add(struct sim_stats *total, const struct sim_stats *stats)
 
 static void print_stats(const struct sim_stats *s)
 {
-    printf("ids %llu, changes %llu, deletes %llu, queries %llu (failed requests %llu), crashes %llu, "
-           "cuts %llu, candidacies %llu, snapshots installed %llu, frames %llu (lost %llu), commits "
-           "%llu, events %llu\n",
-           (unsigned long long)s->ids, (unsigned long long)s->puts, (unsigned long long)s->deletes,
-           (unsigned long long)s->queries, (unsigned long long)s->failed_requests,
-           (unsigned long long)s->crashes, (unsigned long long)s->cuts,
-           (unsigned long long)s->elections, (unsigned long long)s->installs,
-           (unsigned long long)s->frames, (unsigned long long)s->frames_lost,
-           (unsigned long long)s->commits, (unsigned long long)s->events);
+    printf(
+        "ids %llu, changes %llu, deletes %llu, queries %llu (failed requests %llu), crashes %llu, "
+        "cuts %llu, candidacies %llu, snapshots installed %llu, frames %llu (lost %llu), commits "
+        "%llu, events %llu\n",
+        (unsigned long long)s->ids, (unsigned long long)s->puts, (unsigned long long)s->deletes,
+        (unsigned long long)s->queries, (unsigned long long)s->failed_requests,
+        (unsigned long long)s->crashes, (unsigned long long)s->cuts,
+        (unsigned long long)s->elections, (unsigned long long)s->installs,
+        (unsigned long long)s->frames, (unsigned long long)s->frames_lost,
+        (unsigned long long)s->commits, (unsigned long long)s->events);
 }
 
 /* --- one worker: its share of the seeds, each in a child --- */

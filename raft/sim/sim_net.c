@@ -88,15 +88,16 @@ void sim_net_event(struct sim_node *to, struct sim_frame *frame)
     struct sim_world *world = to->world;
     bool fine = true;
 
-    /* Cut since it was sent, or the sender died: half of what was in flight is lost with the link. */
+    /* Cut since it was sent, or the sender died: half of what was in flight is lost with the link.
+     */
     if (!world->cut[frame->from - 1][to->id - 1] &&
         (world->nodes[frame->from - 1].life == frame->from_life || sim_percent(world, 50))) {
         fine = replica_receive(&to->replica, frame->from, frame->type, frame->payload.data,
                                frame->payload.len);
     }
     if (!fine) {
-        sim_fail(world, "node %llu found a frame of type %d malformed",
-                 (unsigned long long)to->id, frame->type);
+        sim_fail(world, "node %llu found a frame of type %d malformed", (unsigned long long)to->id,
+                 frame->type);
     }
     buf_free(&frame->payload);
     free(frame);

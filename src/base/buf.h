@@ -21,7 +21,10 @@ struct buf {
     size_t capacity;
 };
 
-#define BUF_INIT {NULL, 0, 0}
+#define BUF_INIT                                                                                   \
+    {                                                                                              \
+        NULL, 0, 0                                                                                 \
+    }
 
 /* Free the memory and leave an empty, usable buffer. NULL-safe on an all-zero struct. */
 void buf_free(struct buf *buf);

@@ -7,88 +7,90 @@
 #define LEAFD_BASE_LIMITS_H
 
 /* --- tags (src/id) --- */
-#define LIMIT_TAG_NAME_BYTES 128         /* longer: 400 bad_tag */
-#define LIMIT_TAG_DESCRIPTION_BYTES 256  /* longer: 400 bad_request */
-#define LIMIT_TAG_STEP 1000000000        /* step and max_step; larger: 400 bad_request */
-#define LIMIT_TAGS_PER_BULK 10000        /* more in one POST /api/tags: 400 bad_request */
-#define LIMIT_TAGS_PER_PAGE 1000         /* larger limit=: 400 bad_request */
-#define LIMIT_TAGS 4000000               /* rows of the table, tombstones too; more: overloaded */
-#define LIMIT_GRANTS_PER_ENTRY 512       /* grants in one Raft entry; the rest waits a turn */
-#define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8  /* grant entries a node has under way at once */
+#define LIMIT_TAG_NAME_BYTES 128        /* longer: 400 bad_tag */
+#define LIMIT_TAG_DESCRIPTION_BYTES 256 /* longer: 400 bad_request */
+#define LIMIT_TAG_STEP 1000000000       /* step and max_step; larger: 400 bad_request */
+#define LIMIT_TAGS_PER_BULK 10000       /* more in one POST /api/tags: 400 bad_request */
+#define LIMIT_TAGS_PER_PAGE 1000        /* larger limit=: 400 bad_request */
+#define LIMIT_TAGS 4000000              /* rows of the table, tombstones too; more: overloaded */
+#define LIMIT_GRANTS_PER_ENTRY 512      /* grants in one Raft entry; the rest waits a turn */
+#define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8 /* grant entries a node has under way at once */
 
 /* --- ids over HTTP --- */
-#define LIMIT_COUNT 100000               /* count=; more: 400 bad_count */
-#define LIMIT_RANGES_PER_REPLY 64        /* ranges one reply may be made of; more: 503 overloaded */
-#define LIMIT_TIMEOUT_MS 10000           /* timeout_ms=; more: 400 bad_request */
-#define LIMIT_WAITERS_PER_LOOP 20000     /* requests parked on a refill; more: 503 overloaded */
+#define LIMIT_COUNT 100000           /* count=; more: 400 bad_count */
+#define LIMIT_RANGES_PER_REPLY 64    /* ranges one reply may be made of; more: 503 overloaded */
+#define LIMIT_TIMEOUT_MS 10000       /* timeout_ms=; more: 400 bad_request */
+#define LIMIT_WAITERS_PER_LOOP 20000 /* requests parked on a refill; more: 503 overloaded */
 
 /* --- HTTP (http/) --- */
-#define LIMIT_HTTP_TARGET_BYTES 4096     /* request target; longer: 414 and close */
-#define LIMIT_HTTP_HEADERS_BYTES 8192    /* request head; longer: 431 and close */
-#define LIMIT_HTTP_HEADER_COUNT 64       /* header lines; more: 431 and close */
-#define LIMIT_HTTP_BODY_BYTES (8 << 20)  /* request body; larger: 413 and close */
-#define LIMIT_HTTP_PIPELINE 1024         /* replies queued a connection before reading stops */
+#define LIMIT_HTTP_TARGET_BYTES 4096       /* request target; longer: 414 and close */
+#define LIMIT_HTTP_HEADERS_BYTES 8192      /* request head; longer: 431 and close */
+#define LIMIT_HTTP_HEADER_COUNT 64         /* header lines; more: 431 and close */
+#define LIMIT_HTTP_BODY_BYTES (8 << 20)    /* request body; larger: 413 and close */
+#define LIMIT_HTTP_PIPELINE 1024           /* replies queued a connection before reading stops */
 #define LIMIT_HTTP_OUTPUT_BYTES (16 << 20) /* unsent output a connection before reading stops */
-#define LIMIT_HTTP_CONNECTIONS 10000     /* a loop; more: 503 overloaded and close */
-#define LIMIT_HTTP_LOOPS 64              /* http.loops; more: a configuration error */
-#define LIMIT_HTTP_HEAD_MS 5000          /* from a request's first byte to its head's end; 408 */
-#define LIMIT_HTTP_BODY_MS 10000         /* from the head's end to the body's end; 408 */
-#define LIMIT_HTTP_IDLE_MS 60000         /* keep-alive with no request; closes */
-#define LIMIT_HTTP_WRITE_MS 10000        /* a reader that takes nothing for so long; closes */
-#define LIMIT_HTTP_LINGER_MS 2000        /* input dropped after an error's reply before closing */
+#define LIMIT_HTTP_CONNECTIONS 10000       /* a loop; more: 503 overloaded and close */
+#define LIMIT_HTTP_LOOPS 64                /* http.loops; more: a configuration error */
+#define LIMIT_HTTP_HEAD_MS 5000            /* from a request's first byte to its head's end; 408 */
+#define LIMIT_HTTP_BODY_MS 10000           /* from the head's end to the body's end; 408 */
+#define LIMIT_HTTP_IDLE_MS 60000           /* keep-alive with no request; closes */
+#define LIMIT_HTTP_WRITE_MS 10000          /* a reader that takes nothing for so long; closes */
+#define LIMIT_HTTP_LINGER_MS 2000          /* input dropped after an error's reply before closing */
 #define LIMIT_HTTP_BODIES_BYTES (64 << 20) /* request bodies in memory, a loop; 503 and close */
-#define LIMIT_HTTP_REFUSED 64            /* connections over the limit being told so, a loop */
-#define LIMIT_HTTP_BACKLOG 1024          /* connections the kernel holds for accept, a loop */
-#define LIMIT_HTTP_ACCEPTS_PER_TURN 64   /* then the connections that are there get their turn */
-#define LIMIT_HTTP_ACCEPT_PAUSE_MS 100   /* out of file descriptors: before the next try */
+#define LIMIT_HTTP_REFUSED 64              /* connections over the limit being told so, a loop */
+#define LIMIT_HTTP_BACKLOG 1024            /* connections the kernel holds for accept, a loop */
+#define LIMIT_HTTP_ACCEPTS_PER_TURN 64     /* then the connections that are there get their turn */
+#define LIMIT_HTTP_ACCEPT_PAUSE_MS 100     /* out of file descriptors: before the next try */
 
 /* --- replication (raft/) --- */
-#define LIMIT_NODES 7                    /* members of a cluster */
-#define LIMIT_NODE_ID 65535              /* node ids are 1..65535 */
-#define LIMIT_ADDRESS_BYTES 255          /* "host:port" */
+#define LIMIT_NODES 7           /* members of a cluster */
+#define LIMIT_NODE_ID 65535     /* node ids are 1..65535 */
+#define LIMIT_ADDRESS_BYTES 255 /* "host:port" */
 #define LIMIT_CLUSTER_ID_BYTES 64
-#define LIMIT_SECRET_BYTES 1024          /* the cluster's shared secret */
-#define LIMIT_SECRET_MIN_BYTES 16        /* shorter: a configuration error */
-#define LIMIT_ENTRY_BYTES (4 << 20)      /* one Raft entry; larger proposals: 413 */
-#define LIMIT_FRAME_BYTES (8 << 20)      /* one frame between peers, header included */
-#define LIMIT_ENTRIES_PER_FRAME 256      /* entries of one AppendEntries (max in flight a peer) */
-#define LIMIT_UNCOMMITTED_ENTRIES 4096   /* appended and not committed; more: overloaded */
+#define LIMIT_SECRET_BYTES 1024        /* the cluster's shared secret */
+#define LIMIT_SECRET_MIN_BYTES 16      /* shorter: a configuration error */
+#define LIMIT_ENTRY_BYTES (4 << 20)    /* one Raft entry; larger proposals: 413 */
+#define LIMIT_FRAME_BYTES (8 << 20)    /* one frame between peers, header included */
+#define LIMIT_ENTRIES_PER_FRAME 256    /* entries of one AppendEntries (max in flight a peer) */
+#define LIMIT_UNCOMMITTED_ENTRIES 4096 /* appended and not committed; more: overloaded */
 #define LIMIT_UNCOMMITTED_BYTES (32 << 20)
-#define LIMIT_REQUESTS_PENDING 16384     /* requests a node holds for the cluster; overloaded */
+#define LIMIT_REQUESTS_PENDING 16384      /* requests a node holds for the cluster; overloaded */
 #define LIMIT_PEER_QUEUE_BYTES (32 << 20) /* unsent bytes to a peer; more: the frame is dropped */
-#define LIMIT_PEER_CONNECTIONS 64        /* inbound peer connections, handshaken or not */
-#define LIMIT_HANDSHAKE_MS 5000          /* from accept or connect to the proof; closes */
-#define LIMIT_HANDSHAKE_BYTES 1024       /* a handshake frame */
-#define LIMIT_CONNECT_MS 2000            /* a TCP connect to a peer; redials */
-#define LIMIT_REDIAL_MIN_MS 50           /* wait before redialling a peer, doubling to ... */
+#define LIMIT_PEER_CONNECTIONS 64         /* inbound peer connections, handshaken or not */
+#define LIMIT_HANDSHAKE_MS 5000           /* from accept or connect to the proof; closes */
+#define LIMIT_HANDSHAKE_BYTES 1024        /* a handshake frame */
+#define LIMIT_CONNECT_MS 2000             /* a TCP connect to a peer; redials */
+#define LIMIT_REDIAL_MIN_MS 50            /* wait before redialling a peer, doubling to ... */
 #define LIMIT_REDIAL_MAX_MS 1000
-#define LIMIT_PEER_IDLE_MS 10000         /* nothing sent for so long: a PING */
-#define LIMIT_PEER_STALL_MS 5000         /* unsent bytes without progress for so long; closes */
-#define LIMIT_PEER_SILENT_MS 30000       /* nothing received, not even a PING, for so long; closes */
+#define LIMIT_PEER_IDLE_MS 10000   /* nothing sent for so long: a PING */
+#define LIMIT_PEER_STALL_MS 5000   /* unsent bytes without progress for so long; closes */
+#define LIMIT_PEER_SILENT_MS 30000 /* nothing received, not even a PING, for so long; closes */
 #define LIMIT_SNAPSHOT_CHUNK_BYTES (256 << 10)
-#define LIMIT_SNAPSHOT_WINDOW 8          /* chunks sent and not acknowledged */
+#define LIMIT_SNAPSHOT_WINDOW 8           /* chunks sent and not acknowledged */
 #define LIMIT_SNAPSHOT_BYTES (2ULL << 30) /* a snapshot's rows */
-#define LIMIT_SNAPSHOT_MS 60000          /* a transfer without progress for so long is dropped */
+#define LIMIT_SNAPSHOT_MS 60000           /* a transfer without progress for so long is dropped */
 
 /* --- storage --- */
 #define LIMIT_ROW_BYTES (2 + 256 + 4 + (64 << 10)) /* a state row as a record of a snapshot */
-#define LIMIT_STORE_BATCH_BYTES (8 << 20) /* payload of one group commit */
+#define LIMIT_STORE_BATCH_BYTES (8 << 20)          /* payload of one group commit */
 #define LIMIT_STORE_BATCH_OPS 1024
-#define LIMIT_COMPACT_PER_COMMIT 1000    /* log entries deleted from the front in one commit */
-#define LIMIT_ROW_KEY_BYTES 256          /* key of a row of the state */
-#define LIMIT_ROW_VALUE_BYTES (64 << 10) /* value of a row; larger in a received snapshot: corrupt */
-#define LIMIT_CONF_BYTES (64 << 10)      /* an encoded cluster configuration */
-#define LIMIT_STORE_SNAPSHOTS 4          /* snapshots open at once; more: overloaded */
-#define LIMIT_STORE_LOW_PERCENT 5        /* free space of the map below which space is low */
-#define LIMIT_STORE_LOW_DISK_BYTES (64 << 20) /* free space of the disk below which space is low */
-#define LIMIT_STORE_CHECK_S 600          /* the check of the database at start; longer: corrupt */
+#define LIMIT_COMPACT_PER_COMMIT 1000 /* log entries deleted from the front in one commit */
+#define LIMIT_ROW_KEY_BYTES 256       /* key of a row of the state */
+#define LIMIT_ROW_VALUE_BYTES                                                                      \
+    (64 << 10)                      /* value of a row; larger in a received snapshot: corrupt */
+#define LIMIT_CONF_BYTES (64 << 10) /* an encoded cluster configuration */
+#define LIMIT_STORE_SNAPSHOTS 4     /* snapshots open at once; more: overloaded */
+#define LIMIT_STORE_LOW_PERCENT 5   /* free space of the map below which space is low */
+#define LIMIT_STORE_LOW_DISK_BYTES (64 << 20) /* free space of the disk below which space is low   \
+                                               */
+#define LIMIT_STORE_CHECK_S 600 /* the check of the database at start; longer: corrupt */
 
 /* --- configuration (src/app) --- */
-#define LIMIT_PATH_BYTES 1023            /* a file or directory; longer: a configuration error */
+#define LIMIT_PATH_BYTES 1023              /* a file or directory; longer: a configuration error */
 #define LIMIT_CONFIG_FILE_BYTES (64 << 10) /* the config file; larger: a configuration error */
-#define LIMIT_CONFIG_VALUE_BYTES 4096    /* the text of one setting; longer: a configuration error */
+#define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
 /* --- threads --- */
-#define LIMIT_MAILBOX_ITEMS 262144       /* items waiting in a mailbox; more: overloaded */
+#define LIMIT_MAILBOX_ITEMS 262144 /* items waiting in a mailbox; more: overloaded */
 
 #endif

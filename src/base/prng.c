@@ -9,7 +9,8 @@
 
 void prng_seed(struct prng *prng, uint64_t seed)
 {
-    /* Spread small seeds over all bits (splitmix64's finaliser) so that 1, 2, 3 do not correlate. */
+    /* Spread small seeds over all bits (splitmix64's finaliser) so that 1, 2, 3 do not correlate.
+     */
     uint64_t x = seed + 0x9e3779b97f4a7c15ULL;
 
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;

@@ -1,8 +1,8 @@
 /*
  * id_backend.h - the seam between http/ and raft/: what the HTTP side may ask of the cluster.
  *
- * http/ knows only this; raft/ implements it (raft/node.c), and tests give a fake. Ids themselves do
- * not pass here: an HTTP loop claims them from the id table, and comes here only when it needs a
+ * http/ knows only this; raft/ implements it (raft/node.c), and tests give a fake. Ids themselves
+ * do not pass here: an HTTP loop claims them from the id table, and comes here only when it needs a
  * refill, does not know a tag, or has an admin request.
  *
  * Threads: as each function says.
@@ -17,30 +17,31 @@
 #include "src/id/id_table.h"
 
 enum id_request_kind {
-    ID_REQUEST_COMMAND,  /* payload: a command (command.h); reply: its result */
-    ID_REQUEST_QUERY,    /* payload: a query; reply: its result; linearizable unless local */
-    ID_REQUEST_OPEN,     /* payload: a tag's name; afterwards the id table holds it. Status 0 or
-                            ERR_UNKNOWN_TAG; asks the leader before it says unknown */
-    ID_REQUEST_STATUS,   /* out: struct id_cluster_status, filled from this node's view */
-    ID_REQUEST_SEGMENTS  /* payload: a QUERY_TAG_LIST; out: struct id_segments_page */
+    ID_REQUEST_COMMAND, /* payload: a command (command.h); reply: its result */
+    ID_REQUEST_QUERY,   /* payload: a query; reply: its result; linearizable unless local */
+    ID_REQUEST_OPEN,    /* payload: a tag's name; afterwards the id table holds it. Status 0 or
+                           ERR_UNKNOWN_TAG; asks the leader before it says unknown */
+    ID_REQUEST_STATUS,  /* out: struct id_cluster_status, filled from this node's view */
+    ID_REQUEST_SEGMENTS /* payload: a QUERY_TAG_LIST; out: struct id_segments_page */
 };
 
 /*
  * One request. The caller owns the struct until done is called, exactly once, on the raft loop's
  * thread, never from inside submit. Repeated internally (through elections) until deadline_ms.
- * Status: 0, or what the kind says, or ERR_NO_LEADER (no leader until the deadline), ERR_TIMEOUT (sent,
- * no answer until the deadline), ERR_OVERLOADED, ERR_DISK_FULL, ERR_TOO_LARGE, ERR_SHUTTING_DOWN.
+ * Status: 0, or what the kind says, or ERR_NO_LEADER (no leader until the deadline), ERR_TIMEOUT
+ * (sent, no answer until the deadline), ERR_OVERLOADED, ERR_DISK_FULL, ERR_TOO_LARGE,
+ * ERR_SHUTTING_DOWN.
  */
 struct id_request {
     enum id_request_kind kind;
-    bool local;            /* ID_REQUEST_QUERY: this node's state, however old */
-    uint64_t deadline_ms;  /* on the backend's clock (clock_now_ms) */
-    struct buf payload;    /* owned by the request */
-    struct buf reply;      /* filled by the backend; owned by the request */
-    void *out;             /* caller's struct, for STATUS and SEGMENTS */
+    bool local;           /* ID_REQUEST_QUERY: this node's state, however old */
+    uint64_t deadline_ms; /* on the backend's clock (clock_now_ms) */
+    struct buf payload;   /* owned by the request */
+    struct buf reply;     /* filled by the backend; owned by the request */
+    void *out;            /* caller's struct, for STATUS and SEGMENTS */
     int status;
     void (*done)(struct id_request *request);
-    void *data;            /* the caller's */
+    void *data; /* the caller's */
     /* the backend's own while it holds the request */
     TAILQ_ENTRY(id_request) link;
     uint64_t id;
@@ -48,8 +49,13 @@ struct id_request {
     uint64_t sent_ms;
 };
 
-enum id_node_state { ID_NODE_STARTING, ID_NODE_FOLLOWER, ID_NODE_CANDIDATE, ID_NODE_LEADER,
-                     ID_NODE_STOPPING };
+enum id_node_state {
+    ID_NODE_STARTING,
+    ID_NODE_FOLLOWER,
+    ID_NODE_CANDIDATE,
+    ID_NODE_LEADER,
+    ID_NODE_STOPPING
+};
 
 struct id_member {
     uint64_t id;
@@ -76,9 +82,9 @@ struct id_cluster_status {
 struct id_segment_info {
     char name[LIMIT_TAG_NAME_BYTES + 1];
     uint16_t name_len;
-    uint32_t state; /* enum id_tag_state */
+    uint32_t state;                    /* enum id_tag_state */
     struct segment_slot_view slots[2]; /* 0: current */
-    uint32_t step; /* last segment's size; 0 when none came yet */
+    uint32_t step;                     /* last segment's size; 0 when none came yet */
     bool refill_in_flight;
     uint64_t last_refill_ago_ms; /* UINT64_MAX: never */
     uint64_t rate_per_s;
@@ -90,13 +96,14 @@ struct id_segments_page {
     bool more;
 };
 
-/* What any thread may read of the node at any time. Written by the raft loop (and `stopping` by main). */
+/* What any thread may read of the node at any time. Written by the raft loop (and `stopping` by
+ * main). */
 struct id_health {
-    _Atomic bool started;         /* the log is loaded and the core runs */
+    _Atomic bool started; /* the log is loaded and the core runs */
     _Atomic bool leader_known;
-    _Atomic bool applied_once;    /* the state is at least as new as this node's last stop */
-    _Atomic bool disk_low;        /* new proposals are refused */
-    _Atomic bool stopping;        /* draining */
+    _Atomic bool applied_once;      /* the state is at least as new as this node's last stop */
+    _Atomic bool disk_low;          /* new proposals are refused */
+    _Atomic bool stopping;          /* draining */
     _Atomic uint64_t segments_held; /* tags with ids in memory, a recent count */
 };
 
@@ -112,7 +119,8 @@ struct id_backend_ops {
 
 /*
  * Told when parked requests of a tag should try again: a segment was published, or the tag's state
- * changed. Called on the raft loop with the bits of waiting_loops that were set (and are now cleared).
+ * changed. Called on the raft loop with the bits of waiting_loops that were set (and are now
+ * cleared).
  */
 struct id_waker {
     void (*wake)(struct id_waker *waker, struct id_tag *tag, uint64_t loops);
@@ -120,10 +128,10 @@ struct id_waker {
 
 struct id_backend {
     const struct id_backend_ops *ops;
-    struct id_table *table;       /* shared, see id_table.h */
+    struct id_table *table; /* shared, see id_table.h */
     const struct id_health *health;
     const struct clock *clock;
-    uint32_t refill_percent;      /* when claimers ask for a refill; default REFILL_DEFAULT_PERCENT */
+    uint32_t refill_percent; /* when claimers ask for a refill; default REFILL_DEFAULT_PERCENT */
 };
 
 #endif

@@ -5,8 +5,8 @@
  * was empty (uv_async_send coalesces, so the loop always drains the whole list); the loop's thread
  * takes the list and calls each item's function in order of posting.
  *
- * Failure modes: the box is full (LIMIT_MAILBOX_ITEMS): ERR_OVERLOADED, the item stays the caller's;
- * the box is closed: ERR_SHUTTING_DOWN.
+ * Failure modes: the box is full (LIMIT_MAILBOX_ITEMS): ERR_OVERLOADED, the item stays the
+ * caller's; the box is closed: ERR_SHUTTING_DOWN.
  *
  * Threads: mailbox_post from any; the rest from the loop's thread.
  */
@@ -33,7 +33,7 @@ struct mailbox {
     struct mailbox_list list; /* guarded by mutex */
     size_t count;             /* guarded by mutex */
     size_t max;
-    bool closed;              /* guarded by mutex */
+    bool closed; /* guarded by mutex */
     uv_async_t async;
     void (*drained)(struct mailbox *mailbox); /* after each drain, may be NULL */
     void *data;                               /* the owner's */
