@@ -264,11 +264,22 @@ static int load_file(struct config *config, char *const env[], struct config_err
     return config_file_read(config->file, file_line, config, ret_error);
 }
 
-/* Kubernetes gives every container variables named after the services around it, so a service
- * called "leafd" makes LEAFD_SERVICE_HOST, LEAFD_PORT_8080_TCP and their like. */
-static bool is_service_link(const char *name)
+/* Kubernetes gives every container variables named after the services around it, so a service called
+ * "leafd" makes LEAFD_SERVICE_HOST, LEAFD_PORT=tcp://..., LEAFD_PORT_8080_TCP_ADDR and their like. No
+ * more is let pass: LEAFD_HTTP_PORT=8080 is somebody's mistake. */
+static bool is_service_link(const char *name, const char *value)
 {
-    return strstr(name, "_SERVICE_") != NULL || strstr(name, "_PORT") != NULL;
+    const char *port = strstr(name, "_PORT");
+
+    if (strstr(name, "_SERVICE_HOST") != NULL || strstr(name, "_SERVICE_PORT") != NULL) {
+        return true;
+    }
+    if (port == NULL) {
+        return false;
+    }
+    port += strlen("_PORT");
+    return *port == '\0' ? strstr(value, "://") != NULL
+                         : *port == '_' && port[1] >= '0' && port[1] <= '9';
 }
 
 static size_t find_variable(const char *name, size_t len)
@@ -301,7 +312,7 @@ static int take_variable(struct config *config, const char *name, size_t len, co
         return 0;
     }
     (void)snprintf(cut, sizeof cut, "%.*s", len < 200 ? (int)len : 200, name);
-    if (strcmp(cut, CONFIG_ENV_PREFIX "CONFIG") == 0 || is_service_link(cut)) {
+    if (strcmp(cut, CONFIG_ENV_PREFIX "CONFIG") == 0 || is_service_link(cut, value)) {
         return 0;
     }
     return config_fail(ret_error, "environment: unknown variable %s; --help lists the settings",

@@ -160,8 +160,8 @@ const struct config_key config_keys[] = {
      NUMBER(shutdown_delay_ms, 0, 60000),
      .unit = "ms",
      .fallback = "0",
-     .description = "After a signal to stop: serve for at least so long while `/readyz` says "
-                    "`stopping`, for load balancers that ask it now and then."},
+     .description = "After a signal to stop: serve for at least so long while `/readyz` "
+                    "refuses, for load balancers that ask it now and then."},
     {.name = "shutdown.grace-ms",
      NUMBER(shutdown_grace_ms, 0, 60000),
      .unit = "ms",

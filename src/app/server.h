@@ -3,8 +3,8 @@
  *
  * Start: data directory, node (raft, peers), HTTP, then the loop. Stop, on SIGTERM or SIGINT:
  *
- *   serving -> handover: /readyz says "stopping", leadership goes to another node; HTTP still
- *              serves, so that clients of the other nodes feel the change of leader and no more
+ *   serving -> handover: /readyz refuses, leadership goes to another node; HTTP still serves,
+ *              so that clients of the other nodes feel the change of leader and no more
  *           -> draining: HTTP accepts no more, answers what is under way, closes its connections
  *           -> stopping: the node answers what is left and closes; HTTP threads are joined
  *           -> stopped:  the data is closed; exit code 0

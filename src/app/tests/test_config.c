@@ -129,6 +129,8 @@ static void test_unknown(void **state)
     expect_error(f, ARGS(NODE_1), ENV("LEAFD_HTTP_LOOP=1"),
                  "environment: unknown variable \"LEAFD_HTTP_LOOP\"");
     expect_error(f, ARGS(NODE_1), ENV("LEAFD_\x01=1"), "unknown variable \"LEAFD_\\x01\"");
+    expect_error(f, ARGS(NODE_1), ENV("LEAFD_HTTP_PORT=8080"), "unknown variable");
+    expect_error(f, ARGS(NODE_1), ENV("LEAFD_PORTS_80=tcp://10.0.0.1"), "unknown variable");
     file_make(f, "\nnode-id = 1\n");
     (void)snprintf(expected, sizeof expected, "%s:2: unknown setting \"node-id\"", f->path);
     expect_error(f, ARGS("--config", f->path), NO_ENV, expected);
