@@ -264,9 +264,9 @@ static int load_file(struct config *config, char *const env[], struct config_err
     return config_file_read(config->file, file_line, config, ret_error);
 }
 
-/* Kubernetes gives every container variables named after the services around it, so a service called
- * "leafd" makes LEAFD_SERVICE_HOST, LEAFD_PORT=tcp://..., LEAFD_PORT_8080_TCP_ADDR and their like. No
- * more is let pass: LEAFD_HTTP_PORT=8080 is somebody's mistake. */
+/* Kubernetes gives every container variables named after the services around it: one called "leafd"
+ * makes LEAFD_SERVICE_HOST, LEAFD_PORT=tcp://..., LEAFD_PORT_8080_TCP_ADDR and their like. No more
+ * is let pass: LEAFD_HTTP_PORT=8080 is somebody's mistake. */
 static bool is_service_link(const char *name, const char *value)
 {
     const char *port = strstr(name, "_PORT");

@@ -41,7 +41,7 @@ void file_make(struct config_fixture *f, const char *text)
     file_make_bytes(f, text, strlen(text), 0600);
 }
 
-static int load(struct config_fixture *f, char *args[], char *env[])
+int load(struct config_fixture *f, char *args[], char *env[])
 {
     int count = 0;
 

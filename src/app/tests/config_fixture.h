@@ -39,7 +39,10 @@ int config_teardown(void **state);
 void file_make_bytes(struct config_fixture *f, const void *data, size_t len, mode_t mode);
 void file_make(struct config_fixture *f, const char *text);
 
-/* Load into the fixture; it must go well, or fail with the text in the error. */
+/* Load into the fixture; config_load()'s result. */
+int load(struct config_fixture *f, char *args[], char *env[]);
+
+/* The same; it must go well, or fail with the text in the error. */
 void expect_ok(struct config_fixture *f, char *args[], char *env[]);
 void expect_error(struct config_fixture *f, char *args[], char *env[], const char *text);
 

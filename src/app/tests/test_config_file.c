@@ -3,6 +3,7 @@
  * documentation. Thread: one.
  */
 #include "src/app/tests/config_fixture.h"
+#include "src/base/prng.h"
 
 static void test_file_syntax(void **state)
 {
@@ -81,6 +82,38 @@ static void test_file_size(void **state)
     file_make_bytes(f, text, LIMIT_CONFIG_FILE_BYTES + 1, 0600);
     expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, "larger than 65536 bytes");
     free(text);
+}
+
+/* A good file with a few bytes changed: it is taken, or refused with a place in the file; with
+ * sanitizers, nothing is read or written beyond its bounds. */
+static void test_file_garbage(void **state)
+{
+    static const char good[] = "# comment\r\nnode.id = 1\ncluster.members=1=127.0.0.1:7081 # one\n"
+                               "data.dir = \"/a #b\"\ndata.map-bytes = 16GiB\nlog.level = info\n";
+    static const char likely[] = "#=\"\n\r\t ,:[]19.\0\xff";
+    struct config_fixture *f = *state;
+    struct prng prng;
+    unsigned taken = 0;
+    unsigned refused = 0;
+
+    prng_seed(&prng, 20261120);
+    for (int i = 0; i < 3000; i++) {
+        char text[sizeof good];
+
+        memcpy(text, good, sizeof good);
+        for (uint64_t changes = 1 + prng_below(&prng, 3); changes > 0; changes--) {
+            text[prng_below(&prng, sizeof good - 1)] = likely[prng_below(&prng, sizeof likely)];
+        }
+        file_make_bytes(f, text, sizeof good - 1, 0600);
+        if (load(f, ARGS("--config", f->path), NO_ENV) == 0) {
+            taken++;
+        } else {
+            assert_true(strlen(f->error.text) > 0);
+            refused++;
+        }
+    }
+    assert_true(taken > 100);
+    assert_true(refused > 100);
 }
 
 static void secret_case(struct config_fixture *f, size_t len, const char *tail, const char *error)
@@ -245,9 +278,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, config_setup, config_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_file_syntax),   TEST(test_file_errors),           TEST(test_file_size),
-        TEST(test_secret_file),   TEST(test_print_round_trip),      TEST(test_help_names_all),
-        TEST(test_documentation), TEST(test_documentation_example),
+        TEST(test_file_syntax),    TEST(test_file_errors),   TEST(test_file_size),
+        TEST(test_file_garbage),   TEST(test_secret_file),   TEST(test_print_round_trip),
+        TEST(test_help_names_all), TEST(test_documentation), TEST(test_documentation_example),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
