@@ -1,6 +1,6 @@
 /*
- * test_id_table.c - the table of tags in use: finding, order, growth, readers beside the writer, and
- * what a tag costs.
+ * test_id_table.c - the table of tags in use: finding, order, growth, readers beside the writer,
+ * and what a tag costs.
  *
  * Threads: the threaded test runs readers of its own.
  */
@@ -288,8 +288,8 @@ static size_t heap_bytes(void)
     return info.uordblks + info.hblkhd;
 }
 
-/* The row of the state machine and the entry of the table together: 400 bytes at most, with names of
- * 20 bytes and an index three quarters on its way to the next growth. */
+/* The row of the state machine and the entry of the table together: 400 bytes at most, with names
+ * of 20 bytes and an index three quarters on its way to the next growth. */
 static void test_memory_of_a_tag(void **state)
 {
     const uint32_t count = 3U << 16;

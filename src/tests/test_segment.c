@@ -1,6 +1,6 @@
 /*
- * test_segment.c - the double buffer: exact ends, moving on, whole ranges, burning, and many threads
- * at once with segments so small that the slots are refilled all the time.
+ * test_segment.c - the double buffer: exact ends, moving on, whole ranges, burning, and many
+ * threads at once with segments so small that the slots are refilled all the time.
  *
  * Threads: the threaded tests run a publisher and claimers of their own.
  */

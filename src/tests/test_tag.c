@@ -102,7 +102,8 @@ static void test_text_check_is_strict_utf8(void **state)
     }
 }
 
-/* Against a plain encoder: every code point in its shortest form, and no other two or three bytes. */
+/* Against a plain encoder: every code point in its shortest form, and no other two or three bytes.
+ */
 static void test_text_check_knows_every_code_point(void **state)
 {
     size_t two = 0;

@@ -1,0 +1,150 @@
+/*
+ * id_apply.c - see id_apply.h. Thread: one.
+ */
+#include "src/tests/id_apply.h"
+
+#include <string.h>
+
+#include "src/base/assert.h"
+
+static void keep_row(struct id_apply *apply, struct fsm_change *change)
+{
+    struct fsm_change *row = apply->rows;
+
+    ASSERT(change->value.len > 0);
+    while (row < apply->rows + apply->row_count &&
+           (row->key.len != change->key.len ||
+            memcmp(row->key.data, change->key.data, row->key.len) != 0)) {
+        row++;
+    }
+    if (row == apply->rows + apply->row_count) {
+        ASSERT(apply->row_count < ID_APPLY_ROWS);
+        apply->row_count++;
+    }
+    buf_free(&row->key);
+    buf_free(&row->value);
+    buf_move(&row->key, &change->key);
+    buf_move(&row->value, &change->value);
+}
+
+void id_apply_init(struct id_apply *apply)
+{
+    *apply = (struct id_apply){.fsm = fsm_new(), .wall_ms = 1000};
+}
+
+void id_apply_free(struct id_apply *apply)
+{
+    for (size_t i = 0; i < apply->row_count; i++) {
+        buf_free(&apply->rows[i].key);
+        buf_free(&apply->rows[i].value);
+    }
+    buf_free(&apply->result);
+    fsm_free(apply->fsm);
+}
+
+int id_apply_bytes(struct id_apply *apply, const struct buf *command)
+{
+    struct fsm_changes changes = {0};
+    int err;
+
+    apply->result.len = 0;
+    err = fsm_apply(apply->fsm, ++apply->index, command->data, command->len, &apply->result,
+                    &changes);
+    apply->changed = changes.count;
+    for (size_t i = 0; i < changes.count; i++) {
+        keep_row(apply, &changes.items[i]);
+    }
+    fsm_changes_release(&changes);
+    return err;
+}
+
+struct grant_result id_apply_grant(struct id_apply *apply, const char *name, uint32_t size)
+{
+    const struct grant_item item = {name, (uint16_t)strlen(name), size};
+    struct buf command = BUF_INIT;
+    struct grant_result result;
+    size_t count = 0;
+    int err;
+
+    command_grant_begin(&command, 1, apply->wall_ms);
+    command_grant_add(&command, &item);
+    command_grant_end(&command);
+    err = id_apply_bytes(apply, &command);
+    ASSERT(err == 0);
+    err = grant_results_decode(apply->result.data, apply->result.len, &result, 1, &count);
+    ASSERT(err == 0 && count == 1);
+    buf_free(&command);
+    return result;
+}
+
+struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *puts, size_t count,
+                                bool force, uint64_t request_id)
+{
+    struct buf command = BUF_INIT;
+    struct put_result result;
+    int err;
+
+    command_put_begin(&command, force, apply->wall_ms, request_id);
+    for (size_t i = 0; i < count; i++) {
+        struct tag_put put = puts[i];
+
+        if (put.name_len == 0) {
+            put.name_len = (uint16_t)strlen(put.name);
+        }
+        if (put.description != NULL && put.description_len == 0) {
+            put.description_len = (uint16_t)strlen(put.description);
+        }
+        command_put_add(&command, &put);
+    }
+    command_put_end(&command);
+    err = id_apply_bytes(apply, &command);
+    ASSERT(err == 0);
+    err = put_result_decode(apply->result.data, apply->result.len, &result);
+    ASSERT(err == 0);
+    buf_free(&command);
+    return result;
+}
+
+struct put_result id_apply_put(struct id_apply *apply, struct tag_put put, bool force,
+                               uint64_t request_id)
+{
+    struct put_result result = id_apply_puts(apply, &put, 1, force, request_id);
+
+    put_result_release(&result);
+    return result;
+}
+
+int id_apply_delete(struct id_apply *apply, const char *name, uint64_t request_id)
+{
+    struct buf command = BUF_INIT;
+    int32_t status;
+    int err;
+
+    command_delete_encode(&command, name, strlen(name), apply->wall_ms, request_id);
+    err = id_apply_bytes(apply, &command);
+    ASSERT(err == 0);
+    err = status_result_decode(apply->result.data, apply->result.len, &status);
+    ASSERT(err == 0);
+    buf_free(&command);
+    return status;
+}
+
+const struct tag_row *id_apply_row(struct id_apply *apply, const char *name)
+{
+    const struct tag_row *row = fsm_tag(apply->fsm, name, strlen(name));
+
+    ASSERT(row != NULL);
+    return row;
+}
+
+void id_apply_load(const struct id_apply *apply, struct fsm *fsm)
+{
+    fsm_load_begin(fsm);
+    for (size_t i = 0; i < apply->row_count; i++) {
+        const struct fsm_change *row = &apply->rows[i];
+        int err = fsm_load_row(fsm, row->key.data, row->key.len, row->value.data, row->value.len);
+
+        ASSERT(err == 0);
+    }
+    fsm_load_end(fsm, apply->index);
+}

@@ -1,0 +1,50 @@
+/*
+ * id_apply.h - a state machine under test: commands in, results out, and a store that keeps the
+ * rows as storage would.
+ *
+ * Thread: one.
+ */
+#ifndef LEAFD_TESTS_ID_APPLY_H
+#define LEAFD_TESTS_ID_APPLY_H
+
+#include "src/id/fsm.h"
+
+#define ID_APPLY_ROWS 256
+
+struct id_apply {
+    struct fsm *fsm;
+    uint64_t index;                        /* of the last entry */
+    uint64_t wall_ms;                      /* stamped into commands */
+    struct buf result;                     /* of the last command */
+    size_t changed;                        /* rows listed by the last command */
+    struct fsm_change rows[ID_APPLY_ROWS]; /* the latest value of each key */
+    size_t row_count;
+};
+
+void id_apply_init(struct id_apply *apply);
+void id_apply_free(struct id_apply *apply);
+
+/* Apply bytes as the next entry and keep the changed rows; returns what fsm_apply() returned. */
+int id_apply_bytes(struct id_apply *apply, const struct buf *command);
+
+/* One grant; the result is that of the tag. */
+struct grant_result id_apply_grant(struct id_apply *apply, const char *name, uint32_t size);
+
+/* A put of items; the name and the description may be NUL-terminated with their lengths 0. The
+ * result is to be released. */
+struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *puts, size_t count,
+                                bool force, uint64_t request_id);
+/* One item; the result is released, but for its numbers and why. */
+struct put_result id_apply_put(struct id_apply *apply, struct tag_put put, bool force,
+                               uint64_t request_id);
+
+/* The status that a delete was told. */
+int id_apply_delete(struct id_apply *apply, const char *name, uint64_t request_id);
+
+/* The row of a name; fails the test if there is none. */
+const struct tag_row *id_apply_row(struct id_apply *apply, const char *name);
+
+/* Load the kept rows into another state machine. */
+void id_apply_load(const struct id_apply *apply, struct fsm *fsm);
+
+#endif

@@ -1,0 +1,594 @@
+/*
+ * test_fsm.c - the state machine as a whole: queries, nodes, digests, loading, the listener, and
+ * that no bytes can stop it or lead two of them apart. What commands do to tags is in
+ * test_fsm_tags.c.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/base/prng.h"
+#include "src/tests/id_apply.h"
+#include "src/tests/id_hex.h"
+
+static int setup(void **state)
+{
+    struct id_apply *a = calloc(1, sizeof *a);
+
+    assert_non_null(a);
+    id_apply_init(a);
+    *state = a;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    id_apply_free(*state);
+    free(*state);
+    return 0;
+}
+
+static void make(struct id_apply *a, const char *name)
+{
+    assert_int_equal(id_apply_put(a, (struct tag_put){.name = name}, false, 0).status, 0);
+}
+
+/* --- queries --- */
+
+/* The names of a list, joined by blanks, with a + at the end if there is more. */
+static const char *list(struct id_apply *a, const char *prefix, const char *after, uint32_t limit)
+{
+    static char names[256];
+    struct buf query = BUF_INIT;
+    struct buf answer = BUF_INIT;
+    struct tag_rows rows;
+    int len = 0;
+
+    query_list_encode(&query, prefix, strlen(prefix), after, strlen(after), limit);
+    assert_int_equal(fsm_query(a->fsm, query.data, query.len, &answer), 0);
+    assert_int_equal(tag_rows_decode(answer.data, answer.len, &rows), 0);
+    names[0] = '\0';
+    for (size_t i = 0; i < rows.count; i++) {
+        len += snprintf(names + len, sizeof names - (size_t)len, "%s%s", i > 0 ? " " : "",
+                        rows.rows[i].name);
+    }
+    (void)snprintf(names + len, sizeof names - (size_t)len, "%s", rows.more ? "+" : "");
+    tag_rows_release(&rows);
+    buf_free(&query);
+    buf_free(&answer);
+    return names;
+}
+
+static void test_query_list_pages(void **state)
+{
+    struct id_apply *a = *state;
+
+    assert_string_equal(list(a, "", "", 10), "");
+    make(a, "b");
+    make(a, "a/2");
+    make(a, "a");
+    make(a, "a/1");
+    make(a, "a/3");
+    make(a, "a0");
+    assert_string_equal(list(a, "", "", 10), "a a/1 a/2 a/3 a0 b");
+    assert_string_equal(list(a, "", "", 6), "a a/1 a/2 a/3 a0 b");
+    assert_string_equal(list(a, "", "", 5), "a a/1 a/2 a/3 a0+");
+    assert_string_equal(list(a, "", "a0", 5), "b");
+    assert_string_equal(list(a, "", "b", 5), "");
+    assert_string_equal(list(a, "a/", "", 2), "a/1 a/2+");
+    assert_string_equal(list(a, "a/", "a/2", 2), "a/3");
+    assert_string_equal(list(a, "a/", "a", 9), "a/1 a/2 a/3");
+    assert_string_equal(list(a, "a/", "a/25", 9), "a/3"); /* after need not exist */
+    assert_string_equal(list(a, "a/", "b", 9), "");
+    assert_string_equal(list(a, "zz", "", 9), "");
+    assert_int_equal(id_apply_delete(a, "a/2", 0), 0);
+    assert_string_equal(list(a, "a/", "", 2), "a/1 a/3"); /* tombstones do not count */
+    assert_string_equal(list(a, "a/", "a/2", 2), "a/3");
+}
+
+static void test_query_get(void **state)
+{
+    struct id_apply *a = *state;
+    struct buf query = BUF_INIT;
+    struct buf answer = BUF_INIT;
+    struct tag_rows rows;
+
+    query_get_encode(&query, "order", 5);
+    assert_int_equal(fsm_query(a->fsm, query.data, query.len, &answer), ERR_UNKNOWN_TAG);
+    assert_int_equal(answer.len, 0);
+    make(a, "order");
+    assert_int_equal(fsm_query(a->fsm, query.data, query.len, &answer), 0);
+    assert_int_equal(tag_rows_decode(answer.data, answer.len, &rows), 0);
+    assert_int_equal(rows.count, 1);
+    assert_string_equal(rows.rows[0].name, "order");
+    tag_rows_release(&rows);
+    assert_int_equal(id_apply_delete(a, "order", 0), 0);
+    answer.len = 0;
+    assert_int_equal(fsm_query(a->fsm, query.data, query.len, &answer), ERR_UNKNOWN_TAG);
+    assert_int_equal(fsm_query(a->fsm, query.data, query.len - 1, &answer), ERR_BAD_MESSAGE);
+    assert_int_equal(answer.len, 0);
+    buf_free(&query);
+    buf_free(&answer);
+}
+
+/* --- nodes --- */
+
+static int put_node(struct id_apply *a, uint64_t id, const char *address)
+{
+    struct node_info info = {.node_id = id, .store_id = 5, .version = "0.1.0"};
+    struct buf command = BUF_INIT;
+    int err;
+
+    memcpy(info.http_address, address, strlen(address) + 1);
+    command_node_info_encode(&command, &info);
+    err = id_apply_bytes(a, &command);
+    buf_free(&command);
+    return err;
+}
+
+static void test_nodes_are_registered(void **state)
+{
+    struct id_apply *a = *state;
+    const uint64_t ids[] = {300, 2, 65535, 1, 40, 3, 5, 4, 9, 8};
+    struct node_info info;
+
+    assert_false(fsm_node(a->fsm, 1, &info));
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        assert_int_equal(put_node(a, ids[i], "h:1"), 0);
+        assert_int_equal(a->changed, 1);
+    }
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        assert_true(fsm_node(a->fsm, ids[i], &info));
+        assert_true(info.node_id == ids[i]);
+    }
+    assert_false(fsm_node(a->fsm, 6, &info));
+    assert_int_equal(put_node(a, 2, "h:1"), 0);
+    assert_int_equal(a->changed, 0); /* nothing differs */
+    assert_int_equal(put_node(a, 2, "h:2"), 0);
+    assert_int_equal(a->changed, 1);
+    assert_true(fsm_node(a->fsm, 2, &info));
+    assert_string_equal(info.http_address, "h:2");
+    assert_int_equal(fsm_tag_count(a->fsm), 0);
+}
+
+static void test_row_keys_are_golden(void **state)
+{
+    struct id_apply *a = *state;
+
+    make(a, "a/b");
+    assert_int_equal(put_node(a, 0x0102, "h:1"), 0);
+    assert_int_equal(a->row_count, 2);
+    assert_true(id_hex_equal(&a->rows[0].key, "74 612f62"));
+    assert_true(id_hex_equal(&a->rows[1].key, "6e 0000000000000102"));
+}
+
+/* --- noop and digest --- */
+
+static int32_t apply_status(struct id_apply *a, struct buf *command, int wanted)
+{
+    int32_t status = 1;
+
+    assert_int_equal(id_apply_bytes(a, command), wanted);
+    assert_int_equal(status_result_decode(a->result.data, a->result.len, &status), 0);
+    buf_free(command);
+    return status;
+}
+
+static void test_noop_changes_nothing(void **state)
+{
+    struct id_apply *a = *state;
+    struct buf command = BUF_INIT;
+    uint64_t digest = fsm_digest(a->fsm);
+
+    command_noop_encode(&command);
+    assert_int_equal(apply_status(a, &command, 0), 0);
+    assert_int_equal(a->changed, 0);
+    assert_true(fsm_digest(a->fsm) == digest);
+}
+
+static void check_digest(struct id_apply *a, uint64_t index, uint64_t digest, int wanted)
+{
+    struct buf command = BUF_INIT;
+
+    command_digest_encode(&command, index, digest);
+    assert_int_equal(apply_status(a, &command, wanted), wanted);
+}
+
+static void test_digest_is_compared_at_its_index(void **state)
+{
+    struct id_apply *a = *state;
+    uint64_t first;
+    uint64_t second;
+
+    make(a, "a"); /* index 1 */
+    first = fsm_digest(a->fsm);
+    make(a, "b"); /* index 2 */
+    second = fsm_digest(a->fsm);
+    assert_true(first != second && first != 0);
+    check_digest(a, 1, first, 0);
+    check_digest(a, 2, second, 0);
+    check_digest(a, 1, second, ERR_DIVERGED);
+    check_digest(a, 2, first, ERR_DIVERGED);
+    check_digest(a, 3, second, 0); /* the digest commands themselves change nothing */
+    check_digest(a, 100, 1, 0);    /* not there yet */
+    check_digest(a, 0, 1, 0);
+}
+
+static void test_digest_memory_is_1024_entries(void **state)
+{
+    struct id_apply *a = *state;
+
+    make(a, "a"); /* index 1 */
+    while (a->index < 1024) {
+        struct buf command = BUF_INIT;
+
+        command_noop_encode(&command);
+        assert_int_equal(apply_status(a, &command, 0), 0);
+    }
+    check_digest(a, 1, 12345, ERR_DIVERGED); /* this is entry 1025, and takes 1's place */
+    check_digest(a, 1, 12345, 0);
+    check_digest(a, 1025, 12345, ERR_DIVERGED);
+}
+
+static void test_digest_undoes_changes(void **state)
+{
+    struct id_apply *a = *state;
+    struct tag_put put = {.name = "a", .fields = TAG_FIELD_STEP, .step = 10};
+    uint64_t first;
+
+    (void)id_apply_put(a, put, false, 0);
+    first = fsm_digest(a->fsm);
+    put.step = 11;
+    (void)id_apply_put(a, put, false, 0);
+    assert_true(fsm_digest(a->fsm) != first);
+    put.step = 10; /* the outcome differs from the first (made): go there and back again */
+    (void)id_apply_put(a, put, false, 0);
+    first = fsm_digest(a->fsm);
+    put.step = 11;
+    (void)id_apply_put(a, put, false, 0);
+    put.step = 10;
+    (void)id_apply_put(a, put, false, 0);
+    assert_true(fsm_digest(a->fsm) == first);
+}
+
+/* --- loading --- */
+
+static void test_load_replaces_everything(void **state)
+{
+    struct id_apply *a = *state;
+    struct fsm *other = fsm_new();
+    struct id_apply b;
+    struct node_info info;
+
+    make(a, "a");
+    make(a, "b");
+    (void)id_apply_put(
+        a, (struct tag_put){.name = "a", .fields = TAG_FIELD_DESCRIPTION, .description = "A"},
+        false, 0);
+    assert_int_equal(id_apply_delete(a, "b", 0), 0);
+    assert_int_equal(put_node(a, 3, "h:3"), 0);
+    id_apply_init(&b);
+    make(&b, "zzz");
+    assert_int_equal(put_node(&b, 4, "h:4"), 0);
+    id_apply_load(a, b.fsm); /* over what was there */
+    id_apply_load(a, other);
+    assert_true(fsm_digest(b.fsm) == fsm_digest(a->fsm));
+    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
+    assert_int_equal(fsm_tag_count(b.fsm), 2);
+    assert_null(fsm_tag(b.fsm, "zzz", 3));
+    assert_false(fsm_node(b.fsm, 4, &info));
+    assert_true(fsm_node(b.fsm, 3, &info));
+    assert_string_equal(fsm_tag(b.fsm, "a", 1)->description, "A");
+    assert_true(fsm_tag(b.fsm, "b", 1)->deleted);
+    /* Only the digest at the loaded index is remembered. */
+    b.index = a->index;
+    check_digest(&b, 1, 12345, 0);
+    check_digest(&b, a->index, 12345, ERR_DIVERGED);
+    id_apply_free(&b);
+    fsm_free(other);
+}
+
+static int load_one(struct fsm *fsm, const char *key_hex, const char *value_hex)
+{
+    struct buf key = BUF_INIT;
+    struct buf value = BUF_INIT;
+    int err;
+
+    id_hex_put(&key, key_hex);
+    id_hex_put(&value, value_hex);
+    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
+    buf_free(&key);
+    buf_free(&value);
+    return err;
+}
+
+static void test_load_refuses_damage(void **state)
+{
+    const char *tag = "01 00 00 01 01000000 0a000000 64000000 0500000000000000 "
+                      "0000000000000000 0000000000000000 0000000000000000 0000";
+    const char *node = "01 0500000000000000 0000 0000";
+    struct fsm *fsm = ((struct id_apply *)*state)->fsm;
+
+    fsm_load_begin(fsm);
+    assert_int_equal(load_one(fsm, "74 61", tag), 0);
+    assert_int_equal(load_one(fsm, "74 61", tag), ERR_EXISTS);
+    assert_int_equal(load_one(fsm, "74", tag), ERR_CORRUPT);    /* no name */
+    assert_int_equal(load_one(fsm, "74 0a", tag), ERR_CORRUPT); /* a line feed */
+    assert_int_equal(load_one(fsm, "74 62", ""), ERR_TRUNCATED);
+    assert_int_equal(load_one(fsm, "74 62", "02"), ERR_BAD_VERSION);
+    assert_int_equal(load_one(fsm, "74 62", "01 00"), ERR_TRUNCATED);
+    assert_int_equal(load_one(fsm, "", tag), ERR_CORRUPT);
+    assert_int_equal(load_one(fsm, "78 61", tag), ERR_CORRUPT); /* no such table */
+    assert_int_equal(load_one(fsm, "6e 0000000000000001", node), 0);
+    assert_int_equal(load_one(fsm, "6e 0000000000000001", node), ERR_EXISTS);
+    assert_int_equal(load_one(fsm, "6e 00000000000001", node), ERR_CORRUPT); /* 7 bytes */
+    assert_int_equal(load_one(fsm, "6e 000000000000000001", node), ERR_CORRUPT);
+    assert_int_equal(load_one(fsm, "6e 0000000000000000", node), ERR_CORRUPT); /* node 0 */
+    assert_int_equal(load_one(fsm, "6e 0000000000010000", node), ERR_CORRUPT); /* 65536 */
+    assert_int_equal(load_one(fsm, "6e 0000000000000002", "01 05"), ERR_TRUNCATED);
+    assert_int_equal(load_one(fsm, "6e 0000000000000002", "09"), ERR_BAD_VERSION);
+    fsm_load_end(fsm, 1);
+    assert_int_equal(fsm_tag_count(fsm), 1);
+}
+
+/* --- listener --- */
+
+struct watcher {
+    struct fsm_listener listener;
+    char heard[64];
+};
+
+static void tag_changed_cb(struct fsm_listener *listener, const struct tag_row *row)
+{
+    struct watcher *watcher = (struct watcher *)listener;
+    size_t len = strlen(watcher->heard);
+
+    (void)snprintf(watcher->heard + len, sizeof watcher->heard - len, "%s%s:%u ", row->name,
+                   row->deleted ? "-" : "", row->generation);
+}
+
+static void test_listener_hears_of_each_change(void **state)
+{
+    struct id_apply *a = *state;
+    struct watcher watcher = {.listener = {tag_changed_cb}};
+    struct fsm *other = fsm_new();
+    const struct tag_put puts[2] = {{.name = "b"}, {.name = "a"}};
+    struct put_result result;
+
+    fsm_listen(a->fsm, &watcher.listener);
+    result = id_apply_puts(a, puts, 2, false, 0);
+    put_result_release(&result);
+    (void)id_apply_grant(a, "a", 1);
+    (void)id_apply_grant(a, "none", 1);
+    (void)id_apply_delete(a, "b", 0);
+    assert_string_equal(watcher.heard, "b:1 a:1 a:1 b-:2 ");
+    fsm_listen(a->fsm, NULL);
+    make(a, "c");
+    assert_string_equal(watcher.heard, "b:1 a:1 a:1 b-:2 ");
+    watcher.heard[0] = '\0';
+    fsm_listen(other, &watcher.listener);
+    id_apply_load(a, other); /* all of them, when the load is through */
+    assert_string_equal(watcher.heard, "a:1 b-:2 c:1 ");
+    fsm_free(other);
+}
+
+/* --- any bytes --- */
+
+static void random_name(struct prng *prng, char ret_name[4])
+{
+    (void)snprintf(ret_name, 4, "%c%c", (char)('a' + prng_below(prng, 4)),
+                   (char)('a' + prng_below(prng, 4)));
+}
+
+/* A command of any kind over a few names, so that they meet. */
+static void random_command(struct prng *prng, struct buf *buf)
+{
+    char name[4];
+    uint64_t wall_ms = prng_below(prng, 1000000);
+    uint64_t request_id = prng_below(prng, 8);
+
+    switch (prng_below(prng, 8)) {
+    case 0:
+        command_noop_encode(buf);
+        return;
+    case 1:
+        command_digest_encode(buf, 0, prng_next(prng));
+        return;
+    case 2:
+        random_name(prng, name);
+        command_delete_encode(buf, name, 2, wall_ms, request_id);
+        return;
+    case 3: {
+        struct node_info info = {.node_id = 1 + prng_below(prng, 7), .store_id = prng_next(prng)};
+
+        command_node_info_encode(buf, &info);
+        return;
+    }
+    case 4:
+    case 5:
+        command_put_begin(buf, prng_below(prng, 2) == 0, wall_ms, request_id);
+        for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
+            random_name(prng, name);
+            command_put_add(buf, &(struct tag_put){.name = name,
+                                                   .name_len = 2,
+                                                   .fields = (uint8_t)prng_below(prng, 32),
+                                                   .max_id = prng_below(prng, 5000),
+                                                   .step = (uint32_t)prng_below(prng, 2000),
+                                                   .max_step = (uint32_t)prng_below(prng, 3000),
+                                                   .description = "text",
+                                                   .description_len = 4});
+        }
+        command_put_end(buf);
+        return;
+    default:
+        command_grant_begin(buf, 1, wall_ms);
+        for (uint64_t n = 1 + prng_below(prng, 4); n > 0; n--) {
+            random_name(prng, name);
+            command_grant_add(buf, &(struct grant_item){name, 2, (uint32_t)prng_below(prng, 3000)});
+        }
+        command_grant_end(buf);
+    }
+}
+
+static void mutate(struct prng *prng, struct buf *buf)
+{
+    for (uint64_t n = 1 + prng_below(prng, 4); n > 0 && buf->len > 0; n--) {
+        buf->data[prng_below(prng, buf->len)] = (uint8_t)prng_next(prng);
+    }
+    if (prng_below(prng, 8) == 0) {
+        buf->len = prng_below(prng, buf->len + 1);
+    }
+}
+
+/* Good, broken, or plain random bytes. */
+static void any_bytes(struct prng *prng, struct buf *buf)
+{
+    if (prng_below(prng, 10) == 0) {
+        for (uint64_t n = prng_below(prng, 40); n > 0; n--) {
+            buf_put_u8(buf, (uint8_t)(prng_next(prng) >> prng_below(prng, 60)));
+        }
+        return;
+    }
+    random_command(prng, buf);
+    if (prng_below(prng, 2) == 0) {
+        mutate(prng, buf);
+    }
+}
+
+/* The rows that were listed give the same state again; then both begin anew. */
+static void compare_and_restart(struct id_apply *a, struct id_apply *b)
+{
+    struct fsm *loaded = fsm_new();
+
+    id_apply_load(a, loaded);
+    assert_true(fsm_digest(loaded) == fsm_digest(a->fsm));
+    assert_int_equal(fsm_tag_count(loaded), fsm_tag_count(a->fsm));
+    fsm_free(loaded);
+    id_apply_free(a);
+    id_apply_free(b);
+    id_apply_init(a);
+    id_apply_init(b);
+}
+
+/* Two state machines go through the same bytes: nothing stops them, and they never differ in result
+ * or digest. */
+static void test_any_bytes_keep_replicas_equal(void **state)
+{
+    struct id_apply *a = *state;
+    struct id_apply *b = calloc(1, sizeof *b);
+    size_t bad = 0;
+    struct prng prng;
+
+    assert_non_null(b);
+    id_apply_init(b);
+    prng_seed(&prng, 2026);
+    for (unsigned i = 0; i < 100000; i++) {
+        struct buf command = BUF_INIT;
+        int err;
+
+        any_bytes(&prng, &command);
+        err = id_apply_bytes(a, &command);
+        assert_int_equal(id_apply_bytes(b, &command), err);
+        buf_free(&command);
+        /* A mutated digest command may name an entry, and then differ from it. */
+        assert_true(err == 0 || err == ERR_BAD_MESSAGE || err == ERR_DIVERGED);
+        bad += err != 0;
+        assert_int_equal(a->result.len, b->result.len);
+        assert_memory_equal(a->result.data, b->result.data, a->result.len);
+        assert_true(fsm_digest(a->fsm) == fsm_digest(b->fsm));
+        if (a->row_count > ID_APPLY_ROWS - 32) { /* mutations make names of their own */
+            compare_and_restart(a, b);
+        }
+    }
+    assert_in_range(bad, 10000, 60000);
+    compare_and_restart(a, b);
+    id_apply_free(b);
+    free(b);
+}
+
+/* Grants of random commands never hand out an id of a generation twice. */
+static void test_random_grants_never_overlap(void **state)
+{
+    struct id_apply *a = *state;
+    struct prng prng;
+    uint64_t end[16] = {0};
+    uint32_t generation[16] = {0};
+    unsigned granted = 0;
+
+    prng_seed(&prng, 99);
+    for (unsigned i = 0; i < 20000; i++) {
+        struct buf command = BUF_INIT;
+        char name[4];
+        struct grant_result result;
+        size_t at;
+
+        random_command(&prng, &command);
+        assert_int_equal(id_apply_bytes(a, &command), 0);
+        buf_free(&command);
+        random_name(&prng, name);
+        at = (size_t)(name[0] - 'a') * 4 + (size_t)(name[1] - 'a');
+        result = id_apply_grant(a, name, (uint32_t)prng_below(&prng, 5000));
+        assert_true(result.generation >= generation[at]);
+        if (result.generation > generation[at]) {
+            generation[at] = result.generation;
+            end[at] = 0;
+        }
+        if (result.status == 0) {
+            assert_true(result.first >= end[at]);
+            end[at] = result.first + result.size;
+            granted++;
+        }
+    }
+    assert_true(granted > 1000);
+}
+
+static void test_bad_bytes_are_told_so(void **state)
+{
+    struct id_apply *a = *state;
+    struct buf command = BUF_INIT;
+
+    assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
+    id_hex_put(&command, "02 01"); /* a later version */
+    assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
+    id_hex_put(&command, "01 07"); /* a later command */
+    assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
+    query_get_encode(&command, "a", 1);
+    assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
+    /* Good items before the broken one change nothing. */
+    command_put_begin(&command, false, 1, 1);
+    command_put_add(&command, &(struct tag_put){.name = "a", .name_len = 1});
+    assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
+    assert_int_equal(fsm_tag_count(a->fsm), 0);
+    assert_int_equal(a->changed, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_query_list_pages),
+        TEST(test_query_get),
+        TEST(test_nodes_are_registered),
+        TEST(test_row_keys_are_golden),
+        TEST(test_noop_changes_nothing),
+        TEST(test_digest_is_compared_at_its_index),
+        TEST(test_digest_memory_is_1024_entries),
+        TEST(test_digest_undoes_changes),
+        TEST(test_load_replaces_everything),
+        TEST(test_load_refuses_damage),
+        TEST(test_listener_hears_of_each_change),
+        TEST(test_any_bytes_keep_replicas_equal),
+        TEST(test_random_grants_never_overlap),
+        TEST(test_bad_bytes_are_told_so),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
