@@ -1,0 +1,158 @@
+/*
+ * conn.h - a client's connection: bytes in, one request at a time, replies out in order.
+ *
+ *   READING --request complete--> (handler) --reply--> READING
+ *      |                              `--conn_wait()--> WAITING --reply--> READING
+ *      |  reply with "Connection: close", or the client's end
+ *      `----> FINISHING --all written--> LINGERING --the client's end or a deadline--> CLOSED
+ *                                 `------------------------------------------------> CLOSED
+ *
+ * The happy path: bytes are read into a fixed buffer; every complete request in it is served at once, its
+ * reply appended to `out`; what a batch of requests caused is written by one write. While a request
+ * waits (for a refill, or for the cluster) the connection reads no further than its buffer, so that
+ * replies stay in order; its end shows at once that the client has gone.
+ *
+ * Failure modes: each closes with a reason, logged at debug level. A request that breaks the protocol gets
+ * its error, then the connection closes; it lingers, reading and dropping for a moment, because closing
+ * with unread input would reset the connection and destroy the reply on its way.
+ *
+ * Thread: the loop's.
+ */
+#ifndef LEAFD_HTTP_CONN_H
+#define LEAFD_HTTP_CONN_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "http/ids.h"
+#include "http/loop.h"
+#include "http/parser.h"
+#include "http/response.h"
+#include "http/router.h"
+#include "http/target.h"
+
+/* Holds a head of the largest size and leaves as much again for bodies and pipelined requests. */
+#define CONN_INPUT_BYTES (2 * LIMIT_HTTP_HEADERS_BYTES)
+
+enum conn_state { CONN_READING, CONN_WAITING, CONN_FINISHING, CONN_LINGERING, CONN_CLOSED };
+
+/* The present request as offsets from its first byte, which stays in the buffer until the reply. */
+struct conn_request {
+    const struct route *route; /* NULL until the head is complete, or where there is none */
+    uint32_t path_at;          /* 0: no path yet, it would be the method's place */
+    uint32_t path_len;
+    uint32_t name_at; /* what follows route->path, still encoded */
+    uint32_t name_len;
+    uint32_t query_at;
+    uint32_t query_len;
+};
+
+struct conn {
+    uv_tcp_t tcp;
+    uv_write_t write;
+    uv_shutdown_t shutdown;
+    struct http_loop *loop;
+    enum conn_state state;
+    TAILQ_ENTRY(conn) all_link;
+    TAILQ_ENTRY(conn) ready_link;
+    TAILQ_ENTRY(conn) phase_link;
+    TAILQ_ENTRY(conn) write_link;
+    enum loop_phase phase;
+    uint64_t phase_due_ms;
+    uint64_t write_due_ms;
+    size_t write_left_bytes; /* at the last look: progress moves the deadline */
+    bool processing;         /* conn_process() is on the stack */
+    bool ready;              /* in loop->ready */
+    bool reading;            /* uv_read_start is on */
+    bool writing;            /* `sending` is with libuv */
+    bool refused;            /* over the limit of connections */
+    bool closing;            /* the next reply is the last */
+    bool linger;             /* unread input is likely: see above */
+    bool ended;              /* the client's end was read */
+    bool in_body;
+    struct parser parser;
+    struct conn_request request;
+    enum router_result routed;
+    struct buf body;         /* of the present request, where the route takes one */
+    struct control *control; /* the request to the cluster that is waited for, or NULL */
+    struct id_claim claim;   /* of an id request */
+    struct buf out;          /* replies not given to the socket yet */
+    struct buf sending;      /* given to libuv, since the socket did not take them at once */
+    uint32_t reply_count;    /* replies in out and sending */
+    /* input[start, end) holds the present request and what follows; the body is consumed up to next */
+    uint32_t start;
+    uint32_t next;
+    uint32_t end;
+    char input[CONN_INPUT_BYTES];
+};
+
+/* --- for the loop (conn_io.c, conn.c) --- */
+
+/* Take over an accepted socket. refused: it only gets a 503. Closes fd on failure. */
+void conn_open(struct http_loop *loop, int fd, bool refused);
+
+/* Serve what is in the buffer and write the replies. From loop_settle() and the read callback. */
+void conn_process(struct conn *conn);
+
+/* Close without another word; memory goes when libuv is through. Idempotent. */
+void conn_close(struct conn *conn, const char *reason);
+
+/* A deadline of the read side (conn->phase) or of the write side came. */
+void conn_phase_expired(struct conn *conn);
+void conn_write_expired(struct conn *conn);
+
+/* The loop drains: close if nothing is under way. */
+void conn_drain(struct conn *conn);
+
+/* Write what waits in `out`; at the end of a FINISHING connection begin to close it. */
+void conn_flush(struct conn *conn);
+
+/* After a turn: which deadline holds, and whether to read on. */
+void conn_rest(struct conn *conn);
+
+/* True when so much is unsent that no further request is served. */
+bool conn_output_full(const struct conn *conn);
+
+/* Leave the present deadline of the read side and enter another. */
+void conn_set_phase(struct conn *conn, enum loop_phase phase);
+
+/* --- for handlers (conn_reply.c) --- */
+
+/* The handler answers later. */
+void conn_wait(struct conn *conn);
+
+/* Answer the present request. extra: more header lines with CRLF, or NULL. */
+void conn_reply(struct conn *conn, int status, const char *type, const char *extra,
+                const void *body, size_t len);
+void conn_reply_json(struct conn *conn, int status, const struct buf *body);
+
+/* Answer with an error. The message is printf-like; values shown by text_show(). */
+void conn_fail(struct conn *conn, int status, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Answer 405 with the Allow header. */
+void conn_fail_method(struct conn *conn, const char *allow);
+
+/* Answer with an error and close: the input cannot be trusted to be in step. */
+void conn_reject(struct conn *conn, const struct parser_reject *reject);
+
+/* The answer for an error of the backend that is not particular to a route. */
+void conn_fail_err(struct conn *conn, int err);
+
+/* Parse the request's query into options (space: LIMIT_HTTP_TARGET_BYTES). On failure the error is
+ * answered and false returned. */
+bool conn_options(struct conn *conn, struct option *options, size_t count, char *space);
+
+/* The decoded, checked tag name of the path into name (LIMIT_TAG_NAME_BYTES). On failure the error
+ * is answered and false returned. */
+bool conn_tag_name(struct conn *conn, char *name, size_t *ret_len);
+
+/* An option's whole number, or fallback when absent; answers 400 and returns false if it is none. */
+bool conn_option_number(struct conn *conn, const struct option *option, const char *code,
+                        uint64_t min, uint64_t max, uint64_t fallback, uint64_t *ret_value);
+
+/* An option of 1 or 0, false when absent. */
+bool conn_option_flag(struct conn *conn, const struct option *option, bool *ret_value);
+
+#endif

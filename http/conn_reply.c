@@ -1,0 +1,227 @@
+/*
+ * conn_reply.c - see conn.h: what handlers use to read a request and to answer it. Thread: the loop's.
+ */
+#include "http/conn.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/id/tag.h"
+
+#define MESSAGE_BYTES 640
+
+void conn_wait(struct conn *conn)
+{
+    ASSERT(conn->state == CONN_READING || conn->state == CONN_WAITING);
+    conn->state = CONN_WAITING;
+}
+
+/* The present request is answered: make room for the next one. */
+static void request_done(struct conn *conn, bool close)
+{
+    struct http_loop *loop = conn->loop;
+
+    loop->body_bytes -= conn->body.len;
+    buf_free(&conn->body);
+    if (close) {
+        conn->linger = conn->linger || conn->end > conn->next;
+        conn->state = CONN_FINISHING;
+        conn->start = conn->end;
+    } else {
+        conn->state = CONN_READING;
+        conn->start = conn->next;
+    }
+    if (conn->start == conn->end) {
+        conn->start = 0;
+        conn->end = 0;
+    }
+    conn->next = 0;
+    conn->in_body = false;
+    conn->request = (struct conn_request){0};
+    parser_init(&conn->parser);
+    if (!conn->processing && !conn->ready) {
+        conn->ready = true;
+        TAILQ_INSERT_TAIL(&loop->ready, conn, ready_link);
+    }
+}
+
+void conn_reply(struct conn *conn, int status, const char *type, const char *extra,
+                const void *body, size_t len)
+{
+    const struct parser_head *head = &conn->parser.head;
+    struct response_frame frame = {
+        .date = loop_date(conn->loop),
+        .close = conn->closing || !head->keep_alive || conn->loop->draining,
+        .head_only = head->verb == VERB_HEAD,
+    };
+
+    ASSERT(conn->state == CONN_READING || conn->state == CONN_WAITING);
+    ASSERT(conn->control == NULL);
+    ASSERT(!conn->claim.waiter.parked);
+    frame.keep_alive = head->http_1_0 && !frame.close;
+    response_put(&conn->out, &frame, status, type, extra, body, len);
+    conn->reply_count++;
+    request_done(conn, frame.close);
+}
+
+void conn_reply_json(struct conn *conn, int status, const struct buf *body)
+{
+    conn_reply(conn, status, RESPONSE_JSON, NULL, body->data, body->len);
+}
+
+static void fail(struct conn *conn, int status, const char *code, const char *extra,
+                 const char *message)
+{
+    const struct conn_request *request = &conn->request;
+    struct http_loop *loop = conn->loop;
+
+    loop->scratch.len = 0;
+    response_error_json(&loop->scratch, clock_wall_ms(loop->backend->clock), status, code, message,
+                        conn->input + conn->start + request->path_at, request->path_len);
+    conn_reply(conn, status, RESPONSE_JSON, extra, loop->scratch.data, loop->scratch.len);
+}
+
+void conn_fail(struct conn *conn, int status, const char *code, const char *format, ...)
+{
+    char message[MESSAGE_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    fail(conn, status, code, NULL, message);
+}
+
+void conn_fail_method(struct conn *conn, const char *allow)
+{
+    char message[96];
+    char extra[96];
+
+    (void)snprintf(message, sizeof(message), "this route is for %s", allow);
+    (void)snprintf(extra, sizeof(extra), "Allow: %s\r\n", allow);
+    fail(conn, 405, "method_not_allowed", extra, message);
+}
+
+void conn_reject(struct conn *conn, const struct parser_reject *reject)
+{
+    conn->closing = true;
+    conn->linger = true;
+    if (reject->limit > 0) {
+        conn_fail(conn, reject->status, reject->code, "%s; the limit is %llu", reject->why,
+                  (unsigned long long)reject->limit);
+    } else {
+        conn_fail(conn, reject->status, reject->code, "%s", reject->why);
+    }
+}
+
+void conn_fail_err(struct conn *conn, int err)
+{
+    switch (err) {
+    case ERR_INVALID:
+        conn_fail(conn, 400, "bad_request", "%s", err_text(err));
+        return;
+    case ERR_UNKNOWN_TAG:
+        conn_fail(conn, 404, err_code(err), "%s", err_text(err));
+        return;
+    case ERR_WOULD_REPEAT:
+    case ERR_EXHAUSTED:
+    case ERR_NOT_CONTIGUOUS:
+    case ERR_CONFLICT:
+        conn_fail(conn, 409, err_code(err), "%s", err_text(err));
+        return;
+    case ERR_TOO_LARGE:
+        conn->closing = true;
+        conn_fail(conn, 413, "body_too_large", "the change is larger than one log entry may be");
+        return;
+    case ERR_NO_LEADER:
+    case ERR_NOT_LEADER:
+        conn_fail(conn, 503, "no_leader", "%s", err_text(ERR_NO_LEADER));
+        return;
+    case ERR_TIMEOUT:
+    case ERR_UNKNOWN_OUTCOME:
+        conn_fail(conn, 503, "timeout",
+                  "no answer from the cluster in time; a change may or may not have been made");
+        return;
+    case ERR_NOMEM:
+    case ERR_OVERLOADED:
+        conn_fail(conn, 503, "overloaded", "%s", err_text(ERR_OVERLOADED));
+        return;
+    case ERR_SHUTTING_DOWN:
+    case ERR_DISK_FULL:
+    case ERR_DISABLED:
+        conn_fail(conn, 503, err_code(err), "%s", err_text(err));
+        return;
+    default:
+        conn_fail(conn, 500, "internal_error", "the cluster answered %s: %s", err_code(err),
+                  err_text(err));
+        return;
+    }
+}
+
+bool conn_options(struct conn *conn, struct option *options, size_t count, char *space)
+{
+    const struct conn_request *request = &conn->request;
+    char why[OPTION_WHY_BYTES];
+
+    if (options_parse(conn->input + conn->start + request->query_at, request->query_len, options,
+                      count, space, why) != 0) {
+        conn_fail(conn, 400, "bad_request", "%s", why);
+        return false;
+    }
+    return true;
+}
+
+bool conn_tag_name(struct conn *conn, char *name, size_t *ret_len)
+{
+    const struct conn_request *request = &conn->request;
+    const char *raw = conn->input + conn->start + request->name_at;
+    const char *why = "";
+    char shown[160];
+    int rv;
+
+    rv = target_decode(raw, request->name_len, TARGET_PLUS_IS_PLUS, name, LIMIT_TAG_NAME_BYTES,
+                       ret_len);
+    if (rv != 0) {
+        why = rv == ERR_INVALID ? "a % without two hex digits behind it"
+                                : "the name of a tag is longer than 128 bytes";
+    } else {
+        rv = tag_name_check(name, *ret_len, &why);
+    }
+    if (rv != 0) {
+        conn_fail(conn, 400, "bad_tag", "bad tag %s: %s",
+                  text_show(raw, request->name_len, shown, sizeof(shown)), why);
+        return false;
+    }
+    return true;
+}
+
+bool conn_option_number(struct conn *conn, const struct option *option, const char *code,
+                        uint64_t min, uint64_t max, uint64_t fallback, uint64_t *ret_value)
+{
+    char shown[80];
+
+    *ret_value = fallback;
+    if (!option->present ||
+        text_parse_decimal(option->value, option->len, min, max, ret_value) == 0) {
+        return true;
+    }
+    conn_fail(conn, 400, code, "%s=%s is not a whole number from %llu to %llu", option->name,
+              text_show(option->value, option->len, shown, sizeof(shown)), (unsigned long long)min,
+              (unsigned long long)max);
+    return false;
+}
+
+bool conn_option_flag(struct conn *conn, const struct option *option, bool *ret_value)
+{
+    char shown[80];
+
+    *ret_value = option->present && option->len == 1 && option->value[0] == '1';
+    if (!option->present || *ret_value || (option->len == 1 && option->value[0] == '0')) {
+        return true;
+    }
+    conn_fail(conn, 400, "bad_request", "%s=%s is neither 1 nor 0", option->name,
+              text_show(option->value, option->len, shown, sizeof(shown)));
+    return false;
+}

@@ -1,0 +1,334 @@
+/*
+ * handlers_tags.c - the table of tags: PUT, GET, DELETE /api/tags/{tag}, GET and POST /api/tags.
+ *
+ * The happy path: the request is checked and encoded as a command or query, the backend has it committed or
+ * answered, and the result is shown.
+ *
+ * Failure modes: bad input 400 before anything is proposed; would_repeat 409; unknown tag 404; what the
+ * cluster cannot do now 503.
+ *
+ * Thread: the loop's.
+ */
+#include "http/handlers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "http/conn.h"
+#include "http/page.h"
+#include "http/tag_json.h"
+#include "src/base/assert.h"
+#include "src/base/prng.h"
+
+/* Not 0, which means none. By it the state machine knows a command that was proposed twice. */
+static uint64_t new_request_id(void)
+{
+    uint64_t id;
+
+    do {
+        id = prng_entropy();
+    } while (id == 0);
+    return id;
+}
+
+static void submit(struct control *control)
+{
+    control_submit(control, control->conn->loop->config->default_timeout_ms);
+}
+
+/* The backend answered, but not with what was asked. */
+static void fail_reply(struct conn *conn)
+{
+    conn_fail_err(conn, ERR_BAD_MESSAGE);
+}
+
+/* --- get --- */
+
+static void get_cb(struct conn *conn, struct control *control)
+{
+    const struct buf *reply = &control->request.reply;
+    struct buf *scratch = &conn->loop->scratch;
+    struct tag_rows rows;
+
+    if (control->request.status != 0) {
+        conn_fail_err(conn, control->request.status);
+        return;
+    }
+    if (tag_rows_decode(reply->data, reply->len, &rows) != 0) {
+        fail_reply(conn);
+        return;
+    }
+    if (rows.count != 1) {
+        fail_reply(conn);
+    } else {
+        scratch->len = 0;
+        tag_json_put(&rows.rows[0], scratch);
+        conn_reply_json(conn, 200, scratch);
+    }
+    tag_rows_release(&rows);
+}
+
+/* consistency=linearizable (the default) or local. */
+static bool option_consistency(struct conn *conn, const struct option *option, bool *ret_local)
+{
+    char shown[80];
+
+    *ret_local = option->len == 5 && memcmp(option->value, "local", 5) == 0;
+    if (!option->present || *ret_local ||
+        (option->len == 12 && memcmp(option->value, "linearizable", 12) == 0)) {
+        return true;
+    }
+    conn_fail(conn, 400, "bad_request", "consistency=%s is not linearizable or local",
+              text_show(option->value, option->len, shown, sizeof(shown)));
+    return false;
+}
+
+static void tag_get(struct conn *conn, const char *name, size_t name_len)
+{
+    struct option options[] = {{.name = "consistency"}};
+    char space[LIMIT_HTTP_TARGET_BYTES];
+    struct control *control;
+    bool local;
+
+    if (!conn_options(conn, options, 1, space) || !option_consistency(conn, &options[0], &local)) {
+        return;
+    }
+    control = control_new(conn, ID_REQUEST_QUERY, get_cb);
+    control->request.local = local;
+    query_get_encode(&control->request.payload, name, name_len);
+    submit(control);
+}
+
+/* --- put --- */
+
+/* A put that the state machine refused; bulk: the message names the item. */
+static void fail_put(struct conn *conn, const struct put_result *result, bool bulk)
+{
+    char item[32] = "";
+
+    if (bulk) {
+        (void)snprintf(item, sizeof(item), "item %u: ", result->failed_at);
+    }
+    switch (result->status) {
+    case ERR_WOULD_REPEAT:
+        conn_fail(conn, 409, "would_repeat",
+                  "%smax_id is %llu; lowering it to %llu would hand out ids again (force=1 does)",
+                  item, (unsigned long long)result->max_id, (unsigned long long)result->asked);
+        return;
+    case ERR_INVALID:
+        conn_fail(conn, 400, "bad_request", "%s%s", item, result->why);
+        return;
+    case ERR_OVERLOADED:
+        conn_fail(conn, 503, "overloaded", "%sthe table of tags is full (%d)", item, LIMIT_TAGS);
+        return;
+    default:
+        conn_fail_err(conn, result->status);
+        return;
+    }
+}
+
+static void put_cb(struct conn *conn, struct control *control)
+{
+    const struct buf *reply = &control->request.reply;
+    struct buf *scratch = &conn->loop->scratch;
+    struct put_result result;
+
+    if (control->request.status != 0) {
+        conn_fail_err(conn, control->request.status);
+        return;
+    }
+    if (put_result_decode(reply->data, reply->len, &result) != 0) {
+        fail_reply(conn);
+        return;
+    }
+    if (result.status != 0) {
+        fail_put(conn, &result, false);
+    } else {
+        scratch->len = 0;
+        tag_json_put(&result.first, scratch);
+        conn_reply_json(conn, result.made > 0 ? 201 : 200, scratch);
+    }
+    put_result_release(&result);
+}
+
+static void bulk_cb(struct conn *conn, struct control *control)
+{
+    const struct buf *reply = &control->request.reply;
+    struct buf *scratch = &conn->loop->scratch;
+    struct put_result result;
+
+    if (control->request.status != 0) {
+        conn_fail_err(conn, control->request.status);
+        return;
+    }
+    if (put_result_decode(reply->data, reply->len, &result) != 0) {
+        fail_reply(conn);
+        return;
+    }
+    if (result.status != 0) {
+        fail_put(conn, &result, true);
+    } else {
+        scratch->len = 0;
+        buf_printf(scratch, "{\"made\":%u,\"changed\":%u}", result.made, result.changed);
+        conn_reply_json(conn, 200, scratch);
+    }
+    put_result_release(&result);
+}
+
+/* Propose the tags of the body: one of that name, or a bulk when name is NULL. */
+static void put(struct conn *conn, const char *name, size_t name_len)
+{
+    struct option options[] = {{.name = "force"}};
+    struct tag_json_fault fault;
+    char space[LIMIT_HTTP_TARGET_BYTES];
+    struct control *control;
+    struct buf *command;
+    bool force;
+    int rv;
+
+    if (!conn_options(conn, options, 1, space) || !conn_option_flag(conn, &options[0], &force)) {
+        return;
+    }
+    control = control_new(conn, ID_REQUEST_COMMAND, name != NULL ? put_cb : bulk_cb);
+    command = &control->request.payload;
+    command_put_begin(command, force, clock_wall_ms(conn->loop->backend->clock), new_request_id());
+    rv = name != NULL
+             ? tag_json_read_one(name, name_len, conn->body.data, conn->body.len, command, &fault)
+             : tag_json_read_bulk(conn->body.data, conn->body.len, command, &fault);
+    if (rv != 0) {
+        control_free(control);
+        conn_fail(conn, 400, fault.code, "%s", fault.message);
+        return;
+    }
+    command_put_end(command);
+    if (command->len > LIMIT_ENTRY_BYTES) {
+        control_free(control);
+        conn_fail_err(conn, ERR_TOO_LARGE);
+        return;
+    }
+    submit(control);
+}
+
+/* --- delete --- */
+
+static void delete_cb(struct conn *conn, struct control *control)
+{
+    const struct buf *reply = &control->request.reply;
+    int32_t status;
+
+    if (control->request.status != 0) {
+        conn_fail_err(conn, control->request.status);
+    } else if (status_result_decode(reply->data, reply->len, &status) != 0) {
+        fail_reply(conn);
+    } else if (status != 0) {
+        conn_fail_err(conn, status);
+    } else {
+        conn_reply(conn, 204, NULL, NULL, NULL, 0);
+    }
+}
+
+static void tag_delete(struct conn *conn, const char *name, size_t name_len)
+{
+    char space[LIMIT_HTTP_TARGET_BYTES];
+    struct control *control;
+
+    if (!conn_options(conn, NULL, 0, space)) {
+        return;
+    }
+    control = control_new(conn, ID_REQUEST_COMMAND, delete_cb);
+    command_delete_encode(&control->request.payload, name, name_len,
+                          clock_wall_ms(conn->loop->backend->clock), new_request_id());
+    submit(control);
+}
+
+/* --- list --- */
+
+static void put_list(const struct tag_rows *rows, struct buf *buf)
+{
+    buf_printf(buf, "{\"tags\":[");
+    for (size_t i = 0; i < rows->count; i++) {
+        buf_printf(buf, "%s", i > 0 ? "," : "");
+        tag_json_put(&rows->rows[i], buf);
+    }
+    buf_printf(buf, "],\"next\":");
+    if (rows->more && rows->count > 0) {
+        const struct tag_row *last = &rows->rows[rows->count - 1];
+
+        text_put_json(buf, last->name, last->name_len);
+    } else {
+        buf_printf(buf, "null");
+    }
+    buf_printf(buf, "}");
+}
+
+static void list_cb(struct conn *conn, struct control *control)
+{
+    const struct buf *reply = &control->request.reply;
+    struct buf *scratch = &conn->loop->scratch;
+    struct tag_rows rows;
+
+    if (control->request.status != 0) {
+        conn_fail_err(conn, control->request.status);
+        return;
+    }
+    if (tag_rows_decode(reply->data, reply->len, &rows) != 0) {
+        fail_reply(conn);
+        return;
+    }
+    scratch->len = 0;
+    put_list(&rows, scratch);
+    conn_reply_json(conn, 200, scratch);
+    tag_rows_release(&rows);
+}
+
+static void tags_list(struct conn *conn)
+{
+    struct option options[] = {PAGE_OPTION_NAMES, {.name = "consistency"}};
+    char space[LIMIT_HTTP_TARGET_BYTES];
+    struct control *control;
+    struct page page;
+    bool local;
+
+    if (!page_read(conn, options, PAGE_OPTIONS + 1, space, &page) ||
+        !option_consistency(conn, &options[PAGE_OPTIONS], &local)) {
+        return;
+    }
+    control = control_new(conn, ID_REQUEST_QUERY, list_cb);
+    control->request.local = local;
+    query_list_encode(&control->request.payload, page.prefix, page.prefix_len, page.after,
+                      page.after_len, page.limit);
+    submit(control);
+}
+
+void handle_tag(struct conn *conn)
+{
+    char name[LIMIT_TAG_NAME_BYTES];
+    size_t name_len;
+
+    if (!conn_tag_name(conn, name, &name_len)) {
+        return;
+    }
+    switch (conn->parser.head.verb) {
+    case VERB_GET:
+    case VERB_HEAD:
+        tag_get(conn, name, name_len);
+        return;
+    case VERB_PUT:
+        put(conn, name, name_len);
+        return;
+    case VERB_DELETE:
+        tag_delete(conn, name, name_len);
+        return;
+    default:
+        UNREACHABLE("a method the router lets through");
+    }
+}
+
+void handle_tags(struct conn *conn)
+{
+    if (conn->parser.head.verb == VERB_POST) {
+        put(conn, NULL, 0);
+    } else {
+        tags_list(conn);
+    }
+}

@@ -1,0 +1,114 @@
+/*
+ * loop.h - one HTTP loop: a thread with its uv_loop, listener, mailbox, connections, parked requests and
+ * deadlines.
+ *
+ * The happy path: loop_init() on the main thread makes all handles, loop_run() is the thread's body. All
+ * deadlines of connections are kept in queues, one a kind, in which every entry waits equally long: a
+ * queue is sorted by itself, and one timer for the earliest deadline serves them all.
+ *
+ * Work that a callback causes on other connections (a refill wakes many) is only noted, in `ready`, and
+ * done by loop_settle() at the end of the callback: no recursion, whatever a request causes.
+ *
+ * Failure modes: no file descriptors left: see accept.h.
+ *
+ * Thread: loop_init, loop_post_*, loop_release from the main thread; the rest is the loop's alone.
+ */
+#ifndef LEAFD_HTTP_LOOP_H
+#define LEAFD_HTTP_LOOP_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "http/control.h"
+#include "http/server.h"
+#include "http/text.h"
+#include "http/waiters.h"
+
+struct conn;
+
+/* What a connection's read side waits for. */
+enum loop_phase {
+    PHASE_NONE,   /* for nothing of the client's */
+    PHASE_IDLE,   /* the next request's first byte */
+    PHASE_HEAD,   /* the rest of a head */
+    PHASE_BODY,   /* the rest of a body */
+    PHASE_LINGER, /* the client's end, after we closed ours */
+    PHASE_COUNT
+};
+
+TAILQ_HEAD(conn_queue, conn);
+
+struct http_loop {
+    struct http_server *server;
+    const struct http_config *config; /* the server's copy, with defaults filled in */
+    struct id_backend *backend;
+    unsigned index;
+    pthread_t thread;
+    uv_loop_t uv;
+    uv_timer_t timer;
+    uint64_t timer_due_ms;     /* UINT64_MAX: not armed */
+    struct control_port *port; /* mailbox, outlives the loop while requests are out */
+    /* listener, see accept.h */
+    uv_poll_t listener;
+    int listen_fd;
+    int reserve_fd;           /* -1 while it is in use */
+    uint64_t accept_again_ms; /* paused until then; UINT64_MAX: not paused */
+    bool accept_warned;
+    /* connections */
+    struct conn_queue conns;
+    uint32_t conn_count;
+    uint32_t refused_count;  /* of those, over the limit: they only get their 503 */
+    struct conn_queue ready; /* to be processed by loop_settle() */
+    struct conn_queue phases[PHASE_COUNT];
+    uint32_t phase_ms[PHASE_COUNT];
+    struct conn_queue writers; /* with output the socket did not take */
+    size_t body_bytes;         /* request bodies in memory */
+    struct waiters waiters;
+    struct buf scratch; /* a body under construction; content does not outlive a handler */
+    char date[TEXT_TIME_BYTES];
+    uint64_t date_until_ms; /* on the loop's clock */
+    /* drain and stop */
+    bool draining;
+    bool drain_told;
+    bool stopping;
+    uint64_t drain_until_ms;
+    struct mailbox_item drain_item;
+    struct mailbox_item stop_item;
+};
+
+/* Make the handles; takes over listen_fd, also on failure. 0 or an ERR_*. On failure nothing is left. */
+int loop_init(struct http_loop *loop, struct http_server *server, unsigned index,
+              int listen_fd) MUST_CHECK;
+
+/* The thread's body: serves until loop_post_stop(). data: struct http_loop. */
+void *loop_run(void *data);
+
+/* Free what loop_init() made. The thread has ended or was never started. */
+void loop_release(struct http_loop *loop);
+
+/* Begin to drain; http_server_drained() is told once no connection is left. */
+void loop_post_drain(struct http_loop *loop);
+
+/* Close everything and end loop_run(). */
+void loop_post_stop(struct http_loop *loop);
+
+/* A tag's parked requests should try again. Any thread (the raft loop). */
+void loop_post_wake(struct http_loop *loop, struct id_tag *tag);
+
+/* The loop's clock, as of this turn. */
+uint64_t loop_now_ms(const struct http_loop *loop);
+
+/* See that the timer fires at at_ms or before. */
+void loop_arm(struct http_loop *loop, uint64_t at_ms);
+
+/* The text for Date headers. */
+const char *loop_date(struct http_loop *loop);
+
+/* A connection closed: tell the server when it was the last one of a drain. */
+void loop_conn_gone(struct http_loop *loop);
+
+/* Process the connections in `ready`. Call at the end of every callback. */
+void loop_settle(struct http_loop *loop);
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * server_internal.h - what a loop may ask of the server it belongs to.
+ *
+ * Thread: config and backend are fixed before the threads start; the rest as said.
+ */
+#ifndef LEAFD_HTTP_SERVER_INTERNAL_H
+#define LEAFD_HTTP_SERVER_INTERNAL_H
+
+#include "http/server.h"
+
+/* With every default filled in. Valid while the server lives. */
+const struct http_config *http_server_config(const struct http_server *server);
+
+struct id_backend *http_server_backend(const struct http_server *server);
+
+/* Fixed before the drain is posted. */
+uint32_t http_server_grace_ms(const struct http_server *server);
+
+/* The loop has no connection left. Each loop says so once, on its thread. */
+void http_server_drained(struct http_server *server);
+
+#endif

@@ -1,0 +1,363 @@
+/*
+ * fake_backend.c - see fake_backend.h.
+ */
+#include "http/tests/fake_backend.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+static void lock(struct fake *fake)
+{
+    ASSERT(pthread_mutex_lock(&fake->mutex) == 0);
+}
+
+static void unlock(struct fake *fake)
+{
+    ASSERT(pthread_mutex_unlock(&fake->mutex) == 0);
+}
+
+static void submit_cb(struct id_backend *backend, struct id_request *request)
+{
+    struct fake *fake = (struct fake *)backend;
+
+    lock(fake);
+    TAILQ_INSERT_TAIL(&fake->requests, request, link);
+    fake->submitted++;
+    fake->last_deadline_ms = request->deadline_ms;
+    fake->last_local = request->local;
+    pthread_cond_broadcast(&fake->changed);
+    unlock(fake);
+}
+
+static void want_cb(struct id_backend *backend, struct id_tag *tag)
+{
+    struct fake *fake = (struct fake *)backend;
+
+    lock(fake);
+    ASSERT(atomic_load(&tag->refill_wanted));
+    ASSERT(fake->want_count < FAKE_WANTS_MAX);
+    fake->wants[fake->want_count++] = tag;
+    fake->wanted++;
+    pthread_cond_broadcast(&fake->changed);
+    unlock(fake);
+}
+
+static void wake(struct fake *fake, struct id_tag *tag)
+{
+    uint64_t loops = atomic_exchange(&tag->waiting_loops, 0);
+
+    if (loops != 0 && fake->waker != NULL) {
+        fake->waker->wake(fake->waker, tag, loops);
+    }
+}
+
+static void apply(struct fake *fake, const struct buf *command, struct buf *result)
+{
+    struct fsm_changes changes = {0};
+
+    ASSERT(fsm_apply(fake->fsm, ++fake->index, command->data, command->len, result, &changes) !=
+           ERR_DIVERGED);
+    fsm_changes_release(&changes);
+}
+
+/* Grant the tag a segment through the state machine, as the real thing does. */
+static void grant(struct fake *fake, struct id_tag *tag)
+{
+    struct grant_item item = {tag->name, tag->name_len, fake->grant_size};
+    struct grant_result result;
+    struct buf command = BUF_INIT;
+    struct buf reply = BUF_INIT;
+    size_t count;
+
+    command_grant_begin(&command, 1, 1000);
+    command_grant_add(&command, &item);
+    command_grant_end(&command);
+    apply(fake, &command, &reply);
+    ASSERT(grant_results_decode(reply.data, reply.len, &result, 1, &count) == 0 && count == 1);
+    if (result.status == 0 && segment_can_publish(&tag->buffer)) {
+        atomic_store(&tag->max_step, result.max_step);
+        segment_publish(&tag->buffer, result.first, result.size);
+    } else if (result.status == ERR_EXHAUSTED) {
+        atomic_store(&tag->state, ID_TAG_EXHAUSTED);
+    } else if (result.status == ERR_UNKNOWN_TAG) {
+        atomic_store(&tag->state, ID_TAG_UNKNOWN);
+    }
+    atomic_store(&tag->refill_wanted, false);
+    wake(fake, tag);
+    /* The ids may have gone to others before the waker came: those left behind want more. */
+    if (atomic_load(&tag->demand) > 0 && atomic_load(&tag->state) == ID_TAG_ACTIVE &&
+        segment_can_publish(&tag->buffer) && !atomic_exchange(&tag->refill_wanted, true)) {
+        ASSERT(fake->want_count < FAKE_WANTS_MAX);
+        fake->wants[fake->want_count++] = tag;
+    }
+    buf_free(&command);
+    buf_free(&reply);
+}
+
+static int open_tag(struct fake *fake, const struct id_request *request)
+{
+    const char *name = (const char *)request->payload.data;
+    size_t len = request->payload.len;
+    const struct tag_row *row = fsm_tag(fake->fsm, name, len);
+    struct id_tag *tag;
+
+    if (row == NULL || row->deleted) {
+        return ERR_UNKNOWN_TAG;
+    }
+    tag = id_table_insert(fake->backend.table, name, len);
+    ASSERT(tag != NULL);
+    atomic_store(&tag->max_step, row->max_step);
+    atomic_store(&tag->state, ID_TAG_ACTIVE);
+    return 0;
+}
+
+static void list_segments(struct fake *fake, struct id_segments_page *page)
+{
+    struct id_tag *tag = id_table_next(fake->backend.table, "", 0, "", 0);
+
+    page->items = calloc(id_table_count(fake->backend.table) + 1, sizeof(*page->items));
+    ASSERT(page->items != NULL);
+    for (; tag != NULL; tag = id_table_next(fake->backend.table, "", 0, tag->name, tag->name_len)) {
+        struct id_segment_info *info = &page->items[page->count++];
+
+        memcpy(info->name, tag->name, tag->name_len);
+        info->name_len = tag->name_len;
+        info->state = atomic_load(&tag->state);
+        info->step = 1000;
+        info->last_refill_ago_ms = page->count == 1 ? UINT64_MAX : 7;
+        segment_inspect(&tag->buffer, info->slots);
+    }
+    page->more = true;
+}
+
+static int carry_out(struct fake *fake, struct id_request *request)
+{
+    switch (request->kind) {
+    case ID_REQUEST_COMMAND:
+        apply(fake, &request->payload, &request->reply);
+        return 0;
+    case ID_REQUEST_QUERY:
+        return fsm_query(fake->fsm, request->payload.data, request->payload.len, &request->reply);
+    case ID_REQUEST_OPEN:
+        return open_tag(fake, request);
+    case ID_REQUEST_STATUS:
+        *(struct id_cluster_status *)request->out = fake->cluster;
+        return 0;
+    case ID_REQUEST_SEGMENTS:
+        list_segments(fake, request->out);
+        return 0;
+    }
+    UNREACHABLE("a kind of request");
+}
+
+static void answer(struct fake *fake, struct id_request *request)
+{
+    request->status = fake->fail_with != 0 ? fake->fail_with : carry_out(fake, request);
+    if (fake->wrong_reply) {
+        buf_free(&request->reply);
+        buf_put(&request->reply, "nonsense", 8);
+    }
+    unlock(fake);
+    request->done(request);
+    lock(fake);
+}
+
+static void *fake_run(void *data)
+{
+    struct fake *fake = data;
+    struct id_request *request;
+
+    lock(fake);
+    for (;;) {
+        request = TAILQ_FIRST(&fake->requests);
+        if (request != NULL && (!fake->hold_requests || fake->stop)) {
+            TAILQ_REMOVE(&fake->requests, request, link);
+            answer(fake, request);
+        } else if (fake->want_count > 0 && !fake->hold_wants && !fake->stop) {
+            grant(fake, fake->wants[--fake->want_count]);
+        } else if (fake->stop) {
+            break;
+        } else {
+            pthread_cond_wait(&fake->changed, &fake->mutex);
+        }
+    }
+    unlock(fake);
+    return NULL;
+}
+
+void fake_start(struct fake *fake)
+{
+    static const struct id_backend_ops ops = {submit_cb, want_cb};
+
+    memset(fake, 0, sizeof(*fake));
+    TAILQ_INIT(&fake->requests);
+    pthread_mutex_init(&fake->mutex, NULL);
+    pthread_cond_init(&fake->changed, NULL);
+    fake->fsm = fsm_new();
+    fake->backend = (struct id_backend){.ops = &ops,
+                                        .table = id_table_new(),
+                                        .health = &fake->health,
+                                        .clock = clock_system(),
+                                        .refill_percent = REFILL_DEFAULT_PERCENT};
+    atomic_store(&fake->health.started, true);
+    atomic_store(&fake->health.leader_known, true);
+    atomic_store(&fake->health.applied_once, true);
+    ASSERT(pthread_create(&fake->thread, NULL, fake_run, fake) == 0);
+}
+
+void fake_stop(struct fake *fake)
+{
+    lock(fake);
+    fake->stop = true;
+    pthread_cond_broadcast(&fake->changed);
+    unlock(fake);
+    pthread_join(fake->thread, NULL);
+    ASSERT(TAILQ_EMPTY(&fake->requests));
+    fsm_free(fake->fsm);
+    id_table_free(fake->backend.table);
+    pthread_cond_destroy(&fake->changed);
+    pthread_mutex_destroy(&fake->mutex);
+}
+
+void fake_set_waker(struct fake *fake, struct id_waker *waker)
+{
+    lock(fake);
+    fake->waker = waker;
+    unlock(fake);
+}
+
+void fake_make_tag(struct fake *fake, const char *name, uint64_t max_id, uint32_t step,
+                   uint32_t max_step)
+{
+    struct tag_put put = {.name = name,
+                          .name_len = (uint16_t)strlen(name),
+                          .fields = TAG_FIELD_MAX_ID | TAG_FIELD_STEP | TAG_FIELD_MAX_STEP,
+                          .max_id = max_id,
+                          .step = step,
+                          .max_step = max_step};
+    struct buf command = BUF_INIT;
+    struct buf reply = BUF_INIT;
+
+    lock(fake);
+    command_put_begin(&command, true, 1000, fake->index + 1);
+    command_put_add(&command, &put);
+    command_put_end(&command);
+    apply(fake, &command, &reply);
+    unlock(fake);
+    buf_free(&command);
+    buf_free(&reply);
+}
+
+void fake_delete_tag(struct fake *fake, const char *name)
+{
+    struct buf command = BUF_INIT;
+    struct buf reply = BUF_INIT;
+
+    lock(fake);
+    command_delete_encode(&command, name, strlen(name), 2000, fake->index + 1);
+    apply(fake, &command, &reply);
+    unlock(fake);
+    buf_free(&command);
+    buf_free(&reply);
+}
+
+struct id_tag *fake_open(struct fake *fake, const char *name, uint64_t first, uint32_t size)
+{
+    struct id_tag *tag;
+
+    lock(fake);
+    tag = id_table_insert(fake->backend.table, name, strlen(name));
+    ASSERT(tag != NULL);
+    if (size > 0) {
+        segment_publish(&tag->buffer, first, size);
+    }
+    unlock(fake);
+    return tag;
+}
+
+void fake_publish(struct fake *fake, struct id_tag *tag, uint64_t first, uint32_t size)
+{
+    lock(fake);
+    ASSERT(segment_can_publish(&tag->buffer));
+    segment_publish(&tag->buffer, first, size);
+    atomic_store(&tag->refill_wanted, false);
+    wake(fake, tag);
+    unlock(fake);
+}
+
+void fake_set_state(struct fake *fake, struct id_tag *tag, enum id_tag_state state)
+{
+    lock(fake);
+    atomic_store(&tag->state, state);
+    wake(fake, tag);
+    unlock(fake);
+}
+
+void fake_hold(struct fake *fake, bool requests, bool wants)
+{
+    lock(fake);
+    fake->hold_requests = requests;
+    fake->hold_wants = wants;
+    pthread_cond_broadcast(&fake->changed);
+    unlock(fake);
+}
+
+void fake_release(struct fake *fake)
+{
+    fake_hold(fake, false, false);
+}
+
+void fake_fail_with(struct fake *fake, int err)
+{
+    lock(fake);
+    fake->fail_with = err;
+    unlock(fake);
+}
+
+void fake_await_submitted(struct fake *fake, uint64_t count)
+{
+    lock(fake);
+    while (fake->submitted < count) {
+        pthread_cond_wait(&fake->changed, &fake->mutex);
+    }
+    unlock(fake);
+}
+
+void fake_await_wanted(struct fake *fake, uint64_t count)
+{
+    lock(fake);
+    while (fake->wanted < count) {
+        pthread_cond_wait(&fake->changed, &fake->mutex);
+    }
+    unlock(fake);
+}
+
+void fake_await_demand(struct id_tag *tag, uint64_t demand)
+{
+    while (atomic_load(&tag->demand) != demand) {
+        sched_yield();
+    }
+}
+
+uint64_t fake_submitted(struct fake *fake)
+{
+    uint64_t count;
+
+    lock(fake);
+    count = fake->submitted;
+    unlock(fake);
+    return count;
+}
+
+uint64_t fake_wanted(struct fake *fake)
+{
+    uint64_t count;
+
+    lock(fake);
+    count = fake->wanted;
+    unlock(fake);
+    return count;
+}

@@ -1,0 +1,81 @@
+/*
+ * fake_backend.h - an id_backend for tests: a thread that plays the raft loop over a real state machine
+ * and id table, and does only as it is told: requests and refills can be held, answered with an error, or
+ * let through.
+ *
+ * Threads: everything here from the test's thread, apart from what the backend's ops say.
+ */
+#ifndef LEAFD_HTTP_TESTS_FAKE_BACKEND_H
+#define LEAFD_HTTP_TESTS_FAKE_BACKEND_H
+
+#include <pthread.h>
+
+#include "src/id/fsm.h"
+#include "src/id/id_backend.h"
+
+#define FAKE_WANTS_MAX 1024
+
+TAILQ_HEAD(fake_requests, id_request);
+
+struct fake {
+    struct id_backend backend;
+    struct id_health health;
+    struct id_waker *waker; /* guarded by mutex */
+    pthread_t thread;
+    pthread_mutex_t mutex; /* guards what follows, and the state machine */
+    pthread_cond_t changed;
+    struct fake_requests requests;
+    struct id_tag *wants[FAKE_WANTS_MAX];
+    size_t want_count;
+    bool stop;
+    bool hold_requests;  /* leave them in the queue */
+    bool hold_wants;     /* leave wanted tags without ids */
+    int fail_with;       /* answer all requests so; 0: as the state machine says */
+    bool wrong_reply;    /* answer with bytes that are no result */
+    uint32_t grant_size; /* 0: as the tag's step */
+    uint64_t submitted;  /* requests so far */
+    uint64_t wanted;     /* refills asked for so far */
+    uint64_t last_deadline_ms;
+    bool last_local;
+    uint64_t index;
+    struct fsm *fsm;
+    struct id_cluster_status cluster;
+};
+
+void fake_start(struct fake *fake);
+void fake_stop(struct fake *fake);
+
+void fake_set_waker(struct fake *fake, struct id_waker *waker);
+
+/* Make a tag in the state machine, as if another node had: it is not in the id table yet. */
+void fake_make_tag(struct fake *fake, const char *name, uint64_t max_id, uint32_t step,
+                   uint32_t max_step);
+
+/* Delete it there. */
+void fake_delete_tag(struct fake *fake, const char *name);
+
+/* The table's entry of a tag, made if need be, and filled with [first, first + size) unless size is 0. */
+struct id_tag *fake_open(struct fake *fake, const char *name, uint64_t first, uint32_t size);
+
+/* Publish a range and wake who waits. */
+void fake_publish(struct fake *fake, struct id_tag *tag, uint64_t first, uint32_t size);
+
+/* Set a tag's state and wake who waits. */
+void fake_set_state(struct fake *fake, struct id_tag *tag, enum id_tag_state state);
+
+/* Let through what was held, and go on so. */
+void fake_release(struct fake *fake);
+
+/* Change flags under the mutex. */
+void fake_hold(struct fake *fake, bool requests, bool wants);
+void fake_fail_with(struct fake *fake, int err);
+
+/* Wait until so many requests were submitted, refills asked for, or ids are in demand of a tag. */
+void fake_await_submitted(struct fake *fake, uint64_t count);
+void fake_await_wanted(struct fake *fake, uint64_t count);
+void fake_await_demand(struct id_tag *tag, uint64_t demand);
+
+uint64_t fake_submitted(struct fake *fake);
+uint64_t fake_wanted(struct fake *fake);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * fixture.c - see fixture.h.
+ */
+#include "http/tests/fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "src/base/assert.h"
+
+void fixture_start(struct fixture *f, const struct http_config *limits)
+{
+    struct http_config config = {0};
+
+    if (limits != NULL) {
+        config = *limits;
+    }
+    config.listen_address = "127.0.0.1:0";
+    config.loops = config.loops == 0 ? 1 : config.loops;
+    config.node_id = 1;
+    config.version = "9.8.7";
+    config.commit = "abc\"def";
+    config.libraries = "{\"libuv\":\"1.44.2\"}";
+    fake_start(&f->fake);
+    assert_int_equal(http_server_start(&config, &f->fake.backend, &f->server), 0);
+    fake_set_waker(&f->fake, http_server_waker(f->server));
+    f->client = fixture_connect(f);
+}
+
+void fixture_stop(struct fixture *f)
+{
+    if (f->client != NULL) {
+        client_close(f->client);
+    }
+    fake_set_waker(&f->fake, NULL);
+    if (f->server != NULL) {
+        http_server_stop(f->server);
+    }
+    fake_stop(&f->fake);
+}
+
+int fixture_setup(void **state)
+{
+    struct fixture *f = malloc(sizeof(*f));
+
+    ASSERT(f != NULL);
+    fixture_start(f, NULL);
+    *state = f;
+    return 0;
+}
+
+int fixture_teardown(void **state)
+{
+    fixture_stop(*state);
+    free(*state);
+    return 0;
+}
+
+struct client *fixture_connect(struct fixture *f)
+{
+    return client_open(http_server_port(f->server));
+}

@@ -1,0 +1,28 @@
+/*
+ * fixture.h - a server on a port of its own with a fake backend, for tests of handlers.
+ */
+#ifndef LEAFD_HTTP_TESTS_FIXTURE_H
+#define LEAFD_HTTP_TESTS_FIXTURE_H
+
+#include "http/server.h"
+#include "http/tests/client.h"
+#include "http/tests/fake_backend.h"
+
+struct fixture {
+    struct fake fake;
+    struct http_server *server;
+    struct client *client;
+};
+
+/* Limits as given (NULL: the defaults), one loop unless it says more; a client is connected. */
+void fixture_start(struct fixture *f, const struct http_config *limits);
+void fixture_stop(struct fixture *f);
+
+/* For cmocka: state is a struct fixture with the defaults. */
+int fixture_setup(void **state);
+int fixture_teardown(void **state);
+
+/* Another connection. */
+struct client *fixture_connect(struct fixture *f);
+
+#endif
