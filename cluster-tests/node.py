@@ -81,9 +81,11 @@ class Node:
 
     def start(self):
         assert self.process is None, f"{self} runs already"
+        # Settings of the surroundings are not meant for the nodes of a test.
+        env = {name: value for name, value in os.environ.items() if not name.startswith("LEAFD_")}
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                self.command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                self.command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env
             )
         self.incarnation += 1
         self.alive = True
@@ -168,6 +170,9 @@ class Node:
 
     def cluster_status(self):
         return self.get_json("/api/cluster")
+
+    def sees_no_leader(self):
+        return self.cluster_status()["leader_id"] is None
 
     def serves(self):
         """True if the process answers /livez."""

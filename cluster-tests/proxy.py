@@ -108,8 +108,18 @@ class Proxies:
                     end.close()
 
     def close(self):
+        asyncio.run_coroutine_threadsafe(self.end_tasks(), self.loop).result(5)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(5)
+        self.loop.close()
+
+    async def end_tasks(self):
+        for server in self.servers:
+            server.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def socket_inode(port):

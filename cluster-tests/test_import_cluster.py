@@ -1,0 +1,105 @@
+"""Leaf's table taken over into a real cluster: every tag goes on exactly at its row's max_id."""
+
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from client import tag_path
+from node import ROOT
+
+SCRIPT = os.path.join(ROOT, "scripts", "import-leaf-alloc")
+
+HEAD = """-- MySQL dump 10.13  Distrib 5.7.44, for Linux (x86_64)
+/*!40101 SET NAMES utf8mb4 */;
+DROP TABLE IF EXISTS `leaf_alloc`;
+CREATE TABLE `leaf_alloc` (
+  `biz_tag` varchar(128) NOT NULL DEFAULT '',
+  `max_id` bigint(20) NOT NULL DEFAULT '1',
+  `step` int(11) NOT NULL,
+  `description` varchar(256) DEFAULT NULL,
+  `update_time` timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+  PRIMARY KEY (`biz_tag`)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
+LOCK TABLES `leaf_alloc` WRITE;
+"""
+TAIL = """UNLOCK TABLES;
+-- Dump completed on 2026-11-20 10:00:00
+"""
+
+
+def quoted(text):
+    return "NULL" if text is None else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def dump(rows):
+    """The rows as mysqldump writes them."""
+    values = ",".join(
+        f"({quoted(tag)},{max_id},{step},{quoted(text)},'2026-11-20 09:59:59')"
+        for tag, max_id, step, text in rows
+    )
+    return f"{HEAD}INSERT INTO `leaf_alloc` VALUES {values};\n{TAIL}"
+
+
+def sample_rows(count):
+    source = random.Random(5)
+    rows = [
+        ("leaf-segment-test", 1, 2000, "Test leaf Segment Mode Get Id"),
+        ("order.pay", 123_456_789_012, 1000, None),
+        ("a/b c", 42, 10, "it's (a); \"test\", with \\ and -- in it"),
+        ("订单", 9_007_199_254_740_993, 5000, "größer als 2^53"),
+        ("near-the-end", (1 << 63) - 1 - 5, 3, "five ids are left"),
+    ]
+    rows += [
+        (f"tag.{n}", source.randrange(1, 1 << 50), source.randrange(1, 10_000), f"row {n}")
+        for n in range(count - len(rows))
+    ]
+    return rows
+
+
+def run_import(cluster, path, *options):
+    url = f"http://{cluster.nodes[1].http_address}"
+    return subprocess.run(
+        [sys.executable, SCRIPT, path, "--url", url, *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def next_id(node, tag):
+    answer = node.get(f"/api/segment/get/{tag_path(tag)}")
+    assert answer.status == 200, f"{node} {tag}: {answer}"
+    return int(answer.body)
+
+
+@pytest.mark.skipif(not os.path.exists(SCRIPT), reason="no scripts/import-leaf-alloc")
+@pytest.mark.parametrize("count", [50, 12_000])
+def test_every_tag_goes_on_at_its_max_id(make_cluster, tmp_path, count):
+    cluster = make_cluster()
+    rows = sample_rows(count)
+    path = str(tmp_path / "leaf_alloc.sql")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(dump(rows))
+
+    tried = run_import(cluster, path, "--dry-run")
+    assert tried.returncode == 0, tried
+    assert cluster.nodes[0].get_json("/api/tags")["tags"] == []
+
+    done = run_import(cluster, path)
+    assert done.returncode == 0, done
+    asked = rows if count < 1000 else rows[:5] + random.Random(6).sample(rows[5:], 300)
+    for number, (tag, max_id, step, text) in enumerate(asked):
+        node = cluster.nodes[number % 3]
+        row = node.get_json(f"/api/tags/{tag_path(tag)}")
+        assert (int(row["max_id"]), row["step"], row["description"]) == (max_id, step, text or "")
+        assert next_id(node, tag) == max_id
+
+    # A second run would repeat ids: it is refused, and nothing changes.
+    again = run_import(cluster, path)
+    assert again.returncode == 3, again
+    for number, (tag, max_id, _, _) in enumerate(asked[:50]):
+        assert next_id(cluster.nodes[number % 3], tag) > max_id

@@ -1,0 +1,334 @@
+"""Starting: sizes of clusters, data directories that are not one's own, damage, secrets."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from checker import History
+from cluster import FAST, write_secret
+from load import Load, wait_taken
+from wait import wait_until
+
+# How leafd ends when it must not start (src/app/exit_code.h).
+EXIT_CONFIG = 64
+EXIT_DATA = 65
+EXIT_ADDRESS = 69
+EXIT_REFUSED = 76
+REFUSES_S = 10
+
+
+def take(node, tag, count=10):
+    answer = node.get(f"/api/segment/get/{tag}?count={count}&format=range")
+    assert answer.status == 200, answer
+    return [tuple(map(int, line.split())) for line in answer.text.splitlines()]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_clusters_of_other_sizes(make_cluster, tag, size):
+    cluster = make_cluster(size)
+    cluster.create_tag(tag)
+    history = History()
+    for _ in range(2):
+        for node in cluster.nodes:
+            track = history.track(f"c{len(history.tracks)}", node.id, tag)
+            for first, last in take(node, tag):
+                track.add(first, last)
+        cluster.kill_all()
+        cluster.start()
+    assert history.check() == 2 * size * 10
+
+
+def test_five_nodes_lose_two(make_cluster, tag):
+    cluster = make_cluster(5)
+    cluster.create_tag(tag)
+    history = History()
+    load = Load(history, tag)
+    for node in cluster.nodes:
+        load.add(node, 100, "range", rate=3000.0)
+    with load:
+        wait_taken(load, 20_000)
+        cluster.leader().kill9()
+        cluster.leader().kill9()
+        cluster.wait_leader(among=cluster.running())
+        wait_taken(load, 20_000)
+        for node in cluster.nodes:
+            if not node.alive:
+                node.start().wait_ready()
+        wait_taken(load, 20_000)
+        load.finish()
+
+
+def test_nodes_that_start_late(make_cluster, tag):
+    """One node alone is not ready; with a second there is a cluster, and the third joins it."""
+    cluster = make_cluster(start=False)
+    one, two, three = cluster.nodes
+    one.start()
+    wait_until(lambda: one.serves(), 10, "the first node is up")
+    assert one.get("/readyz").status == 503
+    two.start()
+    one.wait_ready()
+    two.wait_ready()
+    cluster.create_tag(tag)
+    three.start().wait_ready()
+    assert take(three, tag)
+
+
+def run_to_end(node):
+    """Start the node where it must refuse; its exit code."""
+    node.start()
+    return node.wait_exit(REFUSES_S)
+
+
+def second_on(cluster, node, **changes):
+    """Another process for the same data directory, with ports of its own."""
+    spare = cluster.spare(node.id)
+    spare.data_dir = node.data_dir
+    for name, value in changes.items():
+        setattr(spare, name, value)
+    spare.expect_log("level=error")
+    return spare
+
+
+def test_two_processes_on_one_data_directory(make_cluster, tag):
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    node = cluster.followers()[0]
+    spare = second_on(cluster, node)
+    assert run_to_end(spare) == EXIT_DATA
+    assert re.search(r"(?i)lock|another process", spare.log()), spare.log()
+    assert node.data_dir in spare.log()
+    assert take(node, tag)
+
+
+def test_two_processes_on_one_port(make_cluster, tag):
+    """SO_REUSEPORT must not let a second node share the first one's HTTP port in silence."""
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    node = cluster.followers()[0]
+    spare = cluster.spare(node.id)
+    spare.http_port = node.http_port
+    spare.expect_log("level=error")
+    assert run_to_end(spare) == EXIT_ADDRESS
+    assert str(node.http_port) in spare.log()
+    assert take(node, tag)
+
+
+@pytest.mark.parametrize("what", ["node", "cluster"])
+def test_data_directory_of_another(make_cluster, tag, what):
+    """Another node's data, or another cluster's: refused, with what it is and what was expected."""
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    node, other = cluster.followers()
+    node.stop()
+    spare = second_on(cluster, node)
+    if what == "node":
+        spare.id = other.id
+    else:
+        spare.settings["cluster-id"] = "another"
+    assert run_to_end(spare) == EXIT_DATA
+    assert re.search(r"(?i)belongs to|made for|wrong_node|is of", spare.log()), spare.log()
+    node.start().wait_ready()
+    assert take(node, tag)
+
+
+def data_file(node):
+    """The file with the node's data."""
+    found = []
+    for directory, _, names in os.walk(node.data_dir):
+        found.extend(os.path.join(directory, name) for name in names if name == "data.mdb")
+    assert len(found) == 1, found
+    return found[0]
+
+
+def empty(path):
+    os.truncate(path, 0)
+
+
+def halve(path):
+    os.truncate(path, os.path.getsize(path) // 2 // 4096 * 4096)
+
+
+def cut_to_its_header(path):
+    os.truncate(path, 8192)
+
+
+def overwrite_header(path):
+    with open(path, "r+b") as data:
+        data.write(b"\x00" * 8192)
+
+
+def overwrite_all_but_header(path):
+    size = os.path.getsize(path)
+    with open(path, "r+b") as data:
+        data.seek(8192)
+        data.write(b"\xa5" * (size - 8192))
+
+
+def flip_rows(path):
+    """One bit in each place where a known text stands: a record's checksum must tell."""
+    with open(path, "r+b") as data:
+        content = bytearray(data.read())
+        at = content.find(b"find-me-here")
+        assert at >= 0
+        while at >= 0:
+            content[at] ^= 1
+            at = content.find(b"find-me-here", at + 1)
+        data.seek(0)
+        data.write(content)
+
+
+DAMAGES = [empty, halve, cut_to_its_header, overwrite_header, overwrite_all_but_header, flip_rows]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda f: f.__name__)
+def test_damaged_data_is_refused(make_cluster, tag, damage):
+    """The node says what and where and does not start; the others go on. Nothing is made anew."""
+    cluster = make_cluster()
+    cluster.create_tag(tag, description="find-me-here")
+    node = cluster.followers()[0]
+    assert take(node, tag)
+    cluster.wait_applied()
+    node.stop()
+    path = data_file(node)
+    damage(path)
+    with open(path, "rb") as data:
+        damaged = data.read()
+    node.expect_log("level=error")
+    size = len(node.log())
+    code = run_to_end(node)
+    told = node.log()[size:]
+    assert code == EXIT_DATA, f"exit code {code}:\n{told}"
+    assert node.data_dir in told, told
+    assert re.search(r"(?i)corrupt|damaged|checksum|short|empty|truncat|invalid|cut", told), told
+    with open(path, "rb") as data:
+        assert data.read() == damaged, "the refused file was written to"
+    for other in cluster.running():
+        assert take(other, tag)
+    cluster.leader()
+
+
+def test_removed_data_file_is_refused(make_cluster, tag):
+    """A data directory that lost its file is not taken for a new one."""
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    node = cluster.followers()[0]
+    node.stop()
+    os.unlink(data_file(node))
+    node.expect_log("level=error")
+    size = len(node.log())
+    assert run_to_end(node) == EXIT_DATA
+    assert node.data_dir in node.log()[size:]
+    for other in cluster.running():
+        assert take(other, tag)
+
+
+def test_create_false_refuses_an_empty_directory(make_cluster):
+    cluster = make_cluster(1, start=False)
+    node = cluster.nodes[0]
+    node.settings["data-create"] = "false"
+    node.expect_log("level=error")
+    assert run_to_end(node) == EXIT_DATA
+    assert node.data_dir in node.log()
+
+
+def test_wrong_secret(make_cluster, tag):
+    """A node that does not know the secret gets nowhere, and the log of both sides says so."""
+    cluster = make_cluster(start=False)
+    odd = cluster.nodes[2]
+    wrong = os.path.join(cluster.directory, "wrong-secret")
+    write_secret(wrong, "not the cluster's secret at all")
+    odd.settings["cluster-secret-file"] = wrong
+    odd.expect_log("level=error")
+    for node in cluster.nodes[:2]:
+        node.expect_log("level=error.*(secret|proof)")
+        node.start()
+    odd.start()
+    for node in cluster.nodes[:2]:
+        node.wait_ready()
+    cluster.create_tag(tag)
+    odd.wait_log(r"(?i)secret", 10)
+    wait_until(
+        lambda: any(re.search(r"(?i)secret", node.log()) for node in cluster.nodes[:2]),
+        10,
+        "a node of the cluster logs the wrong secret",
+    )
+    assert odd.get("/readyz").status == 503
+    assert odd.get(f"/api/segment/get/{tag}?timeout_ms=300").status == 503
+    status = cluster.nodes[0].cluster_status()
+    assert [m["reachable"] for m in sorted(status["members"], key=lambda m: m["id"])] == [
+        True,
+        True,
+        False,
+    ]
+    # With the right secret it is one of them.
+    odd.kill9()
+    odd.settings["cluster-secret-file"] = cluster.secret_file
+    odd.start().wait_ready()
+    assert take(odd, tag)
+
+
+def test_wiped_node_is_refused(make_cluster, tag):
+    """An empty data directory under an old id could vote twice: the others do not let it in."""
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    node = cluster.followers()[0]
+    node.expect_log("level=error")
+    # Its registration has reached the log when the others show its HTTP address.
+    wait_until(
+        lambda: all(m["http_address"] for m in cluster.leader().cluster_status()["members"]),
+        10,
+        "all nodes are registered",
+    )
+    node.kill9()
+    shutil.rmtree(node.data_dir)
+    others = cluster.others(node)
+    for _ in range(2):
+        size = len(node.log())
+        assert run_to_end(node) == EXIT_REFUSED
+        assert "data directory" in node.log()[size:]
+    assert any("not the one registered" in other.log() for other in others)
+    for other in others:
+        assert take(other, tag)
+    # It does not count as a vote: with one of the other two gone there is no leader.
+    survivor, gone = others
+    gone.kill9()
+    node.start()
+    wait_until(lambda: survivor.sees_no_leader(), 10, "no leader is known")
+    answer = survivor.http("PUT", "/api/tags/more", {})
+    assert answer.status == 503, answer
+    assert node.wait_exit(REFUSES_S) == EXIT_REFUSED
+    gone.start().wait_ready()
+    assert take(survivor, tag)
+
+
+@pytest.mark.parametrize(
+    "arguments,said",
+    [
+        (["--no-such-flag=1"], "no-such-flag"),
+        (["--node-id=0"], "node"),
+        (["--node-id=9", "--cluster-members=1=127.0.0.1:1"], "9"),
+        (["--cluster-members=nonsense"], "nonsense"),
+        (["--node-id=1", "--http-listen=nowhere"], "nowhere"),
+        (["--raft-election-ms=abc"], "abc"),
+    ],
+)
+def test_bad_settings(binary, arguments, said):
+    """An exit code of its own, and a text that names the setting."""
+    done = subprocess.run(
+        [binary, *arguments], capture_output=True, text=True, timeout=10, check=False
+    )
+    assert done.returncode == EXIT_CONFIG, done
+    assert said in done.stderr
+
+
+def test_loose_secret_file(make_cluster):
+    """A secret that others can read is refused."""
+    cluster = make_cluster(1, FAST, start=False)
+    os.chmod(cluster.secret_file, 0o644)
+    node = cluster.nodes[0]
+    node.expect_log("level=error")
+    assert run_to_end(node) == EXIT_CONFIG
+    assert cluster.secret_file in node.log()
