@@ -27,8 +27,10 @@
 
 static const struct store_ops lmdb_ops;
 
-static int open_locked(struct store_lmdb *lmdb, const struct store_lmdb_config *config,
-                       bool *ret_made, struct store_error *ret_error);
+static int check_locked(struct store_lmdb *lmdb, struct lmdb_checker *checker, bool *ret_made,
+                        struct store_error *ret_error);
+static int open_checked(struct store_lmdb *lmdb, const struct store_lmdb_config *config,
+                        struct store_error *ret_error);
 static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_error *ret_error);
 static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error);
 static int check_identity(const struct store_lmdb *lmdb, const struct store_identity *wanted,
@@ -66,6 +68,7 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
                     bool *ret_made, struct store_error *ret_error)
 {
     struct store_lmdb *lmdb = calloc(1, sizeof(*lmdb));
+    struct lmdb_checker checker;
     bool made = false;
     int err;
 
@@ -80,9 +83,12 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     LIST_INIT(&lmdb->snapshots);
     ASSERT(lmdb->dir != NULL);
 
-    err = lmdb_dir_lock(lmdb->dir, &lmdb->lock_fd, ret_error);
+    err = lmdb_checker_start(&checker, lmdb->dir, ret_error);
     if (err == 0) {
-        err = open_locked(lmdb, config, &made, ret_error);
+        err = check_locked(lmdb, &checker, &made, ret_error);
+    }
+    if (err == 0) {
+        err = open_checked(lmdb, config, ret_error);
     }
     if (err != 0) {
         lmdb_free(lmdb);
@@ -93,20 +99,30 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     return 0;
 }
 
-static int open_locked(struct store_lmdb *lmdb, const struct store_lmdb_config *config,
-                       bool *ret_made, struct store_error *ret_error)
+/* Take the lock, make the store if there is none, and have it checked. */
+static int check_locked(struct store_lmdb *lmdb, struct lmdb_checker *checker, bool *ret_made,
+                        struct store_error *ret_error)
+{
+    int err = lmdb_dir_lock(lmdb->dir, &lmdb->lock_fd, ret_error);
+
+    if (err == 0) {
+        err = make_or_find(lmdb, ret_made, ret_error);
+    }
+    if (err != 0) {
+        lmdb_checker_cancel(checker);
+        return err;
+    }
+    return lmdb_checker_run(checker, lmdb->dir, ret_error);
+}
+
+static int open_checked(struct store_lmdb *lmdb, const struct store_lmdb_config *config,
+                        struct store_error *ret_error)
 {
     MDB_txn *txn;
     char *path;
+    int err;
     int rc;
-    int err = make_or_find(lmdb, ret_made, ret_error);
 
-    if (err == 0) {
-        err = lmdb_check(lmdb->dir, ret_error);
-    }
-    if (err != 0) {
-        return err;
-    }
     path = lmdb_path(lmdb->dir, DB_NAME);
     err = lmdb_env_open(lmdb, path, 0, false, ret_error);
     free(path);

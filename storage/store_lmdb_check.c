@@ -3,18 +3,24 @@
  * die.
  *
  * LMDB trusts its file: a damaged one can crash whoever maps it, and a disk that cannot read a page
- * ends a mapped read with SIGBUS. So a child checks the structure (store_lmdb_pages.c), then opens
+ * ends a mapped read with SIGBUS. So a child checks the structure (store_lmdb_file.c), then opens
  * the environment read-only and verifies every record; the parent has nothing of LMDB open
  * meanwhile, and turns the child's report, or its death, into an error.
+ *
+ * The child is forked before the parent takes the directory's lock and waits for a byte: it must
+ * not inherit the lock, or it could hold it for a moment after the parent was killed, and a restart
+ * at once would be refused.
  *
  * Failure modes: whatever goes wrong with the child is ERR_CORRUPT (or ERR_IO when it could not be
  * started): the node does not start on what was not checked. Thread: start-up.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,40 +32,72 @@ struct report {
     struct store_error error;
 };
 
-_Noreturn static void child_run(const char *dir, int fd);
+_Noreturn static void child_run(const char *dir, int go_fd, int report_fd);
 static bool read_report(int fd, struct report *ret_report);
 
-int lmdb_check(const char *dir, struct store_error *ret_error)
+int lmdb_checker_start(struct lmdb_checker *checker, const char *dir, struct store_error *ret_error)
 {
-    struct report report;
-    int fds[2];
-    int status = 0;
-    bool whole;
-    pid_t pid;
+    int go[2] = {-1, -1};
+    int report[2] = {-1, -1};
 
-    if (pipe(fds) != 0 || (pid = fork()) < 0) {
-        return store_error_set(ret_error, ERR_IO, "cannot start the check of the database: %s",
-                               strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) != 0 ||
+        pipe2(report, O_CLOEXEC) != 0 || (checker->pid = fork()) < 0) {
+        int err = store_error_set(ret_error, ERR_IO, "cannot start the check of the database: %s",
+                                  strerror(errno));
+
+        for (unsigned i = 0; i < 2; i++) {
+            (void)close(go[i]);
+            (void)close(report[i]);
+        }
+        return err;
     }
-    if (pid == 0) {
-        (void)close(fds[0]);
-        child_run(dir, fds[1]);
+    if (checker->pid == 0) {
+        (void)close(go[1]);
+        (void)close(report[0]);
+        child_run(dir, go[0], report[1]);
     }
-    (void)close(fds[1]);
-    whole = read_report(fds[0], &report);
-    (void)close(fds[0]);
-    while (waitpid(pid, &status, 0) < 0) {
+    (void)close(go[0]);
+    (void)close(report[1]);
+    checker->go_fd = go[1];
+    checker->report_fd = report[0];
+    return 0;
+}
+
+/* The child ends once nobody can tell it to go. */
+static int child_end(struct lmdb_checker *checker)
+{
+    int status = 0;
+
+    (void)close(checker->go_fd);
+    (void)close(checker->report_fd);
+    while (waitpid(checker->pid, &status, 0) < 0) {
         ASSERT(errno == EINTR);
     }
+    return status;
+}
+
+void lmdb_checker_cancel(struct lmdb_checker *checker)
+{
+    (void)child_end(checker);
+}
+
+int lmdb_checker_run(struct lmdb_checker *checker, const char *dir, struct store_error *ret_error)
+{
+    /* On a socket, a child that is gone gives an error and no SIGPIPE. */
+    bool told = send(checker->go_fd, "", 1, MSG_NOSIGNAL) == 1;
+    struct report report;
+    bool whole = told && read_report(checker->report_fd, &report);
+    int status = child_end(checker);
+
     if (WIFSIGNALED(status)) {
         return store_error_set(ret_error, ERR_CORRUPT,
-                               "the check of %s/db was ended by signal %d (%s): the database is "
-                               "damaged or cannot be read",
+                               "the check of %.100s/db was ended by signal %d (%s): the database "
+                               "is damaged or cannot be read",
                                dir, WTERMSIG(status), strsignal(WTERMSIG(status)));
     }
     if (!whole || status != 0) {
         return store_error_set(ret_error, ERR_CORRUPT,
-                               "the check of %s/db ended with status %d and no report", dir,
+                               "the check of %.100s/db ended with status %d and no report", dir,
                                WEXITSTATUS(status));
     }
     if (report.err != 0) {
@@ -87,7 +125,7 @@ static bool read_report(int fd, struct report *ret_report)
     return true;
 }
 
-/* LMDB found its own invariant broken: report it as damage through the exit status. */
+/* LMDB found its own invariant broken: the parent learns it from the signal. */
 static void assert_cb(MDB_env *env, const char *text)
 {
     (void)env;
@@ -111,12 +149,13 @@ static int check_records(const char *dir, struct store_error *ret_error)
     return err;
 }
 
-_Noreturn static void child_run(const char *dir, int fd)
+_Noreturn static void child_run(const char *dir, int go_fd, int report_fd)
 {
-    static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM};
+    static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM, SIGPIPE};
     struct report report = {0};
     char *path = lmdb_path(dir, "db/data.mdb");
     sigset_t none;
+    char go;
 
     /* Die plainly, leave no core of a damaged file's making, and do not outlive the parent. */
     for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
@@ -126,13 +165,15 @@ _Noreturn static void child_run(const char *dir, int fd)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)prctl(PR_SET_DUMPABLE, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (recv(go_fd, &go, 1, 0) != 1) {
+        _exit(0); /* cancelled, or the parent is gone */
+    }
     (void)alarm(LIMIT_STORE_CHECK_S);
-
-    report.err = lmdb_pages_check(path, &report.error);
+    report.err = lmdb_file_check(path, &report.error);
     if (report.err == 0) {
         report.err = check_records(dir, &report.error);
     }
-    if (write(fd, &report, sizeof(report)) != (ssize_t)sizeof(report)) {
+    if (write(report_fd, &report, sizeof(report)) != (ssize_t)sizeof(report)) {
         _exit(2);
     }
     _exit(0);

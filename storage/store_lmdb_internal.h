@@ -13,9 +13,9 @@
  * meta's `log` names the last entry, so a log that lost its tail is seen; `commit` is written by
  * every transaction, so a tree that is older than its meta page says is seen (store_lmdb_pages.c).
  *
- * Files: store_lmdb.c open, make, close; _dir.c the data directory; _pages.c the file's structure;
- * _check.c the check in a child; _load.c reading; _commit.c writing; _snapshot.c snapshots and
- * space.
+ * Files: store_lmdb.c open, make, close; _dir.c the data directory; _file.c and _pages.c the data
+ * file's structure; _check.c the check in a child; _load.c reading; _commit.c writing; _snapshot.c
+ * snapshots and space.
  *
  * Thread: as store.h.
  */
@@ -23,6 +23,7 @@
 #define LEAFD_STORAGE_STORE_LMDB_INTERNAL_H
 
 #include <lmdb.h>
+#include <sys/types.h>
 
 #include "storage/store_lmdb.h"
 #include "storage/store_meta.h"
@@ -126,17 +127,32 @@ int lmdb_remove_unfinished(const char *dir, struct store_error *ret_error) MUST_
 
 int lmdb_sync_path(const char *path, struct store_error *ret_error) MUST_CHECK;
 
-/* --- store_lmdb_pages.c --- */
+/* --- store_lmdb_file.c --- */
 
 /* Check the structure of a data file that no process has open, without LMDB: nothing in it can lead
- * LMDB astray afterwards. 0, ERR_CORRUPT, ERR_BAD_VERSION, ERR_IO. A file that cannot be read
- * through ends the process with SIGBUS, so this runs in the child of store_lmdb_check.c. */
-int lmdb_pages_check(const char *path, struct store_error *ret_error) MUST_CHECK;
+ * LMDB astray afterwards. 0, ERR_CORRUPT, ERR_BAD_VERSION, ERR_IO. A disk that cannot read a page
+ * ends the process with SIGBUS, so this runs in the child of store_lmdb_check.c. */
+int lmdb_file_check(const char *path, struct store_error *ret_error) MUST_CHECK;
 
 /* --- store_lmdb_check.c --- */
 
-/* Check the database in a child process that may die of it: structure, then every record. */
-int lmdb_check(const char *dir, struct store_error *ret_error) MUST_CHECK;
+/* A child process that checks the database and may die of it. */
+struct lmdb_checker {
+    pid_t pid;
+    int go_fd;
+    int report_fd;
+};
+
+/* Fork the child; it waits. Before the directory's lock is taken. */
+int lmdb_checker_start(struct lmdb_checker *checker, const char *dir,
+                       struct store_error *ret_error) MUST_CHECK;
+
+/* Let the child check structure and every record, and end it. */
+int lmdb_checker_run(struct lmdb_checker *checker, const char *dir,
+                     struct store_error *ret_error) MUST_CHECK;
+
+/* End a child that was not let run. */
+void lmdb_checker_cancel(struct lmdb_checker *checker);
 
 /* --- store_lmdb.c --- */
 

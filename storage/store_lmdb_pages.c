@@ -1,77 +1,26 @@
 /*
- * store_lmdb_pages.c - the structure of an LMDB 0.9 data file, checked without LMDB.
+ * store_lmdb_pages.c - the pages of a data file, checked without LMDB.
  *
  * LMDB has no checksums and trusts its file. The records' checksums (store_lmdb_load.c) guard what
  * is read; they cannot see damage that only a later write would step into: a free list that names a
  * page in use, free space that overlaps a node, a branch key that sends a lookup the wrong way. So
- * before LMDB opens the file every page that the newest meta page reaches is checked: it names
- * itself, its nodes lie within it and fill it, keys rise and stay within their branch's bounds, all
- * leaves are equally deep, and no page is reached twice or is free and in use at once. Counters
- * must agree with what was found.
+ * every page that a meta page reaches is checked: it names itself, its nodes lie within it and fill
+ * it, keys rise and stay within their branch's bounds, all leaves are equally deep, no page is
+ * reached twice or is free and in use at once, and the counters agree with what was found.
  *
- * Meta pages: LMDB takes the newer of two by their transaction number, which a single bit can
- * change, and would then silently go back by a commit. So each meta page's number must be the one
- * that the record `commit` of its own tree carries. (Both trees are whole at all times: LMDB reuses
- * no page of them.)
- *
- * Pages that are neither free nor in use are only lost space and no error.
+ * Pages of the file that are neither free nor in use are only lost space and no error.
  *
  * Failure modes: ERR_CORRUPT with tree and page; every offset is checked before it is followed.
- * Thread: start-up, in the child of store_lmdb_check.c. Integers are in the machine's order, as
- * LMDB's are.
+ * Thread: start-up, in the child of store_lmdb_check.c.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "src/base/assert.h"
-#include "storage/store_lmdb_internal.h"
-
-_Static_assert(sizeof(size_t) == 8, "the page format is that of 64-bit systems");
-
-#define META_MAGIC 0xBEEFC0DEu
-#define META_VERSION 1
-#define PAGE_HEADER_BYTES 16
-#define NODE_HEADER_BYTES 8
-#define TREE_BYTES                                                                                 \
-    48 /* LMDB's record of a tree: in meta pages and as value of a named database                  \
-        */
-#define TREE_DEPTH_MAX 32
-#define TREE_ROOT_NONE UINT64_MAX
-
-enum page_flag { PAGE_BRANCH = 0x01, PAGE_LEAF = 0x02, PAGE_OVERFLOW = 0x04, PAGE_META = 0x08 };
-enum node_flag { NODE_BIG = 0x01, NODE_TREE = 0x02 };
-enum tree_kind { TREE_FREE, TREE_MAIN, TREE_META, TREE_LOG, TREE_STATE, TREE_KINDS };
+#include "storage/store_lmdb_format.h"
 
 static const char *const tree_names[TREE_KINDS] = {"free list", "main", LMDB_TABLE_META,
                                                    LMDB_TABLE_LOG, LMDB_TABLE_STATE};
-
-struct tree {
-    enum tree_kind kind;
-    bool known; /* a record of it was found */
-    uint32_t pad;
-    uint16_t flags;
-    uint16_t depth;
-    uint64_t branch_pages;
-    uint64_t leaf_pages;
-    uint64_t overflow_pages;
-    uint64_t entries;
-    uint64_t root;
-};
-
-struct meta {
-    uint32_t magic;
-    uint32_t version;
-    struct tree free;
-    struct tree main;
-    uint64_t last_page;
-    uint64_t txn;
-};
 
 struct key {
     const uint8_t *data; /* NULL: no bound */
@@ -108,159 +57,10 @@ struct node {
     size_t bytes; /* within the page */
 };
 
-static int check_file(const uint8_t *map, size_t size, struct store_error *ret_error);
-static int walk_meta(const uint8_t *map, size_t size, const struct meta *meta, bool whole,
-                     struct store_error *ret_error);
+static int check_unwritten(struct walk *walk);
 static int walk_tree(struct walk *walk, const struct tree *tree);
 
-static uint16_t get_u16(const uint8_t *at)
-{
-    uint16_t value;
-
-    memcpy(&value, at, sizeof(value));
-    return value;
-}
-
-static uint32_t get_u32(const uint8_t *at)
-{
-    uint32_t value;
-
-    memcpy(&value, at, sizeof(value));
-    return value;
-}
-
-static uint64_t get_u64(const uint8_t *at)
-{
-    uint64_t value;
-
-    memcpy(&value, at, sizeof(value));
-    return value;
-}
-
-int lmdb_pages_check(const char *path, struct store_error *ret_error)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st = {0};
-    void *map;
-    int err;
-
-    if (fd < 0 && errno == ENOENT) {
-        return store_error_set(ret_error, ERR_CORRUPT, "the database file %s is missing", path);
-    }
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        return store_error_set(ret_error, ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    }
-    if (!S_ISREG(st.st_mode) || st.st_size < 2 * PAGE_HEADER_BYTES) {
-        (void)close(fd);
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "the database file %s is cut or no file: %lld bytes", path,
-                               (long long)st.st_size);
-    }
-    map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-    (void)close(fd);
-    if (map == MAP_FAILED) {
-        return store_error_set(ret_error, ERR_IO, "cannot map %s: %s", path, strerror(errno));
-    }
-    err = check_file(map, (size_t)st.st_size, ret_error);
-    (void)munmap(map, (size_t)st.st_size);
-    return err;
-}
-
-static void get_tree(const uint8_t *at, enum tree_kind kind, struct tree *ret_tree)
-{
-    *ret_tree = (struct tree){.kind = kind,
-                              .known = true,
-                              .pad = get_u32(at),
-                              .flags = get_u16(at + 4),
-                              .depth = get_u16(at + 6),
-                              .branch_pages = get_u64(at + 8),
-                              .leaf_pages = get_u64(at + 16),
-                              .overflow_pages = get_u64(at + 24),
-                              .entries = get_u64(at + 32),
-                              .root = get_u64(at + 40)};
-}
-
-static void get_meta(const uint8_t *page, struct meta *ret_meta)
-{
-    const uint8_t *at = page + PAGE_HEADER_BYTES;
-
-    /* magic, version, map address, map size, two trees, last page, transaction */
-    ret_meta->magic = get_u32(at);
-    ret_meta->version = get_u32(at + 4);
-    get_tree(at + 24, TREE_FREE, &ret_meta->free);
-    get_tree(at + 24 + TREE_BYTES, TREE_MAIN, &ret_meta->main);
-    ret_meta->last_page = get_u64(at + 24 + 2 * TREE_BYTES);
-    ret_meta->txn = get_u64(at + 32 + 2 * TREE_BYTES);
-}
-
-static int check_meta(const uint8_t *page, unsigned i, size_t page_bytes, struct meta *ret_meta,
-                      struct store_error *ret_error)
-{
-    get_meta(page, ret_meta);
-    if (ret_meta->magic != META_MAGIC || get_u64(page) != i || get_u16(page + 10) != PAGE_META) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "meta page %u: no meta page of LMDB (magic %08" PRIx32 ")", i,
-                               ret_meta->magic);
-    }
-    if (ret_meta->version != META_VERSION) {
-        return store_error_set(ret_error, ERR_BAD_VERSION,
-                               "meta page %u: LMDB format %" PRIu32 ", supported is %d", i,
-                               ret_meta->version, META_VERSION);
-    }
-    if (ret_meta->free.pad != page_bytes || ret_meta->free.flags != MDB_INTEGERKEY ||
-        ret_meta->main.pad != 0 || ret_meta->main.flags != 0 || ret_meta->txn == 0 ||
-        (ret_meta->txn & 1) != i) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "meta page %u: page size %" PRIu32 ", flags %x %x, transaction "
-                               "%" PRIu64 " do not belong to a store",
-                               i, ret_meta->free.pad, ret_meta->free.flags, ret_meta->main.flags,
-                               ret_meta->txn);
-    }
-    /* The file may end before the last page: LMDB does not write free pages at the end. */
-    if (ret_meta->last_page < 1 || ret_meta->last_page >= (UINT64_C(1) << 48) / page_bytes) {
-        return store_error_set(ret_error, ERR_CORRUPT, "meta page %u: the last page is %" PRIu64, i,
-                               ret_meta->last_page);
-    }
-    return 0;
-}
-
-static int check_file(const uint8_t *map, size_t size, struct store_error *ret_error)
-{
-    struct meta metas[2];
-    size_t page_bytes;
-    unsigned newest;
-    int err;
-
-    if (size < PAGE_HEADER_BYTES + 24 + 4) {
-        return store_error_set(ret_error, ERR_CORRUPT, "the file is cut: %zu bytes", size);
-    }
-    /* The page size stands in the first meta page, in the pad of the free list's tree. */
-    page_bytes = get_u32(map + PAGE_HEADER_BYTES + 24);
-    if (page_bytes < 512 || page_bytes > 32768 || (page_bytes & (page_bytes - 1)) != 0) {
-        return store_error_set(ret_error, ERR_CORRUPT, "meta page 0: page size is %zu", page_bytes);
-    }
-    if (size < 2 * page_bytes) {
-        return store_error_set(ret_error, ERR_CORRUPT, "the file is cut: %zu bytes", size);
-    }
-    for (unsigned i = 0; i < 2; i++) {
-        err = check_meta(map + i * page_bytes, i, page_bytes, &metas[i], ret_error);
-        if (err != 0) {
-            return err;
-        }
-    }
-    newest = metas[1].txn > metas[0].txn ? 1 : 0;
-    if (metas[newest].txn != metas[1 - newest].txn + 1) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "meta pages: transactions %" PRIu64 " and %" PRIu64
-                               " do not follow each other",
-                               metas[0].txn, metas[1].txn);
-    }
-    err = walk_meta(map, size, &metas[newest], true, ret_error);
-    return err != 0 ? err : walk_meta(map, size, &metas[1 - newest], false, ret_error);
-}
-
-/* Check the trees of a meta page: all of them, or only the way to its commit record. */
-static int walk_meta(const uint8_t *map, size_t size, const struct meta *meta, bool whole,
+int lmdb_pages_check(const uint8_t *map, size_t size, const struct meta_page *meta, bool whole,
                      struct store_error *ret_error)
 {
     struct walk walk = {.map = map,
@@ -292,6 +92,9 @@ static int walk_meta(const uint8_t *map, size_t size, const struct meta *meta, b
     if (err == 0 && whole) {
         err = walk_tree(&walk, &walk.trees[TREE_FREE]);
     }
+    if (err == 0 && whole) {
+        err = check_unwritten(&walk);
+    }
     free(walk.seen);
     if (err == 0 && walk.commit != meta->txn) {
         err = store_error_set(ret_error, ERR_CORRUPT,
@@ -321,6 +124,17 @@ static int claim_page(struct walk *walk, uint64_t page, bool free)
         return bad_page(walk, page, "used twice, or free and in use");
     }
     walk->seen[page] = 1;
+    return 0;
+}
+
+/* Pages between the end of the file and the last page can only be free ones. */
+static int check_unwritten(struct walk *walk)
+{
+    for (uint64_t page = walk->file_pages; page <= walk->last_page; page++) {
+        if (walk->seen[page] == 0) {
+            return bad_page(walk, page, "neither free nor in the file");
+        }
+    }
     return 0;
 }
 

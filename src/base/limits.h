@@ -75,15 +75,13 @@
 #define LIMIT_STORE_BATCH_BYTES (8 << 20)          /* payload of one group commit */
 #define LIMIT_STORE_BATCH_OPS 1024
 #define LIMIT_COMPACT_PER_COMMIT 1000 /* log entries deleted from the front in one commit */
-#define LIMIT_ROW_KEY_BYTES 256       /* key of a row of the state */
-#define LIMIT_ROW_VALUE_BYTES                                                                      \
-    (64 << 10)                      /* value of a row; larger in a received snapshot: corrupt */
-#define LIMIT_CONF_BYTES (64 << 10) /* an encoded cluster configuration */
-#define LIMIT_STORE_SNAPSHOTS 4     /* snapshots open at once; more: overloaded */
-#define LIMIT_STORE_LOW_PERCENT 5   /* free space of the map below which space is low */
-#define LIMIT_STORE_LOW_DISK_BYTES (64 << 20) /* free space of the disk below which space is low   \
-                                               */
-#define LIMIT_STORE_CHECK_S 600 /* the check of the database at start; longer: corrupt */
+#define LIMIT_ROW_KEY_BYTES 256
+#define LIMIT_ROW_VALUE_BYTES (64 << 10)      /* a larger row in a snapshot: corrupt */
+#define LIMIT_CONF_BYTES (64 << 10)           /* an encoded cluster configuration */
+#define LIMIT_STORE_SNAPSHOTS 4               /* open at once; more: overloaded */
+#define LIMIT_STORE_LOW_PERCENT 5             /* free part of the map below which space is low */
+#define LIMIT_STORE_LOW_DISK_BYTES (64 << 20) /* free space of the disk below which it is low */
+#define LIMIT_STORE_CHECK_S 600               /* check of the database at start; longer: corrupt */
 
 /* --- configuration (src/app) --- */
 #define LIMIT_PATH_BYTES 1023              /* a file or directory; longer: a configuration error */
