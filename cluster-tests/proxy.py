@@ -75,7 +75,8 @@ class Proxies:
                     await writer.drain()
         except OSError:
             pass
-        writer.close()
+        finally:
+            writer.close()
 
     def owner(self, port):
         """The id of the node that has the socket with this local port."""
@@ -120,6 +121,7 @@ class Proxies:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # one turn for the transports to close their sockets
 
 
 def socket_inode(port):

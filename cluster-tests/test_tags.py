@@ -220,7 +220,8 @@ def test_list_pages(shared, tag):
                 after = page["next"]
                 assert after == got[-1]
             assert seen == names
-    page = shared.nodes[0].get_json(f"/api/tags?prefix={tag_path(tag)}&after={tag_path(names[100])}")
+    after = tag_path(names[100])
+    page = shared.nodes[0].get_json(f"/api/tags?prefix={tag_path(tag)}&after={after}")
     assert [row["tag"] for row in page["tags"]] == names[101:]
     for limit in ("0", "1001", "x", "-1"):
         answer = shared.nodes[0].get(f"/api/tags?limit={limit}")
