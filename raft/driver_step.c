@@ -218,7 +218,7 @@ static void send_messages(struct driver *driver, const struct raft_update *updat
 
 static void note_role(struct driver *driver)
 {
-    int state = raft_state(&driver->raft);
+    int state = (int)raft_state(&driver->raft);
     uint64_t term = raft_current_term(&driver->raft);
     uint64_t leader = driver_leader(driver);
 
@@ -335,8 +335,8 @@ int driver_step(struct driver *driver, struct raft_event *event)
 static void step_vote_request(struct driver *driver, struct raft_event *event)
 {
     struct raft *raft = &driver->raft;
-    bool as_voter = guard_vote_as_voter(event->receive.message, raft_state(raft), raft_role(raft),
-                                        raft_last_index(raft));
+    bool as_voter = guard_vote_as_voter(event->receive.message, (int)raft_state(raft),
+                                        raft_role(raft), raft_last_index(raft));
 
     if (as_voter && guard_forget_leader(clock_now_ms(driver->clock), driver->leader_heard_ms,
                                         driver->config.election_ms)) {
@@ -358,7 +358,7 @@ void driver_step_receive(struct driver *driver, struct raft_message *message)
     memset(&event, 0, sizeof event);
     event.type = RAFT_RECEIVE;
     event.receive.message = message;
-    if (guard_drop_vote_result(message, raft_state(raft))) {
+    if (guard_drop_vote_result(message, (int)raft_state(raft))) {
         return;
     }
     if (raft_state(raft) == RAFT_LEADER &&

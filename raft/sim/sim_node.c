@@ -43,7 +43,7 @@ static void on_role_changed(struct replica_owner *owner)
         node->world->stats.elections++;
     }
     sim_trace(node->world, "node %llu: %s, term %llu, leader %llu", (unsigned long long)node->id,
-              raft_state_name(raft_state(raft)), raft_current_term(raft),
+              raft_state_name((int)raft_state(raft)), raft_current_term(raft),
               (unsigned long long)driver_leader(&node->replica.driver));
 }
 
