@@ -36,7 +36,13 @@
     X(DIVERGED, -25, "diverged", "this node's state differs from the cluster's")                   \
     X(DISABLED, -26, "disabled", "switched off by the configuration")                              \
     X(EXISTS, -27, "exists", "already there")                                                      \
-    X(WRONG_NODE, -28, "wrong_node", "the data directory belongs to another node or cluster")
+    X(WRONG_NODE, -28, "wrong_node", "the data directory belongs to another node or cluster")      \
+    X(CLOCK_BACKWARDS, -29, "clock_backwards", "the clock is behind times that were used already") \
+    X(CLOCK_SKEW, -30, "clock_skew", "the clock is too far from the cluster's")                    \
+    X(WINDOW_EXPIRED, -31, "window_expired", "the worker's time window is over")                   \
+    X(EPOCH_EXHAUSTED, -32, "epoch_exhausted", "the layout's time is over")                        \
+    X(NO_WORKER_ID, -33, "no_worker_id", "no worker id is free")                                   \
+    X(FENCED, -34, "fenced", "the worker id has another holder or epoch now")
 
 enum err {
     ERR_OK = 0,
