@@ -123,8 +123,9 @@ DATA  ?= data
 ## make run [NODES=3]       install what is missing, build, run a local cluster of 1, 3 or 5 nodes
 run:
 	@scripts/setup run
-	+@$(MAKE) --no-print-directory all
-	@scripts/run-cluster --nodes "$(NODES)" --data "$(DATA)" --binary "$(OUT)/leafd"
+	+@$(MAKE) --no-print-directory -j$(shell nproc) all
+	@exec setpriv --pdeathsig TERM \
+		scripts/run-cluster --nodes "$(NODES)" --data "$(DATA)" --binary "$(OUT)/leafd"
 
 # The stages of the tests are run by scripts/test-all, which sums them up in its last line.
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
