@@ -110,7 +110,13 @@ static void backend_want(struct id_backend *backend, struct id_tag *tag)
     }
 }
 
-static const struct id_backend_ops backend_ops = {backend_submit, backend_want};
+static void backend_poke(struct id_backend *backend)
+{
+    /* Waking is enough: each turn looks at what the generator wants. */
+    (void)uv_async_send(&CONTAINER(backend, struct node, backend)->want_async);
+}
+
+static const struct id_backend_ops backend_ops = {backend_submit, backend_want, backend_poke};
 
 static void take_wanted(struct node *node)
 {

@@ -73,6 +73,7 @@ enum store_op_kind {
     STORE_APPEND,     /* drop the log from `index` on, then append entries */
     STORE_APPLY,      /* put rows, set position */
     STORE_INSTALL,    /* replace all rows, set position, empty the log (it goes on at index + 1) */
+    STORE_LOCAL,      /* put a record that is this node's alone, not part of the replicated state */
     STORE_COMPACT     /* drop the log below `index` (in chunks of LIMIT_COMPACT_PER_COMMIT a commit;
                          the rest follows with later commits) */
 };
@@ -98,6 +99,10 @@ struct store_op {
     uint32_t row_count;
     const void *rows_stream;
     size_t rows_stream_len;
+    /* LOCAL: record number below LIMIT_LOCAL_RECORDS, and 1..LIMIT_LOCAL_RECORD_BYTES bytes */
+    uint32_t local_key;
+    const void *local;
+    uint32_t local_len;
     /* Called once the operation is durable (disk.h says on which thread). */
     void (*done)(struct store_op *op);
     void *data;
@@ -114,6 +119,7 @@ struct store_loaded {
     struct store_entry *entries; /* owned, data too */
     size_t entry_count;
     struct store_position position; /* conf owned */
+    struct buf locals[LIMIT_LOCAL_RECORDS]; /* owned; empty: no such record */
 };
 
 void store_loaded_release(struct store_loaded *loaded);

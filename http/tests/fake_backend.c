@@ -190,7 +190,7 @@ static void *fake_run(void *data)
 
 void fake_start(struct fake *fake)
 {
-    static const struct id_backend_ops ops = {submit_cb, want_cb};
+    static const struct id_backend_ops ops = {.submit = submit_cb, .want = want_cb};
 
     memset(fake, 0, sizeof(*fake));
     TAILQ_INIT(&fake->requests);

@@ -98,6 +98,9 @@
 #define LIMIT_CONFIG_FILE_BYTES (64 << 10) /* the config file; larger: a configuration error */
 #define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
+#define LIMIT_LOCAL_RECORDS 16          /* records of a node that are not replicated */
+#define LIMIT_LOCAL_RECORD_BYTES 256
+
 /* --- threads --- */
 #define LIMIT_MAILBOX_ITEMS 262144 /* items waiting in a mailbox; more: overloaded */
 

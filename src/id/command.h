@@ -24,7 +24,13 @@ enum command_type {
     COMMAND_TAGS_PUT = 3,   /* make or change tags, all or nothing, up to LIMIT_TAGS_PER_BULK */
     COMMAND_TAG_DELETE = 4, /* leave a tombstone */
     COMMAND_NODE_INFO = 5,  /* a node's HTTP address, version and store id */
-    COMMAND_DIGEST = 6      /* the proposer's state digest at an applied index */
+    COMMAND_DIGEST = 6,     /* the proposer's state digest at an applied index */
+    /* worker.h has these */
+    COMMAND_LAYOUT = 7,
+    COMMAND_CLOCK = 8,
+    COMMAND_WORKER_ACQUIRE = 9,
+    COMMAND_WORKER_RENEW = 10,
+    COMMAND_WORKER_RELEASE = 11
 };
 
 /* --- grant --- */
@@ -118,7 +124,7 @@ void command_noop_encode(struct buf *buf);
 void command_digest_encode(struct buf *buf, uint64_t index, uint64_t digest);
 
 /* --- queries: answered by the leader (or locally when asked so) from applied state --- */
-enum query_type { QUERY_TAG_GET = 1, QUERY_TAG_LIST = 2 };
+enum query_type { QUERY_TAG_GET = 1, QUERY_TAG_LIST = 2, QUERY_WORKERS = 3 };
 
 void query_get_encode(struct buf *buf, const char *name, size_t name_len);
 /* after: only names greater than it (byte order), empty: from the start. limit 1..1000. Tombstones

@@ -15,6 +15,7 @@
 #include "src/base/clock.h"
 #include "src/id/command.h"
 #include "src/id/id_table.h"
+#include "src/id/snowflake.h"
 
 enum id_request_kind {
     ID_REQUEST_COMMAND, /* payload: a command (command.h); reply: its result */
@@ -105,6 +106,10 @@ struct id_health {
     _Atomic bool disk_low;          /* new proposals are refused */
     _Atomic bool stopping;          /* draining */
     _Atomic uint64_t segments_held; /* tags with ids in memory, a recent count */
+    /* snowflake ids */
+    _Atomic int snowflake_refusal;      /* 0, or the ERR_* that every claim gets now */
+    _Atomic int64_t clock_off_ms;       /* own clock against the cluster's */
+    _Atomic uint64_t clock_wait_until_ms; /* wall time that is waited for; 0: none */
 };
 
 struct id_backend;
@@ -115,6 +120,9 @@ struct id_backend_ops {
     /* The tag needs a refill: the caller has just set tag->refill_wanted from false to true. Any
      * thread; cheap; never blocks. */
     void (*want)(struct id_backend *backend, struct id_tag *tag);
+    /* snowflake_claim() said *ret_poke: the raft loop is to look at snowflake->wanted. Any thread;
+     * cheap; never blocks. */
+    void (*poke)(struct id_backend *backend);
 };
 
 /*
@@ -129,6 +137,7 @@ struct id_waker {
 struct id_backend {
     const struct id_backend_ops *ops;
     struct id_table *table; /* shared, see id_table.h */
+    struct snowflake *snowflake;  /* shared, see snowflake.h; NULL: switched off */
     const struct id_health *health;
     const struct clock *clock;
     uint32_t refill_percent; /* when claimers ask for a refill; default REFILL_DEFAULT_PERCENT */
