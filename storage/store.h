@@ -118,7 +118,7 @@ struct store_loaded {
     uint64_t first_index; /* of the log; position.index + 1 at the least when it is empty; >= 1 */
     struct store_entry *entries; /* owned, data too */
     size_t entry_count;
-    struct store_position position; /* conf owned */
+    struct store_position position;         /* conf owned */
     struct buf locals[LIMIT_LOCAL_RECORDS]; /* owned; empty: no such record */
 };
 

@@ -24,6 +24,7 @@ struct commit {
     bool hard_changed;
     bool log_changed;
     bool position_changed;
+    bool locals_changed;
     struct store_error *error;
 };
 
@@ -279,6 +280,9 @@ static int commit_op(struct commit *commit, const struct store_op *op)
         commit->log_changed = true;
         commit->position_changed = true;
         return commit_install(commit, op);
+    case STORE_LOCAL:
+        commit->locals_changed = true;
+        return 0;
     case STORE_COMPACT:
         return 0; /* noted in the meta; entries go once the whole list is in */
     }
@@ -324,6 +328,13 @@ static int write_changed_meta(struct commit *commit)
         buf_put_str32(&payload, meta->position.conf, meta->position.conf_len);
         err = put_meta(commit, "position", &payload);
     }
+    if (err == 0 && commit->locals_changed) {
+        payload.len = 0;
+        for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
+            buf_put_str16(&payload, meta->locals[i].data, meta->locals[i].len);
+        }
+        err = put_meta(commit, "locals", &payload);
+    }
     buf_free(&payload);
     return err != 0 ? err : lmdb_write_commit_number(commit->lmdb, commit->txn, commit->error);
 }
@@ -347,6 +358,7 @@ int lmdb_write_new(struct store_lmdb *lmdb, MDB_txn *txn, struct store_error *re
                             .hard_changed = true,
                             .log_changed = true,
                             .position_changed = true,
+                            .locals_changed = true,
                             .error = ret_error};
     struct buf payload = BUF_INIT;
     int err;

@@ -196,6 +196,27 @@ static int read_position(struct store_lmdb *lmdb, MDB_txn *txn, struct store_pos
     return 0;
 }
 
+static int read_locals(struct store_lmdb *lmdb, MDB_txn *txn, struct buf *ret_locals,
+                       struct store_error *ret_error)
+{
+    struct reader reader;
+    int err = get_meta(lmdb, txn, "locals", &reader, ret_error);
+
+    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS && err == 0; i++) {
+        size_t len;
+        const uint8_t *data = reader_str16(&reader, &len);
+
+        if (reader.bad || len > LIMIT_LOCAL_RECORD_BYTES) {
+            return malformed(ret_error, "locals");
+        }
+        buf_put(&ret_locals[i], data, len);
+    }
+    if (err == 0 && !reader_done(&reader)) {
+        return malformed(ret_error, "locals");
+    }
+    return err;
+}
+
 int lmdb_read_meta(struct store_lmdb *lmdb, MDB_txn *txn, struct store_identity *ret_identity,
                    struct store_meta *ret_meta, struct store_error *ret_error)
 {
@@ -225,6 +246,9 @@ int lmdb_read_meta(struct store_lmdb *lmdb, MDB_txn *txn, struct store_identity 
         return malformed(ret_error, reader_done(&hard) ? "log" : "hard");
     }
     err = read_position(lmdb, txn, &meta.position, ret_error);
+    if (err == 0) {
+        err = read_locals(lmdb, txn, meta.locals, ret_error);
+    }
     if (err == 0) {
         err = store_meta_verify(&meta, ret_error);
     }
@@ -268,6 +292,7 @@ int lmdb_read_all(struct store_lmdb *lmdb, struct store_loaded *ret_loaded, stor
     loaded.vote = load.meta.vote;
     loaded.first_index = load.meta.first_index;
     loaded.position = load.meta.position; /* with its conf */
+    memcpy(loaded.locals, load.meta.locals, sizeof(loaded.locals));
     *ret_loaded = loaded;
     return 0;
 }

@@ -113,6 +113,7 @@ static int mem_load(struct store *store, struct store_loaded *ret_loaded, store_
         return err;
     }
     store_position_copy(&loaded.position, &mem->meta.position);
+    store_locals_copy(loaded.locals, mem->meta.locals);
     loaded.entries = calloc(mem->log.count + 1, sizeof(*loaded.entries));
     ASSERT(loaded.entries != NULL);
     for (size_t i = 0; i < mem->log.count; i++) {
@@ -489,6 +490,7 @@ static int commit_op(struct store_mem *mem, const struct store_op *op, struct me
         return commit_install(mem, op, undo, ret_error);
     case STORE_HARD_STATE:
     case STORE_COMPACT:
+    case STORE_LOCAL:
         return 0; /* the meta alone; entries are dropped once the whole list fitted */
     }
     UNREACHABLE("kind of a store operation");

@@ -20,6 +20,8 @@ static int step_install(struct store_meta *meta, const struct store_op *op,
                         struct store_error *ret_error);
 static int step_compact(struct store_meta *meta, const struct store_op *op,
                         struct store_error *ret_error);
+static int step_local(struct store_meta *meta, const struct store_op *op,
+                      struct store_error *ret_error);
 
 int store_error_set(struct store_error *ret_error, int err, const char *format, ...)
 {
@@ -49,12 +51,30 @@ void store_meta_copy(struct store_meta *ret_meta, const struct store_meta *from)
 {
     *ret_meta = *from;
     store_position_copy(&ret_meta->position, &from->position);
+    store_locals_copy(ret_meta->locals, from->locals);
 }
 
 void store_meta_release(struct store_meta *meta)
 {
     store_position_release(&meta->position);
+    store_locals_release(meta->locals);
     memset(meta, 0, sizeof(*meta));
+}
+
+void store_locals_copy(struct buf ret_locals[LIMIT_LOCAL_RECORDS],
+                       const struct buf from[LIMIT_LOCAL_RECORDS])
+{
+    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
+        ret_locals[i] = (struct buf)BUF_INIT;
+        buf_put(&ret_locals[i], from[i].data, from[i].len);
+    }
+}
+
+void store_locals_release(struct buf locals[LIMIT_LOCAL_RECORDS])
+{
+    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
+        buf_free(&locals[i]);
+    }
 }
 
 int store_meta_step(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
@@ -69,8 +89,14 @@ int store_meta_step(struct store_meta *meta, const struct store_op *op, store_te
         return step_apply(meta, op, term_fn, engine, ret_error);
     case STORE_INSTALL:
         return step_install(meta, op, ret_error);
+    case STORE_LOCAL:
+        ASSERT(op->local_key < LIMIT_LOCAL_RECORDS);
+        ASSERT(op->local_len >= 1 && op->local_len <= LIMIT_LOCAL_RECORD_BYTES);
+        return 0;
     case STORE_COMPACT:
         return step_compact(meta, op, ret_error);
+    case STORE_LOCAL:
+        return step_local(meta, op, ret_error);
     }
     UNREACHABLE("kind of a store operation");
 }
@@ -137,6 +163,22 @@ int store_meta_verify_digest(const struct store_position *position, uint64_t row
                            "state at index %" PRIu64 ": the rows' digest is %016" PRIx64
                            ", the position's is %016" PRIx64,
                            position->index, rows_digest, position->digest);
+}
+
+static int step_local(struct store_meta *meta, const struct store_op *op,
+                      struct store_error *ret_error)
+{
+    if (op->local_key >= LIMIT_LOCAL_RECORDS || op->local_len == 0 ||
+        op->local_len > LIMIT_LOCAL_RECORD_BYTES) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "local record %" PRIu32 " of %" PRIu32 " bytes: at most number %d, "
+                               "1 to %d bytes",
+                               op->local_key, op->local_len, LIMIT_LOCAL_RECORDS - 1,
+                               LIMIT_LOCAL_RECORD_BYTES);
+    }
+    meta->locals[op->local_key].len = 0;
+    buf_put(&meta->locals[op->local_key], op->local, op->local_len);
+    return 0;
 }
 
 static int step_hard_state(struct store_meta *meta, const struct store_op *op,

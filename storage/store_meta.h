@@ -27,7 +27,8 @@ struct store_meta {
     uint64_t first_index;
     uint64_t last_index;
     uint64_t last_term;
-    struct store_position position; /* conf owned */
+    struct store_position position;         /* conf owned */
+    struct buf locals[LIMIT_LOCAL_RECORDS]; /* empty: no such record */
     uint64_t compact_to; /* first index to keep, 0: nothing to do; lost with the process */
 };
 
@@ -39,6 +40,11 @@ typedef int (*store_term_fn)(void *engine, uint64_t index, uint64_t *ret_term,
 void store_meta_init(struct store_meta *meta);
 void store_meta_copy(struct store_meta *ret_meta, const struct store_meta *from);
 void store_meta_release(struct store_meta *meta);
+
+/* Deep copy and release of all local records. */
+void store_locals_copy(struct buf ret_locals[LIMIT_LOCAL_RECORDS],
+                       const struct buf from[LIMIT_LOCAL_RECORDS]);
+void store_locals_release(struct buf locals[LIMIT_LOCAL_RECORDS]);
 
 /* Check an operation against the meta and move the meta. The rows' digest is the engine's to check.
  */
