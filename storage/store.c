@@ -18,9 +18,6 @@ void store_loaded_release(struct store_loaded *loaded)
         free((void *)(uintptr_t)loaded->entries[i].data);
     }
     free(loaded->entries);
-    for (size_t i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
-        buf_free(&loaded->locals[i]);
-    }
     store_position_release(&loaded->position);
     store_locals_release(loaded->locals);
     memset(loaded, 0, sizeof(*loaded));

@@ -89,10 +89,6 @@ int store_meta_step(struct store_meta *meta, const struct store_op *op, store_te
         return step_apply(meta, op, term_fn, engine, ret_error);
     case STORE_INSTALL:
         return step_install(meta, op, ret_error);
-    case STORE_LOCAL:
-        ASSERT(op->local_key < LIMIT_LOCAL_RECORDS);
-        ASSERT(op->local_len >= 1 && op->local_len <= LIMIT_LOCAL_RECORD_BYTES);
-        return 0;
     case STORE_COMPACT:
         return step_compact(meta, op, ret_error);
     case STORE_LOCAL:
