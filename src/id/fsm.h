@@ -1,5 +1,6 @@
 /*
- * fsm.h - the replicated state machine: the table of tags and the registry of nodes.
+ * fsm.h - the replicated state machine: the table of tags, the registries of nodes and of worker
+ * ids.
  *
  * The happy path: the raft driver gives every committed command, in log order, to fsm_apply(),
  * which changes the rows, appends the result for the proposer, and lists the changed rows so that
@@ -21,11 +22,12 @@
 #define LEAFD_ID_FSM_H
 
 #include "src/id/command.h"
+#include "src/id/worker.h"
 
 struct fsm;
 
-/* A row changed by apply, as storage keeps it. Key: one byte of table ('t' tag, 'n' node) and the
- * name or the big-endian node id. */
+/* A row changed by apply, as storage keeps it. Key: one byte of table ('t' tag, 'n' node, 'w'
+ * worker id, 's' settings) and the name or the big-endian node id. */
 struct fsm_change {
     struct buf key;
     struct buf value; /* never empty: rows are never removed, tags leave tombstones */
@@ -39,10 +41,12 @@ struct fsm_changes {
 
 void fsm_changes_release(struct fsm_changes *changes);
 
-/* Told of each tag row after a command changed it, on the owner's thread, during fsm_apply(), and
- * for each tag after fsm_load_end(). The row is borrowed for the call. */
+/* Told of each row after a command changed it, on the owner's thread, during fsm_apply(), and for
+ * each row after fsm_load_end(). Rows are borrowed for the call. A function may be NULL. */
 struct fsm_listener {
     void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
+    void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
+    void (*layout_changed)(struct fsm_listener *listener, const struct snowflake_layout *layout);
 };
 
 struct fsm *fsm_new(void);
@@ -69,6 +73,15 @@ const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t na
 
 /* A node's registered info; false if none. */
 bool fsm_node(const struct fsm *fsm, uint64_t node_id, struct node_info *ret_info);
+
+/* The row of a worker id that was ever held, or NULL. Borrowed until the next apply. */
+const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id);
+
+/* The layout that the log fixed; false while there is none. */
+bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
+
+/* The log's time (highest COMMAND_CLOCK), 0 while there is none. */
+uint64_t fsm_log_ms(const struct fsm *fsm);
 
 /* Rows in the table of tags, tombstones included. */
 size_t fsm_tag_count(const struct fsm *fsm);
