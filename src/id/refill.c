@@ -14,6 +14,7 @@
 #include "src/base/limits.h"
 
 static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms);
+static uint64_t passed_since(const struct refill *refill, uint64_t now_ms);
 static uint64_t product(uint64_t a, uint64_t b);
 
 uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cover_ms,
@@ -42,8 +43,9 @@ void refill_loaded(struct refill *refill, uint64_t now_ms, uint32_t size, uint64
     ASSERT(size > 0);
     if (refill->loads > 0) {
         uint64_t used = refill->unused > left ? refill->unused - left : 0;
-        uint64_t passed_ms = now_ms > refill->last_load_ms ? now_ms - refill->last_load_ms : 1;
-        uint64_t rate = product(used, 1000) / passed_ms;
+        uint64_t passed_ms = passed_since(refill, now_ms);
+        uint64_t window_ms = passed_ms > REFILL_RATE_WINDOW_MS ? passed_ms : REFILL_RATE_WINDOW_MS;
+        uint64_t rate = product(used, 1000) / window_ms;
 
         if (rate < refill->rate_per_s && passed_ms < REFILL_SEGMENT_DURATION_MS) {
             rate = rate / 2 + refill->rate_per_s / 2;
@@ -77,7 +79,7 @@ bool refill_due(uint32_t used, uint32_t size, uint32_t percent)
 static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms)
 {
     uint64_t size = refill->size;
-    uint64_t passed_ms = now_ms > refill->last_load_ms ? now_ms - refill->last_load_ms : 0;
+    uint64_t passed_ms = passed_since(refill, now_ms);
 
     if (refill->loads < 2) {
         return refill->step;
@@ -92,6 +94,12 @@ static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms)
         }
     }
     return size > refill->step ? (uint32_t)size : refill->step;
+}
+
+/* Since the last load; 0 should the clock stand or fall. */
+static uint64_t passed_since(const struct refill *refill, uint64_t now_ms)
+{
+    return now_ms > refill->last_load_ms ? now_ms - refill->last_load_ms : 0;
 }
 
 static uint64_t product(uint64_t a, uint64_t b)

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #define REFILL_SEGMENT_DURATION_MS (15 * 60 * 1000) /* Leaf's SEGMENT_DURATION */
+#define REFILL_RATE_WINDOW_MS 100    /* a rate is measured over no less: a moment says little */
 #define REFILL_DEFAULT_PERCENT 10    /* Leaf asks when 10 % of the current segment is used */
 #define REFILL_DEFAULT_COVER_MS 5000 /* longer than an election with default timeouts */
 

@@ -139,7 +139,7 @@ static void test_unknown_step_leaves_it_to_the_cluster(void **state)
     assert_int_equal(refill_size(&refill, 5, COVER_MS, UINT64_MAX), LIMIT_TAG_STEP);
 }
 
-/* A burst on a tag with step 10: two loads later its buffer covers five seconds. */
+/* A burst on a tag with step 10: after three loads its buffer covers five seconds. */
 static void test_rate_reacts_at_once(void **state)
 {
     struct refill refill = tag_of(10, 1000000);
@@ -147,11 +147,15 @@ static void test_rate_reacts_at_once(void **state)
     (void)state;
     refill_loaded(&refill, 1000, 10, 0);
     assert_int_equal(refill.rate_per_s, 0);
-    refill_loaded(&refill, 1002, 10, 0); /* 10 ids in 2 ms: 5000 a second */
+    refill_loaded(&refill, 1002, 10, 0); /* 10 ids in 2 ms, taken as in 100 ms */
+    assert_int_equal(refill.rate_per_s, 100);
+    assert_int_equal(refill_size(&refill, 1002, COVER_MS, 0), 500);
+    refill_loaded(&refill, 1004, 500, 0);
+    refill_loaded(&refill, 1104, 500, 0); /* the 500 in 100 ms */
     assert_int_equal(refill.rate_per_s, 5000);
-    assert_int_equal(refill_size(&refill, 1002, COVER_MS, 0), 25000);
-    assert_int_equal(refill_size(&refill, 1002, 200, 0), 1000);
-    assert_int_equal(refill_size(&refill, 1002, 0, 0), 20); /* Leaf's rule alone */
+    assert_int_equal(refill_size(&refill, 1104, COVER_MS, 0), 25000);
+    assert_int_equal(refill_size(&refill, 1104, 200, 0), 1000);
+    assert_int_equal(refill_size(&refill, 1104, 0, 0), 1000); /* Leaf's rule alone */
 }
 
 static void test_rate_counts_only_what_was_used(void **state)
@@ -188,10 +192,11 @@ static void test_rate_at_one_moment(void **state)
 
     (void)state;
     refill_loaded(&refill, 5, 1000, 0);
-    refill_loaded(&refill, 5, 1000, 0); /* the same millisecond counts as one */
-    assert_int_equal(refill.rate_per_s, 1000000);
+    refill_loaded(&refill, 5, 1000, 0); /* no time passed: taken as 100 ms */
+    assert_int_equal(refill.rate_per_s, 10000);
     refill_loaded(&refill, 4, 1000, 0); /* a clock that stands or falls does no harm */
-    assert_int_equal(refill_size(&refill, 3, COVER_MS, 0), 1000000);
+    assert_int_equal(refill.rate_per_s, 10000);
+    assert_int_equal(refill_size(&refill, 3, COVER_MS, 0), 50000);
 }
 
 static void test_reset_begins_anew(void **state)
