@@ -172,6 +172,11 @@ uint64_t driver_leader(struct driver *driver);
  */
 bool driver_transfer(struct driver *driver);
 
+/* Put a record of this node's own on disk (store.h, STORE_LOCAL); the bytes are copied. done is
+ * called when it is durable, or when the driver was quiesced meanwhile. */
+void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,
+                        void (*done)(void *data), void *done_data);
+
 /* Take no further step: completions of the disk only free memory from here on. */
 void driver_quiesce(struct driver *driver);
 

@@ -243,6 +243,31 @@ bool driver_settle(struct driver *driver)
            entry_log_get(&driver->log, driver->applied.index + 1) != NULL;
 }
 
+/* --- local records --- */
+
+static void local_done(struct store_op *op)
+{
+    struct driver_write *write = op->data;
+
+    write->local_done(write->local_data);
+    driver_write_free(write);
+}
+
+void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,
+                        void (*done)(void *data), void *done_data)
+{
+    struct driver_write *write = driver_write_new(driver, STORE_LOCAL, local_done);
+
+    ASSERT(len >= 1 && len <= LIMIT_LOCAL_RECORD_BYTES);
+    write->local_done = done;
+    write->local_data = done_data;
+    buf_put(&write->stream, data, len);
+    write->op.local_key = key;
+    write->op.local = write->stream.data;
+    write->op.local_len = (uint32_t)len;
+    driver->disk->ops->submit(driver->disk, &write->op);
+}
+
 /* --- install --- */
 
 static int load_stream(struct fsm *fsm, const struct buf *stream)

@@ -22,7 +22,9 @@ struct driver_write {
     struct store_row *rows;      /* APPLY */
     struct fsm_changes changes;  /* what rows point into */
     struct driver_position position;
-    struct buf stream; /* INSTALL: rows, digest cut off */
+    struct buf stream; /* INSTALL: rows, digest cut off; LOCAL: the record */
+    void (*local_done)(void *data);
+    void *local_data;
 };
 
 /* A write of a kind whose done() has been set to fn; counted until driver_write_free(). */

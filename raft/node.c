@@ -448,6 +448,10 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     strncpy(to.info.http_address, config->http_address, sizeof to.info.http_address - 1);
     strncpy(to.info.version, config->version, sizeof to.info.version - 1);
     to.digest_ms = DIGEST_MS;
+    to.lease = config->lease;
+    to.lease.node_id = config->node_id;
+    to.lease.store_id = store_id;
+    to.lease.address = config->http_address;
     to.cluster_id = config->cluster_id;
     return to;
 }
@@ -498,6 +502,7 @@ static void init_backend(struct node *node)
 {
     node->backend.ops = &backend_ops;
     node->backend.table = node->replica.table;
+    node->backend.snowflake = node->config.lease.workers > 0 ? &node->replica.snowflake : NULL;
     node->backend.health = &node->replica.health;
     node->backend.clock = clock_system();
     node->backend.refill_percent = node->config.refill_percent;

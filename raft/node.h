@@ -21,6 +21,7 @@
 
 #include "raft/net.h"
 #include "src/id/id_backend.h"
+#include "src/id/lease.h"
 #include "storage/store.h"
 
 struct node;
@@ -40,6 +41,7 @@ struct node_config {
     uint32_t election_ms;      /* default 1000; each election draws 1x..2x of it */
     uint32_t snapshot_entries; /* compact after so many applied entries; default 8192 */
     uint32_t trailing_entries; /* kept behind a compaction for followers; default 2048 */
+    struct lease_config lease; /* snowflake ids; node_id, store_id and address are filled in */
     uint32_t cover_ms;         /* see refill.h */
     uint32_t refill_percent;
     void (*failed)(void *data, int err, const char *text); /* must not return; any thread */

@@ -81,6 +81,24 @@ static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *
     allocator_tag_changed(replica->allocator, row);
 }
 
+static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
+{
+    lease_worker_changed(CONTAINER(listener, struct replica, listener)->lease, row);
+}
+
+static void on_layout_changed(struct fsm_listener *listener, const struct snowflake_layout *layout)
+{
+    lease_layout(CONTAINER(listener, struct replica, listener)->lease, layout);
+}
+
+static void on_lease_write(struct lease_disk *disk, unsigned k, const void *data, size_t len,
+                           void (*done)(void *data), void *done_data)
+{
+    struct replica *replica = CONTAINER(disk, struct replica, lease_disk);
+
+    driver_write_local(&replica->driver, k, data, len, done, done_data);
+}
+
 static void on_propose(struct id_proposer *proposer, struct id_request *request)
 {
     struct replica *replica = CONTAINER(proposer, struct replica, proposer);
@@ -89,6 +107,38 @@ static void on_propose(struct id_proposer *proposer, struct id_request *request)
 }
 
 /* --- start --- */
+
+/* The generator, the lease with what the disk remembers of it, and the timekeeper. */
+static int start_lease(struct replica *replica, const struct store_loaded *loaded)
+{
+    const struct lease_config *config = &replica->config.lease;
+    struct timekeeper_config timekeeper = {config->workers > 0, config->threshold_ms,
+                                           config->renew_ms, config->layout};
+    struct snowflake_layout layout;
+    int rv = 0;
+
+    timekeeper_init(&replica->timekeeper, &timekeeper, &replica->driver, replica->net,
+                    replica->clock, replica->fsm, &replica->proposer);
+    snowflake_init(&replica->snowflake, replica->clock);
+    replica->lease = lease_new(config, &replica->snowflake, &replica->timekeeper.check,
+                               replica->clock, &replica->proposer, &replica->lease_disk);
+    for (unsigned k = 0; k < config->workers && rv == 0; k++) {
+        if (loaded->locals[k].len > 0) {
+            rv = lease_resume(replica->lease, k, loaded->locals[k].data, loaded->locals[k].len);
+        }
+    }
+    if (fsm_layout(replica->fsm, &layout)) {
+        lease_layout(replica->lease, &layout);
+    }
+    for (uint16_t id = 0; id < LIMIT_WORKER_IDS; id++) {
+        const struct worker_row *row = fsm_worker(replica->fsm, id);
+
+        if (row != NULL) {
+            lease_worker_changed(replica->lease, row);
+        }
+    }
+    return rv;
+}
 
 int replica_start(struct replica *replica, const struct replica_config *config, struct fsm *fsm,
                   struct disk *disk, struct net *net, const struct clock *clock,
@@ -106,7 +156,8 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     replica->owner = owner;
     replica->observer = (struct driver_observer){on_applied, on_role_changed,
                                                  on_configuration_changed, on_installed, on_failed};
-    replica->listener.tag_changed = on_tag_changed;
+    replica->listener = (struct fsm_listener){on_tag_changed, on_worker_changed, on_layout_changed};
+    replica->lease_disk.write = on_lease_write;
     replica->proposer.propose = on_propose;
     replica->start_last = loaded->first_index + loaded->entry_count - 1;
     replica->info_next_ms = now;
@@ -115,6 +166,10 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     replica->allocator =
         allocator_new(&config->allocator, replica->table, clock, &replica->proposer, NULL);
     ASSERT(replica->table != NULL && replica->allocator != NULL);
+    rv = start_lease(replica, loaded);
+    if (rv != 0) {
+        return rv;
+    }
     fsm_listen(fsm, &replica->listener);
     requests_init(&replica->requests, &replica->driver, net, disk, clock, fsm, config->driver.seed);
     rv = driver_start(&replica->driver, &config->driver, disk, net, clock, fsm, &replica->observer,
@@ -241,6 +296,8 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     case FRAME_CONFIRM:
     case FRAME_CONFIRM_ACK:
         return requests_receive(&replica->requests, from, type, payload, len);
+    case FRAME_CLOCK:
+        return timekeeper_receive(&replica->timekeeper, from, payload, len);
     default:
         return false;
     }
@@ -340,6 +397,13 @@ static void maybe_compare_digests(struct replica *replica)
 
 static void update_health(struct replica *replica)
 {
+    struct lease_status lease;
+
+    lease_status(replica->lease, &lease);
+    atomic_store_explicit(&replica->health.snowflake_refusal, lease.refusal, memory_order_relaxed);
+    atomic_store_explicit(&replica->health.clock_off_ms, lease.clock_off_ms, memory_order_relaxed);
+    atomic_store_explicit(&replica->health.clock_wait_until_ms, lease.wait_until_ms,
+                          memory_order_relaxed);
     atomic_store_explicit(&replica->health.disk_low, replica->disk->ops->low(replica->disk),
                           memory_order_relaxed);
     if (replica->driver.applied.index >= replica->start_last) {
@@ -355,6 +419,8 @@ bool replica_turn(struct replica *replica)
     if (!replica->stopping) {
         maybe_register(replica);
         maybe_compare_digests(replica);
+        timekeeper_turn(&replica->timekeeper);
+        lease_turn(replica->lease);
         allocator_turn(replica->allocator);
     }
     requests_turn(&replica->requests);
@@ -379,7 +445,12 @@ uint64_t replica_next_ms(const struct replica *replica)
     uint64_t next = driver_next_ms(&replica->driver);
 
     next = earlier(next, requests_next_ms(&replica->requests));
-    return replica->stopping ? next : earlier(next, allocator_next_ms(replica->allocator));
+    if (replica->stopping) {
+        return next;
+    }
+    next = earlier(next, allocator_next_ms(replica->allocator));
+    next = earlier(next, timekeeper_next_ms(&replica->timekeeper));
+    return earlier(next, lease_next_ms(replica->lease));
 }
 
 bool replica_transfer(struct replica *replica)
@@ -394,6 +465,7 @@ bool replica_transfer(struct replica *replica)
 void replica_stop(struct replica *replica)
 {
     replica->stopping = true;
+    lease_stop(replica->lease);
     requests_stop(&replica->requests);
 }
 
@@ -402,6 +474,7 @@ void replica_close(struct replica *replica)
     requests_close(&replica->requests);
     driver_close(&replica->driver);
     allocator_free(replica->allocator);
+    lease_free(replica->lease);
     fsm_free(replica->fsm);
 }
 

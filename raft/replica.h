@@ -13,7 +13,9 @@
 
 #include "raft/driver.h"
 #include "raft/requests.h"
+#include "raft/timekeeper.h"
 #include "src/id/allocator.h"
+#include "src/id/lease.h"
 
 struct replica_config {
     struct driver_config driver;
@@ -21,6 +23,7 @@ struct replica_config {
     struct node_info info;  /* what this node registers; node_id 0: nothing */
     uint32_t digest_ms;     /* how often the leader has digests compared; 0: never */
     const char *cluster_id; /* borrowed */
+    struct lease_config lease; /* workers 0: no snowflake ids */
 };
 
 /* What the replica tells its surroundings. */
@@ -46,6 +49,10 @@ struct replica {
     struct driver_observer observer;
     struct fsm_listener listener;
     struct id_proposer proposer;
+    struct timekeeper timekeeper;
+    struct snowflake snowflake;
+    struct lease *lease;
+    struct lease_disk lease_disk;
     struct id_health health;
     uint64_t start_last; /* last index of the log at the start: applied once it is reached */
     bool stopping;
