@@ -154,6 +154,20 @@ static void init_core(struct driver *driver)
     raft_set_max_inflight_entries(raft, LIMIT_ENTRIES_PER_FRAME);
 }
 
+/* The configurations of the log must decode: the core trusts them, and frees entries that it refuses,
+ * which are not its own here. */
+static bool changes_decode(const struct store_loaded *loaded)
+{
+    for (size_t i = 0; i < loaded->entry_count; i++) {
+        const struct store_entry *entry = &loaded->entries[i];
+
+        if (entry->type == RAFT_CHANGE && wire_configuration_check(entry->data, entry->len) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Copy the loaded log into the cache (tag 0: on disk already) and into entries for the core. */
 static struct raft_entry *copy_log(struct driver *driver, const struct store_loaded *loaded)
 {
@@ -203,16 +217,17 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
                         at->conf_len);
     driver->commit = at->index;
     driver->compacted = at->index;
-    init_core(driver);
+    rv = changes_decode(loaded) ? 0 : ERR_CORRUPT;
     memset(&event, 0, sizeof event);
     event.type = RAFT_START;
-    if (at->index > 0) {
+    if (rv == 0 && at->index > 0) {
         rv = driver_metadata(&driver->applied, &metadata);
-        if (rv != 0) {
-            return rv;
-        }
         event.start.metadata = &metadata;
     }
+    if (rv != 0) {
+        return rv;
+    }
+    init_core(driver);
     event.start.term = loaded->term;
     event.start.voted_for = loaded->vote;
     event.start.start_index = loaded->first_index;
@@ -285,18 +300,23 @@ static void *fill_batch(const struct driver_command *commands, unsigned n, uint6
     return batch;
 }
 
-static bool too_much_uncommitted(const struct driver *driver)
+/* Would the log hold too much that is not committed, with these on top? */
+static bool too_much_uncommitted(const struct driver *driver, const struct driver_command *commands,
+                                 unsigned n)
 {
     uint64_t last = entry_log_last(&driver->log);
     uint64_t bytes = 0;
 
-    if (last - driver->commit >= LIMIT_UNCOMMITTED_ENTRIES) {
+    if (last - driver->commit + n > LIMIT_UNCOMMITTED_ENTRIES) {
         return true;
     }
     for (uint64_t i = driver->commit + 1; i <= last; i++) {
         bytes += entry_log_get(&driver->log, i)->block->len;
     }
-    return bytes >= LIMIT_UNCOMMITTED_BYTES;
+    for (unsigned i = 0; i < n; i++) {
+        bytes += commands[i].len;
+    }
+    return bytes > LIMIT_UNCOMMITTED_BYTES;
 }
 
 int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
@@ -310,7 +330,7 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
     if (driver->failed || raft_state(&driver->raft) != RAFT_LEADER) {
         return ERR_NOT_LEADER;
     }
-    if (too_much_uncommitted(driver)) {
+    if (too_much_uncommitted(driver, commands, n)) {
         return ERR_OVERLOADED;
     }
     memset(entries, 0, n * sizeof *entries);

@@ -1,7 +1,7 @@
 /*
- * raft_bench.h - one driver on a bench: a store in memory whose writes wait until they are told to be
- * done, links that keep what is sent, a clock that stands still. Started from the same scenarios as the
- * naked core (raft_core.h), so that a test can compare the two.
+ * raft_bench.h - one driver on a bench: a store in memory whose writes wait until they are told to
+ * be done, links that keep what is sent, a clock that stands still. Started from the same scenarios
+ * as the naked core (raft_core.h), so that a test can compare the two.
  *
  * Thread: the test's.
  */
@@ -25,7 +25,8 @@ struct bench {
     uint64_t id;
 };
 
-/* A store as the scenario says, and a driver started on it. *bench must be zeroed (but the two settings). */
+/* A store as the scenario says, and a driver started on it. *bench must be zeroed (but the two
+ * settings). */
 void bench_start(struct bench *bench, const struct boot *boot);
 
 /* Let it crash: what waits for the disk is lost. */
@@ -44,8 +45,8 @@ void bench_receive(struct bench *bench, const struct raft_message *message);
 bool bench_frame(struct bench *bench, uint64_t from, enum frame_type type, const void *data,
                  size_t len);
 
-/* Take frames until a message of this type to that peer comes; the others are thrown away. False: none.
- * What the message owns is the caller's: wire_raft_release(). */
+/* Take frames until a message of this type to that peer comes; the others are thrown away. False:
+ * none. What the message owns is the caller's: wire_raft_release(). */
 bool bench_sent(struct bench *bench, uint64_t to, enum raft_message_type type,
                 struct raft_message *ret_message);
 
@@ -55,8 +56,8 @@ void bench_run(struct bench *bench);
 /* The clock moves to when the driver's timer is due, and it fires. */
 void bench_timeout(struct bench *bench);
 
-/* Follower to leader of the next term by votes of server 2, with all writes done and frames thrown away.
- * The term's first entry is in the log but not acknowledged by anybody else. */
+/* Follower to leader of the next term by votes of server 2, with all writes done and frames thrown
+ * away. The term's first entry is in the log but not acknowledged by anybody else. */
 void bench_elect(struct bench *bench);
 
 /* A peer acknowledges everything the log holds. */

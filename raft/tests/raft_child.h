@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-/* Run call(data) in a child. Its return value if it came back, minus the signal if that ended it; 99 if it
- * ended by itself in another way (a sanitizer's report). Its stderr is thrown away. */
+/* Run call(data) in a child. Its return value if it came back, minus the signal if that ended it;
+ * 99 if it ended by itself in another way (a sanitizer's report). Its stderr is thrown away. */
 int child_run(int (*call)(void *data), void *data);
 
 /* True if call(data) ended its child by a failed ASSERT. */

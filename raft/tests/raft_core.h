@@ -1,6 +1,7 @@
 /*
- * raft_core.h - the consensus core alone, without driver and guards, for tests that show what it does by
- * itself; and the small parts of scenarios that both it and the driver (raft_bench.h) start from.
+ * raft_core.h - the consensus core alone, without driver and guards, for tests that show what it
+ * does by itself; and the small parts of scenarios that both it and the driver (raft_bench.h) start
+ * from.
  *
  * Thread: the test's.
  */
@@ -15,8 +16,8 @@
 #define BOOT_ELECTION_MS 1000
 #define BOOT_HEARTBEAT_MS 100
 
-/* How a server starts: a log of entries 1..last, entry 1 the configuration (term 1), the others commands
- * of last_term. Servers are 1..servers with these roles. */
+/* How a server starts: a log of entries 1..last, entry 1 the configuration (term 1), the others
+ * commands of last_term. Servers are 1..servers with these roles. */
 struct boot {
     uint64_t id;
     uint64_t term;

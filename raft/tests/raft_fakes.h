@@ -1,6 +1,6 @@
 /*
- * raft_fakes.h - what the driver reaches through vtables, for tests: a clock that stands still, links
- * that keep what is sent, a disk that works when it is told to, an observer that counts.
+ * raft_fakes.h - what the driver reaches through vtables, for tests: a clock that stands still,
+ * links that keep what is sent, a disk that works when it is told to, an observer that counts.
  *
  * Thread: the test's.
  */

@@ -1,7 +1,8 @@
 /*
- * test_guard.c - the guards of replicating and committing, G1 to G5 and G8: each one's decisions, the core
- * alone showing the defect, and the driver showing that it is gone. A later library that mends a defect
- * fails the test of the core alone, so that the guard can go. Elections are in test_guard_vote.c.
+ * test_guard.c - the guards of replicating and committing, G1 to G5: each one's decisions, the core
+ * alone showing the defect, and the driver showing that it is gone. A later library that mends a
+ * defect fails the test of the core alone, so that the guard can go. Elections are in
+ * test_guard_vote.c.
  *
  * Thread: one.
  */
@@ -13,14 +14,12 @@
 
 #include <cmocka.h>
 
-#include "raft/driver_internal.h"
 #include "raft/guard.h"
 #include "raft/tests/raft_bench.h"
 #include "raft/tests/raft_child.h"
 #include "src/base/assert.h"
 
 static const int STANDBY_3[3] = {RAFT_VOTER, RAFT_VOTER, RAFT_STANDBY};
-static const int SPARE_3[3] = {RAFT_VOTER, RAFT_VOTER, RAFT_SPARE};
 
 /* --- G1: a CHANGE that is not the first entry of its message --- */
 
@@ -44,7 +43,8 @@ static void test_g1_split_puts_each_change_first(void **state)
     assert_int_equal(guard_split(entries, 0, 1), 1);
 }
 
-/* Server 2 of three, log 1..3; the leader sends two commands and a CHANGE that makes 3 a standby. */
+/* Server 2 of three, log 1..3; the leader sends two commands and a CHANGE that makes 3 a standby.
+ */
 static const struct boot G1_BOOT = {
     .id = 2, .term = 2, .last = 3, .last_term = 2, .servers = 3, .roles = THREE_VOTERS};
 
@@ -266,8 +266,8 @@ static void test_g3_rejections_at_or_below_match_are_dropped(void **state)
     assert_false(guard_drop_rejection(&vote, 4, 10));
 }
 
-/* Leader of term 2 with entries to 6 that server 2 has acknowledged; then 2 is silent for so long that the
- * core probes it again. */
+/* Leader of term 2 with entries to 6 that server 2 has acknowledged; then 2 is silent for so long
+ * that the core probes it again. */
 static void g3_core(struct core *core)
 {
     struct raft_message ack = append_result_of(2, 2, 0, 6);
@@ -515,89 +515,6 @@ static void test_g5_driver_takes_the_rest_of_an_overlapping_message(void **state
     bench_close(&bench);
 }
 
-/* --- G8: a leader's timer that is due in the past for ever --- */
-
-static void test_g8_timer_is_never_armed_in_the_past(void **state)
-{
-    (void)state;
-    assert_int_equal(guard_timer(100, 50), 100);
-    assert_int_equal(guard_timer(51, 50), 51);
-    assert_int_equal(guard_timer(50, 50), 51);
-    assert_int_equal(guard_timer(0, 50), 51);
-}
-
-/* Leader; 2 and 3 have all; then server 3 is made a spare, to which nothing is sent any more. */
-static void test_g8_core_timer_is_due_in_the_past(void **state)
-{
-    struct raft_message ack = append_result_of(2, 2, 0, 1);
-    struct buf conf = BUF_INIT;
-    struct core core;
-    unsigned past = 0;
-
-    (void)state;
-    conf_of_roles(SPARE_3, 3, &conf);
-    core_start(&core, &LEADER_BOOT);
-    core_elect(&core);
-    assert_int_equal(core_receive(&core, &ack), 0);
-    assert_int_equal(core_submit(&core, &conf), 0);
-    assert_int_equal(core_persisted(&core, 2), 0);
-    ack = append_result_of(2, 2, 0, 2);
-    assert_int_equal(core_receive(&core, &ack), 0);
-    assert_int_equal(core_configuration(&core, 2, &conf), 0);
-    for (unsigned i = 0; i < 50; i++) {
-        assert_int_equal(core_timeout(&core), 0);
-        past += raft_timeout(&core.raft) <= core.now;
-        assert_int_equal(core_receive(&core, &ack), 0);
-    }
-    assert_int_equal(raft_state(&core.raft), RAFT_LEADER);
-    assert_true(past > 40);
-    core_close(&core);
-    buf_free(&conf);
-}
-
-/* driver_submit() takes no CHANGE; give the core one as an own event. */
-static void submit_change(struct bench *bench, const struct buf *conf)
-{
-    struct raft_entry entry = entry_of(bench_term(bench), conf);
-    struct raft_event event = {0};
-
-    entry.batch = raft_malloc(conf->len);
-    assert_non_null(entry.batch);
-    memcpy(entry.batch, conf->data, conf->len);
-    entry.buf.base = entry.batch;
-    event.type = RAFT_SUBMIT;
-    event.submit.entries = &entry;
-    event.submit.n = 1;
-    assert_int_equal(driver_step(&bench->driver, &event), 0);
-}
-
-static void test_g8_driver_timer_is_always_ahead(void **state)
-{
-    struct buf conf = BUF_INIT;
-    struct bench bench = {0};
-
-    (void)state;
-    conf_of_roles(SPARE_3, 3, &conf);
-    bench_start(&bench, &LEADER_BOOT);
-    bench_elect(&bench);
-    bench_ack(&bench, 2);
-    bench_ack(&bench, 3);
-    submit_change(&bench, &conf);
-    bench_run(&bench);
-    bench_ack(&bench, 2);
-    bench_run(&bench);
-    assert_int_equal(bench.driver.raft.configuration_uncommitted_index, 0);
-    for (unsigned i = 0; i < 50; i++) {
-        bench_timeout(&bench);
-        assert_true(driver_next_ms(&bench.driver) > bench.clock.now_ms);
-        bench_ack(&bench, 2);
-        fake_net_clear(&bench.net);
-    }
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
-    bench_close(&bench);
-    buf_free(&conf);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -620,9 +537,6 @@ int main(void)
         cmocka_unit_test(test_g5_core_commit_index_falls),
         cmocka_unit_test(test_g5_driver_commit_index_stays),
         cmocka_unit_test(test_g5_driver_takes_the_rest_of_an_overlapping_message),
-        cmocka_unit_test(test_g8_timer_is_never_armed_in_the_past),
-        cmocka_unit_test(test_g8_core_timer_is_due_in_the_past),
-        cmocka_unit_test(test_g8_driver_timer_is_always_ahead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

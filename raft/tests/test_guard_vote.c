@@ -1,6 +1,7 @@
 /*
- * test_guard_vote.c - the guards of elections and terms, G6, G7 and G9 to G11: each one's decisions, the
- * core alone showing the defect, and the driver showing that it is gone. See test_guard.c.
+ * test_guard_vote.c - the guards of elections, terms and the timer, G6 to G11: each one's
+ * decisions, the core alone showing the defect, and the driver showing that it is gone. See
+ * test_guard.c.
  *
  * Thread: one.
  */
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "raft/driver_internal.h"
 #include "raft/guard.h"
 #include "raft/tests/raft_bench.h"
 
@@ -191,6 +193,93 @@ static void test_g7_driver_tells_its_term(void **state)
     bench_close(&bench);
 }
 
+/* --- G8: a leader's timer that is due in the past for ever --- */
+
+static const int SPARE_3[3] = {RAFT_VOTER, RAFT_VOTER, RAFT_SPARE};
+static const struct boot G8_BOOT = {
+    .id = 1, .term = 1, .last = 1, .last_term = 1, .servers = 3, .roles = THREE_VOTERS};
+
+static void test_g8_timer_is_never_armed_in_the_past(void **state)
+{
+    (void)state;
+    assert_int_equal(guard_timer(100, 50), 100);
+    assert_int_equal(guard_timer(51, 50), 51);
+    assert_int_equal(guard_timer(50, 50), 51);
+    assert_int_equal(guard_timer(0, 50), 51);
+}
+
+/* Leader; 2 and 3 have all; then server 3 is made a spare, to which nothing is sent any more. */
+static void test_g8_core_timer_is_due_in_the_past(void **state)
+{
+    struct raft_message ack = append_result_of(2, 2, 0, 1);
+    struct buf conf = BUF_INIT;
+    struct core core;
+    unsigned past = 0;
+
+    (void)state;
+    conf_of_roles(SPARE_3, 3, &conf);
+    core_start(&core, &G8_BOOT);
+    core_elect(&core);
+    assert_int_equal(core_receive(&core, &ack), 0);
+    assert_int_equal(core_submit(&core, &conf), 0);
+    assert_int_equal(core_persisted(&core, 2), 0);
+    ack = append_result_of(2, 2, 0, 2);
+    assert_int_equal(core_receive(&core, &ack), 0);
+    assert_int_equal(core_configuration(&core, 2, &conf), 0);
+    for (unsigned i = 0; i < 50; i++) {
+        assert_int_equal(core_timeout(&core), 0);
+        past += raft_timeout(&core.raft) <= core.now;
+        assert_int_equal(core_receive(&core, &ack), 0);
+    }
+    assert_int_equal(raft_state(&core.raft), RAFT_LEADER);
+    assert_true(past > 40);
+    core_close(&core);
+    buf_free(&conf);
+}
+
+/* driver_submit() takes no CHANGE; give the core one as an own event. */
+static void submit_change(struct bench *bench, const struct buf *conf)
+{
+    struct raft_entry entry = entry_of(bench_term(bench), conf);
+    struct raft_event event = {0};
+
+    entry.batch = raft_malloc(conf->len);
+    assert_non_null(entry.batch);
+    memcpy(entry.batch, conf->data, conf->len);
+    entry.buf.base = entry.batch;
+    event.type = RAFT_SUBMIT;
+    event.submit.entries = &entry;
+    event.submit.n = 1;
+    assert_int_equal(driver_step(&bench->driver, &event), 0);
+}
+
+static void test_g8_driver_timer_is_always_ahead(void **state)
+{
+    struct buf conf = BUF_INIT;
+    struct bench bench = {0};
+
+    (void)state;
+    conf_of_roles(SPARE_3, 3, &conf);
+    bench_start(&bench, &G8_BOOT);
+    bench_elect(&bench);
+    bench_ack(&bench, 2);
+    bench_ack(&bench, 3);
+    submit_change(&bench, &conf);
+    bench_run(&bench);
+    bench_ack(&bench, 2);
+    bench_run(&bench);
+    assert_int_equal(bench.driver.raft.configuration_uncommitted_index, 0);
+    for (unsigned i = 0; i < 50; i++) {
+        bench_timeout(&bench);
+        assert_true(driver_next_ms(&bench.driver) > bench.clock.now_ms);
+        bench_ack(&bench, 2);
+        fake_net_clear(&bench.net);
+    }
+    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    bench_close(&bench);
+    buf_free(&conf);
+}
+
 /* --- G9: a vote result outside of a candidacy reads another state's memory --- */
 
 static const struct boot G9_BOOT = {
@@ -209,8 +298,8 @@ static void test_g9_vote_results_are_for_candidates(void **state)
     assert_false(guard_drop_vote_result(&append, RAFT_LEADER));
 }
 
-/* The term after a late vote result came to a follower in whose memory the byte that a candidate would
- * keep its "in pre-vote" in has this value. */
+/* The term after a late vote result came to a follower in whose memory the byte that a candidate
+ * would keep its "in pre-vote" in has this value. */
 static raft_term g9_core_term(bool byte)
 {
     struct raft_message late = vote_result_of(2, 3, true, true);
@@ -344,8 +433,8 @@ static void test_g11_core_leads_again_in_its_old_term(void **state)
     core_close(&core);
 }
 
-/* And so a standby that got entry 2 of the first life keeps it, and commits it, when the second life sends
- * another entry 2 of the same term. */
+/* And so a standby that got entry 2 of the first life keeps it, and commits it, when the second
+ * life sends another entry 2 of the same term. */
 static void test_g11_core_standby_keeps_the_entry_that_was_lost(void **state)
 {
     struct boot boot = G11_BOOT;
@@ -436,6 +525,9 @@ int main(void)
         cmocka_unit_test(test_g7_refusals_carry_the_own_term),
         cmocka_unit_test(test_g7_core_hides_its_term),
         cmocka_unit_test(test_g7_driver_tells_its_term),
+        cmocka_unit_test(test_g8_timer_is_never_armed_in_the_past),
+        cmocka_unit_test(test_g8_core_timer_is_due_in_the_past),
+        cmocka_unit_test(test_g8_driver_timer_is_always_ahead),
         cmocka_unit_test(test_g9_vote_results_are_for_candidates),
         cmocka_unit_test(test_g9_core_decides_by_memory_of_another_state),
         cmocka_unit_test(test_g9_driver_ignores_late_vote_results),
