@@ -350,6 +350,38 @@ static void test_store_rows_check_wants_order(void **state)
     buf_free(&stream);
 }
 
+/* Keys and values at their limits, one below and one beyond. */
+static void test_store_rows_check_wants_limits(void **state)
+{
+    static char bytes[LIMIT_ROW_VALUE_BYTES + 1];
+    const struct {
+        size_t key_len;
+        size_t value_len;
+        int err;
+    } cases[] = {
+        {1, 1, 0},
+        {0, 1, ERR_CORRUPT},
+        {1, 0, ERR_CORRUPT},
+        {LIMIT_ROW_KEY_BYTES, LIMIT_ROW_VALUE_BYTES, 0},
+        {LIMIT_ROW_KEY_BYTES + 1, 1, ERR_CORRUPT},
+        {1, LIMIT_ROW_VALUE_BYTES + 1, ERR_CORRUPT},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct buf stream = BUF_INIT;
+        struct store_error error;
+
+        buf_put_str16(&stream, bytes, cases[i].key_len);
+        buf_put_str32(&stream, bytes, cases[i].value_len);
+        assert_int_equal(
+            store_rows_check(stream.data, stream.len,
+                             hash_row(bytes, cases[i].key_len, bytes, cases[i].value_len), &error),
+            cases[i].err);
+        buf_free(&stream);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_store_rules_are_kept),
         cmocka_unit_test(test_store_local_records),
         cmocka_unit_test(test_store_rows_check_wants_order),
+        cmocka_unit_test(test_store_rows_check_wants_limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
