@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hash.h"
 
 static void commit(struct store *store, struct store_op *op)
 {
@@ -33,10 +34,57 @@ static void fill_log(struct store *store, const struct boot *boot, const struct 
     free(entries);
 }
 
-static void fill_store(struct store *store, const struct boot *boot)
+/* One row of the state: a tag with a long description. */
+static void put_row(unsigned n, struct buf *key, struct buf *value)
+{
+    char name[16];
+    char text[200];
+    struct tag_row row = {.generation = 1, .step = 10, .max_step = 100, .max_id = n};
+
+    row.name_len = (uint16_t)snprintf(name, sizeof name, "row-%06u", n);
+    memset(text, 'd', sizeof text);
+    row.name = name;
+    row.description = text;
+    row.description_len = sizeof text;
+    buf_put_u8(key, 't');
+    buf_put(key, name, row.name_len);
+    tag_row_encode(&row, value);
+}
+
+/* The state at the applied index, with as many rows as asked for. */
+static void fill_state(struct store *store, const struct boot *boot, unsigned count,
+                       const struct buf *conf)
+{
+    struct store_op op = {.kind = STORE_APPLY, .row_count = count};
+    struct store_row *rows = calloc(count + 1, sizeof *rows);
+    struct buf *bytes = calloc(2 * (size_t)count + 1, sizeof *bytes);
+    uint64_t digest = 0;
+
+    ASSERT(rows != NULL && bytes != NULL);
+    for (unsigned i = 0; i < count; i++) {
+        struct buf *key = &bytes[2 * i];
+        struct buf *value = &bytes[2 * i + 1];
+
+        put_row(i, key, value);
+        rows[i] =
+            (struct store_row){key->data, (uint32_t)key->len, value->data, (uint32_t)value->len};
+        digest += hash_row(key->data, key->len, value->data, value->len);
+    }
+    op.rows = rows;
+    op.position = (struct store_position){
+        boot->applied, boot->applied == 1 ? 1 : boot->last_term, 1, conf->data, (uint32_t)conf->len,
+        digest};
+    commit(store, &op);
+    for (size_t i = 0; i < 2 * (size_t)count; i++) {
+        buf_free(&bytes[i]);
+    }
+    free(bytes);
+    free(rows);
+}
+
+static void fill_store(struct store *store, const struct boot *boot, unsigned rows)
 {
     struct store_op hard = {.kind = STORE_HARD_STATE, .term = boot->term, .vote = boot->vote};
-    struct store_op apply = {.kind = STORE_APPLY};
     struct store_op compact = {.kind = STORE_COMPACT, .index = boot->first};
     struct buf conf = BUF_INIT;
 
@@ -46,13 +94,7 @@ static void fill_store(struct store *store, const struct boot *boot)
         fill_log(store, boot, &conf);
     }
     if (boot->applied > 0) {
-        apply.position = (struct store_position){boot->applied,
-                                                 boot->applied == 1 ? 1 : boot->last_term,
-                                                 1,
-                                                 conf.data,
-                                                 (uint32_t)conf.len,
-                                                 0};
-        commit(store, &apply);
+        fill_state(store, boot, rows, &conf);
     }
     if (boot->first > 1) {
         commit(store, &compact);
@@ -98,7 +140,7 @@ void bench_start(struct bench *bench, const struct boot *boot)
 
     bench->id = boot->id;
     bench->store = store_mem_new(&identity);
-    fill_store(bench->store, boot);
+    fill_store(bench->store, boot, bench->rows);
     fake_clock_init(&bench->clock, BOOT_MS);
     start(bench);
 }
