@@ -69,6 +69,7 @@ struct conn {
     bool refused;            /* over the limit of connections */
     bool closing;            /* the next reply is the last */
     bool linger;             /* unread input is likely: see above */
+    bool reset;              /* close without delivering what is unsent */
     bool ended;              /* the client's end was read */
     bool in_body;
     struct parser parser;

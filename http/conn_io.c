@@ -72,6 +72,8 @@ void conn_write_expired(struct conn *conn)
 {
     ASSERT(conn->writing);
     if (uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp) == conn->write_left_bytes) {
+        /* What the kernel still holds for it would linger for minutes behind an orderly close. */
+        conn->reset = true;
         conn_close(conn, "the client takes no output");
         return;
     }
@@ -122,7 +124,9 @@ void conn_close(struct conn *conn, const char *reason)
     }
     loop->body_bytes -= conn->body.len;
     buf_free(&conn->body);
-    uv_close((uv_handle_t *)&conn->tcp, closed_cb);
+    if (!conn->reset || uv_tcp_close_reset(&conn->tcp, closed_cb) != 0) {
+        uv_close((uv_handle_t *)&conn->tcp, closed_cb);
+    }
 }
 
 static void shutdown_cb(uv_shutdown_t *req, int status)
