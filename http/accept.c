@@ -96,8 +96,8 @@ static int socket_listen(const struct sockaddr_storage *addr, socklen_t len, boo
     return 0;
 }
 
-/* SO_REUSEPORT would let a second leafd take the same port unnoticed and half of the requests with it. So
- * first see whether an unshared socket could have it. */
+/* SO_REUSEPORT would let a second leafd take the same port unnoticed and half of the requests with
+ * it. So first see whether an unshared socket could have it. */
 static int probe(const struct sockaddr_storage *addr, socklen_t len)
 {
     int fd;

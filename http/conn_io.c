@@ -263,8 +263,8 @@ static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init(conn->input + conn->end, CONN_INPUT_BYTES - conn->end);
 }
 
-/* The client sends no more: it may still read what it asked for, unless it waits for ids, which nobody
- * may ever read. */
+/* The client sends no more: it may still read what it asked for, unless it waits for ids, which
+ * nobody may ever read. */
 static void read_end(struct conn *conn)
 {
     conn->ended = true;

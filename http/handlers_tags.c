@@ -1,11 +1,11 @@
 /*
  * handlers_tags.c - the table of tags: PUT, GET, DELETE /api/tags/{tag}, GET and POST /api/tags.
  *
- * The happy path: the request is checked and encoded as a command or query, the backend has it committed or
- * answered, and the result is shown.
+ * The happy path: the request is checked and encoded as a command or query, the backend has it
+ * committed or answered, and the result is shown.
  *
- * Failure modes: bad input 400 before anything is proposed; would_repeat 409; unknown tag 404; what the
- * cluster cannot do now 503.
+ * Failure modes: bad input 400 before anything is proposed; would_repeat 409; unknown tag 404; what
+ * the cluster cannot do now 503.
  *
  * Thread: the loop's.
  */

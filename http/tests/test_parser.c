@@ -1,5 +1,6 @@
 /*
- * test_parser.c - requests taken and refused, and that no way of splitting the bytes changes the outcome.
+ * test_parser.c - requests taken and refused, and that no way of splitting the bytes changes the
+ * outcome.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,79 +28,100 @@ struct outcome {
     bool partial; /* ends inside a request */
 };
 
-/* What the connection does: head bytes stay until the request is through, body bytes are replaced. The
- * stream is given in pieces that end at the cuts. */
+/* A connection's view of a stream: input[start, end) is not used up yet. */
+struct stream {
+    struct parser parser;
+    struct outcome *outcome;
+    char *input;
+    size_t start;
+    size_t end;
+    bool in_body;
+    char body[sizeof(((struct outcome *)0)->body)];
+    size_t body_len;
+};
+
+static enum parser_event step_head(struct stream *stream)
+{
+    size_t len = stream->end - stream->start;
+    enum parser_event event;
+    /* An exact copy, so that the sanitizer sees a read past the end. */
+    char *exact = malloc(len > 0 ? len : 1);
+
+    assert_non_null(exact);
+    memcpy(exact, stream->input + stream->start, len);
+    event = parser_head(&stream->parser, exact, len);
+    free(exact);
+    if (event == PARSER_DONE) {
+        stream->start += stream->parser.head.len;
+        stream->in_body = stream->parser.head.has_body;
+    }
+    return event;
+}
+
+static enum parser_event step_body(struct stream *stream)
+{
+    char *data = stream->input + stream->start;
+    enum parser_event event;
+    size_t used = 0;
+    size_t decoded = 0;
+
+    event = parser_body(&stream->parser, data, stream->end - stream->start, &used, &decoded);
+    assert_true(stream->body_len + decoded <= sizeof(stream->body));
+    memcpy(stream->body + stream->body_len, data, decoded);
+    stream->body_len += decoded;
+    stream->start += used;
+    stream->in_body = event != PARSER_DONE;
+    return event;
+}
+
+/* Take what is there, as a connection does; false once it was refused. */
+static bool take(struct stream *stream)
+{
+    for (;;) {
+        enum parser_event event = stream->in_body ? step_body(stream) : step_head(stream);
+
+        if (event == PARSER_REJECT) {
+            stream->outcome->status = stream->parser.reject.status;
+            assert_non_null(stream->parser.reject.code);
+            assert_non_null(stream->parser.reject.why);
+            return false;
+        }
+        if (event == PARSER_MORE) {
+            return true;
+        }
+        if (stream->in_body) {
+            continue;
+        }
+        stream->outcome->requests++;
+        stream->outcome->last = stream->parser.head;
+        stream->outcome->body_len = stream->body_len;
+        memcpy(stream->outcome->body, stream->body, stream->body_len);
+        stream->body_len = 0;
+        parser_init(&stream->parser);
+    }
+}
+
+/* Give the stream in pieces that end at the cuts. */
 static void run(const char *text, size_t len, const size_t *cuts, size_t cut_count,
                 struct outcome *ret)
 {
-    char *input = malloc(len + 1);
-    struct parser parser;
-    size_t start = 0;
+    struct stream stream = {.outcome = ret, .input = malloc(len + 1)};
     size_t given = 0;
-    size_t end = 0;
-    bool in_body = false;
-    char body[sizeof(ret->body)];
-    size_t body_len = 0;
+    bool going = true;
 
-    assert_non_null(input);
+    assert_non_null(stream.input);
     memset(ret, 0, sizeof(*ret));
-    parser_init(&parser);
-    for (size_t piece = 0; piece <= cut_count; piece++) {
+    parser_init(&stream.parser);
+    for (size_t piece = 0; going && piece <= cut_count; piece++) {
         size_t upto = piece < cut_count ? cuts[piece] : len;
 
-        memcpy(input + end, text + given, upto - given);
-        end += upto - given;
+        memcpy(stream.input + stream.end, text + given, upto - given);
+        stream.end += upto - given;
         given = upto;
-        for (;;) {
-            enum parser_event event;
-            size_t used = 0;
-            size_t decoded = 0;
-
-            if (in_body) {
-                event = parser_body(&parser, input + start, end - start, &used, &decoded);
-                assert_true(body_len + decoded <= sizeof(body));
-                memcpy(body + body_len, input + start, decoded);
-                body_len += decoded;
-                start += used;
-            } else {
-                /* An exact copy, so that the sanitizer sees a read past the end. */
-                char *exact = malloc(end - start + 1);
-
-                assert_non_null(exact);
-                memcpy(exact, input + start, end - start);
-                exact = realloc(exact, end - start > 0 ? end - start : 1);
-                assert_non_null(exact);
-                event = parser_head(&parser, exact, end - start);
-                free(exact);
-            }
-            if (event == PARSER_REJECT) {
-                ret->status = parser.reject.status;
-                assert_non_null(parser.reject.code);
-                assert_non_null(parser.reject.why);
-                free(input);
-                return;
-            }
-            if (event == PARSER_MORE) {
-                break;
-            }
-            if (!in_body) {
-                start += parser.head.len;
-                if (parser.head.has_body) {
-                    in_body = true;
-                    continue;
-                }
-            }
-            ret->requests++;
-            ret->last = parser.head;
-            ret->body_len = body_len;
-            memcpy(ret->body, body, body_len);
-            body_len = 0;
-            in_body = false;
-            parser_init(&parser);
-        }
+        going = take(&stream);
     }
-    ret->partial = in_body || end > start;
-    free(input);
+    ret->partial = going && (stream.in_body || stream.end > stream.start);
+    free(stream.input);
 }
 
 static void assert_same(const struct outcome *a, const struct outcome *b)
@@ -201,111 +223,112 @@ static void test_taken(void **state)
     }
 }
 
+static const struct {
+    const char *text;
+    int status;
+} refused[] = {
+    /* the request line */
+    {"get / HTTP/1.1\r\n", 400},
+    {" GET / HTTP/1.1\r\n", 400},
+    {"\nGET / HTTP/1.1\r\n", 400},
+    {"\rGET / HTTP/1.1\r\n", 400},
+    {"\x16\x03\x01\x02", 400},
+    {"GET\t/ HTTP/1.1\r\n", 400},
+    {"GET  / HTTP/1.1\r\n", 400},
+    {"GET /\r\n", 400},
+    {"GET / \r\n", 400},
+    {"GET / HTTP/1.1\n", 400},
+    {"GET / HTTP/1.1 \r\n", 400},
+    {"GET / HTTP/1.2\r\n", 400},
+    {"GET / HTTP/2.0\r\n", 400},
+    {"GET / HTTP/0.9\r\n", 400},
+    {"GET / http/1.1\r\n", 400},
+    {"GET / HTTP/1.10\r\n", 400},
+    {"GET / HTTP/1.\r\n", 400},
+    {"GET /a b HTTP/1.1\r\n", 400},
+    {"GET /a\x01 HTTP/1.1\r\n", 400},
+    {"GET /a\x7f HTTP/1.1\r\n", 400},
+    {"GET / HTTP/1.1\rX", 400},
+    {"FROBNICATE / HTTP/1.1\r\n" HOST "\r\n", 400},
+    {"ABCDEFGHIJKLMNOPQRSTUVWXYZ / HTTP/1.1\r\n", 400},
+    {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
+    /* header lines */
+    {GET_LINE HOST "Foo Bar: x\r\n", 400},
+    {GET_LINE HOST "Foo : x\r\n", 400},
+    {GET_LINE HOST " Foo: x\r\n", 400},
+    {GET_LINE HOST "X: a\r\n b\r\n", 400},
+    {GET_LINE HOST "X: a\r\n\tb\r\n", 400},
+    {GET_LINE HOST ": x\r\n", 400},
+    {GET_LINE HOST "Foo\r\n", 400},
+    {GET_LINE HOST "F\xc3\xa9: x\r\n", 400},
+    {GET_LINE HOST "X: a\nY: b\r\n", 400},
+    {GET_LINE HOST "X: a\rY: b\r\n", 400},
+    {GET_LINE HOST "X: a\x01\r\n", 400},
+    {GET_LINE HOST "X: a\x7f\r\n", 400},
+    {GET_LINE HOST "\n", 400},
+    {GET_LINE HOST "\rX", 400},
+    /* what the lines mean together */
+    {GET_LINE "\r\n", 400},
+    {GET_LINE "X: y\r\n\r\n", 400},
+    {GET_LINE HOST HOST "\r\n", 400},
+    {"GET / HTTP/1.0\r\n" HOST HOST "\r\n", 400},
+    {POST_LINE "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 400},
+    {POST_LINE "Content-Length: 5, 5\r\n\r\nhello", 400},
+    {POST_LINE "Content-Length: +5\r\n\r\nhello", 400},
+    {POST_LINE "Content-Length: -5\r\n\r\nhello", 400},
+    {POST_LINE "Content-Length: 5x\r\n\r\nhello", 400},
+    {POST_LINE "Content-Length: 0x5\r\n\r\nhello", 400},
+    {POST_LINE "Content-Length:\r\n\r\n", 400},
+    {POST_LINE "Content-Length: 5 5\r\n\r\nhello", 400},
+    {POST_LINE "Content-Length: 99999999999999999999\r\n\r\n", 400},
+    {POST_LINE "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+    {POST_LINE "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", 400},
+    {POST_LINE "Transfer-Encoding: gzip\r\n\r\n", 400},
+    {POST_LINE "Transfer-Encoding: gzip, chunked\r\n\r\n", 400},
+    {POST_LINE "Transfer-Encoding: chunked, chunked\r\n\r\n", 400},
+    {POST_LINE "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+    {POST_LINE "Transfer-Encoding: xchunked\r\n\r\n", 400},
+    {POST_LINE "Transfer-Encoding: \x0b"
+               "chunked\r\n\r\n",
+     400},
+    {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+    {POST_LINE "Content-Length: 8388609\r\n\r\n", 413},
+    /* chunks */
+    {CHUNKED "\r\n", 400},
+    {CHUNKED "x\r\n", 400},
+    {CHUNKED " 5\r\nhello\r\n", 400},
+    {CHUNKED "5 \r\nhello\r\n", 400},
+    {CHUNKED "0x5\r\nhello\r\n", 400},
+    {CHUNKED "+5\r\nhello\r\n", 400},
+    {CHUNKED "5\nhello\r\n", 400},
+    {CHUNKED "5\rXhello\r\n", 400},
+    {CHUNKED "5\r\nhelloXX0\r\n\r\n", 400},
+    {CHUNKED "5\r\nhello\n0\r\n\r\n", 400},
+    {CHUNKED "5\r\nhello\r\r0\r\n\r\n", 400},
+    {CHUNKED "000000005\r\nhello\r\n", 400},
+    {CHUNKED "FFFFFFFFF\r\n", 400},
+    {CHUNKED "FFFFFFFF\r\n", 413},
+    {CHUNKED "800001\r\n", 413},
+    {CHUNKED "5\r\nhello\r\n7ffffc\r\n", 413},
+    {CHUNKED "5;a\x01\r\nhello\r\n", 400},
+    {CHUNKED "5;a\nhello\r\n", 400},
+    {CHUNKED "0\r\n x\r\n\r\n", 400},
+    {CHUNKED "0\r\nX: a\n\r\n", 400},
+    {CHUNKED "0\r\n\rX", 400},
+};
+
 static void test_refused(void **state)
 {
-    static const struct {
-        const char *text;
-        int status;
-    } cases[] = {
-        /* the request line */
-        {"get / HTTP/1.1\r\n", 400},
-        {" GET / HTTP/1.1\r\n", 400},
-        {"\nGET / HTTP/1.1\r\n", 400},
-        {"\rGET / HTTP/1.1\r\n", 400},
-        {"\x16\x03\x01\x02", 400},
-        {"GET\t/ HTTP/1.1\r\n", 400},
-        {"GET  / HTTP/1.1\r\n", 400},
-        {"GET /\r\n", 400},
-        {"GET / \r\n", 400},
-        {"GET / HTTP/1.1\n", 400},
-        {"GET / HTTP/1.1 \r\n", 400},
-        {"GET / HTTP/1.2\r\n", 400},
-        {"GET / HTTP/2.0\r\n", 400},
-        {"GET / HTTP/0.9\r\n", 400},
-        {"GET / http/1.1\r\n", 400},
-        {"GET / HTTP/1.10\r\n", 400},
-        {"GET / HTTP/1.\r\n", 400},
-        {"GET /a b HTTP/1.1\r\n", 400},
-        {"GET /a\x01 HTTP/1.1\r\n", 400},
-        {"GET /a\x7f HTTP/1.1\r\n", 400},
-        {"GET / HTTP/1.1\rX", 400},
-        {"FROBNICATE / HTTP/1.1\r\n" HOST "\r\n", 400},
-        {"ABCDEFGHIJKLMNOPQRSTUVWXYZ / HTTP/1.1\r\n", 400},
-        {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
-        /* header lines */
-        {GET_LINE HOST "Foo Bar: x\r\n", 400},
-        {GET_LINE HOST "Foo : x\r\n", 400},
-        {GET_LINE HOST " Foo: x\r\n", 400},
-        {GET_LINE HOST "X: a\r\n b\r\n", 400},
-        {GET_LINE HOST "X: a\r\n\tb\r\n", 400},
-        {GET_LINE HOST ": x\r\n", 400},
-        {GET_LINE HOST "Foo\r\n", 400},
-        {GET_LINE HOST "F\xc3\xa9: x\r\n", 400},
-        {GET_LINE HOST "X: a\nY: b\r\n", 400},
-        {GET_LINE HOST "X: a\rY: b\r\n", 400},
-        {GET_LINE HOST "X: a\x01\r\n", 400},
-        {GET_LINE HOST "X: a\x7f\r\n", 400},
-        {GET_LINE HOST "\n", 400},
-        {GET_LINE HOST "\rX", 400},
-        /* what the lines mean together */
-        {GET_LINE "\r\n", 400},
-        {GET_LINE "X: y\r\n\r\n", 400},
-        {GET_LINE HOST HOST "\r\n", 400},
-        {"GET / HTTP/1.0\r\n" HOST HOST "\r\n", 400},
-        {POST_LINE "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 400},
-        {POST_LINE "Content-Length: 5, 5\r\n\r\nhello", 400},
-        {POST_LINE "Content-Length: +5\r\n\r\nhello", 400},
-        {POST_LINE "Content-Length: -5\r\n\r\nhello", 400},
-        {POST_LINE "Content-Length: 5x\r\n\r\nhello", 400},
-        {POST_LINE "Content-Length: 0x5\r\n\r\nhello", 400},
-        {POST_LINE "Content-Length:\r\n\r\n", 400},
-        {POST_LINE "Content-Length: 5 5\r\n\r\nhello", 400},
-        {POST_LINE "Content-Length: 99999999999999999999\r\n\r\n", 400},
-        {POST_LINE "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
-        {POST_LINE "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", 400},
-        {POST_LINE "Transfer-Encoding: gzip\r\n\r\n", 400},
-        {POST_LINE "Transfer-Encoding: gzip, chunked\r\n\r\n", 400},
-        {POST_LINE "Transfer-Encoding: chunked, chunked\r\n\r\n", 400},
-        {POST_LINE "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
-        {POST_LINE "Transfer-Encoding: xchunked\r\n\r\n", 400},
-        {POST_LINE "Transfer-Encoding: \x0b"
-                   "chunked\r\n\r\n",
-         400},
-        {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
-        {POST_LINE "Content-Length: 8388609\r\n\r\n", 413},
-        /* chunks */
-        {CHUNKED "\r\n", 400},
-        {CHUNKED "x\r\n", 400},
-        {CHUNKED " 5\r\nhello\r\n", 400},
-        {CHUNKED "5 \r\nhello\r\n", 400},
-        {CHUNKED "0x5\r\nhello\r\n", 400},
-        {CHUNKED "+5\r\nhello\r\n", 400},
-        {CHUNKED "5\nhello\r\n", 400},
-        {CHUNKED "5\rXhello\r\n", 400},
-        {CHUNKED "5\r\nhelloXX0\r\n\r\n", 400},
-        {CHUNKED "5\r\nhello\n0\r\n\r\n", 400},
-        {CHUNKED "5\r\nhello\r\r0\r\n\r\n", 400},
-        {CHUNKED "000000005\r\nhello\r\n", 400},
-        {CHUNKED "FFFFFFFFF\r\n", 400},
-        {CHUNKED "FFFFFFFF\r\n", 413},
-        {CHUNKED "800001\r\n", 413},
-        {CHUNKED "5\r\nhello\r\n7ffffc\r\n", 413},
-        {CHUNKED "5;a\x01\r\nhello\r\n", 400},
-        {CHUNKED "5;a\nhello\r\n", 400},
-        {CHUNKED "0\r\n x\r\n\r\n", 400},
-        {CHUNKED "0\r\nX: a\n\r\n", 400},
-        {CHUNKED "0\r\n\rX", 400},
-    };
     struct outcome outcome;
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        run_all_ways(cases[i].text, strlen(cases[i].text), &outcome);
-        if (outcome.status != cases[i].status) {
-            print_error("case %zu: %s: status %d, %u requests\n", i, cases[i].text, outcome.status,
-                        outcome.requests);
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        run_all_ways(refused[i].text, strlen(refused[i].text), &outcome);
+        if (outcome.status != refused[i].status) {
+            print_error("case %zu: %s: status %d, %u requests\n", i, refused[i].text,
+                        outcome.status, outcome.requests);
         }
-        assert_int_equal(outcome.status, cases[i].status);
+        assert_int_equal(outcome.status, refused[i].status);
         assert_int_equal(outcome.requests, 0);
     }
 }

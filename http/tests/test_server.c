@@ -118,8 +118,8 @@ static void *work(void *data)
     return NULL;
 }
 
-/* Clients on all loops, segments so small that requests park all the time: every id once, and rising for
- * each client. */
+/* Clients on all loops, segments so small that requests park all the time: every id once, and
+ * rising for each client. */
 static void test_loops_share_a_tag(void **state)
 {
     enum { WORKERS = 6, ROUNDS = 1000 };

@@ -60,8 +60,7 @@ static void test_good_bodies(void **state)
         "{\"mode\":\"trend\"}",
         "{\"description\":\"\"}",
         "{\"description\":\"d\\u00e9j\\u00e0 \\\"vu\\\"\"}",
-        "{\"step\":2000,\"max_id\":1,\"max_step\":1000000,\"mode\":\"trend\",\"description\":"
-        "\"x\"}",
+        "{\"step\":2,\"max_id\":1,\"max_step\":3,\"mode\":\"trend\",\"description\":\"x\"}",
     };
     struct tag_json_fault fault;
 

@@ -1,5 +1,6 @@
 /*
- * test_waiters.c - parked requests by tag and deadline, their demand and their bound; claims joined.
+ * test_waiters.c - parked requests by tag and deadline, their demand and their bound; claims
+ * joined.
  */
 #include <setjmp.h>
 #include <stdarg.h>
