@@ -27,10 +27,12 @@ static int address_parse(const char *address, struct sockaddr_storage *ret_addr,
     const char *colon = strrchr(address, ':');
     char host[LIMIT_ADDRESS_BYTES + 1];
     struct addrinfo *found;
+    uint64_t port;
     size_t len;
 
-    if (colon == NULL || colon == address || colon[1] == '\0' ||
-        strlen(address) > LIMIT_ADDRESS_BYTES) {
+    /* getaddrinfo() would take a port beyond 65535 modulo 65536. */
+    if (colon == NULL || colon == address || strlen(address) > LIMIT_ADDRESS_BYTES ||
+        text_parse_decimal(colon + 1, strlen(colon + 1), 0, UINT16_MAX, &port) != 0) {
         return ERR_INVALID;
     }
     len = (size_t)(colon - address);
@@ -94,8 +96,8 @@ static int socket_listen(const struct sockaddr_storage *addr, socklen_t len, boo
     return 0;
 }
 
-/* SO_REUSEPORT would let a second leafd take the same port unnoticed and half of the requests with it. So
- * first see whether an unshared socket could have it. */
+/* SO_REUSEPORT would let a second leafd take the same port unnoticed and half of the requests with
+ * it. So first see whether an unshared socket could have it. */
 static int probe(const struct sockaddr_storage *addr, socklen_t len)
 {
     int fd;

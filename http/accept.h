@@ -1,15 +1,15 @@
 /*
- * accept.h - the listener of a loop: sockets made and bound on the main thread, connections accepted on
- * the loop's.
+ * accept.h - the listener of a loop: sockets made and bound on the main thread, connections
+ * accepted on the loop's.
  *
- * The happy path: listener_open() makes one socket a loop, all bound to one port by SO_REUSEPORT, so the
- * kernel spreads connections; accept_start() watches the loop's socket; each turn takes a bounded number
- * of connections.
+ * The happy path: listener_open() makes one socket a loop, all bound to one port by SO_REUSEPORT,
+ * so the kernel spreads connections; accept_start() watches the loop's socket; each turn takes a
+ * bounded number of connections.
  *
  * Failure modes: more than the configured connections: the newcomer gets 503 and is closed. No file
- * descriptors left: the loop gives up its reserve one to accept and refuse who waits, takes it back, and
- * pauses for a moment, so that the process spins neither here nor starves those it serves; it is logged
- * once until accepting works again.
+ * descriptors left: the loop gives up its reserve one to accept and refuse who waits, takes it
+ * back, and pauses for a moment, so that the process spins neither here nor starves those it
+ * serves; it is logged once until accepting works again.
  *
  * Thread: listener_open from the main thread, the rest is the loop's.
  */

@@ -9,8 +9,8 @@
 
 #define CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
 
-/* The head is complete: find its route, so that a body is kept only where it is wanted. False when the
- * target cannot be read; the error is answered. */
+/* The head is complete: find its route, so that a body is kept only where it is wanted. False when
+ * the target cannot be read; the error is answered. */
 static bool request_resolve(struct conn *conn)
 {
     const char *head = conn->input + conn->start;

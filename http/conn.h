@@ -7,14 +7,15 @@
  *      `----> FINISHING --all written--> LINGERING --the client's end or a deadline--> CLOSED
  *                                 `------------------------------------------------> CLOSED
  *
- * The happy path: bytes are read into a fixed buffer; every complete request in it is served at once, its
- * reply appended to `out`; what a batch of requests caused is written by one write. While a request
- * waits (for a refill, or for the cluster) the connection reads no further than its buffer, so that
- * replies stay in order; its end shows at once that the client has gone.
+ * The happy path: bytes are read into a fixed buffer; every complete request in it is served at
+ * once, its reply appended to `out`; what a batch of requests caused is written by one write. While
+ * a request waits (for a refill, or for the cluster) the connection reads no further than its
+ * buffer, so that replies stay in order; its end shows at once that the client has gone.
  *
- * Failure modes: each closes with a reason, logged at debug level. A request that breaks the protocol gets
- * its error, then the connection closes; it lingers, reading and dropping for a moment, because closing
- * with unread input would reset the connection and destroy the reply on its way.
+ * Failure modes: each closes with a reason, logged at debug level. A request that breaks the
+ * protocol gets its error, then the connection closes; it lingers, reading and dropping for a
+ * moment, because closing with unread input would reset the connection and destroy the reply on its
+ * way.
  *
  * Thread: the loop's.
  */
@@ -69,6 +70,7 @@ struct conn {
     bool refused;            /* over the limit of connections */
     bool closing;            /* the next reply is the last */
     bool linger;             /* unread input is likely: see above */
+    bool reset;              /* close without delivering what is unsent */
     bool ended;              /* the client's end was read */
     bool in_body;
     struct parser parser;
@@ -80,7 +82,8 @@ struct conn {
     struct buf out;          /* replies not given to the socket yet */
     struct buf sending;      /* given to libuv, since the socket did not take them at once */
     uint32_t reply_count;    /* replies in out and sending */
-    /* input[start, end) holds the present request and what follows; the body is consumed up to next */
+    /* input[start, end) holds the present request and what follows; the body is consumed up to
+     * next */
     uint32_t start;
     uint32_t next;
     uint32_t end;
@@ -148,7 +151,8 @@ bool conn_options(struct conn *conn, struct option *options, size_t count, char 
  * is answered and false returned. */
 bool conn_tag_name(struct conn *conn, char *name, size_t *ret_len);
 
-/* An option's whole number, or fallback when absent; answers 400 and returns false if it is none. */
+/* An option's whole number, or fallback when absent; answers 400 and returns false if it is
+ * none. */
 bool conn_option_number(struct conn *conn, const struct option *option, const char *code,
                         uint64_t min, uint64_t max, uint64_t fallback, uint64_t *ret_value);
 

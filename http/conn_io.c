@@ -72,6 +72,8 @@ void conn_write_expired(struct conn *conn)
 {
     ASSERT(conn->writing);
     if (uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp) == conn->write_left_bytes) {
+        /* What the kernel still holds for it would linger for minutes behind an orderly close. */
+        conn->reset = true;
         conn_close(conn, "the client takes no output");
         return;
     }
@@ -122,7 +124,9 @@ void conn_close(struct conn *conn, const char *reason)
     }
     loop->body_bytes -= conn->body.len;
     buf_free(&conn->body);
-    uv_close((uv_handle_t *)&conn->tcp, closed_cb);
+    if (!conn->reset || uv_tcp_close_reset(&conn->tcp, closed_cb) != 0) {
+        uv_close((uv_handle_t *)&conn->tcp, closed_cb);
+    }
 }
 
 static void shutdown_cb(uv_shutdown_t *req, int status)
@@ -259,8 +263,8 @@ static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     *buf = uv_buf_init(conn->input + conn->end, CONN_INPUT_BYTES - conn->end);
 }
 
-/* The client sends no more: it may still read what it asked for, unless it waits for ids, which nobody
- * may ever read. */
+/* The client sends no more: it may still read what it asked for, unless it waits for ids, which
+ * nobody may ever read. */
 static void read_end(struct conn *conn)
 {
     conn->ended = true;

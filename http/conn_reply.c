@@ -1,5 +1,6 @@
 /*
- * conn_reply.c - see conn.h: what handlers use to read a request and to answer it. Thread: the loop's.
+ * conn_reply.c - see conn.h: what handlers use to read a request and to answer it. Thread: the
+ * loop's.
  */
 #include "http/conn.h"
 

@@ -2,11 +2,13 @@
  * control.h - requests to the cluster on behalf of a connection, and the port by which answers and
  * messages come back to the loop.
  *
- * The happy path: control_new(), fill payload, control_submit(): the connection waits. The backend calls
- * done on the raft loop, which posts to the port's mailbox; on the loop's thread `finish` writes the reply.
+ * The happy path: control_new(), fill payload, control_submit(): the connection waits. The backend
+ * calls done on the raft loop, which posts to the port's mailbox; on the loop's thread `finish`
+ * writes the reply.
  *
- * Failure modes: the connection closes meanwhile: control_forget(), the answer is dropped when it comes.
- * The loop stops meanwhile: the port stays until the last request was answered, late answers are freed.
+ * Failure modes: the connection closes meanwhile: control_forget(), the answer is dropped when it
+ * comes. The loop stops meanwhile: the port stays until the last request was answered, late answers
+ * are freed.
  *
  * Threads: the loop's; control_port_unref and the backend's done from any.
  */
@@ -40,7 +42,8 @@ struct control {
 struct control_port *control_port_new(uv_loop_t *uv);
 void control_port_unref(struct control_port *port);
 
-/* A request for the connection. finish is called on the loop's thread unless the connection closes. */
+/* A request for the connection. finish is called on the loop's thread unless the connection
+ * closes. */
 struct control *control_new(struct conn *conn, enum id_request_kind kind,
                             void (*finish)(struct conn *conn, struct control *control));
 

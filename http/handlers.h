@@ -1,7 +1,7 @@
 /*
- * handlers.h - what serves each route. A handler is called when its request is complete; it answers with
- * conn_reply() or conn_fail(), or hands the connection to waiters or to a control request, which
- * answers later.
+ * handlers.h - what serves each route. A handler is called when its request is complete; it answers
+ * with conn_reply() or conn_fail(), or hands the connection to waiters or to a control request,
+ * which answers later.
  *
  * Thread: the connection's loop.
  */

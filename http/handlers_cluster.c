@@ -1,6 +1,6 @@
 /*
- * handlers_cluster.c - GET /api/cluster and GET /api/node/segments: views of this node, asked of the raft
- * loop.
+ * handlers_cluster.c - GET /api/cluster and GET /api/node/segments: views of this node, asked of
+ * the raft loop.
  *
  * Failure modes: those of the backend, see conn_fail_err().
  *

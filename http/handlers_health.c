@@ -2,8 +2,8 @@
  * handlers_health.c - GET /livez, /readyz, /version: answered from atomics, without asking anybody.
  *
  * Ready means that this node can hand out ids: it has its state, does not stop, and either holds
- * segments or can have them granted. A disk that is nearly full does not make a node unready while it holds
- * segments or while nothing is missing: it is shown as a warning.
+ * segments or can have them granted. A disk that is nearly full does not make a node unready while
+ * it holds segments or while nothing is missing: it is shown as a warning.
  *
  * Thread: the loop's.
  */

@@ -1,17 +1,17 @@
 /*
  * handlers_ids.c - the data plane: GET and POST /api/segment/get/{tag}.
  *
- * The happy path: the tag is found in the id table, one compare-and-swap claims the ids, the reply is
- * appended to the connection's output. No lock, no allocation, no system call.
+ * The happy path: the tag is found in the id table, one compare-and-swap claims the ids, the reply
+ * is appended to the connection's output. No lock, no allocation, no system call.
  *
- * When the ids there are too few, what is there is taken and kept, the request parks with a deadline and
- * is woken, oldest first, when the raft loop has published more. No wake-up is lost: the own bit in
- * tag->waiting_loops is set before the claim is tried again, and the raft loop publishes before it takes the
- * bits; both change the same word, so one of the two sees the other.
+ * When the ids there are too few, what is there is taken and kept, the request parks with a
+ * deadline and is woken, oldest first, when the raft loop has published more. No wake-up is lost:
+ * the own bit in tag->waiting_loops is set before the claim is tried again, and the raft loop
+ * publishes before it takes the bits; both change the same word, so one of the two sees the other.
  *
- * Failure modes: unknown tag 404 (only the cluster may say so), exhausted 409, not contiguous 409, the
- * deadline 503, too many parked or too many ranges 503. Ids claimed for a request that then fails are
- * burnt: an id may be skipped, never repeated.
+ * Failure modes: unknown tag 404 (only the cluster may say so), exhausted 409, not contiguous 409,
+ * the deadline 503, too many parked or too many ranges 503. Ids claimed for a request that then
+ * fails are burnt: an id may be skipped, never repeated.
  *
  * Thread: the loop's.
  */
@@ -22,8 +22,8 @@
 #include "http/conn.h"
 #include "src/base/assert.h"
 
-/* Asking the cluster whether a tag exists may take so long, even for a request that will not wait for
- * ids: without it a tag could never become known to clients that ask with timeout_ms=0. */
+/* Asking the cluster whether a tag exists may take so long, even for a request that will not wait
+ * for ids: without it a tag could never become known to clients that ask with timeout_ms=0. */
 #define OPEN_WAIT_MIN_MS 500
 
 enum claim_result {
@@ -53,7 +53,8 @@ static void tag_want(struct id_backend *backend, struct id_tag *tag)
     }
 }
 
-/* One claim of the buffer into the claim's ranges. 0, ERR_EMPTY, or ERR_OVERLOADED (too many ranges). */
+/* One claim of the buffer into the claim's ranges. 0, ERR_EMPTY, or ERR_OVERLOADED (too many
+ * ranges). */
 static int claim_step(struct id_backend *backend, struct id_tag *tag, struct id_claim *claim)
 {
     struct segment_range range;

@@ -27,7 +27,8 @@ bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
     return true;
 }
 
-/* The decimal digits of the next number, in place; a carry out of the front makes one digit more. */
+/* The decimal digits of the next number, in place; a carry out of the front makes one digit
+ * more. */
 static size_t increment(char *digits, size_t len)
 {
     for (size_t i = len; i > 0; i--) {

@@ -1,5 +1,6 @@
 /*
- * ids.h - a claim of ids under way: what was asked, what was claimed so far, and how it is answered.
+ * ids.h - a claim of ids under way: what was asked, what was claimed so far, and how it is
+ * answered.
  *
  * Part of a connection; see handlers_ids.c. Thread: the loop's.
  */

@@ -1,13 +1,14 @@
 /*
- * loop.h - one HTTP loop: a thread with its uv_loop, listener, mailbox, connections, parked requests and
- * deadlines.
+ * loop.h - one HTTP loop: a thread with its uv_loop, listener, mailbox, connections, parked
+ * requests and deadlines.
  *
- * The happy path: loop_init() on the main thread makes all handles, loop_run() is the thread's body. All
- * deadlines of connections are kept in queues, one a kind, in which every entry waits equally long: a
- * queue is sorted by itself, and one timer for the earliest deadline serves them all.
+ * The happy path: loop_init() on the main thread makes all handles, loop_run() is the thread's
+ * body. All deadlines of connections are kept in queues, one a kind, in which every entry waits
+ * equally long: a queue is sorted by itself, and one timer for the earliest deadline serves them
+ * all.
  *
- * Work that a callback causes on other connections (a refill wakes many) is only noted, in `ready`, and
- * done by loop_settle() at the end of the callback: no recursion, whatever a request causes.
+ * Work that a callback causes on other connections (a refill wakes many) is only noted, in `ready`,
+ * and done by loop_settle() at the end of the callback: no recursion, whatever a request causes.
  *
  * Failure modes: no file descriptors left: see accept.h.
  *
@@ -77,7 +78,8 @@ struct http_loop {
     struct mailbox_item stop_item;
 };
 
-/* Make the handles; takes over listen_fd, also on failure. 0 or an ERR_*. On failure nothing is left. */
+/* Make the handles; takes over listen_fd, also on failure. 0 or an ERR_*. On failure nothing is
+ * left. */
 int loop_init(struct http_loop *loop, struct http_server *server, unsigned index,
               int listen_fd) MUST_CHECK;
 

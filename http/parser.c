@@ -1,5 +1,6 @@
 /*
- * parser.c - see parser.h. The head's scanner, the meaning of its headers, and http-parser's verdict.
+ * parser.c - see parser.h. The head's scanner, the meaning of its headers, and http-parser's
+ * verdict.
  *
  *   START -> METHOD -> TARGET -> VERSION -> LINE_LF -> LINE -> NAME -> VALUE -> LINE_LF ...
  *     ^ empty lines before the request          |         LINE -> END_LF -> HEAD_DONE
@@ -235,8 +236,8 @@ static enum parser_event scan_headers(struct parser *parser, const char *data, u
     }
 }
 
-/* The body is framed by parser_body(), so http-parser is told there is none; an upgrade is not taken, so
- * the request is answered as an ordinary one. */
+/* The body is framed by parser_body(), so http-parser is told there is none; an upgrade is not
+ * taken, so the request is answered as an ordinary one. */
 static int headers_complete_cb(http_parser *core)
 {
     core->upgrade = 0;

@@ -1,18 +1,19 @@
 /*
  * parser.h - one HTTP/1.x request at a time, strictly: http-parser behind a scanner of our own.
  *
- * Debian builds http-parser in its lenient mode: it takes spaces in header names, bare LF line ends,
- * junk behind a chunk. A proxy in front of leafd may read such bytes differently, which is how requests
- * are smuggled. So every byte of a head first passes a strict scanner that knows the grammar of lines;
- * only a head that passed is given to http-parser, which decides method and keep-alive. Bodies are framed
- * here, by Content-Length or by strict chunks.
+ * Debian builds http-parser in its lenient mode: it takes spaces in header names, bare LF line
+ * ends, junk behind a chunk. A proxy in front of leafd may read such bytes differently, which is
+ * how requests are smuggled. So every byte of a head first passes a strict scanner that knows the
+ * grammar of lines; only a head that passed is given to http-parser, which decides method and
+ * keep-alive. Bodies are framed here, by Content-Length or by strict chunks.
  *
- * The happy path: parser_init(); parser_head() with all bytes of the request so far, again and again as
- * they grow, until PARSER_DONE; if head.has_body, parser_body() with the bytes that follow until
- * PARSER_DONE; then parser_init() for the next request.
+ * The happy path: parser_init(); parser_head() with all bytes of the request so far, again and
+ * again as they grow, until PARSER_DONE; if head.has_body, parser_body() with the bytes that follow
+ * until PARSER_DONE; then parser_init() for the next request.
  *
- * Failure modes: PARSER_REJECT with the status, code and reason in `reject`; the stream is out of step
- * and the connection must close. Nothing allocates. However the bytes are split, the result is the same.
+ * Failure modes: PARSER_REJECT with the status, code and reason in `reject`; the stream is out of
+ * step and the connection must close. Nothing allocates. However the bytes are split, the result is
+ * the same.
  *
  * Thread: one owner each.
  */
@@ -71,14 +72,14 @@ struct parser {
 /* Ready for a request's first byte. */
 void parser_init(struct parser *parser);
 
-/* Scan a head: data is all bytes of this request that arrived, from its first; they may move between
- * calls. PARSER_DONE when the head is complete (head.len <= len). */
+/* Scan a head: data is all bytes of this request that arrived, from its first; they may move
+ * between calls. PARSER_DONE when the head is complete (head.len <= len). */
 enum parser_event parser_head(struct parser *parser, const char *data, size_t len);
 
 /*
- * Take body bytes after PARSER_DONE of a head with has_body. Decoded bytes are moved to the front of data
- * (*ret_decoded of them); *ret_used were consumed. PARSER_DONE: the body is complete, data[*ret_used] is
- * the next request's; PARSER_MORE: all was consumed.
+ * Take body bytes after PARSER_DONE of a head with has_body. Decoded bytes are moved to the front
+ * of data (*ret_decoded of them); *ret_used were consumed. PARSER_DONE: the body is complete,
+ * data[*ret_used] is the next request's; PARSER_MORE: all was consumed.
  */
 enum parser_event parser_body(struct parser *parser, char *data, size_t len, size_t *ret_used,
                               size_t *ret_decoded);

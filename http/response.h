@@ -26,8 +26,8 @@ struct response_frame {
 /* The reason phrase of a status ("Not Found"). Static memory. */
 const char *response_reason(int status);
 
-/* Append a reply. type may be NULL when there is no body; extra is header lines with their CRLF, or NULL.
- * 429 and 503 carry Retry-After: 1 by themselves. */
+/* Append a reply. type may be NULL when there is no body; extra is header lines with their CRLF, or
+ * NULL. 429 and 503 carry Retry-After: 1 by themselves. */
 void response_put(struct buf *out, const struct response_frame *frame, int status, const char *type,
                   const char *extra, const void *body, size_t len);
 

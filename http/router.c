@@ -1,6 +1,6 @@
 /*
- * router.c - see router.h. The table of routes is searched in order, the hot one first: it is short, and
- * a comparison that fails at the first differing byte costs less than any cleverness.
+ * router.c - see router.h. The table of routes is searched in order, the hot one first: it is
+ * short, and a comparison that fails at the first differing byte costs less than any cleverness.
  *
  * Thread: pure functions over constant tables, any.
  */

@@ -30,7 +30,8 @@ enum router_result {
     ROUTER_NO_METHOD, /* the route is there, the method is not; *ret_route is set */
 };
 
-/* Find the route of a path. ret_name is the rest behind route->path (encoded, borrowed from path). */
+/* Find the route of a path. ret_name is the rest behind route->path (encoded, borrowed from
+ * path). */
 enum router_result router_find(enum verb verb, const char *path, size_t path_len,
                                const struct route **ret_route, const char **ret_name,
                                size_t *ret_name_len);

@@ -1,9 +1,9 @@
 /*
  * server.c - see server.h: the threads, and start, drain and stop.
  *
- * The happy path: http_server_start() makes the sockets and all handles on the caller's thread, so every
- * failure is known before a thread runs; then the threads are started. http_server_stop() posts to each
- * loop, joins, and frees.
+ * The happy path: http_server_start() makes the sockets and all handles on the caller's thread, so
+ * every failure is known before a thread runs; then the threads are started. http_server_stop()
+ * posts to each loop, joins, and frees.
  *
  * Failure modes: anything that fails during the start undoes all of it.
  *

@@ -1,6 +1,6 @@
 /*
- * server.h - the HTTP service: N loops, each a thread with its own listener (SO_REUSEPORT), connections,
- * parsers, buffers and counters.
+ * server.h - the HTTP service: N loops, each a thread with its own listener (SO_REUSEPORT),
+ * connections, parsers, buffers and counters.
  *
  * Contract of the routes: docs/http-api.md. Ids are claimed from backend->table with atomics on the
  * loop's own thread; everything else goes by id_request to the raft loop and comes back by mailbox.
@@ -32,7 +32,8 @@ struct http_config {
     const char *libraries; /* JSON object text of library versions, for /version */
 };
 
-/* Start the threads; returns when all listen. 0; ERR_INVALID (address); ERR_EXISTS (in use); ERR_IO. */
+/* Start the threads; returns when all listen. 0; ERR_INVALID (address); ERR_EXISTS (in use);
+ * ERR_IO. */
 int http_server_start(const struct http_config *config, struct id_backend *backend,
                       struct http_server **ret_server) MUST_CHECK;
 
@@ -41,15 +42,16 @@ uint16_t http_server_port(const struct http_server *server);
 /* To be given to the backend; take it off again before http_server_stop(). */
 struct id_waker *http_server_waker(struct http_server *server);
 
-/* Stop accepting; answer what is under way (with "Connection: close"), close idle connections. cb is
- * called once, on a loop's thread of the server (it must only signal), when all are closed; what is
- * left after grace_ms is closed then. At most once a server. */
+/* Stop accepting; answer what is under way (with "Connection: close"), close idle connections. cb
+ * is called once, on a loop's thread of the server (it must only signal), when all are closed; what
+ * is left after grace_ms is closed then. At most once a server. */
 void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)(void *data),
                        void *data);
 
 /* Close everything left, join the threads, free. Requests that are still with the backend may be
  * answered before, during or after this: their done() is safe at any time, and only frees them once
- * the loops have stopped. After a drain whose callback did not come, it may still come during this. */
+ * the loops have stopped. After a drain whose callback did not come, it may still come during
+ * this. */
 void http_server_stop(struct http_server *server);
 
 #endif

@@ -190,8 +190,8 @@ static int read_object(json_t *object, struct tag_put *put, struct tag_json_faul
     return 0;
 }
 
-/* The field whose value ends at `end` of the body, for numbers the JSON library cannot hold: back over
- * the number, the colon and the quoted key. False if it does not look like that. */
+/* The field whose value ends at `end` of the body, for numbers the JSON library cannot hold: back
+ * over the number, the colon and the quoted key. False if it does not look like that. */
 static bool find_number(const char *body, size_t end, char ret_field[FIELD_NAME_BYTES],
                         const char **ret_number, size_t *ret_len)
 {

@@ -4,9 +4,9 @@
  * The happy path: tag_json_read_one() or tag_json_read_bulk() turns a body into the items of a
  * COMMAND_TAGS_PUT; tag_json_put() shows a row.
  *
- * Failure modes: a body that is no JSON (bad_json, with line and column), a field that is unknown, of the
- * wrong type or out of range (bad_request, with field, value and rule), a bad name (bad_tag). In a bulk
- * the item is named. Nothing is taken from a body with any fault.
+ * Failure modes: a body that is no JSON (bad_json, with line and column), a field that is unknown,
+ * of the wrong type or out of range (bad_request, with field, value and rule), a bad name
+ * (bad_tag). In a bulk the item is named. Nothing is taken from a body with any fault.
  *
  * Thread: pure functions, any.
  */

@@ -45,9 +45,9 @@ struct option {
 #define OPTION_WHY_BYTES 256
 
 /*
- * Parse "a=1&b=2" strictly: a name that is not in the table, a name given twice, an empty name, and bad
- * percent encoding are ERR_INVALID with the reason in ret_why (OPTION_WHY_BYTES). Decoded text goes to
- * space, which must have query_len bytes.
+ * Parse "a=1&b=2" strictly: a name that is not in the table, a name given twice, an empty name, and
+ * bad percent encoding are ERR_INVALID with the reason in ret_why (OPTION_WHY_BYTES). Decoded text
+ * goes to space, which must have query_len bytes.
  */
 int options_parse(const char *query, size_t query_len, struct option *options, size_t count,
                   char *space, char *ret_why) MUST_CHECK;

@@ -18,15 +18,17 @@
 #define TEXT_DECIMAL_BYTES 20 /* digits of UINT64_MAX */
 #define TEXT_TIME_BYTES 32    /* room for either form of a time, with its NUL */
 
-/* Write value in decimal, without a NUL; returns the number of digits, at most TEXT_DECIMAL_BYTES. */
+/* Write value in decimal, without a NUL; returns the number of digits, at most
+ * TEXT_DECIMAL_BYTES. */
 size_t text_decimal(uint64_t value, char out[TEXT_DECIMAL_BYTES]);
 
-/* Read 1 to 20 decimal digits and nothing else (no sign, no space) as a number in [min, max]; leading
- * zeros are allowed. 0 or ERR_INVALID. */
+/* Read 1 to 20 decimal digits and nothing else (no sign, no space) as a number in [min, max];
+ * leading zeros are allowed. 0 or ERR_INVALID. */
 int text_parse_decimal(const char *text, size_t len, uint64_t min, uint64_t max,
                        uint64_t *ret_value) MUST_CHECK;
 
-/* Length of the valid UTF-8 sequence at the start of text (1..4), or 0 if there is none. len > 0. */
+/* Length of the valid UTF-8 sequence at the start of text (1..4), or 0 if there is none. len >
+ * 0. */
 size_t text_utf8_step(const char *text, size_t len);
 
 /* True if all of it is UTF-8 (no surrogates, no overlong forms). */
@@ -35,8 +37,8 @@ bool text_is_utf8(const char *text, size_t len);
 /* Append a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD. */
 void text_put_json(struct buf *buf, const char *text, size_t len);
 
-/* A value in double quotes for a message: what is not printable becomes \xNN, long ones are cut and end
- * in "...". Returns out, NUL-terminated. size >= 16. */
+/* A value in double quotes for a message: what is not printable becomes \xNN, long ones are cut and
+ * end in "...". Returns out, NUL-terminated. size >= 16. */
 const char *text_show(const char *text, size_t len, char *out, size_t size);
 
 /* "2026-11-20T11:03:58.123Z"; times past the year 9999 are shown as its end. Returns out. */

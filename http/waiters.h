@@ -1,12 +1,13 @@
 /*
- * waiters.h - requests parked until their tag has ids again: by tag in order of arrival, and by deadline.
+ * waiters.h - requests parked until their tag has ids again: by tag in order of arrival, and by
+ * deadline.
  *
- * The happy path: waiters_add(); when the tag is woken, waiters_first() and waiters_after() walk its
- * requests oldest first; one that is served is taken out by waiters_remove(). The ids they want are
- * counted in tag->demand as long as they are parked, so that segments are sized for them.
+ * The happy path: waiters_add(); when the tag is woken, waiters_first() and waiters_after() walk
+ * its requests oldest first; one that is served is taken out by waiters_remove(). The ids they want
+ * are counted in tag->demand as long as they are parked, so that segments are sized for them.
  *
- * Failure modes: more than LIMIT_WAITERS_PER_LOOP: ERR_OVERLOADED. Nothing allocates: the struct is part
- * of the connection.
+ * Failure modes: more than LIMIT_WAITERS_PER_LOOP: ERR_OVERLOADED. Nothing allocates: the struct is
+ * part of the connection.
  *
  * Thread: the owner's (one HTTP loop); tag->demand is an atomic shared with all.
  */

@@ -1,5 +1,6 @@
 /*
- * driver.c - start, submit, receive, transfer: the driver's public face (driver.h).
+ * driver.c - start, submit, receive, transfer: the driver's public face (driver.h), but for what
+ * comes before the first start, which is in driver_prepare.c.
  *
  * Thread: the raft loop.
  */
@@ -33,110 +34,6 @@ uint64_t driver_term_at(const struct driver *driver, uint64_t index)
     return index == driver->applied.index ? driver->applied.term : 0;
 }
 
-/* --- before the first start --- */
-
-static int commit_one(struct store *store, struct store_op *op, struct store_error *ret_error)
-{
-    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
-
-    STAILQ_INSERT_TAIL(&list, op, link);
-    return store->ops->commit(store, &list, ret_error);
-}
-
-static int write_term(struct store *store, struct store_loaded *loaded, uint64_t term,
-                      uint64_t vote, struct store_error *ret_error)
-{
-    struct store_op op = {.kind = STORE_HARD_STATE, .term = term, .vote = vote};
-    int rv = commit_one(store, &op, ret_error);
-
-    if (rv == 0) {
-        loaded->term = term;
-        loaded->vote = vote;
-    }
-    return rv;
-}
-
-static int bootstrap(struct store *store, struct store_loaded *loaded,
-                     const struct net_peer *members, size_t member_count,
-                     struct store_error *ret_error)
-{
-    struct raft_configuration configuration;
-    struct buf conf = BUF_INIT;
-    struct store_entry entry;
-    struct store_op op = {.kind = STORE_APPEND, .index = 1, .entry_count = 1, .entries = &entry};
-    int rv = write_term(store, loaded, 1, 0, ret_error);
-
-    if (rv != 0) {
-        return rv;
-    }
-    raft_configuration_init(&configuration);
-    for (size_t i = 0; i < member_count; i++) {
-        ASSERT(raft_configuration_add(&configuration, members[i].id, members[i].address,
-                                      RAFT_VOTER) == 0);
-    }
-    driver_encode_configuration(&configuration, &conf);
-    raft_configuration_close(&configuration);
-    entry = (struct store_entry){1, RAFT_CHANGE, (uint32_t)conf.len, conf.data};
-    rv = commit_one(store, &op, ret_error);
-    if (rv != 0) {
-        buf_free(&conf);
-        return rv;
-    }
-    loaded->first_index = 1;
-    free(loaded->entries);
-    loaded->entries = calloc(1, sizeof *loaded->entries);
-    ASSERT(loaded->entries != NULL);
-    loaded->entries[0] = entry; /* conf's memory moves to loaded */
-    loaded->entry_count = 1;
-    return 0;
-}
-
-/* The configuration a start would run with: the last CHANGE of the log, or the position's. */
-static int start_configuration(const struct store_loaded *loaded,
-                               struct raft_configuration *ret_configuration)
-{
-    struct raft_buffer conf = {(void *)(uintptr_t)loaded->position.conf, loaded->position.conf_len};
-
-    for (size_t i = loaded->entry_count; i > 0; i--) {
-        if (loaded->entries[i - 1].type == RAFT_CHANGE) {
-            conf.base = (void *)(uintptr_t)loaded->entries[i - 1].data;
-            conf.len = loaded->entries[i - 1].len;
-            break;
-        }
-    }
-    if (wire_configuration_check(conf.base, conf.len) != 0 ||
-        raft_configuration_decode(&conf, ret_configuration) != 0) {
-        return ERR_CORRUPT;
-    }
-    return 0;
-}
-
-int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
-                   const struct net_peer *members, size_t member_count,
-                   struct store_error *ret_error)
-{
-    struct raft_configuration configuration;
-    int rv = 0;
-
-    /* A crash between the two writes of an earlier bootstrap leaves term 1 and an empty log. */
-    if (loaded->term <= 1 && loaded->entry_count == 0 && loaded->position.index == 0) {
-        rv = bootstrap(store, loaded, members, member_count, ret_error);
-    }
-    if (rv != 0) {
-        return rv;
-    }
-    rv = start_configuration(loaded, &configuration);
-    if (rv != 0) {
-        snprintf(ret_error->text, sizeof ret_error->text, "the log's configuration is damaged");
-        return rv;
-    }
-    if (guard_sole_voter(&configuration, node_id)) { /* G11 */
-        rv = write_term(store, loaded, loaded->term + 1, node_id, ret_error);
-    }
-    raft_configuration_close(&configuration);
-    return rv;
-}
-
 /* --- start --- */
 
 static void init_core(struct driver *driver)
@@ -152,6 +49,20 @@ static void init_core(struct driver *driver)
     raft_set_install_snapshot_timeout(raft, 3 * driver->config.election_ms);
     raft_set_pre_vote(raft, true);
     raft_set_max_inflight_entries(raft, LIMIT_ENTRIES_PER_FRAME);
+}
+
+/* The configurations of the log must decode: the core trusts them, and frees entries that it
+ * refuses, which are not its own here. */
+static bool changes_decode(const struct store_loaded *loaded)
+{
+    for (size_t i = 0; i < loaded->entry_count; i++) {
+        const struct store_entry *entry = &loaded->entries[i];
+
+        if (entry->type == RAFT_CHANGE && wire_configuration_check(entry->data, entry->len) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Copy the loaded log into the cache (tag 0: on disk already) and into entries for the core. */
@@ -203,16 +114,17 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
                         at->conf_len);
     driver->commit = at->index;
     driver->compacted = at->index;
-    init_core(driver);
+    rv = changes_decode(loaded) ? 0 : ERR_CORRUPT;
     memset(&event, 0, sizeof event);
     event.type = RAFT_START;
-    if (at->index > 0) {
+    if (rv == 0 && at->index > 0) {
         rv = driver_metadata(&driver->applied, &metadata);
-        if (rv != 0) {
-            return rv;
-        }
         event.start.metadata = &metadata;
     }
+    if (rv != 0) {
+        return rv;
+    }
+    init_core(driver);
     event.start.term = loaded->term;
     event.start.voted_for = loaded->vote;
     event.start.start_index = loaded->first_index;
@@ -285,18 +197,23 @@ static void *fill_batch(const struct driver_command *commands, unsigned n, uint6
     return batch;
 }
 
-static bool too_much_uncommitted(const struct driver *driver)
+/* Would the log hold too much that is not committed, with these on top? */
+static bool too_much_uncommitted(const struct driver *driver, const struct driver_command *commands,
+                                 unsigned n)
 {
     uint64_t last = entry_log_last(&driver->log);
     uint64_t bytes = 0;
 
-    if (last - driver->commit >= LIMIT_UNCOMMITTED_ENTRIES) {
+    if (last - driver->commit + n > LIMIT_UNCOMMITTED_ENTRIES) {
         return true;
     }
     for (uint64_t i = driver->commit + 1; i <= last; i++) {
         bytes += entry_log_get(&driver->log, i)->block->len;
     }
-    return bytes >= LIMIT_UNCOMMITTED_BYTES;
+    for (unsigned i = 0; i < n; i++) {
+        bytes += commands[i].len;
+    }
+    return bytes > LIMIT_UNCOMMITTED_BYTES;
 }
 
 int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
@@ -310,7 +227,7 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
     if (driver->failed || raft_state(&driver->raft) != RAFT_LEADER) {
         return ERR_NOT_LEADER;
     }
-    if (too_much_uncommitted(driver)) {
+    if (too_much_uncommitted(driver, commands, n)) {
         return ERR_OVERLOADED;
     }
     memset(entries, 0, n * sizeof *entries);

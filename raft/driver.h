@@ -105,7 +105,6 @@ struct driver {
     uint64_t timer_ms;         /* when driver_tick() must fire the core's timer */
     uint64_t leader_heard_ms;  /* G6 */
     uint64_t noop_term;        /* term whose first entry was submitted */
-    uint64_t uncommitted_bytes_at_commit;
     struct snapshot_transfers transfers;
     /* last seen, to notice changes */
     int seen_state;

@@ -1,7 +1,7 @@
 /*
- * driver_internal.h - what the driver's files share: driver.c (start, submit, receive),
- * driver_step.c (one step of the core and its update), driver_apply.c (apply, rows, compaction,
- * install).
+ * driver_internal.h - what the driver's files share: driver_prepare.c (before the first start),
+ * driver.c (start, submit, receive), driver_step.c (one step of the core and its update),
+ * driver_apply.c (apply, rows, compaction, install).
  *
  * Thread: the raft loop.
  */

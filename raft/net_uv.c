@@ -214,6 +214,7 @@ static uint32_t or_default(uint32_t value, uint32_t standard)
 static void fill_config(struct net_uv *net, const struct net_uv_config *config)
 {
     net->config = *config;
+    net->config.connect_ms = or_default(config->connect_ms, LIMIT_CONNECT_MS);
     net->config.handshake_ms = or_default(config->handshake_ms, LIMIT_HANDSHAKE_MS);
     net->config.idle_ms = or_default(config->idle_ms, LIMIT_PEER_IDLE_MS);
     net->config.stall_ms = or_default(config->stall_ms, LIMIT_PEER_STALL_MS);
@@ -284,7 +285,7 @@ static int listen_on(int fd, struct sockaddr_storage *address, uint16_t *ret_por
     return 0;
 }
 
-/* A listening socket, before any handle is made: a handle could only be closed by running the loop. */
+/* A listening socket, before any handle is made, which only a running loop could close again. */
 static int listen_open(uv_loop_t *loop, const char *text, int *ret_fd, uint16_t *ret_port)
 {
     struct sockaddr_storage address;

@@ -50,6 +50,7 @@ struct net_uv_config {
     size_t secret_len;
     const char *listen_address; /* "host:port" to bind; port 0 picks one (tests) */
     /* 0: the limit of limits.h; tests set shorter ones */
+    uint32_t connect_ms;
     uint32_t handshake_ms;
     uint32_t idle_ms;
     uint32_t stall_ms;

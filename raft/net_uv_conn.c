@@ -70,7 +70,7 @@ void net_conn_move(struct net_conn *conn, enum net_conn_state to)
     ASSERT((allowed[conn->state] & 1U << to) != 0);
     conn->state = to;
     if (to == NET_CONN_CONNECTING) {
-        ASSERT(uv_timer_start(&conn->timer, deadline_cb, LIMIT_CONNECT_MS, 0) == 0);
+        ASSERT(uv_timer_start(&conn->timer, deadline_cb, conn->net->config.connect_ms, 0) == 0);
     }
 }
 

@@ -375,8 +375,6 @@ static void turn(struct node *node)
 
     if (node->state < NODE_WRITING) {
         more = replica_turn(&node->replica);
-        atomic_store_explicit(&node->replica.health.segments_held,
-                              allocator_held(node->replica.allocator), memory_order_relaxed);
     }
     continue_stopping(node);
     if (node->state < NODE_CLOSING) {

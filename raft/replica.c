@@ -11,6 +11,8 @@
 #define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 #define REGISTER_AGAIN_MS 1000
 #define OWN_REQUEST_MS 5000
+#define HELD_LOOK_MS 200
+#define HELD_LOOK_MAX 1000 /* tags */
 
 /* --- what the parts tell --- */
 
@@ -395,6 +397,36 @@ static void maybe_compare_digests(struct replica *replica)
 
 /* --- turns --- */
 
+/* Does this node hold ids of any tag? Asked only while there is no leader to grant more. A node with
+ * more tags than are looked at, all of the first ones used up, may be called not ready too early. */
+static bool holds_ids(struct replica *replica)
+{
+    struct id_tag *tag = id_table_next(replica->table, "", 0, "", 0);
+
+    for (unsigned i = 0; tag != NULL && i < HELD_LOOK_MAX; i++) {
+        if (segment_left(&tag->buffer) > 0) {
+            return true;
+        }
+        tag = id_table_next(replica->table, "", 0, tag->name, tag->name_len);
+    }
+    return false;
+}
+
+static void update_held(struct replica *replica)
+{
+    uint64_t now_ms = clock_now_ms(replica->clock);
+    uint64_t held = allocator_held(replica->allocator);
+
+    if (driver_leader(&replica->driver) == 0 && held > 0) {
+        if (now_ms < replica->held_look_ms) {
+            return;
+        }
+        replica->held_look_ms = now_ms + HELD_LOOK_MS;
+        held = holds_ids(replica) ? held : 0;
+    }
+    atomic_store_explicit(&replica->health.segments_held, held, memory_order_relaxed);
+}
+
 static void update_health(struct replica *replica)
 {
     struct lease_status lease;
@@ -404,6 +436,7 @@ static void update_health(struct replica *replica)
     atomic_store_explicit(&replica->health.clock_off_ms, lease.clock_off_ms, memory_order_relaxed);
     atomic_store_explicit(&replica->health.clock_wait_until_ms, lease.wait_until_ms,
                           memory_order_relaxed);
+    update_held(replica);
     atomic_store_explicit(&replica->health.disk_low, replica->disk->ops->low(replica->disk),
                           memory_order_relaxed);
     if (replica->driver.applied.index >= replica->start_last) {

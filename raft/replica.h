@@ -60,6 +60,7 @@ struct replica {
     bool info_in_flight;
     uint64_t info_next_ms;
     struct id_request digest_request;
+    uint64_t held_look_ms; /* next look at whether ids are held */
     bool digest_in_flight;
     uint64_t digest_next_ms;
 };

@@ -259,6 +259,25 @@ static void send_ack(struct driver *driver, uint64_t to, const struct wire_chunk
     buf_free(&payload);
 }
 
+/* The last chunk is in. What does not fit its digest is dropped, and the leader sends it anew: once
+ * the core begins to install, there is no way back. */
+static void deliver(struct driver *driver, uint64_t from)
+{
+    struct snapshot_in *in = &driver->transfers.in;
+    struct raft_message message = in->message;
+    struct store_error error;
+    struct reader reader;
+    uint64_t digest;
+
+    reader_init(&reader, in->stream.data, in->stream.len);
+    digest = reader_u64(&reader);
+    if (store_rows_check(reader.data + reader.at, reader_left(&reader), digest, &error) == 0) {
+        in->active = false; /* the message's configuration goes to the core */
+        driver_deliver_snapshot(driver, from, &message, &in->stream);
+    }
+    drop_in(driver);
+}
+
 bool snapshot_receive_chunk(struct driver *driver, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
@@ -282,11 +301,7 @@ bool snapshot_receive_chunk(struct driver *driver, uint64_t from, const uint8_t 
     ack.offset = in->stream.len;
     send_ack(driver, from, &ack);
     if (chunk.last) {
-        struct raft_message message = in->message;
-
-        in->active = false; /* the message's configuration goes to the core */
-        driver_deliver_snapshot(driver, from, &message, &in->stream);
-        drop_in(driver);
+        deliver(driver, from);
     }
     return true;
 }

@@ -10,9 +10,16 @@
  *
  * The environment is made in `<dir>/db.new`, filled with identity and sentinel, synced, and renamed
  * (then the directory is synced), so a crash never leaves a half-made one that looks like a valid
- * empty one. Opening checks first: the lock (flock on `<dir>/lock`, held until close: ERR_LOCKED
- * for a second process), the data file's size against what its meta pages say (a cut file would end
- * in SIGBUS), the "not empty" sentinel, format version, identity.
+ * empty one. A marker `<dir>/made` says that a store was made here: a database that vanished is
+ * ERR_CORRUPT, not a first start.
+ *
+ * Opening checks first: the lock (flock on `<dir>/lock`, held until close: ERR_LOCKED for a second
+ * process); then, in a child process that may die of it, the structure of the data file page by
+ * page, the "not empty" sentinel, format version, and every record's checksum; then the identity. A
+ * million rows take about a quarter of a second.
+ *
+ * A hot copy is `mdb_copy` without -c: compacting numbers the transactions anew, and the check
+ * takes such a file for one whose newest commits were lost.
  *
  * Thread: as store.h.
  */

@@ -5,7 +5,8 @@
  * Tables (named databases) of the environment:
  *   log    8-byte big-endian index -> {crc32c u32, term u64, type u8, data}
  *   meta   name -> {crc32c u32, fields}: format (with a magic text, the "not empty" sentinel),
- * identity, hard, log (first, last, last term), position, locals, commit (the number of LMDB's transaction)
+ *          identity, hard, log (first, last, last term), position, locals, commit (the number of
+ *          LMDB's transaction)
  *   state  row key -> {crc32c u32, row value}
  * Integers are little-endian except the keys of log. A checksum covers the table's letter, the key
  * and the payload, so a record cannot stand in for another.

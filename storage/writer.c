@@ -296,7 +296,7 @@ static void refresh_space(struct writer *writer)
 
 static size_t op_bytes(const struct store_op *op)
 {
-    size_t bytes = op->rows_stream_len;
+    size_t bytes = op->rows_stream_len + op->local_len;
 
     for (uint32_t i = 0; i < op->entry_count; i++) {
         bytes += op->entries[i].len;

@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ struct client *client_open(uint16_t port)
     const struct timeval limit = {.tv_sec = CLIENT_TIMEOUT_S};
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int on = 1;
     struct client *client = malloc(sizeof(*client));
 
     ASSERT(client != NULL);
@@ -34,6 +36,7 @@ struct client *client_open(uint16_t port)
     assert_true(client->fd >= 0);
     setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     assert_int_equal(connect(client->fd, (struct sockaddr *)&address, sizeof(address)), 0);
     return client;
 }
@@ -109,7 +112,7 @@ static size_t fill(struct client *client)
 
 const char *reply_header(const struct reply *reply, const char *name)
 {
-    static char value[512];
+    static _Thread_local char value[512];
     size_t name_len = strlen(name);
     const char *line = strstr(reply->head, "\r\n");
 

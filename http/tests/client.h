@@ -1,6 +1,6 @@
 /*
- * client.h - a small blocking HTTP client for tests: bytes out, whole replies in. Everything that does not
- * come within CLIENT_TIMEOUT_S fails the test.
+ * client.h - a small blocking HTTP client for tests: bytes out, whole replies in. Everything that
+ * does not come within CLIENT_TIMEOUT_S fails the test.
  */
 #ifndef LEAFD_HTTP_TESTS_CLIENT_H
 #define LEAFD_HTTP_TESTS_CLIENT_H
@@ -53,7 +53,8 @@ void client_call(struct client *client, const char *method, const char *target, 
 /* The peer closes, without another byte. */
 void client_expect_end(struct client *client);
 
-/* A call, its status and its whole body compared; errors: status and code. The connection stays open. */
+/* A call, its status and its whole body compared; errors: status and code. The connection stays
+ * open. */
 void client_expect(struct client *client, const char *method, const char *target, int status,
                    const char *body);
 void client_expect_error(struct client *client, const char *method, const char *target,

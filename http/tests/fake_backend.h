@@ -1,7 +1,7 @@
 /*
- * fake_backend.h - an id_backend for tests: a thread that plays the raft loop over a real state machine
- * and id table, and does only as it is told: requests and refills can be held, answered with an error, or
- * let through.
+ * fake_backend.h - an id_backend for tests: a thread that plays the raft loop over a real state
+ * machine and id table, and does only as it is told: requests and refills can be held, answered
+ * with an error, or let through.
  *
  * Threads: everything here from the test's thread, apart from what the backend's ops say.
  */
@@ -54,7 +54,8 @@ void fake_make_tag(struct fake *fake, const char *name, uint64_t max_id, uint32_
 /* Delete it there. */
 void fake_delete_tag(struct fake *fake, const char *name);
 
-/* The table's entry of a tag, made if need be, and filled with [first, first + size) unless size is 0. */
+/* The table's entry of a tag, made if need be, and filled with [first, first + size) unless size is
+ * 0. */
 struct id_tag *fake_open(struct fake *fake, const char *name, uint64_t first, uint32_t size);
 
 /* Publish a range and wake who waits. */

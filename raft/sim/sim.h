@@ -25,6 +25,7 @@
 
 #define SIM_NODES_MAX 5
 #define SIM_TAGS 6        /* shared tags that are used, changed, deleted and made again */
+#define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
 #define SIM_KEPT_MAX 4096 /* tags made once, which must all be there at the end */
 
 enum sim_event_kind {
@@ -104,7 +105,7 @@ struct sim_tag {
 };
 
 struct sim_stats {
-    uint64_t events, frames, frames_lost, commits, crashes, elections, ids, claims_empty, puts,
+    uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids, claims_empty, puts,
         deletes, queries, failed_requests, installs, cuts;
 };
 
@@ -127,6 +128,10 @@ struct sim_world {
     struct sim_tag tags[SIM_TAGS];
     uint64_t kept_next;
     bool kept[SIM_KEPT_MAX]; /* acknowledged */
+    bool clock_faults; /* clocks are set wrong in this run: then nobody must have ids at the end */
+    struct segment_range *flakes;
+    size_t flake_count;
+    bool flake_served[SIM_NODES_MAX]; /* in the quiet end */
     uint64_t *digests;       /* by index; 0: not seen */
     uint64_t digest_capacity;
     uint64_t *leaders; /* by term */
@@ -170,6 +175,8 @@ void sim_net_node_changed(struct sim_node *node, bool up);
 /* sim_client.c */
 void sim_client_event(struct sim_world *world);
 void sim_admin_event(struct sim_world *world);
+/* Take snowflake ids on a node. */
+void sim_flake_event(struct sim_node *node);
 /* A change through every node; true when all were acknowledged. */
 void sim_client_begin_final(struct sim_world *world);
 bool sim_client_final_done(const struct sim_world *world);
@@ -178,6 +185,7 @@ bool sim_client_final_done(const struct sim_world *world);
 void sim_check_init(struct sim_world *world);
 void sim_check_free(struct sim_world *world);
 void sim_check_ids(struct sim_node *node, unsigned tag, const struct segment_range *range);
+void sim_check_flakes(struct sim_node *node, const struct segment_range *range);
 void sim_check_node(struct sim_node *node);
 void sim_check_end(struct sim_world *world);
 

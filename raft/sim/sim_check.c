@@ -22,6 +22,7 @@ void sim_check_free(struct sim_world *world)
     for (unsigned i = 0; i < SIM_TAGS; i++) {
         free(world->tags[i].used);
     }
+    free(world->flakes);
     free(world->digests);
     free(world->leaders);
 }
@@ -68,6 +69,43 @@ void sim_check_ids(struct sim_node *node, unsigned t, const struct segment_range
     node->next_id[t] = end;
     tag->highest_end = end > tag->highest_end ? end : tag->highest_end;
     world->stats.ids += range->count;
+}
+
+void sim_check_flakes(struct sim_node *node, const struct segment_range *range)
+{
+    struct sim_world *world = node->world;
+
+    if (world->flakes == NULL) {
+        world->flakes = calloc(SIM_FLAKES_MAX, sizeof *world->flakes);
+        ASSERT(world->flakes != NULL);
+    }
+    ASSERT(world->flake_count < SIM_FLAKES_MAX);
+    world->flakes[world->flake_count++] = *range;
+    world->stats.flakes += range->count;
+}
+
+static int by_first(const void *a, const void *b)
+{
+    const struct segment_range *x = a;
+    const struct segment_range *y = b;
+
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* I1 and I5 of snowflake ids: over all nodes, lives and clocks no id twice. */
+static void check_all_flakes(struct sim_world *world)
+{
+    if (world->flake_count > 0) {
+        qsort(world->flakes, world->flake_count, sizeof *world->flakes, by_first);
+    }
+    for (size_t i = 1; i < world->flake_count; i++) {
+        const struct segment_range *before = &world->flakes[i - 1];
+
+        if (before->first + before->count > world->flakes[i].first) {
+            sim_fail(world, "snowflake id %llu handed out twice",
+                     (unsigned long long)world->flakes[i].first);
+        }
+    }
 }
 
 static void make_table(uint64_t **table, uint64_t *capacity, uint64_t index)
@@ -152,6 +190,7 @@ void sim_check_end(struct sim_world *world)
             }
         }
     }
+    check_all_flakes(world);
     if (world->stats.ids == 0) {
         sim_fail(world, "not one id was handed out");
     }

@@ -285,7 +285,12 @@ void sim_client_event(struct sim_world *world)
     unsigned t = (unsigned)sim_below(world, SIM_TAGS);
     struct id_tag *tag;
 
-    if (node == NULL || !world->clients) {
+    if (node == NULL) {
+        return;
+    }
+    if (!world->clients || sim_percent(world, 30)) {
+        sim_flake_event(node);
+        sim_turn(node);
         return;
     }
     tag = id_table_find(node->replica.table, world->tags[t].name, strlen(world->tags[t].name));
@@ -295,6 +300,22 @@ void sim_client_event(struct sim_world *world)
         claim(node, t, tag);
     }
     sim_turn(node);
+}
+
+void sim_flake_event(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    uint32_t count = 1 + (uint32_t)sim_below(world, 20);
+    struct segment_range range;
+    bool poke = false;
+
+    if (snowflake_claim(&node->replica.snowflake, 0, count, prng_next(&world->prng), &range,
+                        &poke) != 0) {
+        world->stats.flakes_refused++;
+        return;
+    }
+    world->flake_served[node->id - 1] = !world->faults;
+    sim_check_flakes(node, &range);
 }
 
 /* --- the end --- */

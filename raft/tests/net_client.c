@@ -58,16 +58,31 @@ static void set_nonblocking(int fd)
     assert_int_equal(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
 }
 
+/* The kernel completes the connection without the other side's help. */
+static void connect_now(struct net_client *client, const struct sockaddr_in *address)
+{
+    client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(client->fd >= 0);
+    assert_int_equal(connect(client->fd, (const struct sockaddr *)address, sizeof *address), 0);
+    set_nonblocking(client->fd);
+}
+
 void net_client_connect(struct net_client *client, struct net_node *node, uint64_t id)
 {
     struct sockaddr_in address = loopback(net_uv_port(node->net));
 
     client_init(client, node->world, id);
-    client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(client->fd >= 0);
-    /* The kernel completes this without the node's help. */
-    assert_int_equal(connect(client->fd, (struct sockaddr *)&address, sizeof address), 0);
-    set_nonblocking(client->fd);
+    connect_now(client, &address);
+}
+
+void net_client_connect_to(struct net_client *client, struct net_world *world, int listen_fd)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+
+    client_init(client, world, 2);
+    assert_int_equal(getsockname(listen_fd, (struct sockaddr *)&address, &len), 0);
+    connect_now(client, &address);
 }
 
 void net_client_close(struct net_client *client)

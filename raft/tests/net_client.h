@@ -1,7 +1,7 @@
 /*
  * net_client.h - one end of a peer connection by hand: a plain socket, driven byte by byte.
  *
- * As a dialler it is the hostile client; as an acceptor the peer that answers wrongly or not at all.
+ * As a dialler it is the hostile client; as an acceptor the peer that answers wrongly or not.
  * The sockets never block, since the node under test runs in the same thread.
  *
  * Thread: the test's.
@@ -25,6 +25,8 @@ struct net_client {
 
 /* A socket connected to the node; claims to be `id` with its store, cluster and secret. */
 void net_client_connect(struct net_client *client, struct net_node *node, uint64_t id);
+/* A socket connected to a listening one of the test, which need not accept it. */
+void net_client_connect_to(struct net_client *client, struct net_world *world, int listen_fd);
 void net_client_close(struct net_client *client);
 
 /* Write all (small amounts, or the test fails). */

@@ -13,15 +13,14 @@
 int net_lone_setup(void **state)
 {
     struct net_lone *h = calloc(1, sizeof *h);
-    char address[64];
 
     assert_non_null(h);
     net_world_init(&h->world);
     h->client.fd = h->other.fd = -1;
-    h->listen_fd = net_server_listen(address);
+    h->listen_fd = net_server_listen(h->peer_address);
     net_node_init(&h->node, &h->world, 1);
     net_node_open(&h->node);
-    net_node_set_peer(&h->node, 2, address);
+    net_node_set_peer(&h->node, 2, h->peer_address);
     *state = h;
     return 0;
 }
@@ -43,7 +42,6 @@ int net_lone_teardown(void **state)
 void net_lone_reopen(struct net_lone *h, uint32_t handshake_ms, uint32_t idle_ms, uint32_t stall_ms,
                      uint32_t silent_ms)
 {
-    char address[64];
 
     net_node_close(&h->node);
     h->node.config.handshake_ms = handshake_ms;
@@ -52,8 +50,8 @@ void net_lone_reopen(struct net_lone *h, uint32_t handshake_ms, uint32_t idle_ms
     h->node.config.silent_ms = silent_ms;
     net_node_open(&h->node);
     assert_int_equal(close(h->listen_fd), 0);
-    h->listen_fd = net_server_listen(address);
-    net_node_set_peer(&h->node, 2, address);
+    h->listen_fd = net_server_listen(h->peer_address);
+    net_node_set_peer(&h->node, 2, h->peer_address);
 }
 
 void net_lone_connect_server(struct net_lone *h)

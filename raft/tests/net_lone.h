@@ -1,5 +1,5 @@
 /*
- * net_lone.h - a node alone among sockets that the test drives by hand: it has id 1 and knows peer 2.
+ * net_lone.h - a node alone among sockets driven by hand: it has id 1 and knows peer 2.
  *
  * Thread: the test's.
  */
@@ -10,6 +10,7 @@
 #include "raft/tests/net_fixture.h"
 
 struct net_lone {
+    char peer_address[64]; /* of listen_fd */
     struct net_world world;
     struct net_node node; /* id 1 */
     struct net_client client;

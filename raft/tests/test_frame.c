@@ -220,8 +220,8 @@ static void random_stream(struct prng *prng, unsigned count, struct buf *stream)
     }
 }
 
-/* Feed the stream in pieces; each frame must be the next of the stream. Returns their number, or the
- * error. */
+/* Feed the stream in pieces; each frame must be the next of the stream. Returns their number, or
+ * the error. */
 static int feed_in_pieces(struct prng *prng, const struct buf *stream, size_t max_piece)
 {
     struct frame_decoder decoder;
@@ -293,7 +293,7 @@ static void test_damaged_streams_never_give_wrong_frames(void **state)
         at = (size_t)prng_below(&prng, stream.len);
         buf_put(&damaged, stream.data, stream.len);
         damaged.data[at] ^= (uint8_t)(1 + prng_below(&prng, 255));
-        /* feed_in_pieces compares with the damaged bytes, so a frame that passes is checked by crc */
+        /* what passed is compared with the damaged bytes, so its checksum held */
         rv = feed_in_pieces(&prng, &damaged, 700);
         assert_true(rv < 5);
         errors += rv < 0 ? 1 : 0;

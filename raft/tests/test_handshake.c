@@ -1,6 +1,6 @@
 /*
- * test_handshake.c - the handshake as a pure state machine: the way it should go, golden bytes, and each
- * way it must not.
+ * test_handshake.c - the handshake as a pure state machine: the way it should go, golden bytes, and
+ * each way it must not.
  *
  * Thread: one.
  */
@@ -268,6 +268,10 @@ static void test_ids_out_of_range(void **state)
     shake->message.payload.data[8] = 0;
     deliver(shake, &shake->b);
     assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
+    begin(shake);
+    shake->message.payload.data[8] = shake->message.payload.data[9] = 0xff; /* 65535 */
+    deliver(shake, &shake->b);
+    assert_int_equal(shake->b.state, HANDSHAKE_CHALLENGE_SENT);
     begin(shake);
     shake->message.payload.data[10] = 1; /* 65537 */
     deliver(shake, &shake->b);

@@ -1,6 +1,6 @@
 /*
- * test_net_uv.c - links between nodes over real sockets: frames there and back, reconnecting, refusals,
- * bounds.
+ * test_net_uv.c - links between nodes over real sockets: frames there and back, reconnecting,
+ * refusals.
  *
  * Thread: one.
  */

@@ -1,15 +1,21 @@
 /*
- * test_net_uv_dial.c - what a node sends: whom it believes, bounds of its queues, liveness of its links.
+ * test_net_uv_dial.c - what a node sends: whom it believes, its queues, liveness of its links.
  *
  * Thread: one.
  */
 #include "raft/net_uv.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <setjmp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "raft/net_uv_internal.h"
 #include "raft/tests/net_lone.h"
 #include "src/base/limits.h"
 
@@ -84,6 +90,41 @@ static void test_deaf_acceptor(void **state)
     net_server_accept(&h->client, &h->world, h->listen_fd, 2);
     net_server_shake(&h->client);
     RUN_UNTIL(&h->world, h->node.up[2]);
+}
+
+/* The kernel of the other side takes no more connections: the node gives up and dials again. */
+static void test_connect_without_an_answer(void **state)
+{
+    struct net_lone *h = *state;
+    struct net_link *link;
+
+    net_node_close(&h->node);
+    h->node.config.connect_ms = 50;
+    net_node_open(&h->node);
+    assert_int_equal(close(h->listen_fd), 0);
+    h->listen_fd = net_server_listen(h->peer_address);
+    assert_int_equal(listen(h->listen_fd, 0), 0); /* room for one, which is taken now */
+    net_client_connect_to(&h->client, &h->world, h->listen_fd);
+    net_node_set_peer(&h->node, 2, h->peer_address);
+    link = net_link_find(h->node.net, 2);
+    RUN_UNTIL(&h->world, strcmp(link->reason, "no answer to connect") == 0);
+    assert_int_equal(h->node.ups, 0);
+}
+
+static void test_socket_options(void **state)
+{
+    struct net_lone *h = *state;
+    unsigned timeout_ms = 0;
+    socklen_t len = sizeof timeout_ms;
+    int nodelay = 0;
+    uv_os_fd_t fd;
+
+    net_lone_connect_server(h);
+    assert_int_equal(uv_fileno((uv_handle_t *)&net_link_find(h->node.net, 2)->conn->tcp, &fd), 0);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &len), 0);
+    assert_int_equal(timeout_ms, LIMIT_PEER_STALL_MS);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, &len), 0);
+    assert_int_equal(nodelay, 1);
 }
 
 static void test_data_on_the_sending_link(void **state)
@@ -193,6 +234,8 @@ int main(void)
         T(test_acceptor_that_skips_the_proof),
         T(test_forged_rejections),
         T(test_deaf_acceptor),
+        T(test_connect_without_an_answer),
+        T(test_socket_options),
         T(test_data_on_the_sending_link),
         T(test_queue_bound),
         T(test_slow_reader),

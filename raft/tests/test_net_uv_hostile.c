@@ -160,7 +160,7 @@ static void test_rejections(void **state)
     assert_int_equal(h->node.received, 3);
 }
 
-/* A client that knows all but the secret: it sees the challenge, and its own proof is not accepted. */
+/* A client that knows all but the secret: it sees the challenge; its own proof is not accepted. */
 static void test_wrong_proof(void **state)
 {
     static const uint8_t nonce[HANDSHAKE_NONCE_BYTES];

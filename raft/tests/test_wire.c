@@ -271,7 +271,8 @@ static void test_refuses_bad_votes(void **state)
     const struct patch bad[] = {{10, 8, 0},     {10, 8, LIMIT_NODE_ID + 1},
                                 {18, 8, BOUND}, {26, 8, BOUND},
                                 {34, 1, 2},     {35, 1, 255}};
-    const struct patch good[] = {{10, 8, LIMIT_NODE_ID}, {18, 8, BOUND - 1}, {34, 1, 1}};
+    const struct patch good[] = {
+        {10, 8, LIMIT_NODE_ID}, {10, 8, 1}, {18, 8, BOUND - 1}, {34, 1, 1}};
     const struct patch bad_result[] = {{10, 1, 2}, {11, 1, 2}};
     struct raft_message message = vote_message();
 
@@ -311,6 +312,21 @@ static void test_refuses_bad_append_entries(void **state)
 
     (void)state;
     append_fixture_init(&f);
+    check_patches(&f.message, bad, COUNT(bad), false);
+    check_patches(&f.message, good, COUNT(good), true);
+    append_fixture_free(&f);
+}
+
+static void test_heartbeat_terms(void **state)
+{
+    /* no entries, so that only the message's own terms are in question */
+    const struct patch bad[] = {{18, 8, 10}, {18, 8, 0}, {34, 4, 1}};
+    const struct patch good[] = {{18, 8, 9}, {18, 8, 1}};
+    struct append_fixture f;
+
+    (void)state;
+    append_fixture_init(&f);
+    f.message.append_entries.n_entries = 0;
     check_patches(&f.message, bad, COUNT(bad), false);
     check_patches(&f.message, good, COUNT(good), true);
     append_fixture_free(&f);
@@ -414,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_refuses_bad_heads),
         cmocka_unit_test(test_refuses_bad_votes),
         cmocka_unit_test(test_refuses_bad_append_entries),
+        cmocka_unit_test(test_heartbeat_terms),
         cmocka_unit_test(test_append_result_bounds),
         cmocka_unit_test(test_timeout_now_bounds),
         cmocka_unit_test(test_refuses_bad_snapshots),

@@ -147,6 +147,10 @@ static void test_rules(void **state)
 static void test_two_servers_differ(void **state)
 {
     (void)state;
+    /* a spare, the last of the roles, beside a voter */
+    assert_int_equal(check_hex("01 0200000000000000 0100000000000000 6100 02"
+                               "0200000000000000 6200 01 00"),
+                     0);
     assert_int_equal(check_hex("01 0200000000000000 0100000000000000 6100 01"
                                "0200000000000000 6200 01 00"),
                      0);

@@ -146,6 +146,10 @@ static void test_chunk_limits(void **state)
     assert_int_equal(try_exact(chunk_try, &buf), ERR_BAD_MESSAGE);
     buf_free(&buf);
     free(data);
+    /* nothing more after the largest snapshot, and beyond it */
+    assert_int_equal(try_hex(chunk_try, "0100000000000000 0000008000000000 01 00000000"), 0);
+    assert_int_equal(try_hex(chunk_try, "0100000000000000 0100008000000000 01 00000000"),
+                     ERR_BAD_MESSAGE);
     assert_int_equal(try_hex(chunk_try, "0100000000000000 ffffffffffffffff 00 00000000"),
                      ERR_BAD_MESSAGE);
 }

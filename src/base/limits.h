@@ -17,14 +17,15 @@
 #define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8 /* grant entries a node has under way at once */
 
 /* --- snowflake ids and worker ids (src/id) --- */
-#define LIMIT_WORKER_IDS 1024          /* worker ids 0..1023; all held: 409 no_worker_id */
-#define LIMIT_WORKER_NAME_BYTES 128    /* longer: 400 bad_request */
-#define LIMIT_WORKERS_PER_NODE 16      /* snowflake.workers */
-#define LIMIT_SNOWFLAKE_SLOTS 64       /* worker ids a process may use in its life */
-#define LIMIT_WINDOW_MIN_MS 1000       /* window_ms of a worker id; less: 400 bad_request */
-#define LIMIT_WINDOW_MAX_MS 86400000   /* more: 400 bad_request */
-#define LIMIT_WORKER_AHEAD_MS 60000    /* how far a command's time may be ahead of the log's */
-#define LIMIT_CLOCK_BACK_WAIT_MS 5     /* a clock back by so much is waited for; more refuses */
+#define LIMIT_WORKER_IDS 1024        /* worker ids 0..1023; all held: 409 no_worker_id */
+#define LIMIT_WORKER_NAME_BYTES 128  /* longer: 400 bad_request */
+#define LIMIT_WORKERS_PER_NODE 16    /* snowflake.workers */
+#define LIMIT_SNOWFLAKE_SLOTS 64     /* worker ids a process may use in its life */
+#define LIMIT_WINDOW_MIN_MS 1000     /* window_ms of a worker id; less: 400 bad_request */
+#define LIMIT_WINDOW_MAX_MS 86400000 /* more: 400 bad_request */
+#define LIMIT_WORKER_AHEAD_MS 60000  /* how far a command's time may be ahead of the log's */
+#define LIMIT_LOG_STEP_MS 86400000   /* one step of the log's time; a longer one is cut to it */
+#define LIMIT_CLOCK_BACK_WAIT_MS 5   /* a clock back by so much is waited for; more refuses */
 
 /* --- ids over HTTP --- */
 #define LIMIT_COUNT 100000           /* count=; more: 400 bad_count */
@@ -98,7 +99,7 @@
 #define LIMIT_CONFIG_FILE_BYTES (64 << 10) /* the config file; larger: a configuration error */
 #define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
-#define LIMIT_LOCAL_RECORDS 16          /* records of a node that are not replicated */
+#define LIMIT_LOCAL_RECORDS 16 /* records of a node that are not replicated */
 #define LIMIT_LOCAL_RECORD_BYTES 256
 
 /* --- threads --- */

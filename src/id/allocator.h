@@ -13,19 +13,21 @@
  *    generation is not older than the tag's; otherwise its range is burnt.
  *  - A newer generation (deleted, made again, forced down) burns what is left of the older one.
  *
- * Waking without a lost wake-up. A claimer that finds nothing, in this order:
- *   1. adds what it needs to tag->demand and its bit to tag->waiting_loops (fetch_or, acq_rel);
- *   2. sets tag->refill_wanted (exchange, acq_rel), and if it was false, calls want();
- *   3. tries to claim once more, and looks at tag->state: parked it stays only if that fails too.
- * When a request ends, the allocator, in this order: publishes the segment or changes the state;
- * clears refill_wanted (exchange); clears waiting_loops (exchange) and wakes those it found. So
- * either the claimer's bit came before the last exchange, and it is woken, or after it, and then
- * its new try sees the segment. A claimer that found refill_wanted set already did so before it was
- * cleared: its bit is seen too. Those who are woken start again at 1 if they still lack ids, so a
- * segment that others used up at once costs another round and no waiter. A failed request is not an
- * end as long as there is demand or a bit: the tag stays wanted. Invariant: while refill_wanted is
- * set, the tag is in flight, in one of the allocator's queues, or on its way to allocator_want().
- * Who cannot deliver a want (a full mailbox) must clear it again.
+ * Waking without a lost wake-up. A claimer that lacks ids parks by
+ *   1. adding what it lacks to tag->demand, and its bit to tag->waiting_loops (fetch_or, acq_rel);
+ *   2. then, in any order, trying to claim once more, looking at tag->state, and setting
+ *      tag->refill_wanted unless it is set; whoever turns it from false to true (exchange) calls
+ *      want().
+ * When a request ends, the allocator publishes the segment or changes the state; then clears
+ * refill_wanted; then takes the bits of waiting_loops (exchange, acq_rel) and wakes those it found.
+ * All changes of waiting_loops are read-modify-writes and so stand in one order. If the claimer's
+ * comes first, the allocator finds its bit. If the allocator's comes first, the claimer sees all
+ * that the allocator did before: the segment, the state, and refill_wanted cleared. Those who are
+ * woken start again at 1 if they still lack ids, so a segment that others used up at once costs
+ * another round and no waiter.
+ * A request that failed has not ended while there is demand or a bit: the tag stays wanted.
+ * Invariant: while refill_wanted is set, the tag is in flight, in one of the allocator's queues, or
+ * on its way to allocator_want(), and only one of these. Who cannot deliver a want must clear it.
  *
  * Failure modes: no leader, timeout, overload: the tag stays wanted and is asked for again after a
  * short pause while requests wait; unknown tag: state UNKNOWN, waiters woken; exhausted: likewise.

@@ -149,6 +149,13 @@ int query_decode(const void *data, size_t len, struct query *ret_query)
         if (query.limit < 1 || query.limit > LIMIT_TAGS_PER_PAGE) {
             return ERR_BAD_MESSAGE;
         }
+    } else if (read_head(&reader, data, len, QUERY_BASE + QUERY_WORKERS)) {
+        query.type = QUERY_WORKERS;
+        query.first = reader_u16(&reader);
+        query.limit = reader_u16(&reader);
+        if (query.limit < 1 || query.limit > LIMIT_WORKER_IDS) {
+            return ERR_BAD_MESSAGE;
+        }
     } else {
         return ERR_BAD_MESSAGE;
     }

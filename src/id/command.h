@@ -139,7 +139,8 @@ struct query {
     size_t name_len;
     const char *after; /* of a list */
     size_t after_len;
-    uint32_t limit; /* of a list: 1..LIMIT_TAGS_PER_PAGE */
+    uint32_t limit; /* of a list: 1..LIMIT_TAGS_PER_PAGE; of workers: 1..LIMIT_WORKER_IDS */
+    uint16_t first; /* of workers: the smallest worker id */
 };
 
 /* 0, or ERR_BAD_MESSAGE if the bytes are not a query. */

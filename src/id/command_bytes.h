@@ -20,7 +20,9 @@ enum result_type {
     RESULT_GRANTS = 0x81,
     RESULT_PUT = 0x82,
     RESULT_STATUS = 0x83,
-    RESULT_ROWS = 0x84
+    RESULT_ROWS = 0x84,
+    RESULT_WORKER = 0x85,
+    RESULT_WORKERS = 0x86
 };
 
 #endif

@@ -14,6 +14,7 @@
 #define LEAFD_ID_COMMAND_READ_H
 
 #include "src/id/command.h"
+#include "src/id/worker.h"
 
 struct grant_command {
     uint64_t node_id;
@@ -57,6 +58,17 @@ int delete_command_read(const void *data, size_t len,
 int digest_command_read(const void *data, size_t len,
                         struct digest_command *ret_command) MUST_CHECK;
 int noop_command_read(const void *data, size_t len) MUST_CHECK;
+
+/* worker_command.c has these. */
+int worker_acquire_command_read(const void *data, size_t len,
+                                struct worker_acquire *ret_acquire) MUST_CHECK;
+int worker_renew_command_read(const void *data, size_t len,
+                              struct worker_renew *ret_renew) MUST_CHECK;
+int worker_release_command_read(const void *data, size_t len,
+                                struct worker_release *ret_release) MUST_CHECK;
+int layout_command_read(const void *data, size_t len,
+                        struct snowflake_layout *ret_layout) MUST_CHECK;
+int clock_command_read(const void *data, size_t len, uint64_t *ret_cluster_ms) MUST_CHECK;
 
 /* Also checks what a row of the table of nodes must keep: id in range, texts of UTF-8 and short
  * enough. */

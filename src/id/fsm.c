@@ -1,7 +1,7 @@
 /*
  * fsm.c - see fsm.h: dispatch of commands and queries, loading, and the memory of digests.
  *
- * The happy path: fsm_apply() reads the command whole, hands it to fsm_tags.c or fsm_rows.c, and
+ * The happy path: fsm_apply() reads the command whole, hands it to the file of its table, and
  * remembers the digest under the entry's index.
  *
  * Failure modes: as in fsm.h. Nothing is changed before the whole command was read. Thread: one
@@ -22,6 +22,8 @@ static int apply_type(struct fsm *fsm, const void *command, size_t len, struct b
 static int apply_node_info(struct fsm *fsm, const void *command, size_t len, struct buf *result,
                            struct fsm_changes *changes);
 static int apply_digest(struct fsm *fsm, const void *command, size_t len, struct buf *result);
+static int apply_setting(struct fsm *fsm, int type, const void *command, size_t len,
+                         struct buf *result, struct fsm_changes *changes);
 static void digest_remember(struct fsm *fsm, uint64_t index);
 static void query_list(const struct fsm *fsm, const struct query *query, struct buf *result);
 static int load_tag(struct fsm *fsm, const char *name, size_t name_len, const void *value,
@@ -81,6 +83,10 @@ int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *
         query_list(fsm, &what, result);
         return 0;
     }
+    if (what.type == QUERY_WORKERS) {
+        fsm_query_workers(fsm, &what, result);
+        return 0;
+    }
     row = fsm_tag(fsm, what.name, what.name_len);
     if (row == NULL || row->deleted) {
         return ERR_UNKNOWN_TAG;
@@ -134,10 +140,14 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
         return ERR_CORRUPT;
     }
     switch (bytes[0]) {
-    case 't':
+    case FSM_TABLE_TAGS:
         return load_tag(fsm, (const char *)bytes + 1, key_len - 1, value, value_len);
-    case 'n':
+    case FSM_TABLE_NODES:
         return load_node(fsm, bytes, key_len, value, value_len);
+    case FSM_TABLE_WORKERS:
+        return fsm_load_worker(fsm, bytes, key_len, value, value_len);
+    case FSM_TABLE_SETTINGS:
+        return fsm_load_setting(fsm, bytes, key_len, value, value_len);
     default:
         return ERR_CORRUPT;
     }
@@ -148,7 +158,9 @@ void fsm_load_end(struct fsm *fsm, uint64_t index)
     ASSERT(fsm->loading);
     fsm->loading = false;
     digest_remember(fsm, index);
-    if (fsm->listener == NULL) {
+    fsm_tell_layout(fsm);
+    fsm_tell_workers(fsm);
+    if (fsm->listener == NULL || fsm->listener->tag_changed == NULL) {
         return;
     }
     for (struct fsm_row *row = fsm_row_first(fsm); row != NULL; row = fsm_row_next(row)) {
@@ -197,6 +209,15 @@ static int apply_type(struct fsm *fsm, const void *command, size_t len, struct b
     case COMMAND_DIGEST:
         err = apply_digest(fsm, command, len, result);
         break;
+    case COMMAND_LAYOUT:
+    case COMMAND_CLOCK:
+        err = apply_setting(fsm, type, command, len, result, changes);
+        break;
+    case COMMAND_WORKER_ACQUIRE:
+    case COMMAND_WORKER_RENEW:
+    case COMMAND_WORKER_RELEASE:
+        err = fsm_apply_worker(fsm, type, command, len, result, changes);
+        break;
     default: /* no command, or of a newer version */
         break;
     }
@@ -232,6 +253,31 @@ static int apply_digest(struct fsm *fsm, const void *command, size_t len, struct
         err = ERR_DIVERGED;
     }
     status_result_encode(err, result);
+    return err;
+}
+
+static int apply_setting(struct fsm *fsm, int type, const void *command, size_t len,
+                         struct buf *result, struct fsm_changes *changes)
+{
+    struct snowflake_layout layout;
+    uint64_t cluster_ms;
+    int32_t status = 0;
+    int err;
+
+    if (type == COMMAND_LAYOUT) {
+        err = layout_command_read(command, len, &layout);
+        if (err == 0) {
+            status = fsm_apply_layout(fsm, &layout, changes);
+        }
+    } else {
+        err = clock_command_read(command, len, &cluster_ms);
+        if (err == 0) {
+            fsm_apply_clock(fsm, cluster_ms, changes);
+        }
+    }
+    if (err == 0) {
+        status_result_encode(status, result);
+    }
     return err;
 }
 

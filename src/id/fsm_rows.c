@@ -14,8 +14,6 @@
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 
-#define TABLE_TAGS 't'
-#define TABLE_NODES 'n'
 #define FIRST_CAPACITY 8
 
 static int row_order(const struct fsm_row *a, const struct fsm_row *b);
@@ -95,7 +93,7 @@ void fsm_row_change_begin(struct fsm *fsm, struct fsm_row *row)
     size_t key_len;
 
     row_bytes(fsm, row, &key_len);
-    fsm->digest -= scratch_hash(fsm, key_len);
+    fsm_scratch_leave(fsm, key_len);
 }
 
 void fsm_row_change_end(struct fsm *fsm, struct fsm_row *row, struct fsm_changes *changes)
@@ -103,11 +101,8 @@ void fsm_row_change_end(struct fsm *fsm, struct fsm_row *row, struct fsm_changes
     size_t key_len;
 
     row_bytes(fsm, row, &key_len);
-    fsm->digest += scratch_hash(fsm, key_len);
-    if (changes != NULL) {
-        scratch_list(fsm, key_len, changes);
-    }
-    if (fsm->listener != NULL && !fsm->loading) {
+    fsm_scratch_enter(fsm, key_len, changes);
+    if (fsm->listener != NULL && fsm->listener->tag_changed != NULL && !fsm->loading) {
         fsm->listener->tag_changed(fsm->listener, &row->tag);
     }
 }
@@ -150,7 +145,7 @@ void fsm_node_put(struct fsm *fsm, const struct node_info *info, struct fsm_chan
             return;
         }
         node_bytes(fsm, old, &key_len);
-        fsm->digest -= scratch_hash(fsm, key_len);
+        fsm_scratch_leave(fsm, key_len);
     } else {
         if (fsm->node_count == fsm->node_capacity) {
             size_t capacity = fsm->node_capacity > 0 ? fsm->node_capacity * 2 : FIRST_CAPACITY;
@@ -164,6 +159,16 @@ void fsm_node_put(struct fsm *fsm, const struct node_info *info, struct fsm_chan
     }
     fsm->nodes[at] = *info;
     node_bytes(fsm, info, &key_len);
+    fsm_scratch_enter(fsm, key_len, changes);
+}
+
+void fsm_scratch_leave(struct fsm *fsm, size_t key_len)
+{
+    fsm->digest -= scratch_hash(fsm, key_len);
+}
+
+void fsm_scratch_enter(struct fsm *fsm, size_t key_len, struct fsm_changes *changes)
+{
     fsm->digest += scratch_hash(fsm, key_len);
     if (changes != NULL) {
         scratch_list(fsm, key_len, changes);
@@ -181,6 +186,8 @@ void fsm_rows_clear(struct fsm *fsm)
     fsm->nodes = NULL;
     fsm->node_count = 0;
     fsm->node_capacity = 0;
+    fsm_workers_clear(fsm);
+    fsm_settings_clear(fsm);
     fsm->tag_count = 0;
     fsm->digest = 0;
 }
@@ -204,7 +211,7 @@ static int row_order(const struct fsm_row *a, const struct fsm_row *b)
 static void row_bytes(struct fsm *fsm, const struct fsm_row *row, size_t *ret_key_len)
 {
     fsm->scratch.len = 0;
-    buf_put_u8(&fsm->scratch, TABLE_TAGS);
+    buf_put_u8(&fsm->scratch, FSM_TABLE_TAGS);
     buf_put(&fsm->scratch, row->tag.name, row->tag.name_len);
     *ret_key_len = fsm->scratch.len;
     tag_row_encode(&row->tag, &fsm->scratch);
@@ -213,7 +220,7 @@ static void row_bytes(struct fsm *fsm, const struct fsm_row *row, size_t *ret_ke
 static void node_bytes(struct fsm *fsm, const struct node_info *info, size_t *ret_key_len)
 {
     fsm->scratch.len = 0;
-    buf_put_u8(&fsm->scratch, TABLE_NODES);
+    buf_put_u8(&fsm->scratch, FSM_TABLE_NODES);
     for (int shift = 56; shift >= 0; shift -= 8) { /* big-endian: storage keeps the order of ids */
         buf_put_u8(&fsm->scratch, (uint8_t)(info->node_id >> shift));
     }

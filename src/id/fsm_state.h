@@ -1,5 +1,5 @@
 /*
- * fsm_state.h - the state machine's insides, shared by fsm.c, fsm_rows.c and fsm_tags.c only.
+ * fsm_state.h - the state machine's insides, shared by fsm.c and fsm_*.c only.
  *
  * Rows live in an arena until the whole state is replaced; the tree orders them by name. A row
  * counts in the digest exactly while it stands in the tables; every change goes through
@@ -15,6 +15,12 @@
 #include "src/id/arena.h"
 #include "src/id/command_read.h"
 #include "src/id/fsm.h"
+
+/* The first byte of a row's key: its table. */
+#define FSM_TABLE_TAGS 't'
+#define FSM_TABLE_NODES 'n'
+#define FSM_TABLE_WORKERS 'w'
+#define FSM_TABLE_SETTINGS 's'
 
 /* Entries whose digest is remembered, for COMMAND_DIGEST. */
 #define FSM_DIGEST_MARKS 1024
@@ -39,6 +45,10 @@ struct fsm {
     struct node_info *nodes; /* sorted by id */
     size_t node_count;
     size_t node_capacity;
+    struct worker_row *workers; /* LIMIT_WORKER_IDS by id, state 0: never used; NULL: none was */
+    bool has_layout;
+    struct snowflake_layout layout;
+    uint64_t log_ms; /* the log's time, 0: none yet */
     uint64_t digest;
     struct fsm_listener *listener;
     struct buf scratch;                             /* for the bytes of one row */
@@ -68,6 +78,11 @@ struct node_info *fsm_node_find(const struct fsm *fsm, uint64_t node_id);
 /* Insert or replace; lists the change only if something differs (changes may be NULL). */
 void fsm_node_put(struct fsm *fsm, const struct node_info *info, struct fsm_changes *changes);
 
+/* The row whose key and value stand in the scratch buffer leaves the digest, or comes into it and
+ * is listed as a change (changes may be NULL). */
+void fsm_scratch_leave(struct fsm *fsm, size_t key_len);
+void fsm_scratch_enter(struct fsm *fsm, size_t key_len, struct fsm_changes *changes);
+
 /* Forget all rows. */
 void fsm_rows_clear(struct fsm *fsm);
 
@@ -79,5 +94,30 @@ void fsm_apply_put(struct fsm *fsm, struct put_command *command, struct buf *res
                    struct fsm_changes *changes);
 void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, struct buf *result,
                       struct fsm_changes *changes);
+
+/* --- fsm_workers.c: the table of worker ids, and what commands do to it --- */
+
+/* type is acquire, renew or release. 0, or ERR_BAD_MESSAGE, and then nothing was changed or
+ * appended. */
+int fsm_apply_worker(struct fsm *fsm, int type, const void *command, size_t len, struct buf *result,
+                     struct fsm_changes *changes) MUST_CHECK;
+void fsm_query_workers(const struct fsm *fsm, const struct query *query, struct buf *result);
+int fsm_load_worker(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                    size_t value_len) MUST_CHECK;
+/* Tell the listener of every row. */
+void fsm_tell_workers(struct fsm *fsm);
+void fsm_workers_clear(struct fsm *fsm);
+
+/* --- fsm_settings.c: the layout and the log's time --- */
+
+/* 0 (also for the layout in force), ERR_EXISTS (another one is in force) or ERR_INVALID. */
+int fsm_apply_layout(struct fsm *fsm, const struct snowflake_layout *layout,
+                     struct fsm_changes *changes) MUST_CHECK;
+void fsm_apply_clock(struct fsm *fsm, uint64_t cluster_ms, struct fsm_changes *changes);
+int fsm_load_setting(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                     size_t value_len) MUST_CHECK;
+/* Tell the listener of the layout, if there is one. */
+void fsm_tell_layout(struct fsm *fsm);
+void fsm_settings_clear(struct fsm *fsm);
 
 #endif

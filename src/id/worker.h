@@ -52,13 +52,18 @@ int worker_row_decode(uint16_t id, const void *value, size_t len,
                       struct worker_row *ret_row) MUST_CHECK;
 
 /*
- * Acquire. The same name gets its id back (a new epoch, above the old window); else a given
- * worker_id if it is free; else the lowest id never used, else the released or expired one whose
- * window ended first. Free: never used, released, or granted_until_ms below the log's time.
+ * Acquire. The same name gets its id back (a new epoch, above the old window), also while it holds
+ * it; else a given worker_id if it is free; else the lowest id never used, else the released or
+ * expired one whose window ended first. Free: never used, released, or granted_until_ms below the
+ * log's time. A name that names another free id than its own gets that one if it holds none; what
+ * it leaves behind is released.
  * from = max(old until, floor_ms); until = max(wall_ms, from) + window_ms.
  * ERR_NO_WORKER_ID (all held, or beyond the layout's worker bits), ERR_CONFLICT (the given one is
- * held by another name), ERR_CLOCK_SKEW, ERR_INVALID, ERR_EMPTY (the log has no time or no layout
- * yet: ask again).
+ * held by another name, or the name holds another one: the result's row), ERR_CLOCK_SKEW (wall_ms
+ * more than LIMIT_WORKER_AHEAD_MS, floor_ms more than LIMIT_WINDOW_MAX_MS or until more than both
+ * ahead of the log's time), ERR_INVALID (also a given one beyond the layout's worker bits),
+ * ERR_EMPTY (the log has no time or no layout yet: ask again), ERR_FENCED (a repeated acquire whose
+ * epoch was released since; the result's row).
  */
 struct worker_acquire {
     uint8_t kind;
@@ -66,16 +71,17 @@ struct worker_acquire {
     uint64_t floor_ms;  /* 0: none */
     uint64_t window_ms; /* LIMIT_WINDOW_MIN_MS..LIMIT_WINDOW_MAX_MS */
     uint64_t wall_ms;
-    uint64_t request_id; /* a repeated acquire with the same one changes nothing */
+    uint64_t request_id; /* a repeated acquire with the same one changes nothing; 0: none */
     const char *name;
     uint16_t name_len;
     const char *address;
     uint16_t address_len;
 };
 
-/* Renew: until becomes max(until, wall_ms + window_ms). ERR_FENCED (released, or another epoch),
- * ERR_CONFLICT (expected_until_ms is not the present bound; the result's row tells it; 0 skips the
- * comparison), ERR_CLOCK_SKEW, ERR_NOT_FOUND. */
+/* Renew: until becomes max(until, wall_ms + window_ms); an expired one may be renewed while nobody
+ * else took it. ERR_FENCED (released, or another epoch), ERR_CONFLICT (expected_until_ms is not the
+ * present bound; the result's row tells it; 0 skips the comparison), ERR_CLOCK_SKEW, ERR_NOT_FOUND,
+ * ERR_INVALID (window_ms, or last_timestamp_ms above what is granted then). */
 struct worker_renew {
     uint16_t worker_id;
     uint64_t epoch;
@@ -85,7 +91,9 @@ struct worker_renew {
     uint64_t wall_ms;
 };
 
-/* Release: ERR_FENCED, ERR_NOT_FOUND. last_timestamp_ms 0: unknown, the window stays used up. */
+/* Release: ERR_FENCED (another epoch), ERR_NOT_FOUND. Again: 0, and nothing changes.
+ * last_timestamp_ms 0: unknown, the window stays used up; else what is above it, and above what was
+ * reported before, is given back. */
 struct worker_release {
     uint16_t worker_id;
     uint64_t epoch;
@@ -95,7 +103,9 @@ struct worker_release {
 void command_worker_acquire_encode(struct buf *buf, const struct worker_acquire *acquire);
 void command_worker_renew_encode(struct buf *buf, const struct worker_renew *renew);
 void command_worker_release_encode(struct buf *buf, const struct worker_release *release);
-/* The layout and epoch, fixed by the first that is applied; a later one changes nothing. */
+/* The layout and epoch, fixed by the first that is applied; a later one changes nothing: 0 if it is
+ * the same, ERR_EXISTS if another is in force. ERR_INVALID: it breaks snowflake_layout_check() at
+ * the log's time. */
 void command_layout_encode(struct buf *buf, const struct snowflake_layout *layout);
 /* The median of the nodes' clocks as its proposer sees it; the log's time is the highest so far,
  * but a step ahead of more than a day is cut to a day. */
@@ -117,6 +127,9 @@ struct worker_rows {
     size_t count;
     uint64_t log_ms; /* the log's time */
 };
+/* rows in the order of their ids. */
+void worker_rows_encode(const struct worker_row *const *rows, size_t count, uint64_t log_ms,
+                        struct buf *buf);
 int worker_rows_decode(const void *data, size_t len, struct worker_rows *ret_rows) MUST_CHECK;
 void worker_rows_release(struct worker_rows *rows);
 

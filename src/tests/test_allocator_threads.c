@@ -130,7 +130,8 @@ static void serve(struct claimer *claimer, unsigned number, uint32_t count)
     while (got < count) {
         (void)atomic_fetch_or_explicit(&tag->waiting_loops, 1ULL << claimer->number,
                                        memory_order_acq_rel);
-        if (!atomic_exchange_explicit(&tag->refill_wanted, true, memory_order_acq_rel)) {
+        if (!atomic_load_explicit(&tag->refill_wanted, memory_order_relaxed) &&
+            !atomic_exchange_explicit(&tag->refill_wanted, true, memory_order_acq_rel)) {
             send_want(race, tag);
         }
         got += claim_some(claimer, number, count - got);

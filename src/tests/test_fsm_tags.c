@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "src/id/fsm_state.h"
 #include "src/tests/id_apply.h"
 
 #define PUT(...) ((struct tag_put){__VA_ARGS__})
@@ -399,6 +400,31 @@ static void test_put_bulk_at_its_limit(void **state)
     free(names);
 }
 
+/* The count alone is moved up: rows for the limit would take a gigabyte. */
+static void test_put_at_the_limit_of_tags(void **state)
+{
+    struct id_apply *a = *state;
+    const struct tag_put puts[2] = {{.name = "a"}, {.name = "b"}};
+    const struct tag_put again[2] = {{.name = "a"}, {.name = "a2"}};
+    struct put_result result;
+
+    a->fsm->tag_count = LIMIT_TAGS - 1;
+    result = id_apply_puts(a, puts, 2, false, 0);
+    assert_int_equal(result.status, ERR_OVERLOADED);
+    assert_int_equal(result.failed_at, 1);
+    assert_int_equal(a->changed, 0);
+    result = id_apply_puts(a, puts, 1, false, 0);
+    assert_int_equal(result.status, 0);
+    assert_int_equal(a->fsm->tag_count, LIMIT_TAGS);
+    put_result_release(&result);
+    result = id_apply_puts(a, again, 2, false, 0);
+    assert_int_equal(result.status, ERR_OVERLOADED);
+    result = id_apply_puts(a, again, 1, false, 0); /* a tag that is there can still be changed */
+    assert_int_equal(result.status, 0);
+    put_result_release(&result);
+    a->fsm->tag_count = 1;
+}
+
 /* --- delete, and making again --- */
 
 static void test_delete_keeps_the_mark(void **state)
@@ -547,6 +573,7 @@ int main(void)
         TEST(test_put_is_all_or_nothing),
         TEST(test_put_refuses_a_name_twice),
         TEST(test_put_bulk_at_its_limit),
+        TEST(test_put_at_the_limit_of_tags),
         TEST(test_delete_keeps_the_mark),
         TEST(test_made_again_goes_on_above),
         TEST(test_repeated_put_is_told_the_same),

@@ -14,6 +14,7 @@ struct gen_op {
     struct store_op op; /* first */
     struct buf conf;
     struct buf stream;
+    void *local;
     struct store_entry *entries;
     struct store_row *rows;
 };
@@ -213,27 +214,41 @@ struct store_op *gen_compact(struct gen *gen, uint64_t index)
     return &op->op;
 }
 
-/* first is what the store may have dropped up to: only ever an upper bound here. */
+struct store_op *gen_local(struct gen *gen, uint32_t key)
+{
+    struct gen_op *op = op_new(STORE_LOCAL);
+
+    op->op.local_key = key;
+    op->op.local_len = (uint32_t)(1 + prng_below(&gen->prng, LIMIT_LOCAL_RECORD_BYTES));
+    op->op.local = op->local = bytes_new(gen, op->op.local_len);
+    return &op->op;
+}
+
+/* One draw a statement: the order of arguments is the compiler's, and a seed must mean the same
+ * everywhere. */
 struct store_op *gen_any(struct gen *gen)
 {
     uint64_t applied = gen->position.index;
     uint64_t open = gen->last - applied;
     uint64_t die = gen->term == 0 ? 99 : prng_below(&gen->prng, 100);
+    uint32_t count = (uint32_t)prng_below(&gen->prng, 12);
 
     if (die < 45) {
         uint64_t back = prng_below(&gen->prng, 4) == 0 ? prng_below(&gen->prng, open + 1) : 0;
 
-        return gen_append(gen, gen->last + 1 - back, (uint32_t)prng_below(&gen->prng, 12));
+        return gen_append(gen, gen->last + 1 - back, count);
     }
     if (die < 75) {
-        return gen_apply(gen, applied + prng_below(&gen->prng, open + 1),
-                         (uint32_t)prng_below(&gen->prng, 6));
+        return gen_apply(gen, applied + prng_below(&gen->prng, open + 1), count / 2);
     }
     if (die < 85) {
         return gen_compact(gen, prng_below(&gen->prng, applied + 2));
     }
     if (die < 88) {
         return gen_install(gen, applied + prng_below(&gen->prng, open + 20));
+    }
+    if (die < 92) {
+        return gen_local(gen, (uint32_t)prng_below(&gen->prng, LIMIT_LOCAL_RECORDS));
     }
     return gen_hard_state(gen, gen->term + 1, prng_below(&gen->prng, 4));
 }
@@ -249,6 +264,7 @@ void gen_op_free(struct store_op *op)
         free((void *)(uintptr_t)gen_op->rows[i].key);
         free((void *)(uintptr_t)gen_op->rows[i].value);
     }
+    free(gen_op->local);
     free(gen_op->entries);
     free(gen_op->rows);
     buf_free(&gen_op->conf);
@@ -304,6 +320,9 @@ int gen_dump(struct store *store, struct buf *out, struct store_error *ret_error
         buf_put_str32(out, loaded.entries[i].data, loaded.entries[i].len);
     }
     dump_position(out, &loaded.position);
+    for (size_t i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
+        buf_put_str32(out, loaded.locals[i].data, loaded.locals[i].len);
+    }
     store_loaded_release(&loaded);
     return 0;
 }

@@ -40,6 +40,7 @@ struct store_op *gen_apply(struct gen *gen, uint64_t index, uint32_t changes);
 /* Install a state at index (>= position.index) with all rows made anew. */
 struct store_op *gen_install(struct gen *gen, uint64_t index);
 struct store_op *gen_compact(struct gen *gen, uint64_t index);
+struct store_op *gen_local(struct gen *gen, uint32_t key);
 /* One of them at random; large: now and then entries of several pages. */
 struct store_op *gen_any(struct gen *gen);
 void gen_op_free(struct store_op *op);

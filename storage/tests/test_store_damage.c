@@ -21,7 +21,7 @@
 #include "storage/tests/store_gen.h"
 #include "storage/tests/tmp_dir.h"
 
-#define FLIPS 250
+#define FLIPS 200
 #define META_BYTES 168 /* of a meta page that LMDB writes */
 
 enum outcome { REFUSED, UNHARMED };
@@ -107,7 +107,7 @@ static void work_on(struct stage *stage, const char *what)
     gen.term = stage->term;
     gen.last = stage->last;
     gen.max_entry_bytes = 3000;
-    for (unsigned i = 0; i < 12; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         if (gen_commit(store, gen_append(&gen, gen.last + 1, 8), &error) != 0) {
             fail_msg("%s: later commit %u: %s", what, i, error.text);
         }
@@ -251,7 +251,7 @@ static void test_damage_misplaced_pages(void **state)
 
     assert_non_null(bytes);
     prng_seed(&prng, 6);
-    for (unsigned i = 0; i < 60; i++) {
+    for (unsigned i = 0; i < 40; i++) {
         size_t from = (size_t)prng_below(&prng, pages);
         size_t to = (size_t)prng_below(&prng, pages);
 
@@ -283,7 +283,7 @@ static void test_damage_older_meta_page(void **state)
     free(bytes);
 }
 
-/* One bit of every byte of the meta pages, and random bits of the whole file. */
+/* A bit of every second byte of the meta pages, and random bits of the whole file. */
 static void test_damage_flipped_bits(void **state)
 {
     struct stage *stage = *state;
@@ -291,13 +291,11 @@ static void test_damage_flipped_bits(void **state)
 
     prng_seed(&prng, 20261120);
     for (size_t i = 0; i < META_BYTES; i++) {
-        for (size_t page = 0; page < 2; page++) {
-            (void)try_flip(stage, page * 4096 + i, (unsigned)prng_below(&prng, 8));
-        }
+        (void)try_flip(stage, i % 2 * 4096 + i, (unsigned)prng_below(&prng, 8));
     }
-    /* All bits of the two transaction numbers: one of them wrong would lose a commit. */
-    for (unsigned bit = 0; bit < 128; bit++) {
-        size_t at = 16 + 24 + 96 + 8 + (bit / 64) * 4096 + bit % 64 / 8;
+    /* The low bits of the two transaction numbers: one of them wrong would lose a commit. */
+    for (unsigned bit = 0; bit < 64; bit++) {
+        size_t at = 16 + 24 + 96 + 8 + (bit / 32) * 4096 + bit % 32 / 8;
 
         assert_int_equal(try_flip(stage, at, bit % 8), REFUSED);
     }

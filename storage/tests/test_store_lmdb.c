@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "src/base/assert.h"
+#include "src/base/hash.h"
 #include "storage/store_lmdb.h"
 #include "storage/tests/store_gen.h"
 #include "storage/tests/tmp_dir.h"
@@ -322,6 +323,77 @@ static void test_store_lmdb_snapshot_is_fixed(void **state)
     /* closing the store closes the snapshots with it */
 }
 
+/* A long compaction takes LIMIT_COMPACT_PER_COMMIT entries a commit; what is left when the store is
+ * closed waits until it is asked for again. */
+static void test_store_lmdb_compacts_in_chunks(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_loaded loaded;
+    struct gen gen;
+
+    gen_init(&gen, 6);
+    gen.max_entry_bytes = 16;
+    must_open(fixture, true);
+    must_commit(fixture, gen_hard_state(&gen, 1, 0));
+    must_commit(fixture, gen_append(&gen, 1, 3 * LIMIT_COMPACT_PER_COMMIT));
+    must_commit(fixture, gen_apply(&gen, gen.last, 1));
+    must_commit(fixture, gen_compact(&gen, gen.last + 1));
+    must_commit(fixture, gen_hard_state(&gen, 2, 0));
+    for (unsigned i = 0; i < 2; i++) {
+        must_load(fixture, &loaded);
+        assert_int_equal(loaded.first_index, 1 + 2 * LIMIT_COMPACT_PER_COMMIT);
+        assert_int_equal(loaded.entry_count, LIMIT_COMPACT_PER_COMMIT);
+        store_loaded_release(&loaded);
+        close_store(fixture);
+        must_open(fixture, false);
+        must_commit(fixture, gen_hard_state(&gen, 3 + i, 0));
+    }
+    must_commit(fixture, gen_compact(&gen, gen.last + 1));
+    must_load(fixture, &loaded);
+    assert_int_equal(loaded.first_index, 1 + 3 * LIMIT_COMPACT_PER_COMMIT);
+    assert_int_equal(loaded.entry_count, 0);
+    store_loaded_release(&loaded);
+    gen_release(&gen);
+}
+
+/* The largest entry and the largest row. */
+static void test_store_lmdb_takes_the_largest(void **state)
+{
+    static uint8_t data[LIMIT_ENTRY_BYTES];
+    struct fixture *fixture = *state;
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_entry entry = {.term = 1, .type = 2, .len = sizeof(data), .data = data};
+    struct store_row row = {data, LIMIT_ROW_KEY_BYTES, data + 1000, LIMIT_ROW_VALUE_BYTES};
+    struct store_op vote = {.kind = STORE_HARD_STATE, .term = 1};
+    struct store_op append = {
+        .kind = STORE_APPEND, .index = 1, .entries = &entry, .entry_count = 1};
+    struct store_op apply = {
+        .kind = STORE_APPLY, .position = {.index = 1, .term = 1}, .rows = &row, .row_count = 1};
+    struct store_loaded loaded;
+    struct prng prng;
+
+    prng_seed(&prng, 9);
+    for (size_t i = 0; i < sizeof(data); i++) {
+        data[i] = (uint8_t)prng_next(&prng);
+    }
+    apply.position.digest = hash_row(row.key, row.key_len, row.value, row.value_len);
+    fixture->config.map_bytes = 32 << 20;
+    must_open(fixture, true);
+    STAILQ_INSERT_TAIL(&list, &vote, link);
+    STAILQ_INSERT_TAIL(&list, &append, link);
+    STAILQ_INSERT_TAIL(&list, &apply, link);
+    if (fixture->store->ops->commit(fixture->store, &list, &fixture->error) != 0) {
+        fail_msg("commit: %s", fixture->error.text);
+    }
+    close_store(fixture);
+    must_open(fixture, false);
+    must_load(fixture, &loaded);
+    assert_int_equal(loaded.entries[0].type, 2);
+    assert_int_equal(loaded.entries[0].len, sizeof(data));
+    assert_memory_equal(loaded.entries[0].data, data, sizeof(data));
+    store_loaded_release(&loaded);
+}
+
 /* A full map: told before, refused without a trace, and over once the log is compacted. */
 static void test_store_lmdb_full_map(void **state)
 {
@@ -431,6 +503,8 @@ int main(void)
         TEST(test_store_lmdb_needs_its_parent),
         TEST(test_store_lmdb_row_fn_ends_load),
         TEST(test_store_lmdb_snapshot_is_fixed),
+        TEST(test_store_lmdb_compacts_in_chunks),
+        TEST(test_store_lmdb_takes_the_largest),
         TEST(test_store_lmdb_full_map),
         TEST(test_store_lmdb_golden_bytes),
     };

@@ -244,6 +244,7 @@ static void test_store_rules_are_kept(void **state)
     struct store_entry old = {.term = 2, .type = 1};
     struct store_entry newer = {.term = 4, .type = 1};
     struct store_entry none = {.term = 0, .type = 1};
+    const char local[LIMIT_LOCAL_RECORD_BYTES + 1] = "";
     const struct store_op bad[] = {
         {.kind = STORE_HARD_STATE, .term = 2},
         {.kind = STORE_HARD_STATE, .term = 3, .vote = 1},
@@ -267,6 +268,9 @@ static void test_store_rules_are_kept(void **state)
          .rows_stream = "x",
          .rows_stream_len = 1},
         {.kind = STORE_COMPACT, .index = 6},
+        {.kind = STORE_LOCAL, .local_key = LIMIT_LOCAL_RECORDS, .local = local, .local_len = 1},
+        {.kind = STORE_LOCAL, .local_key = 0, .local = local, .local_len = 0},
+        {.kind = STORE_LOCAL, .local = local, .local_len = LIMIT_LOCAL_RECORD_BYTES + 1},
     };
     struct store *store = store_mem_new(&identity);
     struct buf before = BUF_INIT;
@@ -295,6 +299,40 @@ static void test_store_rules_are_kept(void **state)
     store_mem_free(store);
 }
 
+/* A local record of the last number and the largest size; a later one replaces it; an install does
+ * not touch it. */
+static void test_store_local_records(void **state)
+{
+    struct store *store = store_mem_new(&identity);
+    char bytes[LIMIT_LOCAL_RECORD_BYTES];
+    struct store_op op = {.kind = STORE_LOCAL,
+                          .local_key = LIMIT_LOCAL_RECORDS - 1,
+                          .local = bytes,
+                          .local_len = sizeof(bytes)};
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_loaded loaded;
+    struct store_error error;
+    struct gen gen;
+
+    (void)state;
+    gen_init(&gen, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        memset(bytes, 'a' + (int)i, sizeof(bytes));
+        STAILQ_INIT(&list);
+        STAILQ_INSERT_TAIL(&list, &op, link);
+        assert_int_equal(store->ops->commit(store, &list, &error), 0);
+    }
+    commit(store, gen_hard_state(&gen, 1, 0));
+    commit(store, gen_install(&gen, 5));
+    assert_int_equal(store->ops->load(store, &loaded, no_row, NULL, &error), 0);
+    assert_int_equal(loaded.locals[LIMIT_LOCAL_RECORDS - 1].len, sizeof(bytes));
+    assert_memory_equal(loaded.locals[LIMIT_LOCAL_RECORDS - 1].data, bytes, sizeof(bytes));
+    assert_int_equal(loaded.locals[0].len, 0);
+    store_loaded_release(&loaded);
+    gen_release(&gen);
+    store_mem_free(store);
+}
+
 static void test_store_rows_check_wants_order(void **state)
 {
     struct buf stream = BUF_INIT;
@@ -312,6 +350,38 @@ static void test_store_rows_check_wants_order(void **state)
     buf_free(&stream);
 }
 
+/* Keys and values at their limits, one below and one beyond. */
+static void test_store_rows_check_wants_limits(void **state)
+{
+    static char bytes[LIMIT_ROW_VALUE_BYTES + 1];
+    const struct {
+        size_t key_len;
+        size_t value_len;
+        int err;
+    } cases[] = {
+        {1, 1, 0},
+        {0, 1, ERR_CORRUPT},
+        {1, 0, ERR_CORRUPT},
+        {LIMIT_ROW_KEY_BYTES, LIMIT_ROW_VALUE_BYTES, 0},
+        {LIMIT_ROW_KEY_BYTES + 1, 1, ERR_CORRUPT},
+        {1, LIMIT_ROW_VALUE_BYTES + 1, ERR_CORRUPT},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct buf stream = BUF_INIT;
+        struct store_error error;
+
+        buf_put_str16(&stream, bytes, cases[i].key_len);
+        buf_put_str32(&stream, bytes, cases[i].value_len);
+        assert_int_equal(
+            store_rows_check(stream.data, stream.len,
+                             hash_row(bytes, cases[i].key_len, bytes, cases[i].value_len), &error),
+            cases[i].err);
+        buf_free(&stream);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,7 +393,9 @@ int main(void)
         cmocka_unit_test(test_store_mem_compacts_in_chunks),
         cmocka_unit_test(test_store_mem_snapshot_is_fixed),
         cmocka_unit_test(test_store_rules_are_kept),
+        cmocka_unit_test(test_store_local_records),
         cmocka_unit_test(test_store_rows_check_wants_order),
+        cmocka_unit_test(test_store_rows_check_wants_limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

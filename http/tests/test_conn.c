@@ -1,0 +1,419 @@
+/*
+ * test_conn.c - connections: keep-alive, closing, bodies, slow and greedy clients, every limit at
+ * its bound and beyond.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "http/tests/fixture.h"
+
+#define HOST "Host: a\r\n"
+#define LIVEZ "GET /livez HTTP/1.1\r\n" HOST
+
+/* Read a reply and want its status and Connection header (NULL: none). */
+static void expect_reply(struct client *client, int status, const char *connection)
+{
+    const char *header;
+    struct reply reply;
+
+    client_read(client, false, &reply);
+    if (reply.status != status) {
+        print_error("wanted %d, got %s%s\n", status, reply.head, reply.body);
+    }
+    assert_int_equal(reply.status, status);
+    header = reply_header(&reply, "Connection");
+    assert_int_equal(header == NULL, connection == NULL);
+    if (connection != NULL) {
+        assert_string_equal(header, connection);
+    }
+    reply_release(&reply);
+}
+
+static void expect_reject(struct fixture *f, const char *text, size_t len, int status)
+{
+    struct client *client = fixture_connect(f);
+
+    client_try_send(client, text, len);
+    expect_reply(client, status, "close");
+    client_expect_end(client);
+    client_close(client);
+}
+
+static void *zeroed(size_t size)
+{
+    void *memory = calloc(1, size);
+
+    assert_non_null(memory);
+    return memory;
+}
+
+/* --- keep-alive and closing --- */
+
+static void test_connection_headers(void **state)
+{
+    struct fixture *f = *state;
+
+    client_printf(f->client, LIVEZ "\r\n");
+    expect_reply(f->client, 200, NULL);
+    client_printf(f->client, "GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    expect_reply(f->client, 200, "keep-alive");
+    client_printf(f->client, LIVEZ "Connection: close\r\n\r\n");
+    expect_reply(f->client, 200, "close");
+    client_expect_end(f->client);
+    client_close(f->client);
+    f->client = fixture_connect(f);
+    client_printf(f->client, "GET /livez HTTP/1.0\r\n\r\n");
+    expect_reply(f->client, 200, "close");
+    client_expect_end(f->client);
+}
+
+static void test_nothing_is_served_behind_close(void **state)
+{
+    struct fixture *f = *state;
+
+    fake_open(&f->fake, "t", 1, 100);
+    client_printf(f->client, LIVEZ "Connection: close\r\n\r\n"
+                                   "GET /api/segment/get/t HTTP/1.1\r\n" HOST "\r\n");
+    expect_reply(f->client, 200, "close");
+    client_expect_end(f->client);
+    client_close(f->client);
+    f->client = fixture_connect(f);
+    client_expect(f->client, "GET", "/api/segment/get/t", 200, "1");
+}
+
+static void test_half_closed_client_gets_its_replies(void **state)
+{
+    struct fixture *f = *state;
+
+    fake_make_tag(&f->fake, "t", 1, 10, 100);
+    client_printf(f->client, LIVEZ "\r\n" LIVEZ "\r\nGET /api/tags/t HTTP/1.1\r\n" HOST "\r\n");
+    shutdown(f->client->fd, SHUT_WR);
+    expect_reply(f->client, 200, NULL);
+    expect_reply(f->client, 200, NULL);
+    expect_reply(f->client, 200, NULL);
+    client_expect_end(f->client);
+}
+
+static void test_bytes_one_at_a_time(void **state)
+{
+    static const char text[] =
+        "PUT /api/tags/t HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
+        "4\r\n{\"st\r\n8\r\nep\": 77}\r\n0\r\n\r\n" LIVEZ "\r\n";
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(text) - 1; i++) {
+        client_send(f->client, text + i, 1);
+    }
+    expect_reply(f->client, 201, NULL);
+    expect_reply(f->client, 200, NULL);
+}
+
+static void test_errors_leave_the_stream_in_step(void **state)
+{
+    struct fixture *f = *state;
+
+    client_printf(f->client,
+                  "POST /nothing HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello"
+                  "PUT /livez HTTP/1.1\r\n" HOST
+                  "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+                  "PUT /api/tags/%%ff HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\n{}"
+                  "GET /livez?x HTTP/1.1\r\n" HOST "\r\n"
+                  "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\n{" LIVEZ "\r\n");
+    expect_reply(f->client, 404, NULL);
+    expect_reply(f->client, 405, NULL);
+    expect_reply(f->client, 400, NULL);
+    expect_reply(f->client, 400, NULL);
+    expect_reply(f->client, 400, NULL);
+    expect_reply(f->client, 200, NULL);
+}
+
+static void test_protocol_errors_close(void **state)
+{
+    static const char *const texts[] = {
+        "hello\r\n\r\n",
+        "\x16\x03\x01\x02",
+        "GET / HTTP/1.1\r\n\r\n",
+        LIVEZ "Bad Name: x\r\n\r\n",
+        LIVEZ "Content-Length: 1\r\nContent-Length: 1\r\n\r\nx",
+        LIVEZ "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nx",
+        LIVEZ "Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "OPTIONS * HTTP/1.1\r\n" HOST "\r\n",
+        "GET /a#b HTTP/1.1\r\n" HOST "\r\n",
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        expect_reject(f, texts[i], strlen(texts[i]), 400);
+    }
+    /* What came before is answered first. */
+    client_printf(f->client, LIVEZ "\r\nrubbish");
+    expect_reply(f->client, 200, NULL);
+    expect_reply(f->client, 400, "close");
+    client_expect_end(f->client);
+}
+
+static void test_expect_continue(void **state)
+{
+    struct fixture *f = *state;
+    struct reply reply;
+
+    client_printf(f->client, "PUT /api/tags/t HTTP/1.1\r\n" HOST
+                             "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    client_read(f->client, true, &reply);
+    assert_int_equal(reply.status, 100);
+    reply_release(&reply);
+    client_send(f->client, "{}", 2);
+    expect_reply(f->client, 201, NULL);
+    /* The body came along: nothing to ask for. */
+    client_printf(f->client, "PUT /api/tags/t HTTP/1.1\r\n" HOST
+                             "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}");
+    expect_reply(f->client, 200, NULL);
+    /* Refused by its head: the final answer comes at once. */
+    client_printf(f->client, "PUT /nothing HTTP/1.1\r\n" HOST
+                             "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    expect_reply(f->client, 404, "close");
+    client_expect_end(f->client);
+}
+
+/* --- sizes --- */
+
+static void test_target_limit(void **state)
+{
+    static const char rest[] = " HTTP/1.1\r\n" HOST "\r\n";
+    struct fixture *f = *state;
+    char *text = zeroed(LIMIT_HTTP_TARGET_BYTES + 64);
+
+    for (size_t len = LIMIT_HTTP_TARGET_BYTES; len <= LIMIT_HTTP_TARGET_BYTES + 1; len++) {
+        memcpy(text, "GET /", 5);
+        memset(text + 5, 'x', len - 1);
+        memcpy(text + 4 + len, rest, sizeof(rest) - 1);
+        if (len == LIMIT_HTTP_TARGET_BYTES) {
+            client_send(f->client, text, 4 + len + sizeof(rest) - 1);
+            expect_reply(f->client, 404, NULL);
+        } else {
+            expect_reject(f, text, 4 + len + sizeof(rest) - 1, 414);
+        }
+    }
+    free(text);
+}
+
+static void test_head_limit(void **state)
+{
+    static const char start[] = LIVEZ "X: ";
+    struct fixture *f = *state;
+    char *text = zeroed(LIMIT_HTTP_HEADERS_BYTES + 64);
+
+    for (size_t total = LIMIT_HTTP_HEADERS_BYTES; total <= LIMIT_HTTP_HEADERS_BYTES + 1; total++) {
+        memcpy(text, start, sizeof(start) - 1);
+        memset(text + sizeof(start) - 1, 'x', total - (sizeof(start) - 1) - 4);
+        memcpy(text + total - 4, "\r\n\r\n", 4);
+        if (total == LIMIT_HTTP_HEADERS_BYTES) {
+            /* More than the buffer holds, so that one is moved in it. */
+            client_send(f->client, text, total);
+            client_send(f->client, text, total);
+            client_send(f->client, text, total);
+            expect_reply(f->client, 200, NULL);
+            expect_reply(f->client, 200, NULL);
+            expect_reply(f->client, 200, NULL);
+        } else {
+            expect_reject(f, text, total, 431);
+        }
+    }
+    free(text);
+}
+
+static void test_header_floods(void **state)
+{
+    struct fixture *f = *state;
+    const size_t size = 1 << 20;
+    char *text = zeroed(size);
+
+    memset(text, 'a', size);
+    memcpy(text, LIVEZ, sizeof(LIVEZ) - 1);
+    expect_reject(f, text, size, 431);
+    memset(text, 'a', size);
+    memcpy(text, "GET /", 5);
+    expect_reject(f, text, size, 414);
+    for (size_t i = 0; i + 6 <= size; i += 6) {
+        memcpy(text + i, "a: b\r\n", 6);
+    }
+    memcpy(text, LIVEZ, sizeof(LIVEZ) - 1);
+    memcpy(text + sizeof(LIVEZ) - 1, "x: ", 3);
+    expect_reject(f, text, size, 431);
+    free(text);
+}
+
+static void test_body_limit(void **state)
+{
+    struct fixture *f = *state;
+    char *body = zeroed(LIMIT_HTTP_BODY_BYTES);
+    char head[128];
+    int len;
+
+    memset(body, ' ', LIMIT_HTTP_BODY_BYTES);
+    client_printf(f->client, "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: %d\r\n\r\n",
+                  LIMIT_HTTP_BODY_BYTES);
+    body[LIMIT_HTTP_BODY_BYTES - 2] = '{';
+    body[LIMIT_HTTP_BODY_BYTES - 1] = '}';
+    client_send(f->client, body, LIMIT_HTTP_BODY_BYTES);
+    expect_reply(f->client, 201, NULL);
+    /* Dropped where the route takes none, in step afterwards. */
+    client_printf(f->client, "POST /nothing HTTP/1.1\r\n" HOST "Content-Length: %d\r\n\r\n",
+                  LIMIT_HTTP_BODY_BYTES);
+    client_send(f->client, body, LIMIT_HTTP_BODY_BYTES);
+    expect_reply(f->client, 404, NULL);
+    len = snprintf(head, sizeof(head),
+                   "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: %d\r\n\r\n",
+                   LIMIT_HTTP_BODY_BYTES + 1);
+    expect_reject(f, head, (size_t)len, 413);
+    len = snprintf(head, sizeof(head),
+                   "PUT /api/tags/t HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n%x\r\n",
+                   LIMIT_HTTP_BODY_BYTES + 1);
+    expect_reject(f, head, (size_t)len, 413);
+    free(body);
+}
+
+/* A reply to bytes that still flow is not destroyed by a reset. */
+static void test_reply_survives_unread_input(void **state)
+{
+    struct fixture *f = *state;
+    const size_t size = 4 << 20;
+    char *body = zeroed(size);
+
+    client_printf(f->client,
+                  "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: 99999999\r\n\r\n");
+    client_send(f->client, body, size);
+    expect_reply(f->client, 413, "close");
+    client_expect_end(f->client);
+    free(body);
+}
+
+/* All bodies of a loop together: one more than fits is refused. */
+static void test_bodies_limit(void **state)
+{
+    enum { COUNT = LIMIT_HTTP_BODIES_BYTES / LIMIT_HTTP_BODY_BYTES + 1 };
+    struct fixture *f = *state;
+    char *body = zeroed(LIMIT_HTTP_BODY_BYTES);
+    struct client *clients[COUNT];
+    struct pollfd polls[COUNT];
+    unsigned refused = 0;
+
+    for (unsigned i = 0; i < COUNT; i++) {
+        clients[i] = fixture_connect(f);
+        polls[i] = (struct pollfd){.fd = clients[i]->fd, .events = POLLIN};
+        client_printf(clients[i], "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: %d\r\n\r\n",
+                      LIMIT_HTTP_BODY_BYTES);
+        client_try_send(clients[i], body, LIMIT_HTTP_BODY_BYTES - 1);
+    }
+    assert_int_equal(poll(polls, COUNT, CLIENT_TIMEOUT_S * 1000), 1);
+    for (unsigned i = 0; i < COUNT; i++) {
+        if (polls[i].revents != 0) {
+            expect_reply(clients[i], 503, "close");
+            refused++;
+        }
+        client_close(clients[i]);
+    }
+    assert_int_equal(refused, 1);
+    /* The room is free again. */
+    client_printf(f->client, "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\n{}");
+    expect_reply(f->client, 201, NULL);
+    free(body);
+}
+
+/* --- time --- */
+
+static void test_deadlines(void **state)
+{
+    const struct http_config limits = {.head_ms = 60, .body_ms = 80, .idle_ms = 100};
+    struct fixture *f = zeroed(sizeof(*f));
+    struct client *client;
+
+    (void)state;
+    fixture_start(f, &limits);
+    /* A head that never ends, though its bytes keep coming. */
+    client_printf(f->client, LIVEZ "X: ");
+    for (int i = 0; i < 1000 && client_try_send(f->client, "x", 1); i++) {
+        struct pollfd readable = {.fd = f->client->fd, .events = POLLIN};
+
+        if (poll(&readable, 1, 1) > 0) {
+            break;
+        }
+    }
+    expect_reply(f->client, 408, "close");
+    client_expect_end(f->client);
+    /* A body that never ends. */
+    client = fixture_connect(f);
+    client_printf(client, "PUT /api/tags/t HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\n{");
+    expect_reply(client, 408, "close");
+    client_expect_end(client);
+    client_close(client);
+    /* Nothing at all: closed without a word; also after a request. */
+    client = fixture_connect(f);
+    client_expect_end(client);
+    client_close(client);
+    client = fixture_connect(f);
+    client_printf(client, LIVEZ "\r\n");
+    expect_reply(client, 200, NULL);
+    client_expect_end(client);
+    client_close(client);
+    fixture_stop(f);
+    free(f);
+}
+
+/* A request that waits for the cluster is not idle. */
+static void test_waiting_is_not_idle(void **state)
+{
+    const struct http_config limits = {.head_ms = 20, .body_ms = 20, .idle_ms = 20};
+    struct fixture *f = zeroed(sizeof(*f));
+    struct id_tag *tag;
+    struct reply reply;
+
+    (void)state;
+    fixture_start(f, &limits);
+    fake_hold(&f->fake, false, true);
+    tag = fake_open(&f->fake, "t", 0, 0);
+    client_printf(f->client, "GET /api/segment/get/t?timeout_ms=150 HTTP/1.1\r\n" HOST "\r\n");
+    fake_await_demand(tag, 1);
+    client_read(f->client, false, &reply);
+    assert_int_equal(reply.status, 503);
+    reply_release(&reply);
+    fixture_stop(f);
+    free(f);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_connection_headers),
+        TEST(test_nothing_is_served_behind_close),
+        TEST(test_half_closed_client_gets_its_replies),
+        TEST(test_bytes_one_at_a_time),
+        TEST(test_errors_leave_the_stream_in_step),
+        TEST(test_protocol_errors_close),
+        TEST(test_expect_continue),
+        TEST(test_target_limit),
+        TEST(test_head_limit),
+        TEST(test_header_floods),
+        TEST(test_body_limit),
+        TEST(test_reply_survives_unread_input),
+        TEST(test_bodies_limit),
+        cmocka_unit_test(test_deadlines),
+        cmocka_unit_test(test_waiting_is_not_idle),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

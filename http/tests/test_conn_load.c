@@ -1,0 +1,295 @@
+/*
+ * test_conn_load.c - greedy and slow readers, too many connections, no file descriptors left.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "http/tests/fixture.h"
+
+#define HOST "Host: a\r\n"
+#define LIVEZ "GET /livez HTTP/1.1\r\n" HOST
+
+/* Read a reply and want its status and Connection header (NULL: none). */
+static void expect_reply(struct client *client, int status, const char *connection)
+{
+    const char *header;
+    struct reply reply;
+
+    client_read(client, false, &reply);
+    if (reply.status != status) {
+        print_error("wanted %d, got %s%s\n", status, reply.head, reply.body);
+    }
+    assert_int_equal(reply.status, status);
+    header = reply_header(&reply, "Connection");
+    assert_int_equal(header == NULL, connection == NULL);
+    if (connection != NULL) {
+        assert_string_equal(header, connection);
+    }
+    reply_release(&reply);
+}
+
+static void *zeroed(size_t size)
+{
+    void *memory = calloc(1, size);
+
+    assert_non_null(memory);
+    return memory;
+}
+
+/* --- greedy clients --- */
+
+/* Send until the peer takes no more for a while; the bytes sent. */
+static size_t send_until_stalled(struct client *client, const char *data, size_t len)
+{
+    struct pollfd writable = {.fd = client->fd, .events = POLLOUT};
+    size_t at = 0;
+
+    while (at < len && poll(&writable, 1, 300) == 1) {
+        ssize_t sent = send(client->fd, data + at, len - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        assert_true(sent > 0 || errno == EAGAIN);
+        at += sent > 0 ? (size_t)sent : 0;
+    }
+    return at;
+}
+
+/* Small replies that are not read: at LIMIT_HTTP_PIPELINE the server stops reading; it goes on when
+ * the client reads, and nothing is lost. */
+static void test_unread_replies_stop_the_reading(void **state)
+{
+    enum { COUNT = 200000 };
+    static const char request[] = "GET /api/segment/get/t HTTP/1.1\r\nHost: a\r\n\r\n";
+    struct fixture *f = *state;
+    struct client *client = fixture_connect(f);
+    const size_t len = COUNT * (sizeof(request) - 1);
+    char *all = zeroed(len);
+    struct segment_slot_view slots[2];
+    struct id_tag *tag = fake_open(&f->fake, "t", 1, 1000000);
+    struct reply reply;
+    char wanted[24];
+    size_t sent;
+    size_t handed_out;
+
+    fake_hold(&f->fake, false, true);
+    for (size_t i = 0; i < COUNT; i++) {
+        memcpy(all + i * (sizeof(request) - 1), request, sizeof(request) - 1);
+    }
+    sent = send_until_stalled(client, all, len);
+    assert_true(sent < len);
+    segment_inspect(&tag->buffer, slots);
+    handed_out = slots[0].next_id - 1;
+    assert_true(handed_out > LIMIT_HTTP_PIPELINE);
+    assert_true(handed_out < sent / (sizeof(request) - 1));
+    /* Others are not disturbed. */
+    snprintf(wanted, sizeof(wanted), "%zu", handed_out + 1);
+    client_expect(f->client, "GET", "/api/segment/get/t", 200, wanted);
+    for (size_t i = 0; i < sent / (sizeof(request) - 1); i++) {
+        client_read(client, false, &reply);
+        assert_int_equal(reply.status, 200);
+        snprintf(wanted, sizeof(wanted), "%zu", i < handed_out ? i + 1 : i + 2);
+        assert_string_equal(reply.body, wanted);
+        reply_release(&reply);
+    }
+    client_close(client);
+    free(all);
+}
+
+/* Large replies that are not read: about LIMIT_HTTP_OUTPUT_BYTES are made, and no more. */
+static void test_output_limit(void **state)
+{
+    enum { COUNT = 100 };
+    struct fixture *f = *state;
+    struct client *client = fixture_connect(f);
+    struct id_tag *tag = fake_open(&f->fake, "t", UINT64_C(1000000000000000), 100000 * COUNT);
+    const size_t reply_bytes = 100000 * 17;
+    struct segment_slot_view slots[2];
+    struct reply reply;
+    size_t made;
+
+    fake_hold(&f->fake, false, true);
+    for (int i = 0; i < COUNT; i++) {
+        client_printf(client, "GET /api/segment/get/t?count=100000 HTTP/1.1\r\n" HOST "\r\n");
+    }
+    /* Whoever asks now is served by a loop that has done all it would for the greedy one. */
+    do {
+        client_expect(f->client, "GET", "/livez", 200, NULL);
+        segment_inspect(&tag->buffer, slots);
+        made = (size_t)(slots[0].next_id - UINT64_C(1000000000000000)) / 100000;
+    } while (made * reply_bytes < LIMIT_HTTP_OUTPUT_BYTES);
+    client_expect(f->client, "GET", "/livez", 200, NULL);
+    segment_inspect(&tag->buffer, slots);
+    made = (size_t)(slots[0].next_id - UINT64_C(1000000000000000)) / 100000;
+    /* Beside the bound: the reply that passes it, and what the sockets' buffers hold. */
+    assert_true(made * reply_bytes < LIMIT_HTTP_OUTPUT_BYTES + reply_bytes + (16 << 20));
+    assert_true(made < COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        client_read(client, false, &reply);
+        assert_int_equal(reply.len, reply_bytes);
+        reply_release(&reply);
+    }
+    client_close(client);
+}
+
+static void test_write_stall_closes(void **state)
+{
+    const struct http_config limits = {.write_ms = 60};
+    struct fixture *f = zeroed(sizeof(*f));
+    struct client *client;
+    char buffer[4096];
+    size_t total = 0;
+    ssize_t got;
+
+    (void)state;
+    fixture_start(f, &limits);
+    client = fixture_connect(f);
+    fake_open(&f->fake, "t", 1, 100000 * 50);
+    fake_hold(&f->fake, false, true);
+    for (int i = 0; i < 50; i++) {
+        client_printf(client, "GET /api/segment/get/t?count=100000 HTTP/1.1\r\n" HOST "\r\n");
+    }
+    /* Closed by the server while nothing is read: the socket reports it. */
+    do {
+        struct pollfd hung_up = {.fd = client->fd, .events = POLLRDHUP};
+
+        assert_int_equal(poll(&hung_up, 1, CLIENT_TIMEOUT_S * 1000), 1);
+        if ((hung_up.revents & (POLLRDHUP | POLLERR | POLLHUP)) != 0) {
+            break;
+        }
+    } while (true);
+    while ((got = recv(client->fd, buffer, sizeof(buffer), 0)) > 0) {
+        total += (size_t)got;
+    }
+    assert_true(total < 50 * 500000);
+    client_close(client);
+    fixture_stop(f);
+    free(f);
+}
+
+/* --- many connections --- */
+
+static void test_connection_limit(void **state)
+{
+    const struct http_config limits = {.connections = 3};
+    struct client *refused[LIMIT_HTTP_REFUSED];
+    struct client *clients[3];
+    struct fixture *f = zeroed(sizeof(*f));
+    struct client *beyond;
+    struct reply reply;
+
+    (void)state;
+    fixture_start(f, &limits);
+    clients[0] = f->client;
+    for (int i = 0; i < 3; i++) {
+        clients[i] = i > 0 ? fixture_connect(f) : f->client;
+        client_expect(clients[i], "GET", "/livez", 200, NULL);
+    }
+    for (int i = 0; i < LIMIT_HTTP_REFUSED; i++) {
+        refused[i] = fixture_connect(f);
+        client_read(refused[i], false, &reply);
+        assert_int_equal(reply.status, 503);
+        assert_non_null(strstr(reply.body, "\"code\":\"overloaded\""));
+        assert_string_equal(reply_header(&reply, "Connection"), "close");
+        assert_string_equal(reply_header(&reply, "Retry-After"), "1");
+        reply_release(&reply);
+    }
+    /* Too many even to be told so. */
+    beyond = fixture_connect(f);
+    client_expect_end(beyond);
+    client_close(beyond);
+    for (int i = 0; i < LIMIT_HTTP_REFUSED; i++) {
+        client_expect_end(refused[i]);
+        client_close(refused[i]);
+    }
+    /* Those who were there are served all the time, and room that is freed is used. */
+    client_expect(clients[2], "GET", "/livez", 200, NULL);
+    client_close(clients[2]);
+    do {
+        beyond = fixture_connect(f);
+        client_request(beyond, "GET", "/livez", NULL);
+        client_read(beyond, false, &reply);
+        reply_release(&reply);
+        client_close(beyond);
+    } while (reply.status != 200);
+    client_close(clients[1]);
+    fixture_stop(f);
+    free(f);
+}
+
+/* No descriptors left: who comes is told so, those there are served, and later all is well
+ * again. */
+static void test_out_of_descriptors(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit before;
+    struct rlimit tight;
+    struct client *client;
+    struct reply reply;
+    int next;
+
+    /* Accepted for certain, so that no descriptor comes behind the next free one. */
+    client_expect(f->client, "GET", "/livez", 200, NULL);
+    next = dup(f->client->fd);
+    assert_true(next > 0);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    tight = before;
+    tight.rlim_cur = (rlim_t)next + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    client = fixture_connect(f);
+    client_read(client, false, &reply);
+    assert_int_equal(reply.status, 503);
+    assert_string_equal(reply_header(&reply, "Retry-After"), "1");
+    reply_release(&reply);
+    client_expect(f->client, "GET", "/livez", 200, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    client_close(client);
+    client = fixture_connect(f);
+    client_expect(client, "GET", "/livez", 200, NULL);
+    client_close(client);
+}
+
+static void test_many_slow_connections(void **state)
+{
+    enum { COUNT = 400 };
+    struct client *slow[COUNT];
+    struct fixture *f = *state;
+
+    for (int i = 0; i < COUNT; i++) {
+        slow[i] = fixture_connect(f);
+        client_send(slow[i], "GET /livez HTT", 14);
+    }
+    client_expect(f->client, "GET", "/livez", 200, NULL);
+    for (int i = 0; i < COUNT; i++) {
+        client_printf(slow[i], "P/1.1\r\n" HOST "\r\n");
+        expect_reply(slow[i], 200, NULL);
+        client_close(slow[i]);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_unread_replies_stop_the_reading),
+        TEST(test_output_limit),
+        cmocka_unit_test(test_write_stall_closes),
+        cmocka_unit_test(test_connection_limit),
+        TEST(test_out_of_descriptors),
+        TEST(test_many_slow_connections),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

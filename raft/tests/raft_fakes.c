@@ -1,0 +1,301 @@
+/*
+ * raft_fakes.c - see raft_fakes.h. Thread: the test's.
+ */
+#include "raft/tests/raft_fakes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+static uint64_t fake_now_ms(const struct clock *clock)
+{
+    return ((const struct fake_clock *)clock)->now_ms;
+}
+
+static uint64_t fake_wall_ms(const struct clock *clock)
+{
+    return FAKE_WALL_MS + ((const struct fake_clock *)clock)->now_ms;
+}
+
+void fake_clock_init(struct fake_clock *clock, uint64_t now_ms)
+{
+    clock->base = (struct clock){fake_now_ms, fake_wall_ms, NULL};
+    clock->now_ms = now_ms;
+}
+
+/* --- links --- */
+
+static int fake_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
+{
+    struct fake_net *net = (struct fake_net *)base;
+    struct fake_frame *frame;
+
+    ASSERT(to >= 1 && to < FAKE_NODES);
+    if (net->down[to]) {
+        buf_free(payload);
+        return ERR_IO;
+    }
+    frame = calloc(1, sizeof *frame);
+    ASSERT(frame != NULL);
+    frame->to = to;
+    frame->type = type;
+    buf_move(&frame->payload, payload);
+    STAILQ_INSERT_TAIL(&net->frames, frame, link);
+    net->frame_count++;
+    return 0;
+}
+
+static bool fake_connected(struct net *base, uint64_t peer)
+{
+    return !((struct fake_net *)base)->down[peer];
+}
+
+static void fake_set_peers(struct net *base, const struct net_peer *peers, size_t count)
+{
+    struct fake_net *net = (struct fake_net *)base;
+
+    ASSERT(count <= LIMIT_NODES);
+    memcpy(net->peers, peers, count * sizeof *peers);
+    net->peer_count = count;
+}
+
+static const struct net_ops fake_net_ops = {fake_send, fake_connected, fake_set_peers};
+
+void fake_net_init(struct fake_net *net)
+{
+    memset(net, 0, sizeof *net);
+    net->base.ops = &fake_net_ops;
+    STAILQ_INIT(&net->frames);
+}
+
+struct fake_frame *fake_net_take(struct fake_net *net)
+{
+    struct fake_frame *frame = STAILQ_FIRST(&net->frames);
+
+    if (frame != NULL) {
+        STAILQ_REMOVE_HEAD(&net->frames, link);
+        net->frame_count--;
+    }
+    return frame;
+}
+
+void fake_frame_free(struct fake_frame *frame)
+{
+    buf_free(&frame->payload);
+    free(frame);
+}
+
+size_t fake_net_count(const struct fake_net *net, uint64_t to, enum frame_type type)
+{
+    const struct fake_frame *frame;
+    size_t count = 0;
+
+    STAILQ_FOREACH (frame, &net->frames, link) {
+        count += frame->type == type && (to == 0 || frame->to == to);
+    }
+    return count;
+}
+
+void fake_net_clear(struct fake_net *net)
+{
+    struct fake_frame *frame;
+
+    while ((frame = fake_net_take(net)) != NULL) {
+        fake_frame_free(frame);
+    }
+}
+
+void fake_net_free(struct fake_net *net)
+{
+    fake_net_clear(net);
+}
+
+/* --- the disk --- */
+
+static void enqueue(struct fake_disk *disk, struct store_op *op, struct disk_read *read)
+{
+    struct fake_disk_item *item = calloc(1, sizeof *item);
+
+    ASSERT(item != NULL);
+    item->op = op;
+    item->read = read;
+    STAILQ_INSERT_TAIL(&disk->queue, item, link);
+    disk->queued++;
+}
+
+static void fake_submit(struct disk *base, struct store_op *op)
+{
+    enqueue((struct fake_disk *)base, op, NULL);
+}
+
+static void fake_read(struct disk *base, struct disk_read *read)
+{
+    enqueue((struct fake_disk *)base, NULL, read);
+}
+
+static bool fake_low(struct disk *base)
+{
+    return ((struct fake_disk *)base)->low;
+}
+
+static const struct disk_ops fake_disk_ops = {fake_submit, fake_read, fake_low};
+
+void fake_disk_init(struct fake_disk *disk, struct store *store)
+{
+    memset(disk, 0, sizeof *disk);
+    disk->base.ops = &fake_disk_ops;
+    disk->store = store;
+    STAILQ_INIT(&disk->queue);
+}
+
+static void open_view(struct fake_disk *disk, struct disk_read *read)
+{
+    struct store_position position;
+
+    if (read->snapshot != NULL || read->status != 0) {
+        return;
+    }
+    read->status = disk->store->ops->snapshot_open(disk->store, &read->snapshot, &position);
+    if (read->status == 0) {
+        store_position_copy(&read->position, &position);
+    }
+}
+
+static void carry_out_read(struct fake_disk *disk, struct disk_read *read)
+{
+    size_t max = read->max_bytes;
+
+    read->status = disk->read_status;
+    open_view(disk, read);
+    if (disk->chunk_bytes > 0 && max > disk->chunk_bytes) {
+        max = disk->chunk_bytes;
+    }
+    if (read->status == 0 && max > 0) {
+        read->status = disk->store->ops->snapshot_read(disk->store, read->snapshot, max,
+                                                       &read->chunk, &read->end);
+    }
+    if (read->snapshot != NULL && read->close) {
+        disk->store->ops->snapshot_close(disk->store, read->snapshot);
+    }
+}
+
+static void carry_out_op(struct fake_disk *disk, struct store_op *op)
+{
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_error error = {{0}};
+
+    STAILQ_INSERT_TAIL(&list, op, link);
+    ASSERT(disk->store->ops->commit(disk->store, &list, &error) == 0);
+}
+
+static struct fake_disk_item *next_item(struct fake_disk *disk)
+{
+    struct fake_disk_item *item = STAILQ_FIRST(&disk->queue);
+
+    if (item != NULL) {
+        STAILQ_REMOVE_HEAD(&disk->queue, link);
+        disk->queued--;
+    }
+    return item;
+}
+
+bool fake_disk_step(struct fake_disk *disk)
+{
+    struct fake_disk_item *item = next_item(disk);
+
+    if (item == NULL) {
+        return false;
+    }
+    if (item->op != NULL) {
+        carry_out_op(disk, item->op);
+        item->op->done(item->op);
+    } else {
+        carry_out_read(disk, item->read);
+        item->read->done(item->read);
+    }
+    free(item);
+    return true;
+}
+
+void fake_disk_run(struct fake_disk *disk)
+{
+    while (fake_disk_step(disk)) {
+        continue;
+    }
+}
+
+void fake_disk_lose(struct fake_disk *disk)
+{
+    struct fake_disk_item *item;
+
+    while ((item = next_item(disk)) != NULL) {
+        if (item->op != NULL) {
+            item->op->done(item->op);
+        } else {
+            carry_out_read(disk, item->read); /* its view has to be closed */
+            item->read->done(item->read);
+        }
+        free(item);
+    }
+}
+
+size_t fake_disk_count(const struct fake_disk *disk, enum store_op_kind kind)
+{
+    const struct fake_disk_item *item;
+    size_t count = 0;
+
+    STAILQ_FOREACH (item, &disk->queue, link) {
+        count += item->op != NULL && item->op->kind == kind;
+    }
+    return count;
+}
+
+/* --- the observer --- */
+
+static void on_applied(struct driver_observer *base, uint64_t index, uint64_t term,
+                       const void *result, size_t len)
+{
+    struct fake_observer *observer = (struct fake_observer *)base;
+
+    (void)result;
+    (void)len;
+    ASSERT(index > observer->applied_index);
+    observer->applied_count++;
+    observer->applied_index = index;
+    observer->applied_term = term;
+}
+
+static void on_role_changed(struct driver_observer *base)
+{
+    ((struct fake_observer *)base)->role_count++;
+}
+
+static void on_configuration_changed(struct driver_observer *base)
+{
+    ((struct fake_observer *)base)->configuration_count++;
+}
+
+static void on_installed(struct driver_observer *base, uint64_t index)
+{
+    struct fake_observer *observer = (struct fake_observer *)base;
+
+    observer->installed_count++;
+    observer->installed_index = index;
+}
+
+static void on_failed(struct driver_observer *base, int err, const char *text)
+{
+    struct fake_observer *observer = (struct fake_observer *)base;
+
+    ASSERT(text != NULL && text[0] != '\0');
+    observer->failed_count++;
+    observer->failed_err = err;
+}
+
+void fake_observer_init(struct fake_observer *observer)
+{
+    memset(observer, 0, sizeof *observer);
+    observer->base = (struct driver_observer){on_applied, on_role_changed, on_configuration_changed,
+                                              on_installed, on_failed};
+}

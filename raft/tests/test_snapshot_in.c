@@ -1,0 +1,287 @@
+/*
+ * test_snapshot_in.c - the receiver of a snapshot: chunks in order, what it refuses, and what
+ * happens while one is being installed. The sender is in test_snapshot.c.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/raft_pair.h"
+
+static void test_a_lost_chunk_is_noticed(void **state)
+{
+    struct pair pair;
+    struct wire_chunk_ack ack;
+
+    (void)state;
+    pair_start(&pair);
+    pair_pass(&pair, false); /* head */
+    pair_pass(&pair, false); /* first chunk */
+    ack = pair_next_ack(&pair.follower);
+    assert_false(ack.abort);
+    assert_int_equal(ack.offset, pair.follower.driver.transfers.in.stream.len);
+    pair_pass(&pair, true);
+    pair_pass(&pair, false);
+    ack = pair_next_ack(&pair.follower);
+    assert_true(ack.abort);
+    assert_int_equal(ack.transfer, transfer_out(&pair.leader)->transfer);
+    pair_send_ack(&pair.leader, 2, ack.transfer, ack.offset, ack.abort);
+    expect_dropped(&pair.leader);
+    /* The next try gets through. */
+    fake_net_clear(&pair.leader.net);
+    snapshot_send(&pair.leader.driver, 2, 40);
+    pair_exchange(&pair.leader, &pair.follower);
+    assert_int_equal(pair.follower.observer.installed_index, 40);
+    pair_close(&pair);
+}
+
+static void test_chunks_without_their_head_are_refused(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    pair_start(&pair);
+    pair_pass(&pair, true);
+    pair_pass(&pair, false);
+    assert_true(pair_next_ack(&pair.follower).abort);
+    assert_false(pair.follower.driver.transfers.in.active);
+    pair_close(&pair);
+}
+
+static void test_a_chunk_of_another_peer_is_refused(void **state)
+{
+    struct fake_frame *frame;
+    struct pair pair;
+
+    (void)state;
+    pair_start(&pair);
+    pair_pass(&pair, false);
+    frame = fake_net_take(&pair.leader.net);
+    assert_true(bench_frame(&pair.follower, 3, FRAME_SNAPSHOT_CHUNK, frame->payload.data,
+                            frame->payload.len));
+    assert_true(pair_next_ack(&pair.follower).abort);
+    assert_true(bench_frame(&pair.follower, 1, FRAME_SNAPSHOT_CHUNK, frame->payload.data,
+                            frame->payload.len)); /* that of the right one is welcome */
+    assert_false(pair_next_ack(&pair.follower).abort);
+    fake_frame_free(frame);
+    pair_close(&pair);
+}
+
+static struct raft_message head_of(raft_term term, raft_index index)
+{
+    struct raft_message head;
+    struct buf conf = BUF_INIT;
+
+    memset(&head, 0, sizeof head);
+    conf_of_roles(THREE_VOTERS, 3, &conf);
+    head.type = RAFT_INSTALL_SNAPSHOT;
+    head.install_snapshot.term = term;
+    head.install_snapshot.last_index = index;
+    head.install_snapshot.last_term = 3;
+    head.install_snapshot.conf_index = 1;
+    head.install_snapshot.conf = conf_decoded(&conf);
+    buf_free(&conf);
+    return head;
+}
+
+static void receive_head(struct bench *bench, uint64_t from, raft_term term, uint64_t transfer)
+{
+    struct raft_message head = head_of(term, 60);
+    struct buf payload = BUF_INIT;
+
+    wire_raft_encode(&head, transfer, &payload);
+    assert_true(bench_frame(bench, from, FRAME_RAFT, payload.data, payload.len));
+    raft_configuration_close(&head.install_snapshot.conf);
+    buf_free(&payload);
+}
+
+static bool receive_chunk(struct bench *bench, uint64_t from, const struct wire_chunk *chunk)
+{
+    struct buf payload = BUF_INIT;
+    bool fine;
+
+    wire_chunk_encode(chunk, &payload);
+    fine = bench_frame(bench, from, FRAME_SNAPSHOT_CHUNK, payload.data, payload.len);
+    buf_free(&payload);
+    return fine;
+}
+
+static void test_a_newer_head_replaces_the_older(void **state)
+{
+    const struct snapshot_in *in;
+    struct pair pair;
+
+    (void)state;
+    pair_start(&pair);
+    in = &pair.follower.driver.transfers.in;
+    pair_pass(&pair, false);
+    pair_pass(&pair, false);
+    assert_true(in->stream.len > 0);
+    (void)pair_next_ack(&pair.follower);
+    receive_head(&pair.follower, 3, 7, 99);
+    assert_int_equal(in->from, 3);
+    assert_int_equal(in->stream.len, 0);
+    pair_pass(&pair, false); /* the older's next chunk */
+    assert_true(pair_next_ack(&pair.follower).abort);
+    receive_head(&pair.follower, 1, 4, 100); /* of an older leader: the newer goes on */
+    assert_int_equal(in->transfer, 99);
+    pair_close(&pair);
+}
+
+static void test_a_first_chunk_without_a_digest_is_refused(void **state)
+{
+    const struct wire_chunk chunk = {99, 0, true, (const uint8_t[7]){0}, 7};
+    struct bench follower = {0};
+
+    (void)state;
+    bench_start(&follower, &PAIR_FOLLOWER);
+    receive_head(&follower, 1, 4, 99);
+    assert_true(receive_chunk(&follower, 1, &chunk));
+    assert_true(pair_next_ack(&follower).abort);
+    assert_false(follower.driver.installing);
+    bench_close(&follower);
+}
+
+static void test_more_than_a_snapshot_may_have_is_malformed(void **state)
+{
+    struct wire_chunk chunk = {99, LIMIT_SNAPSHOT_BYTES - 8, false, (const uint8_t[9]){0}, 8};
+    struct bench follower = {0};
+    struct buf payload = BUF_INIT;
+
+    (void)state;
+    bench_start(&follower, &PAIR_FOLLOWER);
+    receive_head(&follower, 1, 4, 99);
+    assert_true(receive_chunk(&follower, 1, &chunk)); /* at the limit; but out of order */
+    assert_true(pair_next_ack(&follower).abort);
+    wire_chunk_encode(&chunk, &payload);
+    buf_put_u8(&payload, 0); /* one byte beyond */
+    assert_false(bench_frame(&follower, 1, FRAME_SNAPSHOT_CHUNK, payload.data, payload.len));
+    buf_free(&payload);
+    bench_close(&follower);
+}
+
+static void test_a_stream_that_stands_still_is_forgotten(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    pair_start(&pair);
+    pair_pass(&pair, false);
+    pair_pass(&pair, false);
+    pair.follower.clock.now_ms += LIMIT_SNAPSHOT_MS;
+    snapshot_tick(&pair.follower.driver);
+    assert_true(pair.follower.driver.transfers.in.active);
+    pair.follower.clock.now_ms += 1;
+    snapshot_tick(&pair.follower.driver);
+    assert_false(pair.follower.driver.transfers.in.active);
+    assert_int_equal(pair.follower.driver.transfers.in.stream.len, 0);
+    pair_close(&pair);
+}
+
+static void test_another_snapshot_during_an_install_is_dropped(void **state)
+{
+    struct raft_entry entry = entry_of(4, NULL);
+    struct raft_message append = append_of(1, 4, 40, 3, 40, &entry, 1);
+    const struct wire_chunk chunk = {99, 0, true, (const uint8_t[8]){0}, 8};
+    struct pair pair;
+
+    (void)state;
+    pair_start(&pair);
+    while (pair.leader.net.frame_count > 0) {
+        pair_pass(&pair, false);
+    }
+    assert_true(pair.follower.driver.installing);
+    assert_int_equal(entry_log_last(&pair.follower.driver.log), 40);
+    receive_head(&pair.follower, 1, 4, 99);
+    assert_true(receive_chunk(&pair.follower, 1, &chunk));
+    assert_int_equal(fake_disk_count(&pair.follower.disk, STORE_INSTALL), 1);
+    bench_receive(&pair.follower, &append); /* entries have to wait */
+    assert_int_equal(entry_log_last(&pair.follower.driver.log), 40);
+    assert_int_equal(pair.follower.observer.installed_count, 0);
+    assert_int_equal(pair.follower.driver.applied.index, 1); /* nothing was applied meanwhile */
+    bench_run(&pair.follower);
+    assert_int_equal(pair.follower.observer.installed_count, 1);
+    bench_receive(&pair.follower, &append);
+    assert_int_equal(entry_log_last(&pair.follower.driver.log), 41);
+    pair_close(&pair);
+}
+
+/* What was on its way to the disk when the install began no longer counts. */
+static void test_older_writes_do_not_count_after_an_install(void **state)
+{
+    struct raft_entry entry = entry_of(3, NULL);
+    struct raft_message append = append_of(1, 3, 3, 3, 3, &entry, 1);
+    struct pair pair;
+
+    (void)state;
+    pair_start(&pair);
+    bench_receive(&pair.follower, &append);
+    assert_int_equal(fake_disk_count(&pair.follower.disk, STORE_APPEND), 1);
+    while (pair.leader.net.frame_count > 0) {
+        pair_pass(&pair, false);
+    }
+    assert_true(pair.follower.driver.installing);
+    while (pair.follower.driver.installing) {
+        assert_true(fake_disk_step(&pair.follower.disk));
+        assert_int_equal(pair.follower.observer.failed_count, 0);
+    }
+    assert_int_equal(pair.follower.driver.persisted, 40);
+    assert_int_equal(pair.follower.driver.applied.index, 40);
+    pair_close(&pair);
+}
+
+static void test_malformed_parts_are_told(void **state)
+{
+    static const uint8_t bytes[3] = {1, 2, 3};
+    struct bench follower = {0};
+
+    (void)state;
+    bench_start(&follower, &PAIR_FOLLOWER);
+    assert_false(bench_frame(&follower, 1, FRAME_SNAPSHOT_CHUNK, bytes, 3));
+    assert_false(bench_frame(&follower, 1, FRAME_SNAPSHOT_ACK, bytes, 3));
+    bench_close(&follower);
+}
+
+static void test_a_crash_with_transfers_under_way(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    pair_start(&pair);
+    pair_pass(&pair, false);
+    pair_pass(&pair, false);
+    snapshot_send(&pair.leader.driver, 3, 40);
+    assert_int_equal(snapshot_reads(&pair.leader.driver), 1);
+    bench_crash(&pair.follower);
+    bench_crash(&pair.leader);
+    bench_restart(&pair.follower);
+    bench_restart(&pair.leader);
+    assert_int_equal(pair.follower.driver.applied.index, 0);
+    pair_close(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_lost_chunk_is_noticed),
+        cmocka_unit_test(test_chunks_without_their_head_are_refused),
+        cmocka_unit_test(test_a_chunk_of_another_peer_is_refused),
+        cmocka_unit_test(test_a_newer_head_replaces_the_older),
+        cmocka_unit_test(test_a_first_chunk_without_a_digest_is_refused),
+        cmocka_unit_test(test_more_than_a_snapshot_may_have_is_malformed),
+        cmocka_unit_test(test_a_stream_that_stands_still_is_forgotten),
+        cmocka_unit_test(test_another_snapshot_during_an_install_is_dropped),
+        cmocka_unit_test(test_older_writes_do_not_count_after_an_install),
+        cmocka_unit_test(test_malformed_parts_are_told),
+        cmocka_unit_test(test_a_crash_with_transfers_under_way),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
