@@ -56,6 +56,7 @@ struct node {
     uv_timer_t timer;
     unsigned handles_open;
     uint64_t seen_leader;
+    int seen_refusal; /* of snowflake ids */
     void (*stop_cb)(void *data);
     void *stop_data;
 };
@@ -369,12 +370,33 @@ static void arm(struct node *node, bool more)
     uv_timer_start(&node->timer, timer_cb, next > now ? next - now : 0, 0);
 }
 
+/* Tell once when snowflake ids begin to be refused, or for another reason, or are served again. */
+static void log_refusal(struct node *node)
+{
+    const struct id_health *health = &node->replica.health;
+    int refusal = atomic_load_explicit(&health->snowflake_refusal, memory_order_relaxed);
+
+    if (refusal == node->seen_refusal) {
+        return;
+    }
+    node->seen_refusal = refusal;
+    if (refusal == 0) {
+        log_info("snowflake", "ids are served", "workers=%u",
+                 atomic_load(&node->replica.snowflake.slot_count));
+    } else {
+        log_warn("snowflake", "ids are refused", "code=%s clock_off_ms=%lld wait_until_ms=%llu",
+                 err_code(refusal), (long long)atomic_load(&health->clock_off_ms),
+                 (unsigned long long)atomic_load(&health->clock_wait_until_ms));
+    }
+}
+
 static void turn(struct node *node)
 {
     bool more = false;
 
     if (node->state < NODE_WRITING) {
         more = replica_turn(&node->replica);
+        log_refusal(node);
     }
     continue_stopping(node);
     if (node->state < NODE_CLOSING) {
@@ -552,6 +574,7 @@ int node_start(uv_loop_t *loop, const struct node_config *config, struct store *
     }
     store_loaded_release(&loaded);
     init_backend(node);
+    node->seen_refusal = config->lease.workers > 0 ? 0 : ERR_DISABLED;
     uv_prepare_start(&node->prepare, prepare_cb);
     *ret_node = node;
     return 0;
