@@ -156,11 +156,12 @@ static void answer_claim(struct conn *conn, struct id_tag *tag, enum claim_resul
     const struct id_claim *claim = &conn->claim;
     char shown[160];
 
-    text_show(claim->name, claim->name_len, shown, sizeof(shown));
-    switch (result) {
-    case CLAIM_DONE:
+    if (result == CLAIM_DONE) {
         answer_ids(conn);
         return;
+    }
+    text_show(claim->name, claim->name_len, shown, sizeof(shown));
+    switch (result) {
     case CLAIM_UNKNOWN:
         conn_fail(conn, 404, "unknown_tag", "there is no tag %s", shown);
         return;
@@ -180,6 +181,8 @@ static void answer_claim(struct conn *conn, struct id_tag *tag, enum claim_resul
     case CLAIM_EMPTY:
         answer_timeout(conn);
         return;
+    case CLAIM_DONE:
+        break;
     }
     UNREACHABLE("a result of a claim");
 }

@@ -143,6 +143,39 @@ static void test_output_limit(void **state)
     client_close(client);
 }
 
+/* A reply that takes longer than the idle time to be read is still read whole. */
+static void test_slow_reader_is_not_idle(void **state)
+{
+    enum { COUNT = 20 };
+    const struct http_config limits = {.idle_ms = 40};
+    struct fixture *f = zeroed(sizeof(*f));
+    struct client *slow;
+    struct reply reply;
+
+    (void)state;
+    fixture_start(f, &limits);
+    slow = fixture_connect(f);
+    fake_hold(&f->fake, false, true);
+    fake_open(&f->fake, "t", UINT64_C(1000000000000000), 100000 * COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        client_printf(slow, "GET /api/segment/get/t?count=100000 HTTP/1.1\r\n" HOST "\r\n");
+    }
+    client_read(slow, false, &reply);
+    reply_release(&reply);
+    /* By then another one that is idle was closed. */
+    client_close(f->client);
+    f->client = fixture_connect(f);
+    client_expect_end(f->client);
+    for (int i = 1; i < COUNT; i++) {
+        client_read(slow, false, &reply);
+        assert_int_equal(reply.len, 100000 * 17);
+        reply_release(&reply);
+    }
+    client_close(slow);
+    fixture_stop(f);
+    free(f);
+}
+
 static void test_write_stall_closes(void **state)
 {
     const struct http_config limits = {.write_ms = 60};
@@ -285,6 +318,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_unread_replies_stop_the_reading),
         TEST(test_output_limit),
+        cmocka_unit_test(test_slow_reader_is_not_idle),
         cmocka_unit_test(test_write_stall_closes),
         cmocka_unit_test(test_connection_limit),
         TEST(test_out_of_descriptors),
