@@ -155,7 +155,7 @@ void ring_close(struct ring *ring)
 /* Is a frame lost? Links that are cut lose it without a word, as a sender often knows nothing. */
 static bool is_lost(const struct ring *ring, uint64_t from, const struct fake_frame *frame)
 {
-    return ring->cut[from][frame->to] || ring->lost[frame->type] || frame->to > ring->count ||
+    return frame->to > ring->count || ring->cut[from][frame->to] || ring->lost[frame->type] ||
            !ring->nodes[frame->to - 1].up;
 }
 
@@ -314,8 +314,7 @@ void asked_put(struct asked *asked, const char *tag, uint32_t step)
 void asked_delete(struct asked *asked, const char *tag)
 {
     asked_init(asked, ID_REQUEST_COMMAND);
-    command_delete_encode(&asked->base.payload, tag, strlen(tag), FAKE_WALL_MS,
-                          next_request_id());
+    command_delete_encode(&asked->base.payload, tag, strlen(tag), FAKE_WALL_MS, next_request_id());
 }
 
 void asked_get(struct asked *asked, const char *tag)

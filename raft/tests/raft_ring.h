@@ -1,7 +1,7 @@
 /*
- * raft_ring.h - a few replicas wired directly: frames go from one to the other in order and at once,
- * disks write at once, and time moves only when the test says so. Links can be cut, kinds of frames
- * lost, disks held, nodes crashed and started again.
+ * raft_ring.h - a few replicas wired directly: frames go from one to the other in order and at
+ * once, disks write at once, and time moves only when the test says so. Links can be cut, kinds of
+ * frames lost, disks held, nodes crashed and started again.
  *
  * Thread: the test's.
  */
@@ -93,8 +93,8 @@ void ring_make(struct ring *ring, uint64_t id, const char *tag, uint32_t step);
 /* The row of a tag as a node's state has it, or NULL. */
 const struct tag_row *ring_row(struct ring *ring, uint64_t id, const char *tag);
 
-/* Take n ids of a tag on a node, waiting for refills; returns the first. The tag must be open. Fails
- * the test if they do not come. */
+/* Take n ids of a tag on a node, waiting for refills; returns the first. The tag must be open.
+ * Fails the test if they do not come. */
 uint64_t ring_take(struct ring *ring, uint64_t id, const char *tag, uint32_t n);
 
 #endif
