@@ -171,6 +171,20 @@ struct worker_result id_apply_release(struct id_apply *apply, struct worker_rele
     return apply_worker(apply, &command);
 }
 
+bool id_apply_same_worker(const struct worker_row *a, const struct worker_row *b)
+{
+    struct buf left = BUF_INIT;
+    struct buf right = BUF_INIT;
+    bool same;
+
+    worker_row_encode(a, &left);
+    worker_row_encode(b, &right);
+    same = a->id == b->id && left.len == right.len && memcmp(left.data, right.data, left.len) == 0;
+    buf_free(&left);
+    buf_free(&right);
+    return same;
+}
+
 const struct tag_row *id_apply_row(struct id_apply *apply, const char *name)
 {
     const struct tag_row *row = fsm_tag(apply->fsm, name, strlen(name));

@@ -50,6 +50,9 @@ struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acqu
 struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew renew);
 struct worker_result id_apply_release(struct id_apply *apply, struct worker_release release);
 
+/* True if the rows have the same id and the same bytes. */
+bool id_apply_same_worker(const struct worker_row *a, const struct worker_row *b);
+
 /* The row of a name; fails the test if there is none. */
 const struct tag_row *id_apply_row(struct id_apply *apply, const char *name);
 

@@ -359,7 +359,7 @@ static void tag_changed_cb(struct fsm_listener *listener, const struct tag_row *
 static void test_listener_hears_of_each_change(void **state)
 {
     struct id_apply *a = *state;
-    struct watcher watcher = {.listener = {tag_changed_cb}};
+    struct watcher watcher = {.listener = {.tag_changed = tag_changed_cb}};
     struct fsm *other = fsm_new();
     const struct tag_put puts[2] = {{.name = "b"}, {.name = "a"}};
     struct put_result result;
