@@ -253,6 +253,14 @@ void ids_forget(struct conn *conn)
     waiters_remove(&conn->loop->waiters, &conn->claim.waiter);
 }
 
+static bool tag_is_exhausted(const struct conn *conn)
+{
+    const struct id_claim *claim = &conn->claim;
+    struct id_tag *tag = id_table_find(conn->loop->backend->table, claim->name, claim->name_len);
+
+    return tag != NULL && atomic_load(&tag->state) == ID_TAG_EXHAUSTED;
+}
+
 /* The cluster has said whether the tag exists. */
 static void opened_cb(struct conn *conn, struct control *control)
 {
@@ -260,6 +268,8 @@ static void opened_cb(struct conn *conn, struct control *control)
 
     if (status == ERR_UNKNOWN_TAG) {
         answer_claim(conn, NULL, CLAIM_UNKNOWN);
+    } else if (status != 0 && tag_is_exhausted(conn)) {
+        answer_claim(conn, NULL, CLAIM_EXHAUSTED); /* nobody could say anything newer */
     } else if (status != 0) {
         conn_fail_err(conn, status);
     } else {
@@ -305,6 +315,8 @@ static void ids_start(struct conn *conn)
     }
     if (result == CLAIM_EMPTY) {
         ids_park(conn, tag);
+    } else if (result == CLAIM_EXHAUSTED && !claim->opened) {
+        ids_open(conn); /* it may have been set back by force, or made again, a moment ago */
     } else {
         answer_claim(conn, tag, result);
     }
