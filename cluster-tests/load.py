@@ -19,7 +19,7 @@ CLIENT_TIMEOUT_S = 15.0
 
 
 class LoadClient(threading.Thread):
-    def __init__(self, load, name, node, count, wire_format, depth, rate):
+    def __init__(self, load, name, node, count, wire_format, depth, rate, timeout_ms):
         super().__init__(name=name, daemon=True)
         self.load = load
         self.node = node
@@ -28,9 +28,12 @@ class LoadClient(threading.Thread):
         self.depth = depth
         self.rate = rate
         self.track = load.history.track(name, node.id, load.tag)
-        target = f"/api/segment/get/{tag_path(load.tag)}"
+        options = []
         if wire_format != "plain":
-            target += f"?count={count}&format={wire_format}"
+            options += [f"count={count}", f"format={wire_format}"]
+        if timeout_ms is not None:
+            options.append(f"timeout_ms={timeout_ms}")
+        target = f"/api/segment/get/{tag_path(load.tag)}?{'&'.join(options)}".rstrip("?")
         self.request = get_bytes(target) * depth
         self.fault = None
         self.reconnects = 0
@@ -95,9 +98,9 @@ class Load:
         self.failed = threading.Event()
         self.clients = []
 
-    def add(self, node, count=1, wire_format="plain", depth=1, rate=1000.0):
+    def add(self, node, count=1, wire_format="plain", depth=1, rate=1000.0, timeout_ms=None):
         name = f"c{len(self.history.tracks)}"
-        client = LoadClient(self, name, node, count, wire_format, depth, rate)
+        client = LoadClient(self, name, node, count, wire_format, depth, rate, timeout_ms)
         self.clients.append(client)
         return client
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from checker import History
+from cluster import FAST
 from wait import wait_until
 
 SLACK_S = 1.0
@@ -37,7 +38,7 @@ def check_refused(answer):
 
 @pytest.mark.parametrize("survivor_leads", [True, False])
 def test_survivor(make_cluster, tag, survivor_leads):
-    cluster = make_cluster()
+    cluster = make_cluster(settings={**FAST, "http-timeout-ms": 800})
     cluster.create_tag(tag, step=200)
     history = History()
     leader = cluster.leader()

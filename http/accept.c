@@ -161,6 +161,13 @@ static int accept_one(struct http_loop *loop)
     return accept4(loop->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
+static void accept_pause(struct http_loop *loop)
+{
+    uv_poll_stop(&loop->listener);
+    loop->accept_again_ms = loop_now_ms(loop) + LIMIT_HTTP_ACCEPT_PAUSE_MS;
+    loop_arm(loop, loop->accept_again_ms);
+}
+
 /* Out of descriptors: with the reserve's, tell one who waits, then pause. */
 static void accept_starved(struct http_loop *loop, int err)
 {
@@ -181,9 +188,7 @@ static void accept_starved(struct http_loop *loop, int err)
         close(fd);
     }
     reserve_open(loop);
-    uv_poll_stop(&loop->listener);
-    loop->accept_again_ms = loop_now_ms(loop) + LIMIT_HTTP_ACCEPT_PAUSE_MS;
-    loop_arm(loop, loop->accept_again_ms);
+    accept_pause(loop);
 }
 
 static void take(struct http_loop *loop, int fd)
@@ -205,8 +210,14 @@ static void accept_cb(uv_poll_t *listener, int status, int events)
 {
     struct http_loop *loop = listener->data;
 
-    (void)status;
     (void)events;
+    if (status != 0) {
+        /* libuv has stopped watching. */
+        log_warn("http", "the listener reports an error; pausing", "loop=%u error=\"%s\"",
+                 loop->index, uv_strerror(status));
+        accept_pause(loop);
+        return;
+    }
     for (int i = 0; i < LIMIT_HTTP_ACCEPTS_PER_TURN; i++) {
         int fd = accept_one(loop);
 

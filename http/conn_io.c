@@ -324,6 +324,10 @@ void conn_rest(struct conn *conn)
     } else if (conn->state == CONN_READING && !conn_output_full(conn)) {
         phase = conn->in_body ? PHASE_BODY : conn->end > conn->start ? PHASE_HEAD : PHASE_IDLE;
     }
+    if (phase == PHASE_IDLE && conn->writing) {
+        /* It is still being served; the deadline of the write side holds. */
+        phase = PHASE_NONE;
+    }
     conn_set_phase(conn, phase);
     conn_set_reading(conn);
 }

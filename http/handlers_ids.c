@@ -156,11 +156,12 @@ static void answer_claim(struct conn *conn, struct id_tag *tag, enum claim_resul
     const struct id_claim *claim = &conn->claim;
     char shown[160];
 
-    text_show(claim->name, claim->name_len, shown, sizeof(shown));
-    switch (result) {
-    case CLAIM_DONE:
+    if (result == CLAIM_DONE) {
         answer_ids(conn);
         return;
+    }
+    text_show(claim->name, claim->name_len, shown, sizeof(shown));
+    switch (result) {
     case CLAIM_UNKNOWN:
         conn_fail(conn, 404, "unknown_tag", "there is no tag %s", shown);
         return;
@@ -180,6 +181,8 @@ static void answer_claim(struct conn *conn, struct id_tag *tag, enum claim_resul
     case CLAIM_EMPTY:
         answer_timeout(conn);
         return;
+    case CLAIM_DONE:
+        break;
     }
     UNREACHABLE("a result of a claim");
 }
@@ -250,6 +253,14 @@ void ids_forget(struct conn *conn)
     waiters_remove(&conn->loop->waiters, &conn->claim.waiter);
 }
 
+static bool tag_is_exhausted(const struct conn *conn)
+{
+    const struct id_claim *claim = &conn->claim;
+    struct id_tag *tag = id_table_find(conn->loop->backend->table, claim->name, claim->name_len);
+
+    return tag != NULL && atomic_load(&tag->state) == ID_TAG_EXHAUSTED;
+}
+
 /* The cluster has said whether the tag exists. */
 static void opened_cb(struct conn *conn, struct control *control)
 {
@@ -257,6 +268,8 @@ static void opened_cb(struct conn *conn, struct control *control)
 
     if (status == ERR_UNKNOWN_TAG) {
         answer_claim(conn, NULL, CLAIM_UNKNOWN);
+    } else if (status != 0 && tag_is_exhausted(conn)) {
+        answer_claim(conn, NULL, CLAIM_EXHAUSTED); /* nobody could say anything newer */
     } else if (status != 0) {
         conn_fail_err(conn, status);
     } else {
@@ -302,6 +315,8 @@ static void ids_start(struct conn *conn)
     }
     if (result == CLAIM_EMPTY) {
         ids_park(conn, tag);
+    } else if (result == CLAIM_EXHAUSTED && !claim->opened) {
+        ids_open(conn); /* it may have been set back by force, or made again, a moment ago */
     } else {
         answer_claim(conn, tag, result);
     }

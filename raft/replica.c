@@ -223,9 +223,13 @@ static void submit_open(struct replica *replica, struct id_request *request)
 {
     const char *name = (const char *)request->payload.data;
     const struct tag_row *row = fsm_tag(replica->fsm, name, request->payload.len);
+    const struct id_tag *tag = id_table_find(replica->table, name, request->payload.len);
     struct open_request *open;
 
-    if (row != NULL && !row->deleted) {
+    /* A tag known as exhausted may have been set back, or made again, a moment ago: then the leader's
+     * row tells, as for one that is not known. */
+    if (row != NULL && !row->deleted &&
+        (tag == NULL || atomic_load(&tag->state) != ID_TAG_EXHAUSTED)) {
         requests_finish(&replica->requests, request, open_row(replica, row));
         return;
     }

@@ -110,7 +110,10 @@ static int open_tag(struct fake *fake, const struct id_request *request)
     tag = id_table_insert(fake->backend.table, name, len);
     ASSERT(tag != NULL);
     atomic_store(&tag->max_step, row->max_step);
-    atomic_store(&tag->state, ID_TAG_ACTIVE);
+    if (atomic_load(&tag->state) ==
+        ID_TAG_UNKNOWN) { /* one of the same generation stays exhausted */
+        atomic_store(&tag->state, ID_TAG_ACTIVE);
+    }
     return 0;
 }
 

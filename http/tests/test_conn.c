@@ -337,7 +337,7 @@ static void test_bodies_limit(void **state)
 
 static void test_deadlines(void **state)
 {
-    const struct http_config limits = {.head_ms = 60, .body_ms = 80, .idle_ms = 100};
+    const struct http_config limits = {.head_ms = 60, .body_ms = 80, .idle_ms = 400};
     struct fixture *f = zeroed(sizeof(*f));
     struct client *client;
 
@@ -376,7 +376,7 @@ static void test_deadlines(void **state)
 /* A request that waits for the cluster is not idle. */
 static void test_waiting_is_not_idle(void **state)
 {
-    const struct http_config limits = {.head_ms = 20, .body_ms = 20, .idle_ms = 20};
+    const struct http_config limits = {.head_ms = 20, .body_ms = 20, .idle_ms = 200};
     struct fixture *f = zeroed(sizeof(*f));
     struct id_tag *tag;
     struct reply reply;
@@ -385,7 +385,7 @@ static void test_waiting_is_not_idle(void **state)
     fixture_start(f, &limits);
     fake_hold(&f->fake, false, true);
     tag = fake_open(&f->fake, "t", 0, 0);
-    client_printf(f->client, "GET /api/segment/get/t?timeout_ms=150 HTTP/1.1\r\n" HOST "\r\n");
+    client_printf(f->client, "GET /api/segment/get/t?timeout_ms=500 HTTP/1.1\r\n" HOST "\r\n");
     fake_await_demand(tag, 1);
     client_read(f->client, false, &reply);
     assert_int_equal(reply.status, 503);

@@ -304,8 +304,10 @@ static void test_open_fails(void **state)
 static void test_exhausted_keeps_what_is_left(void **state)
 {
     struct fixture *f = *state;
-    struct id_tag *tag = fake_open(&f->fake, "last", INT64_MAX - 3, 3);
+    struct id_tag *tag;
 
+    fake_make_tag(&f->fake, "last", INT64_MAX, 3, 3);
+    tag = fake_open(&f->fake, "last", INT64_MAX - 3, 3);
     fake_set_state(&f->fake, tag, ID_TAG_EXHAUSTED);
     client_expect_error(f->client, "GET", GET "last?count=4", NULL, 409, "exhausted");
     client_expect_error(f->client, "GET", GET "last?count=4&contiguous=1", NULL, 409,
@@ -315,6 +317,22 @@ static void test_exhausted_keeps_what_is_left(void **state)
     client_expect_error(f->client, "GET", GET "last", NULL, 409, "exhausted");
     client_expect_error(f->client, "GET", GET "last?contiguous=1", NULL, 409, "exhausted");
     assert_int_equal(fake_wanted(&f->fake), 0);
+}
+
+/* A tag known as exhausted may have been set back a moment ago: the cluster is asked, and what this node
+ * knows holds where it cannot be. */
+static void test_exhausted_asks_before_it_says_so(void **state)
+{
+    struct fixture *f = *state;
+    struct id_tag *tag = fake_open(&f->fake, "back", INT64_MAX - 3, 3);
+    uint64_t submitted = fake_submitted(&f->fake);
+
+    fake_set_state(&f->fake, tag, ID_TAG_EXHAUSTED);
+    client_expect_error(f->client, "GET", GET "back?count=4", NULL, 404, "unknown_tag");
+    assert_int_equal(fake_submitted(&f->fake), submitted + 1);
+    fake_fail_with(&f->fake, ERR_NO_LEADER);
+    client_expect_error(f->client, "GET", GET "back?count=4", NULL, 409, "exhausted");
+    fake_fail_with(&f->fake, 0);
 }
 
 static void test_runs_into_the_end_of_ids(void **state)
@@ -450,6 +468,7 @@ int main(void)
         TEST(test_deleted_tag_is_asked_for_again),
         TEST(test_open_fails),
         TEST(test_exhausted_keeps_what_is_left),
+        TEST(test_exhausted_asks_before_it_says_so),
         TEST(test_runs_into_the_end_of_ids),
         TEST(test_refill_is_asked_for_once_due),
         TEST(test_batch_over_several_segments),

@@ -7,6 +7,9 @@
 
 #include "src/base/assert.h"
 
+static int apply_status(struct id_apply *apply, struct buf *command);
+static struct worker_result apply_worker(struct id_apply *apply, struct buf *command);
+
 static void keep_row(struct id_apply *apply, struct fsm_change *change)
 {
     struct fsm_change *row = apply->rows;
@@ -117,16 +120,69 @@ struct put_result id_apply_put(struct id_apply *apply, struct tag_put put, bool 
 int id_apply_delete(struct id_apply *apply, const char *name, uint64_t request_id)
 {
     struct buf command = BUF_INIT;
-    int32_t status;
-    int err;
 
     command_delete_encode(&command, name, strlen(name), apply->wall_ms, request_id);
-    err = id_apply_bytes(apply, &command);
-    ASSERT(err == 0);
-    err = status_result_decode(apply->result.data, apply->result.len, &status);
-    ASSERT(err == 0);
-    buf_free(&command);
-    return status;
+    return apply_status(apply, &command);
+}
+
+int id_apply_layout(struct id_apply *apply, const struct snowflake_layout *layout)
+{
+    struct buf command = BUF_INIT;
+
+    command_layout_encode(&command, layout);
+    return apply_status(apply, &command);
+}
+
+int id_apply_clock(struct id_apply *apply, uint64_t cluster_ms)
+{
+    struct buf command = BUF_INIT;
+
+    command_clock_encode(&command, cluster_ms);
+    return apply_status(apply, &command);
+}
+
+struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acquire acquire)
+{
+    struct buf command = BUF_INIT;
+
+    if (acquire.name_len == 0) {
+        acquire.name_len = (uint16_t)strlen(acquire.name);
+    }
+    if (acquire.address != NULL && acquire.address_len == 0) {
+        acquire.address_len = (uint16_t)strlen(acquire.address);
+    }
+    command_worker_acquire_encode(&command, &acquire);
+    return apply_worker(apply, &command);
+}
+
+struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew renew)
+{
+    struct buf command = BUF_INIT;
+
+    command_worker_renew_encode(&command, &renew);
+    return apply_worker(apply, &command);
+}
+
+struct worker_result id_apply_release(struct id_apply *apply, struct worker_release release)
+{
+    struct buf command = BUF_INIT;
+
+    command_worker_release_encode(&command, &release);
+    return apply_worker(apply, &command);
+}
+
+bool id_apply_same_worker(const struct worker_row *a, const struct worker_row *b)
+{
+    struct buf left = BUF_INIT;
+    struct buf right = BUF_INIT;
+    bool same;
+
+    worker_row_encode(a, &left);
+    worker_row_encode(b, &right);
+    same = a->id == b->id && left.len == right.len && memcmp(left.data, right.data, left.len) == 0;
+    buf_free(&left);
+    buf_free(&right);
+    return same;
 }
 
 const struct tag_row *id_apply_row(struct id_apply *apply, const char *name)
@@ -147,4 +203,30 @@ void id_apply_load(const struct id_apply *apply, struct fsm *fsm)
         ASSERT(err == 0);
     }
     fsm_load_end(fsm, apply->index);
+}
+
+/* Apply a command that is answered a status, and free it. */
+static int apply_status(struct id_apply *apply, struct buf *command)
+{
+    int32_t status;
+    int err = id_apply_bytes(apply, command);
+
+    ASSERT(err == 0);
+    err = status_result_decode(apply->result.data, apply->result.len, &status);
+    ASSERT(err == 0);
+    buf_free(command);
+    return status;
+}
+
+/* Apply a command on worker ids, and free it. */
+static struct worker_result apply_worker(struct id_apply *apply, struct buf *command)
+{
+    struct worker_result result;
+    int err = id_apply_bytes(apply, command);
+
+    ASSERT(err == 0);
+    err = worker_result_decode(apply->result.data, apply->result.len, &result);
+    ASSERT(err == 0);
+    buf_free(command);
+    return result;
 }

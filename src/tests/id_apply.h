@@ -9,7 +9,7 @@
 
 #include "src/id/fsm.h"
 
-#define ID_APPLY_ROWS 256
+#define ID_APPLY_ROWS 2048
 
 struct id_apply {
     struct fsm *fsm;
@@ -40,6 +40,18 @@ struct put_result id_apply_put(struct id_apply *apply, struct tag_put put, bool 
 
 /* The status that a delete was told. */
 int id_apply_delete(struct id_apply *apply, const char *name, uint64_t request_id);
+
+/* The status that a layout or the cluster's time was told. */
+int id_apply_layout(struct id_apply *apply, const struct snowflake_layout *layout);
+int id_apply_clock(struct id_apply *apply, uint64_t cluster_ms);
+
+/* Worker ids. The name and the address of an acquire may be NUL-terminated with their lengths 0. */
+struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acquire acquire);
+struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew renew);
+struct worker_result id_apply_release(struct id_apply *apply, struct worker_release release);
+
+/* True if the rows have the same id and the same bytes. */
+bool id_apply_same_worker(const struct worker_row *a, const struct worker_row *b);
 
 /* The row of a name; fails the test if there is none. */
 const struct tag_row *id_apply_row(struct id_apply *apply, const char *name);

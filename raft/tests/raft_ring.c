@@ -1,0 +1,382 @@
+/*
+ * raft_ring.c - see raft_ring.h. Thread: the test's.
+ */
+#include "raft/tests/raft_ring.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+#define ROUNDS_MAX 100000 /* of a ring_settle(): more is a storm */
+#define STEP_MS 5
+
+static const char *const ADDRESSES[RING_MAX + 1] = {"", "ring:1", "ring:2", "ring:3"};
+
+struct ring_node *ring_node(struct ring *ring, uint64_t id)
+{
+    ASSERT(id >= 1 && id <= ring->count);
+    return &ring->nodes[id - 1];
+}
+
+/* --- a node's life --- */
+
+static void on_failed(struct replica_owner *owner, int err, const char *text)
+{
+    (void)err;
+    (void)text;
+    CONTAINER(owner, struct ring_node, owner)->failed_count++;
+}
+
+static void on_installed(struct replica_owner *owner, uint64_t index)
+{
+    (void)index;
+    CONTAINER(owner, struct ring_node, owner)->installed_count++;
+}
+
+static int load_row(void *data, const struct store_row *row)
+{
+    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
+}
+
+static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
+{
+    struct net_peer members[RING_MAX] = {0};
+    struct store_error error = {{0}};
+    struct fsm *fsm = fsm_new();
+
+    for (unsigned i = 0; i < node->ring->count; i++) {
+        members[i].id = i + 1;
+        memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
+    }
+    fsm_load_begin(fsm);
+    ASSERT(node->store->ops->load(node->store, ret_loaded, load_row, fsm, &error) == 0);
+    fsm_load_end(fsm, ret_loaded->position.index);
+    ASSERT(driver_prepare(node->store, ret_loaded, node->id, members, node->ring->count, &error) ==
+           0);
+    return fsm;
+}
+
+static void configure(struct ring_node *node, struct replica_config *ret_config)
+{
+    struct ring *ring = node->ring;
+
+    memset(ret_config, 0, sizeof *ret_config);
+    ret_config->driver.node_id = node->id;
+    ret_config->driver.address = ADDRESSES[node->id];
+    ret_config->driver.heartbeat_ms = RING_HEARTBEAT_MS;
+    ret_config->driver.election_ms = RING_ELECTION_MS;
+    ret_config->driver.snapshot_entries =
+        ring->snapshot_entries > 0 ? ring->snapshot_entries : 1000;
+    ret_config->driver.seed = (node->lives << 32) + node->id;
+    ret_config->allocator.node_id = node->id;
+    ret_config->allocator.cover_ms = REFILL_DEFAULT_COVER_MS;
+    ret_config->allocator.refill_percent = REFILL_DEFAULT_PERCENT;
+    ret_config->allocator.request_ms = 2000;
+    ret_config->allocator.retry_ms = 20;
+    ret_config->info.node_id = node->id;
+    ret_config->info.store_id = 1000 + node->id;
+    memcpy(ret_config->info.version, "ring", 5);
+    memcpy(ret_config->info.http_address, node->http_address, sizeof node->http_address);
+    ret_config->digest_ms = ring->digest_ms;
+    ret_config->cluster_id = "ring";
+}
+
+void ring_restart(struct ring *ring, uint64_t id)
+{
+    struct ring_node *node = ring_node(ring, id);
+    struct replica_config config;
+    struct store_loaded loaded;
+    struct fsm *fsm = load(node, &loaded);
+
+    ASSERT(!node->up);
+    node->lives++;
+    node->up = true;
+    node->disk_held = false;
+    configure(node, &config);
+    fake_disk_init(&node->disk, node->store);
+    fake_net_init(&node->net);
+    ASSERT(replica_start(&node->replica, &config, fsm, &node->disk.base, &node->net.base,
+                         &ring->clock.base, &node->owner, &loaded) == 0);
+    store_loaded_release(&loaded);
+}
+
+void ring_crash(struct ring *ring, uint64_t id)
+{
+    struct ring_node *node = ring_node(ring, id);
+
+    ASSERT(node->up);
+    node->up = false;
+    driver_quiesce(&node->replica.driver);
+    replica_stop(&node->replica);
+    fake_disk_lose(&node->disk);
+    (void)replica_turn(&node->replica);
+    replica_close(&node->replica);
+    replica_release(&node->replica);
+    fake_net_free(&node->net);
+    node->store->ops->close(node->store);
+    store_mem_reopen(node->store);
+    ring_settle(ring);
+}
+
+void ring_start(struct ring *ring, unsigned count)
+{
+    ASSERT(count >= 1 && count <= RING_MAX);
+    ring->count = count;
+    fake_clock_init(&ring->clock, 1000);
+    for (unsigned i = 0; i < count; i++) {
+        struct ring_node *node = &ring->nodes[i];
+        struct store_identity identity = {.cluster_id = "ring", .node_id = i + 1};
+
+        node->ring = ring;
+        node->id = i + 1;
+        node->owner = (struct replica_owner){on_failed, NULL, on_installed};
+        identity.store_id = 1001 + i;
+        node->store = store_mem_new(&identity);
+        snprintf(node->http_address, sizeof node->http_address, "http:%u", i + 1);
+        ring_restart(ring, node->id);
+    }
+}
+
+void ring_close(struct ring *ring)
+{
+    for (unsigned i = 0; i < ring->count; i++) {
+        if (ring->nodes[i].up) {
+            ring_crash(ring, i + 1);
+        }
+        store_mem_free(ring->nodes[i].store);
+    }
+}
+
+/* --- what happens --- */
+
+/* Is a frame lost? Links that are cut lose it without a word, as a sender often knows nothing. */
+static bool is_lost(const struct ring *ring, uint64_t from, const struct fake_frame *frame)
+{
+    return frame->to > ring->count || ring->cut[from][frame->to] || ring->lost[frame->type] ||
+           !ring->nodes[frame->to - 1].up;
+}
+
+/* Deliver what a node has sent; true if there was anything. */
+static bool deliver(struct ring *ring, struct ring_node *from)
+{
+    size_t n = from->net.frame_count;
+    bool any = n > 0;
+
+    while (n-- > 0) {
+        struct fake_frame *frame = fake_net_take(&from->net);
+
+        if (!is_lost(ring, from->id, frame)) {
+            struct ring_node *to = ring_node(ring, frame->to);
+
+            ring->passed[frame->type]++;
+            ring->refused += !replica_receive(&to->replica, from->id, frame->type,
+                                              frame->payload.data, frame->payload.len);
+            (void)replica_turn(&to->replica);
+        }
+        fake_frame_free(frame);
+    }
+    return any;
+}
+
+static bool node_round(struct ring *ring, struct ring_node *node)
+{
+    bool moved = false;
+
+    if (!node->up) {
+        return false;
+    }
+    moved = replica_turn(&node->replica);
+    while (!node->disk_held && fake_disk_step(&node->disk)) {
+        (void)replica_turn(&node->replica);
+        moved = true;
+    }
+    return deliver(ring, node) || moved;
+}
+
+void ring_settle(struct ring *ring)
+{
+    bool moved = true;
+
+    for (unsigned round = 0; moved; round++) {
+        ASSERT(round < ROUNDS_MAX);
+        moved = false;
+        for (unsigned i = 0; i < ring->count; i++) {
+            moved = node_round(ring, &ring->nodes[i]) || moved;
+        }
+    }
+}
+
+void ring_run_ms(struct ring *ring, uint64_t ms)
+{
+    uint64_t end = ring->clock.now_ms + ms;
+
+    ring_settle(ring);
+    while (ring->clock.now_ms < end) {
+        uint64_t left = end - ring->clock.now_ms;
+
+        ring->clock.now_ms += left < STEP_MS ? left : STEP_MS;
+        ring_settle(ring);
+    }
+}
+
+static uint64_t agreed_leader(struct ring *ring)
+{
+    uint64_t leader = 0;
+
+    for (unsigned i = 0; i < ring->count; i++) {
+        struct driver *driver = &ring->nodes[i].replica.driver;
+
+        if (ring->nodes[i].up && driver_leads(driver)) {
+            leader = i + 1;
+        }
+    }
+    for (unsigned i = 0; i < ring->count && leader > 0; i++) {
+        bool reached = ring->nodes[i].up && !ring->cut[leader][i + 1];
+
+        if (reached && driver_leader(&ring->nodes[i].replica.driver) != leader) {
+            return 0;
+        }
+    }
+    return leader;
+}
+
+uint64_t ring_elect(struct ring *ring)
+{
+    uint64_t leader = 0;
+
+    for (unsigned i = 0; i < 4000 && leader == 0; i++) {
+        ring_run_ms(ring, STEP_MS);
+        leader = agreed_leader(ring);
+    }
+    ASSERT(leader != 0);
+    return leader;
+}
+
+void ring_isolate(struct ring *ring, uint64_t id, bool cut)
+{
+    for (uint64_t other = 1; other <= ring->count; other++) {
+        ring->cut[id][other] = cut;
+        ring->cut[other][id] = cut;
+    }
+}
+
+uint64_t ring_follower(struct ring *ring)
+{
+    for (uint64_t id = 1; id <= ring->count; id++) {
+        struct ring_node *node = ring_node(ring, id);
+
+        if (node->up && raft_state(&node->replica.driver.raft) != RAFT_LEADER) {
+            return id;
+        }
+    }
+    ASSERT(false);
+    return 0;
+}
+
+/* --- requests --- */
+
+/* A change is told from its repetition by this. */
+static uint64_t next_request_id(void)
+{
+    static uint64_t last;
+
+    return ++last;
+}
+
+static void asked_done(struct id_request *request)
+{
+    CONTAINER(request, struct asked, base)->done++;
+}
+
+static void asked_init(struct asked *asked, enum id_request_kind kind)
+{
+    memset(asked, 0, sizeof *asked);
+    asked->base.kind = kind;
+    asked->base.done = asked_done;
+}
+
+void asked_put(struct asked *asked, const char *tag, uint32_t step)
+{
+    struct tag_put put = {.name = tag, .name_len = (uint16_t)strlen(tag)};
+
+    asked_init(asked, ID_REQUEST_COMMAND);
+    put.fields = TAG_FIELD_STEP | TAG_FIELD_MAX_STEP;
+    put.step = step;
+    put.max_step = step;
+    command_put_begin(&asked->base.payload, false, FAKE_WALL_MS, next_request_id());
+    command_put_add(&asked->base.payload, &put);
+    command_put_end(&asked->base.payload);
+}
+
+void asked_delete(struct asked *asked, const char *tag)
+{
+    asked_init(asked, ID_REQUEST_COMMAND);
+    command_delete_encode(&asked->base.payload, tag, strlen(tag), FAKE_WALL_MS, next_request_id());
+}
+
+void asked_get(struct asked *asked, const char *tag)
+{
+    asked_init(asked, ID_REQUEST_QUERY);
+    query_get_encode(&asked->base.payload, tag, strlen(tag));
+}
+
+void asked_open(struct asked *asked, const char *tag)
+{
+    asked_init(asked, ID_REQUEST_OPEN);
+    buf_put(&asked->base.payload, tag, strlen(tag));
+}
+
+void asked_free(struct asked *asked)
+{
+    buf_free(&asked->base.payload);
+    buf_free(&asked->base.reply);
+}
+
+void ask(struct ring *ring, uint64_t id, struct asked *asked, uint64_t patience_ms)
+{
+    struct ring_node *node = ring_node(ring, id);
+
+    asked->base.deadline_ms = ring->clock.now_ms + patience_ms;
+    replica_submit(&node->replica, &asked->base);
+    (void)replica_turn(&node->replica);
+}
+
+void ring_make(struct ring *ring, uint64_t id, const char *tag, uint32_t step)
+{
+    struct asked asked;
+
+    asked_put(&asked, tag, step);
+    ask(ring, id, &asked, 1000);
+    ring_settle(ring);
+    ASSERT(asked.done == 1 && asked.base.status == 0);
+    asked_free(&asked);
+}
+
+const struct tag_row *ring_row(struct ring *ring, uint64_t id, const char *tag)
+{
+    return fsm_tag(ring_node(ring, id)->replica.fsm, tag, strlen(tag));
+}
+
+uint64_t ring_take(struct ring *ring, uint64_t id, const char *tag, uint32_t n)
+{
+    struct replica *replica = &ring_node(ring, id)->replica;
+    struct id_tag *entry = id_table_find(replica->table, tag, strlen(tag));
+    struct segment_range range;
+    struct segment_view view;
+
+    ASSERT(entry != NULL);
+    for (unsigned i = 0; i < 1000; i++) {
+        if (segment_claim_whole(&entry->buffer, n, &range, &view) == 0) {
+            return range.first;
+        }
+        if (!atomic_exchange(&entry->refill_wanted, true)) {
+            allocator_want(replica->allocator, entry);
+        }
+        ring_run_ms(ring, STEP_MS);
+    }
+    ASSERT(false);
+    return 0;
+}

@@ -1,0 +1,100 @@
+/*
+ * raft_ring.h - a few replicas wired directly: frames go from one to the other in order and at
+ * once, disks write at once, and time moves only when the test says so. Links can be cut, kinds of
+ * frames lost, disks held, nodes crashed and started again.
+ *
+ * Thread: the test's.
+ */
+#ifndef LEAFD_RAFT_TESTS_RAFT_RING_H
+#define LEAFD_RAFT_TESTS_RAFT_RING_H
+
+#include "raft/replica.h"
+#include "raft/tests/raft_fakes.h"
+#include "raft/wire.h"
+
+#define RING_MAX 3
+#define RING_ELECTION_MS 400
+#define RING_HEARTBEAT_MS 50
+
+struct ring;
+
+struct ring_node {
+    struct ring *ring;
+    uint64_t id;
+    bool up;
+    bool disk_held; /* its disk does nothing */
+    uint64_t lives;
+    struct store *store;
+    struct fake_disk disk;
+    struct fake_net net;
+    struct replica replica;
+    struct replica_owner owner;
+    char http_address[32];
+    unsigned failed_count;
+    unsigned installed_count;
+};
+
+struct ring {
+    unsigned count;
+    struct fake_clock clock;
+    struct ring_node nodes[RING_MAX];     /* node id - 1 */
+    uint32_t snapshot_entries;            /* set before ring_start(); 0: 1000 */
+    uint32_t digest_ms;                   /* likewise; 0: never */
+    bool cut[RING_MAX + 1][RING_MAX + 1]; /* from, to */
+    bool lost[FRAME_PING + 1];            /* kinds of frames that get lost, from anybody */
+    size_t passed[FRAME_PING + 1];        /* frames of a kind that arrived */
+    unsigned refused;                     /* frames that were found malformed */
+};
+
+/* Start count nodes; *ring must be zeroed but for the settings. */
+void ring_start(struct ring *ring, unsigned count);
+void ring_close(struct ring *ring);
+
+struct ring_node *ring_node(struct ring *ring, uint64_t id);
+
+/* Let everything happen that needs no time. */
+void ring_settle(struct ring *ring);
+
+/* Let so much time go by. */
+void ring_run_ms(struct ring *ring, uint64_t ms);
+
+/* Run until a node leads and all that are up know it; returns its id. */
+uint64_t ring_elect(struct ring *ring);
+
+/* Cut or heal all links of a node. */
+void ring_isolate(struct ring *ring, uint64_t id, bool cut);
+
+void ring_crash(struct ring *ring, uint64_t id);
+void ring_restart(struct ring *ring, uint64_t id);
+
+/* A node that does not lead: the first of them. */
+uint64_t ring_follower(struct ring *ring);
+
+/* --- requests --- */
+
+struct asked {
+    struct id_request base;
+    unsigned done; /* how often done() was called */
+};
+
+/* Prepare a request; ask() hands it to a node. Free with asked_free(). */
+void asked_put(struct asked *asked, const char *tag, uint32_t step);
+void asked_delete(struct asked *asked, const char *tag);
+void asked_get(struct asked *asked, const char *tag);
+void asked_open(struct asked *asked, const char *tag);
+void asked_free(struct asked *asked);
+
+/* Hand it to a node, with so much patience, and let it take a turn. */
+void ask(struct ring *ring, uint64_t id, struct asked *asked, uint64_t patience_ms);
+
+/* Make a tag through a node and wait for the answer. */
+void ring_make(struct ring *ring, uint64_t id, const char *tag, uint32_t step);
+
+/* The row of a tag as a node's state has it, or NULL. */
+const struct tag_row *ring_row(struct ring *ring, uint64_t id, const char *tag);
+
+/* Take n ids of a tag on a node, waiting for refills; returns the first. The tag must be open.
+ * Fails the test if they do not come. */
+uint64_t ring_take(struct ring *ring, uint64_t id, const char *tag, uint32_t n);
+
+#endif
