@@ -24,9 +24,9 @@
 #include "storage/store_mem.h"
 
 #define SIM_NODES_MAX 5
-#define SIM_TAGS 6        /* shared tags that are used, changed, deleted and made again */
+#define SIM_TAGS 6           /* shared tags that are used, changed, deleted and made again */
 #define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
-#define SIM_KEPT_MAX 4096 /* tags made once, which must all be there at the end */
+#define SIM_KEPT_MAX 4096    /* tags made once, which must all be there at the end */
 
 enum sim_event_kind {
     SIM_FRAME,  /* a frame arrives */
@@ -105,8 +105,8 @@ struct sim_tag {
 };
 
 struct sim_stats {
-    uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids, claims_empty, puts,
-        deletes, queries, failed_requests, installs, cuts;
+    uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
+        claims_empty, puts, deletes, queries, failed_requests, installs, cuts;
 };
 
 struct sim_world {
@@ -132,7 +132,7 @@ struct sim_world {
     struct segment_range *flakes;
     size_t flake_count;
     bool flake_served[SIM_NODES_MAX]; /* in the quiet end */
-    uint64_t *digests;       /* by index; 0: not seen */
+    uint64_t *digests;                /* by index; 0: not seen */
     uint64_t digest_capacity;
     uint64_t *leaders; /* by term */
     uint64_t leader_capacity;

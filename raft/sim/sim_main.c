@@ -85,15 +85,18 @@ static void add(struct sim_stats *total, const struct sim_stats *stats)
 static void print_stats(const struct sim_stats *s)
 {
     printf(
-        "ids %llu, changes %llu, deletes %llu, queries %llu (failed requests %llu), crashes %llu, "
+        "ids %llu, snowflake ids %llu (refused %llu times), changes %llu, deletes %llu, queries "
+        "%llu (failed requests %llu), crashes %llu, "
         "cuts %llu, candidacies %llu, snapshots installed %llu, frames %llu (lost %llu), commits "
         "%llu, events %llu\n",
-        (unsigned long long)s->ids, (unsigned long long)s->puts, (unsigned long long)s->deletes,
-        (unsigned long long)s->queries, (unsigned long long)s->failed_requests,
-        (unsigned long long)s->crashes, (unsigned long long)s->cuts,
-        (unsigned long long)s->elections, (unsigned long long)s->installs,
-        (unsigned long long)s->frames, (unsigned long long)s->frames_lost,
-        (unsigned long long)s->commits, (unsigned long long)s->events);
+        (unsigned long long)s->ids, (unsigned long long)s->flakes,
+        (unsigned long long)s->flakes_refused, (unsigned long long)s->puts,
+        (unsigned long long)s->deletes, (unsigned long long)s->queries,
+        (unsigned long long)s->failed_requests, (unsigned long long)s->crashes,
+        (unsigned long long)s->cuts, (unsigned long long)s->elections,
+        (unsigned long long)s->installs, (unsigned long long)s->frames,
+        (unsigned long long)s->frames_lost, (unsigned long long)s->commits,
+        (unsigned long long)s->events);
 }
 
 /* --- one worker: its share of the seeds, each in a child --- */

@@ -128,16 +128,15 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
     ret_config->info.store_id = 1000 + node->id;
     memcpy(ret_config->info.version, "sim", 4);
     ret_config->digest_ms = 300;
-    ret_config->lease =
-        (struct lease_config){.node_id = node->id,
-                              .store_id = 1000 + node->id,
-                              .address = node->address,
-                              .workers = node->id == 1 ? 2 : 1,
-                              .window_ms = 2000,
-                              .renew_ms = 300,
-                              .mark_lead_ms = 150,
-                              .threshold_ms = 500,
-                              .layout = SNOWFLAKE_LEAF_LAYOUT};
+    ret_config->lease = (struct lease_config){.node_id = node->id,
+                                              .store_id = 1000 + node->id,
+                                              .address = node->address,
+                                              .workers = node->id == 1 ? 2 : 1,
+                                              .window_ms = 2000,
+                                              .renew_ms = 300,
+                                              .mark_lead_ms = 150,
+                                              .threshold_ms = 500,
+                                              .layout = SNOWFLAKE_LEAF_LAYOUT};
     ret_config->cluster_id = "sim";
 }
 
