@@ -58,9 +58,10 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener);
 
 /*
  * Apply the command of the entry at index. Appends the encoded result to *result (grant_results,
- * put_result, worker_result or status_result by the command's type) and the changed rows to *changes. Returns 0;
- * ERR_BAD_MESSAGE for bytes that are no command (result: a status_result saying so); ERR_DIVERGED
- * when a COMMAND_DIGEST shows that this node's digest at that index was another (the caller stops).
+ * put_result, worker_result or status_result by the command's type) and the changed rows to
+ * *changes. Returns 0; ERR_BAD_MESSAGE for bytes that are no command (result: a status_result
+ * saying so); ERR_DIVERGED when a COMMAND_DIGEST shows that this node's digest at that index was
+ * another (the caller stops).
  */
 int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
               struct fsm_changes *changes) MUST_CHECK;
