@@ -347,9 +347,12 @@ static void test_a_jump_back_ends_when_caught_up(void **state)
     clock_check_tick(&check, NOW + 25000, WALL + 5000);
     assert_false(check.jumped);
     verdict_is(&check, NOW + 26000, WALL + 6000, 0, 0);
-    /* From here on the clock is compared with where it is now. */
-    clock_check_tick(&check, NOW + 27000, WALL + 7000 + 3000);
-    verdict_is(&check, NOW + 27000, WALL + 7000 + 3000, ERR_CLOCK_SKEW, 3000);
+    /* From here on the clock is compared with where it is now, and has to catch up anew. */
+    clock_check_tick(&check, NOW + 26000, WALL + 6000);
+    clock_check_tick(&check, NOW + 27000, WALL + 7000 - 1500);
+    verdict_is(&check, NOW + 27000, WALL + 5500, ERR_CLOCK_BACKWARDS, -1500);
+    verdict_is(&check, NOW + 28499, WALL + 6999, ERR_CLOCK_BACKWARDS, -1500);
+    verdict_is(&check, NOW + 28500, WALL + 7000, 0, 0);
 }
 
 static void test_a_jump_back_ends_by_return(void **state)
