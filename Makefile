@@ -112,9 +112,19 @@ $(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage loop id base,$(call lib,$(l
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ \
 		$(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 
+# Programs for users to adapt.
+EXAMPLES := $(patsubst scripts/%.c,$(BUILD)/%,$(wildcard scripts/examples/*.c))
+.PHONY: examples
+## make examples            build the examples of scripts/examples into build/examples
+examples: $(EXAMPLES)
+$(BUILD)/examples/%: scripts/examples/%.c
+	@mkdir -p $(@D)
+	$(call SAY,LINK $@)$(CC) $(CPPFLAGS) $(filter-out -M%,$(CFLAGS)) $(LDFLAGS) -o $@ $< \
+		-lcurl -ljansson
+
 # Everything that can be built, to see that it can.
 .PHONY: everything
-everything: all tests $(OUT)/sim
+everything: all tests $(OUT)/sim examples
 
 # A cluster on this machine. DATA is where it keeps its data.
 NODES ?= 3

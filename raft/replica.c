@@ -226,8 +226,8 @@ static void submit_open(struct replica *replica, struct id_request *request)
     const struct id_tag *tag = id_table_find(replica->table, name, request->payload.len);
     struct open_request *open;
 
-    /* A tag known as exhausted may have been set back, or made again, a moment ago: then the leader's
-     * row tells, as for one that is not known. */
+    /* A tag known as exhausted may have been set back, or made again, a moment ago: then the
+     * leader's row tells, as for one that is not known. */
     if (row != NULL && !row->deleted &&
         (tag == NULL || atomic_load(&tag->state) != ID_TAG_EXHAUSTED)) {
         requests_finish(&replica->requests, request, open_row(replica, row));
@@ -401,8 +401,9 @@ static void maybe_compare_digests(struct replica *replica)
 
 /* --- turns --- */
 
-/* Does this node hold ids of any tag? Asked only while there is no leader to grant more. A node with
- * more tags than are looked at, all of the first ones used up, may be called not ready too early. */
+/* Does this node hold ids of any tag? Asked only while there is no leader to grant more. A node
+ * with more tags than are looked at, all of the first ones used up, may be called not ready too
+ * early. */
 static bool holds_ids(struct replica *replica)
 {
     struct id_tag *tag = id_table_next(replica->table, "", 0, "", 0);

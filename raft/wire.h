@@ -108,8 +108,8 @@ struct wire_confirm {
 void wire_confirm_encode(const struct wire_confirm *confirm, struct buf *buf);
 int wire_confirm_decode(const void *data, size_t len, struct wire_confirm *ret_confirm) MUST_CHECK;
 
-/* A question for the peer's wall clock (answer false; wall_ms is 0) or the answer, which carries the
- * asker's sent_ms back. */
+/* A question for the peer's wall clock (answer false; wall_ms is 0) or the answer, which carries
+ * the asker's sent_ms back. */
 struct wire_clock {
     bool answer;
     uint64_t sent_ms; /* the asker's monotonic clock */

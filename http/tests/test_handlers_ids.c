@@ -319,8 +319,8 @@ static void test_exhausted_keeps_what_is_left(void **state)
     assert_int_equal(fake_wanted(&f->fake), 0);
 }
 
-/* A tag known as exhausted may have been set back a moment ago: the cluster is asked, and what this node
- * knows holds where it cannot be. */
+/* A tag known as exhausted may have been set back a moment ago: the cluster is asked, and what this
+ * node knows holds where it cannot be. */
 static void test_exhausted_asks_before_it_says_so(void **state)
 {
     struct fixture *f = *state;

@@ -84,6 +84,22 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->cluster_id = "ring";
 }
 
+/* Others notice at once that a node went or came. */
+static void tell_others(struct ring *ring, uint64_t id, bool up)
+{
+    for (unsigned i = 0; i < ring->count; i++) {
+        struct ring_node *node = &ring->nodes[i];
+
+        if (node->up && node->id != id) {
+            node->net.down[id] = !up;
+            replica_link_changed(&node->replica, id, up);
+        }
+        if (up) {
+            ring->nodes[id - 1].net.down[i + 1] = !node->up;
+        }
+    }
+}
+
 void ring_restart(struct ring *ring, uint64_t id)
 {
     struct ring_node *node = ring_node(ring, id);
@@ -101,6 +117,7 @@ void ring_restart(struct ring *ring, uint64_t id)
     ASSERT(replica_start(&node->replica, &config, fsm, &node->disk.base, &node->net.base,
                          &ring->clock.base, &node->owner, &loaded) == 0);
     store_loaded_release(&loaded);
+    tell_others(ring, id, true);
 }
 
 void ring_crash(struct ring *ring, uint64_t id)
@@ -118,6 +135,7 @@ void ring_crash(struct ring *ring, uint64_t id)
     fake_net_free(&node->net);
     node->store->ops->close(node->store);
     store_mem_reopen(node->store);
+    tell_others(ring, id, false);
     ring_settle(ring);
 }
 
@@ -136,7 +154,9 @@ void ring_start(struct ring *ring, unsigned count)
         identity.store_id = 1001 + i;
         node->store = store_mem_new(&identity);
         snprintf(node->http_address, sizeof node->http_address, "http:%u", i + 1);
-        ring_restart(ring, node->id);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        ring_restart(ring, i + 1);
     }
 }
 

@@ -76,6 +76,7 @@ static void test_forged_rejections(void **state)
         net_client_close(&h->client);
         assert_int_equal(h->node.refusals, 1);
         assert_int_equal(h->node.refused_err, ERR_BAD_VERSION);
+        assert_int_equal(net_link_find(h->node.net, 2)->backoff_ms, LIMIT_REDIAL_MAX_MS);
     }
 }
 
@@ -90,6 +91,88 @@ static void test_deaf_acceptor(void **state)
     net_server_accept(&h->client, &h->world, h->listen_fd, 2);
     net_server_shake(&h->client);
     RUN_UNTIL(&h->world, h->node.up[2]);
+}
+
+/* --- dialling again --- */
+
+static bool failed_with(struct net_lone *h, const char *reason)
+{
+    return strcmp(net_link_find(h->node.net, 2)->reason, reason) == 0;
+}
+
+/* A port that nobody listens on. */
+static void point_at_nobody(struct net_lone *h)
+{
+    char address[64];
+    int fd = net_server_listen(address);
+
+    assert_int_equal(close(fd), 0);
+    net_node_set_peer(&h->node, 2, address);
+}
+
+static void test_waits_double_up_to_a_second(void **state)
+{
+    struct net_lone *h = *state;
+    struct net_link *link;
+    uint32_t wait_ms = LIMIT_REDIAL_MIN_MS;
+
+    point_at_nobody(h);
+    link = net_link_find(h->node.net, 2);
+    assert_int_equal(link->backoff_ms, wait_ms);
+    while (wait_ms < LIMIT_REDIAL_MAX_MS) {
+        const uint32_t next_ms =
+            wait_ms * 2 < LIMIT_REDIAL_MAX_MS ? wait_ms * 2 : LIMIT_REDIAL_MAX_MS;
+
+        RUN_UNTIL(&h->world, link->backoff_ms != wait_ms);
+        assert_int_equal(link->backoff_ms, next_ms);
+        assert_true(uv_timer_get_due_in(&link->redial) <= wait_ms);
+        assert_string_equal(link->reason, "connection refused");
+        wait_ms = next_ms;
+    }
+    /* another address: from the start again */
+    point_at_nobody(h);
+    assert_int_equal(link->backoff_ms, LIMIT_REDIAL_MIN_MS);
+}
+
+static void test_a_link_that_lasted_redials_soon(void **state)
+{
+    struct net_lone *h = *state;
+    struct net_link *link;
+
+    net_lone_connect_server(h);
+    link = net_link_find(h->node.net, 2);
+    link->backoff_ms = 400;
+    net_client_close(&h->client);
+    RUN_UNTIL(&h->world, !h->node.up[2]);
+    assert_int_equal(link->backoff_ms, 800); /* it lasted for a moment only */
+    net_lone_connect_server(h);
+    link->conn->up_ms -= LIMIT_REDIAL_MAX_MS;
+    net_client_close(&h->client);
+    RUN_UNTIL(&h->world, !h->node.up[2]);
+    assert_int_equal(link->backoff_ms, 2 * LIMIT_REDIAL_MIN_MS);
+}
+
+static void test_addresses_that_cannot_be_dialled(void **state)
+{
+    struct net_lone *h = *state;
+    char long_label[80];
+
+    net_node_set_peer(&h->node, 2, "no port");
+    RUN_UNTIL(&h->world, failed_with(h, "its address is not host:port"));
+    /* refused by this machine's kernel and resolver: nothing goes out */
+    net_node_set_peer(&h->node, 2, "255.255.255.255:1");
+    RUN_UNTIL(&h->world, net_link_find(h->node.net, 2)->reason[0] != '\0');
+    assert_false(failed_with(h, "no answer to connect")); /* it was known at once */
+    memset(long_label, 'x', 70);
+    memcpy(long_label + 70, ".x:1", 5);
+    net_node_set_peer(&h->node, 2, long_label);
+    RUN_UNTIL(&h->world, net_link_find(h->node.net, 2)->reason[0] != '\0');
+    assert_int_equal(h->node.ups, 0);
+    net_server_accept(&h->client, &h->world, h->listen_fd, 2); /* of the first address, given up */
+    RUN_UNTIL(&h->world, net_client_ended(&h->client));
+    net_client_close(&h->client);
+    net_node_set_peer(&h->node, 2, h->peer_address);
+    net_lone_connect_server(h);
 }
 
 /* The kernel of the other side takes no more connections: the node gives up and dials again. */
@@ -167,6 +250,35 @@ static void test_queue_bound(void **state)
     assert_int_equal(net_node_send(&h->node, 2, 0, 8), ERR_IO);
 }
 
+/* What counts is progress since the last look, however much is left. */
+static void test_stall_is_told_from_slowness(void **state)
+{
+    struct net_lone *h = *state;
+    struct net_conn *conn;
+    uint64_t now_ms;
+
+    net_lone_connect_server(h);
+    conn = net_link_find(h->node.net, 2)->conn;
+    for (uint64_t i = 0; i < 30; i++) {
+        assert_int_equal(net_node_send(&h->node, 2, i, 1 << 20), 0);
+    }
+    RUN_UNTIL(&h->world, conn->writing);
+    now_ms = uv_now(&h->world.loop);
+    conn->unsent_bytes = uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp) + 1;
+    conn->progress_ms = now_ms - LIMIT_PEER_STALL_MS;
+    net_conn_check_output(conn); /* one byte less than before */
+    assert_int_equal(conn->state, NET_CONN_UP);
+    assert_int_equal(conn->progress_ms, now_ms);
+    conn->progress_ms = now_ms - LIMIT_PEER_STALL_MS + 1;
+    net_conn_check_output(conn);
+    assert_int_equal(conn->state, NET_CONN_UP);
+    conn->progress_ms = now_ms - LIMIT_PEER_STALL_MS;
+    net_conn_check_output(conn);
+    assert_int_equal(conn->state, NET_CONN_CLOSING);
+    assert_true(failed_with(h, "the peer takes no data"));
+    RUN_UNTIL(&h->world, !h->node.up[2]);
+}
+
 /* A peer that reads slowly, but reads, is not cut off, and gets all in order. */
 static void test_slow_reader(void **state)
 {
@@ -234,10 +346,14 @@ int main(void)
         T(test_acceptor_that_skips_the_proof),
         T(test_forged_rejections),
         T(test_deaf_acceptor),
+        T(test_waits_double_up_to_a_second),
+        T(test_a_link_that_lasted_redials_soon),
+        T(test_addresses_that_cannot_be_dialled),
         T(test_connect_without_an_answer),
         T(test_socket_options),
         T(test_data_on_the_sending_link),
         T(test_queue_bound),
+        T(test_stall_is_told_from_slowness),
         T(test_slow_reader),
         T(test_frames_of_a_turn_share_a_write),
         T(test_idle_link_is_pinged),

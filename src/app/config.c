@@ -15,6 +15,9 @@
 
 #include "src/app/config_table.h"
 #include "src/base/assert.h"
+#include "src/base/clock.h"
+
+#define WRITTEN_MS 1767225600000 /* 2026-01-01: no clock that is right is before it */
 
 /* An argument that is no setting. */
 struct command {
@@ -467,6 +470,26 @@ static int check_members(const struct config *config, struct config_error *ret_e
     return 0;
 }
 
+int config_layout_check(const struct config *config, uint64_t now_ms,
+                        struct config_error *ret_error)
+{
+    uint64_t compared_ms = now_ms > WRITTEN_MS ? now_ms : WRITTEN_MS;
+    struct buf layout = BUF_INIT;
+    struct buf epoch = BUF_INIT;
+    const char *why;
+    int rv;
+
+    if (snowflake_layout_check(&config->snowflake_layout, compared_ms, &why) == 0) {
+        return 0;
+    }
+    rv = config_fail(ret_error, "%s, %s: %s; this machine's clock says %" PRIu64 " ms",
+                     cite(config, "snowflake.epoch-ms", &epoch),
+                     cite(config, "snowflake.layout", &layout), why, now_ms);
+    buf_free(&layout);
+    buf_free(&epoch);
+    return rv;
+}
+
 static int check_rules(const struct config *config, struct config_error *ret_error)
 {
     struct buf listen = BUF_INIT;
@@ -478,6 +501,13 @@ static int check_rules(const struct config *config, struct config_error *ret_err
     }
     if (strcmp(config->http_listen, config->peer_listen) == 0) {
         return fail_two(config, "http.listen", "is the same address as", "peer.listen", ret_error);
+    }
+    if (config->snowflake_window_ms < 3 * config->snowflake_renew_ms) {
+        return fail_two(config, "snowflake.renew-ms", "is more than a third of",
+                        "snowflake.window-ms", ret_error);
+    }
+    if (config_layout_check(config, clock_wall_ms(clock_system()), ret_error) != 0) {
+        return ERR_INVALID;
     }
     if (config->secret_len > 0 || config_is_loopback(config->peer_listen)) {
         return 0;

@@ -23,6 +23,7 @@
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/base/log.h"
+#include "src/id/snowflake.h"
 
 #define CONFIG_KEYS_MAX 48 /* rows of the table, checked when it is compiled */
 
@@ -72,6 +73,13 @@ struct config {
 
     uint64_t segment_cover_ms;
     uint64_t segment_refill_percent;
+
+    uint64_t snowflake_workers; /* 0: switched off */
+    uint64_t snowflake_window_ms;
+    uint64_t snowflake_renew_ms;
+    uint64_t snowflake_mark_lead_ms;
+    uint64_t snowflake_clock_threshold_ms;
+    struct snowflake_layout snowflake_layout; /* snowflake.layout and snowflake.epoch-ms */
 
     enum log_level log_level;
     uint64_t shutdown_delay_ms;

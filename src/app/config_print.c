@@ -88,6 +88,15 @@ static void put_limits(const struct config_key *key, struct buf *out)
     buf_free(&line);
 }
 
+/* The three names of a setting, on two lines where one would be too long. */
+static void put_names(const char *flag, const char *variable, const char *name, struct buf *out)
+{
+    size_t len = strlen(flag) + strlen(variable) + strlen(name) + strlen("     file: ");
+
+    buf_printf(out, "  %s   %s%sfile: %s\n", flag, variable, len <= HELP_WIDTH ? "   " : "\n  ",
+               name);
+}
+
 void config_print_help(struct buf *out)
 {
     buf_printf(out, "leafd - unique ids over HTTP, replicated by Raft\n"
@@ -110,8 +119,7 @@ void config_print_help(struct buf *out)
         char flag[CONFIG_KEY_TEXT_BYTES];
         char variable[CONFIG_KEY_TEXT_BYTES];
 
-        buf_printf(out, "  %s   %s   file: %s\n", config_key_flag(key, flag),
-                   config_key_variable(key, variable), key->name);
+        put_names(config_key_flag(key, flag), config_key_variable(key, variable), key->name, out);
         put_wrapped(key->description, out);
         put_limits(key, out);
     }

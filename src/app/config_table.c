@@ -15,6 +15,7 @@
 
 #define MAX_INTERVAL_MS 600000
 #define MAX_ENTRIES 10000000
+#define EPOCH_MAX_MS 253402300799999 /* the end of the year 9999 */
 
 /* A number, with the range of its values. */
 #define NUMBER(field, low, high)                                                                   \
@@ -151,6 +152,50 @@ const struct config_key config_keys[] = {
      .unit = "%",
      .fallback = VALUE_OF(REFILL_DEFAULT_PERCENT),
      .description = "The next segment is asked for when so much of the current one is used."},
+    {.name = "snowflake.workers",
+     NUMBER(snowflake_workers, 0, LIMIT_WORKERS_PER_NODE),
+     .fallback = "1",
+     .description =
+         "Worker ids that this node takes, each good for as many ids a millisecond as the layout "
+         "has sequences. 0 switches snowflake ids off on this node."},
+    {.name = "snowflake.window-ms",
+     NUMBER(snowflake_window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS),
+     .unit = "ms",
+     .fallback = "600000",
+     .description = "How far ahead the cluster grants times to a worker id: so long snowflake ids "
+                    "are handed out without a leader."},
+    {.name = "snowflake.renew-ms",
+     NUMBER(snowflake_renew_ms, 100, 60000),
+     .unit = "ms",
+     .fallback = "3000",
+     .description = "How often the window is extended, and the last time used reported. At most a "
+                    "third of `snowflake.window-ms`."},
+    {.name = "snowflake.mark-lead-ms",
+     NUMBER(snowflake_mark_lead_ms, 50, 60000),
+     .unit = "ms",
+     .fallback = "1000",
+     .description = "How far the mark on this node's disk is kept ahead of the times used. Larger: "
+                    "fewer writes; after a crash the node waits for up to so long."},
+    {.name = "snowflake.clock-threshold-ms",
+     NUMBER(snowflake_clock_threshold_ms, 1, 3600000),
+     .unit = "ms",
+     .fallback = "1000",
+     .description = "A clock that is further off the median of the nodes' clocks, or jumps ahead "
+                    "by more, is not trusted: 503 `clock_skew`."},
+    {.name = "snowflake.layout",
+     .type = CONFIG_LAYOUT,
+     .fallback = "leaf",
+     .offset = offsetof(struct config, snowflake_layout),
+     .description =
+         "Bits of time, worker id and sequence; `js53` fits a JavaScript number. Used at the "
+         "cluster's first start; afterwards the replicated log knows the layout."},
+    {.name = "snowflake.epoch-ms",
+     NUMBER(snowflake_layout.epoch_ms, 0, EPOCH_MAX_MS),
+     .unit = "ms",
+     .fallback = "1288834974657",
+     .fallback_doc = "1288834974657, Leaf's",
+     .description = "Unix time that the layout counts from; not in the future. Used at the "
+                    "cluster's first start, as the layout."},
     {.name = "log.level",
      .type = CONFIG_LEVEL,
      .fallback = "info",
@@ -174,6 +219,7 @@ const struct config_key config_keys[] = {
 const size_t config_key_count = sizeof config_keys / sizeof config_keys[0];
 _Static_assert(sizeof config_keys / sizeof config_keys[0] <= CONFIG_KEYS_MAX, "too many settings");
 _Static_assert(REFILL_DEFAULT_COVER_MS == 5000, "segment.cover-ms: adapt the default");
+_Static_assert(SNOWFLAKE_EPOCH_MS == 1288834974657, "snowflake.epoch-ms: adapt the default");
 
 size_t config_key_find(const char *name, size_t len)
 {
@@ -251,6 +297,10 @@ void config_key_rule(const struct config_key *key, struct buf *out)
         return;
     case CONFIG_MEMBERS:
         buf_printf(out, "1 to %d of id=host:port, separated by commas", LIMIT_NODES);
+        return;
+    case CONFIG_LAYOUT:
+        buf_printf(out, "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence "
+                        "(39..45, 1..10, 4..16, together at most 63)");
         return;
     }
     UNREACHABLE("type of a setting");

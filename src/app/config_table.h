@@ -20,7 +20,8 @@ enum config_type {
     CONFIG_PATH,    /* a file or directory; max bounds the length */
     CONFIG_ADDRESS, /* host:port; max bounds the length */
     CONFIG_LEVEL,   /* of the log */
-    CONFIG_MEMBERS  /* id=host:port,... */
+    CONFIG_MEMBERS, /* id=host:port,... */
+    CONFIG_LAYOUT   /* of snowflake ids: a name or bits; the field's epoch is left alone */
 };
 
 struct config_key {
@@ -76,6 +77,11 @@ typedef int (*config_line_fn)(void *data, unsigned line, const char *key, const 
  * file and line; fn's error texts get "file:line: " put before them. */
 int config_file_read(const char *path, config_line_fn fn, void *data,
                      struct config_error *ret_error) MUST_CHECK;
+
+/* Can ids of the layout be stamped at this time? A clock that stands before leafd was written is
+ * wrong, and no reason to refuse an epoch. 0, or ERR_INVALID with *ret_error. */
+int config_layout_check(const struct config *config, uint64_t now_ms,
+                        struct config_error *ret_error) MUST_CHECK;
 
 /* Read the secret into config. 0 or ERR_INVALID with *ret_error. */
 int config_secret_read(struct config *config, struct config_error *ret_error) MUST_CHECK;

@@ -25,6 +25,8 @@ static int set_text(char *field, const struct config_key *key, const char *text,
                     struct config_error *ret_error);
 static int set_members(struct config *config, const struct config_key *key, const char *text,
                        struct config_error *ret_error);
+static int set_layout(struct snowflake_layout *field, const struct config_key *key,
+                      const char *text, struct config_error *ret_error);
 
 int config_fail(struct config_error *ret_error, const char *format, ...)
 {
@@ -81,6 +83,8 @@ int config_value_set(struct config *config, const struct config_key *key, const 
         return log_level_parse(text, field) == 0 ? 0 : refuse(key, text, ret_error);
     case CONFIG_MEMBERS:
         return set_members(config, key, text, ret_error);
+    case CONFIG_LAYOUT:
+        return set_layout(field, key, text, ret_error);
     }
     UNREACHABLE("type of a setting");
 }
@@ -350,5 +354,55 @@ static int set_members(struct config *config, const struct config_key *key, cons
     }
     memcpy(config->members, members, count * sizeof members[0]);
     config->member_count = count;
+    return 0;
+}
+
+/* "41+10+12": three numbers of at most two digits. */
+static bool parse_bits(const char *text, uint8_t ret_bits[3])
+{
+    for (unsigned i = 0; i < 3; i++) {
+        size_t len = strcspn(text, "+");
+        uint64_t bits;
+
+        if (len > 2 || !config_parse_uint(text, len, &bits) || text[len] != (i < 2 ? '+' : '\0')) {
+            return false;
+        }
+        ret_bits[i] = (uint8_t)bits;
+        text += len + 1;
+    }
+    return true;
+}
+
+/* The bits alone: the epoch is a setting of its own, and held against the clock when all is read.
+ */
+static int set_layout(struct snowflake_layout *field, const struct config_key *key,
+                      const char *text, struct config_error *ret_error)
+{
+    static const struct {
+        const char *name;
+        struct snowflake_layout layout;
+    } named[] = {{"leaf", SNOWFLAKE_LEAF_LAYOUT}, {"js53", SNOWFLAKE_JS53_LAYOUT}};
+    struct snowflake_layout layout = {0};
+    char quoted[QUOTED_BYTES];
+    const char *why;
+    uint8_t bits[3];
+
+    if (parse_bits(text, bits)) {
+        layout = (struct snowflake_layout){0, bits[0], bits[1], bits[2]};
+    }
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
+        if (strcmp(text, named[i].name) == 0) {
+            layout = named[i].layout;
+        }
+    }
+    if (layout.time_bits == 0) {
+        return refuse(key, text, ret_error);
+    }
+    if (snowflake_layout_check(&layout, layout.epoch_ms, &why) != 0) {
+        return config_fail(ret_error, "%s: %s is not valid: %s", key->name, quote(text, quoted),
+                           why);
+    }
+    layout.epoch_ms = field->epoch_ms;
+    *field = layout;
     return 0;
 }

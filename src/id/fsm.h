@@ -27,7 +27,7 @@
 struct fsm;
 
 /* A row changed by apply, as storage keeps it. Key: one byte of table ('t' tag, 'n' node, 'w'
- * worker id, 's' settings) and the name or the big-endian node id. */
+ * worker id, 's' settings), and the name, or the big-endian node id (8 bytes) or worker id (2). */
 struct fsm_change {
     struct buf key;
     struct buf value; /* never empty: rows are never removed, tags leave tombstones */
@@ -42,7 +42,8 @@ struct fsm_changes {
 void fsm_changes_release(struct fsm_changes *changes);
 
 /* Told of each row after a command changed it, on the owner's thread, during fsm_apply(), and for
- * each row after fsm_load_end(). Rows are borrowed for the call. A function may be NULL. */
+ * each row after fsm_load_end(): the layout, then worker ids, then tags. Rows are borrowed for the
+ * call. A function may be NULL. */
 struct fsm_listener {
     void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
     void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
@@ -57,9 +58,10 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener);
 
 /*
  * Apply the command of the entry at index. Appends the encoded result to *result (grant_results,
- * put_result or status_result by the command's type) and the changed rows to *changes. Returns 0;
- * ERR_BAD_MESSAGE for bytes that are no command (result: a status_result saying so); ERR_DIVERGED
- * when a COMMAND_DIGEST shows that this node's digest at that index was another (the caller stops).
+ * put_result, worker_result or status_result by the command's type) and the changed rows to
+ * *changes. Returns 0; ERR_BAD_MESSAGE for bytes that are no command (result: a status_result
+ * saying so); ERR_DIVERGED when a COMMAND_DIGEST shows that this node's digest at that index was
+ * another (the caller stops).
  */
 int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
               struct fsm_changes *changes) MUST_CHECK;

@@ -107,8 +107,8 @@ struct id_health {
     _Atomic bool stopping;          /* draining */
     _Atomic uint64_t segments_held; /* tags with ids in memory, a recent count */
     /* snowflake ids */
-    _Atomic int snowflake_refusal;      /* 0, or the ERR_* that every claim gets now */
-    _Atomic int64_t clock_off_ms;       /* own clock against the cluster's */
+    _Atomic int snowflake_refusal;        /* 0, or the ERR_* that every claim gets now */
+    _Atomic int64_t clock_off_ms;         /* own clock against the cluster's */
     _Atomic uint64_t clock_wait_until_ms; /* wall time that is waited for; 0: none */
 };
 
@@ -136,8 +136,8 @@ struct id_waker {
 
 struct id_backend {
     const struct id_backend_ops *ops;
-    struct id_table *table; /* shared, see id_table.h */
-    struct snowflake *snowflake;  /* shared, see snowflake.h; NULL: switched off */
+    struct id_table *table;      /* shared, see id_table.h */
+    struct snowflake *snowflake; /* shared, see snowflake.h; NULL: switched off */
     const struct id_health *health;
     const struct clock *clock;
     uint32_t refill_percent; /* when claimers ask for a refill; default REFILL_DEFAULT_PERCENT */

@@ -208,7 +208,10 @@ static void test_given_id_must_be_free(void **state)
     (void)id_apply_clock(a, T + WINDOW);
     refused(a, acquire_id(a, "d", 3), ERR_CONFLICT); /* its last millisecond */
     (void)id_apply_clock(a, T + WINDOW + 1);
-    granted(acquire_id(a, "d", 3), 3, 2, T + WINDOW, T + 2 * WINDOW);
+    granted(acquire_id(a, "a longer name", 3), 3, 2, T + WINDOW, T + 2 * WINDOW);
+    (void)id_apply_release(a, (struct worker_release){3, 2, 0});
+    granted(acquire_id(a, "d", 3), 3, 3, T + 2 * WINDOW, T + 3 * WINDOW);
+    assert_string_equal(fsm_worker(a->fsm, 3)->name, "d");
 }
 
 static void test_a_name_has_one_id(void **state)
@@ -226,6 +229,7 @@ static void test_a_name_has_one_id(void **state)
     assert_int_equal(a->changed, 2);
     assert_int_equal(fsm_worker(a->fsm, 0)->state, WORKER_RELEASED);
     assert_true(fsm_worker(a->fsm, 0)->granted_until_ms == T + WINDOW);
+    assert_true(fsm_worker(a->fsm, 0)->updated_ms == T + WINDOW + 1);
     refused(a, id_apply_renew(a, renewal(0, 1, T)), ERR_FENCED);
     granted(acquire(a, "a"), 3, 2, T + WINDOW, T + 2 * WINDOW);
     /* Of two that it released, the later one is its own. */

@@ -37,6 +37,15 @@ static void test_defaults(void **state)
     assert_int_equal(config->raft_trailing_entries, 2048);
     assert_int_equal(config->segment_cover_ms, 5000);
     assert_int_equal(config->segment_refill_percent, 10);
+    assert_int_equal(config->snowflake_workers, 1);
+    assert_int_equal(config->snowflake_window_ms, 600000);
+    assert_int_equal(config->snowflake_renew_ms, 3000);
+    assert_int_equal(config->snowflake_mark_lead_ms, 1000);
+    assert_int_equal(config->snowflake_clock_threshold_ms, 1000);
+    assert_int_equal(config->snowflake_layout.time_bits, 41);
+    assert_int_equal(config->snowflake_layout.worker_bits, 10);
+    assert_int_equal(config->snowflake_layout.sequence_bits, 12);
+    assert_int_equal(config->snowflake_layout.epoch_ms, 1288834974657);
     assert_int_equal(config->log_level, LOG_LEVEL_INFO);
     assert_int_equal(config->shutdown_delay_ms, 0);
     assert_int_equal(config->shutdown_grace_ms, 5000);
