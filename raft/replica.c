@@ -51,6 +51,7 @@ static void follow_configuration(struct replica *replica)
         count++;
     }
     replica->net->ops->set_peers(replica->net, peers, count);
+    clock_check_members(&replica->timekeeper.check, configuration->n);
 }
 
 static void on_configuration_changed(struct driver_observer *observer)
