@@ -169,30 +169,53 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
 
 /* --- messages --- */
 
-static void send_append(struct driver *driver, struct raft_message *message)
+/* Point the message's entries at the log, as many as fit one frame (one always does); n is how many of
+ * them it is to carry at most. Returns how many it carries. */
+static unsigned fill_append(struct driver *driver, struct raft_append_entries *args, unsigned n,
+                            struct raft_entry *entries)
 {
-    struct raft_append_entries *args = &message->append_entries;
-    struct raft_entry *entries = NULL;
-    struct buf payload = BUF_INIT;
+    size_t bytes = 0;
+    unsigned i;
 
-    if (args->n_entries > 0) {
-        entries = calloc(args->n_entries, sizeof *entries);
-        ASSERT(entries != NULL);
-    }
-    for (unsigned i = 0; i < args->n_entries; i++) {
+    for (i = 0; i < n; i++) {
         const struct log_entry *entry = entry_log_get(&driver->log, args->prev_log_index + 1 + i);
 
         ASSERT(entry != NULL);
-        entries[i].term = entry->term;
-        entries[i].type = (enum raft_entry_type)entry->type;
-        entries[i].buf.base = entry->block->data;
-        entries[i].buf.len = entry->block->len;
+        bytes += entry->block->len;
+        if (i > 0 && bytes > LIMIT_APPEND_BYTES) {
+            break;
+        }
+        entries[i] = (struct raft_entry){.term = entry->term,
+                                         .type = (enum raft_entry_type)entry->type,
+                                         .buf = {entry->block->data, entry->block->len}};
     }
     args->entries = entries;
-    wire_raft_encode(message, 0, &payload);
+    args->n_entries = i;
+    return i;
+}
+
+/* The core counts entries and not bytes: what would not fit one frame goes in several messages, each
+ * of which begins where the one before ended. */
+static void send_append(struct driver *driver, struct raft_message *message)
+{
+    struct raft_append_entries *args = &message->append_entries;
+    struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
+    unsigned left = args->n_entries;
+
+    ASSERT(left <= LIMIT_ENTRIES_PER_FRAME);
+    do {
+        struct buf payload = BUF_INIT;
+        unsigned n = fill_append(driver, args, left, entries);
+
+        wire_raft_encode(message, 0, &payload);
+        driver_send(driver, message->server_id, &payload);
+        left -= n;
+        if (n > 0) {
+            args->prev_log_index += n;
+            args->prev_log_term = entries[n - 1].term;
+        }
+    } while (left > 0);
     args->entries = NULL;
-    free(entries);
-    driver_send(driver, message->server_id, &payload);
 }
 
 static void send_messages(struct driver *driver, const struct raft_update *update, bool stale)

@@ -20,9 +20,9 @@
 struct replica_config {
     struct driver_config driver;
     struct allocator_config allocator;
-    struct node_info info;  /* what this node registers; node_id 0: nothing */
-    uint32_t digest_ms;     /* how often the leader has digests compared; 0: never */
-    const char *cluster_id; /* borrowed */
+    struct node_info info;     /* what this node registers; node_id 0: nothing */
+    uint32_t digest_ms;        /* how often the leader has digests compared; 0: never */
+    const char *cluster_id;    /* borrowed */
     struct lease_config lease; /* workers 0: no snowflake ids */
 };
 

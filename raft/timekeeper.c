@@ -9,6 +9,7 @@
 #include "src/base/assert.h"
 
 #define ASK_MS 1000
+#define THRESHOLD_DEFAULT_MS 1000
 #define PROPOSAL_MS 5000 /* how long a proposal may take before it is made anew */
 
 void timekeeper_init(struct timekeeper *keeper, const struct timekeeper_config *config,
@@ -26,7 +27,8 @@ void timekeeper_init(struct timekeeper *keeper, const struct timekeeper_config *
     keeper->proposer = proposer;
     keeper->ask_at_ms = now_ms;
     keeper->tick_at_ms = now_ms;
-    clock_check_init(&keeper->check, config->threshold_ms);
+    clock_check_init(&keeper->check,
+                     config->threshold_ms > 0 ? config->threshold_ms : THRESHOLD_DEFAULT_MS);
 }
 
 static void send(struct timekeeper *keeper, uint64_t to, const struct wire_clock *message)
@@ -88,9 +90,9 @@ static void propose(struct timekeeper *keeper)
 
     memset(request, 0, sizeof *request);
     if (fsm_layout(keeper->fsm, &layout)) {
-        command_clock_encode(&request->payload,
-                             clock_check_cluster_ms(&keeper->check, now_ms,
-                                                    clock_wall_ms(keeper->clock), &samples));
+        command_clock_encode(
+            &request->payload,
+            clock_check_cluster_ms(&keeper->check, now_ms, clock_wall_ms(keeper->clock), &samples));
         keeper->tick_at_ms = now_ms + keeper->config.tick_ms;
     } else {
         command_layout_encode(&request->payload, &keeper->config.layout);

@@ -61,6 +61,7 @@
 #define LIMIT_SECRET_BYTES 1024        /* the cluster's shared secret */
 #define LIMIT_SECRET_MIN_BYTES 16      /* shorter: a configuration error */
 #define LIMIT_ENTRY_BYTES (4 << 20)    /* one Raft entry; larger proposals: 413 */
+#define LIMIT_APPEND_BYTES (4 << 20)   /* entries of one AppendEntries, but for a single one */
 #define LIMIT_FRAME_BYTES (8 << 20)    /* one frame between peers, header included */
 #define LIMIT_ENTRIES_PER_FRAME 256    /* entries of one AppendEntries (max in flight a peer) */
 #define LIMIT_UNCOMMITTED_ENTRIES 4096 /* appended and not committed; more: overloaded */
