@@ -314,6 +314,42 @@ static void test_uncommitted_bytes_up_to_the_limit(void **state)
 
 /* --- apply and compaction --- */
 
+/* The core counts entries only: what does not fit one frame goes in several messages, without a gap. */
+static void test_large_entries_go_in_several_messages(void **state)
+{
+    uint8_t *data = calloc(1, LIMIT_ENTRY_BYTES);
+    struct raft_message ack = {.type = RAFT_APPEND_ENTRIES_RESULT, .server_id = 3};
+    struct raft_message message;
+    struct bench bench = {0};
+    uint64_t next;
+    unsigned parts = 0;
+
+    (void)state;
+    assert_non_null(data);
+    lead(&bench);
+    next = entry_log_last(&bench.driver.log) + 1;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(submit_bytes(&bench, data, LIMIT_ENTRY_BYTES), 0);
+    }
+    assert_int_equal(submit_bytes(&bench, data, 1), 0);
+    fake_net_clear(&bench.net);
+    ack.append_entries_result.version = 2;
+    ack.append_entries_result.term = bench_term(&bench);
+    ack.append_entries_result.last_log_index = next - 1;
+    bench_receive(&bench, &ack); /* server 3 is there, and has none of them */
+    while (bench_sent(&bench, 3, RAFT_APPEND_ENTRIES, &message)) {
+        assert_int_equal(message.append_entries.prev_log_index, next - 1);
+        assert_true(message.append_entries.n_entries >= 1);
+        next += message.append_entries.n_entries;
+        parts++;
+        wire_raft_release(&message);
+    }
+    assert_int_equal(next, entry_log_last(&bench.driver.log) + 1);
+    assert_int_equal(parts, 4);
+    free(data);
+    bench_close(&bench);
+}
+
 static void test_apply_goes_on_in_turns(void **state)
 {
     struct bench bench = {0};
@@ -493,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_followers_take_no_commands),
         cmocka_unit_test(test_uncommitted_entries_up_to_the_limit),
         cmocka_unit_test(test_uncommitted_bytes_up_to_the_limit),
+        cmocka_unit_test(test_large_entries_go_in_several_messages),
         cmocka_unit_test(test_apply_goes_on_in_turns),
         cmocka_unit_test(test_the_log_is_compacted_behind_the_durable_state),
         cmocka_unit_test(test_a_short_log_is_kept_whole),
