@@ -28,9 +28,10 @@ static void slot_init(struct lease *lease, unsigned k);
 static bool turn_is_due(struct lease *lease, uint64_t now_ms, bool *ret_wanted);
 static void publish_all(struct lease *lease);
 static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
-static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
+static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
+                       uint64_t *ret_until_ms);
 static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
-static int judge_slots(struct lease *lease);
+static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms);
 static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
 
 struct lease *lease_new(const struct lease_config *config, struct snowflake *snowflake,
@@ -226,31 +227,42 @@ static void publish_all(struct lease *lease)
 /* Compare the clock, and tell the claimers what they are refused with, if anything. */
 static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 {
+    uint64_t clock_ms = 0;
+    uint64_t slots_ms;
     int refusal;
+    int slots;
 
     clock_check_tick(lease->check, now_ms, wall_ms);
-    lease->wait_until_ms = 0;
-    refusal = judge_clock(lease, now_ms, wall_ms);
+    refusal = judge_clock(lease, now_ms, wall_ms, &clock_ms);
     lease->clock_bad = refusal != 0;
     if (refusal == 0 && log_refuses(lease, now_ms, wall_ms)) {
         refusal = ERR_CLOCK_SKEW;
     }
     lease->clock_fit = refusal == 0;
+    slots = judge_slots(lease, &slots_ms);
     if (refusal == 0) {
-        refusal = judge_slots(lease);
+        refusal = slots;
+    }
+    lease->wait_until_ms = clock_ms > slots_ms ? clock_ms : slots_ms;
+    if (refusal == ERR_CLOCK_SKEW) {
+        lease->wait_until_ms = 0; /* time alone does not help */
     }
     lease->refusal = refusal;
     atomic_store_explicit(&lease->snowflake->refusal, refusal, memory_order_relaxed);
 }
 
-/* Against the cluster's clocks, against itself, and against the times reported to the log. */
-static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
+/* Against the cluster's clocks, against itself, and against the times reported to the log.
+ * *ret_until_ms: the wall time that is waited for, set for ERR_CLOCK_BACKWARDS. */
+static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
+                       uint64_t *ret_until_ms)
 {
     int verdict = clock_check_verdict(lease->check, now_ms, wall_ms, &lease->clock_off_ms);
     uint64_t reported_ms = 0;
 
+    if (verdict == ERR_CLOCK_BACKWARDS) {
+        *ret_until_ms = lease->check->caught_up_ms;
+    }
     if (verdict != 0) {
-        lease->wait_until_ms = verdict == ERR_CLOCK_BACKWARDS ? lease->check->caught_up_ms : 0;
         return verdict;
     }
     for (unsigned k = 0; k < lease->config.workers; k++) {
@@ -263,7 +275,7 @@ static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
     if (reported_ms <= wall_ms + LIMIT_CLOCK_BACK_WAIT_MS) {
         return 0;
     }
-    lease->wait_until_ms = reported_ms;
+    *ret_until_ms = reported_ms;
     return ERR_CLOCK_BACKWARDS;
 }
 
@@ -283,10 +295,11 @@ static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wal
     return false;
 }
 
-/* Is there a slot that can serve, or will before a claim gives up? */
-static int judge_slots(struct lease *lease)
+/* 0 if there is a slot that can serve, or will before a claim gives up. *ret_until_ms: the wall time
+ * of the first that can, 0 if there is no need to wait, or nothing to wait for. */
+static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
 {
-    uint64_t wait_until_ms = UINT64_MAX;
+    uint64_t first_ms = UINT64_MAX;
     int refusal = ERR_NO_WORKER_ID;
 
     for (unsigned k = 0; k < lease->config.workers; k++) {
@@ -298,14 +311,14 @@ static int judge_slots(struct lease *lease)
             continue;
         }
         slot_ms = lease_slot_waits_ms(slot, &far);
-        wait_until_ms = slot_ms < wait_until_ms ? slot_ms : wait_until_ms;
+        first_ms = slot_ms < first_ms ? slot_ms : first_ms;
         if (!far) {
             refusal = 0;
         } else if (refusal == ERR_NO_WORKER_ID) {
             refusal = ERR_CLOCK_BACKWARDS;
         }
     }
-    lease->wait_until_ms = wait_until_ms != UINT64_MAX ? wait_until_ms : 0;
+    *ret_until_ms = first_ms != UINT64_MAX ? first_ms : 0;
     return refusal;
 }
 

@@ -39,8 +39,8 @@ static uint64_t row_reported_ms(const struct worker_row *row);
 static void row_take(struct lease_slot *slot, const struct worker_row *row);
 static void row_adopt(struct lease_slot *slot, const struct worker_row *row);
 static bool fence_others(struct lease_slot *slot);
-static bool write_is_due(const struct lease_slot *slot, uint64_t mark_ms, uint64_t wall_ms,
-                         bool wanted);
+static bool mark_is_due(const struct lease_slot *slot, uint64_t wall_ms, bool wanted);
+static bool until_is_due(const struct lease_slot *slot);
 static uint64_t next_mark(const struct lease_slot *slot, uint64_t wall_ms, bool may_mark);
 static void written_cb(void *data);
 static uint64_t last_used_ms(const struct lease_slot *slot);
@@ -122,17 +122,23 @@ void lease_slot_publish(struct lease_slot *slot)
 void lease_slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark, bool wanted)
 {
     struct lease_disk *disk = slot->lease->disk;
-    uint64_t mark_ms = next_mark(slot, wall_ms, may_mark);
+    struct lease_record record = slot->held;
     struct buf bytes = BUF_INIT;
 
-    if (slot->writing || !write_is_due(slot, mark_ms, wall_ms, wanted)) {
+    if (slot->writing) {
+        return;
+    }
+    if (slot->state == LEASE_RECORDING || mark_is_due(slot, wall_ms, wanted)) {
+        record.mark_ms = next_mark(slot, wall_ms, may_mark);
+    }
+    if (slot->state != LEASE_RECORDING && record.mark_ms == slot->held.mark_ms &&
+        !until_is_due(slot)) {
         return;
     }
     slot->writing = true;
-    slot->written = slot->held;
-    slot->written.mark_ms = mark_ms;
+    slot->written = record;
     slot->used_ms = last_used_ms(slot);
-    lease_record_encode(&slot->written, &bytes);
+    lease_record_encode(&record, &bytes);
     disk->write(disk, slot->k, bytes.data, bytes.len, written_cb, slot);
     buf_free(&bytes);
 }
@@ -248,26 +254,25 @@ static bool fence_others(struct lease_slot *slot)
     return true;
 }
 
-static bool write_is_due(const struct lease_slot *slot, uint64_t mark_ms, uint64_t wall_ms,
-                         bool wanted)
+/* Less than half of the lead is left, and ids are being claimed. */
+static bool mark_is_due(const struct lease_slot *slot, uint64_t wall_ms, bool wanted)
 {
-    const struct lease_config *config = &slot->lease->config;
-    uint64_t left_ms;
+    uint64_t lead_ms = slot->lease->config.mark_lead_ms;
+    uint64_t mark_ms = slot->held.mark_ms;
+    uint64_t left_ms = mark_ms > wall_ms ? mark_ms - wall_ms : 0;
 
-    if (slot->state == LEASE_RECORDING) {
-        return true;
-    }
+    return slot->state == LEASE_SERVING && left_ms < (lead_ms + 1) / 2 &&
+           wall_ms + lead_ms > slot->start_ms && (wanted || last_used_ms(slot) > slot->used_ms);
+}
+
+/* The disk is late by half a window. */
+static bool until_is_due(const struct lease_slot *slot)
+{
     if (slot->state != LEASE_SERVING) {
         return false;
     }
     ASSERT(same_grant(&slot->held, &slot->durable));
-    ASSERT(slot->held.mark_ms == slot->durable.mark_ms);
-    if (slot->held.until_ms - slot->durable.until_ms > config->window_ms / 2) {
-        return true;
-    }
-    left_ms = slot->held.mark_ms > wall_ms ? slot->held.mark_ms - wall_ms : 0;
-    return mark_ms > slot->held.mark_ms && mark_ms > slot->start_ms &&
-           left_ms < config->mark_lead_ms / 2 + 1 && (wanted || last_used_ms(slot) > slot->used_ms);
+    return slot->held.until_ms - slot->durable.until_ms > slot->lease->config.window_ms / 2;
 }
 
 /* The mark that a record written now has. Time that cannot be stamped is not used up: not by a

@@ -1,0 +1,667 @@
+/*
+ * lease_world.c - see lease_world.h. Thread: one.
+ */
+#include "src/tests/lease_world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+#define NEWS_MS 1000
+#define OF(pointer, member)                                                                        \
+    ((struct lease_node *)(void *)((char *)(pointer)-offsetof(struct lease_node, member)))
+
+/* --- clocks --- */
+
+static uint64_t node_now_ms(const struct clock *clock)
+{
+    const struct lease_node *node = clock->data;
+
+    return node->world->true_ms - LEASE_WORLD_START_MS + node->id * 1000000;
+}
+
+static uint64_t node_wall_ms(const struct clock *clock)
+{
+    return lease_world_wall(clock->data);
+}
+
+uint64_t lease_world_wall(const struct lease_node *node)
+{
+    return node->world->true_ms + (uint64_t)node->off_ms;
+}
+
+/* --- the log --- */
+
+static bool reaches_log(const struct lease_node *node)
+{
+    size_t connected = 0;
+
+    for (size_t i = 0; i < node->world->node_count; i++) {
+        connected += node->world->nodes[i].up && !node->world->nodes[i].cut;
+    }
+    return node->up && !node->cut && !node->world->log_down &&
+           connected * 2 > node->world->node_count;
+}
+
+/* Append an entry and apply it; the result goes to *ret_result unless that is NULL. */
+static void log_append(struct lease_world *world, const void *data, size_t len,
+                       struct buf *ret_result)
+{
+    struct fsm_changes changes = {0};
+    struct buf result = BUF_INIT;
+    int err;
+
+    if (world->entry_count == world->entry_capacity) {
+        world->entry_capacity = world->entry_capacity > 0 ? world->entry_capacity * 2 : 256;
+        world->entries = realloc(world->entries, world->entry_capacity * sizeof(struct buf));
+        ASSERT(world->entries != NULL);
+    }
+    world->entries[world->entry_count] = (struct buf)BUF_INIT;
+    buf_put(&world->entries[world->entry_count++], data, len);
+    err = fsm_apply(world->log, world->entry_count, data, len, &result, &changes);
+    ASSERT(err == 0);
+    fsm_changes_release(&changes);
+    if (ret_result != NULL) {
+        buf_move(ret_result, &result);
+    }
+    buf_free(&result);
+}
+
+static void node_apply(struct lease_node *node)
+{
+    struct lease_world *world = node->world;
+
+    while (node->applied < world->entry_count) {
+        const struct buf *entry = &world->entries[node->applied++];
+        struct fsm_changes changes = {0};
+        struct buf result = BUF_INIT;
+        int err = fsm_apply(node->fsm, node->applied, entry->data, entry->len, &result, &changes);
+
+        ASSERT(err == 0);
+        fsm_changes_release(&changes);
+        buf_free(&result);
+        node->due = true;
+    }
+}
+
+static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
+{
+    struct lease_node *node = OF(listener, listener);
+
+    if (node->up) {
+        lease_worker_changed(node->lease, row);
+    }
+}
+
+static void on_layout_changed(struct fsm_listener *listener, const struct snowflake_layout *layout)
+{
+    struct lease_node *node = OF(listener, listener);
+
+    if (node->up) {
+        lease_layout(node->lease, layout);
+    }
+}
+
+static void on_propose(struct id_proposer *proposer, struct id_request *request)
+{
+    struct lease_node *node = OF(proposer, proposer);
+    size_t at = 0;
+
+    ASSERT(node->up && request->kind == ID_REQUEST_COMMAND && request->payload.len > 0);
+    ASSERT(request->deadline_ms > clock_now_ms(&node->clock));
+    while (node->requests[at] != NULL) {
+        at++;
+        ASSERT(at < LIMIT_WORKERS_PER_NODE); /* one at a time a worker id */
+    }
+    node->requests[at] = request;
+    node->request_ms[at] = node->world->true_ms;
+    node->proposal_count++;
+}
+
+static void finish(struct lease_node *node, size_t at, int status)
+{
+    struct id_request *request = node->requests[at];
+
+    node->requests[at] = NULL;
+    node->due = true;
+    request->status = status;
+    request->done(request);
+}
+
+static void node_requests(struct lease_node *node)
+{
+    struct lease_world *world = node->world;
+
+    for (size_t at = 0; at < LIMIT_WORKERS_PER_NODE; at++) {
+        struct id_request *request = node->requests[at];
+        bool sent = false;
+
+        if (request == NULL || node->answers_held) {
+            continue;
+        }
+        if (node->request_ms[at] + LEASE_WORLD_LOG_MS <= world->true_ms && reaches_log(node) &&
+            request->payload.len > 0) {
+            log_append(world, request->payload.data, request->payload.len, &request->reply);
+            sent = true;
+        }
+        if (sent && node->deaf) {
+            buf_free(&request->payload); /* applied; nobody hears of it */
+            buf_free(&request->reply);
+        } else if (sent) {
+            finish(node, at, 0);
+        } else if (request->deadline_ms <= clock_now_ms(&node->clock)) {
+            finish(node, at, request->payload.len > 0 ? ERR_NO_LEADER : ERR_TIMEOUT);
+        }
+    }
+}
+
+struct worker_result lease_world_command(struct lease_world *world, const struct buf *command)
+{
+    struct buf reply = BUF_INIT;
+    struct worker_result result;
+    int err;
+
+    log_append(world, command->data, command->len, &reply);
+    err = worker_result_decode(reply.data, reply.len, &result);
+    ASSERT(err == 0);
+    buf_free(&reply);
+    return result;
+}
+
+int lease_world_steal(struct lease_world *world, const char *name, uint16_t worker_id)
+{
+    struct worker_acquire acquire = {.kind = WORKER_CLIENT,
+                                     .worker_id = worker_id,
+                                     .window_ms = LEASE_WORLD_WINDOW_MS,
+                                     .wall_ms = world->true_ms,
+                                     .name = name,
+                                     .name_len = (uint16_t)strlen(name),
+                                     .address = ""};
+    struct buf command = BUF_INIT;
+    struct worker_result result;
+
+    command_worker_acquire_encode(&command, &acquire);
+    result = lease_world_command(world, &command);
+    buf_free(&command);
+    return result.status;
+}
+
+void lease_world_ghosts(struct lease_world *world)
+{
+    struct buf ghosts = BUF_INIT;
+    struct reader reader;
+
+    buf_move(&ghosts, &world->ghosts);
+    reader_init(&reader, ghosts.data, ghosts.len);
+    while (reader_left(&reader) > 0) {
+        size_t len;
+        const uint8_t *bytes = reader_str32(&reader, &len);
+
+        log_append(world, bytes, len, NULL);
+    }
+    buf_free(&ghosts);
+}
+
+/* --- the disk --- */
+
+static void on_write(struct lease_disk *disk, unsigned k, const void *data, size_t len,
+                     void (*done)(void *data), void *done_data)
+{
+    struct lease_node *node = OF(disk, disk);
+    struct lease_world_write *write = &node->writes[k];
+
+    ASSERT(node->up && k < LIMIT_WORKERS_PER_NODE);
+    ASSERT(!write->busy); /* one at a time a worker id */
+    write->busy = true;
+    write->due_ms = node->world->true_ms + LEASE_WORLD_DISK_MS;
+    write->done = done;
+    write->done_data = done_data;
+    buf_put(&write->bytes, data, len);
+    node->write_count++;
+}
+
+static void write_finish(struct lease_node *node, unsigned k, bool durable)
+{
+    struct lease_world_write *write = &node->writes[k];
+
+    if (durable) {
+        buf_free(&node->records[k]);
+        buf_move(&node->records[k], &write->bytes);
+    }
+    buf_free(&write->bytes);
+    write->busy = false;
+    node->due = true;
+    write->done(write->done_data);
+}
+
+static void node_writes(struct lease_node *node)
+{
+    for (unsigned k = 0; k < LIMIT_WORKERS_PER_NODE; k++) {
+        struct lease_world_write *write = &node->writes[k];
+
+        if (write->busy && !node->disk_stuck && write->due_ms <= node->world->true_ms) {
+            write_finish(node, k, true);
+        }
+    }
+}
+
+/* --- lives --- */
+
+struct lease_world *lease_world_new(size_t nodes, uint32_t workers)
+{
+    struct lease_config config = {.address = "127.0.0.1:8080",
+                                  .workers = workers,
+                                  .window_ms = LEASE_WORLD_WINDOW_MS,
+                                  .renew_ms = LEASE_WORLD_RENEW_MS,
+                                  .mark_lead_ms = LEASE_WORLD_LEAD_MS,
+                                  .threshold_ms = LEASE_WORLD_THRESHOLD_MS,
+                                  .layout = SNOWFLAKE_LEAF_LAYOUT};
+
+    return lease_world_new_config(nodes, &config);
+}
+
+static void tell_time(struct lease_world *world, uint64_t cluster_ms)
+{
+    struct buf command = BUF_INIT;
+
+    command_clock_encode(&command, cluster_ms);
+    log_append(world, command.data, command.len, NULL);
+    buf_free(&command);
+}
+
+struct lease_world *lease_world_new_config(size_t nodes, const struct lease_config *config)
+{
+    struct lease_world *world = calloc(1, sizeof *world);
+    struct buf command = BUF_INIT;
+
+    ASSERT(world != NULL && nodes >= 1 && nodes <= LEASE_WORLD_NODES);
+    world->true_ms = LEASE_WORLD_START_MS;
+    world->news_ms = world->true_ms + NEWS_MS;
+    world->config = *config;
+    world->log = fsm_new();
+    world->node_count = nodes;
+    command_layout_encode(&command, &config->layout);
+    log_append(world, command.data, command.len, NULL);
+    buf_free(&command);
+    tell_time(world, world->true_ms);
+    for (size_t i = 0; i < nodes; i++) {
+        struct lease_node *node = &world->nodes[i];
+
+        node->world = world;
+        node->id = i + 1;
+        node->clock = (struct clock){node_now_ms, node_wall_ms, node};
+        node->proposer.propose = on_propose;
+        node->disk.write = on_write;
+        node->listener = (struct fsm_listener){NULL, on_worker_changed, on_layout_changed};
+        node->fsm = fsm_new();
+        lease_world_wipe(node);
+        lease_world_start(node);
+    }
+    return world;
+}
+
+void lease_world_wipe(struct lease_node *node)
+{
+    ASSERT(!node->up);
+    node->store_id += node->id << 32 | 1;
+    for (unsigned k = 0; k < LIMIT_WORKERS_PER_NODE; k++) {
+        buf_free(&node->records[k]);
+    }
+    fsm_free(node->fsm);
+    node->fsm = fsm_new();
+    fsm_listen(node->fsm, &node->listener);
+    node->applied = 0;
+}
+
+void lease_world_start(struct lease_node *node)
+{
+    struct lease_config config = node->world->config;
+    struct snowflake_layout layout;
+
+    ASSERT(!node->up);
+    config.node_id = node->id;
+    config.store_id = node->store_id;
+    snowflake_init(&node->snowflake, &node->clock);
+    clock_check_init(&node->check, config.threshold_ms);
+    clock_check_members(&node->check, node->world->node_count);
+    node->lease = lease_new(&config, &node->snowflake, &node->check, &node->clock, &node->proposer,
+                            &node->disk);
+    node->up = true;
+    node->due = true;
+    for (unsigned k = 0; k < LIMIT_WORKERS_PER_NODE; k++) {
+        const struct buf *record = &node->records[k];
+
+        if (record->len > 0) {
+            int err = lease_resume(node->lease, k, record->data, record->len);
+
+            ASSERT(err == 0);
+        }
+    }
+    if (fsm_layout(node->fsm, &layout)) {
+        lease_layout(node->lease, &layout);
+    }
+    for (uint16_t id = 0; id < LIMIT_WORKER_IDS; id++) {
+        const struct worker_row *row = fsm_worker(node->fsm, id);
+
+        if (row != NULL) {
+            lease_worker_changed(node->lease, row);
+        }
+    }
+}
+
+void lease_world_crash(struct lease_node *node, bool writes_survive, bool commands_survive)
+{
+    ASSERT(node->up);
+    lease_stop(node->lease);
+    ASSERT(lease_next_ms(node->lease) == UINT64_MAX);
+    node->up = false;
+    for (size_t at = 0; at < LIMIT_WORKERS_PER_NODE; at++) {
+        struct id_request *request = node->requests[at];
+
+        if (request == NULL) {
+            continue;
+        }
+        if (commands_survive && request->payload.len > 0) {
+            buf_put_str32(&node->world->ghosts, request->payload.data, request->payload.len);
+        }
+        finish(node, at, ERR_SHUTTING_DOWN);
+    }
+    for (unsigned k = 0; k < LIMIT_WORKERS_PER_NODE; k++) {
+        if (node->writes[k].busy) {
+            write_finish(node, k, writes_survive);
+        }
+    }
+    lease_turn(node->lease);
+    lease_free(node->lease);
+    node->lease = NULL;
+}
+
+void lease_world_step_clock(struct lease_node *node, int64_t ms)
+{
+    node->off_ms += ms;
+}
+
+void lease_world_free(struct lease_world *world)
+{
+    for (size_t i = 0; i < world->node_count; i++) {
+        struct lease_node *node = &world->nodes[i];
+
+        if (node->up) {
+            lease_world_crash(node, false, false);
+        }
+        lease_world_wipe(node);
+        fsm_free(node->fsm);
+    }
+    for (size_t i = 0; i < world->entry_count; i++) {
+        buf_free(&world->entries[i]);
+    }
+    free(world->entries);
+    free(world->ranges);
+    buf_free(&world->ghosts);
+    fsm_free(world->log);
+    free(world);
+}
+
+/* --- time --- */
+
+/* Peers tell each other their clocks, and one that leads tells the log. */
+static void news(struct lease_world *world)
+{
+    bool told = world->clock_mute;
+
+    for (size_t i = 0; i < world->node_count; i++) {
+        struct lease_node *node = &world->nodes[i];
+        uint64_t now_ms = clock_now_ms(&node->clock);
+        uint64_t wall_ms = lease_world_wall(node);
+        size_t samples;
+
+        for (size_t j = 0; j < world->node_count && !world->samples_off; j++) {
+            const struct lease_node *peer = &world->nodes[j];
+
+            if (i != j && node->up && !node->cut && peer->up && !peer->cut) {
+                clock_check_sample(&node->check, peer->id, now_ms, now_ms, lease_world_wall(peer),
+                                   wall_ms);
+            }
+        }
+        if (!told && reaches_log(node)) {
+            told = true;
+            tell_time(world, clock_check_cluster_ms(&node->check, now_ms, wall_ms, &samples));
+        }
+    }
+}
+
+static uint64_t request_due_ms(const struct lease_node *node, size_t at)
+{
+    const struct id_request *request = node->requests[at];
+
+    if (request == NULL || node->answers_held) {
+        return UINT64_MAX;
+    }
+    if (reaches_log(node) && request->payload.len > 0) {
+        return node->request_ms[at] + LEASE_WORLD_LOG_MS;
+    }
+    return node->world->true_ms + request->deadline_ms - clock_now_ms(&node->clock);
+}
+
+/* The true time of the next thing that happens by itself, at most end_ms. */
+static uint64_t next_event(const struct lease_world *world, uint64_t end_ms)
+{
+    uint64_t next_ms = world->news_ms < end_ms ? world->news_ms : end_ms;
+
+    for (size_t i = 0; i < world->node_count; i++) {
+        const struct lease_node *node = &world->nodes[i];
+        uint64_t ms;
+
+        if (!node->up) {
+            continue;
+        }
+        ms = lease_next_ms(node->lease);
+        if (ms != UINT64_MAX) {
+            uint64_t now_ms = clock_now_ms(&node->clock);
+
+            ms = world->true_ms + (ms > now_ms ? ms - now_ms : 0);
+            next_ms = ms < next_ms ? ms : next_ms;
+        }
+        for (unsigned k = 0; k < LIMIT_WORKERS_PER_NODE; k++) {
+            if (node->writes[k].busy && !node->disk_stuck && node->writes[k].due_ms < next_ms) {
+                next_ms = node->writes[k].due_ms;
+            }
+            ms = request_due_ms(node, k);
+            next_ms = ms < next_ms ? ms : next_ms;
+        }
+    }
+    return next_ms > world->true_ms ? next_ms : world->true_ms + 1;
+}
+
+static void node_run(struct lease_node *node)
+{
+    unsigned turns = 0;
+
+    node_requests(node);
+    node_writes(node);
+    if (!node->lagging && reaches_log(node)) {
+        node_apply(node);
+    }
+    while (node->due || atomic_load(&node->snowflake.wanted) ||
+           lease_next_ms(node->lease) <= clock_now_ms(&node->clock)) {
+        node->due = false;
+        lease_turn(node->lease);
+        turns++;
+        ASSERT(turns < 10); /* it does not spin */
+    }
+}
+
+static void run_once(struct lease_world *world)
+{
+    if (world->news_ms <= world->true_ms) {
+        world->news_ms = world->true_ms + NEWS_MS;
+        news(world);
+    }
+    for (size_t i = 0; i < world->node_count; i++) {
+        if (world->nodes[i].up) {
+            node_run(&world->nodes[i]);
+        }
+    }
+}
+
+void lease_world_run(struct lease_world *world, uint64_t ms)
+{
+    uint64_t end_ms = world->true_ms + ms;
+
+    run_once(world);
+    while (world->true_ms < end_ms) {
+        world->true_ms = next_event(world, end_ms);
+        run_once(world);
+    }
+}
+
+void lease_world_settle(struct lease_world *world, uint64_t max_ms)
+{
+    uint64_t end_ms = world->true_ms + max_ms;
+
+    for (;;) {
+        size_t serving = 0;
+        size_t wanted = 0;
+
+        for (size_t i = 0; i < world->node_count; i++) {
+            if (world->nodes[i].up) {
+                serving += lease_world_status(&world->nodes[i]).serving;
+                wanted += world->config.workers;
+            }
+        }
+        if (serving == wanted) {
+            return;
+        }
+        ASSERT(world->true_ms < end_ms);
+        lease_world_run(world, 10);
+    }
+}
+
+/* --- ids --- */
+
+/* Its time is within a durable mark, and within what the log granted. */
+static void check_range(const struct lease_node *node, struct segment_range range)
+{
+    struct snowflake_parts parts = snowflake_decode(&node->snowflake.layout, range.first);
+    struct snowflake_parts last =
+        snowflake_decode(&node->snowflake.layout, range.first + range.count - 1);
+    const struct worker_row *row = fsm_worker(node->world->log, (uint16_t)parts.worker);
+    bool durable = false;
+
+    ASSERT(last.unix_ms == parts.unix_ms && last.worker == parts.worker);
+    ASSERT(row != NULL);
+    for (unsigned k = 0; k < LIMIT_WORKERS_PER_NODE; k++) {
+        struct lease_record record;
+
+        if (node->records[k].len == 0) {
+            continue;
+        }
+        record = lease_world_record(node, k);
+        ASSERT(record.epoch > 0);
+        if (record.worker_id == parts.worker && parts.unix_ms <= record.mark_ms &&
+            parts.unix_ms > record.from_ms) {
+            durable = true;
+            ASSERT(record.epoch <= row->epoch);
+            ASSERT(parts.unix_ms <=
+                   (record.epoch == row->epoch ? row->granted_until_ms : row->granted_from_ms));
+        }
+    }
+    ASSERT(durable);
+}
+
+int lease_world_claim(struct lease_node *node, uint32_t count, struct segment_range *ret_range)
+{
+    struct lease_world *world = node->world;
+    bool poke;
+    int err;
+
+    ASSERT(node->up);
+    world->random = world->random * 6364136223846793005ULL + 1442695040888963407ULL;
+    err = snowflake_claim(&node->snowflake, (unsigned)(world->random >> 33), count,
+                          world->random >> 20, ret_range, &poke);
+    if (err != 0) {
+        return err;
+    }
+    check_range(node, *ret_range);
+    if (world->range_count == world->range_capacity) {
+        world->range_capacity = world->range_capacity > 0 ? world->range_capacity * 2 : 1024;
+        world->ranges =
+            realloc(world->ranges, world->range_capacity * sizeof(struct segment_range));
+        ASSERT(world->ranges != NULL);
+    }
+    world->ranges[world->range_count++] = *ret_range;
+    return 0;
+}
+
+int lease_world_wait_id(struct lease_node *node, uint64_t max_ms, struct snowflake_parts *ret_id)
+{
+    struct segment_range range = {0};
+    int err = lease_world_claim(node, 1, &range);
+
+    for (uint64_t ms = 0; err != 0 && ms < max_ms; ms++) {
+        lease_world_run(node->world, 1);
+        err = lease_world_claim(node, 1, &range);
+    }
+    if (err == 0) {
+        *ret_id = snowflake_decode(&node->snowflake.layout, range.first);
+    }
+    return err;
+}
+
+struct snowflake_parts lease_world_id(struct lease_node *node)
+{
+    struct snowflake_parts parts;
+    /* The mark may have to be extended first: a write. */
+    int err = lease_world_wait_id(node, LEASE_WORLD_DISK_MS + 1, &parts);
+
+    ASSERT(err == 0);
+    return parts;
+}
+
+struct lease_status lease_world_status(const struct lease_node *node)
+{
+    struct lease_status status;
+
+    lease_status(node->lease, &status);
+    return status;
+}
+
+struct lease_record lease_world_record(const struct lease_node *node, unsigned k)
+{
+    struct lease_record record;
+    int err = lease_record_decode(node->records[k].data, node->records[k].len, &record);
+
+    ASSERT(err == 0);
+    return record;
+}
+
+const struct worker_row *lease_world_row(struct lease_world *world, const struct lease_node *node,
+                                         unsigned k)
+{
+    const struct worker_row *row = fsm_worker(world->log, lease_world_record(node, k).worker_id);
+
+    ASSERT(row != NULL);
+    return row;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct segment_range *left = a;
+    const struct segment_range *right = b;
+
+    return left->first < right->first ? -1 : left->first > right->first;
+}
+
+void lease_world_check(const struct lease_world *world)
+{
+    struct segment_range *ranges = calloc(world->range_count + 1, sizeof *ranges);
+
+    ASSERT(ranges != NULL);
+    memcpy(ranges, world->ranges, world->range_count * sizeof *ranges);
+    qsort(ranges, world->range_count, sizeof *ranges, compare_ranges);
+    for (size_t i = 1; i < world->range_count; i++) {
+        ASSERT(ranges[i - 1].first + ranges[i - 1].count <= ranges[i].first);
+    }
+    free(ranges);
+}
