@@ -245,6 +245,12 @@ static enum exit_code start_node(struct server *server)
         .trailing_entries = (uint32_t)config->raft_trailing_entries,
         .cover_ms = (uint32_t)config->segment_cover_ms,
         .refill_percent = (uint32_t)config->segment_refill_percent,
+        .lease = {.workers = (uint32_t)config->snowflake_workers,
+                  .window_ms = (uint32_t)config->snowflake_window_ms,
+                  .renew_ms = (uint32_t)config->snowflake_renew_ms,
+                  .mark_lead_ms = (uint32_t)config->snowflake_mark_lead_ms,
+                  .threshold_ms = (uint32_t)config->snowflake_clock_threshold_ms,
+                  .layout = config->snowflake_layout},
         .failed = node_failed_cb,
         .data = server,
     };

@@ -303,6 +303,30 @@ static void test_settings_are_handed_on(void **state)
     assert_int_equal(fake.http_config.node_id, 2);
 }
 
+static void test_snowflake_settings_are_handed_on(void **state)
+{
+    const struct lease_config *lease = &fake.node_config.lease;
+
+    (void)state;
+    configure("--snowflake-layout", "js53");
+    config.snowflake_workers = 2;
+    config.snowflake_window_ms = 30000;
+    config.snowflake_renew_ms = 4000;
+    config.snowflake_mark_lead_ms = 500;
+    config.snowflake_clock_threshold_ms = 600;
+    config.snowflake_layout.epoch_ms = 7;
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_int_equal(lease->workers, 2);
+    assert_int_equal(lease->window_ms, 30000);
+    assert_int_equal(lease->renew_ms, 4000);
+    assert_int_equal(lease->mark_lead_ms, 500);
+    assert_int_equal(lease->threshold_ms, 600);
+    assert_int_equal(lease->layout.epoch_ms, 7);
+    assert_int_equal(lease->layout.time_bits, 41);
+    assert_int_equal(lease->layout.worker_bits, 6);
+    assert_int_equal(lease->layout.sequence_bits, 6);
+}
+
 /* Two starts with the same settings make different stores. */
 static void test_store_id_is_random(void **state)
 {
@@ -511,6 +535,7 @@ int main(void)
         TEST(test_node_fails),
         TEST(test_order),
         TEST(test_settings_are_handed_on),
+        TEST(test_snowflake_settings_are_handed_on),
         TEST(test_store_id_is_random),
         TEST(test_http_loops_by_cores),
         TEST(test_waits_for_the_handover),
