@@ -179,7 +179,7 @@ static void bulk_cb(struct conn *conn, struct control *control)
 static void put(struct conn *conn, const char *name, size_t name_len)
 {
     struct option options[] = {{.name = "force"}};
-    struct tag_json_fault fault;
+    struct body_fault fault;
     char space[LIMIT_HTTP_TARGET_BYTES];
     struct control *control;
     struct buf *command;

@@ -13,21 +13,17 @@
 #ifndef LEAFD_HTTP_TAG_JSON_H
 #define LEAFD_HTTP_TAG_JSON_H
 
+#include "http/body.h"
 #include "src/id/command.h"
-
-struct tag_json_fault {
-    const char *code; /* static */
-    char message[400];
-};
 
 /* Read one object of fields for the tag and append it as a put item to the command. An empty body
  * is an empty object. 0, or ERR_INVALID with *ret_fault. */
 int tag_json_read_one(const char *name, size_t name_len, const void *body, size_t len,
-                      struct buf *command, struct tag_json_fault *ret_fault) MUST_CHECK;
+                      struct buf *command, struct body_fault *ret_fault) MUST_CHECK;
 
 /* Read an array of objects, or objects one a line, each with its "tag", and append them. */
 int tag_json_read_bulk(const void *body, size_t len, struct buf *command,
-                       struct tag_json_fault *ret_fault) MUST_CHECK;
+                       struct body_fault *ret_fault) MUST_CHECK;
 
 /* Append a row as a JSON object. */
 void tag_json_put(const struct tag_row *row, struct buf *buf);

@@ -12,7 +12,7 @@
 
 #include "http/tag_json.h"
 
-static int read_one(const char *body, struct tag_json_fault *fault)
+static int read_one(const char *body, struct body_fault *fault)
 {
     struct buf command = BUF_INIT;
     size_t len = strlen(body);
@@ -29,7 +29,7 @@ static int read_one(const char *body, struct tag_json_fault *fault)
     return rv;
 }
 
-static int read_bulk(const char *body, size_t len, struct tag_json_fault *fault)
+static int read_bulk(const char *body, size_t len, struct body_fault *fault)
 {
     struct buf command = BUF_INIT;
     char *exact = malloc(len > 0 ? len : 1);
@@ -62,7 +62,7 @@ static void test_good_bodies(void **state)
         "{\"description\":\"d\\u00e9j\\u00e0 \\\"vu\\\"\"}",
         "{\"step\":2,\"max_id\":1,\"max_step\":3,\"mode\":\"trend\",\"description\":\"x\"}",
     };
-    struct tag_json_fault fault;
+    struct body_fault fault;
 
     (void)state;
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
@@ -129,7 +129,7 @@ static void test_bad_bodies(void **state)
         {"{\"mode\":1}", "bad_request", "mode=1 is not \"trend\""},
         {"{\"description\":5}", "bad_request", "description=5: description is not a string"},
     };
-    struct tag_json_fault fault;
+    struct body_fault fault;
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -145,7 +145,7 @@ static void test_description_bound(void **state)
 {
     (void)state;
     for (size_t len = LIMIT_TAG_DESCRIPTION_BYTES; len <= LIMIT_TAG_DESCRIPTION_BYTES + 1; len++) {
-        struct tag_json_fault fault;
+        struct body_fault fault;
         char body[LIMIT_TAG_DESCRIPTION_BYTES + 32];
         char text[LIMIT_TAG_DESCRIPTION_BYTES + 2] = {0};
 
@@ -189,7 +189,7 @@ static void test_bulk(void **state)
         {"{\"tag\":\"a\"} {\"tag\":\"b\"}", ERR_INVALID, "bad_json", "line 1"},
         {"hello", ERR_INVALID, "bad_json", "line 1"},
     };
-    struct tag_json_fault fault;
+    struct body_fault fault;
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -207,7 +207,7 @@ static void test_bulk(void **state)
 /* As an array and as lines: the bound, and one more. */
 static void test_bulk_bound(void **state)
 {
-    struct tag_json_fault fault;
+    struct body_fault fault;
 
     (void)state;
     for (size_t count = LIMIT_TAGS_PER_BULK; count <= LIMIT_TAGS_PER_BULK + 1; count++) {
