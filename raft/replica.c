@@ -115,7 +115,8 @@ static void on_propose(struct id_proposer *proposer, struct id_request *request)
 static int start_lease(struct replica *replica, const struct store_loaded *loaded)
 {
     const struct lease_config *config = &replica->config.lease;
-    struct timekeeper_config timekeeper = {config->workers > 0, config->threshold_ms,
+    /* A node without worker ids of its own keeps the time as well: others may register theirs. */
+    struct timekeeper_config timekeeper = {config->threshold_ms > 0, config->threshold_ms,
                                            config->renew_ms, config->layout};
     struct snowflake_layout layout;
     int rv = 0;
