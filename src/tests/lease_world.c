@@ -85,6 +85,15 @@ static void node_apply(struct lease_node *node)
     }
 }
 
+/* An empty state machine. */
+static void node_forget(struct lease_node *node)
+{
+    fsm_free(node->fsm);
+    node->fsm = fsm_new();
+    fsm_listen(node->fsm, &node->listener);
+    node->applied = 0;
+}
+
 static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
 {
     struct lease_node *node = OF(listener, listener);
@@ -187,6 +196,21 @@ int lease_world_steal(struct lease_world *world, const char *name, uint16_t work
     return result.status;
 }
 
+void lease_world_release(struct lease_world *world, uint16_t worker_id, uint64_t used_ms)
+{
+    const struct worker_row *row = fsm_worker(world->log, worker_id);
+    struct worker_release release = {worker_id, 0, used_ms};
+    struct buf command = BUF_INIT;
+    struct worker_result result;
+
+    ASSERT(row != NULL);
+    release.epoch = row->epoch;
+    command_worker_release_encode(&command, &release);
+    result = lease_world_command(world, &command);
+    ASSERT(result.status == 0);
+    buf_free(&command);
+}
+
 void lease_world_ghosts(struct lease_world *world)
 {
     struct buf ghosts = BUF_INIT;
@@ -201,6 +225,33 @@ void lease_world_ghosts(struct lease_world *world)
         log_append(world, bytes, len, NULL);
     }
     buf_free(&ghosts);
+}
+
+void lease_world_restore(struct lease_world *world, size_t entries)
+{
+    ASSERT(entries <= world->entry_count);
+    fsm_free(world->log);
+    world->log = fsm_new();
+    for (size_t i = 0; i < entries; i++) {
+        struct fsm_changes changes = {0};
+        struct buf result = BUF_INIT;
+        int err = fsm_apply(world->log, i + 1, world->entries[i].data, world->entries[i].len,
+                            &result, &changes);
+
+        ASSERT(err == 0);
+        fsm_changes_release(&changes);
+        buf_free(&result);
+    }
+    for (size_t i = entries; i < world->entry_count; i++) {
+        buf_free(&world->entries[i]);
+    }
+    world->entry_count = entries;
+    for (size_t i = 0; i < world->node_count; i++) {
+        struct lease_node *node = &world->nodes[i];
+
+        node_forget(node);
+        node->lagging = true; /* until the test says otherwise */
+    }
 }
 
 /* --- the disk --- */
@@ -294,7 +345,6 @@ struct lease_world *lease_world_new_config(size_t nodes, const struct lease_conf
         node->proposer.propose = on_propose;
         node->disk.write = on_write;
         node->listener = (struct fsm_listener){NULL, on_worker_changed, on_layout_changed};
-        node->fsm = fsm_new();
         lease_world_wipe(node);
         lease_world_start(node);
     }
@@ -308,10 +358,7 @@ void lease_world_wipe(struct lease_node *node)
     for (unsigned k = 0; k < LIMIT_WORKERS_PER_NODE; k++) {
         buf_free(&node->records[k]);
     }
-    fsm_free(node->fsm);
-    node->fsm = fsm_new();
-    fsm_listen(node->fsm, &node->listener);
-    node->applied = 0;
+    node_forget(node);
 }
 
 void lease_world_start(struct lease_node *node)
@@ -332,9 +379,12 @@ void lease_world_start(struct lease_node *node)
     for (unsigned k = 0; k < LIMIT_WORKERS_PER_NODE; k++) {
         const struct buf *record = &node->records[k];
 
+        node->found[k] = (struct lease_record){0};
         if (record->len > 0) {
-            int err = lease_resume(node->lease, k, record->data, record->len);
+            int err = lease_record_decode(record->data, record->len, &node->found[k]);
 
+            ASSERT(err == 0);
+            err = lease_resume(node->lease, k, record->data, record->len);
             ASSERT(err == 0);
         }
     }
@@ -536,132 +586,4 @@ void lease_world_settle(struct lease_world *world, uint64_t max_ms)
         ASSERT(world->true_ms < end_ms);
         lease_world_run(world, 10);
     }
-}
-
-/* --- ids --- */
-
-/* Its time is within a durable mark, and within what the log granted. */
-static void check_range(const struct lease_node *node, struct segment_range range)
-{
-    struct snowflake_parts parts = snowflake_decode(&node->snowflake.layout, range.first);
-    struct snowflake_parts last =
-        snowflake_decode(&node->snowflake.layout, range.first + range.count - 1);
-    const struct worker_row *row = fsm_worker(node->world->log, (uint16_t)parts.worker);
-    bool durable = false;
-
-    ASSERT(last.unix_ms == parts.unix_ms && last.worker == parts.worker);
-    ASSERT(row != NULL);
-    for (unsigned k = 0; k < LIMIT_WORKERS_PER_NODE; k++) {
-        struct lease_record record;
-
-        if (node->records[k].len == 0) {
-            continue;
-        }
-        record = lease_world_record(node, k);
-        ASSERT(record.epoch > 0);
-        if (record.worker_id == parts.worker && parts.unix_ms <= record.mark_ms &&
-            parts.unix_ms > record.from_ms) {
-            durable = true;
-            ASSERT(record.epoch <= row->epoch);
-            ASSERT(parts.unix_ms <=
-                   (record.epoch == row->epoch ? row->granted_until_ms : row->granted_from_ms));
-        }
-    }
-    ASSERT(durable);
-}
-
-int lease_world_claim(struct lease_node *node, uint32_t count, struct segment_range *ret_range)
-{
-    struct lease_world *world = node->world;
-    bool poke;
-    int err;
-
-    ASSERT(node->up);
-    world->random = world->random * 6364136223846793005ULL + 1442695040888963407ULL;
-    err = snowflake_claim(&node->snowflake, (unsigned)(world->random >> 33), count,
-                          world->random >> 20, ret_range, &poke);
-    if (err != 0) {
-        return err;
-    }
-    check_range(node, *ret_range);
-    if (world->range_count == world->range_capacity) {
-        world->range_capacity = world->range_capacity > 0 ? world->range_capacity * 2 : 1024;
-        world->ranges =
-            realloc(world->ranges, world->range_capacity * sizeof(struct segment_range));
-        ASSERT(world->ranges != NULL);
-    }
-    world->ranges[world->range_count++] = *ret_range;
-    return 0;
-}
-
-int lease_world_wait_id(struct lease_node *node, uint64_t max_ms, struct snowflake_parts *ret_id)
-{
-    struct segment_range range = {0};
-    int err = lease_world_claim(node, 1, &range);
-
-    for (uint64_t ms = 0; err != 0 && ms < max_ms; ms++) {
-        lease_world_run(node->world, 1);
-        err = lease_world_claim(node, 1, &range);
-    }
-    if (err == 0) {
-        *ret_id = snowflake_decode(&node->snowflake.layout, range.first);
-    }
-    return err;
-}
-
-struct snowflake_parts lease_world_id(struct lease_node *node)
-{
-    struct snowflake_parts parts;
-    /* The mark may have to be extended first: a write. */
-    int err = lease_world_wait_id(node, LEASE_WORLD_DISK_MS + 1, &parts);
-
-    ASSERT(err == 0);
-    return parts;
-}
-
-struct lease_status lease_world_status(const struct lease_node *node)
-{
-    struct lease_status status;
-
-    lease_status(node->lease, &status);
-    return status;
-}
-
-struct lease_record lease_world_record(const struct lease_node *node, unsigned k)
-{
-    struct lease_record record;
-    int err = lease_record_decode(node->records[k].data, node->records[k].len, &record);
-
-    ASSERT(err == 0);
-    return record;
-}
-
-const struct worker_row *lease_world_row(struct lease_world *world, const struct lease_node *node,
-                                         unsigned k)
-{
-    const struct worker_row *row = fsm_worker(world->log, lease_world_record(node, k).worker_id);
-
-    ASSERT(row != NULL);
-    return row;
-}
-
-static int compare_ranges(const void *a, const void *b)
-{
-    const struct segment_range *left = a;
-    const struct segment_range *right = b;
-
-    return left->first < right->first ? -1 : left->first > right->first;
-}
-
-void lease_world_check(const struct lease_world *world)
-{
-    struct segment_range *ranges = calloc(world->range_count + 1, sizeof *ranges);
-
-    ASSERT(ranges != NULL);
-    memcpy(ranges, world->ranges, world->range_count * sizeof *ranges);
-    qsort(ranges, world->range_count, sizeof *ranges, compare_ranges);
-    for (size_t i = 1; i < world->range_count; i++) {
-        ASSERT(ranges[i - 1].first + ranges[i - 1].count <= ranges[i].first);
-    }
-    free(ranges);
 }

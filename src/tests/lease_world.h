@@ -56,8 +56,9 @@ struct lease_node {
     uint64_t request_ms[LIMIT_WORKERS_PER_NODE];         /* when it was submitted */
     struct fsm *fsm;
     struct fsm_listener listener;
-    size_t applied;                             /* entries of the log */
-    struct buf records[LIMIT_WORKERS_PER_NODE]; /* what is durable */
+    size_t applied;                                    /* entries of the log */
+    struct buf records[LIMIT_WORKERS_PER_NODE];        /* what is durable */
+    struct lease_record found[LIMIT_WORKERS_PER_NODE]; /* at the start of this life */
     struct lease_world_write writes[LIMIT_WORKERS_PER_NODE];
     unsigned write_count;    /* writes begun, in all lives */
     unsigned proposal_count; /* in all lives */
@@ -106,6 +107,11 @@ void lease_world_step_clock(struct lease_node *node, int64_t ms);
 struct worker_result lease_world_command(struct lease_world *world, const struct buf *command);
 /* A client takes the worker id that this name has; its status. */
 int lease_world_steal(struct lease_world *world, const char *name, uint16_t worker_id);
+/* An operator releases a worker id, whoever holds it; 0: nothing is known of what was used. */
+void lease_world_release(struct lease_world *world, uint16_t worker_id, uint64_t used_ms);
+/* The log is what it was after its first entries, as after a restore from a backup; the nodes hear
+ * nothing of that but by the answers to their commands. */
+void lease_world_restore(struct lease_world *world, size_t entries);
 /* Apply the commands of ended lives. */
 void lease_world_ghosts(struct lease_world *world);
 

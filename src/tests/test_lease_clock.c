@@ -188,6 +188,28 @@ static void test_restored_disk_and_a_clock_set_back(void **state)
     over(world);
 }
 
+/* As above, but it hears of what was reported only after it began. */
+static void test_reported_time_heard_late(void **state)
+{
+    struct lease_world *world = served(1);
+    struct lease_node *node = &world->nodes[0];
+    struct worker_row row;
+    struct snowflake_parts id;
+
+    (void)state;
+    node->answers_held = true;
+    row = *lease_world_row(world, node, 0);
+    row.last_timestamp_ms = world->true_ms + 3000;
+    lease_worker_changed(node->lease, &row);
+    lease_world_run(world, TICK_MS);
+    assert_int_equal(lease_world_wait_id(node, 0, &id), ERR_CLOCK_BACKWARDS);
+    assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_BACKWARDS);
+    assert_int_equal(lease_world_status(node).wait_until_ms, row.last_timestamp_ms);
+    assert_int_equal(lease_world_wait_id(node, 3000 + TICK_MS, &id), 0);
+    assert_true(id.unix_ms + LIMIT_CLOCK_BACK_WAIT_MS >= row.last_timestamp_ms);
+    over(world);
+}
+
 /* --- set ahead --- */
 
 static void set_ahead(size_t nodes)
@@ -237,6 +259,27 @@ static void test_set_ahead_without_peers(void **state)
 {
     (void)state;
     set_ahead(1);
+}
+
+/* Ahead, but within the window: the mark does not follow a clock that is held to be wrong. */
+static void test_set_ahead_a_little(void **state)
+{
+    struct lease_world *world = served(1);
+    struct lease_node *node = &world->nodes[0];
+    struct lease_record record = lease_world_record(node, 0);
+    struct snowflake_parts id;
+
+    (void)state;
+    node->check.members = 3;
+    lease_world_step_clock(node, 20000);
+    assert_int_equal(lease_world_wait_id(node, 0, &id), ERR_EMPTY); /* and asks for the mark */
+    lease_world_run(world, 5000);
+    assert_int_equal(lease_world_wait_id(node, 0, &id), ERR_CLOCK_SKEW);
+    assert_int_equal(lease_world_record(node, 0).mark_ms, record.mark_ms);
+    lease_world_step_clock(node, -20000);
+    lease_world_run(world, TICK_MS);
+    assert_int_equal(lease_world_wait_id(node, 10, &id), 0);
+    over(world);
 }
 
 /* Ahead from the start, no peer in sight: the log refuses to renew. Nothing was used up. */
@@ -334,6 +377,8 @@ static void test_log_time_late_after_an_outage(void **state)
     lease_world_run(world, 1000);
     assert_int_equal(lease_world_status(node).refusal, ERR_WINDOW_EXPIRED);
     world->clock_mute = false;
+    lease_world_run(world, 1000 + 250); /* its time, and the next try */
+    assert_int_equal(lease_world_status(node).refusal, 0);
     for (unsigned i = 0; i < 100; i++) {
         assert_int_not_equal(lease_world_status(node).refusal, ERR_CLOCK_SKEW);
         lease_world_run(world, 60);
@@ -398,8 +443,10 @@ int main(void)
         cmocka_unit_test(test_set_back_a_little_is_waited_for),
         cmocka_unit_test(test_set_back_at_run_time),
         cmocka_unit_test(test_restored_disk_and_a_clock_set_back),
+        cmocka_unit_test(test_reported_time_heard_late),
         cmocka_unit_test(test_set_ahead_among_peers),
         cmocka_unit_test(test_set_ahead_without_peers),
+        cmocka_unit_test(test_set_ahead_a_little),
         cmocka_unit_test(test_restart_set_ahead),
         cmocka_unit_test(test_new_node_set_ahead),
         cmocka_unit_test(test_set_ahead_within_the_window),
