@@ -64,6 +64,7 @@ void conn_reply(struct conn *conn, int status, const char *type, const char *ext
     frame.keep_alive = head->http_1_0 && !frame.close;
     response_put(&conn->out, &frame, status, type, extra, body, len);
     conn->reply_count++;
+    loop_count(&conn->loop->counts.replies[status / 100], 1);
     request_done(conn, frame.close);
 }
 
@@ -130,6 +131,8 @@ void conn_fail_err(struct conn *conn, int err)
     case ERR_EXHAUSTED:
     case ERR_NOT_CONTIGUOUS:
     case ERR_CONFLICT:
+    case ERR_NO_WORKER_ID:
+    case ERR_FENCED:
         conn_fail(conn, 409, err_code(err), "%s", err_text(err));
         return;
     case ERR_TOO_LARGE:
@@ -152,7 +155,13 @@ void conn_fail_err(struct conn *conn, int err)
     case ERR_SHUTTING_DOWN:
     case ERR_DISK_FULL:
     case ERR_DISABLED:
+    case ERR_CLOCK_BACKWARDS:
+    case ERR_CLOCK_SKEW:
+    case ERR_WINDOW_EXPIRED:
         conn_fail(conn, 503, err_code(err), "%s", err_text(err));
+        return;
+    case ERR_EPOCH_EXHAUSTED:
+        conn_fail(conn, 507, err_code(err), "%s", err_text(err));
         return;
     default:
         conn_fail(conn, 500, "internal_error", "the cluster answered %s: %s", err_code(err),

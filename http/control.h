@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 
 #include "src/id/id_backend.h"
+#include "src/id/worker.h"
 #include "src/loop/mailbox.h"
 
 struct conn;
@@ -34,6 +35,8 @@ struct control {
     struct control_port *port;
     struct conn *conn; /* NULL once it closed. The loop's thread only */
     void (*finish)(struct conn *conn, struct control *control);
+    struct worker_renew asked;        /* of a change of a worker id, as far as it applies */
+    uint32_t list_limit;              /* of a list of worker ids */
     struct id_cluster_status cluster; /* out of ID_REQUEST_STATUS */
     struct id_segments_page segments; /* out of ID_REQUEST_SEGMENTS */
 };
@@ -41,6 +44,10 @@ struct control {
 /* A port on a loop, with one reference. NULL when its handle cannot be made. */
 struct control_port *control_port_new(uv_loop_t *uv);
 void control_port_unref(struct control_port *port);
+
+/* An id for a command, by which the state machine knows one that was proposed twice. Random, not
+ * 0. */
+uint64_t control_request_id(void);
 
 /* A request for the connection. finish is called on the loop's thread unless the connection
  * closes. */

@@ -8,15 +8,26 @@
 #ifndef LEAFD_HTTP_HANDLERS_H
 #define LEAFD_HTTP_HANDLERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct conn;
 struct http_loop;
 struct id_tag;
+struct waiter;
 
 /* handlers_ids.c */
 void handle_segment_get(struct conn *conn);
-void handle_snowflake(struct conn *conn);
+
+/* Read name and options into conn->claim, with nothing claimed yet. On failure the error is
+ * answered and false returned. */
+bool ids_read(struct conn *conn, bool snowflake);
+
+/* Answer with the ids of conn->claim, which is complete. */
+void ids_answer(struct conn *conn);
+
+/* The connection whose request is parked. */
+struct conn *ids_conn(struct waiter *waiter);
 
 /* Let parked requests of a tag try again, oldest first. */
 void ids_wake(struct http_loop *loop, struct id_tag *tag);
@@ -26,6 +37,23 @@ void ids_expire(struct http_loop *loop, uint64_t now_ms);
 
 /* The connection goes away: give up its parked request, if any. */
 void ids_forget(struct conn *conn);
+
+/* handlers_snowflake.c */
+void handle_snowflake_get(struct conn *conn);
+
+/* Let parked snowflake requests try again, oldest first, when loop->snowflake_again_ms has come. */
+void snowflake_retry(struct http_loop *loop);
+
+/* Answer a parked one whose deadline has come. */
+void snowflake_timeout(struct conn *conn);
+
+/* handlers_decode.c */
+void handle_snowflake_decode(struct conn *conn);
+void handle_leaf_decode(struct conn *conn);
+
+/* handlers_workers.c */
+void handle_worker(struct conn *conn);
+void handle_workers(struct conn *conn);
 
 /* handlers_tags.c */
 void handle_tag(struct conn *conn);
@@ -39,5 +67,8 @@ void handle_node_segments(struct conn *conn);
 void handle_livez(struct conn *conn);
 void handle_readyz(struct conn *conn);
 void handle_version(struct conn *conn);
+
+/* handlers_metrics.c */
+void handle_metrics(struct conn *conn);
 
 #endif

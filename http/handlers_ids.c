@@ -37,7 +37,7 @@ enum claim_result {
 
 static void ids_start(struct conn *conn);
 
-static struct conn *conn_of_waiter(struct waiter *waiter)
+struct conn *ids_conn(struct waiter *waiter)
 {
     /* The waiter is the claim's first member. */
     return (struct conn *)((char *)waiter - offsetof(struct conn, claim));
@@ -119,12 +119,14 @@ static enum claim_result claim_take(struct id_backend *backend, struct id_tag *t
     return rv == 0 ? CLAIM_DONE : claim_short(backend, tag, claim);
 }
 
-static void answer_ids(struct conn *conn)
+void ids_answer(struct conn *conn)
 {
     const struct id_claim *claim = &conn->claim;
+    struct loop_counts *counts = &conn->loop->counts;
     struct buf *scratch = &conn->loop->scratch;
     char digits[TEXT_DECIMAL_BYTES];
 
+    loop_count(claim->snowflake ? &counts->snowflake_ids : &counts->segment_ids, claim->count);
     if (!claim->counted && claim->format == ID_FORMAT_TEXT) {
         ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
         conn_reply(conn, 200, RESPONSE_TEXT, NULL, digits,
@@ -157,7 +159,7 @@ static void answer_claim(struct conn *conn, struct id_tag *tag, enum claim_resul
     char shown[160];
 
     if (result == CLAIM_DONE) {
-        answer_ids(conn);
+        ids_answer(conn);
         return;
     }
     text_show(claim->name, claim->name_len, shown, sizeof(shown));
@@ -219,7 +221,7 @@ void ids_wake(struct http_loop *loop, struct id_tag *tag)
     }
     atomic_fetch_or(&tag->waiting_loops, UINT64_C(1) << loop->index);
     for (; waiter != NULL; waiter = next) {
-        struct conn *conn = conn_of_waiter(waiter);
+        struct conn *conn = ids_conn(waiter);
         enum claim_result result = claim_take(loop->backend, tag, &conn->claim);
 
         next = waiters_after(waiter);
@@ -241,10 +243,14 @@ void ids_expire(struct http_loop *loop, uint64_t now_ms)
     struct waiter *waiter;
 
     while ((waiter = waiters_due(&loop->waiters, now_ms)) != NULL) {
-        struct conn *conn = conn_of_waiter(waiter);
+        struct conn *conn = ids_conn(waiter);
 
         waiters_remove(&loop->waiters, waiter);
-        answer_timeout(conn);
+        if (conn->claim.snowflake) {
+            snowflake_timeout(conn);
+        } else {
+            answer_timeout(conn);
+        }
     }
 }
 
@@ -344,7 +350,7 @@ static bool option_format(struct conn *conn, const struct option *option, enum i
 }
 
 /* Read the query into the claim. */
-static bool ids_options(struct conn *conn)
+static bool read_options(struct conn *conn)
 {
     struct option options[] = {
         {.name = "count"}, {.name = "format"}, {.name = "contiguous"}, {.name = "timeout_ms"}};
@@ -372,24 +378,27 @@ static bool ids_options(struct conn *conn)
     return true;
 }
 
-void handle_segment_get(struct conn *conn)
+bool ids_read(struct conn *conn, bool snowflake)
 {
     struct id_claim *claim = &conn->claim;
     size_t name_len;
 
     ASSERT(!claim->waiter.parked);
-    if (!conn_tag_name(conn, claim->name, &name_len) || !ids_options(conn)) {
-        return;
+    if (!conn_tag_name(conn, claim->name, &name_len) || !read_options(conn)) {
+        return false;
     }
+    claim->snowflake = snowflake;
     claim->name_len = (uint16_t)name_len;
     claim->left = claim->count;
     claim->range_count = 0;
     claim->opened = false;
     claim->deadline_ms = loop_now_ms(conn->loop) + claim->timeout_ms;
-    ids_start(conn);
+    return true;
 }
 
-void handle_snowflake(struct conn *conn)
+void handle_segment_get(struct conn *conn)
 {
-    conn_fail(conn, 503, "disabled", "snowflake ids are switched off in this version");
+    if (ids_read(conn, false)) {
+        ids_start(conn);
+    }
 }

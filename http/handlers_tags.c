@@ -18,18 +18,6 @@
 #include "http/page.h"
 #include "http/tag_json.h"
 #include "src/base/assert.h"
-#include "src/base/prng.h"
-
-/* Not 0, which means none. By it the state machine knows a command that was proposed twice. */
-static uint64_t new_request_id(void)
-{
-    uint64_t id;
-
-    do {
-        id = prng_entropy();
-    } while (id == 0);
-    return id;
-}
 
 static void submit(struct control *control)
 {
@@ -68,21 +56,6 @@ static void get_cb(struct conn *conn, struct control *control)
     tag_rows_release(&rows);
 }
 
-/* consistency=linearizable (the default) or local. */
-static bool option_consistency(struct conn *conn, const struct option *option, bool *ret_local)
-{
-    char shown[80];
-
-    *ret_local = option->len == 5 && memcmp(option->value, "local", 5) == 0;
-    if (!option->present || *ret_local ||
-        (option->len == 12 && memcmp(option->value, "linearizable", 12) == 0)) {
-        return true;
-    }
-    conn_fail(conn, 400, "bad_request", "consistency=%s is not linearizable or local",
-              text_show(option->value, option->len, shown, sizeof(shown)));
-    return false;
-}
-
 static void tag_get(struct conn *conn, const char *name, size_t name_len)
 {
     struct option options[] = {{.name = "consistency"}};
@@ -90,7 +63,7 @@ static void tag_get(struct conn *conn, const char *name, size_t name_len)
     struct control *control;
     bool local;
 
-    if (!conn_options(conn, options, 1, space) || !option_consistency(conn, &options[0], &local)) {
+    if (!conn_options(conn, options, 1, space) || !page_consistency(conn, &options[0], &local)) {
         return;
     }
     control = control_new(conn, ID_REQUEST_QUERY, get_cb);
@@ -191,7 +164,8 @@ static void put(struct conn *conn, const char *name, size_t name_len)
     }
     control = control_new(conn, ID_REQUEST_COMMAND, name != NULL ? put_cb : bulk_cb);
     command = &control->request.payload;
-    command_put_begin(command, force, clock_wall_ms(conn->loop->backend->clock), new_request_id());
+    command_put_begin(command, force, clock_wall_ms(conn->loop->backend->clock),
+                      control_request_id());
     rv = name != NULL
              ? tag_json_read_one(name, name_len, conn->body.data, conn->body.len, command, &fault)
              : tag_json_read_bulk(conn->body.data, conn->body.len, command, &fault);
@@ -234,7 +208,7 @@ static void tag_delete(struct conn *conn, const char *name, size_t name_len)
     }
     control = control_new(conn, ID_REQUEST_COMMAND, delete_cb);
     command_delete_encode(&control->request.payload, name, name_len,
-                          clock_wall_ms(conn->loop->backend->clock), new_request_id());
+                          clock_wall_ms(conn->loop->backend->clock), control_request_id());
     submit(control);
 }
 
@@ -287,7 +261,7 @@ static void tags_list(struct conn *conn)
     bool local;
 
     if (!page_read(conn, options, PAGE_OPTIONS + 1, space, &page) ||
-        !option_consistency(conn, &options[PAGE_OPTIONS], &local)) {
+        !page_consistency(conn, &options[PAGE_OPTIONS], &local)) {
         return;
     }
     control = control_new(conn, ID_REQUEST_QUERY, list_cb);

@@ -27,6 +27,83 @@ bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
     return true;
 }
 
+static bool goes_on(const struct segment_range *range, const struct segment_range *next)
+{
+    return range->first + range->count == next->first;
+}
+
+static void remove_range(struct id_claim *claim, uint32_t at)
+{
+    ASSERT(at < claim->range_count);
+    claim->range_count--;
+    memmove(&claim->ranges[at], &claim->ranges[at + 1],
+            (claim->range_count - at) * sizeof(claim->ranges[0]));
+}
+
+/* Join a range to those before and behind the place where it belongs. False if it fits neither. */
+static bool join_range(struct id_claim *claim, uint32_t at, const struct segment_range *range)
+{
+    struct segment_range *before = at > 0 ? &claim->ranges[at - 1] : NULL;
+    struct segment_range *behind = at < claim->range_count ? &claim->ranges[at] : NULL;
+
+    if (before != NULL && goes_on(before, range)) {
+        before->count += range->count;
+        if (behind != NULL && goes_on(before, behind)) {
+            before->count += behind->count;
+            remove_range(claim, at);
+        }
+        return true;
+    }
+    if (behind != NULL && goes_on(range, behind)) {
+        behind->first = range->first;
+        behind->count += range->count;
+        return true;
+    }
+    return false;
+}
+
+static uint32_t shortest_range(const struct id_claim *claim)
+{
+    uint32_t shortest = 0;
+
+    for (uint32_t i = 1; i < claim->range_count; i++) {
+        if (claim->ranges[i].count < claim->ranges[shortest].count) {
+            shortest = i;
+        }
+    }
+    return shortest;
+}
+
+void id_claim_insert(struct id_claim *claim, const struct segment_range *range)
+{
+    uint32_t at = claim->range_count;
+    uint32_t shortest;
+
+    ASSERT(range->count > 0 && range->count <= claim->left);
+    while (at > 0 && claim->ranges[at - 1].first > range->first) {
+        at--;
+    }
+    ASSERT(at == 0 || claim->ranges[at - 1].first + claim->ranges[at - 1].count <= range->first);
+    if (join_range(claim, at, range)) {
+        claim->left -= range->count;
+        return;
+    }
+    if (claim->range_count == LIMIT_RANGES_PER_REPLY) {
+        shortest = shortest_range(claim);
+        if (claim->ranges[shortest].count >= range->count) {
+            return; /* the new one is the one to give up */
+        }
+        claim->left += claim->ranges[shortest].count;
+        remove_range(claim, shortest);
+        at -= shortest < at;
+    }
+    memmove(&claim->ranges[at + 1], &claim->ranges[at],
+            (claim->range_count - at) * sizeof(claim->ranges[0]));
+    claim->ranges[at] = *range;
+    claim->range_count++;
+    claim->left -= range->count;
+}
+
 /* The decimal digits of the next number, in place; a carry out of the front makes one digit
  * more. */
 static size_t increment(char *digits, size_t len)
@@ -68,7 +145,7 @@ static void put_lines(const struct segment_range *range, struct buf *buf)
 
 static void put_ranges_json(const struct id_claim *claim, struct buf *buf)
 {
-    buf_put(buf, "{\"tag\":", 7);
+    buf_printf(buf, "{\"%s\":", claim->snowflake ? "key" : "tag");
     text_put_json(buf, claim->name, claim->name_len);
     buf_printf(buf, ",\"count\":%u,\"ranges\":[", claim->count);
     for (uint32_t i = 0; i < claim->range_count; i++) {

@@ -22,7 +22,8 @@ struct id_claim {
     uint32_t left;        /* not claimed yet */
     bool counted;         /* count= was given: lines instead of the bare number */
     bool contiguous;
-    bool opened; /* the cluster was asked about the tag once */
+    bool snowflake; /* ids by the clock; name is the key that was given */
+    bool opened;    /* the cluster was asked about the tag once */
     enum id_format format;
     uint32_t timeout_ms;
     uint64_t deadline_ms; /* on the loop's clock */
@@ -34,6 +35,10 @@ struct id_claim {
 
 /* Add a range, joined to the last one where it goes on. False if it does not fit. */
 bool id_claim_add(struct id_claim *claim, const struct segment_range *range);
+
+/* Add a range where it belongs by its ids, joined to its neighbours where they go on. When there is
+ * no place left, the shortest range is given up and its ids are wanted again. */
+void id_claim_insert(struct id_claim *claim, const struct segment_range *range);
 
 /* Append the body of the answer to a claim of several ids, or in another format than text. */
 void id_claim_put(const struct id_claim *claim, struct buf *buf);

@@ -55,6 +55,7 @@ static uint64_t next_due_ms(struct http_loop *loop)
 {
     uint64_t due_ms = min_u64(waiters_next_ms(&loop->waiters), loop->accept_again_ms);
 
+    due_ms = min_u64(due_ms, loop->snowflake_again_ms);
     for (int phase = PHASE_IDLE; phase < PHASE_COUNT; phase++) {
         struct conn *first = TAILQ_FIRST(&loop->phases[phase]);
 
@@ -89,6 +90,9 @@ static void expire(struct http_loop *loop, uint64_t now_ms)
     while ((conn = TAILQ_FIRST(&loop->writers)) != NULL && conn->write_due_ms <= now_ms) {
         conn_write_expired(conn);
     }
+    if (loop->snowflake_again_ms <= now_ms) {
+        snowflake_retry(loop);
+    }
     ids_expire(loop, now_ms);
     if (loop->accept_again_ms <= now_ms) {
         accept_start(loop);
@@ -122,6 +126,13 @@ void loop_arm(struct http_loop *loop, uint64_t at_ms)
     }
     loop->timer_due_ms = at_ms;
     ASSERT(uv_timer_start(&loop->timer, timer_cb, at_ms > now_ms ? at_ms - now_ms : 0, 0) == 0);
+}
+
+void loop_count(_Atomic uint64_t *counter, uint64_t more)
+{
+    /* One thread writes: no need to lock the bus. */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+                          memory_order_relaxed);
 }
 
 void loop_settle(struct http_loop *loop)
@@ -226,6 +237,7 @@ int loop_init(struct http_loop *loop, struct http_server *server, unsigned index
                                .index = index,
                                .listen_fd = listen_fd,
                                .timer_due_ms = UINT64_MAX,
+                               .snowflake_again_ms = UINT64_MAX,
                                .drain_until_ms = UINT64_MAX};
     loop->phase_ms[PHASE_IDLE] = config->idle_ms;
     loop->phase_ms[PHASE_HEAD] = config->head_ms;
@@ -238,10 +250,13 @@ int loop_init(struct http_loop *loop, struct http_server *server, unsigned index
         TAILQ_INIT(&loop->phases[phase]);
     }
     waiters_init(&loop->waiters);
+    prng_seed(&loop->prng, prng_entropy());
     if (uv_loop_init(&loop->uv) != 0) {
         close(listen_fd);
         return ERR_IO;
     }
+    loop->snowflake_queue = calloc(1, sizeof(*loop->snowflake_queue) + 1);
+    ASSERT(loop->snowflake_queue != NULL);
     ASSERT(uv_timer_init(&loop->uv, &loop->timer) == 0);
     loop->timer.data = loop;
     loop->port = control_port_new(&loop->uv);
@@ -284,6 +299,8 @@ void loop_release(struct http_loop *loop)
     ASSERT(loop->waiters.count == 0);
     ASSERT(loop->body_bytes == 0);
     buf_free(&loop->scratch);
+    free(loop->snowflake_queue);
+    loop->snowflake_queue = NULL;
     if (loop->port != NULL) {
         control_port_unref(loop->port);
         loop->port = NULL;

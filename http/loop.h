@@ -25,8 +25,16 @@
 #include "http/server.h"
 #include "http/text.h"
 #include "http/waiters.h"
+#include "src/base/prng.h"
 
 struct conn;
+
+/* Of the loop, which alone writes; any thread may read. */
+struct loop_counts {
+    _Atomic uint64_t segment_ids; /* handed out */
+    _Atomic uint64_t snowflake_ids;
+    _Atomic uint64_t replies[6]; /* by the first digit of their status */
+};
 
 /* What a connection's read side waits for. */
 enum loop_phase {
@@ -58,14 +66,18 @@ struct http_loop {
     bool accept_warned;
     /* connections */
     struct conn_queue conns;
-    uint32_t conn_count;
-    uint32_t refused_count;  /* of those, over the limit: they only get their 503 */
-    struct conn_queue ready; /* to be processed by loop_settle() */
+    _Atomic uint32_t conn_count; /* read by any thread */
+    uint32_t refused_count;      /* of those, over the limit: they only get their 503 */
+    struct conn_queue ready;     /* to be processed by loop_settle() */
     struct conn_queue phases[PHASE_COUNT];
     uint32_t phase_ms[PHASE_COUNT];
     struct conn_queue writers; /* with output the socket did not take */
     size_t body_bytes;         /* request bodies in memory */
     struct waiters waiters;
+    struct id_tag *snowflake_queue; /* no tag: what snowflake requests are parked on. Owned */
+    uint64_t snowflake_again_ms;    /* when those try again; UINT64_MAX: none is parked */
+    struct prng prng;
+    struct loop_counts counts;
     struct buf scratch; /* a body under construction; content does not outlive a handler */
     char date[TEXT_TIME_BYTES];
     uint64_t date_until_ms; /* on the loop's clock */
@@ -103,6 +115,9 @@ uint64_t loop_now_ms(const struct http_loop *loop);
 
 /* See that the timer fires at at_ms or before. */
 void loop_arm(struct http_loop *loop, uint64_t at_ms);
+
+/* Count something of loop->counts. */
+void loop_count(_Atomic uint64_t *counter, uint64_t more);
 
 /* The text for Date headers. */
 const char *loop_date(struct http_loop *loop);

@@ -35,3 +35,17 @@ bool page_read(struct conn *conn, struct option *options, size_t count, char *sp
                               (uint32_t)limit};
     return true;
 }
+
+bool page_consistency(struct conn *conn, const struct option *option, bool *ret_local)
+{
+    char shown[80];
+
+    *ret_local = option->present && option->len == 5 && memcmp(option->value, "local", 5) == 0;
+    if (!option->present || *ret_local ||
+        (option->len == 12 && memcmp(option->value, "linearizable", 12) == 0)) {
+        return true;
+    }
+    conn_fail(conn, 400, "bad_request", "consistency=%s is not linearizable or local",
+              text_show(option->value, option->len, shown, sizeof(shown)));
+    return false;
+}

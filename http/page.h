@@ -1,5 +1,6 @@
 /*
- * page.h - the options of routes that list things by name: prefix, after, limit.
+ * page.h - the options of routes that list things by name: prefix, after, limit; and which state
+ * is read.
  *
  * Thread: the loop's.
  */
@@ -34,5 +35,9 @@ struct page {
  * LIMIT_HTTP_TARGET_BYTES. On failure the error is answered and false returned. */
 bool page_read(struct conn *conn, struct option *options, size_t count, char *space,
                struct page *ret_page);
+
+/* consistency=linearizable (the default), or local: this node's state, however old. False if the
+ * error was answered. */
+bool page_consistency(struct conn *conn, const struct option *option, bool *ret_local);
 
 #endif

@@ -41,6 +41,8 @@ const char *response_reason(int status)
         return "Internal Server Error";
     case 503:
         return "Service Unavailable";
+    case 507:
+        return "Insufficient Storage";
     default:
         UNREACHABLE("a status leafd does not send");
     }

@@ -17,16 +17,20 @@
 
 static const struct route routes[] = {
     {"/api/segment/get/", true, true, IDS, "GET, POST", false, handle_segment_get},
-    {"/api/snowflake/get/", true, true, IDS, "GET, POST", false, handle_snowflake},
-    {"/api/snowflake/decode/", true, false, IDS, "GET, POST", false, handle_snowflake},
-    {"/decodeSnowflakeId", false, false, IDS, "GET, POST", false, handle_snowflake},
+    {"/api/snowflake/get/", true, true, IDS, "GET, POST", false, handle_snowflake_get},
+    {"/api/snowflake/decode/", true, false, IDS, "GET, POST", false, handle_snowflake_decode},
+    {"/decodeSnowflakeId", false, false, IDS, "GET, POST", false, handle_leaf_decode},
     {"/api/tags/", true, false, READ | BIT(VERB_PUT) | BIT(VERB_DELETE), "GET, HEAD, PUT, DELETE",
      true, handle_tag},
     {"/api/tags", false, false, READ | BIT(VERB_POST), "GET, HEAD, POST", true, handle_tags},
+    {"/api/workers/", true, false, BIT(VERB_PUT) | BIT(VERB_DELETE), "PUT, DELETE", true,
+     handle_worker},
+    {"/api/workers", false, false, READ | BIT(VERB_POST), "GET, HEAD, POST", true, handle_workers},
     {"/api/cluster", false, false, READ, "GET, HEAD", false, handle_cluster},
     {"/api/node/segments", false, false, READ, "GET, HEAD", false, handle_node_segments},
     {"/livez", false, false, READ, "GET, HEAD", false, handle_livez},
     {"/readyz", false, false, READ, "GET, HEAD", false, handle_readyz},
+    {"/metrics", false, false, READ, "GET, HEAD", false, handle_metrics},
     {"/version", false, false, READ, "GET, HEAD", false, handle_version},
 };
 

@@ -51,6 +51,25 @@ uint32_t http_server_grace_ms(const struct http_server *server)
     return server->grace_ms;
 }
 
+void http_server_totals(const struct http_server *server, struct http_totals *ret_totals)
+{
+    struct http_totals totals = {0};
+
+    for (unsigned i = 0; i < server->loop_count; i++) {
+        const struct http_loop *loop = &server->loops[i];
+        const struct loop_counts *counts = &loop->counts;
+
+        totals.segment_ids += atomic_load_explicit(&counts->segment_ids, memory_order_relaxed);
+        totals.snowflake_ids += atomic_load_explicit(&counts->snowflake_ids, memory_order_relaxed);
+        for (unsigned k = 0; k < sizeof(totals.replies) / sizeof(totals.replies[0]); k++) {
+            totals.replies[k] += atomic_load_explicit(&counts->replies[k], memory_order_relaxed);
+        }
+        totals.connections += atomic_load_explicit(&loop->conn_count, memory_order_relaxed);
+        totals.waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
+    }
+    *ret_totals = totals;
+}
+
 static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loops)
 {
     struct http_server *server =

@@ -16,6 +16,17 @@ struct id_backend *http_server_backend(const struct http_server *server);
 /* Fixed before the drain is posted. */
 uint32_t http_server_grace_ms(const struct http_server *server);
 
+/* Sums over all loops, as of now. Any thread. */
+struct http_totals {
+    uint64_t segment_ids;
+    uint64_t snowflake_ids;
+    uint64_t replies[6]; /* by the first digit of their status */
+    uint64_t connections;
+    uint64_t waiting; /* requests that wait for ids */
+};
+
+void http_server_totals(const struct http_server *server, struct http_totals *ret_totals);
+
 /* The loop has no connection left. Each loop says so once, on its thread. */
 void http_server_drained(struct http_server *server);
 

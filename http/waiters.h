@@ -9,12 +9,13 @@
  * Failure modes: more than LIMIT_WAITERS_PER_LOOP: ERR_OVERLOADED. Nothing allocates: the struct is
  * part of the connection.
  *
- * Thread: the owner's (one HTTP loop); tag->demand is an atomic shared with all.
+ * Thread: the owner's (one HTTP loop); tag->demand and count are atomics.
  */
 #ifndef LEAFD_HTTP_WAITERS_H
 #define LEAFD_HTTP_WAITERS_H
 
 #include <bsd/sys/tree.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,7 +39,7 @@ RB_HEAD(waiters_by_deadline, waiter);
 struct waiters {
     struct waiters_by_tag by_tag;
     struct waiters_by_deadline by_deadline;
-    size_t count;
+    _Atomic size_t count; /* read by any thread */
     uint64_t next_seq;
 };
 

@@ -22,8 +22,8 @@
  *
  * Failure modes: see snowflake_claim().
  *
- * Threads: snowflake_claim, _decode from any; the rest from the owner (the raft loop). All shared
- * fields are atomics.
+ * Threads: snowflake_claim, _decode, _last_used_ms, _last_ms from any; the rest from the owner (the
+ * raft loop). All shared fields are atomics.
  */
 #ifndef LEAFD_ID_SNOWFLAKE_H
 #define LEAFD_ID_SNOWFLAKE_H
