@@ -295,8 +295,8 @@ static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wal
     return false;
 }
 
-/* 0 if there is a slot that can serve, or will before a claim gives up. *ret_until_ms: the wall time
- * of the first that can, 0 if there is no need to wait, or nothing to wait for. */
+/* 0 if there is a slot that can serve, or will before a claim gives up. *ret_until_ms: the wall
+ * time of the first that can, 0 if there is no need to wait, or nothing to wait for. */
 static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
 {
     uint64_t first_ms = UINT64_MAX;

@@ -233,8 +233,9 @@ static void row_adopt(struct lease_slot *slot, const struct worker_row *row)
     }
 }
 
-/* Another slot of this node may hold the worker id by an older epoch: it ran out, and the log gave
- * it to this one. True if this slot has the newest. */
+/* Another slot of this node may have a record of the same worker id: its window passed, the log
+ * gave the worker id to this one, and the node stopped before that one got another. True if this
+ * slot has the newest epoch. */
 static bool fence_others(struct lease_slot *slot)
 {
     struct lease *lease = slot->lease;

@@ -3,7 +3,6 @@
  * lease_world.h). Thread: one.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/tests/lease_world.h"
@@ -132,7 +131,9 @@ void lease_world_check(const struct lease_world *world)
     struct segment_range *ranges = calloc(world->range_count + 1, sizeof *ranges);
 
     ASSERT(ranges != NULL);
-    memcpy(ranges, world->ranges, world->range_count * sizeof *ranges);
+    for (size_t i = 0; i < world->range_count; i++) {
+        ranges[i] = world->ranges[i];
+    }
     qsort(ranges, world->range_count, sizeof *ranges, compare_ranges);
     for (size_t i = 1; i < world->range_count; i++) {
         ASSERT(ranges[i - 1].first + ranges[i - 1].count <= ranges[i].first);

@@ -1,6 +1,6 @@
 /*
- * test_lease_clock.c - a lease and its node's clock: set back by little and by much, at run time and
- * over a restart, set ahead by fifty years, refused by the log, and back to order by itself.
+ * test_lease_clock.c - a lease and its node's clock: set back by little and by much, at run time
+ * and over a restart, set ahead by fifty years, refused by the log, and back to order by itself.
  *
  * Thread: one. Time is the world's.
  */

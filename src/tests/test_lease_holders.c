@@ -118,6 +118,43 @@ static void test_released_with_a_wrong_time(void **state)
     over(world);
 }
 
+/* Wrong times again, and two worker ids in all: it gets one back that others had meanwhile, and
+ * that its disk knows nothing of any more. */
+static void test_back_with_a_wrong_time(void **state)
+{
+    struct lease_config config = {.workers = 1,
+                                  .window_ms = LEASE_WORLD_WINDOW_MS,
+                                  .renew_ms = LEASE_WORLD_RENEW_MS,
+                                  .mark_lead_ms = LEASE_WORLD_LEAD_MS,
+                                  .threshold_ms = LEASE_WORLD_THRESHOLD_MS,
+                                  .layout = {SNOWFLAKE_EPOCH_MS, 41, 1, 12}};
+    struct lease_world *world = lease_world_new_config(1, &config);
+    struct lease_node *node = &world->nodes[0];
+    struct snowflake_parts before;
+    struct snowflake_parts after;
+
+    (void)state;
+    lease_world_settle(world, SOON_MS);
+    lease_world_run(world, 600);
+    before = lease_world_id(node);
+    lease_world_release(world, 0, before.unix_ms - 500);
+    assert_int_equal(lease_world_steal(world, "client", 0), 0);
+    lease_world_settle(world, SOON_MS);
+    lease_world_run(world, SOON_MS);
+    assert_int_equal(lease_world_record(node, 0).worker_id, 1);
+    lease_world_release(world, 0, before.unix_ms - 400);
+    lease_world_release(world, 1, world->true_ms);
+    assert_int_equal(lease_world_steal(world, "another", 1), 0);
+    lease_world_run(world, SOON_MS);
+    assert_int_equal(lease_world_record(node, 0).worker_id, 0);
+    assert_int_equal(lease_world_record(node, 0).epoch, 3);
+    lease_world_step_clock(node, -300);
+    assert_int_equal(lease_world_wait_id(node, 2 * LEASE_WORLD_LEAD_MS, &after), 0);
+    assert_int_equal(after.worker, 0);
+    assert_true(after.unix_ms > before.unix_ms);
+    over(world);
+}
+
 /* A client that takes over the node's very name gets its worker id; the node takes it back, and
  * waits for the client's window to end. */
 static void test_name_stolen(void **state)
@@ -309,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_fenced_off),
         cmocka_unit_test(test_fenced_off_by_a_renewal),
         cmocka_unit_test(test_released_with_a_wrong_time),
+        cmocka_unit_test(test_back_with_a_wrong_time),
         cmocka_unit_test(test_name_stolen),
         cmocka_unit_test(test_released_with_a_wrong_time_while_down),
         cmocka_unit_test(test_two_workers),

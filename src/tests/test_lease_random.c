@@ -109,7 +109,10 @@ static void life(struct chaos *chaos)
     struct lease_node *node = any_node(chaos);
 
     if (node->up) {
-        lease_world_crash(node, chance(chaos, 50), chance(chaos, 50));
+        bool writes_survive = chance(chaos, 50);
+        bool commands_survive = chance(chaos, 50);
+
+        lease_world_crash(node, writes_survive, commands_survive);
         if (chance(chaos, 20)) {
             lease_world_wipe(node);
         }

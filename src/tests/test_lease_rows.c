@@ -79,21 +79,19 @@ static void test_row_of_the_own_acquire(void **state)
     struct lease_node *node;
     uint64_t request;
     struct lease_world *world = asking(&node, &request);
-    struct worker_row row = own_row(node, 5, request + 1);
+    struct worker_row row;
 
     (void)state;
-    lease_worker_changed(node->lease, &row); /* of an acquire of another life */
-    row = own_row(node, 5, request);
-    row.kind = WORKER_CLIENT;
-    lease_worker_changed(node->lease, &row);
-    row = own_row(node, 5, request);
-    row.state = WORKER_RELEASED;
-    lease_worker_changed(node->lease, &row);
-    row = own_row(node, 5, request);
-    row.name[row.name_len - 1] = '1';
-    lease_worker_changed(node->lease, &row);
-    lease_world_run(world, SOON_MS);
-    assert_int_equal(node->write_count, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        row = own_row(node, 5, request);
+        row.last_request += i == 0; /* of an acquire of another life */
+        row.kind = i == 1 ? WORKER_CLIENT : WORKER_NODE;
+        row.state = i == 2 ? WORKER_RELEASED : WORKER_HELD;
+        row.name[row.name_len - 1] = i == 3 ? '1' : '0';
+        lease_worker_changed(node->lease, &row);
+        lease_world_run(world, SOON_MS);
+        assert_int_equal(node->write_count, 0);
+    }
     row = own_row(node, 5, request);
     lease_worker_changed(node->lease, &row);
     lease_world_run(world, SOON_MS);
