@@ -171,10 +171,11 @@ def once(address, method, target, body=None, headers=None, timeout=DEFAULT_TIMEO
         return connection.request(method, target, body, headers)
 
 
-def parse_ids(response, wire_format, count):
+def parse_ids(response, wire_format, count, name="tag"):
     """The ranges [(first, last), ...] of a 200 answer to count ids; raises on any deviation.
 
-    wire_format: "plain" (no option given: one bare number), "text", "range" or "json".
+    wire_format: "plain" (no option given: one bare number), "text", "range" or "json", which has
+    the tag, or whatever the ids were asked by, under this name.
     """
     if wire_format == "plain":
         ranges = [(parse_id(response.body),) * 2]
@@ -183,7 +184,7 @@ def parse_ids(response, wire_format, count):
     elif wire_format == "range":
         ranges = [tuple(map(parse_id, line.split(b" "))) for line in split_lines(response.body)]
     else:
-        ranges = parse_json_ranges(response.json(), count)
+        ranges = parse_json_ranges(response.json(), count, name)
     total = 0
     previous = 0
     for first, last in ranges:
@@ -196,8 +197,8 @@ def parse_ids(response, wire_format, count):
     return ranges
 
 
-def parse_json_ranges(answer, count):
-    if set(answer) != {"tag", "count", "ranges"} or answer["count"] != count:
+def parse_json_ranges(answer, count, name):
+    if set(answer) != {name, "count", "ranges"} or answer["count"] != count:
         raise ProtocolError(f"json answer {answer}")
     ranges = []
     for entry in answer["ranges"]:

@@ -84,12 +84,17 @@ class LoadClient(threading.Thread):
     def take_answer(self, response):
         if response.status != 200:
             raise ProtocolError(f"status {response.status}: {response.body[:300]!r}")
-        for first, last in parse_ids(response, self.wire_format, self.count):
+        for first, last in self.parse(response):
             self.track.add(first, last)
+
+    def parse(self, response):
+        return parse_ids(response, self.wire_format, self.count)
 
 
 class Load:
     """A set of clients on one tag. Use as a context manager; finish() checks everything."""
+
+    client_class = LoadClient
 
     def __init__(self, history, tag):
         self.history = history
@@ -100,7 +105,7 @@ class Load:
 
     def add(self, node, count=1, wire_format="plain", depth=1, rate=1000.0, timeout_ms=None):
         name = f"c{len(self.history.tracks)}"
-        client = LoadClient(self, name, node, count, wire_format, depth, rate, timeout_ms)
+        client = self.client_class(self, name, node, count, wire_format, depth, rate, timeout_ms)
         self.clients.append(client)
         return client
 

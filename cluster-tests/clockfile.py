@@ -1,0 +1,68 @@
+"""A wall clock of its own for each node, which a test sets while the node runs.
+
+The machine's clock is never touched. libfaketime, loaded into one process, adds to the wall clock
+what it finds in a file at every call; a new file is renamed over the old one, so that a reader
+finds either. The monotonic clocks stay the machine's (test_snowflake_clocks.py makes sure of it):
+only what people and ids call the time is wrong.
+
+The happy path: clocks = own_clocks(cluster) before the start; clocks[node.id].set(-3600) whenever
+the test likes, while the node runs or is down.
+"""
+
+import glob
+import os
+import re
+
+LIBRARY = "/usr/lib/*/faketime/libfaketimeMT.so.1"
+YEARS_50 = 1_576_800_000
+
+
+class ClockFile:
+    """The distance in seconds of one process's wall clock from the machine's."""
+
+    def __init__(self, path, library):
+        self.path = path
+        self.library = library
+        self.set(0)
+
+    def set(self, seconds):
+        fresh = self.path + ".new"
+        with open(fresh, "w", encoding="ascii") as out:
+            out.write(f"{seconds:+}\n")
+        os.replace(fresh, self.path)
+
+    def prefix(self):
+        """The command in front of the one that is to have this clock; it keeps the process id."""
+        return [
+            "env",
+            f"LD_PRELOAD={self.library}",
+            f"FAKETIME_TIMESTAMP_FILE={self.path}",
+            "FAKETIME_DONT_FAKE_MONOTONIC=1",
+            "FAKETIME_NO_CACHE=1",
+        ]
+
+
+def find_library():
+    found = glob.glob(LIBRARY)
+    assert found, f"no {LIBRARY}: scripts/setup test installs it"
+    return found[0]
+
+
+def own_clocks(cluster):
+    """Give each node of a cluster that was not started yet a clock; {node id: ClockFile}."""
+    remove_leftovers()
+    library = find_library()
+    clocks = {}
+    for node in cluster.nodes:
+        clocks[node.id] = ClockFile(os.path.join(node.directory, "clock"), library)
+        node.prefix = clocks[node.id].prefix()
+    return clocks
+
+
+def remove_leftovers():
+    """The library shares memory under the process's id, and a killed process leaves it behind: in
+    the way of the next one that gets the id."""
+    for path in glob.glob("/dev/shm/*faketime_*"):
+        process = re.fullmatch(r"(?:sem\.faketime_sem|faketime_shm)_(\d+)", os.path.basename(path))
+        if process and not os.path.exists(f"/proc/{process[1]}"):
+            os.unlink(path)

@@ -1,0 +1,400 @@
+"""The registry of worker ids over HTTP: windows, epochs and fencing, from every node, and over
+kills."""
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from cluster import FAST
+from snowflakes import wait_served
+from wait import wait_until
+
+ALL = 1024
+DAY_MS = 86_400_000
+
+
+def now_ms():
+    return time.time_ns() // 1_000_000
+
+
+def acquire(node, name, window_ms=60_000, **more):
+    return node.http(
+        "POST",
+        "/api/workers",
+        {"name": name, "address": "10.0.0.7:9", "window_ms": window_ms, **more},
+    )
+
+
+def acquired(node, name, window_ms=60_000, **more):
+    answer = acquire(node, name, window_ms, **more)
+    assert answer.status == 201, f"{node} {name}: {answer}"
+    grant = answer.json()
+    assert set(grant) >= {"worker_id", "epoch", "from_ms", "until_ms"}, grant
+    assert grant["from_ms"] < grant["until_ms"], grant
+    return grant
+
+
+def renew(node, grant, **more):
+    body = {"epoch": grant["epoch"], "window_ms": 60_000, **more}
+    return node.http("PUT", f"/api/workers/{grant['worker_id']}", body)
+
+
+def release(node, grant, **more):
+    return node.http(
+        "DELETE", f"/api/workers/{grant['worker_id']}", {"epoch": grant["epoch"], **more}
+    )
+
+
+def rows(node):
+    return {row["worker_id"]: row for row in node.get_json("/api/workers")["workers"]}
+
+
+def check_error(answer, status, code):
+    assert (answer.status, answer.code) == (status, code), answer
+    assert ("retry-after" in answer.headers) == (status == 503), answer
+
+
+@pytest.fixture
+def name(tag):
+    return tag
+
+
+# --- the life of a grant ---
+
+
+def test_acquire_renew_release(shared, name):
+    one, two, three = shared.nodes
+    asked_ms = now_ms()
+    grant = acquired(one, name, 30_000)
+    assert 0 <= grant["worker_id"] < ALL and grant["epoch"] >= 1
+    assert asked_ms + 29_000 <= grant["until_ms"] <= now_ms() + 31_000
+
+    row = rows(two)[grant["worker_id"]]
+    assert row["name"] == name and row["address"] == "10.0.0.7:9"
+    assert (row["epoch"], row["from_ms"], row["until_ms"]) == (
+        grant["epoch"],
+        grant["from_ms"],
+        grant["until_ms"],
+    )
+
+    used_ms = now_ms()
+    answer = renew(three, grant, window_ms=40_000, last_timestamp_ms=used_ms)
+    assert answer.status == 200, answer
+    renewed = answer.json()
+    assert {k: renewed[k] for k in ("worker_id", "epoch", "from_ms")} == {
+        k: grant[k] for k in ("worker_id", "epoch", "from_ms")
+    }
+    assert renewed["until_ms"] >= used_ms + 39_000
+    assert rows(one)[grant["worker_id"]]["last_timestamp_ms"] == used_ms
+
+    # A shorter window takes nothing away that was granted.
+    answer = renew(one, grant, window_ms=1000)
+    assert answer.status == 200 and answer.json()["until_ms"] == renewed["until_ms"]
+
+    # Released with the last time used: what is above belongs to the next one at once.
+    answer = release(two, grant, last_timestamp_ms=used_ms + 5)
+    assert answer.status in (200, 204), answer
+    again = acquired(three, name, 30_000)
+    assert again["worker_id"] == grant["worker_id"]
+    assert again["epoch"] == grant["epoch"] + 1
+    assert again["from_ms"] == used_ms + 5
+
+
+def test_the_same_name_comes_back(shared, name):
+    """As after a crash: the same worker id, above all that the life before may have stamped."""
+    one, two, _ = shared.nodes
+    first = acquired(one, name, 20_000)
+    second = acquired(two, name, 20_000)
+    assert second["worker_id"] == first["worker_id"]
+    assert second["epoch"] == first["epoch"] + 1
+    assert second["from_ms"] >= first["until_ms"]
+    check_error(renew(one, first), 409, "fenced")
+    check_error(release(one, first, last_timestamp_ms=now_ms()), 409, "fenced")
+    assert renew(two, second).status == 200
+
+
+def test_fenced_after_a_release(shared, name):
+    one, two, three = shared.nodes
+    grant = acquired(one, name)
+    answer = two.http("DELETE", f"/api/workers/{grant['worker_id']}?epoch={grant['epoch']}")
+    assert answer.status in (200, 204), answer
+    check_error(renew(three, grant), 409, "fenced")
+    # Nobody said what was used: the whole window counts as used.
+    again = acquired(one, name)
+    assert again["epoch"] == grant["epoch"] + 1 and again["from_ms"] >= grant["until_ms"]
+
+
+def test_a_worker_id_and_a_floor_of_ones_own(shared, name):
+    """A generator that had worker id 700 before there was leafd."""
+    one, two, three = shared.nodes
+    floor_ms = now_ms() + 5000
+    grant = acquired(one, name, 30_000, worker_id=700, from_ms=floor_ms)
+    assert grant["worker_id"] == 700 and grant["from_ms"] >= floor_ms
+    assert grant["until_ms"] >= floor_ms + 30_000
+    check_error(acquire(two, name + "/other", worker_id=700), 409, "conflict")
+    check_error(acquire(three, name, worker_id=701), 409, "conflict")
+    answer = release(one, grant, last_timestamp_ms=floor_ms + 1)
+    assert answer.status in (200, 204)
+    other = acquired(two, name + "/other", worker_id=700)
+    assert other["epoch"] == grant["epoch"] + 1 and other["from_ms"] >= floor_ms + 1
+
+
+def test_names_are_distinct(shared, name):
+    grants = [acquired(shared.nodes[i % 3], f"{name}/{i}") for i in range(30)]
+    assert len({grant["worker_id"] for grant in grants}) == 30
+    # The nodes' own worker ids are rows as well, and nobody's but theirs.
+    wait_served(shared.nodes)
+    held = rows(shared.nodes[0])
+    own = [row for row in held.values() if row["name"].startswith("node-")]
+    assert len(own) >= 3
+    assert not {row["worker_id"] for row in own} & {grant["worker_id"] for grant in grants}
+
+
+def test_list_is_the_same_on_every_node(shared, name):
+    grant = acquired(shared.nodes[0], name)
+    for node in shared.nodes:
+        answer = node.get("/api/workers")
+        assert answer.headers["content-type"].startswith("application/json")
+        ids = [row["worker_id"] for row in answer.json()["workers"]]
+        assert ids == sorted(ids) and grant["worker_id"] in ids
+
+
+# --- bad input ---
+
+BAD_BODIES = [
+    ("", "bad_request"),
+    ("{", "bad_json"),
+    ("[]", "bad_request"),
+    ("null", "bad_request"),
+    ('{"name":"x","address":"a","window_ms":5000}x', "bad_json"),
+    ('{"address":"a","window_ms":5000}', "bad_request"),
+    ('{"name":"","address":"a","window_ms":5000}', "bad_request"),
+    ('{"name":7,"address":"a","window_ms":5000}', "bad_request"),
+    ('{"name":"x\\u0000","address":"a","window_ms":5000}', None),
+    ('{"name":"x","name":"y","address":"a","window_ms":5000}', None),
+    ('{"name":"x","address":7,"window_ms":5000}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":999}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":86400001}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":5000.5}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":5e3}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":-5000}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":18446744073709551616}', None),
+    ('{"name":"x","address":"a","window_ms":true}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":5000,"worker_id":1024}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":5000,"worker_id":-1}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":5000,"worker_id":65535}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":5000,"from_ms":-1}', "bad_request"),
+    ('{"name":"x","address":"a","window_ms":5000,"owner":"me"}', "bad_request"),
+    (json.dumps({"name": "x" * 129, "address": "a", "window_ms": 5000}), "bad_request"),
+    (json.dumps({"name": "x", "address": "a" * 256, "window_ms": 5000}), "bad_request"),
+]
+
+
+@pytest.mark.parametrize("body,code", BAD_BODIES)
+def test_bad_acquire(shared, body, code):
+    before = shared.nodes[0].get_json("/api/workers")["workers"]
+    for node in shared.nodes:
+        answer = node.http("POST", "/api/workers", body)
+        assert answer.status == 400 and answer.code in (code or ("bad_json", "bad_request")), answer
+        assert answer.json()["message"]
+    after = shared.nodes[0].get_json("/api/workers")["workers"]
+    assert [row["worker_id"] for row in after] == [row["worker_id"] for row in before]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "{",
+        "{}",
+        '{"epoch":"1"}',
+        '{"epoch":1.5}',
+        '{"epoch":-1}',
+        '{"epoch":1,"window_ms":10}',
+        '{"epoch":1,"last_timestamp_ms":"now"}',
+        '{"epoch":1,"epoch":1}',
+        '{"epoch":1,"until_ms":5}',
+    ],
+)
+def test_bad_renewal(shared, name, body):
+    grant = acquired(shared.nodes[0], name)
+    for node in shared.nodes:
+        answer = node.http("PUT", f"/api/workers/{grant['worker_id']}", body)
+        assert answer.status == 400 and answer.code in ("bad_json", "bad_request"), answer
+    assert renew(shared.nodes[1], grant).status == 200
+
+
+def test_a_time_that_was_never_granted(shared, name):
+    grant = acquired(shared.nodes[0], name)
+    far = grant["until_ms"] + DAY_MS
+    check_error(renew(shared.nodes[1], grant, last_timestamp_ms=far), 400, "bad_request")
+
+
+@pytest.mark.parametrize("path", ["1024", "65535", "x", "-1", "+1", "1.0", "01x", "1/2", "%31x"])
+def test_bad_worker_id_in_the_path(shared, path):
+    for method, body in (("PUT", {"epoch": 1}), ("DELETE", {"epoch": 1})):
+        answer = shared.nodes[0].http(method, f"/api/workers/{path}", body)
+        assert answer.status in (400, 404), answer
+        assert answer.code in ("bad_request", "no_route", "not_found"), answer
+
+
+def test_bad_release(shared, name):
+    node = shared.nodes[0]
+    grant = acquired(node, name)
+    path = f"/api/workers/{grant['worker_id']}"
+    for query, body in [
+        ("", None),
+        ("?epoch=x", None),
+        ("?epoch=", None),
+        ("?epoch=1&epoch=1", None),
+        ("?other=1", None),
+        ("", "{}"),
+        ("", '{"epoch":"x"}'),
+        ("", '{"epoch":1,"x":1}'),
+    ]:
+        answer = node.http("DELETE", path + query, body)
+        assert answer.status == 400 and answer.code in ("bad_json", "bad_request"), (query, answer)
+    assert renew(node, grant).status == 200
+
+
+def test_unknown_worker_id_and_methods(shared):
+    node = shared.nodes[0]
+    free = next(i for i in range(ALL - 1, 0, -1) if i not in rows(node))
+    for method in ("PUT", "DELETE"):
+        answer = node.http(method, f"/api/workers/{free}", {"epoch": 1})
+        assert answer.status == 404 and answer.code == "unknown_worker", answer
+    for method, path in (("PUT", "/api/workers"), ("DELETE", "/api/workers")):
+        answer = node.http(method, path, {})
+        assert answer.status == 405 and "POST" in answer.headers["allow"], answer
+    answer = node.http("POST", f"/api/workers/{free}", {})
+    assert answer.status == 405 and "PUT" in answer.headers["allow"], answer
+
+
+def test_too_far_ahead(shared, name):
+    """A floor years ahead would use the worker id up for years."""
+    answer = acquire(shared.nodes[0], name, from_ms=now_ms() + 400 * DAY_MS)
+    check_error(answer, 503, "clock_skew")
+    grant = acquired(shared.nodes[1], name)
+    assert grant["until_ms"] < now_ms() + 2 * DAY_MS
+
+
+# --- kills ---
+
+
+def test_survives_kills(make_cluster, name):
+    cluster = make_cluster()
+    wait_served(cluster.nodes)
+    leader = cluster.leader()
+    kept = acquired(leader, name + "/kept", 60_000)
+    gone = acquired(leader, name + "/gone", 60_000)
+    used_ms = now_ms()
+    assert release(leader, gone, last_timestamp_ms=used_ms).status in (200, 204)
+    leader.kill9()
+    survivor = cluster.running()[0]
+    # A request without an answer may be repeated, and it is answered once there is a leader.
+    renewed = wait_until(
+        lambda: (a := renew(survivor, kept)).status == 200 and a.json(), 10, "renewed"
+    )
+    assert renewed["epoch"] == kept["epoch"]
+    leader.start().wait_ready()
+    cluster.kill_all()
+    cluster.start()
+    row = wait_until(lambda: rows(leader)[kept["worker_id"]], 10, "the row")
+    assert (row["name"], row["epoch"]) == (name + "/kept", kept["epoch"])
+    assert row["until_ms"] >= renewed["until_ms"]
+    again = wait_until(
+        lambda: (a := acquire(leader, name + "/gone")).status == 201 and a.json(), 10, "acquired"
+    )
+    assert (again["worker_id"], again["from_ms"]) == (gone["worker_id"], used_ms)
+    assert again["epoch"] == gone["epoch"] + 1
+    check_error(renew(leader, gone), 409, "fenced")
+
+
+def test_repeated_through_an_election(make_cluster, name):
+    """Clients that acquire and renew all the while the leader is killed: windows of one worker id
+    never overlap, whatever was answered."""
+    cluster = make_cluster()
+    wait_served(cluster.nodes)
+    leader = cluster.leader()
+    grants, faults, stop = [], [], threading.Event()
+
+    def client(number):
+        node = cluster.others(leader)[number % 2]
+        try:
+            while not stop.is_set():
+                answer = acquire(node, f"{name}/{number}", 1000)
+                assert answer.status in (201, 503), answer
+                if answer.status == 201:
+                    grants.append(answer.json())
+        except Exception as error:  # told below
+            faults.append(repr(error))
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_until(lambda: len(grants) > 20 or faults, 10, "grants")
+        leader.kill9()
+        before = len(grants)
+        wait_until(lambda: len(grants) > before + 20 or faults, 15, "grants of the next leader")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(20)
+    assert not faults, faults
+    check_windows(grants)
+
+
+def check_windows(grants):
+    """Epochs of one worker id are distinct, and their windows rise without overlapping."""
+    for worker in {grant["worker_id"] for grant in grants}:
+        own = sorted((g for g in grants if g["worker_id"] == worker), key=lambda g: g["epoch"])
+        for before, after in zip(own, own[1:]):
+            assert before["epoch"] < after["epoch"], (before, after)
+            assert before["until_ms"] <= after["from_ms"], (before, after)
+
+
+# --- all of them ---
+
+
+@pytest.mark.bound(90)
+def test_all_worker_ids_are_held(make_cluster, name):
+    """1,100 clients for 1,024 worker ids, three of which are the nodes' own."""
+    cluster = make_cluster()
+    wait_served(cluster.nodes)
+    cluster.leader()
+
+    def one(number):
+        return acquire(cluster.nodes[number % 3], f"{name}/{number}", DAY_MS)
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(one, range(1100)))
+    granted = [answer.json() for answer in answers if answer.status == 201]
+    refused = [answer for answer in answers if answer.status != 201]
+    assert len(granted) == ALL - 3, f"{len(granted)} granted"
+    for answer in refused:
+        check_error(answer, 409, "no_worker_id")
+        assert answer.json()["message"]
+    own = {r["worker_id"] for r in rows(cluster.nodes[0]).values() if r["name"].startswith("node-")}
+    ids = {grant["worker_id"] for grant in granted}
+    assert len(ids) == len(granted) and ids | own == set(range(ALL)) and len(own) == 3
+
+    # The nodes' own ids go on.
+    wait_served(cluster.nodes)
+
+    # One is released and taken again with a short window: when that is over, it is handed on.
+    node, other = cluster.nodes[:2]
+    assert release(node, granted[0], last_timestamp_ms=now_ms()).status in (200, 204)
+    short = acquired(other, name + "/short", 2000)
+    assert short["worker_id"] == granted[0]["worker_id"]
+    check_error(acquire(node, name + "/next"), 409, "no_worker_id")
+    taken = wait_until(
+        lambda: (a := acquire(node, name + "/next")).status == 201 and a.json(), 10, "handed on"
+    )
+    assert taken["worker_id"] == short["worker_id"]
+    assert taken["epoch"] == short["epoch"] + 1 and taken["from_ms"] >= short["until_ms"]
+    assert now_ms() >= short["until_ms"]
+    check_error(renew(other, short), 409, "fenced")
