@@ -115,6 +115,9 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
                        "them",
                        err_text(err));
         return out;
+    case ERR_EMPTY:
+        (void)snprintf(out, size, "this node is still being granted its worker id");
+        return out;
     default:
         return clock_text(backend, err, out, size);
     }

@@ -380,7 +380,9 @@ static void log_refusal(struct node *node)
         return;
     }
     node->seen_refusal = refusal;
-    if (refusal == 0) {
+    if (refusal == ERR_EMPTY) {
+        log_info("snowflake", "waiting for a worker id", "workers=%u", node->config.lease.workers);
+    } else if (refusal == 0) {
         log_info("snowflake", "ids are served", "workers=%u",
                  atomic_load(&node->replica.snowflake.slot_count));
     } else {

@@ -162,6 +162,12 @@ static void apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
         result->row = *own;
         return;
     }
+    if (own != NULL && own->kind != acquire->kind) { /* a client must not take a node's name */
+        result->status = ERR_CONFLICT;
+        result->has_row = true;
+        result->row = *own;
+        return;
+    }
     result->status = acquire_choose(fsm, acquire, own, &row.id);
     old = result->status == ERR_NO_WORKER_ID ? NULL : find_row(fsm, row.id);
     if (result->status == ERR_CONFLICT) {

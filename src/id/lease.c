@@ -54,7 +54,7 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
         ASSERT(config->window_ms >= LIMIT_WINDOW_MIN_MS &&
                config->window_ms <= LIMIT_WINDOW_MAX_MS);
         ASSERT(config->renew_ms > 0 && config->mark_lead_ms > 0);
-        lease->refusal = ERR_NO_WORKER_ID;
+        lease->refusal = ERR_EMPTY;
         lease->renew_ms =
             config->renew_ms < config->window_ms / 3 ? config->renew_ms : config->window_ms / 3;
     }
@@ -175,7 +175,7 @@ void lease_status(const struct lease *lease, struct lease_status *ret_status)
     }
     /* What the generator answers by itself. */
     if (status.refusal == 0 && status.serving == 0) {
-        status.refusal = ERR_NO_WORKER_ID;
+        status.refusal = ERR_EMPTY;
     } else if (status.refusal == 0 && wall_ms > snowflake_last_ms(&lease->snowflake->layout)) {
         status.refusal = ERR_EPOCH_EXHAUSTED;
     } else if (status.refusal == 0 && longest_ms == 0) {
@@ -300,7 +300,7 @@ static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wal
 static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
 {
     uint64_t first_ms = UINT64_MAX;
-    int refusal = ERR_NO_WORKER_ID;
+    int refusal = ERR_EMPTY; /* the first worker id is on its way */
 
     for (unsigned k = 0; k < lease->config.workers; k++) {
         const struct lease_slot *slot = &lease->slots[k];
@@ -308,13 +308,16 @@ static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
         bool far;
 
         if (slot->state != LEASE_SERVING) {
+            if (refusal == ERR_EMPTY && (slot->denied || slot->state == LEASE_SPENT)) {
+                refusal = ERR_NO_WORKER_ID;
+            }
             continue;
         }
         slot_ms = lease_slot_waits_ms(slot, &far);
         first_ms = slot_ms < first_ms ? slot_ms : first_ms;
         if (!far) {
             refusal = 0;
-        } else if (refusal == ERR_NO_WORKER_ID) {
+        } else if (refusal != 0) {
             refusal = ERR_CLOCK_BACKWARDS;
         }
     }
@@ -324,7 +327,7 @@ static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
 
 static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 {
-    if (lease->refusal != 0 && lease->refusal != ERR_NO_WORKER_ID) {
+    if (lease->refusal != 0 && lease->refusal != ERR_NO_WORKER_ID && lease->refusal != ERR_EMPTY) {
         return now_ms + ACTIVE_TICK_MS;
     }
     for (unsigned k = 0; k < lease->config.workers; k++) {

@@ -98,7 +98,8 @@ void lease_stop(struct lease *lease);
 
 /* For /readyz, GET /api/workers of this node, metrics. */
 struct lease_status {
-    int refusal;             /* 0, or the ERR_* that every claim gets now */
+    int refusal; /* 0, or the ERR_* that every claim gets now; ERR_EMPTY: a worker id is on its way
+                  */
     int64_t clock_off_ms;    /* as clock_check_verdict() tells it */
     uint64_t wait_until_ms;  /* wall time being waited for, 0: none */
     unsigned serving;        /* worker ids in use */

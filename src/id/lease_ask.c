@@ -180,6 +180,7 @@ static void acquire_told(struct lease_slot *slot, const struct worker_result *re
     if (slot->state != LEASE_NONE) {
         return; /* taken, by this result or before */
     }
+    slot->denied = result->status == ERR_NO_WORKER_ID;
     if (result->status == ERR_CLOCK_SKEW) {
         skew_told(slot);
         return;

@@ -54,6 +54,7 @@ struct lease_slot {
     uint64_t asked_ms;    /* monotonic */
     uint64_t next_ask_ms; /* monotonic */
     uint64_t request_id;  /* of the acquire that is being tried; 0: choose one */
+    bool denied;          /* the log said last that no worker id is free */
     bool skewed;          /* the log refuses our time as being ahead of its own, */
     uint64_t skewed_ms;   /* and has since then (monotonic) */
     struct id_request request;

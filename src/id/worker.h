@@ -59,7 +59,8 @@ int worker_row_decode(uint16_t id, const void *value, size_t len,
  * it leaves behind is released.
  * from = max(old until, floor_ms); until = max(wall_ms, from) + window_ms.
  * ERR_NO_WORKER_ID (all held, or beyond the layout's worker bits), ERR_CONFLICT (the given one is
- * held by another name, or the name holds another one: the result's row), ERR_CLOCK_SKEW (wall_ms
+ * held by another name, the name holds another one, or it is another kind of holder's: the result's
+ * row), ERR_CLOCK_SKEW (wall_ms
  * more than LIMIT_WORKER_AHEAD_MS, floor_ms more than LIMIT_WINDOW_MAX_MS or until more than both
  * ahead of the log's time), ERR_INVALID (also a given one beyond the layout's worker bits),
  * ERR_EMPTY (the log has no time or no layout yet: ask again), ERR_FENCED (a repeated acquire whose

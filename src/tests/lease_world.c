@@ -178,9 +178,10 @@ struct worker_result lease_world_command(struct lease_world *world, const struct
     return result;
 }
 
-int lease_world_steal(struct lease_world *world, const char *name, uint16_t worker_id)
+int lease_world_steal(struct lease_world *world, enum worker_kind kind, const char *name,
+                      uint16_t worker_id)
 {
-    struct worker_acquire acquire = {.kind = WORKER_CLIENT,
+    struct worker_acquire acquire = {.kind = (uint8_t)kind,
                                      .worker_id = worker_id,
                                      .window_ms = LEASE_WORLD_WINDOW_MS,
                                      .wall_ms = world->true_ms,

@@ -106,7 +106,8 @@ void lease_world_step_clock(struct lease_node *node, int64_t ms);
 /* A command by somebody else, at once. */
 struct worker_result lease_world_command(struct lease_world *world, const struct buf *command);
 /* A client takes the worker id that this name has; its status. */
-int lease_world_steal(struct lease_world *world, const char *name, uint16_t worker_id);
+int lease_world_steal(struct lease_world *world, enum worker_kind kind, const char *name,
+                      uint16_t worker_id);
 /* An operator releases a worker id, whoever holds it; 0: nothing is known of what was used. */
 void lease_world_release(struct lease_world *world, uint16_t worker_id, uint64_t used_ms);
 /* The log is what it was after its first entries, as after a restore from a backup; the nodes hear

@@ -188,6 +188,22 @@ static void test_repeated_acquire_changes_nothing(void **state)
     assert_true(result.row.epoch == 4);
 }
 
+/* A client that asks under a node's name would fence the node off. */
+static void test_a_name_stays_with_its_kind(void **state)
+{
+    struct id_apply *a = *state;
+    struct worker_acquire ask = asking("node-1/0/0");
+    struct worker_result result;
+
+    ask.kind = WORKER_NODE;
+    granted(id_apply_acquire(a, ask), 0, 1, 0, T + WINDOW);
+    result = acquire(a, "node-1/0/0");
+    refused(a, result, ERR_CONFLICT);
+    assert_int_equal(result.row.kind, WORKER_NODE);
+    assert_int_equal(id_apply_release(a, (struct worker_release){0, 1, T}).status, 0);
+    refused(a, acquire(a, "node-1/0/0"), ERR_CONFLICT);
+}
+
 static void test_given_id_must_be_free(void **state)
 {
     struct id_apply *a = *state;
@@ -534,6 +550,7 @@ int main(void)
         TEST(test_acquire_needs_layout_and_time),
         TEST(test_same_name_gets_its_id_back_above),
         TEST(test_repeated_acquire_changes_nothing),
+        TEST(test_a_name_stays_with_its_kind),
         TEST(test_given_id_must_be_free),
         TEST(test_a_name_has_one_id),
         TEST(test_handed_on_is_the_one_that_ended_first),

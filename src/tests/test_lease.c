@@ -112,8 +112,8 @@ static void test_acquire_record_serve(void **state)
     struct lease_record record;
 
     (void)state;
-    assert_int_equal(lease_world_status(node).refusal, ERR_NO_WORKER_ID);
-    assert_int_equal(lease_world_claim(node, 1, &range), ERR_NO_WORKER_ID);
+    assert_int_equal(lease_world_status(node).refusal, ERR_EMPTY);
+    assert_int_equal(lease_world_claim(node, 1, &range), ERR_EMPTY);
     lease_world_settle(world, SOON_MS);
     id = lease_world_id(node);
     assert_int_equal(id.unix_ms, world->true_ms);
@@ -142,7 +142,7 @@ static void test_nothing_before_the_record_is_durable(void **state)
     lease_world_run(world, 3 * LEASE_WORLD_RENEW_MS);
     assert_int_equal(node->write_count, 1);
     assert_int_equal(fsm_worker(world->log, 0)->state, WORKER_HELD);
-    assert_int_equal(lease_world_claim(node, 1, &range), ERR_NO_WORKER_ID);
+    assert_int_equal(lease_world_claim(node, 1, &range), ERR_EMPTY);
     assert_int_equal(lease_world_status(node).serving, 0);
     node->disk_stuck = false;
     lease_world_settle(world, SOON_MS);
@@ -419,7 +419,7 @@ static void test_expired_and_taken_by_another(void **state)
     (void)lease_world_id(node);
     node->cut = true;
     lease_world_run(world, 2 * LEASE_WORLD_WINDOW_MS);
-    assert_int_equal(lease_world_steal(world, "client", old), 0);
+    assert_int_equal(lease_world_steal(world, WORKER_CLIENT, "client", old), 0);
     node->cut = false;
     lease_world_run(world, 2 * REQUEST_MS);
     (void)lease_world_id(node);

@@ -62,12 +62,12 @@ static void test_fenced_off(void **state)
 
     (void)state;
     lease_world_release(world, old, 0);
-    assert_int_equal(lease_world_steal(world, "client", old), 0);
+    assert_int_equal(lease_world_steal(world, WORKER_CLIENT, "client", old), 0);
     /* Until it hears of it, it stamps within its window, and that is its own still. */
     assert_int_equal(lease_world_claim(node, 1, &range), 0);
     lease_world_run(world, 1);
-    assert_int_equal(lease_world_claim(node, 1, &range), ERR_NO_WORKER_ID);
-    assert_int_equal(lease_world_status(node).refusal, ERR_NO_WORKER_ID);
+    assert_int_equal(lease_world_claim(node, 1, &range), ERR_EMPTY);
+    assert_int_equal(lease_world_status(node).refusal, ERR_EMPTY);
     lease_world_settle(world, SOON_MS);
     id = lease_world_id(node);
     assert_int_not_equal(id.worker, old);
@@ -86,7 +86,7 @@ static void test_fenced_off_by_a_renewal(void **state)
     (void)state;
     node->lagging = true;
     lease_world_release(world, old, 0);
-    assert_int_equal(lease_world_steal(world, "client", old), 0);
+    assert_int_equal(lease_world_steal(world, WORKER_CLIENT, "client", old), 0);
     lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
     id = lease_world_id(node);
     assert_int_not_equal(id.worker, old);
@@ -138,13 +138,13 @@ static void test_back_with_a_wrong_time(void **state)
     lease_world_run(world, 600);
     before = lease_world_id(node);
     lease_world_release(world, 0, before.unix_ms - 500);
-    assert_int_equal(lease_world_steal(world, "client", 0), 0);
+    assert_int_equal(lease_world_steal(world, WORKER_CLIENT, "client", 0), 0);
     lease_world_settle(world, SOON_MS);
     lease_world_run(world, SOON_MS);
     assert_int_equal(lease_world_record(node, 0).worker_id, 1);
     lease_world_release(world, 0, before.unix_ms - 400);
     lease_world_release(world, 1, world->true_ms);
-    assert_int_equal(lease_world_steal(world, "another", 1), 0);
+    assert_int_equal(lease_world_steal(world, WORKER_CLIENT, "another", 1), 0);
     lease_world_run(world, SOON_MS);
     assert_int_equal(lease_world_record(node, 0).worker_id, 0);
     assert_int_equal(lease_world_record(node, 0).epoch, 3);
@@ -155,8 +155,8 @@ static void test_back_with_a_wrong_time(void **state)
     over(world);
 }
 
-/* A client that takes over the node's very name gets its worker id; the node takes it back, and
- * waits for the client's window to end. */
+/* A client cannot take over a node's name. Another node that has it (a copy of its disk) gets its
+ * worker id; the node takes it back, and waits for the other's window to end. */
 static void test_name_stolen(void **state)
 {
     struct lease_world *world = served(1, 1);
@@ -168,7 +168,8 @@ static void test_name_stolen(void **state)
 
     (void)state;
     memcpy(name, lease_world_row(world, node, 0)->name, sizeof name);
-    assert_int_equal(lease_world_steal(world, name, WORKER_ID_ANY), 0);
+    assert_int_equal(lease_world_steal(world, WORKER_CLIENT, name, WORKER_ID_ANY), ERR_CONFLICT);
+    assert_int_equal(lease_world_steal(world, WORKER_NODE, name, WORKER_ID_ANY), 0);
     theirs_ms = fsm_worker(world->log, (uint16_t)id.worker)->granted_until_ms;
     lease_world_run(world, SOON_MS);
     assert_int_equal(lease_world_wait_id(node, 10, &id), ERR_CLOCK_BACKWARDS);

@@ -180,13 +180,13 @@ static void operate(struct chaos *chaos)
     switch (below(chaos, 4)) {
     case 0:
         memcpy(name, row->name, sizeof name);
-        (void)lease_world_steal(chaos->world, name, WORKER_ID_ANY);
+        (void)lease_world_steal(chaos->world, WORKER_NODE, name, WORKER_ID_ANY);
         break;
     case 1:
         lease_world_release(chaos->world, id, 0);
         break;
     default:
-        (void)lease_world_steal(chaos->world, name, id);
+        (void)lease_world_steal(chaos->world, WORKER_CLIENT, name, id);
         break;
     }
 }
