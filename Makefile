@@ -153,6 +153,10 @@ unit unit-asan unit-tsan:
 ## make sim [SEEDS=1000]    simulate so many clusters; SEED=n: that one alone, with its story
 sim: $(OUT)/sim
 	$(OUT)/sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(shell nproc))
+## make sim-mutants         plant faults one by one and see that the simulation finds each
+.PHONY: sim-mutants
+sim-mutants:
+	@scripts/sim-mutants --jobs $(shell nproc)
 ## make cluster             tests of real processes, by pytest
 cluster:
 	@$(TEST_ALL) cluster

@@ -1,5 +1,5 @@
 /*
- * sim.c - the world's clock: events in order of virtual time, the faults, and one run from seed to
+ * sim.c - the world's clock: events in order of virtual time, and one run from seed to
  * verdict.
  *
  * Thread: one.
@@ -17,7 +17,7 @@
 #define PROGRESS_MS 15000 /* how soon after healing everything must be well */
 #define CLIENT_EVERY_MS 12
 #define ADMIN_EVERY_MS 60
-#define FAULT_EVERY_MS 700
+#define FAULT_EVERY_MS 450
 
 void sim_trace(const struct sim_world *world, const char *format, ...)
 {
@@ -46,6 +46,12 @@ void sim_fail(const struct sim_world *world, const char *format, ...)
     fprintf(stderr, "\n  replay it: make sim SEED=%llu\n", (unsigned long long)world->seed);
     fflush(stderr);
     _Exit(1);
+}
+
+void sim_note(struct sim_world *world, uint64_t what)
+{
+    world->stats.trace = (world->stats.trace ^ what) * 0x9e3779b97f4a7c15ULL;
+    world->stats.trace ^= world->stats.trace >> 29;
 }
 
 uint64_t sim_below(struct sim_world *world, uint64_t bound)
@@ -116,6 +122,9 @@ void sim_turn(struct sim_node *node)
     struct sim_world *world = node->world;
     uint64_t next;
 
+    if (node->handing_over && replica_transfer(&node->replica)) {
+        sim_fault_handed_over(node);
+    }
     while (replica_turn(&node->replica)) {
         continue;
     }
@@ -135,90 +144,6 @@ void sim_turn(struct sim_node *node)
     }
 }
 
-/* --- faults --- */
-
-static void random_cut(struct sim_world *world)
-{
-    unsigned n = world->node_count;
-    unsigned a = (unsigned)sim_below(world, n);
-    unsigned b = (unsigned)sim_below(world, n);
-
-    world->stats.cuts++;
-    switch (sim_below(world, 4)) {
-    case 0: /* one node alone */
-        for (unsigned i = 0; i < n; i++) {
-            sim_net_cut(world, a, i, true);
-            sim_net_cut(world, i, a, true);
-        }
-        break;
-    case 1: /* one way */
-        sim_net_cut(world, a, b, true);
-        break;
-    case 2: /* one node deaf */
-        for (unsigned i = 0; i < n; i++) {
-            sim_net_cut(world, i, a, true);
-        }
-        break;
-    default: /* two sides */
-        for (unsigned i = 0; i < n; i++) {
-            for (unsigned j = 0; j < n; j++) {
-                sim_net_cut(world, i, j, (i <= a) != (j <= a));
-            }
-        }
-        break;
-    }
-}
-
-static void random_crash(struct sim_world *world)
-{
-    struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
-    bool all = sim_percent(world, 5);
-
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *victim = all ? &world->nodes[i] : node;
-
-        if (victim->up) {
-            sim_node_crash(victim);
-            sim_schedule(world,
-                         (struct sim_event){.at_ms = world->now_ms + 1 + sim_below(world, 2500),
-                                            .kind = SIM_RESTART,
-                                            .node = (unsigned)(victim->id - 1),
-                                            .life = victim->life});
-        }
-    }
-}
-
-static void fault_event(struct sim_world *world)
-{
-    if (!world->faults) {
-        return;
-    }
-    switch (sim_below(world, 6)) {
-    case 0:
-    case 1:
-        random_crash(world);
-        break;
-    case 2:
-        random_cut(world);
-        break;
-    case 3:
-        sim_net_heal(world);
-        break;
-    case 4:
-        world->drop_percent = sim_percent(world, 50) ? 0 : (unsigned)sim_below(world, 25);
-        break;
-    default: { /* a clock that people set */
-        if (!world->clock_faults) {
-            break;
-        }
-        struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
-
-        node->wall_offset_ms = (int64_t)sim_below(world, 7200000) - 3600000;
-        break;
-    }
-    }
-}
-
 /* --- the run --- */
 
 static void every(struct sim_world *world, enum sim_event_kind kind, uint64_t mean_ms)
@@ -228,14 +153,35 @@ static void every(struct sim_world *world, enum sim_event_kind kind, uint64_t me
                                     .kind = kind});
 }
 
+/* What happens to a node from outside, paused or not; false if it is another kind of event. */
+static bool fate_event(struct sim_node *node, const struct sim_event *event)
+{
+    bool current = node->life == event->life;
+
+    switch (event->kind) {
+    case SIM_RESTART:
+        if (!node->up && current) {
+            sim_node_start(node);
+        }
+        return true;
+    case SIM_END:
+        if (node->up && current) {
+            sim_fault_end_node(node);
+        }
+        return true;
+    case SIM_ALONE:
+        sim_fault_alone(node);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void node_event(struct sim_world *world, struct sim_event *event)
 {
     struct sim_node *node = &world->nodes[event->node];
 
-    if (event->kind == SIM_RESTART) {
-        if (!node->up && node->life == event->life) {
-            sim_node_start(node);
-        }
+    if (fate_event(node, event)) {
         return;
     }
     if (!node->up || node->life != event->life) {
@@ -245,10 +191,17 @@ static void node_event(struct sim_world *world, struct sim_event *event)
         }
         return;
     }
+    if (!sim_node_runs(node)) { /* all of it comes when the process goes on */
+        event->at_ms = node->paused_until_ms;
+        sim_schedule(world, *event);
+        return;
+    }
     if (event->kind == SIM_FRAME) {
         sim_net_event(node, event->frame);
     } else if (event->kind == SIM_DISK) {
         sim_disk_event(&node->disk);
+    } else if (event->kind == SIM_LATE) {
+        sim_late_event(node);
     } else if (event->at_ms < node->wake_at_ms) {
         return; /* the timer was moved */
     }
@@ -263,6 +216,8 @@ static void run_until(struct sim_world *world, uint64_t end_ms)
         ASSERT(event.at_ms >= world->now_ms);
         world->now_ms = event.at_ms;
         world->stats.events++;
+        sim_note(world, event.at_ms << 8 | event.kind);
+        sim_note(world, event.life << 8 | event.node);
         switch (event.kind) {
         case SIM_CLIENT:
             sim_client_event(world);
@@ -273,13 +228,16 @@ static void run_until(struct sim_world *world, uint64_t end_ms)
             every(world, SIM_ADMIN, ADMIN_EVERY_MS);
             break;
         case SIM_FAULT:
-            fault_event(world);
+            sim_fault_event(world);
             every(world, SIM_FAULT, FAULT_EVERY_MS);
             break;
         case SIM_FRAME:
         case SIM_DISK:
         case SIM_WAKE:
+        case SIM_LATE:
         case SIM_RESTART:
+        case SIM_END:
+        case SIM_ALONE:
             node_event(world, &event);
             break;
         default:
@@ -311,11 +269,8 @@ static bool settled(struct sim_world *world)
 
 static void heal_all(struct sim_world *world)
 {
-    world->faults = false;
-    world->drop_percent = 0;
-    sim_net_heal(world);
+    sim_fault_end(world);
     for (unsigned i = 0; i < world->node_count; i++) {
-        world->nodes[i].wall_offset_ms = 0;
         if (!world->nodes[i].up) {
             sim_node_start(&world->nodes[i]);
         }
@@ -340,6 +295,7 @@ static void free_world(struct sim_world *world)
         }
     }
     free(world->heap);
+    sim_net_free(world);
     sim_check_free(world);
 }
 

@@ -8,8 +8,9 @@
  * comes from the one generator of the world, so a seed replays exactly.
  *
  * What is checked (sim_check.c): no id handed out twice; ids rise on one node; equal digest at
- * equal index; one leader a term; term never goes back on a disk; linearizable reads see
- * acknowledged changes; nothing acknowledged is lost; progress after the faults end.
+ * equal index; one leader a term; term never goes back on a disk, commit and applied index never in
+ * a life; linearizable reads see acknowledged changes; nothing acknowledged is lost; progress after
+ * the faults end; and the same seed tells the same story twice (sim_main.c).
  *
  * Failure: sim_fail() prints the seed, the virtual time and what was broken, and ends the process
  * with 1.
@@ -25,17 +26,22 @@
 
 #define SIM_NODES_MAX 5
 #define SIM_TAGS 6           /* shared tags that are used, changed, deleted and made again */
+#define SIM_FORCED 5         /* the one whose max_id is forced down now and then */
+#define SIM_RECENT 8         /* acknowledged tags that are asked for again soon */
 #define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
 #define SIM_KEPT_MAX 4096    /* tags made once, which must all be there at the end */
 
 enum sim_event_kind {
-    SIM_FRAME,  /* a frame arrives */
-    SIM_DISK,   /* a group commit ends */
-    SIM_WAKE,   /* a node's timer */
-    SIM_CLIENT, /* somebody wants ids */
-    SIM_ADMIN,  /* somebody changes or reads tags */
-    SIM_FAULT,  /* something breaks or heals */
-    SIM_RESTART /* a crashed node comes back */
+    SIM_FRAME,   /* a frame arrives */
+    SIM_DISK,    /* a group commit ends */
+    SIM_WAKE,    /* a node's timer */
+    SIM_CLIENT,  /* somebody wants ids */
+    SIM_ADMIN,   /* somebody changes or reads tags */
+    SIM_FAULT,   /* something breaks or heals */
+    SIM_RESTART, /* a crashed node comes back */
+    SIM_END,     /* a node dies at once, or stops in order */
+    SIM_ALONE,   /* a node is cut off from all others for a while */
+    SIM_LATE     /* an answer that was held back is told */
 };
 
 struct sim_frame {
@@ -66,6 +72,8 @@ struct sim_disk {
     STAILQ_HEAD(, sim_disk_item) queue;
     size_t queued;
     size_t group; /* items of the commit under way; 0: idle */
+    bool low;     /* it says that its space is low */
+    uint64_t slow_until_ms;
 };
 
 struct sim_net {
@@ -74,6 +82,15 @@ struct sim_net {
 };
 
 struct sim_world;
+
+/* A request for segments on its way: its answer may be told late. */
+struct sim_late {
+    STAILQ_ENTRY(sim_late) link;
+    struct sim_node *node;
+    struct id_request *request;
+    void (*done)(struct id_request *request); /* the allocator's own */
+    void *data;
+};
 
 struct sim_node {
     struct sim_world *world;
@@ -90,23 +107,43 @@ struct sim_node {
     struct replica replica;
     struct replica_owner owner;
     uint64_t wake_at_ms;
-    uint64_t disk_term;         /* last term seen on disk */
-    uint64_t next_id[SIM_TAGS]; /* of this life: no id below it may follow */
+    uint64_t paused_until_ms;     /* the process is stopped, as by SIGSTOP */
+    uint64_t alone_until_ms;      /* its links stay cut until then, whatever else heals */
+    bool handing_over;            /* it is asked to give leadership away */
+    bool stopping;                /* it stops in order, not by a crash */
+    uint64_t disk_term;           /* last term seen on disk */
+    STAILQ_HEAD(, sim_late) late; /* answers that are held back */
+    uint64_t seen_commit;         /* of this life */
+    uint64_t seen_applied;
+    struct fsm_listener listener;  /* between the state machine and the replica */
+    uint32_t generation[SIM_TAGS]; /* of the row as last seen in this life */
+    uint64_t max_id[SIM_TAGS];
+    uint64_t next_epoch[SIM_TAGS]; /* that next_id belongs to */
+    uint64_t next_id[SIM_TAGS];    /* of this life: no id below it may follow */
     bool opening[SIM_TAGS];
+};
+
+/* Ids of a tag between two moments at which its max_id was forced down: no id twice. */
+struct sim_epoch {
+    uint32_t from_generation;
+    uint8_t *used; /* bitmap of ids handed out */
+    uint64_t used_bits;
+    uint64_t highest_end; /* exclusive end of all ids handed out */
 };
 
 /* What the checker knows of a shared tag. */
 struct sim_tag {
     char name[32];
-    uint8_t *used; /* bitmap of ids handed out */
-    uint64_t used_bits;
-    uint64_t highest_end;  /* exclusive end of all ids handed out */
+    struct sim_epoch *epochs; /* by generation; at least one */
+    size_t epoch_count;
     uint64_t acked_max_id; /* an acknowledged change said so */
 };
 
 struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
-        claims_empty, puts, deletes, queries, failed_requests, installs, cuts;
+        claims_empty, puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes,
+        stops, forced;
+    uint64_t trace; /* a hash of everything that happened */
 };
 
 struct sim_world {
@@ -127,7 +164,10 @@ struct sim_world {
     unsigned drop_percent;
     struct sim_tag tags[SIM_TAGS];
     uint64_t kept_next;
-    bool kept[SIM_KEPT_MAX]; /* acknowledged */
+    bool kept[SIM_KEPT_MAX];     /* acknowledged */
+    uint64_t recent[SIM_RECENT]; /* of those, the latest; a ring */
+    uint64_t recent_count;
+    struct sim_frame *echo[SIM_NODES_MAX][SIM_NODES_MAX]; /* comes again when the link does */
     bool clock_faults; /* clocks are set wrong in this run: then nobody must have ids at the end */
     struct segment_range *flakes;
     size_t flake_count;
@@ -150,13 +190,37 @@ void sim_trace(const struct sim_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 _Noreturn void sim_fail(const struct sim_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Into the hash of what happened. */
+void sim_note(struct sim_world *world, uint64_t what);
 uint64_t sim_below(struct sim_world *world, uint64_t bound);
 bool sim_percent(struct sim_world *world, unsigned percent);
+
+/* sim_fault.c: what goes wrong */
+void sim_fault_event(struct sim_world *world);
+void sim_fault_alone(struct sim_node *node);
+/* A frame leaves a node: the worst moment to die is now. */
+void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
+                    const struct buf *payload);
+/* Its leadership is given away, or was none. */
+void sim_fault_handed_over(struct sim_node *node);
+/* Crash it, or stop it, and have it come back. */
+void sim_fault_end_node(struct sim_node *node);
+/* No fault goes on any longer; what is down stays down. */
+void sim_fault_end(struct sim_world *world);
+
+/* sim_late.c: answers that come after the allocator has given them up */
+void sim_late_start(struct sim_node *node);
+void sim_late_event(struct sim_node *node);
+void sim_late_flush(struct sim_node *node);
 
 /* sim_node.c: a node's life */
 void sim_node_init(struct sim_world *world, unsigned n);
 void sim_node_start(struct sim_node *node);
 void sim_node_crash(struct sim_node *node);
+/* As the process does when it is told to: everything that is queued is written. */
+void sim_node_stop(struct sim_node *node);
+/* Up, and not paused. */
+bool sim_node_runs(const struct sim_node *node);
 void sim_node_free(struct sim_node *node);
 
 /* sim_disk.c */
@@ -164,6 +228,8 @@ void sim_disk_init(struct sim_disk *disk, struct sim_node *node);
 void sim_disk_event(struct sim_disk *disk);
 /* The node died: what was not committed is lost, but the commit under way may have made it. */
 void sim_disk_crash(struct sim_disk *disk);
+/* Write everything, at once. */
+void sim_disk_flush(struct sim_disk *disk);
 
 /* sim_net.c */
 void sim_net_init(struct sim_net *net, struct sim_node *node);
@@ -171,6 +237,7 @@ void sim_net_event(struct sim_node *to, struct sim_frame *frame);
 void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut);
 void sim_net_heal(struct sim_world *world);
 void sim_net_node_changed(struct sim_node *node, bool up);
+void sim_net_free(struct sim_world *world);
 
 /* sim_client.c */
 void sim_client_event(struct sim_world *world);
@@ -184,7 +251,14 @@ bool sim_client_final_done(const struct sim_world *world);
 /* sim_check.c */
 void sim_check_init(struct sim_world *world);
 void sim_check_free(struct sim_world *world);
-void sim_check_ids(struct sim_node *node, unsigned tag, const struct segment_range *range);
+void sim_check_ids(struct sim_node *node, unsigned tag, uint32_t generation,
+                   const struct segment_range *range);
+/* The node's life begins: what its rows say now. */
+void sim_check_life(struct sim_node *node);
+/* A row changed on a node. */
+void sim_check_row(struct sim_node *node, const struct tag_row *row);
+/* The newest epoch of a tag. */
+struct sim_epoch *sim_check_epoch(struct sim_tag *tag);
 void sim_check_flakes(struct sim_node *node, const struct segment_range *range);
 void sim_check_node(struct sim_node *node);
 void sim_check_end(struct sim_world *world);

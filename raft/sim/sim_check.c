@@ -13,62 +13,161 @@
 void sim_check_init(struct sim_world *world)
 {
     for (unsigned i = 0; i < SIM_TAGS; i++) {
-        snprintf(world->tags[i].name, sizeof world->tags[i].name, "tag-%u", i);
+        struct sim_tag *tag = &world->tags[i];
+
+        snprintf(tag->name, sizeof tag->name, "tag-%u", i);
+        tag->epochs = calloc(1, sizeof *tag->epochs);
+        ASSERT(tag->epochs != NULL);
+        tag->epoch_count = 1;
     }
 }
 
 void sim_check_free(struct sim_world *world)
 {
     for (unsigned i = 0; i < SIM_TAGS; i++) {
-        free(world->tags[i].used);
+        for (size_t k = 0; k < world->tags[i].epoch_count; k++) {
+            free(world->tags[i].epochs[k].used);
+        }
+        free(world->tags[i].epochs);
     }
     free(world->flakes);
     free(world->digests);
     free(world->leaders);
 }
 
-static void make_room(struct sim_tag *tag, uint64_t bits)
+/* --- tags --- */
+
+struct sim_epoch *sim_check_epoch(struct sim_tag *tag)
 {
-    uint64_t want = tag->used_bits ? tag->used_bits : 4096;
+    return &tag->epochs[tag->epoch_count - 1];
+}
+
+/* The epoch that ids of this generation belong to, as a position. */
+static size_t epoch_of(const struct sim_tag *tag, uint32_t generation)
+{
+    size_t at = tag->epoch_count - 1;
+
+    while (tag->epochs[at].from_generation > generation) {
+        at--;
+    }
+    return at;
+}
+
+/* max_id was forced down with this generation: from here on ids come again that came before. The
+ * nodes tell it in the order of the log, each for itself; the first that does counts. */
+static void begin_epoch(struct sim_world *world, struct sim_tag *tag, uint32_t generation)
+{
+    if (sim_check_epoch(tag)->from_generation >= generation) {
+        return;
+    }
+    world->stats.forced++;
+    tag->epochs = realloc(tag->epochs, (tag->epoch_count + 1) * sizeof *tag->epochs);
+    ASSERT(tag->epochs != NULL);
+    tag->epochs[tag->epoch_count++] = (struct sim_epoch){.from_generation = generation};
+}
+
+void sim_check_life(struct sim_node *node)
+{
+    for (unsigned i = 0; i < SIM_TAGS; i++) {
+        const char *name = node->world->tags[i].name;
+        const struct tag_row *row = fsm_tag(node->replica.fsm, name, strlen(name));
+
+        node->generation[i] = row != NULL ? row->generation : 0;
+        node->max_id[i] = row != NULL ? row->max_id : 0;
+    }
+    node->seen_commit = 0;
+    node->seen_applied = 0;
+}
+
+void sim_check_row(struct sim_node *node, const struct tag_row *row)
+{
+    struct sim_world *world = node->world;
+    unsigned t = 0;
+
+    while (t < SIM_TAGS && strcmp(world->tags[t].name, row->name) != 0) {
+        t++;
+    }
+    if (t == SIM_TAGS) {
+        return;
+    }
+    if (row->generation < node->generation[t]) {
+        sim_fail(world, "generation of %s fell on node %llu", row->name,
+                 (unsigned long long)node->id);
+    }
+    if (row->max_id < node->max_id[t]) {
+        if (t != SIM_FORCED || row->generation == node->generation[t]) {
+            sim_fail(world, "max_id of %s fell on node %llu", row->name,
+                     (unsigned long long)node->id);
+        }
+        begin_epoch(world, &world->tags[t], row->generation);
+    }
+    node->generation[t] = row->generation;
+    node->max_id[t] = row->max_id;
+}
+
+static void make_room(struct sim_epoch *epoch, uint64_t bits)
+{
+    uint64_t want = epoch->used_bits ? epoch->used_bits : 4096;
 
     while (want < bits) {
         want *= 2;
     }
-    if (want == tag->used_bits) {
+    if (want == epoch->used_bits) {
         return;
     }
-    tag->used = realloc(tag->used, want / 8);
-    ASSERT(tag->used != NULL);
-    memset(tag->used + tag->used_bits / 8, 0, (want - tag->used_bits) / 8);
-    tag->used_bits = want;
+    epoch->used = realloc(epoch->used, want / 8);
+    ASSERT(epoch->used != NULL);
+    memset(epoch->used + epoch->used_bits / 8, 0, (want - epoch->used_bits) / 8);
+    epoch->used_bits = want;
+}
+
+/* I2: the rising part. */
+static void check_rising(struct sim_node *node, unsigned t, size_t at,
+                         const struct segment_range *range)
+{
+    struct sim_world *world = node->world;
+
+    if (at < node->next_epoch[t]) {
+        sim_fail(world, "node %llu handed out ids of %s from before max_id was forced down",
+                 (unsigned long long)node->id, world->tags[t].name);
+    }
+    if (at > node->next_epoch[t]) {
+        node->next_epoch[t] = at;
+        node->next_id[t] = 0;
+    }
+    if (range->first < node->next_id[t]) {
+        sim_fail(world, "node %llu went back to id %llu of %s, below %llu",
+                 (unsigned long long)node->id, (unsigned long long)range->first,
+                 world->tags[t].name, (unsigned long long)node->next_id[t]);
+    }
+    node->next_id[t] = range->first + range->count;
 }
 
 /* I1, and the rising part of I2. */
-void sim_check_ids(struct sim_node *node, unsigned t, const struct segment_range *range)
+void sim_check_ids(struct sim_node *node, unsigned t, uint32_t generation,
+                   const struct segment_range *range)
 {
     struct sim_world *world = node->world;
     struct sim_tag *tag = &world->tags[t];
+    size_t at = epoch_of(tag, generation);
+    struct sim_epoch *epoch = &tag->epochs[at];
     uint64_t end = range->first + range->count;
 
     if (end > (1u << 26)) {
         sim_fail(world, "ids of %s ran away to %llu", tag->name, (unsigned long long)end);
     }
-    make_room(tag, end);
+    make_room(epoch, end);
     for (uint64_t id = range->first; id < end; id++) {
-        if (tag->used[id / 8] & (1u << (id % 8))) {
+        if (epoch->used[id / 8] & (1u << (id % 8))) {
             sim_fail(world, "id %llu of %s handed out twice, now by node %llu",
                      (unsigned long long)id, tag->name, (unsigned long long)node->id);
         }
-        tag->used[id / 8] |= (uint8_t)(1u << (id % 8));
+        epoch->used[id / 8] |= (uint8_t)(1u << (id % 8));
     }
-    if (range->first < node->next_id[t]) {
-        sim_fail(world, "node %llu went back to id %llu of %s, below %llu",
-                 (unsigned long long)node->id, (unsigned long long)range->first, tag->name,
-                 (unsigned long long)node->next_id[t]);
-    }
-    node->next_id[t] = end;
-    tag->highest_end = end > tag->highest_end ? end : tag->highest_end;
+    check_rising(node, t, at, range);
+    epoch->highest_end = end > epoch->highest_end ? end : epoch->highest_end;
     world->stats.ids += range->count;
+    sim_note(world, range->first << 16 | range->count);
 }
 
 void sim_check_flakes(struct sim_node *node, const struct segment_range *range)
@@ -124,18 +223,35 @@ static void make_table(uint64_t **table, uint64_t *capacity, uint64_t index)
     *capacity = want;
 }
 
-/* I8: equal digest at equal index; one leader a term. */
+/* Within a life neither index goes back, and nothing is applied that is not committed. */
+static void check_indexes(struct sim_node *node)
+{
+    const struct driver *driver = &node->replica.driver;
+
+    if (driver->applied.index > driver->commit) {
+        sim_fail(node->world, "node %llu applied above its commit index",
+                 (unsigned long long)node->id);
+    }
+    if (driver->commit < node->seen_commit || driver->applied.index < node->seen_applied) {
+        sim_fail(node->world, "node %llu: commit or applied index went back",
+                 (unsigned long long)node->id);
+    }
+    node->seen_commit = driver->commit;
+    node->seen_applied = driver->applied.index;
+}
+
+/* I8: equal digest at equal index, term included; one leader a term. */
 void sim_check_node(struct sim_node *node)
 {
     struct sim_world *world = node->world;
     struct driver *driver = &node->replica.driver;
     uint64_t index = driver->applied.index;
-    uint64_t digest = fsm_digest(node->replica.fsm) | 1; /* 0 marks "not seen" */
+    uint64_t digest = fsm_digest(node->replica.fsm) + (driver->applied.term << 32);
     uint64_t term = raft_current_term(&driver->raft);
 
-    if (driver->applied.index > driver->commit) {
-        sim_fail(world, "node %llu applied above its commit index", (unsigned long long)node->id);
-    }
+    digest |= 1; /* 0 marks "not seen" */
+    check_indexes(node);
+    sim_note(world, digest);
     if (!driver->installing) {
         make_table(&world->digests, &world->digest_capacity, index);
         if (world->digests[index] != 0 && world->digests[index] != digest) {
@@ -158,11 +274,13 @@ static void check_tags(struct sim_node *node)
     struct sim_world *world = node->world;
 
     for (unsigned i = 0; i < SIM_TAGS; i++) {
-        const struct sim_tag *tag = &world->tags[i];
+        struct sim_tag *tag = &world->tags[i];
         const struct tag_row *row = fsm_tag(node->replica.fsm, tag->name, strlen(tag->name));
-        uint64_t floor =
-            tag->highest_end > tag->acked_max_id ? tag->highest_end : tag->acked_max_id;
+        uint64_t floor = sim_check_epoch(tag)->highest_end;
 
+        if (i != SIM_FORCED && tag->acked_max_id > floor) {
+            floor = tag->acked_max_id;
+        }
         if (floor > 0 && (row == NULL || row->max_id < floor)) {
             sim_fail(world, "node %llu has max_id %llu of %s below %llu",
                      (unsigned long long)node->id,

@@ -18,6 +18,7 @@ enum sim_request_kind {
     REQUEST_KEPT,
     REQUEST_DELETE,
     REQUEST_GET,
+    REQUEST_GET_KEPT,
     REQUEST_FINAL
 };
 
@@ -30,6 +31,7 @@ struct sim_request {
     uint64_t kept;
     uint64_t life;
     uint64_t floor; /* GET: an acknowledged max_id when it was sent */
+    bool force;
 };
 
 static bool final_done[SIM_NODES_MAX];
@@ -39,7 +41,7 @@ static struct sim_node *random_node(struct sim_world *world)
 {
     struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
 
-    return node->up ? node : NULL;
+    return sim_node_runs(node) ? node : NULL;
 }
 
 /* --- answers --- */
@@ -55,6 +57,7 @@ static void put_answered(struct sim_request *request)
     }
     if (result.status == 0 && request->kind == REQUEST_KEPT) {
         world->kept[request->kept] = true;
+        world->recent[world->recent_count++ % SIM_RECENT] = request->kept;
     } else if (result.status == 0 && request->kind == REQUEST_PUT &&
                result.first.max_id > tag->acked_max_id) {
         tag->acked_max_id = result.first.max_id;
@@ -102,11 +105,17 @@ static void request_done(struct id_request *base)
     if (request->kind == REQUEST_OPEN && request->life == request->node->life) {
         request->node->opening[request->tag] = false;
     }
+    sim_note(world, (uint64_t)base->status << 8 | request->kind);
+    if (request->kind == REQUEST_GET_KEPT && base->status == ERR_UNKNOWN_TAG) {
+        sim_fail(world, "node %llu did not find kept-%llu, which had been acknowledged",
+                 (unsigned long long)request->node->id, (unsigned long long)request->kept);
+    }
     if (base->status != 0) {
         world->stats.failed_requests++;
     } else if (request->kind == REQUEST_GET) {
         get_answered(request);
-    } else if (request->kind != REQUEST_OPEN && request->kind != REQUEST_DELETE) {
+    } else if (request->kind != REQUEST_OPEN && request->kind != REQUEST_DELETE &&
+               request->kind != REQUEST_GET_KEPT) {
         put_answered(request);
     }
     if (request->kind == REQUEST_FINAL && base->status != 0 && request->node->up) {
@@ -141,7 +150,7 @@ static void put_submit(struct sim_request *request, const struct tag_put *put)
     struct sim_node *node = request->node;
 
     request->world->stats.puts++;
-    command_put_begin(&request->base.payload, false, clock_wall_ms(&node->clock),
+    command_put_begin(&request->base.payload, request->force, clock_wall_ms(&node->clock),
                       prng_next(&request->world->prng) | 1);
     command_put_add(&request->base.payload, put);
     command_put_end(&request->base.payload);
@@ -161,7 +170,12 @@ static void put_shared(struct sim_node *node, unsigned t)
     put.max_step = put.step + (uint32_t)sim_below(world, 40);
     if (sim_percent(world, 20)) {
         put.fields |= TAG_FIELD_MAX_ID;
-        put.max_id = tag->highest_end + sim_below(world, 500);
+        put.max_id = sim_check_epoch(tag)->highest_end + sim_below(world, 500);
+    }
+    if (t == SIM_FORCED && sim_percent(world, 30)) {
+        request->force = true;
+        put.fields |= TAG_FIELD_MAX_ID;
+        put.max_id = sim_below(world, sim_check_epoch(tag)->highest_end + 1);
     }
     put_submit(request, &put);
 }
@@ -198,14 +212,39 @@ static void delete_shared(struct sim_node *node, unsigned t)
 
 static void get_shared(struct sim_node *node, unsigned t)
 {
-    const struct sim_tag *tag = &node->world->tags[t];
+    struct sim_tag *tag = &node->world->tags[t];
+    uint64_t handed_out = sim_check_epoch(tag)->highest_end;
     struct sim_request *request = request_new(node, REQUEST_GET);
 
     node->world->stats.queries++;
     request->tag = t;
-    request->floor = tag->acked_max_id > tag->highest_end ? tag->acked_max_id : tag->highest_end;
+    request->floor = tag->acked_max_id > handed_out ? tag->acked_max_id : handed_out;
+    if (t == SIM_FORCED) {
+        request->floor = 0; /* it may fall */
+    }
     request->base.kind = ID_REQUEST_QUERY;
     query_get_encode(&request->base.payload, tag->name, strlen(tag->name));
+    replica_submit(&node->replica, &request->base);
+}
+
+/* A tag that was acknowledged a moment ago, perhaps by another node, must be found on any. */
+static void get_kept(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    uint64_t among = world->recent_count < SIM_RECENT ? world->recent_count : SIM_RECENT;
+    struct sim_request *request;
+    char name[32];
+    int len;
+
+    if (among == 0) {
+        return;
+    }
+    request = request_new(node, REQUEST_GET_KEPT);
+    world->stats.queries++;
+    request->kept = world->recent[(world->recent_count - 1 - sim_below(world, among)) % SIM_RECENT];
+    len = snprintf(name, sizeof name, "kept-%llu", (unsigned long long)request->kept);
+    request->base.kind = ID_REQUEST_QUERY;
+    query_get_encode(&request->base.payload, name, (size_t)len);
     replica_submit(&node->replica, &request->base);
 }
 
@@ -224,6 +263,8 @@ void sim_admin_event(struct sim_world *world)
         delete_shared(node, t);
     } else if (what < 65) {
         put_kept(node);
+    } else if (what < 82) {
+        get_kept(node);
     } else {
         get_shared(node, t);
     }
@@ -270,7 +311,7 @@ static void claim(struct sim_node *node, unsigned t, struct id_tag *tag)
         rv = segment_claim(&tag->buffer, count, &range, &view);
     }
     if (rv == 0) {
-        sim_check_ids(node, t, &range);
+        sim_check_ids(node, t, tag->refill.generation, &range);
     } else {
         world->stats.claims_empty++;
     }

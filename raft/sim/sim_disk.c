@@ -21,6 +21,9 @@ static void kick(struct sim_disk *disk)
     if (world->faults && sim_percent(world, 2)) {
         takes_ms += sim_below(world, 400); /* a disk that hangs for a moment */
     }
+    if (world->now_ms < disk->slow_until_ms) {
+        takes_ms += sim_below(world, 200);
+    }
     disk->group = disk->queued;
     sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + takes_ms,
                                            .kind = SIM_DISK,
@@ -54,8 +57,7 @@ static void disk_read(struct disk *base, struct disk_read *read)
 
 static bool disk_low(struct disk *base)
 {
-    (void)base;
-    return false;
+    return ((struct sim_disk *)base)->low;
 }
 
 static const struct disk_ops sim_disk_ops = {disk_submit, disk_read, disk_low};
@@ -149,6 +151,19 @@ void sim_disk_event(struct sim_disk *disk)
     }
     disk->group = 0;
     kick(disk);
+}
+
+void sim_disk_flush(struct sim_disk *disk)
+{
+    while (disk->queued > 0) {
+        size_t count = disk->queued;
+
+        commit(disk, count);
+        while (count-- > 0) {
+            complete_first(disk);
+        }
+    }
+    disk->group = 0;
 }
 
 void sim_disk_crash(struct sim_disk *disk)

@@ -1,10 +1,11 @@
 /*
  * sim_main.c - the simulator's command line: many seeds side by side, or one seed told in full.
  *
- *   sim --seeds 1000 [--first 1] [--jobs 2]
+ *   sim --seeds 1000 [--first 1] [--jobs 2] [--limit 120]
  *   sim --seed 17
  *
- * Each seed runs in a child of its own, so that a failed assertion costs one seed and not the run.
+ * Each seed runs in a child of its own, so that a failed assertion costs one seed and not the run;
+ * every 50th runs twice, to see that it tells the same story.
  * Ends with "N passed, N failed"; exit 0 only if none failed.
  *
  * Thread: one a process.
@@ -20,11 +21,13 @@
 #include "src/base/assert.h"
 
 #define JOBS_MAX 64
+#define TWICE_EVERY 50 /* seeds */
 
 struct options {
     uint64_t first;
     uint64_t count;
     uint64_t jobs;
+    uint64_t limit_s; /* of real time a seed: more is an endless loop */
     bool one;
 };
 
@@ -44,7 +47,7 @@ static uint64_t number(const char *text, const char *what)
 
 static struct options parse(int argc, char **argv)
 {
-    struct options options = {.first = 1, .count = 100, .jobs = 2};
+    struct options options = {.first = 1, .count = 100, .jobs = 2, .limit_s = 120};
 
     for (int i = 1; i < argc; i += 2) {
         if (i + 1 == argc) {
@@ -57,11 +60,13 @@ static struct options parse(int argc, char **argv)
             options.first = number(argv[i + 1], "--first");
         } else if (strcmp(argv[i], "--jobs") == 0) {
             options.jobs = number(argv[i + 1], "--jobs");
+        } else if (strcmp(argv[i], "--limit") == 0) {
+            options.limit_s = number(argv[i + 1], "--limit");
         } else if (strcmp(argv[i], "--seed") == 0) {
             options.first = number(argv[i + 1], "--seed");
             options.one = true;
         } else {
-            fprintf(stderr, "usage: sim --seeds N [--first S] [--jobs J] | --seed S\n");
+            fprintf(stderr, "usage: sim --seeds N [--first S] [--jobs J] [--limit S] | --seed S\n");
             exit(64);
         }
     }
@@ -84,26 +89,43 @@ static void add(struct sim_stats *total, const struct sim_stats *stats)
 
 static void print_stats(const struct sim_stats *s)
 {
-    printf(
-        "ids %llu, snowflake ids %llu (refused %llu times), changes %llu, deletes %llu, queries "
-        "%llu (failed requests %llu), crashes %llu, "
-        "cuts %llu, candidacies %llu, snapshots installed %llu, frames %llu (lost %llu), commits "
-        "%llu, events %llu\n",
-        (unsigned long long)s->ids, (unsigned long long)s->flakes,
-        (unsigned long long)s->flakes_refused, (unsigned long long)s->puts,
-        (unsigned long long)s->deletes, (unsigned long long)s->queries,
-        (unsigned long long)s->failed_requests, (unsigned long long)s->crashes,
-        (unsigned long long)s->cuts, (unsigned long long)s->elections,
-        (unsigned long long)s->installs, (unsigned long long)s->frames,
-        (unsigned long long)s->frames_lost, (unsigned long long)s->commits,
-        (unsigned long long)s->events);
+    const struct {
+        const char *name;
+        uint64_t count;
+    } lines[] = {
+        {"ids", s->ids},
+        {"snowflake ids", s->flakes},
+        {"refusals of snowflake ids", s->flakes_refused},
+        {"changes", s->puts},
+        {"deletes", s->deletes},
+        {"max_id forced down", s->forced},
+        {"queries", s->queries},
+        {"failed requests", s->failed_requests},
+        {"crashes", s->crashes},
+        {"orderly stops", s->stops},
+        {"pauses", s->pauses},
+        {"cuts", s->cuts},
+        {"strikes", s->strikes},
+        {"candidacies", s->elections},
+        {"snapshots installed", s->installs},
+        {"frames", s->frames},
+        {"frames lost", s->frames_lost},
+        {"commits", s->commits},
+        {"events", s->events},
+    };
+
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        printf("%s%s %llu", i > 0 ? ", " : "", lines[i].name, (unsigned long long)lines[i].count);
+    }
+    printf("\nstory %016llx\n", (unsigned long long)s->trace);
 }
 
 /* --- one worker: its share of the seeds, each in a child --- */
 
-static bool run_in_child(uint64_t seed, struct sim_stats *total)
+/* Run a seed in a child, on a heap that is laid out otherwise if asked to; true if it passed. */
+static bool run_in_child(const struct options *options, uint64_t seed, size_t shift,
+                         struct sim_stats *ret_stats)
 {
-    struct sim_stats stats = {0};
     int pipe_fds[2];
     bool passed = false;
     int status;
@@ -113,17 +135,20 @@ static bool run_in_child(uint64_t seed, struct sim_stats *total)
     pid = fork();
     ASSERT(pid >= 0);
     if (pid == 0) {
-        sim_run(seed, false, &stats);
-        if (write(pipe_fds[1], &stats, sizeof stats) != (ssize_t)sizeof stats) {
+        volatile char *before = malloc(1 + shift);
+
+        ASSERT(before != NULL);
+        before[shift] = 1;
+        (void)alarm((unsigned)options->limit_s);
+        sim_run(seed, false, ret_stats);
+        free((void *)(uintptr_t)before);
+        if (write(pipe_fds[1], ret_stats, sizeof *ret_stats) != (ssize_t)sizeof *ret_stats) {
             _Exit(3);
         }
         exit(0); /* not _Exit: the leak checker runs at exit */
     }
     close(pipe_fds[1]);
-    if (read(pipe_fds[0], &stats, sizeof stats) == (ssize_t)sizeof stats) {
-        add(total, &stats);
-        passed = true;
-    }
+    passed = read(pipe_fds[0], ret_stats, sizeof *ret_stats) == (ssize_t)sizeof *ret_stats;
     close(pipe_fds[0]);
     ASSERT(waitpid(pid, &status, 0) == pid);
     if (WIFSIGNALED(status)) {
@@ -131,6 +156,30 @@ static bool run_in_child(uint64_t seed, struct sim_stats *total)
                 (unsigned long long)seed, WTERMSIG(status), (unsigned long long)seed);
     }
     return passed && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Some seeds run twice: the second run must tell the same story, or no failure could be replayed.
+ */
+static bool run_seed(const struct options *options, uint64_t seed, struct sim_stats *total)
+{
+    struct sim_stats stats = {0};
+    struct sim_stats again = {0};
+
+    if (!run_in_child(options, seed, 0, &stats)) {
+        return false;
+    }
+    add(total, &stats);
+    if (seed % TWICE_EVERY != 0) {
+        return true;
+    }
+    if (!run_in_child(options, seed, 4096 + seed % 9000, &again)) {
+        return false;
+    }
+    if (stats.trace != again.trace) {
+        fprintf(stderr, "seed %llu tells another story when it runs again\n",
+                (unsigned long long)seed);
+    }
+    return stats.trace == again.trace;
 }
 
 struct share {
@@ -144,7 +193,7 @@ static void work(const struct options *options, uint64_t job, int out)
     struct share share = {0};
 
     for (uint64_t i = job; i < options->count; i += options->jobs) {
-        if (run_in_child(options->first + i, &share.stats)) {
+        if (run_seed(options, options->first + i, &share.stats)) {
             share.passed++;
         } else {
             share.failed++;

@@ -1,5 +1,6 @@
 /*
- * sim_net.c - links on virtual time: delay, loss, reordering, cuts one way or both.
+ * sim_net.c - links on virtual time: delay, loss, reordering, cuts one way or both, and frames that
+ * come again with a new connection.
  *
  * Thread: one.
  */
@@ -8,11 +9,53 @@
 
 #include "raft/sim/sim.h"
 #include "src/base/assert.h"
+#include "src/base/hash.h"
 
 static bool link_up(const struct sim_world *world, unsigned from, unsigned to)
 {
     return !world->cut[from][to] && !world->cut[to][from] && world->nodes[from].up &&
            world->nodes[to].up;
+}
+
+static struct sim_frame *frame_new(const struct sim_node *from, enum frame_type type,
+                                   const struct buf *payload)
+{
+    struct sim_frame *frame = calloc(1, sizeof *frame);
+
+    ASSERT(frame != NULL);
+    frame->from = from->id;
+    frame->from_life = from->life;
+    frame->type = type;
+    buf_put(&frame->payload, payload->data, payload->len);
+    return frame;
+}
+
+static void frame_free(struct sim_frame *frame)
+{
+    if (frame != NULL) {
+        buf_free(&frame->payload);
+        free(frame);
+    }
+}
+
+static void arrives(struct sim_world *world, unsigned to, struct sim_frame *frame, uint64_t at_ms)
+{
+    sim_schedule(world, (struct sim_event){.at_ms = at_ms,
+                                           .kind = SIM_FRAME,
+                                           .node = to,
+                                           .life = world->nodes[to].life,
+                                           .frame = frame});
+}
+
+/* The link is there again: what an older connection still had in its pipes may come once more. */
+static void come_again(struct sim_world *world, unsigned from, unsigned to)
+{
+    struct sim_frame *frame = world->echo[from][to];
+
+    if (frame != NULL) {
+        world->echo[from][to] = NULL;
+        arrives(world, to, frame, world->now_ms + sim_below(world, 50));
+    }
 }
 
 static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
@@ -43,18 +86,15 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
         }
         world->link_free_ms[a][b] = at_ms;
     }
-    frame = calloc(1, sizeof *frame);
-    ASSERT(frame != NULL);
-    frame->from = from->id;
-    frame->from_life = from->life;
-    frame->type = type;
-    buf_move(&frame->payload, payload);
+    sim_fault_sent(from, to, type, payload);
+    frame = frame_new(from, type, payload);
     world->stats.frames++;
-    sim_schedule(world, (struct sim_event){.at_ms = at_ms,
-                                           .kind = SIM_FRAME,
-                                           .node = b,
-                                           .life = world->nodes[b].life,
-                                           .frame = frame});
+    if (world->faults && sim_below(world, 300) == 0) {
+        frame_free(world->echo[a][b]);
+        world->echo[a][b] = frame_new(from, type, &frame->payload);
+    }
+    buf_free(payload);
+    arrives(world, b, frame, at_ms);
     return 0;
 }
 
@@ -88,6 +128,7 @@ void sim_net_event(struct sim_node *to, struct sim_frame *frame)
     struct sim_world *world = to->world;
     bool fine = true;
 
+    sim_note(world, hash_bytes(frame->payload.data, frame->payload.len, frame->type));
     /* Cut since it was sent, or the sender died: half of what was in flight is lost with the link.
      */
     if (!world->cut[frame->from - 1][to->id - 1] &&
@@ -99,13 +140,12 @@ void sim_net_event(struct sim_node *to, struct sim_frame *frame)
         sim_fail(world, "node %llu found a frame of type %d malformed", (unsigned long long)to->id,
                  frame->type);
     }
-    buf_free(&frame->payload);
-    free(frame);
+    frame_free(frame);
 }
 
 static void notify(struct sim_world *world, unsigned a, unsigned b, bool up)
 {
-    if (world->nodes[a].up) {
+    if (sim_node_runs(&world->nodes[a])) {
         replica_link_changed(&world->nodes[a].replica, b + 1, up);
         sim_turn(&world->nodes[a]);
     }
@@ -122,13 +162,23 @@ void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut)
         notify(world, from, to, !cut);
         notify(world, to, from, !cut);
     }
+    if (!cut) {
+        come_again(world, from, to);
+    }
+}
+
+static bool stays_alone(const struct sim_world *world, unsigned node)
+{
+    return world->now_ms < world->nodes[node].alone_until_ms;
 }
 
 void sim_net_heal(struct sim_world *world)
 {
     for (unsigned i = 0; i < world->node_count; i++) {
         for (unsigned j = 0; j < world->node_count; j++) {
-            sim_net_cut(world, i, j, false);
+            if (!stays_alone(world, i) && !stays_alone(world, j)) {
+                sim_net_cut(world, i, j, false);
+            }
         }
     }
 }
@@ -136,8 +186,22 @@ void sim_net_heal(struct sim_world *world)
 void sim_net_node_changed(struct sim_node *node, bool up)
 {
     for (unsigned i = 0; i < node->world->node_count; i++) {
-        if (i != node->id - 1) {
-            notify(node->world, i, (unsigned)(node->id - 1), up);
+        if (i == node->id - 1) {
+            continue;
+        }
+        notify(node->world, i, (unsigned)(node->id - 1), up);
+        if (up) {
+            come_again(node->world, i, (unsigned)(node->id - 1));
+            come_again(node->world, (unsigned)(node->id - 1), i);
+        }
+    }
+}
+
+void sim_net_free(struct sim_world *world)
+{
+    for (unsigned i = 0; i < SIM_NODES_MAX; i++) {
+        for (unsigned j = 0; j < SIM_NODES_MAX; j++) {
+            frame_free(world->echo[i][j]);
         }
     }
 }

@@ -1,5 +1,5 @@
 /*
- * sim_node.c - a node's life: start from what its disk holds, crash, start again.
+ * sim_node.c - a node's life: start from what its disk holds, crash or stop, start again.
  *
  * Thread: one.
  */
@@ -56,6 +56,34 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
               (unsigned long long)index);
 }
 
+/* The state machine's listener is the replica; the checker listens in. */
+static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
+{
+    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
+
+    sim_check_row(node, row);
+    node->replica.listener.tag_changed(&node->replica.listener, row);
+}
+
+static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
+{
+    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
+
+    node->replica.listener.worker_changed(&node->replica.listener, row);
+}
+
+static void on_layout_changed(struct fsm_listener *listener, const struct snowflake_layout *layout)
+{
+    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
+
+    node->replica.listener.layout_changed(&node->replica.listener, layout);
+}
+
+bool sim_node_runs(const struct sim_node *node)
+{
+    return node->up && node->world->now_ms >= node->paused_until_ms;
+}
+
 void sim_node_init(struct sim_world *world, unsigned n)
 {
     struct sim_node *node = &world->nodes[n];
@@ -66,6 +94,7 @@ void sim_node_init(struct sim_world *world, unsigned n)
     snprintf(node->address, sizeof node->address, "sim:%u", n + 1);
     node->clock = (struct clock){node_now_ms, node_wall_ms, node};
     node->owner = (struct replica_owner){on_failed, on_role_changed, on_installed};
+    node->listener = (struct fsm_listener){on_tag_changed, on_worker_changed, on_layout_changed};
     identity.node_id = node->id;
     identity.store_id = 1000 + n;
     node->store = store_mem_new(&identity);
@@ -150,7 +179,11 @@ void sim_node_start(struct sim_node *node)
     node->life++;
     node->skew_ms = 1000 + sim_below(node->world, 100000);
     node->wake_at_ms = 0;
+    node->paused_until_ms = 0;
+    node->handing_over = false;
+    node->stopping = false;
     memset(node->next_id, 0, sizeof node->next_id);
+    memset(node->next_epoch, 0, sizeof node->next_epoch);
     memset(node->opening, 0, sizeof node->opening);
     sim_disk_init(&node->disk, node);
     node->up = true;
@@ -163,8 +196,23 @@ void sim_node_start(struct sim_node *node)
         sim_fail(node->world, "node %llu does not start", (unsigned long long)node->id);
     }
     store_loaded_release(&loaded);
+    sim_check_life(node);
+    sim_late_start(node);
+    fsm_listen(fsm, NULL);
+    fsm_listen(fsm, &node->listener);
     sim_turn(node);
     sim_net_node_changed(node, true);
+}
+
+static void close_node(struct sim_node *node)
+{
+    (void)replica_turn(&node->replica);
+    sim_late_flush(node);
+    replica_close(&node->replica);
+    replica_release(&node->replica);
+    node->store->ops->close(node->store);
+    store_mem_reopen(node->store);
+    sim_net_node_changed(node, false);
 }
 
 void sim_node_crash(struct sim_node *node)
@@ -177,12 +225,23 @@ void sim_node_crash(struct sim_node *node)
     driver_quiesce(&node->replica.driver);
     replica_stop(&node->replica);
     sim_disk_crash(&node->disk);
-    (void)replica_turn(&node->replica);
-    replica_close(&node->replica);
-    replica_release(&node->replica);
-    node->store->ops->close(node->store);
-    store_mem_reopen(node->store);
-    sim_net_node_changed(node, false);
+    close_node(node);
+}
+
+void sim_node_stop(struct sim_node *node)
+{
+    ASSERT(node->up);
+    sim_trace(node->world, "node %llu stops", (unsigned long long)node->id);
+    replica_stop(&node->replica);
+    while (replica_turn(&node->replica)) {
+        continue;
+    }
+    driver_quiesce(&node->replica.driver);
+    node->up = false;
+    node->life++;
+    sim_disk_flush(&node->disk);
+    ASSERT(driver_is_quiet(&node->replica.driver));
+    close_node(node);
 }
 
 void sim_node_free(struct sim_node *node)

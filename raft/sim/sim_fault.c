@@ -1,0 +1,297 @@
+/*
+ * sim_fault.c - what goes wrong: crashes, cuts, losses, slow and full disks, stopped processes,
+ * clocks that people set, leadership handed over under load, and strikes at the worst moment.
+ *
+ * The happy path of a fault: it is drawn in sim_fault_event(), lasts until another draw heals it,
+ * and in any case until sim_fault_end().
+ *
+ * Thread: one.
+ */
+#include <string.h>
+
+#include "raft/sim/sim.h"
+#include "raft/wire.h"
+
+#define LONG_ALONE_MS 5000 /* long enough for the others' logs to be compacted meanwhile */
+#define DOWN_MS 2500       /* how long a node is down at most */
+#define PAUSE_MS 3000
+
+static struct sim_node *any_node(struct sim_world *world)
+{
+    return &world->nodes[sim_below(world, world->node_count)];
+}
+
+static void happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in_ms)
+{
+    sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + in_ms,
+                                                 .kind = kind,
+                                                 .node = (unsigned)(node->id - 1),
+                                                 .life = node->life});
+}
+
+/* --- links --- */
+
+static void cut_all(struct sim_node *node)
+{
+    unsigned n = (unsigned)(node->id - 1);
+
+    for (unsigned i = 0; i < node->world->node_count; i++) {
+        sim_net_cut(node->world, n, i, true);
+        sim_net_cut(node->world, i, n, true);
+    }
+}
+
+void sim_fault_alone(struct sim_node *node)
+{
+    if (node->world->faults) {
+        sim_net_heal(node->world); /* the others have each other */
+        cut_all(node);
+    }
+}
+
+static void random_cut(struct sim_world *world)
+{
+    unsigned n = world->node_count;
+    unsigned a = (unsigned)sim_below(world, n);
+    unsigned b = (unsigned)sim_below(world, n);
+
+    world->stats.cuts++;
+    switch (sim_below(world, 5)) {
+    case 0:
+        cut_all(&world->nodes[a]);
+        break;
+    case 1: /* one way */
+        sim_net_cut(world, a, b, true);
+        break;
+    case 2: /* one node deaf */
+        for (unsigned i = 0; i < n; i++) {
+            sim_net_cut(world, i, a, true);
+        }
+        break;
+    case 3: /* so long that it will need a snapshot */
+        world->nodes[a].alone_until_ms = world->now_ms + LONG_ALONE_MS;
+        cut_all(&world->nodes[a]);
+        break;
+    default: /* two sides */
+        for (unsigned i = 0; i < n; i++) {
+            for (unsigned j = 0; j < n; j++) {
+                sim_net_cut(world, i, j, (i <= a) != (j <= a));
+            }
+        }
+        break;
+    }
+}
+
+/* --- the end of a node --- */
+
+static void crash(struct sim_node *node, uint64_t back_in_ms)
+{
+    sim_node_crash(node);
+    happens(node, SIM_RESTART, back_in_ms);
+}
+
+void sim_fault_end_node(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    uint64_t back_in_ms = 1 + sim_below(world, sim_percent(world, 70) ? 30 : DOWN_MS);
+
+    if (!world->faults) {
+        return;
+    }
+    if (!node->stopping) {
+        crash(node, back_in_ms);
+        return;
+    }
+    world->stats.stops++;
+    sim_node_stop(node);
+    happens(node, SIM_RESTART, back_in_ms);
+}
+
+static void random_crash(struct sim_world *world)
+{
+    struct sim_node *node = any_node(world);
+    bool all = sim_percent(world, 5);
+
+    for (unsigned i = 0; i < world->node_count; i++) {
+        struct sim_node *victim = all ? &world->nodes[i] : node;
+
+        if (victim->up) {
+            crash(victim, 1 + sim_below(world, DOWN_MS));
+        }
+    }
+}
+
+/* Give leadership away while everybody goes on working, and half of the time stop after it. */
+static void hand_over(struct sim_world *world)
+{
+    for (unsigned i = 0; i < world->node_count; i++) {
+        struct sim_node *node = &world->nodes[i];
+
+        if (sim_node_runs(node) && driver_leads(&node->replica.driver) && !node->handing_over) {
+            sim_trace(world, "node %u is asked to give leadership away", i + 1);
+            node->handing_over = true;
+            node->stopping = sim_percent(world, 50);
+        }
+    }
+}
+
+void sim_fault_handed_over(struct sim_node *node)
+{
+    sim_trace(node->world, "node %u has no leadership to give away", (unsigned)node->id);
+    node->handing_over = false;
+    if (node->stopping) {
+        happens(node, SIM_END, 0);
+    }
+}
+
+/* --- strikes: drawn while a node is at work, so all they do is to schedule --- */
+
+/* A vote was given that is not on disk yet. Without the rule that it must be, the node would come
+ * back and vote again in the same term: let its candidate be alone meanwhile. */
+static void strike_voter(struct sim_node *node, struct sim_node *candidate)
+{
+    struct sim_world *world = node->world;
+
+    world->stats.strikes++;
+    happens(node, SIM_END, 0);
+    if (sim_percent(world, 70)) {
+        happens(candidate, SIM_ALONE, 5 + sim_below(world, 10));
+    }
+}
+
+/* Entries were acknowledged: were they not on disk, then they would be nowhere, once the leader is
+ * gone that counted them. */
+static void strike_follower(struct sim_node *node, struct sim_node *leader)
+{
+    struct sim_world *world = node->world;
+
+    world->stats.strikes++;
+    happens(node, SIM_END, 0);
+    happens(leader, SIM_ALONE, 5 + sim_below(world, 5));
+    if (sim_percent(world, 50)) {
+        happens(leader, SIM_END, 11);
+    }
+}
+
+/* Is there a third node that does not hear this leader now? */
+static bool somebody_lags(const struct sim_node *leader)
+{
+    const struct sim_world *world = leader->world;
+
+    for (unsigned i = 0; i < world->node_count; i++) {
+        if (world->cut[leader->id - 1][i] || world->nodes[i].disk.slow_until_ms > world->now_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
+                    const struct buf *payload)
+{
+    struct sim_world *world = node->world;
+    struct sim_node *peer = &world->nodes[to - 1];
+    struct raft_message message;
+    uint64_t transfer;
+
+    if (!world->faults || type != FRAME_RAFT || !node->up ||
+        (payload->data[0] != RAFT_REQUEST_VOTE_RESULT &&
+         payload->data[0] != RAFT_APPEND_ENTRIES_RESULT) ||
+        wire_raft_decode(payload->data, payload->len, &message, &transfer) != 0) {
+        return;
+    }
+    if (message.type == RAFT_APPEND_ENTRIES_RESULT) {
+        if (sim_below(world, 1000) < (somebody_lags(peer) ? 10 : 1)) {
+            strike_follower(node, peer);
+        }
+    } else if (message.request_vote_result.vote_granted && !message.request_vote_result.pre_vote &&
+               sim_percent(world, 15)) {
+        strike_voter(node, peer);
+    }
+}
+
+/* --- the draw --- */
+
+static void random_pause(struct sim_world *world)
+{
+    struct sim_node *node = any_node(world);
+
+    if (sim_node_runs(node)) {
+        world->stats.pauses++;
+        node->paused_until_ms = world->now_ms + 1 + sim_below(world, PAUSE_MS);
+        sim_trace(world, "node %u is stopped until %u", (unsigned)node->id,
+                  (unsigned)node->paused_until_ms);
+    }
+}
+
+static void random_disk(struct sim_world *world)
+{
+    struct sim_node *node = any_node(world);
+
+    if (sim_percent(world, 30)) {
+        node->disk.low = !node->disk.low;
+    } else {
+        node->disk.slow_until_ms = world->now_ms + sim_below(world, 3000);
+    }
+}
+
+/* A clock that people set. */
+static void random_clock(struct sim_world *world)
+{
+    if (world->clock_faults) {
+        any_node(world)->wall_offset_ms = (int64_t)sim_below(world, 7200000) - 3600000;
+    }
+}
+
+void sim_fault_event(struct sim_world *world)
+{
+    if (!world->faults) {
+        return;
+    }
+    switch (sim_below(world, 11)) {
+    case 0:
+    case 1:
+        random_crash(world);
+        break;
+    case 2:
+    case 3:
+        random_cut(world);
+        break;
+    case 4:
+    case 5:
+        sim_net_heal(world);
+        break;
+    case 6:
+        world->drop_percent = sim_percent(world, 50) ? 0 : (unsigned)sim_below(world, 25);
+        break;
+    case 7:
+        random_pause(world);
+        break;
+    case 8:
+        random_disk(world);
+        break;
+    case 9:
+        hand_over(world);
+        break;
+    default:
+        random_clock(world);
+        break;
+    }
+}
+
+void sim_fault_end(struct sim_world *world)
+{
+    world->faults = false;
+    world->drop_percent = 0;
+    for (unsigned i = 0; i < world->node_count; i++) {
+        struct sim_node *node = &world->nodes[i];
+
+        node->wall_offset_ms = 0;
+        node->paused_until_ms = 0;
+        node->alone_until_ms = 0;
+        node->stopping = false;
+        node->disk.low = false;
+        node->disk.slow_until_ms = 0;
+    }
+    sim_net_heal(world);
+}

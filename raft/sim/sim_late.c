@@ -1,0 +1,85 @@
+/*
+ * sim_late.c - answers to requests for segments that are held back, so that some come after the
+ * allocator has given them up and asked anew: what they bring must be burnt.
+ *
+ * The happy path: propose() passes on to the replica; of the answers one in a while is put aside
+ * and told by a SIM_LATE event. All are told before the node ends.
+ *
+ * Thread: one.
+ */
+#include <stdlib.h>
+
+#include "raft/sim/sim.h"
+#include "src/base/assert.h"
+
+#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+#define ONE_IN 100
+#define LATE_MS 5000 /* at most; the allocator waits for two seconds */
+
+static void tell(struct sim_late *late)
+{
+    struct id_request *request = late->request;
+
+    request->done = late->done;
+    request->data = late->data;
+    free(late);
+    request->done(request);
+}
+
+static void answered(struct id_request *request)
+{
+    struct sim_late *late = request->data;
+    struct sim_node *node = late->node;
+    struct sim_world *world = node->world;
+
+    if (!world->faults || !node->up || node->replica.stopping || sim_below(world, ONE_IN) != 0) {
+        tell(late);
+        return;
+    }
+    STAILQ_INSERT_TAIL(&node->late, late, link);
+    sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + 1 + sim_below(world, LATE_MS),
+                                           .kind = SIM_LATE,
+                                           .node = (unsigned)(node->id - 1),
+                                           .life = node->life});
+}
+
+static void propose(struct id_proposer *proposer, struct id_request *request)
+{
+    struct replica *replica = CONTAINER(proposer, struct replica, proposer);
+    struct sim_late *late;
+
+    if (request->payload.data[1] == COMMAND_GRANT) {
+        late = calloc(1, sizeof *late);
+        ASSERT(late != NULL);
+        late->node = CONTAINER(replica, struct sim_node, replica);
+        late->request = request;
+        late->done = request->done;
+        late->data = request->data;
+        request->done = answered;
+        request->data = late;
+    }
+    replica_submit(replica, request);
+}
+
+void sim_late_start(struct sim_node *node)
+{
+    STAILQ_INIT(&node->late);
+    node->replica.proposer.propose = propose;
+}
+
+void sim_late_event(struct sim_node *node)
+{
+    struct sim_late *late = STAILQ_FIRST(&node->late);
+
+    if (late != NULL) {
+        STAILQ_REMOVE_HEAD(&node->late, link);
+        tell(late);
+    }
+}
+
+void sim_late_flush(struct sim_node *node)
+{
+    while (!STAILQ_EMPTY(&node->late)) {
+        sim_late_event(node);
+    }
+}
