@@ -169,8 +169,8 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
 
 /* --- messages --- */
 
-/* Point the message's entries at the log, as many as fit one frame (one always does); n is how many of
- * them it is to carry at most. Returns how many it carries. */
+/* Point the message's entries at the log, as many as fit one frame (one always does); n is how many
+ * of them it is to carry at most. Returns how many it carries. */
 static unsigned fill_append(struct driver *driver, struct raft_append_entries *args, unsigned n,
                             struct raft_entry *entries)
 {
@@ -194,8 +194,8 @@ static unsigned fill_append(struct driver *driver, struct raft_append_entries *a
     return i;
 }
 
-/* The core counts entries and not bytes: what would not fit one frame goes in several messages, each
- * of which begins where the one before ended. */
+/* The core counts entries and not bytes: what would not fit one frame goes in several messages,
+ * each of which begins where the one before ended. */
 static void send_append(struct driver *driver, struct raft_message *message)
 {
     struct raft_append_entries *args = &message->append_entries;

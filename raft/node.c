@@ -8,60 +8,20 @@
  * Wanted tags come from the HTTP loops on a lock-free list (a tag is on it at most once, since only
  * who turns refill_wanted from false to true links it); requests come by mailbox.
  *
- * Stopping: draining (leadership is handed over) -> answering (all requests end) -> writing (the
- * disk finishes) -> closing (handles) -> closed.
- *
  * Thread: the loop's, but for backend_submit, backend_want, notify_cb and writer_failed_cb.
  */
-#include "raft/node.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/net_uv.h"
-#include "raft/replica.h"
+#include "raft/node_internal.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
-#include "src/loop/mailbox.h"
-#include "storage/writer.h"
 
 #define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 #define DIGEST_MS 60000 /* how often nodes compare their state */
 #define GRANT_REQUEST_MS 10000
 #define GRANT_RETRY_MS 50
-
-enum node_state { NODE_RUNNING, NODE_DRAINING, NODE_WRITING, NODE_CLOSING, NODE_CLOSED };
-
-struct node {
-    struct node_config config;
-    struct id_backend backend;
-    enum node_state state;
-    bool drain; /* hand leadership over */
-    bool drained;
-    uint64_t grace_until_ms;
-    uv_loop_t *loop;
-    struct store *store;
-    struct writer *writer;
-    struct net_uv *net;
-    struct net_receiver receiver;
-    struct replica replica;
-    struct replica_owner owner;
-    struct mailbox mailbox;
-    uv_async_t disk_async;
-    uv_async_t want_async;
-    _Atomic(struct id_tag *) wanted;
-    uv_prepare_t prepare;
-    uv_idle_t again; /* keeps the loop from waiting while a turn left work */
-    uv_timer_t timer;
-    unsigned handles_open;
-    uint64_t seen_leader;
-    int seen_refusal; /* of snowflake ids */
-    void (*stop_cb)(void *data);
-    void *stop_data;
-};
-
-static void turn(struct node *node);
 
 /* --- the backend --- */
 
@@ -240,103 +200,6 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
              fsm_tag_count(node->replica.fsm));
 }
 
-/* --- stopping --- */
-
-static void closed_one(struct node *node)
-{
-    ASSERT(node->handles_open > 0);
-    if (--node->handles_open > 0) {
-        return;
-    }
-    /* The last requests that were in the mailbox when it closed are answered by now. */
-    node->state = NODE_CLOSED;
-    replica_close(&node->replica);
-    node->stop_cb(node->stop_data);
-}
-
-static void handle_closed_cb(uv_handle_t *handle)
-{
-    closed_one(handle->data);
-}
-
-static void net_closed_cb(void *data)
-{
-    closed_one(data);
-}
-
-static void mailbox_closed_cb(struct mailbox *mailbox)
-{
-    closed_one(mailbox->data);
-}
-
-static void begin_closing(struct node *node)
-{
-    uv_handle_t *handles[] = {(uv_handle_t *)&node->disk_async, (uv_handle_t *)&node->want_async,
-                              (uv_handle_t *)&node->prepare, (uv_handle_t *)&node->again,
-                              (uv_handle_t *)&node->timer};
-
-    node->state = NODE_CLOSING;
-    mailbox_close(&node->mailbox, mailbox_closed_cb); /* runs what waits in it */
-    (void)replica_turn(&node->replica);               /* and answers it */
-    writer_stop(node->writer);
-    node->writer = NULL;
-    net_uv_close(node->net, net_closed_cb, node);
-    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
-        uv_close(handles[i], handle_closed_cb);
-    }
-}
-
-/* One step further on the way to the end, as far as it goes now. */
-static void continue_stopping(struct node *node)
-{
-    struct driver *driver = &node->replica.driver;
-
-    if (node->drain && node->state < NODE_WRITING) {
-        node->drained = replica_transfer(&node->replica);
-    }
-    if (node->state == NODE_DRAINING &&
-        (node->drained || clock_now_ms(node->backend.clock) >= node->grace_until_ms)) {
-        node->state = NODE_WRITING;
-        replica_stop(&node->replica);
-        while (replica_turn(&node->replica)) {
-            continue;
-        }
-        driver_quiesce(driver);
-    }
-    if (node->state == NODE_WRITING && driver_is_quiet(driver)) {
-        begin_closing(node);
-    }
-}
-
-void node_drain(struct node *node)
-{
-    atomic_store(&node->replica.health.stopping, true);
-    node->drain = true;
-    turn(node);
-}
-
-bool node_drained(const struct node *node)
-{
-    return node->drained;
-}
-
-void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), void *data)
-{
-    ASSERT(node->state == NODE_RUNNING);
-    node->state = NODE_DRAINING;
-    node->stop_cb = cb;
-    node->stop_data = data;
-    node->grace_until_ms = clock_now_ms(node->backend.clock) + grace_ms;
-    node_drain(node);
-}
-
-void node_free(struct node *node)
-{
-    ASSERT(node->state == NODE_CLOSED);
-    replica_release(&node->replica);
-    free(node);
-}
-
 /* --- turns --- */
 
 static void timer_cb(uv_timer_t *timer)
@@ -392,7 +255,7 @@ static void log_refusal(struct node *node)
     }
 }
 
-static void turn(struct node *node)
+void node_turn(struct node *node)
 {
     bool more = false;
 
@@ -400,7 +263,7 @@ static void turn(struct node *node)
         more = replica_turn(&node->replica);
         log_refusal(node);
     }
-    continue_stopping(node);
+    node_continue_stopping(node);
     if (node->state < NODE_CLOSING) {
         arm(node, more);
     }
@@ -408,7 +271,7 @@ static void turn(struct node *node)
 
 static void prepare_cb(uv_prepare_t *prepare)
 {
-    turn(prepare->data);
+    node_turn(prepare->data);
 }
 
 /* --- start --- */

@@ -594,8 +594,6 @@ int main(void)
         T(test_rejections_that_are_believed),
         T(test_reject_codes),
         T(test_mutations),
-#undef T
     };
-
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
