@@ -58,7 +58,7 @@ static void complete(struct requests *requests, struct id_request *request, int 
     requests_finish(requests, request, status);
 }
 
-static void wait_for_scan(struct requests *requests)
+void requests_wait_for_scan(struct requests *requests)
 {
     uint64_t at = clock_now_ms(requests->clock) + SCAN_MS;
 
@@ -82,7 +82,7 @@ void requests_submit(struct requests *requests, struct id_request *request)
         requests->count++;
         request->id = ++requests->next_id;
         TAILQ_INSERT_TAIL(&requests->waiting, request, link);
-        wait_for_scan(requests);
+        requests_wait_for_scan(requests);
     }
 }
 
@@ -90,7 +90,7 @@ void requests_back_to_waiting(struct requests *requests, struct id_request *requ
 {
     /* At the front: it is older than what waits. */
     TAILQ_INSERT_HEAD(&requests->waiting, request, link);
-    wait_for_scan(requests);
+    requests_wait_for_scan(requests);
 }
 
 void requests_complete_local(struct requests *requests, struct id_request *request, int status,

@@ -12,6 +12,9 @@ void requests_complete_local(struct requests *requests, struct id_request *reque
                              const void *reply, size_t len);
 void requests_back_to_waiting(struct requests *requests, struct id_request *request);
 
+/* Something has a deadline: see that somebody looks at it. */
+void requests_wait_for_scan(struct requests *requests);
+
 /* requests_leader.c */
 void requests_take_local(struct requests *requests, struct id_request *request);
 bool requests_receive_request(struct requests *requests, uint64_t from, const uint8_t *payload,

@@ -108,6 +108,7 @@ bool requests_receive_request(struct requests *requests, uint64_t from, const ui
     work->deadline_ms = clock_now_ms(requests->clock) + wire.time_left_ms;
     buf_put(&work->payload, wire.payload, wire.payload_len);
     enqueue(requests, work);
+    requests_wait_for_scan(requests);
     return true;
 }
 

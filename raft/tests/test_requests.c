@@ -226,6 +226,36 @@ static void test_an_unknown_outcome_is_repeated_with_the_next_leader(void **stat
     ring_close(&ring);
 }
 
+/* Should ever another leader's entry be applied in its place, it is no answer. */
+static void test_another_entry_in_its_place_is_no_answer(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    struct work *work;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_RAFT] = true;
+    asked_put(&asked, "a", 10);
+    ask(&ring, leader, &asked, PATIENCE_MS);
+    work = TAILQ_FIRST(&requests_of(&ring, leader)->submitted);
+    assert_non_null(work);
+    requests_applied(requests_of(&ring, leader), work->index, work->term + 1, "x", 1);
+    assert_null(TAILQ_FIRST(&requests_of(&ring, leader)->submitted));
+    assert_ptr_equal(TAILQ_FIRST(&requests_of(&ring, leader)->waiting), &asked.base);
+    assert_int_equal(asked.done, 0);
+    ring.lost[FRAME_RAFT] = false;
+    ring_run_ms(&ring, 200); /* it is appended again, and recognised as the same change */
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, 0);
+    assert_non_null(ring_row(&ring, leader, "a"));
+    expect_idle(&ring);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
 static void test_requests_wait_while_leadership_is_handed_over(void **state)
 {
     struct ring ring = {0};
@@ -414,6 +444,31 @@ static void test_deadline_of_what_was_appended(void **state)
     ring_close(&ring);
 }
 
+/* Its sender has given up: it is not answered any more when it gets through. */
+static void test_deadline_of_what_another_node_sent(void **state)
+{
+    struct wire_request request = {77, WIRE_REQUEST_COMMAND, 50, NOOP_BYTES, 2};
+    struct buf frame = BUF_INIT;
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_RAFT] = true;
+    wire_request_encode(&request, &frame);
+    assert_true(replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_REQUEST,
+                                frame.data, frame.len));
+    ring_run_ms(&ring, 70);
+    assert_int_equal(requests_of(&ring, leader)->work_count, 1); /* its entry keeps its place */
+    ring.lost[FRAME_RAFT] = false;
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(requests_of(&ring, leader)->work_count, 0);
+    assert_int_equal(ring.passed[FRAME_REPLY], 0);
+    buf_free(&frame);
+    ring_close(&ring);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_not_leader_is_tried_again_after_a_pause),
         cmocka_unit_test(test_a_node_that_does_not_lead_says_so),
         cmocka_unit_test(test_an_unknown_outcome_is_repeated_with_the_next_leader),
+        cmocka_unit_test(test_another_entry_in_its_place_is_no_answer),
         cmocka_unit_test(test_requests_wait_while_leadership_is_handed_over),
         cmocka_unit_test(test_a_lost_request_is_repeated_after_an_election_timeout),
         cmocka_unit_test(test_a_lost_reply_is_asked_for_again),
@@ -431,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_deadline_without_a_leader),
         cmocka_unit_test(test_deadline_with_a_leader_that_does_not_answer),
         cmocka_unit_test(test_deadline_of_what_was_appended),
+        cmocka_unit_test(test_deadline_of_what_another_node_sent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
