@@ -314,7 +314,8 @@ static void test_uncommitted_bytes_up_to_the_limit(void **state)
 
 /* --- apply and compaction --- */
 
-/* The core counts entries only: what does not fit one frame goes in several messages, without a gap. */
+/* The core counts entries only: what does not fit one frame goes in several messages, without a
+ * gap. */
 static void test_large_entries_go_in_several_messages(void **state)
 {
     uint8_t *data = calloc(1, LIMIT_ENTRY_BYTES);
@@ -399,6 +400,31 @@ static void test_the_log_is_compacted_behind_the_durable_state(void **state)
     bench_restart(&bench);
     assert_int_equal(bench.driver.applied.index, 20);
     assert_int_equal(entry_log_last(&bench.driver.log), 20);
+    bench_close(&bench);
+}
+
+/* Two writes of rows are on their way; when the first is done, the log may forget no more than that
+ * one stands for. */
+static void test_compaction_goes_as_far_as_the_rows_are_durable(void **state)
+{
+    struct bench bench = {.snapshot_entries = 10, .trailing_entries = 4};
+
+    (void)state;
+    lead(&bench);
+    assert_int_equal(bench_submit(&bench, 12), 0); /* 3..14 */
+    bench_ack(&bench, 2);
+    bench_ack(&bench, 3);
+    assert_int_equal(bench_submit(&bench, 10), 0); /* 15..24 */
+    bench_ack(&bench, 2);
+    bench_ack(&bench, 3);
+    assert_int_equal(bench.driver.applied.index, 24);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 2);
+    while (fake_disk_count(&bench.disk, STORE_APPLY) == 2) {
+        assert_true(fake_disk_step(&bench.disk));
+    }
+    assert_int_equal(bench.driver.durable.index, 14);
+    assert_int_equal(bench.driver.compacted, 14);
+    assert_int_equal(bench.driver.log.first, 11);
     bench_close(&bench);
 }
 
@@ -532,6 +558,7 @@ int main(void)
         cmocka_unit_test(test_large_entries_go_in_several_messages),
         cmocka_unit_test(test_apply_goes_on_in_turns),
         cmocka_unit_test(test_the_log_is_compacted_behind_the_durable_state),
+        cmocka_unit_test(test_compaction_goes_as_far_as_the_rows_are_durable),
         cmocka_unit_test(test_a_short_log_is_kept_whole),
         cmocka_unit_test(test_transfer_waits_until_the_successor_has_everything),
         cmocka_unit_test(test_transfer_takes_the_furthest_that_is_connected),
