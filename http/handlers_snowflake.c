@@ -7,7 +7,9 @@
  * When a millisecond has too few ids, what there is is taken and kept, and the request parks with a
  * deadline. There is nobody who could wake it: time alone brings new ids, or the raft loop extends
  * the mark. So the loop's timer lets the parked ones try again each millisecond, oldest first.
- * They are kept in loop->waiters under a tag that is none, the loop's own.
+ * They are kept in loop->waiters under a tag that is none, the loop's own. When a reply has no
+ * place for one more range, the shortest is given up for it: so the most that the layout allows can
+ * be had, though others claim from the same milliseconds.
  *
  * Failure modes: what the rules forbid 400 and 409; a clock or window that is no good 503 at once;
  * the deadline 503; the layout's end 507. Ids claimed for a request that then fails are burnt.
@@ -73,6 +75,7 @@ static int claim_take(struct http_loop *loop, struct id_claim *claim)
 
     ASSERT(claim->left > 0);
     while (rv == 0 && claim->left > 0) {
+        id_claim_make_room(claim);
         rv = snowflake_claim(backend->snowflake, loop->index, claim->left, prng_next(&loop->prng),
                              &range, &poke);
         if (poke) {

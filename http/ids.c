@@ -62,46 +62,40 @@ static bool join_range(struct id_claim *claim, uint32_t at, const struct segment
     return false;
 }
 
-static uint32_t shortest_range(const struct id_claim *claim)
+void id_claim_make_room(struct id_claim *claim)
 {
     uint32_t shortest = 0;
 
+    if (claim->range_count < LIMIT_RANGES_PER_REPLY) {
+        return;
+    }
     for (uint32_t i = 1; i < claim->range_count; i++) {
         if (claim->ranges[i].count < claim->ranges[shortest].count) {
             shortest = i;
         }
     }
-    return shortest;
+    claim->left += claim->ranges[shortest].count;
+    remove_range(claim, shortest);
 }
 
 void id_claim_insert(struct id_claim *claim, const struct segment_range *range)
 {
     uint32_t at = claim->range_count;
-    uint32_t shortest;
 
+    ASSERT(at < LIMIT_RANGES_PER_REPLY);
     ASSERT(range->count > 0 && range->count <= claim->left);
     while (at > 0 && claim->ranges[at - 1].first > range->first) {
         at--;
     }
     ASSERT(at == 0 || claim->ranges[at - 1].first + claim->ranges[at - 1].count <= range->first);
+    claim->left -= range->count;
     if (join_range(claim, at, range)) {
-        claim->left -= range->count;
         return;
-    }
-    if (claim->range_count == LIMIT_RANGES_PER_REPLY) {
-        shortest = shortest_range(claim);
-        if (claim->ranges[shortest].count >= range->count) {
-            return; /* the new one is the one to give up */
-        }
-        claim->left += claim->ranges[shortest].count;
-        remove_range(claim, shortest);
-        at -= shortest < at;
     }
     memmove(&claim->ranges[at + 1], &claim->ranges[at],
             (claim->range_count - at) * sizeof(claim->ranges[0]));
     claim->ranges[at] = *range;
     claim->range_count++;
-    claim->left -= range->count;
 }
 
 /* The decimal digits of the next number, in place; a carry out of the front makes one digit

@@ -36,8 +36,12 @@ struct id_claim {
 /* Add a range, joined to the last one where it goes on. False if it does not fit. */
 bool id_claim_add(struct id_claim *claim, const struct segment_range *range);
 
-/* Add a range where it belongs by its ids, joined to its neighbours where they go on. When there is
- * no place left, the shortest range is given up and its ids are wanted again. */
+/* See that there is a place for one more range: when all are taken, the shortest range is given up,
+ * and its ids are wanted again. */
+void id_claim_make_room(struct id_claim *claim);
+
+/* Add a range where it belongs by its ids, joined to its neighbours where they go on. There is room
+ * (ASSERT). */
 void id_claim_insert(struct id_claim *claim, const struct segment_range *range);
 
 /* Append the body of the answer to a claim of several ids, or in another format than text. */

@@ -213,19 +213,24 @@ void client_expect(struct client *client, const char *method, const char *target
 void client_expect_error(struct client *client, const char *method, const char *target,
                          const char *body, int status, const char *code)
 {
+    client_expect_message(client, method, target, body, status, code, "");
+}
+
+void client_expect_message(struct client *client, const char *method, const char *target,
+                           const char *body, int status, const char *code, const char *text)
+{
     struct reply reply;
     char wanted[64];
 
     client_call(client, method, target, body, &reply);
     snprintf(wanted, sizeof(wanted), "\"code\":\"%s\"", code);
-    if (reply.status != status || strstr(reply.body, wanted) == NULL) {
-        print_error("%s %s: wanted %d %s, got %d %s\n", method, target, status, code, reply.status,
-                    reply.body);
+    if (reply.status != status || strstr(reply.body, wanted) == NULL ||
+        strstr(reply.body, text) == NULL) {
+        print_error("%s %s %s: wanted %d %s \"%s\", got %d %s\n", method, target,
+                    body != NULL ? body : "", status, code, text, reply.status, reply.body);
         fail();
     }
     assert_string_equal(reply_header(&reply, "Content-Type"), "application/json;charset=UTF-8");
-    if (status == 503) {
-        assert_string_equal(reply_header(&reply, "Retry-After"), "1");
-    }
+    assert_int_equal(reply_header(&reply, "Retry-After") != NULL, status == 503);
     reply_release(&reply);
 }

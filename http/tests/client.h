@@ -60,4 +60,8 @@ void client_expect(struct client *client, const char *method, const char *target
 void client_expect_error(struct client *client, const char *method, const char *target,
                          const char *body, int status, const char *code);
 
+/* As above; the reply has the text somewhere, as it is written in JSON. */
+void client_expect_message(struct client *client, const char *method, const char *target,
+                           const char *body, int status, const char *code, const char *text);
+
 #endif

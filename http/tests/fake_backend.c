@@ -45,6 +45,30 @@ static void want_cb(struct id_backend *backend, struct id_tag *tag)
     unlock(fake);
 }
 
+static void poke_cb(struct id_backend *backend)
+{
+    struct fake *fake = (struct fake *)backend;
+
+    lock(fake);
+    fake->poked++;
+    pthread_cond_broadcast(&fake->changed);
+    unlock(fake);
+}
+
+static uint64_t clock_now_cb(const struct clock *clock)
+{
+    (void)clock;
+    return clock_now_ms(clock_system());
+}
+
+static uint64_t clock_wall_cb(const struct clock *clock)
+{
+    struct fake *fake = clock->data;
+    uint64_t wall_ms = atomic_load(&fake->wall_ms);
+
+    return wall_ms != 0 ? wall_ms : clock_wall_ms(clock_system());
+}
+
 static void wake(struct fake *fake, struct id_tag *tag)
 {
     uint64_t loops = atomic_exchange(&tag->waiting_loops, 0);
@@ -141,6 +165,10 @@ static int carry_out(struct fake *fake, struct id_request *request)
     switch (request->kind) {
     case ID_REQUEST_COMMAND:
         apply(fake, &request->payload, &request->reply);
+        if (fake->repeat) {
+            buf_free(&request->reply);
+            apply(fake, &request->payload, &request->reply);
+        }
         return 0;
     case ID_REQUEST_QUERY:
         return fsm_query(fake->fsm, request->payload.data, request->payload.len, &request->reply);
@@ -193,17 +221,19 @@ static void *fake_run(void *data)
 
 void fake_start(struct fake *fake)
 {
-    static const struct id_backend_ops ops = {.submit = submit_cb, .want = want_cb};
+    static const struct id_backend_ops ops = {
+        .submit = submit_cb, .want = want_cb, .poke = poke_cb};
 
     memset(fake, 0, sizeof(*fake));
     TAILQ_INIT(&fake->requests);
     pthread_mutex_init(&fake->mutex, NULL);
     pthread_cond_init(&fake->changed, NULL);
     fake->fsm = fsm_new();
+    fake->clock = (struct clock){clock_now_cb, clock_wall_cb, fake};
     fake->backend = (struct id_backend){.ops = &ops,
                                         .table = id_table_new(),
                                         .health = &fake->health,
-                                        .clock = clock_system(),
+                                        .clock = &fake->clock,
                                         .refill_percent = REFILL_DEFAULT_PERCENT};
     atomic_store(&fake->health.started, true);
     atomic_store(&fake->health.leader_known, true);
@@ -229,6 +259,54 @@ void fake_set_waker(struct fake *fake, struct id_waker *waker)
 {
     lock(fake);
     fake->waker = waker;
+    unlock(fake);
+}
+
+void fake_snowflake(struct fake *fake)
+{
+    snowflake_init(&fake->snowflake, &fake->clock);
+    fake->backend.snowflake = &fake->snowflake;
+}
+
+void fake_set_wall(struct fake *fake, uint64_t wall_ms)
+{
+    atomic_store(&fake->wall_ms, wall_ms);
+}
+
+/* Apply a command of the cluster's own and drop its result. */
+static void apply_own(struct fake *fake, struct buf *command)
+{
+    struct buf reply = BUF_INIT;
+    int32_t status;
+
+    lock(fake);
+    apply(fake, command, &reply);
+    unlock(fake);
+    ASSERT(status_result_decode(reply.data, reply.len, &status) == 0 && status == 0);
+    buf_free(command);
+    buf_free(&reply);
+}
+
+void fake_log_time(struct fake *fake, uint64_t log_ms)
+{
+    struct buf command = BUF_INIT;
+
+    command_clock_encode(&command, log_ms);
+    apply_own(fake, &command);
+}
+
+void fake_log_layout(struct fake *fake, const struct snowflake_layout *layout)
+{
+    struct buf command = BUF_INIT;
+
+    command_layout_encode(&command, layout);
+    apply_own(fake, &command);
+}
+
+void fake_repeat(struct fake *fake, bool repeat)
+{
+    lock(fake);
+    fake->repeat = repeat;
     unlock(fake);
 }
 
@@ -361,6 +439,16 @@ uint64_t fake_wanted(struct fake *fake)
 
     lock(fake);
     count = fake->wanted;
+    unlock(fake);
+    return count;
+}
+
+uint64_t fake_poked(struct fake *fake)
+{
+    uint64_t count;
+
+    lock(fake);
+    count = fake->poked;
     unlock(fake);
     return count;
 }

@@ -1,7 +1,8 @@
 /*
  * fake_backend.h - an id_backend for tests: a thread that plays the raft loop over a real state
  * machine and id table, and does only as it is told: requests and refills can be held, answered
- * with an error, or let through.
+ * with an error, or let through. It may carry a generator of snowflake ids, whose owner is the
+ * test, and its wall clock may be set by hand.
  *
  * Threads: everything here from the test's thread, apart from what the backend's ops say.
  */
@@ -32,20 +33,39 @@ struct fake {
     bool hold_wants;     /* leave wanted tags without ids */
     int fail_with;       /* answer all requests so; 0: as the state machine says */
     bool wrong_reply;    /* answer with bytes that are no result */
+    bool repeat;         /* apply commands twice and answer the second result, as after an election
+                            that hid the first */
     uint32_t grant_size; /* 0: as the tag's step */
     uint64_t submitted;  /* requests so far */
     uint64_t wanted;     /* refills asked for so far */
     uint64_t last_deadline_ms;
     bool last_local;
     uint64_t index;
+    uint64_t poked; /* calls of ops->poke so far */
     struct fsm *fsm;
     struct id_cluster_status cluster;
+    struct clock clock;
+    _Atomic uint64_t wall_ms;   /* what the wall clock shows; 0: the system's */
+    struct snowflake snowflake; /* of the test's thread; in use after fake_snowflake() */
 };
 
 void fake_start(struct fake *fake);
 void fake_stop(struct fake *fake);
 
 void fake_set_waker(struct fake *fake, struct id_waker *waker);
+
+/* Before the server starts: serve snowflake ids. They have no layout and no worker id yet. */
+void fake_snowflake(struct fake *fake);
+
+/* Set the wall clock; 0: let it be the system's. */
+void fake_set_wall(struct fake *fake, uint64_t wall_ms);
+
+/* Set the log's time, and the layout, in the state machine. */
+void fake_log_time(struct fake *fake, uint64_t log_ms);
+void fake_log_layout(struct fake *fake, const struct snowflake_layout *layout);
+
+/* Apply commands twice from now on, or not. */
+void fake_repeat(struct fake *fake, bool repeat);
 
 /* Make a tag in the state machine, as if another node had: it is not in the id table yet. */
 void fake_make_tag(struct fake *fake, const char *name, uint64_t max_id, uint32_t step,
@@ -78,5 +98,6 @@ void fake_await_demand(struct id_tag *tag, uint64_t demand);
 
 uint64_t fake_submitted(struct fake *fake);
 uint64_t fake_wanted(struct fake *fake);
+uint64_t fake_poked(struct fake *fake);
 
 #endif

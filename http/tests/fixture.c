@@ -3,15 +3,24 @@
  */
 #include "http/tests/fixture.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "src/base/assert.h"
 
 void fixture_start(struct fixture *f, const struct http_config *limits)
+{
+    fixture_start_with(f, limits, NULL);
+}
+
+void fixture_start_with(struct fixture *f, const struct http_config *limits,
+                        void (*prepare)(struct fixture *f))
 {
     struct http_config config = {0};
 
@@ -25,6 +34,9 @@ void fixture_start(struct fixture *f, const struct http_config *limits)
     config.commit = "abc\"def";
     config.libraries = "{\"libuv\":\"1.44.2\"}";
     fake_start(&f->fake);
+    if (prepare != NULL) {
+        prepare(f);
+    }
     assert_int_equal(http_server_start(&config, &f->fake.backend, &f->server), 0);
     fake_set_waker(&f->fake, http_server_waker(f->server));
     f->client = fixture_connect(f);
@@ -62,4 +74,22 @@ int fixture_teardown(void **state)
 struct client *fixture_connect(struct fixture *f)
 {
     return client_open(http_server_port(f->server));
+}
+
+void fixture_await_waiting(struct fixture *f, unsigned count)
+{
+    struct client *client = fixture_connect(f);
+    struct reply reply;
+    char line[64];
+    bool there = false;
+
+    (void)snprintf(line, sizeof(line), "\nleafd_waiting_requests %u\n", count);
+    while (!there) {
+        client_call(client, "GET", "/metrics", NULL, &reply);
+        assert_int_equal(reply.status, 200);
+        there = strstr(reply.body, line) != NULL;
+        reply_release(&reply);
+        sched_yield();
+    }
+    client_close(client);
 }

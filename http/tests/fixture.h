@@ -18,6 +18,13 @@ struct fixture {
 void fixture_start(struct fixture *f, const struct http_config *limits);
 void fixture_stop(struct fixture *f);
 
+/* As fixture_start(); prepare is called once there is a backend and no server yet. */
+void fixture_start_with(struct fixture *f, const struct http_config *limits,
+                        void (*prepare)(struct fixture *f));
+
+/* Wait until so many requests of all loops wait for ids; asked on a connection of its own. */
+void fixture_await_waiting(struct fixture *f, unsigned count);
+
 /* For cmocka: state is a struct fixture with the defaults. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
