@@ -168,7 +168,6 @@ def test_csv_ambiguous_backslash():
     (b"", "empty"),
     (b"\xff\xfeb\x00", "UTF-16"),
     (b"hello\n", "neither a dump"),
-    (b"-- MySQL dump 10.13\nINSERT INTO leaf_alloc VALUES ('a',1,1,'',NULL);\n", "cut off"),
     (b"INSERT INTO leaf_alloc VALUES ('a',1,1,'',NULL),\n", "cut off"),
     (b"INSERT INTO leaf_alloc VALUES ('a',1,1,'',NULL)", "cut off"),
     (b"INSERT INTO leaf_alloc VALUES ('a',1,1", "cut off"),
@@ -232,6 +231,14 @@ def test_limits_are_allowed():
     name = "n" * 128
     rows = f"{name},{2**63 - 1},{10**9},{'d' * 256}\nzero,0,1\n"
     assert read(rows)[1] == {name: (2**63 - 1, 10**9, "d" * 256), "zero": (0, 1, "")}
+
+
+def test_a_dump_without_its_last_line_is_warned_of():
+    whole = b"-- MySQL dump 10.13\nINSERT INTO leaf_alloc VALUES ('a',1,1,'',NULL);\n"
+    assert list(read(whole.decode())[1]) == ["a"]
+    assert "Dump completed" in leaf_alloc.cut_off_warning(whole)
+    assert leaf_alloc.cut_off_warning(whole + b"-- Dump completed on 2026-11-20\n") is None
+    assert leaf_alloc.cut_off_warning(whole.replace(b"-- MySQL dump", b"-- by hand:")) is None
 
 
 def test_warnings():

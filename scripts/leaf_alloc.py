@@ -124,10 +124,6 @@ class SqlReader:
                 self.skip_delimited()
             else:
                 self.skip_statement(token)
-        head, tail = self.data[:2000], self.data[-2000:]
-        begun = re.search(rb"^-- (MySQL|MariaDB) dump ", head, re.M)
-        if begun and b"-- Dump completed" not in tail:
-            raise ReadError("the dump has no 'Dump completed' at its end: it is cut off")
         if not self.rows and not self.errors:
             found = ", ".join(sorted(set(self.tables))) or "none"
             raise ReadError(f"no rows of a table {self.table} (tables with rows: {found})")
@@ -400,6 +396,15 @@ def read_rows(data, form=None, table="leaf_alloc"):
         return (form, *read_csv(data, escapes[form]))
     null_word = b"NULL" if form == "tsv" else None
     return (form, *read_separated(data, b"\t", False, True, null_word, form == "tsv"))
+
+
+def cut_off_warning(data):
+    """What to say of a dump that ends without mysqldump's last line, or None. Its statements are whole,
+    or it would not have been read; but there may have been more of them."""
+    begun = re.search(rb"^-- (MySQL|MariaDB) dump ", data[:2000], re.M)
+    if begun and b"-- Dump completed" not in data[-2000:]:
+        return "the dump has no 'Dump completed' at its end: check that no rows are missing"
+    return None
 
 
 # --- the rules of tags ---------------------------------------------------------------------------
