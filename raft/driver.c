@@ -293,9 +293,9 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
     struct raft_entry *owned = NULL;
     unsigned skip = 0;
 
-    args->entries = whole->append_entries.entries + (n > 0 ? from : 0);
     args->n_entries = n;
     if (from > 0) {
+        args->entries += from;
         args->prev_log_index += from;
         args->prev_log_term = whole->append_entries.entries[from - 1].term;
     }
