@@ -96,12 +96,17 @@ static void grant(struct fake *fake, struct id_tag *tag)
     struct buf reply = BUF_INIT;
     size_t count;
 
+    if (!segment_can_publish(&tag->buffer)) {
+        /* Wanted by a claimer that looked before the last refill: a grant now would be lost. */
+        atomic_store(&tag->refill_wanted, false);
+        return;
+    }
     command_grant_begin(&command, 1, 1000);
     command_grant_add(&command, &item);
     command_grant_end(&command);
     apply(fake, &command, &reply);
     ASSERT(grant_results_decode(reply.data, reply.len, &result, 1, &count) == 0 && count == 1);
-    if (result.status == 0 && segment_can_publish(&tag->buffer)) {
+    if (result.status == 0) {
         atomic_store(&tag->max_step, result.max_step);
         segment_publish(&tag->buffer, result.first, result.size);
     } else if (result.status == ERR_EXHAUSTED) {
