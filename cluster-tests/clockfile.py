@@ -12,6 +12,9 @@ the test likes, while the node runs or is down.
 import glob
 import os
 import re
+import subprocess
+
+from node import leafd_path
 
 LIBRARY = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 YEARS_50 = 1_576_800_000
@@ -20,9 +23,9 @@ YEARS_50 = 1_576_800_000
 class ClockFile:
     """The distance in seconds of one process's wall clock from the machine's."""
 
-    def __init__(self, path, library):
+    def __init__(self, path, libraries):
         self.path = path
-        self.library = library
+        self.libraries = libraries
         self.set(0)
 
     def set(self, seconds):
@@ -35,26 +38,28 @@ class ClockFile:
         """The command in front of the one that is to have this clock; it keeps the process id."""
         return [
             "env",
-            f"LD_PRELOAD={self.library}",
+            f"LD_PRELOAD={':'.join(self.libraries)}",
             f"FAKETIME_TIMESTAMP_FILE={self.path}",
             "FAKETIME_DONT_FAKE_MONOTONIC=1",
             "FAKETIME_NO_CACHE=1",
         ]
 
 
-def find_library():
+def find_libraries(program):
+    """What is to be loaded in front of a program: a sanitizer that it is built with comes first."""
     found = glob.glob(LIBRARY)
     assert found, f"no {LIBRARY}: scripts/setup test installs it"
-    return found[0]
+    linked = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"=> (\S*/lib[at]san\.so\S*)", linked) + found[:1]
 
 
 def own_clocks(cluster):
     """Give each node of a cluster that was not started yet a clock; {node id: ClockFile}."""
     remove_leftovers()
-    library = find_library()
+    libraries = find_libraries(leafd_path())
     clocks = {}
     for node in cluster.nodes:
-        clocks[node.id] = ClockFile(os.path.join(node.directory, "clock"), library)
+        clocks[node.id] = ClockFile(os.path.join(node.directory, "clock"), libraries)
         node.prefix = clocks[node.id].prefix()
     return clocks
 

@@ -30,11 +30,15 @@ def target(count=1, wire_format="plain", timeout_ms=None, key="test"):
     return f"/api/snowflake/get/{key}?{'&'.join(options)}".rstrip("?")
 
 
+def parse(answer, wire_format, count):
+    return parse_ids(answer, wire_format, count, name="key")
+
+
 def take(node, track=None, count=1, wire_format="plain", timeout_ms=None):
     """Ids of one request as ranges; it must be answered."""
     answer = node.get(target(count, wire_format, timeout_ms))
     assert answer.status == 200, f"{node}: {answer}"
-    ranges = parse_ids(answer, wire_format, count, name="key")
+    ranges = parse(answer, wire_format, count)
     for first, last in ranges if track is not None else []:
         track.add(first, last)
     return ranges
@@ -83,7 +87,7 @@ class SnowClient(LoadClient):
         super().take_answer(response)
 
     def parse(self, response):
-        return parse_ids(response, self.wire_format, self.count, name="key")
+        return parse(response, self.wire_format, self.count)
 
 
 class SnowLoad(Load):

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from checker import History
-from client import parse_ids
 from cluster import FAST
 from load import wait_all_serve, wait_taken
 from snowflakes import (
@@ -17,6 +16,7 @@ from snowflakes import (
     SPACE,
     SnowLoad,
     decode,
+    parse,
     take,
     target,
     wait_refused,
@@ -43,6 +43,7 @@ def last_ms(history, node):
 
 def test_leafs_own_example(shared):
     """The id of Leaf's documentation."""
+    wait_served(shared.nodes)  # since then each node knows the layout
     for node in shared.nodes:
         answer = node.get("/api/snowflake/decode/1256557484213448722")
         assert answer.status == 200, answer
@@ -65,6 +66,7 @@ def test_leafs_own_example(shared):
 def test_ids_of_segments_decode_too(shared, tag):
     shared.create_tag(tag, max_id=4096)
     node = shared.nodes[0]
+    wait_served([node])
     value = int(node.get(f"/api/segment/get/{tag}").body)
     found = node.get_json(f"/api/snowflake/decode/{value}")
     assert (found["timestamp_ms"], found["worker_id"], found["sequence"]) == (EPOCH_MS, 1, 0)
@@ -76,6 +78,7 @@ def test_ids_of_segments_decode_too(shared, tag):
 @pytest.mark.parametrize("bad", ["x", "-1", "%2B1", "1.0", "1e3", "0x10", "%20", "1" * 30])
 def test_bad_ids(shared, bad):
     node = shared.nodes[0]
+    wait_served([node])
     answer = node.get(f"/api/snowflake/decode/{bad}")
     assert (answer.status, answer.code) == (400, "bad_request"), answer
     # Leaf reads a sign, and answers 200 with a message to what it cannot read.
@@ -128,7 +131,7 @@ def test_contiguous(shared):
         track = history.track("c", node.id, SPACE)
         for count in (1, 100, 3000, MILLISECOND_IDS):
             answer = node.get(target(count, "range", 3000) + "&contiguous=1")
-            [(first, last)] = parse_ids(answer, "range", count)
+            [(first, last)] = parse(answer, "range", count)
             track.add(first, last)
             assert decode(first).ms == decode(last).ms
     history.check()
@@ -191,7 +194,7 @@ def ids_a_ms(node, history, seconds=1.0):
             with node.connect() as connection:
                 while time.monotonic() < end:
                     answer = connection.request("GET", target(100_000, "range"))
-                    for first, last in parse_ids(answer, "range", 100_000):
+                    for first, last in parse(answer, "range", 100_000):
                         track.add(first, last)
         except Exception as error:  # told below
             faults.append(repr(error))

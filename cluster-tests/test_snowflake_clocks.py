@@ -11,7 +11,7 @@ import time
 import pytest
 
 from checker import History
-from clockfile import YEARS_50, ClockFile, find_library, own_clocks, remove_leftovers
+from clockfile import YEARS_50, ClockFile, find_libraries, own_clocks, remove_leftovers
 from cluster import FAST
 from load import wait_all_serve, wait_taken
 from snowflakes import SPACE, SnowLoad, decode, take, target, wait_refused, wait_served
@@ -135,7 +135,7 @@ def pick(cluster, leads):
 
 def test_only_the_wall_clock_is_set(tmp_path):
     """What all of this rests on: timers and deadlines see nothing of it."""
-    clock = ClockFile(str(tmp_path / "clock"), find_library())
+    clock = ClockFile(str(tmp_path / "clock"), find_libraries(sys.executable))
     clock.set(YEARS_50)
     code = (
         "import time\n"

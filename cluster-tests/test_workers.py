@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from checker import History
+from client import get_bytes
 from cluster import FAST
-from snowflakes import wait_served
+from snowflakes import SPACE, decode, parse, take, target, wait_served
 from wait import wait_until
 
 ALL = 1024
@@ -355,6 +357,83 @@ def check_windows(grants):
         for before, after in zip(own, own[1:]):
             assert before["epoch"] < after["epoch"], (before, after)
             assert before["until_ms"] <= after["from_ms"], (before, after)
+
+
+# --- the nodes' own ---
+
+SHORT = {**FAST, "snowflake-window-ms": 3000, "snowflake-renew-ms": 500}
+
+
+def own_row(node, via):
+    """The registry's row of a node with one worker id, as another one tells it."""
+    return next(r for r in rows(via).values() if r["name"].startswith(f"node-{node.id}/"))
+
+
+def test_client_cannot_take_the_name_of_a_node(shared):
+    wait_served(shared.nodes)
+    node, via = shared.nodes[:2]
+    before = own_row(node, via)
+    check_error(acquire(via, before["name"]), 409, "conflict")
+    check_error(acquire(via, before["name"], worker_id=before["worker_id"]), 409, "conflict")
+    assert own_row(node, via)["epoch"] == before["epoch"]
+
+
+def test_frozen_node_is_fenced_off(make_cluster, name):
+    """A node sleeps longer than its window, and somebody else is given its worker id: when it wakes
+    up it stamps nothing more with it, not even what it had begun."""
+    cluster = make_cluster(settings=SHORT)
+    wait_served(cluster.nodes)
+    node = cluster.followers()[0]
+    via = cluster.others(node)[0]
+    history = History()
+    track = history.track("c", node.id, SPACE)
+    take(node, track, 1000, "range")
+    lost = own_row(node, via)["worker_id"]
+    node.pause()
+    with node.connect() as connection:
+        connection.send(get_bytes(target(100_000, "range")))
+        grant = wait_until(
+            lambda: (a := acquire(via, name, worker_id=lost)).status == 201 and a.json(),
+            15,
+            "the worker id is free",
+        )
+        node.resume()
+        answer = connection.read_response()
+        if answer.status == 200:
+            for first, last in parse(answer, "range", 100_000):
+                track.add(first, last)
+        else:
+            check_error(answer, 503, "window_expired")
+    wait_served([node], 10, track_of=lambda _: track)
+    for _ in range(50):
+        take(node, track, 1000, "range")
+    with_it = [decode(first).ms for first in track.firsts if decode(first).worker == lost]
+    assert with_it and max(with_it) <= grant["from_ms"]
+    assert decode(track.lasts[-1]).worker != lost
+    assert own_row(node, via)["worker_id"] != lost
+    assert renew(via, grant).status == 200
+    history.check()
+
+
+def test_node_whose_worker_id_is_released(make_cluster):
+    """What the documentation warns of: it has ids again when its old window has passed, and repeats
+    none."""
+    cluster = make_cluster(settings=SHORT)
+    wait_served(cluster.nodes)
+    node = cluster.leader()
+    via = cluster.others(node)[0]
+    history = History()
+    track = history.track("c", node.id, SPACE)
+    take(node, track, 10_000, "range")
+    row = own_row(node, via)
+    assert release(via, row).status in (200, 204)
+    freed = wait_until(lambda: (r := own_row(node, via))["epoch"] > row["epoch"] and r, 10, "a row")
+    wait_served([node], 10, track_of=lambda _: track)
+    take(node, track, 10_000, "range")
+    after = [decode(first) for first in track.firsts if decode(first).ms > row["until_ms"]]
+    assert after, "ids of the new window"
+    assert freed["worker_id"] != row["worker_id"] or freed["from_ms"] >= row["until_ms"]
+    history.check()
 
 
 # --- all of them ---
