@@ -292,7 +292,6 @@ def test_fifty_years_ahead_at_start(make_world):
         world.finish()
 
 
-@pytest.mark.xfail(strict=True, reason="the first leader tells the log before it asked anybody")
 @pytest.mark.parametrize("seconds", [YEARS_50, 1800, -31_536_000])
 def test_first_leader_is_wrong(make_world, seconds):
     """The very first time that the cluster's log has comes from a clock that is wrong. Windows are
@@ -321,7 +320,6 @@ def test_first_leader_is_wrong(make_world, seconds):
     world.history.check()
 
 
-@pytest.mark.xfail(strict=True, reason="ids are handed out before the other clocks were asked")
 def test_five_minutes_ahead_at_start(make_world):
     """Within the window that the disk remembers, so that only the other nodes' clocks can tell:
     they are asked before the first id, and no time ahead is used up."""

@@ -9,6 +9,7 @@
 #include "src/base/assert.h"
 
 #define ASK_MS 1000
+#define ASK_SOON_MS 200 /* until a majority of the clocks is known */
 #define THRESHOLD_DEFAULT_MS 1000
 #define PROPOSAL_MS 5000 /* how long a proposal may take before it is made anew */
 
@@ -81,15 +82,21 @@ static void proposed(struct id_request *request)
     buf_free(&request->reply);
 }
 
+/* The time only once a majority of the clocks is known: the first one that the log ever gets is
+ * taken as it is, and later ones cannot turn it back. */
 static void propose(struct timekeeper *keeper)
 {
     struct id_request *request = &keeper->request;
     uint64_t now_ms = clock_now_ms(keeper->clock);
     struct snowflake_layout layout;
+    bool has_layout = fsm_layout(keeper->fsm, &layout);
     size_t samples;
 
+    if (has_layout && !clock_check_asked(&keeper->check, now_ms)) {
+        return;
+    }
     memset(request, 0, sizeof *request);
-    if (fsm_layout(keeper->fsm, &layout)) {
+    if (has_layout) {
         command_clock_encode(
             &request->payload,
             clock_check_cluster_ms(&keeper->check, now_ms, clock_wall_ms(keeper->clock), &samples));
@@ -113,7 +120,8 @@ void timekeeper_turn(struct timekeeper *keeper)
         return;
     }
     if (now_ms >= keeper->ask_at_ms) {
-        keeper->ask_at_ms = now_ms + ASK_MS;
+        keeper->ask_at_ms =
+            now_ms + (clock_check_asked(&keeper->check, now_ms) ? ASK_MS : ASK_SOON_MS);
         ask_all(keeper, now_ms);
     }
     if (!keeper->in_flight && now_ms >= keeper->tick_at_ms && driver_leads(keeper->driver)) {

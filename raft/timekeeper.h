@@ -2,10 +2,10 @@
  * timekeeper.h - the cluster's time: asks the peers what their clocks say, and as the leader puts
  * the median into the log.
  *
- * The happy path: every ASK_MS each peer gets a FRAME_CLOCK; its answer becomes a sample of
- * clock_check.h. The leader appends a COMMAND_CLOCK with the median every tick_ms, and a
- * COMMAND_LAYOUT once while the log has none. The log's time judges only when windows of worker ids
- * are over; no id's uniqueness rests on it.
+ * The happy path: every second (at first five times a second) each peer gets a FRAME_CLOCK; its
+ * answer becomes a sample of clock_check.h. The leader appends a COMMAND_CLOCK with the median
+ * every tick_ms, and a COMMAND_LAYOUT once while the log has none. The log's time judges only when
+ * windows of worker ids are over; no id's uniqueness rests on it.
  *
  * Failure modes: no answers: the own clock is all there is, and the checks pass. Not the leader:
  * nothing is proposed.

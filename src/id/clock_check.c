@@ -23,6 +23,7 @@ static int64_t distance_ms(uint64_t from_ms, uint64_t to_ms);
 static int64_t stepped_ms(uint64_t then_now_ms, uint64_t then_wall_ms, uint64_t now_ms,
                           uint64_t wall_ms);
 static struct clock_sample *sample_place(struct clock_check *check, uint64_t peer);
+static bool is_fresh(const struct clock_sample *sample, uint64_t now_ms);
 static size_t fresh_offsets(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                             int64_t ret_offsets[CLOCKS_MAX]);
 static int64_t median_offset(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
@@ -82,6 +83,16 @@ void clock_check_tick(struct clock_check *check, uint64_t now_ms, uint64_t wall_
     if (off_ms < 0 && check->caught_up_ms == 0) {
         check->caught_up_ms = check->anchor_wall_ms + (now_ms - check->anchor_now_ms);
     }
+}
+
+bool clock_check_asked(const struct clock_check *check, uint64_t now_ms)
+{
+    size_t clocks = 1;
+
+    for (size_t i = 0; i < check->count; i++) {
+        clocks += is_fresh(&check->samples[i], now_ms);
+    }
+    return clocks > check->members / 2;
 }
 
 uint64_t clock_check_cluster_ms(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
@@ -154,6 +165,11 @@ static struct clock_sample *sample_place(struct clock_check *check, uint64_t pee
     return oldest;
 }
 
+static bool is_fresh(const struct clock_sample *sample, uint64_t now_ms)
+{
+    return now_ms <= sample->taken_ms || now_ms - sample->taken_ms <= CLOCK_SAMPLE_FRESH_MS;
+}
+
 /* The peers' distances from the present wall clock by fresh samples; returns how many. */
 static size_t fresh_offsets(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                             int64_t ret_offsets[CLOCKS_MAX])
@@ -163,7 +179,7 @@ static size_t fresh_offsets(const struct clock_check *check, uint64_t now_ms, ui
     for (size_t i = 0; i < check->count; i++) {
         const struct clock_sample *sample = &check->samples[i];
 
-        if (now_ms <= sample->taken_ms || now_ms - sample->taken_ms <= CLOCK_SAMPLE_FRESH_MS) {
+        if (is_fresh(sample, now_ms)) {
             ret_offsets[count++] =
                 sample->offset_ms - stepped_ms(sample->taken_ms, sample->own_ms, now_ms, wall_ms);
         }

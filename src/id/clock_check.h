@@ -87,6 +87,9 @@ void clock_check_tick(struct clock_check *check, uint64_t now_ms, uint64_t wall_
 uint64_t clock_check_cluster_ms(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                                 size_t *ret_samples);
 
+/* True when the own clock and the fresh samples together are a majority of the members' clocks. */
+bool clock_check_asked(const struct clock_check *check, uint64_t now_ms);
+
 /* 0, or ERR_CLOCK_SKEW (off the median by more than the threshold, or a jump ahead), or
  * ERR_CLOCK_BACKWARDS (a jump back). A jump since the last tick counts as well. *ret_off_ms is
  * always set: by how much the own clock is ahead (behind: negative) of where it would be without

@@ -32,6 +32,7 @@ static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
                        uint64_t *ret_until_ms);
 static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
 static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms);
+static bool must_ask_first(const struct lease *lease, uint64_t now_ms);
 static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
 
 struct lease *lease_new(const struct lease_config *config, struct snowflake *snowflake,
@@ -48,6 +49,7 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
     lease->clock = clock;
     lease->proposer = proposer;
     lease->disk = disk;
+    lease->begun_ms = clock_now_ms(clock);
     if (config->workers == 0) {
         lease->refusal = ERR_DISABLED;
     } else {
@@ -234,6 +236,10 @@ static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 
     clock_check_tick(lease->check, now_ms, wall_ms);
     refusal = judge_clock(lease, now_ms, wall_ms, &clock_ms);
+    lease->asking_clocks = must_ask_first(lease, now_ms);
+    if (refusal == 0 && lease->asking_clocks) {
+        refusal = ERR_EMPTY;
+    }
     lease->clock_bad = refusal != 0;
     if (refusal == 0 && log_refuses(lease, now_ms, wall_ms)) {
         refusal = ERR_CLOCK_SKEW;
@@ -249,6 +255,14 @@ static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
     }
     lease->refusal = refusal;
     atomic_store_explicit(&lease->snowflake->refusal, refusal, memory_order_relaxed);
+}
+
+/* At its start a node hears the other clocks before it trusts its own; where they do not answer, it
+ * waits no longer than it may have to wait for its mark anyway. */
+static bool must_ask_first(const struct lease *lease, uint64_t now_ms)
+{
+    return now_ms - lease->begun_ms < lease->config.mark_lead_ms &&
+           !clock_check_asked(lease->check, now_ms);
 }
 
 /* Against the cluster's clocks, against itself, and against the times reported to the log.
@@ -327,6 +341,9 @@ static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
 
 static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 {
+    if (lease->asking_clocks) {
+        return now_ms + ACTIVE_TICK_MS;
+    }
     if (lease->refusal != 0 && lease->refusal != ERR_NO_WORKER_ID && lease->refusal != ERR_EMPTY) {
         return now_ms + ACTIVE_TICK_MS;
     }

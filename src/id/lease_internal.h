@@ -69,9 +69,11 @@ struct lease {
     struct lease_disk *disk;
     uint32_t renew_ms; /* not longer than a third of the window */
     bool stopped;
-    uint64_t due_ms; /* monotonic; the next turn that has something to do */
-    bool clock_bad;  /* nothing is asked of the log, */
-    bool clock_fit;  /* and the mark follows the clock, as the last judgement found it */
+    uint64_t due_ms;    /* monotonic; the next turn that has something to do */
+    uint64_t begun_ms;  /* monotonic; of this life */
+    bool asking_clocks; /* the other nodes' clocks are not known yet */
+    bool clock_bad;     /* nothing is asked of the log, */
+    bool clock_fit;     /* and the mark follows the clock, as the last judgement found it */
     int refusal;
     int64_t clock_off_ms;
     uint64_t wait_until_ms;

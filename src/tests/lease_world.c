@@ -373,6 +373,7 @@ void lease_world_start(struct lease_node *node)
     snowflake_init(&node->snowflake, &node->clock);
     clock_check_init(&node->check, config.threshold_ms);
     clock_check_members(&node->check, node->world->node_count);
+    node->world->news_ms = node->world->true_ms; /* a node asks as soon as it starts */
     node->lease = lease_new(&config, &node->snowflake, &node->check, &node->clock, &node->proposer,
                             &node->disk);
     node->up = true;

@@ -475,6 +475,32 @@ static void too_many_members(void *data)
     clock_check_members(data, LIMIT_NODES + 1);
 }
 
+/* The own clock counts, stale samples do not. */
+static void test_asked_once_a_majority_is_known(void **state)
+{
+    static const struct {
+        size_t members;
+        size_t samples;
+        bool asked;
+    } rows[] = {{0, 0, true},  {1, 0, true}, {2, 0, false}, {2, 1, true},
+                {3, 0, false}, {3, 1, true}, {5, 1, false}, {5, 2, true}};
+
+    (void)state;
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct clock_check check;
+
+        clock_check_init(&check, 1000);
+        clock_check_members(&check, rows[i].members);
+        for (size_t peer = 0; peer < rows[i].samples; peer++) {
+            sample(&check, 2 + peer, 5000, 1000000, 0, 2);
+        }
+        assert_int_equal(clock_check_asked(&check, 5000), rows[i].asked);
+        assert_int_equal(clock_check_asked(&check, 5000 + CLOCK_SAMPLE_FRESH_MS), rows[i].asked);
+        assert_int_equal(clock_check_asked(&check, 5001 + CLOCK_SAMPLE_FRESH_MS),
+                         rows[i].members <= 1);
+    }
+}
+
 static void test_asserts(void **state)
 {
     struct clock_check check;
@@ -507,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_a_majority_clears_a_jump),
         cmocka_unit_test(test_agreement_at_the_bound),
         cmocka_unit_test(test_a_step_does_not_move_the_peers),
+        cmocka_unit_test(test_asked_once_a_majority_is_known),
         cmocka_unit_test(test_asserts),
     };
 

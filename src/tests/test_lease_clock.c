@@ -299,6 +299,8 @@ static void test_restart_set_ahead(void **state)
     world->clock_mute = true; /* it is not the one who tells the log */
     lease_world_start(node);
     lease_world_run(world, SOON_MS);
+    assert_int_equal(lease_world_wait_id(node, 0, &id), ERR_EMPTY); /* it asks the others first */
+    lease_world_run(world, LEASE_WORLD_LEAD_MS);
     assert_int_equal(lease_world_wait_id(node, 5, &id), ERR_WINDOW_EXPIRED);
     lease_world_run(world, 2 * LEASE_WORLD_RENEW_MS);
     assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_SKEW);
@@ -311,6 +313,32 @@ static void test_restart_set_ahead(void **state)
     lease_world_run(world, 2 * LEASE_WORLD_RENEW_MS);
     assert_int_equal(lease_world_wait_id(node, 10, &id), 0);
     assert_int_equal(lease_world_status(node).refusal, 0);
+    over(world);
+}
+
+/* Ahead, but within the window that its disk remembers: only the others' clocks can tell, and they are
+ * heard before the first id. */
+static void test_restart_hears_the_other_clocks_first(void **state)
+{
+    struct lease_world *world = served(3);
+    struct lease_node *node = &world->nodes[0];
+    struct lease_record record = lease_world_record(node, 0);
+    struct snowflake_parts id;
+
+    (void)state;
+    world->samples_off = true;
+    lease_world_crash(node, false, false);
+    lease_world_step_clock(node, LEASE_WORLD_WINDOW_MS / 2);
+    lease_world_start(node);
+    lease_world_run(world, LEASE_WORLD_LEAD_MS / 2);
+    assert_int_equal(lease_world_status(node).refusal, ERR_EMPTY);
+    assert_int_equal(lease_world_wait_id(node, 0, &id), ERR_EMPTY);
+    world->samples_off = false;
+    world->news_ms = world->true_ms;
+    lease_world_run(world, SOON_MS + TICK_MS);
+    assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_SKEW);
+    assert_int_equal(lease_world_wait_id(node, 5, &id), ERR_CLOCK_SKEW);
+    assert_int_equal(lease_world_record(node, 0).mark_ms, record.mark_ms);
     over(world);
 }
 
@@ -448,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_set_ahead_without_peers),
         cmocka_unit_test(test_set_ahead_a_little),
         cmocka_unit_test(test_restart_set_ahead),
+        cmocka_unit_test(test_restart_hears_the_other_clocks_first),
         cmocka_unit_test(test_new_node_set_ahead),
         cmocka_unit_test(test_set_ahead_within_the_window),
         cmocka_unit_test(test_log_time_late_after_an_outage),
