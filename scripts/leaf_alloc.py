@@ -399,8 +399,8 @@ def read_rows(data, form=None, table="leaf_alloc"):
 
 
 def cut_off_warning(data):
-    """What to say of a dump that ends without mysqldump's last line, or None. Its statements are whole,
-    or it would not have been read; but there may have been more of them."""
+    """What to say of a dump that ends without mysqldump's last line, or None. Its statements are
+    whole, or it would not have been read; but there may have been more of them."""
     begun = re.search(rb"^-- (MySQL|MariaDB) dump ", data[:2000], re.M)
     if begun and b"-- Dump completed" not in data[-2000:]:
         return "the dump has no 'Dump completed' at its end: check that no rows are missing"

@@ -316,8 +316,8 @@ static void test_restart_set_ahead(void **state)
     over(world);
 }
 
-/* Ahead, but within the window that its disk remembers: only the others' clocks can tell, and they are
- * heard before the first id. */
+/* Ahead, but within the window that its disk remembers: only the others' clocks can tell, and they
+ * are heard before the first id. */
 static void test_restart_hears_the_other_clocks_first(void **state)
 {
     struct lease_world *world = served(3);
