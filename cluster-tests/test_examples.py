@@ -125,7 +125,8 @@ def test_generators_and_nodes_at_once(shared, c_client, generate, tag):
     assert all(len(used) == 1 for used in workers), workers
     assert len(own) == 3 and len(own.union(*workers)) == 7
     assert history.check() >= 4 * count + 3000
-    held = {row["name"]: row for row in shared.nodes[2].get_json("/api/workers")["workers"]}
+    rows = shared.nodes[2].get_json("/api/workers?limit=1024")["workers"]
+    held = {row["name"]: row for row in rows}
     for generator in running:
         # Released, so that the next start need not wait: nothing above the last id is used up.
         row = held[generator.name]
@@ -157,7 +158,7 @@ def test_generator_outlives_the_leader(make_cluster, program, generate, tag):
     wait_until(lambda: generator.ids, 15, "ids")
     leader.kill9()
     cluster.wait_leader()
-    until_ms = node.get_json("/api/workers")["workers"]
+    until_ms = node.get_json("/api/workers?limit=1024")["workers"]
     until_ms = next(row["until_ms"] for row in until_ms if row["name"] == tag)
     # Past the end of the window that the new leader found: so it was renewed since.
     wait_until(lambda: decode(generator.ids[-1]).ms > until_ms, 15, "ids of a renewed window")

@@ -387,7 +387,7 @@ static void init_backend(struct node *node)
 {
     node->backend.ops = &backend_ops;
     node->backend.table = node->replica.table;
-    node->backend.snowflake = node->config.lease.workers > 0 ? &node->replica.snowflake : NULL;
+    node->backend.snowflake = &node->replica.snowflake; /* without workers: to decode ids */
     node->backend.health = &node->replica.health;
     node->backend.clock = clock_system();
     node->backend.refill_percent = node->config.refill_percent;

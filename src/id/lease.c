@@ -93,7 +93,7 @@ int lease_resume(struct lease *lease, unsigned k, const void *data, size_t len)
 
 void lease_layout(struct lease *lease, const struct snowflake_layout *layout)
 {
-    if (lease->config.workers == 0 ||
+    if (lease->snowflake == NULL ||
         atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed)) {
         return;
     }
