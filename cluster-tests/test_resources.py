@@ -28,11 +28,14 @@ def test_no_more_files(make_cluster, tag):
         wait_taken(load, 500)
         limit = open_files(node) + 20
         resource.prlimit(node.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
-        held = [Connection(node.address) for _ in range(100)]
+        first = Connection(node.address)  # before the others: accepting has no order among them
+        held = [first]
         try:
+            assert first.request("GET", f"/api/segment/get/{tag}").status == 200
+            held += [Connection(node.address) for _ in range(99)]
             for connection in held:
                 connection.send(get_bytes(f"/api/segment/get/{tag}"))
-            assert held[0].read_response().status == 200
+            assert first.read_response().status == 200
             wait_taken(load, 500)
             cluster.create_tag(f"{tag}.meanwhile", node=cluster.others(node)[0])
         finally:
