@@ -100,10 +100,24 @@ static void fail_put(struct conn *conn, const struct put_result *result, bool bu
     }
 }
 
-static void put_cb(struct conn *conn, struct control *control)
+/* A put that was carried out. bulk: counts instead of the tag. */
+static void show_put(struct conn *conn, const struct put_result *result, bool bulk)
+{
+    struct buf *scratch = &conn->loop->scratch;
+
+    scratch->len = 0;
+    if (bulk) {
+        buf_printf(scratch, "{\"made\":%u,\"changed\":%u}", result->made, result->changed);
+        conn_reply_json(conn, 200, scratch);
+        return;
+    }
+    tag_json_put(&result->first, scratch);
+    conn_reply_json(conn, result->made > 0 ? 201 : 200, scratch);
+}
+
+static void answer_put(struct conn *conn, const struct control *control, bool bulk)
 {
     const struct buf *reply = &control->request.reply;
-    struct buf *scratch = &conn->loop->scratch;
     struct put_result result;
 
     if (control->request.status != 0) {
@@ -115,37 +129,21 @@ static void put_cb(struct conn *conn, struct control *control)
         return;
     }
     if (result.status != 0) {
-        fail_put(conn, &result, false);
+        fail_put(conn, &result, bulk);
     } else {
-        scratch->len = 0;
-        tag_json_put(&result.first, scratch);
-        conn_reply_json(conn, result.made > 0 ? 201 : 200, scratch);
+        show_put(conn, &result, bulk);
     }
     put_result_release(&result);
 }
 
+static void put_cb(struct conn *conn, struct control *control)
+{
+    answer_put(conn, control, false);
+}
+
 static void bulk_cb(struct conn *conn, struct control *control)
 {
-    const struct buf *reply = &control->request.reply;
-    struct buf *scratch = &conn->loop->scratch;
-    struct put_result result;
-
-    if (control->request.status != 0) {
-        conn_fail_err(conn, control->request.status);
-        return;
-    }
-    if (put_result_decode(reply->data, reply->len, &result) != 0) {
-        fail_reply(conn);
-        return;
-    }
-    if (result.status != 0) {
-        fail_put(conn, &result, true);
-    } else {
-        scratch->len = 0;
-        buf_printf(scratch, "{\"made\":%u,\"changed\":%u}", result.made, result.changed);
-        conn_reply_json(conn, 200, scratch);
-    }
-    put_result_release(&result);
+    answer_put(conn, control, true);
 }
 
 /* Propose the tags of the body: one of that name, or a bulk when name is NULL. */

@@ -73,6 +73,9 @@ static const char *clock_text(const struct id_backend *backend, int err, char *o
     long long off_ms = (long long)atomic_load(&backend->health->clock_off_ms);
     char time[TEXT_TIME_BYTES];
 
+    if (off_ms == 0 && until_ms > now_ms) { /* no other clock was heard yet: our own past tells */
+        off_ms = -(long long)(until_ms - now_ms);
+    }
     if (until_ms == 0) {
         (void)snprintf(out, size,
                        "%s: it is off by %lld ms, and ids go on when it has been set right",
