@@ -69,17 +69,43 @@ static void compact_done(struct store_op *op)
     driver_write_free(op->data);
 }
 
+/* Enough entries, or, where they are large, enough bytes: the log is held in memory. */
+static bool compaction_is_due(const struct driver *driver, uint64_t upto)
+{
+    return !driver->installing && upto > driver->compacted &&
+           entry_log_get(&driver->log, upto) != NULL &&
+           (upto - driver->compacted >= driver->config.snapshot_entries ||
+            driver->log.bytes >= LIMIT_LOG_BYTES);
+}
+
+/* How many entries up to `upto` stay for followers that are a little late. */
+static uint32_t trailing_entries(const struct driver *driver, uint64_t upto)
+{
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+
+    while (count < driver->config.trailing_entries) {
+        const struct log_entry *entry = entry_log_get(&driver->log, upto - count);
+
+        if (entry == NULL || bytes + entry->block->len > LIMIT_LOG_TRAILING_BYTES) {
+            break;
+        }
+        bytes += entry->block->len;
+        count++;
+    }
+    return count;
+}
+
 /* The state on disk stands for all entries up to durable.index: let the log forget them, but for a
  * tail that saves slow followers a whole snapshot. */
 static void maybe_compact(struct driver *driver)
 {
     uint64_t upto = driver->durable.index;
-    uint32_t trailing = driver->config.trailing_entries;
+    uint32_t trailing = trailing_entries(driver, upto);
     struct driver_write *write;
     struct raft_event event;
 
-    if (driver->installing || upto < driver->compacted + driver->config.snapshot_entries ||
-        entry_log_get(&driver->log, upto) == NULL) {
+    if (!compaction_is_due(driver, upto)) {
         return;
     }
     memset(&event, 0, sizeof event);

@@ -428,6 +428,33 @@ static void test_compaction_goes_as_far_as_the_rows_are_durable(void **state)
     bench_close(&bench);
 }
 
+/* Few entries, but large ones: the log in memory has a bound in bytes as well. */
+static void test_a_log_of_large_entries_is_compacted_by_its_bytes(void **state)
+{
+    uint8_t *data = calloc(1, LIMIT_ENTRY_BYTES);
+    struct bench bench = {.snapshot_entries = 100000, .trailing_entries = 1000};
+    uint64_t most_bytes = 0;
+
+    (void)state;
+    assert_non_null(data);
+    lead(&bench);
+    for (unsigned i = 0; i < 2 * LIMIT_LOG_BYTES / LIMIT_ENTRY_BYTES; i++) {
+        assert_int_equal(submit_bytes(&bench, data, LIMIT_ENTRY_BYTES), 0);
+        fake_disk_run(&bench.disk);
+        bench_ack(&bench, 2);
+        bench_run(&bench);
+        fake_net_clear(&bench.net);
+        most_bytes = bench.driver.log.bytes > most_bytes ? bench.driver.log.bytes : most_bytes;
+    }
+    assert_true(bench.driver.compacted > 0);
+    assert_true(most_bytes >= LIMIT_LOG_BYTES - 2 * LIMIT_ENTRY_BYTES); /* and not sooner */
+    assert_true(most_bytes <= LIMIT_LOG_BYTES + LIMIT_ENTRY_BYTES);
+    assert_true(bench.driver.log.first + LIMIT_LOG_TRAILING_BYTES / LIMIT_ENTRY_BYTES <=
+                bench.driver.compacted + 1);
+    free(data);
+    bench_close(&bench);
+}
+
 static void test_a_short_log_is_kept_whole(void **state)
 {
     struct bench bench = {.snapshot_entries = 10, .trailing_entries = 100};
@@ -559,6 +586,7 @@ int main(void)
         cmocka_unit_test(test_apply_goes_on_in_turns),
         cmocka_unit_test(test_the_log_is_compacted_behind_the_durable_state),
         cmocka_unit_test(test_compaction_goes_as_far_as_the_rows_are_durable),
+        cmocka_unit_test(test_a_log_of_large_entries_is_compacted_by_its_bytes),
         cmocka_unit_test(test_a_short_log_is_kept_whole),
         cmocka_unit_test(test_transfer_waits_until_the_successor_has_everything),
         cmocka_unit_test(test_transfer_takes_the_furthest_that_is_connected),

@@ -66,13 +66,15 @@
 #define LIMIT_ENTRIES_PER_FRAME 256    /* entries of one AppendEntries (max in flight a peer) */
 #define LIMIT_UNCOMMITTED_ENTRIES 4096 /* appended and not committed; more: overloaded */
 #define LIMIT_UNCOMMITTED_BYTES (32 << 20)
-#define LIMIT_REQUESTS_PENDING 16384      /* requests a node holds for the cluster; overloaded */
-#define LIMIT_PEER_QUEUE_BYTES (32 << 20) /* unsent bytes to a peer; more: the frame is dropped */
-#define LIMIT_PEER_CONNECTIONS 64         /* inbound peer connections, handshaken or not */
-#define LIMIT_HANDSHAKE_MS 5000           /* from accept or connect to the proof; closes */
-#define LIMIT_HANDSHAKE_BYTES 1024        /* a handshake frame */
-#define LIMIT_CONNECT_MS 2000             /* a TCP connect to a peer; redials */
-#define LIMIT_REDIAL_MIN_MS 50            /* wait before redialling a peer, doubling to ... */
+#define LIMIT_LOG_BYTES (64 << 20) /* of the log in memory; more: it is compacted at once */
+#define LIMIT_LOG_TRAILING_BYTES (16 << 20) /* of entries kept behind a compaction */
+#define LIMIT_REQUESTS_PENDING 16384        /* requests a node holds for the cluster; overloaded */
+#define LIMIT_PEER_QUEUE_BYTES (32 << 20)   /* unsent bytes to a peer; more: the frame is dropped */
+#define LIMIT_PEER_CONNECTIONS 64           /* inbound peer connections, handshaken or not */
+#define LIMIT_HANDSHAKE_MS 5000             /* from accept or connect to the proof; closes */
+#define LIMIT_HANDSHAKE_BYTES 1024          /* a handshake frame */
+#define LIMIT_CONNECT_MS 2000               /* a TCP connect to a peer; redials */
+#define LIMIT_REDIAL_MIN_MS 50              /* wait before redialling a peer, doubling to ... */
 #define LIMIT_REDIAL_MAX_MS 1000
 #define LIMIT_PEER_IDLE_MS 10000   /* nothing sent for so long: a PING */
 #define LIMIT_PEER_STALL_MS 5000   /* unsent bytes without progress for so long; closes */
