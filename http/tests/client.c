@@ -34,10 +34,11 @@ struct client *client_open(uint16_t port)
     client->end = 0;
     client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(client->fd >= 0);
+    /* Without a time limit yet: then a signal does not end the call. */
+    assert_int_equal(connect(client->fd, (struct sockaddr *)&address, sizeof(address)), 0);
     setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     setsockopt(client->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
     setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    assert_int_equal(connect(client->fd, (struct sockaddr *)&address, sizeof(address)), 0);
     return client;
 }
 
@@ -52,7 +53,7 @@ bool client_try_send(struct client *client, const void *data, size_t len)
     const char *at = data;
 
     while (len > 0) {
-        ssize_t sent = send(client->fd, at, len, MSG_NOSIGNAL);
+        ssize_t sent = TEMP_FAILURE_RETRY(send(client->fd, at, len, MSG_NOSIGNAL));
 
         if (sent < 0) {
             assert_true(errno == EPIPE || errno == ECONNRESET);
@@ -104,7 +105,8 @@ static size_t fill(struct client *client)
         client->start = 0;
     }
     assert_true(client->end < sizeof(client->buffer));
-    got = recv(client->fd, client->buffer + client->end, sizeof(client->buffer) - client->end, 0);
+    got = TEMP_FAILURE_RETRY(
+        recv(client->fd, client->buffer + client->end, sizeof(client->buffer) - client->end, 0));
     assert_true(got >= 0);
     client->end += (size_t)got;
     return (size_t)got;
@@ -193,7 +195,7 @@ void client_expect_end(struct client *client)
     ssize_t got;
 
     assert_int_equal(client->start, client->end);
-    got = recv(client->fd, &byte, 1, 0);
+    got = TEMP_FAILURE_RETRY(recv(client->fd, &byte, 1, 0));
     assert_true(got == 0 || (got < 0 && errno == ECONNRESET));
 }
 
