@@ -24,6 +24,18 @@ void driver_encode_configuration(const struct raft_configuration *configuration,
     raft_free(encoded.base);
 }
 
+int driver_decode_configuration(const void *data, size_t len,
+                                struct raft_configuration *ret_configuration)
+{
+    struct raft_buffer encoded = {(void *)(uintptr_t)data, len};
+
+    if (wire_configuration_check(data, len) != 0 ||
+        raft_configuration_decode(&encoded, ret_configuration) != 0) {
+        return ERR_CORRUPT;
+    }
+    return 0;
+}
+
 uint64_t driver_term_at(const struct driver *driver, uint64_t index)
 {
     const struct log_entry *entry = entry_log_get(&driver->log, index);

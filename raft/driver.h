@@ -122,6 +122,13 @@ int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t no
                    const struct net_peer *members, size_t member_count,
                    struct store_error *ret_error) MUST_CHECK;
 
+/* All that comes before driver_start(): the rows into the new fsm, what the core needs into loaded
+ * (the caller's to release), and driver_prepare(). 0, or an error of the store; then nothing is
+ * left but the fsm. */
+int driver_load(struct store *store, struct fsm *fsm, uint64_t node_id,
+                const struct net_peer *members, size_t member_count,
+                struct store_loaded *ret_loaded, struct store_error *ret_error) MUST_CHECK;
+
 /* Start from what was loaded; the fsm holds the rows already. Entries are copied. After this,
  * driver_settle() must be called. 0 or ERR_CORRUPT. */
 int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,

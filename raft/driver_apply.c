@@ -38,17 +38,12 @@ static void position_copy(struct driver_position *to, const struct driver_positi
 int driver_metadata(const struct driver_position *position,
                     struct raft_snapshot_metadata *ret_metadata)
 {
-    struct raft_buffer conf = {position->conf.data, position->conf.len};
-
     memset(ret_metadata, 0, sizeof *ret_metadata);
-    if (wire_configuration_check(conf.base, conf.len) != 0 ||
-        raft_configuration_decode(&conf, &ret_metadata->configuration) != 0) {
-        return ERR_CORRUPT;
-    }
     ret_metadata->index = position->index;
     ret_metadata->term = position->term;
     ret_metadata->configuration_index = position->conf_index;
-    return 0;
+    return driver_decode_configuration(position->conf.data, position->conf.len,
+                                       &ret_metadata->configuration);
 }
 
 static void op_position(struct store_op *op, const struct driver_position *position,
@@ -167,14 +162,12 @@ static void write_rows(struct driver *driver, struct fsm_changes *changes)
 
 static void apply_change(struct driver *driver, uint64_t index, const struct entry_block *block)
 {
-    struct raft_buffer conf = {(void *)(uintptr_t)block->data, block->len};
     struct raft_event event;
 
     memset(&event, 0, sizeof event);
     event.type = RAFT_CONFIGURATION;
     event.configuration.index = index;
-    if (wire_configuration_check(conf.base, conf.len) != 0 ||
-        raft_configuration_decode(&conf, &event.configuration.conf) != 0) {
+    if (driver_decode_configuration(block->data, block->len, &event.configuration.conf) != 0) {
         driver_fail(driver, ERR_CORRUPT, "a committed configuration does not decode");
         return;
     }
@@ -299,19 +292,15 @@ void driver_write_local(struct driver *driver, uint32_t key, const void *data, s
 static int load_stream(struct fsm *fsm, const struct buf *stream)
 {
     struct reader reader;
+    struct store_row row;
     int rv = 0;
 
     fsm_load_begin(fsm);
     reader_init(&reader, stream->data, stream->len);
-    while (rv == 0 && reader_left(&reader) > 0) {
-        size_t key_len;
-        size_t value_len;
-        const uint8_t *key = reader_str16(&reader, &key_len);
-        const uint8_t *value = reader_str32(&reader, &value_len);
-
-        rv = reader.bad ? ERR_CORRUPT : fsm_load_row(fsm, key, key_len, value, value_len);
+    while (rv == 0 && store_rows_next(&reader, &row)) {
+        rv = fsm_load_row(fsm, row.key, row.key_len, row.value, row.value_len);
     }
-    return rv;
+    return rv == 0 && !reader_done(&reader) ? ERR_CORRUPT : rv;
 }
 
 static void install_done(struct store_op *op)

@@ -58,6 +58,11 @@ int driver_metadata(const struct driver_position *position,
 /* Term of the entry at index, 0 if not known any more. */
 uint64_t driver_term_at(const struct driver *driver, uint64_t index);
 
+/* Decode a configuration, its bounds checked first (the core's decoder does not). The result is the
+ * caller's, or the core's, to close. 0 or ERR_CORRUPT. */
+int driver_decode_configuration(const void *data, size_t len,
+                                struct raft_configuration *ret_configuration) MUST_CHECK;
+
 /* Encode a configuration with the core's encoder. */
 void driver_encode_configuration(const struct raft_configuration *configuration, struct buf *buf);
 

@@ -76,20 +76,17 @@ static int bootstrap(struct store *store, struct store_loaded *loaded,
 static int start_configuration(const struct store_loaded *loaded,
                                struct raft_configuration *ret_configuration)
 {
-    struct raft_buffer conf = {(void *)(uintptr_t)loaded->position.conf, loaded->position.conf_len};
+    const void *conf = loaded->position.conf;
+    size_t len = loaded->position.conf_len;
 
     for (size_t i = loaded->entry_count; i > 0; i--) {
         if (loaded->entries[i - 1].type == RAFT_CHANGE) {
-            conf.base = (void *)(uintptr_t)loaded->entries[i - 1].data;
-            conf.len = loaded->entries[i - 1].len;
+            conf = loaded->entries[i - 1].data;
+            len = loaded->entries[i - 1].len;
             break;
         }
     }
-    if (wire_configuration_check(conf.base, conf.len) != 0 ||
-        raft_configuration_decode(&conf, ret_configuration) != 0) {
-        return ERR_CORRUPT;
-    }
-    return 0;
+    return driver_decode_configuration(conf, len, ret_configuration);
 }
 
 int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
@@ -115,5 +112,29 @@ int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t no
         rv = write_term(store, loaded, loaded->term + 1, node_id, ret_error);
     }
     raft_configuration_close(&configuration);
+    return rv;
+}
+
+static int load_row(void *data, const struct store_row *row)
+{
+    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
+}
+
+int driver_load(struct store *store, struct fsm *fsm, uint64_t node_id,
+                const struct net_peer *members, size_t member_count,
+                struct store_loaded *ret_loaded, struct store_error *ret_error)
+{
+    int rv;
+
+    fsm_load_begin(fsm);
+    rv = store->ops->load(store, ret_loaded, load_row, fsm, ret_error);
+    if (rv != 0) {
+        return rv;
+    }
+    fsm_load_end(fsm, ret_loaded->position.index);
+    rv = driver_prepare(store, ret_loaded, node_id, members, member_count, ret_error);
+    if (rv != 0) {
+        store_loaded_release(ret_loaded);
+    }
     return rv;
 }

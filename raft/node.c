@@ -16,9 +16,9 @@
 
 #include "raft/node_internal.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/log.h"
 
-#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 #define DIGEST_MS 60000 /* how often nodes compare their state */
 #define GRANT_REQUEST_MS 10000
 #define GRANT_RETRY_MS 50
@@ -276,31 +276,6 @@ static void prepare_cb(uv_prepare_t *prepare)
 
 /* --- start --- */
 
-static int load_row(void *data, const struct store_row *row)
-{
-    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
-}
-
-static int load(struct node *node, struct fsm *fsm, struct store_loaded *ret_loaded,
-                struct store_error *ret_error)
-{
-    const struct node_config *config = &node->config;
-    int rv;
-
-    fsm_load_begin(fsm);
-    rv = node->store->ops->load(node->store, ret_loaded, load_row, fsm, ret_error);
-    if (rv != 0) {
-        return rv;
-    }
-    fsm_load_end(fsm, ret_loaded->position.index);
-    rv = driver_prepare(node->store, ret_loaded, config->node_id, config->members,
-                        config->member_count, ret_error);
-    if (rv != 0) {
-        store_loaded_release(ret_loaded);
-    }
-    return rv;
-}
-
 static const char *own_address(const struct node_config *config)
 {
     for (size_t i = 0; i < config->member_count; i++) {
@@ -421,7 +396,8 @@ int node_start(uv_loop_t *loop, const struct node_config *config, struct store *
     node->config = *config;
     node->loop = loop;
     node->store = store;
-    rv = load(node, fsm, &loaded, ret_error);
+    rv = driver_load(store, fsm, config->node_id, config->members, config->member_count, &loaded,
+                     ret_error);
     if (rv != 0) {
         goto err_free;
     }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
-#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 #define REGISTER_AGAIN_MS 1000
 #define OWN_REQUEST_MS 5000
 #define HELD_LOOK_MS 200

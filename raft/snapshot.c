@@ -115,11 +115,9 @@ static int send_head(struct snapshot_out *out, const struct store_position *at)
     struct driver *driver = out->driver;
     struct raft_message message;
     struct buf payload = BUF_INIT;
-    struct raft_buffer conf = {(void *)(uintptr_t)at->conf, at->conf_len};
 
     memset(&message, 0, sizeof message);
-    if (wire_configuration_check(at->conf, at->conf_len) != 0 ||
-        raft_configuration_decode(&conf, &message.install_snapshot.conf) != 0) {
+    if (driver_decode_configuration(at->conf, at->conf_len, &message.install_snapshot.conf) != 0) {
         return ERR_CORRUPT;
     }
     message.type = RAFT_INSTALL_SNAPSHOT;

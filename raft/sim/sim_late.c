@@ -11,8 +11,8 @@
 
 #include "raft/sim/sim.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
-#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 #define ONE_IN 100
 #define LATE_MS 5000 /* at most; the allocator waits for two seconds */
 

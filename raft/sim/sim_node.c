@@ -9,8 +9,7 @@
 
 #include "raft/sim/sim.h"
 #include "src/base/assert.h"
-
-#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+#include "src/base/container.h"
 
 static uint64_t node_now_ms(const struct clock *clock)
 {
@@ -102,30 +101,18 @@ void sim_node_init(struct sim_world *world, unsigned n)
     sim_net_init(&node->net, node);
 }
 
-static int load_row(void *data, const struct store_row *row)
-{
-    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
-}
-
 static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
 {
     struct net_peer members[SIM_NODES_MAX];
     struct store_error error = {{0}};
     struct fsm *fsm = fsm_new();
-    int rv;
 
     for (unsigned i = 0; i < node->world->node_count; i++) {
         members[i].id = i + 1;
         snprintf(members[i].address, sizeof members[i].address, "sim:%u", i + 1);
     }
-    fsm_load_begin(fsm);
-    rv = node->store->ops->load(node->store, ret_loaded, load_row, fsm, &error);
-    if (rv == 0) {
-        fsm_load_end(fsm, ret_loaded->position.index);
-        rv = driver_prepare(node->store, ret_loaded, node->id, members, node->world->node_count,
-                            &error);
-    }
-    if (rv != 0) {
+    if (driver_load(node->store, fsm, node->id, members, node->world->node_count, ret_loaded,
+                    &error) != 0) {
         sim_fail(node->world, "node %llu does not load: %s", (unsigned long long)node->id,
                  error.text);
     }

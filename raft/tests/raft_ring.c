@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
-#define CONTAINER(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 #define ROUNDS_MAX 100000 /* of a ring_settle(): more is a storm */
 #define STEP_MS 5
 
@@ -36,11 +36,6 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
     CONTAINER(owner, struct ring_node, owner)->installed_count++;
 }
 
-static int load_row(void *data, const struct store_row *row)
-{
-    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
-}
-
 static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
 {
     struct net_peer members[RING_MAX] = {0};
@@ -51,11 +46,8 @@ static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
         members[i].id = i + 1;
         memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
     }
-    fsm_load_begin(fsm);
-    ASSERT(node->store->ops->load(node->store, ret_loaded, load_row, fsm, &error) == 0);
-    fsm_load_end(fsm, ret_loaded->position.index);
-    ASSERT(driver_prepare(node->store, ret_loaded, node->id, members, node->ring->count, &error) ==
-           0);
+    ASSERT(driver_load(node->store, fsm, node->id, members, node->ring->count, ret_loaded,
+                       &error) == 0);
     return fsm;
 }
 
