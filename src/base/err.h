@@ -42,7 +42,12 @@
     X(WINDOW_EXPIRED, -31, "window_expired", "the worker's time window is over")                   \
     X(EPOCH_EXHAUSTED, -32, "epoch_exhausted", "the layout's time is over")                        \
     X(NO_WORKER_ID, -33, "no_worker_id", "no worker id is free")                                   \
-    X(FENCED, -34, "fenced", "the worker id has another holder or epoch now")
+    X(FENCED, -34, "fenced", "the worker id has another holder or epoch now")                      \
+    X(WRONG_MODE, -35, "wrong_mode", "the tag is in another mode")                                 \
+    X(KEY_CONFLICT, -36, "idempotency_conflict", "the key was used with another count")            \
+    X(KEYS_FULL, -37, "idempotency_full", "the table of idempotency keys is full")                 \
+    X(CHANGING, -38, "mode_changing", "the tag's mode is changing: a node may hold a segment yet") \
+    X(STALE, -39, "stale", "of an earlier life of its sender, or too old")
 
 enum err {
     ERR_OK = 0,

@@ -15,6 +15,19 @@
 #define LIMIT_TAGS 4000000              /* rows of the table, tombstones too; more: overloaded */
 #define LIMIT_GRANTS_PER_ENTRY 512      /* grants in one Raft entry; the rest waits a turn */
 #define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8 /* grant entries a node has under way at once */
+#define LIMIT_GIVE_BACK_TAGS 20000      /* tags whose segments a stop gives back; the rest burns */
+#define LIMIT_GRANTEES 64               /* nodes that may hold segments; more: overloaded */
+
+/* --- strict tags (src/id) --- */
+#define LIMIT_STRICT_WAITING 20000 /* strict requests a node holds; more: overloaded */
+#define LIMIT_STRICT_ITEMS 1024    /* requests in one entry; the rest goes into the next */
+#define LIMIT_STRICT_BATCHES 8     /* entries a node has under way, and answers kept of each node */
+#define LIMIT_STRICT_NODES 64      /* nodes whose answers are kept; more: overloaded */
+#define LIMIT_DRAINS 10000         /* tags on their way to strict mode; more: overloaded */
+#define LIMIT_KEY_BYTES 128        /* Idempotency-Key; longer: 400 bad_key */
+#define LIMIT_KEYS 10000000        /* strict.keys; more: a configuration error */
+#define LIMIT_KEY_LIFE_MS 86400000 /* of the log's time, for which a key is kept */
+#define LIMIT_KEYS_FORGOTTEN 1000  /* expired keys dropped by one command */
 
 /* --- snowflake ids and worker ids (src/id) --- */
 #define LIMIT_WORKER_IDS 1024        /* worker ids 0..1023; all held: 409 no_worker_id */

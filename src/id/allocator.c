@@ -60,7 +60,7 @@ struct allocator {
     size_t batch_count;
     size_t abandoned_count;
     uint64_t last_batch_id;
-    uint64_t burnt;
+    uint64_t burnt[ID_BURN_CAUSES];
     size_t held;
 };
 
@@ -213,9 +213,9 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
     *ret_page = page;
 }
 
-uint64_t allocator_burnt(const struct allocator *allocator)
+uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause)
 {
-    return allocator->burnt;
+    return allocator->burnt[cause];
 }
 
 size_t allocator_held(const struct allocator *allocator)
@@ -379,7 +379,7 @@ static void batch_done_cb(struct id_request *request)
 
         if (batch->abandoned) { /* late: another request may be under way */
             ASSERT(tag->refill.request_id != batch->id);
-            allocator->burnt += err == 0 ? results[i].size : 0;
+            allocator->burnt[ID_BURN_LATE] += err == 0 ? results[i].size : 0;
             continue;
         }
         ASSERT(tag->refill.in_flight && tag->refill.request_id == batch->id);
@@ -404,7 +404,7 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
 
     if (result->generation < tag->refill.generation || (result->status != 0 && !known) ||
         (result->status == 0 && !result_is_sane(result))) {
-        allocator->burnt += result->size;
+        allocator->burnt[ID_BURN_LATE] += result->size;
         tag_retry(allocator, tag, now_ms); /* said of an older tag of that name, or nonsense */
         return;
     }
@@ -415,7 +415,7 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
     }
     if (result->status == ERR_UNKNOWN_TAG) {
         atomic_store_explicit(&tag->state, ID_TAG_UNKNOWN, memory_order_release);
-        allocator->burnt += segment_burn(&tag->buffer);
+        allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
     } else {
         tag_steps(tag, result->step, result->max_step);
         atomic_store_explicit(&tag->state, ID_TAG_EXHAUSTED, memory_order_release);
@@ -429,7 +429,7 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     struct refill *refill = &tag->refill;
 
     if (result->first < refill->end) { /* ids that this node was given before */
-        allocator->burnt += result->size;
+        allocator->burnt[ID_BURN_LATE] += result->size;
         tag_retry(allocator, tag, now_ms);
         return;
     }
@@ -452,7 +452,7 @@ static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint
     if (generation == tag->refill.generation) {
         return;
     }
-    allocator->burnt += segment_burn(&tag->buffer);
+    allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
     allocator->held -= tag->refill.loads > 0;
     refill_reset(&tag->refill, generation);
 }
@@ -484,7 +484,7 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
         atomic_store_explicit(&tag->state, after, memory_order_release);
     }
     if (after == ID_TAG_UNKNOWN) {
-        allocator->burnt += segment_burn(&tag->buffer);
+        allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
     }
     tag_generation(allocator, tag, row->generation);
     /* A request that is wanted or under way goes on; it ends by itself, and then wakes again. */

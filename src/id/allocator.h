@@ -91,8 +91,23 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
                         const char *after, size_t after_len, uint32_t limit,
                         struct id_segments_page *ret_page);
 
-/* Ids burnt by this node since start (generation changes, late results). */
-uint64_t allocator_burnt(const struct allocator *allocator);
+/* Ids burnt by this node since start: ID_BURN_GENERATION, _LATE or _STOP. */
+uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause);
+
+/*
+ * The node stops: take everything that is left in memory out of it (nobody can claim it any more)
+ * and give back, by COMMAND_GIVE_BACK, what is the top of its tag's range as far as this node knows
+ * (row_of tells the state machine's row; fsm_tag). What is not the top, does not fit into
+ * LIMIT_GIVE_BACK_TAGS, or is refused, is burnt. No segment is asked for or published afterwards.
+ * deadline_ms: of the commands.
+ */
+void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms,
+                         const struct tag_row *(*row_of)(void *data, const char *name, size_t len),
+                         void *data);
+/* Nothing of it is under way (also when it was never called). */
+bool allocator_given_back(const struct allocator *allocator);
+/* Ids that were given back. */
+uint64_t allocator_returned(const struct allocator *allocator);
 
 /* Tags that got a segment of their present generation, for id_health.segments_held. */
 size_t allocator_held(const struct allocator *allocator);

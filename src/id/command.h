@@ -7,7 +7,8 @@
  * node id, request id): apply reads no clock, no random, no local configuration.
  *
  * All commands may be repeated by their proposer when the outcome is unknown: a repeated grant
- * burns the first range, a repeated change is recognised by its request id.
+ * burns the first range, a repeated change is recognised by its request id, a repeated strict
+ * allocation by its node, life and number.
  *
  * Thread: pure functions, any.
  */
@@ -30,7 +31,11 @@ enum command_type {
     COMMAND_CLOCK = 8,
     COMMAND_WORKER_ACQUIRE = 9,
     COMMAND_WORKER_RENEW = 10,
-    COMMAND_WORKER_RELEASE = 11
+    COMMAND_WORKER_RELEASE = 11,
+    /* strict_command.h has these */
+    COMMAND_STRICT = 12,
+    COMMAND_GIVE_BACK = 13,
+    COMMAND_DRAINED = 14
 };
 
 /* --- grant --- */
@@ -41,11 +46,13 @@ struct grant_item {
 };
 
 struct grant_result {
-    int32_t status;      /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED */
+    int32_t status;      /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED, ERR_WRONG_MODE (the tag is strict),
+                            ERR_OVERLOADED (LIMIT_GRANTEES) */
     uint32_t size;       /* ids granted, > 0 when status is 0 */
     uint64_t first;      /* first id of the range: [first, first + size) */
-    uint32_t generation; /* the tag's; also set for ERR_EXHAUSTED, and for ERR_UNKNOWN_TAG: that of
-                            the tombstone, or 0 if the name was never used */
+    uint32_t generation; /* the tag's; also set for ERR_EXHAUSTED and ERR_WRONG_MODE, and for
+                            ERR_UNKNOWN_TAG: that of the tombstone, or 0 if the name was never
+                            used */
     uint32_t step;
     uint32_t max_step;
 };

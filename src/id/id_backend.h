@@ -18,12 +18,16 @@
 #include "src/id/snowflake.h"
 
 enum id_request_kind {
-    ID_REQUEST_COMMAND, /* payload: a command (command.h); reply: its result */
-    ID_REQUEST_QUERY,   /* payload: a query; reply: its result; linearizable unless local */
-    ID_REQUEST_OPEN,    /* payload: a tag's name; afterwards the id table holds it. Status 0 or
+    ID_REQUEST_COMMAND,  /* payload: a command (command.h); reply: its result */
+    ID_REQUEST_QUERY,    /* payload: a query; reply: its result; linearizable unless local */
+    ID_REQUEST_OPEN,     /* payload: a tag's name; afterwards the id table holds it. Status 0 or
                            ERR_UNKNOWN_TAG; asks the leader before it says unknown */
-    ID_REQUEST_STATUS,  /* out: struct id_cluster_status, filled from this node's view */
-    ID_REQUEST_SEGMENTS /* payload: a QUERY_TAG_LIST; out: struct id_segments_page */
+    ID_REQUEST_STATUS,   /* out: struct id_cluster_status, filled from this node's view */
+    ID_REQUEST_SEGMENTS, /* payload: a QUERY_TAG_LIST; out: struct id_segments_page */
+    ID_REQUEST_STRICT    /* payload: strict_item_encode(); reply: strict_results_encode() of one
+                            result, also when status says what that result's does (the details of
+                            an ERR_KEY_CONFLICT, ERR_KEYS_FULL, ERR_CHANGING, ERR_EXHAUSTED);
+                            empty when the request never got as far */
 };
 
 /*
@@ -91,6 +95,18 @@ struct id_segment_info {
     uint64_t rate_per_s;
 };
 
+/* Why ids were burnt: granted to this node and handed to nobody. A crash burns what was in memory;
+ * nobody is left to count that. */
+enum id_burn_cause {
+    ID_BURN_GENERATION, /* the tag was deleted, forced down, or became strict */
+    ID_BURN_LATE,       /* a grant came after it had been given up, or did not fit */
+    ID_BURN_STOP,       /* left in memory at a clean stop, and not to be given back */
+    ID_BURN_STRICT,     /* allocated for strict requests that had been answered with an error */
+    ID_BURN_SKIPPED,    /* too few in one piece for contiguous=1 */
+    ID_BURN_UNANSWERED, /* claimed for a request that failed afterwards */
+    ID_BURN_CAUSES
+};
+
 struct id_segments_page {
     struct id_segment_info *items; /* malloc'ed by the backend, freed by the caller */
     size_t count;
@@ -106,6 +122,9 @@ struct id_health {
     _Atomic bool disk_low;          /* new proposals are refused */
     _Atomic bool stopping;          /* draining */
     _Atomic uint64_t segments_held; /* tags with ids in memory, a recent count */
+    _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the
+                                               HTTP loops' own */
+    _Atomic uint64_t given_back;            /* ids */
     /* snowflake ids */
     _Atomic int snowflake_refusal;        /* 0, or the ERR_* that every claim gets now */
     _Atomic int64_t clock_off_ms;         /* own clock against the cluster's */

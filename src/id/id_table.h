@@ -23,8 +23,9 @@
 
 enum id_tag_state {
     ID_TAG_ACTIVE = 0,
-    ID_TAG_UNKNOWN = 1,  /* deleted in the cluster: 404 until it is made again */
-    ID_TAG_EXHAUSTED = 2 /* no ids left below 2^63: 409 once the slots are used up */
+    ID_TAG_UNKNOWN = 1,   /* deleted in the cluster: 404 until it is made again */
+    ID_TAG_EXHAUSTED = 2, /* no ids left below 2^63: 409 once the slots are used up */
+    ID_TAG_STRICT = 3     /* no segments: ids come by ID_REQUEST_STRICT */
 };
 
 struct id_tag {

@@ -95,6 +95,7 @@ int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
                         struct segment_range *ret_range, struct segment_view *ret_view)
 {
     uint64_t word = atomic_load_explicit(&buffer->word, memory_order_acquire);
+    uint32_t skipped = 0;
 
     ASSERT(count >= 1);
     for (;;) {
@@ -109,6 +110,7 @@ int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
             if (move_word(buffer, &word, at)) {
                 *ret_range = (struct segment_range){first, count};
                 view_set(buffer, at, size, ret_view);
+                ret_view->skipped = skipped;
                 return 0;
             }
             continue;
@@ -116,12 +118,14 @@ int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
         ready = ready_of(buffer);
         if (ready == at.generation) {
             view_set(buffer, at, size, ret_view);
+            ret_view->skipped = skipped;
             return ERR_EMPTY;
         }
         /* Skip what is left here. Should the next slot be too short as well, it becomes the current
          * one, and the one left behind is free for a segment that is long enough. */
-        if (ready == at.generation + 1) {
-            (void)move_word(buffer, &word, (struct position){at.generation + 1, 0});
+        if (ready == at.generation + 1 &&
+            move_word(buffer, &word, (struct position){at.generation + 1, 0}) && at.used < size) {
+            skipped += size - at.used;
         }
         word = atomic_load_explicit(&buffer->word, memory_order_acquire);
     }
@@ -240,5 +244,5 @@ static void slot_view(const struct segment_buffer *buffer, uint32_t generation, 
 static void view_set(const struct segment_buffer *buffer, struct position at, uint32_t size,
                      struct segment_view *ret_view)
 {
-    *ret_view = (struct segment_view){at.used, size, ready_of(buffer) == at.generation + 1};
+    *ret_view = (struct segment_view){at.used, size, ready_of(buffer) == at.generation + 1, 0};
 }

@@ -45,9 +45,10 @@ struct segment_range {
 
 /* What a claim learnt beside its ids, for the refill decision. */
 struct segment_view {
-    uint32_t used;   /* of the current slot, after the claim */
-    uint32_t size;   /* of the current slot */
-    bool next_ready; /* the other slot is filled */
+    uint32_t used;    /* of the current slot, after the claim */
+    uint32_t size;    /* of the current slot */
+    bool next_ready;  /* the other slot is filled */
+    uint32_t skipped; /* ids that this claim burnt (segment_claim_whole) */
 };
 
 /* An empty buffer: nothing to claim, ready for the first publish. */

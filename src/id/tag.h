@@ -4,7 +4,8 @@
  * One axis of ids a tag: max_id is the next id that was never granted (the exclusive end of all
  * that was granted), so a row of Leaf's leaf_alloc can be taken over as it is.
  *
- * Invariant: max_id of a name never falls, deleted or not, unless an operator forces it.
+ * Invariant: max_id of a name never falls, deleted or not, unless an operator forces it, or the
+ * node that owns the topmost range gives back the unused rest of it.
  *
  * Thread: pure functions, any; a row belongs to the state machine's thread.
  */
@@ -21,7 +22,7 @@
 
 enum tag_mode {
     TAG_MODE_TREND = 0, /* segments in memory: unique, trend rising */
-    TAG_MODE_STRICT = 1 /* reserved: rising over all nodes (not served yet) */
+    TAG_MODE_STRICT = 1 /* no segments: every id is taken from the log, rising over all nodes */
 };
 
 #define TAG_DEFAULT_STEP 1000
@@ -44,7 +45,12 @@ struct tag_row {
     uint8_t mode;             /* enum tag_mode */
     bool deleted;             /* a tombstone: it keeps the high-water mark */
     uint8_t last_outcome;     /* what last_request was told (see command.h), for its repetition */
-    uint32_t generation;      /* grows by 1 when made, deleted, or max_id is forced down */
+    bool draining;            /* strict, but a node may hold a segment yet: nothing is handed out
+                                 until every one of them has said that it does not (fsm_drain.c) */
+    uint32_t generation;      /* grows by 1 when made, deleted, changed in mode, or forced down */
+    uint32_t returns;         /* grows by 1 with each range given back: the epoch of max_id within a
+                                 generation, without which a late copy of a give-back could hand out
+                                 ids again */
     uint32_t step;            /* 1..LIMIT_TAG_STEP: smallest segment */
     uint32_t max_step;        /* step..LIMIT_TAG_STEP: largest segment */
     uint64_t max_id;          /* 0..TAG_MAX_ID_END: next id never granted */

@@ -80,7 +80,7 @@ static void test_first_segment_is_published_and_wakes(void **state)
     assert_int_equal(tag->waiting_loops, 0);
     assert_true(id_world_claim(tag) == 1);
     assert_true(allocator_next_ms(w->allocator) == UINT64_MAX);
-    assert_int_equal(allocator_burnt(w->allocator), 0);
+    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 0);
     assert_int_equal(allocator_held(w->allocator), 1);
 }
 
@@ -300,11 +300,11 @@ static void test_silence_is_asked_anew_and_the_late_answer_burnt(void **state)
     assert_int_equal(w->request_count, 2);
     id_world_reply(w, 0, &late); /* now it comes */
     assert_int_equal(segment_left(&tag->buffer), 0);
-    assert_int_equal(allocator_burnt(w->allocator), 10);
+    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
     assert_int_equal(w->wakes, 0);
     id_world_answer(w, 0);
     assert_true(id_world_claim(tag) == 11);
-    assert_int_equal(allocator_burnt(w->allocator), 10);
+    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
     buf_free(&late);
 }
 
@@ -322,7 +322,7 @@ static void test_late_answer_after_the_new_one(void **state)
     assert_true(id_world_want(w, tag));
     allocator_turn(w->allocator); /* a third one is under way when the first comes */
     id_world_answer(w, 0);
-    assert_int_equal(allocator_burnt(w->allocator), 10);
+    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
     assert_true(tag->refill.in_flight);
     id_world_fail(w, 0, ERR_TIMEOUT);
     assert_int_equal(segment_left(&tag->buffer), 9);
@@ -379,7 +379,7 @@ static void test_range_below_the_last_one_is_burnt(void **state)
     grant_reply(&reply, (struct grant_result){0, 10, 10, 1, 10, 100});
     id_world_reply(w, 0, &reply);
     assert_int_equal(segment_left(&tag->buffer), 9);
-    assert_int_equal(allocator_burnt(w->allocator), 10);
+    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
     w->now_ms += ID_WORLD_RETRY_MS;
     allocator_turn(w->allocator);
     id_world_answer(w, 0); /* the honest one */

@@ -32,12 +32,13 @@ static void claim_is(struct segment_buffer *buffer, uint32_t count, uint64_t fir
     assert_int_equal(view.used, wanted.used);
     assert_int_equal(view.size, wanted.size);
     assert_int_equal(view.next_ready, wanted.next_ready);
+    assert_int_equal(view.skipped, wanted.skipped);
 }
 
 static void claim_is_empty(struct segment_buffer *buffer)
 {
     struct segment_range range = {77, 77};
-    struct segment_view view = {9, 8, true};
+    struct segment_view view = {9, 8, true, 7};
 
     assert_int_equal(segment_claim(buffer, 1, &range, &view), ERR_EMPTY);
     assert_int_equal(view.used, view.size);
@@ -64,8 +65,8 @@ static void test_claim_at_exact_end(void **state)
     (void)state;
     segment_init(&buffer);
     segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 4, 100, 4, (struct segment_view){4, 10, false});
-    claim_is(&buffer, 6, 104, 6, (struct segment_view){10, 10, false});
+    claim_is(&buffer, 4, 100, 4, (struct segment_view){4, 10, false, 0});
+    claim_is(&buffer, 6, 104, 6, (struct segment_view){10, 10, false, 0});
     claim_is_empty(&buffer);
 }
 
@@ -76,12 +77,12 @@ static void test_claim_takes_what_is_there_and_goes_on(void **state)
     (void)state;
     segment_init(&buffer);
     segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 1, 100, 1, (struct segment_view){1, 10, false});
+    claim_is(&buffer, 1, 100, 1, (struct segment_view){1, 10, false, 0});
     assert_true(segment_can_publish(&buffer));
     segment_publish(&buffer, 500, 3);
     assert_false(segment_can_publish(&buffer));
-    claim_is(&buffer, 20, 101, 9, (struct segment_view){10, 10, true});
-    claim_is(&buffer, 20, 500, 3, (struct segment_view){3, 3, false});
+    claim_is(&buffer, 20, 101, 9, (struct segment_view){10, 10, true, 0});
+    claim_is(&buffer, 20, 500, 3, (struct segment_view){3, 3, false, 0});
     claim_is_empty(&buffer);
 }
 
@@ -94,7 +95,7 @@ static void test_publish_before_first_claim_fills_one_slot(void **state)
     segment_publish(&buffer, 1, 1);
     /* The empty slot 0 is still the current one: nothing more fits until a claim moves on. */
     assert_false(segment_can_publish(&buffer));
-    claim_is(&buffer, 1, 1, 1, (struct segment_view){1, 1, false});
+    claim_is(&buffer, 1, 1, 1, (struct segment_view){1, 1, false, 0});
     assert_true(segment_can_publish(&buffer));
 }
 
@@ -106,9 +107,9 @@ static void test_largest_segment_and_ids(void **state)
     segment_init(&buffer);
     segment_publish(&buffer, UINT64_MAX - UINT32_MAX, UINT32_MAX);
     claim_is(&buffer, UINT32_MAX - 1, UINT64_MAX - UINT32_MAX, UINT32_MAX - 1,
-             (struct segment_view){UINT32_MAX - 1, UINT32_MAX, false});
+             (struct segment_view){UINT32_MAX - 1, UINT32_MAX, false, 0});
     claim_is(&buffer, UINT32_MAX, UINT64_MAX - 1, 1,
-             (struct segment_view){UINT32_MAX, UINT32_MAX, false});
+             (struct segment_view){UINT32_MAX, UINT32_MAX, false, 0});
     claim_is_empty(&buffer);
 }
 
@@ -121,9 +122,9 @@ static void test_generation_comes_round(void **state)
     atomic_store(&buffer.word, (uint64_t)UINT32_MAX << 32);
     atomic_store(&buffer.ready, UINT32_MAX);
     segment_publish(&buffer, 40, 2);
-    claim_is(&buffer, 2, 40, 2, (struct segment_view){2, 2, false});
+    claim_is(&buffer, 2, 40, 2, (struct segment_view){2, 2, false, 0});
     segment_publish(&buffer, 50, 2);
-    claim_is(&buffer, 2, 50, 2, (struct segment_view){2, 2, false});
+    claim_is(&buffer, 2, 50, 2, (struct segment_view){2, 2, false, 0});
     claim_is_empty(&buffer);
 }
 
@@ -136,14 +137,15 @@ static void test_whole_skips_what_is_too_short(void **state)
     (void)state;
     segment_init(&buffer);
     segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 5, 100, 5, (struct segment_view){5, 10, false});
+    claim_is(&buffer, 5, 100, 5, (struct segment_view){5, 10, false, 0});
     assert_int_equal(segment_claim_whole(&buffer, 5, &range, &view), 0); /* fits exactly */
     assert_true(range.first == 105 && range.count == 5);
     segment_publish(&buffer, 200, 10);
-    claim_is(&buffer, 8, 200, 8, (struct segment_view){8, 10, false});
+    claim_is(&buffer, 8, 200, 8, (struct segment_view){8, 10, false, 0});
     segment_publish(&buffer, 300, 10);
     assert_int_equal(segment_claim_whole(&buffer, 3, &range, &view), 0);
     assert_true(range.first == 300 && range.count == 3); /* 208 and 209 are gone */
+    assert_int_equal(view.skipped, 2);
     assert_int_equal(view.used, 3);
     assert_int_equal(view.size, 10);
     assert_false(view.next_ready);
@@ -158,9 +160,10 @@ static void test_whole_leaves_the_last_slot_alone(void **state)
     (void)state;
     segment_init(&buffer);
     segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 1, 100, 1, (struct segment_view){1, 10, false});
+    claim_is(&buffer, 1, 100, 1, (struct segment_view){1, 10, false, 0});
     segment_publish(&buffer, 200, 10);
     assert_int_equal(segment_claim_whole(&buffer, 11, &range, &view), ERR_EMPTY);
+    assert_int_equal(view.skipped, 9);
     assert_int_equal(view.used, 0);
     assert_int_equal(view.size, 10);
     assert_true(segment_can_publish(&buffer)); /* room for a long one */
@@ -177,7 +180,7 @@ static void test_burn_takes_both_slots(void **state)
     (void)state;
     segment_init(&buffer);
     segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 3, 100, 3, (struct segment_view){3, 10, false});
+    claim_is(&buffer, 3, 100, 3, (struct segment_view){3, 10, false, 0});
     segment_publish(&buffer, 200, 20);
     assert_int_equal(segment_left(&buffer), 27);
     assert_int_equal(segment_burn(&buffer), 27);
@@ -185,7 +188,7 @@ static void test_burn_takes_both_slots(void **state)
     claim_is_empty(&buffer);
     assert_true(segment_can_publish(&buffer));
     segment_publish(&buffer, 300, 1);
-    claim_is(&buffer, 1, 300, 1, (struct segment_view){1, 1, false});
+    claim_is(&buffer, 1, 300, 1, (struct segment_view){1, 1, false, 0});
 }
 
 static void test_inspect_shows_both_slots(void **state)
@@ -198,12 +201,12 @@ static void test_inspect_shows_both_slots(void **state)
     segment_inspect(&buffer, slots);
     assert_int_equal(slots[0].size + slots[1].size, 0);
     segment_publish(&buffer, 100, 10);
-    claim_is(&buffer, 3, 100, 3, (struct segment_view){3, 10, false});
+    claim_is(&buffer, 3, 100, 3, (struct segment_view){3, 10, false, 0});
     segment_publish(&buffer, 200, 20);
     segment_inspect(&buffer, slots);
     assert_true(slots[0].next_id == 103 && slots[0].end == 110 && slots[0].size == 10);
     assert_true(slots[1].next_id == 200 && slots[1].end == 220 && slots[1].size == 20);
-    claim_is(&buffer, 7, 103, 7, (struct segment_view){10, 10, true});
+    claim_is(&buffer, 7, 103, 7, (struct segment_view){10, 10, true, 0});
     segment_inspect(&buffer, slots);
     assert_int_equal(slots[0].size, 0); /* used up */
     assert_int_equal(slots[1].size, 20);
