@@ -137,6 +137,25 @@ static void apply_done(struct store_op *op)
     }
 }
 
+struct store_row *driver_rows(const struct fsm_changes *changes)
+{
+    struct store_row *rows;
+
+    if (changes->count == 0) {
+        return NULL;
+    }
+    rows = calloc(changes->count, sizeof *rows);
+    ASSERT(rows != NULL);
+    for (size_t i = 0; i < changes->count; i++) {
+        const struct fsm_change *change = &changes->items[i];
+        bool gone = change->value.len == 0;
+
+        rows[i] = (struct store_row){change->key.data, (uint32_t)change->key.len,
+                                     gone ? NULL : change->value.data, (uint32_t)change->value.len};
+    }
+    return rows;
+}
+
 static void write_rows(struct driver *driver, struct fsm_changes *changes)
 {
     struct driver_write *write = driver_write_new(driver, STORE_APPLY, apply_done);
@@ -145,16 +164,7 @@ static void write_rows(struct driver *driver, struct fsm_changes *changes)
     *changes = (struct fsm_changes){0};
     position_copy(&write->position, &driver->applied);
     op_position(&write->op, &write->position, fsm_digest(driver->fsm));
-    if (write->changes.count > 0) {
-        write->rows = calloc(write->changes.count, sizeof *write->rows);
-        ASSERT(write->rows != NULL);
-    }
-    for (size_t i = 0; i < write->changes.count; i++) {
-        const struct fsm_change *change = &write->changes.items[i];
-
-        write->rows[i] = (struct store_row){change->key.data, (uint32_t)change->key.len,
-                                            change->value.data, (uint32_t)change->value.len};
-    }
+    write->rows = driver_rows(&write->changes);
     write->op.rows = write->rows;
     write->op.row_count = (uint32_t)write->changes.count;
     driver->disk->ops->submit(driver->disk, &write->op);

@@ -46,6 +46,10 @@ void driver_step_receive(struct driver *driver, struct raft_message *message);
 /* Begin to install the snapshot of an update. */
 void driver_install(struct driver *driver, struct raft_update *update);
 
+/* The changes as rows of a STORE_APPLY, in their order, one without a value for a deletion. They
+ * point into the changes; malloc'ed, NULL when there are none. */
+struct store_row *driver_rows(const struct fsm_changes *changes);
+
 /* Fill position from parts (conf is copied). */
 void driver_position_set(struct driver_position *position, uint64_t index, uint64_t term,
                          uint64_t conf_index, const void *conf, size_t conf_len);

@@ -12,7 +12,10 @@
  *  - A list is applied whole or not at all, in order.
  *  - The applied index, its term and configuration are in the same transaction as the rows they
  * stand for (etcd 3.5's corruption came from keeping them apart).
- *  - An install replaces rows, snapshot metadata and log in one transaction.
+ *  - A row that is deleted is there: apply is deterministic, so the deletion of an absent row means
+ * that disk and memory differ, and the list is refused as ERR_CORRUPT.
+ *  - An install replaces rows, snapshot metadata and log in one transaction. No stream of rows has
+ * one without a value: what is deleted is not in it.
  *  - Every record carries a CRC32C over its key and value; load() verifies all of them, the log's
  *    continuity (no gap, terms never fall), applied index <= last index unless the log is empty,
  * and the digest of the rows. What is damaged, missing or shortened is ERR_CORRUPT with what and
@@ -60,18 +63,18 @@ struct store_position {
     uint64_t digest; /* of all rows at this index */
 };
 
-/* A row of the state. */
+/* A row of the state; in a STORE_APPLY also the removal of one. */
 struct store_row {
     const void *key;
-    uint32_t key_len; /* 1..256 */
-    const void *value;
-    uint32_t value_len; /* 1..64 KiB */
+    uint32_t key_len;   /* 1..LIMIT_ROW_KEY_BYTES */
+    const void *value;  /* NULL: the row with this key is deleted (STORE_APPLY alone) */
+    uint32_t value_len; /* 1..LIMIT_ROW_VALUE_BYTES; 0 with NULL */
 };
 
 enum store_op_kind {
     STORE_HARD_STATE, /* term and vote */
     STORE_APPEND,     /* drop the log from `index` on, then append entries */
-    STORE_APPLY,      /* put rows, set position */
+    STORE_APPLY,      /* put and delete rows in order, the last of a key counts; set position */
     STORE_INSTALL,    /* replace all rows, set position, empty the log (it goes on at index + 1) */
     STORE_LOCAL,      /* put a record that is this node's alone, not part of the replicated state */
     STORE_COMPACT     /* drop the log below `index` (in chunks of LIMIT_COMPACT_PER_COMMIT a commit;
@@ -152,7 +155,8 @@ struct store_ops {
     int (*load)(struct store *store, struct store_loaded *ret_loaded, store_row_fn row_fn,
                 void *data, struct store_error *ret_error);
     /* Carry out the list in one durable transaction. 0 or ERR_IO, ERR_DISK_FULL, ERR_CORRUPT (an
-     * operation that does not fit: a gap in the log). done is not called here. */
+     * operation that does not fit: a gap in the log, the deletion of a row that is not there). done
+     * is not called here. */
     int (*commit)(struct store *store, struct store_op_list *list, struct store_error *ret_error);
     /* A fixed view of the rows and position of the last commit. At most 4 at once. The position's
      * conf stays valid until close. */

@@ -182,8 +182,8 @@ static int entry_term(void *engine, uint64_t index, uint64_t *ret_term,
     return err;
 }
 
-/* Put a row; *digest moves from the row before to this one. */
-static int put_row(struct commit *commit, const struct store_row *row, uint64_t *digest)
+/* Put or delete a row; *digest moves from the row before to what is there then. */
+static int change_row(struct commit *commit, const struct store_row *row, uint64_t *digest)
 {
     static const struct buf no_head = BUF_INIT;
     MDB_dbi dbi = commit->lmdb->state;
@@ -202,6 +202,15 @@ static int put_row(struct commit *commit, const struct store_row *row, uint64_t 
         *digest -= hash_row(row->key, row->key_len, reader_bytes(&reader, old_len), old_len);
     } else if (rc != MDB_NOTFOUND) {
         return lmdb_error(commit->error, rc, "reading table state");
+    }
+    if (row->value_len == 0) {
+        if (rc == 0) {
+            rc = mdb_del(commit->txn, dbi, &key, NULL);
+        }
+        if (rc == MDB_NOTFOUND) {
+            return store_error_no_row(commit->error, row);
+        }
+        return rc == 0 ? 0 : lmdb_error(commit->error, rc, "deleting from table state");
     }
     *digest += hash_row(row->key, row->key_len, row->value, row->value_len);
     return put_record(commit, LMDB_TABLE_STATE, dbi, &key, &no_head, row->value, row->value_len, 0);
@@ -222,7 +231,7 @@ static int commit_apply(struct commit *commit, const struct store_op *op, uint64
     int err = 0;
 
     for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
-        err = put_row(commit, &op->rows[i], &digest);
+        err = change_row(commit, &op->rows[i], &digest);
     }
     return err != 0 ? err : store_meta_verify_digest(&op->position, digest, commit->error);
 }

@@ -58,11 +58,7 @@ const char *lmdb_record_name(const char *table, const MDB_val *key, char text[96
         return text;
     }
     at = (size_t)snprintf(text, 96, "%s record ", table);
-    for (size_t i = 0; i < key->mv_size && at + 5 < 96; i++) {
-        bool plain = bytes[i] > ' ' && bytes[i] < 0x7f;
-
-        at += (size_t)snprintf(text + at, 96 - at, plain ? "%c" : "\\x%02x", bytes[i]);
-    }
+    (void)store_key_print(text + at, 96 - at, bytes, key->mv_size);
     return text;
 }
 

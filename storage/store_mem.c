@@ -41,7 +41,7 @@ struct mem_undo {
     enum mem_undo_kind kind;
     size_t keep;            /* APPEND: entries that were left in front of the appended ones */
     struct mem_log log;     /* APPEND: what was cut off; INSTALL: the whole log before */
-    struct mem_row *now;    /* ROW */
+    struct mem_row *now;    /* ROW; NULL: deleted */
     struct mem_row *before; /* ROW; NULL: there was none */
     struct mem_rows rows;   /* INSTALL: the rows before */
 };
@@ -369,7 +369,9 @@ static struct mem_row *row_new(const struct store_row *from)
 
     ASSERT(row != NULL);
     memcpy(row->bytes, from->key, from->key_len);
-    memcpy(row->bytes + from->key_len, from->value, from->value_len);
+    if (from->value_len > 0) {
+        memcpy(row->bytes + from->key_len, from->value, from->value_len);
+    }
     row->row = *from;
     row->row.key = row->bytes;
     row->row.value = row->bytes + from->key_len;
@@ -419,30 +421,46 @@ static void commit_append(struct store_mem *mem, const struct store_op *op,
     }
 }
 
-/* Put one row; returns how the digest of all rows moves. */
-static uint64_t put_row(struct store_mem *mem, const struct store_row *row,
-                        struct mem_undo_list *undo)
+/* Put or delete one row; *digest moves from the row before to what is there then. */
+static int change_row(struct store_mem *mem, const struct store_row *row, uint64_t *digest,
+                      struct mem_undo_list *undo, struct store_error *ret_error)
 {
-    struct mem_undo *note = undo_new(undo, MEM_UNDO_ROW);
-    uint64_t moved = hash_row(row->key, row->key_len, row->value, row->value_len);
+    struct mem_row *now = row_new(row);
+    struct mem_row *before = RB_FIND(mem_rows, &mem->rows, now);
+    struct mem_undo *note;
 
-    note->now = row_new(row);
-    note->before = RB_FIND(mem_rows, &mem->rows, note->now);
-    if (note->before != NULL) {
-        const struct store_row *old = &note->before->row;
-
-        moved -= hash_row(old->key, old->key_len, old->value, old->value_len);
-        RB_REMOVE(mem_rows, &mem->rows, note->before);
+    if (row->value_len == 0) {
+        free(now);
+        now = NULL;
+        if (before == NULL) {
+            return store_error_no_row(ret_error, row);
+        }
     }
-    RB_INSERT(mem_rows, &mem->rows, note->now);
-    return moved;
+    note = undo_new(undo, MEM_UNDO_ROW);
+    note->now = now;
+    note->before = before;
+    if (before != NULL) {
+        const struct store_row *old = &before->row;
+
+        *digest -= hash_row(old->key, old->key_len, old->value, old->value_len);
+        RB_REMOVE(mem_rows, &mem->rows, before);
+    }
+    if (now != NULL) {
+        *digest += hash_row(row->key, row->key_len, row->value, row->value_len);
+        RB_INSERT(mem_rows, &mem->rows, now);
+    }
+    return 0;
 }
 
 static int commit_apply(struct store_mem *mem, const struct store_op *op, uint64_t digest,
                         struct mem_undo_list *undo, struct store_error *ret_error)
 {
     for (uint32_t i = 0; i < op->row_count; i++) {
-        digest += put_row(mem, &op->rows[i], undo);
+        int err = change_row(mem, &op->rows[i], &digest, undo, ret_error);
+
+        if (err != 0) {
+            return err;
+        }
     }
     return store_meta_verify_digest(&op->position, digest, ret_error);
 }
@@ -512,8 +530,10 @@ static void undo_play(struct store_mem *mem, struct mem_undo_list *undo)
             log_free(&note->log);
             break;
         case MEM_UNDO_ROW:
-            RB_REMOVE(mem_rows, &mem->rows, note->now);
-            free(note->now);
+            if (note->now != NULL) {
+                RB_REMOVE(mem_rows, &mem->rows, note->now);
+                free(note->now);
+            }
             if (note->before != NULL) {
                 RB_INSERT(mem_rows, &mem->rows, note->before);
             }

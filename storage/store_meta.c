@@ -34,6 +34,29 @@ int store_error_set(struct store_error *ret_error, int err, const char *format, 
     return err;
 }
 
+size_t store_key_print(char *text, size_t size, const void *key, size_t key_len)
+{
+    const uint8_t *bytes = key;
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < key_len && at + 5 < size; i++) {
+        bool plain = bytes[i] > ' ' && bytes[i] < 0x7f;
+
+        at += (size_t)snprintf(text + at, size - at, plain ? "%c" : "\\x%02x", bytes[i]);
+    }
+    return at;
+}
+
+int store_error_no_row(struct store_error *ret_error, const struct store_row *row)
+{
+    char text[96];
+
+    (void)store_key_print(text, sizeof(text), row->key, row->key_len);
+    return store_error_set(ret_error, ERR_CORRUPT, "apply: row %s is deleted, but is not there",
+                           text);
+}
+
 bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len)
 {
     int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
@@ -301,7 +324,8 @@ static int step_apply(struct store_meta *meta, const struct store_op *op, store_
     }
     for (uint32_t i = 0; i < op->row_count; i++) {
         ASSERT(op->rows[i].key_len >= 1 && op->rows[i].key_len <= LIMIT_ROW_KEY_BYTES);
-        ASSERT(op->rows[i].value_len >= 1 && op->rows[i].value_len <= LIMIT_ROW_VALUE_BYTES);
+        ASSERT(op->rows[i].value_len <= LIMIT_ROW_VALUE_BYTES);
+        ASSERT((op->rows[i].value == NULL) == (op->rows[i].value_len == 0));
     }
     return set_position(meta, op, ret_error);
 }

@@ -66,6 +66,12 @@ int store_meta_verify_digest(const struct store_position *position, uint64_t row
 int store_error_set(struct store_error *ret_error, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Write a key for people, as much as fits: bytes that are no text as "\x01". Returns the length. */
+size_t store_key_print(char *text, size_t size, const void *key, size_t key_len);
+
+/* ERR_CORRUPT: a row that an apply deletes is not there. */
+int store_error_no_row(struct store_error *ret_error, const struct store_row *row);
+
 /* True if a comes before b in key order (bytes, then length). */
 bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len);
 

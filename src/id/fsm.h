@@ -30,9 +30,10 @@ struct fsm;
  * worker id, 's' settings), and the name, or the big-endian node id (8 bytes) or worker id (2). */
 struct fsm_change {
     struct buf key;
-    struct buf value; /* never empty: rows are never removed, tags leave tombstones */
+    struct buf value; /* empty: the row was deleted (tags never are, they leave tombstones) */
 };
 
+/* In the order of apply: a key may be there several times, put and deleted; the last one counts. */
 struct fsm_changes {
     struct fsm_change *items;
     size_t count;

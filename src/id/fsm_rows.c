@@ -20,7 +20,8 @@ static int row_order(const struct fsm_row *a, const struct fsm_row *b);
 static void row_bytes(struct fsm *fsm, const struct fsm_row *row, size_t *ret_key_len);
 static void node_bytes(struct fsm *fsm, const struct node_info *info, size_t *ret_key_len);
 static uint64_t scratch_hash(const struct fsm *fsm, size_t key_len);
-static void scratch_list(const struct fsm *fsm, size_t key_len, struct fsm_changes *changes);
+static struct fsm_change *changes_add(const struct fsm *fsm, size_t key_len,
+                                      struct fsm_changes *changes);
 static size_t node_place(const struct fsm *fsm, uint64_t node_id);
 
 /* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
@@ -169,9 +170,20 @@ void fsm_scratch_leave(struct fsm *fsm, size_t key_len)
 
 void fsm_scratch_enter(struct fsm *fsm, size_t key_len, struct fsm_changes *changes)
 {
+    ASSERT(fsm->scratch.len > key_len); /* an empty value would be a deletion */
     fsm->digest += scratch_hash(fsm, key_len);
     if (changes != NULL) {
-        scratch_list(fsm, key_len, changes);
+        struct fsm_change *change = changes_add(fsm, key_len, changes);
+
+        buf_put(&change->value, fsm->scratch.data + key_len, fsm->scratch.len - key_len);
+    }
+}
+
+void fsm_scratch_delete(struct fsm *fsm, size_t key_len, struct fsm_changes *changes)
+{
+    fsm_scratch_leave(fsm, key_len);
+    if (changes != NULL) {
+        (void)changes_add(fsm, key_len, changes); /* a value that stays empty */
     }
 }
 
@@ -234,7 +246,9 @@ static uint64_t scratch_hash(const struct fsm *fsm, size_t key_len)
                     fsm->scratch.len - key_len);
 }
 
-static void scratch_list(const struct fsm *fsm, size_t key_len, struct fsm_changes *changes)
+/* A change of the key in the scratch buffer, without a value yet. */
+static struct fsm_change *changes_add(const struct fsm *fsm, size_t key_len,
+                                      struct fsm_changes *changes)
 {
     struct fsm_change *change;
 
@@ -248,7 +262,7 @@ static void scratch_list(const struct fsm *fsm, size_t key_len, struct fsm_chang
     change = &changes->items[changes->count++];
     *change = (struct fsm_change){BUF_INIT, BUF_INIT};
     buf_put(&change->key, fsm->scratch.data, key_len);
-    buf_put(&change->value, fsm->scratch.data + key_len, fsm->scratch.len - key_len);
+    return change;
 }
 
 /* Where the node stands in the sorted array, or would. */

@@ -82,6 +82,10 @@ void fsm_node_put(struct fsm *fsm, const struct node_info *info, struct fsm_chan
  * is listed as a change (changes may be NULL). */
 void fsm_scratch_leave(struct fsm *fsm, size_t key_len);
 void fsm_scratch_enter(struct fsm *fsm, size_t key_len, struct fsm_changes *changes);
+/* The same row leaves the digest for good: its deletion is listed (changes may be NULL). The row
+ * must have been in the digest, with this very value: storage refuses the deletion of a row that it
+ * does not have. */
+void fsm_scratch_delete(struct fsm *fsm, size_t key_len, struct fsm_changes *changes);
 
 /* Forget all rows. */
 void fsm_rows_clear(struct fsm *fsm);

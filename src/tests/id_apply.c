@@ -14,11 +14,19 @@ static void keep_row(struct id_apply *apply, struct fsm_change *change)
 {
     struct fsm_change *row = apply->rows;
 
-    ASSERT(change->value.len > 0);
     while (row < apply->rows + apply->row_count &&
            (row->key.len != change->key.len ||
             memcmp(row->key.data, change->key.data, row->key.len) != 0)) {
         row++;
+    }
+    if (change->value.len == 0) { /* deleted, so it must be there */
+        ASSERT(row < apply->rows + apply->row_count);
+        buf_free(&row->key);
+        buf_free(&row->value);
+        apply->row_count--;
+        memmove(row, row + 1, (size_t)(apply->rows + apply->row_count - row) * sizeof(*row));
+        apply->rows[apply->row_count] = (struct fsm_change){BUF_INIT, BUF_INIT};
+        return;
     }
     if (row == apply->rows + apply->row_count) {
         ASSERT(apply->row_count < ID_APPLY_ROWS);

@@ -72,6 +72,13 @@ static void value_change(struct gen *gen, size_t i)
     free(bytes);
 }
 
+static void value_delete(struct gen *gen, size_t i)
+{
+    ASSERT(gen->values[i].len > 0);
+    gen->position.digest -= value_hash(gen, i);
+    buf_free(&gen->values[i]);
+}
+
 void gen_init(struct gen *gen, uint64_t seed)
 {
     memset(gen, 0, sizeof(*gen));
@@ -143,19 +150,29 @@ struct store_op *gen_apply(struct gen *gen, uint64_t index, uint32_t changes)
 {
     struct gen_op *op = op_new(STORE_APPLY);
     uint64_t term = index < gen->first ? gen->position.term : gen->terms[index];
+    size_t i = 0;
 
     op->rows = calloc(changes + 1, sizeof(*op->rows));
     ASSERT(op->rows != NULL);
     for (uint32_t n = 0; n < changes; n++) {
         struct store_row *row = &op->rows[n];
-        size_t i = (size_t)prng_below(&gen->prng, GEN_KEYS);
         char key[16];
 
-        value_change(gen, i);
+        /* Often the same key again, so that one operation puts and deletes it several times. */
+        if (n == 0 || prng_below(&gen->prng, 3) > 0) {
+            i = (size_t)prng_below(&gen->prng, GEN_KEYS);
+        }
+        if (gen->values[i].len > 0 && prng_below(&gen->prng, 5) < 2) {
+            value_delete(gen, i);
+        } else {
+            value_change(gen, i);
+        }
         row->key_len = (uint32_t)key_make(i, key);
         row->key = memcpy(malloc(sizeof(key)), key, sizeof(key));
         row->value_len = (uint32_t)gen->values[i].len;
-        row->value = memcpy(malloc(row->value_len), gen->values[i].data, row->value_len);
+        if (row->value_len > 0) {
+            row->value = memcpy(malloc(row->value_len), gen->values[i].data, row->value_len);
+        }
     }
     op->op.rows = op->rows;
     op->op.row_count = changes;

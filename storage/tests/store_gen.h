@@ -35,7 +35,7 @@ void gen_release(struct gen *gen);
 struct store_op *gen_hard_state(struct gen *gen, uint64_t term, uint64_t vote);
 /* Append count entries at index (<= last + 1, > position.index) with the present term. */
 struct store_op *gen_append(struct gen *gen, uint64_t index, uint32_t count);
-/* Apply up to index, changing up to `changes` rows. */
+/* Apply up to index with so many changes of rows: puts, and deletions of rows that are there. */
 struct store_op *gen_apply(struct gen *gen, uint64_t index, uint32_t changes);
 /* Install a state at index (>= position.index) with all rows made anew. */
 struct store_op *gen_install(struct gen *gen, uint64_t index);

@@ -121,6 +121,7 @@ static void commit_both(struct world *world, struct store_op_list *list, int wan
 static void run_list(struct world *world, unsigned step)
 {
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    const struct store_row absent = {"absent", 6, NULL, 0};
     struct store_op bad = {.kind = STORE_COMPACT, .index = UINT64_MAX};
     struct store_op *ops[LIST_OPS_MAX];
     unsigned count = 1 + (unsigned)prng_below(&world->prng, LIST_OPS_MAX);
@@ -130,6 +131,12 @@ static void run_list(struct world *world, unsigned step)
         STAILQ_INSERT_TAIL(&list, ops[i], link);
     }
     if (prng_below(&world->prng, 8) == 0) {
+        if (world->gen.term > 0 && prng_below(&world->prng, 2) == 0) {
+            bad = (struct store_op){.kind = STORE_APPLY,
+                                    .position = world->gen.position,
+                                    .rows = &absent,
+                                    .row_count = 1};
+        }
         STAILQ_INSERT_TAIL(&list, &bad, link);
         commit_both(world, &list, ERR_CORRUPT, step);
         check_same(world, step);
