@@ -1,0 +1,130 @@
+/*
+ * history.h - was a run of clients right? A history of operations on ids is checked after the run.
+ *
+ * An operation is one request: its tag, its client, when it was sent, when its reply was received,
+ * and the ids of the reply, one contiguous range. All times are of one monotonic clock of the
+ * machine the clients ran on (any unit: nanoseconds, turns of a simulation). An operation whose
+ * outcome is unknown (no answer, a broken connection, an error that does not say that nothing was
+ * allocated) has no ids; the ids it asked for may have been burnt. A request that was surely
+ * refused (400, 404, 409) is no operation and is not recorded.
+ *
+ * What must hold for the ids of a tag:
+ *
+ *   once     no id is in two operations (all modes)
+ *   key      operations of one idempotency key have the same range, and count as one: sent at the
+ *            earliest time any of them was sent (answered or not: the first attempt may have
+ *            allocated), received at the earliest time any of them was answered (all modes)
+ *   strict   an operation has no id below one that was acknowledged before it was sent:
+ *            received < sent; equal times are concurrent (strict tags)
+ *   start    no id is below the tag's start, if it has one (strict tags)
+ *   dense    the ids that were acknowledged have no gaps, from the start (else the lowest one seen)
+ *            to the highest, but those that operations of unknown outcome can have burnt: each of
+ *            them at most once, and a key at most once and not at all if it was answered. See
+ *            history_dense.h for how sharp that is (strict tags)
+ *
+ * Nothing that holds is ever reported, whatever the order of the calls. A key is known by 64 bits;
+ * should two texts have the same ones (3 in a million for ten million keys), that is reported.
+ *
+ * When a tag's ids begin anew (a forced max_id, a change of its mode), what follows is another
+ * axis: give it a tag of its own here, such as "orders#2". The same holds for a key that was used
+ * again after it expired: another key here.
+ *
+ * The time is O(n log n). Memory: 40 bytes an operation, 16 more while it is sorted; ten million
+ * operations are checked within 600 MB.
+ *
+ *     struct history *history = history_new();
+ *     uint32_t tag = history_tag(history, "orders", 6);
+ *     history_declare(history, tag, HISTORY_STRICT, 1);
+ *     history_add(history, &(struct history_op){.tag = tag, .client = c, .sent = 10, ...});
+ *     if (!history_check(history, 20, &report)) { ... report.text ... }
+ *
+ * Thread: one owner each.
+ */
+#ifndef LEAFD_HISTORY_HISTORY_H
+#define LEAFD_HISTORY_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+#include "src/base/err.h"
+
+#define HISTORY_UNKNOWN UINT64_MAX  /* received: there was no answer, or none with ids */
+#define HISTORY_NO_START UINT64_MAX /* start: the lowest id that was seen */
+#define HISTORY_LAST_ID ((UINT64_C(1) << 63) - 2)
+#define HISTORY_OPS_MAX (UINT32_C(1) << 31) /* operations; more: ERR_TOO_LARGE */
+
+enum history_mode {
+    HISTORY_TREND,  /* segments of several nodes: once, key */
+    HISTORY_STRICT, /* all of them */
+};
+
+struct history_op {
+    uint32_t tag;      /* of history_tag() */
+    uint32_t client;   /* of history_client() */
+    uint64_t sent;     /* before the first byte of the request was sent */
+    uint64_t received; /* after the reply was read; HISTORY_UNKNOWN: there was none */
+    uint64_t first;    /* of the ids; not looked at if the outcome is unknown */
+    uint32_t count;    /* how many ids it asked for, and got: first .. first + count - 1 */
+    uint64_t key;      /* a hash or a number of the idempotency key, within the tag; 0: none */
+};
+
+enum history_kind {
+    HISTORY_NOT_ONCE,
+    HISTORY_OTHER_IDS, /* one key, two ranges */
+    HISTORY_NOT_STRICT,
+    HISTORY_BELOW_START,
+    HISTORY_GAP,
+    HISTORY_KINDS
+};
+
+struct history_report {
+    uint64_t operations;           /* all that were added */
+    uint64_t unknown;              /* those of unknown outcome among them */
+    uint64_t ids;                  /* acknowledged, the ids of a key counted once */
+    uint64_t tags;                 /* that have operations */
+    uint64_t violations;           /* all that were found */
+    uint64_t found[HISTORY_KINDS]; /* the same by kind */
+    struct buf text;               /* the first of them, a line each; to be freed by buf_free() */
+};
+
+/* An empty history; lack of memory ends the process. */
+struct history *history_new(void);
+
+/* NULL-safe. */
+void history_free(struct history *history);
+
+/* The number of a tag or a client by its name, a new one if it was not known. Numbers count from 0
+ * in the order of the first calls. */
+uint32_t history_tag(struct history *history, const char *name, size_t len);
+uint32_t history_client(struct history *history, const char *name, size_t len);
+
+/*
+ * What is demanded of a tag; must be said before history_check() for each tag with operations.
+ * start is the id the tag begins at, or HISTORY_NO_START; trend tags have none (it is not looked
+ * at). Saying it again is fine; ERR_CONFLICT: something else was said before.
+ */
+int history_declare(struct history *history, uint32_t tag, enum history_mode mode, uint64_t start);
+
+/* The name of a tag that has operations and was not declared, with its length; NULL if none. */
+const char *history_undeclared(const struct history *history, size_t *ret_len);
+
+/*
+ * Add an operation. In any order; tag and client must be numbers of this history (ASSERT).
+ * ERR_INVALID: received before it was sent, count 0, or ids beyond HISTORY_LAST_ID.
+ * ERR_TOO_LARGE: more than HISTORY_OPS_MAX.
+ */
+int history_add(struct history *history, const struct history_op *op) MUST_CHECK;
+
+/*
+ * Check all of it. True if nothing was found. At most texts_max violations are told in
+ * report->text, with the operations involved, all are counted. Operations may be added after it,
+ * and all checked again.
+ */
+bool history_check(struct history *history, unsigned texts_max, struct history_report *ret_report);
+
+/* "not_once", "other_ids", "not_strict", "below_start", "gap". Static memory. */
+const char *history_kind_name(enum history_kind kind);
+
+#endif
