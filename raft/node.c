@@ -405,10 +405,10 @@ int node_start(uv_loop_t *loop, const struct node_config *config, struct store *
     if (rv != 0) {
         goto err_loaded;
     }
-    log_info("raft", "state loaded", "tags=%zu applied=%llu last=%llu term=%llu",
+    log_info("raft", "state loaded", "tags=%zu applied=%llu last=%llu term=%llu life=%llu",
              fsm_tag_count(fsm), (unsigned long long)loaded.position.index,
              (unsigned long long)(loaded.first_index + loaded.entry_count - 1),
-             (unsigned long long)loaded.term);
+             (unsigned long long)loaded.term, (unsigned long long)loaded.life);
     rv = start_replica(node, fsm, &loaded);
     if (rv != 0) { /* `failed` was told, and does not return in the process */
         UNREACHABLE("a replica that does not start");

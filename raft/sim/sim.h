@@ -112,6 +112,7 @@ struct sim_node {
     bool handing_over;            /* it is asked to give leadership away */
     bool stopping;                /* it stops in order, not by a crash */
     uint64_t disk_term;           /* last term seen on disk */
+    uint64_t disk_life;           /* last life seen on disk: each start is one */
     STAILQ_HEAD(, sim_late) late; /* answers that are held back */
     uint64_t seen_commit;         /* of this life */
     uint64_t seen_applied;

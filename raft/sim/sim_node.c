@@ -120,6 +120,10 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
         sim_fail(node->world, "node %llu: term went back on disk", (unsigned long long)node->id);
     }
     node->disk_term = ret_loaded->term;
+    if (ret_loaded->life != ++node->disk_life) {
+        sim_fail(node->world, "node %llu: start %llu counts as %llu", (unsigned long long)node->id,
+                 (unsigned long long)node->disk_life, (unsigned long long)ret_loaded->life);
+    }
     return fsm;
 }
 
