@@ -18,6 +18,9 @@
 #define LIMIT_GIVE_BACK_TAGS 20000      /* tags whose segments a stop gives back; the rest burns */
 #define LIMIT_GRANTEES 64               /* nodes that may hold segments; more: overloaded */
 
+#define LIMIT_WARM_TAGS 10000  /* warm.tags; more: a configuration error */
+#define LIMIT_WARM_RATE 100000 /* warm.rate; more: a configuration error */
+
 /* --- strict tags (src/id) --- */
 #define LIMIT_STRICT_WAITING 20000 /* strict requests a node holds; more: overloaded */
 #define LIMIT_STRICT_ITEMS 1024    /* requests in one entry; the rest goes into the next */
