@@ -313,6 +313,8 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.lease.store_id = store_id;
     to.lease.address = config->http_address;
     to.cluster_id = config->cluster_id;
+    to.strict_keys = config->strict_keys;
+    to.warm = config->warm;
     return to;
 }
 

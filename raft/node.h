@@ -44,6 +44,8 @@ struct node_config {
     struct lease_config lease; /* snowflake ids; node_id, store_id and address are filled in */
     uint32_t cover_ms;         /* see refill.h */
     uint32_t refill_percent;
+    uint32_t strict_keys; /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
+    struct warm_config warm;
     void (*failed)(void *data, int err, const char *text); /* must not return; any thread */
     void *data;
 };

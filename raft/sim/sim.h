@@ -26,6 +26,7 @@
 
 #define SIM_NODES_MAX 5
 #define SIM_TAGS 6           /* shared tags that are used, changed, deleted and made again */
+#define SIM_KEYS 200         /* idempotency keys that the cluster holds */
 #define SIM_FORCED 5         /* the one whose max_id is forced down now and then */
 #define SIM_RECENT 8         /* acknowledged tags that are asked for again soon */
 #define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */

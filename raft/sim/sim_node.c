@@ -158,6 +158,7 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
                                               .threshold_ms = 500,
                                               .layout = SNOWFLAKE_LEAF_LAYOUT};
     ret_config->cluster_id = "sim";
+    ret_config->strict_keys = SIM_KEYS;
 }
 
 void sim_node_start(struct sim_node *node)

@@ -43,6 +43,7 @@ struct batch {
     struct id_request request; /* first: see batch_done_cb() */
     struct strict *strict;
     bool busy; /* proposed and not done */
+    uint64_t life;
     uint32_t count;
     struct place places[LIMIT_STRICT_ITEMS];
 };
@@ -417,6 +418,7 @@ static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
     uint64_t latest_ms = 0;
 
     batch->busy = true;
+    batch->life = strict->config.life;
     batch->count = count;
     batch->request.kind = ID_REQUEST_COMMAND;
     batch->request.status = 0;
@@ -455,7 +457,7 @@ static void batch_done_cb(struct id_request *base)
     if (err == 0 && count != batch->count) {
         err = ERR_BAD_MESSAGE;
     }
-    if (err == 0 && strict->results[0].status == ERR_STALE) {
+    if (err == 0 && strict->results[0].status == ERR_STALE && batch->life == strict->config.life) {
         new_life(strict, &strict->results[0]);
     }
     for (uint32_t i = 0; i < batch->count; i++) {
