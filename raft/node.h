@@ -22,6 +22,7 @@
 #include "raft/net.h"
 #include "src/id/id_backend.h"
 #include "src/id/lease.h"
+#include "src/id/warm.h"
 #include "storage/store.h"
 
 struct node;

@@ -9,6 +9,7 @@
 
 #include "src/base/assert.h"
 #include "src/id/refill.h"
+#include "src/id/warm.h"
 
 #define STRING_OF(x) #x
 #define VALUE_OF(x) STRING_OF(x)
