@@ -5,8 +5,9 @@
  * The happy path: one commit. It counts the node's life up; a new store also gets term 1 and entry
  * 1, which holds the configuration; a sole voter also gets the next term and its own vote (G11).
  *
- * Failure modes: any error of the store ends the start, with `loaded` as it was. A life that is lost would let requests of an earlier life be taken for those of this one, so
- * a record that does not decode is refused, never counted from 1 again.
+ * Failure modes: any error of the store ends the start, with `loaded` as it was. A life that is
+ * lost would let requests of an earlier life be taken for those of this one, so a record that does
+ * not decode is refused, never counted from 1 again.
  *
  * Thread: the one that starts the driver, before the writer runs.
  */
