@@ -130,9 +130,34 @@ $(BUILD)/examples/%: scripts/examples/%.c
 	$(call SAY,LINK $@)$(CC) $(CPPFLAGS) $(filter-out -M%,$(CFLAGS)) $(LDFLAGS) -o $@ $< \
 		-lcurl -ljansson
 
+# The tools of the benchmarks: the load generators, and the least that a server can do.
+BENCH     := $(BUILD)/bench
+bench_objs = $(patsubst %,$(OUT)/scripts/bench/%.o,$(1))
+BENCH_LOAD := hist idset result reply reply_resp verify load_options load_conn load
+.PHONY: bench bench-tools
+bench-tools: $(BENCH)/load $(BENCH)/bare
+$(BENCH)/load: $(call bench_objs,$(BENCH_LOAD)) $(call lib,base)
+	@mkdir -p $(@D)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ -lhttp_parser -ljansson
+$(BENCH)/bare: $(call bench_objs,bare) $(call lib,base)
+	@mkdir -p $(@D)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^
+# Alone in that it needs a library of `scripts/setup bench`.
+$(call bench_objs,load_mariadb): CPPFLAGS += -isystem /usr/include/mariadb
+$(BENCH)/load_mariadb: $(call bench_objs,hist idset result load_mariadb) $(call lib,base)
+	@mkdir -p $(@D)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ -lmariadb -ljansson
+## make bench [CASE=strict] compare with other servers: build/bench/report.md (ROUNDS=5 SECONDS=5)
+bench:
+	@scripts/setup bench
+	+@$(MAKE) --no-print-directory -j$(shell nproc) all bench-tools $(BENCH)/load_mariadb
+	@exec setpriv --pdeathsig TERM scripts/bench/bench --build "$(BUILD)" \
+		--binary "$(OUT)/leafd" $(if $(ROUNDS),--rounds "$(ROUNDS)") \
+		$(if $(SECONDS),--seconds "$(SECONDS)") $(CASE)
+
 # Everything that can be built, to see that it can.
 .PHONY: everything
-everything: all tests $(OUT)/sim examples
+everything: all tests $(OUT)/sim examples bench-tools
 
 # A cluster on this machine. DATA is where it keeps its data.
 NODES ?= 3
@@ -170,7 +195,7 @@ cluster:
 	@$(TEST_ALL) cluster
 ## make format              let clang-format lay out all C files
 format:
-	clang-format -i --style=file $(shell find src storage raft http -name '*.[ch]')
+	clang-format -i --style=file $(shell find src storage raft http scripts/bench -name '*.[ch]')
 ## make tidy                clang-tidy's opinion, which is not part of the tests
 tidy:
 	clang-tidy --quiet $(shell find src storage raft http -name '*.c') -- -std=gnu11 $(CPPFLAGS)
