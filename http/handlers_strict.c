@@ -2,7 +2,7 @@
  * handlers_strict.c - ids of strict tags: one request to the log for each, so that an id is greater
  * than every id of its tag whose reply arrived anywhere before the request was sent.
  *
- * The happy path: the tag, the count and the Idempotency-Key go to the backend as ID_REQUEST_STRICT;
+ * The happy path: the tag, the count and the Idempotency-Key go to the backend (ID_REQUEST_STRICT);
  * the answer is one range. Every node takes the request; the cluster gathers what waits on all of
  * them.
  *
