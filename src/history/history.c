@@ -137,7 +137,7 @@ int history_add(struct history *history, const struct history_op *op)
                                     .count = op->count,
                                     .client = op->client};
     history->operations++;
-    axis->keyed += op->key != 0;
+    axis->keyed = axis->keyed || op->key != 0;
     if (!history_answered(entry)) {
         entry->burnt.most = op->count;
         entry->burnt.divisor = op->count;

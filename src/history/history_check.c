@@ -167,7 +167,7 @@ static void merge_keys(struct check *check)
     size_t end = axis->count;
     size_t next;
 
-    if (axis->keyed == 0) {
+    if (!axis->keyed) {
         return;
     }
     end = partition(entries, axis->count, has_no_key);
@@ -183,7 +183,6 @@ static void merge_keys(struct check *check)
             entries[end++] = entries[i + k];
         }
     }
-    axis->keyed -= axis->count - end;
     axis->count = end;
 }
 

@@ -26,8 +26,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Sort the lengths, drop the repeated ones, and thin them out if they are too many. The lowest one
- * stays in any case, so that each operation has a class. */
+/* Sort the lengths and drop the repeated ones. The lowest stays, so each operation has a class. */
 static void make_classes(struct dense *dense, size_t count)
 {
     uint32_t *lengths = dense->lengths;
@@ -40,9 +39,6 @@ static void make_classes(struct dense *dense, size_t count)
         }
     }
     dense->classes = distinct < DENSE_CLASSES ? distinct : DENSE_CLASSES;
-    for (size_t i = 0; i < dense->classes; i++) {
-        lengths[i] = lengths[i * distinct / dense->classes];
-    }
 }
 
 static void dense_init(struct dense *dense, const struct history_entry *unknown, size_t count)

@@ -27,8 +27,8 @@
  * minus those of the operations of that length, and in each node the sum and the highest sum of a
  * prefix; a prefix above 0 is a violation. (3) is a second tree over the lengths, of divisors.
  *
- * Of more than DENSE_CLASSES different lengths only every so many-th is told apart; an operation
- * then counts as fitting where it nearly fits, which is never a false alarm.
+ * Of more than DENSE_CLASSES different lengths only the shortest are told apart, and those above
+ * count as fitting wherever the longest of these does; so nothing is refused that can be.
  *
  * A gap that is refused is left out for those that follow, so that each is told for its own sake.
  *
@@ -42,7 +42,7 @@
 
 #include "src/history/history_internal.h"
 
-#define DENSE_CLASSES 65536
+#define DENSE_CLASSES 131072 /* more than the counts that leafd takes */
 
 struct dense_gap {
     uint64_t from; /* the ids from .. to - 1 were never acknowledged */

@@ -31,7 +31,7 @@ struct history_axis {
     struct history_entry *entries;
     size_t count;
     size_t capacity;
-    size_t keyed; /* entries with a key */
+    bool keyed; /* some entries have a key */
     bool declared;
     enum history_mode mode;
     uint64_t start;
