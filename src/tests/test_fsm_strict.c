@@ -240,6 +240,7 @@ static void test_every_item_of_a_stale_batch_is_stale(void **state)
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(results[i].status, ERR_STALE);
         assert_true(results[i].generation == 0 && results[i].first == 0);
+        assert_int_equal(results[i].detail, 5); /* the life that is known */
     }
     assert_int_equal(a->changed, 0);
 }
