@@ -113,7 +113,8 @@ class Target:
     """A bound on the ratio of two contenders' figures, or, without `against`, on one's own figure:
     at least or at most. pick says what of the rounds counts."""
 
-    def __init__(self, figure, of, against=None, at_least=None, at_most=None, pick=statistics.median):
+    def __init__(self, figure, of, against=None, at_least=None, at_most=None,
+                 pick=statistics.median):
         self.figure = figure
         self.of = of
         self.against = against

@@ -9,8 +9,8 @@ from servers import Leafd
 name = "idle"
 title = "an idle cluster of three nodes"
 text = """
-Three nodes with default settings, a tag, and no request. CPU time and resident memory of a node: the
-mean of the three, and the memory of the largest.
+Three nodes with default settings, a tag, and no request: the mean of their CPU time, and the
+resident memory of the largest.
 """
 targets = [
     Target("memory_mib", "leafd", at_most=12),
