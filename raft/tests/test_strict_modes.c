@@ -207,6 +207,31 @@ static void test_a_strict_tag_goes_back(void **state)
     ring_close(&ring);
 }
 
+/* The node has not applied the change when it is asked: what the leader knows counts. */
+static void test_a_strict_tag_goes_back_on_a_node_that_is_behind(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader = start(&ring);
+    uint64_t behind = ring_follower(&ring);
+
+    (void)state;
+    strict_mode(&ring, leader, "a", TAG_MODE_STRICT);
+    ring_run_ms(&ring, 100);
+    open_tag(&ring, behind, "a");
+    ring_node(&ring, behind)->disk_held = true;
+    strict_mode(&ring, leader, "a", TAG_MODE_TREND);
+    open_tag(&ring, behind, "a");
+    assert_int_equal(ring_row(&ring, behind, "a")->mode, TAG_MODE_STRICT);
+    assert_int_equal(id_table_find(ring_node(&ring, behind)->replica.table, "a", 1)->state,
+                     ID_TAG_ACTIVE);
+    assert_int_equal(ring_take(&ring, behind, "a", 1), 1);
+    ring_node(&ring, behind)->disk_held = false;
+    ring_run_ms(&ring, 100);
+    assert_int_equal(ring_row(&ring, behind, "a")->mode, TAG_MODE_TREND);
+    assert_int_equal(ring_take(&ring, behind, "a", 1), 2);
+    ring_close(&ring);
+}
+
 /* --- keys --- */
 
 static void test_keys_need_time_and_room(void **state)
@@ -368,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_a_node_that_is_down_is_waited_for),
         cmocka_unit_test(test_many_tags_become_strict_at_once),
         cmocka_unit_test(test_a_strict_tag_goes_back),
+        cmocka_unit_test(test_a_strict_tag_goes_back_on_a_node_that_is_behind),
         cmocka_unit_test(test_keys_need_time_and_room),
         cmocka_unit_test(test_one_submit_a_turn),
         cmocka_unit_test(test_a_stop_answers_strict_requests),
