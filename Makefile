@@ -187,6 +187,15 @@ run:
 	@exec setpriv --pdeathsig TERM \
 		scripts/run-cluster --nodes "$(NODES)" --data "$(DATA)" --binary "$(OUT)/leafd"
 
+# In containers (docs/operations.md).
+.PHONY: image compose-test
+## make image               leafd's container image, leafd:local, which knows its commit
+image:
+	docker build -t leafd:local --build-arg COMMIT="$(COMMIT)" .
+## make compose-test        docker-compose.yml for real: kill, cut off, pause, stop; on any Docker
+compose-test:
+	@exec setpriv --pdeathsig TERM scripts/compose-test --build "$(BUILD)"
+
 # The stages of the tests are run by scripts/test-all, which sums them up in its last line.
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
 .PHONY: test check unit unit-asan unit-tsan sim cluster format tidy clean
