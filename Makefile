@@ -153,7 +153,7 @@ bench:
 	+@$(MAKE) --no-print-directory -j$(shell nproc) all bench-tools $(BENCH)/load_mariadb
 	@exec setpriv --pdeathsig TERM scripts/bench/bench --build "$(BUILD)" \
 		--binary "$(OUT)/leafd" $(if $(ROUNDS),--rounds "$(ROUNDS)") \
-		$(if $(SECONDS),--seconds "$(SECONDS)") $(CASE)
+		$(if $(SECONDS),--seconds "$(SECONDS)") $(if $(PRIORITY),--priority) $(CASE)
 
 # Faults on real processes, drawn from a seed (cluster-tests/chaos), and a page about them. LEAFD
 # names another binary; CHAOS has further options, as CHAOS="--only kill,pause".

@@ -69,8 +69,9 @@ def machine(file_system):
             if line.startswith("model name"):
                 model = line.partition(":")[2].strip()
                 break
+    priority = os.sched_getscheduler(0) == os.SCHED_RR
     return (f"{os.cpu_count()} processors ({model}), Linux {platform.release()}, "
-            f"data on {file_system}")
+            f"data on {file_system}" + (", real-time priority" if priority else ""))
 
 
 def shown(command):
