@@ -1,6 +1,7 @@
 # leafd: build and test. `make help` lists the targets.
 #
-# Objects go to $(BUILD)/$(FLAVOUR); FLAVOUR is release, asan (ASan and UBSan) or tsan.
+# Objects go to $(BUILD)/$(FLAVOUR); FLAVOUR is release, asan (ASan and UBSan), tsan, or fuzz (by
+# `make fuzz`, with clang).
 
 CC      ?= gcc
 ifeq ($(origin CC),default)
@@ -15,6 +16,8 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
 OPT_release := -O2 -D_FORTIFY_SOURCE=2
 OPT_asan    := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPT_tsan    := -O1 -fsanitize=thread -fno-omit-frame-pointer
+OPT_fuzz    := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
+               -fno-omit-frame-pointer
 VERSION := 0.1.0
 COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 CPPFLAGS += -D_GNU_SOURCE -iquote . -DLEAFD_VERSION='"$(VERSION)"' -DLEAFD_COMMIT='"$(COMMIT)"'
@@ -120,6 +123,24 @@ $(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage history loop id base,$(call
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ \
 		$(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 
+# Fuzzers, <dir>/fuzz/fuzz_<what>.c: clang's libFuzzer with ASan and UBSan, each for SECONDS. What
+# they learnt is kept in $(BUILD)/fuzz/known-* and used again; an input that fails is beside it.
+FUZZ_DIRS := src/fuzz raft/fuzz http/fuzz
+FUZZ_WITH_src/fuzz := $(OUT)/src/tests/id_random.o
+FUZZ_BINS  = $(foreach dir,$(FUZZ_DIRS),$(patsubst %.c,$(OUT)/%,$(wildcard $(dir)/fuzz_*.c)))
+define FUZZ_RULE
+$(patsubst %.c,$(OUT)/%,$(wildcard $(1)/fuzz_*.c)): $(OUT)/%: $(OUT)/%.o $(FUZZ_WITH_$(1)) \
+                      $(foreach layer,$(TEST_LAYERS_$(1:fuzz=tests)),$(call lib,$(layer)))
+	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ $(TEST_LIBS_$(1:fuzz=tests))
+endef
+$(foreach dir,$(FUZZ_DIRS),$(eval $(call FUZZ_RULE,$(dir))))
+.PHONY: fuzz fuzz-run
+## make fuzz [SECONDS=60]   any bytes to parsers and decoders, each fuzzer for so long
+fuzz:
+	+@$(MAKE) --no-print-directory -j$(shell nproc) CC=clang FLAVOUR=fuzz fuzz-run
+fuzz-run: $(FUZZ_BINS)
+	@scripts/fuzz "$(or $(SECONDS),60)" "$(BUILD)/fuzz" $^
+
 # Programs for users to adapt.
 EXAMPLES := $(patsubst scripts/%.c,$(BUILD)/%,$(wildcard scripts/examples/*.c))
 .PHONY: examples
@@ -174,7 +195,7 @@ chaos:
 
 # Everything that can be built, to see that it can.
 .PHONY: everything
-everything: all tests $(OUT)/sim examples bench-tools $(CHAOS_SHIM)
+everything: all tests $(FUZZ_BINS:=.o) $(OUT)/sim examples bench-tools $(CHAOS_SHIM)
 
 # A cluster on this machine. DATA is where it keeps its data.
 NODES ?= 3

@@ -1,0 +1,191 @@
+/*
+ * fuzz_http.c - any bytes as HTTP: requests however they are split, targets and their options,
+ * bodies of tags.
+ *
+ * The first byte chooses what the rest is given to. Of a stream of requests two bytes more say
+ * where it is split: the outcome must not depend on it. The other parts must keep within their
+ * bounds (the sanitizers see to that) and what they accept must be what a state machine accepts.
+ *
+ * Thread: one.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/parser.h"
+#include "http/tag_json.h"
+#include "http/target.h"
+#include "src/base/assert.h"
+#include "src/id/command_read.h"
+#include "src/id/tag.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+/* What is seen of a stream of requests. */
+struct outcome {
+    unsigned requests;
+    unsigned body_bytes;
+    uint32_t body_hash;
+    int status; /* of the rejection, 0: none */
+    size_t used;
+    struct parser_head last;
+};
+
+/* Take what is there; false once it was refused. text is an exact copy of what arrived. */
+static bool take(struct parser *parser, struct outcome *outcome, char *text, size_t len,
+                 bool *in_body)
+{
+    for (;;) {
+        enum parser_event event;
+        size_t used = 0;
+        size_t decoded = 0;
+
+        if (*in_body) {
+            event = parser_body(parser, text + outcome->used, len - outcome->used, &used, &decoded);
+            ASSERT(decoded <= used && used <= len - outcome->used);
+            for (size_t i = 0; i < decoded; i++) {
+                outcome->body_hash = outcome->body_hash * 31 + (uint8_t)text[outcome->used + i];
+            }
+            outcome->body_bytes += (unsigned)decoded;
+        } else {
+            event = parser_head(parser, text + outcome->used, len - outcome->used);
+            used = event == PARSER_DONE ? parser->head.len : 0;
+            ASSERT(event != PARSER_DONE ||
+                   parser->head.target_at + parser->head.target_len <= used);
+        }
+        outcome->used += used;
+        if (event == PARSER_REJECT) {
+            ASSERT(parser->reject.code != NULL && parser->reject.why != NULL);
+            outcome->status = parser->reject.status;
+            return false;
+        }
+        if (event == PARSER_MORE) {
+            return true;
+        }
+        if (!*in_body && parser->head.has_body) {
+            *in_body = true;
+            continue;
+        }
+        outcome->last = parser->head;
+        outcome->requests++;
+        *in_body = false;
+        parser_init(parser);
+    }
+}
+
+/* Give the stream in two or three pieces. A head is scanned from its first byte again, so what is
+ * not used up yet is given anew, in memory of exactly its size. */
+static void run(const uint8_t *data, size_t len, size_t first, size_t second,
+                struct outcome *ret_outcome)
+{
+    const size_t ends[3] = {first, second, len};
+    struct parser parser;
+    bool in_body = false;
+
+    memset(ret_outcome, 0, sizeof *ret_outcome);
+    parser_init(&parser);
+    for (unsigned i = 0; i < 3; i++) {
+        char *text = malloc(ends[i] > 0 ? ends[i] : 1);
+        bool going;
+
+        ASSERT(text != NULL);
+        memcpy(text, data, ends[i]);
+        going = take(&parser, ret_outcome, text, ends[i], &in_body);
+        free(text);
+        if (!going) {
+            return;
+        }
+    }
+}
+
+static void fuzz_stream(const uint8_t *data, size_t len)
+{
+    struct outcome whole;
+    struct outcome split;
+    size_t first;
+    size_t second;
+
+    if (len < 2) {
+        return;
+    }
+    first = data[0] % (len - 1);
+    second = first + data[1] % (len - 1 - first);
+    run(data + 2, len - 2, len - 2, len - 2, &whole);
+    run(data + 2, len - 2, first, second, &split);
+    ASSERT(whole.requests == split.requests && whole.status == split.status);
+    ASSERT(whole.body_bytes == split.body_bytes && whole.body_hash == split.body_hash);
+    ASSERT(memcmp(&whole.last, &split.last, sizeof whole.last) == 0);
+}
+
+static void fuzz_target(const uint8_t *data, size_t len)
+{
+    struct option options[3] = {{.name = "count"}, {.name = "format"}, {.name = "timeout_ms"}};
+    char *text = malloc(len > 0 ? len : 1);
+    char *space = malloc(len > 0 ? len : 1);
+    char why[OPTION_WHY_BYTES];
+    struct target target;
+    size_t decoded;
+
+    ASSERT(text != NULL && space != NULL);
+    if (len > 0) {
+        memcpy(text, data, len);
+    }
+    if (target_split(text, len, &target) == 0) {
+        ASSERT(target.path_len + target.query_len <= len);
+        if (target_decode(target.path, target.path_len, TARGET_PLUS_IS_PLUS, space, len,
+                          &decoded) == 0) {
+            ASSERT(decoded <= target.path_len);
+        }
+        if (target.query != NULL &&
+            options_parse(target.query, target.query_len, options, 3, space, why) != 0) {
+            ASSERT(memchr(why, '\0', sizeof why) != NULL);
+        }
+    }
+    free(text);
+    free(space);
+}
+
+/* A command that was made of a body is well-formed, item for item. */
+static void fuzz_body(const uint8_t *data, size_t len, bool bulk)
+{
+    struct body_fault fault = {0};
+    struct buf command = BUF_INIT;
+    struct put_command read;
+    struct tag_put put;
+    unsigned count = 0;
+    int rv;
+
+    command_put_begin(&command, false, 1, 1);
+    rv = bulk ? tag_json_read_bulk(data, len, &command, &fault)
+              : tag_json_read_one("tag", 3, data, len, &command, &fault);
+    if (rv == 0) {
+        command_put_end(&command);
+        ASSERT(put_command_read(command.data, command.len, &read) == 0);
+        while (put_command_next(&read, &put)) {
+            ASSERT(tag_name_check(put.name, put.name_len, NULL) == 0);
+            count++;
+        }
+        ASSERT(count == read.count);
+    } else {
+        ASSERT(fault.code != NULL && memchr(fault.message, '\0', sizeof fault.message) != NULL);
+    }
+    buf_free(&command);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    if (len == 0) {
+        return 0;
+    }
+    switch (data[0] % 4) {
+    case 0:
+        fuzz_stream(data + 1, len - 1);
+        break;
+    case 1:
+        fuzz_target(data + 1, len - 1);
+        break;
+    default:
+        fuzz_body(data + 1, len - 1, data[0] % 4 == 3);
+        break;
+    }
+    return 0;
+}

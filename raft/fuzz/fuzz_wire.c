@@ -1,0 +1,328 @@
+/*
+ * fuzz_wire.c - any bytes from a peer: frames, payloads of every kind, handshakes, and the rows of
+ * a snapshot.
+ *
+ * The first byte chooses what the rest is given to. Whatever is accepted must encode to the very
+ * bytes that came; a stream of frames gives the same however it is split; a handshake ends in a
+ * state that it may end in, and never proves a secret that the bytes cannot know.
+ *
+ * Thread: one.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/frame.h"
+#include "raft/handshake.h"
+#include "raft/wire.h"
+#include "src/base/assert.h"
+#include "src/id/fsm.h"
+#include "storage/store.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+/* --- payloads --- */
+
+static void expect_same(const struct buf *again, const uint8_t *data, size_t len)
+{
+    ASSERT(again->len == len && memcmp(again->data, data, len) == 0);
+}
+
+static void fuzz_raft(const uint8_t *data, size_t len)
+{
+    struct raft_message message;
+    struct buf again = BUF_INIT;
+    uint64_t transfer = 0;
+
+    memset(&message, 0, sizeof message);
+    if (wire_raft_decode(data, len, &message, &transfer) == 0) {
+        wire_raft_encode(&message, transfer, &again);
+        expect_same(&again, data, len);
+        wire_raft_release(&message);
+    }
+    buf_free(&again);
+}
+
+static void fuzz_transfer(const uint8_t *data, size_t len)
+{
+    struct wire_chunk chunk;
+    struct wire_chunk_ack ack;
+    struct buf again = BUF_INIT;
+
+    if (wire_chunk_decode(data, len, &chunk) == 0) {
+        wire_chunk_encode(&chunk, &again);
+        expect_same(&again, data, len);
+    }
+    again.len = 0;
+    if (wire_chunk_ack_decode(data, len, &ack) == 0) {
+        wire_chunk_ack_encode(&ack, &again);
+        expect_same(&again, data, len);
+    }
+    buf_free(&again);
+}
+
+static void fuzz_requests(const uint8_t *data, size_t len)
+{
+    struct wire_request request;
+    struct wire_reply reply;
+    struct buf again = BUF_INIT;
+
+    if (wire_request_decode(data, len, &request) == 0) {
+        wire_request_encode(&request, &again);
+        expect_same(&again, data, len);
+    }
+    again.len = 0;
+    if (wire_reply_decode(data, len, &reply) == 0) {
+        wire_reply_encode(&reply, &again);
+        expect_same(&again, data, len);
+    }
+    buf_free(&again);
+}
+
+static void fuzz_small(const uint8_t *data, size_t len)
+{
+    struct wire_confirm confirm;
+    struct wire_clock clock;
+    struct buf again = BUF_INIT;
+
+    if (wire_confirm_decode(data, len, &confirm) == 0) {
+        wire_confirm_encode(&confirm, &again);
+        expect_same(&again, data, len);
+    }
+    again.len = 0;
+    if (wire_clock_decode(data, len, &clock) == 0) {
+        wire_clock_encode(&clock, &again);
+        expect_same(&again, data, len);
+    }
+    buf_free(&again);
+}
+
+/* --- frames --- */
+
+/* What a decoder makes of a stream that comes in two parts, as a hash. */
+static uint64_t hash_frames(const struct buf *stream, size_t cut)
+{
+    const size_t ends[2] = {cut, stream->len};
+    struct frame_decoder decoder;
+    uint64_t hash = 0;
+    size_t at = 0;
+
+    frame_decoder_init(&decoder);
+    frame_decoder_open(&decoder);
+    for (unsigned part = 0; part < 2; part++) {
+        const uint8_t *data = stream->data + at;
+        size_t len = ends[part] - at;
+        struct frame frame;
+        int rv;
+
+        while ((rv = frame_decoder_next(&decoder, &data, &len, &frame)) == 1) {
+            hash = hash * 1099511628211U + (unsigned)frame.type;
+            for (size_t i = 0; i < frame.len; i++) {
+                hash = hash * 1099511628211U + frame.payload[i];
+            }
+        }
+        hash = rv < 0 && part == 1 ? hash + (uint64_t)-rv : hash;
+        at = ends[part];
+    }
+    frame_decoder_free(&decoder);
+    return hash;
+}
+
+/* The first byte says where the stream is cut, the second how much of it is a whole frame. */
+static void fuzz_frames(const uint8_t *data, size_t len)
+{
+    struct buf stream = BUF_INIT;
+    size_t whole;
+
+    if (len < 3) {
+        return;
+    }
+    whole = data[1] % (len - 2);
+    frame_put(&stream, FRAME_REQUEST, data + 2, whole);
+    buf_put(&stream, data + 2 + whole, len - 2 - whole);
+    ASSERT(hash_frames(&stream, data[0] % stream.len) == hash_frames(&stream, stream.len));
+    buf_free(&stream);
+}
+
+/* --- handshakes --- */
+
+/* The two that meet are 1 and 2; a store 7 was wiped. */
+static bool known_cb(void *data, uint64_t peer)
+{
+    (void)data;
+    return peer == 2;
+}
+
+static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
+{
+    (void)data;
+    (void)peer;
+    return store_id == 7 ? ERR_WRONG_NODE : 0;
+}
+
+static const uint8_t nonce[HANDSHAKE_NONCE_BYTES] = {1, 2, 3};
+
+static struct handshake_config config_of(uint64_t node_id)
+{
+    return (struct handshake_config){.node_id = node_id,
+                                     .store_id = 5,
+                                     .cluster_id = "fuzz",
+                                     .secret = "nobody knows this",
+                                     .secret_len = 17,
+                                     .known = known_cb,
+                                     .admit = admit_cb};
+}
+
+/* Frames {type, u16 length, payload} for one side of a handshake. */
+static void fuzz_stranger(struct reader *reader, bool dialler)
+{
+    const struct handshake_config config = config_of(1);
+    struct handshake handshake;
+    struct buf out = BUF_INIT;
+
+    if (dialler) {
+        handshake_dial(&handshake, &config, 2, nonce, &out);
+    } else {
+        handshake_accept(&handshake, &config, nonce);
+    }
+    while (handshake.state != HANDSHAKE_FAILED) {
+        enum frame_type type = (enum frame_type)reader_u8(reader);
+        size_t payload_len;
+        const uint8_t *payload = reader_str16(reader, &payload_len);
+
+        if (reader->bad || !frame_is_handshake(type)) {
+            break;
+        }
+        handshake_receive(&handshake, type, payload, payload_len, &out);
+        ASSERT(handshake.state != HANDSHAKE_DONE && handshake.state != HANDSHAKE_PROOF_SENT);
+    }
+    ASSERT(out.len <= 4 * LIMIT_HANDSHAKE_BYTES);
+    buf_free(&out);
+}
+
+/* Give what one side has put out to the other, with a byte changed as the input says: {u8 yes or
+ * no, u16 where, u8 how}. True if one was. */
+static bool carry(struct buf *out, struct handshake *to, struct buf *answer, struct reader *reader)
+{
+    struct frame_decoder decoder;
+    const uint8_t *data = out->data;
+    size_t len = out->len;
+    struct frame frame;
+    bool changed = false;
+
+    frame_decoder_init(&decoder);
+    while (to->state != HANDSHAKE_DONE && to->state != HANDSHAKE_FAILED &&
+           frame_decoder_next(&decoder, &data, &len, &frame) == 1) {
+        uint8_t *payload = malloc(frame.len > 0 ? frame.len : 1);
+
+        ASSERT(payload != NULL);
+        if (frame.len > 0) {
+            memcpy(payload, frame.payload, frame.len);
+            if (reader_u8(reader) % 4 == 0) {
+                uint16_t at = reader_u16(reader);
+                uint8_t change = reader_u8(reader);
+
+                payload[at % frame.len] ^= change;
+                changed = changed || change != 0;
+            }
+        }
+        handshake_receive(to, frame.type, payload, frame.len, answer);
+        free(payload);
+    }
+    frame_decoder_free(&decoder);
+    out->len = 0;
+    return changed;
+}
+
+/* Two that know the secret, and somebody in between who changes bytes: then they do not meet. */
+static void fuzz_between(struct reader *reader)
+{
+    const struct handshake_config configs[2] = {config_of(2), config_of(1)};
+    struct handshake sides[2];
+    struct buf outs[2] = {BUF_INIT, BUF_INIT};
+    bool changed = false;
+
+    handshake_dial(&sides[0], &configs[0], 1, nonce, &outs[0]);
+    handshake_accept(&sides[1], &configs[1], nonce);
+    for (unsigned from = 0; outs[from].len > 0; from = 1 - from) {
+        changed = carry(&outs[from], &sides[1 - from], &outs[1 - from], reader) || changed;
+        ASSERT(!changed || sides[1].state != HANDSHAKE_DONE);
+    }
+    ASSERT(changed || (sides[0].state == HANDSHAKE_DONE && sides[1].state == HANDSHAKE_DONE));
+    ASSERT(handshake_reject_text(sides[0].reject) != NULL);
+    buf_free(&outs[0]);
+    buf_free(&outs[1]);
+}
+
+static void fuzz_handshake(const uint8_t *data, size_t len)
+{
+    struct reader reader;
+    uint8_t kind;
+
+    reader_init(&reader, data, len);
+    kind = reader_u8(&reader) % 3;
+    if (kind == 0) {
+        fuzz_between(&reader);
+    } else {
+        fuzz_stranger(&reader, kind == 1);
+    }
+}
+
+/* --- rows --- */
+
+/* A snapshot's rows: what loads must load again from the same bytes to the same digest. */
+static bool load(struct fsm *fsm, const uint8_t *data, size_t len)
+{
+    struct reader reader;
+    struct store_row row;
+    int rv = 0;
+
+    fsm_load_begin(fsm);
+    reader_init(&reader, data, len);
+    while (rv == 0 && store_rows_next(&reader, &row)) {
+        rv = fsm_load_row(fsm, row.key, row.key_len, row.value, row.value_len);
+    }
+    return rv == 0 && reader_done(&reader) && fsm_load_end(fsm, 100) == 0;
+}
+
+static void fuzz_rows(const uint8_t *data, size_t len)
+{
+    struct fsm *fsm = fsm_new();
+    uint64_t digest;
+
+    if (load(fsm, data, len)) {
+        digest = fsm_digest(fsm);
+        ASSERT(load(fsm, data, len) && fsm_digest(fsm) == digest);
+    }
+    fsm_free(fsm);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    if (len == 0) {
+        return 0;
+    }
+    switch (data[0] % 7) {
+    case 0:
+        fuzz_raft(data + 1, len - 1);
+        break;
+    case 1:
+        fuzz_transfer(data + 1, len - 1);
+        break;
+    case 2:
+        fuzz_requests(data + 1, len - 1);
+        break;
+    case 3:
+        fuzz_small(data + 1, len - 1);
+        break;
+    case 4:
+        fuzz_frames(data + 1, len - 1);
+        break;
+    case 5:
+        fuzz_rows(data + 1, len - 1);
+        break;
+    default:
+        fuzz_handshake(data + 1, len - 1);
+        break;
+    }
+    return 0;
+}
