@@ -1,6 +1,6 @@
 /*
- * driver_prepare.c - a store made ready for a start: the first configuration, and a term of its own
- * for a sole voter.
+ * driver_prepare.c - a store made ready for a start: the first configuration, or the mark of a node
+ * that joins, and a term of its own for a sole voter.
  *
  * The happy path: a new store gets term 1 and entry 1, which holds the configuration, in two
  * commits. Failure modes: a crash between the two is noticed at the next start; any error of the
@@ -15,6 +15,11 @@
 #include "raft/guard.h"
 #include "raft/wire.h"
 #include "src/base/assert.h"
+
+/* What a node that joins has on its disk before it hears of the log: a vote for itself in the term
+ * of the first configuration, which nobody ever stands for. So it can never be taken for a node that
+ * is to make a first configuration of its own. */
+#define JOINER_TERM 1
 
 static int commit_one(struct store *store, struct store_op *op, struct store_error *ret_error)
 {
@@ -89,6 +94,19 @@ static int start_configuration(const struct store_loaded *loaded,
     return driver_decode_configuration(conf, len, ret_configuration);
 }
 
+bool driver_is_empty(const struct store_loaded *loaded)
+{
+    return loaded->entry_count == 0 && loaded->position.index == 0;
+}
+
+/* A crash between the two writes of a bootstrap leaves term 1 without a vote and an empty log; the
+ * first election of any cluster is for a later term. */
+bool driver_is_joiner(const struct store_loaded *loaded, uint64_t node_id)
+{
+    return driver_is_empty(loaded) &&
+           (loaded->term > JOINER_TERM || (loaded->term == JOINER_TERM && loaded->vote == node_id));
+}
+
 int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
                    const struct net_peer *members, size_t member_count,
                    struct store_error *ret_error)
@@ -96,8 +114,13 @@ int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t no
     struct raft_configuration configuration;
     int rv = 0;
 
-    /* A crash between the two writes of an earlier bootstrap leaves term 1 and an empty log. */
-    if (loaded->term <= 1 && loaded->entry_count == 0 && loaded->position.index == 0) {
+    if (driver_is_empty(loaded)) {
+        if (driver_is_joiner(loaded, node_id)) {
+            return 0;
+        }
+        if (member_count == 0) {
+            return write_term(store, loaded, JOINER_TERM, node_id, ret_error);
+        }
         rv = bootstrap(store, loaded, members, member_count, ret_error);
     }
     if (rv != 0) {

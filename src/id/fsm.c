@@ -17,14 +17,13 @@
 
 #define NODE_KEY_BYTES 9 /* 'n' and the id, big-endian */
 
-static int apply_type(struct fsm *fsm, const void *command, size_t len, struct buf *result,
-                      struct fsm_changes *changes);
+static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size_t len,
+                      struct buf *result, struct fsm_changes *changes);
 static int apply_node_info(struct fsm *fsm, const void *command, size_t len, struct buf *result,
                            struct fsm_changes *changes);
 static int apply_digest(struct fsm *fsm, const void *command, size_t len, struct buf *result);
 static int apply_setting(struct fsm *fsm, int type, const void *command, size_t len,
                          struct buf *result, struct fsm_changes *changes);
-static void digest_remember(struct fsm *fsm, uint64_t index);
 static void query_list(const struct fsm *fsm, const struct query *query, struct buf *result);
 static int load_tag(struct fsm *fsm, const char *name, size_t name_len, const void *value,
                     size_t value_len);
@@ -62,11 +61,11 @@ int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, 
     int err;
 
     ASSERT(!fsm->loading);
-    err = apply_type(fsm, command, len, result, changes);
+    err = apply_type(fsm, index, command, len, result, changes);
     if (err == ERR_BAD_MESSAGE) {
         status_result_encode(ERR_BAD_MESSAGE, result);
     }
-    digest_remember(fsm, index);
+    fsm_digest_remember(fsm, index);
     return err;
 }
 
@@ -148,6 +147,10 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
         return fsm_load_worker(fsm, bytes, key_len, value, value_len);
     case FSM_TABLE_SETTINGS:
         return fsm_load_setting(fsm, bytes, key_len, value, value_len);
+    case FSM_TABLE_MEMBERS:
+        return fsm_load_member_change(fsm, key_len, value, value_len);
+    case FSM_TABLE_REMOVED:
+        return fsm_load_member_removed(fsm, bytes, key_len, value, value_len);
     default:
         return ERR_CORRUPT;
     }
@@ -157,7 +160,7 @@ void fsm_load_end(struct fsm *fsm, uint64_t index)
 {
     ASSERT(fsm->loading);
     fsm->loading = false;
-    digest_remember(fsm, index);
+    fsm_digest_remember(fsm, index);
     fsm_tell_layout(fsm);
     fsm_tell_workers(fsm);
     if (fsm->listener == NULL || fsm->listener->tag_changed == NULL) {
@@ -169,8 +172,8 @@ void fsm_load_end(struct fsm *fsm, uint64_t index)
 }
 
 /* 0, ERR_DIVERGED, or ERR_BAD_MESSAGE, and then nothing was changed or appended. */
-static int apply_type(struct fsm *fsm, const void *command, size_t len, struct buf *result,
-                      struct fsm_changes *changes)
+static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size_t len,
+                      struct buf *result, struct fsm_changes *changes)
 {
     struct grant_command grant;
     struct put_command put;
@@ -218,6 +221,10 @@ static int apply_type(struct fsm *fsm, const void *command, size_t len, struct b
     case COMMAND_WORKER_RELEASE:
         err = fsm_apply_worker(fsm, type, command, len, result, changes);
         break;
+    case COMMAND_MEMBER_BEGIN:
+    case COMMAND_MEMBER_END:
+        err = fsm_apply_member(fsm, type, index, command, len, result, changes);
+        break;
     default: /* no command, or of a newer version */
         break;
     }
@@ -232,6 +239,10 @@ static int apply_node_info(struct fsm *fsm, const void *command, size_t len, str
 
     if (err != 0) {
         return err;
+    }
+    if (fsm_member_removed(fsm, info.node_id)) {
+        status_result_encode(ERR_REMOVED, result);
+        return 0;
     }
     fsm_node_put(fsm, &info, changes);
     status_result_encode(0, result);
@@ -281,7 +292,7 @@ static int apply_setting(struct fsm *fsm, int type, const void *command, size_t 
     return err;
 }
 
-static void digest_remember(struct fsm *fsm, uint64_t index)
+void fsm_digest_remember(struct fsm *fsm, uint64_t index)
 {
     fsm->marks[index % FSM_DIGEST_MARKS] = (struct fsm_digest_mark){index, fsm->digest};
 }

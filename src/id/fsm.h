@@ -27,7 +27,7 @@
 struct fsm;
 
 /* A row changed by apply, as storage keeps it. Key: one byte of table ('t' tag, 'n' node, 'w'
- * worker id, 's' settings), and the name, or the big-endian node id (8 bytes) or worker id (2). */
+ * worker id, 's' settings, 'm' and 'r' membership), and the name, or the big-endian node id (8 bytes) or worker id (2). */
 struct fsm_change {
     struct buf key;
     struct buf value; /* empty: the row was deleted (tags never are, they leave tombstones) */

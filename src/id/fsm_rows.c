@@ -200,6 +200,7 @@ void fsm_rows_clear(struct fsm *fsm)
     fsm->node_capacity = 0;
     fsm_workers_clear(fsm);
     fsm_settings_clear(fsm);
+    fsm_members_clear(fsm);
     fsm->tag_count = 0;
     fsm->digest = 0;
 }

@@ -15,12 +15,15 @@
 #include "src/id/arena.h"
 #include "src/id/command_read.h"
 #include "src/id/fsm.h"
+#include "src/id/member.h"
 
 /* The first byte of a row's key: its table. */
 #define FSM_TABLE_TAGS 't'
 #define FSM_TABLE_NODES 'n'
 #define FSM_TABLE_WORKERS 'w'
 #define FSM_TABLE_SETTINGS 's'
+#define FSM_TABLE_MEMBERS 'm' /* one row: the change of membership under way */
+#define FSM_TABLE_REMOVED 'r' /* a row a node id that was removed */
 
 /* Entries whose digest is remembered, for COMMAND_DIGEST. */
 #define FSM_DIGEST_MARKS 1024
@@ -38,6 +41,13 @@ struct fsm_digest_mark {
     uint64_t digest;
 };
 
+/* What fsm_members.c keeps. */
+struct fsm_members {
+    struct member_change change; /* kind 0: none */
+    uint64_t *removed;           /* node ids, sorted */
+    size_t removed_count;
+};
+
 struct fsm {
     struct fsm_tree tags;
     struct arena arena;
@@ -49,6 +59,7 @@ struct fsm {
     bool has_layout;
     struct snowflake_layout layout;
     uint64_t log_ms; /* the log's time, 0: none yet */
+    struct fsm_members members;
     uint64_t digest;
     struct fsm_listener *listener;
     struct buf scratch;                             /* for the bytes of one row */
@@ -123,5 +134,21 @@ int fsm_load_setting(struct fsm *fsm, const uint8_t *key, size_t key_len, const 
 /* Tell the listener of the layout, if there is one. */
 void fsm_tell_layout(struct fsm *fsm);
 void fsm_settings_clear(struct fsm *fsm);
+
+/* --- fsm_members.c: changes of the membership --- */
+
+/* type is begin or end. 0, or ERR_BAD_MESSAGE, and then nothing was changed or appended. */
+int fsm_apply_member(struct fsm *fsm, int type, uint64_t index, const void *command, size_t len,
+                     struct buf *result, struct fsm_changes *changes) MUST_CHECK;
+int fsm_load_member_change(struct fsm *fsm, size_t key_len, const void *value,
+                           size_t value_len) MUST_CHECK;
+int fsm_load_member_removed(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                            size_t value_len) MUST_CHECK;
+void fsm_members_clear(struct fsm *fsm);
+
+/* --- fsm.c --- */
+
+/* The digest after the entry at index, for COMMAND_DIGEST. */
+void fsm_digest_remember(struct fsm *fsm, uint64_t index);
 
 #endif
