@@ -176,7 +176,7 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
     struct net_link *link;
     struct net_link *next;
 
-    ASSERT(!net->closing && count <= LIMIT_NODES);
+    ASSERT(!net->closing && count <= LIMIT_PEERS);
     for (link = TAILQ_FIRST(&net->links); link != NULL; link = next) {
         next = TAILQ_NEXT(link, link);
         if (find_peer(peers, count, link->id) == NULL) {

@@ -145,7 +145,7 @@ static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
-    return replica_admit(&node->replica, peer, store_id);
+    return members_admit(&node->replica.members, peer, store_id);
 }
 
 static void refused(struct net_receiver *receiver, uint64_t peer, int err, const char *text)
@@ -198,6 +198,18 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
 
     log_info("raft", "snapshot installed", "index=%llu tags=%zu", (unsigned long long)index,
              fsm_tag_count(node->replica.fsm));
+}
+
+/* Told by the own log: the others will not talk to this node any more. */
+static void on_removed(struct replica_owner *owner)
+{
+    struct node *node = CONTAINER(owner, struct node, owner);
+
+    log_warn("raft", "this node was removed from the cluster", "node=%llu",
+             (unsigned long long)node->config.node_id);
+    if (node->config.removed != NULL) {
+        node->config.removed(node->config.data);
+    }
 }
 
 /* --- turns --- */
@@ -379,7 +391,7 @@ static int start_replica(struct node *node, struct fsm *fsm, const struct store_
     init_handles(node);
     rv = writer_start(node->store, &writer, &node->writer);
     ASSERT(rv == 0);
-    node->owner = (struct replica_owner){on_failed, on_role_changed, on_installed};
+    node->owner = (struct replica_owner){on_failed, on_role_changed, on_installed, on_removed};
     return replica_start(&node->replica, &config, fsm, writer_disk(node->writer),
                          net_uv_net(node->net), clock_system(), &node->owner, loaded);
 }

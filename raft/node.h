@@ -45,6 +45,9 @@ struct node_config {
     uint32_t cover_ms;         /* see refill.h */
     uint32_t refill_percent;
     void (*failed)(void *data, int err, const char *text); /* must not return; any thread */
+    /* The cluster has removed this node, and its id never comes back: it is to be stopped. On the
+     * loop; may be told several times. May be NULL. */
+    void (*removed)(void *data);
     void *data;
 };
 

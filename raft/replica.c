@@ -35,28 +35,9 @@ static void on_role_changed(struct driver_observer *observer)
     }
 }
 
-static void follow_configuration(struct replica *replica)
-{
-    const struct raft_configuration *configuration = &replica->driver.raft.configuration;
-    struct net_peer peers[LIMIT_NODES];
-    size_t count = 0;
-
-    for (unsigned i = 0; i < configuration->n && count < LIMIT_NODES; i++) {
-        if (configuration->servers[i].id == replica->config.driver.node_id) {
-            continue;
-        }
-        peers[count].id = configuration->servers[i].id;
-        strncpy(peers[count].address, configuration->servers[i].address, LIMIT_ADDRESS_BYTES);
-        peers[count].address[LIMIT_ADDRESS_BYTES] = '\0';
-        count++;
-    }
-    replica->net->ops->set_peers(replica->net, peers, count);
-    clock_check_members(&replica->timekeeper.check, configuration->n);
-}
-
 static void on_configuration_changed(struct driver_observer *observer)
 {
-    follow_configuration(CONTAINER(observer, struct replica, observer));
+    (void)observer; /* each turn looks at the configuration: members_turn() */
 }
 
 static void on_installed(struct driver_observer *observer, uint64_t index)
@@ -144,6 +125,26 @@ static int start_lease(struct replica *replica, const struct store_loaded *loade
     return rv;
 }
 
+/* Links, changes of the membership, and what is wished of it. */
+static void start_members(struct replica *replica)
+{
+    const struct replica_config *config = &replica->config;
+
+    membership_init(&replica->membership, &replica->driver, replica->net, replica->clock,
+                    replica->fsm, &replica->proposer, config->catch_up_ms);
+    replica->requests.membership = &replica->membership;
+    wishes_init(&replica->wishes, &replica->requests, replica->clock);
+    members_init(&replica->members, &replica->driver, replica->net, replica->clock, replica->fsm,
+                 &replica->wishes, config->guests, config->guest_count, config->guest_index);
+}
+
+static void follow_members(struct replica *replica)
+{
+    if (members_turn(&replica->members)) {
+        clock_check_members(&replica->timekeeper.check, replica->driver.raft.configuration.n);
+    }
+}
+
 int replica_start(struct replica *replica, const struct replica_config *config, struct fsm *fsm,
                   struct disk *disk, struct net *net, const struct clock *clock,
                   struct replica_owner *owner, const struct store_loaded *loaded)
@@ -176,12 +177,13 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     }
     fsm_listen(fsm, &replica->listener);
     requests_init(&replica->requests, &replica->driver, net, disk, clock, fsm, config->driver.seed);
+    start_members(replica);
     rv = driver_start(&replica->driver, &config->driver, disk, net, clock, fsm, &replica->observer,
                       loaded);
     if (rv != 0) {
         return rv;
     }
-    follow_configuration(replica);
+    follow_members(replica);
     atomic_store(&replica->health.started, true);
     return 0;
 }
@@ -280,6 +282,9 @@ void replica_submit(struct replica *replica, struct id_request *request)
         replica_status(replica, request->out);
         requests_finish(&replica->requests, request, 0);
         break;
+    case ID_REQUEST_MEMBER:
+        wishes_submit(&replica->wishes, request);
+        break;
     case ID_REQUEST_SEGMENTS:
         status = fill_segments(replica, request);
         requests_finish(&replica->requests, request, status);
@@ -315,16 +320,6 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
 {
     driver_link_changed(&replica->driver, peer, up);
     requests_link_changed(&replica->requests, peer, up);
-}
-
-int replica_admit(const struct replica *replica, uint64_t peer, uint64_t store_id)
-{
-    struct node_info info;
-
-    if (fsm_node(replica->fsm, peer, &info) && info.store_id != store_id) {
-        return ERR_WRONG_NODE;
-    }
-    return 0;
 }
 
 /* --- the replica's own requests --- */
@@ -451,12 +446,28 @@ static void update_health(struct replica *replica)
     }
 }
 
+/* What the membership wants; a node that was removed has nothing more to do here. */
+static void turn_members(struct replica *replica)
+{
+    bool holding;
+
+    follow_members(replica);
+    membership_turn(&replica->membership, &holding);
+    replica->requests.transferring = holding || replica->draining;
+    wishes_turn(&replica->wishes);
+    if (!replica->removed && fsm_member_removed(replica->fsm, replica->config.driver.node_id)) {
+        replica->removed = true;
+        replica->owner->removed(replica->owner);
+    }
+}
+
 bool replica_turn(struct replica *replica)
 {
     bool more;
 
     driver_tick(&replica->driver);
     if (!replica->stopping) {
+        turn_members(replica);
         maybe_register(replica);
         maybe_compare_digests(replica);
         timekeeper_turn(&replica->timekeeper);
@@ -489,6 +500,8 @@ uint64_t replica_next_ms(const struct replica *replica)
         return next;
     }
     next = earlier(next, allocator_next_ms(replica->allocator));
+    next = earlier(next, membership_next_ms(&replica->membership));
+    next = earlier(next, wishes_next_ms(&replica->wishes));
     next = earlier(next, timekeeper_next_ms(&replica->timekeeper));
     return earlier(next, lease_next_ms(replica->lease));
 }
@@ -498,6 +511,7 @@ bool replica_transfer(struct replica *replica)
     bool over = driver_transfer(&replica->driver);
 
     /* With nobody to hand it to, this node goes on serving as the leader. */
+    replica->draining = !over;
     replica->requests.transferring = !over;
     return over;
 }
@@ -506,6 +520,7 @@ void replica_stop(struct replica *replica)
 {
     replica->stopping = true;
     lease_stop(replica->lease);
+    wishes_stop(&replica->wishes);
     requests_stop(&replica->requests);
 }
 
@@ -521,65 +536,4 @@ void replica_close(struct replica *replica)
 void replica_release(struct replica *replica)
 {
     id_table_free(replica->table);
-}
-
-/* --- status --- */
-
-static enum id_node_state state_of(struct replica *replica)
-{
-    if (replica->stopping) {
-        return ID_NODE_STOPPING;
-    }
-    switch (raft_state(&replica->driver.raft)) {
-    case RAFT_LEADER:
-        return ID_NODE_LEADER;
-    case RAFT_CANDIDATE:
-        return ID_NODE_CANDIDATE;
-    case RAFT_FOLLOWER:
-        return ID_NODE_FOLLOWER;
-    case RAFT_UNAVAILABLE:
-    default:
-        return ID_NODE_STARTING;
-    }
-}
-
-static void fill_member(struct replica *replica, const struct raft_server *server,
-                        struct id_member *member)
-{
-    struct raft *raft = &replica->driver.raft;
-    struct node_info info;
-    raft_index match = 0;
-    bool self = server->id == replica->config.driver.node_id;
-
-    memset(member, 0, sizeof *member);
-    member->id = server->id;
-    strncpy(member->peer_address, server->address, LIMIT_ADDRESS_BYTES);
-    strncpy(member->role, server->role == RAFT_VOTER ? "voter" : "standby",
-            sizeof member->role - 1);
-    if (fsm_node(replica->fsm, server->id, &info)) {
-        memcpy(member->http_address, info.http_address, sizeof member->http_address);
-        memcpy(member->version, info.version, sizeof member->version);
-    }
-    member->reachable = self || replica->net->ops->connected(replica->net, server->id);
-    if (raft_state(raft) == RAFT_LEADER && raft_match_index(raft, server->id, &match) == 0) {
-        member->match_index = match;
-    }
-}
-
-void replica_status(struct replica *replica, struct id_cluster_status *ret_status)
-{
-    struct raft *raft = &replica->driver.raft;
-
-    memset(ret_status, 0, sizeof *ret_status);
-    strncpy(ret_status->cluster_id, replica->config.cluster_id, LIMIT_CLUSTER_ID_BYTES);
-    ret_status->node_id = replica->config.driver.node_id;
-    ret_status->state = state_of(replica);
-    ret_status->leader_id = driver_leader(&replica->driver);
-    ret_status->term = raft_current_term(raft);
-    ret_status->commit_index = replica->driver.commit;
-    ret_status->applied_index = replica->driver.applied.index;
-    for (unsigned i = 0; i < raft->configuration.n && i < LIMIT_NODES; i++) {
-        fill_member(replica, &raft->configuration.servers[i], &ret_status->members[i]);
-        ret_status->member_count++;
-    }
 }

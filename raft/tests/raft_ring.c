@@ -30,6 +30,11 @@ static void on_failed(struct replica_owner *owner, int err, const char *text)
     CONTAINER(owner, struct ring_node, owner)->failed_count++;
 }
 
+static void on_removed(struct replica_owner *owner)
+{
+    CONTAINER(owner, struct ring_node, owner)->removed_count++;
+}
+
 static void on_installed(struct replica_owner *owner, uint64_t index)
 {
     (void)index;
@@ -142,7 +147,7 @@ void ring_start(struct ring *ring, unsigned count)
 
         node->ring = ring;
         node->id = i + 1;
-        node->owner = (struct replica_owner){on_failed, NULL, on_installed};
+        node->owner = (struct replica_owner){on_failed, NULL, on_installed, on_removed};
         identity.store_id = 1001 + i;
         node->store = store_mem_new(&identity);
         snprintf(node->http_address, sizeof node->http_address, "http:%u", i + 1);

@@ -32,6 +32,7 @@ struct ring_node {
     char http_address[32];
     unsigned failed_count;
     unsigned installed_count;
+    unsigned removed_count;
 };
 
 struct ring {

@@ -183,12 +183,16 @@ static int begin(struct fsm *fsm, struct member_change *change, uint64_t index,
     return 0;
 }
 
-static int end(struct fsm *fsm, uint64_t index, struct fsm_changes *changes)
+static int end(struct fsm *fsm, uint64_t index, bool given_up, struct fsm_changes *changes)
 {
     struct member_change change = fsm->members.change;
 
     if (change.kind == 0 || change.given_up || change.index != index) {
         return ERR_NOT_FOUND;
+    }
+    if (!given_up) {
+        change_forget(fsm, changes);
+        return 0;
     }
     change.given_up = true;
     change_put(fsm, &change, changes);
@@ -200,6 +204,7 @@ int fsm_apply_member(struct fsm *fsm, int type, uint64_t index, const void *comm
 {
     struct member_change change;
     uint64_t begun;
+    bool given_up;
     int err;
 
     if (type == COMMAND_MEMBER_BEGIN) {
@@ -208,9 +213,9 @@ int fsm_apply_member(struct fsm *fsm, int type, uint64_t index, const void *comm
             status_result_encode(begin(fsm, &change, index, changes), result);
         }
     } else {
-        err = member_end_command_read(command, len, &begun);
+        err = member_end_command_read(command, len, &begun, &given_up);
         if (err == 0) {
-            status_result_encode(end(fsm, begun, changes), result);
+            status_result_encode(end(fsm, begun, given_up, changes), result);
         }
     }
     return err;

@@ -41,10 +41,12 @@ struct member_change {
  * of a node that is being added takes the place of that. END: 0, or ERR_NOT_FOUND if that change
  * is not under way (any more). */
 void command_member_begin_encode(struct buf *buf, const struct member_change *change);
-void command_member_end_encode(struct buf *buf, uint64_t index);
+/* given_up: else there was nothing (left) to do. */
+void command_member_end_encode(struct buf *buf, uint64_t index, bool given_up);
 int member_begin_command_read(const void *data, size_t len,
                               struct member_change *ret_change) MUST_CHECK;
-int member_end_command_read(const void *data, size_t len, uint64_t *ret_index) MUST_CHECK;
+int member_end_command_read(const void *data, size_t len, uint64_t *ret_index,
+                            bool *ret_given_up) MUST_CHECK;
 
 /* The value bytes of the row of the change. decode: 0, ERR_TRUNCATED, ERR_BAD_VERSION or
  * ERR_CORRUPT. */

@@ -83,26 +83,30 @@ int member_begin_command_read(const void *data, size_t len, struct member_change
     return 0;
 }
 
-void command_member_end_encode(struct buf *buf, uint64_t index)
+void command_member_end_encode(struct buf *buf, uint64_t index, bool given_up)
 {
     buf_put_u8(buf, COMMAND_VERSION);
     buf_put_u8(buf, COMMAND_MEMBER_END);
+    buf_put_u8(buf, given_up ? FLAG_GIVEN_UP : 0);
     buf_put_u64(buf, index);
 }
 
-int member_end_command_read(const void *data, size_t len, uint64_t *ret_index)
+int member_end_command_read(const void *data, size_t len, uint64_t *ret_index, bool *ret_given_up)
 {
     struct reader reader;
     uint64_t index;
+    uint8_t flags;
 
     if (!read_head(&reader, data, len, COMMAND_MEMBER_END)) {
         return ERR_BAD_MESSAGE;
     }
+    flags = reader_u8(&reader);
     index = reader_u64(&reader);
-    if (!reader_done(&reader)) {
+    if (!reader_done(&reader) || (flags & ~FLAG_GIVEN_UP) != 0) {
         return ERR_BAD_MESSAGE;
     }
     *ret_index = index;
+    *ret_given_up = flags != 0;
     return 0;
 }
 
