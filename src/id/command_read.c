@@ -31,7 +31,7 @@ int command_type(const void *data, size_t len)
     version = reader_u8(&reader);
     type = reader_u8(&reader);
     if (reader.bad || version != COMMAND_VERSION || type < COMMAND_NOOP ||
-        type > COMMAND_WORKER_RELEASE) {
+        type > COMMAND_MEMBER_END) {
         return ERR_BAD_MESSAGE;
     }
     return type;
