@@ -229,7 +229,8 @@ static void note_progress(struct membership *membership, const struct member_cha
         membership->forward_ms = now;
         membership->look_ms = now;
     }
-    if (membership->caught_up == 0 && progress != membership->seen_progress) {
+    if (change->kind == MEMBER_ADD && membership->caught_up == 0 &&
+        progress != membership->seen_progress) {
         membership->forward_ms = now;
     }
     membership->seen_conf = conf;

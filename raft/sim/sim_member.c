@@ -250,6 +250,7 @@ void sim_member_told(struct sim_node *node)
 static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
 {
     const struct sim_node *first = newest(world);
+    unsigned members;
 
     if (first == NULL) {
         return false;
@@ -267,7 +268,7 @@ static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
             return false;
         }
     }
-    configuration_of(first, ret_voters, ret_voters);
+    configuration_of(first, &members, ret_voters);
     return true;
 }
 
