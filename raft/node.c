@@ -148,6 +148,27 @@ static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id
     return members_admit(&node->replica.members, peer, store_id);
 }
 
+static bool know(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
+{
+    struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    return node->state < NODE_WRITING && members_know(&node->replica.members, peer, statement, len);
+}
+
+static void introduce(struct net_receiver *receiver, struct buf *statement)
+{
+    members_state(&CONTAINER(receiver, struct node, receiver)->replica.members, statement);
+}
+
+static bool join_request(struct net_receiver *receiver, uint64_t peer, const void *request,
+                         size_t len, struct buf *answer)
+{
+    struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    return node->state < NODE_WRITING &&
+           members_join(&node->replica.members, peer, request, len, answer);
+}
+
 static void refused(struct net_receiver *receiver, uint64_t peer, int err, const char *text)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
@@ -159,6 +180,9 @@ static void refused(struct net_receiver *receiver, uint64_t peer, int err, const
         node->config.failed(node->config.data, ERR_REFUSED,
                             "the cluster knows this node id with another data directory (was it "
                             "wiped or replaced?): put the old one back, or join under a new id");
+    }
+    if (err == ERR_REMOVED && node->config.removed != NULL && node->state < NODE_WRITING) {
+        node->config.removed(node->config.data);
     }
 }
 
@@ -342,7 +366,8 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
     net.secret_len = config->secret_len;
     net.listen_address =
         config->listen_address != NULL ? config->listen_address : own_address(config);
-    node->receiver = (struct net_receiver){receive, link_changed, admit, refused};
+    node->receiver =
+        (struct net_receiver){receive, link_changed, admit, refused, know, introduce, join_request};
     rv = net_uv_open(node->loop, &net, &node->receiver, &node->net);
     if (rv != 0) {
         snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s",

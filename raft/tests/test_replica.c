@@ -280,7 +280,8 @@ static void test_a_wiped_store_is_not_admitted(void **state)
     assert_int_equal(members_admit(&replica->members, follower, 4711), ERR_WRONG_NODE);
     ring_close(&ring);
     ring_start(&blank, 1);
-    assert_int_equal(members_admit(&ring_node(&blank, 1)->replica.members, 2, 4711), 0); /* not known yet */
+    assert_int_equal(members_admit(&ring_node(&blank, 1)->replica.members, 2, 4711),
+                     0); /* not known yet */
     ring_close(&blank);
 }
 
