@@ -37,14 +37,16 @@ DIR_app   := src/app
 DIR_http  := http
 DIR_raft  := raft
 DIR_storage := storage
-srcs       = $(filter-out src/app/main.c,$(wildcard $(DIR_$(1))/*.c))
+# No layer of leafd: the checker of histories, for the simulation and the tests.
+DIR_history := src/history
+srcs       = $(filter-out %/main.c,$(wildcard $(DIR_$(1))/*.c))
 objs       = $(patsubst %.c,$(OUT)/%.o,$(call srcs,$(1)))
 lib        = $(OUT)/lib$(1).a
 
 .DEFAULT_GOAL := all
 .PHONY: all help
 ## make                     build leafd into build/release
-all: $(OUT)/leafd
+all: $(OUT)/leafd $(OUT)/check-history
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -67,15 +69,21 @@ $(call lib,$(1)): $(call objs,$(1))
 	@rm -f $$@
 	$$(call SAY,AR $$@)ar rcs $$@ $$^
 endef
-$(foreach layer,$(LAYERS),$(eval $(call LAYER_RULE,$(layer))))
+$(foreach layer,$(LAYERS) history,$(eval $(call LAYER_RULE,$(layer))))
 
 $(OUT)/leafd: $(OUT)/src/app/main.o $(foreach layer,$(LAYERS),$(call lib,$(layer)))
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
+
+# Was a run of clients right? See docs/testing.md.
+$(OUT)/check-history: $(OUT)/src/history/main.o $(call lib,history) $(call lib,base)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_base)
 
 # Unit tests: <dir>/tests/test_<file>.c, one cmocka binary each. Each directory's tests link the
 # layers they may see, and no others.
 TEST_LAYERS_src/tests     := loop id base
 TEST_LIBS_src/tests       := $(LIBS_loop) $(LIBS_base)
+TEST_LAYERS_src/history/tests := history base
+TEST_LIBS_src/history/tests   := $(LIBS_base)
 TEST_LAYERS_src/app/tests := app http raft storage loop id base
 TEST_LIBS_src/app/tests   := $(LIBS_all)
 TEST_LAYERS_storage/tests := storage base
@@ -84,7 +92,7 @@ TEST_LAYERS_raft/tests    := raft storage loop id base
 TEST_LIBS_raft/tests      := $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 TEST_LAYERS_http/tests    := http loop id base
 TEST_LIBS_http/tests      := $(LIBS_http) $(LIBS_loop) $(LIBS_base)
-TEST_DIRS := src/tests src/app/tests storage/tests raft/tests http/tests
+TEST_DIRS := src/tests src/history/tests src/app/tests storage/tests raft/tests http/tests
 tests_of   = $(patsubst %.c,$(OUT)/%,$(wildcard $(1)/test_*.c))
 # Other files of a tests directory are helpers shared by its tests.
 helpers_of = $(patsubst %.c,$(OUT)/%.o,$(filter-out $(wildcard $(1)/test_*.c),$(wildcard $(1)/*.c)))
@@ -108,7 +116,7 @@ list-tests:
 # The simulation: a whole cluster in one process, driven by a seed (raft/sim).
 SIM_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard raft/sim/*.c))
 SEEDS    ?= 1000
-$(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage loop id base,$(call lib,$(layer)))
+$(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage history loop id base,$(call lib,$(layer)))
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ \
 		$(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 
@@ -122,9 +130,34 @@ $(BUILD)/examples/%: scripts/examples/%.c
 	$(call SAY,LINK $@)$(CC) $(CPPFLAGS) $(filter-out -M%,$(CFLAGS)) $(LDFLAGS) -o $@ $< \
 		-lcurl -ljansson
 
+# The tools of the benchmarks: the load generators, and the least that a server can do.
+BENCH     := $(BUILD)/bench
+bench_objs = $(patsubst %,$(OUT)/scripts/bench/%.o,$(1))
+BENCH_LOAD := hist idset result reply reply_resp verify load_options load_conn load
+.PHONY: bench bench-tools
+bench-tools: $(BENCH)/load $(BENCH)/bare
+$(BENCH)/load: $(call bench_objs,$(BENCH_LOAD)) $(call lib,base)
+	@mkdir -p $(@D)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ -lhttp_parser -ljansson
+$(BENCH)/bare: $(call bench_objs,bare) $(call lib,base)
+	@mkdir -p $(@D)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^
+# Alone in that it needs a library of `scripts/setup bench`.
+$(call bench_objs,load_mariadb): CPPFLAGS += -isystem /usr/include/mariadb
+$(BENCH)/load_mariadb: $(call bench_objs,hist idset result load_mariadb) $(call lib,base)
+	@mkdir -p $(@D)
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ -lmariadb -ljansson
+## make bench [CASE=strict] compare with other servers: build/bench/report.md (ROUNDS=5 SECONDS=5)
+bench:
+	@scripts/setup bench
+	+@$(MAKE) --no-print-directory -j$(shell nproc) all bench-tools $(BENCH)/load_mariadb
+	@exec setpriv --pdeathsig TERM scripts/bench/bench --build "$(BUILD)" \
+		--binary "$(OUT)/leafd" $(if $(ROUNDS),--rounds "$(ROUNDS)") \
+		$(if $(SECONDS),--seconds "$(SECONDS)") $(CASE)
+
 # Everything that can be built, to see that it can.
 .PHONY: everything
-everything: all tests $(OUT)/sim examples
+everything: all tests $(OUT)/sim examples bench-tools
 
 # A cluster on this machine. DATA is where it keeps its data.
 NODES ?= 3
@@ -162,7 +195,7 @@ cluster:
 	@$(TEST_ALL) cluster
 ## make format              let clang-format lay out all C files
 format:
-	clang-format -i --style=file $(shell find src storage raft http -name '*.[ch]')
+	clang-format -i --style=file $(shell find src storage raft http scripts/bench -name '*.[ch]')
 ## make tidy                clang-tidy's opinion, which is not part of the tests
 tidy:
 	clang-tidy --quiet $(shell find src storage raft http -name '*.c') -- -std=gnu11 $(CPPFLAGS)

@@ -23,8 +23,15 @@ void handle_segment_get(struct conn *conn);
  * answered and false returned. */
 bool ids_read(struct conn *conn, bool snowflake);
 
-/* Answer with the ids of conn->claim, which is complete. */
-void ids_answer(struct conn *conn);
+/* Answer with the ids of conn->claim, which is complete. extra: more header lines with CRLF, or
+ * NULL. */
+void ids_answer(struct conn *conn, const char *extra);
+
+/* The tag turned out to be in trend mode: start again, having asked the cluster about it. */
+void ids_reopen(struct conn *conn);
+
+/* handlers_strict.c: take the ids of conn->claim from the log. */
+void strict_start(struct conn *conn);
 
 /* The connection whose request is parked. */
 struct conn *ids_conn(struct waiter *waiter);

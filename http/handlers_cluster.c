@@ -104,8 +104,10 @@ static void put_slot(const struct segment_slot_view *slot, bool current, struct 
 
 static void put_segment(const struct id_segment_info *info, struct buf *buf)
 {
-    static const char *const states[] = {
-        [ID_TAG_ACTIVE] = "active", [ID_TAG_UNKNOWN] = "unknown", [ID_TAG_EXHAUSTED] = "exhausted"};
+    static const char *const states[] = {[ID_TAG_ACTIVE] = "active",
+                                         [ID_TAG_UNKNOWN] = "unknown",
+                                         [ID_TAG_EXHAUSTED] = "exhausted",
+                                         [ID_TAG_STRICT] = "strict"};
 
     ASSERT(info->state < sizeof(states) / sizeof(states[0]));
     buf_printf(buf, "{\"tag\":");

@@ -9,6 +9,9 @@
  * the own bit in tag->waiting_loops is set before the claim is tried again, and the raft loop
  * publishes before it takes the bits; both change the same word, so one of the two sees the other.
  *
+ * A tag in strict mode goes to handlers_strict.c, also one that became strict while its request was
+ * parked.
+ *
  * Failure modes: unknown tag 404 (only the cluster may say so), exhausted 409, not contiguous 409,
  * the deadline 503, too many parked or too many ranges 503. Ids claimed for a request that then
  * fails are burnt: an id may be skipped, never repeated.
@@ -32,10 +35,12 @@ enum claim_result {
     CLAIM_UNKNOWN,
     CLAIM_EXHAUSTED,
     CLAIM_NOT_CONTIGUOUS,
-    CLAIM_SCATTERED /* more ranges than a reply may have */
+    CLAIM_SCATTERED, /* more ranges than a reply may have */
+    CLAIM_STRICT     /* the tag has no segments: its ids come from the log */
 };
 
 static void ids_start(struct conn *conn);
+static void ids_open(struct conn *conn);
 
 struct conn *ids_conn(struct waiter *waiter)
 {
@@ -55,13 +60,17 @@ static void tag_want(struct id_backend *backend, struct id_tag *tag)
 
 /* One claim of the buffer into the claim's ranges. 0, ERR_EMPTY, or ERR_OVERLOADED (too many
  * ranges). */
-static int claim_step(struct id_backend *backend, struct id_tag *tag, struct id_claim *claim)
+static int claim_step(struct http_loop *loop, struct id_tag *tag, struct id_claim *claim)
 {
+    struct id_backend *backend = loop->backend;
     struct segment_range range;
     struct segment_view view;
     int rv = claim->contiguous ? segment_claim_whole(&tag->buffer, claim->left, &range, &view)
                                : segment_claim(&tag->buffer, claim->left, &range, &view);
 
+    if (view.skipped > 0) {
+        loop_count(&loop->counts.burnt_skipped, view.skipped);
+    }
     if (rv == ERR_EMPTY) {
         return rv;
     }
@@ -70,7 +79,11 @@ static int claim_step(struct id_backend *backend, struct id_tag *tag, struct id_
     if (!view.next_ready && refill_due(view.used, view.size, backend->refill_percent)) {
         tag_want(backend, tag);
     }
-    return id_claim_add(claim, &range) ? 0 : ERR_OVERLOADED;
+    if (!id_claim_add(claim, &range)) {
+        loop_count(&loop->counts.burnt_unanswered, range.count);
+        return ERR_OVERLOADED;
+    }
+    return 0;
 }
 
 /* What it means that the buffer could not give all. */
@@ -82,6 +95,9 @@ static enum claim_result claim_short(struct id_backend *backend, struct id_tag *
     if (state == ID_TAG_UNKNOWN) {
         return CLAIM_UNKNOWN;
     }
+    if (state == ID_TAG_STRICT) {
+        return CLAIM_STRICT;
+    }
     if (state != ID_TAG_EXHAUSTED) {
         tag_want(backend, tag);
         return CLAIM_EMPTY;
@@ -91,9 +107,10 @@ static enum claim_result claim_short(struct id_backend *backend, struct id_tag *
 }
 
 /* Claim what is still wanted, as far as the tag has it. */
-static enum claim_result claim_take(struct id_backend *backend, struct id_tag *tag,
+static enum claim_result claim_take(struct http_loop *loop, struct id_tag *tag,
                                     struct id_claim *claim)
 {
+    struct id_backend *backend = loop->backend;
     uint32_t state = atomic_load_explicit(&tag->state, memory_order_acquire);
     uint32_t max_step = atomic_load_explicit(&tag->max_step, memory_order_relaxed);
     int rv = 0;
@@ -101,6 +118,9 @@ static enum claim_result claim_take(struct id_backend *backend, struct id_tag *t
     ASSERT(claim->left > 0);
     if (state == ID_TAG_UNKNOWN) {
         return CLAIM_UNKNOWN;
+    }
+    if (state == ID_TAG_STRICT) {
+        return CLAIM_STRICT;
     }
     if (claim->contiguous && max_step != 0 && claim->count > max_step) {
         return CLAIM_NOT_CONTIGUOUS;
@@ -111,7 +131,7 @@ static enum claim_result claim_take(struct id_backend *backend, struct id_tag *t
         return claim_short(backend, tag, claim);
     }
     while (rv == 0 && claim->left > 0) {
-        rv = claim_step(backend, tag, claim);
+        rv = claim_step(loop, tag, claim);
     }
     if (rv == ERR_OVERLOADED) {
         return CLAIM_SCATTERED;
@@ -119,24 +139,40 @@ static enum claim_result claim_take(struct id_backend *backend, struct id_tag *t
     return rv == 0 ? CLAIM_DONE : claim_short(backend, tag, claim);
 }
 
-void ids_answer(struct conn *conn)
+void ids_answer(struct conn *conn, const char *extra)
 {
     const struct id_claim *claim = &conn->claim;
     struct loop_counts *counts = &conn->loop->counts;
     struct buf *scratch = &conn->loop->scratch;
     char digits[TEXT_DECIMAL_BYTES];
 
-    loop_count(claim->snowflake ? &counts->snowflake_ids : &counts->segment_ids, claim->count);
+    loop_count(claim->snowflake ? &counts->snowflake_ids
+               : claim->strict  ? &counts->strict_ids
+                                : &counts->segment_ids,
+               claim->count);
     if (!claim->counted && claim->format == ID_FORMAT_TEXT) {
         ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
-        conn_reply(conn, 200, RESPONSE_TEXT, NULL, digits,
+        conn_reply(conn, 200, RESPONSE_TEXT, extra, digits,
                    text_decimal(claim->ranges[0].first, digits));
         return;
     }
     scratch->len = 0;
     id_claim_put(claim, scratch);
-    conn_reply(conn, 200, claim->format == ID_FORMAT_JSON ? RESPONSE_JSON : RESPONSE_TEXT, NULL,
+    conn_reply(conn, 200, claim->format == ID_FORMAT_JSON ? RESPONSE_JSON : RESPONSE_TEXT, extra,
                scratch->data, scratch->len);
+}
+
+/* The request fails, or begins anew: what it had claimed so far is burnt. */
+static void claim_burn(struct conn *conn)
+{
+    struct id_claim *claim = &conn->claim;
+
+    ASSERT(!claim->snowflake);
+    if (claim->left < claim->count) {
+        loop_count(&conn->loop->counts.burnt_unanswered, claim->count - claim->left);
+    }
+    claim->left = claim->count;
+    claim->range_count = 0;
 }
 
 static void answer_timeout(struct conn *conn)
@@ -151,6 +187,7 @@ static void answer_timeout(struct conn *conn)
         conn_fail(conn, 503, "timeout", "%u of %u ids were not granted within %u ms", claim->left,
                   claim->count, claim->timeout_ms);
     }
+    claim_burn(conn);
 }
 
 static void answer_claim(struct conn *conn, struct id_tag *tag, enum claim_result result)
@@ -159,7 +196,16 @@ static void answer_claim(struct conn *conn, struct id_tag *tag, enum claim_resul
     char shown[160];
 
     if (result == CLAIM_DONE) {
-        ids_answer(conn);
+        ids_answer(conn, NULL);
+        return;
+    }
+    if (result == CLAIM_EMPTY) {
+        answer_timeout(conn);
+        return;
+    }
+    claim_burn(conn);
+    if (result == CLAIM_STRICT) {
+        strict_start(conn);
         return;
     }
     text_show(claim->name, claim->name_len, shown, sizeof(shown));
@@ -180,10 +226,9 @@ static void answer_claim(struct conn *conn, struct id_tag *tag, enum claim_resul
         conn_fail(conn, 503, "overloaded", "count=%u would take more than %d ranges of tag %s",
                   claim->count, LIMIT_RANGES_PER_REPLY, shown);
         return;
-    case CLAIM_EMPTY:
-        answer_timeout(conn);
-        return;
     case CLAIM_DONE:
+    case CLAIM_EMPTY:
+    case CLAIM_STRICT:
         break;
     }
     UNREACHABLE("a result of a claim");
@@ -204,6 +249,7 @@ static void ids_park(struct conn *conn, struct id_tag *tag)
     if (waiters_add(&loop->waiters, &claim->waiter, tag, claim->deadline_ms, claim->left) != 0) {
         conn_fail(conn, 503, "overloaded", "%d requests wait for ids on this loop already",
                   LIMIT_WAITERS_PER_LOOP);
+        claim_burn(conn);
         return;
     }
     conn_wait(conn);
@@ -222,7 +268,7 @@ void ids_wake(struct http_loop *loop, struct id_tag *tag)
     atomic_fetch_or(&tag->waiting_loops, UINT64_C(1) << loop->index);
     for (; waiter != NULL; waiter = next) {
         struct conn *conn = ids_conn(waiter);
-        enum claim_result result = claim_take(loop->backend, tag, &conn->claim);
+        enum claim_result result = claim_take(loop, tag, &conn->claim);
 
         next = waiters_after(waiter);
         if (result != CLAIM_EMPTY) {
@@ -256,6 +302,9 @@ void ids_expire(struct http_loop *loop, uint64_t now_ms)
 
 void ids_forget(struct conn *conn)
 {
+    if (!conn->claim.snowflake) {
+        claim_burn(conn);
+    }
     waiters_remove(&conn->loop->waiters, &conn->claim.waiter);
 }
 
@@ -317,7 +366,7 @@ static void ids_start(struct conn *conn)
     if (loop->waiters.count > 0 && waiters_first(&loop->waiters, tag) != NULL) {
         result = CLAIM_EMPTY;
     } else {
-        result = claim_take(loop->backend, tag, claim);
+        result = claim_take(loop, tag, claim);
     }
     if (result == CLAIM_EMPTY) {
         ids_park(conn, tag);
@@ -326,6 +375,13 @@ static void ids_start(struct conn *conn)
     } else {
         answer_claim(conn, tag, result);
     }
+}
+
+void ids_reopen(struct conn *conn)
+{
+    conn->claim.strict = false;
+    conn->claim.reopened = true;
+    ids_open(conn);
 }
 
 static bool option_format(struct conn *conn, const struct option *option, enum id_format *ret)
@@ -392,13 +448,21 @@ bool ids_read(struct conn *conn, bool snowflake)
     claim->left = claim->count;
     claim->range_count = 0;
     claim->opened = false;
+    claim->strict = false;
+    claim->reopened = false;
+    claim->keyed = conn->parser.head.key_count > 0;
     claim->deadline_ms = loop_now_ms(conn->loop) + claim->timeout_ms;
     return true;
 }
 
 void handle_segment_get(struct conn *conn)
 {
-    if (ids_read(conn, false)) {
+    if (!ids_read(conn, false)) {
+        return;
+    }
+    if (conn->claim.keyed) {
+        strict_start(conn); /* whatever this node knows of the tag, the log knows it better */
+    } else {
         ids_start(conn);
     }
 }

@@ -51,12 +51,40 @@ static void put_counters(struct buf *buf, const struct http_totals *totals)
                (unsigned long long)totals->segment_ids);
     buf_printf(buf, "leafd_ids_total{kind=\"snowflake\"} %llu\n",
                (unsigned long long)totals->snowflake_ids);
+    buf_printf(buf, "leafd_ids_total{kind=\"strict\"} %llu\n",
+               (unsigned long long)totals->strict_ids);
     put_head(buf, "leafd_http_requests_total", "counter",
              "Requests answered, by the class of their status.");
     for (int digit = 2; digit <= 5; digit++) {
         buf_printf(buf, "leafd_http_requests_total{status=\"%dxx\"} %llu\n", digit,
                    (unsigned long long)totals->replies[digit]);
     }
+}
+
+static void put_burnt(struct buf *buf, const struct id_health *health,
+                      const struct http_totals *totals)
+{
+    static const char *const causes[] = {[ID_BURN_GENERATION] = "generation",
+                                         [ID_BURN_LATE] = "late",
+                                         [ID_BURN_STOP] = "stop",
+                                         [ID_BURN_STRICT] = "strict",
+                                         [ID_BURN_SKIPPED] = "skipped",
+                                         [ID_BURN_UNANSWERED] = "unanswered"};
+
+    put_head(buf, "leafd_ids_burnt_total", "counter",
+             "Ids granted to this node that nobody was given, by cause.");
+    for (int cause = 0; cause < ID_BURN_CAUSES; cause++) {
+        uint64_t burnt = atomic_load_explicit(&health->burnt[cause], memory_order_relaxed);
+
+        burnt += cause == ID_BURN_SKIPPED ? totals->burnt_skipped : 0;
+        burnt += cause == ID_BURN_UNANSWERED ? totals->burnt_unanswered : 0;
+        buf_printf(buf, "leafd_ids_burnt_total{cause=\"%s\"} %llu\n", causes[cause],
+                   (unsigned long long)burnt);
+    }
+    put_head(buf, "leafd_ids_given_back_total", "counter",
+             "Ids that this node gave back unused when it stopped.");
+    buf_printf(buf, "leafd_ids_given_back_total %llu\n",
+               (unsigned long long)atomic_load_explicit(&health->given_back, memory_order_relaxed));
 }
 
 static void put_health(struct buf *buf, const struct id_health *health,
@@ -117,6 +145,7 @@ void handle_metrics(struct conn *conn)
     http_server_totals(loop->server, &totals);
     scratch->len = 0;
     put_counters(scratch, &totals);
+    put_burnt(scratch, loop->backend->health, &totals);
     put_health(scratch, loop->backend->health, &totals);
     put_snowflake(scratch, loop->backend);
     put_head(scratch, "leafd_build_info", "gauge", "1, with what this binary is.");

@@ -102,7 +102,7 @@ static void answer(struct conn *conn, int rv)
 
     switch (rv) {
     case 0:
-        ids_answer(conn);
+        ids_answer(conn, NULL);
         return;
     case ERR_TOO_LARGE:
         conn_fail(conn, 400, "bad_count",
@@ -210,6 +210,11 @@ void handle_snowflake_get(struct conn *conn)
     int rv;
 
     if (!ids_read(conn, true)) {
+        return;
+    }
+    if (conn->claim.keyed) {
+        conn_fail(conn, 400, "bad_key",
+                  "an Idempotency-Key needs a tag in strict mode; snowflake ids have no tag");
         return;
     }
     if (loop->backend->snowflake == NULL) {

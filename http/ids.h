@@ -24,6 +24,9 @@ struct id_claim {
     bool contiguous;
     bool snowflake; /* ids by the clock; name is the key that was given */
     bool opened;    /* the cluster was asked about the tag once */
+    bool strict;    /* its ids come from the log */
+    bool reopened;  /* it did not, as it turned out: the cluster was asked again */
+    bool keyed;     /* came with an Idempotency-Key: only a strict tag can serve it */
     enum id_format format;
     uint32_t timeout_ms;
     uint64_t deadline_ms; /* on the loop's clock */

@@ -33,6 +33,9 @@ struct conn;
 struct loop_counts {
     _Atomic uint64_t segment_ids; /* handed out */
     _Atomic uint64_t snowflake_ids;
+    _Atomic uint64_t strict_ids;
+    _Atomic uint64_t burnt_skipped; /* see enum id_burn_cause */
+    _Atomic uint64_t burnt_unanswered;
     _Atomic uint64_t replies[6]; /* by the first digit of their status */
 };
 

@@ -108,6 +108,10 @@ static enum parser_event header_done(struct parser *parser, const char *data)
         return header_transfer(parser, value, len);
     } else if (equals(name, parser->name_len, "expect")) {
         parser->head.expect_continue = equals(value, len, "100-continue");
+    } else if (equals(name, parser->name_len, "idempotency-key")) {
+        parser->head.key_count++;
+        parser->head.key_at = (size_t)(value - data);
+        parser->head.key_len = len;
     }
     return PARSER_MORE;
 }

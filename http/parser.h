@@ -49,6 +49,9 @@ struct parser_head {
     bool chunked;
     bool has_body; /* chunked, or content_length > 0 */
     bool expect_continue;
+    uint32_t key_count; /* Idempotency-Key headers; what the last one says: */
+    size_t key_at;
+    size_t key_len; /* without spaces around it */
 };
 
 struct parser {

@@ -61,6 +61,10 @@ void http_server_totals(const struct http_server *server, struct http_totals *re
 
         totals.segment_ids += atomic_load_explicit(&counts->segment_ids, memory_order_relaxed);
         totals.snowflake_ids += atomic_load_explicit(&counts->snowflake_ids, memory_order_relaxed);
+        totals.strict_ids += atomic_load_explicit(&counts->strict_ids, memory_order_relaxed);
+        totals.burnt_skipped += atomic_load_explicit(&counts->burnt_skipped, memory_order_relaxed);
+        totals.burnt_unanswered +=
+            atomic_load_explicit(&counts->burnt_unanswered, memory_order_relaxed);
         for (unsigned k = 0; k < sizeof(totals.replies) / sizeof(totals.replies[0]); k++) {
             totals.replies[k] += atomic_load_explicit(&counts->replies[k], memory_order_relaxed);
         }

@@ -20,6 +20,9 @@ uint32_t http_server_grace_ms(const struct http_server *server);
 struct http_totals {
     uint64_t segment_ids;
     uint64_t snowflake_ids;
+    uint64_t strict_ids;
+    uint64_t burnt_skipped;
+    uint64_t burnt_unanswered;
     uint64_t replies[6]; /* by the first digit of their status */
     uint64_t connections;
     uint64_t waiting; /* requests that wait for ids */

@@ -29,8 +29,11 @@ static int read_mode(const json_t *value, struct tag_put *put, struct body_fault
         put->mode = TAG_MODE_TREND;
         return 0;
     }
-    return body_fail(ret_fault, "bad_request",
-                     "mode=%s is not \"trend\", the only mode of this version",
+    if (json_is_string(value) && strcmp(json_string_value(value), "strict") == 0) {
+        put->mode = TAG_MODE_STRICT;
+        return 0;
+    }
+    return body_fail(ret_fault, "bad_request", "mode=%s is neither \"trend\" nor \"strict\"",
                      body_show(value, shown));
 }
 
@@ -276,6 +279,9 @@ void tag_json_put(const struct tag_row *row, struct buf *buf)
     buf_printf(buf, ",\"max_id\":\"%llu\",\"step\":%u,\"max_step\":%u,\"mode\":\"%s\"",
                (unsigned long long)row->max_id, row->step, row->max_step,
                row->mode == TAG_MODE_STRICT ? "strict" : "trend");
+    if (row->mode == TAG_MODE_STRICT) {
+        buf_printf(buf, ",\"changing\":%s", row->draining ? "true" : "false");
+    }
     buf_printf(buf, ",\"description\":");
     text_put_json(buf, row->description != NULL ? row->description : "", row->description_len);
     buf_printf(buf, ",\"created\":\"%s\"", text_time_rfc3339(row->created_ms, time));

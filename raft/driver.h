@@ -120,10 +120,11 @@ bool driver_is_empty(const struct store_loaded *loaded);
 bool driver_is_joiner(const struct store_loaded *loaded, uint64_t node_id);
 
 /*
- * Make a store ready before the first start: a new one gets entry 1 with the configuration (all
- * members voters, the same on every node) and term 1, or without members the mark of a node that
- * joins; a sole voter gets a new term with its own vote (G11). Commits directly, before the writer
- * runs. loaded is changed to match. 0 or the store's error.
+ * Make a store ready for a start, in one commit, before the writer runs: its life is counted up (1
+ * for the first start, and for the first of a store from before there was a count); a new one gets
+ * entry 1 with the configuration (all members voters, the same on every node) and term 1, or
+ * without members the mark of a node that joins; a sole voter gets a new term with its own vote (G11). loaded is changed to match. 0 or the store's
+ * error, ERR_CORRUPT or ERR_BAD_VERSION for what it holds; then loaded is as it was.
  */
 int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
                    const struct net_peer *members, size_t member_count,
@@ -208,9 +209,9 @@ bool driver_catch_up(struct driver *driver, uint64_t id);
 /* RAFT_CATCH_UP_NONE, _RUNNING, _ABORTED (too slow) or _FINISHED. */
 int driver_caught_up(struct driver *driver, uint64_t id);
 
-/* Hand leadership to a voter (0: to the one that is furthest), once it has everything: call
- * repeatedly until it returns true (not leader any more, or nobody to hand it to). New submits are
- * refused from the moment it was asked to take over. */
+/* Hand leadership to a voter (without a target: to the one that is furthest), once it has
+ * everything: call repeatedly until it returns true (not leader any more, or nobody to hand it to).
+ * New submits are refused from the moment it was asked to take over. */
 bool driver_transfer_to(struct driver *driver, uint64_t target);
 bool driver_transfer(struct driver *driver);
 

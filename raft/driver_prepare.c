@@ -1,10 +1,13 @@
 /*
- * driver_prepare.c - a store made ready for a start: the first configuration, or the mark of a node
- * that joins, and a term of its own for a sole voter.
+ * driver_prepare.c - a store made ready for a start: the number of this start, the first
+ * configuration or the mark of a node that joins, and a term of its own for a sole voter.
  *
- * The happy path: a new store gets term 1 and entry 1, which holds the configuration, in two
- * commits. Failure modes: a crash between the two is noticed at the next start; any error of the
- * store ends this one.
+ * The happy path: one commit. It counts the node's life up; a new store also gets term 1 and entry
+ * 1, which holds the configuration; a sole voter also gets the next term and its own vote (G11).
+ *
+ * Failure modes: any error of the store ends the start, with `loaded` as it was. A life that is
+ * lost would let requests of an earlier life be taken for those of this one, so a record that does
+ * not decode is refused, never counted from 1 again.
  *
  * Thread: the one that starts the driver, before the writer runs.
  */
@@ -17,64 +20,78 @@
 #include "src/base/assert.h"
 
 /* What a node that joins has on its disk before it hears of the log: a vote for itself in the term
- * of the first configuration, which nobody ever stands for. So it can never be taken for a node that
- * is to make a first configuration of its own. */
+ * of the first configuration, which nobody ever stands for. So it is never taken for a node that is
+ * to make a first configuration of its own. */
 #define JOINER_TERM 1
 
-static int commit_one(struct store *store, struct store_op *op, struct store_error *ret_error)
-{
-    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+#define LIFE_VERSION 1 /* of the record: version u8, life u64 */
 
-    STAILQ_INSERT_TAIL(&list, op, link);
-    return store->ops->commit(store, &list, ret_error);
-}
+/* What a start writes, in one commit. */
+struct preparation {
+    struct store_op_list list;
+    struct store_op life_op;
+    struct store_op term_op;  /* of a new store */
+    struct store_op entry_op; /* of a new store */
+    struct store_op vote_op;  /* of a sole voter */
+    struct store_entry entry;
+    struct buf conf; /* of the entry */
+    struct buf life_record;
+    uint64_t life;
+    uint64_t term; /* as it will be */
+    uint64_t vote;
+};
 
-static int write_term(struct store *store, struct store_loaded *loaded, uint64_t term,
-                      uint64_t vote, struct store_error *ret_error)
-{
-    struct store_op op = {.kind = STORE_HARD_STATE, .term = term, .vote = vote};
-    int rv = commit_one(store, &op, ret_error);
-
-    if (rv == 0) {
-        loaded->term = term;
-        loaded->vote = vote;
-    }
-    return rv;
-}
-
-static int bootstrap(struct store *store, struct store_loaded *loaded,
-                     const struct net_peer *members, size_t member_count,
+/* The number of this start: one more than the last. A store from before there was the record begins
+ * at 1. */
+static int next_life(const struct store_loaded *loaded, uint64_t *ret_life,
                      struct store_error *ret_error)
 {
-    struct raft_configuration configuration;
-    struct buf conf = BUF_INIT;
-    struct store_entry entry;
-    struct store_op op = {.kind = STORE_APPEND, .index = 1, .entry_count = 1, .entries = &entry};
-    int rv = write_term(store, loaded, 1, 0, ret_error);
+    const struct buf *record = &loaded->locals[LOCAL_LIFE];
+    struct reader reader;
+    uint64_t life;
 
-    if (rv != 0) {
-        return rv;
+    if (record->len == 0) {
+        *ret_life = 1;
+        return 0;
     }
-    raft_configuration_init(&configuration);
+    reader_init(&reader, record->data, record->len);
+    if (reader_u8(&reader) != LIFE_VERSION) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "local record %d: the count of starts has version %u, supported is %d", LOCAL_LIFE,
+                 record->data[0], LIFE_VERSION);
+        return ERR_BAD_VERSION;
+    }
+    life = reader_u64(&reader);
+    if (!reader_done(&reader) || life == 0 || life == UINT64_MAX) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "local record %d: the count of starts is damaged", LOCAL_LIFE);
+        return ERR_CORRUPT;
+    }
+    *ret_life = life + 1;
+    return 0;
+}
+
+bool driver_is_empty(const struct store_loaded *loaded)
+{
+    return loaded->entry_count == 0 && loaded->position.index == 0;
+}
+
+/* A crash between the two commits in which earlier versions began a log leaves term 1 without a vote
+ * and an empty log; the first election of any cluster is for a later term. */
+bool driver_is_joiner(const struct store_loaded *loaded, uint64_t node_id)
+{
+    return driver_is_empty(loaded) &&
+           (loaded->term > JOINER_TERM || (loaded->term == JOINER_TERM && loaded->vote == node_id));
+}
+
+static void first_configuration(const struct net_peer *members, size_t member_count,
+                                struct raft_configuration *ret_configuration)
+{
+    raft_configuration_init(ret_configuration);
     for (size_t i = 0; i < member_count; i++) {
-        ASSERT(raft_configuration_add(&configuration, members[i].id, members[i].address,
+        ASSERT(raft_configuration_add(ret_configuration, members[i].id, members[i].address,
                                       RAFT_VOTER) == 0);
     }
-    driver_encode_configuration(&configuration, &conf);
-    raft_configuration_close(&configuration);
-    entry = (struct store_entry){1, RAFT_CHANGE, (uint32_t)conf.len, conf.data};
-    rv = commit_one(store, &op, ret_error);
-    if (rv != 0) {
-        buf_free(&conf);
-        return rv;
-    }
-    loaded->first_index = 1;
-    free(loaded->entries);
-    loaded->entries = calloc(1, sizeof *loaded->entries);
-    ASSERT(loaded->entries != NULL);
-    loaded->entries[0] = entry; /* conf's memory moves to loaded */
-    loaded->entry_count = 1;
-    return 0;
 }
 
 /* The configuration a start would run with: the last CHANGE of the log, or the position's. */
@@ -94,47 +111,100 @@ static int start_configuration(const struct store_loaded *loaded,
     return driver_decode_configuration(conf, len, ret_configuration);
 }
 
-bool driver_is_empty(const struct store_loaded *loaded)
+static void add_life(struct preparation *preparation)
 {
-    return loaded->entry_count == 0 && loaded->position.index == 0;
+    buf_put_u8(&preparation->life_record, LIFE_VERSION);
+    buf_put_u64(&preparation->life_record, preparation->life);
+    preparation->life_op = (struct store_op){.kind = STORE_LOCAL,
+                                             .local_key = LOCAL_LIFE,
+                                             .local = preparation->life_record.data,
+                                             .local_len = (uint32_t)preparation->life_record.len};
+    STAILQ_INSERT_TAIL(&preparation->list, &preparation->life_op, link);
 }
 
-/* A crash between the two writes of a bootstrap leaves term 1 without a vote and an empty log; the
- * first election of any cluster is for a later term. */
-bool driver_is_joiner(const struct store_loaded *loaded, uint64_t node_id)
+static void add_term(struct preparation *preparation, struct store_op *op, uint64_t term,
+                     uint64_t vote)
 {
-    return driver_is_empty(loaded) &&
-           (loaded->term > JOINER_TERM || (loaded->term == JOINER_TERM && loaded->vote == node_id));
+    preparation->term = term;
+    preparation->vote = vote;
+    *op = (struct store_op){.kind = STORE_HARD_STATE, .term = term, .vote = vote};
+    STAILQ_INSERT_TAIL(&preparation->list, op, link);
+}
+
+/* Term 1 and entry 1, which holds the configuration. */
+static void add_first_entry(struct preparation *preparation,
+                            const struct raft_configuration *configuration)
+{
+    driver_encode_configuration(configuration, &preparation->conf);
+    preparation->entry = (struct store_entry){1, RAFT_CHANGE, (uint32_t)preparation->conf.len,
+                                              preparation->conf.data};
+    preparation->entry_op = (struct store_op){
+        .kind = STORE_APPEND, .index = 1, .entry_count = 1, .entries = &preparation->entry};
+    add_term(preparation, &preparation->term_op, 1, 0);
+    STAILQ_INSERT_TAIL(&preparation->list, &preparation->entry_op, link);
+}
+
+static int commit(struct store *store, struct preparation *preparation, struct store_loaded *loaded,
+                  struct store_error *ret_error)
+{
+    int rv = store->ops->commit(store, &preparation->list, ret_error);
+
+    if (rv != 0) {
+        return rv;
+    }
+    loaded->life = preparation->life;
+    buf_free(&loaded->locals[LOCAL_LIFE]);
+    buf_move(&loaded->locals[LOCAL_LIFE], &preparation->life_record);
+    loaded->term = preparation->term;
+    loaded->vote = preparation->vote;
+    if (preparation->conf.len > 0) {
+        loaded->first_index = 1;
+        free(loaded->entries);
+        loaded->entries = calloc(1, sizeof *loaded->entries);
+        ASSERT(loaded->entries != NULL);
+        loaded->entries[0] = preparation->entry; /* conf's memory moves to loaded */
+        loaded->entry_count = 1;
+        preparation->conf = (struct buf)BUF_INIT;
+    }
+    return 0;
 }
 
 int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
                    const struct net_peer *members, size_t member_count,
                    struct store_error *ret_error)
 {
+    struct preparation preparation = {.list = STAILQ_HEAD_INITIALIZER(preparation.list),
+                                      .term = loaded->term,
+                                      .vote = loaded->vote};
     struct raft_configuration configuration;
-    int rv = 0;
+    int rv = next_life(loaded, &preparation.life, ret_error);
 
-    if (driver_is_empty(loaded)) {
-        if (driver_is_joiner(loaded, node_id)) {
-            return 0;
-        }
-        if (member_count == 0) {
-            return write_term(store, loaded, JOINER_TERM, node_id, ret_error);
-        }
-        rv = bootstrap(store, loaded, members, member_count, ret_error);
-    }
     if (rv != 0) {
         return rv;
     }
-    rv = start_configuration(loaded, &configuration);
-    if (rv != 0) {
-        snprintf(ret_error->text, sizeof ret_error->text, "the log's configuration is damaged");
-        return rv;
+    if (driver_is_empty(loaded) && (member_count == 0 || driver_is_joiner(loaded, node_id))) {
+        raft_configuration_init(&configuration); /* it comes with the log of the others */
+        if (!driver_is_joiner(loaded, node_id)) {
+            add_term(&preparation, &preparation.term_op, JOINER_TERM, node_id);
+        }
+    } else if (driver_is_empty(loaded)) {
+        first_configuration(members, member_count, &configuration);
+        add_first_entry(&preparation, &configuration);
+    } else {
+        rv = start_configuration(loaded, &configuration);
+        if (rv != 0) {
+            snprintf(ret_error->text, sizeof ret_error->text, "the log's configuration is damaged");
+            return rv;
+        }
     }
     if (guard_sole_voter(&configuration, node_id)) { /* G11 */
-        rv = write_term(store, loaded, loaded->term + 1, node_id, ret_error);
+        add_term(&preparation, &preparation.vote_op, preparation.term + 1, node_id);
     }
     raft_configuration_close(&configuration);
+    add_life(&preparation);
+    rv = commit(store, &preparation, loaded, ret_error);
+    buf_free(&preparation.conf);
+    buf_free(&preparation.life_record);
     return rv;
 }
 

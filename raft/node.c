@@ -349,6 +349,8 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.lease.store_id = store_id;
     to.lease.address = config->http_address;
     to.cluster_id = config->cluster_id;
+    to.strict_keys = config->strict_keys;
+    to.warm = config->warm;
     return to;
 }
 
@@ -442,10 +444,10 @@ int node_start(uv_loop_t *loop, const struct node_config *config, struct store *
     if (rv != 0) {
         goto err_loaded;
     }
-    log_info("raft", "state loaded", "tags=%zu applied=%llu last=%llu term=%llu",
+    log_info("raft", "state loaded", "tags=%zu applied=%llu last=%llu term=%llu life=%llu",
              fsm_tag_count(fsm), (unsigned long long)loaded.position.index,
              (unsigned long long)(loaded.first_index + loaded.entry_count - 1),
-             (unsigned long long)loaded.term);
+             (unsigned long long)loaded.term, (unsigned long long)loaded.life);
     rv = start_replica(node, fsm, &loaded);
     if (rv != 0) { /* `failed` was told, and does not return in the process */
         UNREACHABLE("a replica that does not start");

@@ -22,6 +22,7 @@
 #include "raft/net.h"
 #include "src/id/id_backend.h"
 #include "src/id/lease.h"
+#include "src/id/warm.h"
 #include "storage/store.h"
 
 struct node;
@@ -44,6 +45,8 @@ struct node_config {
     struct lease_config lease; /* snowflake ids; node_id, store_id and address are filled in */
     uint32_t cover_ms;         /* see refill.h */
     uint32_t refill_percent;
+    uint32_t strict_keys; /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
+    struct warm_config warm;
     void (*failed)(void *data, int err, const char *text); /* must not return; any thread */
     /* The cluster has removed this node, and its id never comes back: it is to be stopped. On the
      * loop; may be told several times. May be NULL. */

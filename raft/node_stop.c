@@ -1,10 +1,12 @@
 /*
  * node_stop.c - the way of a node to its end (node.h).
  *
- * Draining (leadership is handed over, all is still served) -> writing (all requests were answered,
- * the disk finishes) -> closing (handles) -> closed. Each turn goes as far as it can.
+ * Draining (leadership is handed over, all is still served; then what is left of the segments is
+ * given back) -> writing (all requests were answered, the disk finishes) -> closing (handles) ->
+ * closed. Each turn goes as far as it can.
  *
  * Failure modes: nobody takes the leadership over: after the grace the node stops as the leader.
+ * Nobody takes segments back: they are burnt.
  *
  * Thread: the raft loop's.
  */
@@ -12,6 +14,9 @@
 
 #include "raft/node_internal.h"
 #include "src/base/assert.h"
+#include "src/base/log.h"
+
+#define GIVE_BACK_MS 1000 /* what a stop waits for the cluster to take segments back */
 
 static void closed_one(struct node *node)
 {
@@ -57,6 +62,38 @@ static void begin_closing(struct node *node)
     }
 }
 
+static void log_given_back(const struct node *node)
+{
+    const struct allocator *allocator = node->replica.allocator;
+
+    log_info("raft", "segments given back", "ids=%llu burnt=%llu",
+             (unsigned long long)allocator_returned(allocator),
+             (unsigned long long)allocator_burnt(allocator, ID_BURN_STOP));
+}
+
+/* Leadership has gone, or the grace is over; and what was left in memory was given back, or burnt
+ * because nobody answered in time. */
+static bool segments_are_settled(struct node *node)
+{
+    uint64_t now_ms = clock_now_ms(node->backend.clock);
+    uint64_t left_ms = node->grace_until_ms > now_ms ? node->grace_until_ms - now_ms : 0;
+
+    if (!node->drained && left_ms > 0) {
+        return false;
+    }
+    if (!node->gave_back) {
+        node->gave_back = true;
+        replica_give_back(&node->replica,
+                          now_ms + (left_ms < GIVE_BACK_MS ? left_ms : GIVE_BACK_MS));
+        (void)replica_turn(&node->replica);
+    }
+    if (!replica_given_back(&node->replica)) {
+        return false;
+    }
+    log_given_back(node);
+    return true;
+}
+
 void node_continue_stopping(struct node *node)
 {
     struct driver *driver = &node->replica.driver;
@@ -64,8 +101,7 @@ void node_continue_stopping(struct node *node)
     if (node->drain && node->state < NODE_WRITING) {
         node->drained = replica_transfer(&node->replica);
     }
-    if (node->state == NODE_DRAINING &&
-        (node->drained || clock_now_ms(node->backend.clock) >= node->grace_until_ms)) {
+    if (node->state == NODE_DRAINING && segments_are_settled(node)) {
         node->state = NODE_WRITING;
         replica_stop(&node->replica);
         while (replica_turn(&node->replica)) {

@@ -1,18 +1,14 @@
 /*
  * replica.c - see replica.h. Thread: the raft loop.
  */
-#include "raft/replica.h"
-
-#include <stdlib.h>
 #include <string.h>
 
+#include "raft/replica_internal.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
-#define REGISTER_AGAIN_MS 1000
-#define OWN_REQUEST_MS 5000
-#define HELD_LOOK_MS 200
-#define HELD_LOOK_MAX 1000 /* tags */
+#define STRICT_RETRY_MS 20
+#define LIFE_RANDOM_BITS 32
 
 /* --- what the parts tell --- */
 
@@ -90,7 +86,33 @@ static void on_propose(struct id_proposer *proposer, struct id_request *request)
     replica_submit(replica, request);
 }
 
+static void on_strict_answer(void *data, struct id_request *request, int status)
+{
+    struct replica *replica = data;
+
+    requests_finish(&replica->requests, request, status);
+}
+
 /* --- start --- */
+
+/*
+ * The state machine tells the strict batches of one life of this node from those of another by this
+ * number, and it must never be the same twice. Its low half is random: a data directory that is set
+ * back to an older copy brings an older count of starts with it.
+ */
+static struct strict *new_strict(struct replica *replica, const struct store_loaded *loaded)
+{
+    const struct replica_config *config = &replica->config;
+    struct strict_config strict = {.node_id = config->driver.node_id,
+                                   .life = loaded->life << LIFE_RANDOM_BITS,
+                                   .key_limit = config->strict_keys,
+                                   .retry_ms = STRICT_RETRY_MS};
+    struct prng prng;
+
+    prng_seed(&prng, config->driver.seed);
+    strict.life |= prng_next(&prng) >> (64 - LIFE_RANDOM_BITS);
+    return strict_new(&strict, replica->clock, &replica->proposer, on_strict_answer, replica);
+}
 
 /* The generator, the lease with what the disk remembers of it, and the timekeeper. */
 static int start_lease(struct replica *replica, const struct store_loaded *loaded)
@@ -171,6 +193,8 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     replica->allocator =
         allocator_new(&config->allocator, replica->table, clock, &replica->proposer, NULL);
     ASSERT(replica->table != NULL && replica->allocator != NULL);
+    replica->strict = new_strict(replica, loaded);
+    replica_warm_start(replica, loaded);
     rv = start_lease(replica, loaded);
     if (rv != 0) {
         return rv;
@@ -186,112 +210,6 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     follow_members(replica);
     atomic_store(&replica->health.started, true);
     return 0;
-}
-
-/* --- requests of all kinds --- */
-
-/* A tag asked for on this node for the first time: known here, or the leader is asked. */
-struct open_request {
-    struct id_request query;
-    struct id_request *outer;
-    struct replica *replica;
-};
-
-static int open_row(struct replica *replica, const struct tag_row *row)
-{
-    struct id_tag *tag = allocator_open(replica->allocator, row);
-
-    return tag != NULL ? 0 : ERR_OVERLOADED;
-}
-
-static void open_done(struct id_request *query)
-{
-    struct open_request *open = query->data;
-    struct tag_rows rows = {0};
-    int status = query->status;
-
-    if (status == 0) {
-        status = tag_rows_decode(query->reply.data, query->reply.len, &rows);
-    }
-    if (status == 0) {
-        status = rows.count == 1 ? open_row(open->replica, &rows.rows[0]) : ERR_UNKNOWN_TAG;
-    }
-    tag_rows_release(&rows);
-    requests_finish(&open->replica->requests, open->outer, status);
-    buf_free(&query->payload);
-    buf_free(&query->reply);
-    free(open);
-}
-
-static void submit_open(struct replica *replica, struct id_request *request)
-{
-    const char *name = (const char *)request->payload.data;
-    const struct tag_row *row = fsm_tag(replica->fsm, name, request->payload.len);
-    const struct id_tag *tag = id_table_find(replica->table, name, request->payload.len);
-    struct open_request *open;
-
-    /* A tag known as exhausted may have been set back, or made again, a moment ago: then the
-     * leader's row tells, as for one that is not known. */
-    if (row != NULL && !row->deleted &&
-        (tag == NULL || atomic_load(&tag->state) != ID_TAG_EXHAUSTED)) {
-        requests_finish(&replica->requests, request, open_row(replica, row));
-        return;
-    }
-    open = calloc(1, sizeof *open);
-    ASSERT(open != NULL);
-    open->outer = request;
-    open->replica = replica;
-    open->query.kind = ID_REQUEST_QUERY;
-    open->query.deadline_ms = request->deadline_ms;
-    open->query.done = open_done;
-    open->query.data = open;
-    query_get_encode(&open->query.payload, name, request->payload.len);
-    requests_submit(&replica->requests, &open->query);
-}
-
-static int fill_segments(struct replica *replica, struct id_request *request)
-{
-    struct query query;
-
-    if (query_decode(request->payload.data, request->payload.len, &query) != 0 ||
-        query.type != QUERY_TAG_LIST) {
-        return ERR_BAD_MESSAGE;
-    }
-    allocator_segments(replica->allocator, query.name, query.name_len, query.after, query.after_len,
-                       query.limit, request->out);
-    return 0;
-}
-
-void replica_submit(struct replica *replica, struct id_request *request)
-{
-    int status;
-
-    if (replica->stopping) {
-        requests_finish(&replica->requests, request, ERR_SHUTTING_DOWN);
-        return;
-    }
-    switch (request->kind) {
-    case ID_REQUEST_COMMAND:
-    case ID_REQUEST_QUERY:
-        requests_submit(&replica->requests, request);
-        break;
-    case ID_REQUEST_OPEN:
-        submit_open(replica, request);
-        break;
-    case ID_REQUEST_STATUS:
-        replica_status(replica, request->out);
-        requests_finish(&replica->requests, request, 0);
-        break;
-    case ID_REQUEST_MEMBER:
-        wishes_submit(&replica->wishes, request);
-        break;
-    case ID_REQUEST_SEGMENTS:
-        status = fill_segments(replica, request);
-        requests_finish(&replica->requests, request, status);
-        break;
-    default:
-        UNREACHABLE("kind of request");
-    }
 }
 
 /* --- frames --- */
@@ -322,129 +240,7 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     requests_link_changed(&replica->requests, peer, up);
 }
 
-/* --- the replica's own requests --- */
-
-static void info_done(struct id_request *request)
-{
-    struct replica *replica = request->data;
-
-    replica->info_in_flight = false;
-    replica->info_next_ms = clock_now_ms(replica->clock) + REGISTER_AGAIN_MS;
-    buf_free(&request->payload);
-    buf_free(&request->reply);
-}
-
-static bool info_is_registered(const struct replica *replica)
-{
-    const struct node_info *own = &replica->config.info;
-    struct node_info known;
-
-    return own->node_id == 0 ||
-           (fsm_node(replica->fsm, own->node_id, &known) && known.store_id == own->store_id &&
-            strcmp(known.http_address, own->http_address) == 0 &&
-            strcmp(known.version, own->version) == 0);
-}
-
-static void own_command(struct replica *replica, struct id_request *request,
-                        void (*done)(struct id_request *request))
-{
-    struct buf payload = request->payload;
-
-    memset(request, 0, sizeof *request);
-    request->payload = payload;
-    request->kind = ID_REQUEST_COMMAND;
-    request->deadline_ms = clock_now_ms(replica->clock) + OWN_REQUEST_MS;
-    request->done = done;
-    request->data = replica;
-    replica_submit(replica, request);
-}
-
-/* Tell the cluster this node's HTTP address, version and store id, once a leader is known. */
-static void maybe_register(struct replica *replica)
-{
-    if (replica->info_in_flight || driver_leader(&replica->driver) == 0 ||
-        clock_now_ms(replica->clock) < replica->info_next_ms || info_is_registered(replica)) {
-        return;
-    }
-    replica->info_in_flight = true;
-    command_node_info_encode(&replica->info_request.payload, &replica->config.info);
-    own_command(replica, &replica->info_request, info_done);
-}
-
-static void digest_done(struct id_request *request)
-{
-    struct replica *replica = request->data;
-
-    replica->digest_in_flight = false;
-    buf_free(&request->payload);
-    buf_free(&request->reply);
-}
-
-/* The leader has every node compare its state at an equal index. */
-static void maybe_compare_digests(struct replica *replica)
-{
-    uint64_t now = clock_now_ms(replica->clock);
-
-    if (replica->config.digest_ms == 0 || replica->digest_in_flight ||
-        now < replica->digest_next_ms || !driver_leads(&replica->driver)) {
-        return;
-    }
-    replica->digest_in_flight = true;
-    replica->digest_next_ms = now + replica->config.digest_ms;
-    command_digest_encode(&replica->digest_request.payload, replica->driver.applied.index,
-                          fsm_digest(replica->fsm));
-    own_command(replica, &replica->digest_request, digest_done);
-}
-
 /* --- turns --- */
-
-/* Does this node hold ids of any tag? Asked only while there is no leader to grant more. A node
- * with more tags than are looked at, all of the first ones used up, may be called not ready too
- * early. */
-static bool holds_ids(struct replica *replica)
-{
-    struct id_tag *tag = id_table_next(replica->table, "", 0, "", 0);
-
-    for (unsigned i = 0; tag != NULL && i < HELD_LOOK_MAX; i++) {
-        if (segment_left(&tag->buffer) > 0) {
-            return true;
-        }
-        tag = id_table_next(replica->table, "", 0, tag->name, tag->name_len);
-    }
-    return false;
-}
-
-static void update_held(struct replica *replica)
-{
-    uint64_t now_ms = clock_now_ms(replica->clock);
-    uint64_t held = allocator_held(replica->allocator);
-
-    if (driver_leader(&replica->driver) == 0 && held > 0) {
-        if (now_ms < replica->held_look_ms) {
-            return;
-        }
-        replica->held_look_ms = now_ms + HELD_LOOK_MS;
-        held = holds_ids(replica) ? held : 0;
-    }
-    atomic_store_explicit(&replica->health.segments_held, held, memory_order_relaxed);
-}
-
-static void update_health(struct replica *replica)
-{
-    struct lease_status lease;
-
-    lease_status(replica->lease, &lease);
-    atomic_store_explicit(&replica->health.snowflake_refusal, lease.refusal, memory_order_relaxed);
-    atomic_store_explicit(&replica->health.clock_off_ms, lease.clock_off_ms, memory_order_relaxed);
-    atomic_store_explicit(&replica->health.clock_wait_until_ms, lease.wait_until_ms,
-                          memory_order_relaxed);
-    update_held(replica);
-    atomic_store_explicit(&replica->health.disk_low, replica->disk->ops->low(replica->disk),
-                          memory_order_relaxed);
-    if (replica->driver.applied.index >= replica->start_last) {
-        atomic_store_explicit(&replica->health.applied_once, true, memory_order_relaxed);
-    }
-}
 
 /* What the membership wants; a node that was removed has nothing more to do here. */
 static void turn_members(struct replica *replica)
@@ -466,23 +262,23 @@ bool replica_turn(struct replica *replica)
     bool more;
 
     driver_tick(&replica->driver);
+    /* First what came in is answered, and applied, which answers more. Then all that is to be sent
+     * is gathered, as late as can be, and leaves this node, or is appended here, in one step. */
+    requests_answer(&replica->requests);
+    more = driver_settle(&replica->driver);
+    requests_answer(&replica->requests);
     if (!replica->stopping) {
         turn_members(replica);
-        maybe_register(replica);
-        maybe_compare_digests(replica);
+        replica_own_turn(replica);
         timekeeper_turn(&replica->timekeeper);
         lease_turn(replica->lease);
+        replica_warm_turn(replica);
         allocator_turn(replica->allocator);
+        strict_leader_known(replica->strict, driver_leader(&replica->driver) != 0);
+        strict_turn(replica->strict);
     }
     requests_turn(&replica->requests);
-    more = driver_settle(&replica->driver);
-    /* What was applied may have answered requests, and those may want more. */
-    requests_turn(&replica->requests);
-    if (!replica->stopping) {
-        allocator_turn(replica->allocator);
-        requests_turn(&replica->requests);
-    }
-    update_health(replica);
+    replica_health_update(replica);
     return more;
 }
 
@@ -500,8 +296,10 @@ uint64_t replica_next_ms(const struct replica *replica)
         return next;
     }
     next = earlier(next, allocator_next_ms(replica->allocator));
+    next = earlier(next, strict_next_ms(replica->strict));
     next = earlier(next, membership_next_ms(&replica->membership));
     next = earlier(next, wishes_next_ms(&replica->wishes));
+    next = earlier(next, warm_next_ms(replica->warm));
     next = earlier(next, timekeeper_next_ms(&replica->timekeeper));
     return earlier(next, lease_next_ms(replica->lease));
 }
@@ -520,6 +318,7 @@ void replica_stop(struct replica *replica)
 {
     replica->stopping = true;
     lease_stop(replica->lease);
+    strict_stop(replica->strict);
     wishes_stop(&replica->wishes);
     requests_stop(&replica->requests);
 }
@@ -528,6 +327,8 @@ void replica_close(struct replica *replica)
 {
     requests_close(&replica->requests);
     driver_close(&replica->driver);
+    strict_free(replica->strict);
+    warm_free(replica->warm);
     allocator_free(replica->allocator);
     lease_free(replica->lease);
     fsm_free(replica->fsm);

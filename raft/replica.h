@@ -19,6 +19,8 @@
 #include "raft/timekeeper.h"
 #include "src/id/allocator.h"
 #include "src/id/lease.h"
+#include "src/id/strict.h"
+#include "src/id/warm.h"
 
 struct replica_config {
     struct driver_config driver;
@@ -26,7 +28,9 @@ struct replica_config {
     struct node_info info;     /* what this node registers; node_id 0: nothing */
     uint32_t digest_ms;        /* how often the leader has digests compared; 0: never */
     const char *cluster_id;    /* borrowed */
+    uint32_t strict_keys;      /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
     struct lease_config lease; /* workers 0: no snowflake ids */
+    struct warm_config warm;   /* tags 0: none is kept */
     uint32_t catch_up_ms;      /* patience with a change of the membership, see membership.h */
     /* Of a node that has just joined, see members_init(); borrowed for the start. */
     const struct net_peer *guests;
@@ -53,6 +57,8 @@ struct replica {
     struct fsm *fsm;
     struct id_table *table;
     struct allocator *allocator;
+    struct strict *strict;
+    struct warm *warm;
     const struct clock *clock;
     struct net *net;
     struct disk *disk;
@@ -106,6 +112,12 @@ uint64_t replica_next_ms(const struct replica *replica);
 
 /* Hand leadership over; call until true. */
 bool replica_transfer(struct replica *replica);
+
+/* Nobody claims segment ids any more: give back what is left of them, as far as it can be
+ * (allocator.h). deadline_ms bounds it. Before replica_stop(), which does not wait for it. */
+void replica_give_back(struct replica *replica, uint64_t deadline_ms);
+/* It is done, or was never begun. */
+bool replica_given_back(const struct replica *replica);
 
 /* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
 void replica_stop(struct replica *replica);

@@ -315,15 +315,20 @@ void requests_stop(struct requests *requests)
     recall(requests, 0);
 }
 
-void requests_turn(struct requests *requests)
+void requests_answer(struct requests *requests)
 {
     struct id_request *request;
 
-    scan(requests);
-    route(requests);
-    requests_leader_turn(requests);
     while ((request = TAILQ_FIRST(&requests->finished)) != NULL) {
         TAILQ_REMOVE(&requests->finished, request, link);
         request->done(request);
     }
+}
+
+void requests_turn(struct requests *requests)
+{
+    scan(requests);
+    route(requests);
+    requests_leader_turn(requests);
+    requests_answer(requests);
 }

@@ -103,8 +103,12 @@ void requests_role_changed(struct requests *requests);
 
 void requests_link_changed(struct requests *requests, uint64_t peer, bool up);
 
-/* Route, append, confirm, answer. Call at the end of every turn, before driver_settle() and again
- * after it if that applied something. */
+/* Call done() of what is over. Call before what gathers requests takes its turn, since an answer may
+ * lead to another request. */
+void requests_answer(struct requests *requests);
+
+/* Route, append, confirm, answer. Call once, at the end of every turn, after driver_settle(): what
+ * is to be appended then goes to the disk and to the peers in one step. */
 void requests_turn(struct requests *requests);
 
 /* When requests_turn() is due next; UINT64_MAX if nothing waits. */

@@ -19,7 +19,9 @@ void store_loaded_release(struct store_loaded *loaded)
     }
     free(loaded->entries);
     store_position_release(&loaded->position);
-    store_locals_release(loaded->locals);
+    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
+        buf_free(&loaded->locals[i]);
+    }
     memset(loaded, 0, sizeof(*loaded));
 }
 

@@ -25,9 +25,15 @@ struct commit {
     bool log_changed;
     bool position_changed;
     bool locals_changed;
+    struct store_local *const *locals_before; /* those that are on disk, as format 2 has them */
     struct store_error *error;
 };
 
+/* No local records. */
+static struct store_local *const no_locals[LIMIT_LOCAL_RECORDS];
+
+static int change_format(struct commit *commit);
+static int put_format(struct commit *commit);
 static int commit_op(struct commit *commit, const struct store_op *op);
 static int commit_compaction(struct commit *commit);
 static int write_changed_meta(struct commit *commit);
@@ -36,7 +42,7 @@ static int commit_failed(struct store_lmdb *lmdb, int rc, struct store_error *re
 int lmdb_commit(struct store *store, struct store_op_list *list, struct store_error *ret_error)
 {
     struct store_lmdb *lmdb = lmdb_of(store);
-    struct commit commit = {.lmdb = lmdb, .error = ret_error};
+    struct commit commit = {.lmdb = lmdb, .locals_before = lmdb->now.locals, .error = ret_error};
     struct store_op *op;
     int err = 0;
     int rc = mdb_txn_begin(lmdb->env, NULL, 0, &commit.txn);
@@ -45,11 +51,14 @@ int lmdb_commit(struct store *store, struct store_op_list *list, struct store_er
         return lmdb_error(ret_error, rc, "beginning to write");
     }
     store_meta_copy(&commit.meta, &lmdb->now);
+    if (lmdb->format < LMDB_FORMAT_VERSION) {
+        err = change_format(&commit);
+    }
     STAILQ_FOREACH (op, list, link) {
-        err = commit_op(&commit, op);
         if (err != 0) {
             break;
         }
+        err = commit_op(&commit, op);
     }
     if (err == 0) {
         err = commit_compaction(&commit);
@@ -68,7 +77,17 @@ int lmdb_commit(struct store *store, struct store_op_list *list, struct store_er
     }
     store_meta_release(&lmdb->now);
     lmdb->now = commit.meta;
+    lmdb->format = LMDB_FORMAT_VERSION;
     return 0;
+}
+
+/* The store is one of an older format: what this commit may write, an older leafd would not take
+ * for what it is. Local records are the one thing that is kept otherwise. */
+static int change_format(struct commit *commit)
+{
+    commit->locals_changed = true;
+    commit->locals_before = no_locals;
+    return put_format(commit);
 }
 
 /* A full disk shows as EIO when a write ended short. */
@@ -111,11 +130,30 @@ static int put_record(struct commit *commit, const char *table, MDB_dbi dbi, MDB
     return 0;
 }
 
-static int put_meta(struct commit *commit, const char *name, const struct buf *payload)
+int lmdb_meta_put(struct store_lmdb *lmdb, MDB_txn *txn, const char *name,
+                  const struct buf *payload, struct store_error *ret_error)
 {
+    struct commit commit = {.lmdb = lmdb, .txn = txn, .error = ret_error};
     MDB_val key = {strlen(name), (void *)(uintptr_t)name};
 
-    return put_record(commit, LMDB_TABLE_META, commit->lmdb->meta, &key, payload, NULL, 0, 0);
+    return put_record(&commit, LMDB_TABLE_META, lmdb->meta, &key, payload, NULL, 0, 0);
+}
+
+static int put_meta(struct commit *commit, const char *name, const struct buf *payload)
+{
+    return lmdb_meta_put(commit->lmdb, commit->txn, name, payload, commit->error);
+}
+
+static int put_format(struct commit *commit)
+{
+    struct buf payload = BUF_INIT;
+    int err;
+
+    buf_put_u32(&payload, LMDB_FORMAT_VERSION);
+    buf_put_str16(&payload, LMDB_FORMAT_MAGIC, strlen(LMDB_FORMAT_MAGIC));
+    err = put_meta(commit, "format", &payload);
+    buf_free(&payload);
+    return err;
 }
 
 static int put_entry(struct commit *commit, uint64_t index, const struct store_entry *entry)
@@ -337,14 +375,11 @@ static int write_changed_meta(struct commit *commit)
         buf_put_str32(&payload, meta->position.conf, meta->position.conf_len);
         err = put_meta(commit, "position", &payload);
     }
-    if (err == 0 && commit->locals_changed) {
-        payload.len = 0;
-        for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
-            buf_put_str16(&payload, meta->locals[i].data, meta->locals[i].len);
-        }
-        err = put_meta(commit, "locals", &payload);
-    }
     buf_free(&payload);
+    if (err == 0 && commit->locals_changed) {
+        err = lmdb_locals_write(commit->lmdb, commit->txn, commit->locals_before, meta->locals,
+                                commit->error);
+    }
     return err != 0 ? err : lmdb_write_commit_number(commit->lmdb, commit->txn, commit->error);
 }
 
@@ -368,17 +403,14 @@ int lmdb_write_new(struct store_lmdb *lmdb, MDB_txn *txn, struct store_error *re
                             .log_changed = true,
                             .position_changed = true,
                             .locals_changed = true,
+                            .locals_before = no_locals,
                             .error = ret_error};
     struct buf payload = BUF_INIT;
-    int err;
+    int err = put_format(&commit);
 
-    buf_put_u32(&payload, LMDB_FORMAT_VERSION);
-    buf_put_str16(&payload, LMDB_FORMAT_MAGIC, strlen(LMDB_FORMAT_MAGIC));
-    err = put_meta(&commit, "format", &payload);
     if (err == 0) {
         const struct store_identity *identity = &lmdb->identity;
 
-        payload.len = 0;
         buf_put_str16(&payload, identity->cluster_id, strlen(identity->cluster_id));
         buf_put_u64(&payload, identity->node_id);
         buf_put_u64(&payload, identity->store_id);

@@ -5,18 +5,21 @@
  * Tables (named databases) of the environment:
  *   log    8-byte big-endian index -> {crc32c u32, term u64, type u8, data}
  *   meta   name -> {crc32c u32, fields}: format (with a magic text, the "not empty" sentinel),
- *          identity, hard, log (first, last, last term), position, locals, commit (the number of
- *          LMDB's transaction)
+ *          identity, hard, log (first, last, last term), position, local.NN (a local record),
+ *          locals (which of them there are), commit (the number of LMDB's transaction)
  *   state  row key -> {crc32c u32, row value}
  * Integers are little-endian except the keys of log. A checksum covers the table's letter, the key
  * and the payload, so a record cannot stand in for another.
+ *
+ * Format 1 had 16 local records, all of them in `locals`, keys of rows up to 256 bytes, and no row
+ * was ever deleted. It is read as it is, and the first commit makes it format 2.
  *
  * meta's `log` names the last entry, so a log that lost its tail is seen; `commit` is written by
  * every transaction, so a tree that is older than its meta page says is seen (store_lmdb_pages.c).
  *
  * Files: store_lmdb.c open, make, close; _dir.c the data directory; _file.c and _pages.c the data
- * file's structure; _check.c the check in a child; _load.c reading; _commit.c writing; _snapshot.c
- * snapshots and space.
+ * file's structure; _check.c the check in a child; _load.c reading; _commit.c writing; _locals.c
+ * local records; _snapshot.c snapshots and space.
  *
  * Thread: as store.h.
  */
@@ -29,7 +32,8 @@
 #include "storage/store_lmdb.h"
 #include "storage/store_meta.h"
 
-#define LMDB_FORMAT_VERSION 1
+#define LMDB_FORMAT_VERSION 2
+#define LMDB_FORMAT_OLDEST 1 /* that is read */
 #define LMDB_FORMAT_MAGIC "leafd store"
 #define LMDB_TABLE_LOG "log"
 #define LMDB_TABLE_META "meta"
@@ -48,6 +52,7 @@ struct store_lmdb {
     MDB_dbi state;
     uint64_t map_bytes;
     struct store_identity identity;
+    uint32_t format;       /* of the store, as last read or committed */
     struct store_meta now; /* as of the last commit */
     LIST_HEAD(, store_snapshot) snapshots;
     size_t snapshot_count;
@@ -74,7 +79,14 @@ int lmdb_error(struct store_error *ret_error, int rc, const char *what);
 
 /* --- store_lmdb_load.c --- */
 
-/* Read identity and meta of a transaction. */
+/* Find a record of meta; the reader stands behind its checksum. */
+int lmdb_meta_get(struct store_lmdb *lmdb, MDB_txn *txn, const char *name,
+                  struct reader *ret_payload, struct store_error *ret_error) MUST_CHECK;
+
+/* ERR_CORRUPT: a record of meta does not decode. */
+int lmdb_meta_malformed(struct store_error *ret_error, const char *name);
+
+/* Read identity and meta of a transaction; sets the format. */
 int lmdb_read_meta(struct store_lmdb *lmdb, MDB_txn *txn, struct store_identity *ret_identity,
                    struct store_meta *ret_meta, struct store_error *ret_error) MUST_CHECK;
 
@@ -91,9 +103,27 @@ int lmdb_commit(struct store *store, struct store_op_list *list, struct store_er
 /* Write the records of a new store: identity and all of an empty meta. */
 int lmdb_write_new(struct store_lmdb *lmdb, MDB_txn *txn, struct store_error *ret_error) MUST_CHECK;
 
+/* Put a record of meta, its checksum before the payload. */
+int lmdb_meta_put(struct store_lmdb *lmdb, MDB_txn *txn, const char *name,
+                  const struct buf *payload, struct store_error *ret_error) MUST_CHECK;
+
 /* Write the record that every transaction writes. */
 int lmdb_write_commit_number(struct store_lmdb *lmdb, MDB_txn *txn,
                              struct store_error *ret_error) MUST_CHECK;
+
+/* --- store_lmdb_locals.c --- */
+
+/* Read all local records of a store of the given format into `locals`, which holds none yet. On
+ * failure it holds some of them. */
+int lmdb_locals_read(struct store_lmdb *lmdb, MDB_txn *txn, uint32_t format,
+                     struct store_local *locals[LIMIT_LOCAL_RECORDS],
+                     struct store_error *ret_error) MUST_CHECK;
+
+/* Write the records that are others than those before, and which there are. */
+int lmdb_locals_write(struct store_lmdb *lmdb, MDB_txn *txn,
+                      struct store_local *const before[LIMIT_LOCAL_RECORDS],
+                      struct store_local *const locals[LIMIT_LOCAL_RECORDS],
+                      struct store_error *ret_error) MUST_CHECK;
 
 /* --- store_lmdb_snapshot.c --- */
 int lmdb_snapshot_open(struct store *store, struct store_snapshot **ret_snapshot,

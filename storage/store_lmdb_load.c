@@ -89,9 +89,8 @@ int lmdb_record_open(const char *table, const MDB_val *key, const MDB_val *value
     return 0;
 }
 
-/* Find a record of meta; the reader stands behind its checksum. */
-static int get_meta(struct store_lmdb *lmdb, MDB_txn *txn, const char *name,
-                    struct reader *ret_payload, struct store_error *ret_error)
+int lmdb_meta_get(struct store_lmdb *lmdb, MDB_txn *txn, const char *name,
+                  struct reader *ret_payload, struct store_error *ret_error)
 {
     MDB_val key = {strlen(name), (void *)(uintptr_t)name};
     MDB_val value;
@@ -106,7 +105,7 @@ static int get_meta(struct store_lmdb *lmdb, MDB_txn *txn, const char *name,
     return lmdb_record_open(LMDB_TABLE_META, &key, &value, ret_payload, ret_error);
 }
 
-static int malformed(struct store_error *ret_error, const char *name)
+int lmdb_meta_malformed(struct store_error *ret_error, const char *name)
 {
     return store_error_set(ret_error, ERR_CORRUPT, "meta record %s is malformed", name);
 }
@@ -118,7 +117,7 @@ static int read_identity(struct store_lmdb *lmdb, MDB_txn *txn, struct store_ide
     const uint8_t *text;
     uint32_t version;
     size_t len;
-    int err = get_meta(lmdb, txn, "format", &reader, ret_error);
+    int err = lmdb_meta_get(lmdb, txn, "format", &reader, ret_error);
 
     if (err != 0) {
         return err;
@@ -127,14 +126,15 @@ static int read_identity(struct store_lmdb *lmdb, MDB_txn *txn, struct store_ide
     text = reader_str16(&reader, &len);
     if (!reader_done(&reader) || len != strlen(LMDB_FORMAT_MAGIC) ||
         memcmp(text, LMDB_FORMAT_MAGIC, len) != 0) {
-        return malformed(ret_error, "format");
+        return lmdb_meta_malformed(ret_error, "format");
     }
-    if (version != LMDB_FORMAT_VERSION) {
+    if (version < LMDB_FORMAT_OLDEST || version > LMDB_FORMAT_VERSION) {
         return store_error_set(ret_error, ERR_BAD_VERSION,
-                               "the store has format %" PRIu32 ", supported is %d", version,
-                               LMDB_FORMAT_VERSION);
+                               "the store has format %" PRIu32 ", supported are %d to %d", version,
+                               LMDB_FORMAT_OLDEST, LMDB_FORMAT_VERSION);
     }
-    err = get_meta(lmdb, txn, "identity", &reader, ret_error);
+    lmdb->format = version;
+    err = lmdb_meta_get(lmdb, txn, "identity", &reader, ret_error);
     if (err != 0) {
         return err;
     }
@@ -143,7 +143,7 @@ static int read_identity(struct store_lmdb *lmdb, MDB_txn *txn, struct store_ide
     ret_identity->node_id = reader_u64(&reader);
     ret_identity->store_id = reader_u64(&reader);
     if (!reader_done(&reader) || len > LIMIT_CLUSTER_ID_BYTES) {
-        return malformed(ret_error, "identity");
+        return lmdb_meta_malformed(ret_error, "identity");
     }
     memcpy(ret_identity->cluster_id, text, len);
     return 0;
@@ -154,7 +154,7 @@ static int read_commit_number(struct store_lmdb *lmdb, MDB_txn *txn, struct stor
 {
     struct reader reader;
     uint64_t number;
-    int err = get_meta(lmdb, txn, "commit", &reader, ret_error);
+    int err = lmdb_meta_get(lmdb, txn, "commit", &reader, ret_error);
 
     if (err != 0) {
         return err;
@@ -174,7 +174,7 @@ static int read_position(struct store_lmdb *lmdb, MDB_txn *txn, struct store_pos
     struct store_position position = {0};
     struct reader reader;
     size_t conf_len;
-    int err = get_meta(lmdb, txn, "position", &reader, ret_error);
+    int err = lmdb_meta_get(lmdb, txn, "position", &reader, ret_error);
 
     if (err != 0) {
         return err;
@@ -185,32 +185,11 @@ static int read_position(struct store_lmdb *lmdb, MDB_txn *txn, struct store_pos
     position.digest = reader_u64(&reader);
     position.conf = reader_str32(&reader, &conf_len);
     if (!reader_done(&reader) || conf_len > LIMIT_CONF_BYTES) {
-        return malformed(ret_error, "position");
+        return lmdb_meta_malformed(ret_error, "position");
     }
     position.conf_len = (uint32_t)conf_len;
     store_position_copy(ret_position, &position);
     return 0;
-}
-
-static int read_locals(struct store_lmdb *lmdb, MDB_txn *txn, struct buf *ret_locals,
-                       struct store_error *ret_error)
-{
-    struct reader reader;
-    int err = get_meta(lmdb, txn, "locals", &reader, ret_error);
-
-    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS && err == 0; i++) {
-        size_t len;
-        const uint8_t *data = reader_str16(&reader, &len);
-
-        if (reader.bad || len > LIMIT_LOCAL_RECORD_BYTES) {
-            return malformed(ret_error, "locals");
-        }
-        buf_put(&ret_locals[i], data, len);
-    }
-    if (err == 0 && !reader_done(&reader)) {
-        return malformed(ret_error, "locals");
-    }
-    return err;
 }
 
 int lmdb_read_meta(struct store_lmdb *lmdb, MDB_txn *txn, struct store_identity *ret_identity,
@@ -225,10 +204,10 @@ int lmdb_read_meta(struct store_lmdb *lmdb, MDB_txn *txn, struct store_identity 
         err = read_commit_number(lmdb, txn, ret_error);
     }
     if (err == 0) {
-        err = get_meta(lmdb, txn, "hard", &hard, ret_error);
+        err = lmdb_meta_get(lmdb, txn, "hard", &hard, ret_error);
     }
     if (err == 0) {
-        err = get_meta(lmdb, txn, "log", &log, ret_error);
+        err = lmdb_meta_get(lmdb, txn, "log", &log, ret_error);
     }
     if (err != 0) {
         return err;
@@ -239,11 +218,11 @@ int lmdb_read_meta(struct store_lmdb *lmdb, MDB_txn *txn, struct store_identity 
     meta.last_index = reader_u64(&log);
     meta.last_term = reader_u64(&log);
     if (!reader_done(&hard) || !reader_done(&log)) {
-        return malformed(ret_error, reader_done(&hard) ? "log" : "hard");
+        return lmdb_meta_malformed(ret_error, reader_done(&hard) ? "log" : "hard");
     }
     err = read_position(lmdb, txn, &meta.position, ret_error);
     if (err == 0) {
-        err = read_locals(lmdb, txn, meta.locals, ret_error);
+        err = lmdb_locals_read(lmdb, txn, lmdb->format, meta.locals, ret_error);
     }
     if (err == 0) {
         err = store_meta_verify(&meta, ret_error);
@@ -287,8 +266,9 @@ int lmdb_read_all(struct store_lmdb *lmdb, struct store_loaded *ret_loaded, stor
     loaded.term = load.meta.term;
     loaded.vote = load.meta.vote;
     loaded.first_index = load.meta.first_index;
-    loaded.position = load.meta.position; /* with its conf */
-    memcpy(loaded.locals, load.meta.locals, sizeof(loaded.locals));
+    store_position_copy(&loaded.position, &load.meta.position);
+    store_locals_copy(loaded.locals, load.meta.locals);
+    store_meta_release(&load.meta);
     *ret_loaded = loaded;
     return 0;
 }

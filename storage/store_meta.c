@@ -6,9 +6,11 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hash.h"
 
 static int step_hard_state(struct store_meta *meta, const struct store_op *op,
                            struct store_error *ret_error);
@@ -22,6 +24,7 @@ static int step_compact(struct store_meta *meta, const struct store_op *op,
                         struct store_error *ret_error);
 static int step_local(struct store_meta *meta, const struct store_op *op,
                       struct store_error *ret_error);
+static void local_unref(struct store_local *local);
 
 int store_error_set(struct store_error *ret_error, int err, const char *format, ...)
 {
@@ -74,29 +77,51 @@ void store_meta_copy(struct store_meta *ret_meta, const struct store_meta *from)
 {
     *ret_meta = *from;
     store_position_copy(&ret_meta->position, &from->position);
-    store_locals_copy(ret_meta->locals, from->locals);
+    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
+        if (from->locals[i] != NULL) {
+            from->locals[i]->refs++;
+        }
+    }
 }
 
 void store_meta_release(struct store_meta *meta)
 {
     store_position_release(&meta->position);
-    store_locals_release(meta->locals);
+    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
+        local_unref(meta->locals[i]);
+    }
     memset(meta, 0, sizeof(*meta));
 }
 
+void store_local_set(struct store_local **local, const void *data, uint32_t len)
+{
+    struct store_local *made = malloc(sizeof(*made) + len);
+
+    ASSERT(made != NULL && len >= 1 && len <= LIMIT_LOCAL_RECORD_BYTES);
+    made->refs = 1;
+    made->len = len;
+    made->checksum = hash_crc32c(data, len);
+    memcpy(made->data, data, len);
+    local_unref(*local);
+    *local = made;
+}
+
 void store_locals_copy(struct buf ret_locals[LIMIT_LOCAL_RECORDS],
-                       const struct buf from[LIMIT_LOCAL_RECORDS])
+                       struct store_local *const from[LIMIT_LOCAL_RECORDS])
 {
     for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
         ret_locals[i] = (struct buf)BUF_INIT;
-        buf_put(&ret_locals[i], from[i].data, from[i].len);
+        if (from[i] != NULL) {
+            buf_put(&ret_locals[i], from[i]->data, from[i]->len);
+        }
     }
 }
 
-void store_locals_release(struct buf locals[LIMIT_LOCAL_RECORDS])
+/* Accepts NULL. */
+static void local_unref(struct store_local *local)
 {
-    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
-        buf_free(&locals[i]);
+    if (local != NULL && --local->refs == 0) {
+        free(local);
     }
 }
 
@@ -195,8 +220,7 @@ static int step_local(struct store_meta *meta, const struct store_op *op,
                                op->local_key, op->local_len, LIMIT_LOCAL_RECORDS - 1,
                                LIMIT_LOCAL_RECORD_BYTES);
     }
-    meta->locals[op->local_key].len = 0;
-    buf_put(&meta->locals[op->local_key], op->local, op->local_len);
+    store_local_set(&meta->locals[op->local_key], op->local, op->local_len);
     return 0;
 }
 

@@ -21,14 +21,23 @@
 
 #include "storage/store.h"
 
+/* A local record. Never changed once made, so that the meta of a transaction shares what it does
+ * not replace. */
+struct store_local {
+    unsigned refs;
+    uint32_t len;      /* 1..LIMIT_LOCAL_RECORD_BYTES */
+    uint32_t checksum; /* CRC32C of data */
+    uint8_t data[];
+};
+
 struct store_meta {
     uint64_t term;
     uint64_t vote;
     uint64_t first_index;
     uint64_t last_index;
     uint64_t last_term;
-    struct store_position position;         /* conf owned */
-    struct buf locals[LIMIT_LOCAL_RECORDS]; /* empty: no such record */
+    struct store_position position;                  /* conf owned */
+    struct store_local *locals[LIMIT_LOCAL_RECORDS]; /* shared; NULL: no such record */
     uint64_t compact_to; /* first index to keep, 0: nothing to do; lost with the process */
 };
 
@@ -41,10 +50,12 @@ void store_meta_init(struct store_meta *meta);
 void store_meta_copy(struct store_meta *ret_meta, const struct store_meta *from);
 void store_meta_release(struct store_meta *meta);
 
-/* Deep copy and release of all local records. */
+/* Put a copy of the bytes in the place of a record. */
+void store_local_set(struct store_local **local, const void *data, uint32_t len);
+
+/* Deep copy of all local records, for struct store_loaded. */
 void store_locals_copy(struct buf ret_locals[LIMIT_LOCAL_RECORDS],
-                       const struct buf from[LIMIT_LOCAL_RECORDS]);
-void store_locals_release(struct buf locals[LIMIT_LOCAL_RECORDS]);
+                       struct store_local *const from[LIMIT_LOCAL_RECORDS]);
 
 /* Check an operation against the meta and move the meta. The rows' digest is the engine's to check.
  */

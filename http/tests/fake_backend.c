@@ -139,8 +139,10 @@ static int open_tag(struct fake *fake, const struct id_request *request)
     tag = id_table_insert(fake->backend.table, name, len);
     ASSERT(tag != NULL);
     atomic_store(&tag->max_step, row->max_step);
-    if (atomic_load(&tag->state) ==
-        ID_TAG_UNKNOWN) { /* one of the same generation stays exhausted */
+    if (row->mode == TAG_MODE_STRICT) {
+        atomic_store(&tag->state, ID_TAG_STRICT);
+    } else if (atomic_load(&tag->state) != ID_TAG_EXHAUSTED) {
+        /* One of the same generation stays exhausted. */
         atomic_store(&tag->state, ID_TAG_ACTIVE);
     }
     return 0;
@@ -165,6 +167,32 @@ static void list_segments(struct fake *fake, struct id_segments_page *page)
     page->more = true;
 }
 
+/* One strict request, as a batch of its own. */
+static int take_strict(struct fake *fake, struct id_request *request)
+{
+    struct strict_batch batch = {1, 1, ++fake->strict_seq, 1, 4};
+    struct strict_result result;
+    struct strict_item item;
+    struct buf command = BUF_INIT;
+    struct buf reply = BUF_INIT;
+    size_t count = 0;
+
+    ASSERT(strict_item_decode(request->payload.data, request->payload.len, &item) == 0);
+    if (fake->strict_answer != NULL) {
+        result = *fake->strict_answer;
+    } else {
+        command_strict_begin(&command, &batch);
+        command_strict_add(&command, &item);
+        command_strict_end(&command);
+        apply(fake, &command, &reply);
+        ASSERT(strict_results_decode(reply.data, reply.len, &result, 1, &count) == 0);
+        buf_free(&command);
+        buf_free(&reply);
+    }
+    strict_results_encode(&result, 1, &request->reply);
+    return result.status;
+}
+
 static int carry_out(struct fake *fake, struct id_request *request)
 {
     switch (request->kind) {
@@ -184,6 +212,12 @@ static int carry_out(struct fake *fake, struct id_request *request)
         return 0;
     case ID_REQUEST_SEGMENTS:
         list_segments(fake, request->out);
+        return 0;
+    case ID_REQUEST_STRICT:
+        return take_strict(fake, request);
+    case ID_REQUEST_MEMBER:
+        ASSERT(member_ask_decode(request->payload.data, request->payload.len, &fake->asked) == 0);
+        member_answer_encode(&fake->member_answer, &request->reply);
         return 0;
     }
     UNREACHABLE("a kind of request");
@@ -335,6 +369,32 @@ void fake_make_tag(struct fake *fake, const char *name, uint64_t max_id, uint32_
     unlock(fake);
     buf_free(&command);
     buf_free(&reply);
+}
+
+void fake_set_mode(struct fake *fake, const char *name, enum tag_mode mode)
+{
+    struct tag_put put = {.name = name,
+                          .name_len = (uint16_t)strlen(name),
+                          .fields = TAG_FIELD_MODE,
+                          .mode = (uint8_t)mode};
+    struct buf command = BUF_INIT;
+    struct buf reply = BUF_INIT;
+
+    lock(fake);
+    command_put_begin(&command, true, 1000, fake->index + 1);
+    command_put_add(&command, &put);
+    command_put_end(&command);
+    apply(fake, &command, &reply);
+    unlock(fake);
+    buf_free(&command);
+    buf_free(&reply);
+}
+
+void fake_strict_answer(struct fake *fake, const struct strict_result *result)
+{
+    lock(fake);
+    fake->strict_answer = result;
+    unlock(fake);
 }
 
 void fake_delete_tag(struct fake *fake, const char *name)

@@ -13,6 +13,8 @@
 
 #include "src/id/fsm.h"
 #include "src/id/id_backend.h"
+#include "src/id/member.h"
+#include "src/id/strict_command.h"
 
 #define FAKE_WANTS_MAX 1024
 
@@ -42,6 +44,11 @@ struct fake {
     bool last_local;
     uint64_t index;
     uint64_t poked; /* calls of ops->poke so far */
+    uint64_t strict_seq;
+    const struct strict_result *strict_answer; /* to every strict request; NULL: as the state
+                                                  machine says */
+    struct member_ask asked;                   /* of the last wish for a member */
+    struct member_answer member_answer;        /* to all of them */
     struct fsm *fsm;
     struct id_cluster_status cluster;
     struct clock clock;
@@ -70,6 +77,14 @@ void fake_repeat(struct fake *fake, bool repeat);
 /* Make a tag in the state machine, as if another node had: it is not in the id table yet. */
 void fake_make_tag(struct fake *fake, const char *name, uint64_t max_id, uint32_t step,
                    uint32_t max_step);
+
+/* Change its mode there; a tag that is not there is made, with max_id 1. No segment of it is held
+ * anywhere, so it may be used at once. */
+void fake_set_mode(struct fake *fake, const char *name, enum tag_mode mode);
+
+/* Answer strict requests so (with the result, and with its status if that is not 0); NULL: as the
+ * state machine says. */
+void fake_strict_answer(struct fake *fake, const struct strict_result *result);
 
 /* Delete it there. */
 void fake_delete_tag(struct fake *fake, const char *name);

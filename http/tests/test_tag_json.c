@@ -58,6 +58,7 @@ static void test_good_bodies(void **state)
         "{\"max_id\":\"9223372036854775807\"}",
         "{\"max_id\":\"0\"}",
         "{\"mode\":\"trend\"}",
+        "{\"mode\":\"strict\"}",
         "{\"description\":\"\"}",
         "{\"description\":\"d\\u00e9j\\u00e0 \\\"vu\\\"\"}",
         "{\"step\":2,\"max_id\":1,\"max_step\":3,\"mode\":\"trend\",\"description\":\"x\"}",
@@ -125,8 +126,8 @@ static void test_bad_bodies(void **state)
         {"[99999999999999999999999]", "bad_json", "too big integer"},
         {"{\"a very long name of a field\":99999999999999999999999}", "bad_json",
          "too big integer"},
-        {"{\"mode\":\"strict\"}", "bad_request", "mode=\"strict\" is not \"trend\""},
-        {"{\"mode\":1}", "bad_request", "mode=1 is not \"trend\""},
+        {"{\"mode\":\"Strict\"}", "bad_request", "mode=\"Strict\" is neither \"trend\" nor"},
+        {"{\"mode\":1}", "bad_request", "mode=1 is neither \"trend\" nor \"strict\""},
         {"{\"description\":5}", "bad_request", "description=5: description is not a string"},
     };
     struct body_fault fault;

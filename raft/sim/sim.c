@@ -344,19 +344,18 @@ static void tell_all(struct sim_world *world)
             continue;
         }
         change = fsm_member_change(node->replica.fsm);
-        sim_trace(world,
-                  "node %u: %s, term %llu, leader %llu, last %llu, persisted %llu, commit %llu, "
-                  "applied %llu, configuration %llu, pending %llu, links %x, change %u of node %u%s",
-                  i + 1, raft_state_name((int)raft_state(&driver->raft)),
-                  raft_current_term(&driver->raft), (unsigned long long)driver_leader(driver),
-                  (unsigned long long)entry_log_last(&driver->log),
-                  (unsigned long long)driver->persisted, (unsigned long long)driver->commit,
-                  (unsigned long long)driver->applied.index,
-                  (unsigned long long)driver->applied.conf_index,
-                  driver->raft.configuration_uncommitted_index, node->peers,
-                  change != NULL ? change->kind : 0,
-                  change != NULL ? (unsigned)change->node_id : 0,
-                  change != NULL && change->given_up ? ", given up" : "");
+        sim_trace(
+            world,
+            "node %u: %s, term %llu, leader %llu, last %llu, persisted %llu, commit %llu, "
+            "applied %llu, configuration %llu, pending %llu, links %x, change %u of node %u%s",
+            i + 1, raft_state_name((int)raft_state(&driver->raft)),
+            raft_current_term(&driver->raft), (unsigned long long)driver_leader(driver),
+            (unsigned long long)entry_log_last(&driver->log), (unsigned long long)driver->persisted,
+            (unsigned long long)driver->commit, (unsigned long long)driver->applied.index,
+            (unsigned long long)driver->applied.conf_index,
+            driver->raft.configuration_uncommitted_index, node->peers,
+            change != NULL ? change->kind : 0, change != NULL ? (unsigned)change->node_id : 0,
+            change != NULL && change->given_up ? ", given up" : "");
     }
 }
 

@@ -27,6 +27,7 @@
 #define SIM_NODES_MAX 8      /* that there ever are: ids never come back */
 #define SIM_CONFS_MAX 256    /* configurations of a run */
 #define SIM_TAGS 6           /* shared tags that are used, changed, deleted and made again */
+#define SIM_KEYS 200         /* idempotency keys that the cluster holds */
 #define SIM_FORCED 5         /* the one whose max_id is forced down now and then */
 #define SIM_RECENT 8         /* acknowledged tags that are asked for again soon */
 #define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
@@ -118,6 +119,7 @@ struct sim_node {
     bool handing_over;            /* it is asked to give leadership away */
     bool stopping;                /* it stops in order, not by a crash */
     uint64_t disk_term;           /* last term seen on disk */
+    uint64_t disk_life;           /* last life seen on disk: each start is one */
     STAILQ_HEAD(, sim_late) late; /* answers that are held back */
     uint64_t seen_commit;         /* of this life */
     uint64_t seen_applied;

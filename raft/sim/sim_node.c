@@ -130,6 +130,10 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
         sim_fail(node->world, "node %llu: term went back on disk", (unsigned long long)node->id);
     }
     node->disk_term = ret_loaded->term;
+    if (ret_loaded->life != ++node->disk_life) {
+        sim_fail(node->world, "node %llu: start %llu counts as %llu", (unsigned long long)node->id,
+                 (unsigned long long)node->disk_life, (unsigned long long)ret_loaded->life);
+    }
     return fsm;
 }
 
@@ -168,6 +172,7 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
     ret_config->guests = node->guests;
     ret_config->guest_count = node->guest_count;
     ret_config->guest_index = node->guest_index;
+    ret_config->strict_keys = SIM_KEYS;
 }
 
 void sim_node_start(struct sim_node *node)

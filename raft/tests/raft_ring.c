@@ -79,6 +79,7 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     memcpy(ret_config->info.http_address, node->http_address, sizeof node->http_address);
     ret_config->digest_ms = ring->digest_ms;
     ret_config->cluster_id = "ring";
+    ret_config->strict_keys = ring->strict_keys > 0 ? ring->strict_keys : 1000;
 }
 
 /* Others notice at once that a node went or came. */

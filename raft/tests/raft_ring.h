@@ -41,6 +41,7 @@ struct ring {
     struct ring_node nodes[RING_MAX];     /* node id - 1 */
     uint32_t snapshot_entries;            /* set before ring_start(); 0: 1000 */
     uint32_t digest_ms;                   /* likewise; 0: never */
+    uint32_t strict_keys;                 /* likewise; 0: 1000 */
     bool cut[RING_MAX + 1][RING_MAX + 1]; /* from, to */
     bool lost[FRAME_PING + 1];            /* kinds of frames that get lost, from anybody */
     size_t passed[FRAME_PING + 1];        /* frames of a kind that arrived */

@@ -1,6 +1,6 @@
 /*
- * test_driver_start.c - a driver's beginning and end: the first configuration, starts from what a
- * disk holds, what is refused, and that a driver that ended only frees.
+ * test_driver_start.c - a driver's beginning and end: the first configuration, the count of starts,
+ * starts from what a disk holds, what is refused, and that a driver that ended only frees.
  *
  * Thread: one.
  */
@@ -100,18 +100,24 @@ static void test_a_used_store_is_left_alone(void **state)
     store_mem_free(store);
 }
 
-static void test_a_crash_between_the_two_first_writes(void **state)
+static void commit_op(struct store *store, struct store_op op)
+{
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_error error = {{0}};
+
+    STAILQ_INSERT_TAIL(&list, &op, link);
+    assert_int_equal(store->ops->commit(store, &list, &error), 0);
+}
+
+/* Earlier versions wrote them apart. */
+static void test_a_crash_between_term_and_first_entry(void **state)
 {
     struct store *store = new_store();
-    struct store_loaded loaded = load(store);
+    struct store_loaded loaded;
 
     (void)state;
-    store_mem_fail_commit(store, 2, ERR_IO);
-    assert_int_equal(prepare(store, &loaded, 3), ERR_IO);
-    store_loaded_release(&loaded);
+    commit_op(store, (struct store_op){.kind = STORE_HARD_STATE, .term = 1});
     loaded = load(store);
-    assert_int_equal(loaded.term, 1); /* the first of them is there */
-    assert_int_equal(loaded.entry_count, 0);
     assert_int_equal(prepare(store, &loaded, 3), 0);
     expect_first_entry(&loaded, 3);
     store_loaded_release(&loaded);
@@ -121,22 +127,124 @@ static void test_a_crash_between_the_two_first_writes(void **state)
     store_mem_free(store);
 }
 
-/* A sole member makes three commits: term, entry 1, and a term of its own (G11). */
-static void test_each_failing_write_is_reported(void **state)
+/* A start makes one commit: if it fails nothing was changed, and the next start gets through. */
+static void test_a_failing_write_is_reported(void **state)
 {
-    for (unsigned k = 1; k <= 4; k++) {
+    for (unsigned starts = 0; starts <= 1; starts++) {
         struct store *store = new_store();
         struct store_loaded loaded = load(store);
 
         (void)state;
-        store_mem_fail_commit(store, k, ERR_IO);
-        assert_int_equal(prepare(store, &loaded, 1), k <= 3 ? ERR_IO : 0);
+        if (starts > 0) {
+            assert_int_equal(prepare(store, &loaded, 1), 0);
+            store_loaded_release(&loaded);
+            loaded = load(store);
+        }
+        store_mem_fail_commit(store, 1, ERR_IO);
+        assert_int_equal(prepare(store, &loaded, 1), ERR_IO);
+        assert_int_equal(loaded.life, 0);
+        assert_int_equal(loaded.term, starts > 0 ? 2 : 0);
+        assert_int_equal(loaded.entry_count, starts);
+        store_loaded_release(&loaded);
+        loaded = load(store);
+        assert_int_equal(loaded.term, starts > 0 ? 2 : 0);
+        store_mem_fail_commit(store, 2, ERR_IO); /* and there is no second one to fail */
+        assert_int_equal(prepare(store, &loaded, 1), 0);
+        expect_first_entry(&loaded, 1);
+        assert_int_equal(loaded.term, 2 + starts);
+        assert_int_equal(loaded.vote, 1);
+        assert_int_equal(loaded.life, 1 + starts);
         store_loaded_release(&loaded);
         store_mem_fail_commit(store, 0, 0);
+        store_mem_free(store);
+    }
+}
+
+/* --- the life of a node --- */
+
+static void test_each_start_is_a_life_of_its_own(void **state)
+{
+    struct store *store = new_store();
+    struct store_loaded loaded;
+
+    (void)state;
+    for (uint64_t life = 1; life <= 5; life++) {
         loaded = load(store);
-        assert_int_equal(prepare(store, &loaded, 1), 0); /* and the next start gets through */
-        expect_first_entry(&loaded, 1);
-        assert_int_equal(loaded.vote, 1);
+        assert_int_equal(loaded.life, 0); /* not counted yet */
+        assert_int_equal(prepare(store, &loaded, 3), 0);
+        assert_int_equal(loaded.life, life);
+        store_loaded_release(&loaded);
+    }
+    loaded = load(store); /* one that does not get as far as to prepare is none */
+    store_loaded_release(&loaded);
+    loaded = load(store);
+    assert_int_equal(prepare(store, &loaded, 3), 0);
+    assert_int_equal(loaded.life, 6);
+    assert_int_equal(loaded.locals[LOCAL_LIFE].len, 9);
+    assert_memory_equal(loaded.locals[LOCAL_LIFE].data, "\1\6\0\0\0\0\0\0\0", 9);
+    store_loaded_release(&loaded);
+    store_mem_free(store);
+}
+
+/* A store from before there was a count, with leases in the records beside it. */
+static void test_a_store_without_a_life_begins_at_1(void **state)
+{
+    struct store *store = new_store();
+    struct store_entry entry = {1, RAFT_CHANGE, 0, NULL};
+    struct buf conf = BUF_INIT;
+    struct store_loaded loaded;
+
+    (void)state;
+    conf_of_roles(THREE_VOTERS, 3, &conf);
+    entry.data = conf.data;
+    entry.len = (uint32_t)conf.len;
+    commit_op(store, (struct store_op){.kind = STORE_HARD_STATE, .term = 7, .vote = 2});
+    commit_op(store, (struct store_op){
+                         .kind = STORE_APPEND, .index = 1, .entries = &entry, .entry_count = 1});
+    commit_op(store, (struct store_op){
+                         .kind = STORE_LOCAL, .local_key = 15, .local = "lease", .local_len = 5});
+    loaded = load(store);
+    assert_int_equal(prepare(store, &loaded, 3), 0);
+    assert_int_equal(loaded.life, 1);
+    assert_int_equal(loaded.term, 7);
+    assert_int_equal(loaded.vote, 2);
+    assert_memory_equal(loaded.locals[15].data, "lease", 5);
+    store_loaded_release(&loaded);
+    buf_free(&conf);
+    store_mem_free(store);
+}
+
+/* Counting from 1 again would make two lives look the same. */
+static void test_a_damaged_life_is_refused(void **state)
+{
+    const struct {
+        const char *bytes;
+        uint32_t len;
+        int err;
+    } cases[] = {
+        {"\1\5\0\0\0\0\0\0\0", 9, 0},
+        {"\1\5\0\0\0\0\0\0", 8, ERR_CORRUPT},
+        {"\1\5\0\0\0\0\0\0\0\0", 10, ERR_CORRUPT},
+        {"\1", 1, ERR_CORRUPT},
+        {"\1\0\0\0\0\0\0\0\0", 9, ERR_CORRUPT},
+        {"\1\xff\xff\xff\xff\xff\xff\xff\xff", 9, ERR_CORRUPT},
+        {"\1\xfe\xff\xff\xff\xff\xff\xff\xff", 9, 0},
+        {"\0\5\0\0\0\0\0\0\0", 9, ERR_BAD_VERSION},
+        {"\2\5\0\0\0\0\0\0\0", 9, ERR_BAD_VERSION},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct store *store = new_store();
+        struct store_loaded loaded;
+
+        commit_op(store, (struct store_op){.kind = STORE_LOCAL,
+                                           .local_key = LOCAL_LIFE,
+                                           .local = cases[i].bytes,
+                                           .local_len = cases[i].len});
+        loaded = load(store);
+        assert_int_equal(prepare(store, &loaded, 3), cases[i].err);
+        assert_int_equal(loaded.entry_count, cases[i].err == 0 ? 1 : 0);
         store_loaded_release(&loaded);
         store_mem_free(store);
     }
@@ -379,8 +487,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_new_store_gets_the_configuration_as_entry_1),
         cmocka_unit_test(test_a_used_store_is_left_alone),
-        cmocka_unit_test(test_a_crash_between_the_two_first_writes),
-        cmocka_unit_test(test_each_failing_write_is_reported),
+        cmocka_unit_test(test_a_crash_between_term_and_first_entry),
+        cmocka_unit_test(test_a_failing_write_is_reported),
+        cmocka_unit_test(test_each_start_is_a_life_of_its_own),
+        cmocka_unit_test(test_a_store_without_a_life_begins_at_1),
+        cmocka_unit_test(test_a_damaged_life_is_refused),
         cmocka_unit_test(test_a_damaged_configuration_is_refused),
         cmocka_unit_test(test_start_refuses_a_damaged_change),
         cmocka_unit_test(test_start_refuses_a_damaged_position),

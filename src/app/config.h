@@ -74,6 +74,11 @@ struct config {
     uint64_t segment_cover_ms;
     uint64_t segment_refill_percent;
 
+    uint64_t strict_keys;
+
+    uint64_t warm_tags; /* 0: switched off */
+    uint64_t warm_rate;
+
     uint64_t snowflake_workers; /* 0: switched off */
     uint64_t snowflake_window_ms;
     uint64_t snowflake_renew_ms;

@@ -9,6 +9,7 @@
 
 #include "src/base/assert.h"
 #include "src/id/refill.h"
+#include "src/id/warm.h"
 
 #define STRING_OF(x) #x
 #define VALUE_OF(x) STRING_OF(x)
@@ -152,6 +153,25 @@ const struct config_key config_keys[] = {
      .unit = "%",
      .fallback = VALUE_OF(REFILL_DEFAULT_PERCENT),
      .description = "The next segment is asked for when so much of the current one is used."},
+    {.name = "strict.keys",
+     NUMBER(strict_keys, 1, LIMIT_KEYS),
+     .unit = "keys",
+     .fallback = "1000000",
+     .description =
+         "Idempotency keys that the cluster holds at a time, each for a day and in some 200 bytes "
+         "of memory and disk on every node. Beyond it new keys get 503 `idempotency_full`. Should "
+         "be the same on all nodes: the node that took the request decides."},
+    {.name = "warm.tags",
+     NUMBER(warm_tags, 0, LIMIT_WARM_TAGS),
+     .unit = "tags",
+     .fallback = VALUE_OF(WARM_DEFAULT_TAGS),
+     .description = "This node remembers so many of the tags it served in the last day, the "
+                    "busiest, and fetches a segment of each after a restart. 0 switches that off."},
+    {.name = "warm.rate",
+     NUMBER(warm_rate, 1, LIMIT_WARM_RATE),
+     .unit = "tags/s",
+     .fallback = VALUE_OF(WARM_DEFAULT_RATE),
+     .description = "How many of them it fetches in a second."},
     {.name = "snowflake.workers",
      NUMBER(snowflake_workers, 0, LIMIT_WORKERS_PER_NODE),
      .fallback = "1",

@@ -5,12 +5,18 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "src/app/config.h"
 #include "src/app/libraries.h"
 #include "src/app/server.h"
 #include "src/base/assert.h"
+
+/* The C library asks a name server that does not answer for 5 s, twice. So long the next dial of a
+ * peer would wait after its network came back, and the end of a process that is to stop, since a
+ * lookup cannot be called off. What the operator has set holds. */
+#define RESOLVER_OPTIONS "timeout:1 attempts:2"
 
 /* Print to stdout and free. */
 static enum exit_code print(struct buf *text)
@@ -64,6 +70,7 @@ int main(int argc, char *argv[])
 
     /* A peer or a client that goes away must be an error of a write, not the end of the process. */
     ASSERT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    ASSERT(setenv("RES_OPTIONS", RESOLVER_OPTIONS, 0) == 0);
     if (config_load(argc, argv, environ, &config, &action, &error) != 0) {
         fprintf(stderr, "leafd: %s\n", error.text);
         return EXIT_CODE_CONFIG;

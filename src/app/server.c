@@ -245,6 +245,8 @@ static enum exit_code start_node(struct server *server)
         .trailing_entries = (uint32_t)config->raft_trailing_entries,
         .cover_ms = (uint32_t)config->segment_cover_ms,
         .refill_percent = (uint32_t)config->segment_refill_percent,
+        .strict_keys = (uint32_t)config->strict_keys,
+        .warm = {(uint32_t)config->warm_tags, (uint32_t)config->warm_rate},
         .lease = {.workers = (uint32_t)config->snowflake_workers,
                   .window_ms = (uint32_t)config->snowflake_window_ms,
                   .renew_ms = (uint32_t)config->snowflake_renew_ms,

@@ -48,7 +48,7 @@
     X(KEYS_FULL, -37, "idempotency_full", "the table of idempotency keys is full")                 \
     X(CHANGING, -38, "mode_changing", "the tag's mode is changing: a node may hold a segment yet") \
     X(STALE, -39, "stale", "of an earlier life of its sender, or too old")                         \
-    X(REMOVED, -50, "removed", "the node was removed from the cluster")
+    X(REMOVED, -40, "removed", "the node was removed from the cluster")
 
 enum err {
     ERR_OK = 0,

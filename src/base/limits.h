@@ -18,6 +18,9 @@
 #define LIMIT_GIVE_BACK_TAGS 20000      /* tags whose segments a stop gives back; the rest burns */
 #define LIMIT_GRANTEES 64               /* nodes that may hold segments; more: overloaded */
 
+#define LIMIT_WARM_TAGS 10000  /* warm.tags; more: a configuration error */
+#define LIMIT_WARM_RATE 100000 /* warm.rate; more: a configuration error */
+
 /* --- strict tags (src/id) --- */
 #define LIMIT_STRICT_WAITING 20000 /* strict requests a node holds; more: overloaded */
 #define LIMIT_STRICT_ITEMS 1024    /* requests in one entry; the rest goes into the next */
@@ -100,12 +103,13 @@
 #define LIMIT_SNAPSHOT_MS 60000           /* a transfer without progress for so long is dropped */
 
 /* --- storage --- */
-#define LIMIT_ROW_BYTES (2 + 256 + 4 + (64 << 10)) /* a state row as a record of a snapshot */
-#define LIMIT_STORE_BATCH_BYTES (8 << 20)          /* payload of one group commit */
+#define LIMIT_ROW_KEY_BYTES 260          /* LMDB's own limit is 511 */
+#define LIMIT_ROW_VALUE_BYTES (64 << 10) /* a larger row in a snapshot: corrupt */
+/* A state row as a record of a snapshot. */
+#define LIMIT_ROW_BYTES (2 + LIMIT_ROW_KEY_BYTES + 4 + LIMIT_ROW_VALUE_BYTES)
+#define LIMIT_STORE_BATCH_BYTES (8 << 20) /* payload of one group commit */
 #define LIMIT_STORE_BATCH_OPS 1024
-#define LIMIT_COMPACT_PER_COMMIT 1000 /* log entries deleted from the front in one commit */
-#define LIMIT_ROW_KEY_BYTES 256
-#define LIMIT_ROW_VALUE_BYTES (64 << 10)      /* a larger row in a snapshot: corrupt */
+#define LIMIT_COMPACT_PER_COMMIT 1000         /* log entries deleted from the front in one commit */
 #define LIMIT_CONF_BYTES (64 << 10)           /* an encoded cluster configuration */
 #define LIMIT_STORE_SNAPSHOTS 4               /* open at once; more: overloaded */
 #define LIMIT_STORE_LOW_PERCENT 5             /* free part of the map below which space is low */
@@ -117,8 +121,14 @@
 #define LIMIT_CONFIG_FILE_BYTES (64 << 10) /* the config file; larger: a configuration error */
 #define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
-#define LIMIT_LOCAL_RECORDS 16 /* records of a node that are not replicated */
-#define LIMIT_LOCAL_RECORD_BYTES 256
+/* --- records of a node that are not replicated (STORE_LOCAL) --- */
+#define LIMIT_LOCAL_RECORDS 80              /* numbers are below it */
+#define LIMIT_LOCAL_RECORD_BYTES (32 << 10) /* one record; a larger one is refused */
+#define LIMIT_LOCAL_LEASES 16               /* numbers 0..15: leases of worker ids */
+#define LOCAL_LIFE LIMIT_LOCAL_LEASES       /* number 16: how often the node was started */
+#define LOCAL_LISTS_FIRST (LOCAL_LIFE + 1)  /* numbers 17..79: lists of one node */
+#define LIMIT_LOCAL_LISTS (LIMIT_LOCAL_RECORDS - LOCAL_LISTS_FIRST)
+_Static_assert(LIMIT_WORKERS_PER_NODE <= LIMIT_LOCAL_LEASES, "a lease has a record of its own");
 
 /* --- threads --- */
 #define LIMIT_MAILBOX_ITEMS 262144 /* items waiting in a mailbox; more: overloaded */

@@ -5,8 +5,8 @@
  * and the ids of the reply, one contiguous range. All times are of one monotonic clock of the
  * machine the clients ran on (any unit: nanoseconds, turns of a simulation). An operation whose
  * outcome is unknown (no answer, a broken connection, an error that does not say that nothing was
- * allocated) has no ids; the ids it asked for may have been burnt. A request that was surely
- * refused (400, 404, 409) is no operation and is not recorded.
+ * allocated, under way when the run ended) has no ids; the ids it asked for may have been burnt. A
+ * request that was surely refused (400, 404, 409) is no operation and is not recorded.
  *
  * What must hold for the ids of a tag:
  *

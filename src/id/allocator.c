@@ -17,7 +17,7 @@
  *
  * Thread: one owner (the raft loop).
  */
-#include "src/id/allocator.h"
+#include "src/id/allocator_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +27,6 @@
 #define QUEUE_FIRST_CAPACITY 64
 /* Batches at once, with those that were abandoned and not answered yet. */
 #define BATCHES_MAX (4 * LIMIT_GRANT_ENTRIES_IN_FLIGHT)
-
-/* First in, first out; a ring that grows. A tag is in at most one queue (refill.queued). */
-struct tag_queue {
-    struct id_tag **items;
-    size_t head;
-    size_t count;
-    size_t capacity; /* a power of two, or 0 */
-};
 
 /* One COMMAND_GRANT under way. */
 struct batch {
@@ -46,22 +38,6 @@ struct batch {
     bool abandoned;
     size_t count;
     struct id_tag *tags[LIMIT_GRANTS_PER_ENTRY];
-};
-
-struct allocator {
-    struct allocator_config config;
-    struct id_table *table;
-    const struct clock *clock;
-    struct id_proposer *proposer;
-    struct id_waker *waker;
-    struct tag_queue ready;
-    struct tag_queue delayed; /* in order of refill.retry_at_ms, but for less than retry_ms */
-    TAILQ_HEAD(batch_list, batch) batches; /* oldest first */
-    size_t batch_count;
-    size_t abandoned_count;
-    uint64_t last_batch_id;
-    uint64_t burnt[ID_BURN_CAUSES];
-    size_t held;
 };
 
 static void queue_push(struct tag_queue *queue, struct id_tag *tag);
@@ -109,7 +85,7 @@ void allocator_free(struct allocator *allocator)
     if (allocator == NULL) {
         return;
     }
-    ASSERT(allocator->batch_count == 0);
+    ASSERT(allocator->batch_count == 0 && allocator->returns_open == 0);
     free(allocator->ready.items);
     free(allocator->delayed.items);
     free(allocator);
@@ -118,6 +94,13 @@ void allocator_free(struct allocator *allocator)
 void allocator_set_waker(struct allocator *allocator, struct id_waker *waker)
 {
     allocator->waker = waker;
+}
+
+void allocator_set_granted(struct allocator *allocator,
+                           void (*granted)(void *data, struct id_tag *tag), void *data)
+{
+    allocator->granted = granted;
+    allocator->granted_data = data;
 }
 
 void allocator_want(struct allocator *allocator, struct id_tag *tag)
@@ -266,7 +249,8 @@ static struct id_tag *queue_head(const struct tag_queue *queue)
 /* There is something to ask for, and room for a batch. */
 static bool may_send(const struct allocator *allocator)
 {
-    return allocator->ready.count > 0 && allocator->batch_count < BATCHES_MAX &&
+    return !allocator->stopped && allocator->ready.count > 0 &&
+           allocator->batch_count < BATCHES_MAX &&
            allocator->batch_count - allocator->abandoned_count < LIMIT_GRANT_ENTRIES_IN_FLIGHT;
 }
 
@@ -400,7 +384,8 @@ static void batch_done_cb(struct id_request *request)
 static void tag_result(struct allocator *allocator, struct id_tag *tag,
                        const struct grant_result *result, uint64_t now_ms)
 {
-    bool known = result->status == ERR_UNKNOWN_TAG || result->status == ERR_EXHAUSTED;
+    bool known = result->status == ERR_UNKNOWN_TAG || result->status == ERR_EXHAUSTED ||
+                 result->status == ERR_WRONG_MODE;
 
     if (result->generation < tag->refill.generation || (result->status != 0 && !known) ||
         (result->status == 0 && !result_is_sane(result))) {
@@ -413,8 +398,10 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
         tag_granted(allocator, tag, result, now_ms);
         return;
     }
-    if (result->status == ERR_UNKNOWN_TAG) {
-        atomic_store_explicit(&tag->state, ID_TAG_UNKNOWN, memory_order_release);
+    if (result->status == ERR_UNKNOWN_TAG || result->status == ERR_WRONG_MODE) {
+        uint32_t state = result->status == ERR_UNKNOWN_TAG ? ID_TAG_UNKNOWN : ID_TAG_STRICT;
+
+        atomic_store_explicit(&tag->state, state, memory_order_release);
         allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
     } else {
         tag_steps(tag, result->step, result->max_step);
@@ -428,6 +415,11 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
 {
     struct refill *refill = &tag->refill;
 
+    if (allocator->stopped) { /* nobody will claim any more */
+        allocator->burnt[ID_BURN_STOP] += result->size;
+        tag_end(allocator, tag);
+        return;
+    }
     if (result->first < refill->end) { /* ids that this node was given before */
         allocator->burnt[ID_BURN_LATE] += result->size;
         tag_retry(allocator, tag, now_ms);
@@ -439,6 +431,9 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     refill->end = result->first + result->size;
     refill->retry_at_ms = 0;
     segment_publish(&tag->buffer, result->first, result->size);
+    if (allocator->granted != NULL) {
+        allocator->granted(allocator->granted_data, tag);
+    }
     if (atomic_load_explicit(&tag->state, memory_order_relaxed) != ID_TAG_ACTIVE) {
         atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
     }
@@ -476,6 +471,8 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     }
     if (row->deleted) {
         after = ID_TAG_UNKNOWN;
+    } else if (row->mode == TAG_MODE_STRICT) {
+        after = ID_TAG_STRICT;
     } else if (newer) {
         after = ID_TAG_ACTIVE;
     }
@@ -483,7 +480,7 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     if (after != before) {
         atomic_store_explicit(&tag->state, after, memory_order_release);
     }
-    if (after == ID_TAG_UNKNOWN) {
+    if (after == ID_TAG_UNKNOWN || after == ID_TAG_STRICT) {
         allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
     }
     tag_generation(allocator, tag, row->generation);

@@ -30,7 +30,8 @@
  * on its way to allocator_want(), and only one of these. Who cannot deliver a want must clear it.
  *
  * Failure modes: no leader, timeout, overload: the tag stays wanted and is asked for again after a
- * short pause while requests wait; unknown tag: state UNKNOWN, waiters woken; exhausted: likewise.
+ * short pause while requests wait; unknown tag: state UNKNOWN, waiters woken; exhausted, or strict:
+ * likewise.
  *
  * Thread: one owner (the raft loop).
  */
@@ -65,6 +66,10 @@ void allocator_free(struct allocator *allocator);
 
 /* The waker may be set after creation (the HTTP side starts later); NULL: nobody to wake. */
 void allocator_set_waker(struct allocator *allocator, struct id_waker *waker);
+
+/* Be told, on the owner's thread, of each segment that was published. */
+void allocator_set_granted(struct allocator *allocator,
+                           void (*granted)(void *data, struct id_tag *tag), void *data);
 
 /* A tag of the table wants a refill (refill_wanted is set). Idempotent. */
 void allocator_want(struct allocator *allocator, struct id_tag *tag);

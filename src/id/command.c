@@ -17,8 +17,6 @@
 #include "src/base/assert.h"
 #include "src/id/command_bytes.h"
 
-static void put_head(struct buf *buf, unsigned type);
-static bool read_head(struct reader *reader, const void *data, size_t len, unsigned type);
 static void put_row(struct buf *buf, const struct tag_row *row);
 static int read_row(struct reader *reader, struct tag_row *ret_row);
 static void put_status(struct buf *buf, int32_t status);
@@ -28,7 +26,7 @@ static int32_t read_status(struct reader *reader);
 
 void command_grant_begin(struct buf *buf, uint64_t node_id, uint64_t wall_ms)
 {
-    put_head(buf, COMMAND_GRANT);
+    command_head_put(buf, COMMAND_GRANT);
     buf_put_u64(buf, node_id);
     buf_put_u64(buf, wall_ms);
 }
@@ -47,7 +45,7 @@ void command_grant_end(struct buf *buf)
 
 void command_put_begin(struct buf *buf, bool force, uint64_t wall_ms, uint64_t request_id)
 {
-    put_head(buf, COMMAND_TAGS_PUT);
+    command_head_put(buf, COMMAND_TAGS_PUT);
     buf_put_u8(buf, force ? COMMAND_PUT_FORCE : 0);
     buf_put_u64(buf, wall_ms);
     buf_put_u64(buf, request_id);
@@ -84,7 +82,7 @@ void command_put_end(struct buf *buf)
 void command_delete_encode(struct buf *buf, const char *name, size_t name_len, uint64_t wall_ms,
                            uint64_t request_id)
 {
-    put_head(buf, COMMAND_TAG_DELETE);
+    command_head_put(buf, COMMAND_TAG_DELETE);
     buf_put_u64(buf, wall_ms);
     buf_put_u64(buf, request_id);
     buf_put_str16(buf, name, name_len);
@@ -97,7 +95,7 @@ void command_node_info_encode(struct buf *buf, const struct node_info *info)
 
     ASSERT(address_len < sizeof info->http_address);
     ASSERT(version_len < sizeof info->version);
-    put_head(buf, COMMAND_NODE_INFO);
+    command_head_put(buf, COMMAND_NODE_INFO);
     buf_put_u64(buf, info->node_id);
     buf_put_u64(buf, info->store_id);
     buf_put_str16(buf, info->http_address, address_len);
@@ -106,12 +104,12 @@ void command_node_info_encode(struct buf *buf, const struct node_info *info)
 
 void command_noop_encode(struct buf *buf)
 {
-    put_head(buf, COMMAND_NOOP);
+    command_head_put(buf, COMMAND_NOOP);
 }
 
 void command_digest_encode(struct buf *buf, uint64_t index, uint64_t digest)
 {
-    put_head(buf, COMMAND_DIGEST);
+    command_head_put(buf, COMMAND_DIGEST);
     buf_put_u64(buf, index);
     buf_put_u64(buf, digest);
 }
@@ -120,14 +118,14 @@ void command_digest_encode(struct buf *buf, uint64_t index, uint64_t digest)
 
 void query_get_encode(struct buf *buf, const char *name, size_t name_len)
 {
-    put_head(buf, QUERY_BASE + QUERY_TAG_GET);
+    command_head_put(buf, QUERY_BASE + QUERY_TAG_GET);
     buf_put_str16(buf, name, name_len);
 }
 
 void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, const char *after,
                        size_t after_len, uint32_t limit)
 {
-    put_head(buf, QUERY_BASE + QUERY_TAG_LIST);
+    command_head_put(buf, QUERY_BASE + QUERY_TAG_LIST);
     buf_put_str16(buf, prefix, prefix_len);
     buf_put_str16(buf, after, after_len);
     buf_put_u32(buf, limit);
@@ -138,10 +136,10 @@ int query_decode(const void *data, size_t len, struct query *ret_query)
     struct reader reader;
     struct query query = {0};
 
-    if (read_head(&reader, data, len, QUERY_BASE + QUERY_TAG_GET)) {
+    if (command_head_read(&reader, data, len, QUERY_BASE + QUERY_TAG_GET)) {
         query.type = QUERY_TAG_GET;
         query.name = (const char *)reader_str16(&reader, &query.name_len);
-    } else if (read_head(&reader, data, len, QUERY_BASE + QUERY_TAG_LIST)) {
+    } else if (command_head_read(&reader, data, len, QUERY_BASE + QUERY_TAG_LIST)) {
         query.type = QUERY_TAG_LIST;
         query.name = (const char *)reader_str16(&reader, &query.name_len);
         query.after = (const char *)reader_str16(&reader, &query.after_len);
@@ -149,7 +147,7 @@ int query_decode(const void *data, size_t len, struct query *ret_query)
         if (query.limit < 1 || query.limit > LIMIT_TAGS_PER_PAGE) {
             return ERR_BAD_MESSAGE;
         }
-    } else if (read_head(&reader, data, len, QUERY_BASE + QUERY_WORKERS)) {
+    } else if (command_head_read(&reader, data, len, QUERY_BASE + QUERY_WORKERS)) {
         query.type = QUERY_WORKERS;
         query.first = reader_u16(&reader);
         query.limit = reader_u16(&reader);
@@ -171,7 +169,7 @@ int query_decode(const void *data, size_t len, struct query *ret_query)
 void grant_results_encode(const struct grant_result *results, size_t count, struct buf *buf)
 {
     ASSERT(count <= LIMIT_GRANTS_PER_ENTRY);
-    put_head(buf, RESULT_GRANTS);
+    command_head_put(buf, RESULT_GRANTS);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         const struct grant_result *result = &results[i];
@@ -192,7 +190,7 @@ int grant_results_decode(const void *data, size_t len, struct grant_result *ret_
     struct reader reader;
     uint32_t count;
 
-    if (!read_head(&reader, data, len, RESULT_GRANTS)) {
+    if (!command_head_read(&reader, data, len, RESULT_GRANTS)) {
         return ERR_BAD_MESSAGE;
     }
     count = reader_u32(&reader);
@@ -224,7 +222,7 @@ void put_result_encode(const struct put_result *result, struct buf *buf)
     size_t why_len = strnlen(result->why, sizeof result->why);
 
     ASSERT(why_len < sizeof result->why);
-    put_head(buf, RESULT_PUT);
+    command_head_put(buf, RESULT_PUT);
     put_status(buf, result->status);
     buf_put_u32(buf, result->failed_at);
     buf_put_u32(buf, result->made);
@@ -244,7 +242,7 @@ int put_result_decode(const void *data, size_t len, struct put_result *ret_resul
     const uint8_t *why;
     size_t why_len;
 
-    if (!read_head(&reader, data, len, RESULT_PUT)) {
+    if (!command_head_read(&reader, data, len, RESULT_PUT)) {
         return ERR_BAD_MESSAGE;
     }
     result.status = read_status(&reader);
@@ -276,7 +274,7 @@ void put_result_release(struct put_result *result)
 
 void status_result_encode(int32_t status, struct buf *buf)
 {
-    put_head(buf, RESULT_STATUS);
+    command_head_put(buf, RESULT_STATUS);
     put_status(buf, status);
 }
 
@@ -285,7 +283,7 @@ int status_result_decode(const void *data, size_t len, int32_t *ret_status)
     struct reader reader;
     int32_t status;
 
-    if (!read_head(&reader, data, len, RESULT_STATUS)) {
+    if (!command_head_read(&reader, data, len, RESULT_STATUS)) {
         return ERR_BAD_MESSAGE;
     }
     status = read_status(&reader);
@@ -299,7 +297,7 @@ int status_result_decode(const void *data, size_t len, int32_t *ret_status)
 void tag_rows_encode(const struct tag_row *const *rows, size_t count, bool more, struct buf *buf)
 {
     ASSERT(count <= LIMIT_TAGS_PER_PAGE);
-    put_head(buf, RESULT_ROWS);
+    command_head_put(buf, RESULT_ROWS);
     buf_put_u8(buf, more);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
@@ -314,7 +312,7 @@ int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
     uint32_t count;
     uint8_t more;
 
-    if (!read_head(&reader, data, len, RESULT_ROWS)) {
+    if (!command_head_read(&reader, data, len, RESULT_ROWS)) {
         return ERR_BAD_MESSAGE;
     }
     more = reader_u8(&reader);
@@ -343,19 +341,6 @@ void tag_rows_release(struct tag_rows *rows)
     }
     free(rows->rows);
     *rows = (struct tag_rows){0};
-}
-
-static void put_head(struct buf *buf, unsigned type)
-{
-    ASSERT(type > 0 && type <= UINT8_MAX);
-    buf_put_u8(buf, COMMAND_VERSION);
-    buf_put_u8(buf, (uint8_t)type);
-}
-
-static bool read_head(struct reader *reader, const void *data, size_t len, unsigned type)
-{
-    reader_init(reader, data, len);
-    return reader_u8(reader) == COMMAND_VERSION && reader_u8(reader) == type && !reader->bad;
 }
 
 /* A row on its way: the name, and the bytes that storage keeps as its value. */

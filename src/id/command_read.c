@@ -15,8 +15,6 @@
 
 #define NODE_ROW_VERSION 1
 
-static bool read_head(struct reader *reader, const void *data, size_t len, unsigned type);
-static bool item_begins(struct reader *reader);
 static bool read_grant(struct reader *reader, struct grant_item *ret_item);
 static bool read_put(struct reader *reader, struct tag_put *ret_put);
 static bool read_text(struct reader *reader, char *ret_text, size_t size);
@@ -31,7 +29,7 @@ int command_type(const void *data, size_t len)
     version = reader_u8(&reader);
     type = reader_u8(&reader);
     if (reader.bad || version != COMMAND_VERSION || type < COMMAND_NOOP ||
-        type > COMMAND_MEMBER_END) {
+        type > COMMAND_MEMBER_END || (type > COMMAND_DRAINED && type < COMMAND_MEMBER_BEGIN)) {
         return ERR_BAD_MESSAGE;
     }
     return type;
@@ -43,7 +41,7 @@ int grant_command_read(const void *data, size_t len, struct grant_command *ret_c
     struct grant_command command = {0};
     struct grant_item item;
 
-    if (!read_head(&reader, data, len, COMMAND_GRANT)) {
+    if (!command_head_read(&reader, data, len, COMMAND_GRANT)) {
         return ERR_BAD_MESSAGE;
     }
     command.node_id = reader_u64(&reader);
@@ -72,7 +70,7 @@ int put_command_read(const void *data, size_t len, struct put_command *ret_comma
     struct tag_put put;
     uint8_t flags;
 
-    if (!read_head(&reader, data, len, COMMAND_TAGS_PUT)) {
+    if (!command_head_read(&reader, data, len, COMMAND_TAGS_PUT)) {
         return ERR_BAD_MESSAGE;
     }
     flags = reader_u8(&reader);
@@ -100,7 +98,7 @@ int delete_command_read(const void *data, size_t len, struct delete_command *ret
     struct reader reader;
     struct delete_command command = {0};
 
-    if (!read_head(&reader, data, len, COMMAND_TAG_DELETE)) {
+    if (!command_head_read(&reader, data, len, COMMAND_TAG_DELETE)) {
         return ERR_BAD_MESSAGE;
     }
     command.wall_ms = reader_u64(&reader);
@@ -118,7 +116,7 @@ int digest_command_read(const void *data, size_t len, struct digest_command *ret
     struct reader reader;
     struct digest_command command = {0};
 
-    if (!read_head(&reader, data, len, COMMAND_DIGEST)) {
+    if (!command_head_read(&reader, data, len, COMMAND_DIGEST)) {
         return ERR_BAD_MESSAGE;
     }
     command.index = reader_u64(&reader);
@@ -134,7 +132,7 @@ int noop_command_read(const void *data, size_t len)
 {
     struct reader reader;
 
-    if (!read_head(&reader, data, len, COMMAND_NOOP) || !reader_done(&reader)) {
+    if (!command_head_read(&reader, data, len, COMMAND_NOOP) || !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
     return 0;
@@ -145,7 +143,7 @@ int node_info_command_read(const void *data, size_t len, struct node_info *ret_i
     struct reader reader;
     struct node_info info = {0};
 
-    if (!read_head(&reader, data, len, COMMAND_NODE_INFO)) {
+    if (!command_head_read(&reader, data, len, COMMAND_NODE_INFO)) {
         return ERR_BAD_MESSAGE;
     }
     info.node_id = reader_u64(&reader);
@@ -192,28 +190,11 @@ int node_info_row_decode(uint64_t node_id, const void *value, size_t len,
     return 0;
 }
 
-static bool read_head(struct reader *reader, const void *data, size_t len, unsigned type)
-{
-    reader_init(reader, data, len);
-    return reader_u8(reader) == COMMAND_VERSION && reader_u8(reader) == type && !reader->bad;
-}
-
-/* True if an item follows. Anything but the two marks makes the reader bad. */
-static bool item_begins(struct reader *reader)
-{
-    uint8_t mark = reader_u8(reader);
-
-    if (mark > COMMAND_ITEM) {
-        reader->bad = true;
-    }
-    return mark == COMMAND_ITEM && !reader->bad;
-}
-
 static bool read_grant(struct reader *reader, struct grant_item *ret_item)
 {
     size_t name_len;
 
-    if (!item_begins(reader)) {
+    if (!command_item_begins(reader)) {
         return false;
     }
     ret_item->name = (const char *)reader_str16(reader, &name_len);
@@ -227,7 +208,7 @@ static bool read_put(struct reader *reader, struct tag_put *ret_put)
     struct tag_put put = {0};
     size_t len;
 
-    if (!item_begins(reader)) {
+    if (!command_item_begins(reader)) {
         return false;
     }
     put.name = (const char *)reader_str16(reader, &len);

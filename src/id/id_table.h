@@ -21,6 +21,8 @@
 #include "src/id/refill.h"
 #include "src/id/segment.h"
 
+struct warm_entry;
+
 enum id_tag_state {
     ID_TAG_ACTIVE = 0,
     ID_TAG_UNKNOWN = 1,   /* deleted in the cluster: 404 until it is made again */
@@ -40,6 +42,7 @@ struct id_tag {
     struct id_tag *want_next;       /* the backend's list of wanted tags: whoever set it links */
     /* raft loop alone */
     struct refill refill;
+    struct warm_entry *warm; /* its place among the tags in use (warm.h), or NULL */
     RB_ENTRY(id_tag) by_name;
     char name[]; /* name_len bytes and a NUL */
 };

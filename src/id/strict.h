@@ -51,6 +51,10 @@ void strict_free(struct strict *strict);
 /* A request of kind ID_REQUEST_STRICT. */
 void strict_submit(struct strict *strict, struct id_request *request);
 
+/* Is a leader known? While none is, nothing is sent (what waits goes in few large batches to the
+ * next one), and what becomes late gets ERR_NO_LEADER instead of ERR_TIMEOUT. False at first. */
+void strict_leader_known(struct strict *strict, bool known);
+
 /* Send what waits; answer what is due. Call at the end of each turn of the loop. */
 void strict_turn(struct strict *strict);
 
@@ -61,7 +65,8 @@ uint64_t strict_next_ms(const struct strict *strict);
  * still answered. */
 void strict_stop(struct strict *strict);
 
-/* Ids that were allocated for requests which had been answered with an error by then. */
+/* Ids that were allocated for requests which had been answered with an error by then; but not those
+ * under a key, which a retry still gets. */
 uint64_t strict_burnt(const struct strict *strict);
 
 #endif

@@ -14,10 +14,16 @@
 
 #include "src/base/assert.h"
 
-#define TAG_ROW_VERSION 1
-#define TAG_ROW_DELETED 0x01 /* bit of the flags byte */
-#define TAG_OUTCOME_LAST 3   /* largest enum tag_outcome */
+/* A row that was never strict and never given anything back has the bytes of version 1, whoever
+ * wrote them and when: the digest is over the bytes, and must not tell such nodes apart. */
+#define TAG_ROW_VERSION_1 1
+#define TAG_ROW_VERSION_2 2   /* with draining and returns */
+#define TAG_ROW_DELETED 0x01  /* bits of the flags byte */
+#define TAG_ROW_DRAINING 0x02 /* version 2 */
+#define TAG_OUTCOME_LAST 3    /* largest enum tag_outcome */
 
+static int check_known(const struct tag_row *row, const char **ret_why);
+static bool flags_fit(uint8_t version, uint8_t flags, uint32_t returns);
 static size_t utf8_decode(const uint8_t *text, size_t len, uint32_t *ret_code);
 static bool is_control(uint32_t code);
 static int refuse(const char **ret_why, const char *why);
@@ -90,9 +96,6 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     if (err != 0) {
         return err;
     }
-    if (row->mode > TAG_MODE_STRICT) {
-        return refuse(ret_why, "mode is not known");
-    }
     if (row->step < 1 || row->step > LIMIT_TAG_STEP) {
         return refuse(ret_why, "step is not in 1 to 1000000000");
     }
@@ -108,10 +111,7 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     if (row->created_ms > TAG_TIME_MAX_MS || row->updated_ms > TAG_TIME_MAX_MS) {
         return refuse(ret_why, "a time lies beyond the year 9999");
     }
-    if (row->last_outcome > TAG_OUTCOME_LAST) {
-        return refuse(ret_why, "last_outcome is not known");
-    }
-    return 0;
+    return check_known(row, ret_why);
 }
 
 void tag_row_release(struct tag_row *row)
@@ -131,12 +131,18 @@ void tag_row_copy(struct tag_row *ret_row, const struct tag_row *row)
 
 void tag_row_encode(const struct tag_row *row, struct buf *buf)
 {
+    bool plain = !row->draining && row->returns == 0;
+
     ASSERT(row->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
-    buf_put_u8(buf, TAG_ROW_VERSION);
-    buf_put_u8(buf, row->deleted ? TAG_ROW_DELETED : 0);
+    buf_put_u8(buf, plain ? TAG_ROW_VERSION_1 : TAG_ROW_VERSION_2);
+    buf_put_u8(buf, (uint8_t)((row->deleted ? TAG_ROW_DELETED : 0) |
+                              (row->draining ? TAG_ROW_DRAINING : 0)));
     buf_put_u8(buf, row->mode);
     buf_put_u8(buf, row->last_outcome);
     buf_put_u32(buf, row->generation);
+    if (!plain) {
+        buf_put_u32(buf, row->returns);
+    }
     buf_put_u32(buf, row->step);
     buf_put_u32(buf, row->max_step);
     buf_put_u64(buf, row->max_id);
@@ -153,19 +159,22 @@ int tag_row_decode(const char *name, size_t name_len, const void *value, size_t 
     struct tag_row row = {0};
     const uint8_t *description;
     size_t description_len;
+    uint8_t version;
     uint8_t flags;
 
     if (tag_name_check(name, name_len, NULL) != 0) {
         return ERR_CORRUPT;
     }
     reader_init(&reader, value, value_len);
-    if (value_len > 0 && reader_u8(&reader) != TAG_ROW_VERSION) {
+    version = reader_u8(&reader);
+    if (value_len > 0 && version != TAG_ROW_VERSION_1 && version != TAG_ROW_VERSION_2) {
         return ERR_BAD_VERSION;
     }
     flags = reader_u8(&reader);
     row.mode = reader_u8(&reader);
     row.last_outcome = reader_u8(&reader);
     row.generation = reader_u32(&reader);
+    row.returns = version == TAG_ROW_VERSION_2 ? reader_u32(&reader) : 0;
     row.step = reader_u32(&reader);
     row.max_step = reader_u32(&reader);
     row.max_id = reader_u64(&reader);
@@ -176,10 +185,11 @@ int tag_row_decode(const char *name, size_t name_len, const void *value, size_t 
     if (reader.bad) {
         return ERR_TRUNCATED;
     }
-    if (!reader_done(&reader) || (flags & ~TAG_ROW_DELETED) != 0) {
+    if (!reader_done(&reader) || !flags_fit(version, flags, row.returns)) {
         return ERR_CORRUPT;
     }
     row.deleted = (flags & TAG_ROW_DELETED) != 0;
+    row.draining = (flags & TAG_ROW_DRAINING) != 0;
     /* Borrowed until the rules are checked: then the copy owns its strings. */
     row.name = (char *)(uintptr_t)name;
     row.name_len = (uint16_t)name_len;
@@ -190,6 +200,31 @@ int tag_row_decode(const char *name, size_t name_len, const void *value, size_t 
     }
     tag_row_copy(ret_row, &row);
     return 0;
+}
+
+/* What only a later version, or damage, can have made. */
+static int check_known(const struct tag_row *row, const char **ret_why)
+{
+    if (row->mode > TAG_MODE_STRICT) {
+        return refuse(ret_why, "mode is not known");
+    }
+    if (row->draining && row->mode != TAG_MODE_STRICT) {
+        return refuse(ret_why, "draining, but not strict");
+    }
+    if (row->last_outcome > TAG_OUTCOME_LAST) {
+        return refuse(ret_why, "last_outcome is not known");
+    }
+    return 0;
+}
+
+/* Flags of that version, and the version that the row would be written with. */
+static bool flags_fit(uint8_t version, uint8_t flags, uint32_t returns)
+{
+    if (version == TAG_ROW_VERSION_1) {
+        return (flags & ~TAG_ROW_DELETED) == 0;
+    }
+    return (flags & ~(TAG_ROW_DELETED | TAG_ROW_DRAINING)) == 0 &&
+           ((flags & TAG_ROW_DRAINING) != 0 || returns > 0);
 }
 
 /* Bytes of the character at the front, or 0 if they are not strict UTF-8. len > 0. */

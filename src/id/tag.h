@@ -83,7 +83,8 @@ void tag_row_release(struct tag_row *row);
 void tag_row_copy(struct tag_row *ret_row, const struct tag_row *row);
 
 /* Append the row's value bytes (format version first, little-endian; the name is the key and not in
- * it). Golden bytes in src/tests/test_tag.c. */
+ * it). Version 1 as long as draining and returns are 0, so that equal rows have equal bytes in any
+ * release; else 2. Golden bytes in src/tests/test_tag.c. */
 void tag_row_encode(const struct tag_row *row, struct buf *buf);
 
 /* Read a row back; the result owns its memory. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT

@@ -12,12 +12,9 @@
 #include "src/id/command_bytes.h"
 #include "src/id/command_read.h"
 
-static void put_head(struct buf *buf, unsigned type);
-static bool read_head(struct reader *reader, const void *data, size_t len, unsigned type);
-
 void command_worker_acquire_encode(struct buf *buf, const struct worker_acquire *acquire)
 {
-    put_head(buf, COMMAND_WORKER_ACQUIRE);
+    command_head_put(buf, COMMAND_WORKER_ACQUIRE);
     buf_put_u8(buf, acquire->kind);
     buf_put_u16(buf, acquire->worker_id);
     buf_put_u64(buf, acquire->floor_ms);
@@ -30,7 +27,7 @@ void command_worker_acquire_encode(struct buf *buf, const struct worker_acquire 
 
 void command_worker_renew_encode(struct buf *buf, const struct worker_renew *renew)
 {
-    put_head(buf, COMMAND_WORKER_RENEW);
+    command_head_put(buf, COMMAND_WORKER_RENEW);
     buf_put_u16(buf, renew->worker_id);
     buf_put_u64(buf, renew->epoch);
     buf_put_u64(buf, renew->expected_until_ms);
@@ -41,7 +38,7 @@ void command_worker_renew_encode(struct buf *buf, const struct worker_renew *ren
 
 void command_worker_release_encode(struct buf *buf, const struct worker_release *release)
 {
-    put_head(buf, COMMAND_WORKER_RELEASE);
+    command_head_put(buf, COMMAND_WORKER_RELEASE);
     buf_put_u16(buf, release->worker_id);
     buf_put_u64(buf, release->epoch);
     buf_put_u64(buf, release->last_timestamp_ms);
@@ -49,7 +46,7 @@ void command_worker_release_encode(struct buf *buf, const struct worker_release 
 
 void command_layout_encode(struct buf *buf, const struct snowflake_layout *layout)
 {
-    put_head(buf, COMMAND_LAYOUT);
+    command_head_put(buf, COMMAND_LAYOUT);
     buf_put_u64(buf, layout->epoch_ms);
     buf_put_u8(buf, layout->time_bits);
     buf_put_u8(buf, layout->worker_bits);
@@ -58,13 +55,13 @@ void command_layout_encode(struct buf *buf, const struct snowflake_layout *layou
 
 void command_clock_encode(struct buf *buf, uint64_t cluster_ms)
 {
-    put_head(buf, COMMAND_CLOCK);
+    command_head_put(buf, COMMAND_CLOCK);
     buf_put_u64(buf, cluster_ms);
 }
 
 void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit)
 {
-    put_head(buf, QUERY_BASE + QUERY_WORKERS);
+    command_head_put(buf, QUERY_BASE + QUERY_WORKERS);
     buf_put_u16(buf, first);
     buf_put_u16(buf, limit);
 }
@@ -76,7 +73,7 @@ int worker_acquire_command_read(const void *data, size_t len, struct worker_acqu
     size_t name_len;
     size_t address_len;
 
-    if (!read_head(&reader, data, len, COMMAND_WORKER_ACQUIRE)) {
+    if (!command_head_read(&reader, data, len, COMMAND_WORKER_ACQUIRE)) {
         return ERR_BAD_MESSAGE;
     }
     acquire.kind = reader_u8(&reader);
@@ -101,7 +98,7 @@ int worker_renew_command_read(const void *data, size_t len, struct worker_renew 
     struct reader reader;
     struct worker_renew renew = {0};
 
-    if (!read_head(&reader, data, len, COMMAND_WORKER_RENEW)) {
+    if (!command_head_read(&reader, data, len, COMMAND_WORKER_RENEW)) {
         return ERR_BAD_MESSAGE;
     }
     renew.worker_id = reader_u16(&reader);
@@ -122,7 +119,7 @@ int worker_release_command_read(const void *data, size_t len, struct worker_rele
     struct reader reader;
     struct worker_release release = {0};
 
-    if (!read_head(&reader, data, len, COMMAND_WORKER_RELEASE)) {
+    if (!command_head_read(&reader, data, len, COMMAND_WORKER_RELEASE)) {
         return ERR_BAD_MESSAGE;
     }
     release.worker_id = reader_u16(&reader);
@@ -140,7 +137,7 @@ int layout_command_read(const void *data, size_t len, struct snowflake_layout *r
     struct reader reader;
     struct snowflake_layout layout = {0};
 
-    if (!read_head(&reader, data, len, COMMAND_LAYOUT)) {
+    if (!command_head_read(&reader, data, len, COMMAND_LAYOUT)) {
         return ERR_BAD_MESSAGE;
     }
     layout.epoch_ms = reader_u64(&reader);
@@ -159,7 +156,7 @@ int clock_command_read(const void *data, size_t len, uint64_t *ret_cluster_ms)
     struct reader reader;
     uint64_t cluster_ms;
 
-    if (!read_head(&reader, data, len, COMMAND_CLOCK)) {
+    if (!command_head_read(&reader, data, len, COMMAND_CLOCK)) {
         return ERR_BAD_MESSAGE;
     }
     cluster_ms = reader_u64(&reader);
@@ -168,17 +165,4 @@ int clock_command_read(const void *data, size_t len, uint64_t *ret_cluster_ms)
     }
     *ret_cluster_ms = cluster_ms;
     return 0;
-}
-
-static void put_head(struct buf *buf, unsigned type)
-{
-    ASSERT(type > 0 && type <= UINT8_MAX);
-    buf_put_u8(buf, COMMAND_VERSION);
-    buf_put_u8(buf, (uint8_t)type);
-}
-
-static bool read_head(struct reader *reader, const void *data, size_t len, unsigned type)
-{
-    reader_init(reader, data, len);
-    return reader_u8(reader) == COMMAND_VERSION && reader_u8(reader) == type && !reader->bad;
 }

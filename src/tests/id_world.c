@@ -33,7 +33,7 @@ static void propose(struct id_proposer *proposer, struct id_request *request)
     struct id_world *world = OF(proposer, proposer);
 
     ASSERT(request->kind == ID_REQUEST_COMMAND);
-    ASSERT(request->deadline_ms == world->now_ms + ID_WORLD_REQUEST_MS);
+    ASSERT(world->giving_back || request->deadline_ms == world->now_ms + ID_WORLD_REQUEST_MS);
     ASSERT(world->request_count < ID_WORLD_REQUESTS);
     world->requests[world->request_count++] = request;
     if (world->answer_at_once > 0) {
@@ -126,6 +126,17 @@ void id_world_max_step(struct id_world *world, const char *name, uint32_t max_st
 {
     put_tag(world,
             (struct tag_put){.name = name, .fields = TAG_FIELD_MAX_STEP, .max_step = max_step});
+}
+
+void id_world_mode(struct id_world *world, const char *name, enum tag_mode mode)
+{
+    put_tag(world, (struct tag_put){.name = name, .fields = TAG_FIELD_MODE, .mode = (uint8_t)mode});
+}
+
+void id_world_command(struct id_world *world, struct buf *command)
+{
+    apply(world, command, NULL);
+    buf_free(command);
 }
 
 void id_world_delete(struct id_world *world, const char *name)

@@ -24,6 +24,7 @@ struct id_world {
     struct id_proposer proposer;
     struct id_request *requests[ID_WORLD_REQUESTS]; /* not answered yet, oldest first */
     size_t request_count;
+    bool giving_back;   /* requests have another deadline from now on */
     int answer_at_once; /* > 0: answer from inside propose */
     struct id_waker waker;
     unsigned wakes;
@@ -39,7 +40,10 @@ void id_world_free(struct id_world *world);
 /* Change the cluster's table; this node hears nothing of it. */
 void id_world_put(struct id_world *world, const char *name, uint32_t step, uint64_t max_id);
 void id_world_max_step(struct id_world *world, const char *name, uint32_t max_step);
+void id_world_mode(struct id_world *world, const char *name, enum tag_mode mode);
 void id_world_delete(struct id_world *world, const char *name);
+/* Apply any command, which is then freed. */
+void id_world_command(struct id_world *world, struct buf *command);
 /* The cluster's row. */
 const struct tag_row *id_world_row(struct id_world *world, const char *name);
 /* Put, and open the tag on this node. */

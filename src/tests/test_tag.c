@@ -86,6 +86,20 @@ static const char *const SAMPLE_BYTES =
     "01 01 01 03 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 0168e5cf8b010000 "
     "a8a7a6a5a4a3a2a1 0600 64c3a96ac3a0";
 
+/* The same, on its way to strict mode, with ranges given back before: version 2. */
+static struct tag_row draining_row(void)
+{
+    struct tag_row row = sample_row();
+
+    row.draining = true;
+    row.returns = 0x11121314;
+    return row;
+}
+
+static const char *const DRAINING_BYTES =
+    "02 03 01 03 04030201 14131211 00100000 00001000 0807060504030201 0068e5cf8b010000 "
+    "0168e5cf8b010000 a8a7a6a5a4a3a2a1 0600 64c3a96ac3a0";
+
 static void test_text_check_is_strict_utf8(void **state)
 {
     (void)state;
@@ -193,9 +207,7 @@ static void test_row_check_at_limits(void **state)
 
 #define CHECK_REFUSED(field, value, text)                                                          \
     do {                                                                                           \
-        struct tag_row row = sample_row();                                                         \
-        const char *why = NULL;                                                                    \
-                                                                                                   \
+        row = sample_row();                                                                        \
         row.field = value;                                                                         \
         assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);                                  \
         assert_non_null(strstr(why, text));                                                        \
@@ -203,6 +215,9 @@ static void test_row_check_at_limits(void **state)
 
 static void test_row_check_one_beyond(void **state)
 {
+    struct tag_row row;
+    const char *why = NULL;
+
     (void)state;
     CHECK_REFUSED(step, 0, "step");
     CHECK_REFUSED(step, LIMIT_TAG_STEP + 1, "step");
@@ -216,84 +231,152 @@ static void test_row_check_one_beyond(void **state)
     CHECK_REFUSED(updated_ms, TAG_TIME_MAX_MS + 1, "9999");
     CHECK_REFUSED(name_len, 0, "empty");
     CHECK_REFUSED(description_len, 2, "description"); /* cuts a character */
+    row = draining_row();
+    row.mode = TAG_MODE_TREND;
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    assert_string_equal(why, "draining, but not strict");
+}
+
+static void golden_is(const struct tag_row *row, const char *bytes)
+{
+    struct buf buf = BUF_INIT;
+
+    tag_row_encode(row, &buf);
+    assert_true(id_hex_equal(&buf, bytes));
+    buf_free(&buf);
 }
 
 static void test_row_golden_bytes(void **state)
 {
     struct tag_row row = sample_row();
-    struct buf buf = BUF_INIT;
 
     (void)state;
-    tag_row_encode(&row, &buf);
-    assert_true(id_hex_equal(&buf, SAMPLE_BYTES));
+    golden_is(&row, SAMPLE_BYTES);
+    row = draining_row();
+    golden_is(&row, DRAINING_BYTES);
+}
+
+/* The version follows from the content alone. */
+static void test_row_version_is_the_lowest_that_fits(void **state)
+{
+    struct tag_row row = draining_row();
+
+    (void)state;
+    row.draining = false;
+    golden_is(&row, "02 01 01 03 04030201 14131211 00100000 00001000 0807060504030201 "
+                    "0068e5cf8b010000 0168e5cf8b010000 a8a7a6a5a4a3a2a1 0600 64c3a96ac3a0");
+    row.draining = true;
+    row.returns = 0;
+    golden_is(&row, "02 03 01 03 04030201 00000000 00100000 00001000 0807060504030201 "
+                    "0068e5cf8b010000 0168e5cf8b010000 a8a7a6a5a4a3a2a1 0600 64c3a96ac3a0");
+    row.draining = false;
+    golden_is(&row, SAMPLE_BYTES);
+}
+
+static void round_trip(const struct tag_row *row, const char *bytes)
+{
+    struct tag_row back = {0};
+    struct buf buf = BUF_INIT;
+
+    tag_row_encode(row, &buf);
+    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), 0);
+    assert_string_equal(back.name, "order");
+    assert_string_equal(back.description, row->description);
+    assert_true(back.deleted);
+    assert_int_equal(back.mode, TAG_MODE_STRICT);
+    assert_true(back.draining == row->draining && back.returns == row->returns);
+    assert_int_equal(back.generation, row->generation);
+    assert_int_equal(back.step, row->step);
+    assert_int_equal(back.max_step, row->max_step);
+    assert_true(back.max_id == row->max_id);
+    assert_true(back.created_ms == row->created_ms && back.updated_ms == row->updated_ms);
+    assert_true(back.last_request == row->last_request);
+    assert_int_equal(back.last_outcome, 3);
+    golden_is(&back, bytes);
+    tag_row_release(&back);
+    assert_null(back.name);
     buf_free(&buf);
 }
 
 static void test_row_round_trip(void **state)
 {
     struct tag_row row = sample_row();
-    struct tag_row back = {0};
-    struct buf buf = BUF_INIT;
-    struct buf again = BUF_INIT;
 
     (void)state;
-    tag_row_encode(&row, &buf);
-    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), 0);
-    assert_string_equal(back.name, "order");
-    assert_string_equal(back.description, row.description);
-    assert_true(back.deleted);
-    assert_int_equal(back.mode, TAG_MODE_STRICT);
-    assert_int_equal(back.generation, row.generation);
-    assert_int_equal(back.step, row.step);
-    assert_int_equal(back.max_step, row.max_step);
-    assert_true(back.max_id == row.max_id);
-    assert_true(back.created_ms == row.created_ms && back.updated_ms == row.updated_ms);
-    assert_true(back.last_request == row.last_request);
-    assert_int_equal(back.last_outcome, 3);
-    tag_row_encode(&back, &again);
-    assert_true(id_hex_equal(&again, SAMPLE_BYTES));
-    tag_row_release(&back);
-    assert_null(back.name);
-    buf_free(&buf);
-    buf_free(&again);
+    round_trip(&row, SAMPLE_BYTES);
+    row = draining_row();
+    round_trip(&row, DRAINING_BYTES);
 }
 
-static void test_row_decode_refuses_damage(void **state)
+static int decode(const struct buf *buf)
+{
+    struct tag_row back = {0};
+    int err = tag_row_decode("order", 5, buf->data, buf->len, &back);
+
+    tag_row_release(&back);
+    return err;
+}
+
+static void refuse_damage(const char *bytes)
 {
     struct tag_row back = {0};
     struct buf buf = BUF_INIT;
+    uint8_t flags;
 
-    (void)state;
-    id_hex_put(&buf, SAMPLE_BYTES);
+    id_hex_put(&buf, bytes);
+    flags = buf.data[1];
     for (size_t len = 0; len < buf.len; len++) {
         assert_int_equal(tag_row_decode("order", 5, buf.data, len, &back), ERR_TRUNCATED);
     }
     buf_put_u8(&buf, 0);
-    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), ERR_CORRUPT);
+    assert_int_equal(decode(&buf), ERR_CORRUPT);
     buf.len--;
     assert_int_equal(tag_row_decode("", 0, buf.data, buf.len, &back), ERR_CORRUPT);
     assert_int_equal(tag_row_decode("a\nb", 3, buf.data, buf.len, &back), ERR_CORRUPT);
-    buf.data[0] = 2;
-    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), ERR_BAD_VERSION);
-    buf.data[0] = 1;
-    buf.data[1] = 2; /* an unknown flag */
-    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), ERR_CORRUPT);
-    buf.data[1] = 1;
+    buf.data[1] = flags | 4; /* an unknown flag */
+    assert_int_equal(decode(&buf), ERR_CORRUPT);
+    buf.data[1] = flags;
     buf.data[2] = 9; /* an unknown mode */
-    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), ERR_CORRUPT);
+    assert_int_equal(decode(&buf), ERR_CORRUPT);
+    buf.data[2] = TAG_MODE_STRICT;
+    assert_int_equal(decode(&buf), 0);
+    for (unsigned version = 0; version < 256; version++) {
+        buf.data[0] = (uint8_t)version;
+        assert_true(version == 1 || version == 2 || decode(&buf) == ERR_BAD_VERSION);
+    }
+    buf_free(&buf);
+}
+
+static void test_row_decode_refuses_damage(void **state)
+{
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    refuse_damage(SAMPLE_BYTES);
+    refuse_damage(DRAINING_BYTES);
+    id_hex_put(&buf, SAMPLE_BYTES);
+    buf.data[1] = 2; /* draining, in version 1 */
+    assert_int_equal(decode(&buf), ERR_CORRUPT);
+    buf.len = 0;
+    id_hex_put(&buf, DRAINING_BYTES);
+    buf.data[2] = TAG_MODE_TREND; /* draining, but not strict */
+    assert_int_equal(decode(&buf), ERR_CORRUPT);
+    buf.data[1] = 1;
+    assert_int_equal(decode(&buf), 0);
+    memset(buf.data + 8, 0, 4); /* version 2 for what version 1 can say */
+    assert_int_equal(decode(&buf), ERR_CORRUPT);
     buf_free(&buf);
 }
 
 /* Whatever the bytes: an error, or a row that keeps the rules and encodes to the same bytes. */
-static void test_row_decode_survives_any_bytes(void **state)
+static void survive_any_bytes(const char *bytes_hex)
 {
     struct prng prng;
     struct buf golden = BUF_INIT;
     size_t good = 0;
 
-    (void)state;
     prng_seed(&prng, 7);
-    id_hex_put(&golden, SAMPLE_BYTES);
+    id_hex_put(&golden, bytes_hex);
     for (unsigned i = 0; i < 20000; i++) {
         struct buf bytes = BUF_INIT;
         struct buf again = BUF_INIT;
@@ -317,6 +400,13 @@ static void test_row_decode_survives_any_bytes(void **state)
     }
     assert_in_range(good, 1000, 19000);
     buf_free(&golden);
+}
+
+static void test_row_decode_survives_any_bytes(void **state)
+{
+    (void)state;
+    survive_any_bytes(SAMPLE_BYTES);
+    survive_any_bytes(DRAINING_BYTES);
 }
 
 static void test_row_copy_is_deep(void **state)
@@ -346,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_row_check_at_limits),
         cmocka_unit_test(test_row_check_one_beyond),
         cmocka_unit_test(test_row_golden_bytes),
+        cmocka_unit_test(test_row_version_is_the_lowest_that_fits),
         cmocka_unit_test(test_row_round_trip),
         cmocka_unit_test(test_row_decode_refuses_damage),
         cmocka_unit_test(test_row_decode_survives_any_bytes),

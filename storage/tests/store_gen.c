@@ -234,9 +234,12 @@ struct store_op *gen_compact(struct gen *gen, uint64_t index)
 struct store_op *gen_local(struct gen *gen, uint32_t key)
 {
     struct gen_op *op = op_new(STORE_LOCAL);
+    uint64_t most;
 
     op->op.local_key = key;
-    op->op.local_len = (uint32_t)(1 + prng_below(&gen->prng, LIMIT_LOCAL_RECORD_BYTES));
+    /* Mostly small ones, now and then one of several pages. */
+    most = prng_below(&gen->prng, 4) > 0 ? 200 : LIMIT_LOCAL_RECORD_BYTES;
+    op->op.local_len = (uint32_t)(1 + prng_below(&gen->prng, most));
     op->op.local = op->local = bytes_new(gen, op->op.local_len);
     return &op->op;
 }

@@ -3,8 +3,9 @@
  * what was acknowledged; after the kill every acknowledged operation is there, whole, and nothing
  * is torn.
  *
- * All content follows from the index alone (entry i, row of i), so the parent knows what must be
- * there. The second test kills children within a first start, at random times.
+ * All content follows from the index alone (entry i, its two rows, one that it deletes, its local
+ * record), so the parent knows what must be there. The second test kills children within a first
+ * start, at random times.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,6 +32,10 @@
 #define ROUNDS 40
 #define START_ROUNDS 40
 #define ROWS 50
+#define LIVES 7  /* a row of its own lives for so many indexes, and is deleted then */
+#define LOCALS 3 /* records that take turns */
+#define LOCAL_FIRST (LIMIT_LOCAL_RECORDS - LOCALS)
+#define LOCAL_BYTES 5000
 #define WINDOW 64
 #define VALUE_BYTES_MAX 700
 
@@ -54,6 +59,30 @@ static size_t key_of(uint64_t index, char key[16])
     return (size_t)snprintf(key, 16, "t%02u", (unsigned)(index % ROWS));
 }
 
+/* The row that is put with an index and deleted LIVES later. */
+static size_t mortal_key_of(uint64_t index, char key[16])
+{
+    return (size_t)snprintf(key, 16, "d%llu", (unsigned long long)index);
+}
+
+static uint64_t mortal_hash(uint64_t index)
+{
+    char key[16];
+
+    return hash_row(key, mortal_key_of(index, key), "v", 1);
+}
+
+/* The local record of an index: the index itself, and bytes that follow from it. */
+static void local_of(uint64_t index, uint8_t local[LOCAL_BYTES])
+{
+    struct prng prng;
+
+    prng_seed(&prng, ~index);
+    for (size_t i = 0; i < LOCAL_BYTES; i++) {
+        local[i] = i < 8 ? (uint8_t)(index >> (8 * i)) : (uint8_t)prng_next(&prng);
+    }
+}
+
 static uint64_t row_hash(uint64_t index)
 {
     uint8_t value[VALUE_BYTES_MAX];
@@ -66,21 +95,24 @@ static uint64_t row_hash(uint64_t index)
 /* The digest of the rows once `index` is applied, from the one before. */
 static uint64_t digest_after(uint64_t digest, uint64_t index)
 {
-    return digest + row_hash(index) - (index > ROWS ? row_hash(index - ROWS) : 0);
+    digest += row_hash(index) - (index > ROWS ? row_hash(index - ROWS) : 0);
+    return digest + mortal_hash(index) - (index > LIVES ? mortal_hash(index - LIVES) : 0);
 }
 
 /* --- the child --- */
 
-/* Entry and row of one index: three operations that go in together. */
+/* Entry, rows and local record of one index: operations that go in one after the other. */
 struct step {
     struct store_op hard;
     struct store_op append;
     struct store_op apply;
     struct store_op compact;
+    struct store_op local;
     struct store_entry entry;
-    struct store_row row;
+    struct store_row rows[3];
     uint8_t value[VALUE_BYTES_MAX];
-    char key[16];
+    uint8_t local_bytes[LOCAL_BYTES];
+    char keys[3][16];
 };
 
 struct child {
@@ -119,14 +151,27 @@ static void nothing_done(struct store_op *op)
     (void)op;
 }
 
-/* The apply of an index is durable: acknowledge it. */
-static void apply_done(struct store_op *op)
+/* The last operation of an index is durable: acknowledge it. */
+static void local_done(struct store_op *op)
 {
     struct child *child = op->data;
 
-    ASSERT(op->position.index == child->done + 1);
     child->done++;
+    ASSERT(op->local_key == LOCAL_FIRST + child->done % LOCALS);
     ASSERT(write(child->acks, &child->done, sizeof(child->done)) == sizeof(child->done));
+}
+
+/* A row that replaces one, a new one, and the end of an old one. */
+static void fill_rows(struct step *step, uint64_t index, size_t len)
+{
+    step->rows[0] = (struct store_row){step->keys[0], (uint32_t)key_of(index, step->keys[0]),
+                                       step->value, (uint32_t)len};
+    step->rows[1] =
+        (struct store_row){step->keys[1], (uint32_t)mortal_key_of(index, step->keys[1]), "v", 1};
+    if (index > LIVES) {
+        step->rows[2] = (struct store_row){
+            step->keys[2], (uint32_t)mortal_key_of(index - LIVES, step->keys[2]), NULL, 0};
+    }
 }
 
 static void submit_step(struct child *child)
@@ -142,22 +187,27 @@ static void submit_step(struct child *child)
     step->entry = (struct store_entry){term, 1, (uint32_t)len, step->value};
     step->append = (struct store_op){
         .kind = STORE_APPEND, .index = index, .entries = &step->entry, .entry_count = 1};
-    step->row = (struct store_row){step->key, (uint32_t)key_of(index, step->key), step->value,
-                                   (uint32_t)len};
+    fill_rows(step, index, len);
     step->apply =
         (struct store_op){.kind = STORE_APPLY,
                           .position = {.index = index, .term = term, .digest = child->digest},
-                          .rows = &step->row,
-                          .row_count = 1};
+                          .rows = step->rows,
+                          .row_count = index > LIVES ? 3 : 2};
+    local_of(index, step->local_bytes);
+    step->local = (struct store_op){.kind = STORE_LOCAL,
+                                    .local_key = (uint32_t)(LOCAL_FIRST + index % LOCALS),
+                                    .local = step->local_bytes,
+                                    .local_len = LOCAL_BYTES};
     step->compact =
         (struct store_op){.kind = STORE_COMPACT, .index = index > 200 ? index - 200 : 1};
-    step->hard.done = step->append.done = step->compact.done = nothing_done;
-    step->apply.done = apply_done;
-    step->apply.data = child;
+    step->hard.done = step->append.done = step->compact.done = step->apply.done = nothing_done;
+    step->local.done = local_done;
+    step->local.data = child;
     child->disk->ops->submit(child->disk, &step->hard);
     child->disk->ops->submit(child->disk, &step->append);
     child->disk->ops->submit(child->disk, &step->compact);
     child->disk->ops->submit(child->disk, &step->apply);
+    child->disk->ops->submit(child->disk, &step->local);
 }
 
 static int no_row(void *data, const struct store_row *row)
@@ -254,6 +304,10 @@ static int check_row(void *data, const struct store_row *row)
         uint8_t value[VALUE_BYTES_MAX];
         char key[16];
 
+        if (index + LIVES > applied && row->key_len == mortal_key_of(index, key) &&
+            memcmp(row->key, key, row->key_len) == 0) {
+            return row->value_len == 1 && memcmp(row->value, "v", 1) == 0 ? 0 : ERR_CONFLICT;
+        }
         if (row->key_len == key_of(index, key) && memcmp(row->key, key, row->key_len) == 0) {
             size_t len = value_of(index, value);
 
@@ -261,6 +315,30 @@ static int check_row(void *data, const struct store_row *row)
         }
     }
     return ERR_NOT_FOUND;
+}
+
+/* Each local record is one of its turn: not before what was acknowledged, nor beyond what was
+ * applied. */
+static void check_locals(const struct store_loaded *loaded, uint64_t acked)
+{
+    for (unsigned k = 0; k < LOCALS; k++) {
+        const struct buf *found = &loaded->locals[LOCAL_FIRST + k];
+        uint64_t back = (acked + LOCALS - k) % LOCALS; /* to the last of this turn */
+        uint8_t want[LOCAL_BYTES];
+        uint64_t index = 0;
+
+        if (acked < LOCALS && found->len == 0) {
+            continue;
+        }
+        assert_int_equal(found->len, LOCAL_BYTES);
+        for (unsigned i = 0; i < 8; i++) {
+            index |= (uint64_t)found->data[i] << (8 * i);
+        }
+        assert_int_equal(index % LOCALS, k);
+        assert_in_range(index, acked > back ? acked - back : 1, loaded->position.index);
+        local_of(index, want);
+        assert_memory_equal(found->data, want, LOCAL_BYTES);
+    }
 }
 
 /* Open what the kill left: verified by load(), and with exactly the content its indexes stand for.
@@ -291,6 +369,10 @@ static void check_after_kill(const struct store_lmdb_config *config, uint64_t ac
     for (uint64_t i = applied > ROWS ? applied - ROWS + 1 : 1; i <= applied; i++) {
         digest += row_hash(i);
     }
+    for (uint64_t i = applied > LIVES ? applied - LIVES + 1 : 1; i <= applied; i++) {
+        digest += mortal_hash(i);
+    }
+    check_locals(&loaded, acked);
     assert_int_equal(loaded.position.digest, digest);
     store_loaded_release(&loaded);
     if (store->ops->load(store, &loaded, check_row, &applied, &error) != 0) {

@@ -441,7 +441,7 @@ static void test_store_lmdb_full_map(void **state)
     gen_release(&gen);
 }
 
-/* The bytes of format 1. A change of them needs a new format number. */
+/* The bytes of format 2. A change of them needs a new format number. */
 static void test_store_lmdb_golden_bytes(void **state)
 {
     /* key, checksum, term, type, data */
@@ -452,11 +452,16 @@ static void test_store_lmdb_golden_bytes(void **state)
                                    0,   0,   0,   0,   2,    0,    0,    0,    0, 0, 0, 0};
     static const uint8_t log[] = {'l', 'o', 'g', 0x67, 0x52, 0x30, 0x05, 1, 0, 0, 0, 0, 0, 0, 0, 1,
                                   0,   0,   0,   0,    0,    0,    0,    3, 0, 0, 0, 0, 0, 0, 0};
+    /* its own checksum, then number and checksum of the record */
+    static const uint8_t locals[] = {'l',  'o',  'c', 'a', 'l',  's',  0xf7, 0xbc,
+                                     0x3b, 0xb2, 17,  0,   0x93, 0x5f, 0x3c, 0xa9};
+    static const uint8_t local[] = {'l', 'o',  'c',  'a',  'l',  '.', '1',
+                                    '7', 0x3d, 0xe0, 0xac, 0x1e, 'x'};
     const struct {
         const void *bytes;
         size_t len;
-    } cases[] = {
-        {entry, sizeof(entry)}, {row, sizeof(row)}, {hard, sizeof(hard)}, {log, sizeof(log)}};
+    } cases[] = {{locals, sizeof(locals)}, {local, sizeof(local)}, {entry, sizeof(entry)},
+                 {row, sizeof(row)},       {hard, sizeof(hard)},   {log, sizeof(log)}};
     struct fixture *fixture = *state;
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_entry first = {.term = 3, .type = 1, .len = 3, .data = "abc"};
@@ -468,7 +473,8 @@ static void test_store_lmdb_golden_bytes(void **state)
                              .position = {.index = 1, .term = 3, .digest = 0x2103f43e6d85dd9f},
                              .rows = &name,
                              .row_count = 1};
-
+    struct store_op list_of_17 = {
+        .kind = STORE_LOCAL, .local_key = 17, .local = "x", .local_len = 1};
     char path[TMP_PATH_BYTES];
     struct buf file = BUF_INIT;
 
@@ -476,6 +482,7 @@ static void test_store_lmdb_golden_bytes(void **state)
     STAILQ_INSERT_TAIL(&list, &vote, link);
     STAILQ_INSERT_TAIL(&list, &append, link);
     STAILQ_INSERT_TAIL(&list, &apply, link);
+    STAILQ_INSERT_TAIL(&list, &list_of_17, link);
     if (fixture->store->ops->commit(fixture->store, &list, &fixture->error) != 0) {
         fail_msg("commit: %s", fixture->error.text);
     }

@@ -292,6 +292,9 @@ static void test_settings_are_handed_on(void **state)
     assert_int_equal(fake.node_config.trailing_entries, 2048);
     assert_int_equal(fake.node_config.cover_ms, 5000);
     assert_int_equal(fake.node_config.refill_percent, 10);
+    assert_int_equal(fake.node_config.strict_keys, 1000000);
+    assert_int_equal(fake.node_config.warm.tags, 10000);
+    assert_int_equal(fake.node_config.warm.rate_per_s, 1000);
     assert_string_equal(fake.http_config.listen_address, "127.0.0.1:8080");
     assert_int_equal(fake.http_config.loops, 3);
     assert_int_equal(fake.http_config.default_timeout_ms, 3000);

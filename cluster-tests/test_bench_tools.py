@@ -1,0 +1,831 @@
+"""scripts/bench: a load that accepts nothing but good replies, and the figures made of it.
+
+The load generator is built with ASan and UBSan and is let loose on a small server here that
+misbehaves as each test wants. Histogram and set of ids are checked against plain Python. No other
+server is needed.
+"""
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BENCH = os.path.join(ROOT, "scripts", "bench")
+sys.path.insert(0, BENCH)
+
+import measure  # noqa: E402
+import processes  # noqa: E402
+import report  # noqa: E402
+import svg  # noqa: E402
+from measure import Contender, Target  # noqa: E402
+from processes import BenchError, Process  # noqa: E402
+
+LIMIT_S = 20
+
+
+# --- a server that answers as it is told ---
+
+
+def ok(body, head=""):
+    """A reply with status 200."""
+    return f"HTTP/1.1 200 OK\r\n{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+class Hang:
+    """In place of a reply: none, ever. Close: end the connection after these bytes."""
+
+
+class Close:
+    def __init__(self, data=b""):
+        self.data = data
+
+
+class Server:
+    """answer(n, request) makes reply n, counted over all connections; request has head and body.
+    burst: so many requests are read before the first of them is answered."""
+
+    def __init__(self, answer, burst=1, redis=False):
+        self.answer = answer
+        self.burst = burst
+        self.redis = redis
+        self.count = 0
+        self.lock = threading.Lock()
+        self.requests = []
+        self.connections = []
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            stream = connection.makefile("rb")
+            while True:
+                batch = [self.read(stream) for _ in range(self.burst)]
+                for request in batch:
+                    if not self.reply(connection, request):
+                        return
+        except (OSError, EOFError, ValueError):
+            return
+
+    def read(self, stream):
+        """One request: (head, body) of HTTP, or the words of a Redis command."""
+        if self.redis:
+            words = int(self.line(stream)[1:])
+            return [(self.line(stream), self.line(stream))[1] for _ in range(words)]
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += self.line(stream) + b"\r\n"
+        length = 0
+        for line in head.split(b"\r\n"):
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        return head.decode(), stream.read(length)
+
+    def line(self, stream):
+        line = stream.readline()
+        if not line.endswith(b"\r\n"):
+            raise EOFError
+        return line[:-2]
+
+    def reply(self, connection, request):
+        """Send one reply; False if the connection is over."""
+        with self.lock:
+            number = self.count
+            self.count += 1
+            self.requests.append(request)
+        answer = self.answer(number, request)
+        if answer is Hang:
+            return True
+        if isinstance(answer, Close):
+            connection.sendall(answer.data)
+            connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+            return False
+        connection.sendall(answer)
+        return True
+
+    def close(self):
+        self.listener.close()
+        for connection in self.connections:
+            connection.close()
+
+
+@pytest.fixture
+def serve():
+    servers = []
+
+    def start(answer, **options):
+        servers.append(Server(answer, **options))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    made = subprocess.run(
+        ["make", "-s", "-j2", f"BUILD={folder}", "FLAVOUR=asan", "bench-tools"],
+        cwd=ROOT, capture_output=True, text=True, env=clean_env(), check=False,
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    return folder / "bench"
+
+
+def clean_env():
+    """Without the settings of a make that runs the tests."""
+    return {name: value for name, value in os.environ.items()
+            if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")}
+
+
+@pytest.fixture
+def load(build):
+    def run(*arguments, code=None):
+        """(exit code, report); with code, that exit code is demanded."""
+        done = subprocess.run([str(build / "load"), *map(str, arguments)], capture_output=True,
+                              text=True, timeout=LIMIT_S, check=False)
+        assert "Sanitizer" not in done.stderr and "runtime error" not in done.stderr, done.stderr
+        assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+    return run
+
+
+# --- what a load takes for good ---
+
+
+def test_good_ids(serve, load):
+    server = serve(lambda n, _: ok(str(n + 1)))
+    code, result = load("--address", server.address, "--connections", 4, "--requests", 200,
+                        "--seconds", 10, "/x?y=z")
+    assert code == 0 and result["ok"] is True and result["first_bad"] == ""
+    assert result["sent"] == result["good"] == 200 == server.count
+    assert result["statuses"] == {"200": 200}
+    assert result["ids"] == {"count": 200, "duplicates": 0, "min": 1, "max": 200}
+    assert result["rate"] > 0 and result["rate"] == result["ids_rate"]
+    heads = {head for head, _ in server.requests}
+    assert heads == {"GET /x?y=z HTTP/1.1\r\nHost: bench\r\n\r\n"}
+
+
+def test_seconds_bound_the_load(serve, load):
+    server = serve(lambda n, _: ok(str(n + 1)))
+    begin = time.monotonic()
+    _, result = load("--address", server.address, "--connections", 2, "--seconds", 0.3, "/", code=0)
+    assert time.monotonic() - begin < 5
+    assert result["seconds"] == pytest.approx(0.3)
+    assert result["sent"] == result["good"] == server.count > 0
+    assert result["rate"] == pytest.approx(result["good"] / 0.3, rel=0.2)
+
+
+def test_lists_ranges_and_chunks(serve, load):
+    def answer(n, request):
+        first = 1 + 5 * n
+        if "range" in request[0]:
+            return ok(f"{first} {first + 2}\n{first + 3} {first + 4}\n")
+        body = "".join(f"{first + i}\n" for i in range(5))
+        half = len(body) // 2
+        return ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                f"{half:x}\r\n{body[:half]}\r\n{len(body) - half:x}\r\n{body[half:]}\r\n"
+                "0\r\n\r\n").encode()
+
+    for path, expect in (("/text", "ids:5"), ("/range", "ranges:5")):
+        _, result = load("--address", serve(answer).address, "--requests", 40, "--connections", 3,
+                         "--expect", expect, path, code=0)
+        assert result["ids"] == {"count": 200, "duplicates": 0, "min": 1, "max": 200}
+
+
+def test_field_text_and_any(serve, load):
+    server = serve(lambda n, _: ok('{"a":{"revision":"%d","b":"2"}}' % (n + 7)))
+    _, result = load("--address", server.address, "--requests", 30, "--expect", "field:revision",
+                     "--post", '{"k":1}', "--header", "X-A: b", "/put", code=0)
+    assert result["ids"]["min"] == 7 and result["ids"]["max"] == 36
+    assert server.requests[0] == ("POST /put HTTP/1.1\r\nHost: bench\r\nX-A: b\r\n"
+                                  "Content-Length: 7\r\n\r\n", b'{"k":1}')
+    server = serve(lambda n, _: ok("constant"))
+    load("--address", server.address, "--requests", 30, "--expect", "text:constant", "/", code=0)
+    load("--address", server.address, "--requests", 30, "--expect", "any", "/", code=0)
+    load("--address", server.address, "--requests", 30, "--expect", "text:other", "/", code=1)
+    load("--address", server.address, "--requests", 30, "--expect", "field:revision", "/", code=1)
+
+
+def test_targets_in_turn_and_groups(serve, load, tmp_path):
+    counts = {}
+
+    def answer(_, request):
+        path = request[0].split(" ")[1]
+        counts[path] = counts.get(path, 0) + 1
+        return ok(str(counts[path]))
+
+    targets = tmp_path / "targets"
+    targets.write_text("/a\n/b\tbody of b\n/c\n")
+    server = serve(answer)
+    arguments = ("--address", server.address, "--connections", 1, "--requests", 7, "--targets",
+                 targets)
+    load(*arguments, "--group-by-target", code=0)
+    assert [head.split(" ")[1] for head, _ in server.requests] == list("/a/b/c/a/b/c/a"[i:i + 2]
+                                                                     for i in range(0, 14, 2))
+    assert [body for _, body in server.requests[:3]] == [b"", b"body of b", b""]
+    counts.clear()
+    _, result = load(*arguments, code=1)
+    assert result["ids"]["duplicates"] == 4
+
+
+def test_connections_go_round_the_addresses(serve, load):
+    servers = [serve(lambda n, _: ok("x")) for _ in range(3)]
+    load("--address", ",".join(server.address for server in servers), "--connections", 7,
+         "--requests", 100, "--expect", "any", "/", code=0)
+    assert [len(server.connections) for server in servers] == [3, 2, 2]
+    assert sum(server.count for server in servers) == 100
+
+
+def test_pipeline(serve, load):
+    """The server answers nothing until a whole batch is there."""
+    server = serve(lambda n, _: ok(str(n + 1)), burst=8)
+    _, result = load("--address", server.address, "--connections", 3, "--pipeline", 8,
+                     "--requests", 240, "/", code=0)
+    assert result["good"] == 240 == server.count
+
+
+def test_redis(serve, load):
+    server = serve(lambda n, _: b":%d\r\n" % (n + 1), redis=True, burst=4)
+    _, result = load("--address", server.address, "--protocol", "resp", "--connections", 2,
+                     "--pipeline", 4, "--requests", 80, "INCR  order", code=0)
+    assert result["ids"]["count"] == 80
+    assert server.requests[0] == [b"INCR", b"order"]
+    replies = [b"$2\r\n11\r\n", b"+12\r\n", b"$1\r", b"-ERR no\r\n"]
+    server = serve(lambda n, _: replies[n % 4], redis=True)
+    _, result = load("--address", server.address, "--protocol", "resp", "--connections", 1,
+                     "--requests", 2, "INCR", code=0)
+    _, result = load("--address", server.address, "--protocol", "resp", "--connections", 1,
+                     "--requests", 2, "--grace", 0.2, "INCR", code=1)
+    assert result["unanswered"] >= 1
+    server = serve(lambda n, _: b"-ERR no\r\n", redis=True)
+    _, result = load("--address", server.address, "--protocol", "resp", "--requests", 5, "INCR",
+                     code=1)
+    assert result["statuses"] == {"error": 5} and "ERR no" in result["first_bad"]
+    server = serve(lambda n, _: b"*1\r\n:1\r\n", redis=True)
+    _, result = load("--address", server.address, "--protocol", "resp", "--connections", 1,
+                     "--requests", 5, "INCR", code=1)
+    assert result["broken"] == 1
+
+
+# --- what it must find ---
+
+
+def test_duplicate(serve, load):
+    server = serve(lambda n, _: ok("41" if n == 77 else str(n + 1)))
+    _, result = load("--address", server.address, "--requests", 100, "/", code=1)
+    assert result["ok"] is False
+    assert result["ids"]["duplicates"] == 1 and result["ids"]["first_duplicate"] == 41
+    assert result["ids"]["count"] == 99
+
+
+def test_duplicate_of_an_earlier_load(serve, load, tmp_path):
+    seen = tmp_path / "seen"
+    arguments = ("--requests", 50, "--seen", seen, "/")
+    load("--address", serve(lambda n, _: ok(str(n + 1))).address, *arguments, code=0)
+    _, result = load("--address", serve(lambda n, _: ok(str(n + 51))).address, *arguments, code=0)
+    assert result["ids"] == {"count": 50, "duplicates": 0, "min": 51, "max": 100}
+    _, result = load("--address", serve(lambda n, _: ok(str(n + 100))).address, *arguments, code=1)
+    assert result["ids"]["duplicates"] == 1 and result["ids"]["first_duplicate"] == 100
+    seen.write_bytes(b"something else")
+    load("--address", serve(lambda n, _: ok("1")).address, *arguments, code=2)
+
+
+def test_overlapping_ranges(serve, load):
+    server = serve(lambda n, _: ok(f"{1 + 999 * n} {1000 + 999 * n}\n"))
+    _, result = load("--address", server.address, "--requests", 20, "--connections", 1, "--expect",
+                     "ranges:1000", "/", code=1)
+    assert result["ids"]["duplicates"] == 19
+    assert result["ids"]["first_duplicate"] == 1000
+
+
+def test_other_status(serve, load):
+    server = serve(lambda n, _: b"HTTP/1.1 503 No\r\nContent-Length: 4\r\n\r\nbusy"
+                   if n % 10 == 3 else ok(str(n + 1)))
+    _, result = load("--address", server.address, "--requests", 100, "/", code=1)
+    assert result["statuses"] == {"200": 90, "503": 10}
+    assert result["good"] == 90 and "503" in result["first_bad"] and "busy" in result["first_bad"]
+
+
+BAD_BODIES = {
+    "empty": ("ids", ""),
+    "no number": ("ids", "abc"),
+    "negative": ("ids", "-5"),
+    "zero": ("ids", "0"),
+    "leading zero": ("ids", "007"),
+    "too large": ("ids", str((1 << 63) - 1)),
+    "far too large": ("ids", "18446744073709551617"),
+    "space at the end": ("ids", "5 "),
+    "two in a line": ("ids", "5 6\n"),
+    "empty line": ("ids", "5\n\n6\n"),
+    "last line not ended": ("ids", "5\n6"),
+    "too few": ("ids:3", "5\n6\n"),
+    "too many": ("ids:3", "5\n6\n7\n8\n"),
+    "falling": ("ids", "6\n5\n"),
+    "the same twice": ("ids", "6\n6\n"),
+    "range backwards": ("ranges", "7 6\n"),
+    "range without end": ("ranges", "7 \n"),
+    "range not ended": ("ranges", "7 9"),
+    "ranges that overlap": ("ranges", "7 9\n9 11\n"),
+    "range too short": ("ranges:10", "1 9\n"),
+    "endless range": ("ranges", "1 9223372036854775806\n"),
+    "no such field": ("field:revision", '{"version":"1"}'),
+    "field with no id": ("field:revision", '{"revision":"x"}'),
+    "field's name in a longer one": ("field:revision", '{"my_revision":"1"}'),
+}
+
+
+@pytest.mark.parametrize("what", BAD_BODIES)
+def test_bad_body(serve, load, what):
+    expect, body = BAD_BODIES[what]
+    server = serve(lambda n, _: ok(body))
+    _, result = load("--address", server.address, "--requests", 1, "--connections", 1, "--expect",
+                     expect, "/", code=1)
+    assert result["bad_body"] == 1 and result["good"] == 0 and result["statuses"] == {"200": 1}
+
+
+BROKEN = {
+    "no HTTP": b"hello\r\n\r\n",
+    "no length": b"HTTP/1.1 200 OK\r\n\r\n1",
+    "bad length": b"HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n\r\n1",
+    "two replies": ok("1") + ok("2"),
+    "bytes behind the body": ok("1") + b"garbage",
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_broken_reply(serve, load, what):
+    server = serve(lambda n, _: BROKEN[what])
+    code, result = load("--address", server.address, "--requests", 2, "--connections", 1, "/")
+    assert code == 1 and result["ok"] is False
+    assert result["broken"] == 1, result
+
+
+def test_short_body(serve, load):
+    reply = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234"
+    server = serve(lambda n, _: Close(reply) if n == 5 else ok(str(n + 1)))
+    _, result = load("--address", server.address, "--requests", 50, "--connections", 2, "/", code=1)
+    assert result["closed"] == 1 and result["unanswered"] == 1
+    assert result["good"] == result["sent"] - 1 == 49
+
+
+def test_all_connections_lost(serve, load):
+    server = serve(lambda n, _: Close())
+    begin = time.monotonic()
+    _, result = load("--address", server.address, "--seconds", 15, "--connections", 5, "/", code=1)
+    assert time.monotonic() - begin < 10
+    assert result["closed"] == 5 and result["unanswered"] == 5 and result["good"] == 0
+
+
+def test_connection_close_is_told(serve, load):
+    server = serve(lambda n, _: ok(str(n + 1), "Connection: close\r\n"))
+    _, result = load("--address", server.address, "--requests", 9, "--connections", 3, "/", code=1)
+    assert result["closed"] == 3 and result["good"] == 3 and "closes" in result["first_bad"]
+
+
+def test_no_answer(serve, load):
+    server = serve(lambda n, _: Hang if n == 3 else ok(str(n + 1)))
+    _, result = load("--address", server.address, "--seconds", 0.3, "--connections", 2, "--grace",
+                     0.3, "/", code=1)
+    assert result["unanswered"] == 1 and result["good"] == result["sent"] - 1
+
+
+def test_not_strict(serve, load):
+    """With one connection every id must be above the one before; with none under way out of order
+    there is nothing to forgive."""
+    falling = serve(lambda n, _: ok(str(1000 - n)))
+    load("--address", falling.address, "--requests", 10, "--connections", 1, "/", code=0)
+    _, result = load("--address", falling.address, "--requests", 10, "--connections", 1, "--strict",
+                     "/", code=1)
+    assert result["bad_body"] == 9 and "acknowledged" in result["first_bad"]
+
+
+def test_strict_forgives_what_was_under_way(serve, load):
+    """Two at once may be answered in either order."""
+    swapped = serve(lambda n, _: ok(str((n ^ 1) + 1)), burst=2)
+    load("--address", swapped.address, "--requests", 40, "--connections", 1, "--pipeline", 2,
+         "--strict", "/", code=0)
+
+
+def test_nobody_listens(load):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    code, errors = load("--address", f"127.0.0.1:{port}", "/")
+    assert code == 2 and "refused" in errors
+
+
+@pytest.mark.parametrize("arguments", [
+    ["/"], ["--address", "localhost:1", "/"], ["--address", "127.0.0.1:0", "/"],
+    ["--address", "127.0.0.1:1"], ["--address", "127.0.0.1:1", "/", "/"],
+    ["--address", "127.0.0.1:1", "--connections", "0", "/"],
+    ["--address", "127.0.0.1:1", "--connections", "20001", "/"],
+    ["--address", "127.0.0.1:1", "--seconds", "1x", "/"],
+    ["--address", "127.0.0.1:1", "--rate", "10", "--pipeline", "2", "/"],
+    ["--address", "127.0.0.1:1", "--expect", "nothing", "/"],
+    ["--address", "127.0.0.1:1", "--header", "no colon", "/"],
+    ["--address", "127.0.0.1:1", "--targets", "/nonexistent"], ["--unknown"],
+])
+def test_usage(load, arguments):
+    code, errors = load(*arguments)
+    assert code == 2 and errors
+
+
+# --- open loop, latency ---
+
+
+def test_latency_counts_from_when_a_request_was_due(serve, load):
+    """One reply takes half a second, and the requests due meanwhile wait for the only connection: a
+    load that measured from when it sent them would show one slow reply."""
+    def answer(n, _):
+        if n == 20:
+            time.sleep(0.5)
+        return ok(str(n + 1))
+
+    _, result = load("--address", serve(answer).address, "--connections", 1, "--rate", 100,
+                     "--seconds", 1, "--timeline", "/", code=0)
+    assert result["sent"] == 100
+    late = result["latency_us"]
+    assert late["max"] >= 500_000
+    assert late["p90"] >= 250_000 and late["mean"] >= 60_000
+    slots = result["timeline"]
+    assert sum(good for good, _, _ in slots) == 100 and sum(bad for _, bad, _ in slots) == 0
+    assert max(slot[2] for slot in slots) == pytest.approx(late["max"], rel=0.01)
+    assert result["longest_gap_ms"] >= 480
+
+
+def test_rate_is_kept(serve, load):
+    begin = time.monotonic()
+    _, result = load("--address", serve(lambda n, _: ok(str(n + 1))).address, "--connections", 8,
+                     "--rate", 300, "--seconds", 1, "/", code=0)
+    assert result["sent"] == 300 and 0.9 < time.monotonic() - begin < 5
+    assert result["rate"] == pytest.approx(300, rel=0.05)
+
+
+def test_rate_without_enough_replies(serve, load):
+    """What was due and could not be sent is not forgotten."""
+    _, result = load("--address", serve(lambda n, _: Hang).address, "--connections", 2, "--rate",
+                     50, "--seconds", 0.4, "--grace", 0.2, "/", code=1)
+    assert result["sent"] == 20 and result["unanswered"] == 20 and result["good"] == 0
+
+
+# --- the parts in C by themselves ---
+
+
+class Hist(ctypes.Structure):
+    _fields_ = [("counts", ctypes.c_uint64 * (58 * 128)), ("count", ctypes.c_uint64),
+                ("max", ctypes.c_uint64), ("sum", ctypes.c_double)]
+
+
+class IdSet(ctypes.Structure):
+    _fields_ = [("chunks", ctypes.c_void_p), ("capacity", ctypes.c_size_t),
+                ("used", ctypes.c_size_t)] + [
+                    (name, ctypes.c_uint64)
+                    for name in ("count", "duplicates", "first_duplicate", "min", "max")]
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """hist.c and idset.c as a shared library."""
+    path = tmp_path_factory.mktemp("library") / "parts.so"
+    sources = ["scripts/bench/hist.c", "scripts/bench/idset.c", "src/base/assert.c"]
+    subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-iquote", ".",
+                    "-o", str(path), *sources], cwd=ROOT, check=True)
+    parts = ctypes.CDLL(str(path))
+    parts.hist_add.argtypes = [ctypes.POINTER(Hist), ctypes.c_uint64]
+    parts.hist_percentile.argtypes = [ctypes.POINTER(Hist), ctypes.c_double]
+    parts.hist_percentile.restype = ctypes.c_uint64
+    parts.hist_mean.argtypes = [ctypes.POINTER(Hist)]
+    parts.hist_mean.restype = ctypes.c_double
+    parts.idset_init.argtypes = parts.idset_free.argtypes = [ctypes.POINTER(IdSet)]
+    parts.idset_add.argtypes = [ctypes.POINTER(IdSet), ctypes.c_uint32, ctypes.c_uint64,
+                                ctypes.c_uint64]
+    return parts
+
+
+def percentile(values, percent):
+    """The value of that rank: exact."""
+    ordered = sorted(values)
+    rank = -(-len(ordered) * percent // 100)
+    return ordered[max(1, int(rank)) - 1]
+
+
+@pytest.mark.parametrize("name,draw", [
+    ("uniform", lambda r: r.randrange(1, 10_000_000)),
+    ("exponential", lambda r: int(r.expovariate(1 / 250_000))),
+    ("two humps", lambda r: r.choice((100, 50_000_000)) + r.randrange(50)),
+    ("small", lambda r: r.randrange(256)),
+    ("whole range", lambda r: 1 << r.randrange(64)),
+])
+def test_percentiles(library, name, draw):
+    randoms = random.Random(name)
+    values = [draw(randoms) for _ in range(3000)]
+    hist = Hist()
+    for value in values:
+        library.hist_add(hist, value)
+    assert hist.count == len(values) and hist.max == max(values)
+    assert library.hist_mean(hist) == pytest.approx(sum(values) / len(values), rel=1e-9)
+    for percent in (0.1, 1, 10, 50, 90, 99, 99.9, 100):
+        exact = percentile(values, percent)
+        found = library.hist_percentile(hist, percent)
+        assert exact <= found <= max(exact * (1 + 1 / 128), exact), (percent, exact, found)
+        if exact < 256:
+            assert found == exact
+
+
+def test_empty_histogram(library):
+    assert library.hist_percentile(Hist(), 50) == 0 and library.hist_mean(Hist()) == 0
+    largest = Hist()
+    library.hist_add(largest, (1 << 64) - 1)
+    assert library.hist_percentile(largest, 50) == (1 << 64) - 1
+
+
+@pytest.mark.parametrize("spread", [1 << 14, 1 << 40])
+def test_set_of_ids(library, spread):
+    """Against Python's own set, dense and far apart, in several groups."""
+    randoms = random.Random(spread)
+    ids, mine = IdSet(), set()
+    library.idset_init(ids)
+    duplicates, first = 0, None
+    for _ in range(1500):
+        group, low = randoms.randrange(3), randoms.randrange(1, spread)
+        high = low + randoms.choice((0, 0, 0, 1, 63, 64, 511, 512, 1500))
+        again = [(group, i) for i in range(low, high + 1) if (group, i) in mine]
+        if again and first is None:
+            first = again[0][1]
+        duplicates += len(again)
+        mine.update((group, i) for i in range(low, high + 1))
+        library.idset_add(ids, group, low, high)
+    assert (ids.count, ids.duplicates) == (len(mine), duplicates)
+    assert ids.first_duplicate == (first or 0)
+    assert ids.min == min(i for _, i in mine) and ids.max == max(i for _, i in mine)
+    library.idset_free(ids)
+
+
+def test_tens_of_millions_of_ids(library):
+    ids = IdSet()
+    library.idset_init(ids)
+    for first in range(1, 50_000_000, 100_000):
+        library.idset_add(ids, 0, first, first + 99_999)
+    library.idset_add(ids, 0, 25_000_000, 25_000_000)
+    assert ids.count == 50_000_000 and ids.duplicates == 1
+    assert ids.first_duplicate == 25_000_000 and ids.capacity * 80 < 64 << 20
+    library.idset_free(ids)
+
+
+# --- what is made of the figures ---
+
+
+def figures(**given):
+    return {name: given.get(name, 1.0) for name in measure.FIGURES}
+
+
+def test_a_target_is_judged_by_the_median_of_the_rounds():
+    rounds = [{"a": figures(rate=rate), "b": figures(rate=10)} for rate in (10, 60, 50, 40, 1000)]
+    reached = Target("rate", "a", "b", at_least=5).judge(rounds)
+    assert (reached["median"], reached["min"], reached["max"]) == (5, 1, 100)
+    assert reached["reached"] and reached["bound"] == "≥ 5"
+    assert not Target("rate", "a", "b", at_least=5.01).judge(rounds)["reached"]
+    assert Target("rate", "a", "b", at_most=5).judge(rounds)["reached"]
+    assert not Target("rate", "a", "b", at_most=4.99).judge(rounds)["reached"]
+
+
+class FakeServer:
+    name, settings, directory = "fake", "none", "/"
+
+    def __init__(self):
+        self.checks = 0
+
+    def cpu(self):
+        return 1.0, 2.0
+
+    def check(self):
+        self.checks += 1
+
+    def version(self):
+        return "1"
+
+
+def test_contenders_take_turns(serve, build):
+    order = []
+
+    def contender(name):
+        server = serve(lambda n, _: ok(str(n + 1)))
+        return Contender(name, name, [FakeServer()],
+                         [str(build / "load"), "--address", server.address, "--connections", "1",
+                          "/"], lambda found: order.append((name, found["good"])))
+
+    said = []
+    contenders = [contender("a"), contender("b")]
+    warm_up, measure.WARM_UP_S = measure.WARM_UP_S, 0.05
+    try:
+        rounds = measure.run_rounds(contenders, 3, 0.1, said.append)
+    finally:
+        measure.WARM_UP_S = warm_up
+    assert [name for name, _ in order] == ["a", "b"] * 4
+    assert len(rounds) == len(said) == 3
+    assert all(one[name]["rate"] > 0 for one in rounds for name in "ab")
+    assert contenders[0].servers[0].checks == 4
+
+
+def test_a_wrong_reply_is_an_error_of_the_measurement(serve, build):
+    server = serve(lambda n, _: ok("5"))
+    contender = Contender("a", "a", [], [str(build / "load"), "--address", server.address, "/"])
+    with pytest.raises(BenchError, match="duplicates"):
+        contender.measure(0.1)
+    broken = Contender("a", "a", [], [str(build / "load"), "--address", "nowhere", "/"])
+    with pytest.raises(BenchError, match="HOST:PORT"):
+        broken.measure(0.1)
+
+
+def test_report(tmp_path):
+    class Case:
+        name, title, text = "demo", "one & another <case>", "What is\nmeasured."
+        targets = [Target("rate", "a", "b", at_least=5), Target("cpu_us", "a", "b", at_most=0.5)]
+        charts = ("rate", "cpu_us")
+
+    contenders = [Contender(name, name.upper(), [FakeServer()], ["/bin/load", "it's"])
+                  for name in "ab"]
+    rounds = [{"a": figures(rate=rate, cpu_us=1), "b": figures(rate=10, cpu_us=1)}
+              for rate in (50, 70, 60)]
+    report.keep(str(tmp_path), report.result_of(Case, contenders, rounds, 5.0, "ext4"))
+    Case.name = "broken"
+    report.keep(str(tmp_path), report.failure_of(Case, BenchError("ids\nrepeat")))
+    path = report.write_report(str(tmp_path), ["broken", "never-run", "demo"])
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    lines = text.splitlines()
+    reached = [line for line in lines if "**reached**" in line]
+    missed = [line for line in lines if "**not reached**" in line and "rounds" not in line]
+    assert len(reached) == 1 and "≥ 5 | 6.00 | 5.00 to 7.00" in reached[0]
+    assert len(missed) == 2 and all("≤ 0.5" in line for line in missed)
+    assert text.index("broken") < text.index("demo") and "never-run" not in text
+    assert "ids\nrepeat" in text and "**not measured**" in text
+    assert "make bench CASE=demo" in text and "(demo.svg)" in text
+    root = xml.etree.ElementTree.parse(tmp_path / "demo.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.find(f"{space}title").text == Case.title
+    assert len(root.findall(f"{space}circle")) == 2 * 2 * 3
+    assert not os.path.exists(tmp_path / "broken.svg")
+
+
+def test_bars_are_as_long_as_their_medians():
+    text = svg.plot("t", [("rate", "/s", 0, [("a", 100, [100]), ("b", 25, [20, 30])])])
+    rects = xml.etree.ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}rect")
+    bars = [float(rect.get("width")) for rect in rects if rect.get("x") != "-12"]
+    assert bars[0] == pytest.approx(4 * bars[1]) and bars[0] > 300
+
+
+@pytest.mark.parametrize("value,expected", [(0, 1), (1, 1), (1.1, 2), (2.4, 2.5), (26, 50),
+                                            (99_999, 100_000), (0.03, 0.05)])
+def test_axis_ends(value, expected):
+    assert svg.nice_ceiling(value) == pytest.approx(expected)
+
+
+# --- processes ---
+
+
+def test_data_on_different_file_systems_is_refused(monkeypatch):
+    kinds = {"/a": ("8:1", "ext4"), "/b": ("8:1", "ext4"), "/c": ("0:9", "tmpfs")}
+    monkeypatch.setattr(processes, "file_system_of", lambda path: kinds[path])
+    assert processes.check_same_file_system({"leafd": "/a", "etcd": "/b"}) == "ext4"
+    with pytest.raises(BenchError, match="tmpfs"):
+        processes.check_same_file_system({"leafd": "/a", "etcd": "/c"})
+
+
+def test_file_system_of_a_path(tmp_path):
+    number, kind = processes.file_system_of(str(tmp_path))
+    device = os.stat(tmp_path).st_dev
+    assert number == f"{os.major(device)}:{os.minor(device)}" and kind != "unknown"
+
+
+def test_cpu_time_of_a_process(tmp_path):
+    """A second of work, and none while it sleeps."""
+    busy = Process("busy", ["sh", "-c", "while :; do :; done"], str(tmp_path)).start()
+    idle = Process("idle", ["sleep", "60"], str(tmp_path)).start()
+    try:
+        processes.wait_for(lambda: sum(processes.cpu_of(busy.pid)) >= 0.3, 20, "work", [busy, idle])
+        assert sum(processes.cpu_of_all([idle.pid])) < 0.2
+    finally:
+        busy.stop()
+        idle.stop()
+
+
+def test_a_server_that_dies_is_told_with_its_last_words(tmp_path):
+    process = Process("dying", ["sh", "-c", "echo last words; exit 3"], str(tmp_path)).start()
+    with pytest.raises(BenchError, match="ended with 3:\nlast words"):
+        processes.wait_for(lambda: False, 10, "never", [process])
+
+
+def bench_module():
+    """scripts/bench/bench, which has no .py."""
+    loader = importlib.machinery.SourceFileLoader("bench_main", os.path.join(BENCH, "bench"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("bench_main", loader))
+    loader.exec_module(module)
+    return module
+
+
+SLEEPER = """
+import os, sys
+sys.path.insert(0, {bench!r})
+sys.path.insert(0, {tests!r})
+from test_bench_tools import bench_module
+bench_main = bench_module()
+from processes import Process
+
+class Sleeper:
+    name, directory = "sleeper", {folder!r}
+    def start(self):
+        self.process = Process("sleeper", ["sleep", "600"], {folder!r}).start()
+    def stop(self):
+        self.process.stop()
+
+class Case:
+    name = title = "sleeps"
+    @staticmethod
+    def prepare(bench):
+        sleeper = Sleeper()
+        bench.start(sleeper)
+        print("pid", sleeper.process.pid, flush=True)
+        {then}
+
+bench_main.CASES[:] = [Case]
+sys.argv = ["bench", "--build", {folder!r}]
+sys.exit(bench_main.main())
+"""
+
+
+@pytest.mark.parametrize("how", ["failure", "SIGINT", "SIGTERM", "SIGKILL"])
+def test_servers_are_stopped_however_it_ends(tmp_path, how):
+    then = ("raise bench_main.BenchError('on purpose')" if how == "failure"
+            else "sleeper.process.child.wait()")
+    folder = str(tmp_path)
+    script = SLEEPER.format(bench=BENCH, tests=os.path.dirname(os.path.abspath(__file__)),
+                            folder=folder, then=then)
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    pid = None
+    for line in child.stdout:
+        if line.startswith("pid "):
+            pid = int(line.split()[1])
+            break
+    assert pid is not None
+    processes.wait_for(lambda: how == "failure" or comm_of(pid) == "sleep", 10, "it sleeps")
+    if how != "failure":
+        child.send_signal(getattr(signal, how))
+    said = child.communicate(timeout=LIMIT_S)[0]
+    expected = {"failure": 1, "SIGINT": 130, "SIGTERM": 130, "SIGKILL": -9}
+    assert child.returncode == expected[how], said
+    processes.wait_for(lambda: comm_of(pid) is None, 10, "the server is gone")
+    if how == "failure":
+        assert "on purpose" in said
+        with open(tmp_path / "bench" / "report.md", encoding="utf-8") as file:
+            assert "on purpose" in file.read()
+
+
+def comm_of(pid):
+    """The name of a living process; None if there is none (or one that is dead already)."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+            head, _, rest = stat.read().rpartition(")")
+    except OSError:
+        return None
+    return None if rest.split()[0] in "ZX" else head.partition("(")[2]
+
+
+def test_cases_are_whole():
+    """Each case has what the report needs, and its targets name figures that exist."""
+    cases = bench_module().CASES
+    assert len({case.name for case in cases}) == len(cases) > 0
+    for case in cases:
+        assert case.title and case.text and callable(case.prepare)
+        assert all(name in measure.FIGURES for name in case.charts)
+        for target in case.targets:
+            assert target.figure in measure.FIGURES
+            assert (target.at_least is None) != (target.at_most is None)

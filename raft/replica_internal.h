@@ -1,0 +1,26 @@
+/*
+ * replica_internal.h - what the replica's files share: replica.c (start, frames, turns, end),
+ * replica_requests.c (requests of all kinds), replica_own.c (the replica's own commands),
+ * replica_health.c (what others may see of it), replica_warm.c (tags in use, over a restart),
+ * replica_stop.c (what is given back).
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_REPLICA_INTERNAL_H
+#define LEAFD_RAFT_REPLICA_INTERNAL_H
+
+#include "raft/replica.h"
+
+/* replica_own.c: propose what this node itself has to tell the cluster, as far as it is due. */
+void replica_own_turn(struct replica *replica);
+
+/* replica_warm.c: read what an earlier life wrote; look, fetch and write when it is due; write
+ * now. */
+void replica_warm_start(struct replica *replica, const struct store_loaded *loaded);
+void replica_warm_turn(struct replica *replica);
+void replica_warm_save(struct replica *replica);
+
+/* replica_health.c */
+void replica_health_update(struct replica *replica);
+
+#endif

@@ -1,0 +1,213 @@
+"""The report: what each case measured, its targets and whether they are reached, a plot each.
+
+The results of a case are kept in CASE.json beside the report, so that the report shows all cases
+that were ever run in this build directory, each with its date and commit, and not only the last.
+"""
+
+import json
+import os
+import platform
+import shlex
+import subprocess
+import time
+
+import svg
+from measure import FIGURES, medians
+
+TABLE_FIGURES = ("ids_rate", "cpu_us", "user_us", "system_us", "load_us", "p50", "p99", "p99.9",
+                 "others")
+
+
+def result_of(case, contenders, rounds, seconds, file_system):
+    """What is kept of a case that was run."""
+    return {
+        "case": case.name,
+        "title": case.title,
+        "text": " ".join(case.text.split()),
+        "charts": list(case.charts),
+        "date": time.strftime("%Y-%m-%d %H:%M"),
+        "commit": commit(),
+        "machine": machine(file_system),
+        "seconds": seconds,
+        "contenders": [{
+            "name": one.name,
+            "label": one.label,
+            "command": shown(one.command),
+            "servers": [[server.name, server.version(), server.settings] for server in one.servers],
+        } for one in contenders],
+        "rounds": rounds,
+        "targets": [target.judge(rounds) for target in case.targets],
+    }
+
+
+def failure_of(case, error):
+    """What is kept of a case that could not be run, or whose replies were wrong."""
+    return {"case": case.name, "title": case.title, "error": str(error),
+            "date": time.strftime("%Y-%m-%d %H:%M"), "commit": commit()}
+
+
+def commit():
+    """This tree's commit, with a mark if it was changed since."""
+    try:
+        run = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"],
+                             cwd=os.path.dirname(os.path.abspath(__file__)), capture_output=True,
+                             text=True, timeout=20, check=False)
+    except OSError:
+        return "unknown"
+    return run.stdout.strip() or "unknown"
+
+
+def machine(file_system):
+    """The machine in one line."""
+    model = "unknown processor"
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        for line in info:
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    return (f"{os.cpu_count()} processors ({model}), Linux {platform.release()}, "
+            f"data on {file_system}")
+
+
+def shown(command):
+    """A command as it may be typed; long arguments cut."""
+    words = [os.path.basename(command[0]), *command[1:]]
+    return " ".join(shlex.quote(word if len(word) <= 120 else word[:117] + "...") for word in words)
+
+
+def amount(value, figure):
+    return f"{value:,.{FIGURES[figure][2]}f}"
+
+
+def ratio(value):
+    return f"{value:.2f}"
+
+
+def target_lines(result):
+    """The table of a case's targets: the line that says reached or not."""
+    lines = ["| target | bound | median | rounds | |", "|---|---|---|---|---|"]
+    for target in result["targets"]:
+        verdict = "**reached**" if target["reached"] else "**not reached**"
+        lines.append(f"| {target['text']} | {target['bound']} | {ratio(target['median'])} | "
+                     f"{ratio(target['min'])} to {ratio(target['max'])} | {verdict} |")
+    return lines
+
+
+def figure_lines(result):
+    """The table of the medians, one line a contender."""
+    heads = [f"{FIGURES[name][0]} ({FIGURES[name][1]})" for name in TABLE_FIGURES]
+    lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+    for contender in result["contenders"]:
+        figures = medians(result["rounds"], contender["name"])
+        cells = [amount(figures[name], name) for name in TABLE_FIGURES]
+        lines.append(f"| {contender['label']} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def contender_lines(result):
+    lines = []
+    for contender in result["contenders"]:
+        servers = "; ".join(f"{name}: {version}; {settings}"
+                            for name, version, settings in contender["servers"])
+        lines.append(f"- {contender['label']} ({servers})\n  `{contender['command']}`")
+    return lines
+
+
+def section(result):
+    """The lines of one case."""
+    head = [f"## {result['case']}: {result['title']}", ""]
+    if "error" in result:
+        return [*head, "**Not measured:**", "", "```", result["error"], "```", "",
+                f"{result['date']}, commit {result['commit']}", ""]
+    return [
+        *head,
+        result["text"], "",
+        *target_lines(result), "",
+        f"![{result['case']}]({result['case']}.svg)", "",
+        f"Medians of {len(result['rounds'])} rounds of {result['seconds']:g} s, each contender in "
+        "turn. CPU time is that of all processes of the servers; the last column is what other "
+        "processes took of the machine meanwhile, and makes the rates of all smaller.", "",
+        *figure_lines(result), "",
+        *contender_lines(result), "",
+        f"{result['date']}, commit {result['commit']}; {result['machine']}; "
+        f"`make bench CASE={result['case']}`", "",
+    ]
+
+
+def chart(result):
+    """The plot of a case."""
+    panels = []
+    for name in result["charts"]:
+        title, unit, digits = FIGURES[name]
+        rows = []
+        for contender in result["contenders"]:
+            values = [figures[contender["name"]][name] for figures in result["rounds"]]
+            rows.append((contender["label"], medians(result["rounds"], contender["name"])[name],
+                         values))
+        panels.append((title, unit, digits, rows))
+    return svg.plot(result["title"], panels)
+
+
+def write(path, text):
+    """Write a file as a whole or not at all."""
+    with open(path + ".part", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.rename(path + ".part", path)
+
+
+def keep(folder, result):
+    """Keep the result of a case, with its plot."""
+    write(os.path.join(folder, f"{result['case']}.json"), json.dumps(result, indent=1) + "\n")
+    if "error" not in result:
+        write(os.path.join(folder, f"{result['case']}.svg"), chart(result))
+
+
+def kept(folder, names):
+    """The results that are kept, in the order of the names."""
+    results = []
+    for name in names:
+        path = os.path.join(folder, f"{name}.json")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                results.append(json.load(file))
+    return results
+
+
+def summary_lines(results):
+    """One table of all targets."""
+    lines = ["| case | target | bound | measured | |", "|---|---|---|---|---|"]
+    for result in results:
+        if "error" in result:
+            lines.append(f"| [{result['case']}](#{result['case']}) | {result['title']} | | | "
+                         "**not measured** |")
+        for target in result.get("targets", []):
+            verdict = "reached" if target["reached"] else "**not reached**"
+            lines.append(f"| [{result['case']}](#{result['case']}) | {target['text']} | "
+                         f"{target['bound']} | {ratio(target['median'])} | {verdict} |")
+    return lines
+
+
+def write_report(folder, names):
+    """report.md of all that is kept; returns its path."""
+    results = kept(folder, names)
+    lines = [
+        "# leafd against others", "",
+        "Written by `make bench`. Every reply of every load was verified: its status, its framing, "
+        "and that no id of a run came twice. The machine is not alone and absolute figures mean "
+        "little on it: what counts are the ratios within a round.", "",
+        *summary_lines(results), "",
+    ]
+    for result in results:
+        lines += [f"<a id=\"{result['case']}\"></a>", "", *section(result)]
+    path = os.path.join(folder, "report.md")
+    write(path, "\n".join(lines))
+    return path
+
+
+def print_table(result, say):
+    """The ratios on the terminal."""
+    for target in result["targets"]:
+        verdict = "reached" if target["reached"] else "NOT reached"
+        say(f"  {target['text']}: {ratio(target['median'])} "
+            f"({ratio(target['min'])} to {ratio(target['max'])}), target {target['bound']}: "
+            f"{verdict}")

@@ -1,0 +1,336 @@
+/*
+ * history_check.c - one tag's operations, checked in a few passes over sorted arrays.
+ *
+ * The happy path:
+ *
+ *   1. Operations of one key are sorted to each other and merged (merge_keys).
+ *   2. What has an answer is sorted by its first id, what has none by when it was sent.
+ *   3. Upwards through the ids: what begins below the highest end before it repeats ids; what
+ *      begins above it leaves a gap.
+ *   4. Downwards: the earliest time that any id above was received is kept. An operation sent later
+ *      than that is not strict. This needs no sweep over times: "an id above mine was acknowledged
+ *      before I was sent" is "the earliest acknowledgement above me is before I was sent". The same
+ *      time is the deadline of a gap.
+ *   5. The gaps are held against the operations of unknown outcome (history_dense.h).
+ *
+ * Merging leaves a history that means the same, so that it can be added to and checked again. Two
+ * ranges of one key stay two entries, and both hold their ids.
+ *
+ * Thread: one.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "src/base/assert.h"
+#include "src/history/history_dense.h"
+#include "src/history/history_internal.h"
+
+struct gaps {
+    struct dense_gap *gaps;
+    size_t count;
+    size_t capacity;
+};
+
+struct check {
+    struct history_axis *axis;
+    struct history_telling *telling;
+    struct history_entry *entries; /* those with an answer, by their first id */
+    size_t count;
+    struct gaps gaps;
+};
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int by_ids(const void *a, const void *b)
+{
+    const struct history_entry *x = a;
+    const struct history_entry *y = b;
+    int order = compare(x->first, y->first);
+
+    order = order != 0 ? order : compare(x->count, y->count);
+    order = order != 0 ? order : compare(x->received, y->received);
+    order = order != 0 ? order : compare(x->sent, y->sent);
+    return order != 0 ? order : compare(x->client, y->client);
+}
+
+static int by_sent(const void *a, const void *b)
+{
+    const struct history_entry *x = a;
+    const struct history_entry *y = b;
+
+    return compare(x->sent, y->sent);
+}
+
+/* Those of a key together, those with an answer before those without, a range's by its time. */
+static int by_key(const void *a, const void *b)
+{
+    const struct history_entry *x = a;
+    const struct history_entry *y = b;
+    int order = compare(x->key, y->key);
+
+    order = order != 0 ? order : compare(!history_answered(x), !history_answered(y));
+    return order != 0 || !history_answered(x) ? order : by_ids(a, b);
+}
+
+static void sort(struct history_entry *entries, size_t count,
+                 int (*order)(const void *, const void *))
+{
+    if (count > 1) {
+        qsort(entries, count, sizeof *entries, order);
+    }
+}
+
+/* Move the entries that are so before those that are not; returns how many there are. */
+static size_t partition(struct history_entry *entries, size_t count,
+                        bool (*is)(const struct history_entry *))
+{
+    size_t end = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (is(&entries[i])) {
+            struct history_entry moved = entries[i];
+
+            entries[i] = entries[end];
+            entries[end++] = moved;
+        }
+    }
+    return end;
+}
+
+/* --- keys --- */
+
+static bool has_no_key(const struct history_entry *entry)
+{
+    return entry->key == 0;
+}
+
+static void add_burnt(struct history_entry *to, const struct history_entry *entry)
+{
+    uint32_t a = to->burnt.divisor;
+    uint32_t b = entry->burnt.divisor;
+
+    while (b != 0) {
+        uint32_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    to->burnt.divisor = a;
+    to->burnt.most = to->burnt.most > entry->burnt.most ? to->burnt.most : entry->burnt.most;
+    to->count = to->count < entry->count ? to->count : entry->count;
+}
+
+/*
+ * Merge the operations of one key, sorted by_key, to the front; returns how many entries are left:
+ * one a range, which is one in all if nothing is wrong, or one of unknown outcome. Attempts without
+ * an answer beside one that has one burnt nothing: they would have got the same ids. Of attempts
+ * with different counts one at most allocated.
+ */
+static size_t merge_key(struct check *check, struct history_entry *entries, size_t count)
+{
+    uint64_t sent = entries[0].sent;
+    bool answered = history_answered(&entries[0]);
+    size_t left = 1;
+
+    for (size_t i = 1; i < count; i++) {
+        const struct history_entry *last = &entries[left - 1];
+
+        sent = entries[i].sent < sent ? entries[i].sent : sent;
+        if (!answered) {
+            add_burnt(&entries[0], &entries[i]);
+        } else if (history_answered(&entries[i]) &&
+                   (last->first != entries[i].first || last->count != entries[i].count)) {
+            entries[left++] = entries[i];
+        }
+    }
+    for (size_t i = 0; i < left; i++) {
+        entries[i].sent = sent;
+    }
+    for (size_t i = 1; i < left; i++) {
+        if (history_tell(check->telling, HISTORY_OTHER_IDS)) {
+            history_tell_entry(check->telling, &entries[i]);
+            buf_printf(&check->telling->report->text, " has the key of ");
+            history_tell_entry(check->telling, &entries[0]);
+            buf_put_u8(&check->telling->report->text, '\n');
+        }
+    }
+    return left;
+}
+
+static void merge_keys(struct check *check)
+{
+    struct history_axis *axis = check->axis;
+    struct history_entry *entries = axis->entries;
+    size_t end = axis->count;
+    size_t next;
+
+    if (!axis->keyed) {
+        return;
+    }
+    end = partition(entries, axis->count, has_no_key);
+    sort(entries + end, axis->count - end, by_key);
+    for (size_t i = end; i < axis->count; i = next) {
+        size_t left;
+
+        for (next = i + 1; next < axis->count && entries[next].key == entries[i].key;) {
+            next++;
+        }
+        left = merge_key(check, entries + i, next - i);
+        for (size_t k = 0; k < left; k++) {
+            entries[end++] = entries[i + k];
+        }
+    }
+    axis->count = end;
+}
+
+/* --- once, start; finding the gaps --- */
+
+static void tell_two(struct check *check, enum history_kind kind, const struct history_entry *entry,
+                     const char *relation, const struct history_entry *other)
+{
+    if (history_tell(check->telling, kind)) {
+        history_tell_entry(check->telling, entry);
+        buf_printf(&check->telling->report->text, " %s ", relation);
+        history_tell_entry(check->telling, other);
+        buf_put_u8(&check->telling->report->text, '\n');
+    }
+}
+
+static void tell_below_start(struct check *check, const struct history_entry *entry)
+{
+    if (history_tell(check->telling, HISTORY_BELOW_START)) {
+        history_tell_entry(check->telling, entry);
+        buf_printf(&check->telling->report->text, " is below the start of the tag, %" PRIu64 "\n",
+                   check->axis->start);
+    }
+}
+
+static void add_gap(struct gaps *gaps, uint64_t from, uint64_t to, size_t above)
+{
+    if (gaps->count == gaps->capacity) {
+        gaps->capacity = gaps->capacity ? gaps->capacity + gaps->capacity / 2 : 16;
+        gaps->gaps = realloc(gaps->gaps, gaps->capacity * sizeof *gaps->gaps);
+        ASSERT(gaps->gaps != NULL);
+    }
+    gaps->gaps[gaps->count++] = (struct dense_gap){.from = from, .to = to, .above = above};
+}
+
+static void go_up(struct check *check)
+{
+    const struct history_entry *entries = check->entries;
+    bool has_start = check->axis->start != HISTORY_NO_START;
+    uint64_t start = has_start ? check->axis->start : entries[0].first;
+    uint64_t highest_end = 0;
+    size_t highest = 0;
+
+    for (size_t i = 0; i < check->count; i++) {
+        uint64_t from = highest_end > start ? highest_end : start;
+
+        if (entries[i].first < highest_end) {
+            tell_two(check, HISTORY_NOT_ONCE, &entries[i], "has ids of", &entries[highest]);
+        }
+        if (has_start && entries[i].first < start) {
+            tell_below_start(check, &entries[i]);
+        }
+        if (check->axis->mode == HISTORY_STRICT && entries[i].first > from) {
+            add_gap(&check->gaps, from, entries[i].first, i);
+        }
+        if (history_end(&entries[i]) > highest_end) {
+            highest_end = history_end(&entries[i]);
+            highest = i;
+        }
+        check->telling->report->ids += entries[i].count;
+    }
+}
+
+/* --- strict --- */
+
+/* Entries with the same first id are taken together: none of them has an id above the first id of
+ * another that is not the other's as well, and that was told already. */
+static void go_down(struct check *check)
+{
+    const struct history_entry *entries = check->entries;
+    struct gaps *gaps = &check->gaps;
+    size_t gap = gaps->count;
+    size_t earliest = check->count; /* of the entries above; none yet */
+    size_t begin;
+
+    for (size_t end = check->count; end > 0; end = begin) {
+        size_t above = earliest;
+
+        for (begin = end; begin > 0 && entries[begin - 1].first == entries[end - 1].first;) {
+            begin--;
+        }
+        for (size_t i = begin; i < end; i++) {
+            if (above < check->count && entries[above].received < entries[i].sent) {
+                tell_two(check, HISTORY_NOT_STRICT, &entries[i], "was sent after the reply with",
+                         &entries[above]);
+            }
+            if (earliest == check->count || entries[i].received < entries[earliest].received) {
+                earliest = i;
+            }
+        }
+        if (gap > 0 && gaps->gaps[gap - 1].above >= begin) {
+            gap--;
+            ASSERT(gaps->gaps[gap].above == begin);
+            gaps->gaps[gap].deadline = entries[earliest].received;
+        }
+    }
+    ASSERT(gap == 0);
+}
+
+/* --- dense --- */
+
+static void dense_found(const struct dense_gap *gap, enum dense_why why, uint64_t number,
+                        void *data)
+{
+    struct check *check = data;
+    struct buf *text = &check->telling->report->text;
+
+    if (!history_tell(check->telling, HISTORY_GAP)) {
+        return;
+    }
+    buf_printf(text, "%" PRIu64 " ids, %" PRIu64 "..%" PRIu64 ", are missing below ",
+               gap->to - gap->from, gap->from, gap->to - 1);
+    history_tell_entry(check->telling, &check->entries[gap->above]);
+    buf_printf(text, "; of the operations of unknown outcome sent by %" PRIu64 " ", gap->deadline);
+    switch (why) {
+    case DENSE_NO_FIT:
+        buf_printf(text, "none can have burnt them\n");
+        break;
+    case DENSE_TOO_FEW:
+        buf_printf(text, "those that fit are %" PRIu64 " ids too few, with the gaps below\n",
+                   number);
+        break;
+    case DENSE_DIVISOR:
+        buf_printf(text, "those that fit burn multiples of %" PRIu64 "\n", number);
+        break;
+    }
+}
+
+void history_check_axis(struct history_axis *axis, struct history_telling *telling)
+{
+    struct check check = {.axis = axis, .telling = telling};
+
+    ASSERT(axis->declared && axis->count > 0);
+    merge_keys(&check);
+    check.entries = axis->entries;
+    check.count = partition(axis->entries, axis->count, history_answered);
+    if (check.count == 0) {
+        return;
+    }
+    sort(check.entries, check.count, by_ids);
+    go_up(&check);
+    if (axis->mode == HISTORY_STRICT) {
+        struct history_entry *unknown = axis->entries + check.count;
+
+        go_down(&check);
+        sort(unknown, axis->count - check.count, by_sent);
+        dense_check(check.gaps.gaps, check.gaps.count, unknown, axis->count - check.count,
+                    dense_found, &check);
+    }
+    free(check.gaps.gaps);
+}

@@ -1,0 +1,454 @@
+/*
+ * warm.c - see warm.h.
+ *
+ * A record: version, entries {name, time of the last use, ids lately used}, to the end; all records
+ * in their order are one list, busiest first. Only records whose bytes changed are written; those
+ * behind the list's end are emptied. After a crash between two of them a name may stand twice, or
+ * be missing: the first counts.
+ *
+ * Thread: one owner (the raft loop).
+ */
+#include "src/id/warm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/base/hash.h"
+#include "src/id/tag.h"
+
+#define RECORD_VERSION 1
+#define ENTRY_BYTES_MAX (2 + LIMIT_TAG_NAME_BYTES + 8 + 8)
+#define HOUR_MS 3600000
+#define FETCHES_PER_TURN 100 /* then the loop has its turn */
+
+struct warm_entry {
+    RB_ENTRY(warm_entry) by_name;
+    struct id_tag *tag; /* NULL: not in use in this life */
+    uint64_t seen;      /* ids used up at the last look, of this life */
+    uint64_t busy;      /* ids used up lately: halved with every hour */
+    uint64_t hour;      /* that busy was halved for last */
+    uint64_t last_ms;   /* wall time of the last look that found some used up */
+    uint16_t name_len;
+    char name[];
+};
+
+RB_HEAD(warm_tree, warm_entry);
+
+struct warm {
+    struct warm_config config;
+    struct warm_ops ops;
+    const struct clock *clock;
+    struct warm_tree entries;
+    size_t count;
+    /* fetching: names in order, of an earlier life */
+    struct warm_entry **order; /* NULL: nothing is left to fetch */
+    size_t order_count;
+    size_t order_at;
+    uint64_t fetch_began_ms;             /* monotonic; 0: not begun */
+    uint64_t fetched;                    /* since then */
+    uint64_t look_ms;                    /* monotonic: next look */
+    uint64_t save_ms;                    /* next writing */
+    uint64_t written[LIMIT_LOCAL_LISTS]; /* hash of what a record holds; 0: nothing */
+};
+
+_Static_assert((uint64_t)LIMIT_WARM_TAGS *ENTRY_BYTES_MAX <=
+                   (uint64_t)LIMIT_LOCAL_LISTS * (LIMIT_LOCAL_RECORD_BYTES - ENTRY_BYTES_MAX - 1),
+               "all names fit the records");
+
+static int name_order(struct warm_entry *a, struct warm_entry *b)
+{
+    return tag_name_compare(a->name, a->name_len, b->name, b->name_len);
+}
+
+/* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
+RB_GENERATE_INTERNAL(warm_tree, warm_entry, by_name, name_order, __attribute__((unused)) static)
+
+/* --- entries --- */
+
+static struct warm_entry *entry_new(const char *name, size_t len)
+{
+    struct warm_entry *entry = calloc(1, sizeof *entry + len + 1);
+
+    ASSERT(entry != NULL && len <= LIMIT_TAG_NAME_BYTES);
+    memcpy(entry->name, name, len);
+    entry->name_len = (uint16_t)len;
+    return entry;
+}
+
+/* The entry of the name; a new one if there was none. */
+static struct warm_entry *entry_get(struct warm *warm, const char *name, size_t len, bool *ret_new)
+{
+    struct warm_entry *entry = entry_new(name, len);
+    struct warm_entry *known = RB_INSERT(warm_tree, &warm->entries, entry);
+
+    *ret_new = known == NULL;
+    if (known != NULL) {
+        free(entry);
+        return known;
+    }
+    warm->count++;
+    return entry;
+}
+
+static void entry_drop(struct warm *warm, struct warm_entry *entry)
+{
+    (void)RB_REMOVE(warm_tree, &warm->entries, entry);
+    if (entry->tag != NULL) {
+        entry->tag->warm = NULL;
+    }
+    warm->count--;
+    free(entry);
+}
+
+static void entry_age(struct warm_entry *entry, uint64_t time_ms)
+{
+    uint64_t hour = time_ms / HOUR_MS;
+
+    if (hour > entry->hour) {
+        uint64_t hours = hour - entry->hour;
+
+        entry->busy = hours < 64 ? entry->busy >> hours : 0;
+        entry->hour = hour;
+    }
+}
+
+/* Ids of the tag that were used up in this life and generation. */
+static uint64_t used_up(const struct id_tag *tag)
+{
+    uint64_t left = segment_left(&tag->buffer);
+
+    return tag->refill.granted > left ? tag->refill.granted - left : 0;
+}
+
+/* How many of its ids were used up since the last look. */
+static void entry_look(struct warm_entry *entry, uint64_t time_ms)
+{
+    uint64_t used;
+    uint64_t news;
+
+    entry_age(entry, time_ms);
+    if (entry->tag == NULL) {
+        return;
+    }
+    used = used_up(entry->tag);
+    news = used >= entry->seen ? used - entry->seen : used; /* less: of a newer generation */
+    entry->seen = used;
+    if (news > 0) {
+        entry->busy = entry->busy + news < entry->busy ? UINT64_MAX : entry->busy + news;
+        entry->last_ms = time_ms > entry->last_ms ? time_ms : entry->last_ms;
+    }
+}
+
+static bool entry_is_old(const struct warm_entry *entry, uint64_t time_ms)
+{
+    return time_ms > entry->last_ms && time_ms - entry->last_ms > WARM_KEEP_MS;
+}
+
+/* Busiest first; a total order. */
+static int rank_order(const void *a, const void *b)
+{
+    struct warm_entry *left = *(struct warm_entry *const *)a;
+    struct warm_entry *right = *(struct warm_entry *const *)b;
+
+    if (left->busy != right->busy) {
+        return left->busy > right->busy ? -1 : 1;
+    }
+    if (left->last_ms != right->last_ms) {
+        return left->last_ms > right->last_ms ? -1 : 1;
+    }
+    return name_order(left, right);
+}
+
+/* All entries in order of rank, owned by the caller. NULL: there are none. */
+static struct warm_entry **ranked(struct warm *warm)
+{
+    struct warm_entry **list = calloc(warm->count + 1, sizeof(struct warm_entry *));
+    struct warm_entry *entry;
+    size_t n = 0;
+
+    ASSERT(list != NULL);
+    RB_FOREACH (entry, warm_tree, &warm->entries) {
+        list[n++] = entry;
+    }
+    ASSERT(n == warm->count);
+    qsort(list, n, sizeof(struct warm_entry *), rank_order);
+    return list;
+}
+
+/* Those that wait to be fetched go no more. */
+static void order_end(struct warm *warm)
+{
+    free(warm->order);
+    warm->order = NULL;
+    warm->order_count = 0;
+    warm->order_at = 0;
+}
+
+/* Look at all, and forget what is of too low a rank, or too old and not in use. Returns the rest in
+ * order. */
+static struct warm_entry **look(struct warm *warm, uint64_t time_ms)
+{
+    struct warm_entry *entry;
+    struct warm_entry **list;
+    size_t kept = 0;
+    size_t count;
+
+    RB_FOREACH (entry, warm_tree, &warm->entries) {
+        entry_look(entry, time_ms);
+    }
+    list = ranked(warm);
+    count = warm->count;
+    for (size_t i = 0; i < count; i++) {
+        /* While names wait to be fetched they are all kept: there are not more than may be. */
+        if (warm->order == NULL && (kept >= warm->config.tags ||
+                                    (list[i]->tag == NULL && entry_is_old(list[i], time_ms)))) {
+            entry_drop(warm, list[i]);
+        } else {
+            list[kept++] = list[i];
+        }
+    }
+    list[kept] = NULL;
+    ASSERT(kept == warm->count);
+    return list;
+}
+
+/* --- records --- */
+
+static void write_record(struct warm *warm, unsigned number, const struct buf *buf)
+{
+    uint64_t hash = hash_bytes(buf->data, buf->len, 0);
+
+    ASSERT(number < LIMIT_LOCAL_LISTS && buf->len <= LIMIT_LOCAL_RECORD_BYTES);
+    if (hash == warm->written[number]) {
+        return;
+    }
+    warm->written[number] = hash;
+    warm->ops.write(warm->ops.data, number, buf->data, buf->len);
+}
+
+void warm_save(struct warm *warm, uint64_t time_ms)
+{
+    struct warm_entry **list;
+    struct buf buf = BUF_INIT;
+    unsigned number = 0;
+
+    if (warm->config.tags == 0) {
+        return;
+    }
+    list = look(warm, time_ms);
+    buf_put_u8(&buf, RECORD_VERSION);
+    for (size_t i = 0; list[i] != NULL && i < warm->config.tags; i++) {
+        if (entry_is_old(list[i], time_ms)) {
+            continue; /* in use, but nobody took an id for long */
+        }
+        if (buf.len + ENTRY_BYTES_MAX > LIMIT_LOCAL_RECORD_BYTES) {
+            write_record(warm, number++, &buf);
+            buf.len = 1;
+        }
+        buf_put_str16(&buf, list[i]->name, list[i]->name_len);
+        buf_put_u64(&buf, list[i]->last_ms);
+        buf_put_u64(&buf, list[i]->busy);
+    }
+    write_record(warm, number++, &buf);
+    buf.len = 1;
+    for (; number < LIMIT_LOCAL_LISTS; number++) {
+        if (warm->written[number] != 0) {
+            write_record(warm, number, &buf); /* the list was longer once */
+        }
+    }
+    buf_free(&buf);
+    free(list);
+}
+
+/* One entry; false at the end, or where the bytes are none (then reader_done() is false). */
+static bool read_entry(struct reader *reader, const char **ret_name, size_t *ret_len,
+                       uint64_t *ret_last_ms, uint64_t *ret_busy)
+{
+    if (reader_left(reader) == 0) {
+        return false;
+    }
+    *ret_name = (const char *)reader_str16(reader, ret_len);
+    *ret_last_ms = reader_u64(reader);
+    *ret_busy = reader_u64(reader);
+    if (!reader->bad && tag_name_check(*ret_name, *ret_len, NULL) != 0) {
+        reader->bad = true;
+    }
+    return !reader->bad;
+}
+
+int warm_resume(struct warm *warm, unsigned number, const void *bytes, size_t len)
+{
+    struct reader reader;
+    const char *name;
+    size_t name_len;
+    uint64_t last_ms;
+    uint64_t busy;
+
+    ASSERT(number < LIMIT_LOCAL_LISTS && warm->fetch_began_ms == 0);
+    reader_init(&reader, bytes, len);
+    if (len > 0 && reader_u8(&reader) != RECORD_VERSION) {
+        return ERR_BAD_VERSION;
+    }
+    while (read_entry(&reader, &name, &name_len, &last_ms, &busy)) {
+        continue;
+    }
+    if (!reader_done(&reader)) {
+        return ERR_CORRUPT;
+    }
+    warm->written[number] = len > 0 ? hash_bytes(bytes, len, 0) : 0;
+    reader_init(&reader, bytes, len);
+    (void)reader_u8(&reader);
+    while (warm->count < warm->config.tags &&
+           read_entry(&reader, &name, &name_len, &last_ms, &busy)) {
+        bool is_new;
+        struct warm_entry *entry = entry_get(warm, name, name_len, &is_new);
+
+        if (is_new) {
+            entry->last_ms = last_ms;
+            entry->busy = busy;
+            entry->hour = last_ms / HOUR_MS;
+        }
+    }
+    return 0;
+}
+
+/* --- fetching --- */
+
+static void fetch_begin(struct warm *warm, uint64_t now_ms, uint64_t time_ms)
+{
+    struct warm_entry *entry;
+
+    warm->fetch_began_ms = now_ms > 0 ? now_ms : 1;
+    if (warm->count == 0) {
+        return;
+    }
+    RB_FOREACH (entry, warm_tree, &warm->entries) {
+        entry_age(entry, time_ms);
+    }
+    warm->order = ranked(warm);
+    warm->order_count = warm->count;
+}
+
+/* As many as the rate allows by now. */
+static void fetch_some(struct warm *warm, uint64_t now_ms, uint64_t time_ms)
+{
+    uint64_t passed_ms = now_ms > warm->fetch_began_ms ? now_ms - warm->fetch_began_ms : 0;
+    uint64_t allowed = passed_ms * warm->config.rate_per_s / 1000 + 1;
+
+    for (unsigned n = 0;
+         n < FETCHES_PER_TURN && warm->order_at < warm->order_count && warm->fetched < allowed;
+         n++) {
+        struct warm_entry *entry = warm->order[warm->order_at++];
+
+        /* One that is in use by now was fetched by those who use it. */
+        if (entry->tag == NULL && !entry_is_old(entry, time_ms)) {
+            warm->fetched++;
+            warm->ops.fetch(warm->ops.data, entry->name, entry->name_len);
+        }
+    }
+    if (warm->order_at == warm->order_count) {
+        order_end(warm);
+    }
+}
+
+/* --- the outside --- */
+
+struct warm *warm_new(const struct warm_config *config, const struct warm_ops *ops,
+                      const struct clock *clock)
+{
+    struct warm *warm = calloc(1, sizeof *warm);
+    uint64_t now_ms = clock_now_ms(clock);
+
+    ASSERT(warm != NULL);
+    ASSERT(config->tags <= LIMIT_WARM_TAGS && (config->tags == 0 || config->rate_per_s > 0));
+    warm->config = *config;
+    warm->ops = *ops;
+    warm->clock = clock;
+    RB_INIT(&warm->entries);
+    warm->look_ms = now_ms + WARM_LOOK_MS;
+    warm->save_ms = now_ms + WARM_SAVE_MS;
+    return warm;
+}
+
+void warm_free(struct warm *warm)
+{
+    struct warm_entry *entry;
+
+    if (warm == NULL) {
+        return;
+    }
+    order_end(warm);
+    while ((entry = RB_MIN(warm_tree, &warm->entries)) != NULL) {
+        entry_drop(warm, entry);
+    }
+    free(warm);
+}
+
+void warm_served(struct warm *warm, struct id_tag *tag)
+{
+    struct warm_entry *entry = tag->warm;
+    bool is_new = false;
+
+    if (entry != NULL || warm->config.tags == 0) {
+        return;
+    }
+    if (warm->count >= 2 * (size_t)warm->config.tags) {
+        return; /* until the next look has sorted out the lesser half */
+    }
+    entry = entry_get(warm, tag->name, tag->name_len, &is_new);
+    entry->tag = tag;
+    entry->seen = used_up(tag);
+    tag->warm = entry;
+}
+
+void warm_turn(struct warm *warm, uint64_t time_ms, bool ready)
+{
+    uint64_t now_ms = clock_now_ms(warm->clock);
+
+    if (warm->config.tags == 0) {
+        return;
+    }
+    if (ready && warm->fetch_began_ms == 0) {
+        fetch_begin(warm, now_ms, time_ms);
+    }
+    if (ready && warm->order != NULL) {
+        fetch_some(warm, now_ms, time_ms);
+    }
+    if (now_ms >= warm->save_ms) {
+        warm->save_ms = now_ms + WARM_SAVE_MS;
+        warm->look_ms = now_ms + WARM_LOOK_MS;
+        warm_save(warm, time_ms);
+    } else if (now_ms >= warm->look_ms) {
+        warm->look_ms = now_ms + WARM_LOOK_MS;
+        free(look(warm, time_ms));
+    }
+}
+
+uint64_t warm_next_ms(const struct warm *warm)
+{
+    uint64_t next_ms = warm->look_ms < warm->save_ms ? warm->look_ms : warm->save_ms;
+
+    if (warm->config.tags == 0) {
+        return UINT64_MAX;
+    }
+    if (warm->order != NULL) {
+        uint64_t due_ms =
+            warm->fetch_began_ms +
+            (warm->fetched * 1000 + warm->config.rate_per_s - 1) / warm->config.rate_per_s;
+
+        next_ms = due_ms < next_ms ? due_ms : next_ms;
+    }
+    /* Nothing was served and nothing is remembered: nothing to look at. */
+    return warm->count > 0 ? next_ms : UINT64_MAX;
+}
+
+size_t warm_count(const struct warm *warm)
+{
+    return warm->count;
+}
+
+size_t warm_waiting(const struct warm *warm)
+{
+    return warm->order_count - warm->order_at;
+}
