@@ -339,7 +339,11 @@ static void install_done(struct store_op *op)
     driver->compacted = index;
     driver->persisted = index;
     driver->commit = index > driver->commit ? index : driver->commit;
-    fsm_load_end(driver->fsm, index);
+    if (fsm_load_end(driver->fsm, index) != 0) {
+        driver_fail(driver, ERR_CORRUPT, "the rows of an installed snapshot contradict each other");
+        driver_write_free(write);
+        return;
+    }
     memset(&event, 0, sizeof event);
     event.type = RAFT_PERSISTED_SNAPSHOT;
     event.persisted_snapshot.last = true;

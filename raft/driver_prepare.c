@@ -224,8 +224,12 @@ int driver_load(struct store *store, struct fsm *fsm, uint64_t node_id,
     if (rv != 0) {
         return rv;
     }
-    fsm_load_end(fsm, ret_loaded->position.index);
-    rv = driver_prepare(store, ret_loaded, node_id, members, member_count, ret_error);
+    rv = fsm_load_end(fsm, ret_loaded->position.index);
+    if (rv == 0) {
+        rv = driver_prepare(store, ret_loaded, node_id, members, member_count, ret_error);
+    } else {
+        snprintf(ret_error->text, sizeof ret_error->text, "the rows contradict each other");
+    }
     if (rv != 0) {
         store_loaded_release(ret_loaded);
     }

@@ -118,7 +118,7 @@ static void start(struct bench *bench)
     bench->fsm = fsm_new();
     fsm_load_begin(bench->fsm);
     ASSERT(bench->store->ops->load(bench->store, &loaded, load_row, bench->fsm, &error) == 0);
-    fsm_load_end(bench->fsm, loaded.position.index);
+    ASSERT(fsm_load_end(bench->fsm, loaded.position.index) == 0);
     config.node_id = bench->id;
     config.address = addresses[bench->id];
     config.heartbeat_ms = BOOT_HEARTBEAT_MS;

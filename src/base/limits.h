@@ -30,7 +30,7 @@
 #define LIMIT_KEY_BYTES 128        /* Idempotency-Key; longer: 400 bad_key */
 #define LIMIT_KEYS 10000000        /* strict.keys; more: a configuration error */
 #define LIMIT_KEY_LIFE_MS 86400000 /* of the log's time, for which a key is kept */
-#define LIMIT_KEYS_FORGOTTEN 1000  /* expired keys dropped by one command */
+#define LIMIT_KEYS_FORGOTTEN 2048  /* expired keys dropped by one command */
 
 /* --- snowflake ids and worker ids (src/id) --- */
 #define LIMIT_WORKER_IDS 1024        /* worker ids 0..1023; all held: 409 no_worker_id */

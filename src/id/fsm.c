@@ -15,18 +15,16 @@
 #include "src/base/assert.h"
 #include "src/id/fsm_state.h"
 
-#define NODE_KEY_BYTES 9 /* 'n' and the id, big-endian */
-
 static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size_t len,
                       struct buf *result, struct fsm_changes *changes);
+static int apply_strict(struct fsm *fsm, uint64_t index, int type, const void *command, size_t len,
+                        struct buf *result, struct fsm_changes *changes);
 static int apply_node_info(struct fsm *fsm, const void *command, size_t len, struct buf *result,
                            struct fsm_changes *changes);
 static int apply_digest(struct fsm *fsm, const void *command, size_t len, struct buf *result);
 static int apply_setting(struct fsm *fsm, int type, const void *command, size_t len,
                          struct buf *result, struct fsm_changes *changes);
 static void query_list(const struct fsm *fsm, const struct query *query, struct buf *result);
-static int load_tag(struct fsm *fsm, const char *name, size_t name_len, const void *value,
-                    size_t value_len);
 static int load_node(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
                      size_t value_len);
 
@@ -36,6 +34,8 @@ struct fsm *fsm_new(void)
 
     ASSERT(fsm != NULL);
     RB_INIT(&fsm->tags);
+    RB_INIT(&fsm->drains);
+    TAILQ_INIT(&fsm->keys.ages);
     return fsm;
 }
 
@@ -140,7 +140,7 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
     }
     switch (bytes[0]) {
     case FSM_TABLE_TAGS:
-        return load_tag(fsm, (const char *)bytes + 1, key_len - 1, value, value_len);
+        return fsm_load_tag(fsm, (const char *)bytes + 1, key_len - 1, value, value_len);
     case FSM_TABLE_NODES:
         return load_node(fsm, bytes, key_len, value, value_len);
     case FSM_TABLE_WORKERS:
@@ -151,24 +151,44 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
         return fsm_load_member_change(fsm, key_len, value, value_len);
     case FSM_TABLE_REMOVED:
         return fsm_load_member_removed(fsm, bytes, key_len, value, value_len);
+    case FSM_TABLE_GRANTEES:
+        return fsm_load_grantee(fsm, bytes, key_len, value, value_len);
+    case FSM_TABLE_DRAINS:
+        return fsm_load_drain(fsm, bytes, key_len, value, value_len);
+    case FSM_TABLE_BATCHES:
+        return fsm_load_answer(fsm, bytes, key_len, value, value_len);
+    case FSM_TABLE_KEYS:
+        return fsm_load_key(fsm, bytes, key_len, value, value_len);
     default:
         return ERR_CORRUPT;
     }
 }
 
-void fsm_load_end(struct fsm *fsm, uint64_t index)
+int fsm_load_end(struct fsm *fsm, uint64_t index)
 {
+    int err = fsm->hollow_count > 0 ? ERR_CORRUPT : 0; /* rows that tell of tags without a row */
+
     ASSERT(fsm->loading);
+    if (err == 0) {
+        err = fsm_drains_check(fsm);
+    }
+    if (err == 0) {
+        err = fsm_keys_order(fsm, index);
+    }
+    if (err != 0) {
+        return err;
+    }
     fsm->loading = false;
     fsm_digest_remember(fsm, index);
     fsm_tell_layout(fsm);
     fsm_tell_workers(fsm);
     if (fsm->listener == NULL || fsm->listener->tag_changed == NULL) {
-        return;
+        return 0;
     }
     for (struct fsm_row *row = fsm_row_first(fsm); row != NULL; row = fsm_row_next(row)) {
         fsm->listener->tag_changed(fsm->listener, &row->tag);
     }
+    return 0;
 }
 
 /* 0, ERR_DIVERGED, or ERR_BAD_MESSAGE, and then nothing was changed or appended. */
@@ -225,8 +245,41 @@ static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size
     case COMMAND_MEMBER_END:
         err = fsm_apply_member(fsm, type, index, command, len, result, changes);
         break;
+    case COMMAND_STRICT:
+    case COMMAND_GIVE_BACK:
+    case COMMAND_DRAINED:
+        err = apply_strict(fsm, index, type, command, len, result, changes);
+        break;
     default: /* no command, or of a newer version */
         break;
+    }
+    return err;
+}
+
+/* strict_command.h has these. */
+static int apply_strict(struct fsm *fsm, uint64_t index, int type, const void *command, size_t len,
+                        struct buf *result, struct fsm_changes *changes)
+{
+    struct strict_command strict;
+    struct give_back_command give_back;
+    struct drained_command drained;
+    int err;
+
+    if (type == COMMAND_STRICT) {
+        err = strict_command_read(command, len, &strict);
+        if (err == 0) {
+            fsm_apply_strict(fsm, index, &strict, result, changes);
+        }
+    } else if (type == COMMAND_GIVE_BACK) {
+        err = give_back_command_read(command, len, &give_back);
+        if (err == 0) {
+            fsm_apply_give_back(fsm, &give_back, result, changes);
+        }
+    } else {
+        err = drained_command_read(command, len, &drained);
+        if (err == 0) {
+            fsm_apply_drained(fsm, &drained, result, changes);
+        }
     }
     return err;
 }
@@ -284,6 +337,7 @@ static int apply_setting(struct fsm *fsm, int type, const void *command, size_t 
         err = clock_command_read(command, len, &cluster_ms);
         if (err == 0) {
             fsm_apply_clock(fsm, cluster_ms, changes);
+            fsm_keys_expire(fsm, LIMIT_KEYS_FORGOTTEN, changes);
         }
     }
     if (err == 0) {
@@ -328,51 +382,20 @@ static void query_list(const struct fsm *fsm, const struct query *query, struct 
     tag_rows_encode(rows, count, more, result);
 }
 
-static int load_tag(struct fsm *fsm, const char *name, size_t name_len, const void *value,
-                    size_t value_len)
-{
-    struct tag_row loaded;
-    struct fsm_row *row;
-    int err = tag_row_decode(name, name_len, value, value_len, &loaded);
-
-    if (err != 0) {
-        return err;
-    }
-    if (fsm_row_find(fsm, name, name_len) != NULL) {
-        err = ERR_EXISTS;
-    } else if ((row = fsm_row_make(fsm, name, name_len)) == NULL) {
-        err = ERR_CORRUPT; /* more rows than any node can have made */
-    } else {
-        struct tag_row tag = loaded;
-
-        fsm_row_describe(row, loaded.description, loaded.description_len);
-        tag.name = row->tag.name;
-        tag.description = row->tag.description;
-        row->tag = tag;
-        fsm_row_change_end(fsm, row, NULL);
-    }
-    tag_row_release(&loaded);
-    return err;
-}
-
 static int load_node(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
                      size_t value_len)
 {
     struct node_info info;
-    uint64_t node_id = 0;
     int err;
 
-    if (key_len != NODE_KEY_BYTES) {
+    if (key_len != FSM_NODE_KEY_BYTES) {
         return ERR_CORRUPT;
     }
-    for (size_t i = 1; i < NODE_KEY_BYTES; i++) {
-        node_id = node_id << 8 | key[i];
-    }
-    err = node_info_row_decode(node_id, value, value_len, &info);
+    err = node_info_row_decode(fsm_key_node(key), value, value_len, &info);
     if (err != 0) {
         return err;
     }
-    if (fsm_node_find(fsm, node_id) != NULL) {
+    if (fsm_node_find(fsm, info.node_id) != NULL) {
         return ERR_EXISTS;
     }
     fsm_node_put(fsm, &info, NULL);

@@ -1,6 +1,7 @@
 /*
  * fsm.h - the replicated state machine: the table of tags, the registries of nodes and of worker
- * ids.
+ * ids, and what strict tags need: idempotency keys, the answers to batches, and who may hold a
+ * segment yet.
  *
  * The happy path: the raft driver gives every committed command, in log order, to fsm_apply(),
  * which changes the rows, appends the result for the proposer, and lists the changed rows so that
@@ -8,7 +9,9 @@
  *
  * Invariants:
  *  - Grants of a tag are disjoint and rising: a grant takes [max_id, max_id + size) and moves
- * max_id up.
+ *    max_id up. Only the topmost range comes back, from its owner.
+ *  - Ids of a strict tag are allocated in the order of the log, each batch once (strict_command.h),
+ *    and not before nobody can hold a segment of the tag.
  *  - apply is deterministic: the same commands from the same state give the same rows, results and
  *    digest on every node. Bytes that do not decode change nothing and give ERR_BAD_MESSAGE as
  *    result: a committed entry can never stop a node.
@@ -26,8 +29,18 @@
 
 struct fsm;
 
-/* A row changed by apply, as storage keeps it. Key: one byte of table ('t' tag, 'n' node, 'w'
- * worker id, 's' settings, 'm' and 'r' membership), and the name, or the big-endian node id (8 bytes) or worker id (2). */
+/*
+ * A row changed by apply, as storage keeps it. Key: one byte of table, and
+ *  't' tag, 'd' tag that drains    the name
+ *  'n' node, 'g' node that was     the node's id (8 bytes, big-endian)
+ *      ever granted a segment
+ *  'b' answer to a strict batch    the node's id as above, and seq % LIMIT_STRICT_BATCHES (1)
+ *  'i' idempotency key             the length of the tag's name (1), the name, the key
+ *  'w' worker id                   the id (2, big-endian)
+ *  's' setting                     its name
+ *  'm' change of the membership    nothing
+ *  'r' node that was removed       the node's id as above
+ */
 struct fsm_change {
     struct buf key;
     struct buf value; /* empty: the row was deleted (tags never are, they leave tombstones) */
@@ -59,10 +72,10 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener);
 
 /*
  * Apply the command of the entry at index. Appends the encoded result to *result (grant_results,
- * put_result, worker_result or status_result by the command's type) and the changed rows to
- * *changes. Returns 0; ERR_BAD_MESSAGE for bytes that are no command (result: a status_result
- * saying so); ERR_DIVERGED when a COMMAND_DIGEST shows that this node's digest at that index was
- * another (the caller stops).
+ * put_result, worker_result, strict_results, statuses or status_result by the command's type) and
+ * the changed rows to *changes. Returns 0; ERR_BAD_MESSAGE for bytes that are no command (result: a
+ * status_result saying so); ERR_DIVERGED when a COMMAND_DIGEST shows that this node's digest at
+ * that index was another (the caller stops).
  */
 int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
               struct fsm_changes *changes) MUST_CHECK;
@@ -86,19 +99,43 @@ bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
 /* The log's time (highest COMMAND_CLOCK), 0 while there is none. */
 uint64_t fsm_log_ms(const struct fsm *fsm);
 
+uint64_t fsm_digest(const struct fsm *fsm);
+
 /* Rows in the table of tags, tombstones included. */
 size_t fsm_tag_count(const struct fsm *fsm);
 
-uint64_t fsm_digest(const struct fsm *fsm);
+/* Idempotency keys in the table, also those that are not in force any more. */
+size_t fsm_key_count(const struct fsm *fsm);
+
+/* --- strict tags that drain: nodes that may hold a segment yet are waited for --- */
+
+/* Is the node waited for? Then it must drop what it holds of the tag, and say so by a
+ * COMMAND_DRAINED with the row's generation. */
+bool fsm_drain_has(const struct fsm *fsm, const char *name, size_t name_len, uint64_t node_id);
+
+/* The first tag, in the order of names, after which the node is waited for; NULL: none. Only names
+ * greater than after; empty: from the start. Borrowed until the next apply. */
+const struct tag_row *fsm_drain_next(const struct fsm *fsm, uint64_t node_id, const char *after,
+                                     size_t after_len);
+
+/* A node that the tag waits for (the smallest id), 0: none. */
+uint64_t fsm_drain_node(const struct fsm *fsm, const char *name, size_t name_len);
+
+/* Tags that drain. */
+size_t fsm_drain_count(const struct fsm *fsm);
+
+/* --- loading --- */
 
 /*
  * Replace the whole state by rows from storage or from a snapshot: begin forgets everything (also
- * the memory of digests), then one call a row, then end. fsm_load_row returns 0 or ERR_CORRUPT,
- * ERR_BAD_VERSION, ERR_TRUNCATED, ERR_EXISTS (a key twice). index is the applied index of the rows.
+ * the memory of digests), then one call a row, in any order, then end. fsm_load_row returns 0 or
+ * ERR_CORRUPT, ERR_BAD_VERSION, ERR_TRUNCATED, ERR_EXISTS (a key twice). index is the applied index
+ * of the rows. fsm_load_end returns 0, or ERR_CORRUPT if rows contradict each other: then the state
+ * is good for nothing but another fsm_load_begin() or fsm_free().
  */
 void fsm_load_begin(struct fsm *fsm);
 int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *value,
                  size_t value_len) MUST_CHECK;
-void fsm_load_end(struct fsm *fsm, uint64_t index);
+int fsm_load_end(struct fsm *fsm, uint64_t index) MUST_CHECK;
 
 #endif

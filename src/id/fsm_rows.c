@@ -89,6 +89,19 @@ struct fsm_row *fsm_row_make(struct fsm *fsm, const char *name, size_t len)
     return row;
 }
 
+struct fsm_row *fsm_row_expect(struct fsm *fsm, const char *name, size_t len)
+{
+    struct fsm_row *row = fsm_row_find(fsm, name, len);
+
+    ASSERT(fsm->loading);
+    if (row != NULL) {
+        return row;
+    }
+    row = fsm_row_make(fsm, name, len);
+    fsm->hollow_count += row != NULL;
+    return row;
+}
+
 void fsm_row_change_begin(struct fsm *fsm, struct fsm_row *row)
 {
     size_t key_len;
@@ -125,6 +138,36 @@ void fsm_row_describe(struct fsm_row *row, const char *text, size_t len)
     }
     row->tag.description = description;
     row->tag.description_len = (uint16_t)len;
+}
+
+int fsm_load_tag(struct fsm *fsm, const char *name, size_t name_len, const void *value,
+                 size_t value_len)
+{
+    struct tag_row loaded;
+    struct fsm_row *row;
+    int err = tag_row_decode(name, name_len, value, value_len, &loaded);
+
+    if (err != 0) {
+        return err;
+    }
+    row = fsm_row_expect(fsm, name, name_len);
+    if (row == NULL) {
+        err = ERR_CORRUPT; /* more rows than any node can have made */
+    } else if (row->tag.step != 0) {
+        err = ERR_EXISTS;
+    } else {
+        struct tag_row tag = loaded;
+
+        fsm_row_describe(row, loaded.description, loaded.description_len);
+        tag.name = row->tag.name;
+        tag.description = row->tag.description;
+        row->tag = tag;
+        fsm->hollow_count--;
+        fsm->draining_count += tag.draining && !tag.deleted;
+        fsm_row_change_end(fsm, row, NULL);
+    }
+    tag_row_release(&loaded);
+    return err;
 }
 
 struct node_info *fsm_node_find(const struct fsm *fsm, uint64_t node_id)
@@ -187,6 +230,26 @@ void fsm_scratch_delete(struct fsm *fsm, size_t key_len, struct fsm_changes *cha
     }
 }
 
+void fsm_scratch_node(struct fsm *fsm, char table, uint64_t node_id)
+{
+    fsm->scratch.len = 0;
+    buf_put_u8(&fsm->scratch, (uint8_t)table);
+    for (int shift = 56; shift >= 0; shift -= 8) {
+        buf_put_u8(&fsm->scratch, (uint8_t)(node_id >> shift));
+    }
+    ASSERT(fsm->scratch.len == FSM_NODE_KEY_BYTES);
+}
+
+uint64_t fsm_key_node(const uint8_t *key)
+{
+    uint64_t node_id = 0;
+
+    for (size_t i = 1; i < FSM_NODE_KEY_BYTES; i++) {
+        node_id = node_id << 8 | key[i];
+    }
+    return node_id;
+}
+
 void fsm_rows_clear(struct fsm *fsm)
 {
     for (struct fsm_row *row = fsm_row_first(fsm); row != NULL; row = fsm_row_next(row)) {
@@ -201,7 +264,12 @@ void fsm_rows_clear(struct fsm *fsm)
     fsm_workers_clear(fsm);
     fsm_settings_clear(fsm);
     fsm_members_clear(fsm);
+    fsm_drains_clear(fsm);
+    fsm_senders_clear(fsm);
+    fsm_keys_clear(fsm);
     fsm->tag_count = 0;
+    fsm->hollow_count = 0;
+    fsm->draining_count = 0;
     fsm->digest = 0;
 }
 
@@ -232,11 +300,7 @@ static void row_bytes(struct fsm *fsm, const struct fsm_row *row, size_t *ret_ke
 
 static void node_bytes(struct fsm *fsm, const struct node_info *info, size_t *ret_key_len)
 {
-    fsm->scratch.len = 0;
-    buf_put_u8(&fsm->scratch, FSM_TABLE_NODES);
-    for (int shift = 56; shift >= 0; shift -= 8) { /* big-endian: storage keeps the order of ids */
-        buf_put_u8(&fsm->scratch, (uint8_t)(info->node_id >> shift));
-    }
+    fsm_scratch_node(fsm, FSM_TABLE_NODES, info->node_id);
     *ret_key_len = fsm->scratch.len;
     node_info_row_encode(info, &fsm->scratch);
 }

@@ -1,9 +1,10 @@
 /*
  * fsm_state.h - the state machine's insides, shared by fsm.c and fsm_*.c only.
  *
- * Rows live in an arena until the whole state is replaced; the tree orders them by name. A row
- * counts in the digest exactly while it stands in the tables; every change goes through
- * fsm_row_change_begin() and fsm_row_change_end(), which keep digest, changes and listener in step.
+ * Rows of tags live in an arena until the whole state is replaced, so that other tables may point
+ * to them; the tree orders them by name. A row counts in the digest exactly while it stands in the
+ * tables; every change goes through fsm_row_change_begin() and fsm_row_change_end(), which keep
+ * digest, changes and listener in step.
  *
  * Thread: one owner (the raft loop).
  */
@@ -11,19 +12,25 @@
 #define LEAFD_ID_FSM_STATE_H
 
 #include <bsd/sys/tree.h>
+#include <sys/queue.h>
 
 #include "src/id/arena.h"
 #include "src/id/command_read.h"
 #include "src/id/fsm.h"
 #include "src/id/member.h"
+#include "src/id/strict_command.h"
 
 /* The first byte of a row's key: its table. */
-#define FSM_TABLE_TAGS 't'
+#define FSM_TABLE_BATCHES 'b'
+#define FSM_TABLE_DRAINS 'd'
+#define FSM_TABLE_GRANTEES 'g'
+#define FSM_TABLE_KEYS 'i'
 #define FSM_TABLE_NODES 'n'
-#define FSM_TABLE_WORKERS 'w'
 #define FSM_TABLE_SETTINGS 's'
 #define FSM_TABLE_MEMBERS 'm' /* one row: the change of membership under way */
 #define FSM_TABLE_REMOVED 'r' /* a row a node id that was removed */
+#define FSM_TABLE_TAGS 't'
+#define FSM_TABLE_WORKERS 'w'
 
 /* Entries whose digest is remembered, for COMMAND_DIGEST. */
 #define FSM_DIGEST_MARKS 1024
@@ -48,6 +55,60 @@ struct fsm_members {
     size_t removed_count;
 };
 
+/* A tag that became strict while nodes may hold segments of it: there is one exactly for each live
+ * tag that is draining. */
+struct fsm_drain {
+    RB_ENTRY(fsm_drain) link; /* by name */
+    struct fsm_row *row;
+    uint16_t count;   /* > 0 */
+    uint16_t nodes[]; /* that have not said yet that they hold nothing; rising */
+};
+
+RB_HEAD(fsm_drains, fsm_drain);
+
+/* An idempotency key: in a chain of its bucket, and in the order of age. */
+struct fsm_key {
+    struct fsm_key *next; /* in the bucket */
+    TAILQ_ENTRY(fsm_key) age;
+    struct fsm_row *row; /* the tag's */
+    uint64_t first;      /* the ids that it stands for: [first, first + count) */
+    uint64_t at_ms;      /* the log's time when they were allocated */
+    uint64_t index;      /* of the entry that did it */
+    uint32_t count;
+    uint32_t hash;
+    uint16_t position; /* of the item in the entry */
+    uint8_t len;       /* 1..LIMIT_KEY_BYTES */
+    char key[];
+};
+
+TAILQ_HEAD(fsm_key_ages, fsm_key);
+
+/* A chunk of the keys' buckets. */
+#define FSM_KEY_CHUNK 4096U
+#define FSM_KEY_CHUNKS (LIMIT_KEYS / FSM_KEY_CHUNK + 1)
+
+/* A hash table that grows by a bucket at a time, so that no command waits for all keys to move. */
+struct fsm_keys {
+    struct fsm_key_ages ages; /* oldest first: by (index, position) */
+    uint32_t count;
+    uint32_t bucket_count;
+    struct fsm_key **chunks[FSM_KEY_CHUNKS]; /* FSM_KEY_CHUNK buckets each */
+};
+
+/* The answer to one strict batch. */
+struct fsm_answer {
+    uint64_t seq; /* 0: none */
+    struct buf results;
+};
+
+/* A node that sends strict batches. */
+struct fsm_sender {
+    uint64_t node_id;
+    uint64_t life;
+    uint64_t newest;                                 /* its highest seq in this life */
+    struct fsm_answer answers[LIMIT_STRICT_BATCHES]; /* at seq % LIMIT_STRICT_BATCHES */
+};
+
 struct fsm {
     struct fsm_tree tags;
     struct arena arena;
@@ -58,12 +119,21 @@ struct fsm {
     struct worker_row *workers; /* LIMIT_WORKER_IDS by id, state 0: never used; NULL: none was */
     bool has_layout;
     struct snowflake_layout layout;
-    uint64_t log_ms; /* the log's time, 0: none yet */
+    uint64_t log_ms;                   /* the log's time, 0: none yet */
+    uint16_t grantees[LIMIT_GRANTEES]; /* nodes that were ever granted a segment; rising */
+    size_t grantee_count;
+    struct fsm_drains drains;
+    size_t drain_count;
+    struct fsm_sender *senders; /* sorted by node */
+    size_t sender_count;
+    struct fsm_keys keys;
     struct fsm_members members;
     uint64_t digest;
     struct fsm_listener *listener;
     struct buf scratch;                             /* for the bytes of one row */
     bool loading;                                   /* between fsm_load_begin and _end */
+    size_t hollow_count;                            /* while loading: fsm_row_expect() */
+    size_t draining_count;                          /* while loading: live tags that drain */
     struct fsm_digest_mark marks[FSM_DIGEST_MARKS]; /* at index % FSM_DIGEST_MARKS */
 };
 
@@ -78,11 +148,17 @@ struct fsm_row *fsm_row_next(struct fsm_row *row);
 /* A new row with its name and zeros, not in the digest yet: fsm_row_change_end() must follow. The
  * name must not be there. NULL: the table is full. */
 struct fsm_row *fsm_row_make(struct fsm *fsm, const char *name, size_t len);
+/* While loading: the row of a name that another table's row tells of. If the tag's own row was not
+ * loaded yet, it is made hollow, and load_tag() must fill it before the load ends. NULL: full. */
+struct fsm_row *fsm_row_expect(struct fsm *fsm, const char *name, size_t len);
 /* Take an existing row out of the digest, to change it. */
 void fsm_row_change_begin(struct fsm *fsm, struct fsm_row *row);
 /* Put it back, list the change (changes may be NULL) and tell the listener. */
 void fsm_row_change_end(struct fsm *fsm, struct fsm_row *row, struct fsm_changes *changes);
 void fsm_row_describe(struct fsm_row *row, const char *text, size_t len);
+/* The tag's row, loaded. As fsm_load_row(). */
+int fsm_load_tag(struct fsm *fsm, const char *name, size_t name_len, const void *value,
+                 size_t value_len) MUST_CHECK;
 
 /* The node's info, or NULL. */
 struct node_info *fsm_node_find(const struct fsm *fsm, uint64_t node_id);
@@ -98,6 +174,13 @@ void fsm_scratch_enter(struct fsm *fsm, size_t key_len, struct fsm_changes *chan
  * does not have. */
 void fsm_scratch_delete(struct fsm *fsm, size_t key_len, struct fsm_changes *changes);
 
+/* Begin a row in the scratch buffer by a key of FSM_NODE_KEY_BYTES: the table, and a node's id,
+ * big-endian, so that storage keeps the order of ids. */
+#define FSM_NODE_KEY_BYTES 9
+void fsm_scratch_node(struct fsm *fsm, char table, uint64_t node_id);
+/* The id in such a key, which may be longer. */
+uint64_t fsm_key_node(const uint8_t *key);
+
 /* Forget all rows. */
 void fsm_rows_clear(struct fsm *fsm);
 
@@ -109,6 +192,63 @@ void fsm_apply_put(struct fsm *fsm, struct put_command *command, struct buf *res
                    struct fsm_changes *changes);
 void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, struct buf *result,
                       struct fsm_changes *changes);
+void fsm_apply_give_back(struct fsm *fsm, struct give_back_command *command, struct buf *result,
+                         struct fsm_changes *changes);
+
+/* --- fsm_drain.c: nodes that hold segments, and tags on their way to strict mode --- */
+
+/* The node is granted a segment. False: the table of such nodes is full. */
+bool fsm_grantee_add(struct fsm *fsm, uint64_t node_id, struct fsm_changes *changes) MUST_CHECK;
+/* The node was removed from the cluster for good, and its commands are refused from now on: nobody
+ * waits for it any more. May change tags. */
+void fsm_grantee_removed(struct fsm *fsm, uint64_t node_id, struct fsm_changes *changes);
+
+/* Must the tag, which becomes or stays strict, drain? old: as it was before, NULL: never there;
+ * ended: the operator says that nobody holds a segment of it. */
+bool fsm_drain_is_due(const struct fsm *fsm, const struct tag_row *old, bool ended);
+struct fsm_drain *fsm_drain_find(const struct fsm *fsm, const char *name, size_t len);
+/* The tag was changed: make or drop its drain, as it says. */
+void fsm_drain_follow(struct fsm *fsm, struct fsm_row *row, struct fsm_changes *changes);
+void fsm_apply_drained(struct fsm *fsm, struct drained_command *command, struct buf *result,
+                       struct fsm_changes *changes);
+int fsm_load_grantee(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                     size_t value_len) MUST_CHECK;
+int fsm_load_drain(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                   size_t value_len) MUST_CHECK;
+/* All rows are there: ERR_CORRUPT if they contradict each other. */
+int fsm_drains_check(const struct fsm *fsm) MUST_CHECK;
+void fsm_drains_clear(struct fsm *fsm);
+
+/* --- fsm_strict.c: allocations of strict tags --- */
+
+/* The command of the entry at index. The caller has refused those of removed nodes. */
+void fsm_apply_strict(struct fsm *fsm, uint64_t index, struct strict_command *command,
+                      struct buf *result, struct fsm_changes *changes);
+/* As fsm_grantee_removed(): the node's answers are forgotten. */
+void fsm_strict_node_removed(struct fsm *fsm, uint64_t node_id, struct fsm_changes *changes);
+int fsm_load_answer(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                    size_t value_len) MUST_CHECK;
+void fsm_senders_clear(struct fsm *fsm);
+
+/* --- fsm_keys.c: idempotency keys --- */
+
+/* The key of the tag, in force or not; NULL if it is not there. */
+struct fsm_key *fsm_key_find(const struct fsm *fsm, const struct fsm_row *row, const char *key,
+                             size_t len);
+bool fsm_key_in_force(const struct fsm *fsm, const struct fsm_key *key);
+/* A new one for the item: its ids begin at first. It must not be there. */
+void fsm_key_add(struct fsm *fsm, struct fsm_row *row, const struct strict_item *item,
+                 uint64_t first, uint64_t index, uint16_t position, struct fsm_changes *changes);
+/* Delete it; frees key. */
+void fsm_key_forget(struct fsm *fsm, struct fsm_key *key, struct fsm_changes *changes);
+/* Delete up to max keys that are not in force any more, the oldest first. */
+void fsm_keys_expire(struct fsm *fsm, unsigned max, struct fsm_changes *changes);
+int fsm_load_key(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                 size_t value_len) MUST_CHECK;
+/* All rows are there, as of the entry at index: bring the keys into the order of their age.
+ * ERR_CORRUPT if there is none. */
+int fsm_keys_order(struct fsm *fsm, uint64_t index) MUST_CHECK;
+void fsm_keys_clear(struct fsm *fsm);
 
 /* --- fsm_workers.c: the table of worker ids, and what commands do to it --- */
 
@@ -134,6 +274,19 @@ int fsm_load_setting(struct fsm *fsm, const uint8_t *key, size_t key_len, const 
 /* Tell the listener of the layout, if there is one. */
 void fsm_tell_layout(struct fsm *fsm);
 void fsm_settings_clear(struct fsm *fsm);
+
+/* --- times --- */
+
+static inline uint64_t fsm_later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A proposer's clock may say anything; the row keeps only what can be shown. */
+static inline uint64_t fsm_shown_ms(uint64_t wall_ms)
+{
+    return wall_ms < TAG_TIME_MAX_MS ? wall_ms : TAG_TIME_MAX_MS;
+}
 
 /* --- fsm_members.c: changes of the membership --- */
 

@@ -1,9 +1,11 @@
 /*
- * fsm_tags.c - what commands do to tags: grant, put, delete (fsm_state.h).
+ * fsm_tags.c - what commands do to tags: grant, give back, put, delete (fsm_state.h).
  *
  * The happy path of a put: look for a repetition, check that no name stands twice, merge and check
  * every item against its row, and only then change the rows. Of a grant: item by item, each takes
- * [max_id, max_id + n) and moves max_id up. Of a delete: the row becomes a tombstone.
+ * [max_id, max_id + n) and moves max_id up. Of a range given back: it must be the topmost, of this
+ * generation and epoch, and then max_id is its first id again. Of a delete: the row becomes a
+ * tombstone.
  *
  * Failure modes go into the result, and then nothing was changed, but for single grants of a
  * command: each of them stands for itself.
@@ -25,21 +27,22 @@ struct named {
     uint32_t at;
 };
 
-static void grant_one(struct fsm *fsm, const struct grant_item *item, uint64_t wall_ms,
-                      struct fsm_changes *changes, struct grant_result *ret_result);
+static void grant_one(struct fsm *fsm, const struct grant_command *command,
+                      const struct grant_item *item, struct fsm_changes *changes,
+                      struct grant_result *ret_result);
+static bool give_back_one(struct fsm *fsm, const struct give_back_item *item, uint64_t wall_ms,
+                          struct fsm_changes *changes);
 static bool put_repeated(struct fsm *fsm, struct put_command command, struct put_result *result);
 static bool put_refused(struct fsm *fsm, struct put_command command, struct put_result *result);
 static void put_carry_out(struct fsm *fsm, struct put_command command, struct put_result *result,
                           struct fsm_changes *changes);
-static int put_merge(const struct tag_row *old, const struct tag_put *put, bool force,
-                     struct tag_row *ret_row, struct put_result *result);
+static int put_merge(const struct fsm *fsm, const struct tag_row *old, const struct tag_put *put,
+                     bool force, struct tag_row *ret_row, struct put_result *result);
 static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bool force,
                         struct tag_row *row, struct put_result *result);
 static bool find_twice(struct put_command command, uint32_t *ret_at);
 static int named_order(const void *a, const void *b);
 static int refuse_put(struct put_result *result, const char *why);
-static uint64_t later(uint64_t a, uint64_t b);
-static uint64_t shown_ms(uint64_t wall_ms);
 
 void fsm_apply_grant(struct fsm *fsm, struct grant_command *command, struct buf *result,
                      struct fsm_changes *changes)
@@ -50,7 +53,7 @@ void fsm_apply_grant(struct fsm *fsm, struct grant_command *command, struct buf 
 
     while (grant_command_next(command, &item)) {
         ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
-        grant_one(fsm, &item, shown_ms(command->wall_ms), changes, &results[count++]);
+        grant_one(fsm, command, &item, changes, &results[count++]);
     }
     ASSERT(count == command->count);
     grant_results_encode(results, count, result);
@@ -61,7 +64,7 @@ void fsm_apply_put(struct fsm *fsm, struct put_command *command, struct buf *res
 {
     struct put_result answer = {0};
 
-    command->wall_ms = shown_ms(command->wall_ms);
+    command->wall_ms = fsm_shown_ms(command->wall_ms);
     if (!put_repeated(fsm, *command, &answer) && !put_refused(fsm, *command, &answer)) {
         put_carry_out(fsm, *command, &answer, changes);
     }
@@ -86,15 +89,33 @@ void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, str
     fsm_row_change_begin(fsm, row);
     tag->deleted = true;
     tag->generation++;
-    tag->updated_ms = later(tag->updated_ms, shown_ms(command->wall_ms));
+    tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(command->wall_ms));
     tag->last_request = command->request_id;
     tag->last_outcome = TAG_DELETED;
     fsm_row_change_end(fsm, row, changes);
+    fsm_drain_follow(fsm, row, changes);
     status_result_encode(0, result);
 }
 
-static void grant_one(struct fsm *fsm, const struct grant_item *item, uint64_t wall_ms,
-                      struct fsm_changes *changes, struct grant_result *ret_result)
+void fsm_apply_give_back(struct fsm *fsm, struct give_back_command *command, struct buf *result,
+                         struct fsm_changes *changes)
+{
+    uint64_t wall_ms = fsm_shown_ms(command->wall_ms);
+    int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
+    struct give_back_item item;
+    size_t count = 0;
+
+    while (give_back_command_next(command, &item)) {
+        ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
+        statuses[count++] = give_back_one(fsm, &item, wall_ms, changes) ? 0 : ERR_CONFLICT;
+    }
+    ASSERT(count == command->count);
+    statuses_encode(statuses, count, result);
+}
+
+static void grant_one(struct fsm *fsm, const struct grant_command *command,
+                      const struct grant_item *item, struct fsm_changes *changes,
+                      struct grant_result *ret_result)
 {
     struct fsm_row *row = fsm_row_find(fsm, item->name, item->name_len);
     struct tag_row *tag = row != NULL ? &row->tag : NULL;
@@ -112,6 +133,10 @@ static void grant_one(struct fsm *fsm, const struct grant_item *item, uint64_t w
     ret_result->max_step = tag->max_step;
     ASSERT(tag->step >= 1 && tag->step <= tag->max_step);
     ASSERT(tag->max_id <= TAG_MAX_ID_END);
+    if (tag->mode != TAG_MODE_TREND) {
+        ret_result->status = ERR_WRONG_MODE;
+        return;
+    }
     size = item->size > 0 ? item->size : tag->step;
     if (size > tag->max_step) {
         size = tag->max_step;
@@ -121,6 +146,10 @@ static void grant_one(struct fsm *fsm, const struct grant_item *item, uint64_t w
         ret_result->status = ERR_EXHAUSTED;
         return;
     }
+    if (!fsm_grantee_add(fsm, command->node_id, changes)) {
+        ret_result->status = ERR_OVERLOADED;
+        return;
+    }
     if (size > left) {
         size = (uint32_t)left;
     }
@@ -128,9 +157,30 @@ static void grant_one(struct fsm *fsm, const struct grant_item *item, uint64_t w
     ret_result->size = size;
     fsm_row_change_begin(fsm, row);
     tag->max_id += size;
-    tag->updated_ms = later(tag->updated_ms, wall_ms);
+    tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(command->wall_ms));
     fsm_row_change_end(fsm, row, changes);
     ASSERT(tag->max_id <= TAG_MAX_ID_END);
+}
+
+/* False: the range stays burnt. */
+static bool give_back_one(struct fsm *fsm, const struct give_back_item *item, uint64_t wall_ms,
+                          struct fsm_changes *changes)
+{
+    struct fsm_row *row = fsm_row_find(fsm, item->name, item->name_len);
+    struct tag_row *tag = row != NULL ? &row->tag : NULL;
+
+    ASSERT(item->first < item->end);
+    if (tag == NULL || tag->deleted || tag->mode != TAG_MODE_TREND ||
+        tag->generation != item->generation || tag->returns != item->returns ||
+        tag->returns == UINT32_MAX || tag->max_id != item->end) {
+        return false;
+    }
+    fsm_row_change_begin(fsm, row);
+    tag->max_id = item->first;
+    tag->returns++;
+    tag->updated_ms = fsm_later(tag->updated_ms, wall_ms);
+    fsm_row_change_end(fsm, row, changes);
+    return true;
 }
 
 /* True if the command was applied before: then the first item's row names it, and the answer is
@@ -171,6 +221,7 @@ static bool put_refused(struct fsm *fsm, struct put_command command, struct put_
     struct tag_put put;
     uint32_t twice_at = 0;
     size_t made = 0;
+    size_t drains = 0;
 
     if (command.count < 1) {
         return refuse_put(result, "the list of tags is empty") != 0;
@@ -188,12 +239,13 @@ static bool put_refused(struct fsm *fsm, struct put_command command, struct put_
         const struct tag_row *old = row != NULL ? &row->tag : NULL;
         struct tag_row merged;
 
-        made += row == NULL;
-        if (fsm->tag_count + made > LIMIT_TAGS) {
-            result->status = ERR_OVERLOADED;
+        if (put_merge(fsm, old, &put, command.force, &merged, result) != 0) {
             return true;
         }
-        if (put_merge(old, &put, command.force, &merged, result) != 0) {
+        made += row == NULL;
+        drains += merged.draining && fsm_drain_find(fsm, put.name, put.name_len) == NULL;
+        if (fsm->tag_count + made > LIMIT_TAGS || fsm->drain_count + drains > LIMIT_DRAINS) {
+            result->status = ERR_OVERLOADED;
             return true;
         }
     }
@@ -213,7 +265,7 @@ static void put_carry_out(struct fsm *fsm, struct put_command command, struct pu
         bool exists = row != NULL;
         bool live = exists && !row->tag.deleted;
         struct tag_row merged;
-        int err = put_merge(exists ? &row->tag : NULL, &put, command.force, &merged, result);
+        int err = put_merge(fsm, exists ? &row->tag : NULL, &put, command.force, &merged, result);
 
         ASSERT(err == 0);
         if (exists) {
@@ -226,12 +278,13 @@ static void put_carry_out(struct fsm *fsm, struct put_command command, struct pu
         merged.name = row->tag.name;
         merged.description = row->tag.description;
         merged.created_ms =
-            live ? row->tag.created_ms : later(row->tag.created_ms, command.wall_ms);
-        merged.updated_ms = later(row->tag.updated_ms, command.wall_ms);
+            live ? row->tag.created_ms : fsm_later(row->tag.created_ms, command.wall_ms);
+        merged.updated_ms = fsm_later(row->tag.updated_ms, command.wall_ms);
         merged.last_request = command.request_id;
         merged.last_outcome = live ? TAG_CHANGED : TAG_MADE;
         row->tag = merged;
         fsm_row_change_end(fsm, row, changes);
+        fsm_drain_follow(fsm, row, changes);
         result->made += !live;
         result->changed += live;
         if (first) {
@@ -246,8 +299,8 @@ static void put_carry_out(struct fsm *fsm, struct put_command command, struct pu
  * where there is no row or only a tombstone. name and description are borrowed from the item or
  * from the old row; times and request are the caller's to set.
  */
-static int put_merge(const struct tag_row *old, const struct tag_put *put, bool force,
-                     struct tag_row *ret_row, struct put_result *result)
+static int put_merge(const struct fsm *fsm, const struct tag_row *old, const struct tag_put *put,
+                     bool force, struct tag_row *ret_row, struct put_result *result)
 {
     bool live = old != NULL && !old->deleted;
     struct tag_row row = {
@@ -266,7 +319,7 @@ static int put_merge(const struct tag_row *old, const struct tag_put *put, bool 
     row.name_len = put->name_len;
     row.deleted = false;
     row.generation = old != NULL ? old->generation : 0;
-    row.generation += !live;
+    row.returns = old != NULL ? old->returns : 0;
     if (put->fields & TAG_FIELD_STEP) {
         row.step = put->step;
     }
@@ -282,6 +335,7 @@ static int put_merge(const struct tag_row *old, const struct tag_put *put, bool 
         row.description = (char *)(uintptr_t)put->description;
         row.description_len = put->description_len;
     }
+    row.draining = row.mode == TAG_MODE_STRICT && fsm_drain_is_due(fsm, old, force);
     err = merge_max_id(old, put, force, &row, result);
     if (err != 0) {
         return err;
@@ -289,15 +343,13 @@ static int put_merge(const struct tag_row *old, const struct tag_put *put, bool 
     if (tag_row_check(&row, &why) != 0) {
         return refuse_put(result, why);
     }
-    if (row.mode == TAG_MODE_STRICT) {
-        return refuse_put(result, "strict mode is not available in this version");
-    }
+    /* New to the nodes: they burn what they hold. */
+    row.generation += !live || row.mode != old->mode || row.max_id < old->max_id;
     *ret_row = row;
     return 0;
 }
 
-/* The mark of what was granted. Only force moves it down, and then the generation tells the nodes
- * to burn what they hold. */
+/* The mark of what was granted. Only force moves it down, and then to a new generation. */
 static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bool force,
                         struct tag_row *row, struct put_result *result)
 {
@@ -316,7 +368,6 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bo
     }
     if (asked && force) {
         row->max_id = wanted;
-        row->generation += live; /* made again, it has a new one already */
         return 0;
     }
     if (!live) {
@@ -375,15 +426,4 @@ static int refuse_put(struct put_result *result, const char *why)
     result->status = ERR_INVALID;
     (void)snprintf(result->why, sizeof result->why, "%s", why);
     return ERR_INVALID;
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* A proposer's clock may say anything; the row keeps only what can be shown. */
-static uint64_t shown_ms(uint64_t wall_ms)
-{
-    return wall_ms < TAG_TIME_MAX_MS ? wall_ms : TAG_TIME_MAX_MS;
 }

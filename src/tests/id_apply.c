@@ -40,7 +40,7 @@ static void keep_row(struct id_apply *apply, struct fsm_change *change)
 
 void id_apply_init(struct id_apply *apply)
 {
-    *apply = (struct id_apply){.fsm = fsm_new(), .wall_ms = 1000};
+    *apply = (struct id_apply){.fsm = fsm_new(), .wall_ms = 1000, .key_limit = 1000};
 }
 
 void id_apply_free(struct id_apply *apply)
@@ -62,14 +62,25 @@ int id_apply_bytes(struct id_apply *apply, const struct buf *command)
     err = fsm_apply(apply->fsm, ++apply->index, command->data, command->len, &apply->result,
                     &changes);
     apply->changed = changes.count;
-    for (size_t i = 0; i < changes.count; i++) {
-        keep_row(apply, &changes.items[i]);
-    }
-    fsm_changes_release(&changes);
+    id_apply_keep(apply, &changes);
     return err;
 }
 
+void id_apply_keep(struct id_apply *apply, struct fsm_changes *changes)
+{
+    for (size_t i = 0; i < changes->count; i++) {
+        keep_row(apply, &changes->items[i]);
+    }
+    fsm_changes_release(changes);
+}
+
 struct grant_result id_apply_grant(struct id_apply *apply, const char *name, uint32_t size)
+{
+    return id_apply_grant_to(apply, 1, name, size);
+}
+
+struct grant_result id_apply_grant_to(struct id_apply *apply, uint64_t node_id, const char *name,
+                                      uint32_t size)
 {
     const struct grant_item item = {name, (uint16_t)strlen(name), size};
     struct buf command = BUF_INIT;
@@ -77,7 +88,7 @@ struct grant_result id_apply_grant(struct id_apply *apply, const char *name, uin
     size_t count = 0;
     int err;
 
-    command_grant_begin(&command, 1, apply->wall_ms);
+    command_grant_begin(&command, node_id, apply->wall_ms);
     command_grant_add(&command, &item);
     command_grant_end(&command);
     err = id_apply_bytes(apply, &command);
@@ -131,6 +142,95 @@ int id_apply_delete(struct id_apply *apply, const char *name, uint64_t request_i
 
     command_delete_encode(&command, name, strlen(name), apply->wall_ms, request_id);
     return apply_status(apply, &command);
+}
+
+void id_apply_mode(struct id_apply *apply, const char *name, enum tag_mode mode)
+{
+    struct put_result result = id_apply_put(
+        apply, (struct tag_put){.name = name, .fields = TAG_FIELD_MODE, .mode = (uint8_t)mode},
+        false, 0);
+
+    ASSERT(result.status == 0);
+}
+
+void id_apply_strict(struct id_apply *apply, struct strict_batch batch,
+                     const struct strict_item *items, size_t count,
+                     struct strict_result *ret_results)
+{
+    struct buf command = BUF_INIT;
+    size_t got = 0;
+    int err;
+
+    batch.wall_ms = apply->wall_ms;
+    command_strict_begin(&command, &batch);
+    for (size_t i = 0; i < count; i++) {
+        struct strict_item item = items[i];
+
+        if (item.name_len == 0) {
+            item.name_len = (uint16_t)strlen(item.name);
+        }
+        if (item.key != NULL && item.key_len == 0) {
+            item.key_len = (uint16_t)strlen(item.key);
+        }
+        command_strict_add(&command, &item);
+    }
+    command_strict_end(&command);
+    err = id_apply_bytes(apply, &command);
+    ASSERT(err == 0);
+    err = strict_results_decode(apply->result.data, apply->result.len, ret_results, count, &got);
+    ASSERT(err == 0 && got == count);
+    buf_free(&command);
+}
+
+struct strict_result id_apply_take(struct id_apply *apply, const char *name, uint32_t count)
+{
+    return id_apply_take_by(apply, name, NULL, count);
+}
+
+struct strict_result id_apply_take_by(struct id_apply *apply, const char *name, const char *key,
+                                      uint32_t count)
+{
+    const struct strict_item item = {.name = name, .key = key, .count = count};
+    const struct strict_batch batch = {
+        .node_id = 1, .life = 1, .seq = ++apply->seq, .key_limit = apply->key_limit};
+    struct strict_result result;
+
+    id_apply_strict(apply, batch, &item, 1, &result);
+    return result;
+}
+
+int id_apply_give_back(struct id_apply *apply, struct give_back_item item)
+{
+    struct buf command = BUF_INIT;
+    int32_t status = 1;
+    size_t count = 0;
+    int err;
+
+    if (item.name_len == 0) {
+        item.name_len = (uint16_t)strlen(item.name);
+    }
+    command_give_back_begin(&command, 1, apply->wall_ms);
+    command_give_back_add(&command, &item);
+    command_give_back_end(&command);
+    err = id_apply_bytes(apply, &command);
+    ASSERT(err == 0);
+    err = statuses_decode(apply->result.data, apply->result.len, &status, 1, &count);
+    ASSERT(err == 0 && count == 1);
+    buf_free(&command);
+    return status;
+}
+
+void id_apply_drained(struct id_apply *apply, uint64_t node_id, const char *name,
+                      uint32_t generation)
+{
+    struct buf command = BUF_INIT;
+    int status;
+
+    command_drained_begin(&command, node_id);
+    command_drained_add(&command, &(struct drained_item){name, (uint16_t)strlen(name), generation});
+    command_drained_end(&command);
+    status = apply_status(apply, &command);
+    ASSERT(status == 0);
 }
 
 int id_apply_layout(struct id_apply *apply, const struct snowflake_layout *layout)
@@ -203,14 +303,18 @@ const struct tag_row *id_apply_row(struct id_apply *apply, const char *name)
 
 void id_apply_load(const struct id_apply *apply, struct fsm *fsm)
 {
+    int err;
+
     fsm_load_begin(fsm);
     for (size_t i = 0; i < apply->row_count; i++) {
         const struct fsm_change *row = &apply->rows[i];
-        int err = fsm_load_row(fsm, row->key.data, row->key.len, row->value.data, row->value.len);
+
+        err = fsm_load_row(fsm, row->key.data, row->key.len, row->value.data, row->value.len);
 
         ASSERT(err == 0);
     }
-    fsm_load_end(fsm, apply->index);
+    err = fsm_load_end(fsm, apply->index);
+    ASSERT(err == 0);
 }
 
 /* Apply a command that is answered a status, and free it. */

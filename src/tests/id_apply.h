@@ -8,6 +8,7 @@
 #define LEAFD_TESTS_ID_APPLY_H
 
 #include "src/id/fsm.h"
+#include "src/id/strict_command.h"
 
 #define ID_APPLY_ROWS 2048
 
@@ -15,6 +16,8 @@ struct id_apply {
     struct fsm *fsm;
     uint64_t index;                        /* of the last entry */
     uint64_t wall_ms;                      /* stamped into commands */
+    uint64_t seq;                          /* of the last batch of id_apply_take() */
+    uint32_t key_limit;                    /* of its batches */
     struct buf result;                     /* of the last command */
     size_t changed;                        /* rows listed by the last command */
     struct fsm_change rows[ID_APPLY_ROWS]; /* the latest value of each key */
@@ -27,8 +30,13 @@ void id_apply_free(struct id_apply *apply);
 /* Apply bytes as the next entry and keep the changed rows; returns what fsm_apply() returned. */
 int id_apply_bytes(struct id_apply *apply, const struct buf *command);
 
-/* One grant; the result is that of the tag. */
+/* Keep changed rows that no command listed, and release the list. */
+void id_apply_keep(struct id_apply *apply, struct fsm_changes *changes);
+
+/* One grant; the result is that of the tag. To node 1, if none is named. */
 struct grant_result id_apply_grant(struct id_apply *apply, const char *name, uint32_t size);
+struct grant_result id_apply_grant_to(struct id_apply *apply, uint64_t node_id, const char *name,
+                                      uint32_t size);
 
 /* A put of items; the name and the description may be NUL-terminated with their lengths 0. The
  * result is to be released. */
@@ -40,6 +48,27 @@ struct put_result id_apply_put(struct id_apply *apply, struct tag_put put, bool 
 
 /* The status that a delete was told. */
 int id_apply_delete(struct id_apply *apply, const char *name, uint64_t request_id);
+
+/* A tag becomes, or is made, what mode says; the put must succeed. */
+void id_apply_mode(struct id_apply *apply, const char *name, enum tag_mode mode);
+
+/* A strict batch; its results. Names and keys may be NUL-terminated with their lengths 0. wall_ms
+ * is the apply's. */
+void id_apply_strict(struct id_apply *apply, struct strict_batch batch,
+                     const struct strict_item *items, size_t count,
+                     struct strict_result *ret_results);
+/* One item without a key, of node 1 in life 1, whose batches are numbered by the apply. */
+struct strict_result id_apply_take(struct id_apply *apply, const char *name, uint32_t count);
+/* As above, with a key. */
+struct strict_result id_apply_take_by(struct id_apply *apply, const char *name, const char *key,
+                                      uint32_t count);
+
+/* The status of one range given back; the name may be NUL-terminated with its length 0. */
+int id_apply_give_back(struct id_apply *apply, struct give_back_item item);
+
+/* The node confirms that it holds nothing of the tag older than the generation. */
+void id_apply_drained(struct id_apply *apply, uint64_t node_id, const char *name,
+                      uint32_t generation);
 
 /* The status that a layout or the cluster's time was told. */
 int id_apply_layout(struct id_apply *apply, const struct snowflake_layout *layout);

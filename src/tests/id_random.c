@@ -5,10 +5,15 @@
 
 #include <stdio.h>
 
-#include "src/id/command.h"
+#include "src/id/strict_command.h"
 #include "src/id/worker.h"
 
+#define LIFE 5000 /* steps of a node's life */
+
 static void random_tag_command(struct prng *prng, struct buf *buf);
+static void random_put(struct prng *prng, uint64_t wall_ms, uint64_t request_id, struct buf *buf);
+static void random_strict_command(struct prng *prng, uint64_t step, struct buf *buf);
+static void random_batch(struct prng *prng, uint64_t step, uint64_t wall_ms, struct buf *buf);
 static void random_worker_command(struct prng *prng, struct buf *buf);
 static void random_acquire(struct prng *prng, uint64_t wall_ms, struct buf *buf);
 
@@ -18,7 +23,7 @@ void id_random_name(struct prng *prng, char ret_name[4])
                    (char)('a' + prng_below(prng, 4)));
 }
 
-void id_random_command(struct prng *prng, struct buf *buf)
+void id_random_command(struct prng *prng, uint64_t step, struct buf *buf)
 {
     switch (prng_below(prng, 16)) {
     case 0:
@@ -34,15 +39,20 @@ void id_random_command(struct prng *prng, struct buf *buf)
         return;
     }
     default:
-        if (prng_below(prng, 2) == 0) {
+        switch (prng_below(prng, 3)) {
+        case 0:
             random_tag_command(prng, buf);
-        } else {
+            return;
+        case 1:
+            random_strict_command(prng, step, buf);
+            return;
+        default:
             random_worker_command(prng, buf);
         }
     }
 }
 
-void id_random_bytes(struct prng *prng, struct buf *buf)
+void id_random_bytes(struct prng *prng, uint64_t step, struct buf *buf)
 {
     if (prng_below(prng, 10) == 0) {
         for (uint64_t n = prng_below(prng, 40); n > 0; n--) {
@@ -50,7 +60,7 @@ void id_random_bytes(struct prng *prng, struct buf *buf)
         }
         return;
     }
-    id_random_command(prng, buf);
+    id_random_command(prng, step, buf);
     if (prng_below(prng, 2) == 0) {
         id_random_mutate(prng, buf);
     }
@@ -79,28 +89,96 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
         return;
     case 1:
     case 2:
-        command_put_begin(buf, prng_below(prng, 2) == 0, wall_ms, request_id);
-        for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
-            id_random_name(prng, name);
-            command_put_add(buf, &(struct tag_put){.name = name,
-                                                   .name_len = 2,
-                                                   .fields = (uint8_t)prng_below(prng, 32),
-                                                   .max_id = prng_below(prng, 5000),
-                                                   .step = (uint32_t)prng_below(prng, 2000),
-                                                   .max_step = (uint32_t)prng_below(prng, 3000),
-                                                   .description = "text",
-                                                   .description_len = 4});
-        }
-        command_put_end(buf);
+        random_put(prng, wall_ms, request_id, buf);
         return;
     default:
-        command_grant_begin(buf, 1, wall_ms);
+        command_grant_begin(buf, 1 + prng_below(prng, 3), wall_ms);
         for (uint64_t n = 1 + prng_below(prng, 4); n > 0; n--) {
             id_random_name(prng, name);
             command_grant_add(buf, &(struct grant_item){name, 2, (uint32_t)prng_below(prng, 3000)});
         }
         command_grant_end(buf);
     }
+}
+
+static void random_put(struct prng *prng, uint64_t wall_ms, uint64_t request_id, struct buf *buf)
+{
+    char name[4];
+
+    command_put_begin(buf, prng_below(prng, 2) == 0, wall_ms, request_id);
+    for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
+        id_random_name(prng, name);
+        command_put_add(buf, &(struct tag_put){.name = name,
+                                               .name_len = 2,
+                                               .fields = (uint8_t)prng_below(prng, 32),
+                                               .max_id = prng_below(prng, 5000),
+                                               .step = (uint32_t)prng_below(prng, 2000),
+                                               .max_step = (uint32_t)prng_below(prng, 3000),
+                                               .mode = (uint8_t)prng_below(prng, 2),
+                                               .description = "text",
+                                               .description_len = 4});
+    }
+    command_put_end(buf);
+}
+
+static void random_strict_command(struct prng *prng, uint64_t step, struct buf *buf)
+{
+    uint64_t wall_ms = prng_below(prng, 1000000);
+    uint64_t node_id = 1 + prng_below(prng, 3);
+    char name[4];
+
+    switch (prng_below(prng, 8)) {
+    case 0:
+        command_give_back_begin(buf, node_id, wall_ms);
+        for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
+            uint64_t end = 1 + prng_below(prng, 5000);
+
+            id_random_name(prng, name);
+            command_give_back_add(
+                buf, &(struct give_back_item){name, 2, (uint32_t)prng_below(prng, 8),
+                                              (uint32_t)prng_below(prng, 3), end / 2, end});
+        }
+        command_give_back_end(buf);
+        return;
+    case 1:
+    case 2:
+        command_drained_begin(buf, node_id);
+        for (uint64_t n = 1 + prng_below(prng, 5); n > 0; n--) {
+            id_random_name(prng, name);
+            command_drained_add(buf,
+                                &(struct drained_item){name, 2, (uint32_t)prng_below(prng, 1000)});
+        }
+        command_drained_end(buf);
+        return;
+    default:
+        random_batch(prng, step, wall_ms, buf);
+    }
+}
+
+static void random_batch(struct prng *prng, uint64_t step, uint64_t wall_ms, struct buf *buf)
+{
+    const struct strict_batch batch = {.node_id = 1 + prng_below(prng, 3),
+                                       .life = 2 + step / LIFE - prng_below(prng, 20) / 19,
+                                       .seq = 1 + step % LIFE / 16 + prng_below(prng, 10),
+                                       .wall_ms = wall_ms,
+                                       .key_limit = 4 + (uint32_t)prng_below(prng, 30)};
+    char name[4];
+    char key[4];
+
+    id_random_name(prng, name);
+    command_strict_begin(buf, &batch);
+    for (uint64_t n = 1 + prng_below(prng, 6); n > 0; n--) {
+        struct strict_item item = {name, 2, key, 0, 1 + (uint32_t)prng_below(prng, 50)};
+
+        id_random_name(prng, key);
+        item.key_len = prng_below(prng, 3) == 0 ? 2 : 0;
+        item.count = item.key_len > 0 ? 1 + item.count % 2 : item.count;
+        command_strict_add(buf, &item);
+        if (prng_below(prng, 2) == 0) {
+            id_random_name(prng, name);
+        }
+    }
+    command_strict_end(buf);
 }
 
 static void random_worker_command(struct prng *prng, struct buf *buf)

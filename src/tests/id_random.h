@@ -13,11 +13,12 @@
 /* One of 16 names, "aa" to "dd". */
 void id_random_name(struct prng *prng, char ret_name[4]);
 
-/* A well-formed command of any kind, appended to buf. */
-void id_random_command(struct prng *prng, struct buf *buf);
+/* A well-formed command of any kind, appended to buf. step counts the commands: the numbers of
+ * strict batches follow it, so that new ones, repetitions and late ones are all among them. */
+void id_random_command(struct prng *prng, uint64_t step, struct buf *buf);
 
 /* Good, broken, or plain random bytes. */
-void id_random_bytes(struct prng *prng, struct buf *buf);
+void id_random_bytes(struct prng *prng, uint64_t step, struct buf *buf);
 
 /* Change a few bytes in place, and sometimes cut the end off. */
 void id_random_mutate(struct prng *prng, struct buf *buf);

@@ -176,7 +176,7 @@ static void test_setting_rows_are_golden(void **state)
     fsm_load_begin(loaded); /* begin forgets both */
     assert_true(fsm_log_ms(loaded) == 0);
     assert_false(fsm_layout(loaded, &layout));
-    fsm_load_end(loaded, 1);
+    assert_int_equal(fsm_load_end(loaded, 1), 0);
     assert_true(fsm_digest(loaded) == 0);
     fsm_free(loaded);
 }
@@ -233,7 +233,7 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(load_one(fsm, "73 6c61796f7574", "01 c1038d142c01ffff 29 0a 0c"), ERR_CORRUPT);
     assert_int_equal(load_one(fsm, "73 6c61796f7574", layout), 0);
     assert_int_equal(load_one(fsm, "73 6c61796f7574", layout), ERR_EXISTS);
-    fsm_load_end(fsm, 1);
+    assert_int_equal(fsm_load_end(fsm, 1), 0);
     assert_true(fsm_log_ms(fsm) == T);
 }
 
@@ -271,7 +271,7 @@ static void test_listener_hears_the_layout_once(void **state)
     watcher = (struct watcher){.listener = watcher.listener};
     fsm_listen(loaded, &watcher.listener);
     fsm_load_begin(loaded);
-    fsm_load_end(loaded, 1);
+    assert_int_equal(fsm_load_end(loaded, 1), 0);
     assert_int_equal(watcher.heard, 0); /* there is none */
     id_apply_load(a, loaded);
     assert_int_equal(watcher.heard, 1);

@@ -308,7 +308,7 @@ static void test_memory_of_a_tag(void **state)
         assert_int_equal(fsm_load_row(fsm, key, name.len + 1, value.data, value.len), 0);
         assert_non_null(id_table_insert(*state, name.text, name.len));
     }
-    fsm_load_end(fsm, 1);
+    assert_int_equal(fsm_load_end(fsm, 1), 0);
     assert_int_equal(fsm_tag_count(fsm), count);
     if (!SANITIZED) {
         size_t fixed =

@@ -1,0 +1,245 @@
+/*
+ * test_fsm_give_back.c - ranges that are given back: by compare-and-set, each once.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/id/fsm_state.h"
+#include "src/tests/id_apply.h"
+
+static int setup(void **state)
+{
+    struct id_apply *a = calloc(1, sizeof *a);
+
+    assert_non_null(a);
+    id_apply_init(a);
+    id_apply_mode(a, "order", TAG_MODE_TREND);
+    *state = a;
+    return 0;
+}
+
+/* Every test ends with the rows that were listed giving the same state when they are loaded. */
+static int teardown(void **state)
+{
+    struct id_apply *a = *state;
+    struct fsm *other = fsm_new();
+
+    id_apply_load(a, other);
+    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
+    fsm_free(other);
+    id_apply_free(a);
+    free(a);
+    return 0;
+}
+
+static void grant_is(struct grant_result result, uint64_t first, uint32_t size)
+{
+    assert_int_equal(result.status, 0);
+    assert_true(result.first == first);
+    assert_int_equal(result.size, size);
+}
+
+static void row_is(struct id_apply *a, uint64_t max_id, uint32_t returns)
+{
+    assert_true(id_apply_row(a, "order")->max_id == max_id);
+    assert_int_equal(id_apply_row(a, "order")->returns, returns);
+}
+
+/* Refused, and then nothing has changed. */
+static void refused(struct id_apply *a, struct give_back_item item)
+{
+    uint64_t digest = fsm_digest(a->fsm);
+
+    assert_int_equal(id_apply_give_back(a, item), ERR_CONFLICT);
+    assert_int_equal(a->changed, 0);
+    assert_true(fsm_digest(a->fsm) == digest);
+}
+
+static void test_the_top_is_given_back_and_granted_again(void **state)
+{
+    struct id_apply *a = *state;
+
+    grant_is(id_apply_grant(a, "order", 1000), 1, 1000);
+    a->wall_ms = 2000;
+    assert_int_equal(id_apply_give_back(a, (struct give_back_item){"order", 0, 1, 0, 401, 1001}),
+                     0);
+    assert_int_equal(a->changed, 1);
+    row_is(a, 401, 1);
+    assert_int_equal(id_apply_row(a, "order")->generation, 1);
+    assert_int_equal(id_apply_row(a, "order")->updated_ms, 2000);
+    grant_is(id_apply_grant_to(a, 2, "order", 100), 401, 100);
+}
+
+static void test_only_by_compare_and_set(void **state)
+{
+    struct id_apply *a = *state;
+    const struct give_back_item good = {"order", 0, 1, 0, 401, 1001};
+    struct give_back_item item = good;
+
+    (void)id_apply_grant(a, "order", 1000);
+    item.end = 1000; /* not the top */
+    refused(a, item);
+    item.end = 1002; /* never granted */
+    refused(a, item);
+    item = good;
+    item.generation = 0;
+    refused(a, item);
+    item.generation = 2;
+    refused(a, item);
+    item = good;
+    item.returns = 1;
+    refused(a, item);
+    item = good;
+    item.name = "orde";
+    refused(a, item);
+    (void)id_apply_grant_to(a, 2, "order", 1); /* another range lies above it now */
+    refused(a, good);
+    row_is(a, 1002, 0);
+}
+
+/* The ABA of ranges: given back, granted again with the very same end, and then a copy of the old
+ * command comes. Carried out, it would hand out node 2's ids to a third node. */
+static void test_a_late_copy_after_the_range_was_granted_again_does_nothing(void **state)
+{
+    struct id_apply *a = *state;
+    const struct give_back_item item = {"order", 0, 1, 0, 401, 1001};
+
+    grant_is(id_apply_grant_to(a, 1, "order", 1000), 1, 1000);
+    assert_int_equal(id_apply_give_back(a, item), 0);
+    refused(a, item); /* a copy at once */
+    grant_is(id_apply_grant_to(a, 2, "order", 600), 401, 600);
+    row_is(a, 1001, 1);
+    refused(a, item);
+    grant_is(id_apply_grant_to(a, 3, "order", 10), 1001, 10);
+    assert_int_equal(id_apply_give_back(a, (struct give_back_item){"order", 0, 1, 1, 1001, 1011}),
+                     0);
+    assert_int_equal(id_apply_give_back(a, (struct give_back_item){"order", 0, 1, 2, 500, 1001}),
+                     0);
+    row_is(a, 500, 3);
+}
+
+/* A copy that comes behind a new life of the name. */
+static void test_the_epoch_outlives_delete_force_and_mode(void **state)
+{
+    struct id_apply *a = *state;
+    const struct tag_put down = {.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 1};
+
+    (void)id_apply_grant(a, "order", 1000);
+    assert_int_equal(id_apply_give_back(a, (struct give_back_item){"order", 0, 1, 0, 5, 1001}), 0);
+    assert_int_equal(id_apply_delete(a, "order", 0), 0);
+    refused(a, (struct give_back_item){"order", 0, 2, 1, 1, 5}); /* a tombstone */
+    id_apply_mode(a, "order", TAG_MODE_TREND);
+    assert_int_equal(id_apply_row(a, "order")->generation, 3);
+    row_is(a, 5, 1);
+    (void)id_apply_grant(a, "order", 1000);
+    refused(a, (struct give_back_item){"order", 0, 1, 1, 5, 1005}); /* of an earlier generation */
+    assert_int_equal(id_apply_give_back(a, (struct give_back_item){"order", 0, 3, 1, 5, 1005}), 0);
+    row_is(a, 5, 2);
+    assert_int_equal(id_apply_put(a, down, true, 0).status, 0);
+    row_is(a, 1, 2);
+    id_apply_mode(a, "order", TAG_MODE_STRICT);
+    row_is(a, 1, 2);
+}
+
+/* Nothing of a strict tag is ever given back. */
+static void test_not_in_strict_mode(void **state)
+{
+    struct id_apply *a = *state;
+    uint32_t generation;
+
+    (void)id_apply_grant(a, "order", 1000);
+    id_apply_mode(a, "order", TAG_MODE_STRICT);
+    generation = id_apply_row(a, "order")->generation;
+    assert_int_equal(generation, 2);
+    refused(a, (struct give_back_item){"order", 0, 1, 0, 401, 1001});
+    refused(a, (struct give_back_item){"order", 0, generation, 0, 401, 1001});
+}
+
+/* max_id may fall: a put is held against what is not granted any more. */
+static void test_max_id_may_be_put_where_it_was_given_back(void **state)
+{
+    struct id_apply *a = *state;
+    struct tag_put put = {.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 600};
+
+    (void)id_apply_grant(a, "order", 1000);
+    assert_int_equal(id_apply_put(a, put, false, 0).status, ERR_WOULD_REPEAT);
+    assert_int_equal(id_apply_give_back(a, (struct give_back_item){"order", 0, 1, 0, 401, 1001}),
+                     0);
+    put.max_id = 400;
+    assert_int_equal(id_apply_put(a, put, false, 0).status, ERR_WOULD_REPEAT);
+    put.max_id = 600;
+    assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
+    assert_int_equal(id_apply_row(a, "order")->generation, 1);
+    grant_is(id_apply_grant(a, "order", 10), 600, 10);
+}
+
+static void test_many_in_one_command_stand_each_for_itself(void **state)
+{
+    struct id_apply *a = *state;
+    struct buf command = BUF_INIT;
+    int32_t statuses[4];
+    size_t count = 0;
+
+    id_apply_mode(a, "b", TAG_MODE_TREND);
+    (void)id_apply_grant(a, "order", 1000);
+    (void)id_apply_grant(a, "b", 50);
+    command_give_back_begin(&command, 1, a->wall_ms);
+    command_give_back_add(&command, &(struct give_back_item){"order", 5, 1, 0, 901, 1001});
+    command_give_back_add(&command, &(struct give_back_item){"b", 1, 1, 7, 11, 51});
+    command_give_back_add(&command, &(struct give_back_item){"b", 1, 1, 0, 11, 51});
+    command_give_back_add(&command, &(struct give_back_item){"order", 5, 1, 1, 801, 901});
+    command_give_back_end(&command);
+    assert_int_equal(id_apply_bytes(a, &command), 0);
+    assert_int_equal(statuses_decode(a->result.data, a->result.len, statuses, 4, &count), 0);
+    assert_int_equal(count, 4);
+    assert_true(statuses[0] == 0 && statuses[1] == ERR_CONFLICT);
+    assert_true(statuses[2] == 0 && statuses[3] == 0);
+    row_is(a, 801, 2);
+    assert_true(id_apply_row(a, "b")->max_id == 11);
+    buf_free(&command);
+}
+
+/* The epoch never wraps: a tag that used all of them gives nothing back any more. */
+static void test_the_last_epoch_stays(void **state)
+{
+    struct id_apply *a = *state;
+    struct fsm_changes changes = {0};
+    struct fsm_row *row;
+
+    (void)id_apply_grant(a, "order", 1000);
+    row = fsm_row_find(a->fsm, "order", 5);
+    fsm_row_change_begin(a->fsm, row);
+    row->tag.returns = UINT32_MAX - 1;
+    fsm_row_change_end(a->fsm, row, &changes);
+    id_apply_keep(a, &changes);
+    assert_int_equal(
+        id_apply_give_back(a, (struct give_back_item){"order", 0, 1, UINT32_MAX - 1, 501, 1001}),
+        0);
+    refused(a, (struct give_back_item){"order", 0, 1, UINT32_MAX, 401, 501});
+    row_is(a, 501, UINT32_MAX);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_top_is_given_back_and_granted_again),
+        TEST(test_only_by_compare_and_set),
+        TEST(test_a_late_copy_after_the_range_was_granted_again_does_nothing),
+        TEST(test_the_epoch_outlives_delete_force_and_mode),
+        TEST(test_not_in_strict_mode),
+        TEST(test_max_id_may_be_put_where_it_was_given_back),
+        TEST(test_many_in_one_command_stand_each_for_itself),
+        TEST(test_the_last_epoch_stays),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
