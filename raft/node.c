@@ -314,6 +314,9 @@ static void prepare_cb(uv_prepare_t *prepare)
 
 static const char *own_address(const struct node_config *config)
 {
+    if (config->peer_address != NULL) {
+        return config->peer_address;
+    }
     for (size_t i = 0; i < config->member_count; i++) {
         if (config->members[i].id == config->node_id) {
             return config->members[i].address;
@@ -349,6 +352,10 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.lease.store_id = store_id;
     to.lease.address = config->http_address;
     to.cluster_id = config->cluster_id;
+    to.catch_up_ms = config->catch_up_ms;
+    to.guests = node->joined.peers;
+    to.guest_count = node->joined.peer_count;
+    to.guest_index = node->joined.index;
     to.strict_keys = config->strict_keys;
     to.warm = config->warm;
     return to;
@@ -423,6 +430,31 @@ static int start_replica(struct node *node, struct fsm *fsm, const struct store_
                          net_uv_net(node->net), clock_system(), &node->owner, loaded);
 }
 
+/* A store without a log belongs to a node that begins a cluster with others, or joins one. */
+static int maybe_join(struct node *node, const struct store_loaded *loaded,
+                      struct store_error *ret_error)
+{
+    const struct node_config *config = &node->config;
+    struct join_config join = {.node_id = config->node_id,
+                               .store_id = loaded->identity.store_id,
+                               .cluster_id = config->cluster_id,
+                               .secret = config->secret,
+                               .secret_len = config->secret_len,
+                               .address = own_address(config),
+                               .targets = config->join,
+                               .target_count = config->join_count};
+
+    if (!driver_is_empty(loaded)) {
+        return 0;
+    }
+    if (config->join_count == 0) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "this node was to join a cluster and was not let in yet: say again whom to ask");
+        return ERR_INVALID;
+    }
+    return join_cluster(&join, &node->joined, ret_error);
+}
+
 int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
                struct node **ret_node, struct store_error *ret_error)
 {
@@ -435,10 +467,14 @@ int node_start(uv_loop_t *loop, const struct node_config *config, struct store *
     node->config = *config;
     node->loop = loop;
     node->store = store;
-    rv = driver_load(store, fsm, config->node_id, config->members, config->member_count, &loaded,
-                     ret_error);
+    rv = driver_load(store, fsm, config->node_id, config->members,
+                     config->join_count > 0 ? 0 : config->member_count, &loaded, ret_error);
     if (rv != 0) {
         goto err_free;
+    }
+    rv = maybe_join(node, &loaded, ret_error);
+    if (rv != 0) {
+        goto err_loaded;
     }
     rv = open_net(node, &loaded, ret_error);
     if (rv != 0) {
