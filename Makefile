@@ -155,9 +155,26 @@ bench:
 		--binary "$(OUT)/leafd" $(if $(ROUNDS),--rounds "$(ROUNDS)") \
 		$(if $(SECONDS),--seconds "$(SECONDS)") $(CASE)
 
+# Faults on real processes, drawn from a seed (cluster-tests/chaos), and a page about them. LEAFD
+# names another binary; CHAOS has further options, as CHAOS="--only kill,pause".
+CHAOS_SHIM := $(BUILD)/chaos/disk_shim.so
+MINUTES    ?= 2
+$(CHAOS_SHIM): cluster-tests/chaos/disk_shim.c
+	@mkdir -p $(@D)
+	$(call SAY,LINK $@)$(CC) -D_GNU_SOURCE -std=gnu11 -g3 $(WARN) -O2 -fPIC -shared \
+		-fvisibility=hidden -o $@ $< -ldl
+.PHONY: chaos
+## make chaos [MINUTES=2]   faults on real processes; SEED=n (or a-b), NODES=3|5; a page of it
+chaos:
+	@scripts/setup test
+	+@$(MAKE) --no-print-directory -j$(shell nproc) all $(CHAOS_SHIM)
+	@LEAFD="$${LEAFD:-$(OUT)/leafd}" /usr/bin/python3 cluster-tests/chaos/run.py \
+		--out "$(BUILD)/chaos" --shim "$(CHAOS_SHIM)" --minutes "$(MINUTES)" \
+		--nodes "$(NODES)" $(if $(SEED),--seed "$(SEED)") $(CHAOS)
+
 # Everything that can be built, to see that it can.
 .PHONY: everything
-everything: all tests $(OUT)/sim examples bench-tools
+everything: all tests $(OUT)/sim examples bench-tools $(CHAOS_SHIM)
 
 # A cluster on this machine. DATA is where it keeps its data.
 NODES ?= 3

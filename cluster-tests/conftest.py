@@ -2,6 +2,8 @@
 
   make_cluster(...)  a cluster of the test's own, started unless start=False
   shared             one three-node cluster for all tests that leave it as they found it
+  proxies            links between the nodes, to be attached before a cluster starts
+  recorder           the history of the run, for check-history
 
 After each test the clusters it used are looked over: a process that died by itself, a failed
 assertion, a sanitizer's report or an unexpected line of level error fails the test. Data and logs
@@ -21,6 +23,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from cluster import FAST, Cluster  # noqa: E402
 from node import leafd_path  # noqa: E402
+from proxy import Proxies  # noqa: E402
+from strict_history import Recorder  # noqa: E402
 
 DEFAULT_BOUND_S = 60
 
@@ -131,6 +135,18 @@ def shared(request, shared_cluster):
         node.check_running()
     yield shared_cluster
     look_over(request, [shared_cluster])
+
+
+@pytest.fixture
+def proxies():
+    made = Proxies()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def recorder(tmp_path):
+    return Recorder(tmp_path / "history")
 
 
 @pytest.fixture

@@ -610,11 +610,20 @@ def figures(**given):
 def test_a_target_is_judged_by_the_median_of_the_rounds():
     rounds = [{"a": figures(rate=rate), "b": figures(rate=10)} for rate in (10, 60, 50, 40, 1000)]
     reached = Target("rate", "a", "b", at_least=5).judge(rounds)
-    assert (reached["median"], reached["min"], reached["max"]) == (5, 1, 100)
-    assert reached["reached"] and reached["bound"] == "≥ 5"
+    assert (reached["measured"], reached["min"], reached["max"]) == ("5.00", "1.00", "100.00")
+    assert reached["reached"] and reached["bound"] == "≥ 5" and reached["value"] == 5
     assert not Target("rate", "a", "b", at_least=5.01).judge(rounds)["reached"]
     assert Target("rate", "a", "b", at_most=5).judge(rounds)["reached"]
     assert not Target("rate", "a", "b", at_most=4.99).judge(rounds)["reached"]
+
+
+def test_a_target_without_a_ratio():
+    rounds = [{"a": figures(next_grant_ms=ms)} for ms in (900, 3100, 1400)]
+    median = Target("next_grant_ms", "a", at_most=1500).judge(rounds)
+    assert median["reached"]
+    assert (median["bound"], median["measured"]) == ("≤ 1,500 ms", "1,400 ms")
+    longest = Target("next_grant_ms", "a", at_most=3000, pick=max).judge(rounds)
+    assert not longest["reached"] and longest["value"] == 3100 and ", max" in longest["text"]
 
 
 class FakeServer:
@@ -644,11 +653,9 @@ def test_contenders_take_turns(serve, build):
 
     said = []
     contenders = [contender("a"), contender("b")]
-    warm_up, measure.WARM_UP_S = measure.WARM_UP_S, 0.05
-    try:
-        rounds = measure.run_rounds(contenders, 3, 0.1, said.append)
-    finally:
-        measure.WARM_UP_S = warm_up
+    for one in contenders:
+        one.warm_up_s = 0.05
+    rounds = measure.run_rounds(contenders, 3, 0.1, said.append)
     assert [name for name, _ in order] == ["a", "b"] * 4
     assert len(rounds) == len(said) == 3
     assert all(one[name]["rate"] > 0 for one in rounds for name in "ab")

@@ -1,10 +1,7 @@
 """Pauses, partitions, clean stops of leaders: what clients see, and that no id comes twice."""
 
-import pytest
-
 from checker import History
 from load import Load, mixed_load, wait_all_serve, wait_taken
-from proxy import Proxies
 from wait import wait_until
 
 
@@ -82,13 +79,6 @@ def test_clean_stop_answers_what_it_took(make_cluster, tag):
             assert connection.request("GET", f"/api/segment/get/{tag}").status == 200
         node.stop()
         assert connection.at_end()
-
-
-@pytest.fixture
-def proxies():
-    made = Proxies()
-    yield made
-    made.close()
 
 
 def test_leader_cut_off(make_cluster, proxies, tag):

@@ -92,7 +92,7 @@ static void fail_put(struct conn *conn, const struct put_result *result, bool bu
         conn_fail(conn, 400, "bad_request", "%s%s", item, result->why);
         return;
     case ERR_OVERLOADED:
-        conn_fail(conn, 503, "overloaded", "%sthe table of tags is full (%d)", item, LIMIT_TAGS);
+        conn_fail(conn, 503, "overloaded", "%s%s", item, result->why);
         return;
     default:
         conn_fail_err(conn, result->status);

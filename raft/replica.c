@@ -59,6 +59,7 @@ static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *
     struct replica *replica = CONTAINER(listener, struct replica, listener);
 
     allocator_tag_changed(replica->allocator, row);
+    replica_own_tag_changed(replica, row);
 }
 
 static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
@@ -189,6 +190,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     replica->start_last = loaded->first_index + loaded->entry_count - 1;
     replica->info_next_ms = now;
     replica->digest_next_ms = now + config->digest_ms;
+    replica->drain.look = true; /* also after a restart, with nothing in memory */
     replica->table = id_table_new();
     replica->allocator =
         allocator_new(&config->allocator, replica->table, clock, &replica->proposer, NULL);
@@ -299,6 +301,7 @@ uint64_t replica_next_ms(const struct replica *replica)
     next = earlier(next, strict_next_ms(replica->strict));
     next = earlier(next, membership_next_ms(&replica->membership));
     next = earlier(next, wishes_next_ms(&replica->wishes));
+    next = earlier(next, replica_own_next_ms(replica));
     next = earlier(next, warm_next_ms(replica->warm));
     next = earlier(next, timekeeper_next_ms(&replica->timekeeper));
     return earlier(next, lease_next_ms(replica->lease));

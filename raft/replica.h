@@ -50,6 +50,16 @@ struct replica_owner {
     void (*removed)(struct replica_owner *owner);
 };
 
+/* What the replica has to say about tags that drain. */
+struct replica_drain {
+    struct id_request request;
+    bool look;      /* there may be some that wait for this node */
+    bool in_flight; /* a COMMAND_DRAINED is */
+    uint64_t next_ms;
+    char after[LIMIT_TAG_NAME_BYTES]; /* the last tag that was told of; empty: from the start */
+    uint16_t after_len;
+};
+
 struct replica {
     struct replica_config config;
     struct driver driver;
@@ -85,6 +95,7 @@ struct replica {
     uint64_t held_look_ms; /* next look at whether ids are held */
     bool digest_in_flight;
     uint64_t digest_next_ms;
+    struct replica_drain drain;
 };
 
 /*

@@ -13,6 +13,10 @@
 
 /* replica_own.c: propose what this node itself has to tell the cluster, as far as it is due. */
 void replica_own_turn(struct replica *replica);
+/* When it is due next; UINT64_MAX: not by time. */
+uint64_t replica_own_next_ms(const struct replica *replica);
+/* A tag's row changed: it may wait for this node to say that it holds no segment of it. */
+void replica_own_tag_changed(struct replica *replica, const struct tag_row *row);
 
 /* replica_warm.c: read what an earlier life wrote; look, fetch and write when it is due; write
  * now. */

@@ -1,6 +1,7 @@
 /*
  * replica_own.c - what a replica tells the cluster by itself: its address, version and store id;
- * the digest that all nodes compare their state with.
+ * the digest that all nodes compare their state with; that it holds no segment any more of tags
+ * that became strict.
  *
  * The happy path: replica_own_turn() looks what is due and proposes it, one command of a kind at a
  * time. Failure modes: a command that fails is due again after a pause.
@@ -10,8 +11,11 @@
 #include <string.h>
 
 #include "raft/replica_internal.h"
+#include "src/base/assert.h"
+#include "src/id/strict_command.h"
 
 #define REGISTER_AGAIN_MS 1000
+#define DRAINED_AGAIN_MS 100 /* longer than a follower takes to apply what it has proposed */
 #define OWN_REQUEST_MS 5000
 
 static void info_done(struct id_request *request)
@@ -86,8 +90,102 @@ static void maybe_compare_digests(struct replica *replica)
     own_command(replica, &replica->digest_request, digest_done);
 }
 
+/* --- tags that drain --- */
+
+void replica_own_tag_changed(struct replica *replica, const struct tag_row *row)
+{
+    if (row->draining) {
+        replica->drain.look = true;
+        replica->drain.next_ms = 0;
+        replica->drain.after_len = 0;
+    }
+}
+
+static void drained_done(struct id_request *request)
+{
+    struct replica *replica = request->data;
+
+    replica->drain.in_flight = false;
+    if (request->status != 0) {
+        replica->drain.after_len = 0;
+        replica->drain.next_ms = clock_now_ms(replica->clock) + DRAINED_AGAIN_MS;
+    }
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+}
+
+/* What the command says must be true when it is proposed: the allocator has heard of the row. */
+static void assert_dropped(struct replica *replica, const struct tag_row *row)
+{
+    struct id_tag *tag = id_table_find(replica->table, row->name, row->name_len);
+
+    if (tag != NULL) {
+        ASSERT(tag->refill.generation >= row->generation);
+        ASSERT_IMPLIES(tag->refill.generation == row->generation, segment_left(&tag->buffer) == 0);
+    }
+}
+
+/* The next of the tags that wait for this node, as many as a command takes; 0: none. */
+static unsigned gather_drained(struct replica *replica, struct buf *payload)
+{
+    uint64_t self = replica->config.driver.node_id;
+    struct replica_drain *drain = &replica->drain;
+    const struct tag_row *row = fsm_drain_next(replica->fsm, self, drain->after, drain->after_len);
+    unsigned count = 0;
+
+    if (row == NULL) {
+        return 0;
+    }
+    command_drained_begin(payload, self);
+    while (row != NULL && count < LIMIT_GRANTS_PER_ENTRY) {
+        struct drained_item item = {row->name, row->name_len, row->generation};
+
+        assert_dropped(replica, row);
+        command_drained_add(payload, &item);
+        drain->after_len = row->name_len;
+        memcpy(drain->after, row->name, row->name_len);
+        row = fsm_drain_next(replica->fsm, self, drain->after, drain->after_len);
+        count++;
+    }
+    command_drained_end(payload);
+    return count;
+}
+
+/* Say of all tags that wait for it that this node holds nothing of them. A follower applies what it
+ * has said later than the leader: it goes through all tags once, and again after a pause, until
+ * none waits. */
+static void maybe_say_drained(struct replica *replica)
+{
+    struct replica_drain *drain = &replica->drain;
+    uint64_t now = clock_now_ms(replica->clock);
+
+    if (!drain->look || drain->in_flight || driver_leader(&replica->driver) == 0 ||
+        now < drain->next_ms) {
+        return;
+    }
+    if (gather_drained(replica, &drain->request.payload) == 0) {
+        drain->look = drain->after_len > 0;
+        drain->after_len = 0;
+        drain->next_ms = now + DRAINED_AGAIN_MS;
+        return;
+    }
+    drain->in_flight = true;
+    own_command(replica, &drain->request, drained_done);
+}
+
+/* --- turns --- */
+
 void replica_own_turn(struct replica *replica)
 {
     maybe_register(replica);
     maybe_compare_digests(replica);
+    maybe_say_drained(replica);
+}
+
+uint64_t replica_own_next_ms(const struct replica *replica)
+{
+    const struct replica_drain *drain = &replica->drain;
+    bool led = atomic_load_explicit(&replica->health.leader_known, memory_order_relaxed);
+
+    return led && drain->look && !drain->in_flight ? drain->next_ms : UINT64_MAX;
 }

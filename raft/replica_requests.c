@@ -44,6 +44,16 @@ static void open_done(struct id_request *query)
     free(open);
 }
 
+/* A tag known as exhausted may have been set back, or made again, a moment ago; one known as strict
+ * is asked for here only when the log said that it is not. Then the leader's row tells, as for one
+ * that is not known. */
+static bool is_known(const struct tag_row *row, const struct id_tag *tag)
+{
+    uint32_t state = tag != NULL ? atomic_load(&tag->state) : ID_TAG_ACTIVE;
+
+    return row != NULL && !row->deleted && state != ID_TAG_EXHAUSTED && state != ID_TAG_STRICT;
+}
+
 static void submit_open(struct replica *replica, struct id_request *request)
 {
     const char *name = (const char *)request->payload.data;
@@ -51,10 +61,7 @@ static void submit_open(struct replica *replica, struct id_request *request)
     const struct id_tag *tag = id_table_find(replica->table, name, request->payload.len);
     struct open_request *open;
 
-    /* A tag known as exhausted may have been set back, or made again, a moment ago: then the
-     * leader's row tells, as for one that is not known. */
-    if (row != NULL && !row->deleted &&
-        (tag == NULL || atomic_load(&tag->state) != ID_TAG_EXHAUSTED)) {
+    if (is_known(row, tag)) {
         requests_finish(&replica->requests, request, open_row(replica, row));
         return;
     }

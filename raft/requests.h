@@ -103,8 +103,8 @@ void requests_role_changed(struct requests *requests);
 
 void requests_link_changed(struct requests *requests, uint64_t peer, bool up);
 
-/* Call done() of what is over. Call before what gathers requests takes its turn, since an answer may
- * lead to another request. */
+/* Call done() of what is over. Call it before the gatherers of requests take their turn, since an
+ * answer may lead to another request. */
 void requests_answer(struct requests *requests);
 
 /* Route, append, confirm, answer. Call once, at the end of every turn, after driver_settle(): what

@@ -129,6 +129,7 @@ void sim_turn(struct sim_node *node)
     while (replica_turn(&node->replica)) {
         continue;
     }
+    sim_fault_given_back(node);
     sim_check_node(node);
     next = replica_next_ms(&node->replica);
     if (next == UINT64_MAX) {
@@ -324,6 +325,7 @@ static void free_world(struct sim_world *world)
     free(world->heap);
     sim_net_free(world);
     sim_check_free(world);
+    sim_strict_free(world);
 }
 
 static bool members_settled(struct sim_world *world)
@@ -387,6 +389,7 @@ void sim_run(uint64_t seed, bool verbose, struct sim_stats *ret_stats)
     world->first_count = world->node_count;
     world->member_faults = seed % 4 != 3;
     sim_check_init(world);
+    sim_strict_init(world);
     for (unsigned i = 0; i < world->node_count; i++) {
         sim_node_init(world, i);
     }

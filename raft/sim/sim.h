@@ -27,7 +27,10 @@
 #define SIM_NODES_MAX 8      /* that there ever are: ids never come back */
 #define SIM_CONFS_MAX 256    /* configurations of a run */
 #define SIM_TAGS 6           /* shared tags that are used, changed, deleted and made again */
+#define SIM_TAGS_ALL 8       /* and two for strict ids: always, and with changes of the mode */
+#define SIM_CHANGING 7       /* the latter */
 #define SIM_KEYS 200         /* idempotency keys that the cluster holds */
+#define SIM_STEADY 4         /* the one whose segments all have one size */
 #define SIM_FORCED 5         /* the one whose max_id is forced down now and then */
 #define SIM_RECENT 8         /* acknowledged tags that are asked for again soon */
 #define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
@@ -89,6 +92,7 @@ struct sim_net {
 };
 
 struct sim_world;
+struct sim_strict;
 
 /* A request for segments on its way: its answer may be told late. */
 struct sim_late {
@@ -114,21 +118,24 @@ struct sim_node {
     struct replica replica;
     struct replica_owner owner;
     uint64_t wake_at_ms;
-    uint64_t paused_until_ms;     /* the process is stopped, as by SIGSTOP */
-    uint64_t alone_until_ms;      /* its links stay cut until then, whatever else heals */
-    bool handing_over;            /* it is asked to give leadership away */
-    bool stopping;                /* it stops in order, not by a crash */
+    uint64_t paused_until_ms; /* the process is stopped, as by SIGSTOP */
+    uint64_t alone_until_ms;  /* its links stay cut until then, whatever else heals */
+    bool handing_over;        /* it is asked to give leadership away */
+    bool stopping;            /* it stops in order, not by a crash */
+    bool giving_back;         /* its segments, which is the last that it does */
+    bool gave_back;
     uint64_t disk_term;           /* last term seen on disk */
     uint64_t disk_life;           /* last life seen on disk: each start is one */
     STAILQ_HEAD(, sim_late) late; /* answers that are held back */
     uint64_t seen_commit;         /* of this life */
     uint64_t seen_applied;
-    struct fsm_listener listener;  /* between the state machine and the replica */
-    uint32_t generation[SIM_TAGS]; /* of the row as last seen in this life */
-    uint64_t max_id[SIM_TAGS];
-    uint64_t next_epoch[SIM_TAGS]; /* that next_id belongs to */
-    uint64_t next_id[SIM_TAGS];    /* of this life: no id below it may follow */
-    bool opening[SIM_TAGS];
+    struct fsm_listener listener;      /* between the state machine and the replica */
+    uint32_t generation[SIM_TAGS_ALL]; /* of the row as last seen in this life */
+    uint32_t returns[SIM_TAGS_ALL];
+    uint64_t max_id[SIM_TAGS_ALL];
+    uint64_t next_epoch[SIM_TAGS_ALL]; /* that next_id belongs to */
+    uint64_t next_id[SIM_TAGS_ALL];    /* of this life: no id below it may follow */
+    bool opening[SIM_TAGS_ALL];
     bool joins;                          /* it came after the first configuration */
     bool gone;                           /* removed and told, or dead for good */
     unsigned peers;                      /* with whom it keeps links, a bit an id */
@@ -159,13 +166,16 @@ struct sim_tag {
     char name[32];
     struct sim_epoch *epochs; /* by generation; at least one */
     size_t epoch_count;
-    uint64_t acked_max_id; /* an acknowledged change said so */
+    uint64_t acked_max_id; /* an acknowledged change set it */
+    uint32_t generation;   /* the highest that any node has seen */
+    uint32_t returns;      /* likewise */
 };
 
 struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
         claims_empty, puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes,
-        stops, forced, told, dead, changes[MEMBER_ASK_LEAD + 1];
+        stops, forced, told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again,
+        strict_refused, strict_lost, given_back;
     uint64_t trace; /* a hash of everything that happened */
 };
 
@@ -186,7 +196,8 @@ struct sim_world {
     bool cut[SIM_NODES_MAX][SIM_NODES_MAX];              /* from, to */
     uint64_t link_free_ms[SIM_NODES_MAX][SIM_NODES_MAX]; /* frames of a link arrive in order */
     unsigned drop_percent;
-    struct sim_tag tags[SIM_TAGS];
+    struct sim_tag tags[SIM_TAGS_ALL];
+    struct sim_strict *strict;
     uint64_t kept_next;
     bool kept[SIM_KEPT_MAX];     /* acknowledged */
     uint64_t recent[SIM_RECENT]; /* of those, the latest; a ring */
@@ -235,6 +246,8 @@ void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
                     const struct buf *payload);
 /* Its leadership is given away, or was none. */
 void sim_fault_handed_over(struct sim_node *node);
+/* Has it given its segments back? Then it stops. */
+void sim_fault_given_back(struct sim_node *node);
 /* Crash it, or stop it, and have it come back. */
 void sim_fault_end_node(struct sim_node *node);
 /* No fault goes on any longer; what is down stays down. */
@@ -298,11 +311,28 @@ void sim_flake_event(struct sim_node *node);
 void sim_client_begin_final(struct sim_world *world);
 bool sim_client_final_done(const struct sim_world *world);
 
+/* sim_strict.c: strict tags */
+void sim_strict_init(struct sim_world *world);
+void sim_strict_free(struct sim_world *world);
+/* Ask a node for ids of one of the two tags, unless it is one whose ids are to be taken from
+ * segments here: then false. */
+bool sim_strict_event(struct sim_node *node, unsigned tag);
+/* Ids of the changing tag were taken from a segment. */
+void sim_strict_trend(struct sim_node *node, unsigned tag, const struct segment_range *range);
+/* Both tags give strict ids on this node. */
+void sim_strict_begin_final(struct sim_node *node);
+bool sim_strict_final_done(const struct sim_world *world);
+/* The whole history. */
+void sim_strict_check_end(struct sim_world *world);
+
 /* sim_check.c */
 void sim_check_init(struct sim_world *world);
 void sim_check_free(struct sim_world *world);
 void sim_check_ids(struct sim_node *node, unsigned tag, uint32_t generation,
                    const struct segment_range *range);
+/* No id twice, over all nodes and both modes. */
+void sim_check_once(struct sim_world *world, unsigned tag, uint32_t generation,
+                    const struct segment_range *range);
 /* The node's life begins: what its rows say now. */
 void sim_check_life(struct sim_node *node);
 /* A row changed on a node. */

@@ -12,7 +12,7 @@
 
 void sim_check_init(struct sim_world *world)
 {
-    for (unsigned i = 0; i < SIM_TAGS; i++) {
+    for (unsigned i = 0; i < SIM_TAGS_ALL; i++) {
         struct sim_tag *tag = &world->tags[i];
 
         snprintf(tag->name, sizeof tag->name, "tag-%u", i);
@@ -24,7 +24,7 @@ void sim_check_init(struct sim_world *world)
 
 void sim_check_free(struct sim_world *world)
 {
-    for (unsigned i = 0; i < SIM_TAGS; i++) {
+    for (unsigned i = 0; i < SIM_TAGS_ALL; i++) {
         for (size_t k = 0; k < world->tags[i].epoch_count; k++) {
             free(world->tags[i].epochs[k].used);
         }
@@ -68,11 +68,12 @@ static void begin_epoch(struct sim_world *world, struct sim_tag *tag, uint32_t g
 
 void sim_check_life(struct sim_node *node)
 {
-    for (unsigned i = 0; i < SIM_TAGS; i++) {
+    for (unsigned i = 0; i < SIM_TAGS_ALL; i++) {
         const char *name = node->world->tags[i].name;
         const struct tag_row *row = fsm_tag(node->replica.fsm, name, strlen(name));
 
         node->generation[i] = row != NULL ? row->generation : 0;
+        node->returns[i] = row != NULL ? row->returns : 0;
         node->max_id[i] = row != NULL ? row->max_id : 0;
     }
     node->seen_conf = 0;
@@ -81,30 +82,69 @@ void sim_check_life(struct sim_node *node)
     node->seen_applied = 0;
 }
 
+/* Ids were given back: nobody can have them. The first node that tells it has just applied it; the
+ * others may come later, when the ids have been granted anew, or by a snapshot. */
+static void check_returned(struct sim_node *node, unsigned t, const struct tag_row *row)
+{
+    struct sim_world *world = node->world;
+    struct sim_tag *tag = &world->tags[t];
+
+    if (row->returns <= tag->returns) {
+        return;
+    }
+    if (row->returns != node->returns[t] + 1 || row->generation != node->generation[t] ||
+        row->mode != TAG_MODE_TREND || row->max_id >= node->max_id[t]) {
+        sim_fail(world, "ids of %s came back to node %llu in a way that cannot be", row->name,
+                 (unsigned long long)node->id);
+    }
+    world->stats.given_back += node->max_id[t] - row->max_id;
+    if (row->max_id < sim_check_epoch(tag)->highest_end) {
+        sim_fail(world, "max_id of %s fell to %llu, and id %llu was handed out", row->name,
+                 (unsigned long long)row->max_id,
+                 (unsigned long long)sim_check_epoch(tag)->highest_end - 1);
+    }
+}
+
+static void follow_row(struct sim_node *node, unsigned t, const struct tag_row *row)
+{
+    struct sim_tag *tag = &node->world->tags[t];
+
+    node->generation[t] = row->generation;
+    node->returns[t] = row->returns;
+    node->max_id[t] = row->max_id;
+    tag->generation = row->generation > tag->generation ? row->generation : tag->generation;
+    tag->returns = row->returns > tag->returns ? row->returns : tag->returns;
+}
+
 void sim_check_row(struct sim_node *node, const struct tag_row *row)
 {
     struct sim_world *world = node->world;
     unsigned t = 0;
 
-    while (t < SIM_TAGS && strcmp(world->tags[t].name, row->name) != 0) {
+    while (t < SIM_TAGS_ALL && strcmp(world->tags[t].name, row->name) != 0) {
         t++;
     }
-    if (t == SIM_TAGS) {
+    if (t == SIM_TAGS_ALL) {
         return;
     }
     if (row->generation < node->generation[t]) {
         sim_fail(world, "generation of %s fell on node %llu", row->name,
                  (unsigned long long)node->id);
     }
-    if (row->max_id < node->max_id[t]) {
+    if (row->returns < node->returns[t]) {
+        sim_fail(world, "the returns of %s fell on node %llu", row->name,
+                 (unsigned long long)node->id);
+    }
+    if (row->returns > node->returns[t]) {
+        check_returned(node, t, row);
+    } else if (row->max_id < node->max_id[t]) {
         if (t != SIM_FORCED || row->generation == node->generation[t]) {
             sim_fail(world, "max_id of %s fell on node %llu", row->name,
                      (unsigned long long)node->id);
         }
         begin_epoch(world, &world->tags[t], row->generation);
     }
-    node->generation[t] = row->generation;
-    node->max_id[t] = row->max_id;
+    follow_row(node, t, row);
 }
 
 static void make_room(struct sim_epoch *epoch, uint64_t bits)
@@ -145,14 +185,12 @@ static void check_rising(struct sim_node *node, unsigned t, size_t at,
     node->next_id[t] = range->first + range->count;
 }
 
-/* I1, and the rising part of I2. */
-void sim_check_ids(struct sim_node *node, unsigned t, uint32_t generation,
-                   const struct segment_range *range)
+/* I1 */
+void sim_check_once(struct sim_world *world, unsigned t, uint32_t generation,
+                    const struct segment_range *range)
 {
-    struct sim_world *world = node->world;
     struct sim_tag *tag = &world->tags[t];
-    size_t at = epoch_of(tag, generation);
-    struct sim_epoch *epoch = &tag->epochs[at];
+    struct sim_epoch *epoch = &tag->epochs[epoch_of(tag, generation)];
     uint64_t end = range->first + range->count;
 
     if (end > (1u << 26)) {
@@ -161,15 +199,21 @@ void sim_check_ids(struct sim_node *node, unsigned t, uint32_t generation,
     make_room(epoch, end);
     for (uint64_t id = range->first; id < end; id++) {
         if (epoch->used[id / 8] & (1u << (id % 8))) {
-            sim_fail(world, "id %llu of %s handed out twice, now by node %llu",
-                     (unsigned long long)id, tag->name, (unsigned long long)node->id);
+            sim_fail(world, "id %llu of %s handed out twice", (unsigned long long)id, tag->name);
         }
         epoch->used[id / 8] |= (uint8_t)(1u << (id % 8));
     }
-    check_rising(node, t, at, range);
     epoch->highest_end = end > epoch->highest_end ? end : epoch->highest_end;
-    world->stats.ids += range->count;
     sim_note(world, range->first << 16 | range->count);
+}
+
+/* I1, and the rising part of I2. */
+void sim_check_ids(struct sim_node *node, unsigned t, uint32_t generation,
+                   const struct segment_range *range)
+{
+    sim_check_once(node->world, t, generation, range);
+    check_rising(node, t, epoch_of(&node->world->tags[t], generation), range);
+    node->world->stats.ids += range->count;
 }
 
 void sim_check_flakes(struct sim_node *node, const struct segment_range *range)
@@ -279,7 +323,7 @@ static void check_tags(struct sim_node *node)
 {
     struct sim_world *world = node->world;
 
-    for (unsigned i = 0; i < SIM_TAGS; i++) {
+    for (unsigned i = 0; i < SIM_TAGS_ALL; i++) {
         struct sim_tag *tag = &world->tags[i];
         const struct tag_row *row = fsm_tag(node->replica.fsm, tag->name, strlen(tag->name));
         uint64_t floor = sim_check_epoch(tag)->highest_end;
@@ -319,6 +363,7 @@ void sim_check_end(struct sim_world *world)
     }
     check_all_flakes(world);
     sim_member_end(world);
+    sim_strict_check_end(world);
     if (world->stats.ids == 0) {
         sim_fail(world, "not one id was handed out");
     }

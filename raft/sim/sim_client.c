@@ -30,7 +30,7 @@ struct sim_request {
     unsigned tag;
     uint64_t kept;
     uint64_t life;
-    uint64_t floor; /* GET: an acknowledged max_id when it was sent */
+    uint64_t floor; /* GET: an acknowledged max_id when it was sent; PUT: the max_id it sets */
     bool force;
 };
 
@@ -59,8 +59,8 @@ static void put_answered(struct sim_request *request)
         world->kept[request->kept] = true;
         world->recent[world->recent_count++ % SIM_RECENT] = request->kept;
     } else if (result.status == 0 && request->kind == REQUEST_PUT &&
-               result.first.max_id > tag->acked_max_id) {
-        tag->acked_max_id = result.first.max_id;
+               request->floor > tag->acked_max_id) {
+        tag->acked_max_id = request->floor;
     } else if (result.status == 0 && request->kind == REQUEST_FINAL && !final_done[request->tag]) {
         final_done[request->tag] = true;
         final_left--;
@@ -168,9 +168,18 @@ static void put_shared(struct sim_node *node, unsigned t)
     put.fields = TAG_FIELD_STEP | TAG_FIELD_MAX_STEP;
     put.step = 1 + (uint32_t)sim_below(world, 20);
     put.max_step = put.step + (uint32_t)sim_below(world, 40);
-    if (sim_percent(world, 20)) {
+    if (t ==
+        SIM_STEADY) { /* its segments are all alike: what was given back is granted as it was */
+        put.step = 4;
+        put.max_step = 4;
+    }
+    if (t >= SIM_TAGS) {
+        put.fields |= TAG_FIELD_MODE;
+        put.mode = t == SIM_CHANGING && sim_percent(world, 50) ? TAG_MODE_TREND : TAG_MODE_STRICT;
+    } else if (sim_percent(world, 20)) {
         put.fields |= TAG_FIELD_MAX_ID;
         put.max_id = sim_check_epoch(tag)->highest_end + sim_below(world, 500);
+        request->floor = put.max_id;
     }
     if (t == SIM_FORCED && sim_percent(world, 30)) {
         request->force = true;
@@ -251,7 +260,7 @@ static void get_kept(struct sim_node *node)
 void sim_admin_event(struct sim_world *world)
 {
     struct sim_node *node = random_node(world);
-    unsigned t = (unsigned)sim_below(world, SIM_TAGS);
+    unsigned t = (unsigned)sim_below(world, SIM_TAGS_ALL);
     uint64_t what = sim_below(world, 100);
 
     if (node == NULL || !world->clients) {
@@ -312,6 +321,9 @@ static void claim(struct sim_node *node, unsigned t, struct id_tag *tag)
     }
     if (rv == 0) {
         sim_check_ids(node, t, tag->refill.generation, &range);
+        if (t == SIM_CHANGING) {
+            sim_strict_trend(node, t, &range);
+        }
     } else {
         world->stats.claims_empty++;
     }
@@ -323,7 +335,7 @@ static void claim(struct sim_node *node, unsigned t, struct id_tag *tag)
 void sim_client_event(struct sim_world *world)
 {
     struct sim_node *node = random_node(world);
-    unsigned t = (unsigned)sim_below(world, SIM_TAGS);
+    unsigned t = (unsigned)sim_below(world, SIM_TAGS_ALL);
     struct id_tag *tag;
 
     if (node == NULL) {
@@ -331,6 +343,10 @@ void sim_client_event(struct sim_world *world)
     }
     if (!world->clients || sim_percent(world, 30)) {
         sim_flake_event(node);
+        sim_turn(node);
+        return;
+    }
+    if (t >= SIM_TAGS && sim_strict_event(node, t)) {
         sim_turn(node);
         return;
     }
@@ -371,12 +387,12 @@ void sim_client_begin_final(struct sim_world *world)
         }
         final_left++;
         final_put(&world->nodes[i]);
+        sim_strict_begin_final(&world->nodes[i]);
         sim_turn(&world->nodes[i]);
     }
 }
 
 bool sim_client_final_done(const struct sim_world *world)
 {
-    (void)world;
-    return final_left == 0;
+    return final_left == 0 && sim_strict_final_done(world);
 }

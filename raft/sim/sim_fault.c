@@ -15,6 +15,7 @@
 #define LONG_ALONE_MS 5000 /* long enough for the others' logs to be compacted meanwhile */
 #define DOWN_MS 2500       /* how long a node is down at most */
 #define PAUSE_MS 3000
+#define GIVE_BACK_MS 500
 
 static struct sim_node *any_node(struct sim_world *world)
 {
@@ -102,6 +103,13 @@ void sim_fault_end_node(struct sim_node *node)
         crash(node, back_in_ms);
         return;
     }
+    if (!node->giving_back) {
+        sim_trace(world, "node %u gives its segments back", (unsigned)node->id);
+        node->giving_back = true;
+        replica_give_back(&node->replica, clock_now_ms(&node->clock) + GIVE_BACK_MS);
+        sim_turn(node);
+        return;
+    }
     world->stats.stops++;
     sim_node_stop(node);
     happens(node, SIM_RESTART, back_in_ms);
@@ -135,11 +143,33 @@ static void hand_over(struct sim_world *world)
     }
 }
 
+/* A node that may well be no leader is told to stop. */
+static void random_stop(struct sim_world *world)
+{
+    struct sim_node *node = any_node(world);
+
+    if (sim_node_runs(node) && !node->handing_over && !node->giving_back) {
+        sim_trace(world, "node %u is told to stop", (unsigned)node->id);
+        node->handing_over = true;
+        node->stopping = true;
+        sim_turn(node);
+    }
+}
+
 void sim_fault_handed_over(struct sim_node *node)
 {
     sim_trace(node->world, "node %u has no leadership to give away", (unsigned)node->id);
     node->handing_over = false;
     if (node->stopping) {
+        happens(node, SIM_END, 0);
+    }
+}
+
+/* Then it is at its end. */
+void sim_fault_given_back(struct sim_node *node)
+{
+    if (node->giving_back && !node->gave_back && replica_given_back(&node->replica)) {
+        node->gave_back = true;
         happens(node, SIM_END, 0);
     }
 }
@@ -248,7 +278,7 @@ void sim_fault_event(struct sim_world *world)
     if (!world->faults) {
         return;
     }
-    switch (sim_below(world, 11)) {
+    switch (sim_below(world, 12)) {
     case 0:
     case 1:
         random_crash(world);
@@ -273,6 +303,9 @@ void sim_fault_event(struct sim_world *world)
     case 9:
         hand_over(world);
         break;
+    case 10:
+        random_stop(world);
+        break;
     default:
         random_clock(world);
         break;
@@ -286,6 +319,9 @@ void sim_fault_end(struct sim_world *world)
     for (unsigned i = 0; i < world->node_count; i++) {
         struct sim_node *node = &world->nodes[i];
 
+        if (node->up && node->giving_back) {
+            sim_node_crash(node); /* it was about to end, and comes back now */
+        }
         node->wall_offset_ms = 0;
         node->paused_until_ms = 0;
         node->alone_until_ms = 0;

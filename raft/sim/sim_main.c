@@ -94,6 +94,11 @@ static void print_stats(const struct sim_stats *s)
         uint64_t count;
     } lines[] = {
         {"ids", s->ids},
+        {"strict ids", s->strict_ids},
+        {"strict answers again", s->strict_again},
+        {"strict refusals", s->strict_refused},
+        {"strict outcomes unknown", s->strict_lost},
+        {"ids given back", s->given_back},
         {"snowflake ids", s->flakes},
         {"refusals of snowflake ids", s->flakes_refused},
         {"changes", s->puts},

@@ -344,11 +344,14 @@ void sim_member_event(struct sim_world *world)
     unsigned members;
     unsigned voters;
 
-    if (!world->faults || !world->member_faults || via == NULL) {
+    if (!world->member_faults || via == NULL) {
         return;
     }
     configuration_of(via, &members, &voters);
-    if (members == 0) {
+    if (!world->faults && dead_member(world, members) != 0) { /* the operator clears up */
+        wish_for(via, MEMBER_ASK_REMOVE, dead_member(world, members));
+    }
+    if (!world->faults || members == 0) {
         return;
     }
     switch (sim_below(world, 10)) {
@@ -502,9 +505,19 @@ bool sim_member_settled(const struct sim_world *world)
 {
     const struct sim_node *first = newest(world);
 
+    unsigned members;
+    unsigned voters;
+
+    if (first == NULL) {
+        return false;
+    }
+    configuration_of(first, &members, &voters);
     for (unsigned i = 0; i < world->node_count; i++) {
         const struct sim_node *node = &world->nodes[i];
 
+        if (node->gone && (members & BIT(node->id))) {
+            return false; /* it is to be removed yet */
+        }
         if (node->gone) {
             continue;
         }
@@ -520,7 +533,7 @@ bool sim_member_settled(const struct sim_world *world)
             return false;
         }
     }
-    return first != NULL;
+    return true;
 }
 
 void sim_member_end(struct sim_world *world)

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "raft/sim/sim.h"
+#include "raft/wire.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
+#include "src/id/command_read.h"
 
 static bool link_up(const struct sim_world *world, unsigned from, unsigned to)
 {
@@ -58,6 +60,26 @@ static void come_again(struct sim_world *world, unsigned from, unsigned to)
     }
 }
 
+/* A command that gives ids back comes once more, much later, and perhaps to another node: when the
+ * ids may have been granted anew. */
+static void repeat_give_back(struct sim_world *world, const struct sim_frame *frame, unsigned to)
+{
+    struct wire_request wire;
+
+    if (!world->faults || frame->type != FRAME_REQUEST || sim_percent(world, 40) ||
+        wire_request_decode(frame->payload.data, frame->payload.len, &wire) != 0 ||
+        command_type(wire.payload, wire.payload_len) != COMMAND_GIVE_BACK) {
+        return;
+    }
+    if (sim_percent(world, 30)) {
+        to = (unsigned)sim_below(world, world->node_count);
+    }
+    if (to != frame->from - 1) {
+        arrives(world, to, frame_new(&world->nodes[frame->from - 1], frame->type, &frame->payload),
+                world->now_ms + sim_below(world, 800));
+    }
+}
+
 static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
 {
     struct sim_node *from = ((struct sim_net *)base)->node;
@@ -94,6 +116,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
         world->echo[a][b] = frame_new(from, type, &frame->payload);
     }
     buf_free(payload);
+    repeat_give_back(world, frame, b);
     arrives(world, b, frame, at_ms);
     return 0;
 }

@@ -188,6 +188,8 @@ void sim_node_start(struct sim_node *node)
     node->paused_until_ms = 0;
     node->handing_over = false;
     node->stopping = false;
+    node->giving_back = false;
+    node->gave_back = false;
     memset(node->next_id, 0, sizeof node->next_id);
     memset(node->next_epoch, 0, sizeof node->next_epoch);
     memset(node->opening, 0, sizeof node->opening);

@@ -79,6 +79,16 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     memcpy(ret_config->info.http_address, node->http_address, sizeof node->http_address);
     ret_config->digest_ms = ring->digest_ms;
     ret_config->cluster_id = "ring";
+    if (ring->keeps_time) {
+        ret_config->lease = (struct lease_config){.node_id = node->id,
+                                                  .store_id = 1000 + node->id,
+                                                  .address = ADDRESSES[node->id],
+                                                  .window_ms = 2000,
+                                                  .renew_ms = 300,
+                                                  .mark_lead_ms = 150,
+                                                  .threshold_ms = 500,
+                                                  .layout = SNOWFLAKE_LEAF_LAYOUT};
+    }
     ret_config->strict_keys = ring->strict_keys > 0 ? ring->strict_keys : 1000;
 }
 
@@ -122,7 +132,7 @@ void ring_crash(struct ring *ring, uint64_t id)
 {
     struct ring_node *node = ring_node(ring, id);
 
-    ASSERT(node->up);
+    ASSERT(node->up && !node->paused);
     node->up = false;
     driver_quiesce(&node->replica.driver);
     replica_stop(&node->replica);
@@ -148,6 +158,7 @@ void ring_start(struct ring *ring, unsigned count)
 
         node->ring = ring;
         node->id = i + 1;
+        STAILQ_INIT(&node->inbox);
         node->owner = (struct replica_owner){on_failed, NULL, on_installed, on_removed};
         identity.store_id = 1001 + i;
         node->store = store_mem_new(&identity);
@@ -177,6 +188,32 @@ static bool is_lost(const struct ring *ring, uint64_t from, const struct fake_fr
            !ring->nodes[frame->to - 1].up;
 }
 
+static void arrive(struct ring *ring, struct ring_node *to, uint64_t from, struct fake_frame *frame)
+{
+    ring->passed[frame->type]++;
+    ring->refused +=
+        !replica_receive(&to->replica, from, frame->type, frame->payload.data, frame->payload.len);
+    fake_frame_free(frame);
+    (void)replica_turn(&to->replica);
+}
+
+void ring_pause(struct ring *ring, uint64_t id)
+{
+    ring_node(ring, id)->paused = true;
+}
+
+void ring_resume(struct ring *ring, uint64_t id)
+{
+    struct ring_node *node = ring_node(ring, id);
+    struct fake_frame *frame;
+
+    node->paused = false;
+    while ((frame = STAILQ_FIRST(&node->inbox)) != NULL) {
+        STAILQ_REMOVE_HEAD(&node->inbox, link);
+        arrive(ring, node, frame->to, frame);
+    }
+}
+
 /* Deliver what a node has sent; true if there was anything. */
 static bool deliver(struct ring *ring, struct ring_node *from)
 {
@@ -186,15 +223,16 @@ static bool deliver(struct ring *ring, struct ring_node *from)
     while (n-- > 0) {
         struct fake_frame *frame = fake_net_take(&from->net);
 
-        if (!is_lost(ring, from->id, frame)) {
+        if (is_lost(ring, from->id, frame)) {
+            fake_frame_free(frame);
+        } else if (ring->nodes[frame->to - 1].paused) {
             struct ring_node *to = ring_node(ring, frame->to);
 
-            ring->passed[frame->type]++;
-            ring->refused += !replica_receive(&to->replica, from->id, frame->type,
-                                              frame->payload.data, frame->payload.len);
-            (void)replica_turn(&to->replica);
+            frame->to = from->id;
+            STAILQ_INSERT_TAIL(&to->inbox, frame, link);
+        } else {
+            arrive(ring, ring_node(ring, frame->to), from->id, frame);
         }
-        fake_frame_free(frame);
     }
     return any;
 }
@@ -205,6 +243,9 @@ static bool node_round(struct ring *ring, struct ring_node *node)
 
     if (!node->up) {
         return false;
+    }
+    if (node->paused) {
+        return deliver(ring, node); /* what it has written already is on its way */
     }
     moved = replica_turn(&node->replica);
     while (!node->disk_held && fake_disk_step(&node->disk)) {

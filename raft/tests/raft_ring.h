@@ -22,7 +22,9 @@ struct ring_node {
     struct ring *ring;
     uint64_t id;
     bool up;
-    bool disk_held; /* its disk does nothing */
+    bool disk_held;                  /* its disk does nothing */
+    bool paused;                     /* the process is stopped, as by SIGSTOP */
+    STAILQ_HEAD(, fake_frame) inbox; /* what came meanwhile; `to` is the sender here */
     uint64_t lives;
     struct store *store;
     struct fake_disk disk;
@@ -42,9 +44,10 @@ struct ring {
     uint32_t snapshot_entries;            /* set before ring_start(); 0: 1000 */
     uint32_t digest_ms;                   /* likewise; 0: never */
     uint32_t strict_keys;                 /* likewise; 0: 1000 */
+    bool keeps_time;                      /* likewise: the log has a time, which keys need */
     bool cut[RING_MAX + 1][RING_MAX + 1]; /* from, to */
-    bool lost[FRAME_PING + 1];            /* kinds of frames that get lost, from anybody */
-    size_t passed[FRAME_PING + 1];        /* frames of a kind that arrived */
+    bool lost[FRAME_CLOCK + 1];           /* kinds of frames that get lost, from anybody */
+    size_t passed[FRAME_CLOCK + 1];       /* frames of a kind that arrived */
     unsigned refused;                     /* frames that were found malformed */
 };
 
@@ -68,6 +71,10 @@ void ring_isolate(struct ring *ring, uint64_t id, bool cut);
 
 void ring_crash(struct ring *ring, uint64_t id);
 void ring_restart(struct ring *ring, uint64_t id);
+
+/* Stop the process of a node, and let it go on: then it finds all that was sent to it. */
+void ring_pause(struct ring *ring, uint64_t id);
+void ring_resume(struct ring *ring, uint64_t id);
 
 /* A node that does not lead: the first of them. */
 uint64_t ring_follower(struct ring *ring);

@@ -167,12 +167,36 @@ static void test_driver_rows_of_an_emptied_value(void **state)
     buf_free(&item.value);
 }
 
+/* A tag that waits for a node, without the tag: each row is well formed, but no apply made both. */
+static void test_driver_load_of_rows_that_contradict_each_other(void **state)
+{
+    struct store *store = new_store();
+    struct fsm *fsm = fsm_new();
+    const struct store_row row = {"dtag", 4, "\x01\x01", 3}; /* version 1, node 1 */
+    const struct net_peer member = {.id = 1, .address = "s1"};
+    struct store_op op = {
+        .kind = STORE_APPLY,
+        .position = {.index = 1, .term = 1, .digest = hash_row("dtag", 4, "\x01\x01", 3)},
+        .rows = &row,
+        .row_count = 1};
+    struct store_error error = {""};
+    struct store_loaded loaded;
+
+    (void)state;
+    assert_int_equal(commit(store, &op), 0);
+    assert_int_equal(driver_load(store, fsm, 1, &member, 1, &loaded, &error), ERR_CORRUPT);
+    assert_non_null(strstr(error.text, "contradict"));
+    fsm_free(fsm);
+    store_mem_free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_driver_rows_of_random_changes),
         cmocka_unit_test(test_driver_rows_of_no_changes),
         cmocka_unit_test(test_driver_rows_of_an_emptied_value),
+        cmocka_unit_test(test_driver_load_of_rows_that_contradict_each_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,6 @@ import statistics
 
 from processes import BenchError, cpu_of_machine, run_timed
 
-WARM_UP_S = 1.0
 LOAD_LIMIT_S = 120
 
 
@@ -49,10 +48,13 @@ class Sample:
 
 
 class Contender:
-    """What is measured: servers that take a load, and the command that makes it.
+    """What is measured: servers that take a load, and the command that makes it, to which the time
+    it shall take is appended.
 
     check(report) may raise a BenchError for what the load itself cannot see.
     """
+
+    warm_up_s = 1.0
 
     def __init__(self, name, label, servers, command, check=None):
         self.name = name
@@ -63,8 +65,7 @@ class Contender:
 
     def measure(self, seconds):
         before = [cpu_of_machine(), *(server.cpu() for server in self.servers)]
-        report, load_cpu = run_load([*self.command[:1], "--seconds", str(seconds),
-                                     *self.command[1:]], seconds)
+        report, load_cpu = run_load([*self.command, "--seconds", str(seconds)], seconds)
         after = [cpu_of_machine(), *(server.cpu() for server in self.servers)]
         for server in self.servers:
             server.check()
@@ -72,7 +73,21 @@ class Contender:
             self.check(report)
         spent = [(b[0] - a[0], b[1] - a[1]) for a, b in zip(before, after)]
         servers = [sum(pair[part] for pair in spent[1:]) for part in (0, 1)]
-        return Sample(report, servers, load_cpu, spent[0])
+        return Sample(report, servers, load_cpu, spent[0]).figures()
+
+
+class Procedure:
+    """In place of a Contender: figures that are made in another way than by a load. what: that way
+    in words; measured(seconds) gives the dictionary of figures."""
+
+    warm_up_s = 0
+
+    def __init__(self, name, label, servers, what, measured):
+        self.name = name
+        self.label = label
+        self.servers = servers
+        self.command = what
+        self.measure = measured
 
 
 def run_load(command, seconds):
@@ -95,31 +110,47 @@ def faults_of(report):
 
 
 class Target:
-    """A bound on a ratio of two contenders' figures: at least or at most."""
+    """A bound on the ratio of two contenders' figures, or, without `against`, on one's own figure:
+    at least or at most. pick says what of the rounds counts."""
 
-    def __init__(self, figure, of, against, at_least=None, at_most=None, text=None):
+    def __init__(self, figure, of, against=None, at_least=None, at_most=None,
+                 pick=statistics.median):
         self.figure = figure
         self.of = of
         self.against = against
         self.at_least = at_least
         self.at_most = at_most
-        self.text = text or f"{FIGURES[figure][0]}: {of} / {against}"
+        self.pick = pick
+
+    def text(self):
+        what = FIGURES[self.figure][0]
+        picked = "" if self.pick is statistics.median else f", {self.pick.__name__}"
+        return f"{what}{picked}: {self.of}" + (f" / {self.against}" if self.against else "")
+
+    def shown(self, value):
+        """A value as the report shows it."""
+        if self.against:
+            return f"{value:.2f}"
+        _, unit, digits = FIGURES[self.figure]
+        return f"{value:,.{digits}f}{unit if unit[0] in '/%' else ' ' + unit}"
 
     def bound(self):
-        return f"≥ {self.at_least}" if self.at_least is not None else f"≤ {self.at_most}"
+        sign, value = ("≥", self.at_least) if self.at_least is not None else ("≤", self.at_most)
+        return f"{sign} {value:g}" if self.against else f"{sign} {self.shown(value)}"
 
-    def ratios(self, rounds):
-        """The ratio in each round; rounds: a list of {contender: figures}."""
+    def values(self, rounds):
+        """The ratio or figure in each round; rounds: a list of {contender: figures}."""
         return [divide(figures[self.of][self.figure], figures[self.against][self.figure])
-                for figures in rounds]
+                if self.against else figures[self.of][self.figure] for figures in rounds]
 
     def judge(self, rounds):
-        """{"median", "min", "max", "reached", ...} for the report."""
-        ratios = self.ratios(rounds)
-        median = statistics.median(ratios)
-        reached = median >= self.at_least if self.at_least is not None else median <= self.at_most
-        return {"text": self.text, "bound": self.bound(), "median": median, "min": min(ratios),
-                "max": max(ratios), "reached": reached}
+        """What the report says of it, with "reached"."""
+        values = self.values(rounds)
+        value = self.pick(values)
+        reached = value >= self.at_least if self.at_least is not None else value <= self.at_most
+        return {"text": self.text(), "bound": self.bound(), "measured": self.shown(value),
+                "min": self.shown(min(values)), "max": self.shown(max(values)), "value": value,
+                "reached": reached}
 
 
 def divide(a, b):
@@ -140,27 +171,39 @@ FIGURES = {
     "p99": ("latency, p99", "µs", 0),
     "p99.9": ("latency, p99.9", "µs", 0),
     "max": ("latency, longest", "µs", 0),
+    "next_grant_ms": ("from SIGKILL of the leader to the next grant", "ms", 0),
+    "stop_gap_ms": ("longest wait for a grant while the leader stops", "ms", 1),
+    "bytes_a_tag": ("resident memory a tag", "bytes", 0),
+    "ready_s": ("from the start to ready", "s", 2),
+    "first_id_s": ("from the start to the first id", "s", 2),
+    "memory_mib": ("resident memory of a node", "MiB", 1),
+    "core_percent": ("of a core, used by a node", "%", 2),
 }
 
 
 def medians(rounds, name):
     """The median of each figure of a contender over the rounds."""
     return {figure: statistics.median(figures[name][figure] for figures in rounds)
-            for figure in FIGURES}
+            for figure in rounds[0][name]}
 
 
-def run_rounds(contenders, rounds, seconds, say):
-    """Measure in turn; a list, one {contender: figures} a round."""
+def run_rounds(contenders, rounds, seconds, say, told=("ids_rate", "cpu_us", "others")):
+    """Measure in turn; a list, one {contender: figures} a round. told: what is said of each."""
     for contender in contenders:
-        contender.measure(WARM_UP_S)
+        if contender.warm_up_s:
+            contender.measure(contender.warm_up_s)
     results = []
     for number in range(1, rounds + 1):
         figures = {}
         for contender in contenders:
-            figures[contender.name] = contender.measure(seconds).figures()
+            figures[contender.name] = contender.measure(seconds)
         results.append(figures)
         say(f"round {number} of {rounds}: " + ", ".join(
-            f"{name} {one['ids_rate']:.0f}/s at {one['cpu_us']:.1f} µs"
-            for name, one in figures.items())
-            + f"; others {max(one['others'] for one in figures.values()):.0f} %")
+            f"{name} {in_words(one, told)}" for name, one in figures.items()))
     return results
+
+
+def in_words(figures, names):
+    """Some figures of one contender in a few words."""
+    return " ".join(f"{figures[name]:,.{FIGURES[name][2]}f}{FIGURES[name][1]}" for name in names
+                    if name in figures)

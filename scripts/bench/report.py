@@ -8,12 +8,14 @@ import json
 import os
 import platform
 import shlex
+import statistics
 import subprocess
 import time
 
 import svg
 from measure import FIGURES, medians
 
+FORMAT = 2  # of the results that are kept; others are passed over
 TABLE_FIGURES = ("ids_rate", "cpu_us", "user_us", "system_us", "load_us", "p50", "p99", "p99.9",
                  "others")
 
@@ -21,10 +23,12 @@ TABLE_FIGURES = ("ids_rate", "cpu_us", "user_us", "system_us", "load_us", "p50",
 def result_of(case, contenders, rounds, seconds, file_system):
     """What is kept of a case that was run."""
     return {
+        "format": FORMAT,
         "case": case.name,
         "title": case.title,
         "text": " ".join(case.text.split()),
         "charts": list(case.charts),
+        "columns": list(getattr(case, "columns", TABLE_FIGURES)),
         "date": time.strftime("%Y-%m-%d %H:%M"),
         "commit": commit(),
         "machine": machine(file_system),
@@ -42,7 +46,7 @@ def result_of(case, contenders, rounds, seconds, file_system):
 
 def failure_of(case, error):
     """What is kept of a case that could not be run, or whose replies were wrong."""
-    return {"case": case.name, "title": case.title, "error": str(error),
+    return {"format": FORMAT, "case": case.name, "title": case.title, "error": str(error),
             "date": time.strftime("%Y-%m-%d %H:%M"), "commit": commit()}
 
 
@@ -70,36 +74,36 @@ def machine(file_system):
 
 
 def shown(command):
-    """A command as it may be typed; long arguments cut."""
+    """A command as it may be typed, long arguments cut; or what was done, in words."""
+    if isinstance(command, str):
+        return command
     words = [os.path.basename(command[0]), *command[1:]]
     return " ".join(shlex.quote(word if len(word) <= 120 else word[:117] + "...") for word in words)
 
 
 def amount(value, figure):
+    """A figure with its digits."""
     return f"{value:,.{FIGURES[figure][2]}f}"
-
-
-def ratio(value):
-    return f"{value:.2f}"
 
 
 def target_lines(result):
     """The table of a case's targets: the line that says reached or not."""
-    lines = ["| target | bound | median | rounds | |", "|---|---|---|---|---|"]
+    lines = ["| target | bound | measured | rounds | |", "|---|---|---|---|---|"]
     for target in result["targets"]:
         verdict = "**reached**" if target["reached"] else "**not reached**"
-        lines.append(f"| {target['text']} | {target['bound']} | {ratio(target['median'])} | "
-                     f"{ratio(target['min'])} to {ratio(target['max'])} | {verdict} |")
+        lines.append(f"| {target['text']} | {target['bound']} | {target['measured']} | "
+                     f"{target['min']} to {target['max']} | {verdict} |")
     return lines
 
 
 def figure_lines(result):
     """The table of the medians, one line a contender."""
-    heads = [f"{FIGURES[name][0]} ({FIGURES[name][1]})" for name in TABLE_FIGURES]
+    columns = result["columns"]
+    heads = [f"{FIGURES[name][0]} ({FIGURES[name][1]})" for name in columns]
     lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for contender in result["contenders"]:
         figures = medians(result["rounds"], contender["name"])
-        cells = [amount(figures[name], name) for name in TABLE_FIGURES]
+        cells = [amount(figures[name], name) if name in figures else "" for name in columns]
         lines.append(f"| {contender['label']} | " + " | ".join(cells) + " |")
     return lines
 
@@ -109,7 +113,7 @@ def contender_lines(result):
     for contender in result["contenders"]:
         servers = "; ".join(f"{name}: {version}; {settings}"
                             for name, version, settings in contender["servers"])
-        lines.append(f"- {contender['label']} ({servers})\n  `{contender['command']}`")
+        lines.append(f"- {contender['label']} ({servers}): `{contender['command']}`")
     return lines
 
 
@@ -141,9 +145,10 @@ def chart(result):
         title, unit, digits = FIGURES[name]
         rows = []
         for contender in result["contenders"]:
-            values = [figures[contender["name"]][name] for figures in result["rounds"]]
-            rows.append((contender["label"], medians(result["rounds"], contender["name"])[name],
-                         values))
+            values = [figures[contender["name"]][name] for figures in result["rounds"]
+                      if name in figures[contender["name"]]]
+            if values:
+                rows.append((contender["label"], statistics.median(values), values))
         panels.append((title, unit, digits, rows))
     return svg.plot(result["title"], panels)
 
@@ -169,7 +174,9 @@ def kept(folder, names):
         path = os.path.join(folder, f"{name}.json")
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
-                results.append(json.load(file))
+                result = json.load(file)
+            if result.get("format") == FORMAT:
+                results.append(result)
     return results
 
 
@@ -183,7 +190,7 @@ def summary_lines(results):
         for target in result.get("targets", []):
             verdict = "reached" if target["reached"] else "**not reached**"
             lines.append(f"| [{result['case']}](#{result['case']}) | {target['text']} | "
-                         f"{target['bound']} | {ratio(target['median'])} | {verdict} |")
+                         f"{target['bound']} | {target['measured']} | {verdict} |")
     return lines
 
 
@@ -208,6 +215,5 @@ def print_table(result, say):
     """The ratios on the terminal."""
     for target in result["targets"]:
         verdict = "reached" if target["reached"] else "NOT reached"
-        say(f"  {target['text']}: {ratio(target['median'])} "
-            f"({ratio(target['min'])} to {ratio(target['max'])}), target {target['bound']}: "
-            f"{verdict}")
+        say(f"  {target['text']}: {target['measured']} ({target['min']} to {target['max']}), "
+            f"target {target['bound']}: {verdict}")

@@ -12,6 +12,7 @@ import json
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -77,7 +78,8 @@ class Server:
     name = "?"
     settings = ""
 
-    def __init__(self, directory):
+    def __init__(self, directory, name=None):
+        self.name = name or self.name
         self.directory = os.path.join(directory, self.name)
         shutil.rmtree(self.directory, ignore_errors=True)
         os.makedirs(self.directory)
@@ -110,8 +112,8 @@ class Leafd(Server):
 
     name = "leafd"
 
-    def __init__(self, directory, binary, size=3, settings=None, cores=None):
-        super().__init__(directory)
+    def __init__(self, directory, binary, size=3, settings=None, cores=None, name=None):
+        super().__init__(directory, name)
         os.environ["LEAFD"] = binary  # where the cluster's nodes take it from
         self.binary = binary
         self.settings = f"{size} node{'s' if size > 1 else ''}, " + (
@@ -148,6 +150,12 @@ class Leafd(Server):
         """Make a tag or change it; (status, text)."""
         response = self.cluster.nodes[0].http("PUT", f"/api/tags/{tag}", fields)
         return response.status, response.text
+
+    def must_put_tag(self, tag, **fields):
+        """Make a tag, which must be new."""
+        status, text = self.put_tag(tag, **fields)
+        if status != 201:
+            raise BenchError(f"the tag {tag} could not be made: {status}: {text}")
 
     def make_tags(self, tags, **fields):
         """Make many tags, which must be new."""
@@ -241,11 +249,87 @@ class Etcd(Server):
         return first_line([program("etcd"), "--version"])
 
 
+class Nginx(Server):
+    """nginx answering a constant: what an HTTP server costs that does nothing else."""
+
+    name = "nginx"
+    settings = "one worker, return 200, no access log"
+    BODY = "12345678"
+    CONF = """
+        daemon off;
+        master_process off;
+        worker_rlimit_nofile 65536;
+        error_log error.log;
+        pid pid;
+        events {{ worker_connections 16384; }}
+        http {{
+            access_log off;
+            keepalive_requests 1000000000;
+            client_body_temp_path temp-body;
+            proxy_temp_path temp-proxy;
+            fastcgi_temp_path temp-fastcgi;
+            uwsgi_temp_path temp-uwsgi;
+            scgi_temp_path temp-scgi;
+            default_type text/plain;
+            server {{
+                listen {host}:{port} backlog=1024;
+                location / {{ return 200 "{body}"; }}
+            }}
+        }}
+    """
+
+    def __init__(self, directory, cores=None):
+        super().__init__(directory)
+        self.cores = cores
+
+    def start(self):
+        self.port = take_port()
+        with open(os.path.join(self.directory, "conf"), "w", encoding="ascii") as conf:
+            conf.write(self.CONF.format(host=HOST, port=self.port, body=self.BODY))
+        process = self.run([program("nginx"), "-p", self.directory + "/", "-c", "conf",
+                            "-e", "error.log"], self.cores)
+        wait_for(lambda: request(self.port, "GET", "/")[1] == self.BODY, START_LIMIT_S,
+                 "nginx answers", [process])
+        return self
+
+    def version(self):
+        return first_line([program("nginx"), "-v"])
+
+
+class Redis(Server):
+    """Redis without persistence: the fastest that it has."""
+
+    name = "redis"
+    settings = "no persistence, one thread"
+
+    def __init__(self, directory, cores=None):
+        super().__init__(directory)
+        self.cores = cores
+
+    def start(self):
+        self.port = take_port()
+        process = self.run([
+            program("redis-server"), "--port", str(self.port), "--bind", HOST, "--save", "",
+            "--appendonly", "no", "--daemonize", "no", "--dir", self.directory,
+            "--maxclients", "20000"], self.cores)
+        wait_for(self.answers, START_LIMIT_S, "Redis answers", [process])
+        return self
+
+    def answers(self):
+        with socket.create_connection((HOST, self.port), timeout=5) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(100) == b"+PONG\r\n"
+
+    def version(self):
+        return first_line([program("redis-server"), "--version"])
+
+
 class Bare(Server):
     """The bare epoll loop that answers a constant: bare.c."""
 
     name = "bare"
     settings = "one thread; no request is looked at"
+    BODY = "12345678"
 
     def __init__(self, directory, binary, cores=None):
         super().__init__(directory)

@@ -191,6 +191,18 @@ int fsm_load_end(struct fsm *fsm, uint64_t index)
     return 0;
 }
 
+/* A node that was removed gets nothing more, whatever of it is still on its way: what was waited for
+ * from it counts as given. True: answered. */
+static bool refuse_removed(const struct fsm *fsm, uint64_t node_id, struct buf *result)
+{
+    bool removed = fsm_member_removed(fsm, node_id);
+
+    if (removed) {
+        status_result_encode(ERR_REMOVED, result);
+    }
+    return removed;
+}
+
 /* 0, ERR_DIVERGED, or ERR_BAD_MESSAGE, and then nothing was changed or appended. */
 static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size_t len,
                       struct buf *result, struct fsm_changes *changes)
@@ -210,7 +222,7 @@ static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size
         break;
     case COMMAND_GRANT:
         err = grant_command_read(command, len, &grant);
-        if (err == 0) {
+        if (err == 0 && !refuse_removed(fsm, grant.node_id, result)) {
             fsm_apply_grant(fsm, &grant, result, changes);
         }
         break;
@@ -267,17 +279,17 @@ static int apply_strict(struct fsm *fsm, uint64_t index, int type, const void *c
 
     if (type == COMMAND_STRICT) {
         err = strict_command_read(command, len, &strict);
-        if (err == 0) {
+        if (err == 0 && !refuse_removed(fsm, strict.batch.node_id, result)) {
             fsm_apply_strict(fsm, index, &strict, result, changes);
         }
     } else if (type == COMMAND_GIVE_BACK) {
         err = give_back_command_read(command, len, &give_back);
-        if (err == 0) {
+        if (err == 0 && !refuse_removed(fsm, give_back.node_id, result)) {
             fsm_apply_give_back(fsm, &give_back, result, changes);
         }
     } else {
         err = drained_command_read(command, len, &drained);
-        if (err == 0) {
+        if (err == 0 && !refuse_removed(fsm, drained.node_id, result)) {
             fsm_apply_drained(fsm, &drained, result, changes);
         }
     }
@@ -293,8 +305,7 @@ static int apply_node_info(struct fsm *fsm, const void *command, size_t len, str
     if (err != 0) {
         return err;
     }
-    if (fsm_member_removed(fsm, info.node_id)) {
-        status_result_encode(ERR_REMOVED, result);
+    if (refuse_removed(fsm, info.node_id, result)) {
         return 0;
     }
     fsm_node_put(fsm, &info, changes);

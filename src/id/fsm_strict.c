@@ -82,8 +82,10 @@ void fsm_apply_strict(struct fsm *fsm, uint64_t index, struct strict_command *co
 
     ASSERT(command->count >= 1 && command->count <= LIMIT_STRICT_ITEMS);
     if (refused != 0) {
+        uint64_t detail = refused == ERR_STALE ? sender->life : 0;
+
         for (uint32_t i = 0; i < command->count; i++) {
-            results[i] = (struct strict_result){.status = refused};
+            results[i] = (struct strict_result){.status = refused, .detail = detail};
         }
         strict_results_encode(results, command->count, result);
         return;

@@ -42,7 +42,7 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bo
                         struct tag_row *row, struct put_result *result);
 static bool find_twice(struct put_command command, uint32_t *ret_at);
 static int named_order(const void *a, const void *b);
-static int refuse_put(struct put_result *result, const char *why);
+static bool refuse_put(struct put_result *result, int status, const char *why);
 
 void fsm_apply_grant(struct fsm *fsm, struct grant_command *command, struct buf *result,
                      struct fsm_changes *changes)
@@ -224,15 +224,15 @@ static bool put_refused(struct fsm *fsm, struct put_command command, struct put_
     size_t drains = 0;
 
     if (command.count < 1) {
-        return refuse_put(result, "the list of tags is empty") != 0;
+        return refuse_put(result, ERR_INVALID, "the list of tags is empty");
     }
     if (command.count > LIMIT_TAGS_PER_BULK) {
         result->failed_at = LIMIT_TAGS_PER_BULK;
-        return refuse_put(result, "more than 10000 tags in one request") != 0;
+        return refuse_put(result, ERR_INVALID, "more than 10000 tags in one request");
     }
     if (find_twice(command, &twice_at)) {
         result->failed_at = twice_at;
-        return refuse_put(result, "the same tag stands twice in one request") != 0;
+        return refuse_put(result, ERR_INVALID, "the same tag stands twice in one request");
     }
     for (; put_command_next(&command, &put); result->failed_at++) {
         struct fsm_row *row = fsm_row_find(fsm, put.name, put.name_len);
@@ -244,9 +244,12 @@ static bool put_refused(struct fsm *fsm, struct put_command command, struct put_
         }
         made += row == NULL;
         drains += merged.draining && fsm_drain_find(fsm, put.name, put.name_len) == NULL;
-        if (fsm->tag_count + made > LIMIT_TAGS || fsm->drain_count + drains > LIMIT_DRAINS) {
-            result->status = ERR_OVERLOADED;
-            return true;
+        if (fsm->tag_count + made > LIMIT_TAGS) {
+            return refuse_put(result, ERR_OVERLOADED, "the table of tags is full (4000000)");
+        }
+        if (fsm->drain_count + drains > LIMIT_DRAINS) {
+            return refuse_put(result, ERR_OVERLOADED,
+                              "10000 tags wait for nodes already to become strict");
         }
     }
     result->failed_at = 0;
@@ -341,7 +344,8 @@ static int put_merge(const struct fsm *fsm, const struct tag_row *old, const str
         return err;
     }
     if (tag_row_check(&row, &why) != 0) {
-        return refuse_put(result, why);
+        (void)refuse_put(result, ERR_INVALID, why);
+        return ERR_INVALID;
     }
     /* New to the nodes: they burn what they hold. */
     row.generation += !live || row.mode != old->mode || row.max_id < old->max_id;
@@ -420,10 +424,11 @@ static int named_order(const void *a, const void *b)
     return left->at < right->at ? -1 : left->at > right->at;
 }
 
-static int refuse_put(struct put_result *result, const char *why)
+/* True, for the caller to return. */
+static bool refuse_put(struct put_result *result, int status, const char *why)
 {
     ASSERT(why != NULL);
-    result->status = ERR_INVALID;
+    result->status = status;
     (void)snprintf(result->why, sizeof result->why, "%s", why);
-    return ERR_INVALID;
+    return true;
 }

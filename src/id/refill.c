@@ -53,7 +53,6 @@ void refill_loaded(struct refill *refill, uint64_t now_ms, uint32_t size, uint64
         refill->rate_per_s = rate;
     }
     refill->loads += refill->loads < UINT32_MAX;
-    refill->granted += size;
     refill->size = size;
     refill->unused = left + size;
     refill->last_load_ms = now_ms;
@@ -65,7 +64,6 @@ void refill_reset(struct refill *refill, uint32_t generation)
     refill->size = 0;
     refill->loads = 0;
     refill->last_load_ms = 0;
-    refill->granted = 0;
     refill->unused = 0;
     refill->end = 0;
     refill->rate_per_s = 0;

@@ -34,7 +34,6 @@ struct refill {
     bool queued;           /* in one of the allocator's queues */
     uint64_t request_id;   /* of the request in flight; a late reply with another one is burnt */
     uint64_t last_load_ms; /* monotonic; when the last segment arrived */
-    uint64_t granted;      /* ids of this generation that arrived, in this life */
     uint64_t unused;       /* ids that were unused just after it arrived, itself included */
     uint64_t end;          /* exclusive end of the newest range published of this generation */
     uint64_t rate_per_s;   /* measured consumption; 0: unknown */

@@ -53,7 +53,12 @@ struct strict_batch {
  *  ERR_KEYS_FULL     detail: the limit
  *  ERR_EMPTY         the log has no time yet, which a key needs: ask again
  *  ERR_STALE         the batch is of an earlier life of its node, or of one whose answer is
- *                    forgotten: nobody waits for it (every item of it says so)
+ *                    forgotten: nobody waits for it (every item of it says so); detail: the life
+ *                    that is known, for a node whose data was set back (strict.c)
+ *  ERR_OVERLOADED    LIMIT_STRICT_NODES other nodes sent batches (every item says so)
+ *
+ * A key is looked up before draining, room and ids left are looked at: while the tag is there and
+ * strict, the ids of a known key are given again whatever happened to it since.
  */
 struct strict_result {
     int32_t status;

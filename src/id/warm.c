@@ -25,10 +25,12 @@
 struct warm_entry {
     RB_ENTRY(warm_entry) by_name;
     struct id_tag *tag; /* NULL: not in use in this life */
-    uint64_t seen;      /* ids used up at the last look, of this life */
+    uint64_t granted;   /* ids that arrived while it was watched, of this generation of its tag */
+    uint64_t seen;      /* of those, used up at the last look */
     uint64_t busy;      /* ids used up lately: halved with every hour */
     uint64_t hour;      /* that busy was halved for last */
     uint64_t last_ms;   /* wall time of the last look that found some used up */
+    uint32_t generation;
     uint16_t name_len;
     char name[];
 };
@@ -45,6 +47,7 @@ struct warm {
     struct warm_entry **order; /* NULL: nothing is left to fetch */
     size_t order_count;
     size_t order_at;
+    bool ready;                          /* as of the last turn */
     uint64_t fetch_began_ms;             /* monotonic; 0: not begun */
     uint64_t fetched;                    /* since then */
     uint64_t look_ms;                    /* monotonic: next look */
@@ -113,17 +116,18 @@ static void entry_age(struct warm_entry *entry, uint64_t time_ms)
     }
 }
 
-/* Ids of the tag that were used up in this life and generation. */
-static uint64_t used_up(const struct id_tag *tag)
+/* Begin to count with what is there: at first, and when a newer generation burnt what there was. */
+static void entry_count_anew(struct warm_entry *entry)
 {
-    uint64_t left = segment_left(&tag->buffer);
-
-    return tag->refill.granted > left ? tag->refill.granted - left : 0;
+    entry->granted = segment_left(&entry->tag->buffer);
+    entry->seen = 0;
+    entry->generation = entry->tag->refill.generation;
 }
 
 /* How many of its ids were used up since the last look. */
 static void entry_look(struct warm_entry *entry, uint64_t time_ms)
 {
+    uint64_t left;
     uint64_t used;
     uint64_t news;
 
@@ -131,8 +135,12 @@ static void entry_look(struct warm_entry *entry, uint64_t time_ms)
     if (entry->tag == NULL) {
         return;
     }
-    used = used_up(entry->tag);
-    news = used >= entry->seen ? used - entry->seen : used; /* less: of a newer generation */
+    if (entry->generation != entry->tag->refill.generation) {
+        entry_count_anew(entry);
+    }
+    left = segment_left(&entry->tag->buffer);
+    used = entry->granted > left ? entry->granted - left : 0;
+    news = used > entry->seen ? used - entry->seen : 0;
     entry->seen = used;
     if (news > 0) {
         entry->busy = entry->busy + news < entry->busy ? UINT64_MAX : entry->busy + news;
@@ -390,7 +398,15 @@ void warm_served(struct warm *warm, struct id_tag *tag)
     struct warm_entry *entry = tag->warm;
     bool is_new = false;
 
-    if (entry != NULL || warm->config.tags == 0) {
+    if (warm->config.tags == 0) {
+        return;
+    }
+    if (entry != NULL && entry->generation == tag->refill.generation) {
+        entry->granted += tag->refill.size;
+        return;
+    }
+    if (entry != NULL) {
+        entry_count_anew(entry);
         return;
     }
     if (warm->count >= 2 * (size_t)warm->config.tags) {
@@ -398,8 +414,8 @@ void warm_served(struct warm *warm, struct id_tag *tag)
     }
     entry = entry_get(warm, tag->name, tag->name_len, &is_new);
     entry->tag = tag;
-    entry->seen = used_up(tag);
     tag->warm = entry;
+    entry_count_anew(entry);
 }
 
 void warm_turn(struct warm *warm, uint64_t time_ms, bool ready)
@@ -409,6 +425,7 @@ void warm_turn(struct warm *warm, uint64_t time_ms, bool ready)
     if (warm->config.tags == 0) {
         return;
     }
+    warm->ready = ready;
     if (ready && warm->fetch_began_ms == 0) {
         fetch_begin(warm, now_ms, time_ms);
     }
@@ -432,7 +449,7 @@ uint64_t warm_next_ms(const struct warm *warm)
     if (warm->config.tags == 0) {
         return UINT64_MAX;
     }
-    if (warm->order != NULL) {
+    if (warm->order != NULL && warm->ready) {
         uint64_t due_ms =
             warm->fetch_began_ms +
             (warm->fetched * 1000 + warm->config.rate_per_s - 1) / warm->config.rate_per_s;

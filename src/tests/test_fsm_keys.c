@@ -1,10 +1,9 @@
 /*
  * test_fsm_keys.c - idempotency keys: the same ids for the same key, a day long; bounded, and
- * forgotten the oldest first.
+ * forgotten the oldest first. Their rows and their memory are in test_fsm_keys_table.c.
  *
  * Thread: one.
  */
-#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,18 +17,6 @@
 #include "src/base/prng.h"
 #include "src/id/fsm_state.h"
 #include "src/tests/id_apply.h"
-#include "src/tests/id_hex.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 #define NOW_MS 1700000000000ULL
 
@@ -311,174 +298,6 @@ static void test_a_table_full_of_expired_keys_takes_a_whole_batch(void **state)
     free(keys);
 }
 
-/* --- rows --- */
-
-static void test_key_rows_are_golden(void **state)
-{
-    struct id_apply *a = *state;
-
-    (void)id_apply_take(a, "a", 9);
-    gives(id_apply_take_by(a, "a", "k1", 300), 10);
-    assert_int_equal(a->index, 4);
-    assert_int_equal(a->row_count, 5);
-    assert_true(id_hex_equal(&a->rows[3].key, "69 01 61 6b31"));
-    assert_true(id_hex_equal(&a->rows[3].value, "01 0a00000000000000 2c010000 0068e5cf8b010000 "
-                                                "0400000000000000 0000"));
-}
-
-#define TAG_A                                                                                      \
-    "01 00 01 01 01000000 0a000000 64000000 0500000000000000 0000000000000000 "                    \
-    "0000000000000000 0000000000000000 0000"
-#define FIRST "0a00000000000000 "
-#define COUNT "2c010000 "
-#define AT "0068e5cf8b010000 "
-#define INDEX "0400000000000000 "
-
-static int load_one(struct fsm *fsm, const char *key_hex, const char *value_hex)
-{
-    struct buf key = BUF_INIT;
-    struct buf value = BUF_INIT;
-    int err;
-
-    id_hex_put(&key, key_hex);
-    id_hex_put(&value, value_hex);
-    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
-    buf_free(&key);
-    buf_free(&value);
-    return err;
-}
-
-static void test_load_refuses_damage(void **state)
-{
-    struct fsm *fsm = fsm_new();
-    const char *good = "01" FIRST COUNT AT INDEX "0000";
-
-    (void)state;
-    fsm_load_begin(fsm);
-    assert_int_equal(load_one(fsm, "69 01 61 6b", good), 0);
-    assert_int_equal(load_one(fsm, "69 01 61 6b", good), ERR_EXISTS);
-    assert_int_equal(load_one(fsm, "69 01 61", good), ERR_CORRUPT); /* no key */
-    assert_int_equal(load_one(fsm, "69 01", good), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69", good), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 00 61", good), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 0a 6b", good), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", ""), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "02"), ERR_BAD_VERSION);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST COUNT AT INDEX "00"), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST COUNT AT INDEX "000000"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST "00000000" AT INDEX "0000"),
-                     ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST "a1860100" AT INDEX "0000"),
-                     ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01 d4feffffffffff7f" COUNT AT INDEX "0000"),
-                     ERR_CORRUPT); /* ends beyond the last id */
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST COUNT "0000000000000000" INDEX "0000"),
-                     ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST COUNT AT INDEX "0004"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01 d3feffffffffff7f" COUNT AT INDEX "ff03"), 0);
-    assert_int_equal(load_one(fsm, "74 61", TAG_A), 0);
-    assert_int_equal(load_one(fsm, "73 74696d65", "01" AT), 0);
-    assert_int_equal(fsm_load_end(fsm, 4), 0);
-    assert_int_equal(fsm_key_count(fsm), 2);
-    fsm_free(fsm);
-}
-
-/* Two keys of a tag, loaded as of the entry at index. */
-static int load_two(uint64_t index, const char *first, const char *second, bool tag)
-{
-    struct fsm *fsm = fsm_new();
-    int err;
-
-    fsm_load_begin(fsm);
-    assert_int_equal(load_one(fsm, "69 01 61 6b", first), 0);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", second), 0);
-    assert_int_equal(load_one(fsm, "73 74696d65", "01" AT), 0);
-    if (tag) {
-        assert_int_equal(load_one(fsm, "74 61", TAG_A), 0);
-    }
-    err = fsm_load_end(fsm, index);
-    fsm_free(fsm);
-    return err;
-}
-
-static void test_load_refuses_contradictions(void **state)
-{
-    const char *at_4 = "01" FIRST COUNT AT INDEX "0000";
-    const char *at_4_next = "01" FIRST COUNT AT INDEX "0100";
-    const char *at_5 = "01" FIRST COUNT AT "0500000000000000 0000";
-    const char *earlier = "01" FIRST COUNT "ff67e5cf8b010000 0300000000000000 0000";
-    const char *earlier_ms = "01" FIRST COUNT "ff67e5cf8b010000 0500000000000000 0000";
-    const char *later_ms = "01" FIRST COUNT "0168e5cf8b010000 0500000000000000 0000";
-
-    (void)state;
-    assert_int_equal(load_two(5, at_4, at_5, true), 0);
-    assert_int_equal(load_two(5, at_5, at_4, true), 0);
-    assert_int_equal(load_two(5, at_4_next, at_4, true), 0);
-    assert_int_equal(load_two(5, at_4, earlier, true), 0);
-    assert_int_equal(load_two(5, at_4, at_5, false), ERR_CORRUPT); /* no tag */
-    assert_int_equal(load_two(4, at_4, at_5, true), ERR_CORRUPT);  /* of a later entry */
-    assert_int_equal(load_two(5, at_4, at_4, true), ERR_CORRUPT);  /* of one item */
-    assert_int_equal(load_two(5, at_4, earlier_ms, true), ERR_CORRUPT);
-    assert_int_equal(load_two(5, at_4, later_ms, true), ERR_CORRUPT); /* later than the log */
-}
-
-/* --- many --- */
-
-/* Apply a batch of count keys of the tag "a", numbered from `from`, without a store. */
-static void add_keys(struct fsm *fsm, uint64_t index, unsigned from, unsigned count,
-                     struct strict_result *ret_results)
-{
-    struct buf command = BUF_INIT;
-    struct buf answer = BUF_INIT;
-    char key[40];
-    size_t got = 0;
-
-    command_strict_begin(&command, &(struct strict_batch){1, 1, index, 0, LIMIT_KEYS});
-    for (unsigned i = from; i < from + count; i++) {
-        int len = snprintf(key, sizeof key, "%08x-0000-4000-8000-%012x", i * 2654435761U, i);
-
-        command_strict_add(&command, &(struct strict_item){"a", 1, key, (uint16_t)len, 1});
-    }
-    command_strict_end(&command);
-    assert_int_equal(fsm_apply(fsm, index, command.data, command.len, &answer, NULL), 0);
-    assert_int_equal(strict_results_decode(answer.data, answer.len, ret_results, count, &got), 0);
-    assert_int_equal(got, count);
-    buf_free(&command);
-    buf_free(&answer);
-}
-
-/* A hundred thousand keys: each is found, at 120 bytes a key with a text of 36 at most. */
-static void test_many_keys_and_their_memory(void **state)
-{
-    enum { COUNT_EACH = 1000, ROUNDS = 131, WARM = 10 };
-    struct id_apply *a = *state;
-    struct strict_result results[COUNT_EACH];
-    size_t before = 0;
-    size_t after;
-
-    for (unsigned i = 0; i < ROUNDS; i++) {
-        before = i == WARM ? mallinfo2().uordblks : before; /* the answers are full */
-        add_keys(a->fsm, 100 + i, i * COUNT_EACH, COUNT_EACH, results);
-        gives(results[COUNT_EACH - 1], (i + 1) * COUNT_EACH);
-    }
-    assert_int_equal(fsm_key_count(a->fsm), ROUNDS * COUNT_EACH);
-    after = mallinfo2().uordblks;
-    for (unsigned i = 0; i < ROUNDS; i++) {
-        add_keys(a->fsm, 1000 + i, i * COUNT_EACH, COUNT_EACH, results);
-        for (unsigned k = 0; k < COUNT_EACH; k++) {
-            replays(results[k], i * COUNT_EACH + k + 1);
-        }
-    }
-    if (!SANITIZED) {
-        size_t each = (after - before) / ((ROUNDS - WARM) * COUNT_EACH);
-
-        print_message("a key of 36 bytes costs %zu bytes\n", each);
-        assert_in_range(each, 80, 120);
-    }
-    id_apply_free(a); /* its rows were not kept */
-    id_apply_init(a);
-}
-
 /* --- against a model --- */
 
 #define MODEL_KEYS 24
@@ -573,10 +392,6 @@ int main(void)
         TEST(test_the_oldest_are_forgotten_first),
         TEST(test_a_full_table_refuses_new_keys),
         TEST(test_a_table_full_of_expired_keys_takes_a_whole_batch),
-        TEST(test_key_rows_are_golden),
-        TEST(test_load_refuses_damage),
-        TEST(test_load_refuses_contradictions),
-        TEST(test_many_keys_and_their_memory),
         TEST(test_random_keys_against_a_model),
     };
 

@@ -240,8 +240,12 @@ static void test_every_item_of_a_stale_batch_is_stale(void **state)
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(results[i].status, ERR_STALE);
         assert_true(results[i].generation == 0 && results[i].first == 0);
+        assert_int_equal(results[i].detail, 5); /* the life that is known */
     }
     assert_int_equal(a->changed, 0);
+    (void)take(a, 1, 5, 20);
+    assert_int_equal(take(a, 1, 5, 1).status, ERR_STALE); /* of this life, but too late */
+    assert_int_equal(take(a, 1, 5, 1).detail, 5);
 }
 
 static void test_a_later_life_begins_anew(void **state)
@@ -282,6 +286,7 @@ static void test_senders_at_their_limit(void **state)
         assert_int_equal(take(a, node, 1, 1).status, 0);
     }
     assert_int_equal(take(a, 1000, 1, 1).status, ERR_OVERLOADED);
+    assert_int_equal(take(a, 1000, 1, 1).detail, 0);
     assert_int_equal(a->changed, 0);
     max_id_is(a, "a", LIMIT_STRICT_NODES + 1);
     assert_int_equal(take(a, LIMIT_STRICT_NODES, 1, 2).status, 0);

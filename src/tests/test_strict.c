@@ -330,6 +330,27 @@ static void test_a_later_life_is_known(void **state)
     assert_int_equal(strict_world_command(w, 0).batch.life, 91);
 }
 
+/* Batches of the old life that are still under way do not count against the new one. */
+static void test_a_later_life_is_taken_once(void **state)
+{
+    struct strict_world *w = *state;
+
+    for (unsigned i = 0; i < 3; i++) {
+        (void)ask(w, "order", 1);
+        strict_turn(w->strict);
+    }
+    strict_world_say(w, 0, ERR_STALE, 90);
+    (void)ask(w, "order", 1);
+    strict_turn(w->strict);
+    strict_world_give(w, 2);
+    strict_world_say(w, 0, ERR_STALE, 91); /* since the new life is known by now */
+    strict_world_say(w, 0, ERR_STALE, 91);
+    (void)ask(w, "order", 1);
+    strict_turn(w->strict);
+    assert_int_equal(strict_world_command(w, 0).batch.life, 91);
+    strict_world_give(w, 0);
+}
+
 /* --- the end --- */
 
 static void test_stop_answers_what_waits(void **state)
@@ -405,6 +426,7 @@ int main(void)
         TEST(test_bad_requests_are_refused),
         TEST(test_bytes_that_are_no_request_are_refused),
         TEST(test_a_later_life_is_known),
+        TEST(test_a_later_life_is_taken_once),
         TEST(test_stop_answers_what_waits),
         TEST(test_stopped_means_not_asked_again),
         TEST(test_freed_only_when_all_is_answered),

@@ -4,9 +4,12 @@ A case is a module with the names
     name, title, text   what it is called, and what is measured, for the report
     targets             measure.Target, each a line of the report that says reached or not
     charts              the figures that its plot shows (measure.FIGURES)
+    columns, told       if others are to be in the report's table and on the terminal
+    rounds              if it takes more or fewer than others
     prepare(bench)      starts the servers by bench.start() and returns the contenders
 """
 
-from cases import grants, strict
+from cases import (batch, failover, grants, idle, ids, pipelined, snowflake, start, strict, tail,
+                   tail_kill)
 
-CASES = [grants, strict]
+CASES = [ids, pipelined, batch, snowflake, tail, tail_kill, grants, strict, failover, idle, start]

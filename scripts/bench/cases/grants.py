@@ -1,6 +1,6 @@
 """Replicated grants, one an id, against puts of etcd."""
 
-from cases.common import CONNECTIONS, etcd_contender, write_lines
+from cases.common import etcd_contender, load_command, write_lines
 from measure import Contender, Target
 from servers import Etcd, Leafd
 
@@ -25,8 +25,7 @@ def prepare(bench):
     paths = write_lines(bench, "tags", [f"/api/segment/get/{tag}" for tag in tags])
     puts = write_lines(bench, "keys", [f"/v3/kv/put\t{Etcd.put_body(tag)}" for tag in tags])
     return [
-        Contender("leafd", "leafd, 3 nodes", [leafd], [
-            bench.tool("load"), "--address", leafd.addresses, "--connections", str(CONNECTIONS),
-            "--expect", "ids:1", "--group-by-target", "--targets", paths]),
+        Contender("leafd", "leafd, 3 nodes", [leafd], load_command(
+            bench, leafd.addresses, "--expect", "ids:1", "--group-by-target", "--targets", paths)),
         etcd_contender(bench, puts),
     ]

@@ -2,7 +2,7 @@
 
 import os
 
-from cases.common import CONNECTIONS, etcd_contender
+from cases.common import CONNECTIONS, TAG, etcd_contender, load_command
 from measure import Contender, Target
 from processes import BenchError
 from servers import Leafd, MariaDB
@@ -22,7 +22,6 @@ targets = [
 ]
 charts = ("ids_rate", "cpu_us", "p99")
 
-TAG = "order"
 CALIBRATION_S = 1.5
 
 
@@ -45,9 +44,9 @@ def leafd_contender(bench, leafd):
             raise BenchError(f"acknowledged ids are not dense: after {last[0]} came {ids}")
         last[0] = ids["max"]
 
-    return Contender("leafd", "leafd, 3 nodes", [leafd], [
-        bench.tool("load"), "--address", leafd.addresses, "--connections", str(CONNECTIONS),
-        "--expect", "ids:1", "--strict", "--seen", seen, f"/api/segment/get/{TAG}"], check)
+    return Contender("leafd", "leafd, 3 nodes", [leafd], load_command(
+        bench, leafd.addresses, "--expect", "ids:1", "--strict", "--seen", seen,
+        f"/api/segment/get/{TAG}"), check)
 
 
 def mariadb_contender(bench):
@@ -57,7 +56,7 @@ def mariadb_contender(bench):
                str(CONNECTIONS)]
     ways = [Contender("mariadb", "MariaDB", [server], command),
             Contender("mariadb", "MariaDB, prepared", [server], [*command, "--prepared"])]
-    best = {way: max(way.measure(CALIBRATION_S).figures()["rate"] for _ in range(2))
+    best = {way: max(way.measure(CALIBRATION_S)["rate"] for _ in range(2))
             for way in ways}
     bench.say("MariaDB: " + ", ".join(f"{way.label} {rate:.0f}/s" for way, rate in best.items()))
     return max(best, key=best.get)

@@ -1,0 +1,252 @@
+"""Clients that are not bound to one node: those that change the cluster's tables (tags, modes,
+worker ids for generators elsewhere), and those that repeat a request for strict ids under its key.
+
+Each name has one writer, so what it must be is known: what was acknowledged last, or, where an
+answer did not come, that or what was asked for. A name with such an unknown change is left alone
+from then on, since the change may come late; a new one takes its place. Writes go through one node
+and reads through another, both drawn anew each time: a read must show what was acknowledged before
+it was sent (the reads of the contract are linearizable).
+
+Everything of these goes to the journal; the judge compares it with what all nodes have in the end.
+"""
+
+import time
+
+from chaos import history
+from chaos.clients import Client, Line, json_request
+from chaos.history import OK
+from client import parse_ids, tag_path
+
+NAMES_AT_ONCE = 5
+# The cluster's time is the median of clocks, of which the run may set a minority ahead.
+CLOCKS_APART_MS = 2000
+
+
+class ManyNodes(Client):
+    """A client that has a connection to each node."""
+
+    def __init__(self, number, spec, out):
+        super().__init__(number, spec, out)
+        self.lines = {}
+
+    def line(self):
+        node, address = self.random.choice(sorted(self.out.spec["nodes"].items()))
+        line = self.lines.get(node)
+        if line is None or line.address != tuple(address):
+            line = self.lines[node] = Line(int(node), address, self.wait_ms)
+        return line
+
+    def request(self, kind, method, target, body=None, fine=(200,), headers=None):
+        """(outcome, answer, inv_ns, ret_ns, node): the answer's status is in fine, or None."""
+        line = self.line()
+        self.kind = kind
+        data = json_request(method, target, body, headers)
+        response, inv_ns, ret_ns = self.ask(line, data)
+        if response is None:
+            return history.UNKNOWN, None, inv_ns, ret_ns, line.node
+        if response.status not in fine:
+            outcome = self.refused(line, response, inv_ns, ret_ns)
+            return outcome, None, inv_ns, ret_ns, line.node
+        self.note(line, inv_ns, ret_ns, 0, status=response.status)
+        return OK, response, inv_ns, ret_ns, line.node
+
+
+class TagWriter(ManyNodes):
+    """Makes, changes, deletes and reads tags of its own."""
+
+    def __init__(self, number, spec, out):
+        super().__init__(number, spec, out)
+        self.serial = 0
+        self.names = []
+        self.values = {}
+
+    def new_name(self):
+        self.serial += 1
+        return f"{self.spec['prefix']}.{self.number}.{self.serial}"
+
+    def once(self):
+        while len(self.names) < NAMES_AT_ONCE:
+            self.names.append(self.new_name())
+        name = self.random.choice(self.names)
+        draw = self.random.random()
+        if draw < 0.45:
+            return self.read(name)
+        if draw < 0.85:
+            return self.put(name)
+        if draw < 0.93:
+            return self.bulk()
+        return self.delete(name)
+
+    def value(self):
+        self.serial += 1
+        return {"step": self.random.randint(1, 1000), "description": f"v{self.serial}"}
+
+    def write(self, op, values, outcome, inv_ns, ret_ns, node):
+        """values: {name: what it is now if the request was done, None for gone}."""
+        self.out.journal(op=op, values=values, outcome=outcome, inv=inv_ns, ret=ret_ns, node=node,
+                         client=self.number)  # fmt: skip
+        if outcome == history.UNKNOWN:
+            self.names = [name for name in self.names if name not in values]
+        elif outcome == OK:
+            self.values.update(values)
+        return outcome == OK
+
+    def put(self, name):
+        value = self.value()
+        outcome, _, *when = self.request(
+            history.ADMIN, "PUT", f"/api/tags/{tag_path(name)}", value, (200, 201)
+        )
+        return self.write("put", {name: value}, outcome, *when)
+
+    def bulk(self):
+        """All or none of the names at once, and a new one."""
+        self.names.append(self.new_name())
+        values = {name: self.value() for name in self.names[-3:]}
+        items = [{"tag": name, **value} for name, value in values.items()]
+        outcome, _, *when = self.request(history.ADMIN, "POST", "/api/tags", items)
+        return self.write("bulk", values, outcome, *when)
+
+    def delete(self, name):
+        if self.values.get(name) is None:
+            return self.put(name)
+        target = f"/api/tags/{tag_path(name)}"
+        outcome, _, *when = self.request(history.ADMIN, "DELETE", target, None, (204,))
+        if outcome == OK and self.random.random() < 0.5:
+            self.names.remove(name)
+        return self.write("delete", {name: None}, outcome, *when)
+
+    def read(self, name):
+        target = f"/api/tags/{tag_path(name)}"
+        outcome, response, inv_ns, ret_ns, node = self.request(
+            history.READ, "GET", target, None, (200, 404)
+        )
+        if outcome != OK:
+            return False
+        expected = self.values.get(name)
+        found = response.json() if response.status == 200 else None
+        if not same_tag(found, expected):
+            self.out.faults.add(
+                f"a read of {name} on node {node} at {inv_ns}..{ret_ns} shows {found}, "
+                f"where {expected} was acknowledged"
+            )
+        return True
+
+
+def same_tag(found, expected):
+    """Is this the tag as it was asked for (None: none)?"""
+    if found is None or expected is None:
+        return found is None and expected is None
+    return all(found.get(field) == value for field, value in expected.items())
+
+
+class Generator(ManyNodes):
+    """Holds a worker id as a generator elsewhere would: acquires, renews, releases or forgets."""
+
+    def __init__(self, number, spec, out):
+        super().__init__(number, spec, out)
+        self.life = 0
+        self.grant = None
+        self.name_now = ""
+
+    def once(self):
+        if self.grant is None:
+            return self.acquire()
+        draw = self.random.random()
+        if draw < 0.75:
+            return self.renew()
+        if draw < 0.9:
+            return self.release()
+        self.grant = None  # crashed: its window passes unused
+        return True
+
+    def acquire(self):
+        if not self.name_now or self.random.random() < 0.3:
+            self.life += 1
+            self.name_now = f"{self.spec['prefix']}-{self.number}-{self.life}"
+        body = {"name": self.name_now, "window_ms": self.random.randint(1000, 8000)}
+        outcome, response, *when = self.request(
+            history.WORKER, "POST", "/api/workers", body, (201,)
+        )
+        self.grant = response.json() if outcome == OK else None
+        self.log("acquire", outcome, when, grant=self.grant, name=self.name_now)
+        return outcome == OK
+
+    def renew(self):
+        grant = self.grant
+        body = {"epoch": grant["epoch"], "window_ms": self.random.randint(1000, 8000)}
+        target = f"/api/workers/{grant['worker_id']}"
+        outcome, response, *when = self.request(history.WORKER, "PUT", target, body, (200, 409))
+        renewed = outcome == OK and response.status == 200
+        self.log("renew", outcome, when, grant=response.json() if renewed else None, asked=grant)
+        if renewed:
+            self.grant = response.json()
+        elif outcome == OK:
+            # Only this client uses the name, so nobody may have it before its window is over.
+            if time.time() * 1000 < grant["until_ms"] - CLOCKS_APART_MS:
+                self.out.faults.add(f"{self.name_now} with {grant} was refused: {response}")
+            self.grant = None
+        return outcome == OK
+
+    def release(self):
+        """Having stamped nothing above the middle of what it may use. The worker id is not used
+        any more from here on, whatever the answer."""
+        grant, self.grant = self.grant, None
+        last_ms = max(grant["from_ms"] + 1, min(grant["until_ms"], int(time.time() * 1000)))
+        target = f"/api/workers/{grant['worker_id']}?epoch={grant['epoch']}"
+        target += f"&last_timestamp_ms={last_ms}"
+        self.log("releasing", OK, [time.monotonic_ns(), 0, 0], grant=grant, last_ms=last_ms)
+        outcome, _, *when = self.request(history.WORKER, "DELETE", target, None, (204,))
+        self.log("released", outcome, when, grant=grant)
+        return outcome == OK
+
+    def log(self, op, outcome, when, **more):
+        inv_ns, ret_ns, node = when
+        self.out.journal(op=op, outcome=outcome, inv=inv_ns, ret=ret_ns, node=node,
+                         client=self.number, **more)  # fmt: skip
+
+
+class KeyHolder(ManyNodes):
+    """Takes strict ids under a key, asks again under the key while no answer comes, and sometimes
+    when it did: through other nodes the answer must be the same."""
+
+    def __init__(self, number, spec, out):
+        super().__init__(number, spec, out)
+        self.serial = 0
+        self.key = None
+        self.count = 0
+        self.first = None
+
+    def once(self):
+        if self.key is None:
+            self.serial += 1
+            self.key = f"{self.number}-{self.serial}"
+            self.count = self.random.randint(1, 20)
+            self.first = None
+        target = f"/api/segment/get/{tag_path(self.spec['tag'])}"
+        target += f"?count={self.count}&format=range&timeout_ms={self.wait_ms}"
+        headers = {"Idempotency-Key": self.key}
+        outcome, response, inv_ns, ret_ns, node = self.request(
+            history.STRICT_KEY, "GET", target, headers=headers
+        )
+        first = None
+        if outcome == OK:
+            [(first, _)] = parse_ids(response, "range", self.count)
+            if self.first not in (None, first):
+                self.out.faults.add(f"key {self.key} on node {node}: {first} after {self.first}")
+            self.first = first
+        self.out.journal(op="keyed", tag=self.spec["tag"], key=self.key, inv=inv_ns, ret=ret_ns,
+                         count=self.count, first=first, outcome=outcome, node=node,
+                         client=self.number)  # fmt: skip
+        if self.first is not None and self.random.random() < 0.7:
+            self.ids += self.count
+            self.key = None
+        return outcome == OK
+
+
+class ModeSwitch(ManyNodes):
+    """Makes a tag strict, and trend again. Only ids taken twice would show that it went wrong."""
+
+    def once(self):
+        mode = self.random.choice(["strict", "trend"])
+        target = f"/api/tags/{tag_path(self.spec['tag'])}"
+        return self.request(history.ADMIN, "PUT", target, {"mode": mode})[0] == OK

@@ -1,0 +1,218 @@
+"""Which node could serve when, and so: where a client may have seen an error.
+
+What was done to the cluster (events.py) and what the nodes said (monitor.py) become intervals:
+
+- A node is *down* from before its process was ended until it says that it is settled again;
+  *paused*, with a bad *disk* or a wrong *clock* likewise. A node without any of these (but a clock)
+  is sound.
+- A link between two nodes is bad while either of its directions is cut, resets connections, spoils
+  bytes, is narrow, or is slow in proportion to the election timeout.
+- A sound node may lead if it has good links to so many other sound nodes that they are a majority
+  with it. A sound node is *well* while some node may lead and it has good links to all that may:
+  then whoever leads can be reached, and so can a majority through it.
+
+An error is permitted
+1. on a node that was not well at some moment of the request, or had not settled since: 503
+   `no_leader`, `timeout`, `overloaded`, `window_expired`, `no_worker_id`; with a bad disk also
+   `disk_full`;
+2. where the process was ended: no connection, a lost one, `shutting_down`;
+3. for snowflake ids and worker ids, on a node whose clock was set, or that was down (it waits for
+   the times of its former life): `clock_backwards`, `clock_skew`; with a wrong clock somewhere and
+   a node not well elsewhere on all nodes (the median has fewer clocks to be made of);
+4. where a tag changes its mode, while any node is not well: `mode_changing`;
+5. on a well node for a request that waits less than an election takes: the codes of 1, if
+   something was done to the cluster, or the term rose, shortly before or meanwhile.
+Everything else is a finding: on a well node a request that may wait for ten seconds gets its ids,
+through the death of a leader, too.
+"""
+
+import bisect
+
+NS = 1_000_000_000
+CALM_CODES = {"no_leader", "timeout", "overloaded", "window_expired", "no_worker_id", "in_progress"}
+CLOCK_CODES = {"clock_backwards", "clock_skew"}
+GONE_CODES = {"(refused)", "(connection lost)", "shutting_down"}
+FOREVER = 1 << 63
+
+
+class Intervals:
+    """A set of times as disjoint intervals [begin, end]."""
+
+    def __init__(self, pairs=()):
+        merged = []
+        for begin, end in sorted(pairs):
+            if merged and begin <= merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], end)
+            else:
+                merged.append([begin, end])
+        self.begins = [pair[0] for pair in merged]
+        self.ends = [pair[1] for pair in merged]
+
+    def pairs(self):
+        return list(zip(self.begins, self.ends))
+
+    def meets(self, begin, end):
+        """Has it a moment in common with these times?"""
+        at = bisect.bisect_right(self.begins, end) - 1
+        return at >= 0 and self.ends[at] >= begin
+
+
+class Health:
+    """The intervals of all nodes of a run."""
+
+    def __init__(self, events, samples, nodes, election_ms):
+        self.nodes = sorted(nodes)
+        self.election_ns = int((2.5 * election_ms / 1000 + 1) * NS)
+        self.settled_times = {node: [] for node in self.nodes}
+        self.disturbances = []
+        self.read_samples(samples)
+        self.raw = {}  # (effect, node): [[begin, end], ...]
+        self.links = []  # (time, set of bad pairs) from then on
+        self.read_events(events)
+        effects = ("down", "paused", "disk", "clock")
+        self.by_effect = {
+            (effect, node): Intervals(
+                [b, self.settled_after(node, e)] for b, e in self.raw.get((effect, node), [])
+            )
+            for effect in effects
+            for node in self.nodes
+        }
+        self.unwell = self.find_unwell()
+        self.disturbances.sort()
+
+    # --- reading ---
+
+    def read_samples(self, samples):
+        top = 0
+        for sample in samples:
+            if sample.get("ok") and sample["node"] in self.settled_times:
+                self.settled_times[sample["node"]].append((sample["t"], sample["end"]))
+            if sample.get("term", 0) > top:
+                top = sample["term"]
+                self.disturbances.append(sample["t"])
+        for times in self.settled_times.values():
+            times.sort()
+
+    def settled_after(self, node, time_ns):
+        """When the node first said that it is settled, asked after this time. If it has said so
+        at this very time, that is it."""
+        times = self.settled_times[node]
+        at = bisect.bisect_left(times, (time_ns, 0))
+        if at > 0 and times[at - 1][1] == time_ns:
+            return time_ns
+        return times[at][1] if at < len(times) else FOREVER
+
+    def read_events(self, events):
+        depth = {}
+        bad = {}
+        for event in events:
+            if event["what"] != "effect":
+                continue
+            self.disturbances.append(event["t"])
+            if event["effect"] == "links":
+                step = 1 if event["on"] else -1
+                for link in event["links"]:
+                    pair = frozenset(link)
+                    bad[pair] = bad.get(pair, 0) + step
+                self.links.append((event["t"], {pair for pair, n in bad.items() if n > 0}))
+            else:
+                self.read_node_effect(event, depth)
+
+    def read_node_effect(self, event, depth):
+        key = (event["effect"], event["node"])
+        depth[key] = depth.get(key, 0) + (1 if event["on"] else -1)
+        spans = self.raw.setdefault(key, [])
+        if event["on"] and depth[key] == 1:
+            spans.append([event["t"], FOREVER])
+        elif not event["on"] and depth[key] == 0:
+            spans[-1][1] = event["t"]
+
+    # --- who is well ---
+
+    def find_unwell(self):
+        """By node: the times at which it was not well, or had not settled since."""
+        unsound = {
+            node: Intervals(
+                pair
+                for effect in ("down", "paused", "disk")
+                for pair in self.by_effect[effect, node].pairs()
+            )
+            for node in self.nodes
+        }
+        times = {0}
+        for intervals in unsound.values():
+            times.update(intervals.begins, intervals.ends)
+        times.update(time for time, _ in self.links)
+        times.discard(FOREVER)
+        times = sorted(times)
+        spans = {node: [] for node in self.nodes}
+        for begin, end in zip(times, times[1:] + [FOREVER]):
+            # Between two of these times nothing changes.
+            sound = {n for n in self.nodes if not unsound[n].meets(begin, begin)}
+            # At the very end of an interval both hold; what follows is looked at behind it.
+            sound |= {n for n in self.nodes if begin in unsound[n].ends}
+            well = find_well(sound, self.bad_links(begin), len(self.nodes))
+            for node in set(self.nodes) - well:
+                spans[node].append((begin, end))
+        return {
+            node: Intervals(
+                (b, self.settled_after(node, e)) for b, e in Intervals(spans[node]).pairs()
+            )
+            for node in self.nodes
+        }
+
+    def bad_links(self, time_ns):
+        at = bisect.bisect_right(self.links, time_ns, key=lambda entry: entry[0]) - 1
+        return self.links[at][1] if at >= 0 else set()
+
+    # --- judging ---
+
+    def had(self, effect, node, begin, end):
+        intervals = self.by_effect.get((effect, node))
+        return intervals is not None and intervals.meets(begin, end)
+
+    def is_unwell(self, node, begin, end):
+        return self.unwell[node].meets(begin, end)
+
+    def is_disturbed(self, begin, end):
+        """Was anything done to the cluster in this time?"""
+        at = bisect.bisect_left(self.disturbances, begin)
+        return at < len(self.disturbances) and self.disturbances[at] <= end
+
+    def permits(self, node, begin, end, wait_ms, code, minds_clock):
+        """May a request of this time to this node have got this instead of its answer?"""
+        end = end or FOREVER
+        if code in GONE_CODES:
+            return self.had("down", node, begin, end)
+        if code in CLOCK_CODES:
+            return minds_clock and self.may_mind_clock(node, begin, end)
+        if code == "disk_full":
+            return self.had("disk", node, begin, end)
+        if code == "mode_changing":
+            return any(self.is_unwell(other, begin, end) for other in self.nodes)
+        if code not in CALM_CODES:
+            return False
+        if self.is_unwell(node, begin, end) or minds_clock and self.had("clock", node, begin, end):
+            return True
+        short = wait_ms * 1_000_000 < self.election_ns
+        return short and self.is_disturbed(begin - self.election_ns, end)
+
+    def may_mind_clock(self, node, begin, end):
+        if self.had("clock", node, begin, end) or self.had("down", node, begin, end):
+            return True
+        wrong = any(self.had("clock", other, begin, end) for other in self.nodes)
+        return wrong and any(self.is_unwell(other, begin, end) for other in self.nodes)
+
+
+def find_well(sound, bad_pairs, size):
+    """The nodes that are well: see above."""
+
+    def linked(one, other):
+        return one == other or frozenset((one, other)) not in bad_pairs
+
+    may_lead = [
+        node for node in sound if 2 * sum(linked(node, other) for other in sound) > size
+    ]
+    if not may_lead:
+        return set()
+    return {node for node in sound if all(linked(node, leader) for leader in may_lead)}

@@ -1,0 +1,201 @@
+"""Which clients a run has, and the processes they live in.
+
+The happy path: Load(...).start() for one process for each node and one that administers;
+progress() while it runs; stop() at the end. What the clients saw lies in records and journals in
+the run's folder.
+
+The numbers of a node's clients together, at pace 1: about 110 requests and 14,000 ids a second.
+Everything but a few hasty ones may wait as long as leafd lets a request wait.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+from chaos import history
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LONG_MS = 10_000
+STOP_S = 90.0
+
+SPACES = [
+    ("snowflake", history.SNOWFLAKE, None),
+    ("chaos/bulk", history.SEGMENT, {"step": 10_000}),
+    ("chaos/batch", history.SEGMENT, {"step": 1000}),
+    ("chaos/solo", history.SEGMENT, {"step": 100, "max_step": 1000}),
+    ("chaos/tiny", history.SEGMENT, {"step": 1, "max_step": 10}),
+    ("chaos/whole", history.SEGMENT, {"step": 500}),
+    *((f"chaos/many-{n}", history.SEGMENT, {"step": 20}) for n in range(20)),
+    ("chaos/strict-a", history.STRICT, {"mode": "strict"}),
+    ("chaos/strict-b", history.STRICT, {"mode": "strict"}),
+    ("chaos/keyed", history.STRICT, {"mode": "strict"}),
+    ("chaos/swing", history.SEGMENT, {"step": 50}),
+]
+MANY = [(number, name) for number, (name, *_) in enumerate(SPACES) if "many" in name]
+SPACE_NUMBERS = {name: number for number, (name, *_) in enumerate(SPACES)}
+
+
+def spaces(strict):
+    """{number: (name, kind, the tag's fields)} of a run."""
+    chosen = {number: space for number, space in enumerate(SPACES)}
+    return {n: s for n, s in chosen.items() if strict or s[1] != history.STRICT}
+
+
+def id_client(kind, tags, rate, count=(1, 1), formats=("plain",), wait_ms=LONG_MS, **more):
+    tags = [(SPACE_NUMBERS[tag], tag) for tag in tags] if isinstance(tags[0], str) else tags
+    return {"kind": kind, "tags": tags, "rate": rate, "count": count, "formats": formats,
+            "wait_ms": wait_ms, **more}  # fmt: skip
+
+
+def node_clients(pace, strict):
+    """The clients of one node."""
+    mixed = ("text", "range", "json")
+    clients = [
+        id_client("segment", ["chaos/bulk"], 10 * pace, (1000, 1000), ("range",)),
+        id_client("segment", ["chaos/batch"], 10 * pace, (1, 300), mixed),
+        id_client("segment", ["chaos/batch"], 5 * pace, (1, 300), mixed, wait_ms=5000),
+        id_client("segment", ["chaos/solo"], 25 * pace),
+        id_client("segment", ["chaos/solo"], 10 * pace, wait_ms=200),
+        id_client("segment", ["chaos/tiny"], 10 * pace),
+        id_client("segment", ["chaos/whole"], 4 * pace, (2, 200), ("range",), contiguous=1),
+        id_client("segment", MANY, 10 * pace, (1, 5), mixed),
+        id_client("snowflake", ["snowflake"], 20 * pace),
+        id_client("snowflake", ["snowflake"], 4 * pace, (1, 1000), ("range", "json")),
+    ]
+    if strict:
+        clients += [
+            id_client("strict", ["chaos/strict-a"], 10 * pace),
+            id_client("strict", ["chaos/strict-a"], 5 * pace, (1, 50), mixed, wait_ms=5000),
+            id_client("strict", ["chaos/strict-b"], 5 * pace, (1, 1000), ("range",)),
+            id_client("segment", ["chaos/swing"], 4 * pace, (1, 30), ("range",)),
+        ]
+    return clients
+
+
+def admin_clients(strict):
+    """Clients of all nodes."""
+    tags = {"class": "TagWriter", "kind": "admin", "rate": 8, "wait_ms": 3000, "prefix": "admin"}
+    workers = {"class": "Generator", "kind": "worker", "rate": 4, "wait_ms": 3000, "prefix": "gen"}
+    keys = {"class": "KeyHolder", "kind": "strict-key", "rate": 6, "wait_ms": LONG_MS,
+            "tag": "chaos/keyed"}  # fmt: skip
+    mode = {"class": "ModeSwitch", "kind": "admin", "rate": 0.4, "wait_ms": 3000,
+            "tag": "chaos/swing"}  # fmt: skip
+    clients = [tags, tags, workers, workers]
+    return clients + [keys, keys, mode] if strict else clients
+
+
+class Process:
+    """One process of clients."""
+
+    def __init__(self, spec):
+        self.name = spec["name"]
+        self.clients = len(spec["clients"])
+        self.last = {"requests": 0, "ids": 0, "errors": 0}
+        path = os.path.join(spec["out"], spec["name"] + ".spec.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(spec, file)
+        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "chaos.clients", path]
+        self.process = subprocess.Popen(
+            command, cwd=os.path.dirname(HERE), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.last = json.loads(line)
+
+    def send(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def finish(self):
+        """Texts of what went wrong with it."""
+        try:
+            code = self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return [f"the clients of {self.name} did not end"]
+        self.reader.join(5)
+        found = [f"the clients of {self.name} ended with {code}"] if code else []
+        hanging = self.last.get("hanging")
+        if hanging:
+            found.append(f"{self.name}: no answer to {hanging} to this day")
+        return found
+
+
+class Load:
+    def __init__(self, directory, seed, pace, strict):
+        self.directory = directory
+        self.seed = seed
+        self.pace = pace
+        self.strict = strict
+        self.spaces = spaces(strict)
+        self.processes = {}
+        self.count = 0
+        os.makedirs(directory, exist_ok=True)
+
+    def start(self, nodes):
+        for node in nodes:
+            self.start_node(node)
+        self.start_process("admin", admin_clients(self.strict), {"nodes": self.addresses(nodes)})
+
+    def start_node(self, node):
+        """Clients for a node; also for one that joins later."""
+        target = {"node": node.id, "address": node.address}
+        self.start_process(f"node{node.id}", node_clients(self.pace, self.strict), target)
+
+    def start_process(self, name, clients, target):
+        spec = {"name": name, "out": self.directory, "seed": self.seed, "first": self.count,
+                "clients": clients, **target}  # fmt: skip
+        self.count += len(clients)
+        self.processes[name] = Process(spec)
+
+    def addresses(self, nodes):
+        return {node.id: node.address for node in nodes}
+
+    def set_nodes(self, nodes):
+        """Whom the administering clients ask from now on."""
+        self.processes["admin"].send(json.dumps({"nodes": self.addresses(nodes)}))
+
+    def progress(self):
+        lasts = [process.last for process in self.processes.values()]
+        return {name: sum(last[name] for last in lasts) for name in ("requests", "ids", "errors")}
+
+    def dead(self):
+        return [p.name for p in self.processes.values() if p.process.poll() is not None]
+
+    def stop(self):
+        """End all clients; texts of what went wrong with them."""
+        found = []
+        for process in self.processes.values():
+            try:
+                process.send("stop")
+            except OSError:
+                found.append(f"the clients of {process.name} had ended")
+        for process in self.processes.values():
+            found += process.finish()
+            found += self.faults(process.name)
+        return found
+
+    def faults(self, name):
+        try:
+            with open(os.path.join(self.directory, name + ".faults.txt"), encoding="utf-8") as file:
+                return [f"{name}: {line.strip()}" for line in file]
+        except FileNotFoundError:
+            return []
+
+    def records(self):
+        return [os.path.join(self.directory, name + ".records") for name in self.processes]
+
+    def journals(self):
+        """All entries of all journals."""
+        entries = []
+        for name in self.processes:
+            path = os.path.join(self.directory, name + ".journal")
+            with open(path, encoding="utf-8") as file:
+                entries += [json.loads(line) for line in file]
+        return entries

@@ -1,0 +1,513 @@
+/*
+ * sim_strict.c - strict tags in the simulation: clients that ask any node, with and without
+ * idempotency keys, and again elsewhere when the outcome is unknown; people who delete a strict tag
+ * and make it again, and who change the mode of another one; and what must be true of all ids.
+ *
+ * Two tags: one is strict as long as it is there, the other one changes its mode, so that it drains
+ * and goes back to segments.
+ *
+ * What is checked at each answer: no id twice, over both modes; an id is greater than every id of
+ * its tag that was known anywhere before its request was sent; an id of a segment is greater than
+ * every strict id that was known before it was taken (a node that still had one would go back); a
+ * key gives the same ids again, or says why not. At the end the whole history is checked
+ * (src/history), for density too: what is missing between the ids of a tag must be what requests of
+ * unknown outcome have burnt.
+ *
+ * Time in the history is a counter of events: no two are equal.
+ *
+ * Thread: one.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/sim/sim.h"
+#include "src/base/assert.h"
+#include "src/history/history.h"
+
+#define PATIENCE_MS 3000
+#define KEYS_MAX 4096 /* of a run */
+#define KEYS_RECENT 12
+#define NO_KEY UINT32_MAX
+#define TAGS (SIM_TAGS_ALL - SIM_TAGS)
+
+struct strict_key {
+    uint32_t count;
+    uint64_t floor; /* of the first request with it */
+    uint64_t first; /* of its ids, once they are known */
+    bool known;
+};
+
+/* One span of a tag in which its strict ids must be dense. */
+struct strict_axis {
+    uint32_t generation;
+    uint32_t history_tag;
+};
+
+/* A request whose outcome nobody knows: its ids may be missing from now on. */
+struct strict_lost {
+    unsigned tag;
+    uint32_t generation; /* of the tag when it was sent, at least */
+    struct history_op op;
+};
+
+struct strict_tag {
+    struct strict_axis *axes;
+    size_t axis_count;
+    uint64_t known_end;  /* end of all ids that anybody knows, of both modes */
+    uint64_t strict_end; /* of the strict ones among them */
+    struct strict_key keys[KEYS_MAX];
+    uint32_t key_count;
+};
+
+struct sim_strict {
+    struct history *history;
+    uint64_t now; /* events so far */
+    struct strict_tag tags[TAGS];
+    struct strict_lost *lost;
+    size_t lost_count;
+    size_t lost_capacity;
+    bool changing_has_keys; /* then the changing tag's ids are not checked for density */
+    bool final[SIM_NODES_MAX][TAGS];
+};
+
+struct strict_request {
+    struct id_request base;
+    struct sim_node *node;
+    unsigned tag;        /* from 0 */
+    uint32_t count;      /* 0: not for ids, but to make the tag strict at the end */
+    uint32_t key;        /* NO_KEY: none */
+    uint64_t sent;       /* on the history's clock */
+    uint64_t floor;      /* ids below were known when it was sent */
+    uint32_t generation; /* of the tag then, at least */
+    bool known;          /* its key's ids were known when it was sent */
+    bool final;
+};
+
+static void final_step(struct sim_node *node, unsigned tag, bool put);
+
+/* --- the history --- */
+
+static const char *name_of(const struct sim_world *world, unsigned tag)
+{
+    return world->tags[SIM_TAGS + tag].name;
+}
+
+/* Has the tag one axis for the whole run? */
+static bool one_axis(const struct sim_world *world, unsigned tag)
+{
+    return tag == 0 || world->strict->changing_has_keys;
+}
+
+/*
+ * The history's tag for ids of this generation. The tag that is always strict is one axis from its
+ * first id on, also over deletions. The ids of the changing one have gaps where it had segments in
+ * between, so each generation stands for itself; a key that gives ids of an earlier generation
+ * would confuse that, so with keys the tag is only checked for what holds in trend mode as well.
+ */
+static uint32_t axis_of(struct sim_world *world, unsigned t, uint32_t generation)
+{
+    struct sim_strict *strict = world->strict;
+    struct strict_tag *tag = &strict->tags[t];
+    struct strict_axis *axis = tag->axes;
+    enum history_mode mode = t > 0 && one_axis(world, t) ? HISTORY_TREND : HISTORY_STRICT;
+    char name[64];
+    int len;
+
+    generation = one_axis(world, t) ? 0 : generation;
+    for (; axis < tag->axes + tag->axis_count; axis++) {
+        if (axis->generation == generation) {
+            return axis->history_tag;
+        }
+    }
+    tag->axes = realloc(tag->axes, (tag->axis_count + 1) * sizeof *tag->axes);
+    ASSERT(tag->axes != NULL);
+    axis = &tag->axes[tag->axis_count++];
+    len = snprintf(name, sizeof name, "%s#%u", name_of(world, t), generation);
+    axis->generation = generation;
+    axis->history_tag = history_tag(strict->history, name, (size_t)len);
+    ASSERT(history_declare(strict->history, axis->history_tag, mode,
+                           t == 0 ? TAG_DEFAULT_MAX_ID : HISTORY_NO_START) == 0);
+    return axis->history_tag;
+}
+
+static void add(struct sim_world *world, struct history_op *op)
+{
+    if (history_add(world->strict->history, op) != 0) {
+        sim_fail(world, "an operation that cannot be: %u ids from %llu", op->count,
+                 (unsigned long long)op->first);
+    }
+}
+
+static struct history_op op_of(const struct strict_request *request)
+{
+    return (struct history_op){
+        .client = 0,
+        .sent = request->sent,
+        .count = request->count,
+        .key = request->key == NO_KEY ? 0 : request->key + 1,
+        .received = HISTORY_UNKNOWN,
+    };
+}
+
+/* Which generation it will have been is not known before the end. */
+static void lose(struct strict_request *request)
+{
+    struct sim_strict *strict = request->node->world->strict;
+
+    if (strict->lost_count == strict->lost_capacity) {
+        strict->lost_capacity = strict->lost_capacity ? 2 * strict->lost_capacity : 64;
+        strict->lost = realloc(strict->lost, strict->lost_capacity * sizeof *strict->lost);
+        ASSERT(strict->lost != NULL);
+    }
+    strict->lost[strict->lost_count++] =
+        (struct strict_lost){request->tag, request->generation, op_of(request)};
+}
+
+static void add_lost(struct sim_world *world)
+{
+    const struct sim_strict *strict = world->strict;
+
+    for (size_t i = 0; i < strict->lost_count; i++) {
+        const struct strict_lost *lost = &strict->lost[i];
+        const struct strict_tag *tag = &strict->tags[lost->tag];
+        struct history_op op = lost->op;
+
+        for (size_t k = 0; k < tag->axis_count; k++) {
+            if (one_axis(world, lost->tag) || tag->axes[k].generation >= lost->generation) {
+                op.tag = tag->axes[k].history_tag;
+                add(world, &op);
+            }
+        }
+    }
+}
+
+/* --- answers --- */
+
+/* The ids of a key, told once more or for the first time. True if they were known. */
+static bool key_answered(struct strict_request *request, const struct strict_result *result)
+{
+    struct sim_world *world = request->node->world;
+    struct strict_key *key = &world->strict->tags[request->tag].keys[request->key];
+
+    if (key->known && (key->first != result->first || key->count != request->count)) {
+        sim_fail(world, "key %u of %s stands for %u ids from %llu, node %llu says %u from %llu",
+                 request->key, name_of(world, request->tag), key->count,
+                 (unsigned long long)key->first, (unsigned long long)request->node->id,
+                 request->count, (unsigned long long)result->first);
+    }
+    if (request->known && !result->replayed) {
+        sim_fail(world, "key %u of %s was not known any more at node %llu", request->key,
+                 name_of(world, request->tag), (unsigned long long)request->node->id);
+    }
+    request->floor = key->floor;
+    key->first = result->first;
+    if (key->known) {
+        return true;
+    }
+    key->known = true;
+    return false;
+}
+
+static void ids_answered(struct strict_request *request, const struct strict_result *result)
+{
+    struct sim_node *node = request->node;
+    struct sim_world *world = node->world;
+    struct strict_tag *tag = &world->strict->tags[request->tag];
+    struct segment_range range = {result->first, request->count};
+    uint64_t end = result->first + request->count;
+    struct history_op op = op_of(request);
+    bool again = false;
+
+    if (request->key != NO_KEY) {
+        again = key_answered(request, result);
+    } else if (result->replayed) {
+        sim_fail(world, "ids without a key are said to be those of a key");
+    }
+    if (result->first < request->floor) {
+        sim_fail(world, "node %llu answers id %llu of %s after %llu was known",
+                 (unsigned long long)node->id, (unsigned long long)result->first,
+                 name_of(world, request->tag), (unsigned long long)request->floor - 1);
+    }
+    if (!again) {
+        sim_check_once(world, SIM_TAGS + request->tag, result->generation, &range);
+    }
+    op.tag = axis_of(world, request->tag, result->generation);
+    op.first = result->first;
+    op.received = ++world->strict->now;
+    add(world, &op);
+    tag->known_end = end > tag->known_end ? end : tag->known_end;
+    tag->strict_end = end > tag->strict_end ? end : tag->strict_end;
+    world->stats.strict_ids += request->count;
+    world->stats.strict_again += again;
+}
+
+/* Did it surely get nothing? Else its ids may have been allocated. */
+static bool got_nothing(struct strict_request *request)
+{
+    struct sim_world *world = request->node->world;
+    struct strict_result result = {0};
+    size_t count = 0;
+
+    switch (request->base.status) {
+    case ERR_UNKNOWN_TAG:
+    case ERR_WRONG_MODE:
+    case ERR_CHANGING:
+    case ERR_EMPTY:
+    case ERR_KEYS_FULL:
+    case ERR_KEY_CONFLICT:
+    case ERR_EXHAUSTED:
+        break;
+    default:
+        return false;
+    }
+    if (strict_results_decode(request->base.reply.data, request->base.reply.len, &result, 1,
+                              &count) != 0 ||
+        count != 1 || result.status != request->base.status) {
+        sim_fail(world, "a refusal without its result");
+    }
+    if (result.status == ERR_CHANGING && (result.detail < 1 || result.detail > SIM_NODES_MAX)) {
+        sim_fail(world, "a tag waits for node %llu", (unsigned long long)result.detail);
+    }
+    return true;
+}
+
+/* Whatever else is the matter with its tag, a known key is answered by what it stands for. */
+static void refusal_check(const struct strict_request *request, bool conflicts)
+{
+    int status = request->base.status;
+    bool tag_is_away = status == ERR_UNKNOWN_TAG || status == ERR_WRONG_MODE;
+
+    if (status == ERR_KEY_CONFLICT ? !conflicts : request->known && !tag_is_away) {
+        sim_fail(request->node->world, "key %u of %s is refused: %s", request->key,
+                 name_of(request->node->world, request->tag), err_code(status));
+    }
+}
+
+static void ids_done(struct strict_request *request)
+{
+    struct sim_world *world = request->node->world;
+    struct strict_result result = {0};
+    size_t count = 0;
+    const struct strict_key *key =
+        request->key != NO_KEY ? &world->strict->tags[request->tag].keys[request->key] : NULL;
+    bool conflicts = key != NULL && request->known && key->count != request->count;
+
+    if (request->base.status == 0) {
+        if (strict_results_decode(request->base.reply.data, request->base.reply.len, &result, 1,
+                                  &count) != 0 ||
+            count != 1 || result.status != 0) {
+            sim_fail(world, "the result of a strict request does not decode");
+        }
+        ids_answered(request, &result);
+        return;
+    }
+    if (got_nothing(request)) {
+        world->stats.strict_refused++;
+        refusal_check(request, conflicts);
+        return;
+    }
+    world->stats.strict_lost++;
+    if (!conflicts) {
+        lose(request);
+    }
+}
+
+static void request_done(struct id_request *base)
+{
+    struct strict_request *request = base->data;
+    struct sim_node *node = request->node;
+    struct sim_world *world = node->world;
+
+    ASSERT(world->requests_open > 0);
+    world->requests_open--;
+    sim_note(world, (uint64_t)(unsigned)-base->status << 8 | 0x80 | request->tag);
+    if (request->count > 0) {
+        ids_done(request);
+    }
+    if (request->final && request->count > 0 && base->status == 0) {
+        world->strict->final[node->id - 1][request->tag] = true;
+    } else if (request->final && node->up) {
+        final_step(node, request->tag, request->count > 0 || base->status != 0);
+    }
+    buf_free(&base->payload);
+    buf_free(&base->reply);
+    free(request);
+}
+
+/* --- requests --- */
+
+static struct strict_request *request_new(struct sim_node *node, enum id_request_kind kind,
+                                          unsigned tag)
+{
+    struct strict_request *request = calloc(1, sizeof *request);
+
+    ASSERT(request != NULL);
+    request->node = node;
+    request->tag = tag;
+    request->key = NO_KEY;
+    request->base.kind = kind;
+    request->base.deadline_ms = clock_now_ms(&node->clock) + PATIENCE_MS;
+    request->base.done = request_done;
+    request->base.data = request;
+    node->world->requests_open++;
+    return request;
+}
+
+/* A new key, or one that was used lately: then mostly with the same count. */
+static void choose_key(struct strict_request *request)
+{
+    struct sim_world *world = request->node->world;
+    struct strict_tag *tag = &world->strict->tags[request->tag];
+    uint64_t recent = tag->key_count < KEYS_RECENT ? tag->key_count : KEYS_RECENT;
+    struct strict_key *key;
+
+    if (recent > 0 && sim_percent(world, 60)) {
+        request->key = tag->key_count - 1 - (uint32_t)sim_below(world, recent);
+        key = &tag->keys[request->key];
+        request->known = key->known;
+        if (!key->known || sim_percent(world, 90)) {
+            request->count = key->count;
+        }
+        return;
+    }
+    ASSERT(tag->key_count < KEYS_MAX);
+    request->key = tag->key_count++;
+    tag->keys[request->key] = (struct strict_key){.count = request->count, .floor = tag->known_end};
+}
+
+static void ask(struct sim_node *node, unsigned tag, bool final)
+{
+    struct sim_world *world = node->world;
+    struct sim_strict *strict = world->strict;
+    struct strict_request *request = request_new(node, ID_REQUEST_STRICT, tag);
+    struct strict_item item = {.name = name_of(world, tag)};
+    char key[32];
+
+    request->final = final;
+    request->count = 1 + (uint32_t)sim_below(world, sim_percent(world, 10) ? 200 : 3);
+    request->generation = world->tags[SIM_TAGS + tag].generation;
+    request->floor = strict->tags[tag].known_end;
+    if (!final && (tag == 0 || strict->changing_has_keys) && sim_percent(world, 35)) {
+        choose_key(request);
+        item.key_len = (uint16_t)snprintf(key, sizeof key, "key-%u", request->key);
+        item.key = key;
+    }
+    request->sent = ++strict->now;
+    item.name_len = (uint16_t)strlen(item.name);
+    item.count = request->count;
+    strict_item_encode(&item, &request->base.payload);
+    replica_submit(&node->replica, &request->base);
+}
+
+bool sim_strict_event(struct sim_node *node, unsigned tag)
+{
+    struct sim_world *world = node->world;
+    const char *name = name_of(world, tag - SIM_TAGS);
+    const struct tag_row *row = fsm_tag(node->replica.fsm, name, strlen(name));
+    uint64_t count = 1 + sim_below(world, sim_percent(world, 5) ? 40 : 3);
+
+    if (tag != SIM_TAGS && (row == NULL || row->deleted || row->mode != TAG_MODE_STRICT) &&
+        sim_percent(world, 80)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        ask(node, tag - SIM_TAGS, false);
+    }
+    return true;
+}
+
+void sim_strict_trend(struct sim_node *node, unsigned tag, const struct segment_range *range)
+{
+    struct sim_world *world = node->world;
+    struct sim_strict *strict = world->strict;
+    struct strict_tag *known = &strict->tags[tag - SIM_TAGS];
+    uint64_t end = range->first + range->count;
+    struct history_op op = {.first = range->first, .count = range->count};
+
+    if (range->first < known->strict_end) {
+        sim_fail(world, "node %llu takes id %llu of %s from a segment after %llu was known",
+                 (unsigned long long)node->id, (unsigned long long)range->first,
+                 name_of(world, tag - SIM_TAGS), (unsigned long long)known->strict_end - 1);
+    }
+    known->known_end = end > known->known_end ? end : known->known_end;
+    if (strict->changing_has_keys) {
+        op.sent = ++strict->now;
+        op.received = ++strict->now;
+        op.tag = axis_of(world, tag - SIM_TAGS, 0);
+        add(world, &op);
+    }
+}
+
+/* --- a run --- */
+
+void sim_strict_init(struct sim_world *world)
+{
+    world->strict = calloc(1, sizeof *world->strict);
+    ASSERT(world->strict != NULL);
+    world->strict->history = history_new();
+    (void)history_client(world->strict->history, "sim", 3);
+    world->strict->changing_has_keys = world->seed % 3 == 0;
+}
+
+void sim_strict_free(struct sim_world *world)
+{
+    for (unsigned i = 0; i < TAGS; i++) {
+        free(world->strict->tags[i].axes);
+    }
+    history_free(world->strict->history);
+    free(world->strict->lost);
+    free(world->strict);
+}
+
+/* At the end both tags are strict and give ids at every node: made so first, then asked. */
+static void final_step(struct sim_node *node, unsigned tag, bool put)
+{
+    struct strict_request *request;
+    struct tag_put item = {
+        .name = name_of(node->world, tag), .fields = TAG_FIELD_MODE, .mode = TAG_MODE_STRICT};
+
+    if (!put) {
+        ask(node, tag, true);
+        return;
+    }
+    request = request_new(node, ID_REQUEST_COMMAND, tag);
+    request->final = true;
+    item.name_len = (uint16_t)strlen(item.name);
+    command_put_begin(&request->base.payload, false, clock_wall_ms(&node->clock),
+                      prng_next(&node->world->prng) | 1);
+    command_put_add(&request->base.payload, &item);
+    command_put_end(&request->base.payload);
+    replica_submit(&node->replica, &request->base);
+}
+
+void sim_strict_begin_final(struct sim_node *node)
+{
+    for (unsigned i = 0; i < TAGS; i++) {
+        final_step(node, i, true);
+    }
+}
+
+bool sim_strict_final_done(const struct sim_world *world)
+{
+    for (unsigned i = 0; i < world->node_count; i++) {
+        for (unsigned t = 0; t < TAGS; t++) {
+            if (sim_member_lives(&world->nodes[i]) && !world->strict->final[i][t]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void sim_strict_check_end(struct sim_world *world)
+{
+    struct history_report report;
+
+    add_lost(world);
+    if (!history_check(world->strict->history, 5, &report)) {
+        sim_fail(world, "the history of strict ids is wrong:\n%.*s", (int)report.text.len,
+                 (const char *)report.text.data);
+    }
+    buf_free(&report.text);
+}

@@ -1,0 +1,29 @@
+"""One id a request, against servers that do less."""
+
+from cases.common import TAG, constant_contenders, load_command, single_leafd
+from measure import Contender, Target
+
+name = "ids"
+title = "one id a request, keep-alive, 64 connections"
+text = """
+What an id costs when it comes from memory: one node of leafd with one HTTP thread, against a bare
+epoll loop that answers a constant (the least that a server can do), nginx that answers a constant,
+and Redis without persistence, which counts. Each server has a core for itself, and the load the
+other one.
+"""
+targets = [
+    Target("cpu_us", "leafd", "bare", at_most=1.08),
+    Target("cpu_us", "leafd", "nginx", at_most=0.95),
+    Target("cpu_us", "leafd", "redis", at_most=0.85),
+    Target("user_us", "leafd", "nginx", at_most=0.6),
+]
+charts = ("cpu_us", "user_us", "rate")
+
+
+def prepare(bench):
+    leafd = single_leafd(bench)
+    return [
+        Contender("leafd", "leafd, 1 node", [leafd], load_command(
+            bench, leafd.addresses, "--expect", "ids:1", f"/api/segment/get/{TAG}", bound=True)),
+        *constant_contenders(bench),
+    ]
