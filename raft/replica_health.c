@@ -59,6 +59,21 @@ static void update_burnt(struct replica *replica)
                           memory_order_relaxed);
 }
 
+static void update_members(struct replica *replica)
+{
+    const struct raft_configuration *configuration = &replica->driver.raft.configuration;
+    const struct member_change *change = fsm_member_change(replica->fsm);
+    uint32_t voters = 0;
+
+    for (unsigned i = 0; i < configuration->n; i++) {
+        voters += configuration->servers[i].role == RAFT_VOTER;
+    }
+    atomic_store_explicit(&replica->health.members, configuration->n, memory_order_relaxed);
+    atomic_store_explicit(&replica->health.voters, voters, memory_order_relaxed);
+    atomic_store_explicit(&replica->health.member_change, change != NULL && !change->given_up,
+                          memory_order_relaxed);
+}
+
 void replica_health_update(struct replica *replica)
 {
     struct lease_status lease;
@@ -68,6 +83,7 @@ void replica_health_update(struct replica *replica)
     atomic_store_explicit(&replica->health.clock_off_ms, lease.clock_off_ms, memory_order_relaxed);
     atomic_store_explicit(&replica->health.clock_wait_until_ms, lease.wait_until_ms,
                           memory_order_relaxed);
+    update_members(replica);
     update_held(replica);
     update_burnt(replica);
     atomic_store_explicit(&replica->health.disk_low, replica->disk->ops->low(replica->disk),

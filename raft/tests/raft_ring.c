@@ -79,6 +79,7 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     memcpy(ret_config->info.http_address, node->http_address, sizeof node->http_address);
     ret_config->digest_ms = ring->digest_ms;
     ret_config->cluster_id = "ring";
+    ret_config->catch_up_ms = RING_CATCH_UP_MS;
     if (ring->keeps_time) {
         ret_config->lease = (struct lease_config){.node_id = node->id,
                                                   .store_id = 1000 + node->id,

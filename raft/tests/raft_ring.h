@@ -15,6 +15,7 @@
 #define RING_MAX 3
 #define RING_ELECTION_MS 400
 #define RING_HEARTBEAT_MS 50
+#define RING_CATCH_UP_MS 3000
 
 struct ring;
 

@@ -131,6 +131,9 @@ struct id_health {
     _Atomic bool leader_known;
     _Atomic bool applied_once;      /* the state is at least as new as this node's last stop */
     _Atomic bool disk_low;          /* new proposals are refused */
+    _Atomic uint32_t members;       /* of the configuration in force here */
+    _Atomic uint32_t voters;        /* of these */
+    _Atomic bool member_change;     /* one is under way */
     _Atomic bool stopping;          /* draining */
     _Atomic uint64_t segments_held; /* tags with ids in memory, a recent count */
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the
