@@ -123,8 +123,9 @@ bool driver_is_joiner(const struct store_loaded *loaded, uint64_t node_id);
  * Make a store ready for a start, in one commit, before the writer runs: its life is counted up (1
  * for the first start, and for the first of a store from before there was a count); a new one gets
  * entry 1 with the configuration (all members voters, the same on every node) and term 1, or
- * without members the mark of a node that joins; a sole voter gets a new term with its own vote (G11). loaded is changed to match. 0 or the store's
- * error, ERR_CORRUPT or ERR_BAD_VERSION for what it holds; then loaded is as it was.
+ * without members the mark of a node that joins; a sole voter gets a new term with its own vote
+ * (G11). loaded is changed to match. 0 or the store's error, ERR_CORRUPT or ERR_BAD_VERSION for
+ * what it holds; then loaded is as it was.
  */
 int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
                    const struct net_peer *members, size_t member_count,

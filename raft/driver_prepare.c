@@ -76,8 +76,8 @@ bool driver_is_empty(const struct store_loaded *loaded)
     return loaded->entry_count == 0 && loaded->position.index == 0;
 }
 
-/* A crash between the two commits in which earlier versions began a log leaves term 1 without a vote
- * and an empty log; the first election of any cluster is for a later term. */
+/* A crash between the two commits in which earlier versions began a log leaves term 1 without a
+ * vote and an empty log; the first election of any cluster is for a later term. */
 bool driver_is_joiner(const struct store_loaded *loaded, uint64_t node_id)
 {
     return driver_is_empty(loaded) &&

@@ -9,20 +9,21 @@
  *              CHALLENGE_SENT --PROOF--> ANSWERED
  *   both, on anything wrong: FAILED (the acceptor has put a REJECT out, the dialler just closes)
  *
- *   HELLO      u16 protocol, str16 cluster id, u64 own id, u64 wanted id, u64 store id, nonce A (32)
+ *   HELLO      u16 protocol, str16 cluster id, u64 own id, u64 wanted id, u64 store id, nonce A
+ *   (32)
  *   CHALLENGE  u16 protocol, str16 cluster id, u64 own id, u64 store id, nonce B (32), mac (32)
  *   PROOF      mac (32), statement (the rest)
  *   WELCOME    nothing
  *   JOINED     the answer to a node that joins
  *   REJECT     u16 code, str16 text (empty as long as the dialler has proved nothing)
  *
- * A statement says of the dialler what an acceptor that does not know it may judge (see wire.h); the
- * dialler's mac covers it. A node that joins wants id 0, whoever listens there, and its statement is
- * its request; it gets an answer and no link.
+ * A statement says of the dialler what an acceptor that does not know it may judge (see wire.h);
+ * the dialler's mac covers it. A node that joins wants id 0, whoever listens there, and its
+ * statement is its request; it gets an answer and no link.
  *
- * Both macs are HMAC-SHA256 under the secret over a label ("accept", "dial" or "join") and the transcript:
- * protocol, cluster id, dialler's and acceptor's id, their store ids, nonce A, nonce B, and the
- * statement (the dialler's mac). So a mac
+ * Both macs are HMAC-SHA256 under the secret over a label ("accept", "dial" or "join") and the
+ * transcript: protocol, cluster id, dialler's and acceptor's id, their store ids, nonce A, nonce B,
+ * and the statement (the dialler's mac). So a mac
  * stands for one direction of one connection of two named stores, and cannot be used again, turned
  * round or passed on to another node.
  *
@@ -100,8 +101,8 @@ struct handshake {
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
                     uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out);
 
-/* Begin as a node that wants to join through whoever listens there. Once ANSWERED, the frame that was
- * taken last held the answer. */
+/* Begin as a node that wants to join through whoever listens there. Once ANSWERED, the frame that
+ * was taken last held the answer. */
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
                     const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out);
 
@@ -122,7 +123,8 @@ const char *handshake_reject_text(enum handshake_reject reject);
 int handshake_reject_err(enum handshake_reject reject);
 
 /* True if trying again cannot help until somebody changes a configuration: version, cluster, node,
- * store, removed. (A wrong secret is not among them: it may be in the middle of a change on all nodes.) */
+ * store, removed. (A wrong secret is not among them: it may be in the middle of a change on all
+ * nodes.) */
 bool handshake_reject_is_final(enum handshake_reject reject);
 
 #endif

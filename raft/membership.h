@@ -11,9 +11,10 @@
  * configuration alone, so it does not matter who led when it began.
  *
  * Failure modes: a node that is not caught up, a quorum that cannot be reached, for patience_ms
- * without any step forward, or ten times that in all: the change is given up by a command. The configuration stays as it is
- * then, and the operator removes the standby or asks again. A voter is never made a standby, nor a
- * standby a voter, if the voters that can be reached afterwards would be too few, unless forced.
+ * without any step forward, or ten times that in all: the change is given up by a command. The
+ * configuration stays as it is then, and the operator removes the standby or asks again. A voter is
+ * never made a standby, nor a standby a voter, if the voters that can be reached afterwards would
+ * be too few, unless forced.
  *
  * Thread: the raft loop.
  */

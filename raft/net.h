@@ -49,13 +49,13 @@ struct net_receiver {
                     const uint8_t *payload, size_t len);
     /* The outgoing link to a peer came up or went down. */
     void (*link_changed)(struct net_receiver *receiver, uint64_t peer, bool up);
-    /* May this peer, which proved the secret, take part? 0; ERR_WRONG_NODE when its store is not the
-     * one that is registered for its id (a wiped data directory); ERR_REMOVED when its id was removed. Asked for links of both
-     * directions. */
+    /* May this peer, which proved the secret, take part? 0; ERR_WRONG_NODE when its store is not
+     * the one that is registered for its id (a wiped data directory); ERR_REMOVED when its id was
+     * removed. Asked for links of both directions. */
     int (*admit)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id);
     /* A peer refused our handshake for good; err is its reason: ERR_WRONG_NODE (our store is not
-     * the one registered for our id) and ERR_REMOVED (our id was removed; both only from a peer that
-     * proved the secret), ERR_BAD_VERSION,
+     * the one registered for our id) and ERR_REMOVED (our id was removed; both only from a peer
+     * that proved the secret), ERR_BAD_VERSION,
      * ERR_REFUSED (another cluster or node id; not proved, so it is a hint about the configuration
      * only). Told once a change of reason. */
     void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);

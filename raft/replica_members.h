@@ -4,9 +4,9 @@
  *
  * Links follow the configuration in force and the applied one (the first may be rolled back). A
  * node that was away for long, or has just joined, has an older configuration, in which those that
- * lead today may not be: a peer that proves by a newer committed configuration that both are members
- * is taken in as a guest, with all others of that configuration, until the own log has caught up.
- * Removed ids, and ids whose data directory is another one, are never let in.
+ * lead today may not be: a peer that proves by a newer committed configuration that both are
+ * members is taken in as a guest, with all others of that configuration, until the own log has
+ * caught up. Removed ids, and ids whose data directory is another one, are never let in.
  *
  * The happy path: members_init(), members_turn() each turn; members_know() for each handshake.
  *

@@ -170,6 +170,11 @@ static void new_node(struct sim_world *world)
     sim_node_init(world, world->node_count);
     world->node_count++;
     node->joins = true;
+    if (sim_percent(world, 15)) { /* it is added, and never comes */
+        node->gone = true;
+        wish_for(via, MEMBER_ASK_ADD, node->id);
+        return;
+    }
     sim_trace(world, "node %u comes", (unsigned)node->id);
     happens(node, SIM_JOIN, 1 + sim_below(world, 300));
     if (sim_percent(world, 50)) { /* an operator adds it; else it asks itself */

@@ -56,14 +56,8 @@ static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
 
 static struct handshake_config config_of(struct shake *shake, uint64_t id)
 {
-    return (struct handshake_config){.node_id = id,
-                                     .store_id = 1000 + id,
-                                     .cluster_id = "test",
-                                     .secret = "secret",
-                                     .secret_len = 6,
-                                     .known = known_cb,
-                                     .admit = admit_cb,
-                                     .data = shake};
+    return (struct handshake_config){id,       1000 + id, "test", "secret", 6,
+                                     known_cb, admit_cb,  shake,  NULL,     NULL};
 }
 
 static int setup(void **state)
@@ -527,32 +521,6 @@ static void test_rejections_that_are_believed(void **state)
     assert_string_equal(handshake_reject_text(shake->a.reject), "rejected for an unknown reason");
 }
 
-static void test_reject_codes(void **state)
-{
-    static const struct {
-        enum handshake_reject reject;
-        int err;
-        bool final;
-    } rows[] = {
-        {HANDSHAKE_REJECT_NONE, 0, false},
-        {HANDSHAKE_REJECT_MALFORMED, ERR_BAD_MESSAGE, false},
-        {HANDSHAKE_REJECT_VERSION, ERR_BAD_VERSION, true},
-        {HANDSHAKE_REJECT_CLUSTER, ERR_REFUSED, true},
-        {HANDSHAKE_REJECT_NODE, ERR_REFUSED, true},
-        {HANDSHAKE_REJECT_PEER, ERR_NOT_FOUND, false},
-        {HANDSHAKE_REJECT_PROOF, ERR_REFUSED, false},
-        {HANDSHAKE_REJECT_STORE, ERR_WRONG_NODE, true},
-        {HANDSHAKE_REJECT_REMOVED, ERR_REMOVED, true},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_int_equal(handshake_reject_err(rows[i].reject), rows[i].err);
-        assert_int_equal(handshake_reject_is_final(rows[i].reject), rows[i].final);
-        assert_true(strlen(handshake_reject_text(rows[i].reject)) > 0);
-    }
-}
-
 /* Damaged frames of every kind, to either side: never DONE without the right bytes. */
 static void test_mutations(void **state)
 {
@@ -610,7 +578,6 @@ int main(void)
         T(test_frames_out_of_turn),
         T(test_every_length_but_the_right_one),
         T(test_rejections_that_are_believed),
-        T(test_reject_codes),
         T(test_mutations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -260,6 +260,32 @@ static void test_a_link_is_no_wish_to_join(void **state)
     assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
 }
 
+static void test_reject_codes(void **state)
+{
+    static const struct {
+        enum handshake_reject reject;
+        int err;
+        bool final;
+    } rows[] = {
+        {HANDSHAKE_REJECT_NONE, 0, false},
+        {HANDSHAKE_REJECT_MALFORMED, ERR_BAD_MESSAGE, false},
+        {HANDSHAKE_REJECT_VERSION, ERR_BAD_VERSION, true},
+        {HANDSHAKE_REJECT_CLUSTER, ERR_REFUSED, true},
+        {HANDSHAKE_REJECT_NODE, ERR_REFUSED, true},
+        {HANDSHAKE_REJECT_PEER, ERR_NOT_FOUND, false},
+        {HANDSHAKE_REJECT_PROOF, ERR_REFUSED, false},
+        {HANDSHAKE_REJECT_STORE, ERR_WRONG_NODE, true},
+        {HANDSHAKE_REJECT_REMOVED, ERR_REMOVED, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(handshake_reject_err(rows[i].reject), rows[i].err);
+        assert_int_equal(handshake_reject_is_final(rows[i].reject), rows[i].final);
+        assert_true(strlen(handshake_reject_text(rows[i].reject)) > 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +296,7 @@ int main(void)
         T(test_removed_peer),
         T(test_removal_without_proof),
         T(test_a_link_is_no_wish_to_join),
+        cmocka_unit_test(test_reject_codes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

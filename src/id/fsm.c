@@ -191,8 +191,8 @@ int fsm_load_end(struct fsm *fsm, uint64_t index)
     return 0;
 }
 
-/* A node that was removed gets nothing more, whatever of it is still on its way: what was waited for
- * from it counts as given. True: answered. */
+/* A node that was removed gets nothing more, whatever of it is still on its way: what was waited
+ * for from it counts as given. True: answered. */
 static bool refuse_removed(const struct fsm *fsm, uint64_t node_id, struct buf *result)
 {
     bool removed = fsm_member_removed(fsm, node_id);

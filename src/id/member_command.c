@@ -4,8 +4,8 @@
  * The happy path: encode into a buffer; on the other side every field is read and nothing may be
  * left over.
  *
- * Failure modes: decoding gives ERR_BAD_MESSAGE (rows: see member.h). Encoding asserts what decoding
- * checks. Thread: pure functions, any.
+ * Failure modes: decoding gives ERR_BAD_MESSAGE (rows: see member.h). Encoding asserts what
+ * decoding checks. Thread: pure functions, any.
  */
 #include <string.h>
 
