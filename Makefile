@@ -153,7 +153,7 @@ bench:
 	+@$(MAKE) --no-print-directory -j$(shell nproc) all bench-tools $(BENCH)/load_mariadb
 	@exec setpriv --pdeathsig TERM scripts/bench/bench --build "$(BUILD)" \
 		--binary "$(OUT)/leafd" $(if $(ROUNDS),--rounds "$(ROUNDS)") \
-		$(if $(SECONDS),--seconds "$(SECONDS)") $(CASE)
+		$(if $(SECONDS),--seconds "$(SECONDS)") $(if $(PRIORITY),--priority) $(CASE)
 
 # Faults on real processes, drawn from a seed (cluster-tests/chaos), and a page about them. LEAFD
 # names another binary; CHAOS has further options, as CHAOS="--only kill,pause".
@@ -186,6 +186,15 @@ run:
 	+@$(MAKE) --no-print-directory -j$(shell nproc) all
 	@exec setpriv --pdeathsig TERM \
 		scripts/run-cluster --nodes "$(NODES)" --data "$(DATA)" --binary "$(OUT)/leafd"
+
+# In containers (docs/operations.md).
+.PHONY: image compose-test
+## make image               leafd's container image, leafd:local, which knows its commit
+image:
+	docker build -t leafd:local --build-arg COMMIT="$(COMMIT)" .
+## make compose-test        docker-compose.yml for real: kill, cut off, pause, stop; on any Docker
+compose-test:
+	@exec setpriv --pdeathsig TERM scripts/compose-test --build "$(BUILD)"
 
 # The stages of the tests are run by scripts/test-all, which sums them up in its last line.
 TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"

@@ -5,6 +5,15 @@
  *   START -> METHOD -> TARGET -> VERSION -> LINE_LF -> LINE -> NAME -> VALUE -> LINE_LF ...
  *     ^ empty lines before the request          |         LINE -> END_LF -> HEAD_DONE
  *
+ * A state takes as many bytes at once as belong to its element. Where they end is all that is kept,
+ * so it makes no difference in how many pieces they came.
+ *
+ * Reading each head a second time costs more than all the rest of a request. http-parser has
+ * nothing to add to a plain head: a known method, a path of characters that it lets pass, HTTP/1.1,
+ * and no header that it acts on but "Connection: keep-alive". Whatever is not plain it is asked
+ * about. tests/test_parser_same.c holds this against a parser that takes one byte at a time and
+ * always asks.
+ *
  * Thread: one owner each.
  */
 #include "http/parser.h"
@@ -33,6 +42,68 @@ enum scan_state {
     SCAN_HEAD_DONE
 };
 
+/* What a byte may be part of. */
+#define METHOD 0x01
+#define TARGET 0x02
+#define PLAIN 0x04 /* of a target, and http-parser takes it in any path or query */
+#define TOKEN 0x08 /* names of headers: tchar of RFC 9110 */
+#define VALUE 0x10 /* values of headers */
+#define IN_URL (TARGET | PLAIN | VALUE)
+#define IN_NAME (IN_URL | TOKEN)
+
+static const uint8_t char_class[256] = {
+    ['\t'] = VALUE,
+    [' '] = VALUE,
+    ['!'] = IN_NAME,
+    ['"'] = IN_URL,
+    ['#'] = TARGET | TOKEN | VALUE,
+    ['$' ... '\''] = IN_NAME,
+    ['(' ... ')'] = IN_URL,
+    ['*' ... '+'] = IN_NAME,
+    [','] = IN_URL,
+    ['-'] = IN_NAME | METHOD,
+    ['.'] = IN_NAME,
+    ['/'] = IN_URL,
+    ['0' ... '9'] = IN_NAME,
+    [':' ... '@'] = IN_URL,
+    ['A' ... 'Z'] = IN_NAME | METHOD,
+    ['[' ... ']'] = IN_URL,
+    ['^' ... 'z'] = IN_NAME,
+    ['{'] = IN_URL,
+    ['|'] = IN_NAME,
+    ['}'] = IN_URL,
+    ['~'] = IN_NAME,
+    [0x80 ... 0xff] = TARGET | VALUE,
+};
+
+/* Headers that mean something to framing or to http-parser. */
+enum header {
+    HEADER_OTHER,
+    HEADER_HOST,
+    HEADER_EXPECT,
+    HEADER_UPGRADE,
+    HEADER_CONNECTION,
+    HEADER_CONTENT_LENGTH,
+    HEADER_IDEMPOTENCY_KEY,
+    HEADER_PROXY_CONNECTION,
+    HEADER_TRANSFER_ENCODING
+};
+
+/* By the length of their names, in which they all differ. */
+static const struct {
+    const char *name;
+    enum header header;
+} headers[] = {
+    [4] = {"host", HEADER_HOST},
+    [6] = {"expect", HEADER_EXPECT},
+    [7] = {"upgrade", HEADER_UPGRADE},
+    [10] = {"connection", HEADER_CONNECTION},
+    [14] = {"content-length", HEADER_CONTENT_LENGTH},
+    [15] = {"idempotency-key", HEADER_IDEMPOTENCY_KEY},
+    [16] = {"proxy-connection", HEADER_PROXY_CONNECTION},
+    [17] = {"transfer-encoding", HEADER_TRANSFER_ENCODING},
+};
+
 void parser_init(struct parser *parser)
 {
     *parser = (struct parser){.state = SCAN_START};
@@ -51,13 +122,18 @@ static enum parser_event too_large(struct parser *parser, int status, const char
     return PARSER_REJECT;
 }
 
-/* tchar of RFC 9110: what names of headers are made of. */
-static bool is_token_char(unsigned char c)
+/* The first place from `at` on that has a byte of another class, or end. */
+static size_t run_end(const char *data, size_t at, size_t end, unsigned class)
 {
-    static const char others[] = "!#$%&'*+-.^_`|~";
+    while (at < end && (char_class[(unsigned char)data[at]] & class) != 0) {
+        at++;
+    }
+    return at;
+}
 
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c != '\0' && memchr(others, c, sizeof(others) - 1) != NULL);
+static size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
 }
 
 static bool equals(const char *text, size_t len, const char *word)
@@ -86,6 +162,15 @@ static enum parser_event header_transfer(struct parser *parser, const char *valu
     return PARSER_MORE;
 }
 
+static enum header header_of(const char *name, size_t len)
+{
+    if (len >= sizeof(headers) / sizeof(headers[0]) || headers[len].name == NULL ||
+        strncasecmp(name, headers[len].name, len) != 0) {
+        return HEADER_OTHER;
+    }
+    return headers[len].header;
+}
+
 /* A header line is complete: take what framing needs from it. */
 static enum parser_event header_done(struct parser *parser, const char *data)
 {
@@ -100,107 +185,158 @@ static enum parser_event header_done(struct parser *parser, const char *data)
     while (len > 0 && (value[len - 1] == ' ' || value[len - 1] == '\t')) {
         len--;
     }
-    if (equals(name, parser->name_len, "host")) {
+    switch (header_of(name, parser->name_len)) {
+    case HEADER_OTHER:
+        return PARSER_MORE;
+    case HEADER_HOST:
         parser->host_count++;
-    } else if (equals(name, parser->name_len, "content-length")) {
-        return header_length(parser, value, len);
-    } else if (equals(name, parser->name_len, "transfer-encoding")) {
-        return header_transfer(parser, value, len);
-    } else if (equals(name, parser->name_len, "expect")) {
+        return PARSER_MORE;
+    case HEADER_EXPECT:
         parser->head.expect_continue = equals(value, len, "100-continue");
-    } else if (equals(name, parser->name_len, "idempotency-key")) {
+        return PARSER_MORE;
+    case HEADER_CONNECTION:
+        parser->not_plain |= !equals(value, len, "keep-alive");
+        return PARSER_MORE;
+    case HEADER_UPGRADE:
+    case HEADER_PROXY_CONNECTION:
+        parser->not_plain = true;
+        return PARSER_MORE;
+    case HEADER_IDEMPOTENCY_KEY:
         parser->head.key_count++;
         parser->head.key_at = (size_t)(value - data);
         parser->head.key_len = len;
+        return PARSER_MORE;
+    case HEADER_CONTENT_LENGTH:
+        parser->not_plain = true;
+        return header_length(parser, value, len);
+    case HEADER_TRANSFER_ENCODING:
+        parser->not_plain = true;
+        return header_transfer(parser, value, len);
     }
+    UNREACHABLE("a header");
+}
+
+/* Where a target may not go on: it ends, or it is refused. */
+static enum parser_event target_done(struct parser *parser, unsigned char c)
+{
+    parser->head.target_len = parser->at - parser->head.target_at;
+    if (c == ' ' && parser->head.target_len > 0) {
+        parser->at++;
+        parser->mark = parser->at;
+        parser->state = SCAN_VERSION;
+        return PARSER_MORE;
+    }
+    if ((char_class[c] & TARGET) == 0) {
+        return malformed(parser, "the request line is not METHOD TARGET HTTP/1.1");
+    }
+    ASSERT(parser->head.target_len == LIMIT_HTTP_TARGET_BYTES);
+    return too_large(parser, 414, "target_too_long", "the request target is too long",
+                     LIMIT_HTTP_TARGET_BYTES);
+}
+
+static enum parser_event scan_target(struct parser *parser, const char *data, size_t end)
+{
+    size_t bound = min_size(end, parser->head.target_at + LIMIT_HTTP_TARGET_BYTES);
+    size_t plain_end = run_end(data, parser->at, bound, PLAIN);
+
+    parser->at = run_end(data, plain_end, bound, TARGET);
+    parser->not_plain |= parser->at > plain_end || data[parser->head.target_at] != '/';
+    return parser->at < end ? target_done(parser, (unsigned char)data[parser->at]) : PARSER_MORE;
+}
+
+/* The methods that leafd may serve; of any other http-parser says whether it is one. */
+static enum verb verb_named(const char *name, size_t len)
+{
+#define IS(word) (len == sizeof(word) - 1 && memcmp(name, word, sizeof(word) - 1) == 0)
+    return IS("GET")      ? VERB_GET
+           : IS("POST")   ? VERB_POST
+           : IS("HEAD")   ? VERB_HEAD
+           : IS("PUT")    ? VERB_PUT
+           : IS("DELETE") ? VERB_DELETE
+                          : VERB_OTHER;
+#undef IS
+}
+
+static enum parser_event scan_method(struct parser *parser, const char *data, size_t end)
+{
+    size_t bound = min_size(end, parser->mark + METHOD_BYTES_MAX);
+
+    parser->at = run_end(data, parser->at, bound, METHOD);
+    if (parser->at == end) {
+        return PARSER_MORE;
+    }
+    if (data[parser->at] != ' ') {
+        return malformed(parser, "the request does not begin with a method");
+    }
+    parser->head.verb = verb_named(data + parser->mark, parser->at - parser->mark);
+    parser->not_plain |= parser->head.verb == VERB_OTHER;
+    parser->at++;
+    parser->head.target_at = parser->at;
+    parser->state = SCAN_TARGET;
     return PARSER_MORE;
 }
 
-static enum parser_event version_done(struct parser *parser, const char *data)
+static enum parser_event scan_version(struct parser *parser, const char *data, size_t end)
 {
+    size_t bound = min_size(end, parser->mark + VERSION_BYTES);
     const char *version = data + parser->mark;
+    size_t at = parser->at;
 
-    if (parser->at - parser->mark != VERSION_BYTES ||
+    while (at < bound && data[at] != '\r') {
+        at++;
+    }
+    parser->at = at;
+    if (at == end) {
+        return PARSER_MORE;
+    }
+    if (data[at] != '\r' || at - parser->mark != VERSION_BYTES ||
         (memcmp(version, "HTTP/1.1", VERSION_BYTES) != 0 &&
          memcmp(version, "HTTP/1.0", VERSION_BYTES) != 0)) {
         return malformed(parser, "the protocol version is not HTTP/1.1 or HTTP/1.0");
     }
     parser->head.http_1_0 = version[VERSION_BYTES - 1] == '0';
+    parser->not_plain |= parser->head.http_1_0;
+    parser->at++;
     parser->state = SCAN_LINE_LF;
     return PARSER_MORE;
 }
 
-/* One byte of the request line. */
-static enum parser_event scan_request_line(struct parser *parser, const char *data, unsigned char c)
+static enum parser_event scan_lf(struct parser *parser, char c, enum scan_state next)
 {
-    switch (parser->state) {
-    case SCAN_START:
-        parser->mark = parser->at;
-        parser->state = c == '\r' ? SCAN_START_LF : SCAN_METHOD;
-        return c == '\r' || (c >= 'A' && c <= 'Z')
-                   ? PARSER_MORE
-                   : malformed(parser, "the request does not begin with a method");
-    case SCAN_START_LF:
-        parser->state = SCAN_START;
-        return c == '\n' ? PARSER_MORE : malformed(parser, "a CR without its LF");
-    case SCAN_METHOD:
-        if (c == ' ') {
-            parser->head.target_at = parser->at + 1;
-            parser->state = SCAN_TARGET;
-            return PARSER_MORE;
-        }
-        return ((c >= 'A' && c <= 'Z') || c == '-') && parser->at - parser->mark < METHOD_BYTES_MAX
-                   ? PARSER_MORE
-                   : malformed(parser, "the request does not begin with a method");
-    case SCAN_TARGET:
-        parser->head.target_len = parser->at - parser->head.target_at;
-        if (c == ' ' && parser->head.target_len > 0) {
-            parser->mark = parser->at + 1;
-            parser->state = SCAN_VERSION;
-            return PARSER_MORE;
-        }
-        if (c <= ' ' || c == 0x7f) {
-            return malformed(parser, "the request line is not METHOD TARGET HTTP/1.1");
-        }
-        return parser->head.target_len < LIMIT_HTTP_TARGET_BYTES
-                   ? PARSER_MORE
-                   : too_large(parser, 414, "target_too_long", "the request target is too long",
-                               LIMIT_HTTP_TARGET_BYTES);
-    case SCAN_VERSION:
-        if (c == '\r') {
-            return version_done(parser, data);
-        }
-        return parser->at - parser->mark < VERSION_BYTES
-                   ? PARSER_MORE
-                   : malformed(parser, "the protocol version is not HTTP/1.1 or HTTP/1.0");
-    default:
-        UNREACHABLE("a state of the request line");
+    if (c != '\n') {
+        return malformed(parser, "a CR without its LF");
     }
+    parser->at++;
+    parser->state = (int)next;
+    return PARSER_MORE;
 }
 
-static enum parser_event scan_name(struct parser *parser, unsigned char c)
+/* A request begins, or one more empty line before it. */
+static enum parser_event scan_start(struct parser *parser, char c)
 {
-    if (c == ':') {
-        parser->name_len = parser->at - parser->name_at;
-        parser->mark = parser->at + 1;
-        parser->state = SCAN_VALUE;
+    parser->mark = parser->at;
+    if (c == '\r') {
+        parser->at++;
+        parser->state = SCAN_START_LF;
         return PARSER_MORE;
     }
-    return is_token_char(c)
-               ? PARSER_MORE
-               : malformed(parser, "a header name with a space or another illegal character");
+    parser->state = SCAN_METHOD;
+    return c >= 'A' && c <= 'Z' ? PARSER_MORE
+                                : malformed(parser, "the request does not begin with a method");
 }
 
+/* A line begins: a header, or the empty one that ends the head. */
 static enum parser_event scan_line(struct parser *parser, unsigned char c)
 {
     if (c == '\r') {
+        parser->at++;
         parser->state = SCAN_END_LF;
         return PARSER_MORE;
     }
     if (c == ' ' || c == '\t') {
         return malformed(parser, "a header folded over lines");
     }
-    if (!is_token_char(c)) {
+    if ((char_class[c] & TOKEN) == 0) {
         return malformed(parser, "a header line does not begin with a name");
     }
     parser->header_count++;
@@ -213,31 +349,69 @@ static enum parser_event scan_line(struct parser *parser, unsigned char c)
     return PARSER_MORE;
 }
 
-/* One byte of the header lines. */
-static enum parser_event scan_headers(struct parser *parser, const char *data, unsigned char c)
+static enum parser_event scan_name(struct parser *parser, const char *data, size_t end)
 {
-    switch (parser->state) {
-    case SCAN_LINE_LF:
-        parser->state = SCAN_LINE;
-        return c == '\n' ? PARSER_MORE : malformed(parser, "a CR without its LF");
-    case SCAN_LINE:
-        return scan_line(parser, c);
-    case SCAN_NAME:
-        return scan_name(parser, c);
-    case SCAN_VALUE:
-        if (c == '\r') {
-            parser->state = SCAN_LINE_LF;
-            return header_done(parser, data);
-        }
-        return (c >= ' ' && c != 0x7f) || c == '\t'
-                   ? PARSER_MORE
-                   : malformed(parser, "a header value with a control character or a bare LF");
-    case SCAN_END_LF:
-        parser->state = SCAN_HEAD_DONE;
-        return c == '\n' ? PARSER_MORE : malformed(parser, "a CR without its LF");
-    default:
-        UNREACHABLE("a state of the header lines");
+    parser->at = run_end(data, parser->at, end, TOKEN);
+    if (parser->at == end) {
+        return PARSER_MORE;
     }
+    if (data[parser->at] != ':') {
+        return malformed(parser, "a header name with a space or another illegal character");
+    }
+    parser->name_len = parser->at - parser->name_at;
+    parser->at++;
+    parser->mark = parser->at;
+    parser->state = SCAN_VALUE;
+    return PARSER_MORE;
+}
+
+static enum parser_event scan_value(struct parser *parser, const char *data, size_t end)
+{
+    enum parser_event event;
+
+    parser->at = run_end(data, parser->at, end, VALUE);
+    if (parser->at == end) {
+        return PARSER_MORE;
+    }
+    if (data[parser->at] != '\r') {
+        return malformed(parser, "a header value with a control character or a bare LF");
+    }
+    event = header_done(parser, data);
+    parser->at++;
+    parser->state = SCAN_LINE_LF;
+    return event;
+}
+
+/* Take bytes in one state, from parser->at on: to the end, or until it is another state. */
+static enum parser_event scan(struct parser *parser, const char *data, size_t end)
+{
+    char c = data[parser->at];
+
+    switch ((enum scan_state)parser->state) {
+    case SCAN_START:
+        return scan_start(parser, c);
+    case SCAN_START_LF:
+        return scan_lf(parser, c, SCAN_START);
+    case SCAN_METHOD:
+        return scan_method(parser, data, end);
+    case SCAN_TARGET:
+        return scan_target(parser, data, end);
+    case SCAN_VERSION:
+        return scan_version(parser, data, end);
+    case SCAN_LINE_LF:
+        return scan_lf(parser, c, SCAN_LINE);
+    case SCAN_LINE:
+        return scan_line(parser, (unsigned char)c);
+    case SCAN_NAME:
+        return scan_name(parser, data, end);
+    case SCAN_VALUE:
+        return scan_value(parser, data, end);
+    case SCAN_END_LF:
+        return scan_lf(parser, c, SCAN_HEAD_DONE);
+    case SCAN_HEAD_DONE:
+        break;
+    }
+    UNREACHABLE("a state of the scanner");
 }
 
 /* The body is framed by parser_body(), so http-parser is told there is none; an upgrade is not
@@ -320,31 +494,33 @@ static enum parser_event head_done(struct parser *parser, const char *data)
                          LIMIT_HTTP_BODY_BYTES);
     }
     parser->body_left = head->content_length;
-    return head_confirm(parser, data);
+    if (parser->not_plain) {
+        return head_confirm(parser, data);
+    }
+    head->keep_alive = true;
+    return PARSER_DONE;
 }
 
 enum parser_event parser_head(struct parser *parser, const char *data, size_t len)
 {
+    size_t end = min_size(len, LIMIT_HTTP_HEADERS_BYTES);
+
     ASSERT(parser->state < SCAN_HEAD_DONE);
     ASSERT(parser->at <= len);
-    while (parser->at < len) {
-        unsigned char c = (unsigned char)data[parser->at];
-        enum parser_event event;
+    while (parser->at < end) {
+        enum parser_event event = scan(parser, data, end);
 
-        if (parser->at == LIMIT_HTTP_HEADERS_BYTES) {
-            return too_large(parser, 431, "headers_too_large", "the request head is too large",
-                             LIMIT_HTTP_HEADERS_BYTES);
-        }
-        event = parser->state <= SCAN_VERSION ? scan_request_line(parser, data, c)
-                                              : scan_headers(parser, data, c);
         if (event != PARSER_MORE) {
             return event;
         }
-        parser->at++;
         if (parser->state == SCAN_HEAD_DONE) {
             parser->state = 0;
             return head_done(parser, data);
         }
+    }
+    if (len > end) {
+        return too_large(parser, 431, "headers_too_large", "the request head is too large",
+                         LIMIT_HTTP_HEADERS_BYTES);
     }
     return PARSER_MORE;
 }

@@ -5,7 +5,8 @@
  * ends, junk behind a chunk. A proxy in front of leafd may read such bytes differently, which is
  * how requests are smuggled. So every byte of a head first passes a strict scanner that knows the
  * grammar of lines; only a head that passed is given to http-parser, which decides method and
- * keep-alive. Bodies are framed here, by Content-Length or by strict chunks.
+ * keep-alive, unless it is so plain that there is nothing left to decide. Bodies are framed here,
+ * by Content-Length or by strict chunks.
  *
  * The happy path: parser_init(); parser_head() with all bytes of the request so far, again and
  * again as they grow, until PARSER_DONE; if head.has_body, parser_body() with the bytes that follow
@@ -66,6 +67,7 @@ struct parser {
     uint32_t header_count;
     uint32_t host_count;
     bool has_length;
+    bool not_plain;       /* http-parser has to be asked */
     uint64_t body_left;   /* of the body, or of the present chunk */
     uint32_t digit_count; /* of the present chunk's size */
     uint64_t body_bytes;  /* decoded so far */

@@ -96,13 +96,14 @@ static uint32_t trailing_entries(const struct driver *driver, uint64_t upto)
 static void maybe_compact(struct driver *driver)
 {
     uint64_t upto = driver->durable.index;
-    uint32_t trailing = trailing_entries(driver, upto);
+    uint32_t trailing;
     struct driver_write *write;
     struct raft_event event;
 
     if (!compaction_is_due(driver, upto)) {
         return;
     }
+    trailing = trailing_entries(driver, upto);
     memset(&event, 0, sizeof event);
     event.type = RAFT_SNAPSHOT;
     event.snapshot.trailing = trailing;

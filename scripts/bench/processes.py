@@ -117,10 +117,14 @@ def cpu_of_machine():
     return (sum(ticks) - idle) / TICKS_A_SECOND, sum(ticks) / TICKS_A_SECOND
 
 
-def memory_of(pid):
-    """Bytes of resident memory of a process."""
-    with open(f"/proc/{pid}/statm", encoding="ascii") as statm:
-        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def memory_of(pid, kind="VmRSS"):
+    """Bytes of resident memory of a process; kind "RssAnon": without pages of files, which the
+    system can take back."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+        for line in status:
+            if line.startswith(kind + ":"):
+                return int(line.split()[1]) * 1024
+    raise BenchError(f"no {kind} of process {pid}")
 
 
 def run_timed(command, limit_s):

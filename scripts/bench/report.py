@@ -69,8 +69,9 @@ def machine(file_system):
             if line.startswith("model name"):
                 model = line.partition(":")[2].strip()
                 break
+    priority = os.sched_getscheduler(0) == os.SCHED_RR
     return (f"{os.cpu_count()} processors ({model}), Linux {platform.release()}, "
-            f"data on {file_system}")
+            f"data on {file_system}" + (", real-time priority" if priority else ""))
 
 
 def shown(command):
@@ -99,7 +100,8 @@ def target_lines(result):
 def figure_lines(result):
     """The table of the medians, one line a contender."""
     columns = result["columns"]
-    heads = [f"{FIGURES[name][0]} ({FIGURES[name][1]})" for name in columns]
+    heads = [FIGURES[name][0] + (f" ({FIGURES[name][1]})" if FIGURES[name][1] else "")
+             for name in columns]
     lines = ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
     for contender in result["contenders"]:
         figures = medians(result["rounds"], contender["name"])
@@ -126,7 +128,7 @@ def section(result):
     return [
         *head,
         result["text"], "",
-        *target_lines(result), "",
+        *(target_lines(result) if result["targets"] else ["There is no target."]), "",
         f"![{result['case']}]({result['case']}.svg)", "",
         f"Medians of {len(result['rounds'])} rounds of {result['seconds']:g} s, each contender in "
         "turn. CPU time is that of all processes of the servers; the last column is what other "

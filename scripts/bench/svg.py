@@ -22,7 +22,7 @@ def panel(title, unit, digits, rows, top):
     largest = max([value for _, median, values in rows for value in [median, *values]] or [0])
     end = nice_ceiling(largest)
     scale = (WIDTH - LABEL_WIDTH - VALUE_WIDTH) / end
-    parts = [text(0, top + 16, f"{title}, {unit}", size=15, weight="bold")]
+    parts = [text(0, top + 16, f"{title}, {unit}".rstrip(", "), size=15, weight="bold")]
     for tick in range(5):
         x = LABEL_WIDTH + end * tick / 4 * scale
         parts.append(f"<line x1='{x:.1f}' x2='{x:.1f}' y1='{top + HEAD - 8}' "

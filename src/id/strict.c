@@ -14,6 +14,10 @@
  * empty, since the batch may still bring it ids, which are burnt then. What a batch brings after
  * its own deadline is never heard of, and so not counted.
  *
+ * Each batch costs every node a message and a part of a disk write, whatever its size. So a small
+ * one is held back for a moment while larger ones are under way: with many clients there are a few
+ * large batches, sent as earlier ones are answered, and with few of them nobody waits for long.
+ *
  * While no leader is known nothing is sent: what waits then goes in few large batches to the next
  * leader, and what is late by then was never sent at all, so nothing of it can be burnt.
  *
@@ -28,6 +32,10 @@
 #include "src/base/log.h"
 
 #define SCAN_MS 10 /* how exact deadlines are */
+/* A batch goes at once if it is half as large as all that are under way; a smaller one after so
+ * long at the latest. */
+#define HOLD_SHARE 2
+#define HOLD_MS 3
 
 TAILQ_HEAD(strict_list, id_request);
 
@@ -67,9 +75,11 @@ struct strict {
                                    batch said, which is then in the reply as well */
     struct strict_list delayed; /* likewise, to be gathered at sent_ms, which rises */
     struct strict_list refused; /* by strict_submit(), to be answered with their status */
-    size_t held;                /* waiting, delayed and in batches: <= LIMIT_STRICT_WAITING */
-    uint64_t seq;               /* of the last batch */
-    uint64_t scan_at_ms;        /* next look at deadlines */
+    size_t waiting_count;
+    size_t flying;       /* requests of batches under way, answered or not */
+    size_t held;         /* waiting, delayed and in batches: <= LIMIT_STRICT_WAITING */
+    uint64_t seq;        /* of the last batch */
+    uint64_t scan_at_ms; /* next look at deadlines */
     uint64_t scanned_ms;
     uint64_t burnt;
     struct pick picks[LIMIT_STRICT_ITEMS];            /* while a batch is made */
@@ -87,7 +97,9 @@ static void scan(struct strict *strict, uint64_t now_ms);
 static uint64_t scan_list(struct strict *strict, struct strict_list *list, uint64_t now_ms);
 static uint64_t scan_batch(struct strict *strict, struct batch *batch, uint64_t now_ms);
 static void take_delayed(struct strict *strict, uint64_t now_ms);
+static void enqueue(struct strict *strict, struct id_request *request, uint64_t now_ms);
 static bool may_send(const struct strict *strict);
+static uint64_t send_at_ms(const struct strict *strict);
 static struct batch *batch_gather(struct strict *strict, uint64_t now_ms);
 static uint32_t pick_waiting(struct strict *strict, uint64_t now_ms);
 static void picks_sort(struct pick *picks, uint32_t count);
@@ -146,7 +158,7 @@ void strict_submit(struct strict *strict, struct id_request *request)
         TAILQ_INSERT_TAIL(&strict->refused, request, link);
         return;
     }
-    TAILQ_INSERT_TAIL(&strict->waiting, request, link);
+    enqueue(strict, request, clock_now_ms(strict->clock));
     strict->held++;
     wait_for_scan(strict, request->deadline_ms);
 }
@@ -164,7 +176,7 @@ void strict_turn(struct strict *strict)
     answer_refused(strict);
     scan(strict, now_ms);
     take_delayed(strict, now_ms);
-    while (may_send(strict)) {
+    while (may_send(strict) && send_at_ms(strict) <= now_ms) {
         batch = batch_gather(strict, now_ms);
         if (batch != NULL) {
             /* From here on the batch may be done at any call. */
@@ -176,14 +188,19 @@ void strict_turn(struct strict *strict)
 uint64_t strict_next_ms(const struct strict *strict)
 {
     const struct id_request *delayed = TAILQ_FIRST(&strict->delayed);
+    uint64_t now_ms = clock_now_ms(strict->clock);
+    uint64_t next_ms = strict->scan_at_ms;
 
-    if (may_send(strict) || !TAILQ_EMPTY(&strict->refused)) {
-        return clock_now_ms(strict->clock);
+    if (!TAILQ_EMPTY(&strict->refused)) {
+        return now_ms;
     }
-    if (delayed != NULL && delayed->sent_ms < strict->scan_at_ms) {
-        return delayed->sent_ms;
+    if (delayed != NULL && delayed->sent_ms < next_ms) {
+        next_ms = delayed->sent_ms;
     }
-    return strict->scan_at_ms;
+    if (may_send(strict) && send_at_ms(strict) < next_ms) {
+        next_ms = send_at_ms(strict);
+    }
+    return next_ms > now_ms ? next_ms : now_ms;
 }
 
 void strict_stop(struct strict *strict)
@@ -246,6 +263,7 @@ static void finish_list(struct strict *strict, struct strict_list *list, int sta
 {
     struct id_request *request;
 
+    strict->waiting_count -= list == &strict->waiting ? strict->waiting_count : 0;
     while ((request = TAILQ_FIRST(list)) != NULL) {
         TAILQ_REMOVE(list, request, link);
         request->reply.len = 0;
@@ -300,6 +318,7 @@ static uint64_t scan_list(struct strict *strict, struct strict_list *list, uint6
         next = TAILQ_NEXT(request, link);
         if (request->deadline_ms <= now_ms) {
             TAILQ_REMOVE(list, request, link);
+            strict->waiting_count -= list == &strict->waiting;
             finish_late(strict, request);
         } else if (request->deadline_ms < earliest_ms) {
             earliest_ms = request->deadline_ms;
@@ -336,7 +355,7 @@ static void take_delayed(struct strict *strict, uint64_t now_ms)
 
     while ((request = TAILQ_FIRST(&strict->delayed)) != NULL && request->sent_ms <= now_ms) {
         TAILQ_REMOVE(&strict->delayed, request, link);
-        TAILQ_INSERT_TAIL(&strict->waiting, request, link);
+        enqueue(strict, request, now_ms);
     }
 }
 
@@ -345,6 +364,26 @@ static bool may_send(const struct strict *strict)
 {
     return !TAILQ_EMPTY(&strict->waiting) && strict->leader_known && !strict->stopped &&
            !strict->batches[(strict->seq + 1) % LIMIT_STRICT_BATCHES].busy;
+}
+
+static void enqueue(struct strict *strict, struct id_request *request, uint64_t now_ms)
+{
+    request->sent_ms = now_ms;
+    TAILQ_INSERT_TAIL(&strict->waiting, request, link);
+    strict->waiting_count++;
+}
+
+/* When what waits is to be sent. */
+static uint64_t send_at_ms(const struct strict *strict)
+{
+    const struct id_request *oldest = TAILQ_FIRST(&strict->waiting);
+
+    ASSERT(oldest != NULL);
+    if (strict->waiting_count * HOLD_SHARE >= strict->flying ||
+        strict->waiting_count >= LIMIT_STRICT_ITEMS) {
+        return oldest->sent_ms;
+    }
+    return oldest->sent_ms + HOLD_MS;
 }
 
 /* Make a batch of what waits. NULL: all of that was late. */
@@ -372,6 +411,7 @@ static uint32_t pick_waiting(struct strict *strict, uint64_t now_ms)
         struct pick *pick = &strict->picks[count];
 
         TAILQ_REMOVE(&strict->waiting, request, link);
+        strict->waiting_count--;
         if (request->deadline_ms <= now_ms) {
             finish_late(strict, request);
             continue;
@@ -420,6 +460,7 @@ static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
     batch->busy = true;
     batch->life = strict->config.life;
     batch->count = count;
+    batch->strict->flying += count;
     batch->request.kind = ID_REQUEST_COMMAND;
     batch->request.status = 0;
     batch->request.done = batch_done_cb;
@@ -449,7 +490,8 @@ static void batch_done_cb(struct id_request *base)
     size_t count = 0;
     int err = base->status;
 
-    ASSERT(batch->busy);
+    ASSERT(batch->busy && strict->flying >= batch->count);
+    strict->flying -= batch->count;
     if (err == 0) {
         err = strict_results_decode(base->reply.data, base->reply.len, strict->results,
                                     LIMIT_STRICT_ITEMS, &count);

@@ -3,8 +3,9 @@
  * command a turn.
  *
  * The happy path: strict_submit() queues a request; at the end of the loop's turn strict_turn()
- * packs what waits, up to LIMIT_STRICT_ITEMS, into one COMMAND_STRICT and proposes it; the leader
- * appends what came from all nodes in one step; the results answer the requests.
+ * packs what waits, up to LIMIT_STRICT_ITEMS, into one COMMAND_STRICT and proposes it (little
+ * beside much that is under way waits a moment for more); the leader appends what came from all
+ * nodes in one step; the results answer the requests.
  *
  * Invariants:
  *  - A request's item is in at most one batch that may still be applied with an answer. An item is

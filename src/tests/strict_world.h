@@ -14,6 +14,7 @@
 #define STRICT_WORLD_LIFE 7
 #define STRICT_WORLD_KEYS 500
 #define STRICT_WORLD_RETRY_MS 20
+#define STRICT_WORLD_HOLD_MS 3 /* how long a small batch is held back at most */
 
 /* A request of a client; free with strict_ask_free() or strict_world_free(). */
 struct strict_ask {

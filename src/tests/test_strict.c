@@ -183,7 +183,9 @@ static void test_items_at_and_beyond_the_limit(void **state)
         (void)ask(w, "order", 1);
     }
     strict_turn(w->strict);
-    assert_int_equal(w->batch_count, 3); /* the rest goes into the next, in the same turn */
+    assert_int_equal(w->batch_count, 2);
+    strict_world_pass_ms(w, STRICT_WORLD_HOLD_MS);
+    assert_int_equal(w->batch_count, 3); /* the rest goes into the next */
     assert_int_equal(strict_world_command(w, 1).count, LIMIT_STRICT_ITEMS);
     assert_int_equal(strict_world_command(w, 2).count, 1);
     for (unsigned i = 0; i < 3; i++) {
@@ -213,6 +215,43 @@ static void test_the_largest_batch_fits_into_an_entry(void **state)
     strict_world_give(w, 0);
 }
 
+/* A batch that is small against what is under way waits a moment for others to join it. */
+static void test_a_small_batch_is_held_back(void **state)
+{
+    struct strict_world *w = *state;
+
+    for (unsigned i = 0; i < 8; i++) {
+        (void)ask(w, "order", 1);
+    }
+    strict_turn(w->strict); /* nothing is under way: at once */
+    assert_int_equal(w->proposed, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        (void)ask(w, "order", 1);
+    }
+    strict_turn(w->strict);
+    assert_int_equal(w->proposed, 1);
+    assert_true(strict_next_ms(w->strict) == w->now_ms + STRICT_WORLD_HOLD_MS);
+    (void)ask(w, "order", 1); /* half as many as are under way */
+    assert_true(strict_next_ms(w->strict) == w->now_ms);
+    strict_turn(w->strict);
+    assert_int_equal(w->proposed, 2);
+    (void)ask(w, "order", 1);
+    strict_world_pass_ms(w, STRICT_WORLD_HOLD_MS - 1);
+    assert_int_equal(w->proposed, 2);
+    strict_world_pass_ms(w, 1); /* long enough */
+    assert_int_equal(w->proposed, 3);
+    (void)ask(w, "order", 1);
+    strict_turn(w->strict);
+    assert_int_equal(w->proposed, 3);
+    strict_world_give(w, 0);
+    strict_world_give(w, 0);
+    strict_turn(w->strict); /* what was under way came back */
+    assert_int_equal(w->proposed, 4);
+    while (w->batch_count > 0) {
+        strict_world_give(w, 0);
+    }
+}
+
 /* Batch seq is not sent before batch seq - LIMIT_STRICT_BATCHES is over, though later ones are. */
 static void test_batches_at_and_beyond_the_limit(void **state)
 {
@@ -221,11 +260,11 @@ static void test_batches_at_and_beyond_the_limit(void **state)
 
     for (unsigned i = 0; i < LIMIT_STRICT_BATCHES; i++) {
         (void)ask(w, "order", 1);
-        strict_turn(w->strict);
+        strict_world_pass_ms(w, STRICT_WORLD_HOLD_MS);
     }
     assert_int_equal(w->batch_count, LIMIT_STRICT_BATCHES);
     late = ask(w, "order", 1);
-    strict_turn(w->strict);
+    strict_world_pass_ms(w, STRICT_WORLD_HOLD_MS);
     assert_int_equal(w->batch_count, LIMIT_STRICT_BATCHES);
     assert_true(strict_next_ms(w->strict) > w->now_ms); /* nothing to do before an answer */
     strict_world_give(w, 1);                            /* seq 2 */
@@ -421,6 +460,7 @@ int main(void)
         TEST(test_a_batch_may_be_answered_at_once),
         TEST(test_items_at_and_beyond_the_limit),
         TEST(test_the_largest_batch_fits_into_an_entry),
+        TEST(test_a_small_batch_is_held_back),
         TEST(test_batches_at_and_beyond_the_limit),
         TEST(test_waiting_at_and_beyond_the_limit),
         TEST(test_bad_requests_are_refused),

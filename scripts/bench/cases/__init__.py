@@ -9,7 +9,8 @@ A case is a module with the names
     prepare(bench)      starts the servers by bench.start() and returns the contenders
 """
 
-from cases import (batch, failover, grants, idle, ids, pipelined, snowflake, start, strict, tail,
-                   tail_kill)
+from cases import (batch, connections, failover, grants, idle, ids, instructions, loops, million,
+                   nodes, pipelined, restart, snowflake, start, strict, tail, tail_kill)
 
-CASES = [ids, pipelined, batch, snowflake, tail, tail_kill, grants, strict, failover, idle, start]
+CASES = [ids, pipelined, instructions, batch, snowflake, tail, tail_kill, grants, strict, failover,
+         million, restart, connections, loops, nodes, idle, start]

@@ -10,10 +10,10 @@ CONNECTIONS = 64
 TAG = "order"
 
 
-def load_command(bench, address, *arguments, bound=False):
+def load_command(bench, address, *arguments, bound=False, connections=CONNECTIONS):
     """The load on an address; bound: on its own core."""
     return [*(pinned(bench.load_cores) if bound else []), bench.tool("load"), "--address", address,
-            "--connections", str(CONNECTIONS), *map(str, arguments)]
+            "--connections", str(connections), *map(str, arguments)]
 
 
 def single_leafd(bench):

@@ -1,0 +1,31 @@
+"""CPU time per request from one connection to ten thousand."""
+
+from cases.common import TAG, load_command, single_leafd
+from measure import Contender, Target
+from servers import HOST, Bare
+
+name = "connections"
+title = "one id a request, from 1 to 10,000 connections"
+text = """
+One node on a core of its own. With one connection each request costs a wake-up of its own, and with
+thousands the system has more to look up and less in its caches: the bare loop with as many
+connections shows how much of it no server can avoid.
+"""
+COUNTS = (1, 64, 1000, 10000)
+targets = [Target("cpu_us", f"c{count}", "c64", at_most=1.1) for count in COUNTS if count != 64]
+charts = ("cpu_us", "rate")
+told = ("cpu_us", "others")
+
+
+def prepare(bench):
+    leafd = single_leafd(bench)
+    bare = bench.start(Bare(bench.data, bench.tool("bare"), bench.server_cores))
+    contenders = []
+    for count in COUNTS:
+        contenders.append(Contender(f"c{count}", f"{count:,} connections", [leafd], load_command(
+            bench, leafd.addresses, "--expect", "ids:1", f"/api/segment/get/{TAG}", bound=True,
+            connections=count)))
+        contenders.append(Contender(f"b{count}", f"bare loop, {count:,}", [bare], load_command(
+            bench, f"{HOST}:{bare.port}", "--expect", f"text:{Bare.BODY}", "/", bound=True,
+            connections=count)))
+    return contenders
