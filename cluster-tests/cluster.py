@@ -44,6 +44,27 @@ class Cluster:
         self.spares.append(node)
         return node
 
+    def newcomer(self, node_id, *targets):
+        """A node, not started yet, that asks these (or all that run) to let it join."""
+        node = Node(
+            node_id, os.path.join(self.directory, f"node{node_id}"), self.nodes[0].settings
+        )
+        node.members = None
+        addresses = [target.peer_address for target in targets or self.running()]
+        node.settings["join"] = ",".join(addresses)
+        node.settings["peer-listen"] = node.peer_address
+        self.nodes.append(node)
+        return node
+
+    def dismiss(self, node):
+        """It is no member any more; its log is still looked over at the end."""
+        self.nodes.remove(node)
+        self.spares.append(node)
+
+    def members(self, among=None):
+        """{id: role} as the leader has it."""
+        return {m["id"]: m["role"] for m in self.leader().cluster_status()["members"]}
+
     def node(self, node_id):
         return next(node for node in self.nodes if node.id == node_id)
 

@@ -70,6 +70,11 @@ void handle_tags(struct conn *conn);
 void handle_cluster(struct conn *conn);
 void handle_node_segments(struct conn *conn);
 
+/* handlers_members.c */
+void handle_members(struct conn *conn);
+void handle_member(struct conn *conn);
+void handle_leader(struct conn *conn);
+
 /* handlers_health.c */
 void handle_livez(struct conn *conn);
 void handle_readyz(struct conn *conn);

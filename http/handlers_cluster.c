@@ -45,6 +45,22 @@ static void put_member(const struct id_member *member, struct buf *buf)
                (unsigned long long)member->match_index);
 }
 
+/* What is being changed, or was left unfinished. */
+static void put_change(const struct id_member_change *change, struct buf *buf)
+{
+    if (change->kind == NULL) {
+        buf_printf(buf, "null");
+        return;
+    }
+    buf_printf(buf, "{\"kind\":\"%s\",\"id\":%llu,\"state\":\"%s\"", change->kind,
+               (unsigned long long)change->node_id, change->state);
+    if (change->peer_address[0] != '\0') {
+        buf_printf(buf, ",\"peer_address\":");
+        text_put_json(buf, change->peer_address, strlen(change->peer_address));
+    }
+    buf_printf(buf, "}");
+}
+
 static void put_cluster(const struct id_cluster_status *status, struct buf *buf)
 {
     ASSERT(status->member_count <= LIMIT_NODES);
@@ -64,7 +80,9 @@ static void put_cluster(const struct id_cluster_status *status, struct buf *buf)
         buf_printf(buf, "%s", i > 0 ? "," : "");
         put_member(&status->members[i], buf);
     }
-    buf_printf(buf, "]}");
+    buf_printf(buf, "],\"change\":");
+    put_change(&status->change, buf);
+    buf_printf(buf, "}");
 }
 
 static void cluster_cb(struct conn *conn, struct control *control)

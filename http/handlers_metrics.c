@@ -96,6 +96,11 @@ static void put_health(struct buf *buf, const struct id_health *health,
               atomic_load(&health->leader_known));
     put_gauge(buf, "leafd_disk_low", "1 if the disk or the database is nearly full.",
               atomic_load(&health->disk_low));
+    put_gauge(buf, "leafd_members", "Members of the cluster, as this node knows them.",
+              atomic_load(&health->members));
+    put_gauge(buf, "leafd_voters", "Members that vote.", atomic_load(&health->voters));
+    put_gauge(buf, "leafd_member_change", "1 while a change of the members is under way.",
+              atomic_load(&health->member_change));
 }
 
 /* A signed number of milliseconds as seconds, exactly. */

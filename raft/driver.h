@@ -112,12 +112,20 @@ struct driver {
     uint64_t seen_leader;
 };
 
+/* Nothing of a log was ever in the store. */
+bool driver_is_empty(const struct store_loaded *loaded);
+
+/* Such a store of a node that joins a cluster: it waits for the log of the others, and must never
+ * begin one. */
+bool driver_is_joiner(const struct store_loaded *loaded, uint64_t node_id);
+
 /*
  * Make a store ready for a start, in one commit, before the writer runs: its life is counted up (1
  * for the first start, and for the first of a store from before there was a count); a new one gets
- * entry 1 with the configuration (all members voters, the same on every node) and term 1; a sole
- * voter gets a new term with its own vote (G11). loaded is changed to match. 0 or the store's
- * error, ERR_CORRUPT or ERR_BAD_VERSION for what it holds; then loaded is as it was.
+ * entry 1 with the configuration (all members voters, the same on every node) and term 1, or
+ * without members the mark of a node that joins; a sole voter gets a new term with its own vote
+ * (G11). loaded is changed to match. 0 or the store's error, ERR_CORRUPT or ERR_BAD_VERSION for
+ * what it holds; then loaded is as it was.
  */
 int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
                    const struct net_peer *members, size_t member_count,
@@ -174,9 +182,38 @@ bool driver_leads(struct driver *driver);
 /* The known leader's id, 0 if none. */
 uint64_t driver_leader(struct driver *driver);
 
-/* Hand leadership to the voter that is furthest, once it has everything: call repeatedly until it
- * returns true (not leader any more, or nobody to hand it to). New submits are refused meanwhile.
- */
+/* --- driver_change.c --- */
+
+/* A server as a change is to leave it. */
+#define DRIVER_NO_ROLE (-1) /* gone */
+struct driver_server {
+    uint64_t id;
+    const char *address; /* of a new one; borrowed for the call */
+    int role;            /* RAFT_STANDBY (also of a new one), RAFT_VOTER or DRIVER_NO_ROLE */
+};
+
+/* The server in the configuration in force, or NULL. Borrowed until the next step. */
+const struct raft_server *driver_member(const struct driver *driver, uint64_t id);
+
+/* A configuration was appended that is not applied yet: no other may follow. */
+bool driver_change_pending(const struct driver *driver);
+
+/* Append a configuration that differs in this one server. 0; ERR_NOT_LEADER (or none of the own
+ * term is applied yet, or leadership is being transferred), ERR_CONFLICT (one is pending),
+ * ERR_INVALID (no voter would be left, too many members, an address twice). */
+int driver_change(struct driver *driver, const struct driver_server *server) MUST_CHECK;
+
+/* Begin to watch a standby until it has caught up. None may be under way (RAFT_CATCH_UP_RUNNING).
+ * False: not possible now. */
+bool driver_catch_up(struct driver *driver, uint64_t id);
+
+/* RAFT_CATCH_UP_NONE, _RUNNING, _ABORTED (too slow) or _FINISHED. */
+int driver_caught_up(struct driver *driver, uint64_t id);
+
+/* Hand leadership to a voter (without a target: to the one that is furthest), once it has
+ * everything: call repeatedly until it returns true (not leader any more, or nobody to hand it to).
+ * New submits are refused from the moment it was asked to take over. */
+bool driver_transfer_to(struct driver *driver, uint64_t target);
 bool driver_transfer(struct driver *driver);
 
 /* Put a record of this node's own on disk (store.h, STORE_LOCAL); the bytes are copied. done is

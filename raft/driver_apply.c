@@ -171,7 +171,8 @@ static void write_rows(struct driver *driver, struct fsm_changes *changes)
     driver->disk->ops->submit(driver->disk, &write->op);
 }
 
-static void apply_change(struct driver *driver, uint64_t index, const struct entry_block *block)
+static void apply_change(struct driver *driver, uint64_t index, const struct entry_block *block,
+                         struct fsm_changes *changes)
 {
     struct raft_event event;
 
@@ -182,6 +183,7 @@ static void apply_change(struct driver *driver, uint64_t index, const struct ent
         driver_fail(driver, ERR_CORRUPT, "a committed configuration does not decode");
         return;
     }
+    driver_configured(driver, index, &event.configuration.conf, changes);
     driver->applied.conf_index = index;
     buf_free(&driver->applied.conf);
     buf_put(&driver->applied.conf, block->data, block->len);
@@ -227,7 +229,7 @@ static unsigned apply_committed(struct driver *driver, struct fsm_changes *chang
         driver->applied.index = index;
         driver->applied.term = term;
         if (type == RAFT_CHANGE) {
-            apply_change(driver, index, block);
+            apply_change(driver, index, block, changes);
         } else if (type == RAFT_COMMAND) {
             apply_command(driver, index, term, block, changes);
         }

@@ -1,7 +1,7 @@
 /*
  * driver_internal.h - what the driver's files share: driver_prepare.c (before the first start),
  * driver.c (start, submit, receive), driver_step.c (one step of the core and its update),
- * driver_apply.c (apply, rows, compaction, install).
+ * driver_apply.c (apply, rows, compaction, install), driver_change.c (membership, transfer).
  *
  * Thread: the raft loop.
  */
@@ -66,6 +66,10 @@ uint64_t driver_term_at(const struct driver *driver, uint64_t index);
  * caller's, or the core's, to close. 0 or ERR_CORRUPT. */
 int driver_decode_configuration(const void *data, size_t len,
                                 struct raft_configuration *ret_configuration) MUST_CHECK;
+
+/* A configuration is about to become the applied one: tell the state machine (driver_change.c). */
+void driver_configured(struct driver *driver, uint64_t index,
+                       const struct raft_configuration *after, struct fsm_changes *changes);
 
 /* Encode a configuration with the core's encoder. */
 void driver_encode_configuration(const struct raft_configuration *configuration, struct buf *buf);

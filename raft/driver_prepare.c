@@ -1,6 +1,6 @@
 /*
  * driver_prepare.c - a store made ready for a start: the number of this start, the first
- * configuration, and a term of its own for a sole voter.
+ * configuration or the mark of a node that joins, and a term of its own for a sole voter.
  *
  * The happy path: one commit. It counts the node's life up; a new store also gets term 1 and entry
  * 1, which holds the configuration; a sole voter also gets the next term and its own vote (G11).
@@ -18,6 +18,11 @@
 #include "raft/guard.h"
 #include "raft/wire.h"
 #include "src/base/assert.h"
+
+/* What a node that joins has on its disk before it hears of the log: a vote for itself in the term
+ * of the first configuration, which nobody ever stands for. So it is never taken for a node that is
+ * to make a first configuration of its own. */
+#define JOINER_TERM 1
 
 #define LIFE_VERSION 1 /* of the record: version u8, life u64 */
 
@@ -66,11 +71,17 @@ static int next_life(const struct store_loaded *loaded, uint64_t *ret_life,
     return 0;
 }
 
-/* A crash between the two commits in which earlier versions made these leaves term 1 and an empty
- * log. */
-static bool is_new(const struct store_loaded *loaded)
+bool driver_is_empty(const struct store_loaded *loaded)
 {
-    return loaded->term <= 1 && loaded->entry_count == 0 && loaded->position.index == 0;
+    return loaded->entry_count == 0 && loaded->position.index == 0;
+}
+
+/* A crash between the two commits in which earlier versions began a log leaves term 1 without a
+ * vote and an empty log; the first election of any cluster is for a later term. */
+bool driver_is_joiner(const struct store_loaded *loaded, uint64_t node_id)
+{
+    return driver_is_empty(loaded) &&
+           (loaded->term > JOINER_TERM || (loaded->term == JOINER_TERM && loaded->vote == node_id));
 }
 
 static void first_configuration(const struct net_peer *members, size_t member_count,
@@ -171,7 +182,12 @@ int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t no
     if (rv != 0) {
         return rv;
     }
-    if (is_new(loaded)) {
+    if (driver_is_empty(loaded) && (member_count == 0 || driver_is_joiner(loaded, node_id))) {
+        raft_configuration_init(&configuration); /* it comes with the log of the others */
+        if (!driver_is_joiner(loaded, node_id)) {
+            add_term(&preparation, &preparation.term_op, JOINER_TERM, node_id);
+        }
+    } else if (driver_is_empty(loaded)) {
         first_configuration(members, member_count, &configuration);
         add_first_entry(&preparation, &configuration);
     } else {

@@ -61,7 +61,7 @@ void frame_put(struct buf *buf, enum frame_type type, const void *payload, size_
 
 bool frame_is_handshake(enum frame_type type)
 {
-    return type >= FRAME_HELLO && type <= FRAME_REJECT;
+    return type >= FRAME_HELLO && type <= FRAME_JOINED;
 }
 
 void frame_decoder_init(struct frame_decoder *decoder)
@@ -119,7 +119,7 @@ static void put_u32(uint8_t *at, uint32_t value)
 
 static bool type_is_known(uint8_t type)
 {
-    return (type >= FRAME_HELLO && type <= FRAME_REJECT) ||
+    return (type >= FRAME_HELLO && type <= FRAME_JOINED) ||
            (type >= FRAME_RAFT && type <= FRAME_CLOCK);
 }
 

@@ -28,7 +28,7 @@ void frame_header(uint8_t header[FRAME_HEADER_BYTES], enum frame_type type, cons
 /* Append a whole frame. */
 void frame_put(struct buf *buf, enum frame_type type, const void *payload, size_t len);
 
-/* True for the types of the handshake (HELLO to REJECT). */
+/* True for the types of the handshake (HELLO to JOINED). */
 bool frame_is_handshake(enum frame_type type);
 
 struct frame {

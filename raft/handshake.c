@@ -35,12 +35,15 @@ struct introduction {
 };
 
 static void begin(struct handshake *handshake, const struct handshake_config *config, bool dialler);
+static void say_hello(struct handshake *handshake, const struct handshake_config *config,
+                      uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out);
 static void move(struct handshake *handshake, enum handshake_state to);
 static void fail(struct handshake *handshake, enum handshake_reject reject, struct buf *out);
 static void take_hello(struct handshake *handshake, const uint8_t *payload, size_t len,
                        struct buf *out);
 static void take_challenge(struct handshake *handshake, const uint8_t *payload, size_t len,
                            struct buf *out);
+static void put_proof(struct handshake *handshake, struct buf *out);
 static void take_proof(struct handshake *handshake, const uint8_t *payload, size_t len,
                        struct buf *out);
 static void take_welcome(struct handshake *handshake, size_t len, struct buf *out);
@@ -50,10 +53,24 @@ static void take_reject(struct handshake *handshake, const uint8_t *payload, siz
 void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
                     uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
 {
+    ASSERT(wanted > 0 && wanted != config->node_id);
+    say_hello(handshake, config, wanted, nonce, out);
+}
+
+void handshake_join(struct handshake *handshake, const struct handshake_config *config,
+                    const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
+{
+    ASSERT(config->introduce != NULL);
+    say_hello(handshake, config, 0, nonce, out);
+    handshake->joins = true;
+}
+
+static void say_hello(struct handshake *handshake, const struct handshake_config *config,
+                      uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
+{
     struct buf hello = BUF_INIT;
 
     begin(handshake, config, true);
-    ASSERT(wanted > 0 && wanted != config->node_id);
     handshake->peer_id = wanted;
     memcpy(handshake->dialler_nonce, nonce, HANDSHAKE_NONCE_BYTES);
     buf_put_u16(&hello, HANDSHAKE_PROTOCOL);
@@ -76,7 +93,7 @@ void handshake_accept(struct handshake *handshake, const struct handshake_config
 void handshake_receive(struct handshake *handshake, enum frame_type type, const uint8_t *payload,
                        size_t len, struct buf *out)
 {
-    ASSERT(handshake->state != HANDSHAKE_DONE && handshake->state != HANDSHAKE_FAILED);
+    ASSERT(handshake->state < HANDSHAKE_DONE);
     if (handshake->state == HANDSHAKE_HELLO_AWAITED && type == FRAME_HELLO) {
         take_hello(handshake, payload, len, out);
     } else if (handshake->state == HANDSHAKE_HELLO_SENT && type == FRAME_CHALLENGE) {
@@ -85,6 +102,9 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
         take_proof(handshake, payload, len, out);
     } else if (handshake->state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME) {
         take_welcome(handshake, len, out);
+    } else if (handshake->state == HANDSHAKE_PROOF_SENT && type == FRAME_JOINED &&
+               handshake->joins) {
+        move(handshake, HANDSHAKE_ANSWERED);
     } else if (handshake->dialler && type == FRAME_REJECT) {
         take_reject(handshake, payload, len, out);
     } else {
@@ -111,6 +131,8 @@ const char *handshake_reject_text(enum handshake_reject reject)
         return "another secret";
     case HANDSHAKE_REJECT_STORE:
         return "the store is not the one registered for the node id";
+    case HANDSHAKE_REJECT_REMOVED:
+        return "the node id was removed from the cluster";
     }
     return "rejected for an unknown reason";
 }
@@ -128,6 +150,8 @@ int handshake_reject_err(enum handshake_reject reject)
         return ERR_NOT_FOUND;
     case HANDSHAKE_REJECT_STORE:
         return ERR_WRONG_NODE;
+    case HANDSHAKE_REJECT_REMOVED:
+        return ERR_REMOVED;
     case HANDSHAKE_REJECT_CLUSTER:
     case HANDSHAKE_REJECT_NODE:
     case HANDSHAKE_REJECT_PROOF:
@@ -139,7 +163,8 @@ int handshake_reject_err(enum handshake_reject reject)
 bool handshake_reject_is_final(enum handshake_reject reject)
 {
     return reject == HANDSHAKE_REJECT_VERSION || reject == HANDSHAKE_REJECT_CLUSTER ||
-           reject == HANDSHAKE_REJECT_NODE || reject == HANDSHAKE_REJECT_STORE;
+           reject == HANDSHAKE_REJECT_NODE || reject == HANDSHAKE_REJECT_STORE ||
+           reject == HANDSHAKE_REJECT_REMOVED;
 }
 
 static void begin(struct handshake *handshake, const struct handshake_config *config, bool dialler)
@@ -157,10 +182,13 @@ static void move(struct handshake *handshake, enum handshake_state to)
 {
     static const unsigned allowed[] = {
         [HANDSHAKE_HELLO_SENT] = 1U << HANDSHAKE_PROOF_SENT | 1U << HANDSHAKE_FAILED,
-        [HANDSHAKE_PROOF_SENT] = 1U << HANDSHAKE_DONE | 1U << HANDSHAKE_FAILED,
+        [HANDSHAKE_PROOF_SENT] =
+            1U << HANDSHAKE_DONE | 1U << HANDSHAKE_ANSWERED | 1U << HANDSHAKE_FAILED,
         [HANDSHAKE_HELLO_AWAITED] = 1U << HANDSHAKE_CHALLENGE_SENT | 1U << HANDSHAKE_FAILED,
-        [HANDSHAKE_CHALLENGE_SENT] = 1U << HANDSHAKE_DONE | 1U << HANDSHAKE_FAILED,
+        [HANDSHAKE_CHALLENGE_SENT] =
+            1U << HANDSHAKE_DONE | 1U << HANDSHAKE_ANSWERED | 1U << HANDSHAKE_FAILED,
         [HANDSHAKE_DONE] = 0,
+        [HANDSHAKE_ANSWERED] = 0,
         [HANDSHAKE_FAILED] = 0,
     };
 
@@ -180,7 +208,8 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
     if (handshake->dialler) {
         return;
     }
-    if (reject == HANDSHAKE_REJECT_PEER || reject == HANDSHAKE_REJECT_STORE) {
+    if (reject == HANDSHAKE_REJECT_PEER || reject == HANDSHAKE_REJECT_STORE ||
+        reject == HANDSHAKE_REJECT_REMOVED) {
         text = handshake_reject_text(reject);
     }
     buf_put_u16(&payload, (uint16_t)reject);
@@ -189,12 +218,14 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
     buf_free(&payload);
 }
 
-/* The mac over what both sides said, as the one who speaks it: the dialler or the acceptor. */
-static void compute_mac(const struct handshake *handshake, bool of_dialler,
-                        uint8_t ret_mac[HANDSHAKE_MAC_BYTES])
+/* The mac over what both sides said, as the one who speaks it: the dialler, with its statement, or
+ * the acceptor. */
+static void compute_mac(const struct handshake *handshake, bool of_dialler, const void *statement,
+                        size_t statement_len, uint8_t ret_mac[HANDSHAKE_MAC_BYTES])
 {
     const struct handshake_config *config = handshake->config;
-    const char *label = of_dialler ? "dial" : "accept";
+    const char *dial = handshake->joins ? "join" : "dial";
+    const char *label = of_dialler ? dial : "accept";
     const bool own = handshake->dialler;
     struct buf transcript = BUF_INIT;
     unsigned mac_len = 0;
@@ -208,17 +239,19 @@ static void compute_mac(const struct handshake *handshake, bool of_dialler,
     buf_put_u64(&transcript, own ? handshake->peer_store_id : config->store_id);
     buf_put(&transcript, handshake->dialler_nonce, HANDSHAKE_NONCE_BYTES);
     buf_put(&transcript, handshake->acceptor_nonce, HANDSHAKE_NONCE_BYTES);
+    buf_put(&transcript, statement, statement_len);
     ASSERT(HMAC(EVP_sha256(), config->secret_len > 0 ? config->secret : "", (int)config->secret_len,
                 transcript.data, transcript.len, ret_mac, &mac_len) != NULL);
     ASSERT(mac_len == HANDSHAKE_MAC_BYTES);
     buf_free(&transcript);
 }
 
-static bool mac_holds(const struct handshake *handshake, bool of_dialler, const uint8_t *mac)
+static bool mac_holds(const struct handshake *handshake, bool of_dialler, const void *statement,
+                      size_t statement_len, const uint8_t *mac)
 {
     uint8_t want[HANDSHAKE_MAC_BYTES];
 
-    compute_mac(handshake, of_dialler, want);
+    compute_mac(handshake, of_dialler, statement, statement_len, want);
     return CRYPTO_memcmp(want, mac, sizeof want) == 0;
 }
 
@@ -264,8 +297,8 @@ static void take_hello(struct handshake *handshake, const uint8_t *payload, size
 
     reject = read_introduction(handshake, payload, len, &intro);
     if (reject == HANDSHAKE_REJECT_NONE &&
-        (intro.wanted_id != config->node_id || intro.node_id == config->node_id ||
-         intro.node_id == 0 || intro.node_id > LIMIT_NODE_ID)) {
+        ((intro.wanted_id != config->node_id && intro.wanted_id != 0) ||
+         intro.node_id == config->node_id || intro.node_id == 0 || intro.node_id > LIMIT_NODE_ID)) {
         reject = HANDSHAKE_REJECT_NODE;
     }
     if (reject != HANDSHAKE_REJECT_NONE) {
@@ -273,9 +306,10 @@ static void take_hello(struct handshake *handshake, const uint8_t *payload, size
         return;
     }
     handshake->peer_id = intro.node_id;
+    handshake->joins = intro.wanted_id == 0;
     handshake->peer_store_id = intro.store_id;
     memcpy(handshake->dialler_nonce, intro.nonce, HANDSHAKE_NONCE_BYTES);
-    compute_mac(handshake, false, mac);
+    compute_mac(handshake, false, NULL, 0, mac);
     buf_put_u16(&challenge, HANDSHAKE_PROTOCOL);
     buf_put_str16(&challenge, config->cluster_id, strlen(config->cluster_id));
     buf_put_u64(&challenge, config->node_id);
@@ -287,15 +321,30 @@ static void take_hello(struct handshake *handshake, const uint8_t *payload, size
     move(handshake, HANDSHAKE_CHALLENGE_SENT);
 }
 
+/* May the peer take part? Rejected if not. */
+static bool admitted(struct handshake *handshake, struct buf *out)
+{
+    const struct handshake_config *config = handshake->config;
+    int rv = config->admit(config->data, handshake->peer_id, handshake->peer_store_id);
+
+    if (rv != 0) {
+        fail(handshake, rv == ERR_REMOVED ? HANDSHAKE_REJECT_REMOVED : HANDSHAKE_REJECT_STORE, out);
+    }
+    return rv == 0;
+}
+
 static void take_challenge(struct handshake *handshake, const uint8_t *payload, size_t len,
                            struct buf *out)
 {
-    const struct handshake_config *config = handshake->config;
     enum handshake_reject reject;
-    uint8_t mac[HANDSHAKE_MAC_BYTES];
     struct introduction intro = {0};
 
     reject = read_introduction(handshake, payload, len, &intro);
+    if (reject == HANDSHAKE_REJECT_NONE && handshake->joins &&
+        intro.node_id != handshake->config->node_id && intro.node_id > 0 &&
+        intro.node_id <= LIMIT_NODE_ID) {
+        handshake->peer_id = intro.node_id; /* whoever it is */
+    }
     if (reject == HANDSHAKE_REJECT_NONE && intro.node_id != handshake->peer_id) {
         reject = HANDSHAKE_REJECT_NODE;
     }
@@ -305,38 +354,79 @@ static void take_challenge(struct handshake *handshake, const uint8_t *payload, 
     }
     handshake->peer_store_id = intro.store_id;
     memcpy(handshake->acceptor_nonce, intro.nonce, HANDSHAKE_NONCE_BYTES);
-    if (!mac_holds(handshake, false, intro.mac)) {
+    if (!mac_holds(handshake, false, NULL, 0, intro.mac)) {
         fail(handshake, HANDSHAKE_REJECT_PROOF, out);
         return;
     }
-    if (config->admit(config->data, handshake->peer_id, handshake->peer_store_id) != 0) {
-        fail(handshake, HANDSHAKE_REJECT_STORE, out);
+    if (admitted(handshake, out)) {
+        put_proof(handshake, out);
+        move(handshake, HANDSHAKE_PROOF_SENT);
+    }
+}
+
+static void put_proof(struct handshake *handshake, struct buf *out)
+{
+    const struct handshake_config *config = handshake->config;
+    uint8_t mac[HANDSHAKE_MAC_BYTES];
+    struct buf statement = BUF_INIT;
+    struct buf proof = BUF_INIT;
+
+    if (config->introduce != NULL) {
+        config->introduce(config->data, &statement);
+    }
+    compute_mac(handshake, true, statement.data, statement.len, mac);
+    buf_put(&proof, mac, sizeof mac);
+    buf_put(&proof, statement.data, statement.len);
+    frame_put(out, FRAME_PROOF, proof.data, proof.len);
+    buf_free(&statement);
+    buf_free(&proof);
+}
+
+/* A node that joins: an answer, and no link. */
+static void answer_join(struct handshake *handshake, const void *request, size_t len,
+                        struct buf *out)
+{
+    const struct handshake_config *config = handshake->config;
+    struct buf answer = BUF_INIT;
+
+    if (config->join == NULL) {
+        fail(handshake, HANDSHAKE_REJECT_PEER, out);
         return;
     }
-    compute_mac(handshake, true, mac);
-    frame_put(out, FRAME_PROOF, mac, sizeof mac);
-    move(handshake, HANDSHAKE_PROOF_SENT);
+    if (!config->join(config->data, handshake->peer_id, request, len, &answer)) {
+        fail(handshake, HANDSHAKE_REJECT_MALFORMED, out);
+        return;
+    }
+    frame_put(out, FRAME_JOINED, answer.data, answer.len);
+    buf_free(&answer);
+    move(handshake, HANDSHAKE_ANSWERED);
 }
 
 static void take_proof(struct handshake *handshake, const uint8_t *payload, size_t len,
                        struct buf *out)
 {
     const struct handshake_config *config = handshake->config;
+    const uint8_t *statement;
 
-    if (len != HANDSHAKE_MAC_BYTES) {
+    if (len < HANDSHAKE_MAC_BYTES) {
         fail(handshake, HANDSHAKE_REJECT_MALFORMED, out);
         return;
     }
-    if (!mac_holds(handshake, true, payload)) {
+    statement = payload + HANDSHAKE_MAC_BYTES;
+    len -= HANDSHAKE_MAC_BYTES;
+    if (!mac_holds(handshake, true, statement, len, payload)) {
         fail(handshake, HANDSHAKE_REJECT_PROOF, out);
         return;
     }
-    if (!config->known(config->data, handshake->peer_id)) {
-        fail(handshake, HANDSHAKE_REJECT_PEER, out);
+    if (!admitted(handshake, out)) {
         return;
     }
-    if (config->admit(config->data, handshake->peer_id, handshake->peer_store_id) != 0) {
-        fail(handshake, HANDSHAKE_REJECT_STORE, out);
+    if (handshake->joins) {
+        answer_join(handshake, statement, len, out);
+        return;
+    }
+    if (!config->known(config->data, handshake->peer_id, statement, len)) {
+        fail(handshake, HANDSHAKE_REJECT_PEER, out);
         return;
     }
     frame_put(out, FRAME_WELCOME, NULL, 0);
@@ -352,8 +442,8 @@ static void take_welcome(struct handshake *handshake, size_t len, struct buf *ou
     move(handshake, HANDSHAKE_DONE);
 }
 
-/* That our store was wiped may end this node, so it is believed only from one that proved the
- * secret. */
+/* That our store was wiped, or our id removed, may end this node, so it is believed only from one
+ * that proved the secret. */
 static void take_reject(struct handshake *handshake, const uint8_t *payload, size_t len,
                         struct buf *out)
 {
@@ -366,7 +456,8 @@ static void take_reject(struct handshake *handshake, const uint8_t *payload, siz
     code = reader_u16(&reader);
     text = reader_str16(&reader, &text_len);
     if (!reader_done(&reader) || code == HANDSHAKE_REJECT_NONE ||
-        (code == HANDSHAKE_REJECT_STORE && handshake->state != HANDSHAKE_PROOF_SENT)) {
+        ((code == HANDSHAKE_REJECT_STORE || code == HANDSHAKE_REJECT_REMOVED) &&
+         handshake->state != HANDSHAKE_PROOF_SENT)) {
         fail(handshake, HANDSHAKE_REJECT_MALFORMED, out);
         return;
     }

@@ -24,6 +24,7 @@ enum frame_type {
     FRAME_PROOF = 3,
     FRAME_WELCOME = 4,
     FRAME_REJECT = 5,
+    FRAME_JOINED = 6,
     FRAME_RAFT = 16,           /* a message of the consensus core */
     FRAME_SNAPSHOT_CHUNK = 17, /* part of a snapshot's rows */
     FRAME_SNAPSHOT_ACK = 18,
@@ -48,15 +49,24 @@ struct net_receiver {
                     const uint8_t *payload, size_t len);
     /* The outgoing link to a peer came up or went down. */
     void (*link_changed)(struct net_receiver *receiver, uint64_t peer, bool up);
-    /* May this peer, which proved the secret, join? 0, or ERR_WRONG_NODE when its store is not the
-     * one that is registered for its id (a wiped data directory). Asked for links of both
-     * directions. */
+    /* May this peer, which proved the secret, take part? 0; ERR_WRONG_NODE when its store is not
+     * the one that is registered for its id (a wiped data directory); ERR_REMOVED when its id was
+     * removed. Asked for links of both directions. */
     int (*admit)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id);
     /* A peer refused our handshake for good; err is its reason: ERR_WRONG_NODE (our store is not
-     * the one registered for our id; only from a peer that proved the secret), ERR_BAD_VERSION,
+     * the one registered for our id) and ERR_REMOVED (our id was removed; both only from a peer
+     * that proved the secret), ERR_BAD_VERSION,
      * ERR_REFUSED (another cluster or node id; not proved, so it is a hint about the configuration
      * only). Told once a change of reason. */
     void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);
+    /* The rest may be NULL. Is a dialler that is none of the set peers one nevertheless, by what it
+     * says of itself? set_peers() may follow, but not from inside the call. */
+    bool (*know)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
+    /* Append what we say of ourselves when we dial (see wire.h). */
+    void (*introduce)(struct net_receiver *receiver, struct buf *statement);
+    /* A node that is no member asks to be let in. Append the answer; false: malformed. */
+    bool (*join)(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
+                 struct buf *answer);
 };
 
 struct net;

@@ -176,7 +176,7 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
     struct net_link *link;
     struct net_link *next;
 
-    ASSERT(!net->closing && count <= LIMIT_NODES);
+    ASSERT(!net->closing && count <= LIMIT_PEERS);
     for (link = TAILQ_FIRST(&net->links); link != NULL; link = next) {
         next = TAILQ_NEXT(link, link);
         if (find_peer(peers, count, link->id) == NULL) {
@@ -194,9 +194,27 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
     net_inbound_forget_strangers(net);
 }
 
-static bool is_known_cb(void *data, uint64_t peer)
+static bool is_known_cb(void *data, uint64_t peer, const void *statement, size_t len)
 {
-    return net_link_find(data, peer) != NULL;
+    struct net_uv *net = data;
+
+    return net_link_find(net, peer) != NULL ||
+           (net->receiver->know != NULL &&
+            net->receiver->know(net->receiver, peer, statement, len));
+}
+
+static void introduce_cb(void *data, struct buf *statement)
+{
+    struct net_uv *net = data;
+
+    net->receiver->introduce(net->receiver, statement);
+}
+
+static bool join_cb(void *data, uint64_t peer, const void *request, size_t len, struct buf *answer)
+{
+    struct net_uv *net = data;
+
+    return net->receiver->join(net->receiver, peer, request, len, answer);
 }
 
 static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
@@ -228,6 +246,8 @@ static void fill_config(struct net_uv *net, const struct net_uv_config *config)
         .known = is_known_cb,
         .admit = admit_cb,
         .data = net,
+        .introduce = net->receiver->introduce != NULL ? introduce_cb : NULL,
+        .join = net->receiver->join != NULL ? join_cb : NULL,
     };
 }
 

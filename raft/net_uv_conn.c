@@ -241,6 +241,8 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
     }
     if (conn->handshake.state == HANDSHAKE_DONE) {
         conn_up(conn);
+    } else if (conn->handshake.state == HANDSHAKE_ANSWERED) {
+        net_conn_move(conn, NET_CONN_REJECTING); /* until the other side has read it and closes */
     } else if (conn->handshake.state == HANDSHAKE_FAILED) {
         handshake_failed(conn);
     }

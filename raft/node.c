@@ -145,7 +145,28 @@ static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
-    return replica_admit(&node->replica, peer, store_id);
+    return members_admit(&node->replica.members, peer, store_id);
+}
+
+static bool know(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
+{
+    struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    return node->state < NODE_WRITING && members_know(&node->replica.members, peer, statement, len);
+}
+
+static void introduce(struct net_receiver *receiver, struct buf *statement)
+{
+    members_state(&CONTAINER(receiver, struct node, receiver)->replica.members, statement);
+}
+
+static bool join_request(struct net_receiver *receiver, uint64_t peer, const void *request,
+                         size_t len, struct buf *answer)
+{
+    struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    return node->state < NODE_WRITING &&
+           members_join(&node->replica.members, peer, request, len, answer);
 }
 
 static void refused(struct net_receiver *receiver, uint64_t peer, int err, const char *text)
@@ -159,6 +180,9 @@ static void refused(struct net_receiver *receiver, uint64_t peer, int err, const
         node->config.failed(node->config.data, ERR_REFUSED,
                             "the cluster knows this node id with another data directory (was it "
                             "wiped or replaced?): put the old one back, or join under a new id");
+    }
+    if (err == ERR_REMOVED && node->config.removed != NULL && node->state < NODE_WRITING) {
+        node->config.removed(node->config.data);
     }
 }
 
@@ -198,6 +222,18 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
 
     log_info("raft", "snapshot installed", "index=%llu tags=%zu", (unsigned long long)index,
              fsm_tag_count(node->replica.fsm));
+}
+
+/* Told by the own log: the others will not talk to this node any more. */
+static void on_removed(struct replica_owner *owner)
+{
+    struct node *node = CONTAINER(owner, struct node, owner);
+
+    log_warn("raft", "this node was removed from the cluster", "node=%llu",
+             (unsigned long long)node->config.node_id);
+    if (node->config.removed != NULL) {
+        node->config.removed(node->config.data);
+    }
 }
 
 /* --- turns --- */
@@ -278,6 +314,9 @@ static void prepare_cb(uv_prepare_t *prepare)
 
 static const char *own_address(const struct node_config *config)
 {
+    if (config->peer_address != NULL) {
+        return config->peer_address;
+    }
     for (size_t i = 0; i < config->member_count; i++) {
         if (config->members[i].id == config->node_id) {
             return config->members[i].address;
@@ -313,6 +352,10 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.lease.store_id = store_id;
     to.lease.address = config->http_address;
     to.cluster_id = config->cluster_id;
+    to.catch_up_ms = config->catch_up_ms;
+    to.guests = node->joined.peers;
+    to.guest_count = node->joined.peer_count;
+    to.guest_index = node->joined.index;
     to.strict_keys = config->strict_keys;
     to.warm = config->warm;
     return to;
@@ -332,7 +375,8 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
     net.secret_len = config->secret_len;
     net.listen_address =
         config->listen_address != NULL ? config->listen_address : own_address(config);
-    node->receiver = (struct net_receiver){receive, link_changed, admit, refused};
+    node->receiver =
+        (struct net_receiver){receive, link_changed, admit, refused, know, introduce, join_request};
     rv = net_uv_open(node->loop, &net, &node->receiver, &node->net);
     if (rv != 0) {
         snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s",
@@ -381,9 +425,34 @@ static int start_replica(struct node *node, struct fsm *fsm, const struct store_
     init_handles(node);
     rv = writer_start(node->store, &writer, &node->writer);
     ASSERT(rv == 0);
-    node->owner = (struct replica_owner){on_failed, on_role_changed, on_installed};
+    node->owner = (struct replica_owner){on_failed, on_role_changed, on_installed, on_removed};
     return replica_start(&node->replica, &config, fsm, writer_disk(node->writer),
                          net_uv_net(node->net), clock_system(), &node->owner, loaded);
+}
+
+/* A store without a log belongs to a node that begins a cluster with others, or joins one. */
+static int maybe_join(struct node *node, const struct store_loaded *loaded,
+                      struct store_error *ret_error)
+{
+    const struct node_config *config = &node->config;
+    struct join_config join = {.node_id = config->node_id,
+                               .store_id = loaded->identity.store_id,
+                               .cluster_id = config->cluster_id,
+                               .secret = config->secret,
+                               .secret_len = config->secret_len,
+                               .address = own_address(config),
+                               .targets = config->join,
+                               .target_count = config->join_count};
+
+    if (!driver_is_empty(loaded)) {
+        return 0;
+    }
+    if (config->join_count == 0) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "this node was to join a cluster and was not let in yet: say again whom to ask");
+        return ERR_INVALID;
+    }
+    return join_cluster(&join, &node->joined, ret_error);
 }
 
 int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
@@ -398,10 +467,14 @@ int node_start(uv_loop_t *loop, const struct node_config *config, struct store *
     node->config = *config;
     node->loop = loop;
     node->store = store;
-    rv = driver_load(store, fsm, config->node_id, config->members, config->member_count, &loaded,
-                     ret_error);
+    rv = driver_load(store, fsm, config->node_id, config->members,
+                     config->join_count > 0 ? 0 : config->member_count, &loaded, ret_error);
     if (rv != 0) {
         goto err_free;
+    }
+    rv = maybe_join(node, &loaded, ret_error);
+    if (rv != 0) {
+        goto err_loaded;
     }
     rv = open_net(node, &loaded, ret_error);
     if (rv != 0) {

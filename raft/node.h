@@ -28,7 +28,7 @@
 struct node;
 
 struct node_config {
-    uint64_t node_id;       /* 1..LIMIT_NODE_ID, one of members */
+    uint64_t node_id;       /* 1..LIMIT_NODE_ID, one of members unless it joins */
     const char *cluster_id; /* borrowed while the node lives, as all pointers here */
     const void *secret;
     size_t secret_len;
@@ -38,6 +38,12 @@ struct node_config {
     struct net_peer members[LIMIT_NODES]; /* the first configuration, the same on all nodes; used
                                              only while the store is new, later the log's holds */
     size_t member_count;
+    /* Of a node that joins a cluster: members to ask, while the store is empty; 0: none. Their ids
+     * do not matter. */
+    struct net_peer join[LIMIT_NODES];
+    size_t join_count;
+    const char *peer_address;  /* where the others reach this node; NULL: as in members */
+    uint32_t catch_up_ms;      /* patience with a change of the membership, see membership.h */
     uint32_t heartbeat_ms;     /* default 100 */
     uint32_t election_ms;      /* default 1000; each election draws 1x..2x of it */
     uint32_t snapshot_entries; /* compact after so many applied entries; default 8192 */
@@ -48,11 +54,16 @@ struct node_config {
     uint32_t strict_keys; /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
     struct warm_config warm;
     void (*failed)(void *data, int err, const char *text); /* must not return; any thread */
+    /* The cluster has removed this node, and its id never comes back: it is to be stopped. On the
+     * loop; may be told several times. May be NULL. */
+    void (*removed)(void *data);
     void *data;
 };
 
-/* Load the store and start. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in
- * use). On failure *ret_error says what, and nothing is left. */
+/* Load the store and start; a node that joins an existing cluster is let in first, however long
+ * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); errors of
+ * join_uv.h; ERR_INVALID: an empty store, and neither members nor whom to ask. On failure
+ * *ret_error says what, and nothing is left. */
 int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
                struct node **ret_node, struct store_error *ret_error) MUST_CHECK;
 

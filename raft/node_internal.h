@@ -7,6 +7,7 @@
 #ifndef LEAFD_RAFT_NODE_INTERNAL_H
 #define LEAFD_RAFT_NODE_INTERNAL_H
 
+#include "raft/join_uv.h"
 #include "raft/net_uv.h"
 #include "raft/node.h"
 #include "raft/replica.h"
@@ -39,7 +40,8 @@ struct node {
     uv_timer_t timer;
     unsigned handles_open;
     uint64_t seen_leader;
-    int seen_refusal; /* of snowflake ids */
+    int seen_refusal;          /* of snowflake ids */
+    struct join_result joined; /* of a node that was let in at this start */
     void (*stop_cb)(void *data);
     void *stop_data;
 };

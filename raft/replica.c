@@ -31,28 +31,9 @@ static void on_role_changed(struct driver_observer *observer)
     }
 }
 
-static void follow_configuration(struct replica *replica)
-{
-    const struct raft_configuration *configuration = &replica->driver.raft.configuration;
-    struct net_peer peers[LIMIT_NODES];
-    size_t count = 0;
-
-    for (unsigned i = 0; i < configuration->n && count < LIMIT_NODES; i++) {
-        if (configuration->servers[i].id == replica->config.driver.node_id) {
-            continue;
-        }
-        peers[count].id = configuration->servers[i].id;
-        strncpy(peers[count].address, configuration->servers[i].address, LIMIT_ADDRESS_BYTES);
-        peers[count].address[LIMIT_ADDRESS_BYTES] = '\0';
-        count++;
-    }
-    replica->net->ops->set_peers(replica->net, peers, count);
-    clock_check_members(&replica->timekeeper.check, configuration->n);
-}
-
 static void on_configuration_changed(struct driver_observer *observer)
 {
-    follow_configuration(CONTAINER(observer, struct replica, observer));
+    (void)observer; /* each turn looks at the configuration: members_turn() */
 }
 
 static void on_installed(struct driver_observer *observer, uint64_t index)
@@ -167,6 +148,26 @@ static int start_lease(struct replica *replica, const struct store_loaded *loade
     return rv;
 }
 
+/* Links, changes of the membership, and what is wished of it. */
+static void start_members(struct replica *replica)
+{
+    const struct replica_config *config = &replica->config;
+
+    membership_init(&replica->membership, &replica->driver, replica->net, replica->clock,
+                    replica->fsm, &replica->proposer, config->catch_up_ms);
+    replica->requests.membership = &replica->membership;
+    wishes_init(&replica->wishes, &replica->requests, replica->clock);
+    members_init(&replica->members, &replica->driver, replica->net, replica->clock, replica->fsm,
+                 &replica->wishes, config->guests, config->guest_count, config->guest_index);
+}
+
+static void follow_members(struct replica *replica)
+{
+    if (members_turn(&replica->members)) {
+        clock_check_members(&replica->timekeeper.check, replica->driver.raft.configuration.n);
+    }
+}
+
 int replica_start(struct replica *replica, const struct replica_config *config, struct fsm *fsm,
                   struct disk *disk, struct net *net, const struct clock *clock,
                   struct replica_owner *owner, const struct store_loaded *loaded)
@@ -202,12 +203,13 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     }
     fsm_listen(fsm, &replica->listener);
     requests_init(&replica->requests, &replica->driver, net, disk, clock, fsm, config->driver.seed);
+    start_members(replica);
     rv = driver_start(&replica->driver, &config->driver, disk, net, clock, fsm, &replica->observer,
                       loaded);
     if (rv != 0) {
         return rv;
     }
-    follow_configuration(replica);
+    follow_members(replica);
     atomic_store(&replica->health.started, true);
     return 0;
 }
@@ -240,17 +242,22 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     requests_link_changed(&replica->requests, peer, up);
 }
 
-int replica_admit(const struct replica *replica, uint64_t peer, uint64_t store_id)
-{
-    struct node_info info;
-
-    if (fsm_node(replica->fsm, peer, &info) && info.store_id != store_id) {
-        return ERR_WRONG_NODE;
-    }
-    return 0;
-}
-
 /* --- turns --- */
+
+/* What the membership wants; a node that was removed has nothing more to do here. */
+static void turn_members(struct replica *replica)
+{
+    bool holding;
+
+    follow_members(replica);
+    membership_turn(&replica->membership, &holding);
+    replica->requests.transferring = holding || replica->draining;
+    wishes_turn(&replica->wishes);
+    if (!replica->removed && fsm_member_removed(replica->fsm, replica->config.driver.node_id)) {
+        replica->removed = true;
+        replica->owner->removed(replica->owner);
+    }
+}
 
 bool replica_turn(struct replica *replica)
 {
@@ -263,6 +270,7 @@ bool replica_turn(struct replica *replica)
     more = driver_settle(&replica->driver);
     requests_answer(&replica->requests);
     if (!replica->stopping) {
+        turn_members(replica);
         replica_own_turn(replica);
         timekeeper_turn(&replica->timekeeper);
         lease_turn(replica->lease);
@@ -291,6 +299,8 @@ uint64_t replica_next_ms(const struct replica *replica)
     }
     next = earlier(next, allocator_next_ms(replica->allocator));
     next = earlier(next, strict_next_ms(replica->strict));
+    next = earlier(next, membership_next_ms(&replica->membership));
+    next = earlier(next, wishes_next_ms(&replica->wishes));
     next = earlier(next, replica_own_next_ms(replica));
     next = earlier(next, warm_next_ms(replica->warm));
     next = earlier(next, timekeeper_next_ms(&replica->timekeeper));
@@ -302,6 +312,7 @@ bool replica_transfer(struct replica *replica)
     bool over = driver_transfer(&replica->driver);
 
     /* With nobody to hand it to, this node goes on serving as the leader. */
+    replica->draining = !over;
     replica->requests.transferring = !over;
     return over;
 }
@@ -311,6 +322,7 @@ void replica_stop(struct replica *replica)
     replica->stopping = true;
     lease_stop(replica->lease);
     strict_stop(replica->strict);
+    wishes_stop(&replica->wishes);
     requests_stop(&replica->requests);
 }
 

@@ -12,6 +12,9 @@
 #define LEAFD_RAFT_REPLICA_H
 
 #include "raft/driver.h"
+#include "raft/member_wish.h"
+#include "raft/membership.h"
+#include "raft/replica_members.h"
 #include "raft/requests.h"
 #include "raft/timekeeper.h"
 #include "src/id/allocator.h"
@@ -28,6 +31,11 @@ struct replica_config {
     uint32_t strict_keys;      /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
     struct lease_config lease; /* workers 0: no snowflake ids */
     struct warm_config warm;   /* tags 0: none is kept */
+    uint32_t catch_up_ms;      /* patience with a change of the membership, see membership.h */
+    /* Of a node that has just joined, see members_init(); borrowed for the start. */
+    const struct net_peer *guests;
+    size_t guest_count;
+    uint64_t guest_index;
 };
 
 /* What the replica tells its surroundings. */
@@ -37,6 +45,9 @@ struct replica_owner {
     void (*role_changed)(struct replica_owner *owner);
     /* A snapshot was installed (for the log). May be NULL. */
     void (*installed)(struct replica_owner *owner, uint64_t index);
+    /* This node is no member any more, and its id never will be one again: it has to end. Told
+     * once. */
+    void (*removed)(struct replica_owner *owner);
 };
 
 /* What the replica has to say about tags that drain. */
@@ -69,6 +80,11 @@ struct replica {
     struct snowflake snowflake;
     struct lease *lease;
     struct lease_disk lease_disk;
+    struct membership membership;
+    struct wishes wishes;
+    struct members members;
+    bool draining; /* leadership is handed over because the node stops */
+    bool removed;
     struct id_health health;
     uint64_t start_last; /* last index of the log at the start: applied once it is reached */
     bool stopping;
@@ -98,9 +114,6 @@ void replica_submit(struct replica *replica, struct id_request *request);
 bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
                      const uint8_t *payload, size_t len);
 void replica_link_changed(struct replica *replica, uint64_t peer, bool up);
-
-/* May a peer that proved the secret join? 0 or ERR_WRONG_NODE (see net.h). */
-int replica_admit(const struct replica *replica, uint64_t peer, uint64_t store_id);
 
 /* Do everything that has become possible. True: call again soon, before waiting. */
 bool replica_turn(struct replica *replica);

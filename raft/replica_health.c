@@ -59,6 +59,21 @@ static void update_burnt(struct replica *replica)
                           memory_order_relaxed);
 }
 
+static void update_members(struct replica *replica)
+{
+    const struct raft_configuration *configuration = &replica->driver.raft.configuration;
+    const struct member_change *change = fsm_member_change(replica->fsm);
+    uint32_t voters = 0;
+
+    for (unsigned i = 0; i < configuration->n; i++) {
+        voters += configuration->servers[i].role == RAFT_VOTER;
+    }
+    atomic_store_explicit(&replica->health.members, configuration->n, memory_order_relaxed);
+    atomic_store_explicit(&replica->health.voters, voters, memory_order_relaxed);
+    atomic_store_explicit(&replica->health.member_change, change != NULL && !change->given_up,
+                          memory_order_relaxed);
+}
+
 void replica_health_update(struct replica *replica)
 {
     struct lease_status lease;
@@ -68,6 +83,7 @@ void replica_health_update(struct replica *replica)
     atomic_store_explicit(&replica->health.clock_off_ms, lease.clock_off_ms, memory_order_relaxed);
     atomic_store_explicit(&replica->health.clock_wait_until_ms, lease.wait_until_ms,
                           memory_order_relaxed);
+    update_members(replica);
     update_held(replica);
     update_burnt(replica);
     atomic_store_explicit(&replica->health.disk_low, replica->disk->ops->low(replica->disk),
@@ -120,6 +136,14 @@ static void fill_member(struct replica *replica, const struct raft_server *serve
     }
 }
 
+static void fill_change(const struct member_change *change, struct id_member_change *ret_change)
+{
+    ret_change->kind = change->kind == MEMBER_ADD ? "add" : "remove";
+    ret_change->state = change->given_up ? "given_up" : "under_way";
+    ret_change->node_id = change->node_id;
+    memcpy(ret_change->peer_address, change->address, sizeof ret_change->peer_address);
+}
+
 void replica_status(struct replica *replica, struct id_cluster_status *ret_status)
 {
     struct raft *raft = &replica->driver.raft;
@@ -132,6 +156,9 @@ void replica_status(struct replica *replica, struct id_cluster_status *ret_statu
     ret_status->term = raft_current_term(raft);
     ret_status->commit_index = replica->driver.commit;
     ret_status->applied_index = replica->driver.applied.index;
+    if (fsm_member_change(replica->fsm) != NULL) {
+        fill_change(fsm_member_change(replica->fsm), &ret_status->change);
+    }
     for (unsigned i = 0; i < raft->configuration.n && i < LIMIT_NODES; i++) {
         fill_member(replica, &raft->configuration.servers[i], &ret_status->members[i]);
         ret_status->member_count++;

@@ -109,6 +109,9 @@ void replica_submit(struct replica *replica, struct id_request *request)
     case ID_REQUEST_STRICT:
         strict_submit(replica->strict, request);
         break;
+    case ID_REQUEST_MEMBER:
+        wishes_submit(&replica->wishes, request);
+        break;
     case ID_REQUEST_STATUS:
         replica_status(replica, request->out);
         requests_finish(&replica->requests, request, 0);

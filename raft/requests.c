@@ -67,7 +67,8 @@ void requests_wait_for_scan(struct requests *requests)
 
 void requests_submit(struct requests *requests, struct id_request *request)
 {
-    ASSERT(request->kind == ID_REQUEST_COMMAND || request->kind == ID_REQUEST_QUERY);
+    ASSERT(request->kind == ID_REQUEST_COMMAND || request->kind == ID_REQUEST_QUERY ||
+           request->kind == ID_REQUEST_MEMBER);
     if (requests->stopping) {
         requests_finish(requests, request, ERR_SHUTTING_DOWN);
     } else if (requests->count >= LIMIT_REQUESTS_PENDING) {
@@ -103,6 +104,18 @@ void requests_complete_local(struct requests *requests, struct id_request *reque
 
 /* --- forwarding --- */
 
+uint8_t requests_wire_kind(const struct id_request *request)
+{
+    switch (request->kind) {
+    case ID_REQUEST_COMMAND:
+        return WIRE_REQUEST_COMMAND;
+    case ID_REQUEST_MEMBER:
+        return WIRE_REQUEST_MEMBER;
+    default:
+        return WIRE_REQUEST_QUERY;
+    }
+}
+
 static bool forward(struct requests *requests, struct id_request *request, uint64_t leader)
 {
     uint64_t now = clock_now_ms(requests->clock);
@@ -112,7 +125,7 @@ static bool forward(struct requests *requests, struct id_request *request, uint6
     int rv;
 
     wire.id = request->id;
-    wire.kind = request->kind == ID_REQUEST_COMMAND ? WIRE_REQUEST_COMMAND : WIRE_REQUEST_QUERY;
+    wire.kind = requests_wire_kind(request);
     wire.time_left_ms = left > LIMIT_TIMEOUT_MS ? LIMIT_TIMEOUT_MS : (uint32_t)left;
     wire.payload = request->payload.data;
     wire.payload_len = request->payload.len;

@@ -27,6 +27,7 @@
 #define LEAFD_RAFT_REQUESTS_H
 
 #include "raft/driver.h"
+#include "raft/membership.h"
 #include "src/id/id_backend.h"
 
 /* A request at the leader: a local one, or another node's. */
@@ -51,6 +52,7 @@ struct requests {
     struct disk *disk;
     const struct clock *clock;
     struct fsm *fsm;
+    struct membership *membership; /* answers member_asks; set after requests_init() */
     bool stopping;
     bool transferring; /* leadership is being handed over: take nothing new as leader */
     /* requests of this node */

@@ -12,6 +12,9 @@ void requests_complete_local(struct requests *requests, struct id_request *reque
                              const void *reply, size_t len);
 void requests_back_to_waiting(struct requests *requests, struct id_request *request);
 
+/* enum wire_request_kind of a request of this node. */
+uint8_t requests_wire_kind(const struct id_request *request);
+
 /* Something has a deadline: see that somebody looks at it. */
 void requests_wait_for_scan(struct requests *requests);
 

@@ -76,8 +76,7 @@ static void enqueue(struct requests *requests, struct work *work)
 
 void requests_take_local(struct requests *requests, struct id_request *request)
 {
-    struct work *work = work_new(
-        requests, request->kind == ID_REQUEST_COMMAND ? WIRE_REQUEST_COMMAND : WIRE_REQUEST_QUERY);
+    struct work *work = work_new(requests, requests_wire_kind(request));
 
     work->local = request;
     work->deadline_ms = request->deadline_ms;
@@ -326,7 +325,9 @@ static void answer_confirmed(struct requests *requests)
         if (work->index > requests->driver->applied.index) {
             continue;
         }
-        rv = fsm_query(requests->fsm, query->data, query->len, &reply);
+        rv = work->kind == WIRE_REQUEST_MEMBER
+                 ? membership_ask(requests->membership, query->data, query->len, &reply)
+                 : fsm_query(requests->fsm, query->data, query->len, &reply);
         TAILQ_REMOVE(&requests->confirmed, work, link);
         finish(requests, work, rv, reply.data, reply.len);
         buf_free(&reply);

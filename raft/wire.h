@@ -16,6 +16,7 @@
 #include "raft/net.h"
 #include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/id/member.h"
 
 /* Append a message of the core. AppendEntries: entries must be filled in by the caller.
  * InstallSnapshot: conf must be filled in; data is ignored (rows travel in chunks) and `transfer`
@@ -78,7 +79,11 @@ int wire_chunk_ack_decode(const void *data, size_t len, struct wire_chunk_ack *r
 #define WIRE_TIME_LEFT_MS_MAX (LIMIT_TIMEOUT_MS + 60000)
 #define WIRE_STATUS_MIN (-4096) /* room for codes that newer versions add to ERR_LIST */
 
-enum wire_request_kind { WIRE_REQUEST_COMMAND = 1, WIRE_REQUEST_QUERY = 2 };
+enum wire_request_kind {
+    WIRE_REQUEST_COMMAND = 1,
+    WIRE_REQUEST_QUERY = 2,
+    WIRE_REQUEST_MEMBER = 10 /* a member_ask */
+};
 
 struct wire_request {
     uint64_t id;            /* the sender's */
@@ -117,5 +122,31 @@ struct wire_clock {
 };
 void wire_clock_encode(const struct wire_clock *clock, struct buf *buf);
 int wire_clock_decode(const void *data, size_t len, struct wire_clock *ret_clock) MUST_CHECK;
+
+/* --- handshakes (wire_member.c) --- */
+
+/* A committed configuration, in the core's encoding; index 0 and len 0: none. */
+struct wire_conf {
+    uint64_t index;
+    const uint8_t *data; /* borrowed */
+    size_t len;
+};
+
+/* What a dialler says it is: a member by this configuration. */
+void wire_statement_encode(const struct wire_conf *conf, struct buf *buf);
+int wire_statement_decode(const void *data, size_t len, struct wire_conf *ret_conf) MUST_CHECK;
+
+/* What a node that joins says: the address where the others reach it. */
+void wire_join_encode(const char *address, struct buf *buf);
+int wire_join_decode(const void *data, size_t len,
+                     char ret_address[LIMIT_ADDRESS_BYTES + 1]) MUST_CHECK;
+
+/* And what it is told: DONE with the configuration that has it as a member, or why not (yet). */
+struct wire_joined {
+    struct member_answer answer;
+    struct wire_conf conf;
+};
+void wire_joined_encode(const struct wire_joined *joined, struct buf *buf);
+int wire_joined_decode(const void *data, size_t len, struct wire_joined *ret_joined) MUST_CHECK;
 
 #endif

@@ -73,9 +73,15 @@ int wire_chunk_ack_decode(const void *data, size_t len, struct wire_chunk_ack *r
     return 0;
 }
 
+static bool kind_is_known(uint8_t kind)
+{
+    return kind == WIRE_REQUEST_COMMAND || kind == WIRE_REQUEST_QUERY ||
+           kind == WIRE_REQUEST_MEMBER;
+}
+
 void wire_request_encode(const struct wire_request *request, struct buf *buf)
 {
-    ASSERT(request->kind == WIRE_REQUEST_COMMAND || request->kind == WIRE_REQUEST_QUERY);
+    ASSERT(kind_is_known(request->kind));
     ASSERT(request->time_left_ms <= WIRE_TIME_LEFT_MS_MAX);
     ASSERT(request->payload_len <= LIMIT_ENTRY_BYTES);
     buf_reserve(buf, 8 + 1 + 4 + 4 + request->payload_len);
@@ -95,8 +101,7 @@ int wire_request_decode(const void *data, size_t len, struct wire_request *ret_r
     request.kind = reader_u8(&reader);
     request.time_left_ms = reader_u32(&reader);
     request.payload = wire_read_bytes(&reader, LIMIT_ENTRY_BYTES, &request.payload_len);
-    wire_require(&reader,
-                 request.kind == WIRE_REQUEST_COMMAND || request.kind == WIRE_REQUEST_QUERY);
+    wire_require(&reader, kind_is_known(request.kind));
     wire_require(&reader, request.time_left_ms <= WIRE_TIME_LEFT_MS_MAX);
     if (!reader_done(&reader)) {
         return ERR_BAD_MESSAGE;

@@ -215,6 +215,10 @@ static int carry_out(struct fake *fake, struct id_request *request)
         return 0;
     case ID_REQUEST_STRICT:
         return take_strict(fake, request);
+    case ID_REQUEST_MEMBER:
+        ASSERT(member_ask_decode(request->payload.data, request->payload.len, &fake->asked) == 0);
+        member_answer_encode(&fake->member_answer, &request->reply);
+        return 0;
     }
     UNREACHABLE("a kind of request");
 }

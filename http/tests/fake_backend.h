@@ -13,6 +13,7 @@
 
 #include "src/id/fsm.h"
 #include "src/id/id_backend.h"
+#include "src/id/member.h"
 #include "src/id/strict_command.h"
 
 #define FAKE_WANTS_MAX 1024
@@ -46,6 +47,8 @@ struct fake {
     uint64_t strict_seq;
     const struct strict_result *strict_answer; /* to every strict request; NULL: as the state
                                                   machine says */
+    struct member_ask asked;                   /* of the last wish for a member */
+    struct member_answer member_answer;        /* to all of them */
     struct fsm *fsm;
     struct id_cluster_status cluster;
     struct clock clock;

@@ -387,7 +387,8 @@ static void test_cluster(void **state)
                      .role = "voter",
                      .reachable = true,
                      .match_index = 7},
-                    {.id = 3, .peer_address = "h:\"", .role = "standby"}}};
+                    {.id = 3, .peer_address = "h:\"", .role = "standby"}},
+        .change = {.kind = "add", .state = "under_way", .node_id = 3, .peer_address = "h:1"}};
     client_call(f->client, "GET", "/api/cluster", NULL, &reply);
     assert_int_equal(reply.status, 200);
     assert_string_equal(
@@ -397,7 +398,8 @@ static void test_cluster(void **state)
         "\"peer_address\":\"127.0.0.1:1\",\"http_address\":\"127.0.0.1:2\",\"role\":\"voter\","
         "\"version\":\"0.1.0\",\"reachable\":true,\"match_index\":7},{\"id\":3,"
         "\"peer_address\":\"h:\\\"\",\"http_address\":\"\",\"role\":\"standby\",\"version\":\"\","
-        "\"reachable\":false,\"match_index\":0}]}");
+        "\"reachable\":false,\"match_index\":0}],"
+        "\"change\":{\"kind\":\"add\",\"id\":3,\"state\":\"under_way\",\"peer_address\":\"h:1\"}}");
     reply_release(&reply);
     for (int node = ID_NODE_STARTING; node <= ID_NODE_STOPPING; node++) {
         static const char *const names[] = {"starting", "follower", "candidate", "leader",
@@ -412,7 +414,7 @@ static void test_cluster(void **state)
         json_decref(json);
     }
     client_expect_error(f->client, "POST", "/api/cluster", "{}", 405, "method_not_allowed");
-    client_expect_error(f->client, "POST", "/api/cluster/members", "{}", 404, "no_route");
+    client_expect_error(f->client, "POST", "/api/cluster/nothing", "{}", 404, "no_route");
 }
 
 static void test_segments(void **state)

@@ -18,6 +18,7 @@
 #define CLIENT_EVERY_MS 12
 #define ADMIN_EVERY_MS 60
 #define FAULT_EVERY_MS 450
+#define MEMBER_EVERY_MS 500
 
 void sim_trace(const struct sim_world *world, const char *format, ...)
 {
@@ -173,6 +174,19 @@ static bool fate_event(struct sim_node *node, const struct sim_event *event)
     case SIM_ALONE:
         sim_fault_alone(node);
         return true;
+    case SIM_JOIN:
+        if (current) {
+            sim_member_join(node);
+        }
+        return true;
+    case SIM_DIAL:
+        sim_net_dial(node, &node->world->nodes[event->peer]);
+        return true;
+    case SIM_TOLD:
+        if (node->up && current) {
+            sim_member_told(node);
+        }
+        return true;
     default:
         return false;
     }
@@ -232,6 +246,13 @@ static void run_until(struct sim_world *world, uint64_t end_ms)
             sim_fault_event(world);
             every(world, SIM_FAULT, FAULT_EVERY_MS);
             break;
+        case SIM_MEMBER:
+            sim_member_event(world);
+            every(world, SIM_MEMBER, MEMBER_EVERY_MS);
+            break;
+        case SIM_JOIN:
+        case SIM_DIAL:
+        case SIM_TOLD:
         case SIM_FRAME:
         case SIM_DISK:
         case SIM_WAKE:
@@ -250,14 +271,18 @@ static void run_until(struct sim_world *world, uint64_t end_ms)
 
 static bool settled(struct sim_world *world)
 {
-    const struct sim_node *first = &world->nodes[0];
+    const struct sim_node *first = NULL;
 
-    if (!sim_client_final_done(world) || world->requests_open > 0) {
+    if (!sim_client_final_done(world) || world->requests_open > 0 || !sim_member_settled(world)) {
         return false;
     }
     for (unsigned i = 0; i < world->node_count; i++) {
         const struct sim_node *node = &world->nodes[i];
 
+        if (!sim_member_lives(node)) {
+            continue;
+        }
+        first = first != NULL ? first : node;
         if (!world->clock_faults && !world->flake_served[i]) {
             return false;
         }
@@ -272,8 +297,10 @@ static void heal_all(struct sim_world *world)
 {
     sim_fault_end(world);
     for (unsigned i = 0; i < world->node_count; i++) {
-        if (!world->nodes[i].up) {
-            sim_node_start(&world->nodes[i]);
+        struct sim_node *node = &world->nodes[i];
+
+        if (!node->up && !node->gone && (!node->joins || node->guest_count > 0)) {
+            sim_node_start(node);
         }
     }
     sim_trace(world, "healed");
@@ -301,6 +328,50 @@ static void free_world(struct sim_world *world)
     sim_strict_free(world);
 }
 
+static bool members_settled(struct sim_world *world)
+{
+    return sim_member_settled(world);
+}
+
+/* Where everybody stands, for whoever replays it. */
+static void tell_all(struct sim_world *world)
+{
+    for (unsigned i = 0; i < world->node_count; i++) {
+        struct sim_node *node = &world->nodes[i];
+        struct driver *driver = &node->replica.driver;
+        const struct member_change *change;
+
+        if (!node->up) {
+            sim_trace(world, "node %u is %s", i + 1, node->gone ? "gone" : "down");
+            continue;
+        }
+        change = fsm_member_change(node->replica.fsm);
+        sim_trace(
+            world,
+            "node %u: %s, term %llu, leader %llu, last %llu, persisted %llu, commit %llu, "
+            "applied %llu, configuration %llu, pending %llu, links %x, change %u of node %u%s",
+            i + 1, raft_state_name((int)raft_state(&driver->raft)),
+            raft_current_term(&driver->raft), (unsigned long long)driver_leader(driver),
+            (unsigned long long)entry_log_last(&driver->log), (unsigned long long)driver->persisted,
+            (unsigned long long)driver->commit, (unsigned long long)driver->applied.index,
+            (unsigned long long)driver->applied.conf_index,
+            driver->raft.configuration_uncommitted_index, node->peers,
+            change != NULL ? change->kind : 0, change != NULL ? (unsigned)change->node_id : 0,
+            change != NULL && change->given_up ? ", given up" : "");
+    }
+}
+
+static void until(struct sim_world *world, bool (*is_so)(struct sim_world *world), uint64_t end_ms)
+{
+    while (!is_so(world)) {
+        if (world->now_ms >= end_ms) {
+            tell_all(world);
+            sim_fail(world, "no progress within %d ms after the faults ended", PROGRESS_MS);
+        }
+        run_until(world, world->now_ms + 20);
+    }
+}
+
 void sim_run(uint64_t seed, bool verbose, struct sim_stats *ret_stats)
 {
     struct sim_world *world = calloc(1, sizeof *world);
@@ -315,6 +386,8 @@ void sim_run(uint64_t seed, bool verbose, struct sim_stats *ret_stats)
     world->clock_faults = seed % 2 == 0;
     prng_seed(&world->prng, seed);
     world->node_count = sim_percent(world, 75) ? 3 : (sim_percent(world, 75) ? 5 : 1);
+    world->first_count = world->node_count;
+    world->member_faults = seed % 4 != 3;
     sim_check_init(world);
     sim_strict_init(world);
     for (unsigned i = 0; i < world->node_count; i++) {
@@ -326,18 +399,17 @@ void sim_run(uint64_t seed, bool verbose, struct sim_stats *ret_stats)
     every(world, SIM_CLIENT, CLIENT_EVERY_MS);
     every(world, SIM_ADMIN, ADMIN_EVERY_MS);
     every(world, SIM_FAULT, FAULT_EVERY_MS);
+    if (world->member_faults) {
+        every(world, SIM_MEMBER, MEMBER_EVERY_MS);
+    }
     run_until(world, world->now_ms + FAULTS_MS);
     heal_all(world);
+    end_ms = world->now_ms + PROGRESS_MS;
     run_until(world, world->now_ms + PROGRESS_MS / 2);
+    until(world, members_settled, end_ms);
     world->clients = false;
     sim_client_begin_final(world);
-    end_ms = world->now_ms + PROGRESS_MS / 2;
-    while (!settled(world)) {
-        if (world->now_ms >= end_ms) {
-            sim_fail(world, "no progress within %d ms after the faults ended", PROGRESS_MS);
-        }
-        run_until(world, world->now_ms + 20);
-    }
+    until(world, settled, end_ms);
     sim_check_end(world);
     if (ret_stats != NULL) {
         *ret_stats = world->stats;

@@ -24,7 +24,8 @@
 #include "src/base/prng.h"
 #include "storage/store_mem.h"
 
-#define SIM_NODES_MAX 5
+#define SIM_NODES_MAX 8      /* that there ever are: ids never come back */
+#define SIM_CONFS_MAX 256    /* configurations of a run */
 #define SIM_TAGS 6           /* shared tags that are used, changed, deleted and made again */
 #define SIM_TAGS_ALL 8       /* and two for strict ids: always, and with changes of the mode */
 #define SIM_CHANGING 7       /* the latter */
@@ -45,7 +46,11 @@ enum sim_event_kind {
     SIM_RESTART, /* a crashed node comes back */
     SIM_END,     /* a node dies at once, or stops in order */
     SIM_ALONE,   /* a node is cut off from all others for a while */
-    SIM_LATE     /* an answer that was held back is told */
+    SIM_LATE,    /* an answer that was held back is told */
+    SIM_MEMBER,  /* somebody changes the membership, or a disk is lost */
+    SIM_JOIN,    /* a new node asks to be let in */
+    SIM_DIAL,    /* a node tries to reach another that hung up */
+    SIM_TOLD     /* a node hears that it was removed */
 };
 
 struct sim_frame {
@@ -62,6 +67,7 @@ struct sim_event {
     unsigned node;
     uint64_t life; /* the node's; events of an earlier life are dropped */
     struct sim_frame *frame;
+    unsigned peer; /* of SIM_DIAL */
 };
 
 struct sim_disk_item {
@@ -130,6 +136,21 @@ struct sim_node {
     uint64_t next_epoch[SIM_TAGS_ALL]; /* that next_id belongs to */
     uint64_t next_id[SIM_TAGS_ALL];    /* of this life: no id below it may follow */
     bool opening[SIM_TAGS_ALL];
+    bool joins;                          /* it came after the first configuration */
+    bool gone;                           /* removed and told, or dead for good */
+    unsigned peers;                      /* with whom it keeps links, a bit an id */
+    struct net_peer guests[LIMIT_NODES]; /* as it was told when it joined */
+    size_t guest_count;
+    uint64_t guest_index;
+    uint64_t seen_conf;   /* index of the configuration that was checked last */
+    uint64_t seen_change; /* index of the one that was checked for whom it makes a voter */
+};
+
+/* A configuration that was applied somewhere; a bit an id. */
+struct sim_conf {
+    uint64_t index;
+    unsigned members;
+    unsigned voters;
 };
 
 /* Ids of a tag between two moments at which its max_id was forced down: no id twice. */
@@ -153,7 +174,8 @@ struct sim_tag {
 struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
         claims_empty, puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes,
-        stops, forced, strict_ids, strict_again, strict_refused, strict_lost, given_back;
+        stops, forced, told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again,
+        strict_refused, strict_lost, given_back;
     uint64_t trace; /* a hash of everything that happened */
 };
 
@@ -168,7 +190,8 @@ struct sim_world {
     size_t heap_count;
     size_t heap_capacity;
     uint64_t order;
-    unsigned node_count;
+    unsigned first_count; /* of the first configuration */
+    unsigned node_count;  /* that came so far */
     struct sim_node nodes[SIM_NODES_MAX];
     bool cut[SIM_NODES_MAX][SIM_NODES_MAX];              /* from, to */
     uint64_t link_free_ms[SIM_NODES_MAX][SIM_NODES_MAX]; /* frames of a link arrive in order */
@@ -189,6 +212,14 @@ struct sim_world {
     uint64_t *leaders; /* by term */
     uint64_t leader_capacity;
     unsigned requests_open;
+    bool member_faults; /* the membership changes in this run */
+    unsigned removed;   /* ids that some state machine holds for removed; a bit an id, as below */
+    unsigned given_up;  /* some change of it was given up */
+    unsigned unwanted;  /* somebody wished its removal */
+    unsigned told_removed; /* and was told that it is so */
+    unsigned told_added;
+    struct sim_conf confs[SIM_CONFS_MAX]; /* by index */
+    size_t conf_count;
     struct sim_stats stats;
 };
 
@@ -237,6 +268,20 @@ void sim_node_stop(struct sim_node *node);
 bool sim_node_runs(const struct sim_node *node);
 void sim_node_free(struct sim_node *node);
 
+/* sim_member.c */
+void sim_member_event(struct sim_world *world);
+void sim_member_join(struct sim_node *node);
+void sim_member_told(struct sim_node *node);
+/* After each turn. */
+void sim_member_check(struct sim_node *node);
+/* It leads a term that nobody led before. */
+void sim_member_leads(struct sim_node *node);
+/* A member that is not dead. */
+bool sim_member_lives(const struct sim_node *node);
+/* All changes are over, and everybody knows. */
+bool sim_member_settled(const struct sim_world *world);
+void sim_member_end(struct sim_world *world);
+
 /* sim_disk.c */
 void sim_disk_init(struct sim_disk *disk, struct sim_node *node);
 void sim_disk_event(struct sim_disk *disk);
@@ -251,6 +296,10 @@ void sim_net_event(struct sim_node *to, struct sim_frame *frame);
 void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut);
 void sim_net_heal(struct sim_world *world);
 void sim_net_node_changed(struct sim_node *node, bool up);
+/* A node reaches another, both ways. */
+bool sim_net_reaches(const struct sim_node *from, const struct sim_node *to);
+/* A node dials another, which may tell it that it was removed. */
+void sim_net_dial(struct sim_node *from, struct sim_node *to);
 void sim_net_free(struct sim_world *world);
 
 /* sim_client.c */

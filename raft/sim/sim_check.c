@@ -76,6 +76,8 @@ void sim_check_life(struct sim_node *node)
         node->returns[i] = row != NULL ? row->returns : 0;
         node->max_id[i] = row != NULL ? row->max_id : 0;
     }
+    node->seen_conf = 0;
+    node->seen_change = 0;
     node->seen_commit = 0;
     node->seen_applied = 0;
 }
@@ -295,6 +297,7 @@ void sim_check_node(struct sim_node *node)
 
     digest |= 1; /* 0 marks "not seen" */
     check_indexes(node);
+    sim_member_check(node);
     sim_note(world, digest);
     if (!driver->installing) {
         make_table(&world->digests, &world->digest_capacity, index);
@@ -308,6 +311,9 @@ void sim_check_node(struct sim_node *node)
         make_table(&world->leaders, &world->leader_capacity, term);
         if (world->leaders[term] != 0 && world->leaders[term] != node->id) {
             sim_fail(world, "two leaders in term %llu", (unsigned long long)term);
+        }
+        if (world->leaders[term] == 0) {
+            sim_member_leads(node);
         }
         world->leaders[term] = node->id;
     }
@@ -340,6 +346,9 @@ void sim_check_end(struct sim_world *world)
     for (unsigned i = 0; i < world->node_count; i++) {
         struct sim_node *node = &world->nodes[i];
 
+        if (!sim_member_lives(node)) {
+            continue;
+        }
         sim_check_node(node);
         check_tags(node);
         for (uint64_t k = 0; k < world->kept_next; k++) {
@@ -353,6 +362,7 @@ void sim_check_end(struct sim_world *world)
         }
     }
     check_all_flakes(world);
+    sim_member_end(world);
     sim_strict_check_end(world);
     if (world->stats.ids == 0) {
         sim_fail(world, "not one id was handed out");

@@ -380,8 +380,12 @@ void sim_flake_event(struct sim_node *node)
 void sim_client_begin_final(struct sim_world *world)
 {
     memset(final_done, 0, sizeof final_done);
-    final_left = world->node_count;
+    final_left = 0;
     for (unsigned i = 0; i < world->node_count; i++) {
+        if (!sim_member_lives(&world->nodes[i])) {
+            continue;
+        }
+        final_left++;
         final_put(&world->nodes[i]);
         sim_strict_begin_final(&world->nodes[i]);
         sim_turn(&world->nodes[i]);

@@ -89,7 +89,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
     struct sim_frame *frame;
     uint64_t at_ms = world->now_ms + sim_below(world, 4);
 
-    if (to < 1 || to > world->node_count) {
+    if (to < 1 || to > world->node_count || !(from->peers & (1u << b))) {
         buf_free(payload);
         return ERR_NOT_FOUND;
     }
@@ -125,7 +125,7 @@ static bool net_connected(struct net *base, uint64_t peer)
 {
     struct sim_node *node = ((struct sim_net *)base)->node;
 
-    return peer >= 1 && peer <= node->world->node_count &&
+    return peer >= 1 && peer <= node->world->node_count && (node->peers & (1u << (peer - 1))) &&
            link_up(node->world, (unsigned)(node->id - 1), (unsigned)(peer - 1));
 }
 
@@ -133,8 +133,21 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
 {
     struct sim_node *node = ((struct sim_net *)base)->node;
 
+    unsigned before = node->peers;
+
+    node->peers = 0;
     for (size_t i = 0; i < count; i++) {
-        ASSERT(peers[i].id != node->id);
+        ASSERT(peers[i].id != node->id && peers[i].id <= SIM_NODES_MAX);
+        node->peers |= 1u << (peers[i].id - 1);
+    }
+    for (unsigned i = 0; i < node->world->node_count; i++) {
+        if ((before & ~node->peers) & (1u << i)) { /* it sees the link break, and dials again */
+            sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + 20 +
+                                                                  sim_below(node->world, 300),
+                                                         .kind = SIM_DIAL,
+                                                         .node = i,
+                                                         .peer = (unsigned)(node->id - 1)});
+        }
     }
 }
 
@@ -146,6 +159,50 @@ void sim_net_init(struct sim_net *net, struct sim_node *node)
     net->node = node;
 }
 
+bool sim_net_reaches(const struct sim_node *from, const struct sim_node *to)
+{
+    return to->up && !from->world->cut[from->id - 1][to->id - 1] &&
+           !from->world->cut[to->id - 1][from->id - 1];
+}
+
+static void tell_removed(struct sim_node *node)
+{
+    sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + 1,
+                                                 .kind = SIM_TOLD,
+                                                 .node = (unsigned)(node->id - 1),
+                                                 .life = node->life});
+}
+
+void sim_net_dial(struct sim_node *from, struct sim_node *to)
+{
+    if (from->up && sim_net_reaches(from, to) &&
+        members_admit(&to->replica.members, from->id, 1000 + from->id) == ERR_REMOVED) {
+        tell_removed(from);
+    }
+}
+
+/* What the handshake of this link would say. */
+static bool let_in(struct sim_node *to, struct sim_node *from)
+{
+    struct buf statement = BUF_INIT;
+    int rv = members_admit(&to->replica.members, from->id, 1000 + from->id);
+    bool known;
+
+    if (rv == ERR_REMOVED) {
+        tell_removed(from);
+    }
+    if (rv != 0 || (to->peers & (1u << (from->id - 1)))) {
+        return rv == 0;
+    }
+    if (!from->up) {
+        return false;
+    }
+    members_state(&from->replica.members, &statement);
+    known = members_know(&to->replica.members, from->id, statement.data, statement.len);
+    buf_free(&statement);
+    return known;
+}
+
 void sim_net_event(struct sim_node *to, struct sim_frame *frame)
 {
     struct sim_world *world = to->world;
@@ -155,7 +212,8 @@ void sim_net_event(struct sim_node *to, struct sim_frame *frame)
     /* Cut since it was sent, or the sender died: half of what was in flight is lost with the link.
      */
     if (!world->cut[frame->from - 1][to->id - 1] &&
-        (world->nodes[frame->from - 1].life == frame->from_life || sim_percent(world, 50))) {
+        (world->nodes[frame->from - 1].life == frame->from_life || sim_percent(world, 50)) &&
+        let_in(to, &world->nodes[frame->from - 1])) {
         fine = replica_receive(&to->replica, frame->from, frame->type, frame->payload.data,
                                frame->payload.len);
     }
@@ -187,6 +245,8 @@ void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut)
     }
     if (!cut) {
         come_again(world, from, to);
+        sim_net_dial(&world->nodes[from], &world->nodes[to]);
+        sim_net_dial(&world->nodes[to], &world->nodes[from]);
     }
 }
 
@@ -214,6 +274,8 @@ void sim_net_node_changed(struct sim_node *node, bool up)
         }
         notify(node->world, i, (unsigned)(node->id - 1), up);
         if (up) {
+            sim_net_dial(node, &node->world->nodes[i]);
+            sim_net_dial(&node->world->nodes[i], node);
             come_again(node->world, i, (unsigned)(node->id - 1));
             come_again(node->world, (unsigned)(node->id - 1), i);
         }

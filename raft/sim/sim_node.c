@@ -55,6 +55,16 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
               (unsigned long long)index);
 }
 
+static void on_removed(struct replica_owner *owner)
+{
+    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+
+    sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms,
+                                                 .kind = SIM_TOLD,
+                                                 .node = (unsigned)(node->id - 1),
+                                                 .life = node->life});
+}
+
 /* The state machine's listener is the replica; the checker listens in. */
 static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
 {
@@ -92,7 +102,7 @@ void sim_node_init(struct sim_world *world, unsigned n)
     node->id = n + 1;
     snprintf(node->address, sizeof node->address, "sim:%u", n + 1);
     node->clock = (struct clock){node_now_ms, node_wall_ms, node};
-    node->owner = (struct replica_owner){on_failed, on_role_changed, on_installed};
+    node->owner = (struct replica_owner){on_failed, on_role_changed, on_installed, on_removed};
     node->listener = (struct fsm_listener){on_tag_changed, on_worker_changed, on_layout_changed};
     identity.node_id = node->id;
     identity.store_id = 1000 + n;
@@ -107,12 +117,12 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
     struct store_error error = {{0}};
     struct fsm *fsm = fsm_new();
 
-    for (unsigned i = 0; i < node->world->node_count; i++) {
+    for (unsigned i = 0; i < node->world->first_count; i++) {
         members[i].id = i + 1;
         snprintf(members[i].address, sizeof members[i].address, "sim:%u", i + 1);
     }
-    if (driver_load(node->store, fsm, node->id, members, node->world->node_count, ret_loaded,
-                    &error) != 0) {
+    if (driver_load(node->store, fsm, node->id, members, node->joins ? 0 : node->world->first_count,
+                    ret_loaded, &error) != 0) {
         sim_fail(node->world, "node %llu does not load: %s", (unsigned long long)node->id,
                  error.text);
     }
@@ -158,6 +168,10 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
                                               .threshold_ms = 500,
                                               .layout = SNOWFLAKE_LEAF_LAYOUT};
     ret_config->cluster_id = "sim";
+    ret_config->catch_up_ms = 2000;
+    ret_config->guests = node->guests;
+    ret_config->guest_count = node->guest_count;
+    ret_config->guest_index = node->guest_index;
     ret_config->strict_keys = SIM_KEYS;
 }
 

@@ -492,7 +492,7 @@ bool sim_strict_final_done(const struct sim_world *world)
 {
     for (unsigned i = 0; i < world->node_count; i++) {
         for (unsigned t = 0; t < TAGS; t++) {
-            if (!world->strict->final[i][t]) {
+            if (sim_member_lives(&world->nodes[i]) && !world->strict->final[i][t]) {
                 return false;
             }
         }

@@ -16,9 +16,11 @@
 
 #include <cmocka.h>
 
-static bool always_known(void *data, uint64_t peer)
+static bool always_known(void *data, uint64_t peer, const void *statement, size_t len)
 {
     (void)data;
+    (void)statement;
+    (void)len;
     return peer > 0;
 }
 

@@ -106,7 +106,8 @@ void net_world_turn(struct net_world *world, const char *condition)
 void net_node_init(struct net_node *node, struct net_world *world, uint64_t id)
 {
     memset(node, 0, sizeof *node);
-    node->receiver = (struct net_receiver){receive, link_changed, admit, refused};
+    node->receiver = (struct net_receiver){
+        .receive = receive, .link_changed = link_changed, .admit = admit, .refused = refused};
     node->world = world;
     node->receive_result = true;
     node->config.node_id = id;

@@ -55,7 +55,7 @@ static void fake_set_peers(struct net *base, const struct net_peer *peers, size_
 {
     struct fake_net *net = (struct fake_net *)base;
 
-    ASSERT(count <= LIMIT_NODES);
+    ASSERT(count <= LIMIT_PEERS);
     memcpy(net->peers, peers, count * sizeof *peers);
     net->peer_count = count;
 }

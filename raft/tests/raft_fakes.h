@@ -34,7 +34,7 @@ struct fake_net {
     STAILQ_HEAD(, fake_frame) frames; /* sent and not taken yet, in order */
     size_t frame_count;
     bool down[FAKE_NODES];              /* send() gives ERR_IO, connected() false */
-    struct net_peer peers[LIMIT_NODES]; /* as set_peers() said last */
+    struct net_peer peers[LIMIT_PEERS]; /* as set_peers() said last */
     size_t peer_count;
 };
 

@@ -30,6 +30,11 @@ static void on_failed(struct replica_owner *owner, int err, const char *text)
     CONTAINER(owner, struct ring_node, owner)->failed_count++;
 }
 
+static void on_removed(struct replica_owner *owner)
+{
+    CONTAINER(owner, struct ring_node, owner)->removed_count++;
+}
+
 static void on_installed(struct replica_owner *owner, uint64_t index)
 {
     (void)index;
@@ -74,6 +79,7 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     memcpy(ret_config->info.http_address, node->http_address, sizeof node->http_address);
     ret_config->digest_ms = ring->digest_ms;
     ret_config->cluster_id = "ring";
+    ret_config->catch_up_ms = RING_CATCH_UP_MS;
     if (ring->keeps_time) {
         ret_config->lease = (struct lease_config){.node_id = node->id,
                                                   .store_id = 1000 + node->id,
@@ -154,7 +160,7 @@ void ring_start(struct ring *ring, unsigned count)
         node->ring = ring;
         node->id = i + 1;
         STAILQ_INIT(&node->inbox);
-        node->owner = (struct replica_owner){on_failed, NULL, on_installed};
+        node->owner = (struct replica_owner){on_failed, NULL, on_installed, on_removed};
         identity.store_id = 1001 + i;
         node->store = store_mem_new(&identity);
         snprintf(node->http_address, sizeof node->http_address, "http:%u", i + 1);

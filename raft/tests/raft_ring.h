@@ -15,6 +15,7 @@
 #define RING_MAX 3
 #define RING_ELECTION_MS 400
 #define RING_HEARTBEAT_MS 50
+#define RING_CATCH_UP_MS 3000
 
 struct ring;
 
@@ -34,6 +35,7 @@ struct ring_node {
     char http_address[32];
     unsigned failed_count;
     unsigned installed_count;
+    unsigned removed_count;
 };
 
 struct ring {

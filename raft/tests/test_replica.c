@@ -273,14 +273,15 @@ static void test_a_wiped_store_is_not_admitted(void **state)
     (void)state;
     start(&ring, &leader, &follower);
     replica = &ring_node(&ring, leader)->replica;
-    assert_int_equal(replica_admit(replica, follower, 1000 + follower), 0);
-    assert_int_equal(replica_admit(replica, follower, 4711), ERR_WRONG_NODE);
+    assert_int_equal(members_admit(&replica->members, follower, 1000 + follower), 0);
+    assert_int_equal(members_admit(&replica->members, follower, 4711), ERR_WRONG_NODE);
     ring_crash(&ring, leader); /* the registry is part of the state */
     ring_restart(&ring, leader);
-    assert_int_equal(replica_admit(replica, follower, 4711), ERR_WRONG_NODE);
+    assert_int_equal(members_admit(&replica->members, follower, 4711), ERR_WRONG_NODE);
     ring_close(&ring);
     ring_start(&blank, 1);
-    assert_int_equal(replica_admit(&ring_node(&blank, 1)->replica, 2, 4711), 0); /* not known yet */
+    assert_int_equal(members_admit(&ring_node(&blank, 1)->replica.members, 2, 4711),
+                     0); /* not known yet */
     ring_close(&blank);
 }
 

@@ -44,6 +44,7 @@ static int load_flags(struct config *config, int argc, char *const argv[],
 static void load_derived(struct config *config);
 static int check_required(const struct config *config, struct config_error *ret_error);
 static int check_members(const struct config *config, struct config_error *ret_error);
+static int check_advertised(const struct config *config, struct config_error *ret_error);
 static int check_rules(const struct config *config, struct config_error *ret_error);
 
 int config_load(int argc, char *const argv[], char *const env[], struct config *ret_config,
@@ -88,6 +89,9 @@ static int load_all(struct config *config, int argc, char *const argv[], char *c
         return rv;
     }
     load_derived(config);
+    if ((rv = check_advertised(config, ret_error)) != 0) {
+        return rv;
+    }
     if (config->secret_file[0] != '\0' && (rv = config_secret_read(config, ret_error)) != 0) {
         return rv;
     }
@@ -386,7 +390,7 @@ static void derive(struct config *config, const char *name, const char *text)
     struct config_error error;
 
     ASSERT(i < config_key_count);
-    if (((char *)config)[config_keys[i].offset] == '\0') {
+    if (((char *)config)[config_keys[i].offset] == '\0' && text[0] != '\0') {
         ASSERT(take(config, i, text, CONFIG_FROM_RULE, 0, &error) == 0);
     }
 }
@@ -398,15 +402,21 @@ static bool is_wildcard(const char *host)
 
 static void load_derived(struct config *config)
 {
-    const char *own = own_member(config)->address;
+    const struct net_peer *member = own_member(config);
+    const char *own;
     char advertise[LIMIT_ADDRESS_BYTES + 8];
     char host[LIMIT_ADDRESS_BYTES + 1];
     struct config_error error;
     uint16_t port;
 
-    derive(config, "peer.listen", own);
+    if (member != NULL) {
+        derive(config, "peer.advertise", member->address);
+    }
+    derive(config, "peer.advertise", config->peer_listen);
+    derive(config, "peer.listen", config->peer_advertise);
+    own = config->peer_advertise;
     ASSERT(config_address_split(config->http_listen, host, &port, &error));
-    if (!is_wildcard(host)) {
+    if (!is_wildcard(host) || own[0] == '\0') {
         derive(config, "http.advertise", config->http_listen);
         return;
     }
@@ -423,7 +433,8 @@ static int check_required(const struct config *config, struct config_error *ret_
     char name[CONFIG_KEY_TEXT_BYTES];
 
     for (size_t i = 0; i < config_key_count; i++) {
-        if (config->origins[i].text == NULL) {
+        if (config->origins[i].text == NULL &&
+            (config->join_count == 0 || config_keys[i].type != CONFIG_MEMBERS)) {
             return config_fail(ret_error, "%s is not set: give it in a config file, as %s or as %s",
                                config_keys[i].name, config_key_variable(&config_keys[i], name),
                                config_key_flag(&config_keys[i], flag));
@@ -464,8 +475,33 @@ static int fail_two(const struct config *config, const char *first, const char *
 
 static int check_members(const struct config *config, struct config_error *ret_error)
 {
-    if (own_member(config) == NULL) {
+    if (own_member(config) == NULL && config->join_count == 0) {
         return fail_two(config, "node.id", "is not among", "cluster.members", ret_error);
+    }
+    return 0;
+}
+
+/* The others must be able to dial it, and it is one address for good. */
+static int check_advertised(const struct config *config, struct config_error *ret_error)
+{
+    const struct net_peer *member = own_member(config);
+    char host[LIMIT_ADDRESS_BYTES + 1];
+    struct config_error error;
+    uint16_t port;
+
+    if (config->peer_advertise[0] == '\0') {
+        return config_fail(ret_error,
+                           "peer.listen is not set: a node that joins a cluster needs an "
+                           "address where the others reach it");
+    }
+    if (config->join_count == 0 && strcmp(member->address, config->peer_advertise) != 0) {
+        return fail_two(config, "peer.advertise", "is not this node's address in",
+                        "cluster.members", ret_error);
+    }
+    ASSERT(config_address_split(config->peer_advertise, host, &port, &error));
+    if (config->join_count > 0 && is_wildcard(host)) {
+        return fail_two(config, "peer.advertise", "is an address that nobody can dial; given",
+                        "join", ret_error);
     }
     return 0;
 }

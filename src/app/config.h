@@ -47,6 +47,8 @@ struct config {
     char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
     struct net_peer members[LIMIT_NODES]; /* in the order they were given */
     size_t member_count;
+    struct net_peer join[LIMIT_NODES]; /* whom to ask to be let in; ids are 0 */
+    size_t join_count;
     char secret_file[LIMIT_PATH_BYTES + 1]; /* "": none */
     uint8_t secret[LIMIT_SECRET_BYTES];     /* content of the file, without the last newline */
     size_t secret_len;
@@ -66,10 +68,12 @@ struct config {
     uint64_t http_connections;
 
     char peer_listen[LIMIT_ADDRESS_BYTES + 1];
+    char peer_advertise[LIMIT_ADDRESS_BYTES + 1];
     uint64_t raft_heartbeat_ms;
     uint64_t raft_election_ms;
     uint64_t raft_snapshot_entries;
     uint64_t raft_trailing_entries;
+    uint64_t raft_catch_up_ms;
 
     uint64_t segment_cover_ms;
     uint64_t segment_refill_percent;

@@ -26,7 +26,10 @@ void config_print(const struct config *config, struct buf *out)
     for (size_t i = 0; i < config_key_count; i++) {
         size_t start = out->len;
 
-        ASSERT(config->origins[i].text != NULL);
+        if (config->origins[i].text == NULL) { /* the members, for a node that joins */
+            buf_printf(out, "# %s is not set\n", config_keys[i].name);
+            continue;
+        }
         buf_printf(out, "%s = ", config_keys[i].name);
         put_value(config->origins[i].text, out);
         while (out->len - start < SOURCE_COLUMN) {

@@ -43,7 +43,17 @@ const struct config_key config_keys[] = {
      .offset = offsetof(struct config, members),
      .description = "All nodes with the addresses they listen on for each other, the same list on "
                     "each node: `1=10.0.0.1:7081,2=10.0.0.2:7081,3=10.0.0.3:7081`. Used while the "
-                    "data directory is new; afterwards the replicated log knows the members."},
+                    "data directory is new; afterwards the replicated log knows the members. Not "
+                    "needed where `join` is set."},
+    {.name = "join",
+     .type = CONFIG_TARGETS,
+     .max = LIMIT_NODES,
+     .fallback = "",
+     .fallback_doc = "none",
+     .offset = offsetof(struct config, join),
+     .description =
+         "For a new node of an existing cluster: any of its members, to ask to be let in. "
+         "Used while the data directory is new, and then `cluster.members` is not."},
     {.name = "cluster.secret-file",
      TEXT(CONFIG_PATH, secret_file, 0),
      .fallback = "",
@@ -119,8 +129,14 @@ const struct config_key config_keys[] = {
     {.name = "peer.listen",
      TEXT(CONFIG_ADDRESS, peer_listen, 0),
      .fallback = "",
-     .fallback_doc = "this node's address in `cluster.members`",
+     .fallback_doc = "this node's address in `cluster.members`, or `peer.advertise`",
      .description = "Address to listen on for the other nodes."},
+    {.name = "peer.advertise",
+     TEXT(CONFIG_ADDRESS, peer_advertise, 0),
+     .fallback = "",
+     .fallback_doc = "this node's address in `cluster.members`, or `peer.listen`",
+     .description = "Address where the other nodes reach this one; of a node that joins a cluster. "
+                    "It stays the same as long as the node is a member."},
     {.name = "raft.heartbeat-ms",
      NUMBER(raft_heartbeat_ms, 10, 10000),
      .unit = "ms",
@@ -142,6 +158,13 @@ const struct config_key config_keys[] = {
      .unit = "entries",
      .fallback = "2048",
      .description = "Entries kept behind a compaction, for followers that are a little late."},
+    {.name = "raft.catch-up-ms",
+     NUMBER(raft_catch_up_ms, 1000, 3600000),
+     .unit = "ms",
+     .fallback = "60000",
+     .description = "A node that is being added or removed without any step forward for so long is "
+                    "left as it is, so that another change can begin. At most ten times that in "
+                    "all."},
     {.name = "segment.cover-ms",
      NUMBER(segment_cover_ms, 0, MAX_INTERVAL_MS),
      .unit = "ms",
@@ -317,6 +340,9 @@ void config_key_rule(const struct config_key *key, struct buf *out)
         return;
     case CONFIG_MEMBERS:
         buf_printf(out, "1 to %d of id=host:port, separated by commas", LIMIT_NODES);
+        return;
+    case CONFIG_TARGETS:
+        buf_printf(out, "up to %d of host:port, separated by commas", LIMIT_NODES);
         return;
     case CONFIG_LAYOUT:
         buf_printf(out, "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence "

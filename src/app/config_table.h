@@ -21,6 +21,7 @@ enum config_type {
     CONFIG_ADDRESS, /* host:port; max bounds the length */
     CONFIG_LEVEL,   /* of the log */
     CONFIG_MEMBERS, /* id=host:port,... */
+    CONFIG_TARGETS, /* host:port,... or nothing */
     CONFIG_LAYOUT   /* of snowflake ids: a name or bits; the field's epoch is left alone */
 };
 

@@ -25,6 +25,8 @@ static int set_text(char *field, const struct config_key *key, const char *text,
                     struct config_error *ret_error);
 static int set_members(struct config *config, const struct config_key *key, const char *text,
                        struct config_error *ret_error);
+static int set_targets(struct config *config, const struct config_key *key, const char *text,
+                       struct config_error *ret_error);
 static int set_layout(struct snowflake_layout *field, const struct config_key *key,
                       const char *text, struct config_error *ret_error);
 
@@ -83,6 +85,8 @@ int config_value_set(struct config *config, const struct config_key *key, const 
         return log_level_parse(text, field) == 0 ? 0 : refuse(key, text, ret_error);
     case CONFIG_MEMBERS:
         return set_members(config, key, text, ret_error);
+    case CONFIG_TARGETS:
+        return set_targets(config, key, text, ret_error);
     case CONFIG_LAYOUT:
         return set_layout(field, key, text, ret_error);
     }
@@ -354,6 +358,39 @@ static int set_members(struct config *config, const struct config_key *key, cons
     }
     memcpy(config->members, members, count * sizeof members[0]);
     config->member_count = count;
+    return 0;
+}
+
+/* Whom to ask to be let in; nobody, if the text is empty. */
+static int set_targets(struct config *config, const struct config_key *key, const char *text,
+                       struct config_error *ret_error)
+{
+    struct net_peer targets[LIMIT_NODES] = {0};
+    char list[LIMIT_CONFIG_VALUE_BYTES + 1];
+    char host[LIMIT_ADDRESS_BYTES + 1];
+    struct config_error reason;
+    char *rest = list;
+    size_t count = 0;
+    uint16_t port;
+    char *item;
+
+    if (strlen(text) >= sizeof list) {
+        return refuse(key, text, ret_error);
+    }
+    memcpy(list, text, strlen(text) + 1);
+    while (text[0] != '\0' && (item = strsep(&rest, ",")) != NULL) {
+        if (count == LIMIT_NODES) {
+            return config_fail(ret_error, "%s: more than %d addresses", key->name, LIMIT_NODES);
+        }
+        item = trim(item);
+        if (!config_address_split(item, host, &port, &reason)) {
+            return config_fail(ret_error, "%s: %s", key->name, reason.text);
+        }
+        (void)snprintf(targets[count].address, sizeof targets[count].address, "%s", item);
+        count++;
+    }
+    memcpy(config->join, targets, sizeof targets);
+    config->join_count = count;
     return 0;
 }
 

@@ -29,6 +29,8 @@ enum exit_code exit_code_of(int err)
     case ERR_WRONG_NODE:
     case ERR_REFUSED:
         return EXIT_CODE_REFUSED;
+    case ERR_REMOVED:
+        return EXIT_CODE_REMOVED;
     case ERR_DIVERGED:
         return EXIT_CODE_DIVERGED;
     default:

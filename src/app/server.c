@@ -45,10 +45,10 @@ enum exit_code server_run(const struct config *config)
     if (code == EXIT_CODE_STOPPED) {
         code = start_node(&server);
     }
-    if (code == EXIT_CODE_STOPPED) {
+    if (code == EXIT_CODE_STOPPED && server.node != NULL) {
         code = start_http(&server);
     }
-    if (code == EXIT_CODE_STOPPED) {
+    if (code == EXIT_CODE_STOPPED && server.node != NULL) {
         server_move(&server, SERVER_SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server.phase_ms - server.began_ms);
     } else if (server.node != NULL) {
@@ -64,6 +64,7 @@ enum exit_code server_run(const struct config *config)
     }
     buf_free(&server.libraries);
     if (code == EXIT_CODE_STOPPED) {
+        code = server.removed ? EXIT_CODE_REMOVED : EXIT_CODE_STOPPED;
         log_info("app", "stopped", "took_ms=%" PRIu64, server_now_ms() - server.began_ms);
     }
     return code;
@@ -91,6 +92,9 @@ static void log_config(const struct config *config)
         buf_printf(&members, "%s%" PRIu64 "=%s", i > 0 ? "," : "", config->members[i].id,
                    config->members[i].address);
     }
+    for (size_t i = 0; i < config->join_count; i++) {
+        buf_printf(&members, "%sjoin=%s", members.len > 0 ? "," : "", config->join[i].address);
+    }
     buf_put_u8(&members, '\0');
     log_info("app", "cluster", "cluster=%s members=%s peer_listen=%s secret=%s", config->cluster_id,
              (const char *)members.data, config->peer_listen,
@@ -108,7 +112,7 @@ static void log_warnings(const struct config *config, rlim_t files)
 {
     uint64_t wanted = http_loops(config) * config->http_connections + FILES_BESIDE_CLIENTS;
 
-    if (config->member_count % 2 == 0) {
+    if (config->member_count > 0 && config->member_count % 2 == 0) {
         log_warn("app", "an even number of members survives no more failures than one fewer",
                  "members=%zu", config->member_count);
     }
@@ -227,6 +231,40 @@ static void node_failed_cb(void *data, int err, const char *text)
     _exit((int)code);
 }
 
+/* On the loop. */
+static void node_removed_cb(void *data)
+{
+    struct server *server = data;
+
+    if (server->phase != SERVER_SERVING) {
+        return;
+    }
+    log_error("app", "this node was removed from the cluster: stopping",
+              "node=%" PRIu64
+              " exit_code=%d hint=\"its id never comes back; for a new member, give "
+              "it an empty data directory and a new node.id, and join\"",
+              server->config->node_id, (int)EXIT_CODE_REMOVED);
+    server_stop_removed(server);
+}
+
+/* Why a node was not let in, or could not start. */
+static const char *start_hint(int err)
+{
+    switch (err) {
+    case ERR_EXISTS:
+        return "another process listens there; is this node running already?";
+    case ERR_REMOVED:
+    case ERR_WRONG_NODE:
+        return "give it an empty data directory and a node.id that was never used";
+    case ERR_REFUSED:
+        return "check node.id and peer.advertise against GET /api/cluster of a member";
+    case ERR_INVALID:
+        return "check peer.listen, cluster.members and join";
+    default:
+        return "check peer.listen and cluster.members";
+    }
+}
+
 static enum exit_code start_node(struct server *server)
 {
     const struct config *config = server->config;
@@ -243,6 +281,9 @@ static enum exit_code start_node(struct server *server)
         .election_ms = (uint32_t)config->raft_election_ms,
         .snapshot_entries = (uint32_t)config->raft_snapshot_entries,
         .trailing_entries = (uint32_t)config->raft_trailing_entries,
+        .join_count = config->join_count,
+        .peer_address = config->peer_advertise,
+        .catch_up_ms = (uint32_t)config->raft_catch_up_ms,
         .cover_ms = (uint32_t)config->segment_cover_ms,
         .refill_percent = (uint32_t)config->segment_refill_percent,
         .strict_keys = (uint32_t)config->strict_keys,
@@ -254,6 +295,7 @@ static enum exit_code start_node(struct server *server)
                   .threshold_ms = (uint32_t)config->snowflake_clock_threshold_ms,
                   .layout = config->snowflake_layout},
         .failed = node_failed_cb,
+        .removed = node_removed_cb,
         .data = server,
     };
     uint64_t began_ms = server_now_ms();
@@ -263,18 +305,21 @@ static enum exit_code start_node(struct server *server)
 
     _Static_assert(sizeof node.members == sizeof config->members, "the same members");
     memcpy(node.members, config->members, sizeof node.members);
+    memcpy(node.join, config->join, sizeof node.join);
     err = node_start(&server->loop, &node, server->store, &server->node, &error);
     if (err == ERR_CORRUPT || err == ERR_TRUNCATED || err == ERR_BAD_VERSION) {
         log_refused_data(server, err, error.text);
         return exit_code_of_open(err);
     }
+    if (err == ERR_SHUTTING_DOWN) { /* told to stop while it waited to be let in */
+        return EXIT_CODE_STOPPED;
+    }
     if (err != 0) {
         log_error("app", "cannot start the node", "err=%s peer_listen=%s reason=%s hint=\"%s\"",
                   err_code(err), config->peer_listen,
                   log_quote(error.text, strlen(error.text), reason, sizeof reason),
-                  err == ERR_EXISTS ? "another process listens there; is this node running already?"
-                                    : "check peer.listen and cluster.members");
-        return exit_code_of_open(err);
+                  start_hint(err));
+        return exit_code_of(err);
     }
     log_info("app", "node loaded", "peer_listen=%s took_ms=%" PRIu64, config->peer_listen,
              server_now_ms() - began_ms);

@@ -40,6 +40,7 @@ struct server {
     uint64_t began_ms;        /* of the start, then of the stop; on the loop's clock */
     uint64_t phase_ms;        /* when the phase began */
     uint64_t grace_until_ms;  /* of the stop */
+    bool removed;             /* it stops because the cluster has removed it */
 };
 
 /* The one place that changes the phase. */
@@ -53,6 +54,9 @@ void server_stop_init(struct server *server);
 
 /* Begin to stop; uv_run() returns when all is closed but the store. */
 void server_stop_begin(struct server *server, int signal_number);
+
+/* The same, because the cluster has removed this node. */
+void server_stop_removed(struct server *server);
 
 /* HTTP did not start: stop the node at once. uv_run() returns when that is done. */
 void server_stop_node(struct server *server);

@@ -105,7 +105,7 @@ static uint32_t grace_left_ms(const struct server *server)
     return server->grace_until_ms > now_ms ? (uint32_t)(server->grace_until_ms - now_ms) : 0;
 }
 
-void server_stop_begin(struct server *server, int signal_number)
+static void stop_begin(struct server *server, const char *why)
 {
     const struct config *config = server->config;
 
@@ -114,10 +114,20 @@ void server_stop_begin(struct server *server, int signal_number)
     server->began_ms = server_now_ms();
     server->grace_until_ms =
         server->began_ms + config->shutdown_delay_ms + config->shutdown_grace_ms;
-    log_info("app", "stopping", "signal=%s delay_ms=%" PRIu64 " grace_ms=%" PRIu64,
-             signal_number == SIGINT ? "SIGINT" : "SIGTERM", config->shutdown_delay_ms,
-             config->shutdown_grace_ms);
+    log_info("app", "stopping", "%s delay_ms=%" PRIu64 " grace_ms=%" PRIu64, why,
+             config->shutdown_delay_ms, config->shutdown_grace_ms);
     handover_begin(server);
+}
+
+void server_stop_begin(struct server *server, int signal_number)
+{
+    stop_begin(server, signal_number == SIGINT ? "signal=SIGINT" : "signal=SIGTERM");
+}
+
+void server_stop_removed(struct server *server)
+{
+    server->removed = true;
+    stop_begin(server, "removed=true");
 }
 
 /* --- handover --- */

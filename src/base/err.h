@@ -47,7 +47,8 @@
     X(KEY_CONFLICT, -36, "idempotency_conflict", "the key was used with another count")            \
     X(KEYS_FULL, -37, "idempotency_full", "the table of idempotency keys is full")                 \
     X(CHANGING, -38, "mode_changing", "the tag's mode is changing: a node may hold a segment yet") \
-    X(STALE, -39, "stale", "of an earlier life of its sender, or too old")
+    X(STALE, -39, "stale", "of an earlier life of its sender, or too old")                         \
+    X(REMOVED, -40, "removed", "the node was removed from the cluster")
 
 enum err {
     ERR_OK = 0,

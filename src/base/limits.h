@@ -71,6 +71,8 @@
 
 /* --- replication (raft/) --- */
 #define LIMIT_NODES 7           /* members of a cluster */
+#define LIMIT_PEERS 16          /* links of a node: members, and those of a newer configuration */
+#define LIMIT_MEMBER_WISHES 64  /* requests for changes that wait on a node; overloaded */
 #define LIMIT_NODE_ID 65535     /* node ids are 1..65535 */
 #define LIMIT_ADDRESS_BYTES 255 /* "host:port" */
 #define LIMIT_CLUSTER_ID_BYTES 64
@@ -88,7 +90,7 @@
 #define LIMIT_PEER_QUEUE_BYTES (32 << 20)   /* unsent bytes to a peer; more: the frame is dropped */
 #define LIMIT_PEER_CONNECTIONS 64           /* inbound peer connections, handshaken or not */
 #define LIMIT_HANDSHAKE_MS 5000             /* from accept or connect to the proof; closes */
-#define LIMIT_HANDSHAKE_BYTES 1024          /* a handshake frame */
+#define LIMIT_HANDSHAKE_BYTES 4096          /* a handshake frame */
 #define LIMIT_CONNECT_MS 2000               /* a TCP connect to a peer; redials */
 #define LIMIT_REDIAL_MIN_MS 50              /* wait before redialling a peer, doubling to ... */
 #define LIMIT_REDIAL_MAX_MS 1000

@@ -35,7 +35,10 @@ enum command_type {
     /* strict_command.h has these */
     COMMAND_STRICT = 12,
     COMMAND_GIVE_BACK = 13,
-    COMMAND_DRAINED = 14
+    COMMAND_DRAINED = 14,
+    /* member.h has these */
+    COMMAND_MEMBER_BEGIN = 20,
+    COMMAND_MEMBER_END = 21
 };
 
 /* --- grant --- */

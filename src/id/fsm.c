@@ -24,7 +24,6 @@ static int apply_node_info(struct fsm *fsm, const void *command, size_t len, str
 static int apply_digest(struct fsm *fsm, const void *command, size_t len, struct buf *result);
 static int apply_setting(struct fsm *fsm, int type, const void *command, size_t len,
                          struct buf *result, struct fsm_changes *changes);
-static void digest_remember(struct fsm *fsm, uint64_t index);
 static void query_list(const struct fsm *fsm, const struct query *query, struct buf *result);
 static int load_node(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
                      size_t value_len);
@@ -66,7 +65,7 @@ int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, 
     if (err == ERR_BAD_MESSAGE) {
         status_result_encode(ERR_BAD_MESSAGE, result);
     }
-    digest_remember(fsm, index);
+    fsm_digest_remember(fsm, index);
     return err;
 }
 
@@ -148,6 +147,10 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
         return fsm_load_worker(fsm, bytes, key_len, value, value_len);
     case FSM_TABLE_SETTINGS:
         return fsm_load_setting(fsm, bytes, key_len, value, value_len);
+    case FSM_TABLE_MEMBERS:
+        return fsm_load_member_change(fsm, key_len, value, value_len);
+    case FSM_TABLE_REMOVED:
+        return fsm_load_member_removed(fsm, bytes, key_len, value, value_len);
     case FSM_TABLE_GRANTEES:
         return fsm_load_grantee(fsm, bytes, key_len, value, value_len);
     case FSM_TABLE_DRAINS:
@@ -176,7 +179,7 @@ int fsm_load_end(struct fsm *fsm, uint64_t index)
         return err;
     }
     fsm->loading = false;
-    digest_remember(fsm, index);
+    fsm_digest_remember(fsm, index);
     fsm_tell_layout(fsm);
     fsm_tell_workers(fsm);
     if (fsm->listener == NULL || fsm->listener->tag_changed == NULL) {
@@ -186,6 +189,18 @@ int fsm_load_end(struct fsm *fsm, uint64_t index)
         fsm->listener->tag_changed(fsm->listener, &row->tag);
     }
     return 0;
+}
+
+/* A node that was removed gets nothing more, whatever of it is still on its way: what was waited
+ * for from it counts as given. True: answered. */
+static bool refuse_removed(const struct fsm *fsm, uint64_t node_id, struct buf *result)
+{
+    bool removed = fsm_member_removed(fsm, node_id);
+
+    if (removed) {
+        status_result_encode(ERR_REMOVED, result);
+    }
+    return removed;
 }
 
 /* 0, ERR_DIVERGED, or ERR_BAD_MESSAGE, and then nothing was changed or appended. */
@@ -207,7 +222,7 @@ static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size
         break;
     case COMMAND_GRANT:
         err = grant_command_read(command, len, &grant);
-        if (err == 0) {
+        if (err == 0 && !refuse_removed(fsm, grant.node_id, result)) {
             fsm_apply_grant(fsm, &grant, result, changes);
         }
         break;
@@ -238,6 +253,10 @@ static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size
     case COMMAND_WORKER_RELEASE:
         err = fsm_apply_worker(fsm, type, command, len, result, changes);
         break;
+    case COMMAND_MEMBER_BEGIN:
+    case COMMAND_MEMBER_END:
+        err = fsm_apply_member(fsm, type, index, command, len, result, changes);
+        break;
     case COMMAND_STRICT:
     case COMMAND_GIVE_BACK:
     case COMMAND_DRAINED:
@@ -260,17 +279,17 @@ static int apply_strict(struct fsm *fsm, uint64_t index, int type, const void *c
 
     if (type == COMMAND_STRICT) {
         err = strict_command_read(command, len, &strict);
-        if (err == 0) {
+        if (err == 0 && !refuse_removed(fsm, strict.batch.node_id, result)) {
             fsm_apply_strict(fsm, index, &strict, result, changes);
         }
     } else if (type == COMMAND_GIVE_BACK) {
         err = give_back_command_read(command, len, &give_back);
-        if (err == 0) {
+        if (err == 0 && !refuse_removed(fsm, give_back.node_id, result)) {
             fsm_apply_give_back(fsm, &give_back, result, changes);
         }
     } else {
         err = drained_command_read(command, len, &drained);
-        if (err == 0) {
+        if (err == 0 && !refuse_removed(fsm, drained.node_id, result)) {
             fsm_apply_drained(fsm, &drained, result, changes);
         }
     }
@@ -285,6 +304,9 @@ static int apply_node_info(struct fsm *fsm, const void *command, size_t len, str
 
     if (err != 0) {
         return err;
+    }
+    if (refuse_removed(fsm, info.node_id, result)) {
+        return 0;
     }
     fsm_node_put(fsm, &info, changes);
     status_result_encode(0, result);
@@ -335,7 +357,7 @@ static int apply_setting(struct fsm *fsm, int type, const void *command, size_t 
     return err;
 }
 
-static void digest_remember(struct fsm *fsm, uint64_t index)
+void fsm_digest_remember(struct fsm *fsm, uint64_t index)
 {
     fsm->marks[index % FSM_DIGEST_MARKS] = (struct fsm_digest_mark){index, fsm->digest};
 }

@@ -38,6 +38,8 @@ struct fsm;
  *  'i' idempotency key             the length of the tag's name (1), the name, the key
  *  'w' worker id                   the id (2, big-endian)
  *  's' setting                     its name
+ *  'm' change of the membership    nothing
+ *  'r' node that was removed       the node's id as above
  */
 struct fsm_change {
     struct buf key;

@@ -263,6 +263,7 @@ void fsm_rows_clear(struct fsm *fsm)
     fsm->node_capacity = 0;
     fsm_workers_clear(fsm);
     fsm_settings_clear(fsm);
+    fsm_members_clear(fsm);
     fsm_drains_clear(fsm);
     fsm_senders_clear(fsm);
     fsm_keys_clear(fsm);

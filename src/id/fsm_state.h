@@ -17,6 +17,7 @@
 #include "src/id/arena.h"
 #include "src/id/command_read.h"
 #include "src/id/fsm.h"
+#include "src/id/member.h"
 #include "src/id/strict_command.h"
 
 /* The first byte of a row's key: its table. */
@@ -26,6 +27,8 @@
 #define FSM_TABLE_KEYS 'i'
 #define FSM_TABLE_NODES 'n'
 #define FSM_TABLE_SETTINGS 's'
+#define FSM_TABLE_MEMBERS 'm' /* one row: the change of membership under way */
+#define FSM_TABLE_REMOVED 'r' /* a row a node id that was removed */
 #define FSM_TABLE_TAGS 't'
 #define FSM_TABLE_WORKERS 'w'
 
@@ -43,6 +46,13 @@ RB_HEAD(fsm_tree, fsm_row);
 struct fsm_digest_mark {
     uint64_t index; /* 0: none */
     uint64_t digest;
+};
+
+/* What fsm_members.c keeps. */
+struct fsm_members {
+    struct member_change change; /* kind 0: none */
+    uint64_t *removed;           /* node ids, sorted */
+    size_t removed_count;
 };
 
 /* A tag that became strict while nodes may hold segments of it: there is one exactly for each live
@@ -117,6 +127,7 @@ struct fsm {
     struct fsm_sender *senders; /* sorted by node */
     size_t sender_count;
     struct fsm_keys keys;
+    struct fsm_members members;
     uint64_t digest;
     struct fsm_listener *listener;
     struct buf scratch;                             /* for the bytes of one row */
@@ -276,5 +287,21 @@ static inline uint64_t fsm_shown_ms(uint64_t wall_ms)
 {
     return wall_ms < TAG_TIME_MAX_MS ? wall_ms : TAG_TIME_MAX_MS;
 }
+
+/* --- fsm_members.c: changes of the membership --- */
+
+/* type is begin or end. 0, or ERR_BAD_MESSAGE, and then nothing was changed or appended. */
+int fsm_apply_member(struct fsm *fsm, int type, uint64_t index, const void *command, size_t len,
+                     struct buf *result, struct fsm_changes *changes) MUST_CHECK;
+int fsm_load_member_change(struct fsm *fsm, size_t key_len, const void *value,
+                           size_t value_len) MUST_CHECK;
+int fsm_load_member_removed(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                            size_t value_len) MUST_CHECK;
+void fsm_members_clear(struct fsm *fsm);
+
+/* --- fsm.c --- */
+
+/* The digest after the entry at index, for COMMAND_DIGEST. */
+void fsm_digest_remember(struct fsm *fsm, uint64_t index);
 
 #endif

@@ -24,10 +24,12 @@ enum id_request_kind {
                            ERR_UNKNOWN_TAG; asks the leader before it says unknown */
     ID_REQUEST_STATUS,   /* out: struct id_cluster_status, filled from this node's view */
     ID_REQUEST_SEGMENTS, /* payload: a QUERY_TAG_LIST; out: struct id_segments_page */
-    ID_REQUEST_STRICT    /* payload: strict_item_encode(); reply: strict_results_encode() of one
+    ID_REQUEST_STRICT,   /* payload: strict_item_encode(); reply: strict_results_encode() of one
                             result, also when status says what that result's does (the details of
                             an ERR_KEY_CONFLICT, ERR_KEYS_FULL, ERR_CHANGING, ERR_EXHAUSTED);
                             empty when the request never got as far */
+    ID_REQUEST_MEMBER    /* payload: a member_ask; reply: a member_answer, which says PENDING if the
+                         deadline comes before the end */
 };
 
 /*
@@ -72,6 +74,14 @@ struct id_member {
     uint64_t match_index;                       /* known on the leader; else 0 */
 };
 
+/* The change of the membership that is under way, or was given up last. */
+struct id_member_change {
+    const char *kind;  /* "add" or "remove"; NULL: none. Static text */
+    const char *state; /* "under_way" or "given_up" */
+    uint64_t node_id;
+    char peer_address[LIMIT_ADDRESS_BYTES + 1]; /* of a node that is added */
+};
+
 struct id_cluster_status {
     char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
     uint64_t node_id;
@@ -82,6 +92,7 @@ struct id_cluster_status {
     uint64_t applied_index;
     size_t member_count;
     struct id_member members[LIMIT_NODES];
+    struct id_member_change change;
 };
 
 struct id_segment_info {
@@ -120,6 +131,9 @@ struct id_health {
     _Atomic bool leader_known;
     _Atomic bool applied_once;      /* the state is at least as new as this node's last stop */
     _Atomic bool disk_low;          /* new proposals are refused */
+    _Atomic uint32_t members;       /* of the configuration in force here */
+    _Atomic uint32_t voters;        /* of these */
+    _Atomic bool member_change;     /* one is under way */
     _Atomic bool stopping;          /* draining */
     _Atomic uint64_t segments_held; /* tags with ids in memory, a recent count */
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the

@@ -428,9 +428,10 @@ static void test_node_errors(void **state)
         int err;
         enum exit_code code;
     } cases[] = {
-        {ERR_CORRUPT, EXIT_CODE_DATA},    {ERR_EXISTS, EXIT_CODE_ADDRESS},
-        {ERR_INVALID, EXIT_CODE_CONFIG},  {ERR_IO, EXIT_CODE_DISK},
-        {ERR_WRONG_NODE, EXIT_CODE_DATA},
+        {ERR_CORRUPT, EXIT_CODE_DATA},       {ERR_EXISTS, EXIT_CODE_ADDRESS},
+        {ERR_INVALID, EXIT_CODE_CONFIG},     {ERR_IO, EXIT_CODE_DISK},
+        {ERR_WRONG_NODE, EXIT_CODE_REFUSED}, {ERR_REMOVED, EXIT_CODE_REMOVED},
+        {ERR_REFUSED, EXIT_CODE_REFUSED},
     };
 
     (void)state;

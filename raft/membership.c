@@ -1,0 +1,334 @@
+/*
+ * membership.c - the steps of a change and the hand-over of leadership (membership.h). The answers
+ * are in membership_ask.c.
+ *
+ * Thread: the raft loop.
+ */
+#include "raft/membership.h"
+
+#include <string.h>
+
+#include "raft/membership_internal.h"
+#include "src/base/assert.h"
+
+#define LOOK_MS 20           /* between two looks at a catch-up or a hand-over */
+#define COMMAND_MS 5000      /* patience of an own command */
+#define PATIENCES 10         /* of the change as a whole, however it goes on */
+#define TRANSFERS_FAILED 3   /* then a leader that is to be removed just steps down */
+#define TRANSFER_ELECTIONS 2 /* how long a hand-over may take, in election timeouts */
+
+void membership_init(struct membership *membership, struct driver *driver, struct net *net,
+                     const struct clock *clock, struct fsm *fsm, struct id_proposer *proposer,
+                     uint32_t patience_ms)
+{
+    memset(membership, 0, sizeof *membership);
+    membership->driver = driver;
+    membership->net = net;
+    membership->clock = clock;
+    membership->fsm = fsm;
+    membership->proposer = proposer;
+    membership->patience_ms = patience_ms;
+}
+
+/* --- commands of its own --- */
+
+static void command_done(struct id_request *request)
+{
+    struct membership *membership = request->data;
+
+    membership->in_flight = false;
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+}
+
+/* Propose the command in `payload`, which is taken over. */
+static void propose(struct membership *membership, struct buf *payload)
+{
+    struct id_request *request = &membership->request;
+
+    ASSERT(!membership->in_flight);
+    memset(request, 0, sizeof *request);
+    buf_move(&request->payload, payload);
+    request->kind = ID_REQUEST_COMMAND;
+    request->deadline_ms = clock_now_ms(membership->clock) + COMMAND_MS;
+    request->done = command_done;
+    request->data = membership;
+    membership->in_flight = true;
+    membership->proposer->propose(membership->proposer, request);
+}
+
+void membership_begin(struct membership *membership, const struct member_change *change)
+{
+    struct buf payload = BUF_INIT;
+
+    if (!membership->in_flight) {
+        command_member_begin_encode(&payload, change);
+        propose(membership, &payload);
+    }
+}
+
+static void end_change(struct membership *membership, const struct member_change *change,
+                       bool given_up)
+{
+    struct buf payload = BUF_INIT;
+
+    if (!membership->in_flight) {
+        command_member_end_encode(&payload, change->index, given_up);
+        propose(membership, &payload);
+    }
+}
+
+/* --- who can be reached --- */
+
+bool membership_reaches(const struct membership *membership, uint64_t node_id)
+{
+    return node_id == membership->driver->config.node_id ||
+           membership->net->ops->connected(membership->net, node_id);
+}
+
+bool membership_keeps_quorum(const struct membership *membership, uint64_t with, uint64_t without,
+                             struct voter_count *ret_count)
+{
+    const struct raft_configuration *configuration = &membership->driver->raft.configuration;
+    struct voter_count count = {0};
+
+    for (unsigned i = 0; i < configuration->n; i++) {
+        const struct raft_server *server = &configuration->servers[i];
+
+        if (server->id != with && server->id != without && server->role == RAFT_VOTER) {
+            count.voters++;
+            count.reached += membership_reaches(membership, server->id);
+        }
+    }
+    if (with != 0) { /* it has to be reached before it becomes a voter */
+        count.voters++;
+        count.reached++;
+    }
+    *ret_count = count;
+    return count.reached >= count.voters / 2 + 1;
+}
+
+/* --- steps --- */
+
+static bool step(struct membership *membership, uint64_t node_id, const char *address, int role)
+{
+    struct driver_server server = {node_id, address, role};
+
+    return driver_change(membership->driver, &server) == 0;
+}
+
+/* The node's data directory is known to the cluster: from then on another one with its id, which
+ * might vote a second time, is refused. */
+static bool is_registered(const struct membership *membership, uint64_t node_id)
+{
+    struct node_info info;
+
+    return fsm_node(membership->fsm, node_id, &info);
+}
+
+static void watch_catch_up(struct membership *membership, uint64_t node_id)
+{
+    switch (driver_caught_up(membership->driver, node_id)) {
+    case RAFT_CATCH_UP_RUNNING:
+        break;
+    case RAFT_CATCH_UP_FINISHED:
+        membership->caught_up = node_id;
+        break;
+    case RAFT_CATCH_UP_ABORTED:
+    case RAFT_CATCH_UP_NONE:
+    default:
+        if (membership_reaches(membership, node_id)) {
+            (void)driver_catch_up(membership->driver, node_id);
+        }
+        break;
+    }
+}
+
+static void drive_add(struct membership *membership, const struct member_change *change)
+{
+    const struct raft_server *server = driver_member(membership->driver, change->node_id);
+    struct voter_count count;
+
+    if (server == NULL) {
+        (void)step(membership, change->node_id, change->address, RAFT_STANDBY);
+        return;
+    }
+    if (server->role == RAFT_VOTER) { /* it was one already when the change began */
+        end_change(membership, change, false);
+        return;
+    }
+    if (membership->caught_up != change->node_id) {
+        watch_catch_up(membership, change->node_id);
+    }
+    if (membership->caught_up == change->node_id && is_registered(membership, change->node_id) &&
+        membership_reaches(membership, change->node_id) &&
+        (change->force || membership_keeps_quorum(membership, change->node_id, 0, &count)) &&
+        step(membership, change->node_id, NULL, RAFT_VOTER)) {
+        membership->caught_up = 0;
+    }
+}
+
+static void drive_remove(struct membership *membership, const struct member_change *change)
+{
+    const struct raft_server *server = driver_member(membership->driver, change->node_id);
+    bool own = change->node_id == membership->driver->config.node_id;
+    struct voter_count count;
+
+    if (server == NULL) {
+        end_change(membership, change, false);
+        return;
+    }
+    if (server->role != RAFT_VOTER) {
+        (void)step(membership, change->node_id, NULL, DRIVER_NO_ROLE);
+        return;
+    }
+    if (!change->force && !membership_keeps_quorum(membership, 0, change->node_id, &count)) {
+        return;
+    }
+    if (own && membership->transfers_failed < TRANSFERS_FAILED) {
+        membership_transfer(membership, 0);
+        return;
+    }
+    /* Of the leader itself: it steps down once this is applied, and the next one goes on. */
+    (void)step(membership, change->node_id, NULL, RAFT_STANDBY);
+}
+
+/* What the node has of the log, or of the snapshot that is being sent to it. */
+static uint64_t progress_of(struct membership *membership, uint64_t node_id)
+{
+    const struct snapshot_transfers *transfers = &membership->driver->transfers;
+    raft_index match = 0;
+
+    (void)raft_match_index(&membership->driver->raft, node_id, &match);
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        if (transfers->out[i].active && transfers->out[i].peer == node_id) {
+            return match + transfers->out[i].acked;
+        }
+    }
+    return match;
+}
+
+/* Note what has changed since the last look; a step forward gives the change its whole patience
+ * again. Entries that arrive count only while the node is behind: they never end. */
+static void note_progress(struct membership *membership, const struct member_change *change)
+{
+    uint64_t now = clock_now_ms(membership->clock);
+    uint64_t term = raft_current_term(&membership->driver->raft);
+    uint64_t conf = membership->driver->applied.conf_index;
+    uint64_t progress = progress_of(membership, change->node_id);
+
+    if (membership->change_index != change->index || membership->change_term != term) {
+        membership->change_index = change->index;
+        membership->change_term = term;
+        membership->caught_up = 0;
+        membership->begun_ms = now;
+        membership->forward_ms = now;
+        membership->look_ms = now;
+    }
+    if (membership->seen_conf != conf) {
+        membership->forward_ms = now;
+        membership->look_ms = now;
+    }
+    if (change->kind == MEMBER_ADD && membership->caught_up == 0 &&
+        progress != membership->seen_progress) {
+        membership->forward_ms = now;
+    }
+    membership->seen_conf = conf;
+    membership->seen_progress = progress;
+}
+
+static bool patience_is_over(const struct membership *membership)
+{
+    uint64_t now = clock_now_ms(membership->clock);
+
+    return now - membership->forward_ms >= membership->patience_ms ||
+           now - membership->begun_ms >= PATIENCES * (uint64_t)membership->patience_ms;
+}
+
+static void drive(struct membership *membership, const struct member_change *change)
+{
+    uint64_t now = clock_now_ms(membership->clock);
+
+    note_progress(membership, change);
+    if (now < membership->look_ms) {
+        return;
+    }
+    membership->look_ms = now + LOOK_MS;
+    if (driver_change_pending(membership->driver)) {
+        return;
+    }
+    if (patience_is_over(membership)) {
+        end_change(membership, change, true);
+    } else if (change->kind == MEMBER_ADD) {
+        drive_add(membership, change);
+    } else {
+        drive_remove(membership, change);
+    }
+}
+
+/* --- hand-over --- */
+
+void membership_transfer(struct membership *membership, uint64_t to)
+{
+    uint64_t now = clock_now_ms(membership->clock);
+
+    if (membership->transferring || now < membership->transfer_again_ms) {
+        return;
+    }
+    membership->transferring = true;
+    membership->transfer_to = to;
+    membership->transfer_until_ms =
+        now + TRANSFER_ELECTIONS * (uint64_t)membership->driver->config.election_ms;
+}
+
+static void transfer_turn(struct membership *membership)
+{
+    uint64_t now = clock_now_ms(membership->clock);
+    bool over;
+
+    if (!membership->transferring) {
+        return;
+    }
+    over = driver_transfer_to(membership->driver, membership->transfer_to);
+    if (over || now >= membership->transfer_until_ms) {
+        membership->transferring = false;
+        membership->transfer_again_ms = now + membership->driver->config.election_ms;
+        membership->transfers_failed++;
+    }
+}
+
+void membership_turn(struct membership *membership, bool *ret_holding)
+{
+    const struct member_change *change = fsm_member_change(membership->fsm);
+
+    if (raft_state(&membership->driver->raft) != RAFT_LEADER || membership->driver->failed) {
+        membership->transferring = false;
+        membership->transfer_again_ms = 0;
+        membership->transfers_failed = 0;
+        membership->change_index = 0;
+        *ret_holding = false;
+        return;
+    }
+    if (driver_leads(membership->driver)) {
+        if (change != NULL && !change->given_up) {
+            drive(membership, change);
+        } else {
+            membership->change_index = 0;
+        }
+        transfer_turn(membership);
+    }
+    *ret_holding = membership->transferring;
+}
+
+uint64_t membership_next_ms(const struct membership *membership)
+{
+    uint64_t soon = clock_now_ms(membership->clock) + 1;
+
+    if (membership->transferring) {
+        return soon;
+    }
+    if (membership->change_index == 0) {
+        return UINT64_MAX;
+    }
+    return membership->look_ms > soon ? membership->look_ms : soon;
+}

@@ -1,0 +1,560 @@
+/*
+ * sim_member.c - the membership changes while everything else goes wrong: nodes join, are added,
+ * removed, die for good and are replaced, leadership is moved; and what must hold about it.
+ *
+ * The happy path: sim_member_event() asks a random node for a change, as an operator does. A new
+ * node asks the cluster to let it join (sim_member_join()), starts with an empty disk, and is
+ * caught up. A removed one is told so when it dials a member, and ends.
+ *
+ * Checked here: an id that was removed is in no later configuration and never leads a later term;
+ * every configuration follows from the one before by one server; nobody votes before it had caught
+ * up; no node holds an applied configuration for pending; what an operator was told is so.
+ *
+ * Thread: one.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/driver_internal.h"
+#include "raft/sim/sim.h"
+#include "raft/wire.h"
+#include "src/base/assert.h"
+
+#define PATIENCE_MS 2500
+#define MEMBERS_MAX 6 /* members that are wished for */
+#define BIT(id) (1u << ((id)-1))
+
+struct sim_wish {
+    struct id_request base;
+    struct sim_world *world;
+    struct member_ask ask;
+};
+
+static struct sim_node *any_running(struct sim_world *world)
+{
+    struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
+
+    return sim_node_runs(node) ? node : NULL;
+}
+
+/* The node whose configuration is the newest that is applied. */
+static const struct sim_node *newest(const struct sim_world *world)
+{
+    const struct sim_node *best = NULL;
+
+    for (unsigned i = 0; i < world->node_count; i++) {
+        const struct sim_node *node = &world->nodes[i];
+
+        if (node->up && (best == NULL || node->replica.driver.applied.conf_index >
+                                             best->replica.driver.applied.conf_index)) {
+            best = node;
+        }
+    }
+    return best;
+}
+
+/* Ids of the configuration that a node has applied: all of them, and those that vote. */
+static void configuration_of(const struct sim_node *node, unsigned *ret_members,
+                             unsigned *ret_voters)
+{
+    const struct driver_position *applied = &node->replica.driver.applied;
+    struct raft_configuration configuration;
+
+    *ret_members = 0;
+    *ret_voters = 0;
+    if (applied->conf.len == 0 ||
+        driver_decode_configuration(applied->conf.data, applied->conf.len, &configuration) != 0) {
+        return;
+    }
+    for (unsigned i = 0; i < configuration.n; i++) {
+        *ret_members |= BIT(configuration.servers[i].id);
+        if (configuration.servers[i].role == RAFT_VOTER) {
+            *ret_voters |= BIT(configuration.servers[i].id);
+        }
+    }
+    raft_configuration_close(&configuration);
+}
+
+static unsigned count_bits(unsigned bits)
+{
+    return (unsigned)__builtin_popcount(bits);
+}
+
+static bool change_is_under_way(const struct sim_node *node)
+{
+    const struct member_change *change = fsm_member_change(node->replica.fsm);
+
+    return change != NULL && !change->given_up;
+}
+
+/* --- wishes --- */
+
+static void wish_done(struct id_request *request)
+{
+    struct sim_wish *wish = request->data;
+    struct sim_world *world = wish->world;
+    struct member_answer answer;
+
+    world->requests_open--;
+    if (request->status == 0) {
+        if (member_answer_decode(request->reply.data, request->reply.len, &answer) != 0) {
+            sim_fail(world, "the answer to a wish does not decode");
+        }
+        sim_trace(world, "wish %u for node %u: outcome %u %s", wish->ask.kind,
+                  (unsigned)wish->ask.node_id, answer.outcome, answer.why);
+        sim_note(world, answer.outcome);
+        if (answer.outcome == MEMBER_DONE) {
+            world->stats.changes[wish->ask.kind]++;
+        }
+        if (answer.outcome == MEMBER_DONE && wish->ask.kind == MEMBER_ASK_REMOVE) {
+            world->told_removed |= BIT(wish->ask.node_id);
+        }
+        if (answer.outcome == MEMBER_DONE && wish->ask.kind == MEMBER_ASK_ADD) {
+            world->told_added |= BIT(wish->ask.node_id);
+        }
+    } else {
+        world->stats.failed_requests++;
+    }
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+    free(wish);
+}
+
+static void wish_for(struct sim_node *via, enum member_ask_kind kind, uint64_t node_id)
+{
+    struct sim_world *world = via->world;
+    struct sim_wish *wish = calloc(1, sizeof *wish);
+
+    ASSERT(wish != NULL);
+    wish->world = world;
+    wish->ask.kind = (uint8_t)kind;
+    wish->ask.node_id = node_id;
+    if (kind == MEMBER_ASK_ADD) {
+        snprintf(wish->ask.address, sizeof wish->ask.address, "sim:%u", (unsigned)node_id);
+    }
+    if (kind == MEMBER_ASK_REMOVE) {
+        world->unwanted |= BIT(node_id);
+    }
+    wish->base.kind = ID_REQUEST_MEMBER;
+    wish->base.deadline_ms = clock_now_ms(&via->clock) + PATIENCE_MS;
+    wish->base.done = wish_done;
+    wish->base.data = wish;
+    member_ask_encode(&wish->ask, &wish->base.payload);
+    world->requests_open++;
+    sim_trace(world, "node %u is asked: wish %u for node %u", (unsigned)via->id, kind,
+              (unsigned)node_id);
+    replica_submit(&via->replica, &wish->base);
+    sim_turn(via);
+}
+
+/* --- nodes that come --- */
+
+static void happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in_ms)
+{
+    sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + in_ms,
+                                                 .kind = kind,
+                                                 .node = (unsigned)(node->id - 1),
+                                                 .life = node->life});
+}
+
+static void new_node(struct sim_world *world)
+{
+    struct sim_node *via = any_running(world);
+    struct sim_node *node;
+
+    if (via == NULL || world->node_count == SIM_NODES_MAX) {
+        return;
+    }
+    node = &world->nodes[world->node_count];
+    sim_node_init(world, world->node_count);
+    world->node_count++;
+    node->joins = true;
+    if (sim_percent(world, 15)) { /* it is added, and never comes */
+        node->gone = true;
+        wish_for(via, MEMBER_ASK_ADD, node->id);
+        return;
+    }
+    sim_trace(world, "node %u comes", (unsigned)node->id);
+    happens(node, SIM_JOIN, 1 + sim_below(world, 300));
+    if (sim_percent(world, 50)) { /* an operator adds it; else it asks itself */
+        wish_for(via, MEMBER_ASK_ADD, node->id);
+    }
+}
+
+static void start_joined(struct sim_node *node, const struct wire_joined *joined)
+{
+    struct raft_configuration configuration;
+
+    ASSERT(driver_decode_configuration(joined->conf.data, joined->conf.len, &configuration) == 0);
+    node->guest_count = 0;
+    for (unsigned i = 0; i < configuration.n; i++) {
+        const struct raft_server *server = &configuration.servers[i];
+
+        if (server->id != node->id) {
+            struct net_peer *guest = &node->guests[node->guest_count++];
+
+            guest->id = server->id;
+            snprintf(guest->address, sizeof guest->address, "%s", server->address);
+        }
+    }
+    raft_configuration_close(&configuration);
+    node->guest_index = joined->conf.index;
+    sim_node_start(node);
+}
+
+void sim_member_join(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    struct sim_node *via = any_running(world);
+    struct buf request = BUF_INIT;
+    struct buf answer = BUF_INIT;
+    struct wire_joined joined = {0};
+
+    if (node->up || node->gone) {
+        return;
+    }
+    if (via != NULL && sim_net_reaches(node, via)) {
+        if (members_admit(&via->replica.members, node->id, 1000 + node->id) == ERR_REMOVED) {
+            sim_trace(world, "node %u hears that it was removed", (unsigned)node->id);
+            node->gone = true;
+            return;
+        }
+        wire_join_encode(node->address, &request);
+        if (!members_join(&via->replica.members, node->id, request.data, request.len, &answer) ||
+            wire_joined_decode(answer.data, answer.len, &joined) != 0) {
+            sim_fail(world, "the answer to a node that joins does not decode");
+        }
+        buf_free(&request);
+        sim_turn(via);
+    }
+    sim_trace(world, "node %u asks to join: outcome %u %s", (unsigned)node->id,
+              joined.answer.outcome, joined.answer.why);
+    if (joined.conf.len > 0) {
+        start_joined(node, &joined);
+    } else {
+        happens(node, SIM_JOIN, 50 + sim_below(world, 150));
+    }
+    buf_free(&answer);
+}
+
+/* --- nodes that go --- */
+
+void sim_member_told(struct sim_node *node)
+{
+    if (node->gone) {
+        return;
+    }
+    sim_trace(node->world, "node %u hears that it was removed", (unsigned)node->id);
+    node->world->stats.told++;
+    node->gone = true;
+    sim_node_crash(node);
+}
+
+/* All that are not gone are up and agree on who is a member; nothing is pending. */
+static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
+{
+    const struct sim_node *first = newest(world);
+    unsigned members;
+
+    if (first == NULL) {
+        return false;
+    }
+    for (unsigned i = 0; i < world->node_count; i++) {
+        const struct sim_node *node = &world->nodes[i];
+        const struct driver *driver = &node->replica.driver;
+
+        if (node->gone) {
+            continue;
+        }
+        if (!node->up || change_is_under_way(node) ||
+            driver->raft.configuration_uncommitted_index != 0 ||
+            driver->applied.conf_index != first->replica.driver.applied.conf_index) {
+            return false;
+        }
+    }
+    configuration_of(first, &members, ret_voters);
+    return true;
+}
+
+/* A disk is lost: the node never comes back, and a majority lives without it. */
+static void dies_for_good(struct sim_world *world)
+{
+    struct sim_node *node = any_running(world);
+    unsigned voters = 0;
+    unsigned alive = 0;
+
+    if (node == NULL || !is_calm(world, &voters) || !(voters & BIT(node->id))) {
+        return;
+    }
+    for (unsigned i = 0; i < world->node_count; i++) {
+        if ((voters & BIT(i + 1)) && !world->nodes[i].gone && node != &world->nodes[i]) {
+            alive++;
+        }
+    }
+    if (alive < count_bits(voters) / 2 + 1) {
+        return;
+    }
+    sim_trace(world, "node %u dies for good", (unsigned)node->id);
+    world->stats.dead++;
+    node->gone = true;
+    sim_node_crash(node);
+}
+
+/* --- the draw --- */
+
+static uint64_t random_of(struct sim_world *world, unsigned bits)
+{
+    unsigned k = (unsigned)sim_below(world, count_bits(bits));
+
+    for (uint64_t id = 1; id <= SIM_NODES_MAX; id++) {
+        if ((bits & BIT(id)) && k-- == 0) {
+            return id;
+        }
+    }
+    UNREACHABLE("a bit that is set");
+}
+
+/* The id of a member that is dead for good, or 0. */
+static uint64_t dead_member(const struct sim_world *world, unsigned members)
+{
+    for (unsigned i = 0; i < world->node_count; i++) {
+        if ((members & BIT(i + 1)) && world->nodes[i].gone) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+static void remove_one(struct sim_world *world, struct sim_node *via, unsigned members,
+                       unsigned voters)
+{
+    uint64_t dead = dead_member(world, members);
+    uint64_t leader = driver_leader(&via->replica.driver);
+    uint64_t id = random_of(world, members);
+
+    if (dead != 0) {
+        id = dead;
+    } else if (leader != 0 && sim_percent(world, 40)) {
+        id = leader;
+    }
+    if (dead != 0 || count_bits(voters) > (sim_percent(world, 5) ? 1u : 2u)) {
+        wish_for(via, MEMBER_ASK_REMOVE, id);
+    }
+}
+
+void sim_member_event(struct sim_world *world)
+{
+    struct sim_node *via = any_running(world);
+    unsigned members;
+    unsigned voters;
+
+    if (!world->member_faults || via == NULL) {
+        return;
+    }
+    configuration_of(via, &members, &voters);
+    if (!world->faults && dead_member(world, members) != 0) { /* the operator clears up */
+        wish_for(via, MEMBER_ASK_REMOVE, dead_member(world, members));
+    }
+    if (!world->faults || members == 0) {
+        return;
+    }
+    switch (sim_below(world, 10)) {
+    case 0:
+    case 1:
+    case 2:
+        if (count_bits(members) < MEMBERS_MAX) {
+            new_node(world);
+        }
+        break;
+    case 3: /* whom nobody knows, or who is one already */
+        wish_for(via, MEMBER_ASK_ADD, 1 + sim_below(world, world->node_count));
+        break;
+    case 4:
+    case 5:
+    case 6:
+        remove_one(world, via, members, voters);
+        break;
+    case 7:
+        dies_for_good(world);
+        break;
+    default:
+        wish_for(via, MEMBER_ASK_LEAD, random_of(world, members));
+        break;
+    }
+}
+
+/* --- what must hold --- */
+
+/* One server came as a standby, went as one, or changed its role; or nothing did. */
+static bool follows(unsigned members, unsigned voters, unsigned next_members, unsigned next_voters)
+{
+    unsigned moved = members ^ next_members;
+    unsigned turned = voters ^ next_voters;
+
+    return count_bits(moved) + count_bits(turned) <= 1;
+}
+
+static void check_configuration(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    uint64_t index = node->replica.driver.applied.conf_index;
+    struct sim_conf *conf;
+    unsigned members;
+    unsigned voters;
+
+    configuration_of(node, &members, &voters);
+    for (size_t i = 0; i < world->conf_count; i++) {
+        conf = &world->confs[i];
+        if (conf->index == index && (conf->members != members || conf->voters != voters)) {
+            sim_fail(world, "node %u has another configuration at index %llu", (unsigned)node->id,
+                     (unsigned long long)index);
+        }
+    }
+    conf = world->conf_count > 0 ? &world->confs[world->conf_count - 1] : NULL;
+    if (conf != NULL && conf->index >= index) {
+        return; /* another node was here before */
+    }
+    if (members & world->removed) {
+        sim_fail(world, "node %u has a configuration with an id that was removed",
+                 (unsigned)node->id);
+    }
+    if (conf != NULL && !follows(conf->members, conf->voters, members, voters)) {
+        sim_fail(world, "the configuration at index %llu differs by more than one server",
+                 (unsigned long long)index);
+    }
+    ASSERT(world->conf_count < SIM_CONFS_MAX);
+    world->confs[world->conf_count++] = (struct sim_conf){index, members, voters};
+    sim_trace(world, "configuration at %llu: members %x, voters %x", (unsigned long long)index,
+              members, voters);
+}
+
+/* A leader has just made somebody a voter: is that one's log as long as when it became a member? */
+static void check_promotion(struct sim_node *leader)
+{
+    struct sim_world *world = leader->world;
+    const struct raft *raft = &leader->replica.driver.raft;
+    const struct sim_conf *conf = &world->confs[world->conf_count - 1];
+
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        const struct raft_server *server = &raft->configuration.servers[i];
+        const struct sim_node *node = &world->nodes[server->id - 1];
+
+        if (server->role == RAFT_VOTER && !(conf->voters & BIT(server->id)) && node->up &&
+            raft->configuration_uncommitted_index != leader->seen_change &&
+            node->replica.driver.persisted < conf->index) {
+            sim_fail(world, "node %u votes and has the log only up to %llu, not to %llu",
+                     (unsigned)server->id, (unsigned long long)node->replica.driver.persisted,
+                     (unsigned long long)conf->index);
+        }
+    }
+    leader->seen_change = raft->configuration_uncommitted_index;
+}
+
+void sim_member_check(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    struct driver *driver = &node->replica.driver;
+    struct raft *raft = &driver->raft;
+    const struct member_change *change = fsm_member_change(node->replica.fsm);
+
+    for (unsigned i = 0; i < world->node_count; i++) {
+        if (fsm_member_removed(node->replica.fsm, i + 1)) {
+            world->removed |= BIT(i + 1);
+        }
+    }
+    if (change != NULL && change->given_up) {
+        world->given_up |= BIT(change->node_id);
+    }
+    if (driver->installing) {
+        return;
+    }
+    if (raft->configuration_uncommitted_index != 0 &&
+        raft->configuration_uncommitted_index <= driver->applied.index) {
+        sim_fail(world, "node %u holds the configuration at %llu for pending, and applied it",
+                 (unsigned)node->id, raft->configuration_uncommitted_index);
+    }
+    if (driver->applied.conf_index != node->seen_conf) {
+        node->seen_conf = driver->applied.conf_index;
+        check_configuration(node);
+    }
+    if (raft_state(raft) == RAFT_LEADER && world->conf_count > 0 &&
+        raft->configuration_uncommitted_index > world->confs[world->conf_count - 1].index) {
+        check_promotion(node);
+    }
+}
+
+void sim_member_leads(struct sim_node *node)
+{
+    if (node->world->removed & BIT(node->id)) {
+        sim_fail(node->world, "node %u was removed, and now leads a new term", (unsigned)node->id);
+    }
+}
+
+/* --- the end --- */
+
+bool sim_member_lives(const struct sim_node *node)
+{
+    const struct sim_node *first = newest(node->world);
+    unsigned members;
+    unsigned voters;
+
+    if (node->gone || first == NULL) {
+        return false;
+    }
+    configuration_of(first, &members, &voters);
+    return (members & BIT(node->id)) != 0;
+}
+
+bool sim_member_settled(const struct sim_world *world)
+{
+    const struct sim_node *first = newest(world);
+
+    unsigned members;
+    unsigned voters;
+
+    if (first == NULL) {
+        return false;
+    }
+    configuration_of(first, &members, &voters);
+    for (unsigned i = 0; i < world->node_count; i++) {
+        const struct sim_node *node = &world->nodes[i];
+
+        if (node->gone && (members & BIT(node->id))) {
+            return false; /* it is to be removed yet */
+        }
+        if (node->gone) {
+            continue;
+        }
+        if (world->removed & BIT(node->id)) {
+            return false; /* it has not heard of it */
+        }
+        if (!sim_member_lives(node)) {
+            continue;
+        }
+        if (!node->up || change_is_under_way(node) ||
+            node->replica.driver.raft.configuration_uncommitted_index != 0 ||
+            node->replica.driver.applied.conf_index != first->replica.driver.applied.conf_index) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void sim_member_end(struct sim_world *world)
+{
+    const struct sim_node *first = newest(world);
+    unsigned members;
+    unsigned voters;
+
+    configuration_of(first, &members, &voters);
+    if (members & (world->told_removed | world->removed)) {
+        sim_fail(world, "somebody was told of a removal, and the node is a member");
+    }
+    if (world->told_added & ~voters & ~world->unwanted) {
+        sim_fail(world, "somebody was told of an addition, and the node does not vote");
+    }
+    if (members & ~voters & ~world->given_up) {
+        sim_fail(world, "a node stands by, and no change of it was given up");
+    }
+}

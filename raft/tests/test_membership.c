@@ -1,0 +1,228 @@
+/*
+ * test_membership.c - changes of the membership on replicas wired directly: asked on any node,
+ * driven by the leader, carried on by the next one, given up.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/raft_ring.h"
+
+#define PATIENCE_MS 2000
+
+static void wish(struct asked *asked, enum member_ask_kind kind, uint64_t node_id,
+                 const char *address)
+{
+    struct member_ask member = {.kind = (uint8_t)kind, .node_id = node_id};
+
+    memcpy(member.address, address, strlen(address));
+    asked_get(asked, "x");
+    asked->base.kind = ID_REQUEST_MEMBER;
+    buf_free(&asked->base.payload);
+    member_ask_encode(&member, &asked->base.payload);
+}
+
+/* Ask through a node, wait for the answer; its outcome. */
+static enum member_outcome outcome_of(struct ring *ring, uint64_t via, enum member_ask_kind kind,
+                                      uint64_t node_id, const char *address)
+{
+    struct member_answer answer;
+    struct asked asked;
+    uint8_t outcome;
+
+    wish(&asked, kind, node_id, address);
+    ask(ring, via, &asked, PATIENCE_MS);
+    for (unsigned i = 0; asked.done == 0 && i < 2 * PATIENCE_MS; i++) {
+        ring_run_ms(ring, 1);
+    }
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, 0);
+    assert_int_equal(member_answer_decode(asked.base.reply.data, asked.base.reply.len, &answer), 0);
+    outcome = answer.outcome;
+    asked_free(&asked);
+    return (enum member_outcome)outcome;
+}
+
+static unsigned voters_of(struct ring *ring, uint64_t id)
+{
+    const struct raft *raft = &ring_node(ring, id)->replica.driver.raft;
+    unsigned voters = 0;
+
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        voters += raft->configuration.servers[i].role == RAFT_VOTER;
+    }
+    return voters;
+}
+
+static void test_follower_is_removed(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
+    assert_int_equal(voters_of(&ring, leader), 2);
+    assert_true(fsm_member_removed(ring_node(&ring, leader)->replica.fsm, follower));
+    assert_int_equal(
+        members_admit(&ring_node(&ring, leader)->replica.members, follower, 1000 + follower),
+        ERR_REMOVED);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, follower, "h:1"),
+                     MEMBER_WAS_REMOVED);
+    ring_close(&ring);
+}
+
+static void test_leader_is_removed(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t next;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_REMOVE, leader, ""), MEMBER_DONE);
+    next = driver_leader(&ring_node(&ring, follower)->replica.driver);
+    assert_true(next != leader && next != 0);
+    assert_int_equal(voters_of(&ring, follower), 2);
+    ring_close(&ring);
+}
+
+static void test_leadership_moves(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_LEAD, leader, ""), MEMBER_DONE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_LEAD, follower, ""), MEMBER_DONE);
+    assert_int_equal(driver_leader(&ring_node(&ring, leader)->replica.driver), follower);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_LEAD, 7, ""), MEMBER_UNKNOWN);
+    ring_close(&ring);
+}
+
+static void test_refusals(void **state)
+{
+    struct ring ring = {0};
+    const struct raft_server *server;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    server = driver_member(&ring_node(&ring, leader)->replica.driver, follower);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, 7, ""), MEMBER_UNKNOWN);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, server->address),
+                     MEMBER_ADDRESS_IN_USE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, follower, "h:1"), MEMBER_EXISTS);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "h:1"), MEMBER_PENDING);
+    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_ADD, 6, "h:2"), MEMBER_IN_PROGRESS);
+    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_REMOVE, leader, ""),
+                     MEMBER_IN_PROGRESS);
+    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_LEAD, 7, ""), MEMBER_NOT_VOTER);
+    ring_close(&ring);
+}
+
+/* The next leader finds the change in its state, and calls it off when it is told to. */
+static void test_change_outlives_its_leader(void **state)
+{
+    enum member_outcome outcome = MEMBER_PENDING;
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t next;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "h:1"), MEMBER_PENDING);
+    ring_crash(&ring, leader);
+    next = ring_elect(&ring);
+    assert_non_null(fsm_member_change(ring_node(&ring, next)->replica.fsm));
+    assert_non_null(driver_member(&ring_node(&ring, next)->replica.driver, 7));
+    for (unsigned i = 0; i < 5 && outcome != MEMBER_DONE; i++) { /* the core watches it catch up */
+        outcome = outcome_of(&ring, next, MEMBER_ASK_REMOVE, 7, "");
+    }
+    assert_int_equal(outcome, MEMBER_DONE);
+    assert_null(fsm_member_change(ring_node(&ring, next)->replica.fsm));
+    assert_null(driver_member(&ring_node(&ring, next)->replica.driver, 7));
+    ring_restart(&ring, leader);
+    ring_run_ms(&ring, 500);
+    assert_true(fsm_member_removed(ring_node(&ring, leader)->replica.fsm, 7));
+    ring_close(&ring);
+}
+
+static void test_given_up(void **state)
+{
+    struct ring ring = {0};
+    const struct member_change *change;
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "h:1"), MEMBER_PENDING);
+    ring_run_ms(&ring, RING_CATCH_UP_MS + 500);
+    change = fsm_member_change(ring_node(&ring, leader)->replica.fsm);
+    assert_non_null(change);
+    assert_true(change->given_up);
+    assert_int_equal(driver_member(&ring_node(&ring, leader)->replica.driver, 7)->role,
+                     RAFT_STANDBY);
+    /* In nobody's way. */
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, ring_follower(&ring), ""),
+                     MEMBER_DONE);
+    ring_close(&ring);
+}
+
+static void test_no_quorum(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    other = 6 - leader - follower;
+    ring_crash(&ring, other);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, follower, ""), MEMBER_NO_QUORUM);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, other, ""), MEMBER_DONE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, leader, ""), MEMBER_LAST_VOTER);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_follower_is_removed),
+        cmocka_unit_test(test_leader_is_removed),
+        cmocka_unit_test(test_leadership_moves),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_no_quorum),
+        cmocka_unit_test(test_change_outlives_its_leader),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
