@@ -1,6 +1,6 @@
 /*
- * replica_warm.c - a replica keeps the names of the tags it served lately, and fetches their segments
- * after a restart (src/id/warm.h).
+ * replica_warm.c - a replica keeps the names of the tags it served lately, and fetches their
+ * segments after a restart (src/id/warm.h).
  *
  * Thread: the raft loop.
  */

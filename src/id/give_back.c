@@ -1,6 +1,6 @@
 /*
- * give_back.c - the end of a node's segments: what is unused goes back to the cluster if it can, and
- * is burnt if not (allocator.h).
+ * give_back.c - the end of a node's segments: what is unused goes back to the cluster if it can,
+ * and is burnt if not (allocator.h).
  *
  * The happy path: allocator_give_back() claims all that is left in both slots of every tag, as any
  * claimer would, so that nobody else can; what is the top of its tag's range goes into

@@ -1,11 +1,12 @@
 /*
- * warm.h - the tags that a node served lately, kept on its disk, so that after a restart it asks for
- * their segments before anybody asks for their ids.
+ * warm.h - the tags that a node served lately, kept on its disk, so that after a restart it asks
+ * for their segments before anybody asks for their ids.
  *
  * The happy path: warm_served() hears of each segment that came; now and then the node looks how
  * many ids of each of these tags were used up, and writes the names down, recently busiest first.
- * After a restart warm_resume() reads them, and once the node is ready warm_turn() has their segments
- * fetched, in that order and at a bounded rate, so that a first request finds ids in memory.
+ * After a restart warm_resume() reads them, and once the node is ready warm_turn() has their
+ * segments fetched, in that order and at a bounded rate, so that a first request finds ids in
+ * memory.
  *
  * What "recently busiest" means: ids used up, halved with every hour that passed.
  *
