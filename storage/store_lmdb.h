@@ -13,6 +13,9 @@
  * empty one. A marker `<dir>/made` says that a store was made here: a database that vanished is
  * ERR_CORRUPT, not a first start.
  *
+ * A commit that failed at its very end, in the write of its meta page, is finished at the next open
+ * (store_lmdb_file.c): it is the commit under way, which may have happened.
+ *
  * Opening checks first: the lock (flock on `<dir>/lock`, held until close: ERR_LOCKED for a second
  * process); then, in a child process that may die of it, the structure of the data file page by
  * page, the "not empty" sentinel, format version, and every record's checksum; then the identity. A

@@ -7,6 +7,12 @@
  * must be the one that the record `commit` of its own tree carries (store_lmdb_pages.c). Both trees
  * are whole at all times: LMDB does not reuse a page of the older one before it is replaced.
  *
+ * One state is neither damage nor a whole file: when the last write of a commit fails, that of its
+ * meta page, LMDB puts the older transaction's number back (and its last page), but leaves the
+ * trees of the commit that failed. Its pages were written and synced before. Such a commit is
+ * finished here: it has to be one of the two, done or not done, and a file in which one bit of an
+ * acknowledged commit's number was turned can look the same.
+ *
  * Failure modes: ERR_CORRUPT with what and where; ERR_BAD_VERSION for LMDB's own format. Thread:
  * start-up, in the child of store_lmdb_check.c.
  */
@@ -22,11 +28,27 @@
 #define META_MAGIC 0xBEEFC0DEu
 #define META_VERSION 1
 
-static int check_file(const uint8_t *map, size_t size, struct store_error *ret_error);
+#define META_LAST_PAGE (PAGE_HEADER_BYTES + 24 + 2 * TREE_BYTES) /* u64, then the transaction */
+#define UNFINISHED_PAGES 65536 /* by which a single commit may lengthen the file */
+
+/* A commit of which only number and last page are missing in its meta page. */
+struct unfinished {
+    bool found;
+    unsigned meta; /* page */
+    size_t page_bytes;
+    uint64_t last_page;
+    uint64_t txn;
+};
+
+static int check_file(const uint8_t *map, size_t size, struct unfinished *ret_unfinished,
+                      struct store_error *ret_error);
+static int finish_commit(const char *path, const struct unfinished *unfinished,
+                         struct store_error *ret_error);
 
 int lmdb_file_check(const char *path, struct store_error *ret_error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct unfinished unfinished;
     struct stat st = {0};
     void *map;
     int err;
@@ -48,7 +70,13 @@ int lmdb_file_check(const char *path, struct store_error *ret_error)
     if (map == MAP_FAILED) {
         return store_error_set(ret_error, ERR_IO, "cannot map %s: %s", path, strerror(errno));
     }
-    err = check_file(map, (size_t)st.st_size, ret_error);
+    err = check_file(map, (size_t)st.st_size, &unfinished, ret_error);
+    if (err == 0 && unfinished.found) {
+        err = finish_commit(path, &unfinished, ret_error);
+        if (err == 0) { /* the map shows what was written */
+            err = check_file(map, (size_t)st.st_size, &unfinished, ret_error);
+        }
+    }
     (void)munmap(map, (size_t)st.st_size);
     return err;
 }
@@ -97,13 +125,72 @@ static int check_meta(const uint8_t *page, unsigned i, size_t page_bytes,
     return 0;
 }
 
-static int check_file(const uint8_t *map, size_t size, struct store_error *ret_error)
+/* Is it the older meta page with the trees of the commit after the newest? */
+static bool is_unfinished(const uint8_t *map, size_t size, const struct meta_page *newest,
+                          const struct meta_page *older, struct unfinished *ret_unfinished)
+{
+    uint64_t last_page =
+        older->last_page > newest->last_page ? older->last_page : newest->last_page;
+    struct meta_page later = *older;
+    struct store_error ignored;
+    uint64_t highest;
+
+    later.txn = newest->txn + 1;
+    later.last_page = last_page + UNFINISHED_PAGES;
+    if (lmdb_pages_check(map, size, &later, true, &highest, &ignored) != 0) {
+        return false;
+    }
+    *ret_unfinished = (struct unfinished){.found = true,
+                                          .meta = (unsigned)(older->txn & 1),
+                                          .page_bytes = older->free.pad,
+                                          .last_page = highest > last_page ? highest : last_page,
+                                          .txn = later.txn};
+    return true;
+}
+
+static int check_trees(const uint8_t *map, size_t size, const struct meta_page *newest,
+                       const struct meta_page *older, struct unfinished *ret_unfinished,
+                       struct store_error *ret_error)
+{
+    int err = lmdb_pages_check(map, size, newest, true, NULL, ret_error);
+
+    if (err != 0) {
+        return err;
+    }
+    err = lmdb_pages_check(map, size, older, false, NULL, ret_error);
+    return err != 0 && is_unfinished(map, size, newest, older, ret_unfinished) ? 0 : err;
+}
+
+/* One write of 16 bytes, within a sector: it is there or it is not. */
+static int finish_commit(const char *path, const struct unfinished *unfinished,
+                         struct store_error *ret_error)
+{
+    const uint64_t fields[2] = {unfinished->last_page, unfinished->txn};
+    off_t at = (off_t)(unfinished->meta * unfinished->page_bytes + META_LAST_PAGE);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    int err = 0;
+
+    errno = EIO; /* what a short write means */
+    if (fd < 0 || pwrite(fd, fields, sizeof(fields), at) != (ssize_t)sizeof(fields) ||
+        fdatasync(fd) != 0) {
+        err = store_error_set(ret_error, ERR_IO, "cannot finish commit %" PRIu64 " of %s: %s",
+                              unfinished->txn, path, strerror(errno));
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return err;
+}
+
+static int check_file(const uint8_t *map, size_t size, struct unfinished *ret_unfinished,
+                      struct store_error *ret_error)
 {
     struct meta_page metas[2];
     size_t page_bytes;
     unsigned newest;
     int err;
 
+    *ret_unfinished = (struct unfinished){.found = false};
     if (size < PAGE_HEADER_BYTES + 24 + 4) {
         return store_error_set(ret_error, ERR_CORRUPT, "the file is cut: %zu bytes", size);
     }
@@ -128,6 +215,5 @@ static int check_file(const uint8_t *map, size_t size, struct store_error *ret_e
                                " do not follow each other",
                                metas[0].txn, metas[1].txn);
     }
-    err = lmdb_pages_check(map, size, &metas[newest], true, ret_error);
-    return err != 0 ? err : lmdb_pages_check(map, size, &metas[1 - newest], false, ret_error);
+    return check_trees(map, size, &metas[newest], &metas[1 - newest], ret_unfinished, ret_error);
 }

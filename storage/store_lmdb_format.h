@@ -90,8 +90,9 @@ static inline void get_tree(const uint8_t *at, enum tree_kind kind, struct tree 
 }
 
 /* Check the pages that a meta page reaches (store_lmdb_pages.c). size: of the file at map. whole:
- * all trees, else only the way to the commit record. */
+ * all trees, else only the way to the commit record. ret_highest: NULL, or the last page is not
+ * known: it lies below meta's, and the highest page that is free or in use is returned. */
 int lmdb_pages_check(const uint8_t *map, size_t size, const struct meta_page *meta, bool whole,
-                     struct store_error *ret_error) MUST_CHECK;
+                     uint64_t *ret_highest, struct store_error *ret_error) MUST_CHECK;
 
 #endif

@@ -43,6 +43,7 @@ struct walk {
     uint64_t last_page;
     uint64_t txn;
     uint8_t *seen; /* by page: reached, or free */
+    uint64_t highest;
     struct tree trees[TREE_KINDS];
     uint64_t commit;   /* of the record; 0: not found */
     struct tree found; /* counted, of the tree being walked */
@@ -61,7 +62,7 @@ static int check_unwritten(struct walk *walk);
 static int walk_tree(struct walk *walk, const struct tree *tree);
 
 int lmdb_pages_check(const uint8_t *map, size_t size, const struct meta_page *meta, bool whole,
-                     struct store_error *ret_error)
+                     uint64_t *ret_highest, struct store_error *ret_error)
 {
     struct walk walk = {.map = map,
                         .page_bytes = meta->free.pad,
@@ -92,7 +93,7 @@ int lmdb_pages_check(const uint8_t *map, size_t size, const struct meta_page *me
     if (err == 0 && whole) {
         err = walk_tree(&walk, &walk.trees[TREE_FREE]);
     }
-    if (err == 0 && whole) {
+    if (err == 0 && whole && ret_highest == NULL) {
         err = check_unwritten(&walk);
     }
     free(walk.seen);
@@ -101,6 +102,9 @@ int lmdb_pages_check(const uint8_t *map, size_t size, const struct meta_page *me
                               "meta page %u: transaction is %" PRIu64
                               ", its commit record says %" PRIu64,
                               (unsigned)(meta->txn & 1), meta->txn, walk.commit);
+    }
+    if (ret_highest != NULL) {
+        *ret_highest = walk.highest;
     }
     return err;
 }
@@ -124,6 +128,7 @@ static int claim_page(struct walk *walk, uint64_t page, bool free)
         return bad_page(walk, page, "used twice, or free and in use");
     }
     walk->seen[page] = 1;
+    walk->highest = page > walk->highest ? page : walk->highest;
     return 0;
 }
 
