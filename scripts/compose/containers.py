@@ -11,7 +11,6 @@ Settings for the test alone stand in an override file.
 import json
 import os
 
-from client import once
 from cluster import Cluster
 from node import Node
 from ports import can_bind, take_port
@@ -149,12 +148,6 @@ class ContainerNode(Node):
         networks = self.inspect(".NetworkSettings.Networks")
         name = f"{self.project.name}_peers"
         return name, networks.get(name, {}).get("IPAddress")
-
-    def ready(self):
-        try:
-            return once(self.address, "GET", "/readyz", timeout=2).status == 200
-        except OSError:
-            return False
 
 
 class ContainerCluster(Cluster):

@@ -1,6 +1,6 @@
 """engine.py - a Docker to test with: the machine's, or one started for the test alone.
 
-The happy path: find() gives the Docker that answers already; where none does and this is root,
+The happy path: an Engine of the Docker that answers already; where none does and this is root,
 start() runs one of our own (scripts/compose/daemon) with its data in a directory of the test, and
 stop() ends it with everything in it. docker() and compose() run the commands on it: the plugin
 `docker compose` where there is one, else docker-compose 1.29.
@@ -98,10 +98,9 @@ class Engine:
         shutil.rmtree(self.data_dir)
 
 
-def find(report):
-    """The Docker that answers already, or None."""
-    env = dict(os.environ)
-    return Engine(report, env) if succeeds(["docker", "info"], env) else None
+def answers():
+    """Is there a Docker that answers already?"""
+    return succeeds(["docker", "info"])
 
 
 def child_of(parent):
@@ -139,7 +138,7 @@ def start(report, directory):
     for name in ("DOCKER_CONTEXT", "DOCKER_TLS_VERIFY"):
         env.pop(name, None)
 
-    def answers():
+    def is_up():
         if process.poll() is not None:
             raise EngineError(f"dockerd ended with {process.returncode}:\n"
                               f"{process.stderr.read().decode()}{tail(f'{run_dir}/dockerd.log')}")
@@ -147,7 +146,7 @@ def start(report, directory):
 
     begin = time.monotonic()
     try:
-        wait_until(answers, START_LIMIT_S, "an answer of dockerd")
+        wait_until(is_up, START_LIMIT_S, "an answer of dockerd")
     except BaseException:
         process.kill()
         process.wait()

@@ -81,6 +81,19 @@ def expressions(files):
     return found
 
 
+def check_expressions(report, files, directory):
+    """Prometheus can read every expression of the dashboard: promtool takes them as rules."""
+    dashboard = json.loads(read(files, "grafana-leafd.json"))
+    exprs = [target["expr"].replace("$instance", ".*")
+             for panel in dashboard["panels"] for target in panel["targets"]]
+    path = os.path.join(directory, "prometheus", "dashboard.yml")
+    rules = [{"record": f"dashboard:{number}", "expr": expr} for number, expr in enumerate(exprs)]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, file)
+    report.run([promtool(report, directory), "check", "rules", path], PROMTOOL_LIMIT_S)
+    report.note(f"{len(exprs)} expressions of the dashboard")
+
+
 def metrics_used(files):
     """{metric: where it is used}."""
     return {name: where for where, text in expressions(files) for name in METRIC.findall(text)}
