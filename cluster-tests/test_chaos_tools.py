@@ -459,6 +459,33 @@ def test_hasty_requests_may_fail_while_a_leader_is_elected(world):
     assert not permits(health, 11, 11.2, "clock_skew", wait_ms=200)
 
 
+def test_a_starved_machine_excuses_what_does_not_wait_for_long(world):
+    world.events_made.add("starved", at=20 * NS, end=21 * NS)
+    health = world.health()
+    assert permits(health, 20, 25, "timeout", wait_ms=5000)
+    assert permits(health, 22, 25, "no_leader", wait_ms=3000)
+    assert not permits(health, 20, 30, "timeout", wait_ms=10_000)
+    assert not permits(health, 40, 45, "timeout", wait_ms=5000)
+    assert not permits(health, 20, 21, "(connection lost)", wait_ms=200)
+
+
+def test_errors_while_the_membership_changes(world):
+    world.effect(0, "members", True, ids=[1, 2, 3])
+    world.effect(5, "changing", True, lost=3)
+    world.effect(5, "down", True, node=3)
+    world.effect(6, "members", True, ids=[1, 2])
+    world.effect(20, "members", True, ids=[1, 2])
+    world.effect(40, "changing", False)
+    world.effect(30, "paused", True, node=2)
+    world.effect(31, "paused", False, node=2)
+    world.unsettled = {(3, second) for second in range(5, 100)}
+    health = world.health()
+    assert not permits(health, 10, 20, node=1), "the lost one costs nobody an error"
+    assert permits(health, 30.5, 40.5, node=1), "two of two are needed"
+    assert not permits(health, 50, 60, "mode_changing", node=1), "the removed one does not count"
+    assert permits(health, 30, 60, "mode_changing", node=1)
+
+
 def test_errors_of_clocks(world):
     world.effect(10, "clock", True, node=2)
     world.effect(20, "clock", False, node=2)

@@ -11,6 +11,9 @@ What was done to the cluster (events.py) and what the nodes said (monitor.py) be
   with it. A sound node is *well* while some node may lead and it has good links to all that may:
   then whoever leads can be reached, and so can a majority through it.
 
+- While the membership changes ("members" in the events says to whom it has changed), nodes are
+  well only if all members but a lost one are sound and all links are good.
+
 An error is permitted
 1. on a node that was not well at some moment of the request, or had not settled since: 503
    `no_leader`, `timeout`, `overloaded`, `window_expired`, `no_worker_id`; with a bad disk also
@@ -19,9 +22,11 @@ An error is permitted
 3. for snowflake ids and worker ids, on a node whose clock was set, or that was down (it waits for
    the times of its former life): `clock_backwards`, `clock_skew`; with a wrong clock somewhere and
    a node not well elsewhere on all nodes (the median has fewer clocks to be made of);
-4. where a tag changes its mode, while any node is not well: `mode_changing`;
+4. where a tag changes its mode, while any member is not well: `mode_changing`;
 5. on a well node for a request that waits less than an election takes: the codes of 1, if
    something was done to the cluster, or the term rose, shortly before or meanwhile.
+6. on a well node for a request that waits less than ten seconds: the same, if the machine was
+   starved (monitor.py) shortly before or meanwhile; it then has other work than this run.
 Everything else is a finding: on a well node a request that may wait for ten seconds gets its ids,
 through the death of a leader, too.
 """
@@ -33,6 +38,9 @@ CALM_CODES = {"no_leader", "timeout", "overloaded", "window_expired", "no_worker
 CLOCK_CODES = {"clock_backwards", "clock_skew"}
 GONE_CODES = {"(refused)", "(connection lost)", "shutting_down"}
 FOREVER = 1 << 63
+# A clock that was set right is noticed with the next exchange of times, and may look wrong then.
+CLOCK_LAG_NS = 2 * NS
+LONG_MS = 10_000
 
 
 class Intervals:
@@ -68,11 +76,17 @@ class Health:
         self.read_samples(samples)
         self.raw = {}  # (effect, node): [[begin, end], ...]
         self.links = []  # (time, set of bad pairs) from then on
+        self.members = [(0, self.nodes)]  # (time, ids of the voters) from then on
+        self.starved = Intervals(
+            (event["t"], event["end"]) for event in events if event["what"] == "starved"
+        )
+        self.lost = []  # [begin, end, id of a member that does not come back or None]: changing
         self.read_events(events)
         effects = ("down", "paused", "disk", "clock")
         self.by_effect = {
             (effect, node): Intervals(
-                [b, self.settled_after(node, e)] for b, e in self.raw.get((effect, node), [])
+                [b, self.settled_after(node, e + (CLOCK_LAG_NS if effect == "clock" else 0))]
+                for b, e in self.raw.get((effect, node), [])
             )
             for effect in effects
             for node in self.nodes
@@ -109,7 +123,14 @@ class Health:
             if event["what"] != "effect":
                 continue
             self.disturbances.append(event["t"])
-            if event["effect"] == "links":
+            if event["effect"] == "members":
+                self.members.append((event["t"], event["ids"]))
+            elif event["effect"] == "changing":
+                if event["on"]:
+                    self.lost.append([event["t"], FOREVER, event["lost"]])
+                else:
+                    self.lost[-1][1] = event["t"]
+            elif event["effect"] == "links":
                 step = 1 if event["on"] else -1
                 for link in event["links"]:
                     pair = frozenset(link)
@@ -143,6 +164,8 @@ class Health:
         for intervals in unsound.values():
             times.update(intervals.begins, intervals.ends)
         times.update(time for time, _ in self.links)
+        times.update(time for time, _ in self.members)
+        times.update(time for change in self.lost for time in change[:2])
         times.discard(FOREVER)
         times = sorted(times)
         spans = {node: [] for node in self.nodes}
@@ -151,7 +174,12 @@ class Health:
             sound = {n for n in self.nodes if not unsound[n].meets(begin, begin)}
             # At the very end of an interval both hold; what follows is looked at behind it.
             sound |= {n for n in self.nodes if begin in unsound[n].ends}
-            well = find_well(sound, self.bad_links(begin), len(self.nodes))
+            members = at_time(self.members, begin)
+            bad = at_time(self.links, begin) if self.links else set()
+            well = find_well(sound & set(members), bad or set(), len(members))
+            for first, last, lost in self.lost:
+                if first <= begin < last and (bad or set(members) - {lost} - sound):
+                    well = set()
             for node in set(self.nodes) - well:
                 spans[node].append((begin, end))
         return {
@@ -160,10 +188,6 @@ class Health:
             )
             for node in self.nodes
         }
-
-    def bad_links(self, time_ns):
-        at = bisect.bisect_right(self.links, time_ns, key=lambda entry: entry[0]) - 1
-        return self.links[at][1] if at >= 0 else set()
 
     # --- judging ---
 
@@ -189,19 +213,34 @@ class Health:
         if code == "disk_full":
             return self.had("disk", node, begin, end)
         if code == "mode_changing":
-            return any(self.is_unwell(other, begin, end) for other in self.nodes)
+            return self.is_any_unwell(begin, end)
         if code not in CALM_CODES:
             return False
         if self.is_unwell(node, begin, end) or minds_clock and self.had("clock", node, begin, end):
             return True
-        short = wait_ms * 1_000_000 < self.election_ns
-        return short and self.is_disturbed(begin - self.election_ns, end)
+        before = begin - self.election_ns
+        if wait_ms < LONG_MS and self.starved.meets(before, end):
+            return True
+        return wait_ms * 1_000_000 < self.election_ns and self.is_disturbed(before, end)
 
     def may_mind_clock(self, node, begin, end):
         if self.had("clock", node, begin, end) or self.had("down", node, begin, end):
             return True
         wrong = any(self.had("clock", other, begin, end) for other in self.nodes)
-        return wrong and any(self.is_unwell(other, begin, end) for other in self.nodes)
+        return wrong and self.is_any_unwell(begin, end)
+
+    def is_any_unwell(self, begin, end):
+        """Of the members of that time."""
+        first = bisect.bisect_right(self.members, begin, key=lambda entry: entry[0]) - 1
+        last = bisect.bisect_right(self.members, end, key=lambda entry: entry[0])
+        members = {node for _, ids in self.members[first:last] for node in ids}
+        return any(self.is_unwell(node, begin, end) for node in members)
+
+
+def at_time(entries, time_ns):
+    """The value that holds at a time, of [(time from which on, value), ...]; None before all."""
+    at = bisect.bisect_right(entries, time_ns, key=lambda entry: entry[0]) - 1
+    return entries[at][1] if at >= 0 else None
 
 
 def find_well(sound, bad_pairs, size):

@@ -34,6 +34,7 @@ EPOCH_MS = 1288834974657
 # How far the time in an id may be off: the threshold of the clock check and some for waiting.
 TIME_OFF_MS = 5000
 SHOWN = 10
+MODE_SWITCHED = "chaos/swing"
 
 
 class IdSpace:
@@ -199,9 +200,13 @@ class Judge:
             code = history.CODES[op.code]
             minds_clock = op.kind in (history.SNOWFLAKE, history.WORKER)
             self.errors[op.node, op.kind, code] += 1
+            if code == "timeout" and self.run.spaces.get(op.space) == MODE_SWITCHED:
+                code = "mode_changing"  # whichever is noticed first at the end of the time
             if not health.permits(op.node, op.inv_ns, end, op.wait_ms, code, minds_clock):
                 self.tell_error(op, f"{op.status or ''} {code}".strip())
         late = op.inv_ns + op.wait_ms * 1_000_000 + LATE_NS
+        if health.starved.meets(op.inv_ns, late):
+            late += 2 * LATE_NS
         if (end or self.run.end_ns) > late and not health.is_unwell(op.node, op.inv_ns, late):
             self.tell_error(op, "a late answer", f"{((end or late) - op.inv_ns) / NS:.1f} s")
 

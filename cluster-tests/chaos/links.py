@@ -12,6 +12,7 @@ other direction goes on.
 import asyncio
 import random
 
+from ports import take_port
 from proxy import CHUNK_BYTES, Proxies
 
 QUEUE_CHUNKS = 64
@@ -47,8 +48,24 @@ class Links(Proxies):
 
     def __init__(self):
         super().__init__()
+        self.addresses = {}
         self.shapes = {}
         self.spoilt = 0
+
+    def attach(self, cluster):
+        """Before the cluster starts: give it the proxies' addresses."""
+        self.nodes = cluster.nodes
+        for node in cluster.nodes:
+            self.add(node)
+        cluster.set_members({node.id: self.addresses[node.id] for node in cluster.nodes})
+
+    def add(self, node):
+        """A proxy for one more node, which is told to listen behind it. Its address."""
+        port = take_port()
+        node.settings["peer-listen"] = node.peer_address
+        asyncio.run_coroutine_threadsafe(self.listen(node, port), self.loop).result(5)
+        self.addresses[node.id] = f"127.0.0.1:{port}"
+        return self.addresses[node.id]
 
     async def pump(self, link, reader, writer):
         """Carry bytes one way: one task reads, one writes when it is time."""

@@ -91,7 +91,7 @@ class Process:
 
     def __init__(self, spec):
         self.name = spec["name"]
-        self.clients = len(spec["clients"])
+        self.stopped = False
         self.last = {"requests": 0, "ids": 0, "errors": 0}
         path = os.path.join(spec["out"], spec["name"] + ".spec.json")
         with open(path, "w", encoding="utf-8") as file:
@@ -108,7 +108,11 @@ class Process:
         for line in self.process.stdout:
             self.last = json.loads(line)
 
+    def ended_early(self):
+        return self.process.poll() is not None and not self.stopped
+
     def send(self, line):
+        self.stopped = self.stopped or line == "stop"
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
@@ -145,7 +149,7 @@ class Load:
 
     def start_node(self, node):
         """Clients for a node; also for one that joins later."""
-        target = {"node": node.id, "address": node.address}
+        target = {"node": node.id, "address": list(node.address)}
         self.start_process(f"node{node.id}", node_clients(self.pace, self.strict), target)
 
     def start_process(self, name, clients, target):
@@ -161,21 +165,25 @@ class Load:
         """Whom the administering clients ask from now on."""
         self.processes["admin"].send(json.dumps({"nodes": self.addresses(nodes)}))
 
+    def stop_node(self, node):
+        """Its clients have nobody to ask any more."""
+        self.processes[f"node{node.id}"].send("stop")
+
     def progress(self):
         lasts = [process.last for process in self.processes.values()]
         return {name: sum(last[name] for last in lasts) for name in ("requests", "ids", "errors")}
 
     def dead(self):
-        return [p.name for p in self.processes.values() if p.process.poll() is not None]
+        return [p.name for p in self.processes.values() if p.ended_early()]
 
     def stop(self):
         """End all clients; texts of what went wrong with them."""
         found = []
         for process in self.processes.values():
-            try:
-                process.send("stop")
-            except OSError:
+            if process.ended_early():
                 found.append(f"the clients of {process.name} had ended")
+            elif not process.stopped:
+                process.send("stop")
         for process in self.processes.values():
             found += process.finish()
             found += self.faults(process.name)

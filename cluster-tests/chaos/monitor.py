@@ -19,6 +19,8 @@ PERIOD_S = 0.1
 TIMEOUT_S = 0.5
 FRESH_S = 2.0
 WORKERS_PERIOD_S = 1.0
+BEAT_S = 0.02
+STARVED_S = 0.1
 
 
 class Watcher(threading.Thread):
@@ -43,6 +45,7 @@ class Watcher(threading.Thread):
                 sample["error"] = type(error).__name__
             sample["end"] = time.monotonic_ns()
             self.look_at_memory(sample)
+            sample["ok"] = self.monitor.is_settled(sample)
             self.last = sample
             self.monitor.take(sample)
 
@@ -85,6 +88,25 @@ class Watcher(threading.Thread):
             self.connection = None
 
 
+class Metronome(threading.Thread):
+    """Notices when the machine has no time for those that run on it: it wants to be woken every
+    20 ms, and tells the events when that took 100 ms more. A node was starved then, too."""
+
+    def __init__(self, events, stopping):
+        super().__init__(name="metronome", daemon=True)
+        self.events = events
+        self.stopping = stopping
+
+    def run(self):
+        before = time.monotonic_ns()
+        while not self.stopping.wait(BEAT_S):
+            now = time.monotonic_ns()
+            late_s = (now - before) / 1e9 - BEAT_S
+            if late_s > STARVED_S:
+                self.events.add("starved", at=before, end=now)
+            before = now
+
+
 class Monitor:
     """All watchers, and the registry of worker ids, asked of any node once a second."""
 
@@ -97,8 +119,9 @@ class Monitor:
         self.workers = {}  # (worker id, epoch): the last seen row
         self.workers_thread = threading.Thread(target=self.watch_workers, daemon=True)
 
-    def start(self):
+    def start(self, events):
         self.workers_thread.start()
+        Metronome(events, self.stopping).start()
 
     def watch(self, node):
         watcher = self.watchers[node.id] = Watcher(self, node)
@@ -108,7 +131,6 @@ class Monitor:
         self.watchers.pop(node.id, None)
 
     def take(self, sample):
-        sample["ok"] = self.is_settled(sample)
         with self.lock:
             if not self.file.closed:
                 self.file.write(json.dumps(sample) + "\n")

@@ -52,18 +52,23 @@ class Repeat(threading.Thread):
 
 
 class Nemesis:
-    """cluster: its nodes have .disk and .clock (None: no clock of its own)."""
+    """run: the cluster, whose nodes have .disk and .clock (None: no clock of its own), and the rest
+    of what a run has (run.py)."""
 
-    def __init__(self, cluster, links, monitor, events, stopping, election_ms):
-        self.cluster = cluster
-        self.links = links
-        self.monitor = monitor
-        self.events = events
-        self.stopping = stopping
-        self.election_ms = election_ms
+    def __init__(self, run):
+        self.run = run
+        self.cluster = run.cluster
+        self.links = run.links
+        self.monitor = run.monitor
+        self.events = run.events
+        self.stopping = run.stopping
+        self.election_ms = run.election_ms
+        # The nodes at the beginning; health.py takes all that there ever were for members else.
+        self.events.effect("members", True, ids=[node.id for node in self.cluster.nodes])
         self.findings = []
         self.serial = 0
-        self.active = {}  # number of a fault that has begun: (fault, what it left to be ended)
+        # Number of a fault that has begun: (fault, what it left to be ended, ids of its nodes).
+        self.active = {}
         self.may_end = {}  # nodes that may end by themselves: since when
         self.struck = []
 
@@ -112,7 +117,7 @@ class Nemesis:
         number = self.serial
         method = getattr(self, "begin_" + fault["kind"])
         begin_ns = time.monotonic_ns()
-        self.active[number] = (fault, None)
+        self.active[number] = (fault, None, [])
         outcome = method(fault)
         if outcome is None:  # there was nothing to do
             del self.active[number]
@@ -120,12 +125,12 @@ class Nemesis:
         left, nodes, text = outcome
         event = {"fault": number, "kind": fault["kind"], "nodes": nodes, "text": text}
         self.events.add("begin", **event, begin=begin_ns)
-        self.active[number] = (fault, left)
+        self.active[number] = (fault, left, nodes)
         self.struck.append(fault["kind"])
         return number
 
     def end(self, number):
-        fault, left = self.active.pop(number)
+        fault, left, _ = self.active.pop(number)
         if left is not None:
             getattr(self, "end_" + fault["kind"])(fault, left)
         self.events.add("end", fault=number)
@@ -168,6 +173,10 @@ class Nemesis:
             fitting = [node for node in up if node.id != leader]
         among = fitting or up
         return among[self.serial % len(among)] if among else None
+
+    def busy(self):
+        """Ids of the nodes that faults have struck and not let go."""
+        return {node for _, _, nodes in self.active.values() for node in nodes}
 
     def down(self, node):
         """Just before its process is ended. False if it has ended already."""

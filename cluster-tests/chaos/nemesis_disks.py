@@ -14,7 +14,9 @@ from chaos.schedule import MAY_BE_HARMLESS
 WORDS = {
     EXIT_DATA: re.compile(r"level=error .*dir=\S+ .*reason="),
     EXIT_DISK: re.compile(r"level=error .*the node cannot go on.*reason=\S.*exit_code=74"),
-    EXIT_REFUSED: re.compile(r"level=error .*the node cannot go on.*exit_code=76"),
+    EXIT_REFUSED: re.compile(
+        r"level=error .*(the node cannot go on.*exit_code=76|cannot start the node.*reason=)"
+    ),
 }
 LONG_MS = 300
 
@@ -145,10 +147,15 @@ class DiskNemesis(Nemesis):
         self.must_refuse(node, EXIT_DATA, text, fault["how"] in MAY_BE_HARMLESS)
         return node, [node.id], text
 
-    def end_damage(self, _, node):
+    def end_damage(self, fault, node):
         if node.alive:
             shutil.rmtree(node.disk.copy_path())
             return
+        self.take_over(fault, node)
+
+    def take_over(self, fault, node):
+        """The operator's way with lost data: a new node, or, without the routes of members, the
+        copy of before."""
         node.disk.put_back()
         self.start(node)
 
@@ -181,14 +188,22 @@ class DiskNemesis(Nemesis):
         node.kill9()
         node.disk.keep_copy()
         shutil.rmtree(node.data_dir)
+        self.tell_members(node)
         for other in self.cluster.nodes:
             other.expect_log(SHUNNED.pattern)
         self.must_refuse(node, EXIT_REFUSED, "its data directory was emptied", False)
         return node, [node.id], "started on an empty directory"
 
-    def end_wipe(self, _, node):
-        node.disk.put_back()
-        self.start(node)
+    def tell_members(self, node):
+        """An operator gives it the addresses of today."""
+        addresses = {n.id: self.links.addresses[n.id] for n in self.cluster.nodes}
+        if node.members is not None:
+            node.members = ",".join(f"{number}={text}" for number, text in addresses.items())
+        else:
+            node.settings["join"] = ",".join(t for n, t in addresses.items() if n != node.id)
+
+    def end_wipe(self, fault, node):
+        self.take_over(fault, node)
 
     # --- clocks ---
 

@@ -157,7 +157,8 @@ function timeline() {
     legend(Object.entries(ROLES)),
     legend(Object.entries(GROUPS)),
     legend([["area-line", "ids a second"], ["p50", "p50"], ["p99", "p99"],
-      ["max", "slowest"], ["error", "errors"], ["unwell", "errors are permitted"]], true),
+      ["max", "slowest"], ["error", "errors; above, the machine had no time"],
+      ["unwell", "errors are permitted"]], true),
     make("div", { id: "tracks" }));
   page.append(card);
 }
@@ -187,6 +188,9 @@ function overview() {
       svg.append(draw("text", { x: left + 4, y: 13, class: "on-bar" }, episode.family));
     }
   });
+  for (const [from, to] of D.starved.filter(([a, b]) => seen(a, b))) {
+    block(svg, from, to, 18, 3, color("error"));
+  }
   area(svg, sums, 24, 50);
   return svg;
 }

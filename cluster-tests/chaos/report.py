@@ -102,6 +102,10 @@ def unwell(run, node):
     ]
 
 
+def starved(run):
+    return [[seconds(run, b), seconds(run, e)] for b, e in run.health.starved.pairs()]
+
+
 def error_rows(judge):
     rows = [
         {"node": node, "kind": history.KIND_NAMES[kind], "code": code, "count": count}
@@ -149,7 +153,7 @@ def page_data(run, judge, summary, replay):
         "memory": {node: memory(run, node) for node in nodes},
         "errors": error_rows(judge), "spaces": space_rows(judge),
         "requests": {history.KIND_NAMES[kind]: n for kind, n in judge.requests.items()},
-        "admin": judge.admin_counts, "directory": run.directory,
+        "admin": judge.admin_counts, "starved": starved(run), "directory": run.directory,
         "runs": other_runs(run.options.out, run),
     }  # fmt: skip
 

@@ -38,11 +38,11 @@ from chaos.links import Links  # noqa: E402
 from chaos.load import Load  # noqa: E402
 from chaos.monitor import Monitor  # noqa: E402
 from chaos.nemesis import SETTLE_S, Unsettled  # noqa: E402
-from chaos.nemesis_disks import DiskNemesis  # noqa: E402
+from chaos.nemesis_members import MemberNemesis  # noqa: E402
 from chaos.report import write_report  # noqa: E402
 from clockfile import LIBRARY, ClockFile, find_libraries, remove_leftovers  # noqa: E402
 from cluster import Cluster  # noqa: E402
-from node import ROOT, leafd_path  # noqa: E402
+from node import ROOT, Node, leafd_path  # noqa: E402
 from wait import WaitTimeout, wait_until  # noqa: E402
 
 IN_NAMESPACE = "LEAFD_CHAOS_NAMESPACE"
@@ -92,7 +92,7 @@ class Run:
         self.cluster.start()
         for node in self.cluster.nodes:
             self.monitor.watch(node)
-        self.monitor.start()
+        self.monitor.start(self.events)
         plan.features = sorted(set(plan.features) | self.features_of_server())
         self.plan = plan
         self.load = Load(os.path.join(self.directory, "load"), self.seed,
@@ -113,7 +113,7 @@ class Run:
 
     def make_cluster(self, plan):
         self.cluster = Cluster(self.directory, plan.nodes, self.settings)
-        self.closers.append(self.cluster.end)
+        self.next_id = plan.nodes + 1
         self.links = Links()
         self.closers.append(self.links.close)
         self.links.attach(self.cluster)
@@ -139,6 +139,19 @@ class Run:
         preload = ":".join([*libraries, self.shim])
         node.prefix = ["env", f"LD_PRELOAD={preload}", *environment]
 
+    def newcomer(self):
+        """A node that was never there, equipped and not started: it asks all to let it join."""
+        others = [self.links.addresses[node.id] for node in self.cluster.running()]
+        old = self.cluster.nodes[0]
+        settings = {name: value for name, value in old.settings.items() if "peer" not in name}
+        node = Node(self.next_id, os.path.join(self.directory, f"node{self.next_id}"), settings)
+        self.next_id += 1
+        node.members = None
+        node.settings["join"] = ",".join(others)
+        node.settings["peer-advertise"] = self.links.add(node)
+        self.equip(node, self.plan)
+        return node
+
     def features_of_server(self):
         """What this leafd can do that another version may not."""
         node = self.cluster.nodes[0]
@@ -147,6 +160,9 @@ class Run:
         answer = node.http("PUT", "/api/tags/chaos%2Fprobe", {"mode": "strict"})
         if answer.status == 201:
             found.add("strict")
+        answer = node.http("POST", "/api/cluster/leader", {"id": 0})
+        if answer.code not in ("no_route", "method_not_allowed"):
+            found |= {"transfer", "members"}
         return found
 
     def make_tags(self):
@@ -171,8 +187,7 @@ class Run:
 
     def play(self):
         self.load.start(self.cluster.nodes)
-        self.nemesis = DiskNemesis(self.cluster, self.links, self.monitor, self.events,
-                                   self.stopping, self.election_ms)  # fmt: skip
+        self.nemesis = MemberNemesis(self)
         begin = time.monotonic()
         end = begin + self.options.seconds
         number = 0
@@ -269,7 +284,7 @@ class Run:
     def judge(self):
         self.texts += self.nemesis.findings
         self.samples = read_samples(os.path.join(self.directory, "samples.jsonl"))
-        nodes = {node.id for node in self.cluster.nodes}
+        nodes = range(1, self.next_id)
         self.records = self.load.records()
         self.journals = self.load.journals()
         self.events = sorted(self.events.all, key=lambda event: event["t"])
@@ -277,6 +292,8 @@ class Run:
         return Judge(self)
 
     def close(self):
+        if self.cluster is not None:
+            self.cluster.end()
         for close in reversed(self.closers):
             try:
                 close()
@@ -284,13 +301,13 @@ class Run:
                 traceback.print_exc()
 
     def keep_data(self):
-        for node in self.cluster.nodes:
+        for node in self.cluster.nodes + self.cluster.spares:
             node.disk.keep()
 
     def drop_data(self):
         """Nothing was found: the page, the schedule, the events and the logs are enough."""
         shutil.rmtree(os.path.join(self.directory, "load"), ignore_errors=True)
-        for node in self.cluster.nodes:
+        for node in self.cluster.nodes + self.cluster.spares:
             for name in os.listdir(node.directory):
                 path = os.path.join(node.directory, name)
                 if name.startswith("data") or (name == "disk" and not node.disk.image):
@@ -334,8 +351,9 @@ def verdict(run, judge):
         "faults": len(run.nemesis.struck), "worst_recovery_s": round(worst, 2),
         "findings": len(judge.findings), "at": time.strftime("%Y-%m-%d %H:%M:%S"),
     }  # fmt: skip
-    with open(os.path.join(run.directory, "summary.json"), "w", encoding="utf-8") as file:
-        json.dump(summary, file)
+    for name, content in (("summary", summary), ("findings", judge.findings)):
+        with open(os.path.join(run.directory, name + ".json"), "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
     say(f"{total:,} ids by {requests:,} requests; {summary['faults']} faults in {run.episodes} "
         f"episodes; slowest recovery {worst:.2f} s")  # fmt: skip
     for finding in judge.findings[:40]:

@@ -267,6 +267,8 @@ def power_cut_all(draw):
 
 
 DAMAGES = ["missing", "empty", "cut", "torn", "zeros", "meta", "pages", "bit"]
+# What the operator does then; without the routes of members a node always gets its copy back.
+AFTERWARDS = ["restore", "rejoin"]
 # These may strike where nothing is: at the end of a file LMDB may have free pages.
 MAY_BE_HARMLESS = {"torn", "bit"}
 
@@ -274,11 +276,12 @@ MAY_BE_HARMLESS = {"torn", "bit"}
 def damage(draw):
     how = draw.choice(DAMAGES)
     return [fault("damage", 0, draw.between(0.5, 2), node=draw.target(), how=how,
-                  seed=draw.random.randrange(1 << 32))]  # fmt: skip
+                  seed=draw.random.randrange(1 << 32), then=draw.choice(AFTERWARDS))]  # fmt: skip
 
 
 def wipe(draw):
-    return [fault("wipe", 0, draw.between(0.5, 2), node=draw.target())]
+    return [fault("wipe", 0, draw.between(0.5, 2), node=draw.target(),
+                  then=draw.choice(AFTERWARDS))]  # fmt: skip
 
 
 # --- clocks ---
@@ -309,7 +312,7 @@ def clock_all_back(draw):
 
 def transfer(draw):
     count = draw.random.randint(1, 4)
-    return [fault("transfer", 0.8 * i, 0, to=draw.choice(draw.ids)) for i in range(count)]
+    return [fault("transfer", 0.8 * i, 0.3, to=draw.choice(draw.ids)) for i in range(count)]
 
 
 def replace_node(draw):
@@ -317,12 +320,15 @@ def replace_node(draw):
 
 
 def grow_and_shrink(draw):
-    return [fault("grow", 0, draw.between(1, 3), remove=draw.choice(["new", "leader", "follower"]))]
+    return [fault("grow", 0, draw.between(1, 3), remove=draw.choice(["new", "leader", "follower"]),
+                  revive=draw.choice([True, False]))]  # fmt: skip
 
 
-def replace_under_load(draw):
-    other = fault(draw.choice(["kill", "pause"]), draw.between(0.5, 2), draw.between(0.5, 2),
-                  node="follower")  # fmt: skip
+def grow_under_faults(draw):
+    kind = draw.choice(["kill", "pause", "cut"])
+    more = {"shape": "isolate"} if kind == "cut" else {}
+    other = fault(kind, draw.between(0, 1), draw.between(0.5, 3),
+                  node=draw.choice(["leader", "follower"]), **more)  # fmt: skip
     return [*grow_and_shrink(draw), other]
 
 
@@ -397,7 +403,7 @@ FAMILIES = {
     "transfer": (transfer, "transfer", 1, 3),
     "replace node": (replace_node, "members", 1, 3),
     "grow and shrink": (grow_and_shrink, "members", 1, 3),
-    "members under faults": (replace_under_load, "members", 1, 3),
+    "members under faults": (grow_under_faults, "members", 1, 3),
     "slow disk and kill": (slow_disk_and_kill, "shim", 1, 3),
     "slow links and kill": (slow_links_and_kill, None, 1, 3),
     "cut and clock": (cut_and_clock, "clocks", 1, 3),
