@@ -10,7 +10,7 @@
 
 #define HEAD_BYTES_MAX 512 /* a reply's head without `extra` fits, so one reserve is enough */
 
-#define PUT_LITERAL(buf, text) buf_put((buf), (text), sizeof(text) - 1)
+#define PUT_LITERAL(at, text) put((at), (text), sizeof(text) - 1)
 
 const char *response_reason(int status)
 {
@@ -50,64 +50,69 @@ const char *response_reason(int status)
     }
 }
 
-static void put_text(struct buf *out, const char *text)
+/* These write at a place where there is room, and return the place behind. */
+static char *put(char *at, const char *text, size_t len)
 {
-    buf_put(out, text, strlen(text));
+    memcpy(at, text, len);
+    return at + len;
 }
 
-static void put_decimal(struct buf *out, uint64_t value)
+static char *put_text(char *at, const char *text)
 {
-    char digits[TEXT_DECIMAL_BYTES];
-
-    buf_put(out, digits, text_decimal(value, digits));
+    return put(at, text, strlen(text));
 }
 
-static void put_status_line(struct buf *out, int status)
+static char *put_status_line(char *at, int status)
 {
     if (status == 200) {
-        PUT_LITERAL(out, "HTTP/1.1 200 OK\r\n");
-        return;
+        return PUT_LITERAL(at, "HTTP/1.1 200 OK\r\n");
     }
-    PUT_LITERAL(out, "HTTP/1.1 ");
-    put_decimal(out, (uint64_t)status);
-    PUT_LITERAL(out, " ");
-    put_text(out, response_reason(status));
-    PUT_LITERAL(out, "\r\n");
+    at = PUT_LITERAL(at, "HTTP/1.1 ");
+    at += text_decimal((uint64_t)status, at);
+    at = PUT_LITERAL(at, " ");
+    at = put_text(at, response_reason(status));
+    return PUT_LITERAL(at, "\r\n");
 }
 
 void response_put(struct buf *out, const struct response_frame *frame, int status, const char *type,
                   const char *extra, const void *body, size_t len)
 {
+    size_t extra_len = extra != NULL ? strlen(extra) : 0;
+    char *at;
+
     ASSERT(status >= 200 && status <= 599);
     ASSERT_IMPLIES(len > 0, type != NULL && status != 204);
-    buf_reserve(out, HEAD_BYTES_MAX + len);
-    put_status_line(out, status);
-    PUT_LITERAL(out, "Date: ");
-    put_text(out, frame->date);
+    buf_reserve(out, HEAD_BYTES_MAX + extra_len + len);
+    at = (char *)out->data + out->len;
+    at = put_status_line(at, status);
+    at = PUT_LITERAL(at, "Date: ");
+    at = put_text(at, frame->date);
     if (type != NULL) {
-        PUT_LITERAL(out, "\r\nContent-Type: ");
-        put_text(out, type);
+        at = PUT_LITERAL(at, "\r\nContent-Type: ");
+        at = put_text(at, type);
     }
     if (status != 204) {
-        PUT_LITERAL(out, "\r\nContent-Length: ");
-        put_decimal(out, len);
+        at = PUT_LITERAL(at, "\r\nContent-Length: ");
+        at += text_decimal(len, at);
     }
-    PUT_LITERAL(out, "\r\nCache-Control: no-store\r\n");
+    at = PUT_LITERAL(at, "\r\nCache-Control: no-store\r\n");
     if (status == 429 || status == 503) {
-        PUT_LITERAL(out, "Retry-After: 1\r\n");
+        at = PUT_LITERAL(at, "Retry-After: 1\r\n");
     }
     if (frame->close) {
-        PUT_LITERAL(out, "Connection: close\r\n");
+        at = PUT_LITERAL(at, "Connection: close\r\n");
     } else if (frame->keep_alive) {
-        PUT_LITERAL(out, "Connection: keep-alive\r\n");
+        at = PUT_LITERAL(at, "Connection: keep-alive\r\n");
     }
     if (extra != NULL) {
-        put_text(out, extra);
+        at = put(at, extra, extra_len);
     }
-    PUT_LITERAL(out, "\r\n");
-    if (!frame->head_only) {
-        buf_put(out, body, len);
+    at = PUT_LITERAL(at, "\r\n");
+    if (!frame->head_only && len > 0) {
+        at = put(at, body, len);
     }
+    out->len = (size_t)(at - (char *)out->data);
+    ASSERT(out->len <= out->capacity);
 }
 
 void response_error_json(struct buf *buf, uint64_t wall_ms, int status, const char *code,

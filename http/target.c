@@ -59,12 +59,28 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+/* How many bytes in front stand for themselves. */
+static size_t literal_len(const char *text, size_t len, enum target_plus plus)
+{
+    size_t i = 0;
+
+    while (i < len && text[i] != '%' && (text[i] != '+' || plus == TARGET_PLUS_IS_PLUS)) {
+        i++;
+    }
+    return i;
+}
+
 int target_decode(const char *text, size_t len, enum target_plus plus, char *out, size_t size,
                   size_t *ret_len)
 {
-    size_t at = 0;
+    /* As a rule that is all of it. */
+    size_t at = literal_len(text, len, plus);
 
-    for (size_t i = 0; i < len; i++) {
+    if (at > size) {
+        return ERR_TOO_LARGE;
+    }
+    memcpy(out, text, at);
+    for (size_t i = at; i < len; i++) {
         char c = text[i];
 
         if (c == '%') {

@@ -11,18 +11,36 @@
 
 #define LAST_SECOND 253402300799 /* 9999-12-31T23:59:59Z */
 
+/* How many digits a value has. */
+static size_t decimal_len(uint64_t value)
+{
+    size_t len = 1;
+
+    while (value >= 10000) {
+        value /= 10000;
+        len += 4;
+    }
+    return len + (value >= 10) + (value >= 100) + (value >= 1000);
+}
+
 size_t text_decimal(uint64_t value, char out[TEXT_DECIMAL_BYTES])
 {
-    char reversed[TEXT_DECIMAL_BYTES];
-    size_t len = 0;
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
+    size_t len = decimal_len(value);
+    size_t at = len;
 
-    do {
-        ASSERT(len < TEXT_DECIMAL_BYTES);
-        reversed[len++] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
-    for (size_t i = 0; i < len; i++) {
-        out[i] = reversed[len - 1 - i];
+    ASSERT(len <= TEXT_DECIMAL_BYTES);
+    while (value >= 10) {
+        at -= 2;
+        memcpy(out + at, pairs + 2 * (value % 100), 2);
+        value /= 100;
+    }
+    /* With an odd number of digits the first one is left. */
+    if (at > 0) {
+        out[0] = (char)('0' + value);
     }
     return len;
 }

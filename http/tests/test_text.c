@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include <jansson.h>
 
 #include "http/text.h"
+#include "src/base/prng.h"
 
 static void test_decimal(void **state)
 {
@@ -33,6 +35,29 @@ static void test_decimal(void **state)
         assert_memory_equal(out, cases[i].text, len);
         assert_int_equal(text_parse_decimal(out, len, 0, UINT64_MAX, &back), 0);
         assert_int_equal(back, cases[i].value);
+    }
+}
+
+/* All lengths, at their ends and between. */
+static void test_decimal_as_printf(void **state)
+{
+    struct prng prng;
+
+    (void)state;
+    prng_seed(&prng, 1);
+    for (unsigned i = 0; i < 200000; i++) {
+        uint64_t value = prng_next(&prng) >> prng_below(&prng, 64);
+        char want[TEXT_DECIMAL_BYTES + 1];
+        char out[TEXT_DECIMAL_BYTES];
+        uint64_t power = 1;
+
+        for (uint64_t digits = prng_below(&prng, 20); i % 2 == 0 && digits > 0; digits--) {
+            power *= 10;
+        }
+        value = i % 2 == 0 ? power + i % 3 - 1 : value;
+        snprintf(want, sizeof(want), "%llu", (unsigned long long)value);
+        assert_int_equal(text_decimal(value, out), strlen(want));
+        assert_memory_equal(out, want, strlen(want));
     }
 }
 
@@ -160,9 +185,13 @@ static void test_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decimal), cmocka_unit_test(test_parse_decimal_bounds),
-        cmocka_unit_test(test_utf8),    cmocka_unit_test(test_json_is_always_valid),
-        cmocka_unit_test(test_show),    cmocka_unit_test(test_times),
+        cmocka_unit_test(test_decimal),
+        cmocka_unit_test(test_decimal_as_printf),
+        cmocka_unit_test(test_parse_decimal_bounds),
+        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_json_is_always_valid),
+        cmocka_unit_test(test_show),
+        cmocka_unit_test(test_times),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,8 +46,14 @@ int tag_text_check(const char *text, size_t len, bool controls)
 
     while (len > 0) {
         uint32_t code = 0;
-        size_t used = utf8_decode(at, len, &code);
+        size_t used;
 
+        if (*at >= 0x20 && *at < 0x7f) { /* most are ASCII */
+            at++;
+            len--;
+            continue;
+        }
+        used = utf8_decode(at, len, &code);
         if (used == 0 || code == 0 || (!controls && is_control(code))) {
             return ERR_INVALID;
         }
@@ -66,13 +72,12 @@ int tag_name_check(const char *name, size_t len, const char **ret_why)
     if (len > LIMIT_TAG_NAME_BYTES) {
         return refuse(ret_why, "the name of a tag is longer than 128 bytes");
     }
-    if (tag_text_check(name, len, true) != 0) {
-        return refuse(ret_why, "the name of a tag is not UTF-8, or holds a NUL");
+    if (tag_text_check(name, len, false) == 0) {
+        return 0;
     }
-    if (tag_text_check(name, len, false) != 0) {
-        return refuse(ret_why, "the name of a tag holds a control character");
-    }
-    return 0;
+    return refuse(ret_why, tag_text_check(name, len, true) != 0
+                               ? "the name of a tag is not UTF-8, or holds a NUL"
+                               : "the name of a tag holds a control character");
 }
 
 int tag_description_check(const char *text, size_t len, const char **ret_why)
