@@ -118,6 +118,7 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
     driver->observer = observer;
     prng_seed(&driver->prng, config->seed);
     STAILQ_INIT(&driver->held);
+    driver->held_until_ms = UINT64_MAX;
     snapshot_init(driver);
     entry_log_init(&driver->log, loaded->first_index);
     driver_position_set(&driver->applied, at->index, at->term, at->conf_index, at->conf,
@@ -126,7 +127,13 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
                         at->conf_len);
     driver->commit = at->index;
     driver->compacted = at->index;
+    driver->start = (struct peer_start){config->life, loaded->term,
+                                        loaded->first_index + loaded->entry_count - 1};
     rv = changes_decode(loaded) ? 0 : ERR_CORRUPT;
+    if (rv == 0) {
+        rv = peer_memory_load(&driver->peers, loaded->locals[LOCAL_PEERS].data,
+                              loaded->locals[LOCAL_PEERS].len);
+    }
     memset(&event, 0, sizeof event);
     event.type = RAFT_START;
     if (rv == 0 && at->index > 0) {
@@ -152,6 +159,9 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
 
 void driver_quiesce(struct driver *driver)
 {
+    if (!driver->failed) {
+        driver_rows_write(driver, false);
+    }
     driver->failed = true;
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
         snapshot_link_down(driver, driver->transfers.out[i].peer);
@@ -168,6 +178,7 @@ void driver_close(struct driver *driver)
     struct held_frame *frame;
 
     ASSERT(driver_is_quiet(driver));
+    driver_rows_drop(driver);
     snapshot_close(driver);
     while ((frame = STAILQ_FIRST(&driver->held)) != NULL) {
         STAILQ_REMOVE_HEAD(&driver->held, link);
@@ -359,6 +370,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
     if (message.type == RAFT_REQUEST_VOTE && message.request_vote.candidate_id != from) {
         return false;
     }
+    driver_note_term(driver, from, &message);
     switch (message.type) {
     case RAFT_APPEND_ENTRIES:
         receive_append(driver, &message);
@@ -369,6 +381,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
         break;
     default:
         driver_step_receive(driver, &message);
+        driver_note_acknowledged(driver, from);
         break;
     }
     return true;
@@ -425,6 +438,9 @@ void driver_tick(struct driver *driver)
         return;
     }
     snapshot_tick(driver);
+    if (clock_now_ms(driver->clock) >= driver->held_until_ms) {
+        driver_rows_write(driver, false);
+    }
     if (clock_now_ms(driver->clock) < driver->timer_ms) {
         return;
     }
@@ -435,7 +451,10 @@ void driver_tick(struct driver *driver)
 
 uint64_t driver_next_ms(const struct driver *driver)
 {
-    return driver->failed ? UINT64_MAX : driver->timer_ms;
+    if (driver->failed) {
+        return UINT64_MAX;
+    }
+    return driver->timer_ms < driver->held_until_ms ? driver->timer_ms : driver->held_until_ms;
 }
 
 void driver_link_changed(struct driver *driver, uint64_t peer, bool up)

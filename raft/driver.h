@@ -31,6 +31,7 @@
 
 #include "raft/entry_log.h"
 #include "raft/net.h"
+#include "raft/peer_memory.h"
 #include "raft/snapshot.h"
 #include "src/base/clock.h"
 #include "src/base/prng.h"
@@ -44,7 +45,9 @@ struct driver_config {
     uint32_t election_ms;
     uint32_t snapshot_entries; /* compact after so many entries applied durably */
     uint32_t trailing_entries; /* kept behind a compaction */
+    uint32_t rows_hold_ms;     /* how long changed rows wait for entries to be written with */
     uint64_t seed;             /* of election jitter */
+    uint64_t life;             /* of this start, see peer_memory.h */
 };
 
 /* Called on the raft loop, never from inside driver_submit(). */
@@ -93,6 +96,8 @@ struct driver {
     uint64_t commit;
     struct driver_position applied; /* in memory */
     struct driver_position durable; /* as the disk has it, for compaction */
+    struct fsm_changes held_rows;   /* changed by apply, not on their way to the disk yet */
+    uint64_t held_until_ms;         /* UINT64_MAX: nothing is held */
     uint64_t compacted;             /* index of the last snapshot told to the core */
     uint64_t persisted;             /* highest index reported as persisted */
     uint64_t next_tag;              /* of writes */
@@ -106,6 +111,8 @@ struct driver {
     uint64_t leader_heard_ms;  /* G6 */
     uint64_t noop_term;        /* term whose first entry was submitted */
     struct snapshot_transfers transfers;
+    struct peer_start start;  /* of this node, for its peers */
+    struct peer_memory peers; /* what this node has seen of them */
     /* last seen, to notice changes */
     int seen_state;
     uint64_t seen_term;
@@ -226,6 +233,10 @@ void driver_quiesce(struct driver *driver);
 
 /* True when the disk owes nothing any more: driver_close() may be called. */
 bool driver_is_quiet(const struct driver *driver);
+
+/* A peer is there, and says this of its start. 0, or ERR_STALE when it has forgotten what this node
+ * has seen of it: its data directory is an older copy (logged), and it must not take part. */
+int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *start) MUST_CHECK;
 
 /* Used by snapshot.c: send a payload as FRAME_RAFT behind term-and-vote writes, or give the core a
  * message. The message's owned parts are consumed. */

@@ -2,8 +2,8 @@
  * driver_apply.c - what is committed takes effect: apply, rows to the disk, compaction, install.
  *
  * The happy path: driver_settle() applies entries up to the commit index (at most APPLY_PER_TURN a
- * turn, so that heartbeats are not delayed), collects the changed rows into one STORE_APPLY with
- * the new position, and compacts the log when enough of it is durable in the state.
+ * turn, so that heartbeats are not delayed), leaves the changed rows to driver_rows.c, and compacts
+ * the log when enough of it is durable in the state.
  *
  * Thread: the raft loop.
  */
@@ -29,7 +29,7 @@ void driver_position_set(struct driver_position *position, uint64_t index, uint6
     *position = (struct driver_position){index, term, conf_index, copy};
 }
 
-static void position_copy(struct driver_position *to, const struct driver_position *from)
+void driver_position_copy(struct driver_position *to, const struct driver_position *from)
 {
     driver_position_set(to, from->index, from->term, from->conf_index, from->conf.data,
                         from->conf.len);
@@ -46,7 +46,7 @@ int driver_metadata(const struct driver_position *position,
                                        &ret_metadata->configuration);
 }
 
-static void op_position(struct store_op *op, const struct driver_position *position,
+void driver_op_position(struct store_op *op, const struct driver_position *position,
                         uint64_t digest)
 {
     op->position = (struct store_position){position->index,
@@ -93,7 +93,7 @@ static uint32_t trailing_entries(const struct driver *driver, uint64_t upto)
 
 /* The state on disk stands for all entries up to durable.index: let the log forget them, but for a
  * tail that saves slow followers a whole snapshot. */
-static void maybe_compact(struct driver *driver)
+void driver_maybe_compact(struct driver *driver)
 {
     uint64_t upto = driver->durable.index;
     uint32_t trailing;
@@ -122,54 +122,6 @@ static void maybe_compact(struct driver *driver)
 }
 
 /* --- apply --- */
-
-static void apply_done(struct store_op *op)
-{
-    struct driver_write *write = op->data;
-    struct driver *driver = write->driver;
-
-    if (write->generation == driver->generation && !driver->failed) {
-        ASSERT(write->position.index >= driver->durable.index);
-        position_copy(&driver->durable, &write->position);
-    }
-    driver_write_free(write);
-    if (!driver->failed) {
-        maybe_compact(driver);
-    }
-}
-
-struct store_row *driver_rows(const struct fsm_changes *changes)
-{
-    struct store_row *rows;
-
-    if (changes->count == 0) {
-        return NULL;
-    }
-    rows = calloc(changes->count, sizeof *rows);
-    ASSERT(rows != NULL);
-    for (size_t i = 0; i < changes->count; i++) {
-        const struct fsm_change *change = &changes->items[i];
-        bool gone = change->value.len == 0;
-
-        rows[i] = (struct store_row){change->key.data, (uint32_t)change->key.len,
-                                     gone ? NULL : change->value.data, (uint32_t)change->value.len};
-    }
-    return rows;
-}
-
-static void write_rows(struct driver *driver, struct fsm_changes *changes)
-{
-    struct driver_write *write = driver_write_new(driver, STORE_APPLY, apply_done);
-
-    write->changes = *changes;
-    *changes = (struct fsm_changes){0};
-    position_copy(&write->position, &driver->applied);
-    op_position(&write->op, &write->position, fsm_digest(driver->fsm));
-    write->rows = driver_rows(&write->changes);
-    write->op.rows = write->rows;
-    write->op.row_count = (uint32_t)write->changes.count;
-    driver->disk->ops->submit(driver->disk, &write->op);
-}
 
 static void apply_change(struct driver *driver, uint64_t index, const struct entry_block *block,
                          struct fsm_changes *changes)
@@ -261,16 +213,13 @@ static void submit_noop(struct driver *driver)
 
 bool driver_settle(struct driver *driver)
 {
-    struct fsm_changes changes = {0};
-
     if (driver->failed) {
         return false;
     }
     submit_noop(driver);
-    if (apply_committed(driver, &changes) > 0 && !driver->failed) {
-        write_rows(driver, &changes);
+    if (apply_committed(driver, &driver->held_rows) > 0 && !driver->failed) {
+        driver_rows_hold(driver);
     }
-    fsm_changes_release(&changes);
     return !driver->installing && !driver->failed && driver->applied.index < driver->commit &&
            entry_log_get(&driver->log, driver->applied.index + 1) != NULL;
 }
@@ -335,8 +284,8 @@ static void install_done(struct store_op *op)
         return;
     }
     driver->installing = false;
-    position_copy(&driver->applied, &write->position);
-    position_copy(&driver->durable, &write->position);
+    driver_position_copy(&driver->applied, &write->position);
+    driver_position_copy(&driver->durable, &write->position);
     driver->compacted = index;
     driver->persisted = index;
     driver->commit = index > driver->commit ? index : driver->commit;
@@ -368,6 +317,7 @@ void driver_install(struct driver *driver, struct raft_update *update)
     ASSERT(!driver->installing && metadata->index > driver->applied.index);
     driver->installing = true;
     driver->generation++;
+    driver_rows_drop(driver); /* the snapshot's rows take their place */
     entry_log_clear(&driver->log, metadata->index + 1);
     write = driver_write_new(driver, STORE_INSTALL, install_done);
     write->position = (struct driver_position){metadata->index, metadata->term,
@@ -380,7 +330,7 @@ void driver_install(struct driver *driver, struct raft_update *update)
     digest = reader_u64(&reader);
     ASSERT(!reader.bad);
     buf_put(&write->stream, reader.data + reader.at, reader_left(&reader));
-    op_position(&write->op, &write->position, digest);
+    driver_op_position(&write->op, &write->position, digest);
     write->op.rows_stream = write->stream.data;
     write->op.rows_stream_len = write->stream.len;
     driver->disk->ops->submit(driver->disk, &write->op);

@@ -1,7 +1,8 @@
 /*
  * driver_internal.h - what the driver's files share: driver_prepare.c (before the first start),
  * driver.c (start, submit, receive), driver_step.c (one step of the core and its update),
- * driver_apply.c (apply, rows, compaction, install), driver_change.c (membership, transfer).
+ * driver_apply.c (apply, compaction, install), driver_rows.c (changed rows to the disk),
+ * driver_change.c (membership, transfer).
  *
  * Thread: the raft loop.
  */
@@ -43,12 +44,37 @@ int driver_step(struct driver *driver, struct raft_event *event);
  */
 void driver_step_receive(struct driver *driver, struct raft_message *message);
 
+/* Remember what a message of a peer shows of its term; and, after an acknowledgement was given to
+ * the core, how far its log reaches. */
+void driver_note_term(struct driver *driver, uint64_t from, const struct raft_message *message);
+void driver_note_acknowledged(struct driver *driver, uint64_t from);
+
 /* Begin to install the snapshot of an update. */
 void driver_install(struct driver *driver, struct raft_update *update);
 
 /* The changes as rows of a STORE_APPLY, in their order, one without a value for a deletion. They
  * point into the changes; malloc'ed, NULL when there are none. */
 struct store_row *driver_rows(const struct fsm_changes *changes);
+
+/* Of the changes of each key keep the last; before a deletion the last that was none, too, since
+ * only a row that is there can be deleted. Order stays. */
+void driver_rows_coalesce(struct fsm_changes *changes);
+
+/* Apply has left changes in driver->held_rows: write them soon. */
+void driver_rows_hold(struct driver *driver);
+
+/* Write what is held, if anything is. more: entries follow at once, for the same commit. */
+void driver_rows_write(struct driver *driver, bool more);
+
+/* Forget what is held. */
+void driver_rows_drop(struct driver *driver);
+
+/* Compact the log if enough of it is durable in the state. */
+void driver_maybe_compact(struct driver *driver);
+
+void driver_position_copy(struct driver_position *to, const struct driver_position *from);
+void driver_op_position(struct store_op *op, const struct driver_position *position,
+                        uint64_t digest);
 
 /* Fill position from parts (conf is copied). */
 void driver_position_set(struct driver_position *position, uint64_t index, uint64_t term,

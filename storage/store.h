@@ -106,6 +106,8 @@ struct store_op {
     uint32_t local_key;
     const void *local;
     uint32_t local_len;
+    /* The submitter is about to submit another: no commit need begin for this one alone. */
+    bool more;
     /* Called once the operation is durable (disk.h says on which thread). */
     void (*done)(struct store_op *op);
     void *data;

@@ -81,7 +81,7 @@ static void enqueue(struct writer *writer, const struct item *item)
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
     ASSERT(!writer->stopping);
     items_push(&writer->queue, item);
-    if (writer->queue.count == 1) {
+    if (item->op == NULL || !item->op->more) {
         ASSERT(pthread_cond_signal(&writer->wake) == 0);
     }
     ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);

@@ -22,11 +22,12 @@ struct bench {
     struct driver driver;
     uint32_t snapshot_entries; /* set before bench_start(); 0: 1000 */
     uint32_t trailing_entries; /* likewise; 0: 100 */
+    uint32_t rows_hold_ms;     /* likewise */
     unsigned rows;             /* likewise: tags in the state, each of about 300 bytes */
     uint64_t id;
 };
 
-/* A store as the scenario says, and a driver started on it. *bench must be zeroed (but the two
+/* A store as the scenario says, and a driver started on it. *bench must be zeroed (but the
  * settings). */
 void bench_start(struct bench *bench, const struct boot *boot);
 

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "raft/driver_internal.h"
+#include "raft/tests/raft_bench.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "storage/store_mem.h"
@@ -110,14 +111,16 @@ static struct store *new_store(void)
     return store;
 }
 
-static void test_driver_rows_of_random_changes(void **state)
+/* Of the changes of a batch, all are written, or for each key the last ones. */
+static void random_changes(bool coalesced)
 {
     struct store *store = new_store();
     struct picture picture = {0};
     struct prng prng;
     unsigned deleted = 0;
+    uint64_t all = 0;
+    uint64_t written = 0;
 
-    (void)state;
     prng_seed(&prng, 5);
     for (unsigned batch = 0; batch < BATCHES; batch++) {
         struct fsm_changes changes = {.items = calloc(STEPS_MAX, sizeof *changes.items)};
@@ -131,12 +134,110 @@ static void test_driver_rows_of_random_changes(void **state)
             change(&picture, key, gone ? 0 : (uint8_t)(1 + prng_below(&prng, 200)), &changes);
             deleted += gone ? 1 : 0;
         }
+        all += changes.count;
+        if (coalesced) {
+            driver_rows_coalesce(&changes);
+            assert_true(changes.count <= 2 * KEYS);
+        }
+        written += changes.count;
         apply(store, &picture, &changes);
         expect(store, picture);
         fsm_changes_release(&changes);
     }
     assert_true(deleted > BATCHES);
+    assert_true(coalesced ? written < all * 2 / 3 : written == all);
     store_mem_free(store);
+}
+
+static void test_driver_rows_of_random_changes(void **state)
+{
+    (void)state;
+    random_changes(false);
+}
+
+static void test_driver_rows_of_the_last_changes(void **state)
+{
+    (void)state;
+    random_changes(true);
+}
+
+static const struct boot FIRST = {.id = 1,
+                                  .term = 1,
+                                  .last = 1,
+                                  .last_term = 1,
+                                  .applied = 1,
+                                  .servers = 3,
+                                  .roles = THREE_VOTERS};
+
+/* Entries 3.. are committed and applied; what they changed is not on its way to the disk. */
+static void apply_some(struct bench *bench, unsigned n)
+{
+    assert_int_equal(bench_submit(bench, n), 0);
+    fake_disk_run(&bench->disk);
+    bench_ack(bench, 2);
+    assert_int_equal(bench->driver.applied.index, entry_log_last(&bench->driver.log));
+}
+
+static void test_rows_wait_for_entries_to_be_written_with(void **state)
+{
+    struct bench bench = {.rows_hold_ms = 50};
+    uint64_t durable;
+
+    (void)state;
+    bench_start(&bench, &FIRST);
+    bench_elect(&bench);
+    bench_ack(&bench, 2);
+    bench_run(&bench);
+    durable = bench.driver.applied.index; /* nothing of it is yet */
+    apply_some(&bench, 3);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
+    assert_int_equal(bench_submit(&bench, 1), 0);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPEND), 1);
+    assert_true(STAILQ_FIRST(&bench.disk.queue)->op->more); /* rows first, for one commit */
+    assert_true(fake_disk_step(&bench.disk));
+    assert_int_equal(bench.driver.durable.index, durable + 3);
+    fake_disk_run(&bench.disk);
+    bench_ack(&bench, 2);
+    /* Nothing more comes: they go alone. */
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
+    assert_true(driver_next_ms(&bench.driver) <= clock_now_ms(&bench.clock.base) + 50);
+    bench.clock.now_ms += 49;
+    driver_tick(&bench.driver);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
+    bench.clock.now_ms += 1;
+    driver_tick(&bench.driver);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
+    fake_disk_run(&bench.disk);
+    assert_int_equal(bench.driver.durable.index, durable + 4);
+    bench_close(&bench);
+}
+
+static void test_rows_that_are_held_are_not_lost(void **state)
+{
+    struct bench bench = {.rows_hold_ms = 50};
+    uint64_t applied;
+    uint64_t digest;
+
+    (void)state;
+    bench_start(&bench, &FIRST);
+    bench_elect(&bench);
+    bench_ack(&bench, 2);
+    bench_run(&bench);
+    apply_some(&bench, 3);
+    applied = bench.driver.applied.index;
+    digest = fsm_digest(bench.fsm);
+    bench_crash(&bench);
+    bench_restart(&bench);
+    bench_elect(&bench);
+    bench_ack(&bench, 2);
+    assert_true(bench.driver.applied.index > applied); /* from the log */
+    assert_true(fsm_digest(bench.fsm) == digest);
+    /* An orderly stop writes what is held. */
+    assert_true(bench.driver.held_until_ms != UINT64_MAX);
+    driver_quiesce(&bench.driver);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
+    bench_close(&bench);
 }
 
 static void test_driver_rows_of_no_changes(void **state)
@@ -194,6 +295,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_driver_rows_of_random_changes),
+        cmocka_unit_test(test_driver_rows_of_the_last_changes),
+        cmocka_unit_test(test_rows_wait_for_entries_to_be_written_with),
+        cmocka_unit_test(test_rows_that_are_held_are_not_lost),
         cmocka_unit_test(test_driver_rows_of_no_changes),
         cmocka_unit_test(test_driver_rows_of_an_emptied_value),
         cmocka_unit_test(test_driver_load_of_rows_that_contradict_each_other),
