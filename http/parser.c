@@ -5,8 +5,8 @@
  *   START -> METHOD -> TARGET -> VERSION -> LINE_LF -> LINE -> NAME -> VALUE -> LINE_LF ...
  *     ^ empty lines before the request          |         LINE -> END_LF -> HEAD_DONE
  *
- * A state takes as many bytes at once as belong to its element. Where they end is all that is kept,
- * so it makes no difference in how many pieces they came.
+ * A state takes as many bytes at once as belong to its element. Nothing but the place is kept, so
+ * it makes no difference in how many pieces the bytes came.
  *
  * Reading each head a second time costs more than all the rest of a request. http-parser has
  * nothing to add to a plain head: a known method, a path of characters that it lets pass, HTTP/1.1,
@@ -216,7 +216,51 @@ static enum parser_event header_done(struct parser *parser, const char *data)
     UNREACHABLE("a header");
 }
 
-/* Where a target may not go on: it ends, or it is refused. */
+/*
+ * The states. Each takes what belongs to its element from parser->at on, and hands over to the next
+ * one; at the end of the bytes it stays. A line's end brings parser_head() back into play.
+ */
+
+static enum parser_event scan_lf(struct parser *parser, const char *data, size_t end,
+                                 enum scan_state next)
+{
+    if (parser->at == end) {
+        return PARSER_MORE;
+    }
+    if (data[parser->at] != '\n') {
+        return malformed(parser, "a CR without its LF");
+    }
+    parser->at++;
+    parser->state = (int)next;
+    return PARSER_MORE;
+}
+
+static enum parser_event scan_version(struct parser *parser, const char *data, size_t end)
+{
+    size_t bound = min_size(end, parser->mark + VERSION_BYTES);
+    const char *version = data + parser->mark;
+    size_t at = parser->at;
+
+    while (at < bound && data[at] != '\r') {
+        at++;
+    }
+    parser->at = at;
+    if (at == end) {
+        return PARSER_MORE;
+    }
+    if (data[at] != '\r' || at - parser->mark != VERSION_BYTES ||
+        (memcmp(version, "HTTP/1.1", VERSION_BYTES) != 0 &&
+         memcmp(version, "HTTP/1.0", VERSION_BYTES) != 0)) {
+        return malformed(parser, "the protocol version is not HTTP/1.1 or HTTP/1.0");
+    }
+    parser->head.http_1_0 = version[VERSION_BYTES - 1] == '0';
+    parser->not_plain |= parser->head.http_1_0;
+    parser->at++;
+    parser->state = SCAN_LINE_LF;
+    return scan_lf(parser, data, end, SCAN_LINE);
+}
+
+/* A byte at which a target does not go on: it ends, or it is refused. */
 static enum parser_event target_done(struct parser *parser, unsigned char c)
 {
     parser->head.target_len = parser->at - parser->head.target_at;
@@ -238,10 +282,16 @@ static enum parser_event scan_target(struct parser *parser, const char *data, si
 {
     size_t bound = min_size(end, parser->head.target_at + LIMIT_HTTP_TARGET_BYTES);
     size_t plain_end = run_end(data, parser->at, bound, PLAIN);
+    enum parser_event event;
 
     parser->at = run_end(data, plain_end, bound, TARGET);
-    parser->not_plain |= parser->at > plain_end || data[parser->head.target_at] != '/';
-    return parser->at < end ? target_done(parser, (unsigned char)data[parser->at]) : PARSER_MORE;
+    parser->not_plain |= parser->at > plain_end;
+    if (parser->at == end) {
+        return PARSER_MORE;
+    }
+    parser->not_plain |= data[parser->head.target_at] != '/';
+    event = target_done(parser, (unsigned char)data[parser->at]);
+    return event == PARSER_MORE ? scan_version(parser, data, end) : event;
 }
 
 /* The methods that leafd may serve; of any other http-parser says whether it is one. */
@@ -273,96 +323,25 @@ static enum parser_event scan_method(struct parser *parser, const char *data, si
     parser->at++;
     parser->head.target_at = parser->at;
     parser->state = SCAN_TARGET;
-    return PARSER_MORE;
-}
-
-static enum parser_event scan_version(struct parser *parser, const char *data, size_t end)
-{
-    size_t bound = min_size(end, parser->mark + VERSION_BYTES);
-    const char *version = data + parser->mark;
-    size_t at = parser->at;
-
-    while (at < bound && data[at] != '\r') {
-        at++;
-    }
-    parser->at = at;
-    if (at == end) {
-        return PARSER_MORE;
-    }
-    if (data[at] != '\r' || at - parser->mark != VERSION_BYTES ||
-        (memcmp(version, "HTTP/1.1", VERSION_BYTES) != 0 &&
-         memcmp(version, "HTTP/1.0", VERSION_BYTES) != 0)) {
-        return malformed(parser, "the protocol version is not HTTP/1.1 or HTTP/1.0");
-    }
-    parser->head.http_1_0 = version[VERSION_BYTES - 1] == '0';
-    parser->not_plain |= parser->head.http_1_0;
-    parser->at++;
-    parser->state = SCAN_LINE_LF;
-    return PARSER_MORE;
-}
-
-static enum parser_event scan_lf(struct parser *parser, char c, enum scan_state next)
-{
-    if (c != '\n') {
-        return malformed(parser, "a CR without its LF");
-    }
-    parser->at++;
-    parser->state = (int)next;
-    return PARSER_MORE;
+    return scan_target(parser, data, end);
 }
 
 /* A request begins, or one more empty line before it. */
-static enum parser_event scan_start(struct parser *parser, char c)
+static enum parser_event scan_start(struct parser *parser, const char *data, size_t end)
 {
+    char c = data[parser->at];
+
     parser->mark = parser->at;
     if (c == '\r') {
         parser->at++;
         parser->state = SCAN_START_LF;
-        return PARSER_MORE;
+        return scan_lf(parser, data, end, SCAN_START);
+    }
+    if (c < 'A' || c > 'Z') {
+        return malformed(parser, "the request does not begin with a method");
     }
     parser->state = SCAN_METHOD;
-    return c >= 'A' && c <= 'Z' ? PARSER_MORE
-                                : malformed(parser, "the request does not begin with a method");
-}
-
-/* A line begins: a header, or the empty one that ends the head. */
-static enum parser_event scan_line(struct parser *parser, unsigned char c)
-{
-    if (c == '\r') {
-        parser->at++;
-        parser->state = SCAN_END_LF;
-        return PARSER_MORE;
-    }
-    if (c == ' ' || c == '\t') {
-        return malformed(parser, "a header folded over lines");
-    }
-    if ((char_class[c] & TOKEN) == 0) {
-        return malformed(parser, "a header line does not begin with a name");
-    }
-    parser->header_count++;
-    if (parser->header_count > LIMIT_HTTP_HEADER_COUNT) {
-        return too_large(parser, 431, "headers_too_large", "too many header lines",
-                         LIMIT_HTTP_HEADER_COUNT);
-    }
-    parser->name_at = parser->at;
-    parser->state = SCAN_NAME;
-    return PARSER_MORE;
-}
-
-static enum parser_event scan_name(struct parser *parser, const char *data, size_t end)
-{
-    parser->at = run_end(data, parser->at, end, TOKEN);
-    if (parser->at == end) {
-        return PARSER_MORE;
-    }
-    if (data[parser->at] != ':') {
-        return malformed(parser, "a header name with a space or another illegal character");
-    }
-    parser->name_len = parser->at - parser->name_at;
-    parser->at++;
-    parser->mark = parser->at;
-    parser->state = SCAN_VALUE;
-    return PARSER_MORE;
+    return scan_method(parser, data, end);
 }
 
 static enum parser_event scan_value(struct parser *parser, const char *data, size_t end)
@@ -379,19 +358,59 @@ static enum parser_event scan_value(struct parser *parser, const char *data, siz
     event = header_done(parser, data);
     parser->at++;
     parser->state = SCAN_LINE_LF;
-    return event;
+    return event == PARSER_MORE ? scan_lf(parser, data, end, SCAN_LINE) : event;
 }
 
-/* Take bytes in one state, from parser->at on: to the end, or until it is another state. */
+static enum parser_event scan_name(struct parser *parser, const char *data, size_t end)
+{
+    parser->at = run_end(data, parser->at, end, TOKEN);
+    if (parser->at == end) {
+        return PARSER_MORE;
+    }
+    if (data[parser->at] != ':') {
+        return malformed(parser, "a header name with a space or another illegal character");
+    }
+    parser->name_len = parser->at - parser->name_at;
+    parser->at++;
+    parser->mark = parser->at;
+    parser->state = SCAN_VALUE;
+    return scan_value(parser, data, end);
+}
+
+/* A line begins: a header, or the empty one that ends the head. */
+static enum parser_event scan_line(struct parser *parser, const char *data, size_t end)
+{
+    unsigned char c = (unsigned char)data[parser->at];
+
+    if (c == '\r') {
+        parser->at++;
+        parser->state = SCAN_END_LF;
+        return scan_lf(parser, data, end, SCAN_HEAD_DONE);
+    }
+    if (c == ' ' || c == '\t') {
+        return malformed(parser, "a header folded over lines");
+    }
+    if ((char_class[c] & TOKEN) == 0) {
+        return malformed(parser, "a header line does not begin with a name");
+    }
+    parser->header_count++;
+    if (parser->header_count > LIMIT_HTTP_HEADER_COUNT) {
+        return too_large(parser, 431, "headers_too_large", "too many header lines",
+                         LIMIT_HTTP_HEADER_COUNT);
+    }
+    parser->name_at = parser->at;
+    parser->state = SCAN_NAME;
+    return scan_name(parser, data, end);
+}
+
+/* Go on where the last bytes ended. There is a byte at parser->at. */
 static enum parser_event scan(struct parser *parser, const char *data, size_t end)
 {
-    char c = data[parser->at];
-
     switch ((enum scan_state)parser->state) {
     case SCAN_START:
-        return scan_start(parser, c);
+        return scan_start(parser, data, end);
     case SCAN_START_LF:
-        return scan_lf(parser, c, SCAN_START);
+        return scan_lf(parser, data, end, SCAN_START);
     case SCAN_METHOD:
         return scan_method(parser, data, end);
     case SCAN_TARGET:
@@ -399,15 +418,15 @@ static enum parser_event scan(struct parser *parser, const char *data, size_t en
     case SCAN_VERSION:
         return scan_version(parser, data, end);
     case SCAN_LINE_LF:
-        return scan_lf(parser, c, SCAN_LINE);
+        return scan_lf(parser, data, end, SCAN_LINE);
     case SCAN_LINE:
-        return scan_line(parser, (unsigned char)c);
+        return scan_line(parser, data, end);
     case SCAN_NAME:
         return scan_name(parser, data, end);
     case SCAN_VALUE:
         return scan_value(parser, data, end);
     case SCAN_END_LF:
-        return scan_lf(parser, c, SCAN_HEAD_DONE);
+        return scan_lf(parser, data, end, SCAN_HEAD_DONE);
     case SCAN_HEAD_DONE:
         break;
     }
