@@ -13,7 +13,7 @@
  * the target cannot be read; the error is answered. */
 static bool request_resolve(struct conn *conn)
 {
-    const char *head = conn->input + conn->start;
+    const char *head = conn_at(conn, 0);
     struct conn_request *request = &conn->request;
     struct target target;
     const char *name;
@@ -46,10 +46,10 @@ static bool request_resolve(struct conn *conn)
 static void request_serve(struct conn *conn)
 {
     const struct conn_request *request = &conn->request;
-    const char *path = conn->input + conn->start + request->path_at;
+    const char *path = conn_at(conn, request->path_at);
     char shown[160];
 
-    conn_set_phase(conn, PHASE_NONE);
+    conn->served = true;
     conn->in_body = false;
     switch (conn->routed) {
     case ROUTER_FOUND:
@@ -75,9 +75,12 @@ static void request_serve(struct conn *conn)
 static bool step_head(struct conn *conn)
 {
     const struct parser_head *head = &conn->parser.head;
-    enum parser_event event =
-        parser_head(&conn->parser, conn->input + conn->start, (size_t)(conn->end - conn->start));
+    enum parser_event event;
 
+    if (conn->start == conn->end) {
+        return false;
+    }
+    event = parser_head(&conn->parser, conn_at(conn, 0), (size_t)(conn->end - conn->start));
     if (event == PARSER_MORE) {
         return false;
     }
@@ -94,14 +97,13 @@ static bool step_head(struct conn *conn)
         return true;
     }
     conn->in_body = true;
-    conn_set_phase(conn, PHASE_BODY);
     if (head->expect_continue && conn->routed != ROUTER_FOUND) {
         /* The client may or may not send its body now: no telling where the next request begins. */
         conn->closing = true;
         conn->linger = true;
         request_serve(conn);
     } else if (head->expect_continue && conn->next == conn->end) {
-        buf_put(&conn->out, CONTINUE, sizeof(CONTINUE) - 1);
+        buf_put(conn_output(conn), CONTINUE, sizeof(CONTINUE) - 1);
     }
     return true;
 }

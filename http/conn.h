@@ -7,10 +7,15 @@
  *      `----> FINISHING --all written--> LINGERING --the client's end or a deadline--> CLOSED
  *                                 `------------------------------------------------> CLOSED
  *
- * The happy path: bytes are read into a fixed buffer; every complete request in it is served at
- * once, its reply appended to `out`; what a batch of requests caused is written by one write. While
- * a request waits (for a refill, or for the cluster) the connection reads no further than its
- * buffer, so that replies stay in order; its end shows at once that the client has gone.
+ * The happy path: bytes are read into a buffer of fixed size; every complete request in it is
+ * served at once, its reply appended to `out`; what a batch of requests caused is written by one
+ * write. While a request waits (for a refill, or for the cluster) the connection reads no further
+ * than its buffer, so that replies stay in order; its end shows at once that the client has gone.
+ *
+ * Both buffers are lent by the loop as long as a connection is served. It has memory of its own
+ * only for what it must keep: a request that is not complete or that waits, and replies that the
+ * socket does not take. So an idle connection costs little memory, and all requests pass through
+ * the same memory, which the processor has at hand, however many connections there are.
  *
  * Failure modes: each closes with a reason, logged at debug level. A request that breaks the
  * protocol gets its error, then the connection closes; it lingers, reading and dropping for a
@@ -33,9 +38,6 @@
 #include "http/router.h"
 #include "http/target.h"
 
-/* Holds a head of the largest size and leaves as much again for bodies and pipelined requests. */
-#define CONN_INPUT_BYTES (2 * LIMIT_HTTP_HEADERS_BYTES)
-
 enum conn_state { CONN_READING, CONN_WAITING, CONN_FINISHING, CONN_LINGERING, CONN_CLOSED };
 
 /* The present request as offsets from its first byte, which stays in the buffer until the reply. */
@@ -49,45 +51,47 @@ struct conn_request {
     uint32_t query_len;
 };
 
+/* What each request touches comes first. */
 struct conn {
-    uv_tcp_t tcp;
-    uv_write_t write;
-    uv_shutdown_t shutdown;
+    uv_poll_t poll;
     struct http_loop *loop;
+    int fd;
+    int events; /* of the socket that are waited for: UV_READABLE, UV_WRITABLE */
     enum conn_state state;
+    enum loop_phase phase;
+    uint64_t phase_due_ms;
+    bool processing; /* conn_process() is on the stack */
+    bool served;     /* a request was, since the phase was set: a new wait begins */
+    bool ready;      /* in loop->ready */
+    bool writing;    /* there is something in `sending` */
+    bool refused;    /* over the limit of connections */
+    bool closing;    /* the next reply is the last */
+    bool linger;     /* unread input is likely: see above */
+    bool reset;      /* close without delivering what is unsent */
+    bool ended;      /* the client's end was read */
+    bool in_body;
+    /* input[start, end) holds the present request and what follows; the body is consumed up to
+     * next */
+    char *input; /* LOOP_INPUT_BYTES: the loop's, or own memory; NULL: there is nothing in it */
+    uint32_t start;
+    uint32_t next;
+    uint32_t end;
+    uint32_t reply_count; /* replies in out and sending */
+    struct buf out;       /* replies not given to the socket yet */
+    struct parser parser;
+    struct conn_request request;
+    enum router_result routed;
+    struct control *control; /* the request to the cluster that is waited for, or NULL */
+    struct buf body;         /* of the present request, where the route takes one */
+    struct id_claim claim;   /* of an id request */
+    struct buf sending;      /* what the socket did not take at once */
+    size_t sent_bytes;       /* of it */
+    size_t sent_before;      /* at the last look: progress moves the deadline */
+    uint64_t write_due_ms;
     TAILQ_ENTRY(conn) all_link;
     TAILQ_ENTRY(conn) ready_link;
     TAILQ_ENTRY(conn) phase_link;
     TAILQ_ENTRY(conn) write_link;
-    enum loop_phase phase;
-    uint64_t phase_due_ms;
-    uint64_t write_due_ms;
-    size_t write_left_bytes; /* at the last look: progress moves the deadline */
-    bool processing;         /* conn_process() is on the stack */
-    bool ready;              /* in loop->ready */
-    bool reading;            /* uv_read_start is on */
-    bool writing;            /* `sending` is with libuv */
-    bool refused;            /* over the limit of connections */
-    bool closing;            /* the next reply is the last */
-    bool linger;             /* unread input is likely: see above */
-    bool reset;              /* close without delivering what is unsent */
-    bool ended;              /* the client's end was read */
-    bool in_body;
-    struct parser parser;
-    struct conn_request request;
-    enum router_result routed;
-    struct buf body;         /* of the present request, where the route takes one */
-    struct control *control; /* the request to the cluster that is waited for, or NULL */
-    struct id_claim claim;   /* of an id request */
-    struct buf out;          /* replies not given to the socket yet */
-    struct buf sending;      /* given to libuv, since the socket did not take them at once */
-    uint32_t reply_count;    /* replies in out and sending */
-    /* input[start, end) holds the present request and what follows; the body is consumed up to
-     * next */
-    uint32_t start;
-    uint32_t next;
-    uint32_t end;
-    char input[CONN_INPUT_BYTES];
 };
 
 /* --- for the loop (conn_io.c, conn.c) --- */
@@ -117,10 +121,16 @@ void conn_rest(struct conn *conn);
 /* True when so much is unsent that no further request is served. */
 bool conn_output_full(const struct conn *conn);
 
-/* Leave the present deadline of the read side and enter another. */
-void conn_set_phase(struct conn *conn, enum loop_phase phase);
+/* Where replies are appended. */
+struct buf *conn_output(struct conn *conn);
 
 /* --- for handlers (conn_reply.c) --- */
+
+/* A place in the present request. There is one (input is not NULL). */
+static inline const char *conn_at(const struct conn *conn, size_t at)
+{
+    return conn->input + conn->start + at;
+}
 
 /* The handler answers later. */
 void conn_wait(struct conn *conn);

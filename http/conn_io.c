@@ -3,39 +3,56 @@
  */
 #include "http/conn.h"
 
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "http/handlers.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
 
-#define OUTPUT_KEPT_BYTES (64 << 10) /* a buffer grown beyond this is freed once it is empty */
-#define OUTPUT_FIRST_BYTES 4096
+#define OUTPUT_KEPT_BYTES (64 << 10) /* memory grown beyond this is freed once it is empty */
 
-static struct conn *conn_of(void *handle)
+/* A busy connection is idle again after each request. It is moved in the queue of idle ones only
+ * when its deadline has become so much too early: by this part of the idle time is it late. */
+#define IDLE_LATE_PART 64
+
+/* The socket only cannot do it now. */
+static bool is_passing(int err)
 {
-    return ((uv_handle_t *)handle)->data;
+    return err == EAGAIN || err == EWOULDBLOCK || err == EINTR || err == ENOBUFS;
 }
 
 /* --- deadlines --- */
 
-void conn_set_phase(struct conn *conn, enum loop_phase phase)
+/* Leave the present deadline of the read side and enter another, or begin the same one anew. */
+static void conn_set_phase(struct conn *conn, enum loop_phase phase, bool anew)
 {
     struct http_loop *loop = conn->loop;
+    uint64_t due_ms;
 
-    if (conn->phase == phase) {
+    if (conn->phase == phase && (!anew || phase == PHASE_NONE)) {
         return;
+    }
+    due_ms = loop_now_ms(loop) + loop->phase_ms[phase];
+    if (phase == PHASE_IDLE) {
+        if (conn->phase == phase && due_ms <= conn->phase_due_ms) {
+            return;
+        }
+        due_ms += loop->phase_ms[phase] / IDLE_LATE_PART;
     }
     if (conn->phase != PHASE_NONE) {
         TAILQ_REMOVE(&loop->phases[conn->phase], conn, phase_link);
     }
     conn->phase = phase;
     if (phase != PHASE_NONE) {
-        conn->phase_due_ms = loop_now_ms(loop) + loop->phase_ms[phase];
+        conn->phase_due_ms = due_ms;
         TAILQ_INSERT_TAIL(&loop->phases[phase], conn, phase_link);
-        loop_arm(loop, conn->phase_due_ms);
+        loop_arm(loop, due_ms);
     }
 }
 
@@ -48,7 +65,7 @@ void conn_phase_expired(struct conn *conn)
     struct parser_reject reject = conn->phase == PHASE_HEAD ? slow_head : slow_body;
     enum loop_phase phase = conn->phase;
 
-    conn_set_phase(conn, PHASE_NONE);
+    conn_set_phase(conn, PHASE_NONE, false);
     if (phase == PHASE_IDLE || phase == PHASE_LINGER) {
         conn_close(conn, phase == PHASE_IDLE ? "idle" : "lingered");
         return;
@@ -62,7 +79,7 @@ static void write_arm(struct conn *conn)
 {
     struct http_loop *loop = conn->loop;
 
-    conn->write_left_bytes = uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp);
+    conn->sent_before = conn->sent_bytes;
     conn->write_due_ms = loop_now_ms(loop) + loop->config->write_ms;
     TAILQ_INSERT_TAIL(&loop->writers, conn, write_link);
     loop_arm(loop, conn->write_due_ms);
@@ -71,7 +88,7 @@ static void write_arm(struct conn *conn)
 void conn_write_expired(struct conn *conn)
 {
     ASSERT(conn->writing);
-    if (uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp) == conn->write_left_bytes) {
+    if (conn->sent_bytes == conn->sent_before) {
         /* What the kernel still holds for it would linger for minutes behind an orderly close. */
         conn->reset = true;
         conn_close(conn, "the client takes no output");
@@ -85,17 +102,32 @@ void conn_write_expired(struct conn *conn)
 
 static void closed_cb(uv_handle_t *handle)
 {
-    struct conn *conn = conn_of(handle);
+    struct conn *conn = handle->data;
     struct http_loop *loop = conn->loop;
 
     ASSERT(conn->state == CONN_CLOSED);
     TAILQ_REMOVE(&loop->conns, conn, all_link);
     loop->conn_count--;
     loop->refused_count -= conn->refused;
+    if (conn->input != loop->input) {
+        free(conn->input);
+    }
     buf_free(&conn->out);
     buf_free(&conn->sending);
     free(conn);
     loop_conn_gone(loop);
+}
+
+static void socket_close(struct conn *conn)
+{
+    static const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+
+    uv_close((uv_handle_t *)&conn->poll, closed_cb);
+    if (conn->reset) {
+        (void)setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    }
+    close(conn->fd);
+    conn->fd = -1;
 }
 
 void conn_close(struct conn *conn, const char *reason)
@@ -114,7 +146,7 @@ void conn_close(struct conn *conn, const char *reason)
         control_forget(conn->control);
         conn->control = NULL;
     }
-    conn_set_phase(conn, PHASE_NONE);
+    conn_set_phase(conn, PHASE_NONE, false);
     if (conn->writing) {
         TAILQ_REMOVE(&loop->writers, conn, write_link);
     }
@@ -124,18 +156,7 @@ void conn_close(struct conn *conn, const char *reason)
     }
     loop->body_bytes -= conn->body.len;
     buf_free(&conn->body);
-    if (!conn->reset || uv_tcp_close_reset(&conn->tcp, closed_cb) != 0) {
-        uv_close((uv_handle_t *)&conn->tcp, closed_cb);
-    }
-}
-
-static void shutdown_cb(uv_shutdown_t *req, int status)
-{
-    struct conn *conn = req->data;
-
-    if (status != 0 && conn->state != CONN_CLOSED) {
-        conn_close(conn, "shutdown failed");
-    }
+    socket_close(conn);
 }
 
 /* All is written and nothing more will be. */
@@ -147,8 +168,7 @@ static void conn_end(struct conn *conn)
         return;
     }
     conn->state = CONN_LINGERING;
-    conn->shutdown.data = conn;
-    if (uv_shutdown(&conn->shutdown, (uv_stream_t *)&conn->tcp, shutdown_cb) != 0) {
+    if (shutdown(conn->fd, SHUT_WR) != 0) {
         conn_close(conn, "shutdown failed");
     }
 }
@@ -169,77 +189,82 @@ bool conn_output_full(const struct conn *conn)
            conn->out.len + conn->sending.len >= LIMIT_HTTP_OUTPUT_BYTES;
 }
 
-/* Empty a buffer, keeping its memory unless it grew large. */
-static void output_reset(struct buf *buf)
+struct buf *conn_output(struct conn *conn)
+{
+    struct http_loop *loop = conn->loop;
+
+    if (conn->out.capacity == 0 && loop->output.capacity > 0) {
+        buf_move(&conn->out, &loop->output);
+    }
+    return &conn->out;
+}
+
+/* Nothing is left in a buffer of output: its memory is for whoever answers next. */
+static void output_return(struct http_loop *loop, struct buf *buf)
 {
     buf->len = 0;
-    if (buf->capacity > OUTPUT_KEPT_BYTES) {
+    if (loop->output.capacity == 0 && buf->capacity <= OUTPUT_KEPT_BYTES) {
+        buf_move(&loop->output, buf);
+    } else {
         buf_free(buf);
     }
 }
 
-static void write_cb(uv_write_t *req, int status)
-{
-    struct conn *conn = req->data;
-    struct http_loop *loop = conn->loop;
-
-    if (conn->state == CONN_CLOSED) {
-        return;
-    }
-    conn->writing = false;
-    TAILQ_REMOVE(&loop->writers, conn, write_link);
-    if (status < 0) {
-        conn_close(conn, "write failed");
-        return;
-    }
-    output_reset(&conn->sending);
-    if (conn->out.len == 0) {
-        conn->reply_count = 0;
-        buf_free(&conn->out);
-        buf_move(&conn->out, &conn->sending);
-    } else {
-        buf_free(&conn->sending);
-    }
-    conn_process(conn);
-    loop_settle(loop);
-}
-
-/* The socket did not take all: libuv writes the rest from at on when it can. */
+/* The socket did not take all of `out`: the rest, from at on, is sent when it can be. */
 static void write_rest(struct conn *conn, size_t at)
 {
-    uv_buf_t rest;
-
     buf_move(&conn->sending, &conn->out);
-    rest = uv_buf_init((char *)conn->sending.data + at, (unsigned)(conn->sending.len - at));
-    conn->write.data = conn;
-    if (uv_write(&conn->write, (uv_stream_t *)&conn->tcp, &rest, 1, write_cb) != 0) {
-        conn_close(conn, "write failed");
-        return;
-    }
+    conn->sent_bytes = at;
     conn->writing = true;
     write_arm(conn);
 }
 
+/* The socket takes more. */
+static void conn_write(struct conn *conn)
+{
+    struct buf *sending = &conn->sending;
+    ssize_t sent;
+
+    ASSERT(conn->writing);
+    sent = send(conn->fd, sending->data + conn->sent_bytes, sending->len - conn->sent_bytes,
+                MSG_NOSIGNAL);
+    if (sent < 0) {
+        if (!is_passing(errno)) {
+            conn_close(conn, "write failed");
+        }
+        return;
+    }
+    conn->sent_bytes += (size_t)sent;
+    if (conn->sent_bytes < sending->len) {
+        return;
+    }
+    conn->writing = false;
+    TAILQ_REMOVE(&conn->loop->writers, conn, write_link);
+    output_return(conn->loop, sending);
+    if (conn->out.len == 0) {
+        conn->reply_count = 0;
+    }
+    conn_process(conn);
+}
+
 void conn_flush(struct conn *conn)
 {
-    uv_buf_t all;
-    int wrote;
+    ssize_t sent;
 
     if (conn->writing || conn->state == CONN_CLOSED) {
         return;
     }
     if (conn->out.len > 0) {
-        all = uv_buf_init((char *)conn->out.data, (unsigned)conn->out.len);
-        wrote = uv_try_write((uv_stream_t *)&conn->tcp, &all, 1);
-        if (wrote < 0 && wrote != UV_EAGAIN) {
+        sent = send(conn->fd, conn->out.data, conn->out.len, MSG_NOSIGNAL);
+        if (sent < 0 && !is_passing(errno)) {
             conn_close(conn, "write failed");
             return;
         }
-        if (wrote != (int)conn->out.len) {
-            write_rest(conn, wrote > 0 ? (size_t)wrote : 0);
+        if (sent != (ssize_t)conn->out.len) {
+            write_rest(conn, sent > 0 ? (size_t)sent : 0);
             return;
         }
-        output_reset(&conn->out);
+        output_return(conn->loop, &conn->out);
         conn->reply_count = 0;
     }
     if (conn->state == CONN_FINISHING) {
@@ -249,18 +274,42 @@ void conn_flush(struct conn *conn)
 
 /* --- input --- */
 
-static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+/* Before a read: the loop's memory, or room behind what was kept. */
+static void input_prepare(struct conn *conn)
 {
-    struct conn *conn = conn_of(handle);
-
-    (void)suggested;
-    if (conn->end == CONN_INPUT_BYTES && conn->start > 0) {
-        memmove(conn->input, conn->input + conn->start, conn->end - conn->start);
+    if (conn->input == NULL) {
+        ASSERT(conn->start == 0 && conn->end == 0);
+        conn->input = conn->loop->input;
+    } else if (conn->end == LOOP_INPUT_BYTES) {
+        ASSERT(conn->start > 0);
+        memmove(conn->input, conn_at(conn, 0), conn->end - conn->start);
         conn->next -= conn->next > 0 ? conn->start : 0;
         conn->end -= conn->start;
         conn->start = 0;
     }
-    *buf = uv_buf_init(conn->input + conn->end, CONN_INPUT_BYTES - conn->end);
+}
+
+/* After a turn: keep what is left in memory of its own, and let go what is not needed. */
+static void input_keep(struct conn *conn)
+{
+    bool is_lent = conn->input == conn->loop->input;
+    uint32_t len = conn->end - conn->start;
+    char *own;
+
+    if (len == 0) {
+        if (!is_lent) {
+            free(conn->input);
+        }
+        conn->input = NULL;
+    } else if (is_lent) {
+        own = malloc(LOOP_INPUT_BYTES);
+        ASSERT(own != NULL);
+        memcpy(own, conn_at(conn, 0), len);
+        conn->input = own;
+        conn->next -= conn->next > 0 ? conn->start : 0;
+        conn->start = 0;
+        conn->end = len;
+    }
 }
 
 /* The client sends no more: it may still read what it asked for, unless it waits for ids, which
@@ -277,40 +326,56 @@ static void read_end(struct conn *conn)
     }
 }
 
-static void read_cb(uv_stream_t *stream, ssize_t count, const uv_buf_t *buf)
+static void conn_read(struct conn *conn)
 {
-    struct conn *conn = conn_of(stream);
+    ssize_t count;
+
+    input_prepare(conn);
+    count = recv(conn->fd, conn->input + conn->end, LOOP_INPUT_BYTES - conn->end, 0);
+    if (count == 0) {
+        read_end(conn);
+    } else if (count < 0 && !is_passing(errno)) {
+        conn_close(conn, "read failed");
+    } else if (count > 0 && (conn->state == CONN_READING || conn->state == CONN_WAITING)) {
+        conn->end += (uint32_t)count;
+        ASSERT(conn->end <= LOOP_INPUT_BYTES);
+        conn_process(conn);
+    } else {
+        input_keep(conn); /* what came is dropped */
+    }
+}
+
+static void poll_cb(uv_poll_t *poll, int status, int events)
+{
+    struct conn *conn = poll->data;
     struct http_loop *loop = conn->loop;
 
-    (void)buf;
-    if (count == 0) {
-        return;
-    }
-    if (count == UV_EOF) {
-        read_end(conn);
-    } else if (count < 0) {
-        conn_close(conn, "read failed");
-    } else if (conn->state == CONN_READING || conn->state == CONN_WAITING) {
-        conn->end += (uint32_t)count;
-        ASSERT(conn->end <= CONN_INPUT_BYTES);
-        conn_process(conn);
+    if (status < 0) {
+        conn_close(conn, "the socket reports an error");
+    } else {
+        if ((events & UV_WRITABLE) != 0 && conn->writing) {
+            conn_write(conn);
+        }
+        if ((events & UV_READABLE) != 0 && conn->state != CONN_CLOSED && !conn->ended) {
+            conn_read(conn);
+        }
     }
     loop_settle(loop);
 }
 
-/* Read as long as there is room, or to see the client's end. */
-static void conn_set_reading(struct conn *conn)
+/* Wait for what there is a use for: for input as long as there is room, or to see the client's
+ * end. */
+static void conn_set_events(struct conn *conn)
 {
-    bool want = !conn->ended && (conn->start > 0 || conn->end < CONN_INPUT_BYTES);
+    bool want = !conn->ended && (conn->start > 0 || conn->end < LOOP_INPUT_BYTES);
+    int events = (want ? UV_READABLE : 0) | (conn->writing ? UV_WRITABLE : 0);
 
-    if (want == conn->reading) {
+    if (events == conn->events) {
         return;
     }
-    conn->reading = want;
-    if (!want) {
-        uv_read_stop((uv_stream_t *)&conn->tcp);
-    } else if (uv_read_start((uv_stream_t *)&conn->tcp, alloc_cb, read_cb) != 0) {
-        conn_close(conn, "cannot read");
+    conn->events = events;
+    if (uv_poll_start(&conn->poll, events, poll_cb) != 0) {
+        conn_close(conn, "cannot poll");
     }
 }
 
@@ -328,35 +393,47 @@ void conn_rest(struct conn *conn)
         /* It is still being served; the deadline of the write side holds. */
         phase = PHASE_NONE;
     }
-    conn_set_phase(conn, phase);
-    conn_set_reading(conn);
+    conn_set_phase(conn, phase, conn->served);
+    conn->served = false;
+    input_keep(conn);
+    conn_set_events(conn);
 }
 
 /* --- the beginning --- */
 
-void conn_open(struct http_loop *loop, int fd, bool refused)
+static struct conn *conn_new(struct http_loop *loop, int fd, bool refused)
 {
-    static const struct parser_reject overloaded = {503, "overloaded",
-                                                    "too many connections are open", 0};
     struct conn *conn = calloc(1, sizeof(*conn));
 
     ASSERT(conn != NULL);
     conn->loop = loop;
-    ASSERT(uv_tcp_init(&loop->uv, &conn->tcp) == 0);
-    conn->tcp.data = conn;
+    conn->fd = fd;
+    if (uv_poll_init_socket(&loop->uv, &conn->poll, fd) != 0) {
+        free(conn);
+        return NULL;
+    }
+    conn->poll.data = conn;
     conn->refused = refused;
     loop->conn_count++;
     loop->refused_count += refused;
     TAILQ_INSERT_TAIL(&loop->conns, conn, all_link);
     parser_init(&conn->parser);
-    if (uv_tcp_open(&conn->tcp, fd) != 0) {
+    return conn;
+}
+
+void conn_open(struct http_loop *loop, int fd, bool refused)
+{
+    static const struct parser_reject overloaded = {503, "overloaded",
+                                                    "too many connections are open", 0};
+    static const int on = 1;
+    struct conn *conn = conn_new(loop, fd, refused);
+
+    if (conn == NULL) {
         close(fd);
-        conn_close(conn, "cannot open");
         return;
     }
     /* Replies are whole when they are written; waiting for more would only delay them. */
-    (void)uv_tcp_nodelay(&conn->tcp, 1);
-    buf_reserve(&conn->out, OUTPUT_FIRST_BYTES);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (refused) {
         conn_reject(conn, &overloaded);
     } else {

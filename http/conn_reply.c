@@ -62,7 +62,7 @@ void conn_reply(struct conn *conn, int status, const char *type, const char *ext
     ASSERT(conn->control == NULL);
     ASSERT(!conn->claim.waiter.parked);
     frame.keep_alive = head->http_1_0 && !frame.close;
-    response_put(&conn->out, &frame, status, type, extra, body, len);
+    response_put(conn_output(conn), &frame, status, type, extra, body, len);
     conn->reply_count++;
     loop_count(&conn->loop->counts.replies[status / 100], 1);
     request_done(conn, frame.close);
@@ -81,7 +81,8 @@ static void fail(struct conn *conn, int status, const char *code, const char *ex
 
     loop->scratch.len = 0;
     response_error_json(&loop->scratch, clock_wall_ms(loop->backend->clock), status, code, message,
-                        conn->input + conn->start + request->path_at, request->path_len);
+                        request->path_len > 0 ? conn_at(conn, request->path_at) : "",
+                        request->path_len);
     conn_reply(conn, status, RESPONSE_JSON, extra, loop->scratch.data, loop->scratch.len);
 }
 
@@ -175,8 +176,8 @@ bool conn_options(struct conn *conn, struct option *options, size_t count, char 
     const struct conn_request *request = &conn->request;
     char why[OPTION_WHY_BYTES];
 
-    if (options_parse(conn->input + conn->start + request->query_at, request->query_len, options,
-                      count, space, why) != 0) {
+    if (options_parse(conn_at(conn, request->query_at), request->query_len, options, count, space,
+                      why) != 0) {
         conn_fail(conn, 400, "bad_request", "%s", why);
         return false;
     }
@@ -186,7 +187,7 @@ bool conn_options(struct conn *conn, struct option *options, size_t count, char 
 bool conn_tag_name(struct conn *conn, char *name, size_t *ret_len)
 {
     const struct conn_request *request = &conn->request;
-    const char *raw = conn->input + conn->start + request->name_at;
+    const char *raw = conn_at(conn, request->name_at);
     const char *why = "";
     char shown[160];
     int rv;

@@ -21,7 +21,7 @@
 static bool path_id(struct conn *conn, uint64_t *ret_id)
 {
     const struct conn_request *request = &conn->request;
-    const char *raw = conn->input + conn->start + request->name_at;
+    const char *raw = conn_at(conn, request->name_at);
     char text[LIMIT_TAG_NAME_BYTES];
     char shown[SHOWN_BYTES];
     size_t len;

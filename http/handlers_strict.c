@@ -32,7 +32,7 @@
 
 static const char *key_of(const struct conn *conn)
 {
-    return conn->input + conn->start + conn->parser.head.key_at;
+    return conn_at(conn, conn->parser.head.key_at);
 }
 
 /* The key of the request is fit to be kept, or there is none; else answered. */

@@ -352,7 +352,7 @@ static void workers_list(struct conn *conn)
 static bool path_worker_id(struct conn *conn, uint16_t *ret_id)
 {
     const struct conn_request *request = &conn->request;
-    const char *raw = conn->input + conn->start + request->name_at;
+    const char *raw = conn_at(conn, request->name_at);
     char text[LIMIT_TAG_NAME_BYTES];
     char shown[SHOWN_BYTES];
     uint64_t id;

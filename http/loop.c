@@ -299,6 +299,7 @@ void loop_release(struct http_loop *loop)
     ASSERT(loop->waiters.count == 0);
     ASSERT(loop->body_bytes == 0);
     buf_free(&loop->scratch);
+    buf_free(&loop->output);
     free(loop->snowflake_queue);
     loop->snowflake_queue = NULL;
     if (loop->port != NULL) {

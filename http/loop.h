@@ -29,6 +29,9 @@
 
 struct conn;
 
+/* Holds a head of the largest size and leaves as much again for bodies and pipelined requests. */
+#define LOOP_INPUT_BYTES (2 * LIMIT_HTTP_HEADERS_BYTES)
+
 /* Of the loop, which alone writes; any thread may read. */
 struct loop_counts {
     _Atomic uint64_t segment_ids; /* handed out */
@@ -82,6 +85,7 @@ struct http_loop {
     struct prng prng;
     struct loop_counts counts;
     struct buf scratch; /* a body under construction; content does not outlive a handler */
+    struct buf output;  /* memory for replies, empty, unless it is lent to a connection */
     char date[TEXT_TIME_BYTES];
     uint64_t date_until_ms; /* on the loop's clock */
     /* drain and stop */
@@ -91,6 +95,7 @@ struct http_loop {
     uint64_t drain_until_ms;
     struct mailbox_item drain_item;
     struct mailbox_item stop_item;
+    char input[LOOP_INPUT_BYTES]; /* lent to the connection that is being read from */
 };
 
 /* Make the handles; takes over listen_fd, also on failure. 0 or an ERR_*. On failure nothing is
