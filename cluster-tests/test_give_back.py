@@ -113,8 +113,8 @@ def test_many_tags(make_cluster):
 
 @pytest.mark.bound(90)
 def test_rolling_restarts_waste_nothing(make_cluster, tag):
-    """Five rounds over all nodes, each after a few ids of the one node that is asked: in the end not
-    one id is missing below max_id."""
+    """Five rounds over all nodes, each after a few ids of the one node that is asked: in the end
+    not one id is missing below max_id."""
     cluster = make_cluster()
     cluster.create_tag(tag, step=1000)
     used = cluster.nodes[1]
@@ -148,8 +148,9 @@ def test_only_the_top_is_given_back(make_cluster, tag):
     assert max_id(high, tag) == 201
     assert stop(high) == (95, 0)
     low.start().wait_ready()
-    assert max_id(low, tag) == 106 + held(low, tag)
-    assert take(low, tag)[0][0] >= 106
+    wait_until(lambda: held(low, tag) == 100, 5, "it fetches a segment anew")
+    assert max_id(low, tag) == 206
+    assert take(low, tag) == [(106, 106)]
 
 
 def test_what_was_returned_and_granted_again_is_not_returned_twice(make_cluster, tag):
@@ -180,7 +181,7 @@ def test_a_kill_burns(make_cluster, tag):
 
 def test_without_a_majority_it_is_burnt(make_cluster, tag):
     """Nobody is there to take it: the node says so, in time, and its ids never come again."""
-    cluster = make_cluster(settings={**FAST, "shutdown-grace-ms": 1000, "warm-tags": 0})
+    cluster = make_cluster(settings={**FAST, "shutdown-grace-ms": 500, "warm-tags": 0})
     cluster.create_tag(tag, step=100)
     node = cluster.followers()[0]
     others = cluster.others(node)
@@ -197,9 +198,8 @@ def test_without_a_majority_it_is_burnt(make_cluster, tag):
 
 def test_cut_off_it_is_burnt(make_cluster, proxies, tag):
     """The same, while the others go on."""
-    cluster = make_cluster(
-        settings={**FAST, "shutdown-grace-ms": 1000, "warm-tags": 0}, start=False
-    )
+    settings = {**FAST, "shutdown-grace-ms": 500, "warm-tags": 0}
+    cluster = make_cluster(settings=settings, start=False)
     proxies.attach(cluster)
     cluster.start()
     cluster.create_tag(tag, step=100)
@@ -234,10 +234,10 @@ def test_deleted_forced_and_strict_tags_have_nothing_to_give(make_cluster):
 
 def test_stop_of_all_at_once(make_cluster, tag):
     """Some find a majority for what they hold and some do not; nothing comes twice."""
-    cluster = make_cluster(settings={**FAST, "shutdown-grace-ms": 1000})
+    cluster = make_cluster(settings={**FAST, "shutdown-grace-ms": 500})
     cluster.create_tag(tag, step=100)
     seen = set()
-    for _ in range(3):
+    for _ in range(2):
         for node in cluster.nodes:
             for first, last in take(node, tag, 30):
                 fresh = set(range(first, last + 1))
@@ -266,7 +266,7 @@ def test_rolling_restarts_under_load(make_cluster, recorder):
     given = 0
     source = random.Random(7)
     with load:
-        for turn in range(9):
+        for turn in range(6):
             load.wait_answers(100)
             node = cluster.nodes[turn % 3]
             if source.random() < 0.3:
@@ -312,7 +312,8 @@ def test_strict_ids_that_came_too_late(make_cluster, tag):
     and counted; not those of a request with a key, which can still have them.
 
     The node hears of it because a request of the same batch waits longer. Which requests are in a
-    batch is a matter of milliseconds, so it may take more than one try."""
+    batch, and whether one is sent at all before its time is over, is a matter of milliseconds, so
+    it may take more than one try."""
     cluster = make_cluster(
         settings={"raft-election-ms": 3000, "raft-heartbeat-ms": 100, "http-loops": 2}
     )
@@ -326,14 +327,14 @@ def test_strict_ids_that_came_too_late(make_cluster, tag):
         for other in others:
             other.pause()
         try:
-            patient = [leader.connect() for _ in range(7)]
+            patient = [leader.connect() for _ in range(5)]
             hasty = [leader.connect() for _ in range(2)]
-            for connection in patient[:6]:
+            for connection in patient[:4]:
                 send(connection, tag, 1, 10_000)  # these make that the next ones are gathered
-            wait_until(lambda: metric(leader, "leafd_connections") >= 9, 5, "all are read")
+            wait_until(lambda: metric(leader, "leafd_connections") >= 7, 5, "all are connected")
             send(hasty[0], tag, 5, 0)
             send(hasty[1], tag, 7, 0, key)
-            send(patient[6], tag, 1, 10_000)
+            send(patient[4], tag, 1, 10_000)
             for connection in hasty:
                 answer = connection.read_response()
                 assert (answer.status, answer.code) == (503, "timeout"), answer
@@ -344,13 +345,13 @@ def test_strict_ids_that_came_too_late(make_cluster, tag):
             assert connection.read_response().status == 200
         for connection in (*patient, *hasty):
             connection.close()
-        last += 6 + 5 + 7 + 1
-        assert take(leader, tag) == [(last + 1, last + 1)], "all of them were applied"
-        last += 1
-        answer = ask(others[0], tag, 7, key=key)
-        assert answer.headers["idempotency-replayed"] == "true", answer
-        assert burnt(leader, "strict") in (0, 5)
-        if burnt(leader, "strict") == 5:
+        assert ask(others[0], tag, 7, key=key).status == 200
+        last += 4 + 7 + 1
+        missing = take(leader, tag)[0][0] - (last + 1)
+        assert missing in (0, 5), "those without a key may be missing, and no others"
+        last += missing + 1
+        assert burnt(leader, "strict") in (0, missing)
+        if burnt(leader, "strict") > 0:
             return
     pytest.fail("never counted")
 

@@ -285,7 +285,7 @@ def test_without_a_majority(make_cluster, tag):
         node.kill9()
     wait_until(survivor.sees_no_leader, 10, "no leader is known")
     for timeout_ms, waited_s in [(0, 0.5), (700, 0.7), (None, 1.0)]:
-        for key in (None, f"k{timeout_ms}"):
+        for key in (None, "k") if timeout_ms == 0 else (None,):
             began = time.monotonic()
             answer = ask(survivor, tag, timeout_ms=timeout_ms, key=key)
             spent = time.monotonic() - began

@@ -125,7 +125,7 @@ def test_nodes_stopped_in_turn_for_less_than_an_election(make_cluster, recorder,
     cluster = make_cluster(settings={})
     load = start_load(cluster, recorder, tag, clients=32)
     with load:
-        for node in [cluster.leader(), *cluster.followers()]:
+        for node in [cluster.leader(), cluster.followers()[0]]:
             load.wait_answers(200)
             node.pause()
             stopped = time.monotonic()
@@ -142,7 +142,9 @@ def test_nodes_stopped_in_turn_for_less_than_an_election(make_cluster, recorder,
 # --- cut off ---
 
 
-@pytest.mark.parametrize("way", ["both", "not heard", "hears nothing"])
+@pytest.mark.parametrize(
+    "way", ["both", "not heard", pytest.param("hears nothing", marks=pytest.mark.slow)]
+)
 @pytest.mark.bound(60)
 def test_leader_cut_off(make_cluster, proxies, recorder, tag, way):
     """The leader is cut off from its peers, both ways or one, while its clients still reach it:
@@ -151,7 +153,7 @@ def test_leader_cut_off(make_cluster, proxies, recorder, tag, way):
     cluster = make_cluster(settings=FAST, start=False)
     proxies.attach(cluster)
     cluster.start()
-    load = start_load(cluster, recorder, tag, clients=40)
+    load = start_load(cluster, recorder, tag)
     old = cluster.leader()
     others = cluster.others(old)
     lonely = [load.add(old, tag, rate=20, timeout_ms=1000) for _ in range(8)]
@@ -181,6 +183,7 @@ def test_leader_cut_off(make_cluster, proxies, recorder, tag, way):
     check_gaps(verdict, load, cluster, tag)
 
 
+@pytest.mark.slow
 @pytest.mark.bound(60)
 def test_leader_cut_off_with_default_timeouts(make_cluster, proxies, recorder, tag):
     """The same with 64 clients and the timeouts of a default configuration, and with clients that
@@ -290,7 +293,7 @@ def test_what_an_old_leader_appended_is_committed_by_the_next(
     cluster.start()
     load = start_load(cluster, recorder, tag, clients=32)
     with load:
-        for _ in range(3):
+        for _ in range(2):
             load.wait_answers(100)
             leader = cluster.leader()
             knows, other = cluster.followers()

@@ -115,7 +115,7 @@ def test_without_it_the_first_request_waits(make_cluster):
 
 @pytest.mark.bound(60)
 def test_busiest_first_at_a_bounded_rate(make_cluster):
-    cluster = make_cluster(settings={**FAST, "warm-rate": 5})
+    cluster = make_cluster(settings={**FAST, "warm-rate": 10})
     tags = [f"t{number:02}" for number in range(20)]
     make_tags(cluster, tags, step=50)
     node = cluster.followers()[0]
@@ -133,7 +133,7 @@ def test_busiest_first_at_a_bounded_rate(make_cluster):
     # Where the node was held up, several may have come at once.
     assert [at_s[tag] for tag in order] == sorted(at_s.values())
     for number, tag in enumerate(order):
-        assert at_s[tag] >= number / 5 - 0.01, f"{tag} came too soon"
+        assert at_s[tag] >= number / 10 - 0.01, f"{tag} came too soon"
     assert at_s[order[-1]] < 10, "slower than was asked for"
 
 
@@ -206,6 +206,7 @@ def test_neither_deleted_nor_strict_tags_are_fetched(make_cluster):
     assert take(other, "deleted")[0][0] == 41
 
 
+@pytest.mark.slow
 @pytest.mark.bound(60)
 def test_what_was_not_used_for_a_day_is_forgotten(make_cluster):
     """By the log's time, which goes on while the node is down."""
