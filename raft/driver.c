@@ -127,13 +127,7 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
                         at->conf_len);
     driver->commit = at->index;
     driver->compacted = at->index;
-    driver->start = (struct peer_start){config->life, loaded->term,
-                                        loaded->first_index + loaded->entry_count - 1};
-    rv = changes_decode(loaded) ? 0 : ERR_CORRUPT;
-    if (rv == 0) {
-        rv = peer_memory_load(&driver->peers, loaded->locals[LOCAL_PEERS].data,
-                              loaded->locals[LOCAL_PEERS].len);
-    }
+    rv = changes_decode(loaded) ? driver_peers_start(driver, loaded) : ERR_CORRUPT;
     memset(&event, 0, sizeof event);
     event.type = RAFT_START;
     if (rv == 0 && at->index > 0) {

@@ -44,6 +44,10 @@ int driver_step(struct driver *driver, struct raft_event *event);
  */
 void driver_step_receive(struct driver *driver, struct raft_message *message);
 
+/* What this node says of its start, and what it remembers of others. 0, ERR_BAD_VERSION or
+ * ERR_CORRUPT. */
+int driver_peers_start(struct driver *driver, const struct store_loaded *loaded) MUST_CHECK;
+
 /* Remember what a message of a peer shows of its term; and, after an acknowledgement was given to
  * the core, how far its log reaches. */
 void driver_note_term(struct driver *driver, uint64_t from, const struct raft_message *message);

@@ -133,6 +133,8 @@ const char *handshake_reject_text(enum handshake_reject reject)
         return "the store is not the one registered for the node id";
     case HANDSHAKE_REJECT_REMOVED:
         return "the node id was removed from the cluster";
+    case HANDSHAKE_REJECT_OLDER:
+        return "the data directory is an older copy";
     }
     return "rejected for an unknown reason";
 }
@@ -152,6 +154,8 @@ int handshake_reject_err(enum handshake_reject reject)
         return ERR_WRONG_NODE;
     case HANDSHAKE_REJECT_REMOVED:
         return ERR_REMOVED;
+    case HANDSHAKE_REJECT_OLDER:
+        return ERR_STALE;
     case HANDSHAKE_REJECT_CLUSTER:
     case HANDSHAKE_REJECT_NODE:
     case HANDSHAKE_REJECT_PROOF:
@@ -160,11 +164,17 @@ int handshake_reject_err(enum handshake_reject reject)
     return ERR_REFUSED;
 }
 
+/* This store will not be let in any more: told, and believed, only where the secret was proved. */
+static bool is_for_good(enum handshake_reject reject)
+{
+    return reject == HANDSHAKE_REJECT_STORE || reject == HANDSHAKE_REJECT_REMOVED ||
+           reject == HANDSHAKE_REJECT_OLDER;
+}
+
 bool handshake_reject_is_final(enum handshake_reject reject)
 {
     return reject == HANDSHAKE_REJECT_VERSION || reject == HANDSHAKE_REJECT_CLUSTER ||
-           reject == HANDSHAKE_REJECT_NODE || reject == HANDSHAKE_REJECT_STORE ||
-           reject == HANDSHAKE_REJECT_REMOVED;
+           reject == HANDSHAKE_REJECT_NODE || is_for_good(reject);
 }
 
 static void begin(struct handshake *handshake, const struct handshake_config *config, bool dialler)
@@ -208,8 +218,7 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
     if (handshake->dialler) {
         return;
     }
-    if (reject == HANDSHAKE_REJECT_PEER || reject == HANDSHAKE_REJECT_STORE ||
-        reject == HANDSHAKE_REJECT_REMOVED) {
+    if (reject == HANDSHAKE_REJECT_PEER || is_for_good(reject)) {
         text = handshake_reject_text(reject);
     }
     buf_put_u16(&payload, (uint16_t)reject);
@@ -429,6 +438,10 @@ static void take_proof(struct handshake *handshake, const uint8_t *payload, size
         fail(handshake, HANDSHAKE_REJECT_PEER, out);
         return;
     }
+    if (config->older != NULL && config->older(config->data, handshake->peer_id, statement, len)) {
+        fail(handshake, HANDSHAKE_REJECT_OLDER, out);
+        return;
+    }
     frame_put(out, FRAME_WELCOME, NULL, 0);
     move(handshake, HANDSHAKE_DONE);
 }
@@ -456,8 +469,7 @@ static void take_reject(struct handshake *handshake, const uint8_t *payload, siz
     code = reader_u16(&reader);
     text = reader_str16(&reader, &text_len);
     if (!reader_done(&reader) || code == HANDSHAKE_REJECT_NONE ||
-        ((code == HANDSHAKE_REJECT_STORE || code == HANDSHAKE_REJECT_REMOVED) &&
-         handshake->state != HANDSHAKE_PROOF_SENT)) {
+        (is_for_good((enum handshake_reject)code) && handshake->state != HANDSHAKE_PROOF_SENT)) {
         fail(handshake, HANDSHAKE_REJECT_MALFORMED, out);
         return;
     }

@@ -50,7 +50,8 @@ enum handshake_reject {
     HANDSHAKE_REJECT_PEER = 5,      /* the dialler is no member that the acceptor knows (yet) */
     HANDSHAKE_REJECT_PROOF = 6,     /* another secret */
     HANDSHAKE_REJECT_STORE = 7,     /* the store is not the one registered for its id (wiped) */
-    HANDSHAKE_REJECT_REMOVED = 8    /* the id was removed from the cluster and never comes back */
+    HANDSHAKE_REJECT_REMOVED = 8,   /* the id was removed from the cluster and never comes back */
+    HANDSHAKE_REJECT_OLDER = 9      /* the store was set back to an older copy */
 };
 
 struct handshake_config {
@@ -65,6 +66,8 @@ struct handshake_config {
      * again; any other error: the store may not. Asked on both sides, before `known`. */
     int (*admit)(void *data, uint64_t peer, uint64_t store_id);
     void *data;
+    /* Does a known dialler's statement show that its store was set back? NULL: not asked. */
+    bool (*older)(void *data, uint64_t peer, const void *statement, size_t len);
     /* Append the statement of a dialler; NULL: none. */
     void (*introduce)(void *data, struct buf *statement);
     /* Append the answer to a node that wants to join; false: malformed. NULL: nobody may. */
@@ -119,12 +122,13 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
 const char *handshake_reject_text(enum handshake_reject reject);
 
 /* Its ERR_*: BAD_MESSAGE, BAD_VERSION, REFUSED (cluster, node, proof), NOT_FOUND (peer), WRONG_NODE
- * (store) or REMOVED (a dialler takes these two only from an acceptor that proved the secret). */
+ * (store), REMOVED, or STALE (older store); a dialler takes these three only from an acceptor that
+ * proved the secret. */
 int handshake_reject_err(enum handshake_reject reject);
 
 /* True if trying again cannot help until somebody changes a configuration: version, cluster, node,
- * store, removed. (A wrong secret is not among them: it may be in the middle of a change on all
- * nodes.) */
+ * store, removed, older store. (A wrong secret is not among them: it may be in the middle of a
+ * change on all nodes.) */
 bool handshake_reject_is_final(enum handshake_reject reject);
 
 #endif

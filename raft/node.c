@@ -156,6 +156,14 @@ static bool know(struct net_receiver *receiver, uint64_t peer, const void *state
     return node->state < NODE_WRITING && members_know(&node->replica.members, peer, statement, len);
 }
 
+static bool older(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
+{
+    struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    return node->state < NODE_WRITING &&
+           members_older(&node->replica.members, peer, statement, len);
+}
+
 static void introduce(struct net_receiver *receiver, struct buf *statement)
 {
     members_state(&CONTAINER(receiver, struct node, receiver)->replica.members, statement);
@@ -181,6 +189,13 @@ static void refused(struct net_receiver *receiver, uint64_t peer, int err, const
         node->config.failed(node->config.data, ERR_REFUSED,
                             "the cluster knows this node id with another data directory (was it "
                             "wiped or replaced?): put the old one back, or join under a new id");
+    }
+    if (err == ERR_STALE && node->state < NODE_WRITING) {
+        /* It has forgotten votes, or entries that it acknowledged. */
+        node->config.failed(node->config.data, ERR_REFUSED,
+                            "the data directory is an older copy than the cluster has seen of this "
+                            "node (was it restored from a backup?): put the newest back, or join "
+                            "under a new id");
     }
     if (err == ERR_REMOVED && node->config.removed != NULL && node->state < NODE_WRITING) {
         node->config.removed(node->config.data);
@@ -377,8 +392,8 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
     net.secret_len = config->secret_len;
     net.listen_address =
         config->listen_address != NULL ? config->listen_address : own_address(config);
-    node->receiver =
-        (struct net_receiver){receive, link_changed, admit, refused, know, introduce, join_request};
+    node->receiver = (struct net_receiver){receive, link_changed, admit,     refused,
+                                           know,    older,        introduce, join_request};
     rv = net_uv_open(node->loop, &net, &node->receiver, &node->net);
     if (rv != 0) {
         snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s",

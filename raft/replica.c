@@ -8,7 +8,6 @@
 #include "src/base/container.h"
 
 #define STRICT_RETRY_MS 20
-#define LIFE_RANDOM_BITS 32
 
 /* --- what the parts tell --- */
 
@@ -98,20 +97,26 @@ static void on_strict_answer(void *data, struct id_request *request, int status)
 
 /*
  * The state machine tells the strict batches of one life of this node from those of another by this
- * number, and it must never be the same twice. Its low half is random: a data directory that is set
- * back to an older copy brings an older count of starts with it.
+ * number, and peers tell lives (peer_memory.h); it must never be the same twice. Its low half is
+ * random: a data directory that is set back to an older copy brings an older count of starts with
+ * it.
  */
-static struct strict *new_strict(struct replica *replica, const struct store_loaded *loaded)
+static uint64_t number_of_life(const struct replica_config *config, uint64_t count)
 {
-    const struct replica_config *config = &replica->config;
-    struct strict_config strict = {.node_id = config->driver.node_id,
-                                   .life = loaded->life << LIFE_RANDOM_BITS,
-                                   .key_limit = config->strict_keys,
-                                   .retry_ms = STRICT_RETRY_MS};
     struct prng prng;
 
     prng_seed(&prng, config->driver.seed);
-    strict.life |= prng_next(&prng) >> (64 - LIFE_RANDOM_BITS);
+    return count << PEER_LIFE_RANDOM_BITS | prng_next(&prng) >> (64 - PEER_LIFE_RANDOM_BITS);
+}
+
+static struct strict *new_strict(struct replica *replica)
+{
+    const struct replica_config *config = &replica->config;
+    struct strict_config strict = {.node_id = config->driver.node_id,
+                                   .life = config->driver.life,
+                                   .key_limit = config->strict_keys,
+                                   .retry_ms = STRICT_RETRY_MS};
+
     return strict_new(&strict, replica->clock, &replica->proposer, on_strict_answer, replica);
 }
 
@@ -177,6 +182,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
 
     memset(replica, 0, sizeof *replica);
     replica->config = *config;
+    replica->config.driver.life = number_of_life(config, loaded->life);
     replica->fsm = fsm;
     replica->disk = disk;
     replica->net = net;
@@ -195,7 +201,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     replica->allocator =
         allocator_new(&config->allocator, replica->table, clock, &replica->proposer, NULL);
     ASSERT(replica->table != NULL && replica->allocator != NULL);
-    replica->strict = new_strict(replica, loaded);
+    replica->strict = new_strict(replica);
     replica_warm_start(replica, loaded);
     rv = start_lease(replica, loaded);
     if (rv != 0) {
@@ -204,8 +210,8 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     fsm_listen(fsm, &replica->listener);
     requests_init(&replica->requests, &replica->driver, net, disk, clock, fsm, config->driver.seed);
     start_members(replica);
-    rv = driver_start(&replica->driver, &config->driver, disk, net, clock, fsm, &replica->observer,
-                      loaded);
+    rv = driver_start(&replica->driver, &replica->config.driver, disk, net, clock, fsm,
+                      &replica->observer, loaded);
     if (rv != 0) {
         return rv;
     }

@@ -76,6 +76,20 @@ static void dismiss_guests(struct members *members)
     }
 }
 
+/* A removed id never comes back, so what was seen of it is not needed any more. */
+static void forget_removed(struct members *members)
+{
+    struct peer_memory *memory = &members->driver->peers;
+
+    for (size_t i = memory->count; i > 0; i--) {
+        uint64_t id = memory->peers[i - 1].id;
+
+        if (fsm_member_removed(members->fsm, id)) {
+            peer_memory_forget(memory, id);
+        }
+    }
+}
+
 bool members_turn(struct members *members)
 {
     const struct raft *raft = &members->driver->raft;
@@ -92,6 +106,7 @@ bool members_turn(struct members *members)
     if (members->seen_any && memcmp(&now, &members->seen, sizeof now) == 0) {
         return false;
     }
+    forget_removed(members);
     members->seen_any = true;
     members->seen = now;
     gather(members, &peers);
@@ -161,6 +176,7 @@ static void invite(struct members *members, const struct raft_configuration *con
 bool members_know(struct members *members, uint64_t peer, const void *statement, size_t len)
 {
     struct raft_configuration configuration;
+    struct peer_start start;
     struct wire_conf conf = {0};
     struct peers peers;
     bool both;
@@ -171,7 +187,7 @@ bool members_know(struct members *members, uint64_t peer, const void *statement,
             return true;
         }
     }
-    if (len == 0 || wire_statement_decode(statement, len, &conf) != 0 ||
+    if (len == 0 || wire_statement_decode(statement, len, &start, &conf) != 0 ||
         conf.index <= members->driver->applied.conf_index || conf.index <= members->guest_index ||
         fsm_member_removed(members->fsm, peer) ||
         driver_decode_configuration(conf.data, conf.len, &configuration) != 0) {
@@ -186,6 +202,15 @@ bool members_know(struct members *members, uint64_t peer, const void *statement,
     return both;
 }
 
+bool members_older(struct members *members, uint64_t peer, const void *statement, size_t len)
+{
+    struct peer_start start;
+    struct wire_conf conf;
+
+    return wire_statement_decode(statement, len, &start, &conf) == 0 &&
+           driver_meet(members->driver, peer, &start) != 0;
+}
+
 static struct wire_conf applied_conf(const struct members *members)
 {
     const struct driver_position *applied = &members->driver->applied;
@@ -198,7 +223,7 @@ void members_state(const struct members *members, struct buf *statement)
 {
     struct wire_conf conf = applied_conf(members);
 
-    wire_statement_encode(&conf, statement);
+    wire_statement_encode(&members->driver->start, &conf, statement);
 }
 
 /* --- nodes that join --- */

@@ -14,6 +14,7 @@
 #include <raft.h>
 
 #include "raft/net.h"
+#include "raft/peer_memory.h"
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/id/member.h"
@@ -132,9 +133,11 @@ struct wire_conf {
     size_t len;
 };
 
-/* What a dialler says it is: a member by this configuration. */
-void wire_statement_encode(const struct wire_conf *conf, struct buf *buf);
-int wire_statement_decode(const void *data, size_t len, struct wire_conf *ret_conf) MUST_CHECK;
+/* What a dialler says of itself: its start, and that it is a member by this configuration. */
+void wire_statement_encode(const struct peer_start *start, const struct wire_conf *conf,
+                           struct buf *buf);
+int wire_statement_decode(const void *data, size_t len, struct peer_start *ret_start,
+                          struct wire_conf *ret_conf) MUST_CHECK;
 
 /* What a node that joins says: the address where the others reach it. */
 void wire_join_encode(const char *address, struct buf *buf);

@@ -1,7 +1,8 @@
 /*
  * wire_member.c - what nodes tell each other about the membership in their handshakes.
  *
- *   STATEMENT   u8 version, u64 index of a configuration, u32 length, the configuration
+ *   STATEMENT   u8 version, u64 life, u64 term and u64 last index at the start of that life, u64
+ *               index of a configuration, u32 length, the configuration
  *   JOIN        u8 version, str16 the own peer address
  *   JOINED      u8 version, u8 outcome, str16 why, u64 index, u32 length, the configuration
  *
@@ -38,23 +39,34 @@ static void read_conf(struct reader *reader, struct wire_conf *ret_conf)
     }
 }
 
-void wire_statement_encode(const struct wire_conf *conf, struct buf *buf)
+void wire_statement_encode(const struct peer_start *start, const struct wire_conf *conf,
+                           struct buf *buf)
 {
     buf_put_u8(buf, MEMBER_VERSION);
+    buf_put_u64(buf, start->life);
+    buf_put_u64(buf, start->term);
+    buf_put_u64(buf, start->index);
     put_conf(conf, buf);
 }
 
-int wire_statement_decode(const void *data, size_t len, struct wire_conf *ret_conf)
+int wire_statement_decode(const void *data, size_t len, struct peer_start *ret_start,
+                          struct wire_conf *ret_conf)
 {
+    struct peer_start start;
     struct wire_conf conf;
     struct reader reader;
 
     reader_init(&reader, data, len);
     wire_require(&reader, reader_u8(&reader) == MEMBER_VERSION);
+    start.life = reader_u64(&reader);
+    start.term = reader_u64(&reader);
+    start.index = reader_u64(&reader);
+    wire_require(&reader, start.term < WIRE_NUMBER_BOUND && start.index < WIRE_NUMBER_BOUND);
     read_conf(&reader, &conf);
     if (!reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
+    *ret_start = start;
     *ret_conf = conf;
     return 0;
 }

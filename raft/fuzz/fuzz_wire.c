@@ -78,6 +78,31 @@ static void fuzz_requests(const uint8_t *data, size_t len)
     buf_free(&again);
 }
 
+static void fuzz_members(const uint8_t *data, size_t len)
+{
+    char address[LIMIT_ADDRESS_BYTES + 1];
+    struct wire_joined joined;
+    struct peer_start start;
+    struct wire_conf conf;
+    struct buf again = BUF_INIT;
+
+    if (wire_statement_decode(data, len, &start, &conf) == 0) {
+        wire_statement_encode(&start, &conf, &again);
+        expect_same(&again, data, len);
+    }
+    again.len = 0;
+    if (wire_join_decode(data, len, address) == 0) {
+        wire_join_encode(address, &again);
+        expect_same(&again, data, len);
+    }
+    again.len = 0;
+    if (wire_joined_decode(data, len, &joined) == 0) {
+        wire_joined_encode(&joined, &again);
+        expect_same(&again, data, len);
+    }
+    buf_free(&again);
+}
+
 static void fuzz_small(const uint8_t *data, size_t len)
 {
     struct wire_confirm confirm;
@@ -146,10 +171,21 @@ static void fuzz_frames(const uint8_t *data, size_t len)
 /* --- handshakes --- */
 
 /* The two that meet are 1 and 2; a store 7 was wiped. */
-static bool known_cb(void *data, uint64_t peer)
+static bool known_cb(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    struct peer_start start;
+    struct wire_conf conf;
+
+    (void)data;
+    ASSERT(wire_statement_decode(statement, len, &start, &conf) == 0);
+    return peer == 2;
+}
+
+static void introduce_cb(void *data, struct buf *statement)
 {
     (void)data;
-    return peer == 2;
+    wire_statement_encode(&(struct peer_start){1, 2, 3}, &(struct wire_conf){0, NULL, 0},
+                          statement);
 }
 
 static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
@@ -169,6 +205,7 @@ static struct handshake_config config_of(uint64_t node_id)
                                      .secret = "nobody knows this",
                                      .secret_len = 17,
                                      .known = known_cb,
+                                     .introduce = introduce_cb,
                                      .admit = admit_cb};
 }
 
@@ -301,7 +338,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (len == 0) {
         return 0;
     }
-    switch (data[0] % 7) {
+    switch (data[0] % 8) {
     case 0:
         fuzz_raft(data + 1, len - 1);
         break;
@@ -319,6 +356,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         break;
     case 5:
         fuzz_rows(data + 1, len - 1);
+        break;
+    case 6:
+        fuzz_members(data + 1, len - 1);
         break;
     default:
         fuzz_handshake(data + 1, len - 1);

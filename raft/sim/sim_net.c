@@ -181,6 +181,19 @@ void sim_net_dial(struct sim_node *from, struct sim_node *to)
     }
 }
 
+/* In here no disk is ever set back, so nobody may be taken for one whose disk was. */
+static void expect_not_older(struct sim_node *to, struct sim_node *from)
+{
+    struct buf statement = BUF_INIT;
+
+    members_state(&from->replica.members, &statement);
+    if (members_older(&to->replica.members, from->id, statement.data, statement.len)) {
+        sim_fail(to->world, "node %llu takes the data of node %llu for an older copy",
+                 (unsigned long long)to->id, (unsigned long long)from->id);
+    }
+    buf_free(&statement);
+}
+
 /* What the handshake of this link would say. */
 static bool let_in(struct sim_node *to, struct sim_node *from)
 {
@@ -206,14 +219,17 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
 void sim_net_event(struct sim_node *to, struct sim_frame *frame)
 {
     struct sim_world *world = to->world;
+    struct sim_node *from = &world->nodes[frame->from - 1];
     bool fine = true;
 
     sim_note(world, hash_bytes(frame->payload.data, frame->payload.len, frame->type));
     /* Cut since it was sent, or the sender died: half of what was in flight is lost with the link.
      */
     if (!world->cut[frame->from - 1][to->id - 1] &&
-        (world->nodes[frame->from - 1].life == frame->from_life || sim_percent(world, 50)) &&
-        let_in(to, &world->nodes[frame->from - 1])) {
+        (from->life == frame->from_life || sim_percent(world, 50)) && let_in(to, from)) {
+        if (from->up && from->life == frame->from_life) {
+            expect_not_older(to, from);
+        }
         fine = replica_receive(&to->replica, frame->from, frame->type, frame->payload.data,
                                frame->payload.len);
     }

@@ -56,8 +56,8 @@ static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
 
 static struct handshake_config config_of(struct shake *shake, uint64_t id)
 {
-    return (struct handshake_config){id,       1000 + id, "test", "secret", 6,
-                                     known_cb, admit_cb,  shake,  NULL,     NULL};
+    return (struct handshake_config){id,       1000 + id, "test", "secret", 6,   known_cb,
+                                     admit_cb, shake,     NULL,   NULL,     NULL};
 }
 
 static int setup(void **state)

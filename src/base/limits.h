@@ -122,12 +122,13 @@
 #define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
 /* --- records of a node that are not replicated (STORE_LOCAL) --- */
-#define LIMIT_LOCAL_RECORDS 80              /* numbers are below it */
-#define LIMIT_LOCAL_RECORD_BYTES (32 << 10) /* one record; a larger one is refused */
-#define LIMIT_LOCAL_LEASES 16               /* numbers 0..15: leases of worker ids */
-#define LOCAL_LIFE LIMIT_LOCAL_LEASES       /* number 16: how often the node was started */
-#define LOCAL_LISTS_FIRST (LOCAL_LIFE + 1)  /* numbers 17..79: lists of one node */
-#define LIMIT_LOCAL_LISTS (LIMIT_LOCAL_RECORDS - LOCAL_LISTS_FIRST)
+#define LIMIT_LOCAL_RECORDS 81                /* numbers are below it */
+#define LIMIT_LOCAL_RECORD_BYTES (32 << 10)   /* one record; a larger one is refused */
+#define LIMIT_LOCAL_LEASES 16                 /* numbers 0..15: leases of worker ids */
+#define LOCAL_LIFE LIMIT_LOCAL_LEASES         /* number 16: how often the node was started */
+#define LOCAL_LISTS_FIRST (LOCAL_LIFE + 1)    /* numbers 17..79: lists of one node */
+#define LOCAL_PEERS (LIMIT_LOCAL_RECORDS - 1) /* number 80: which lives of its peers it has met */
+#define LIMIT_LOCAL_LISTS (LOCAL_PEERS - LOCAL_LISTS_FIRST)
 _Static_assert(LIMIT_WORKERS_PER_NODE <= LIMIT_LOCAL_LEASES, "a lease has a record of its own");
 
 /* --- threads --- */

@@ -1,0 +1,116 @@
+/*
+ * driver_peers.c - what the driver learns about its peers (peer_memory.h), and the check of their
+ * starts.
+ *
+ * The happy path: each message of the core says what its sender's term was; each acknowledgement,
+ * how far its log reaches; driver_meet() compares that with what a peer says of its next start, and
+ * puts lives that it has not met before on disk.
+ *
+ * Thread: the raft loop.
+ */
+#include "raft/driver_internal.h"
+
+#include "src/base/assert.h"
+#include "src/base/log.h"
+
+int driver_peers_start(struct driver *driver, const struct store_loaded *loaded)
+{
+    const struct buf *record = &loaded->locals[LOCAL_PEERS];
+
+    driver->start = (struct peer_start){driver->config.life, loaded->term,
+                                        loaded->first_index + loaded->entry_count - 1};
+    return peer_memory_load(&driver->peers, record->data, record->len);
+}
+
+void driver_note_term(struct driver *driver, uint64_t from, const struct raft_message *message)
+{
+    uint64_t term = 0;
+
+    switch (message->type) {
+    case RAFT_APPEND_ENTRIES:
+        term = message->append_entries.term;
+        break;
+    case RAFT_APPEND_ENTRIES_RESULT:
+        term = message->append_entries_result.term;
+        break;
+    case RAFT_INSTALL_SNAPSHOT:
+        term = message->install_snapshot.term;
+        break;
+    case RAFT_REQUEST_VOTE: /* a pre-vote is about a term that nobody is in yet */
+        term = message->request_vote.pre_vote ? 0 : message->request_vote.term;
+        break;
+    case RAFT_REQUEST_VOTE_RESULT:
+        term = message->request_vote_result.pre_vote ? 0 : message->request_vote_result.term;
+        break;
+    default:
+        break;
+    }
+    peer_memory_term(&driver->peers, from, term);
+}
+
+/* How far a peer's log must reach that has this term, as far as this node knows as the leader. */
+static uint64_t acknowledged(struct driver *driver, uint64_t peer, uint64_t term)
+{
+    raft_index match = 0;
+
+    if (raft_state(&driver->raft) != RAFT_LEADER ||
+        raft_match_index(&driver->raft, peer, &match) != 0) {
+        return 0;
+    }
+    if (term == raft_current_term(&driver->raft)) {
+        return match; /* only a leader of a newer term could have taken anything of it back */
+    }
+    return match < driver->commit ? match : driver->commit;
+}
+
+void driver_note_acknowledged(struct driver *driver, uint64_t from)
+{
+    peer_memory_index(&driver->peers, from, acknowledged(driver, from, 0));
+}
+
+static void on_written(void *data)
+{
+    (void)data; /* one that is lost is met again */
+}
+
+static void log_older(const struct driver *driver, uint64_t peer, const struct peer_start *start,
+                      uint64_t index)
+{
+    const struct peer_seen *seen = peer_memory_find(&driver->peers, peer);
+
+    log_warn("raft", "the data directory of a peer is an older copy",
+             "peer=%llu start=%llu term=%llu last=%llu seen_start=%llu seen_term=%llu "
+             "seen_last=%llu",
+             (unsigned long long)peer, (unsigned long long)(start->life >> PEER_LIFE_RANDOM_BITS),
+             (unsigned long long)start->term, (unsigned long long)start->index,
+             (unsigned long long)(seen != NULL ? seen->life >> PEER_LIFE_RANDOM_BITS : 0),
+             (unsigned long long)(seen != NULL ? seen->term : 0), (unsigned long long)index);
+}
+
+int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *start)
+{
+    const struct peer_seen *seen = peer_memory_find(&driver->peers, peer);
+    uint64_t index = acknowledged(driver, peer, start->term);
+    struct buf record = BUF_INIT;
+    int rv = 0;
+
+    if (seen != NULL && seen->life == start->life) {
+        return 0;
+    }
+    if (driver->failed) { /* this node ends: nothing of what it says now matters */
+        return 0;
+    }
+    rv = start->index < index ? ERR_STALE : peer_memory_meet(&driver->peers, peer, start);
+    if (rv != 0) {
+        index = seen != NULL && seen->index > index ? seen->index : index;
+        log_older(driver, peer, start, index);
+        return rv;
+    }
+    if (driver->peers.changed) {
+        driver->peers.changed = false;
+        peer_memory_save(&driver->peers, &record);
+        driver_write_local(driver, LOCAL_PEERS, record.data, record.len, on_written, NULL);
+        buf_free(&record);
+    }
+    return 0;
+}
