@@ -16,6 +16,7 @@
 #define PATIENCES 10         /* of the change as a whole, however it goes on */
 #define TRANSFERS_FAILED 3   /* then a leader that is to be removed just steps down */
 #define TRANSFER_ELECTIONS 2 /* how long a hand-over may take, in election timeouts */
+#define GIVE_WAY_MS 30000    /* a leader without room tries again: the others may have none, too */
 
 void membership_init(struct membership *membership, struct driver *driver, struct net *net,
                      const struct clock *clock, struct fsm *fsm, struct id_proposer *proposer,
@@ -297,10 +298,25 @@ static void transfer_turn(struct membership *membership)
     }
 }
 
+/* A leader whose disk is low refuses the changes of all nodes: let one lead that may have room. If
+ * no node has any, each does so once in a while, and leadership does not go round. */
+static void give_way_if_low(struct membership *membership)
+{
+    uint64_t now = clock_now_ms(membership->clock);
+
+    if (!membership->driver->disk->ops->low(membership->driver->disk)) {
+        membership->give_way_again_ms = 0;
+    } else if (driver_leads(membership->driver) && now >= membership->give_way_again_ms) {
+        membership->give_way_again_ms = now + GIVE_WAY_MS;
+        membership_transfer(membership, 0);
+    }
+}
+
 void membership_turn(struct membership *membership, bool *ret_holding)
 {
     const struct member_change *change = fsm_member_change(membership->fsm);
 
+    give_way_if_low(membership);
     if (raft_state(&membership->driver->raft) != RAFT_LEADER || membership->driver->failed) {
         membership->transferring = false;
         membership->transfer_again_ms = 0;

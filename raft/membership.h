@@ -7,7 +7,8 @@
  * registered its data directory -> configuration with it as a voter -> applied, which ends the
  * change. Of a removal: configuration with the node as a standby -> applied -> configuration
  * without it -> applied. A leader that is itself removed hands its leadership over first; its
- * successor finds the change in its state and goes on. Every step is taken from the state and the
+ * successor finds the change in its state and goes on. So does one whose disk is low, since it takes
+ * no changes from anybody. Every step is taken from the state and the
  * configuration alone, so it does not matter who led when it began.
  *
  * Failure modes: a node that is not caught up, a quorum that cannot be reached, for patience_ms
@@ -51,6 +52,7 @@ struct membership {
     uint64_t transfer_until_ms;
     uint64_t transfer_again_ms; /* not before, after one that failed */
     unsigned transfers_failed;  /* since this leader's term began */
+    uint64_t give_way_again_ms; /* because its disk is low; also over terms */
 };
 
 void membership_init(struct membership *membership, struct driver *driver, struct net *net,

@@ -212,12 +212,61 @@ static void test_no_quorum(void **state)
     ring_close(&ring);
 }
 
+/* Make a tag through a node; the status. */
+static int status_of_put(struct ring *ring, uint64_t via, const char *tag)
+{
+    struct asked asked;
+    int status;
+
+    asked_put(&asked, tag, 10);
+    ask(ring, via, &asked, PATIENCE_MS);
+    for (unsigned i = 0; asked.done == 0 && i < 2 * PATIENCE_MS; i++) {
+        ring_run_ms(ring, 1);
+    }
+    assert_int_equal(asked.done, 1);
+    status = asked.base.status;
+    asked_free(&asked);
+    return status;
+}
+
+static void test_leader_without_room_gives_way(void **state)
+{
+    struct ring ring = {0};
+    uint64_t first;
+    uint64_t term;
+
+    (void)state;
+    ring_start(&ring, 3);
+    first = ring_elect(&ring);
+    ring_node(&ring, first)->disk.low = true;
+    assert_int_equal(status_of_put(&ring, first, "a"), 0);
+    assert_true(ring_elect(&ring) != first);
+    assert_int_equal(status_of_put(&ring, first, "b"), 0);
+
+    /* Nobody has room: that is said, and leadership does not go round and round. */
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk.low = true;
+    }
+    ring_run_ms(&ring, 1000);
+    term = raft_current_term(&ring_node(&ring, first)->replica.driver.raft);
+    ring_run_ms(&ring, 5000);
+    assert_int_equal(raft_current_term(&ring_node(&ring, first)->replica.driver.raft), term);
+    assert_int_equal(status_of_put(&ring, first, "c"), ERR_DISK_FULL);
+
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk.low = false;
+    }
+    assert_int_equal(status_of_put(&ring, first, "d"), 0);
+    ring_close(&ring);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_follower_is_removed),
         cmocka_unit_test(test_leader_is_removed),
         cmocka_unit_test(test_leadership_moves),
+        cmocka_unit_test(test_leader_without_room_gives_way),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_no_quorum),
