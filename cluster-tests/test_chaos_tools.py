@@ -621,6 +621,13 @@ def test_a_slow_recovery_is_found(world):
     assert check == "recovery" and "node 2" in text and "12.0 s" in text
 
 
+def test_a_recovery_on_a_starved_machine_may_take_longer(world):
+    world.events_made.add("healed", at=50 * NS, number=3, family="kill", nodes=[2])
+    world.events_made.add("starved", at=51 * NS, end=55 * NS)
+    world.unsettled = {(2, second) for second in range(50, 62)}
+    assert world.found() == []
+
+
 def test_two_leaders_of_a_term_and_falling_numbers_are_found():
     one = {"t": 1, "node": 1, "life": 1, "state": "leader", "term": 4, "commit": 9, "applied": 9}
     other = {**one, "node": 2, "t": 2}

@@ -59,6 +59,10 @@ class Intervals:
     def pairs(self):
         return list(zip(self.begins, self.ends))
 
+    def within(self, begin, end):
+        """How much of these times it has."""
+        return sum(max(0, min(e, end) - max(b, begin)) for b, e in zip(self.begins, self.ends))
+
     def meets(self, begin, end):
         """Has it a moment in common with these times?"""
         at = bisect.bisect_right(self.begins, end) - 1

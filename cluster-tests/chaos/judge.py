@@ -284,10 +284,13 @@ class Judge:
                                           f"{event['number']} ({event['family']})"])  # fmt: skip
                     continue
                 self.recoveries.append((event["number"], node, taken))
-                if taken > RECOVERY_NS:
+                # A machine that has no time for anybody takes its time from all.
+                starved = self.run.health.starved.within(event["t"], settled)
+                if taken - starved > RECOVERY_NS:
                     self.add("recovery", [
                         f"node {node} settled only {taken / NS:.1f} s after the end of episode "
-                        f"{event['number']} ({event['family']})"
+                        f"{event['number']} ({event['family']}); for {starved / NS:.1f} s the "
+                        "machine was starved"
                     ])  # fmt: skip
 
 

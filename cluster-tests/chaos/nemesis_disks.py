@@ -1,5 +1,6 @@
 """The faults of disks, data files and clocks; see nemesis.py."""
 
+import os
 import re
 import shutil
 import time
@@ -193,6 +194,33 @@ class DiskNemesis(Nemesis):
             other.expect_log(SHUNNED.pattern)
         self.must_refuse(node, EXIT_REFUSED, "its data directory was emptied", False)
         return node, [node.id], "started on an empty directory"
+
+    def begin_old_copy(self, fault):
+        """An operator who puts back a copy that is older than what the node has done since."""
+        node = self.resolve(fault["node"])
+        if node is None or not self.down(node):
+            return None
+        node.kill9()
+        older = node.data_dir + ".older"
+        shutil.copytree(node.data_dir, older)
+        self.start(node)
+        deadline = time.monotonic() + REFUSES_WITHIN_S
+        while not self.is_back(node) and time.monotonic() < deadline:
+            self.pass_time(TICK_S)
+        self.pass_time(fault["after"])
+        if not self.down(node):
+            return None
+        node.kill9()
+        node.disk.keep_copy()
+        shutil.rmtree(node.data_dir)
+        os.rename(older, node.data_dir)
+        for other in self.cluster.nodes:
+            other.expect_log(SHUNNED.pattern)
+        self.must_refuse(node, EXIT_REFUSED, "an older copy of its data was put back", False)
+        return node, [node.id], "an older copy of its data was put back"
+
+    def end_old_copy(self, fault, node):
+        self.take_over(fault, node)
 
     def tell_members(self, node):
         """An operator gives it the addresses of today."""

@@ -284,6 +284,11 @@ def wipe(draw):
                   then=draw.choice(AFTERWARDS))]  # fmt: skip
 
 
+def old_copy(draw):
+    return [fault("old_copy", 0, draw.between(0.5, 2), node=draw.target(),
+                  after=draw.between(0.5, 2), then=draw.choice(AFTERWARDS))]  # fmt: skip
+
+
 # --- clocks ---
 
 
@@ -396,6 +401,7 @@ FAMILIES = {
     "power cut all": (power_cut_all, "images", 1, 1),
     "damage": (damage, None, 2, 3),
     "wipe": (wipe, None, 1, 3),
+    "old copy": (old_copy, "members", 1, 3),
     "clock jump": (clock_jump, "clocks", 2, 3),
     "clock at restart": (clock_at_restart, "clocks", 1, 3),
     "clock strobe": (clock_strobe, "clocks", 1, 3),
