@@ -7,8 +7,8 @@
  * registered its data directory -> configuration with it as a voter -> applied, which ends the
  * change. Of a removal: configuration with the node as a standby -> applied -> configuration
  * without it -> applied. A leader that is itself removed hands its leadership over first; its
- * successor finds the change in its state and goes on. So does one whose disk is low, since it takes
- * no changes from anybody. Every step is taken from the state and the
+ * successor finds the change in its state and goes on. So does one whose disk is low, since it
+ * takes no changes from anybody. Every step is taken from the state and the
  * configuration alone, so it does not matter who led when it began.
  *
  * Failure modes: a node that is not caught up, a quorum that cannot be reached, for patience_ms

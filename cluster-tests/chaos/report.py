@@ -18,7 +18,8 @@ FAMILY_OF = {
     "kill": "process", "stop": "process", "stop_all": "process", "pause": "process",
     "stutter": "process", "cut": "links", "links": "links", "resets": "links",
     "slow_disk": "disk", "failing_disk": "disk", "full_disk": "disk", "low_disk": "disk",
-    "power_cut": "disk", "damage": "data", "wipe": "data", "old_copy": "data", "clock": "clock", "strobe": "clock",
+    "power_cut": "disk", "damage": "data", "wipe": "data",
+    "old_copy": "data", "clock": "clock", "strobe": "clock",
 }  # fmt: skip
 
 
