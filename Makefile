@@ -118,7 +118,7 @@ list-tests:
 
 # The simulation: a whole cluster in one process, driven by a seed (raft/sim).
 SIM_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard raft/sim/*.c))
-SEEDS    ?= 1000
+SEEDS    ?= 2000
 $(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage history loop id base,$(call lib,$(layer)))
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ \
 		$(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
@@ -230,7 +230,7 @@ check:
 ## make unit                unit tests (unit-asan: with ASan and UBSan, unit-tsan: with TSan)
 unit unit-asan unit-tsan:
 	@$(TEST_ALL) $@
-## make sim [SEEDS=1000]    simulate so many clusters; SEED=n: that one alone, with its story
+## make sim [SEEDS=2000]    simulate so many clusters; SEED=n: that one alone, with its story
 sim: $(OUT)/sim
 	$(OUT)/sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(shell nproc))
 ## make sim-mutants         plant faults one by one and see that the simulation finds each
