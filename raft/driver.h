@@ -132,7 +132,8 @@ bool driver_is_joiner(const struct store_loaded *loaded, uint64_t node_id);
  * entry 1 with the configuration (all members voters, the same on every node) and term 1, or
  * without members the mark of a node that joins; a sole voter gets a new term with its own vote
  * (G11). loaded is changed to match. 0 or the store's error, ERR_CORRUPT or ERR_BAD_VERSION for
- * what it holds; then loaded is as it was.
+ * what it holds, ERR_STALE if it was found to be an older copy (driver_mark_older()); then loaded
+ * is as it was.
  */
 int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
                    const struct net_peer *members, size_t member_count,
@@ -237,6 +238,10 @@ bool driver_is_quiet(const struct driver *driver);
 /* A peer is there, and says this of its start. 0, or ERR_STALE when it has forgotten what this node
  * has seen of it: its data directory is an older copy (logged), and it must not take part. */
 int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *start) MUST_CHECK;
+
+/* This node's own data directory is the older copy: mark it, so that it is refused at each later
+ * start. done is called when that is durable. */
+void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data);
 
 /* Used by snapshot.c: send a payload as FRAME_RAFT behind term-and-vote writes, or give the core a
  * message. The message's owned parts are consumed. */

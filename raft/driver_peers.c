@@ -4,7 +4,8 @@
  *
  * The happy path: each message of the core says what its sender's term was; each acknowledgement,
  * how far its log reaches; driver_meet() compares that with what a peer says of its next start, and
- * puts lives that it has not met before on disk.
+ * puts lives that it has not met before on disk. A node that a peer told that it is the older copy
+ * marks its own directory by driver_mark_older().
  *
  * Thread: the raft loop.
  */
@@ -73,6 +74,23 @@ static void on_written(void *data)
     (void)data; /* one that is lost is met again */
 }
 
+/* Write down what is remembered. */
+static void save(struct driver *driver, void (*done)(void *data), void *data)
+{
+    struct buf record = BUF_INIT;
+
+    driver->peers.changed = false;
+    peer_memory_save(&driver->peers, &record);
+    driver_write_local(driver, LOCAL_PEERS, record.data, record.len, done, data);
+    buf_free(&record);
+}
+
+void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data)
+{
+    driver->peers.older = true;
+    save(driver, done, data);
+}
+
 static void log_older(const struct driver *driver, uint64_t peer, const struct peer_start *start,
                       uint64_t index)
 {
@@ -91,7 +109,6 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *s
 {
     const struct peer_seen *seen = peer_memory_find(&driver->peers, peer);
     uint64_t index = acknowledged(driver, peer, start->term);
-    struct buf record = BUF_INIT;
     int rv = 0;
 
     if (seen != NULL && seen->life == start->life) {
@@ -107,10 +124,7 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *s
         return rv;
     }
     if (driver->peers.changed) {
-        driver->peers.changed = false;
-        peer_memory_save(&driver->peers, &record);
-        driver_write_local(driver, LOCAL_PEERS, record.data, record.len, on_written, NULL);
-        buf_free(&record);
+        save(driver, on_written, NULL);
     }
     return 0;
 }

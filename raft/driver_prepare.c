@@ -71,6 +71,26 @@ static int next_life(const struct store_loaded *loaded, uint64_t *ret_life,
     return 0;
 }
 
+/* What this node remembers of its peers must be sound, and not that they refused this directory. */
+static int check_peers(const struct store_loaded *loaded, struct store_error *ret_error)
+{
+    const struct buf *record = &loaded->locals[LOCAL_PEERS];
+    struct peer_memory memory;
+    int rv = peer_memory_load(&memory, record->data, record->len);
+
+    if (rv != 0) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "local record %d: what is known of the peers is damaged or of another version",
+                 LOCAL_PEERS);
+    } else if (memory.older) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "the data directory is an older copy and was refused by the cluster: put the "
+                 "newest back, or join under a new id");
+        rv = ERR_STALE;
+    }
+    return rv;
+}
+
 bool driver_is_empty(const struct store_loaded *loaded)
 {
     return loaded->entry_count == 0 && loaded->position.index == 0;
@@ -177,8 +197,11 @@ int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t no
                                       .term = loaded->term,
                                       .vote = loaded->vote};
     struct raft_configuration configuration;
-    int rv = next_life(loaded, &preparation.life, ret_error);
+    int rv = check_peers(loaded, ret_error);
 
+    if (rv == 0) {
+        rv = next_life(loaded, &preparation.life, ret_error);
+    }
     if (rv != 0) {
         return rv;
     }

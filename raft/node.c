@@ -178,6 +178,18 @@ static bool join_request(struct net_receiver *receiver, uint64_t peer, const voi
            members_join(&node->replica.members, peer, request, len, answer);
 }
 
+/* It has forgotten votes, or entries that it acknowledged. The directory remembers that, since each
+ * start would make it look less like an older one. */
+static void marked_cb(void *data)
+{
+    struct node *node = data;
+
+    node->config.failed(node->config.data, ERR_STALE,
+                        "the data directory is an older copy than the cluster has seen of this "
+                        "node (was it restored from a backup?): put the newest back, or join under "
+                        "a new id");
+}
+
 static void refused(struct net_receiver *receiver, uint64_t peer, int err, const char *text)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
@@ -191,11 +203,7 @@ static void refused(struct net_receiver *receiver, uint64_t peer, int err, const
                             "wiped or replaced?): put the old one back, or join under a new id");
     }
     if (err == ERR_STALE && node->state < NODE_WRITING) {
-        /* It has forgotten votes, or entries that it acknowledged. */
-        node->config.failed(node->config.data, ERR_REFUSED,
-                            "the data directory is an older copy than the cluster has seen of this "
-                            "node (was it restored from a backup?): put the newest back, or join "
-                            "under a new id");
+        driver_mark_older(&node->replica.driver, marked_cb, node);
     }
     if (err == ERR_REMOVED && node->config.removed != NULL && node->state < NODE_WRITING) {
         node->config.removed(node->config.data);

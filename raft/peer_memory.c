@@ -1,5 +1,6 @@
 /*
- * peer_memory.c - see peer_memory.h. The record: version u8, and for each peer id u64, life u64.
+ * peer_memory.c - see peer_memory.h. The record: version u8, mark u8 (1: this directory is an older
+ * copy), and for each peer id u64, life u64.
  *
  * Thread: pure functions, one owner.
  */
@@ -84,6 +85,7 @@ void peer_memory_forget(struct peer_memory *memory, uint64_t peer)
 void peer_memory_save(const struct peer_memory *memory, struct buf *record)
 {
     buf_put_u8(record, RECORD_VERSION);
+    buf_put_u8(record, memory->older);
     for (size_t i = 0; i < memory->count; i++) {
         buf_put_u64(record, memory->peers[i].id);
         buf_put_u64(record, memory->peers[i].life);
@@ -93,6 +95,7 @@ void peer_memory_save(const struct peer_memory *memory, struct buf *record)
 int peer_memory_load(struct peer_memory *memory, const void *record, size_t len)
 {
     struct reader reader;
+    uint8_t mark;
 
     memset(memory, 0, sizeof *memory);
     if (len == 0) {
@@ -102,6 +105,11 @@ int peer_memory_load(struct peer_memory *memory, const void *record, size_t len)
     if (reader_u8(&reader) != RECORD_VERSION) {
         return ERR_BAD_VERSION;
     }
+    mark = reader_u8(&reader);
+    if (reader.bad || mark > 1) {
+        return ERR_CORRUPT;
+    }
+    memory->older = mark == 1;
     while (reader_left(&reader) > 0) {
         uint64_t peer = reader_u64(&reader);
         uint64_t life = reader_u64(&reader);

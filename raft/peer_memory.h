@@ -13,6 +13,9 @@
  *  - its log reaches at least to what it had acknowledged and was committed, and within one term
  *    and under one leader to all that it had acknowledged.
  *
+ * A node that was told so marks its directory, and never starts on it again: each start counts the
+ * older copy's lives up, until they look like later ones.
+ *
  * Lives are also kept on disk (LOCAL_PEERS), terms and indexes in memory alone. So what nobody is
  * left to tell is: a copy of the life that was the last one, while all who met that life were
  * started anew. docs/failure-model.md says what follows.
@@ -55,6 +58,7 @@ struct peer_memory {
     struct peer_seen peers[PEER_MEMORY_MAX];
     size_t count;
     bool changed; /* a life is not on disk yet; the owner clears it */
+    bool older;   /* of this node itself: a peer said that its data directory is an older copy */
 };
 
 /* The peer's durable term is at least this. */
@@ -74,7 +78,7 @@ const struct peer_seen *peer_memory_find(const struct peer_memory *memory, uint6
 /* The peer will never come back. */
 void peer_memory_forget(struct peer_memory *memory, uint64_t peer);
 
-/* The lives as a record, and from one (of an empty record: nothing). 0, ERR_BAD_VERSION or
+/* Lives and mark as a record, and from one (of an empty record: nothing). 0, ERR_BAD_VERSION or
  * ERR_CORRUPT. */
 void peer_memory_save(const struct peer_memory *memory, struct buf *record);
 int peer_memory_load(struct peer_memory *memory, const void *record, size_t len) MUST_CHECK;

@@ -226,21 +226,66 @@ static void test_removed_peer(void **state)
     assert_string_equal(shake->a.text, "the node id was removed from the cluster");
 }
 
-/* That this node was removed is believed only of one that proved the secret. */
+/* That this node was removed, or its data set back, is believed only of one that proved the secret.
+ */
 static void test_removal_without_proof(void **state)
 {
+    static const uint16_t codes[] = {HANDSHAKE_REJECT_STORE, HANDSHAKE_REJECT_REMOVED,
+                                     HANDSHAKE_REJECT_OLDER};
     struct shake *shake = *state;
     uint8_t nonce[HANDSHAKE_NONCE_BYTES] = {7};
     struct buf out = BUF_INIT;
 
-    handshake_dial(&shake->a, &shake->a_config, 2, nonce, &out);
-    take_out(shake, &out);
-    shake->type = FRAME_REJECT;
-    shake->payload.len = 0;
-    buf_put_u16(&shake->payload, HANDSHAKE_REJECT_REMOVED);
-    buf_put_str16(&shake->payload, "", 0);
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        handshake_dial(&shake->a, &shake->a_config, 2, nonce, &out);
+        take_out(shake, &out);
+        shake->type = FRAME_REJECT;
+        shake->payload.len = 0;
+        buf_put_u16(&shake->payload, codes[i]);
+        buf_put_str16(&shake->payload, "", 0);
+        deliver(shake, &shake->a);
+        assert_failed(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
+    }
+}
+
+static bool older_cb(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    (void)data;
+    assert_int_equal(peer, 1);
+    return len == 3 && memcmp(statement, "old", 3) == 0;
+}
+
+static bool everybody_is_known(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    (void)data;
+    (void)peer;
+    (void)statement;
+    (void)len;
+    return true;
+}
+
+static void say_old(void *data, struct buf *statement)
+{
+    (void)data;
+    buf_put(statement, "old", 3);
+}
+
+static void test_a_store_that_was_set_back(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->b_config.known = everybody_is_known;
+    shake->b_config.older = older_cb;
+    begin(shake, false);
+    deliver(shake, &shake->b);
+    assert_int_equal(shake->b.state, HANDSHAKE_DONE);
+    shake->a_config.introduce = say_old;
+    begin(shake, false);
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_OLDER, false);
     deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_OLDER, true);
+    assert_string_equal(shake->a.text, "the data directory is an older copy");
 }
 
 /* A link that is taken for a wish to join, or the reverse, proves nothing. */
@@ -276,6 +321,7 @@ static void test_reject_codes(void **state)
         {HANDSHAKE_REJECT_PROOF, ERR_REFUSED, false},
         {HANDSHAKE_REJECT_STORE, ERR_WRONG_NODE, true},
         {HANDSHAKE_REJECT_REMOVED, ERR_REMOVED, true},
+        {HANDSHAKE_REJECT_OLDER, ERR_STALE, true},
     };
 
     (void)state;
@@ -295,6 +341,7 @@ int main(void)
         T(test_joining_is_refused),
         T(test_removed_peer),
         T(test_removal_without_proof),
+        T(test_a_store_that_was_set_back),
         T(test_a_link_is_no_wish_to_join),
         cmocka_unit_test(test_reject_codes),
     };

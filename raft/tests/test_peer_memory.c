@@ -133,14 +133,15 @@ static void test_the_record_has_the_lives(void **state)
     peer_memory_term(&memory, 1, 8);
     peer_memory_index(&memory, 1, 80);
     peer_memory_save(&memory, &record);
-    assert_int_equal(record.len, 33);
+    assert_int_equal(record.len, 34);
     assert_memory_equal(record.data,
-                        "\1"
+                        "\1\0"
                         "\1\0\0\0\0\0\0\0\7\0\0\0\3\0\0\0"
                         "\377\377\0\0\0\0\0\0\11\0\0\0\1\0\0\0",
-                        33);
+                        34);
     assert_int_equal(peer_memory_load(&again, record.data, record.len), 0);
     assert_int_equal(again.count, 2);
+    assert_false(again.older);
     assert_false(again.changed);
     assert_int_equal(meet(&again, 1, life(3, 8), 99, 99), ERR_STALE);
     assert_int_equal(meet(&again, 1, life(3, 7), 4, 10), 0);
@@ -165,15 +166,21 @@ static void test_bad_records_are_refused(void **state)
     assert_int_equal(again.count, PEER_MEMORY_MAX);
     for (size_t len = 1; len < record.len; len++) {
         assert_int_equal(peer_memory_load(&again, record.data, len),
-                         (len - 1) % 16 == 0 ? 0 : ERR_CORRUPT);
+                         len >= 2 && (len - 2) % 16 == 0 ? 0 : ERR_CORRUPT);
     }
-    buf_put(&record, record.data + 1, 16); /* one too many, and one twice */
+    buf_put(&record, record.data + 2, 16); /* one too many, and one twice */
     assert_int_equal(peer_memory_load(&again, record.data, record.len), ERR_CORRUPT);
-    record.len = 33;
-    record.data[17] = 1;
+    record.len = 34;
+    record.data[18] = 1;
     assert_int_equal(peer_memory_load(&again, record.data, record.len), ERR_CORRUPT);
-    record.data[17] = 0; /* no id */
+    record.data[18] = 0; /* no id */
     assert_int_equal(peer_memory_load(&again, record.data, record.len), ERR_CORRUPT);
+    record.data[18] = 2;
+    record.data[1] = 2; /* no mark */
+    assert_int_equal(peer_memory_load(&again, record.data, record.len), ERR_CORRUPT);
+    record.data[1] = 1;
+    assert_int_equal(peer_memory_load(&again, record.data, record.len), 0);
+    assert_true(again.older);
     record.data[0] = 2;
     assert_int_equal(peer_memory_load(&again, record.data, record.len), ERR_BAD_VERSION);
     buf_free(&record);

@@ -256,6 +256,8 @@ static const char *start_hint(int err)
     case ERR_REMOVED:
     case ERR_WRONG_NODE:
         return "give it an empty data directory and a node.id that was never used";
+    case ERR_STALE:
+        return "restore the newest copy, or give it an empty one and a node.id that was never used";
     case ERR_REFUSED:
         return "check node.id and peer.advertise against GET /api/cluster of a member";
     case ERR_INVALID:
