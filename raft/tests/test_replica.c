@@ -58,7 +58,7 @@ static void delete_tag(struct ring *ring, uint64_t id, const char *tag)
     asked_free(&asked);
 }
 
-static void force_max_id(struct ring *ring, uint64_t id, const char *tag, uint64_t max_id)
+static void put_max_id(struct ring *ring, uint64_t id, const char *tag, uint64_t max_id, bool force)
 {
     struct tag_put put = {.name = tag, .name_len = (uint16_t)strlen(tag)};
     struct put_result result = {0};
@@ -68,7 +68,7 @@ static void force_max_id(struct ring *ring, uint64_t id, const char *tag, uint64
     asked.base.payload.len = 0;
     put.fields = TAG_FIELD_MAX_ID;
     put.max_id = max_id;
-    command_put_begin(&asked.base.payload, true, FAKE_WALL_MS, 0x1234567);
+    command_put_begin(&asked.base.payload, force, FAKE_WALL_MS, 0x1234567);
     command_put_add(&asked.base.payload, &put);
     command_put_end(&asked.base.payload);
     ask(ring, id, &asked, PATIENCE_MS);
@@ -208,10 +208,29 @@ static void test_a_forced_max_id_burns_the_old_segments(void **state)
     ring_make(&ring, leader, "a", 100);
     assert_int_equal(open_tag(&ring, follower, "a"), 0);
     (void)ring_take(&ring, follower, "a", 50);
-    force_max_id(&ring, leader, "a", 5);
+    put_max_id(&ring, leader, "a", 5, true);
     ring_run_ms(&ring, 100);
     first = ring_take(&ring, follower, "a", 1);
     assert_int_equal(first, 5);
+    ring_close(&ring);
+}
+
+/* An operator raises max_id, because ids below it are in use elsewhere: what a node holds from
+ * below is not handed out any more. */
+static void test_a_raised_max_id_burns_the_old_segments(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "a", 100);
+    assert_int_equal(open_tag(&ring, follower, "a"), 0);
+    (void)ring_take(&ring, follower, "a", 50);
+    put_max_id(&ring, leader, "a", 5000, false);
+    ring_run_ms(&ring, 100);
+    assert_true(ring_take(&ring, follower, "a", 1) >= 5000);
     ring_close(&ring);
 }
 
@@ -497,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_ids_go_on_while_there_is_no_leader),
         cmocka_unit_test(test_a_tag_made_again_burns_the_old_segments),
         cmocka_unit_test(test_a_forced_max_id_burns_the_old_segments),
+        cmocka_unit_test(test_a_raised_max_id_burns_the_old_segments),
         cmocka_unit_test(test_nodes_register_themselves),
         cmocka_unit_test(test_a_node_with_a_new_address_registers_again),
         cmocka_unit_test(test_a_wiped_store_is_not_admitted),
