@@ -181,6 +181,24 @@ static void test_max_id_may_be_put_where_it_was_given_back(void **state)
     grant_is(id_apply_grant(a, "order", 10), 600, 10);
 }
 
+/* Ids below a raised max_id are in use elsewhere: nodes must not go on with those they hold. */
+static void test_put_raises_max_id_in_a_new_generation(void **state)
+{
+    struct id_apply *a = *state;
+    struct tag_put put = {.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 501};
+    uint32_t generation = id_apply_row(a, "order")->generation;
+
+    assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
+    assert_int_equal(id_apply_row(a, "order")->generation, generation + 1);
+    assert_int_equal(id_apply_put(a, put, false, 0).status, 0); /* it is there already */
+    assert_int_equal(id_apply_row(a, "order")->generation, generation + 1);
+    id_apply_mode(a, "order", TAG_MODE_STRICT);
+    put.max_id = 502; /* nobody holds any of a strict tag */
+    assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
+    assert_int_equal(id_apply_row(a, "order")->generation, generation + 2);
+    assert_int_equal(id_apply_row(a, "order")->max_id, 502);
+}
+
 static void test_many_in_one_command_stand_each_for_itself(void **state)
 {
     struct id_apply *a = *state;
@@ -237,6 +255,7 @@ int main(void)
         TEST(test_the_epoch_outlives_delete_force_and_mode),
         TEST(test_not_in_strict_mode),
         TEST(test_max_id_may_be_put_where_it_was_given_back),
+        TEST(test_put_raises_max_id_in_a_new_generation),
         TEST(test_many_in_one_command_stand_each_for_itself),
         TEST(test_the_last_epoch_stays),
     };

@@ -309,24 +309,6 @@ static void test_put_lowers_max_id_only_by_force(void **state)
     assert_int_equal(id_apply_grant(a, "order", 1).status, ERR_EXHAUSTED);
 }
 
-/* Ids below a raised max_id are in use elsewhere: nodes must not go on with those they hold. */
-static void test_put_raises_max_id_in_a_new_generation(void **state)
-{
-    struct id_apply *a = *state;
-    struct tag_put put = {.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 501};
-
-    make(a, "order", 10, 500);
-    assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
-    assert_int_equal(id_apply_row(a, "order")->generation, 2);
-    assert_int_equal(id_apply_put(a, put, false, 0).status, 0); /* it is there already */
-    assert_int_equal(id_apply_row(a, "order")->generation, 2);
-    id_apply_mode(a, "order", TAG_MODE_STRICT);
-    put.max_id = 502; /* nobody holds any of a strict tag */
-    assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
-    assert_int_equal(id_apply_row(a, "order")->generation, 3);
-    assert_int_equal(id_apply_row(a, "order")->max_id, 502);
-}
-
 static void test_put_is_all_or_nothing(void **state)
 {
     struct id_apply *a = *state;
@@ -588,7 +570,6 @@ int main(void)
         TEST(test_put_step_raises_max_step_unless_given),
         TEST(test_put_refuses_broken_rules),
         TEST(test_put_lowers_max_id_only_by_force),
-        TEST(test_put_raises_max_id_in_a_new_generation),
         TEST(test_put_is_all_or_nothing),
         TEST(test_put_refuses_a_name_twice),
         TEST(test_put_bulk_at_its_limit),
