@@ -378,7 +378,7 @@ def test_impatient_clients_that_repeat_leave_no_gap(make_cluster, proxies, recor
     for node in cluster.nodes:
         load.may_refuse[node.id] |= NO_ANSWER
     with load:
-        for _ in range(3):
+        for _ in range(2):
             load.wait_answers(200)
             old = cluster.leader()
             proxies.isolate(old)

@@ -236,15 +236,14 @@ def test_restarts_of_all_while_the_mode_changes(make_cluster, axes, tag):
     cluster = make_cluster()
     load = start_load(cluster, axes, tag, step=30)
     with load:
-        for _ in range(2):
-            load.wait_all_served()
-            axes.became_strict(set_mode(cluster.nodes[0], tag, "strict"))
-            cluster.kill_all()
-            cluster.start()
-            load.wait_all_served()
-            axes.became_trend(set_mode(cluster.nodes[1], tag, "trend"))
-            cluster.kill_all()
-            cluster.start()
+        load.wait_all_served()
+        axes.became_strict(set_mode(cluster.nodes[0], tag, "strict"))
+        cluster.kill_all()
+        cluster.start()
+        load.wait_all_served()
+        axes.became_trend(set_mode(cluster.nodes[1], tag, "trend"))
+        cluster.kill_all()
+        cluster.start()
         load.wait_all_served()
         load.finish()
 
