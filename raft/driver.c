@@ -310,6 +310,8 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
     struct raft_entry *owned = NULL;
     unsigned skip = 0;
 
+    /* The text is the configuration's, which a CHANGE in the part before has replaced. */
+    part.server_address = address_of(driver, part.server_id);
     args->n_entries = n;
     if (from > 0) {
         args->entries += from;

@@ -123,6 +123,30 @@ static void test_g1_driver_commits_the_change(void **state)
     buf_free(&g1.conf);
 }
 
+/* Each part is given to the core after the one before has replaced the configuration, from which
+ * the sender's address comes: ASan sees it if that is still the old one's. */
+static void test_g1_driver_takes_several_changes_of_a_message(void **state)
+{
+    struct raft_entry entries[4];
+    struct raft_message message = append_of(1, 2, 3, 2, 7, entries, 4);
+    struct bench bench = {0};
+    struct g1 g1;
+
+    (void)state;
+    g1_init(&g1);
+    for (unsigned i = 0; i < 4; i++) { /* CHANGE, command, CHANGE, command */
+        entries[i] = entry_of(2, i % 2 == 0 ? &g1.conf : NULL);
+    }
+    bench_start(&bench, &G1_BOOT);
+    bench_receive(&bench, &message);
+    bench_run(&bench);
+    assert_int_equal(bench.driver.applied.index, 7);
+    assert_int_equal(bench.driver.applied.conf_index, 6);
+    assert_string_equal(bench.driver.raft.follower_state.current_leader.address, "s1");
+    bench_close(&bench);
+    buf_free(&g1.conf);
+}
+
 static void test_g1_driver_rolls_the_change_back(void **state)
 {
     struct raft_entry other = entry_of(3, NULL);
@@ -522,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_g1_core_notes_the_change_at_a_wrong_index),
         cmocka_unit_test(test_g1_core_does_not_roll_the_change_back),
         cmocka_unit_test(test_g1_driver_commits_the_change),
+        cmocka_unit_test(test_g1_driver_takes_several_changes_of_a_message),
         cmocka_unit_test(test_g1_driver_rolls_the_change_back),
         cmocka_unit_test(test_g2_result_is_patched),
         cmocka_unit_test(test_g2_core_answers_an_old_term_as_if_it_agreed),
