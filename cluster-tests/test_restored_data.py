@@ -143,6 +143,29 @@ def test_the_newest_copy_is_let_in(make_cluster, tag, how):
     cluster.wait_applied()
 
 
+def test_tags_are_read_from_one_copy_alone(make_cluster, tag):
+    """The copy of any one node is enough to make a new cluster of: it shows what there was, and
+    hands out nothing."""
+    cluster = make_cluster()
+    cluster.create_tag(tag, step=10)
+    cluster.create_tag(tag + ".strict", mode="strict")
+    for node in cluster.nodes:
+        assert node.get(f"/api/segment/get/{tag}?count=50").status == 200
+    cluster.wait_applied()
+    rows = cluster.leader().get_json("/api/tags")["tags"]
+    cluster.stop_all()
+    node = cluster.nodes[1]
+    put_back(node, copy_data(node))
+    node.start()
+    wait_until(node.serves, 10, "it answers")
+    assert node.get("/readyz").status == 503
+    shown = node.get_json("/api/tags?consistency=local")["tags"]
+    assert {row["tag"] for row in shown} == {row["tag"] for row in rows}
+    for name in (tag, tag + ".strict"):
+        answer = node.get(f"/api/segment/get/{name}?timeout_ms=300")
+        assert answer.status == 503 and answer.code in ("no_leader", "timeout"), answer
+
+
 @pytest.mark.bound(90)
 def test_all_nodes_put_back_and_max_id_raised(make_cluster, tag):
     """The whole cluster from a backup, an hour of ids later. Nothing in it knows of those ids, so
@@ -182,6 +205,15 @@ def test_all_nodes_put_back_and_max_id_raised(make_cluster, tag):
     raised = [{"tag": name, "max_id": str(last + 1_000_000)} for name, last in highest.items()]
     answer = cluster.nodes[0].http("POST", "/api/tags", raised)
     assert answer.status == 200, answer
+
+    def all_show_it():
+        for node in cluster.nodes:
+            rows = node.get_json("/api/tags?consistency=local")["tags"]
+            if any(int(row["max_id"]) <= highest[row["tag"]] for row in rows):
+                return False
+        return True
+
+    wait_until(all_show_it, 10, "every node knows the raised max_id")
     wait_served(cluster.nodes)
     take_all("after", 500)
     assert history.check() > 0
