@@ -1,7 +1,7 @@
 """What other id services learnt by incident, where only whole nodes can show it.
 
-The list of all of these lessons, each with its tests, is in docs/failure-model.md; test_docs.py sees
-to it that the tests named there exist.
+The list of all of these lessons, each with its tests, is in docs/failure-model.md; test_docs.py
+sees to it that the tests named there exist.
 """
 
 import pytest
