@@ -304,7 +304,8 @@ def test_every_family_comes_and_is_well_formed(nodes):
         for fault in episode["faults"]:
             assert 0 <= fault["begin"] <= fault["end"] < 30, episode
             node = fault.get("node")
-            assert node is None or node in ("leader", "follower", "all") or 1 <= node <= nodes
+            names = (None, "leader", "follower", "all", "new")
+            assert node in names or 1 <= node <= nodes
 
 
 def test_what_the_machine_cannot_do_is_not_drawn():

@@ -71,6 +71,7 @@ class Nemesis:
         self.active = {}
         self.may_end = {}  # nodes that may end by themselves: since when
         self.struck = []
+        self.joining = None  # a node that is not a member yet: "new" in a schedule
 
     # --- episodes ---
 
@@ -162,7 +163,9 @@ class Nemesis:
 
     def resolve(self, wanted):
         """The node that a schedule means; None if it is not up."""
-        up = [node for node in self.cluster.nodes if node.alive]
+        up = [node for node in self.cluster.nodes if node.alive and node is not self.joining]
+        if wanted == "new":
+            return self.joining
         if isinstance(wanted, int):
             node = self.cluster.nodes[wanted - 1]
             return node if node in up else None

@@ -141,11 +141,13 @@ class MemberNemesis(DiskNemesis):
 
     def begin_grow(self, fault):
         self.events.effect("changing", True, lost=None)
-        node = self.let_join(len(self.cluster.nodes))
+        node = self.joining = self.let_join(len(self.cluster.nodes))
         return node, [node.id], "a node joins; later one goes"
 
     def end_grow(self, fault, new):
+        self.start(new)  # if it was killed on its way
         self.wait_voter(new)
+        self.joining = None
         leader = self.monitor.leader()
         node = new
         if fault["remove"] != "new":

@@ -330,10 +330,10 @@ def grow_and_shrink(draw):
 
 
 def grow_under_faults(draw):
-    kind = draw.choice(["kill", "pause", "cut"])
+    kind = draw.choice(["kill", "kill", "pause", "cut"])
     more = {"shape": "isolate"} if kind == "cut" else {}
-    other = fault(kind, draw.between(0, 1), draw.between(0.5, 3),
-                  node=draw.choice(["leader", "follower"]), **more)  # fmt: skip
+    whom = ["leader", "follower"] + ["new"] * (kind == "kill")
+    other = fault(kind, draw.between(0, 1), draw.between(0.5, 3), node=draw.choice(whom), **more)
     return [*grow_and_shrink(draw), other]
 
 
