@@ -298,6 +298,8 @@ void sim_net_heal(struct sim_world *world);
 void sim_net_node_changed(struct sim_node *node, bool up);
 /* A node reaches another, both ways. */
 bool sim_net_reaches(const struct sim_node *from, const struct sim_node *to);
+/* Some state machine holds the node for removed. */
+bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id);
 /* A node dials another, which may tell it that it was removed. */
 void sim_net_dial(struct sim_node *from, struct sim_node *to);
 void sim_net_free(struct sim_world *world);

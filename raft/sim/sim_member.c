@@ -493,6 +493,11 @@ void sim_member_leads(struct sim_node *node)
 
 /* --- the end --- */
 
+bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id)
+{
+    return (world->removed & BIT(node_id)) != 0;
+}
+
 bool sim_member_lives(const struct sim_node *node)
 {
     const struct sim_node *first = newest(node->world);
