@@ -79,7 +79,7 @@ static void local_of(uint64_t index, uint8_t local[LOCAL_BYTES])
 
     prng_seed(&prng, ~index);
     for (size_t i = 0; i < LOCAL_BYTES; i++) {
-        local[i] = i < 8 ? (uint8_t)(index >> (8 * i)) : (uint8_t)prng_next(&prng);
+        local[i] = (uint8_t)((i < 8 ? index >> (8 * i) : prng_next(&prng)) & 0xff);
     }
 }
 
