@@ -122,18 +122,18 @@ struct driver {
 /* Nothing of a log was ever in the store. */
 bool driver_is_empty(const struct store_loaded *loaded);
 
-/* Such a store of a node that joins a cluster: it waits for the log of the others, and must never
- * begin one. */
-bool driver_is_joiner(const struct store_loaded *loaded, uint64_t node_id);
+/* Such a store, with the mark of a node that joins a cluster: it waits for the log of the others,
+ * and must never begin one. */
+bool driver_is_joiner(const struct store_loaded *loaded);
 
 /*
  * Make a store ready for a start, in one commit, before the writer runs: its life is counted up (1
  * for the first start, and for the first of a store from before there was a count); a new one gets
  * entry 1 with the configuration (all members voters, the same on every node) and term 1, or
  * without members the mark of a node that joins; a sole voter gets a new term with its own vote
- * (G11). loaded is changed to match. 0 or the store's error, ERR_CORRUPT or ERR_BAD_VERSION for
- * what it holds, ERR_STALE if it was found to be an older copy (driver_mark_older()); then loaded
- * is as it was.
+ * (G11). loaded is changed to match. 0 or the store's error, ERR_CORRUPT (also of a store that was
+ * started before, does not join, and has no log) or ERR_BAD_VERSION for what it holds, ERR_STALE if
+ * it was found to be an older copy (driver_mark_older()); then loaded is as it was.
  */
 int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
                    const struct net_peer *members, size_t member_count,
@@ -145,6 +145,10 @@ int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t no
 int driver_load(struct store *store, struct fsm *fsm, uint64_t node_id,
                 const struct net_peer *members, size_t member_count,
                 struct store_loaded *ret_loaded, struct store_error *ret_error) MUST_CHECK;
+
+/* Take the mark of a node that joins off the disk, behind the log that came. life: of this start.
+ */
+void driver_mark_joined(struct driver *driver, uint64_t life);
 
 /* Start from what was loaded; the fsm holds the rows already. Entries are copied. After this,
  * driver_settle() must be called. 0 or ERR_CORRUPT. */

@@ -4,10 +4,14 @@
  *
  * The happy path: one commit. It counts the node's life up; a new store also gets term 1 and entry
  * 1, which holds the configuration; a sole voter also gets the next term and its own vote (G11).
+ * The store of a node that joins gets the mark of one instead, with the count, and loses it once
+ * the log of the others has reached it.
  *
  * Failure modes: any error of the store ends the start, with `loaded` as it was. A life that is
  * lost would let requests of an earlier life be taken for those of this one, so a record that does
- * not decode is refused, never counted from 1 again.
+ * not decode is refused, never counted from 1 again. A store that was started before and has no
+ * log, without that mark, has lost it: a node that began anew, or joined, with it would have
+ * forgotten what it acknowledged.
  *
  * Thread: the one that starts the driver, before the writer runs.
  */
@@ -19,24 +23,24 @@
 #include "raft/wire.h"
 #include "src/base/assert.h"
 
-/* What a node that joins has on its disk before it hears of the log: a vote for itself in the term
- * of the first configuration, which nobody ever stands for. So it is never taken for a node that is
- * to make a first configuration of its own. */
-#define JOINER_TERM 1
-
-#define LIFE_VERSION 1 /* of the record: version u8, life u64 */
+/* The record: kind u8, life u64. */
+enum life_kind {
+    LIFE_MEMBER = 1,
+    LIFE_JOINER = 2 /* of a node that joins, as long as nothing of the log has come */
+};
 
 /* What a start writes, in one commit. */
 struct preparation {
     struct store_op_list list;
     struct store_op life_op;
-    struct store_op term_op;  /* of a new store */
-    struct store_op entry_op; /* of a new store */
+    struct store_op term_op;  /* of a new store that begins a log */
+    struct store_op entry_op; /* likewise */
     struct store_op vote_op;  /* of a sole voter */
     struct store_entry entry;
     struct buf conf; /* of the entry */
     struct buf life_record;
     uint64_t life;
+    bool joins;
     uint64_t term; /* as it will be */
     uint64_t vote;
 };
@@ -49,16 +53,18 @@ static int next_life(const struct store_loaded *loaded, uint64_t *ret_life,
     const struct buf *record = &loaded->locals[LOCAL_LIFE];
     struct reader reader;
     uint64_t life;
+    uint8_t kind;
 
     if (record->len == 0) {
         *ret_life = 1;
         return 0;
     }
     reader_init(&reader, record->data, record->len);
-    if (reader_u8(&reader) != LIFE_VERSION) {
+    kind = reader_u8(&reader);
+    if (kind != LIFE_MEMBER && kind != LIFE_JOINER) {
         snprintf(ret_error->text, sizeof ret_error->text,
-                 "local record %d: the count of starts has version %u, supported is %d", LOCAL_LIFE,
-                 record->data[0], LIFE_VERSION);
+                 "local record %d: the count of starts has version %u, supported are %d and %d",
+                 LOCAL_LIFE, kind, LIFE_MEMBER, LIFE_JOINER);
         return ERR_BAD_VERSION;
     }
     life = reader_u64(&reader);
@@ -69,6 +75,12 @@ static int next_life(const struct store_loaded *loaded, uint64_t *ret_life,
     }
     *ret_life = life + 1;
     return 0;
+}
+
+static void life_encode(struct buf *buf, uint64_t life, enum life_kind kind)
+{
+    buf_put_u8(buf, (uint8_t)kind);
+    buf_put_u64(buf, life);
 }
 
 /* What this node remembers of its peers must be sound, and not that they refused this directory. */
@@ -96,12 +108,19 @@ bool driver_is_empty(const struct store_loaded *loaded)
     return loaded->entry_count == 0 && loaded->position.index == 0;
 }
 
-/* A crash between the two commits in which earlier versions began a log leaves term 1 without a
- * vote and an empty log; the first election of any cluster is for a later term. */
-bool driver_is_joiner(const struct store_loaded *loaded, uint64_t node_id)
+bool driver_is_joiner(const struct store_loaded *loaded)
 {
-    return driver_is_empty(loaded) &&
-           (loaded->term > JOINER_TERM || (loaded->term == JOINER_TERM && loaded->vote == node_id));
+    const struct buf *record = &loaded->locals[LOCAL_LIFE];
+
+    return driver_is_empty(loaded) && record->len > 0 && record->data[0] == LIFE_JOINER;
+}
+
+/* Was the log lost? Every start leaves a record and, but for nodes that join, a log, in one commit.
+ * Versions from before the record wrote term 1 and the first entry apart. */
+static bool has_lost_its_log(const struct store_loaded *loaded)
+{
+    return driver_is_empty(loaded) && !driver_is_joiner(loaded) &&
+           (loaded->locals[LOCAL_LIFE].len > 0 || loaded->term > 1 || loaded->vote != 0);
 }
 
 static void first_configuration(const struct net_peer *members, size_t member_count,
@@ -133,8 +152,8 @@ static int start_configuration(const struct store_loaded *loaded,
 
 static void add_life(struct preparation *preparation)
 {
-    buf_put_u8(&preparation->life_record, LIFE_VERSION);
-    buf_put_u64(&preparation->life_record, preparation->life);
+    life_encode(&preparation->life_record, preparation->life,
+                preparation->joins ? LIFE_JOINER : LIFE_MEMBER);
     preparation->life_op = (struct store_op){.kind = STORE_LOCAL,
                                              .local_key = LOCAL_LIFE,
                                              .local = preparation->life_record.data,
@@ -205,11 +224,15 @@ int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t no
     if (rv != 0) {
         return rv;
     }
-    if (driver_is_empty(loaded) && (member_count == 0 || driver_is_joiner(loaded, node_id))) {
+    if (has_lost_its_log(loaded)) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "the log and the state are gone: term %llu, vote %llu, and no entry",
+                 (unsigned long long)loaded->term, (unsigned long long)loaded->vote);
+        return ERR_CORRUPT;
+    }
+    if (driver_is_empty(loaded) && (member_count == 0 || driver_is_joiner(loaded))) {
         raft_configuration_init(&configuration); /* it comes with the log of the others */
-        if (!driver_is_joiner(loaded, node_id)) {
-            add_term(&preparation, &preparation.term_op, JOINER_TERM, node_id);
-        }
+        preparation.joins = true;
     } else if (driver_is_empty(loaded)) {
         first_configuration(members, member_count, &configuration);
         add_first_entry(&preparation, &configuration);
@@ -229,6 +252,20 @@ int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t no
     buf_free(&preparation.conf);
     buf_free(&preparation.life_record);
     return rv;
+}
+
+static void mark_gone(void *data)
+{
+    (void)data; /* else the next start removes it */
+}
+
+void driver_mark_joined(struct driver *driver, uint64_t life)
+{
+    struct buf record = BUF_INIT;
+
+    life_encode(&record, life, LIFE_MEMBER);
+    driver_write_local(driver, LOCAL_LIFE, record.data, record.len, mark_gone, NULL);
+    buf_free(&record);
 }
 
 static int load_row(void *data, const struct store_row *row)

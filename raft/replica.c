@@ -194,6 +194,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     replica->lease_disk.write = on_lease_write;
     replica->proposer.propose = on_propose;
     replica->start_last = loaded->first_index + loaded->entry_count - 1;
+    replica->joiner_life = driver_is_joiner(loaded) ? loaded->life : 0;
     replica->info_next_ms = now;
     replica->digest_next_ms = now + config->digest_ms;
     replica->drain.look = true; /* also after a restart, with nothing in memory */
@@ -256,6 +257,11 @@ static void turn_members(struct replica *replica)
     bool holding;
 
     follow_members(replica);
+    /* With the log of the others: from now on an empty one is a loss. */
+    if (replica->joiner_life != 0 && replica->driver.applied.conf_index > 0) {
+        driver_mark_joined(&replica->driver, replica->joiner_life);
+        replica->joiner_life = 0;
+    }
     membership_turn(&replica->membership, &holding);
     replica->requests.transferring = holding || replica->draining;
     wishes_turn(&replica->wishes);

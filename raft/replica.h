@@ -85,6 +85,7 @@ struct replica {
     struct members members;
     bool draining; /* leadership is handed over because the node stops */
     bool removed;
+    uint64_t joiner_life; /* this start's, as long as the disk has the mark of a node that joins */
     struct id_health health;
     uint64_t start_last; /* last index of the log at the start: applied once it is reached */
     bool stopping;

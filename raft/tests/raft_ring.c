@@ -46,13 +46,14 @@ static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
     struct net_peer members[RING_MAX] = {0};
     struct store_error error = {{0}};
     struct fsm *fsm = fsm_new();
+    unsigned count = node->ring->count - node->ring->joiners;
 
-    for (unsigned i = 0; i < node->ring->count; i++) {
+    for (unsigned i = 0; i < count; i++) {
         members[i].id = i + 1;
         memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
     }
-    ASSERT(driver_load(node->store, fsm, node->id, members, node->ring->count, ret_loaded,
-                       &error) == 0);
+    ASSERT(driver_load(node->store, fsm, node->id, members, node->id > count ? 0 : count,
+                       ret_loaded, &error) == 0);
     return fsm;
 }
 
@@ -150,7 +151,7 @@ void ring_crash(struct ring *ring, uint64_t id)
 
 void ring_start(struct ring *ring, unsigned count)
 {
-    ASSERT(count >= 1 && count <= RING_MAX);
+    ASSERT(count > ring->joiners && count <= RING_MAX);
     ring->count = count;
     fake_clock_init(&ring->clock, 1000);
     for (unsigned i = 0; i < count; i++) {
@@ -294,7 +295,8 @@ static uint64_t agreed_leader(struct ring *ring)
         }
     }
     for (unsigned i = 0; i < ring->count && leader > 0; i++) {
-        bool reached = ring->nodes[i].up && !ring->cut[leader][i + 1];
+        bool reached = ring->nodes[i].up && !ring->cut[leader][i + 1] &&
+                       ring->nodes[i].replica.driver.applied.conf_index > 0;
 
         if (reached && driver_leader(&ring->nodes[i].replica.driver) != leader) {
             return 0;
@@ -389,6 +391,18 @@ void asked_open(struct asked *asked, const char *tag)
     buf_put(&asked->base.payload, tag, strlen(tag));
 }
 
+void asked_member(struct asked *asked, enum member_ask_kind kind, uint64_t node_id,
+                  const char *address)
+{
+    struct member_ask member = {.kind = (uint8_t)kind, .node_id = node_id};
+
+    memcpy(member.address, address, strlen(address));
+    asked_get(asked, "x");
+    asked->base.kind = ID_REQUEST_MEMBER;
+    buf_free(&asked->base.payload);
+    member_ask_encode(&member, &asked->base.payload);
+}
+
 void asked_free(struct asked *asked)
 {
     buf_free(&asked->base.payload);
@@ -402,6 +416,19 @@ void ask(struct ring *ring, uint64_t id, struct asked *asked, uint64_t patience_
     asked->base.deadline_ms = ring->clock.now_ms + patience_ms;
     replica_submit(&node->replica, &asked->base);
     (void)replica_turn(&node->replica);
+}
+
+void ring_member_done(struct ring *ring, struct asked *asked)
+{
+    struct member_answer answer;
+
+    for (unsigned i = 0; asked->done == 0 && i < 1000; i++) {
+        ring_run_ms(ring, STEP_MS);
+    }
+    ASSERT(asked->done == 1 && asked->base.status == 0);
+    ASSERT(member_answer_decode(asked->base.reply.data, asked->base.reply.len, &answer) == 0);
+    ASSERT(answer.outcome == MEMBER_DONE);
+    asked_free(asked);
 }
 
 void ring_make(struct ring *ring, uint64_t id, const char *tag, uint32_t step)

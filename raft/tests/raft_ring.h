@@ -11,6 +11,7 @@
 #include "raft/replica.h"
 #include "raft/tests/raft_fakes.h"
 #include "raft/wire.h"
+#include "src/id/member.h"
 
 #define RING_MAX 3
 #define RING_ELECTION_MS 400
@@ -46,6 +47,7 @@ struct ring {
     uint32_t digest_ms;                   /* likewise; 0: never */
     uint32_t strict_keys;                 /* likewise; 0: 1000 */
     bool keeps_time;                      /* likewise: the log has a time, which keys need */
+    unsigned joiners;                     /* likewise: the last so many nodes wait to be added */
     bool cut[RING_MAX + 1][RING_MAX + 1]; /* from, to */
     bool lost[FRAME_CLOCK + 1];           /* kinds of frames that get lost, from anybody */
     size_t passed[FRAME_CLOCK + 1];       /* frames of a kind that arrived */
@@ -92,10 +94,15 @@ void asked_put(struct asked *asked, const char *tag, uint32_t step);
 void asked_delete(struct asked *asked, const char *tag);
 void asked_get(struct asked *asked, const char *tag);
 void asked_open(struct asked *asked, const char *tag);
+void asked_member(struct asked *asked, enum member_ask_kind kind, uint64_t node_id,
+                  const char *address);
 void asked_free(struct asked *asked);
 
 /* Hand it to a node, with so much patience, and let it take a turn. */
 void ask(struct ring *ring, uint64_t id, struct asked *asked, uint64_t patience_ms);
+
+/* Wait for the answer to an asked_member(), which must be "done", and free it. */
+void ring_member_done(struct ring *ring, struct asked *asked);
 
 /* Make a tag through a node and wait for the answer. */
 void ring_make(struct ring *ring, uint64_t id, const char *tag, uint32_t step);

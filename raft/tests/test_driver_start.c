@@ -186,21 +186,36 @@ static void test_each_start_is_a_life_of_its_own(void **state)
     store_mem_free(store);
 }
 
+static void set_life(struct store *store, const char *bytes, uint32_t len)
+{
+    commit_op(store,
+              (struct store_op){
+                  .kind = STORE_LOCAL, .local_key = LOCAL_LIFE, .local = bytes, .local_len = len});
+}
+
+/* Entry 1, as it comes from another node. */
+static void append_first(struct store *store)
+{
+    struct store_entry entry = {1, RAFT_CHANGE, 0, NULL};
+    struct buf conf = BUF_INIT;
+
+    conf_of_roles(THREE_VOTERS, 3, &conf);
+    entry.data = conf.data;
+    entry.len = (uint32_t)conf.len;
+    commit_op(store, (struct store_op){
+                         .kind = STORE_APPEND, .index = 1, .entries = &entry, .entry_count = 1});
+    buf_free(&conf);
+}
+
 /* A store from before there was a count, with leases in the records beside it. */
 static void test_a_store_without_a_life_begins_at_1(void **state)
 {
     struct store *store = new_store();
-    struct store_entry entry = {1, RAFT_CHANGE, 0, NULL};
-    struct buf conf = BUF_INIT;
     struct store_loaded loaded;
 
     (void)state;
-    conf_of_roles(THREE_VOTERS, 3, &conf);
-    entry.data = conf.data;
-    entry.len = (uint32_t)conf.len;
     commit_op(store, (struct store_op){.kind = STORE_HARD_STATE, .term = 7, .vote = 2});
-    commit_op(store, (struct store_op){
-                         .kind = STORE_APPEND, .index = 1, .entries = &entry, .entry_count = 1});
+    append_first(store);
     commit_op(store, (struct store_op){
                          .kind = STORE_LOCAL, .local_key = 15, .local = "lease", .local_len = 5});
     loaded = load(store);
@@ -210,7 +225,6 @@ static void test_a_store_without_a_life_begins_at_1(void **state)
     assert_int_equal(loaded.vote, 2);
     assert_memory_equal(loaded.locals[15].data, "lease", 5);
     store_loaded_release(&loaded);
-    buf_free(&conf);
     store_mem_free(store);
 }
 
@@ -230,21 +244,94 @@ static void test_a_damaged_life_is_refused(void **state)
         {"\1\xff\xff\xff\xff\xff\xff\xff\xff", 9, ERR_CORRUPT},
         {"\1\xfe\xff\xff\xff\xff\xff\xff\xff", 9, 0},
         {"\0\5\0\0\0\0\0\0\0", 9, ERR_BAD_VERSION},
-        {"\2\5\0\0\0\0\0\0\0", 9, ERR_BAD_VERSION},
+        {"\2\5\0\0\0\0\0\0\0", 9, 0}, /* it joined, and was killed before the mark went */
+        {"\2\5\0\0\0\0\0\0", 8, ERR_CORRUPT},
+        {"\3\5\0\0\0\0\0\0\0", 9, ERR_BAD_VERSION},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct store *store = new_store();
+        struct store_loaded loaded = load(store);
+        uint64_t life;
+
+        assert_int_equal(prepare(store, &loaded, 3), 0);
+        store_loaded_release(&loaded);
+        set_life(store, cases[i].bytes, cases[i].len);
+        loaded = load(store);
+        life = loaded.life;
+        assert_int_equal(prepare(store, &loaded, 3), cases[i].err);
+        assert_int_equal(life == loaded.life, cases[i].err != 0);
+        store_loaded_release(&loaded);
+        store_mem_free(store);
+    }
+}
+
+/* --- nodes that join, and logs that were lost --- */
+
+static void test_a_store_that_joins_is_marked_until_it_has_a_log(void **state)
+{
+    struct store *store = new_store();
+    struct store_loaded loaded = load(store);
+
+    (void)state;
+    assert_false(driver_is_joiner(&loaded));
+    for (uint64_t life = 1; life <= 3;
+         life++) { /* it waits; what it knows of terms does not matter */
+        assert_int_equal(prepare(store, &loaded, life == 2 ? 3 : 0), 0);
+        assert_true(driver_is_joiner(&loaded));
+        assert_int_equal(loaded.entry_count, 0);
+        assert_int_equal(loaded.life, life);
+        store_loaded_release(&loaded);
+        commit_op(store, (struct store_op){.kind = STORE_HARD_STATE, .term = 10 * life});
+        loaded = load(store);
+        assert_true(driver_is_joiner(&loaded));
+        assert_int_equal(loaded.locals[LOCAL_LIFE].data[0], 2);
+        assert_int_equal(loaded.term, 10 * life);
+    }
+    store_loaded_release(&loaded);
+    append_first(store);
+    loaded = load(store);
+    assert_false(driver_is_joiner(&loaded));
+    assert_int_equal(prepare(store, &loaded, 0), 0); /* the mark goes */
+    assert_int_equal(loaded.locals[LOCAL_LIFE].data[0], 1);
+    assert_int_equal(loaded.life, 4);
+    store_loaded_release(&loaded);
+    store_mem_free(store);
+}
+
+/* No entry, no state, but signs of an earlier start: neither begins a log nor waits for one. */
+static void test_a_lost_log_is_refused(void **state)
+{
+    static const struct {
+        uint64_t term;
+        uint64_t vote;
+        bool started;
+        int err;
+    } cases[] = {
+        {0, 0, false, 0},           {1, 0, false, 0},           {1, 1, false, ERR_CORRUPT},
+        {2, 0, false, ERR_CORRUPT}, {9, 2, false, ERR_CORRUPT}, {0, 0, true, ERR_CORRUPT},
+        {1, 0, true, ERR_CORRUPT},  {9, 1, true, ERR_CORRUPT},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+        size_t k = i / 2;
+        size_t members = i % 2 == 0 ? 3 : 0; /* without any: it is told to join */
+        struct store *store = new_store();
         struct store_loaded loaded;
 
-        commit_op(store, (struct store_op){.kind = STORE_LOCAL,
-                                           .local_key = LOCAL_LIFE,
-                                           .local = cases[i].bytes,
-                                           .local_len = cases[i].len});
+        commit_op(store, (struct store_op){.kind = STORE_HARD_STATE,
+                                           .term = cases[k].term,
+                                           .vote = cases[k].vote});
+        if (cases[k].started) {
+            set_life(store, "\1\5\0\0\0\0\0\0\0", 9);
+        }
         loaded = load(store);
-        assert_int_equal(prepare(store, &loaded, 3), cases[i].err);
-        assert_int_equal(loaded.entry_count, cases[i].err == 0 ? 1 : 0);
+        assert_false(driver_is_joiner(&loaded));
+        assert_int_equal(prepare(store, &loaded, members), cases[k].err);
+        assert_int_equal(loaded.life, cases[k].err == 0 ? 1 : 0);
+        assert_int_equal(driver_is_joiner(&loaded), cases[k].err == 0 && members == 0);
         store_loaded_release(&loaded);
         store_mem_free(store);
     }
@@ -492,6 +579,8 @@ int main(void)
         cmocka_unit_test(test_each_start_is_a_life_of_its_own),
         cmocka_unit_test(test_a_store_without_a_life_begins_at_1),
         cmocka_unit_test(test_a_damaged_life_is_refused),
+        cmocka_unit_test(test_a_store_that_joins_is_marked_until_it_has_a_log),
+        cmocka_unit_test(test_a_lost_log_is_refused),
         cmocka_unit_test(test_a_damaged_configuration_is_refused),
         cmocka_unit_test(test_start_refuses_a_damaged_change),
         cmocka_unit_test(test_start_refuses_a_damaged_position),
