@@ -17,18 +17,6 @@
 
 #define PATIENCE_MS 2000
 
-static void wish(struct asked *asked, enum member_ask_kind kind, uint64_t node_id,
-                 const char *address)
-{
-    struct member_ask member = {.kind = (uint8_t)kind, .node_id = node_id};
-
-    memcpy(member.address, address, strlen(address));
-    asked_get(asked, "x");
-    asked->base.kind = ID_REQUEST_MEMBER;
-    buf_free(&asked->base.payload);
-    member_ask_encode(&member, &asked->base.payload);
-}
-
 /* Ask through a node, wait for the answer; its outcome. */
 static enum member_outcome outcome_of(struct ring *ring, uint64_t via, enum member_ask_kind kind,
                                       uint64_t node_id, const char *address)
@@ -37,7 +25,7 @@ static enum member_outcome outcome_of(struct ring *ring, uint64_t via, enum memb
     struct asked asked;
     uint8_t outcome;
 
-    wish(&asked, kind, node_id, address);
+    asked_member(&asked, kind, node_id, address);
     ask(ring, via, &asked, PATIENCE_MS);
     for (unsigned i = 0; asked.done == 0 && i < 2 * PATIENCE_MS; i++) {
         ring_run_ms(ring, 1);

@@ -1,0 +1,167 @@
+/*
+ * test_guard_members.c - the guards G6, G8 and G11 where they matter: replicas of which one was
+ * just made a voter, is being removed, or is the only voter beside a standby. See test_guard.c.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/driver_internal.h"
+#include "raft/tests/raft_ring.h"
+
+#define PATIENCE_MS 2000
+#define STEPS 1000
+
+static int role_of(struct ring *ring, uint64_t on, uint64_t id)
+{
+    const struct raft_server *server = driver_member(&ring_node(ring, on)->replica.driver, id);
+
+    return server != NULL ? server->role : DRIVER_NO_ROLE;
+}
+
+/*
+ * Nodes 1 and 2, and node 3 that was just made a voter: by a configuration that 1 and 2 have, and
+ * that it has not. Of the three, two are needed from then on; the leader dies.
+ */
+static void test_g6_a_promoted_node_that_does_not_know_it_yet_votes(void **state)
+{
+    struct ring ring = {.joiners = 1};
+    struct membership *membership;
+    struct asked wish;
+    uint64_t leader;
+    uint64_t other;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    other = 3 - leader;
+    membership = &ring_node(&ring, leader)->replica.membership;
+    ring.lost[FRAME_REQUEST] = true; /* it cannot register, which a voter must have done */
+    asked_member(&wish, MEMBER_ASK_ADD, 3, "ring:3");
+    ask(&ring, leader, &wish, PATIENCE_MS);
+    for (unsigned i = 0; membership->caught_up != 3 && i < STEPS; i++) {
+        ring_run_ms(&ring, 5);
+    }
+    assert_int_equal(membership->caught_up, 3);
+    assert_int_equal(role_of(&ring, leader, 3), RAFT_STANDBY);
+    ring.cut[leader][3] = true; /* it is heard, and hears nothing */
+    ring.lost[FRAME_REQUEST] = false;
+    for (unsigned i = 0; role_of(&ring, other, 3) != RAFT_VOTER && i < STEPS; i++) {
+        ring_run_ms(&ring, 5);
+    }
+    assert_int_equal(role_of(&ring, other, 3), RAFT_VOTER);
+    assert_int_equal(role_of(&ring, 3, 3), RAFT_STANDBY);
+    ring_crash(&ring, leader);
+    asked_free(&wish);
+    for (unsigned i = 0; !driver_leads(&ring_node(&ring, other)->replica.driver) && i < STEPS;
+         i++) {
+        ring_run_ms(&ring, 5);
+    }
+    assert_true(driver_leads(&ring_node(&ring, other)->replica.driver));
+    assert_int_equal(role_of(&ring, 3, 3), RAFT_VOTER); /* now it has been told */
+    ring_close(&ring);
+}
+
+static void expect_timer_ahead(struct ring *ring, const struct driver *driver, unsigned ms)
+{
+    for (unsigned i = 0; i < ms; i++) {
+        ring_run_ms(ring, 1);
+        assert_true(driver_next_ms(driver) > ring->clock.now_ms);
+    }
+}
+
+/*
+ * The core sends nothing to a spare and waits for its answer: its timer stands still from then on.
+ * leafd makes standbys and no spares (a configuration that has one would yet be taken), and removes
+ * nodes by way of those: a leader's loop must not spin in either case.
+ */
+static void test_g8_a_leader_with_a_node_on_its_way_out_has_its_timer_ahead(void **state)
+{
+    struct driver_server spare = {.role = RAFT_SPARE};
+    struct ring ring = {0};
+    struct driver *driver;
+    struct asked wish;
+    uint64_t leader;
+    uint64_t dead;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    dead = ring_follower(&ring);
+    driver = &ring_node(&ring, leader)->replica.driver;
+    ring_crash(&ring, dead);
+    spare.id = dead;
+    assert_int_equal(driver_change(driver, &spare), 0);
+    ring_settle(&ring);
+    assert_int_equal(role_of(&ring, 6 - leader - dead, dead), RAFT_SPARE);
+    assert_false(driver_change_pending(driver));
+    expect_timer_ahead(&ring, driver, STEPS);
+    asked_member(&wish, MEMBER_ASK_REMOVE, dead, "");
+    ask(&ring, leader, &wish, PATIENCE_MS);
+    expect_timer_ahead(&ring, driver, STEPS);
+    ring_member_done(&ring, &wish);
+    assert_int_equal(role_of(&ring, leader, dead), DRIVER_NO_ROLE);
+    assert_true(driver_leads(driver));
+    ring_close(&ring);
+}
+
+/*
+ * A sole voter with a standby, as on the way from one node to two: what it had sent but not on its
+ * disk when it died is replaced by something else, and the standby must not keep the first.
+ */
+static void test_g11_a_sole_voter_beside_a_standby_never_issues_an_index_twice(void **state)
+{
+    struct ring ring = {.joiners = 1};
+    const struct driver *driver;
+    struct asked wish;
+    struct asked lost;
+    uint64_t last;
+
+    (void)state;
+    ring_start(&ring, 2);
+    assert_int_equal(ring_elect(&ring), 1);
+    driver = &ring_node(&ring, 2)->replica.driver;
+    ring.lost[FRAME_REQUEST] = true; /* it stays a standby */
+    asked_member(&wish, MEMBER_ASK_ADD, 2, "ring:2");
+    ask(&ring, 1, &wish, PATIENCE_MS);
+    ring_run_ms(&ring, 500);
+    assert_int_equal(role_of(&ring, 1, 2), RAFT_STANDBY);
+    last = entry_log_last(&driver->log);
+    assert_int_equal(last, entry_log_last(&ring_node(&ring, 1)->replica.driver.log));
+    ring_node(&ring, 1)->disk_held = true;
+    asked_put(&lost, "lost", 10);
+    ask(&ring, 1, &lost, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_int_equal(lost.done, 0);
+    assert_true(entry_log_last(&driver->log) > last); /* the standby has it on its disk */
+    ring_crash(&ring, 1);
+    asked_free(&lost);
+    asked_free(&wish);
+    ring_restart(&ring, 1);
+    assert_int_equal(ring_elect(&ring), 1);
+    ring_make(&ring, 1, "kept", 10);
+    ring_run_ms(&ring, 500);
+    assert_null(ring_row(&ring, 1, "lost"));
+    assert_null(ring_row(&ring, 2, "lost"));
+    assert_non_null(ring_row(&ring, 2, "kept"));
+    assert_true(fsm_digest(ring_node(&ring, 1)->replica.fsm) ==
+                fsm_digest(ring_node(&ring, 2)->replica.fsm));
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_g6_a_promoted_node_that_does_not_know_it_yet_votes),
+        cmocka_unit_test(test_g8_a_leader_with_a_node_on_its_way_out_has_its_timer_ahead),
+        cmocka_unit_test(test_g11_a_sole_voter_beside_a_standby_never_issues_an_index_twice),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
