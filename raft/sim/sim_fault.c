@@ -203,6 +203,42 @@ static void strike_follower(struct sim_node *node, struct sim_node *leader)
     }
 }
 
+/* The voters of the configuration in force, and whether there are others. */
+static unsigned voters_of(const struct raft *raft, bool *ret_standbys)
+{
+    unsigned voters = 0;
+
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        voters += raft->configuration.servers[i].role == RAFT_VOTER;
+    }
+    *ret_standbys = voters < raft->configuration.n;
+    return voters;
+}
+
+/*
+ * Something went to a peer while the cluster has one voter, or is about to have two. A sole voter
+ * may die before its own disk has what a standby has got: it must never send another thing in its
+ * place. And of two voters, one may not have heard yet that it is one: the other dies as soon as
+ * its own disk knows it, and needs that vote when it comes back.
+ */
+static void strike_leader(struct sim_node *node, struct sim_node *peer)
+{
+    struct sim_world *world = node->world;
+    const struct raft *raft = &node->replica.driver.raft;
+    bool standbys;
+    unsigned voters = voters_of(raft, &standbys);
+
+    if (voters == 1 && standbys && sim_percent(world, 2)) {
+        world->stats.strikes++;
+        happens(node, SIM_END, 0);
+    } else if (voters == 2 && raft->configuration_uncommitted_index != 0 &&
+               sim_percent(world, 15)) {
+        world->stats.strikes++;
+        happens(peer, SIM_END, 0);
+        happens(node, SIM_END, 1 + sim_below(world, 30));
+    }
+}
+
 /* Is there a third node that does not hear this leader now? */
 static bool somebody_lags(const struct sim_node *leader)
 {
@@ -224,8 +260,14 @@ void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
     struct raft_message message;
     uint64_t transfer;
 
-    if (!world->faults || type != FRAME_RAFT || !node->up ||
-        (payload->data[0] != RAFT_REQUEST_VOTE_RESULT &&
+    if (!world->faults || type != FRAME_RAFT || !node->up) {
+        return;
+    }
+    if (payload->data[0] == RAFT_APPEND_ENTRIES) {
+        strike_leader(node, peer);
+        return;
+    }
+    if ((payload->data[0] != RAFT_REQUEST_VOTE_RESULT &&
          payload->data[0] != RAFT_APPEND_ENTRIES_RESULT) ||
         wire_raft_decode(payload->data, payload->len, &message, &transfer) != 0) {
         return;
