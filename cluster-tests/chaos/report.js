@@ -181,8 +181,8 @@ function overview() {
   D.episodes.forEach((episode, at) => {
     const end = episode.healed ?? D.length;
     if (!seen(episode.begin, end)) return;
-    const wide = block(svg, episode.begin, end, 0, 18, color("down"),
-      { opacity: at % 2 ? 0.35 : 0.55, rx: 3 });
+    const wide = block(svg, episode.begin, end, 0, 18, color("band"),
+      { opacity: at % 2 ? 0.75 : 1, rx: 3 });
     const left = x(clip(episode.begin));
     if (wide > episode.family.length * 5.6 + 8) {
       svg.append(draw("text", { x: left + 4, y: 13, class: "on-bar" }, episode.family));
@@ -474,6 +474,24 @@ function episodeTable() {
   }));
 }
 
+function nodeTable() {
+  const rows = NODES.map((node) => {
+    const all = D.series[node].all;
+    const total = (list) => list.reduce((sum, value) => sum + value, 0);
+    const length = (spans) => spans.reduce((sum, [from, to]) => sum + to - from, 0);
+    const taken = D.episodes.map((e) => e.taken[node]).filter((s) => s !== undefined);
+    const memory = D.memory[node].map((point) => point[1]);
+    return [`node ${node}`, number(total(all.ids) * D.slice), number(total(all.errors)),
+      clock(length(D.roles[node].filter((r) => r[2] === "leader"))),
+      clock(length(D.roles[node].filter((r) => r[2] === "down"))),
+      clock(length(D.unwell[node])),
+      taken.length ? Math.max(...taken).toFixed(2) + " s" : "–",
+      memory.length ? `${Math.max(...memory).toFixed(0)} MiB` : "–"];
+  });
+  return rowsTable([["node"], ["ids", true], ["errors", true], ["led", true], ["gone", true],
+    ["errors permitted", true], ["slowest recovery", true], ["most memory", true]], rows);
+}
+
 function tables() {
   const spaces = D.spaces.map((s) => [s.name, s.kind, number(s.ids), number(s.ranges),
     s.kind === "snowflake" ? "" : number(s.unseen)]);
@@ -485,6 +503,8 @@ function tables() {
         spaces)),
     card("Errors that clients saw", "All of them, each looked up against what was done to its " +
       "node at that time.", errorTable())));
+  page.append(card("Nodes", "Times in minutes and seconds. Errors are permitted on a node that is " +
+    "down, paused or cut off from a majority, until it has settled again.", nodeTable()));
   page.append(card("Episodes", "A click shows one in the timeline.", episodeTable()));
   const runs = D.runs.map((r) => [make("a", { href: D.way + r.page }, `seed ${r.seed}`), r.at,
     `${r.nodes} nodes, ${clock(r.seconds)}`, number(r.ids), String(r.faults),

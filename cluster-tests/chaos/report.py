@@ -95,11 +95,21 @@ def memory(run, node):
     return found
 
 
+def lifetime(run, node):
+    """From when until when a node was there: one may join, and one may go for good."""
+    spans = run.health.raw.get(("down", node), [])
+    joined = node not in run.health.members[min(1, len(run.health.members) - 1)][1]
+    begin = spans[0][0] if spans and joined else run.begin_ns
+    gone = spans and spans[-1][1] >= run.end_ns
+    return begin, spans[-1][0] if gone else run.end_ns
+
+
 def unwell(run, node):
+    first, last = lifetime(run, node)
     return [
-        [seconds(run, begin), seconds(run, min(end, run.end_ns))]
+        [seconds(run, max(begin, first)), seconds(run, min(end, last))]
         for begin, end in run.health.unwell[node].pairs()
-        if end > run.begin_ns
+        if end > first and begin < last
     ]
 
 

@@ -332,8 +332,15 @@ def read_holders(node):
 
 
 def read_samples(path):
+    """All samples of a run, without the words that are there for people."""
+    samples = []
     with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+        for line in file:
+            sample = json.loads(line)
+            for name in ("why", "warnings", "members", "ready"):
+                sample.pop(name, None)
+            samples.append(sample)
+    return samples
 
 
 def tell_counts(counts):
