@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 #define CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
 
 /* The head is complete: find its route, so that a body is kept only where it is wanted. False when
  * the target cannot be read; the error is answered. */
-static bool request_resolve(struct conn *conn)
+HOT static bool request_resolve(struct conn *conn)
 {
     const char *head = conn_at(conn, 0);
     struct conn_request *request = &conn->request;
@@ -42,19 +43,15 @@ static bool request_resolve(struct conn *conn)
     return true;
 }
 
-/* The request is complete: serve it. */
-static void request_serve(struct conn *conn)
+COLD static void fail_route(struct conn *conn)
 {
     const struct conn_request *request = &conn->request;
     const char *path = conn_at(conn, request->path_at);
     char shown[160];
 
-    conn->served = true;
-    conn->in_body = false;
     switch (conn->routed) {
     case ROUTER_FOUND:
-        request->route->handle(conn);
-        return;
+        break;
     case ROUTER_NO_ROUTE:
         conn_fail(conn, 404, "no_route", "nothing is served at %s",
                   text_show(path, request->path_len, shown, sizeof(shown)));
@@ -71,8 +68,20 @@ static void request_serve(struct conn *conn)
     UNREACHABLE("a result of the router");
 }
 
+/* The request is complete: serve it. */
+HOT static void request_serve(struct conn *conn)
+{
+    conn->served = true;
+    conn->in_body = false;
+    if (conn->routed == ROUTER_FOUND) {
+        conn->request.route->handle(conn);
+    } else {
+        fail_route(conn);
+    }
+}
+
 /* Scan the head. False when it needs more input. */
-static bool step_head(struct conn *conn)
+HOT static bool step_head(struct conn *conn)
 {
     const struct parser_head *head = &conn->parser.head;
     enum parser_event event;
@@ -156,7 +165,7 @@ static bool step_body(struct conn *conn)
     return true;
 }
 
-void conn_process(struct conn *conn)
+HOT void conn_process(struct conn *conn)
 {
     bool hungry = false;
 

@@ -37,6 +37,7 @@
 #include "http/response.h"
 #include "http/router.h"
 #include "http/target.h"
+#include "src/base/hot.h"
 
 enum conn_state { CONN_READING, CONN_WAITING, CONN_FINISHING, CONN_LINGERING, CONN_CLOSED };
 
@@ -78,14 +79,14 @@ struct conn {
     uint32_t end;
     uint32_t reply_count; /* replies in out and sending */
     struct buf out;       /* replies not given to the socket yet */
+    struct buf sending;   /* what the socket did not take at once */
     struct parser parser;
     struct conn_request request;
     enum router_result routed;
     struct control *control; /* the request to the cluster that is waited for, or NULL */
     struct buf body;         /* of the present request, where the route takes one */
     struct id_claim claim;   /* of an id request */
-    struct buf sending;      /* what the socket did not take at once */
-    size_t sent_bytes;       /* of it */
+    size_t sent_bytes;       /* of `sending` */
     size_t sent_before;      /* at the last look: progress moves the deadline */
     uint64_t write_due_ms;
     TAILQ_ENTRY(conn) all_link;
@@ -103,7 +104,7 @@ void conn_open(struct http_loop *loop, int fd, bool refused);
 void conn_process(struct conn *conn);
 
 /* Close without another word; memory goes when libuv is through. Idempotent. */
-void conn_close(struct conn *conn, const char *reason);
+COLD void conn_close(struct conn *conn, const char *reason);
 
 /* A deadline of the read side (conn->phase) or of the write side came. */
 void conn_phase_expired(struct conn *conn);
@@ -141,17 +142,17 @@ void conn_reply(struct conn *conn, int status, const char *type, const char *ext
 void conn_reply_json(struct conn *conn, int status, const struct buf *body);
 
 /* Answer with an error. The message is printf-like; values shown by text_show(). */
-void conn_fail(struct conn *conn, int status, const char *code, const char *format, ...)
+COLD void conn_fail(struct conn *conn, int status, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* Answer 405 with the Allow header. */
-void conn_fail_method(struct conn *conn, const char *allow);
+COLD void conn_fail_method(struct conn *conn, const char *allow);
 
 /* Answer with an error and close: the input cannot be trusted to be in step. */
-void conn_reject(struct conn *conn, const struct parser_reject *reject);
+COLD void conn_reject(struct conn *conn, const struct parser_reject *reject);
 
 /* The answer for an error of the backend that is not particular to a route. */
-void conn_fail_err(struct conn *conn, int err);
+COLD void conn_fail_err(struct conn *conn, int err);
 
 /* Parse the request's query into options (space: LIMIT_HTTP_TARGET_BYTES). On failure the error is
  * answered and false returned. */

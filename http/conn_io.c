@@ -13,6 +13,7 @@
 
 #include "http/handlers.h"
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 #include "src/base/log.h"
 
 #define OUTPUT_KEPT_BYTES (64 << 10) /* memory grown beyond this is freed once it is empty */
@@ -22,7 +23,7 @@
 #define IDLE_LATE_PART 64
 
 /* The socket only cannot do it now. */
-static bool is_passing(int err)
+HOT static bool is_passing(int err)
 {
     return err == EAGAIN || err == EWOULDBLOCK || err == EINTR || err == ENOBUFS;
 }
@@ -30,7 +31,7 @@ static bool is_passing(int err)
 /* --- deadlines --- */
 
 /* Leave the present deadline of the read side and enter another, or begin the same one anew. */
-static void conn_set_phase(struct conn *conn, enum loop_phase phase, bool anew)
+HOT static void conn_set_phase(struct conn *conn, enum loop_phase phase, bool anew)
 {
     struct http_loop *loop = conn->loop;
     uint64_t due_ms;
@@ -183,28 +184,30 @@ void conn_drain(struct conn *conn)
 
 /* --- output --- */
 
-bool conn_output_full(const struct conn *conn)
+HOT bool conn_output_full(const struct conn *conn)
 {
     return conn->reply_count >= LIMIT_HTTP_PIPELINE ||
            conn->out.len + conn->sending.len >= LIMIT_HTTP_OUTPUT_BYTES;
 }
 
-struct buf *conn_output(struct conn *conn)
+HOT struct buf *conn_output(struct conn *conn)
 {
     struct http_loop *loop = conn->loop;
 
-    if (conn->out.capacity == 0 && loop->output.capacity > 0) {
-        buf_move(&conn->out, &loop->output);
+    if (conn->out.capacity == 0) {
+        conn->out = loop->output;
+        loop->output = (struct buf)BUF_INIT;
     }
     return &conn->out;
 }
 
 /* Nothing is left in a buffer of output: its memory is for whoever answers next. */
-static void output_return(struct http_loop *loop, struct buf *buf)
+HOT static void output_return(struct http_loop *loop, struct buf *buf)
 {
     buf->len = 0;
     if (loop->output.capacity == 0 && buf->capacity <= OUTPUT_KEPT_BYTES) {
-        buf_move(&loop->output, buf);
+        loop->output = *buf;
+        *buf = (struct buf)BUF_INIT;
     } else {
         buf_free(buf);
     }
@@ -247,7 +250,7 @@ static void conn_write(struct conn *conn)
     conn_process(conn);
 }
 
-void conn_flush(struct conn *conn)
+HOT void conn_flush(struct conn *conn)
 {
     ssize_t sent;
 
@@ -275,7 +278,7 @@ void conn_flush(struct conn *conn)
 /* --- input --- */
 
 /* Before a read: the loop's memory, or room behind what was kept. */
-static void input_prepare(struct conn *conn)
+HOT static void input_prepare(struct conn *conn)
 {
     if (conn->input == NULL) {
         ASSERT(conn->start == 0 && conn->end == 0);
@@ -290,7 +293,7 @@ static void input_prepare(struct conn *conn)
 }
 
 /* After a turn: keep what is left in memory of its own, and let go what is not needed. */
-static void input_keep(struct conn *conn)
+HOT static void input_keep(struct conn *conn)
 {
     bool is_lent = conn->input == conn->loop->input;
     uint32_t len = conn->end - conn->start;
@@ -326,7 +329,7 @@ static void read_end(struct conn *conn)
     }
 }
 
-static void conn_read(struct conn *conn)
+HOT static void conn_read(struct conn *conn)
 {
     ssize_t count;
 
@@ -345,7 +348,7 @@ static void conn_read(struct conn *conn)
     }
 }
 
-static void poll_cb(uv_poll_t *poll, int status, int events)
+HOT static void poll_cb(uv_poll_t *poll, int status, int events)
 {
     struct conn *conn = poll->data;
     struct http_loop *loop = conn->loop;
@@ -365,7 +368,7 @@ static void poll_cb(uv_poll_t *poll, int status, int events)
 
 /* Wait for what there is a use for: for input as long as there is room, or to see the client's
  * end. */
-static void conn_set_events(struct conn *conn)
+HOT static void conn_set_events(struct conn *conn)
 {
     bool want = !conn->ended && (conn->start > 0 || conn->end < LOOP_INPUT_BYTES);
     int events = (want ? UV_READABLE : 0) | (conn->writing ? UV_WRITABLE : 0);
@@ -379,7 +382,7 @@ static void conn_set_events(struct conn *conn)
     }
 }
 
-void conn_rest(struct conn *conn)
+HOT void conn_rest(struct conn *conn)
 {
     enum loop_phase phase = PHASE_NONE;
 

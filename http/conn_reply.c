@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 #include "src/id/tag.h"
 
 #define MESSAGE_BYTES 640
@@ -20,12 +21,14 @@ void conn_wait(struct conn *conn)
 }
 
 /* The present request is answered: make room for the next one. */
-static void request_done(struct conn *conn, bool close)
+HOT static void request_done(struct conn *conn, bool close)
 {
     struct http_loop *loop = conn->loop;
 
     loop->body_bytes -= conn->body.len;
-    buf_free(&conn->body);
+    if (conn->body.capacity > 0) {
+        buf_free(&conn->body);
+    }
     if (close) {
         conn->linger = conn->linger || conn->end > conn->next;
         conn->state = CONN_FINISHING;
@@ -48,8 +51,8 @@ static void request_done(struct conn *conn, bool close)
     }
 }
 
-void conn_reply(struct conn *conn, int status, const char *type, const char *extra,
-                const void *body, size_t len)
+HOT void conn_reply(struct conn *conn, int status, const char *type, const char *extra,
+                    const void *body, size_t len)
 {
     const struct parser_head *head = &conn->parser.head;
     struct response_frame frame = {
@@ -184,16 +187,24 @@ bool conn_options(struct conn *conn, struct option *options, size_t count, char 
     return true;
 }
 
-bool conn_tag_name(struct conn *conn, char *name, size_t *ret_len)
+COLD static void fail_tag_name(struct conn *conn, const char *why)
 {
     const struct conn_request *request = &conn->request;
-    const char *raw = conn_at(conn, request->name_at);
-    const char *why = "";
     char shown[160];
+
+    conn_fail(conn, 400, "bad_tag", "bad tag %s: %s",
+              text_show(conn_at(conn, request->name_at), request->name_len, shown, sizeof(shown)),
+              why);
+}
+
+HOT bool conn_tag_name(struct conn *conn, char *name, size_t *ret_len)
+{
+    const struct conn_request *request = &conn->request;
+    const char *why = "";
     int rv;
 
-    rv = target_decode(raw, request->name_len, TARGET_PLUS_IS_PLUS, name, LIMIT_TAG_NAME_BYTES,
-                       ret_len);
+    rv = target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS,
+                       name, LIMIT_TAG_NAME_BYTES, ret_len);
     if (rv != 0) {
         why = rv == ERR_INVALID ? "a % without two hex digits behind it"
                                 : "the name of a tag is longer than 128 bytes";
@@ -201,8 +212,7 @@ bool conn_tag_name(struct conn *conn, char *name, size_t *ret_len)
         rv = tag_name_check(name, *ret_len, &why);
     }
     if (rv != 0) {
-        conn_fail(conn, 400, "bad_tag", "bad tag %s: %s",
-                  text_show(raw, request->name_len, shown, sizeof(shown)), why);
+        fail_tag_name(conn, why);
         return false;
     }
     return true;

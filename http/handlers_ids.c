@@ -24,6 +24,7 @@
 
 #include "http/conn.h"
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 /* Asking the cluster whether a tag exists may take so long, even for a request that will not wait
  * for ids: without it a tag could never become known to clients that ask with timeout_ms=0. */
@@ -60,7 +61,7 @@ static void tag_want(struct id_backend *backend, struct id_tag *tag)
 
 /* One claim of the buffer into the claim's ranges. 0, ERR_EMPTY, or ERR_OVERLOADED (too many
  * ranges). */
-static int claim_step(struct http_loop *loop, struct id_tag *tag, struct id_claim *claim)
+HOT static int claim_step(struct http_loop *loop, struct id_tag *tag, struct id_claim *claim)
 {
     struct id_backend *backend = loop->backend;
     struct segment_range range;
@@ -107,8 +108,8 @@ static enum claim_result claim_short(struct id_backend *backend, struct id_tag *
 }
 
 /* Claim what is still wanted, as far as the tag has it. */
-static enum claim_result claim_take(struct http_loop *loop, struct id_tag *tag,
-                                    struct id_claim *claim)
+HOT static enum claim_result claim_take(struct http_loop *loop, struct id_tag *tag,
+                                        struct id_claim *claim)
 {
     struct id_backend *backend = loop->backend;
     uint32_t state = atomic_load_explicit(&tag->state, memory_order_acquire);
@@ -139,7 +140,7 @@ static enum claim_result claim_take(struct http_loop *loop, struct id_tag *tag,
     return rv == 0 ? CLAIM_DONE : claim_short(backend, tag, claim);
 }
 
-void ids_answer(struct conn *conn, const char *extra)
+HOT void ids_answer(struct conn *conn, const char *extra)
 {
     const struct id_claim *claim = &conn->claim;
     struct loop_counts *counts = &conn->loop->counts;
@@ -190,24 +191,11 @@ static void answer_timeout(struct conn *conn)
     claim_burn(conn);
 }
 
-static void answer_claim(struct conn *conn, struct id_tag *tag, enum claim_result result)
+COLD static void fail_claim(struct conn *conn, struct id_tag *tag, enum claim_result result)
 {
     const struct id_claim *claim = &conn->claim;
     char shown[160];
 
-    if (result == CLAIM_DONE) {
-        ids_answer(conn, NULL);
-        return;
-    }
-    if (result == CLAIM_EMPTY) {
-        answer_timeout(conn);
-        return;
-    }
-    claim_burn(conn);
-    if (result == CLAIM_STRICT) {
-        strict_start(conn);
-        return;
-    }
     text_show(claim->name, claim->name_len, shown, sizeof(shown));
     switch (result) {
     case CLAIM_UNKNOWN:
@@ -230,6 +218,30 @@ static void answer_claim(struct conn *conn, struct id_tag *tag, enum claim_resul
     case CLAIM_EMPTY:
     case CLAIM_STRICT:
         break;
+    }
+    UNREACHABLE("a result of a claim that fails");
+}
+
+HOT static void answer_claim(struct conn *conn, struct id_tag *tag, enum claim_result result)
+{
+    switch (result) {
+    case CLAIM_DONE:
+        ids_answer(conn, NULL);
+        return;
+    case CLAIM_EMPTY:
+        answer_timeout(conn);
+        return;
+    case CLAIM_STRICT:
+        claim_burn(conn);
+        strict_start(conn);
+        return;
+    case CLAIM_UNKNOWN:
+    case CLAIM_EXHAUSTED:
+    case CLAIM_NOT_CONTIGUOUS:
+    case CLAIM_SCATTERED:
+        claim_burn(conn);
+        fail_claim(conn, tag, result);
+        return;
     }
     UNREACHABLE("a result of a claim");
 }
@@ -344,7 +356,7 @@ static void ids_open(struct conn *conn)
     control_submit(control, wait_ms);
 }
 
-static void ids_start(struct conn *conn)
+HOT static void ids_start(struct conn *conn)
 {
     struct http_loop *loop = conn->loop;
     struct id_claim *claim = &conn->claim;
@@ -405,42 +417,44 @@ static bool option_format(struct conn *conn, const struct option *option, enum i
     return false;
 }
 
-/* Read the query into the claim. */
-static bool read_options(struct conn *conn)
+/* Read the query into the claim. A function of its own because of the room it takes on the stack,
+ * which most requests do without. */
+static __attribute__((noinline)) bool read_query(struct conn *conn)
 {
     struct option options[] = {
         {.name = "count"}, {.name = "format"}, {.name = "contiguous"}, {.name = "timeout_ms"}};
     struct id_claim *claim = &conn->claim;
     char space[LIMIT_HTTP_TARGET_BYTES];
-    uint64_t count = 1;
-    uint64_t timeout_ms = conn->loop->config->default_timeout_ms;
+    uint64_t count;
+    uint64_t timeout_ms;
 
-    claim->counted = false;
-    claim->contiguous = false;
-    claim->format = ID_FORMAT_TEXT;
-    if (conn->request.query_len > 0) {
-        if (!conn_options(conn, options, sizeof(options) / sizeof(options[0]), space) ||
-            !conn_option_number(conn, &options[0], "bad_count", 1, LIMIT_COUNT, 1, &count) ||
-            !option_format(conn, &options[1], &claim->format) ||
-            !conn_option_flag(conn, &options[2], &claim->contiguous) ||
-            !conn_option_number(conn, &options[3], "bad_request", 0, LIMIT_TIMEOUT_MS, timeout_ms,
-                                &timeout_ms)) {
-            return false;
-        }
-        claim->counted = options[0].present;
+    if (!conn_options(conn, options, sizeof(options) / sizeof(options[0]), space) ||
+        !conn_option_number(conn, &options[0], "bad_count", 1, LIMIT_COUNT, 1, &count) ||
+        !option_format(conn, &options[1], &claim->format) ||
+        !conn_option_flag(conn, &options[2], &claim->contiguous) ||
+        !conn_option_number(conn, &options[3], "bad_request", 0, LIMIT_TIMEOUT_MS,
+                            claim->timeout_ms, &timeout_ms)) {
+        return false;
     }
+    claim->counted = options[0].present;
     claim->count = (uint32_t)count;
     claim->timeout_ms = (uint32_t)timeout_ms;
     return true;
 }
 
-bool ids_read(struct conn *conn, bool snowflake)
+HOT bool ids_read(struct conn *conn, bool snowflake)
 {
     struct id_claim *claim = &conn->claim;
     size_t name_len;
 
     ASSERT(!claim->waiter.parked);
-    if (!conn_tag_name(conn, claim->name, &name_len) || !read_options(conn)) {
+    claim->counted = false;
+    claim->contiguous = false;
+    claim->format = ID_FORMAT_TEXT;
+    claim->count = 1;
+    claim->timeout_ms = conn->loop->config->default_timeout_ms;
+    if (!conn_tag_name(conn, claim->name, &name_len) ||
+        (conn->request.query_len > 0 && !read_query(conn))) {
         return false;
     }
     claim->snowflake = snowflake;
@@ -455,7 +469,7 @@ bool ids_read(struct conn *conn, bool snowflake)
     return true;
 }
 
-void handle_segment_get(struct conn *conn)
+HOT void handle_segment_get(struct conn *conn)
 {
     if (!ids_read(conn, false)) {
         return;

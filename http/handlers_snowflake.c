@@ -21,6 +21,7 @@
 #include "http/conn.h"
 #include "http/refusal.h"
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 /* Before parked requests try again. */
 #define RETRY_MS 1
@@ -36,7 +37,7 @@ static uint64_t count_max(const struct snowflake *snowflake)
 }
 
 /* What the layout allows: 0, ERR_TOO_LARGE or ERR_NOT_CONTIGUOUS. As long as it is not known, 0. */
-static int claim_check(const struct snowflake *snowflake, const struct id_claim *claim)
+HOT static int claim_check(const struct snowflake *snowflake, const struct id_claim *claim)
 {
     if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
         return 0;
@@ -66,7 +67,7 @@ static bool waited_for_worker_id(const struct http_loop *loop, const struct id_c
 
 /* Claim what is still wanted, as far as there is time for it. 0; ERR_EMPTY: try again in a
  * millisecond; or what refuses it. */
-static int claim_take(struct http_loop *loop, struct id_claim *claim)
+HOT static int claim_take(struct http_loop *loop, struct id_claim *claim)
 {
     struct id_backend *backend = loop->backend;
     int rv = claim_check(backend->snowflake, claim);
@@ -94,7 +95,7 @@ static int claim_take(struct http_loop *loop, struct id_claim *claim)
 }
 
 /* Answer a claim that is complete or refused. */
-static void answer(struct conn *conn, int rv)
+HOT static void answer(struct conn *conn, int rv)
 {
     const struct id_backend *backend = conn->loop->backend;
     const struct id_claim *claim = &conn->claim;
@@ -204,7 +205,7 @@ void snowflake_retry(struct http_loop *loop)
     }
 }
 
-void handle_snowflake_get(struct conn *conn)
+HOT void handle_snowflake_get(struct conn *conn)
 {
     struct http_loop *loop = conn->loop;
     int rv;

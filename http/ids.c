@@ -7,10 +7,11 @@
 
 #include "http/text.h"
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 #define LINE_BYTES_MAX (TEXT_DECIMAL_BYTES + 1)
 
-bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
+HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
 {
     struct segment_range *last =
         claim->range_count > 0 ? &claim->ranges[claim->range_count - 1] : NULL;
@@ -62,7 +63,7 @@ static bool join_range(struct id_claim *claim, uint32_t at, const struct segment
     return false;
 }
 
-void id_claim_make_room(struct id_claim *claim)
+HOT void id_claim_make_room(struct id_claim *claim)
 {
     uint32_t shortest = 0;
 
@@ -78,7 +79,7 @@ void id_claim_make_room(struct id_claim *claim)
     remove_range(claim, shortest);
 }
 
-void id_claim_insert(struct id_claim *claim, const struct segment_range *range)
+HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *range)
 {
     uint32_t at = claim->range_count;
 

@@ -12,6 +12,7 @@
 #include "http/handlers.h"
 #include "http/server_internal.h"
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 /* A wake-up of a tag's parked requests on its way to the loop. */
 struct wake {
@@ -27,12 +28,12 @@ static struct http_loop *loop_of_item(struct mailbox_item *item, size_t offset)
 
 /* --- time --- */
 
-uint64_t loop_now_ms(const struct http_loop *loop)
+HOT uint64_t loop_now_ms(const struct http_loop *loop)
 {
     return uv_now(&loop->uv);
 }
 
-const char *loop_date(struct http_loop *loop)
+HOT const char *loop_date(struct http_loop *loop)
 {
     uint64_t now_ms = loop_now_ms(loop);
     uint64_t wall_ms;
@@ -128,14 +129,7 @@ void loop_arm(struct http_loop *loop, uint64_t at_ms)
     ASSERT(uv_timer_start(&loop->timer, timer_cb, at_ms > now_ms ? at_ms - now_ms : 0, 0) == 0);
 }
 
-void loop_count(_Atomic uint64_t *counter, uint64_t more)
-{
-    /* One thread writes: no need to lock the bus. */
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
-                          memory_order_relaxed);
-}
-
-void loop_settle(struct http_loop *loop)
+HOT void loop_settle(struct http_loop *loop)
 {
     struct conn *conn;
 

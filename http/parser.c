@@ -20,10 +20,10 @@
 
 #include <http_parser.h>
 #include <string.h>
-#include <strings.h>
 
 #include "http/text.h"
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 #define METHOD_BYTES_MAX 20
 #define VERSION_BYTES 8 /* "HTTP/1.1" */
@@ -104,26 +104,26 @@ static const struct {
     [17] = {"transfer-encoding", HEADER_TRANSFER_ENCODING},
 };
 
-void parser_init(struct parser *parser)
+HOT void parser_init(struct parser *parser)
 {
     *parser = (struct parser){.state = SCAN_START};
 }
 
-static enum parser_event malformed(struct parser *parser, const char *why)
+COLD static enum parser_event malformed(struct parser *parser, const char *why)
 {
     parser->reject = (struct parser_reject){400, "bad_request", why, 0};
     return PARSER_REJECT;
 }
 
-static enum parser_event too_large(struct parser *parser, int status, const char *code,
-                                   const char *why, uint64_t limit)
+COLD static enum parser_event too_large(struct parser *parser, int status, const char *code,
+                                        const char *why, uint64_t limit)
 {
     parser->reject = (struct parser_reject){status, code, why, limit};
     return PARSER_REJECT;
 }
 
 /* The first place from `at` on that has a byte of another class, or end. */
-static size_t run_end(const char *data, size_t at, size_t end, unsigned class)
+HOT static size_t run_end(const char *data, size_t at, size_t end, unsigned class)
 {
     while (at < end && (char_class[(unsigned char)data[at]] & class) != 0) {
         at++;
@@ -136,9 +136,22 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* The word is in lower case; ASCII, whatever the locale. */
+HOT static bool is_word(const char *text, const char *word, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+
+        if ((c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c) != word[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool equals(const char *text, size_t len, const char *word)
 {
-    return strlen(word) == len && strncasecmp(text, word, len) == 0;
+    return strlen(word) == len && is_word(text, word, len);
 }
 
 static enum parser_event header_length(struct parser *parser, const char *value, size_t len)
@@ -162,17 +175,17 @@ static enum parser_event header_transfer(struct parser *parser, const char *valu
     return PARSER_MORE;
 }
 
-static enum header header_of(const char *name, size_t len)
+HOT static enum header header_of(const char *name, size_t len)
 {
     if (len >= sizeof(headers) / sizeof(headers[0]) || headers[len].name == NULL ||
-        strncasecmp(name, headers[len].name, len) != 0) {
+        !is_word(name, headers[len].name, len)) {
         return HEADER_OTHER;
     }
     return headers[len].header;
 }
 
 /* A header line is complete: take what framing needs from it. */
-static enum parser_event header_done(struct parser *parser, const char *data)
+HOT static enum parser_event header_done(struct parser *parser, const char *data)
 {
     const char *name = data + parser->name_at;
     const char *value = data + parser->mark;
@@ -221,8 +234,8 @@ static enum parser_event header_done(struct parser *parser, const char *data)
  * one; at the end of the bytes it stays. A line's end brings parser_head() back into play.
  */
 
-static enum parser_event scan_lf(struct parser *parser, const char *data, size_t end,
-                                 enum scan_state next)
+HOT static enum parser_event scan_lf(struct parser *parser, const char *data, size_t end,
+                                     enum scan_state next)
 {
     if (parser->at == end) {
         return PARSER_MORE;
@@ -235,12 +248,15 @@ static enum parser_event scan_lf(struct parser *parser, const char *data, size_t
     return PARSER_MORE;
 }
 
-static enum parser_event scan_version(struct parser *parser, const char *data, size_t end)
+HOT static enum parser_event scan_version(struct parser *parser, const char *data, size_t end)
 {
     size_t bound = min_size(end, parser->mark + VERSION_BYTES);
     const char *version = data + parser->mark;
     size_t at = parser->at;
 
+    if (end - parser->mark > VERSION_BYTES && memcmp(version, "HTTP/1.1", VERSION_BYTES) == 0) {
+        at = bound; /* as a rule */
+    }
     while (at < bound && data[at] != '\r') {
         at++;
     }
@@ -261,7 +277,7 @@ static enum parser_event scan_version(struct parser *parser, const char *data, s
 }
 
 /* A byte at which a target does not go on: it ends, or it is refused. */
-static enum parser_event target_done(struct parser *parser, unsigned char c)
+HOT static enum parser_event target_done(struct parser *parser, unsigned char c)
 {
     parser->head.target_len = parser->at - parser->head.target_at;
     if (c == ' ' && parser->head.target_len > 0) {
@@ -278,7 +294,7 @@ static enum parser_event target_done(struct parser *parser, unsigned char c)
                      LIMIT_HTTP_TARGET_BYTES);
 }
 
-static enum parser_event scan_target(struct parser *parser, const char *data, size_t end)
+HOT static enum parser_event scan_target(struct parser *parser, const char *data, size_t end)
 {
     size_t bound = min_size(end, parser->head.target_at + LIMIT_HTTP_TARGET_BYTES);
     size_t plain_end = run_end(data, parser->at, bound, PLAIN);
@@ -307,7 +323,7 @@ static enum verb verb_named(const char *name, size_t len)
 #undef IS
 }
 
-static enum parser_event scan_method(struct parser *parser, const char *data, size_t end)
+HOT static enum parser_event scan_method(struct parser *parser, const char *data, size_t end)
 {
     size_t bound = min_size(end, parser->mark + METHOD_BYTES_MAX);
 
@@ -327,7 +343,7 @@ static enum parser_event scan_method(struct parser *parser, const char *data, si
 }
 
 /* A request begins, or one more empty line before it. */
-static enum parser_event scan_start(struct parser *parser, const char *data, size_t end)
+HOT static enum parser_event scan_start(struct parser *parser, const char *data, size_t end)
 {
     char c = data[parser->at];
 
@@ -344,7 +360,7 @@ static enum parser_event scan_start(struct parser *parser, const char *data, siz
     return scan_method(parser, data, end);
 }
 
-static enum parser_event scan_value(struct parser *parser, const char *data, size_t end)
+HOT static enum parser_event scan_value(struct parser *parser, const char *data, size_t end)
 {
     enum parser_event event;
 
@@ -361,7 +377,7 @@ static enum parser_event scan_value(struct parser *parser, const char *data, siz
     return event == PARSER_MORE ? scan_lf(parser, data, end, SCAN_LINE) : event;
 }
 
-static enum parser_event scan_name(struct parser *parser, const char *data, size_t end)
+HOT static enum parser_event scan_name(struct parser *parser, const char *data, size_t end)
 {
     parser->at = run_end(data, parser->at, end, TOKEN);
     if (parser->at == end) {
@@ -378,7 +394,7 @@ static enum parser_event scan_name(struct parser *parser, const char *data, size
 }
 
 /* A line begins: a header, or the empty one that ends the head. */
-static enum parser_event scan_line(struct parser *parser, const char *data, size_t end)
+HOT static enum parser_event scan_line(struct parser *parser, const char *data, size_t end)
 {
     unsigned char c = (unsigned char)data[parser->at];
 
@@ -404,7 +420,7 @@ static enum parser_event scan_line(struct parser *parser, const char *data, size
 }
 
 /* Go on where the last bytes ended. There is a byte at parser->at. */
-static enum parser_event scan(struct parser *parser, const char *data, size_t end)
+HOT static enum parser_event scan(struct parser *parser, const char *data, size_t end)
 {
     switch ((enum scan_state)parser->state) {
     case SCAN_START:
@@ -493,7 +509,7 @@ static enum parser_event head_confirm(struct parser *parser, const char *data)
 }
 
 /* All lines are there: the rules that no single line shows. */
-static enum parser_event head_done(struct parser *parser, const char *data)
+HOT static enum parser_event head_done(struct parser *parser, const char *data)
 {
     struct parser_head *head = &parser->head;
 
@@ -520,7 +536,7 @@ static enum parser_event head_done(struct parser *parser, const char *data)
     return PARSER_DONE;
 }
 
-enum parser_event parser_head(struct parser *parser, const char *data, size_t len)
+HOT enum parser_event parser_head(struct parser *parser, const char *data, size_t len)
 {
     size_t end = min_size(len, LIMIT_HTTP_HEADERS_BYTES);
 

@@ -7,6 +7,7 @@
 
 #include "http/text.h"
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 #define HEAD_BYTES_MAX 512 /* a reply's head without `extra` fits, so one reserve is enough */
 
@@ -74,8 +75,8 @@ static char *put_status_line(char *at, int status)
     return PUT_LITERAL(at, "\r\n");
 }
 
-void response_put(struct buf *out, const struct response_frame *frame, int status, const char *type,
-                  const char *extra, const void *body, size_t len)
+HOT void response_put(struct buf *out, const struct response_frame *frame, int status,
+                      const char *type, const char *extra, const void *body, size_t len)
 {
     size_t extra_len = extra != NULL ? strlen(extra) : 0;
     char *at;
@@ -86,7 +87,7 @@ void response_put(struct buf *out, const struct response_frame *frame, int statu
     at = (char *)out->data + out->len;
     at = put_status_line(at, status);
     at = PUT_LITERAL(at, "Date: ");
-    at = put_text(at, frame->date);
+    at = put(at, frame->date, TEXT_TIME_HTTP_BYTES);
     if (type != NULL) {
         at = PUT_LITERAL(at, "\r\nContent-Type: ");
         at = put_text(at, type);

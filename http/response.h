@@ -17,7 +17,7 @@
 
 /* How the reply is framed, apart from its content. */
 struct response_frame {
-    const char *date; /* for the Date header */
+    const char *date; /* for the Date header: of text_time_http() */
     bool close;       /* "Connection: close" */
     bool keep_alive;  /* "Connection: keep-alive": a client of HTTP/1.0 that asked for it */
     bool head_only;   /* answer to HEAD: no body, but the length it would have */

@@ -10,6 +10,7 @@
 
 #include "http/handlers.h"
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 #define BIT(verb) (1u << (verb))
 #define READ (BIT(VERB_GET) | BIT(VERB_HEAD))
@@ -38,8 +39,9 @@ static const struct route routes[] = {
 };
 
 /* Whether the path is this route's; the name behind it in ret_name. */
-static enum router_result route_match(const struct route *route, const char *path, size_t path_len,
-                                      const char **ret_name, size_t *ret_name_len)
+HOT static enum router_result route_match(const struct route *route, const char *path,
+                                          size_t path_len, const char **ret_name,
+                                          size_t *ret_name_len)
 {
     size_t len = strlen(route->path);
     const char *slash;
@@ -63,9 +65,9 @@ static enum router_result route_match(const struct route *route, const char *pat
     return slash == NULL ? ROUTER_FOUND : ROUTER_SLASH;
 }
 
-enum router_result router_find(enum verb verb, const char *path, size_t path_len,
-                               const struct route **ret_route, const char **ret_name,
-                               size_t *ret_name_len)
+HOT enum router_result router_find(enum verb verb, const char *path, size_t path_len,
+                                   const struct route **ret_route, const char **ret_name,
+                                   size_t *ret_name_len)
 {
     *ret_route = NULL;
     for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {

@@ -9,6 +9,7 @@
 
 #include "http/text.h"
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 /* Length of "scheme://authority" in an absolute-form target, 0 if it is none. */
 static size_t authority_end(const char *raw, size_t len)
@@ -28,7 +29,7 @@ static size_t authority_end(const char *raw, size_t len)
     return 0;
 }
 
-int target_split(const char *raw, size_t len, struct target *ret_target)
+HOT int target_split(const char *raw, size_t len, struct target *ret_target)
 {
     size_t start = len > 0 && raw[0] == '/' ? 0 : authority_end(raw, len);
     const char *mark;
@@ -60,7 +61,7 @@ static int hex_digit(char c)
 }
 
 /* How many bytes in front stand for themselves. */
-static size_t literal_len(const char *text, size_t len, enum target_plus plus)
+HOT static size_t literal_len(const char *text, size_t len, enum target_plus plus)
 {
     size_t i = 0;
 
@@ -70,8 +71,8 @@ static size_t literal_len(const char *text, size_t len, enum target_plus plus)
     return i;
 }
 
-int target_decode(const char *text, size_t len, enum target_plus plus, char *out, size_t size,
-                  size_t *ret_len)
+HOT int target_decode(const char *text, size_t len, enum target_plus plus, char *out, size_t size,
+                      size_t *ret_len)
 {
     /* As a rule that is all of it. */
     size_t at = literal_len(text, len, plus);

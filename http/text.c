@@ -8,11 +8,12 @@
 #include <time.h>
 
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 #define LAST_SECOND 253402300799 /* 9999-12-31T23:59:59Z */
 
 /* How many digits a value has. */
-static size_t decimal_len(uint64_t value)
+HOT static size_t decimal_len(uint64_t value)
 {
     size_t len = 1;
 
@@ -23,7 +24,7 @@ static size_t decimal_len(uint64_t value)
     return len + (value >= 10) + (value >= 100) + (value >= 1000);
 }
 
-size_t text_decimal(uint64_t value, char out[TEXT_DECIMAL_BYTES])
+HOT size_t text_decimal(uint64_t value, char out[TEXT_DECIMAL_BYTES])
 {
     static const char pairs[] = "00010203040506070809101112131415161718192021222324"
                                 "25262728293031323334353637383940414243444546474849"
@@ -220,8 +221,8 @@ const char *text_time_http(uint64_t wall_ms, char out[TEXT_TIME_BYTES])
     char rest[16];
 
     ASSERT(strftime(rest, sizeof(rest), "%H:%M:%S GMT", &tm) > 0);
-    (void)snprintf(out, TEXT_TIME_BYTES, "%s, %02u %s %04u %s", days[tm.tm_wday],
-                   (unsigned)tm.tm_mday % 32u, months[tm.tm_mon],
-                   (unsigned)(tm.tm_year + 1900) % 10000u, rest);
+    ASSERT(snprintf(out, TEXT_TIME_BYTES, "%s, %02u %s %04u %s", days[tm.tm_wday],
+                    (unsigned)tm.tm_mday % 32u, months[tm.tm_mon],
+                    (unsigned)(tm.tm_year + 1900) % 10000u, rest) == TEXT_TIME_HTTP_BYTES);
     return out;
 }

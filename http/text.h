@@ -15,8 +15,9 @@
 #include "src/base/buf.h"
 #include "src/base/err.h"
 
-#define TEXT_DECIMAL_BYTES 20 /* digits of UINT64_MAX */
-#define TEXT_TIME_BYTES 32    /* room for either form of a time, with its NUL */
+#define TEXT_DECIMAL_BYTES 20   /* digits of UINT64_MAX */
+#define TEXT_TIME_BYTES 32      /* room for either form of a time, with its NUL */
+#define TEXT_TIME_HTTP_BYTES 29 /* what text_time_http() writes, without its NUL */
 
 /* Write value in decimal, without a NUL; returns the number of digits, at most
  * TEXT_DECIMAL_BYTES. */

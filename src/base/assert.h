@@ -9,8 +9,11 @@
 #ifndef LEAFD_BASE_ASSERT_H
 #define LEAFD_BASE_ASSERT_H
 
+#include "src/base/hot.h"
+
 /* Print the failed expression with its place to stderr and abort(). Never returns. */
-_Noreturn void assert_failed(const char *expression, const char *file, int line, const char *func);
+COLD _Noreturn void assert_failed(const char *expression, const char *file, int line,
+                                  const char *func);
 
 /* The condition must hold; unlike assert(3) it is checked in release builds too. */
 #define ASSERT(condition)                                                                          \

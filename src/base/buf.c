@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 void buf_free(struct buf *buf)
 {
@@ -16,7 +17,7 @@ void buf_free(struct buf *buf)
     *buf = (struct buf)BUF_INIT;
 }
 
-void buf_reserve(struct buf *buf, size_t more)
+HOT void buf_reserve(struct buf *buf, size_t more)
 {
     size_t need = buf->len + more;
     size_t capacity = buf->capacity ? buf->capacity : 64;

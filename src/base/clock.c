@@ -6,8 +6,9 @@
 #include <time.h>
 
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
-static uint64_t read_ms(clockid_t id)
+HOT static uint64_t read_ms(clockid_t id)
 {
     struct timespec ts;
 
@@ -21,7 +22,7 @@ static uint64_t system_now_ms(const struct clock *clock)
     return read_ms(CLOCK_BOOTTIME);
 }
 
-static uint64_t system_wall_ms(const struct clock *clock)
+HOT static uint64_t system_wall_ms(const struct clock *clock)
 {
     (void)clock;
     return read_ms(CLOCK_REALTIME);

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 uint32_t hash_crc32c_more(uint32_t crc, const void *data, size_t len)
 {
@@ -29,7 +30,7 @@ uint32_t hash_crc32c(const void *data, size_t len)
     return hash_crc32c_more(0, data, len);
 }
 
-uint64_t hash_bytes(const void *data, size_t len, uint64_t seed)
+HOT uint64_t hash_bytes(const void *data, size_t len, uint64_t seed)
 {
     ASSERT(data != NULL || len == 0);
     return XXH3_64bits_withSeed(data, len, seed);

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 void prng_seed(struct prng *prng, uint64_t seed)
 {
@@ -19,7 +20,7 @@ void prng_seed(struct prng *prng, uint64_t seed)
     prng->state = x ? x : 1;
 }
 
-uint64_t prng_next(struct prng *prng)
+HOT uint64_t prng_next(struct prng *prng)
 {
     uint64_t x = prng->state;
 

@@ -18,6 +18,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
+#include "src/base/hot.h"
 #include "src/base/limits.h"
 #include "src/id/arena.h"
 #include "src/id/tag.h"
@@ -80,7 +81,7 @@ void id_table_free(struct id_table *table)
     free(table);
 }
 
-struct id_tag *id_table_find(const struct id_table *table, const char *name, size_t len)
+HOT struct id_tag *id_table_find(const struct id_table *table, const char *name, size_t len)
 {
     const struct index *index = atomic_load_explicit(&table->index, memory_order_acquire);
     uint64_t hash = hash_bytes(name, len, 0);

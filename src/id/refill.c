@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 #include "src/base/limits.h"
 
 static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms);
@@ -69,7 +70,7 @@ void refill_reset(struct refill *refill, uint32_t generation)
     refill->rate_per_s = 0;
 }
 
-bool refill_due(uint32_t used, uint32_t size, uint32_t percent)
+HOT bool refill_due(uint32_t used, uint32_t size, uint32_t percent)
 {
     return used >= size || (uint64_t)used * 100 > (uint64_t)size * percent;
 }

@@ -26,6 +26,7 @@
 #include "src/id/segment.h"
 
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 /* What a word says. */
 struct position {
@@ -53,8 +54,8 @@ void segment_init(struct segment_buffer *buffer)
     }
 }
 
-int segment_claim(struct segment_buffer *buffer, uint32_t count, struct segment_range *ret_range,
-                  struct segment_view *ret_view)
+HOT int segment_claim(struct segment_buffer *buffer, uint32_t count,
+                      struct segment_range *ret_range, struct segment_view *ret_view)
 {
     uint64_t word = atomic_load_explicit(&buffer->word, memory_order_acquire);
 
@@ -202,7 +203,7 @@ static struct position position_of(uint64_t word)
 }
 
 /* Swap *word for the new position. On failure *word is the present one. */
-static bool move_word(struct segment_buffer *buffer, uint64_t *word, struct position to)
+HOT static bool move_word(struct segment_buffer *buffer, uint64_t *word, struct position to)
 {
     uint64_t wanted = (uint64_t)to.generation << 32 | to.used;
 
@@ -241,8 +242,8 @@ static void slot_view(const struct segment_buffer *buffer, uint32_t generation, 
     }
 }
 
-static void view_set(const struct segment_buffer *buffer, struct position at, uint32_t size,
-                     struct segment_view *ret_view)
+HOT static void view_set(const struct segment_buffer *buffer, struct position at, uint32_t size,
+                         struct segment_view *ret_view)
 {
     *ret_view = (struct segment_view){at.used, size, ready_of(buffer) == at.generation + 1, 0};
 }

@@ -34,6 +34,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 #define NEXT_BITS 17 /* 0..2^16: one value more than the widest sequence has */
 #define NEXT_MASK ((1ULL << NEXT_BITS) - 1)
@@ -81,8 +82,8 @@ uint64_t snowflake_last_ms(const struct snowflake_layout *layout)
     return layout->epoch_ms + span_ms(layout);
 }
 
-uint64_t snowflake_compose(const struct snowflake_layout *layout, uint64_t unix_ms, uint32_t worker,
-                           uint32_t sequence)
+HOT uint64_t snowflake_compose(const struct snowflake_layout *layout, uint64_t unix_ms,
+                               uint32_t worker, uint32_t sequence)
 {
     uint64_t time;
 
@@ -197,8 +198,8 @@ uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
     return last.next > 0 ? last.unix_ms : 0;
 }
 
-int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
-                    struct segment_range *ret_range, bool *ret_poke)
+HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
+                        struct segment_range *ret_range, bool *ret_poke)
 {
     int refusal = atomic_load_explicit(&snowflake->refusal, memory_order_relaxed);
     int err = ERR_NO_WORKER_ID;
@@ -263,14 +264,14 @@ static uint64_t span_ms(const struct snowflake_layout *layout)
     return (1ULL << layout->time_bits) - 1;
 }
 
-static struct position position_of(const struct snowflake_layout *layout, uint64_t word)
+HOT static struct position position_of(const struct snowflake_layout *layout, uint64_t word)
 {
     uint64_t time = (word & ~WORD_CLOSED) >> NEXT_BITS;
 
     return (struct position){layout->epoch_ms + time, (uint32_t)(word & NEXT_MASK)};
 }
 
-static uint64_t word_of(const struct snowflake_layout *layout, struct position at)
+HOT static uint64_t word_of(const struct snowflake_layout *layout, struct position at)
 {
     uint64_t time = at.unix_ms - layout->epoch_ms;
 
@@ -280,8 +281,8 @@ static uint64_t word_of(const struct snowflake_layout *layout, struct position a
 }
 
 /* Claim from one slot. ret_lapsed is set, and else left alone, when the mark was in the way. */
-static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *slot, uint32_t count,
-                      uint64_t random, struct segment_range *ret_range, bool *ret_lapsed)
+HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *slot, uint32_t count,
+                          uint64_t random, struct segment_range *ret_range, bool *ret_lapsed)
 {
     const struct snowflake_layout *layout = &snowflake->layout;
     uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
@@ -324,8 +325,8 @@ static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *slot, 
 }
 
 /* May the slot stamp this time? */
-static int time_check(const struct snowflake_layout *layout, const struct snowflake_slot *slot,
-                      uint64_t at_ms, bool *ret_lapsed)
+HOT static int time_check(const struct snowflake_layout *layout, const struct snowflake_slot *slot,
+                          uint64_t at_ms, bool *ret_lapsed)
 {
     uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
     uint64_t limit_ms = atomic_load_explicit(&slot->limit_ms, memory_order_acquire);
@@ -348,8 +349,8 @@ static int time_check(const struct snowflake_layout *layout, const struct snowfl
 }
 
 /* The first sequence to take of a time; one past the last if the time is used up. */
-static uint32_t first_sequence(const struct snowflake_layout *layout, struct position last,
-                               uint64_t at_ms, uint64_t random)
+HOT static uint32_t first_sequence(const struct snowflake_layout *layout, struct position last,
+                                   uint64_t at_ms, uint64_t random)
 {
     uint32_t sequences = sequence_count(layout);
     uint32_t starts = sequences < SNOWFLAKE_RANDOM_START ? sequences : SNOWFLAKE_RANDOM_START;

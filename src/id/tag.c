@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 /* A row that was never strict and never given anything back has the bytes of version 1, whoever
  * wrote them and when: the digest is over the bytes, and must not tell such nodes apart. */
@@ -40,7 +41,7 @@ int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
     return a_len < b_len ? -1 : a_len > b_len;
 }
 
-int tag_text_check(const char *text, size_t len, bool controls)
+HOT int tag_text_check(const char *text, size_t len, bool controls)
 {
     const uint8_t *at = (const uint8_t *)text;
 
@@ -64,7 +65,7 @@ int tag_text_check(const char *text, size_t len, bool controls)
     return 0;
 }
 
-int tag_name_check(const char *name, size_t len, const char **ret_why)
+HOT int tag_name_check(const char *name, size_t len, const char **ret_why)
 {
     if (len == 0) {
         return refuse(ret_why, "the name of a tag is empty");
