@@ -172,18 +172,18 @@ HOT void conn_process(struct conn *conn)
     ASSERT(!conn->processing);
     ASSERT(conn->state != CONN_CLOSED);
     conn->processing = true;
-    do {
-        while (!hungry && conn->state == CONN_READING && !conn_output_full(conn)) {
-            hungry = conn->in_body ? !step_body(conn) : !step_head(conn);
-        }
-        if (hungry && conn->state == CONN_READING &&
-            (conn->ended || (conn->loop->draining && conn->start == conn->end))) {
-            conn->state = CONN_FINISHING;
-        }
-        conn_flush(conn);
-    } while (!hungry && conn->state == CONN_READING && !conn_output_full(conn));
+    while (!hungry && conn->state == CONN_READING && !conn_output_full(conn)) {
+        hungry = conn->in_body ? !step_body(conn) : !step_head(conn);
+    }
+    if (hungry && conn->state == CONN_READING &&
+        (conn->ended || (conn->loop->draining && conn->start == conn->end))) {
+        conn->state = CONN_FINISHING;
+    }
     conn->processing = false;
     if (conn->state != CONN_CLOSED) {
+        if (conn->out.len > 0 || conn->state == CONN_FINISHING) {
+            loop_flush_later(conn->loop, conn);
+        }
         conn_rest(conn);
     }
 }

@@ -64,6 +64,7 @@ struct conn {
     bool processing; /* conn_process() is on the stack */
     bool served;     /* a request was, since the phase was set: a new wait begins */
     bool ready;      /* in loop->ready */
+    bool unflushed;  /* in loop->unflushed */
     bool writing;    /* there is something in `sending` */
     bool refused;    /* over the limit of connections */
     bool closing;    /* the next reply is the last */
@@ -91,6 +92,7 @@ struct conn {
     uint64_t write_due_ms;
     TAILQ_ENTRY(conn) all_link;
     TAILQ_ENTRY(conn) ready_link;
+    TAILQ_ENTRY(conn) flush_link;
     TAILQ_ENTRY(conn) phase_link;
     TAILQ_ENTRY(conn) write_link;
 };
@@ -100,7 +102,8 @@ struct conn {
 /* Take over an accepted socket. refused: it only gets a 503. Closes fd on failure. */
 void conn_open(struct http_loop *loop, int fd, bool refused);
 
-/* Serve what is in the buffer and write the replies. From loop_settle() and the read callback. */
+/* Serve what is in the buffer; the replies are written by loop_flush(). From loop_settle() and the
+ * callbacks of the socket. */
 void conn_process(struct conn *conn);
 
 /* Close without another word; memory goes when libuv is through. Idempotent. */
@@ -113,7 +116,8 @@ void conn_write_expired(struct conn *conn);
 /* The loop drains: close if nothing is under way. */
 void conn_drain(struct conn *conn);
 
-/* Write what waits in `out`; at the end of a FINISHING connection begin to close it. */
+/* Write what waits in `out`; at the end of a FINISHING connection begin to close it. From
+ * loop_flush(). */
 void conn_flush(struct conn *conn);
 
 /* After a turn: which deadline holds, and whether to read on. */

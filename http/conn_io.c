@@ -16,7 +16,7 @@
 #include "src/base/hot.h"
 #include "src/base/log.h"
 
-#define OUTPUT_KEPT_BYTES (64 << 10) /* memory grown beyond this is freed once it is empty */
+#define OUTPUT_KEPT_BYTES (32 << 10) /* memory grown beyond this is freed once it is empty */
 
 /* A busy connection is idle again after each request. It is moved in the queue of idle ones only
  * when its deadline has become so much too early: by this part of the idle time is it late. */
@@ -155,6 +155,9 @@ void conn_close(struct conn *conn, const char *reason)
         TAILQ_REMOVE(&loop->ready, conn, ready_link);
         conn->ready = false;
     }
+    if (conn->unflushed) {
+        loop_flush_not(loop, conn);
+    }
     loop->body_bytes -= conn->body.len;
     buf_free(&conn->body);
     socket_close(conn);
@@ -171,7 +174,9 @@ static void conn_end(struct conn *conn)
     conn->state = CONN_LINGERING;
     if (shutdown(conn->fd, SHUT_WR) != 0) {
         conn_close(conn, "shutdown failed");
+        return;
     }
+    conn_rest(conn);
 }
 
 void conn_drain(struct conn *conn)
@@ -194,9 +199,8 @@ HOT struct buf *conn_output(struct conn *conn)
 {
     struct http_loop *loop = conn->loop;
 
-    if (conn->out.capacity == 0) {
-        conn->out = loop->output;
-        loop->output = (struct buf)BUF_INIT;
+    if (conn->out.capacity == 0 && loop->output_count > 0) {
+        conn->out = loop->outputs[--loop->output_count];
     }
     return &conn->out;
 }
@@ -205,8 +209,8 @@ HOT struct buf *conn_output(struct conn *conn)
 HOT static void output_return(struct http_loop *loop, struct buf *buf)
 {
     buf->len = 0;
-    if (loop->output.capacity == 0 && buf->capacity <= OUTPUT_KEPT_BYTES) {
-        loop->output = *buf;
+    if (loop->output_count < LOOP_BATCH && buf->capacity <= OUTPUT_KEPT_BYTES) {
+        loop->outputs[loop->output_count++] = *buf;
         *buf = (struct buf)BUF_INIT;
     } else {
         buf_free(buf);
@@ -252,10 +256,12 @@ static void conn_write(struct conn *conn)
 
 HOT void conn_flush(struct conn *conn)
 {
+    bool was_full = conn_output_full(conn);
     ssize_t sent;
 
-    if (conn->writing || conn->state == CONN_CLOSED) {
-        return;
+    ASSERT(conn->state != CONN_CLOSED);
+    if (conn->writing) {
+        return; /* these replies go behind those that are under way */
     }
     if (conn->out.len > 0) {
         sent = send(conn->fd, conn->out.data, conn->out.len, MSG_NOSIGNAL);
@@ -265,6 +271,7 @@ HOT void conn_flush(struct conn *conn)
         }
         if (sent != (ssize_t)conn->out.len) {
             write_rest(conn, sent > 0 ? (size_t)sent : 0);
+            conn_rest(conn);
             return;
         }
         output_return(conn->loop, &conn->out);
@@ -272,6 +279,8 @@ HOT void conn_flush(struct conn *conn)
     }
     if (conn->state == CONN_FINISHING) {
         conn_end(conn);
+    } else if (was_full || conn->loop->draining) {
+        conn_process(conn);
     }
 }
 

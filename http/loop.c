@@ -112,6 +112,7 @@ static void timer_cb(uv_timer_t *timer)
     loop->timer_due_ms = UINT64_MAX;
     expire(loop, loop_now_ms(loop));
     loop_settle(loop);
+    loop_flush(loop);
     due_ms = next_due_ms(loop);
     if (due_ms != UINT64_MAX && !loop->stopping) {
         loop_arm(loop, due_ms);
@@ -139,6 +140,41 @@ HOT void loop_settle(struct http_loop *loop)
         TAILQ_REMOVE(&loop->ready, conn, ready_link);
         conn_process(conn);
     }
+    if (loop->unflushed_count >= LOOP_BATCH) {
+        loop_flush(loop);
+    }
+}
+
+HOT void loop_flush_later(struct http_loop *loop, struct conn *conn)
+{
+    if (!conn->unflushed) {
+        conn->unflushed = true;
+        TAILQ_INSERT_TAIL(&loop->unflushed, conn, flush_link);
+        loop->unflushed_count++;
+    }
+}
+
+HOT void loop_flush_not(struct http_loop *loop, struct conn *conn)
+{
+    ASSERT(conn->unflushed);
+    conn->unflushed = false;
+    TAILQ_REMOVE(&loop->unflushed, conn, flush_link);
+    loop->unflushed_count--;
+}
+
+HOT void loop_flush(struct http_loop *loop)
+{
+    struct conn *conn;
+
+    while ((conn = TAILQ_FIRST(&loop->unflushed)) != NULL) {
+        loop_flush_not(loop, conn);
+        conn_flush(conn);
+    }
+}
+
+HOT static void turn_end_cb(uv_check_t *turn_end)
+{
+    loop_flush(turn_end->data);
 }
 
 /* --- messages --- */
@@ -202,8 +238,10 @@ static void stop_cb(struct mailbox_item *item)
     ASSERT(!loop->stopping);
     loop->stopping = true;
     accept_close(loop);
+    loop_flush(loop);
     close_all(loop, "stopping");
     uv_close((uv_handle_t *)&loop->timer, NULL);
+    uv_close((uv_handle_t *)&loop->turn_end, NULL);
     mailbox_close(&loop->port->mailbox, NULL);
 }
 
@@ -239,6 +277,7 @@ int loop_init(struct http_loop *loop, struct http_server *server, unsigned index
     loop->phase_ms[PHASE_LINGER] = LIMIT_HTTP_LINGER_MS;
     TAILQ_INIT(&loop->conns);
     TAILQ_INIT(&loop->ready);
+    TAILQ_INIT(&loop->unflushed);
     TAILQ_INIT(&loop->writers);
     for (int phase = 0; phase < PHASE_COUNT; phase++) {
         TAILQ_INIT(&loop->phases[phase]);
@@ -253,10 +292,14 @@ int loop_init(struct http_loop *loop, struct http_server *server, unsigned index
     ASSERT(loop->snowflake_queue != NULL);
     ASSERT(uv_timer_init(&loop->uv, &loop->timer) == 0);
     loop->timer.data = loop;
+    ASSERT(uv_check_init(&loop->uv, &loop->turn_end) == 0);
+    ASSERT(uv_check_start(&loop->turn_end, turn_end_cb) == 0);
+    loop->turn_end.data = loop;
     loop->port = control_port_new(&loop->uv);
     if (loop->port == NULL || accept_init(loop) != 0) {
         loop->stopping = true;
         uv_close((uv_handle_t *)&loop->timer, NULL);
+        uv_close((uv_handle_t *)&loop->turn_end, NULL);
         if (loop->port != NULL) {
             mailbox_close(&loop->port->mailbox, NULL);
         }
@@ -293,7 +336,9 @@ void loop_release(struct http_loop *loop)
     ASSERT(loop->waiters.count == 0);
     ASSERT(loop->body_bytes == 0);
     buf_free(&loop->scratch);
-    buf_free(&loop->output);
+    while (loop->output_count > 0) {
+        buf_free(&loop->outputs[--loop->output_count]);
+    }
     free(loop->snowflake_queue);
     loop->snowflake_queue = NULL;
     if (loop->port != NULL) {
