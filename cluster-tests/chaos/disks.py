@@ -169,6 +169,7 @@ class Disk:
     def put_back(self):
         shutil.rmtree(self.node.data_dir)
         shutil.copytree(self.copy_path(), self.node.data_dir)
+        sync_tree(self.node.data_dir)  # or the next power cut takes it away again
         shutil.rmtree(self.copy_path())
 
     def move_away(self):
@@ -220,6 +221,17 @@ class Disk:
             self.unmount()
             os.unlink(self.image)
             os.rmdir(self.mount_point)
+
+
+def sync_tree(top):
+    for folder, _, names in os.walk(top):
+        for path in [os.path.join(folder, name) for name in names] + [folder]:
+            handle = os.open(path, os.O_RDONLY)
+            os.fsync(handle)
+            os.close(handle)
+    handle = os.open(os.path.dirname(top), os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
 
 
 def overwrite(path, at, data):
