@@ -326,20 +326,24 @@ def test_intervals():
 
 
 @pytest.mark.parametrize(
-    "sound, bad, size, well",
+    "sound, cut, limping, size, well",
     [
-        ({1, 2, 3}, [], 3, {1, 2, 3}),
-        ({1, 2}, [], 3, {1, 2}),
-        ({1}, [], 3, set()),
-        ({1, 2, 3}, [(1, 2), (1, 3)], 3, {2, 3}),
-        ({1, 2, 3}, [(1, 2)], 3, {3}),  # 1 and 2 may both lead; only 3 reaches whoever does
-        ({1, 2, 3}, [(1, 2), (1, 3), (2, 3)], 3, set()),
-        ({1, 2, 3, 4, 5}, [(a, b) for a in (1, 2) for b in (3, 4, 5)], 5, {3, 4, 5}),
-        ({1, 2, 3, 4}, [(1, 2)], 5, {3, 4}),
+        ({1, 2, 3}, [], [], 3, {1, 2, 3}),
+        ({1, 2}, [], [], 3, {1, 2}),
+        ({1}, [], [], 3, set()),
+        ({1, 2, 3}, [(1, 2), (1, 3)], [], 3, {2, 3}),
+        ({1, 2, 3}, [(1, 2)], [], 3, {3}),  # 1 and 2 may both lead; only 3 reaches whoever does
+        ({1, 2, 3}, [(1, 2), (1, 3), (2, 3)], [], 3, set()),
+        ({1, 2, 3, 4, 5}, [(a, b) for a in (1, 2) for b in (3, 4, 5)], [], 5, {3, 4, 5}),
+        ({1, 2, 3, 4}, [(1, 2)], [], 5, {3, 4}),
+        ({1, 2, 3}, [], [(1, 2)], 3, {3}),
+        ({1, 2, 3}, [], [(1, 2), (1, 3)], 3, set()),  # 1 may lead, and then all limp
+        ({1, 2, 3}, [(1, 2), (1, 3)], [(1, 2)], 3, {2, 3}),
     ],
 )
-def test_who_is_well(sound, bad, size, well):
-    assert find_well(sound, {frozenset(pair) for pair in bad}, size) == well
+def test_who_is_well(sound, cut, limping, size, well):
+    pairs = [{frozenset(pair) for pair in some} for some in (cut, limping)]
+    assert find_well(sound, *pairs, size) == well
 
 
 class World:

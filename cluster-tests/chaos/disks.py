@@ -224,6 +224,7 @@ class Disk:
 
 
 def sync_tree(top):
+    """What this run has put there, and not leafd, is to outlive a power cut, too."""
     for folder, _, names in os.walk(top):
         for path in [os.path.join(folder, name) for name in names] + [folder]:
             handle = os.open(path, os.O_RDONLY)

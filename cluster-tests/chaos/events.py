@@ -6,7 +6,8 @@ An event is a dict with its time t (CLOCK_MONOTONIC, ns) and
                    ends
   what="effect"    effect, and on or off: what this does to the cluster, for health.py:
                    "down" (the process is gone, or going), "paused", "disk", "clock" with a node;
-                   "links" with links [[source, target], ...] that do not carry as they should;
+                   "links" with links [[source, target], ...] that are cut, "limping" with links
+                   that carry, but not as they should;
                    "members" with ids: who votes from now on; "changing" with lost: the membership
                    changes, and this member, if any, does not come back
   what="starved"   end: from t until then the machine had no time for a thread of this run

@@ -5,11 +5,13 @@ What was done to the cluster (events.py) and what the nodes said (monitor.py) be
 - A node is *down* from before its process was ended until it says that it is settled again;
   *paused*, with a bad *disk* or a wrong *clock* likewise. A node without any of these (but a clock)
   is sound.
-- A link between two nodes is bad while either of its directions is cut, resets connections, spoils
-  bytes, is narrow, or is slow in proportion to the election timeout.
-- A sound node may lead if it has good links to so many other sound nodes that they are a majority
-  with it. A sound node is *well* while some node may lead and it has good links to all that may:
-  then whoever leads can be reached, and so can a majority through it.
+- A link between two nodes is cut while either of its directions is; it limps while either resets
+  connections, spoils bytes, is narrow, or is slow in proportion to the election timeout. It is good
+  while neither.
+- A sound node may lead if it has links that are not cut to so many other sound nodes that they are
+  a majority with it: a leader that limps need not be deposed, and those that follow it limp, too. A
+  sound node is *well* while some node may lead and it has good links to all that may: then whoever
+  leads can be reached, and so can a majority through it.
 
 - While the membership changes ("members" in the events says to whom it has changed), nodes are
   well only if all members but a lost one are sound and all links are good.
@@ -79,7 +81,8 @@ class Health:
         self.disturbances = []
         self.read_samples(samples)
         self.raw = {}  # (effect, node): [[begin, end], ...]
-        self.links = []  # (time, set of bad pairs) from then on
+        # (time, set of pairs) from then on
+        self.links = {"links": [(0, frozenset())], "limping": [(0, frozenset())]}
         self.members = [(0, self.nodes)]  # (time, ids of the voters) from then on
         self.starved = Intervals(
             (event["t"], event["end"]) for event in events if event["what"] == "starved"
@@ -122,7 +125,7 @@ class Health:
 
     def read_events(self, events):
         depth = {}
-        bad = {}
+        bad = {"links": {}, "limping": {}}
         for event in events:
             if event["what"] != "effect":
                 continue
@@ -134,12 +137,14 @@ class Health:
                     self.lost.append([event["t"], FOREVER, event["lost"]])
                 else:
                     self.lost[-1][1] = event["t"]
-            elif event["effect"] == "links":
+            elif event["effect"] in bad:
+                pairs = bad[event["effect"]]
                 step = 1 if event["on"] else -1
                 for link in event["links"]:
                     pair = frozenset(link)
-                    bad[pair] = bad.get(pair, 0) + step
-                self.links.append((event["t"], {pair for pair, n in bad.items() if n > 0}))
+                    pairs[pair] = pairs.get(pair, 0) + step
+                now = {pair for pair, n in pairs.items() if n > 0}
+                self.links[event["effect"]].append((event["t"], now))
             else:
                 self.read_node_effect(event, depth)
 
@@ -167,7 +172,7 @@ class Health:
         times = {0}
         for intervals in unsound.values():
             times.update(intervals.begins, intervals.ends)
-        times.update(time for time, _ in self.links)
+        times.update(time for entries in self.links.values() for time, _ in entries)
         times.update(time for time, _ in self.members)
         times.update(time for change in self.lost for time in change[:2])
         times.discard(FOREVER)
@@ -179,10 +184,11 @@ class Health:
             # At the very end of an interval both hold; what follows is looked at behind it.
             sound |= {n for n in self.nodes if begin in unsound[n].ends}
             members = at_time(self.members, begin)
-            bad = at_time(self.links, begin) if self.links else set()
-            well = find_well(sound & set(members), bad or set(), len(members))
+            cut = at_time(self.links["links"], begin)
+            limping = at_time(self.links["limping"], begin)
+            well = find_well(sound & set(members), cut, limping, len(members))
             for first, last, lost in self.lost:
-                if first <= begin < last and (bad or set(members) - {lost} - sound):
+                if first <= begin < last and (cut or limping or set(members) - {lost} - sound):
                     well = set()
             for node in set(self.nodes) - well:
                 spans[node].append((begin, end))
@@ -247,15 +253,16 @@ def at_time(entries, time_ns):
     return entries[at][1] if at >= 0 else None
 
 
-def find_well(sound, bad_pairs, size):
+def find_well(sound, cut, limping, size):
     """The nodes that are well: see above."""
 
-    def linked(one, other):
-        return one == other or frozenset((one, other)) not in bad_pairs
+    def linked(one, other, bad):
+        return one == other or frozenset((one, other)) not in bad
 
     may_lead = [
-        node for node in sound if 2 * sum(linked(node, other) for other in sound) > size
+        node for node in sound if 2 * sum(linked(node, other, cut) for other in sound) > size
     ]
     if not may_lead:
         return set()
-    return {node for node in sound if all(linked(node, leader) for leader in may_lead)}
+    bad = cut | limping
+    return {node for node in sound if all(linked(node, leader, bad) for leader in may_lead)}

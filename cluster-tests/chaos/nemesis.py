@@ -330,7 +330,7 @@ class Nemesis:
         shape = {name: fault[name] for name in names if name in fault}
         slow = 6 * (fault.get("delay_ms", 0) + fault.get("jitter_ms", 0)) > self.election_ms
         bad = slow or "bytes_per_s" in fault or "corrupt_bytes" in fault
-        self.events.effect("links", True, links=links if bad else [])
+        self.events.effect("limping", True, links=links if bad else [])
         self.links.shape(links, seed=str(fault), **shape)
         text = ", ".join(f"{name}={value}" for name, value in shape.items())
         return (links, bad), nodes, f"{text}: {tell_links(links)}"
@@ -338,13 +338,13 @@ class Nemesis:
     def end_links(self, _, left):
         links, bad = left
         self.links.restore(links)
-        self.events.effect("links", False, links=links if bad else [])
+        self.events.effect("limping", False, links=links if bad else [])
 
     def begin_resets(self, fault):
         links, nodes = self.scope(fault)
         if not links:
             return None
-        self.events.effect("links", True, links=links)
+        self.events.effect("limping", True, links=links)
         repeat = Repeat(lambda: self.links.reset(links), fault["every_ms"] / 1000)
         text = f"connections dropped each {fault['every_ms']} ms: {tell_links(links)}"
         return (links, repeat), nodes, text
@@ -352,7 +352,7 @@ class Nemesis:
     def end_resets(self, _, left):
         links, repeat = left
         repeat.stop()
-        self.events.effect("links", False, links=links)
+        self.events.effect("limping", False, links=links)
 
 
 def tell_links(links):

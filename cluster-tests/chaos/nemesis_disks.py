@@ -5,6 +5,7 @@ import re
 import shutil
 import time
 
+from chaos.disks import sync_tree
 from chaos.nemesis import (
     EXIT_DATA, EXIT_DISK, EXIT_REFUSED, FAILS_WITHIN_S, REFUSES_WITHIN_S, SHUNNED, TICK_S, Nemesis,
     Repeat,
@@ -214,6 +215,7 @@ class DiskNemesis(Nemesis):
         node.disk.keep_copy()
         shutil.rmtree(node.data_dir)
         os.rename(older, node.data_dir)
+        sync_tree(node.data_dir)
         for other in self.cluster.nodes:
             other.expect_log(SHUNNED.pattern)
         self.must_refuse(node, EXIT_REFUSED, "an older copy of its data was put back", False)

@@ -503,8 +503,8 @@ function tables() {
         spaces)),
     card("Errors that clients saw", "All of them, each looked up against what was done to its " +
       "node at that time.", errorTable())));
-  page.append(card("Nodes", "Times in minutes and seconds. Errors are permitted on a node that is " +
-    "down, paused or cut off from a majority, until it has settled again.", nodeTable()));
+  page.append(card("Nodes", "Times in minutes and seconds. Errors are permitted on a node that " +
+    "is down, paused or cut off from a majority, until it has settled again.", nodeTable()));
   page.append(card("Episodes", "A click shows one in the timeline.", episodeTable()));
   const runs = D.runs.map((r) => [make("a", { href: D.way + r.page }, `seed ${r.seed}`), r.at,
     `${r.nodes} nodes, ${clock(r.seconds)}`, number(r.ids), String(r.faults),
