@@ -15,13 +15,12 @@
 HOT static bool request_resolve(struct conn *conn)
 {
     const char *head = conn_at(conn, 0);
-    struct conn_request *request = &conn->request;
+    struct request *request = &conn->request;
     struct target target;
     const char *name;
     size_t name_len;
 
-    if (target_split(head + conn->parser.head.target_at, conn->parser.head.target_len, &target) !=
-        0) {
+    if (target_split(head + conn->head.target_at, conn->head.target_len, &target) != 0) {
         static const struct parser_reject bad_target = {
             400, "bad_request", "the request target is not a path beginning with \"/\"", 0};
 
@@ -34,8 +33,8 @@ HOT static bool request_resolve(struct conn *conn)
         request->query_at = (uint32_t)(target.query - head);
         request->query_len = (uint32_t)target.query_len;
     }
-    conn->routed = router_find(conn->parser.head.verb, target.path, target.path_len,
-                               &request->route, &name, &name_len);
+    conn->routed = router_find(conn->head.verb, target.path, target.path_len, &request->route,
+                               &name, &name_len);
     if (conn->routed == ROUTER_FOUND) {
         request->name_at = (uint32_t)(name - head);
         request->name_len = (uint32_t)name_len;
@@ -45,7 +44,7 @@ HOT static bool request_resolve(struct conn *conn)
 
 COLD static void fail_route(struct conn *conn)
 {
-    const struct conn_request *request = &conn->request;
+    const struct request *request = &conn->request;
     const char *path = conn_at(conn, request->path_at);
     char shown[160];
 
@@ -75,19 +74,45 @@ HOT static void request_serve(struct conn *conn)
     conn->in_body = false;
     if (conn->routed == ROUTER_FOUND) {
         conn->request.route->handle(conn);
+        conn->memo = NULL;
     } else {
         fail_route(conn);
     }
 }
 
+/* The head came before, byte for byte. */
+HOT static bool step_known(struct conn *conn)
+{
+    struct memo *memo =
+        memo_find(&conn->loop->memos, conn_at(conn, 0), (size_t)(conn->end - conn->start));
+
+    if (memo == NULL) {
+        return false;
+    }
+    conn->head = memo->head;
+    conn->request = memo->request;
+    conn->routed = ROUTER_FOUND;
+    conn->memo = memo;
+    conn->next = conn->start + memo->len;
+    request_serve(conn);
+    return true;
+}
+
 /* Scan the head. False when it needs more input. */
 HOT static bool step_head(struct conn *conn)
 {
-    const struct parser_head *head = &conn->parser.head;
+    const struct parser_head *head = &conn->head;
     enum parser_event event;
 
     if (conn->start == conn->end) {
         return false;
+    }
+    if (!conn->in_head) {
+        if (step_known(conn)) {
+            return true;
+        }
+        parser_init(&conn->parser);
+        conn->in_head = true;
     }
     event = parser_head(&conn->parser, conn_at(conn, 0), (size_t)(conn->end - conn->start));
     if (event == PARSER_MORE) {
@@ -97,11 +122,15 @@ HOT static bool step_head(struct conn *conn)
         conn_reject(conn, &conn->parser.reject);
         return true;
     }
-    conn->next = conn->start + (uint32_t)head->len;
+    conn->head = conn->parser.head;
+    conn->next = conn->start + head->len;
     if (!request_resolve(conn)) {
         return true;
     }
     if (!head->has_body) {
+        if (conn->routed == ROUTER_FOUND) {
+            conn->memo = memo_keep(&conn->loop->memos, conn_at(conn, 0), head, &conn->request);
+        }
         request_serve(conn);
         return true;
     }

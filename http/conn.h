@@ -33,6 +33,7 @@
 
 #include "http/ids.h"
 #include "http/loop.h"
+#include "http/memo.h"
 #include "http/parser.h"
 #include "http/response.h"
 #include "http/router.h"
@@ -40,17 +41,6 @@
 #include "src/base/hot.h"
 
 enum conn_state { CONN_READING, CONN_WAITING, CONN_FINISHING, CONN_LINGERING, CONN_CLOSED };
-
-/* The present request as offsets from its first byte, which stays in the buffer until the reply. */
-struct conn_request {
-    const struct route *route; /* NULL until the head is complete, or where there is none */
-    uint32_t path_at;          /* 0: no path yet, it would be the method's place */
-    uint32_t path_len;
-    uint32_t name_at; /* what follows route->path, still encoded */
-    uint32_t name_len;
-    uint32_t query_at;
-    uint32_t query_len;
-};
 
 /* What each request touches comes first. */
 struct conn {
@@ -71,30 +61,33 @@ struct conn {
     bool linger;     /* unread input is likely: see above */
     bool reset;      /* close without delivering what is unsent */
     bool ended;      /* the client's end was read */
+    bool in_head;    /* `parser` is in the present request's head */
     bool in_body;
+    TAILQ_ENTRY(conn) flush_link;
     /* input[start, end) holds the present request and what follows; the body is consumed up to
      * next */
     char *input; /* LOOP_INPUT_BYTES: the loop's, or own memory; NULL: there is nothing in it */
     uint32_t start;
     uint32_t next;
     uint32_t end;
-    uint32_t reply_count; /* replies in out and sending */
-    struct buf out;       /* replies not given to the socket yet */
-    struct buf sending;   /* what the socket did not take at once */
-    struct parser parser;
-    struct conn_request request;
-    enum router_result routed;
+    uint32_t reply_count;    /* replies in out and sending */
+    struct buf out;          /* replies not given to the socket yet */
     struct control *control; /* the request to the cluster that is waited for, or NULL */
-    struct buf body;         /* of the present request, where the route takes one */
-    struct id_claim claim;   /* of an id request */
-    size_t sent_bytes;       /* of `sending` */
-    size_t sent_before;      /* at the last look: progress moves the deadline */
+    struct memo *memo;       /* of the present head, as long as it is being served; or NULL */
+    struct parser_head head; /* of the present request; zeros until it is complete */
+    struct request request;
+    enum router_result routed;
+    struct buf body;       /* of the present request, where the route takes one */
+    struct id_claim claim; /* of an id request */
+    struct buf sending;    /* what the socket did not take at once */
+    size_t sent_bytes;     /* of it */
+    size_t sent_before;    /* at the last look: progress moves the deadline */
     uint64_t write_due_ms;
     TAILQ_ENTRY(conn) all_link;
     TAILQ_ENTRY(conn) ready_link;
-    TAILQ_ENTRY(conn) flush_link;
     TAILQ_ENTRY(conn) phase_link;
     TAILQ_ENTRY(conn) write_link;
+    struct parser parser;
 };
 
 /* --- for the loop (conn_io.c, conn.c) --- */

@@ -191,8 +191,9 @@ void conn_drain(struct conn *conn)
 
 HOT bool conn_output_full(const struct conn *conn)
 {
-    return conn->reply_count >= LIMIT_HTTP_PIPELINE ||
-           conn->out.len + conn->sending.len >= LIMIT_HTTP_OUTPUT_BYTES;
+    size_t bytes = conn->out.len + (conn->writing ? conn->sending.len : 0);
+
+    return conn->reply_count >= LIMIT_HTTP_PIPELINE || bytes >= LIMIT_HTTP_OUTPUT_BYTES;
 }
 
 HOT struct buf *conn_output(struct conn *conn)
@@ -429,7 +430,6 @@ static struct conn *conn_new(struct http_loop *loop, int fd, bool refused)
     loop->conn_count++;
     loop->refused_count += refused;
     TAILQ_INSERT_TAIL(&loop->conns, conn, all_link);
-    parser_init(&conn->parser);
     return conn;
 }
 

@@ -42,9 +42,10 @@ HOT static void request_done(struct conn *conn, bool close)
         conn->end = 0;
     }
     conn->next = 0;
+    conn->in_head = false;
     conn->in_body = false;
-    conn->request = (struct conn_request){0};
-    parser_init(&conn->parser);
+    conn->request = (struct request){0};
+    conn->head = (struct parser_head){0};
     if (!conn->processing && !conn->ready) {
         conn->ready = true;
         TAILQ_INSERT_TAIL(&loop->ready, conn, ready_link);
@@ -54,7 +55,7 @@ HOT static void request_done(struct conn *conn, bool close)
 HOT void conn_reply(struct conn *conn, int status, const char *type, const char *extra,
                     const void *body, size_t len)
 {
-    const struct parser_head *head = &conn->parser.head;
+    const struct parser_head *head = &conn->head;
     struct response_frame frame = {
         .date = loop_date(conn->loop),
         .close = conn->closing || !head->keep_alive || conn->loop->draining,
@@ -79,7 +80,7 @@ void conn_reply_json(struct conn *conn, int status, const struct buf *body)
 static void fail(struct conn *conn, int status, const char *code, const char *extra,
                  const char *message)
 {
-    const struct conn_request *request = &conn->request;
+    const struct request *request = &conn->request;
     struct http_loop *loop = conn->loop;
 
     loop->scratch.len = 0;
@@ -176,7 +177,7 @@ void conn_fail_err(struct conn *conn, int err)
 
 bool conn_options(struct conn *conn, struct option *options, size_t count, char *space)
 {
-    const struct conn_request *request = &conn->request;
+    const struct request *request = &conn->request;
     char why[OPTION_WHY_BYTES];
 
     if (options_parse(conn_at(conn, request->query_at), request->query_len, options, count, space,
@@ -189,7 +190,7 @@ bool conn_options(struct conn *conn, struct option *options, size_t count, char 
 
 COLD static void fail_tag_name(struct conn *conn, const char *why)
 {
-    const struct conn_request *request = &conn->request;
+    const struct request *request = &conn->request;
     char shown[160];
 
     conn_fail(conn, 400, "bad_tag", "bad tag %s: %s",
@@ -199,9 +200,15 @@ COLD static void fail_tag_name(struct conn *conn, const char *why)
 
 HOT bool conn_tag_name(struct conn *conn, char *name, size_t *ret_len)
 {
-    const struct conn_request *request = &conn->request;
+    const struct request *request = &conn->request;
     const char *why = "";
     int rv;
+
+    if (conn->memo != NULL && conn->memo->is_name_plain) {
+        memcpy(name, conn_at(conn, request->name_at), request->name_len);
+        *ret_len = request->name_len;
+        return true;
+    }
 
     rv = target_decode(conn_at(conn, request->name_at), request->name_len, TARGET_PLUS_IS_PLUS,
                        name, LIMIT_TAG_NAME_BYTES, ret_len);
@@ -214,6 +221,9 @@ HOT bool conn_tag_name(struct conn *conn, char *name, size_t *ret_len)
     if (rv != 0) {
         fail_tag_name(conn, why);
         return false;
+    }
+    if (conn->memo != NULL) {
+        conn->memo->is_name_plain = *ret_len == request->name_len; /* nothing was decoded */
     }
     return true;
 }

@@ -20,7 +20,7 @@
 /* The number in the path; ids have 63 bits. False when it is none; answered. */
 static bool path_id(struct conn *conn, uint64_t *ret_id)
 {
-    const struct conn_request *request = &conn->request;
+    const struct request *request = &conn->request;
     const char *raw = conn_at(conn, request->name_at);
     char text[LIMIT_TAG_NAME_BYTES];
     char shown[SHOWN_BYTES];

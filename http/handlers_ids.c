@@ -356,11 +356,28 @@ static void ids_open(struct conn *conn)
     control_submit(control, wait_ms);
 }
 
+/* The tag of the claim, or NULL. An entry of the table stays where it is, so a memo may point to
+ * it. */
+HOT static struct id_tag *ids_tag(struct conn *conn)
+{
+    const struct id_claim *claim = &conn->claim;
+    struct id_tag *tag;
+
+    if (conn->memo != NULL && conn->memo->tag != NULL) {
+        return conn->memo->tag;
+    }
+    tag = id_table_find(conn->loop->backend->table, claim->name, claim->name_len);
+    if (conn->memo != NULL) {
+        conn->memo->tag = tag;
+    }
+    return tag;
+}
+
 HOT static void ids_start(struct conn *conn)
 {
     struct http_loop *loop = conn->loop;
     struct id_claim *claim = &conn->claim;
-    struct id_tag *tag = id_table_find(loop->backend->table, claim->name, claim->name_len);
+    struct id_tag *tag = ids_tag(conn);
     bool unknown =
         tag == NULL || atomic_load_explicit(&tag->state, memory_order_acquire) == ID_TAG_UNKNOWN;
     enum claim_result result;
@@ -464,7 +481,7 @@ HOT bool ids_read(struct conn *conn, bool snowflake)
     claim->opened = false;
     claim->strict = false;
     claim->reopened = false;
-    claim->keyed = conn->parser.head.key_count > 0;
+    claim->keyed = conn->head.key_count > 0;
     claim->deadline_ms = loop_now_ms(conn->loop) + claim->timeout_ms;
     return true;
 }

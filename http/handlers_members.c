@@ -157,7 +157,7 @@ void handle_leader(struct conn *conn)
 /* The node id in the path. False if it is none; answered. */
 static bool path_node_id(struct conn *conn, uint64_t *ret_id)
 {
-    const struct conn_request *request = &conn->request;
+    const struct request *request = &conn->request;
     const char *raw = conn->input + conn->start + request->name_at;
     char text[LIMIT_TAG_NAME_BYTES];
     char shown[SHOWN_BYTES];

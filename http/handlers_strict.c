@@ -32,13 +32,13 @@
 
 static const char *key_of(const struct conn *conn)
 {
-    return conn_at(conn, conn->parser.head.key_at);
+    return conn_at(conn, conn->head.key_at);
 }
 
 /* The key of the request is fit to be kept, or there is none; else answered. */
 static bool key_ok(struct conn *conn)
 {
-    const struct parser_head *head = &conn->parser.head;
+    const struct parser_head *head = &conn->head;
     const char *key = key_of(conn);
     char shown[160];
 
@@ -51,7 +51,7 @@ static bool key_ok(struct conn *conn)
         return false;
     }
     if (head->key_len < 1 || head->key_len > LIMIT_KEY_BYTES) {
-        conn_fail(conn, 400, "bad_key", "an Idempotency-Key of %zu bytes; it must have 1 to %d",
+        conn_fail(conn, 400, "bad_key", "an Idempotency-Key of %u bytes; it must have 1 to %d",
                   head->key_len, LIMIT_KEY_BYTES);
         return false;
     }
@@ -89,7 +89,7 @@ static void answer_key_conflict(struct conn *conn, const struct strict_result *r
 
     conn_fail(conn, 409, err_code(ERR_KEY_CONFLICT),
               "Idempotency-Key %s was used for tag %s with count=%llu; this request says count=%u",
-              text_show(key_of(conn), conn->parser.head.key_len, key, sizeof(key)), shown,
+              text_show(key_of(conn), conn->head.key_len, key, sizeof(key)), shown,
               (unsigned long long)result->detail, conn->claim.count);
 }
 
@@ -181,7 +181,7 @@ void strict_start(struct conn *conn)
 {
     struct id_claim *claim = &conn->claim;
     struct strict_item item = {claim->name, claim->name_len, key_of(conn),
-                               (uint16_t)conn->parser.head.key_len, claim->count};
+                               (uint16_t)conn->head.key_len, claim->count};
     uint64_t now_ms = loop_now_ms(conn->loop);
     uint32_t wait_ms = STRICT_WAIT_MIN_MS;
     struct control *control;

@@ -277,7 +277,7 @@ void handle_tag(struct conn *conn)
     if (!conn_tag_name(conn, name, &name_len)) {
         return;
     }
-    switch (conn->parser.head.verb) {
+    switch (conn->head.verb) {
     case VERB_GET:
     case VERB_HEAD:
         tag_get(conn, name, name_len);
@@ -295,7 +295,7 @@ void handle_tag(struct conn *conn)
 
 void handle_tags(struct conn *conn)
 {
-    if (conn->parser.head.verb == VERB_POST) {
+    if (conn->head.verb == VERB_POST) {
         put(conn, NULL, 0);
     } else {
         tags_list(conn);

@@ -351,7 +351,7 @@ static void workers_list(struct conn *conn)
 /* The worker id in the path. False if it is none; answered. */
 static bool path_worker_id(struct conn *conn, uint16_t *ret_id)
 {
-    const struct conn_request *request = &conn->request;
+    const struct request *request = &conn->request;
     const char *raw = conn_at(conn, request->name_at);
     char text[LIMIT_TAG_NAME_BYTES];
     char shown[SHOWN_BYTES];
@@ -375,17 +375,17 @@ void handle_worker(struct conn *conn)
     if (!path_worker_id(conn, &worker_id)) {
         return;
     }
-    if (conn->parser.head.verb == VERB_PUT) {
+    if (conn->head.verb == VERB_PUT) {
         worker_renew(conn, worker_id);
     } else {
-        ASSERT(conn->parser.head.verb == VERB_DELETE);
+        ASSERT(conn->head.verb == VERB_DELETE);
         worker_release(conn, worker_id);
     }
 }
 
 void handle_workers(struct conn *conn)
 {
-    if (conn->parser.head.verb == VERB_POST) {
+    if (conn->head.verb == VERB_POST) {
         worker_acquire(conn);
     } else {
         workers_list(conn);

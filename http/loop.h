@@ -26,6 +26,7 @@
 #include <uv.h>
 
 #include "http/control.h"
+#include "http/memo.h"
 #include "http/server.h"
 #include "http/text.h"
 #include "http/waiters.h"
@@ -61,16 +62,28 @@ enum loop_phase {
 TAILQ_HEAD(conn_queue, conn);
 
 struct http_loop {
-    struct http_server *server;
-    const struct http_config *config; /* the server's copy, with defaults filled in */
-    struct id_backend *backend;
-    unsigned index;
-    pthread_t thread;
     uv_loop_t uv;
     uv_timer_t timer;
     uv_check_t turn_end;
-    uint64_t timer_due_ms;     /* UINT64_MAX: not armed */
-    struct control_port *port; /* mailbox, outlives the loop while requests are out */
+    uint64_t timer_due_ms; /* UINT64_MAX: not armed */
+    /* What each request touches stands together. */
+    const struct http_config *config; /* the server's copy, with defaults filled in */
+    struct id_backend *backend;
+    unsigned index;
+    bool draining;
+    bool drain_told;
+    bool stopping;
+    struct conn_queue ready;     /* to be processed by loop_settle() */
+    struct conn_queue unflushed; /* have replies for loop_flush() */
+    uint32_t unflushed_count;
+    uint32_t output_count;
+    struct loop_counts counts;
+    uint64_t date_until_ms; /* on the loop's clock */
+    char date[TEXT_TIME_BYTES];
+    struct waiters waiters;
+    uint32_t phase_ms[PHASE_COUNT];
+    struct conn_queue phases[PHASE_COUNT];
+    struct buf outputs[LOOP_BATCH]; /* memory for replies, which is not lent to a connection */
     /* listener, see accept.h */
     uv_poll_t listener;
     int listen_fd;
@@ -79,32 +92,22 @@ struct http_loop {
     bool accept_warned;
     /* connections */
     struct conn_queue conns;
-    _Atomic uint32_t conn_count; /* read by any thread */
-    uint32_t refused_count;      /* of those, over the limit: they only get their 503 */
-    struct conn_queue ready;     /* to be processed by loop_settle() */
-    struct conn_queue unflushed; /* have replies for loop_flush() */
-    uint32_t unflushed_count;
-    struct conn_queue phases[PHASE_COUNT];
-    uint32_t phase_ms[PHASE_COUNT];
-    struct conn_queue writers; /* with output the socket did not take */
-    size_t body_bytes;         /* request bodies in memory */
-    struct waiters waiters;
+    _Atomic uint32_t conn_count;    /* read by any thread */
+    uint32_t refused_count;         /* of those, over the limit: they only get their 503 */
+    struct conn_queue writers;      /* with output the socket did not take */
+    size_t body_bytes;              /* request bodies in memory */
     struct id_tag *snowflake_queue; /* no tag: what snowflake requests are parked on. Owned */
     uint64_t snowflake_again_ms;    /* when those try again; UINT64_MAX: none is parked */
     struct prng prng;
-    struct loop_counts counts;
     struct buf scratch; /* a body under construction; content does not outlive a handler */
-    struct buf outputs[LOOP_BATCH]; /* memory for replies, which is not lent to a connection */
-    uint32_t output_count;
-    char date[TEXT_TIME_BYTES];
-    uint64_t date_until_ms; /* on the loop's clock */
-    /* drain and stop */
-    bool draining;
-    bool drain_told;
-    bool stopping;
+    /* the thread, its drain and its stop */
+    struct http_server *server;
+    pthread_t thread;
+    struct control_port *port; /* mailbox, outlives the loop while requests are out */
     uint64_t drain_until_ms;
     struct mailbox_item drain_item;
     struct mailbox_item stop_item;
+    struct memos memos;
     char input[LOOP_INPUT_BYTES]; /* lent to the connection that is being read from */
 };
 

@@ -216,8 +216,8 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
         return PARSER_MORE;
     case HEADER_IDEMPOTENCY_KEY:
         parser->head.key_count++;
-        parser->head.key_at = (size_t)(value - data);
-        parser->head.key_len = len;
+        parser->head.key_at = (uint32_t)(value - data);
+        parser->head.key_len = (uint32_t)len;
         return PARSER_MORE;
     case HEADER_CONTENT_LENGTH:
         parser->not_plain = true;
@@ -279,7 +279,7 @@ HOT static enum parser_event scan_version(struct parser *parser, const char *dat
 /* A byte at which a target does not go on: it ends, or it is refused. */
 HOT static enum parser_event target_done(struct parser *parser, unsigned char c)
 {
-    parser->head.target_len = parser->at - parser->head.target_at;
+    parser->head.target_len = (uint32_t)parser->at - parser->head.target_at;
     if (c == ' ' && parser->head.target_len > 0) {
         parser->at++;
         parser->mark = parser->at;
@@ -337,7 +337,7 @@ HOT static enum parser_event scan_method(struct parser *parser, const char *data
     parser->head.verb = verb_named(data + parser->mark, parser->at - parser->mark);
     parser->not_plain |= parser->head.verb == VERB_OTHER;
     parser->at++;
-    parser->head.target_at = parser->at;
+    parser->head.target_at = (uint32_t)parser->at;
     parser->state = SCAN_TARGET;
     return scan_target(parser, data, end);
 }
@@ -513,7 +513,7 @@ HOT static enum parser_event head_done(struct parser *parser, const char *data)
 {
     struct parser_head *head = &parser->head;
 
-    head->len = parser->at;
+    head->len = (uint32_t)parser->at;
     if (parser->host_count > 1 || (parser->host_count == 0 && !head->http_1_0)) {
         return malformed(parser, "HTTP/1.1 needs exactly one Host header");
     }

@@ -40,19 +40,19 @@ struct parser_reject {
 
 /* What a complete head says. Offsets count from the first byte given to parser_head(). */
 struct parser_head {
-    size_t len; /* of the head, its empty line included */
-    size_t target_at;
-    size_t target_len;
-    uint64_t content_length; /* 0 when chunked */
+    uint32_t len; /* of the head, its empty line included */
+    uint32_t target_at;
+    uint32_t target_len;
     enum verb verb;
+    uint64_t content_length; /* 0 when chunked */
     bool http_1_0;
     bool keep_alive;
     bool chunked;
     bool has_body; /* chunked, or content_length > 0 */
     bool expect_continue;
     uint32_t key_count; /* Idempotency-Key headers; what the last one says: */
-    size_t key_at;
-    size_t key_len; /* without spaces around it */
+    uint32_t key_at;
+    uint32_t key_len; /* without spaces around it */
 };
 
 struct parser {

@@ -104,8 +104,8 @@ static enum parser_event header_done(struct parser *parser, const char *data)
         parser->head.expect_continue = equals(value, len, "100-continue");
     } else if (equals(name, parser->name_len, "idempotency-key")) {
         parser->head.key_count++;
-        parser->head.key_at = (size_t)(value - data);
-        parser->head.key_len = len;
+        parser->head.key_at = (uint32_t)(value - data);
+        parser->head.key_len = (uint32_t)len;
     }
     return PARSER_MORE;
 }
@@ -139,7 +139,7 @@ static enum parser_event scan_request_line(struct parser *parser, const char *da
         return c == '\n' ? PARSER_MORE : malformed(parser, "a CR without its LF");
     case SCAN_METHOD:
         if (c == ' ') {
-            parser->head.target_at = parser->at + 1;
+            parser->head.target_at = (uint32_t)parser->at + 1;
             parser->state = SCAN_TARGET;
             return PARSER_MORE;
         }
@@ -147,7 +147,7 @@ static enum parser_event scan_request_line(struct parser *parser, const char *da
                    ? PARSER_MORE
                    : malformed(parser, "the request does not begin with a method");
     case SCAN_TARGET:
-        parser->head.target_len = parser->at - parser->head.target_at;
+        parser->head.target_len = (uint32_t)parser->at - parser->head.target_at;
         if (c == ' ' && parser->head.target_len > 0) {
             parser->mark = parser->at + 1;
             parser->state = SCAN_VERSION;
@@ -298,7 +298,7 @@ static enum parser_event head_done(struct parser *parser, const char *data)
 {
     struct parser_head *head = &parser->head;
 
-    head->len = parser->at;
+    head->len = (uint32_t)parser->at;
     if (parser->host_count > 1 || (parser->host_count == 0 && !head->http_1_0)) {
         return malformed(parser, "HTTP/1.1 needs exactly one Host header");
     }

@@ -158,6 +158,12 @@ static void test_protocol_errors_close(void **state)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         expect_reject(f, texts[i], strlen(texts[i]), 400);
     }
+    /* Nobody can tell whether it was a HEAD. */
+    client_printf(f->client, "HEAD /livez HTTP/1.1\r\nBad Name: x\r\n\r\n");
+    expect_reply(f->client, 400, "close");
+    client_expect_end(f->client);
+    client_close(f->client);
+    f->client = fixture_connect(f);
     /* What came before is answered first. */
     client_printf(f->client, LIVEZ "\r\nrubbish");
     expect_reply(f->client, 200, NULL);

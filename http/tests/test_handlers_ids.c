@@ -97,6 +97,37 @@ static void test_names_are_taken_whole(void **state)
     }
 }
 
+/* The same heads again and again, each with its own answer, also when what a tag is changes. */
+static void test_heads_that_come_again(void **state)
+{
+    struct fixture *f = *state;
+    struct id_tag *tag = fake_open(&f->fake, "ab", 1000, 1000);
+    char wanted[64];
+
+    fake_hold(&f->fake, false, true);
+    fake_open(&f->fake, "ac", 5000, 1000);
+    for (unsigned i = 0; i < 12; i++) {
+        snprintf(wanted, sizeof(wanted), "%u", 1000 + 6 * i);
+        client_expect(f->client, "GET", GET "ab", 200, wanted);
+        snprintf(wanted, sizeof(wanted), "%u", 1001 + 6 * i);
+        client_expect(f->client, "GET", GET "a%62", 200, wanted);
+        snprintf(wanted, sizeof(wanted), "%u", 1002 + 6 * i);
+        client_expect(f->client, "POST", GET "ab", 200, wanted);
+        snprintf(wanted, sizeof(wanted), "%u %u\n", 1003 + 6 * i, 1005 + 6 * i);
+        client_expect(f->client, "GET", GET "ab?count=3&format=range", 200, wanted);
+        snprintf(wanted, sizeof(wanted), "%u", 5000 + i);
+        client_expect(f->client, "GET", GET "ac", 200, wanted);
+        client_expect_error(f->client, "GET", GET "a%6", NULL, 400, "bad_tag");
+        client_expect_error(f->client, "GET", GET "ad", NULL, 404, "unknown_tag");
+        client_expect_error(f->client, "PUT", GET "ab", NULL, 405, "method_not_allowed");
+        client_expect_error(f->client, "GET", GET "ab/c", NULL, 404, "no_route");
+    }
+    fake_set_state(&f->fake, tag, ID_TAG_UNKNOWN);
+    client_expect_error(f->client, "GET", GET "ab", NULL, 404, "unknown_tag");
+    fake_set_state(&f->fake, tag, ID_TAG_ACTIVE);
+    client_expect(f->client, "GET", GET "ab", 200, "1072");
+}
+
 static void test_longest_name(void **state)
 {
     struct fixture *f = *state;
@@ -456,6 +487,8 @@ int main(void)
         TEST(test_one_id_is_bare_decimal),
         TEST(test_count_and_formats),
         TEST(test_names_are_taken_whole),
+        TEST(test_heads_that_come_again),
+        TEST(test_heads_that_come_again),
         TEST(test_longest_name),
         TEST(test_largest_count_and_last_ids),
         TEST(test_bad_requests_take_no_id),
