@@ -11,6 +11,7 @@ Everything of these goes to the journal; the judge compares it with what all nod
 """
 
 import time
+from collections import deque
 
 from chaos import history
 from chaos.clients import Client, Line, json_request
@@ -18,6 +19,8 @@ from chaos.history import OK
 from client import parse_ids, tag_path
 
 NAMES_AT_ONCE = 5
+# Names that were written of late, for those that only read.
+RECENT = deque(maxlen=12)
 # The cluster's time is the median of clocks, of which the run may set a minority ahead.
 CLOCKS_APART_MS = 2000
 
@@ -83,6 +86,7 @@ class TagWriter(ManyNodes):
 
     def write(self, op, values, outcome, inv_ns, ret_ns, node):
         """values: {name: what it is now if the request was done, None for gone}."""
+        RECENT.extend(values)
         self.out.journal(op=op, values=values, outcome=outcome, inv=inv_ns, ret=ret_ns, node=node,
                          client=self.number)  # fmt: skip
         if outcome == history.UNKNOWN:
@@ -129,6 +133,37 @@ class TagWriter(ManyNodes):
                 f"a read of {name} on node {node} at {inv_ns}..{ret_ns} shows {found}, "
                 f"where {expected} was acknowledged"
             )
+        return True
+
+
+class TagReader(ManyNodes):
+    """Reads what others write, from one node: the judge knows what it may have seen. With a client
+    for each node, some wait in the socket of one that is paused, or cut off from its successors."""
+
+    def line(self):
+        nodes = sorted(self.out.spec["nodes"].items(), key=lambda item: int(item[0]))
+        node, address = nodes[self.spec["which"] % len(nodes)]
+        line = self.lines.get(node)
+        if line is None or line.address != tuple(address):
+            line = self.lines[node] = Line(int(node), address, self.wait_ms)
+        return line
+
+    def once(self):
+        if not RECENT:
+            return True
+        name = self.random.choice(list(RECENT))
+        target = f"/api/tags/{tag_path(name)}"
+        outcome, response, inv_ns, ret_ns, node = self.request(
+            history.READ, "GET", target, None, (200, 404)
+        )
+        if outcome != OK:
+            return False
+        found = None
+        if response.status == 200:
+            row = response.json()
+            found = {"step": row["step"], "description": row["description"]}
+        self.out.journal(op="read", name=name, found=found, inv=inv_ns, ret=ret_ns, node=node,
+                         outcome=OK, client=self.number)  # fmt: skip
         return True
 
 

@@ -9,6 +9,7 @@
   snowflake      the worker id in an id is one that its node held at the id's time; the time is near
   worker ids     windows of two epochs do not overlap
   tables         what was acknowledged is there on every node; all nodes have the same
+  reads          a read shows what was acknowledged before it was sent, whoever answers it
   errors         only where permitted (health.py); an answer in the time that the request allowed
   terms          one leader a term; term, commit and applied index never fall in a node's life
   recovery       every node settled within 10 s of healing
@@ -171,6 +172,7 @@ class Judge:
         self.add("strict", strictness.check(path, run.records, run.journals, run.kinds))
         self.add("worker ids", overlapping_windows(run.journals, run.workers))
         self.add("tables", wrong_tables(run.journals, run.tables))
+        self.add("reads", stale_reads(run.journals))
         self.add("range", self.beyond_max())
         self.add("terms", wrong_terms(run.samples))
         self.look_at_recoveries()
@@ -336,7 +338,7 @@ def overlapping_windows(journals, seen):
 
 def count_changes(journals):
     """How many changes of the tables were acknowledged, and how many may have been done."""
-    outcomes = Counter(entry["outcome"] for entry in journals)
+    outcomes = Counter(entry["outcome"] for entry in journals if entry["op"] != "read")
     return {"acknowledged": outcomes[OK], "unknown": outcomes[UNKNOWN]}
 
 
@@ -350,6 +352,36 @@ def expected_values(journals):
             elif entry["outcome"] == UNKNOWN:
                 allowed.setdefault(name, [None]).append(value)
     return allowed
+
+
+def stale_reads(journals):
+    """Reads that did not show what had been acknowledged before they were sent, or showed what was
+    not asked for before they were answered. A name has one writer, so its writes are in order."""
+    writes = defaultdict(list)  # name: [(sent, answered or None, value)]
+    for entry in sorted((e for e in journals if "values" in e), key=lambda e: e["inv"]):
+        for name, value in entry["values"].items():
+            if entry["outcome"] == OK:
+                writes[name].append((entry["inv"], entry["ret"], value))
+            elif entry["outcome"] == UNKNOWN:
+                writes[name].append((entry["inv"], None, value))
+    found = []
+    for read in journals:
+        if read["op"] != "read":
+            continue
+        allowed = [None]
+        for sent, answered, value in writes[read["name"]]:
+            if sent > read["ret"]:
+                break
+            if answered is not None and answered < read["inv"]:
+                allowed = [value]
+            else:
+                allowed.append(value)
+        if read["found"] not in allowed:
+            found.append(
+                f"node {read['node']} showed {read['name']} as {read['found']} at {read['inv']}.."
+                f"{read['ret']}, where only {allowed} could be seen"
+            )
+    return found[:SHOWN]
 
 
 def wrong_tables(journals, tables):

@@ -74,15 +74,19 @@ def node_clients(pace, strict):
     return clients
 
 
-def admin_clients(strict):
-    """Clients of all nodes."""
+def admin_clients(strict, nodes):
+    """Clients of so many nodes."""
     tags = {"class": "TagWriter", "kind": "admin", "rate": 8, "wait_ms": 3000, "prefix": "admin"}
     workers = {"class": "Generator", "kind": "worker", "rate": 4, "wait_ms": 3000, "prefix": "gen"}
     keys = {"class": "KeyHolder", "kind": "strict-key", "rate": 6, "wait_ms": LONG_MS,
             "tag": "chaos/keyed"}  # fmt: skip
     mode = {"class": "ModeSwitch", "kind": "admin", "rate": 0.4, "wait_ms": 3000,
             "tag": "chaos/swing"}  # fmt: skip
-    clients = [tags, tags, workers, workers]
+    readers = [
+        {"class": "TagReader", "kind": "read", "rate": 6, "wait_ms": 3000, "which": which}
+        for which in range(nodes)
+    ]
+    clients = [tags, tags, workers, workers, *readers]
     return clients + [keys, keys, mode] if strict else clients
 
 
@@ -145,7 +149,8 @@ class Load:
     def start(self, nodes):
         for node in nodes:
             self.start_node(node)
-        self.start_process("admin", admin_clients(self.strict), {"nodes": self.addresses(nodes)})
+        clients = admin_clients(self.strict, len(nodes))
+        self.start_process("admin", clients, {"nodes": self.addresses(nodes)})
 
     def start_node(self, node):
         """Clients for a node; also for one that joins later."""

@@ -298,7 +298,7 @@ def clock_jump(draw):
 
 
 def clock_at_restart(draw):
-    seconds = draw.choice([-3600, -2, 2, 3600, YEARS_50])
+    seconds = draw.choice([-3600, -2, -0.8, -0.8, -0.3, 0.8, 2, 3600, YEARS_50])
     node = draw.choice(draw.ids)
     return [fault("kill", 0, 0.5, node=node),
             fault("clock", 0.2, draw.between(2, 5), node=node, seconds=seconds)]  # fmt: skip
