@@ -10,6 +10,8 @@
 #include "src/base/hot.h"
 
 #define LINE_BYTES_MAX (TEXT_DECIMAL_BYTES + 1)
+#define LINE_COPY_BYTES 24 /* a line, and up to a multiple of eight */
+_Static_assert(LINE_COPY_BYTES >= LINE_BYTES_MAX, "a line fits");
 
 HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
 {
@@ -116,26 +118,46 @@ static size_t increment(char *digits, size_t len)
     return len + 1;
 }
 
-/* One id a line. Numbers that follow each other differ in about one digit, so each is made from the
- * one before instead of by division. */
+/* One id a line. Of ten ids that follow each other only the last digit differs: a line is copied
+ * and its last digit set. It is copied with what lies behind it, which the next line overwrites,
+ * since to copy a length that the compiler knows takes a move or two. */
 static void put_lines(const struct segment_range *range, struct buf *buf)
 {
-    char digits[TEXT_DECIMAL_BYTES];
-    size_t len = text_decimal(range->first, digits);
+    char line[LINE_COPY_BYTES] = {0};
+    size_t len = text_decimal(range->first, line);
+    char last = line[len - 1];
     char *at;
 
-    buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX);
+    buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX + LINE_COPY_BYTES);
     at = (char *)buf->data + buf->len;
-    for (uint32_t i = 0; i < range->count; i++) {
-        if (i > 0) {
-            len = increment(digits, len);
-        }
-        memcpy(at, digits, len);
-        at[len] = '\n';
+    line[len] = '\n';
+    for (uint32_t left = range->count; left > 0; left--) {
+        memcpy(at, line, LINE_COPY_BYTES);
+        at[len - 1] = last;
         at += len + 1;
+        if (last < '9') {
+            last++;
+            continue;
+        }
+        last = '0';
+        len = increment(line, len - 1) + 1;
+        line[len] = '\n';
     }
     buf->len = (size_t)(at - (char *)buf->data);
     ASSERT(buf->len <= buf->capacity);
+}
+
+static void put_range(const struct segment_range *range, struct buf *buf)
+{
+    char *at;
+
+    buf_reserve(buf, 2 * LINE_BYTES_MAX);
+    at = (char *)buf->data + buf->len;
+    at += text_decimal(range->first, at);
+    *at++ = ' ';
+    at += text_decimal(range->first + range->count - 1, at);
+    *at++ = '\n';
+    buf->len = (size_t)(at - (char *)buf->data);
 }
 
 static void put_ranges_json(const struct id_claim *claim, struct buf *buf)
@@ -167,8 +189,7 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
         if (claim->format == ID_FORMAT_TEXT) {
             put_lines(range, buf);
         } else {
-            buf_printf(buf, "%llu %llu\n", (unsigned long long)range->first,
-                       (unsigned long long)(range->first + range->count - 1));
+            put_range(range, buf);
         }
     }
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "http/ids.h"
+#include "src/base/prng.h"
 
 static void insert(struct id_claim *claim, uint64_t first, uint32_t count)
 {
@@ -102,12 +103,64 @@ static void test_key_in_json(void **state)
     buf_free(&buf);
 }
 
+/* What id_claim_put() writes of two ranges is what printf() would. */
+static void check_put(enum id_format format, uint64_t first, uint32_t count)
+{
+    struct id_claim claim = {.count = 2 * count, .left = 2 * count, .format = format};
+    struct buf wanted = BUF_INIT;
+    struct buf got = BUF_INIT;
+
+    insert(&claim, first, count);
+    insert(&claim, first + 2 * (uint64_t)count, count);
+    for (unsigned range = 0; range < 2; range++) {
+        uint64_t from = first + 2 * (uint64_t)count * range;
+
+        if (format == ID_FORMAT_RANGE) {
+            buf_printf(&wanted, "%llu %llu\n", (unsigned long long)from,
+                       (unsigned long long)(from + count - 1));
+        }
+        for (uint64_t i = 0; format == ID_FORMAT_TEXT && i < count; i++) {
+            buf_printf(&wanted, "%llu\n", (unsigned long long)(from + i));
+        }
+    }
+    id_claim_put(&claim, &got);
+    assert_int_equal(got.len, wanted.len);
+    assert_memory_equal(got.data, wanted.data, wanted.len);
+    buf_free(&got);
+    buf_free(&wanted);
+}
+
+static void test_text_and_ranges_as_printf(void **state)
+{
+    uint64_t power = 1;
+    struct prng prng;
+
+    (void)state;
+    for (unsigned digits = 1; digits <= 19; digits++) {
+        for (uint32_t count = 1; count <= 25; count++) {
+            check_put(ID_FORMAT_TEXT, power - 1, count);
+            check_put(ID_FORMAT_TEXT, power > 30 ? power - 30 : power, count);
+            check_put(ID_FORMAT_RANGE, power - 1, count);
+        }
+        power *= 10;
+    }
+    prng_seed(&prng, 4);
+    for (unsigned i = 0; i < 2000; i++) {
+        uint64_t first = prng_next(&prng) >> (1 + prng_below(&prng, 63));
+        uint32_t count = 1 + (uint32_t)prng_below(&prng, 300);
+
+        check_put(i % 2 == 0 ? ID_FORMAT_TEXT : ID_FORMAT_RANGE, first, count);
+    }
+    check_put(ID_FORMAT_TEXT, INT64_MAX - 400, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_and_joins),
         cmocka_unit_test(test_room_for_one_more),
         cmocka_unit_test(test_key_in_json),
+        cmocka_unit_test(test_text_and_ranges_as_printf),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
