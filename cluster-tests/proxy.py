@@ -48,7 +48,8 @@ class Proxies:
         self.servers.append(await asyncio.start_server(accepted, "127.0.0.1", port))
 
     async def serve(self, node, reader, writer):
-        source = self.owner(writer.get_extra_info("peername")[1])
+        far, near = (writer.get_extra_info(name)[1] for name in ("peername", "sockname"))
+        source = self.owner(far, near)
         try:
             onward_reader, onward = await asyncio.open_connection("127.0.0.1", node.peer_port)
         except OSError:
@@ -79,9 +80,9 @@ class Proxies:
         finally:
             writer.close()
 
-    def owner(self, port):
-        """The id of the node that has the socket with this local port."""
-        inode = socket_inode(port)
+    def owner(self, port, remote_port):
+        """The id of the node that has the socket with these ports."""
+        inode = socket_inode(port, remote_port)
         for node in self.nodes:
             if node.process is not None and has_inode(node.process.pid, inode):
                 return node.id
@@ -125,11 +126,12 @@ class Proxies:
         await asyncio.sleep(0)  # one turn for the transports to close their sockets
 
 
-def socket_inode(port):
-    """The inode of the local TCP socket bound to the port that is connected, from /proc/net/tcp."""
-    line = rb": [0-9A-F]{8}:%04X [0-9A-F:]{13} 01 \S+ \S+ \S+ +\d+ +\d+ (\d+) " % port
+def socket_inode(port, remote_port):
+    """The inode of the connected TCP socket with these ports, from /proc/net/tcp. On a busy machine
+    that has thousands of lines, and several connections to other ports from the same one."""
+    ports = rb": [0-9A-F]{8}:%04X [0-9A-F]{8}:%04X " % (port, remote_port)
     with open("/proc/net/tcp", "rb") as table:
-        found = re.search(line, table.read())  # quick: a busy machine has thousands of lines
+        found = re.search(ports + rb"01 \S+ \S+ \S+ +\d+ +\d+ (\d+) ", table.read())
     return found[1].decode() if found else None
 
 

@@ -53,8 +53,10 @@ def stop(node):
 # --- one node that uses a tag ---
 
 
-@pytest.mark.parametrize("who", ["leader", "follower"])
-@pytest.mark.parametrize("taken", [7, 150, 999, 1000])
+@pytest.mark.parametrize(
+    "who,taken",
+    [("leader", 7), ("leader", 1000), ("follower", 7), ("follower", 150), ("follower", 999)],
+)
 def test_a_clean_stop_gives_back_all_that_is_unused(make_cluster, tag, who, taken):
     """max_id is the last id used, plus one; also when there are two segments, or none left."""
     cluster = make_cluster()
@@ -196,6 +198,7 @@ def test_without_a_majority_it_is_burnt(make_cluster, tag):
     assert take(others[0], tag) == [(101, 101)]
 
 
+@pytest.mark.slow
 def test_cut_off_it_is_burnt(make_cluster, proxies, tag):
     """The same, while the others go on."""
     settings = {**FAST, "shutdown-grace-ms": 500, "warm-tags": 0}
@@ -232,6 +235,7 @@ def test_deleted_forced_and_strict_tags_have_nothing_to_give(make_cluster):
     assert found == {"deleted": 1100, "forced": 500, "strict": 1100, "kept": 1010}
 
 
+@pytest.mark.slow
 def test_stop_of_all_at_once(make_cluster, tag):
     """Some find a majority for what they hold and some do not; nothing comes twice."""
     cluster = make_cluster(settings={**FAST, "shutdown-grace-ms": 500})
@@ -307,6 +311,7 @@ def test_unanswered(make_cluster, tag):
     assert held(node, tag) == 0
 
 
+@pytest.mark.slow
 def test_strict_ids_that_came_too_late(make_cluster, tag):
     """The command is applied after its request was answered with an error: those ids are missing,
     and counted; not those of a request with a key, which can still have them.

@@ -254,6 +254,7 @@ def test_a_key_is_forgotten_after_a_day(make_cluster, tag):
     check_replay(cluster.nodes, tag, {**fresh, "late": late})
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_ahead_alone_ends_no_key(make_cluster, tag):
     """The leader's clock a week ahead: the log's time is the median's."""
     cluster = make_cluster(start=False)
@@ -311,7 +312,10 @@ def install_snapshot(cluster):
     leader.start().wait_ready()
 
 
-@pytest.mark.parametrize("fault", [lose_leader, kill_all, stop_all, install_snapshot])
+@pytest.mark.parametrize(
+    "fault",
+    [lose_leader, kill_all, install_snapshot, pytest.param(stop_all, marks=pytest.mark.slow)],
+)
 def test_keys_survive(make_cluster, recorder, tag, fault):
     """Keys of before, all of them, on every node; under clients that go on all the time."""
     cluster = make_cluster(settings={**SMALL_LOG, "shutdown-grace-ms": 500})
@@ -354,7 +358,7 @@ def test_clients_that_repeat_leave_no_gap_through_leader_kills(make_cluster, rec
     load = StrictLoad(recorder, cluster.nodes)
     load.add_many(24, tag, counts=(1, 10, 1000), rate=40, keyed=True)
     with load:
-        for _ in range(3):
+        for _ in range(2):
             load.wait_answers(200)
             lose_leader(cluster)
             load.wait_all_served()

@@ -180,7 +180,7 @@ def test_keys_over_a_change(shared, tag):
 # --- under load ---
 
 
-@pytest.mark.parametrize("via", ["leader", "follower"])
+@pytest.mark.parametrize("via", ["follower", pytest.param("leader", marks=pytest.mark.slow)])
 def test_to_strict_under_load(make_cluster, axes, tag, via):
     """Clients of all nodes see ids and nothing else."""
     cluster = make_cluster()
@@ -264,9 +264,8 @@ def test_a_node_that_is_down_is_waited_for(make_cluster, tag):
     down.kill9()
     row = set_mode(up[0], tag, "strict")
     assert changing(row)
-    for node in up:
-        check_changing(node, tag, down)
-        told(node, tag, 0, key="k")
+    check_changing(up[0], tag, down)
+    told(up[1], tag, 0, key="k")
     for node in up:
         node.kill9()
     for node in up:
@@ -427,7 +426,7 @@ def test_no_strict_id_while_a_node_may_hand_out_others(make_cluster, proxies, ta
     first = int(row["max_id"])
     for node in others:
         check_changing(node, tag, lonely)
-    for _ in range(5):
+    for _ in range(2):
         trend = take_local(lonely, tag)
         assert trend is not None and trend < first, "its segment is still its own"
         check_changing(others[0], tag, lonely, timeout_ms=0)
@@ -480,6 +479,7 @@ def test_cut_off_under_load(make_cluster, proxies, axes, tag):
         load.finish()
 
 
+@pytest.mark.slow
 def test_a_paused_node_is_waited_for(make_cluster, axes, tag):
     """SIGSTOP of a node that holds a segment: the change waits until it goes on, however long; and
     what it answers when it goes on is above nothing that was acknowledged."""

@@ -120,6 +120,7 @@ def test_leader_stopped_for_five_seconds(make_cluster, recorder, tag):
     check_gaps(verdict, load, cluster, tag)
 
 
+@pytest.mark.slow
 def test_leader_stopped_for_less_than_an_election(make_cluster, recorder, tag):
     """Nobody may notice but by waiting."""
     cluster = make_cluster(settings={})
