@@ -40,6 +40,30 @@ bool driver_change_pending(const struct driver *driver)
     return driver->raft.configuration_uncommitted_index != 0;
 }
 
+static int role_of(const struct raft_configuration *configuration, uint64_t id)
+{
+    const struct raft_server *server = find_server(configuration, id);
+
+    return server != NULL ? server->role : DRIVER_NO_ROLE;
+}
+
+uint64_t driver_pending_demotion(const struct driver *driver)
+{
+    const struct driver_position *applied = &driver->applied;
+    uint64_t pending = driver->raft.configuration_uncommitted_index;
+    struct raft_configuration before;
+    int role;
+
+    if (pending <= driver->commit || applied->conf.len == 0 ||
+        role_of(&driver->raft.configuration, driver->config.node_id) == RAFT_VOTER) {
+        return 0;
+    }
+    ASSERT(driver_decode_configuration(applied->conf.data, applied->conf.len, &before) == 0);
+    role = role_of(&before, driver->config.node_id);
+    raft_configuration_close(&before);
+    return role == RAFT_VOTER ? pending : 0;
+}
+
 /* The present configuration with one server added at the end, gone, or in another role: positions
  * never change, since the core keeps what it knows of each by its position. */
 static void changed_configuration(const struct driver *driver, const struct driver_server *server,

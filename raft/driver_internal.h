@@ -73,6 +73,9 @@ void driver_rows_write(struct driver *driver, bool more);
 /* Forget what is held. */
 void driver_rows_drop(struct driver *driver);
 
+/* Index of the change, not committed yet, that takes this voter's vote away; 0: there is none. */
+uint64_t driver_pending_demotion(const struct driver *driver);
+
 /* Compact the log if enough of it is durable in the state. */
 void driver_maybe_compact(struct driver *driver);
 

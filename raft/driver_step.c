@@ -361,7 +361,14 @@ static void step_vote_request(struct driver *driver, struct raft_event *event)
     struct raft *raft = &driver->raft;
     bool as_voter = guard_vote_as_voter(event->receive.message, (int)raft_state(raft),
                                         raft_role(raft), raft_last_index(raft));
+    uint64_t demotion = as_voter ? driver_pending_demotion(driver) : 0;
+    uint64_t last = entry_log_last(&driver->log);
 
+    if (demotion > 0) {
+        (void)guard_vote_before_demotion(event->receive.message, demotion - 1,
+                                         driver_term_at(driver, demotion - 1), last,
+                                         driver_term_at(driver, last));
+    }
     if (as_voter && guard_forget_leader(clock_now_ms(driver->clock), driver->leader_heard_ms,
                                         driver->config.election_ms)) {
         raft->follower_state.current_leader.id = 0;

@@ -54,6 +54,18 @@ bool guard_vote_as_voter(const struct raft_message *in, int state, int role, raf
 /* G6: and whether it must forget its leader first: none was heard for an election timeout. */
 bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned election_timeout);
 
+/*
+ * G12: a server that an entry of its log makes a standby campaigns no more, and refuses its vote to
+ * those who lack that entry, however much they need it: with the entry lost by the leader that
+ * wrote it, nobody is elected ever again. But from that entry on nothing was committed by its
+ * acknowledgement, and whoever is elected without it by a majority of the voters of before has one
+ * of every majority of those of afterwards behind him: so its vote has to protect its log only up
+ * to the entry before (before_index, before_term). A request from a log that is as far as that is
+ * made to pass the core's comparison with the whole one (last_index, last_term). True if it was.
+ */
+bool guard_vote_before_demotion(struct raft_message *in, raft_index before_index,
+                                raft_term before_term, raft_index last_index, raft_term last_term);
+
 /* G7: the refusal of a pre-vote carries the request's term and hides the higher own one, so that a
  * long log with a low term and a short log with a high term wait for each other. Put the own term
  * in. */

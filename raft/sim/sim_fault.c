@@ -217,22 +217,22 @@ static unsigned voters_of(const struct raft *raft, bool *ret_standbys)
 
 /*
  * Something went to a peer while the cluster has one voter, or is about to have two. A sole voter
- * may die before its own disk has what a standby has got: it must never send another thing in its
- * place. And of two voters, one may not have heard yet that it is one: the other dies as soon as
- * its own disk knows it, and needs that vote when it comes back.
+ * may die before its own disk has what a standby has got, also that it is one by now: it must never
+ * send another thing in its place. And of two voters, one may not have heard yet that it is one:
+ * the other dies as soon as its own disk knows it, and needs that vote when it comes back.
  */
 static void strike_leader(struct sim_node *node, struct sim_node *peer)
 {
     struct sim_world *world = node->world;
     const struct raft *raft = &node->replica.driver.raft;
+    bool changing = raft->configuration_uncommitted_index != 0;
     bool standbys;
     unsigned voters = voters_of(raft, &standbys);
 
-    if (voters == 1 && standbys && sim_percent(world, 2)) {
+    if (voters == 1 && standbys && sim_percent(world, changing ? 25 : 2)) {
         world->stats.strikes++;
         happens(node, SIM_END, 0);
-    } else if (voters == 2 && raft->configuration_uncommitted_index != 0 &&
-               sim_percent(world, 15)) {
+    } else if (voters == 2 && changing && sim_percent(world, 15)) {
         world->stats.strikes++;
         happens(peer, SIM_END, 0);
         happens(node, SIM_END, 1 + sim_below(world, 30));

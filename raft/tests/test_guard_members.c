@@ -1,6 +1,7 @@
 /*
- * test_guard_members.c - the guards G6, G8 and G11 where they matter: replicas of which one was
- * just made a voter, is being removed, or is the only voter beside a standby. See test_guard.c.
+ * test_guard_members.c - the guards G6, G8, G11 and G12 where they matter: replicas of which one was
+ * just made a voter, is being removed, or is the only voter beside a standby; and all of G12, which
+ * is about nothing else. See test_guard.c.
  *
  * Thread: one.
  */
@@ -13,6 +14,8 @@
 #include <cmocka.h>
 
 #include "raft/driver_internal.h"
+#include "raft/guard.h"
+#include "raft/tests/raft_bench.h"
 #include "raft/tests/raft_ring.h"
 
 #define PATIENCE_MS 2000
@@ -155,12 +158,123 @@ static void test_g11_a_sole_voter_beside_a_standby_never_issues_an_index_twice(v
     ring_close(&ring);
 }
 
+/* --- G12: who is on its way out refuses its vote to those who do not know it --- */
+
+static const int STANDBY_3[3] = {RAFT_VOTER, RAFT_VOTER, RAFT_STANDBY};
+
+/* Server 3 has 10 entries of term 2, and as entry 11 the change that makes it a standby. */
+static const struct boot G12_BOOT = {
+    .id = 3, .term = 2, .last = 10, .last_term = 2, .servers = 3, .roles = THREE_VOTERS};
+
+static void test_g12_what_the_vote_has_to_protect(void **state)
+{
+    static const struct {
+        raft_term term;
+        raft_index index;
+        bool passes; /* the log being (4, 20), and (3, 15) before the demotion */
+    } cases[] = {
+        {3, 14, false}, {2, 99, false}, {3, 15, true},  {3, 99, true},
+        {4, 16, true},  {4, 19, true},  {4, 20, false}, /* it passes by itself */
+        {5, 1, false},
+    };
+    struct raft_message append = append_of(1, 3, 10, 2, 10, NULL, 0);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct raft_message vote = vote_of(1, 9, cases[i].index, cases[i].term, false);
+
+        assert_int_equal(guard_vote_before_demotion(&vote, 15, 3, 20, 4), cases[i].passes);
+        assert_int_equal(vote.request_vote.last_log_index, cases[i].passes ? 20 : cases[i].index);
+        assert_int_equal(vote.request_vote.last_log_term, cases[i].passes ? 4 : cases[i].term);
+    }
+    assert_false(guard_vote_before_demotion(&append, 15, 3, 20, 4));
+}
+
+static bool votes_for_log_to(struct bench *bench, raft_term term, raft_index last)
+{
+    struct raft_message vote = vote_of(2, term, last, 2, false);
+    struct raft_message reply;
+
+    bench_receive(bench, &vote);
+    fake_disk_run(&bench->disk);
+    assert_true(bench_sent(bench, 2, RAFT_REQUEST_VOTE_RESULT, &reply));
+    return reply.request_vote_result.vote_granted;
+}
+
+static void test_g12_driver_votes_for_a_log_without_its_demotion(void **state)
+{
+    struct raft_entry entries[2];
+    struct raft_message append = append_of(1, 2, 10, 2, 10, entries, 2);
+    struct buf conf = BUF_INIT;
+    struct bench bench = {0};
+
+    (void)state;
+    conf_of_roles(STANDBY_3, 3, &conf);
+    entries[0] = entry_of(2, &conf);
+    entries[1] = entry_of(2, NULL);
+    bench_start(&bench, &G12_BOOT);
+    bench_receive(&bench, &append);
+    bench_run(&bench);
+    assert_int_equal(entry_log_last(&bench.driver.log), 12);
+    assert_int_equal(driver_pending_demotion(&bench.driver), 11);
+    bench.clock.now_ms += 5000;
+    assert_false(votes_for_log_to(&bench, 3, 9)); /* lacks what it acknowledged as a voter */
+    assert_true(votes_for_log_to(&bench, 4, 10));
+    assert_int_equal(raft_voted_for(&bench.driver.raft), 2);
+    /* Once the change is committed, who lacks it is not needed for anything. */
+    append = append_of(2, 4, 12, 2, 12, NULL, 0);
+    bench_receive(&bench, &append);
+    bench_run(&bench);
+    assert_int_equal(driver_pending_demotion(&bench.driver), 0);
+    bench.clock.now_ms += 5000;
+    assert_false(votes_for_log_to(&bench, 5, 11));
+    bench_close(&bench);
+    buf_free(&conf);
+}
+
+/*
+ * One of two voters is on its way out and knows it; the leader died before its own disk did, and
+ * comes back without that entry. It needs the vote of the other, whose log is longer, and who does
+ * not campaign itself any more.
+ */
+static void test_g12_a_node_on_its_way_out_lets_a_leader_be_elected(void **state)
+{
+    struct driver_server standby = {.role = RAFT_STANDBY};
+    struct ring ring = {0};
+    struct asked wish;
+    uint64_t leader;
+    uint64_t other;
+
+    (void)state;
+    ring_start(&ring, 2);
+    leader = ring_elect(&ring);
+    other = 3 - leader;
+    ring_make(&ring, leader, "kept", 10);
+    ring_node(&ring, leader)->disk_held = true;
+    standby.id = other;
+    assert_int_equal(driver_change(&ring_node(&ring, leader)->replica.driver, &standby), 0);
+    ring_settle(&ring);
+    assert_int_equal(role_of(&ring, other, other), RAFT_STANDBY);
+    ring_crash(&ring, leader);
+    ring_restart(&ring, leader);
+    assert_int_equal(role_of(&ring, leader, other), RAFT_VOTER);
+    assert_int_equal(ring_elect(&ring), leader);
+    assert_non_null(ring_row(&ring, leader, "kept"));
+    asked_member(&wish, MEMBER_ASK_REMOVE, other, "");
+    ask(&ring, leader, &wish, PATIENCE_MS);
+    ring_member_done(&ring, &wish);
+    ring_close(&ring);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_g6_a_promoted_node_that_does_not_know_it_yet_votes),
         cmocka_unit_test(test_g8_a_leader_with_a_node_on_its_way_out_has_its_timer_ahead),
         cmocka_unit_test(test_g11_a_sole_voter_beside_a_standby_never_issues_an_index_twice),
+        cmocka_unit_test(test_g12_what_the_vote_has_to_protect),
+        cmocka_unit_test(test_g12_driver_votes_for_a_log_without_its_demotion),
+        cmocka_unit_test(test_g12_a_node_on_its_way_out_lets_a_leader_be_elected),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
