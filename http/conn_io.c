@@ -422,6 +422,7 @@ static struct conn *conn_new(struct http_loop *loop, int fd, bool refused)
     conn->loop = loop;
     conn->fd = fd;
     if (uv_poll_init_socket(&loop->uv, &conn->poll, fd) != 0) {
+        log_debug("http", "connection closed", "reason=\"cannot poll\"");
         free(conn);
         return NULL;
     }

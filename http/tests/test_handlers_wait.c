@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "http/loop.h"
 #include "http/tests/fixture.h"
 
 #define GET "/api/segment/get/"
@@ -59,6 +60,39 @@ static void test_parked_requests_are_served_in_order(void **state)
     }
     /* The first park, the rest of those that found it empty again, and 10 % of the last segment. */
     assert_int_equal(fake_wanted(&f->fake), 3);
+}
+
+/* Many more than the loop sends to in one go: all are answered in the turn that wakes them, each
+ * with what it pipelined behind. */
+static void test_many_are_woken_at_once(void **state)
+{
+    enum { COUNT = 3 * LOOP_BATCH };
+    struct fixture *f = *state;
+    struct id_tag *tag = fake_open(&f->fake, "t", 0, 0);
+    struct client *clients[COUNT];
+    uint64_t sum = 0;
+
+    fake_hold(&f->fake, false, true);
+    for (int i = 0; i < COUNT; i++) {
+        clients[i] = fixture_connect(f);
+        client_printf(clients[i], "GET " GET "t HTTP/1.1\r\nHost: a\r\n\r\n"
+                                  "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    fake_await_demand(tag, COUNT);
+    fake_publish(&f->fake, tag, 1, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        struct reply reply;
+
+        client_read(clients[i], false, &reply);
+        assert_int_equal(reply.status, 200);
+        sum += strtoull(reply.body, NULL, 10);
+        reply_release(&reply);
+        client_read(clients[i], false, &reply);
+        assert_int_equal(reply.status, 200);
+        reply_release(&reply);
+        client_close(clients[i]);
+    }
+    assert_int_equal(sum, COUNT * (COUNT + 1) / 2);
 }
 
 static void test_deadline_gives_503(void **state)
@@ -186,10 +220,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_parked_request_is_woken),  TEST(test_parked_requests_are_served_in_order),
-        TEST(test_deadline_gives_503),       TEST(test_state_change_answers_the_parked),
-        TEST(test_client_gone_while_parked), TEST(test_client_gone_while_asking),
-        TEST(test_replies_keep_their_order), TEST(test_pipeline_of_ten_thousand),
+        TEST(test_parked_request_is_woken),         TEST(test_parked_requests_are_served_in_order),
+        TEST(test_many_are_woken_at_once),          TEST(test_deadline_gives_503),
+        TEST(test_state_change_answers_the_parked), TEST(test_client_gone_while_parked),
+        TEST(test_client_gone_while_asking),        TEST(test_replies_keep_their_order),
+        TEST(test_pipeline_of_ten_thousand),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
