@@ -23,6 +23,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -105,7 +106,7 @@ class Run:
     def features(self):
         found = {"shim"}
         if os.geteuid() == 0 and not self.options.plain_disks:
-            if disks.images_work(self.directory):
+            if os.environ.get(IN_NAMESPACE) and disks.images_work(self.directory):
                 found.add("images")
         if glob.glob(LIBRARY) and not self.options.no_clocks:
             found.add("clocks")
@@ -419,11 +420,14 @@ def parse_seeds(text):
 
 
 def enter_namespace():
-    """Mounts of this run are seen by nobody else, and are gone with it."""
+    """Mounts of this run are seen by nobody else, and are gone with it. Where that cannot be (in a
+    chroot, in a container without the right) nothing is mounted: the shim plays the full disk."""
     if os.geteuid() != 0 or os.environ.get(IN_NAMESPACE) or not shutil.which("unshare"):
         return
-    os.environ[IN_NAMESPACE] = "1"
     prefix = ["unshare", "--mount", "--propagation", "private"]
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
+        return
+    os.environ[IN_NAMESPACE] = "1"
     os.execvp("unshare", [*prefix, sys.executable, os.path.abspath(__file__), *sys.argv[1:]])
 
 
