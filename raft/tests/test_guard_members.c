@@ -1,7 +1,7 @@
 /*
- * test_guard_members.c - the guards G6, G8, G11 and G12 where they matter: replicas of which one was
- * just made a voter, is being removed, or is the only voter beside a standby; and all of G12, which
- * is about nothing else. See test_guard.c.
+ * test_guard_members.c - the guards G6, G8, G11 and G12 where they matter: replicas of which one
+ * was just made a voter, is being removed, or is the only voter beside a standby; and all of G12,
+ * which is about nothing else. See test_guard.c.
  *
  * Thread: one.
  */
