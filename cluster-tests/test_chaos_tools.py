@@ -553,6 +553,24 @@ def test_strict_ids_that_fall_are_found(world):
     assert any("not_strict" in text for _, text in found)
 
 
+def test_old_segments_are_found_while_a_tag_is_strict(world):
+    """Of a tag whose mode changes, by the journal of who changes it."""
+    world.journals = [
+        {"op": "mode", "tag": "orders", "mode": "strict", "inv": 10 * NS, "ret": 11 * NS,
+         "outcome": OK, "max_id": 500},
+        {"op": "mode", "tag": "orders", "mode": "trend", "inv": 20 * NS, "ret": 21 * NS,
+         "outcome": OK, "max_id": 600},
+    ]  # fmt: skip
+    world.op(12, 13, 100, 1, node=1)  # an old segment, before any strict id
+    world.op(13.5, 14, 50, 1, node=2)
+    world.op(14, 15, 500, 10, node=1)
+    world.op(16, 17, 101, 1, node=3)  # and behind one
+    world.op(30, 31, 700, 1, node=1)
+    world.op(32, 33, 650, 1, node=2)
+    [(check, text)] = world.found()
+    assert check == "order" and "101..101" in text and "came after 500..509" in text
+
+
 def test_a_gap_of_strict_ids_is_found(world):
     world.op(1, 1.1, 1, 5, kind=history.STRICT, space=2)
     world.op(2, 2.1, 7, 1, kind=history.STRICT, space=2)

@@ -279,9 +279,16 @@ class KeyHolder(ManyNodes):
 
 
 class ModeSwitch(ManyNodes):
-    """Makes a tag strict, and trend again. Only ids taken twice would show that it went wrong."""
+    """Makes a tag strict, and trend again. From when it is strict on, ids that are at or above the
+    max_id of that time are strict ones (judge.py)."""
 
     def once(self):
         mode = self.random.choice(["strict", "trend"])
         target = f"/api/tags/{tag_path(self.spec['tag'])}"
-        return self.request(history.ADMIN, "PUT", target, {"mode": mode})[0] == OK
+        outcome, response, inv_ns, ret_ns, node = self.request(
+            history.ADMIN, "PUT", target, {"mode": mode}
+        )
+        max_id = int(response.json()["max_id"]) if outcome == OK else None
+        self.out.journal(op="mode", tag=self.spec["tag"], mode=mode, max_id=max_id, inv=inv_ns,
+                         ret=ret_ns, node=node, outcome=outcome, client=self.number)  # fmt: skip
+        return outcome == OK

@@ -35,6 +35,7 @@ EPOCH_MS = 1288834974657
 # How far the time in an id may be off: the threshold of the clock check and some for waiting.
 TIME_OFF_MS = 5000
 SHOWN = 10
+FOREVER = 1 << 63
 MODE_SWITCHED = "chaos/swing"
 
 
@@ -107,7 +108,14 @@ class IdSpace:
             found += self.fallen_of(indexes)
         return found[:SHOWN]
 
-    def fallen_of(self, indexes):
+    def fallen_while(self, begin, end, strict_from):
+        """Of a tag that was strict in this time: ids from strict_from on are strict ones, and
+        whatever is asked for after one of them was answered is above it."""
+        times = zip(self.invs, self.rets)
+        indexes = [at for at, (inv, ret) in enumerate(times) if begin < inv and ret < end]
+        return self.fallen_of(indexes, strict_from)[:SHOWN]
+
+    def fallen_of(self, indexes, least=0):
         by_inv = sorted(indexes, key=self.invs.__getitem__)
         by_ret = sorted(indexes, key=self.rets.__getitem__)
         found = []
@@ -117,7 +125,7 @@ class IdSpace:
             while done < len(by_ret) and self.rets[by_ret[done]] < self.invs[at]:
                 other = by_ret[done]
                 last = self.firsts[other] + self.counts[other] - 1
-                if last > top:
+                if last > top and self.firsts[other] >= least:
                     top, top_at = last, other
                 done += 1
             if self.firsts[at] <= top:
@@ -165,6 +173,8 @@ class Judge:
         for space in self.spaces.values():
             self.add("uniqueness", space.repeated())
             self.add("order", self.order_of(space))
+            for begin, end, strict_from in strict_times(run.journals, space.name):
+                self.add("order", space.fallen_while(begin, end, strict_from))
         snowflakes = [s for s in self.spaces.values() if s.kind == history.SNOWFLAKE]
         for space in snowflakes:
             self.add("snowflake", self.wrong_workers(space))
@@ -338,7 +348,7 @@ def overlapping_windows(journals, seen):
 
 def count_changes(journals):
     """How many changes of the tables were acknowledged, and how many may have been done."""
-    outcomes = Counter(entry["outcome"] for entry in journals if entry["op"] != "read")
+    outcomes = Counter(e["outcome"] for e in journals if e["op"] not in ("read", "keyed"))
     return {"acknowledged": outcomes[OK], "unknown": outcomes[UNKNOWN]}
 
 
@@ -352,6 +362,19 @@ def expected_values(journals):
             elif entry["outcome"] == UNKNOWN:
                 allowed.setdefault(name, [None]).append(value)
     return allowed
+
+
+def strict_times(journals, tag):
+    """[(begin, end, max_id at the begin)]: when a tag was strict that changes its mode, from the
+    answer to that change until another is sent."""
+    changes = [e for e in journals if e["op"] == "mode" and e["tag"] == tag]
+    changes.sort(key=lambda entry: entry["inv"])
+    found = []
+    for at, change in enumerate(changes):
+        if change["mode"] == "strict" and change["outcome"] == OK:
+            end = changes[at + 1]["inv"] if at + 1 < len(changes) else FOREVER
+            found.append((change["ret"], end, change["max_id"]))
+    return found
 
 
 def stale_reads(journals):

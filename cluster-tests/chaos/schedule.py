@@ -298,10 +298,11 @@ def clock_jump(draw):
 
 
 def clock_at_restart(draw):
-    seconds = draw.choice([-3600, -2, -0.8, -0.8, -0.3, 0.8, 2, 3600, YEARS_50])
+    # Those a little back are trusted: what an earlier life stamped has to be known otherwise.
+    seconds = draw.choice([-3600, -2, -0.95, -0.95, -0.6, 0.8, 2, 3600, YEARS_50])
     node = draw.choice(draw.ids)
-    return [fault("kill", 0, 0.5, node=node),
-            fault("clock", 0.2, draw.between(2, 5), node=node, seconds=seconds)]  # fmt: skip
+    return [fault("kill", 0, draw.choice([0.02, 0.05, 0.5]), node=node),
+            fault("clock", 0, draw.between(2, 5), node=node, seconds=seconds)]  # fmt: skip
 
 
 def clock_strobe(draw):
