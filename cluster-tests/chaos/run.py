@@ -461,7 +461,12 @@ def run_one(options, seed, stopping):
     """A whole run; how much was found."""
     run = Run(options, seed, stopping)
     try:
-        run.prepare()
+        try:
+            run.prepare()
+        except (AssertionError, OSError, RuntimeError) as error:
+            say(f"FOUND (start) the cluster does not come up as it should: {error}")
+            say(f"logs: {run.directory}")
+            return 1
         run.play()
         run.finish()
         judge = run.judge()
