@@ -3,8 +3,9 @@
  * bodies of tags.
  *
  * The first byte chooses what the rest is given to. Of a stream of requests two bytes more say
- * where it is split: the outcome must not depend on it. The other parts must keep within their
- * bounds (the sanitizers see to that) and what they accept must be what a state machine accepts.
+ * where it is split: the outcome must not depend on it, and each head must be taken or refused as
+ * the tests' reference parser would. The other parts must keep within their bounds (the sanitizers
+ * see to that) and what they accept must be what a state machine accepts.
  *
  * Thread: one.
  */
@@ -14,6 +15,7 @@
 #include "http/parser.h"
 #include "http/tag_json.h"
 #include "http/target.h"
+#include "http/tests/reference_parser.h"
 #include "src/base/assert.h"
 #include "src/id/command_read.h"
 #include "src/id/tag.h"
@@ -29,6 +31,33 @@ struct outcome {
     size_t used;
     struct parser_head last;
 };
+
+/* What the parser made of the bytes from a request's first on is what the reference does. */
+static void check_head(const struct parser *parser, enum parser_event event, const char *text,
+                       size_t len)
+{
+    struct parser reference;
+    const struct parser_head *got = &parser->head;
+    const struct parser_head *want = &reference.head;
+
+    parser_init(&reference);
+    ASSERT(reference_head(&reference, text, len) == event);
+    if (event == PARSER_REJECT) {
+        ASSERT(strcmp(parser->reject.why, reference.reject.why) == 0);
+        ASSERT(strcmp(parser->reject.code, reference.reject.code) == 0);
+        ASSERT(parser->reject.status == reference.reject.status);
+        ASSERT(parser->reject.limit == reference.reject.limit);
+    }
+    if (event == PARSER_DONE) {
+        ASSERT(got->len == want->len && got->verb == want->verb);
+        ASSERT(got->target_at == want->target_at && got->target_len == want->target_len);
+        ASSERT(got->content_length == want->content_length && got->chunked == want->chunked);
+        ASSERT(got->has_body == want->has_body && got->keep_alive == want->keep_alive);
+        ASSERT(got->http_1_0 == want->http_1_0 && got->expect_continue == want->expect_continue);
+        ASSERT(got->key_count == want->key_count && got->key_at == want->key_at);
+        ASSERT(got->key_len == want->key_len);
+    }
+}
 
 /* Take what is there; false once it was refused. text is an exact copy of what arrived. */
 static bool take(struct parser *parser, struct outcome *outcome, char *text, size_t len,
@@ -48,6 +77,7 @@ static bool take(struct parser *parser, struct outcome *outcome, char *text, siz
             outcome->body_bytes += (unsigned)decoded;
         } else {
             event = parser_head(parser, text + outcome->used, len - outcome->used);
+            check_head(parser, event, text + outcome->used, len - outcome->used);
             used = event == PARSER_DONE ? parser->head.len : 0;
             ASSERT(event != PARSER_DONE ||
                    parser->head.target_at + parser->head.target_len <= used);
