@@ -210,9 +210,13 @@ const struct raft_server *driver_member(const struct driver *driver, uint64_t id
 /* A configuration was appended that is not applied yet: no other may follow. */
 bool driver_change_pending(const struct driver *driver);
 
+/* Is the whole log committed? */
+bool driver_is_settled(const struct driver *driver);
+
 /* Append a configuration that differs in this one server. 0; ERR_NOT_LEADER (or none of the own
- * term is applied yet, or leadership is being transferred), ERR_CONFLICT (one is pending),
- * ERR_INVALID (no voter would be left, too many members, an address twice). */
+ * term is applied yet, or leadership is being transferred), ERR_CONFLICT (one is pending, or a vote
+ * would be taken away and the log is not settled), ERR_INVALID (no voter would be left, too many
+ * members, an address twice). */
 int driver_change(struct driver *driver, const struct driver_server *server) MUST_CHECK;
 
 /* Begin to watch a standby until it has caught up. None may be under way (RAFT_CATCH_UP_RUNNING).

@@ -64,6 +64,11 @@ uint64_t driver_pending_demotion(const struct driver *driver)
     return role == RAFT_VOTER ? pending : 0;
 }
 
+bool driver_is_settled(const struct driver *driver)
+{
+    return driver->commit == entry_log_last(&driver->log);
+}
+
 /* The present configuration with one server added at the end, gone, or in another role: positions
  * never change, since the core keeps what it knows of each by its position. */
 static void changed_configuration(const struct driver *driver, const struct driver_server *server,
@@ -98,7 +103,9 @@ int driver_change(struct driver *driver, const struct driver_server *server)
     if (!driver_leads(driver)) { /* G10 */
         return ERR_NOT_LEADER;
     }
-    if (driver_change_pending(driver)) {
+    if (driver_change_pending(driver) ||
+        (server->role != RAFT_VOTER && !driver_is_settled(driver) &&
+         role_of(&driver->raft.configuration, server->id) == RAFT_VOTER)) {
         return ERR_CONFLICT;
     }
     changed_configuration(driver, server, &configuration);

@@ -60,8 +60,9 @@ bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned electio
  * wrote it, nobody is elected ever again. But from that entry on nothing was committed by its
  * acknowledgement, and whoever is elected without it by a majority of the voters of before has one
  * of every majority of those of afterwards behind him: so its vote has to protect its log only up
- * to the entry before (before_index, before_term). A request from a log that is as far as that is
- * made to pass the core's comparison with the whole one (last_index, last_term). True if it was.
+ * to the entry before (before_index, before_term), which was committed before that change was
+ * appended (driver_change()). A request from a log that is as far as that is made to pass the
+ * core's comparison with the whole one (last_index, last_term). True if it was.
  */
 bool guard_vote_before_demotion(struct raft_message *in, raft_index before_index,
                                 raft_term before_term, raft_index last_index, raft_term last_term);

@@ -169,6 +169,32 @@ static void drive_add(struct membership *membership, const struct member_change 
     }
 }
 
+/*
+ * Take a voter's vote away. All that is in the log has to be committed first: what the node has
+ * acknowledged as a voter its vote protects for good, and it will not campaign with it any more
+ * (G12). So requests wait for the moment that takes; a log that is not committed for longer than an
+ * election goes on, and it is tried again later.
+ */
+static void demote(struct membership *membership, uint64_t node_id)
+{
+    uint64_t now = clock_now_ms(membership->clock);
+    uint64_t election_ms = membership->driver->config.election_ms;
+
+    if (driver_is_settled(membership->driver)) {
+        (void)step(membership, node_id, NULL, RAFT_STANDBY);
+        membership->hold_until_ms = 0;
+        membership->hold_again_ms = 0;
+        return;
+    }
+    if (now >= membership->hold_again_ms) {
+        membership->hold_until_ms = now + election_ms;
+        membership->hold_again_ms = now + 2 * election_ms;
+    }
+    if (now < membership->hold_until_ms) {
+        membership->look_ms = now;
+    }
+}
+
 static void drive_remove(struct membership *membership, const struct member_change *change)
 {
     const struct raft_server *server = driver_member(membership->driver, change->node_id);
@@ -191,7 +217,7 @@ static void drive_remove(struct membership *membership, const struct member_chan
         return;
     }
     /* Of the leader itself: it steps down once this is applied, and the next one goes on. */
-    (void)step(membership, change->node_id, NULL, RAFT_STANDBY);
+    demote(membership, change->node_id);
 }
 
 /* What the node has of the log, or of the snapshot that is being sent to it. */
@@ -312,6 +338,12 @@ static void give_way_if_low(struct membership *membership)
     }
 }
 
+static bool is_holding(const struct membership *membership)
+{
+    return membership->change_index != 0 &&
+           clock_now_ms(membership->clock) < membership->hold_until_ms;
+}
+
 void membership_turn(struct membership *membership, bool *ret_holding)
 {
     const struct member_change *change = fsm_member_change(membership->fsm);
@@ -322,6 +354,8 @@ void membership_turn(struct membership *membership, bool *ret_holding)
         membership->transfer_again_ms = 0;
         membership->transfers_failed = 0;
         membership->change_index = 0;
+        membership->hold_until_ms = 0;
+        membership->hold_again_ms = 0;
         *ret_holding = false;
         return;
     }
@@ -333,14 +367,14 @@ void membership_turn(struct membership *membership, bool *ret_holding)
         }
         transfer_turn(membership);
     }
-    *ret_holding = membership->transferring;
+    *ret_holding = membership->transferring || is_holding(membership);
 }
 
 uint64_t membership_next_ms(const struct membership *membership)
 {
     uint64_t soon = clock_now_ms(membership->clock) + 1;
 
-    if (membership->transferring) {
+    if (membership->transferring || is_holding(membership)) {
         return soon;
     }
     if (membership->change_index == 0) {

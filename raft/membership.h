@@ -52,6 +52,9 @@ struct membership {
     uint64_t transfer_until_ms;
     uint64_t transfer_again_ms; /* not before, after one that failed */
     unsigned transfers_failed;  /* since this leader's term began */
+    /* requests wait until all of the log is committed, so that a vote can be taken away */
+    uint64_t hold_until_ms;
+    uint64_t hold_again_ms;     /* not before, after one that was not enough */
     uint64_t give_way_again_ms; /* because its disk is low; also over terms */
 };
 
@@ -64,8 +67,8 @@ void membership_init(struct membership *membership, struct driver *driver, struc
 int membership_ask(struct membership *membership, const void *ask, size_t len,
                    struct buf *reply) MUST_CHECK;
 
-/* One step, if one is possible. *ret_holding: leadership is being handed over, and requests wait
- * for the next leader meanwhile. */
+/* One step, if one is possible. *ret_holding: requests wait meanwhile: leadership is being handed
+ * over, or a vote is about to be taken away. */
 void membership_turn(struct membership *membership, bool *ret_holding);
 
 /* When membership_turn() is due next; UINT64_MAX: nothing waits for time. */

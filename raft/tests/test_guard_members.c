@@ -266,6 +266,37 @@ static void test_g12_a_node_on_its_way_out_lets_a_leader_be_elected(void **state
     ring_close(&ring);
 }
 
+/* And so the leader takes no vote away while anything before that is not committed. */
+static void test_g12_no_vote_is_taken_away_before_the_log_is_settled(void **state)
+{
+    struct driver_server standby = {.role = RAFT_STANDBY};
+    struct ring ring = {0};
+    struct driver *driver;
+    struct asked put;
+    uint64_t leader;
+    uint64_t other;
+
+    (void)state;
+    ring_start(&ring, 2);
+    leader = ring_elect(&ring);
+    other = 3 - leader;
+    driver = &ring_node(&ring, leader)->replica.driver;
+    standby.id = other;
+    ring_node(&ring, leader)->disk_held = true;
+    asked_put(&put, "put", 10);
+    ask(&ring, leader, &put, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_false(driver_is_settled(driver));
+    assert_int_equal(driver_change(driver, &standby), ERR_CONFLICT);
+    ring_node(&ring, leader)->disk_held = false;
+    ring_settle(&ring);
+    assert_int_equal(put.done, 1);
+    assert_true(driver_is_settled(driver));
+    assert_int_equal(driver_change(driver, &standby), 0);
+    asked_free(&put);
+    ring_close(&ring);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +305,7 @@ int main(void)
         cmocka_unit_test(test_g11_a_sole_voter_beside_a_standby_never_issues_an_index_twice),
         cmocka_unit_test(test_g12_what_the_vote_has_to_protect),
         cmocka_unit_test(test_g12_driver_votes_for_a_log_without_its_demotion),
+        cmocka_unit_test(test_g12_no_vote_is_taken_away_before_the_log_is_settled),
         cmocka_unit_test(test_g12_a_node_on_its_way_out_lets_a_leader_be_elected),
     };
 
