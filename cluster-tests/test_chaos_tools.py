@@ -306,7 +306,7 @@ def test_every_family_comes_and_is_well_formed(nodes):
         for fault in episode["faults"]:
             assert 0 <= fault["begin"] <= fault["end"] < 30, episode
             node = fault.get("node")
-            names = (None, "leader", "follower", "all", "new")
+            names = (None, "leader", "follower", "all", "new", "struck")
             assert node in names or 1 <= node <= nodes
 
 

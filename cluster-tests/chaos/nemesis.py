@@ -169,12 +169,16 @@ class Nemesis:
         if isinstance(wanted, int):
             node = self.cluster.nodes[wanted - 1]
             return node if node in up else None
+        busy = self.busy()
+        if wanted == "struck":
+            return next((node for node in up if node.id in busy), None)
         leader = self.monitor.leader()
         if wanted == "leader":
             fitting = [node for node in up if node.id == leader]
         else:
             fitting = [node for node in up if node.id != leader]
-        among = fitting or up
+        # Two faults of an episode strike two nodes, where they can.
+        among = [node for node in fitting if node.id not in busy] or fitting or up
         return among[self.serial % len(among)] if among else None
 
     def busy(self):

@@ -5,7 +5,8 @@ episode is a dict with a family, its faults, and the calm after it; a fault is a
 the times of its begin and end from the episode's begin, whom it strikes, and what it does.
 
 The families come as a shuffled deck, so that each is met once before one is met twice. A target may
-be "leader" or "follower": who that is shows when the fault strikes, and stands in the events.
+be "leader" or "follower": who that is shows when the fault strikes, and stands in the events; or
+"struck", which is the one that the episode's first fault has hit, or "new", one that joins.
 
 Crashes, pauses and cuts may hit a majority or all. What costs a node its data hits one node at a
 time, and the next only when that one is whole again.
@@ -358,9 +359,9 @@ def cut_and_clock(draw):
 
 
 def cut_and_crash(draw):
-    """An ex-leader that wakes up into a new term after its own restart."""
+    """An ex-leader that is restarted while it is cut off, and comes back into a new term."""
     return [fault("cut", 0, draw.between(3, 5), shape="isolate", node="leader"),
-            fault("kill", draw.between(1, 2), draw.between(0.2, 1), node="leader")]  # fmt: skip
+            fault("kill", draw.between(1, 2), draw.between(0.2, 1), node="struck")]  # fmt: skip
 
 
 # Family: (function, feature that it needs or None, times in the deck, nodes at least)
