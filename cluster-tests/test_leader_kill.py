@@ -1,6 +1,8 @@
 """A million ids from all nodes while leaders are killed: no id twice, no error from a node that
 lives."""
 
+import time
+
 import pytest
 
 from checker import History
@@ -37,6 +39,20 @@ def test_leader_killed_three_times_under_load(make_cluster, tag):
     for node in cluster.nodes:
         row = node.get_json(f"/api/tags/{tag}?consistency=local")
         assert int(row["max_id"]) > history.highest(tag)
+
+
+def test_killed_leader_is_noticed_before_the_election_timeout(make_cluster, tag):
+    """Its address refuses connections; the timeout alone would take 5 s or more."""
+    cluster = make_cluster(settings={"raft-election-ms": 5000, "raft-heartbeat-ms": 100})
+    leader = cluster.leader()
+    cluster.create_tag(tag)
+    leader.kill9()
+    begin = time.monotonic()
+    response = cluster.others(leader)[0].get(f"/api/segment/get/{tag}?timeout_ms=10000")
+    assert response.status == 200
+    assert time.monotonic() - begin < 4
+    new_leader = cluster.wait_leader(among=cluster.running())
+    assert new_leader is not leader
 
 
 @pytest.mark.bound(60)

@@ -145,7 +145,7 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
     event.start.n_entries = (unsigned)loaded->entry_count;
     driver->persisted = entry_log_last(&driver->log);
     driver->started = true;
-    driver->leader_heard_ms = clock_now_ms(clock);
+    driver_leader_heard(driver);
     (void)driver_step(driver, &event);
     free(event.start.entries);
     return driver->failed ? ERR_CORRUPT : 0;
@@ -337,7 +337,7 @@ static void receive_append(struct driver *driver, struct raft_message *message)
     unsigned from = 0;
 
     if (args->term >= raft_current_term(&driver->raft)) {
-        driver->leader_heard_ms = clock_now_ms(driver->clock);
+        driver_leader_heard(driver);
     }
     if (args->n_entries == 0) {
         receive_part(driver, message, 0, 0);
@@ -419,7 +419,7 @@ void driver_deliver_snapshot(struct driver *driver, uint64_t from, struct raft_m
     args->data.len = 1;
     ASSERT(args->data.base != NULL);
     if (args->term >= raft_current_term(&driver->raft)) {
-        driver->leader_heard_ms = clock_now_ms(driver->clock);
+        driver_leader_heard(driver);
     }
     driver_step_receive(driver, message);
 }

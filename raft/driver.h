@@ -108,7 +108,9 @@ struct driver {
     STAILQ_HEAD(, held_frame) held;
     uint64_t writes_in_flight; /* operations whose done is outstanding */
     uint64_t timer_ms;         /* when driver_tick() must fire the core's timer */
-    uint64_t leader_heard_ms;  /* G6 */
+    uint64_t leader_heard_ms;  /* driver_leader.c */
+    bool leader_refused;       /* since then its address refused a connection, and this */
+    unsigned drawn_timeout_ms; /* was the core's timeout before that; 0: it still is */
     uint64_t noop_term;        /* term whose first entry was submitted */
     struct snapshot_transfers transfers;
     struct peer_start start;  /* of this node, for its peers */
@@ -187,6 +189,10 @@ uint64_t driver_next_ms(const struct driver *driver);
 
 /* The link to a peer changed. */
 void driver_link_changed(struct driver *driver, uint64_t peer, bool up);
+
+/* Nobody listens at a peer's address. If it is the leader, and is not heard for two heartbeats
+ * either, this node stands for election in its turn. */
+void driver_peer_refused(struct driver *driver, uint64_t peer);
 
 /* Leader and an entry of its own term is applied: may serve reads and proposals. */
 bool driver_leads(struct driver *driver);

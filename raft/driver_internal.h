@@ -73,6 +73,12 @@ void driver_rows_write(struct driver *driver, bool more);
 /* Forget what is held. */
 void driver_rows_drop(struct driver *driver);
 
+/* The leader of this term, or of a later one, has sent something. */
+void driver_leader_heard(struct driver *driver);
+
+/* Is the leader not heard for so long that others may be voted for? */
+bool driver_leader_is_silent(const struct driver *driver);
+
 /* Index of the change, not committed yet, that takes this voter's vote away; 0: there is none. */
 uint64_t driver_pending_demotion(const struct driver *driver);
 

@@ -369,9 +369,9 @@ static void step_vote_request(struct driver *driver, struct raft_event *event)
                                          driver_term_at(driver, demotion - 1), last,
                                          driver_term_at(driver, last));
     }
-    if (as_voter && guard_forget_leader(clock_now_ms(driver->clock), driver->leader_heard_ms,
-                                        driver->config.election_ms)) {
-        raft->follower_state.current_leader.id = 0;
+    if (event->receive.message->type == RAFT_REQUEST_VOTE && raft_state(raft) == RAFT_FOLLOWER &&
+        driver_leader_is_silent(driver)) {
+        raft->follower_state.current_leader.id = 0; /* G6, G13 */
     }
     (void)step_as(driver, event, as_voter);
 }

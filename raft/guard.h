@@ -51,7 +51,7 @@ unsigned guard_normalise(struct raft_message *in, raft_term own_term, raft_index
  */
 bool guard_vote_as_voter(const struct raft_message *in, int state, int role, raft_index last_index);
 
-/* G6: and whether it must forget its leader first: none was heard for an election timeout. */
+/* G6, G13: and whether it must forget its leader first: none was heard for so long. */
 bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned election_timeout);
 
 /*

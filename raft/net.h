@@ -49,6 +49,9 @@ struct net_receiver {
                     const uint8_t *payload, size_t len);
     /* The outgoing link to a peer came up or went down. */
     void (*link_changed)(struct net_receiver *receiver, uint64_t peer, bool up);
+    /* Nobody listens at a peer's address: its process has ended, or its host wants nobody. Told
+     * with each dial. */
+    void (*gone)(struct net_receiver *receiver, uint64_t peer);
     /* May this peer, which proved the secret, take part? 0; ERR_WRONG_NODE when its store is not
      * the one that is registered for its id (a wiped data directory); ERR_REMOVED when its id was
      * removed. Asked for links of both directions. */

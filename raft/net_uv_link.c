@@ -217,12 +217,20 @@ static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *r
 static void connect_cb(uv_connect_t *connect, int status)
 {
     struct net_conn *conn = connect->data;
+    struct net_receiver *receiver = conn->net->receiver;
+    uint64_t peer;
+    bool refused;
 
     if (conn->state == NET_CONN_CLOSING) {
         return;
     }
     if (status != 0) {
+        refused = status == UV_ECONNREFUSED && conn->owner != NULL;
+        peer = refused ? conn->owner->id : 0;
         net_conn_close(conn, uv_strerror(status));
+        if (refused) {
+            receiver->gone(receiver, peer);
+        }
         return;
     }
     net_conn_move(conn, NET_CONN_HANDSHAKE);

@@ -142,6 +142,15 @@ static void link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
     }
 }
 
+static void gone(struct net_receiver *receiver, uint64_t peer)
+{
+    struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    if (node->state < NODE_WRITING) {
+        replica_peer_gone(&node->replica, peer);
+    }
+}
+
 static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
@@ -400,7 +409,7 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
     net.secret_len = config->secret_len;
     net.listen_address =
         config->listen_address != NULL ? config->listen_address : own_address(config);
-    node->receiver = (struct net_receiver){receive, link_changed, admit,     refused,
+    node->receiver = (struct net_receiver){receive, link_changed, gone,      admit,       refused,
                                            know,    older,        introduce, join_request};
     rv = net_uv_open(node->loop, &net, &node->receiver, &node->net);
     if (rv != 0) {

@@ -249,6 +249,11 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     requests_link_changed(&replica->requests, peer, up);
 }
 
+void replica_peer_gone(struct replica *replica, uint64_t peer)
+{
+    driver_peer_refused(&replica->driver, peer);
+}
+
 /* --- turns --- */
 
 /* What the membership wants; a node that was removed has nothing more to do here. */

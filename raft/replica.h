@@ -116,6 +116,9 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
                      const uint8_t *payload, size_t len);
 void replica_link_changed(struct replica *replica, uint64_t peer, bool up);
 
+/* Nobody listens at a peer's address (net.h). */
+void replica_peer_gone(struct replica *replica, uint64_t peer);
+
 /* Do everything that has become possible. True: call again soon, before waiting. */
 bool replica_turn(struct replica *replica);
 

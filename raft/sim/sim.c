@@ -215,6 +215,8 @@ static void node_event(struct sim_world *world, struct sim_event *event)
         sim_net_event(node, event->frame);
     } else if (event->kind == SIM_DISK) {
         sim_disk_event(&node->disk);
+    } else if (event->kind == SIM_REFUSED) {
+        replica_peer_gone(&node->replica, event->peer + 1);
     } else if (event->kind == SIM_LATE) {
         sim_late_event(node);
     } else if (event->at_ms < node->wake_at_ms) {
@@ -252,6 +254,7 @@ static void run_until(struct sim_world *world, uint64_t end_ms)
             break;
         case SIM_JOIN:
         case SIM_DIAL:
+        case SIM_REFUSED:
         case SIM_TOLD:
         case SIM_FRAME:
         case SIM_DISK:

@@ -50,6 +50,7 @@ enum sim_event_kind {
     SIM_MEMBER,  /* somebody changes the membership, or a disk is lost */
     SIM_JOIN,    /* a new node asks to be let in */
     SIM_DIAL,    /* a node tries to reach another that hung up */
+    SIM_REFUSED, /* a node finds that nobody listens at another's address */
     SIM_TOLD     /* a node hears that it was removed */
 };
 
@@ -67,7 +68,7 @@ struct sim_event {
     unsigned node;
     uint64_t life; /* the node's; events of an earlier life are dropped */
     struct sim_frame *frame;
-    unsigned peer; /* of SIM_DIAL */
+    unsigned peer; /* of SIM_DIAL and SIM_REFUSED */
 };
 
 struct sim_disk_item {

@@ -248,6 +248,16 @@ static void notify(struct sim_world *world, unsigned a, unsigned b, bool up)
     }
 }
 
+/* Node a finds, or believes wrongly, that nobody listens at b's address. */
+static void refuse(struct sim_world *world, unsigned a, unsigned b)
+{
+    sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + 25 + sim_below(world, 200),
+                                           .kind = SIM_REFUSED,
+                                           .node = a,
+                                           .life = world->nodes[a].life,
+                                           .peer = b});
+}
+
 void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut)
 {
     if (from == to || world->cut[from][to] == cut) {
@@ -258,6 +268,9 @@ void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut)
     if (sim_percent(world, 70) || !cut) { /* else nobody notices for now */
         notify(world, from, to, !cut);
         notify(world, to, from, !cut);
+    }
+    if (cut && sim_percent(world, 20)) { /* by somebody who answers in its place */
+        refuse(world, from, to);
     }
     if (!cut) {
         come_again(world, from, to);
@@ -289,6 +302,9 @@ void sim_net_node_changed(struct sim_node *node, bool up)
             continue;
         }
         notify(node->world, i, (unsigned)(node->id - 1), up);
+        if (!up && sim_percent(node->world, 80)) { /* else its whole machine is lost */
+            refuse(node->world, i, (unsigned)(node->id - 1));
+        }
         if (up) {
             sim_net_dial(node, &node->world->nodes[i]);
             sim_net_dial(&node->world->nodes[i], node);

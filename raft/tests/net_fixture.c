@@ -50,6 +50,14 @@ static void link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
     node->downs += up ? 0 : 1;
 }
 
+static void gone(struct net_receiver *receiver, uint64_t peer)
+{
+    struct net_node *node = node_of(receiver);
+
+    assert_true(peer < WORLD_IDS);
+    node->gone[peer]++;
+}
+
 static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
     struct net_node *node = node_of(receiver);
@@ -106,8 +114,11 @@ void net_world_turn(struct net_world *world, const char *condition)
 void net_node_init(struct net_node *node, struct net_world *world, uint64_t id)
 {
     memset(node, 0, sizeof *node);
-    node->receiver = (struct net_receiver){
-        .receive = receive, .link_changed = link_changed, .admit = admit, .refused = refused};
+    node->receiver = (struct net_receiver){.receive = receive,
+                                           .link_changed = link_changed,
+                                           .gone = gone,
+                                           .admit = admit,
+                                           .refused = refused};
     node->world = world;
     node->receive_result = true;
     node->config.node_id = id;

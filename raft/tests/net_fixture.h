@@ -38,6 +38,7 @@ struct net_node {
     bool up[WORLD_IDS];
     unsigned ups;
     unsigned downs;
+    unsigned gone[WORLD_IDS]; /* how often nobody listened there */
     unsigned refusals;
     uint64_t refused_by;
     int refused_err;

@@ -127,6 +127,7 @@ static void test_waits_double_up_to_a_second(void **state)
         assert_int_equal(link->backoff_ms, next_ms);
         assert_true(uv_timer_get_due_in(&link->redial) <= wait_ms);
         assert_string_equal(link->reason, "connection refused");
+        assert_true(h->node.gone[2] > 0);
         wait_ms = next_ms;
     }
     /* another address: from the start again */

@@ -147,7 +147,8 @@ const struct config_key config_keys[] = {
      .unit = "ms",
      .fallback = "1000",
      .description = "A follower that hears nothing for one to two times this long stands for "
-                    "election. At least 3 times `raft.heartbeat-ms`; the same on all nodes."},
+                    "election; a leader whose process ended is noticed earlier. At least 3 times "
+                    "`raft.heartbeat-ms`; the same on all nodes."},
     {.name = "raft.snapshot-entries",
      NUMBER(raft_snapshot_entries, 1, MAX_ENTRIES),
      .unit = "entries",
