@@ -65,6 +65,13 @@ def name(tag):
     return tag
 
 
+@pytest.fixture(autouse=True)
+def the_log_has_a_time(request):
+    """A new cluster is ready before its log has a time and a layout, and has no worker ids yet."""
+    if "shared" in request.fixturenames:
+        wait_served(request.getfixturevalue("shared").nodes)
+
+
 # --- the life of a grant ---
 
 
