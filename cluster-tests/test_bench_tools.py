@@ -827,6 +827,63 @@ def comm_of(pid):
     return None if rest.split()[0] in "ZX" else head.partition("(")[2]
 
 
+class Told:
+    """In place of a MariaDB: sql() gives the rows of the first key that is in the text."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def sql(self, text):
+        return next(rows for key, rows in self.rows.items() if key in text)
+
+    def check(self):
+        pass
+
+
+HEALTHY = {"status": "ON", "clients": "1", "no_tx": "0", "no_times": "0", "yes_tx": "1100"}
+
+
+def pair_that_says(folder, max_id="1000", **changes):
+    """A primary and its replica after a load of 1,000 ids, which say what is told."""
+    bench_module()
+    from servers import MariaDBPair
+
+    pair = MariaDBPair(str(folder))
+    pair.acknowledged = 100
+    pair.primary = Told({
+        "Rpl_semi_sync_master_": [["Rpl_semi_sync_master_" + name, value]
+                                  for name, value in {**HEALTHY, **changes}.items()],
+        "SHOW MASTER STATUS": [["binlog.000001", "4711", "", ""]]})
+    pair.replica = Told({"MASTER_POS_WAIT('binlog.000001', 4711,": [["0"]],
+                         "SELECT max_id": [[max_id]]})
+    return pair
+
+
+LOAD_OF_1000 = {"good": 1000, "ids": {"max": 1000}}
+
+
+def test_pair_that_replicates(tmp_path):
+    pair = pair_that_says(tmp_path)
+    pair.check()
+    pair.check_load(LOAD_OF_1000)
+    with pytest.raises(BenchError, match="acknowledged 0 commits of 1000"):
+        pair.check_load(LOAD_OF_1000)  # another load, of which no commit was acknowledged
+
+
+@pytest.mark.parametrize("changes", [{"status": "OFF"}, {"clients": "0"}, {"no_tx": "1"},
+                                     {"no_times": "1"}])
+def test_pair_that_was_asynchronous(tmp_path, changes):
+    with pytest.raises(BenchError, match="not semi-synchronous"):
+        pair_that_says(tmp_path, **changes).check()
+
+
+@pytest.mark.parametrize("changes,said", [({"yes_tx": "1099"}, "acknowledged 999 commits of 1000"),
+                                          ({"max_id": "999"}, "has ids up to 999 of 1000")])
+def test_pair_whose_replica_lacks_ids(tmp_path, changes, said):
+    with pytest.raises(BenchError, match=said):
+        pair_that_says(tmp_path, **changes).check_load(LOAD_OF_1000)
+
+
 def test_cases_are_whole():
     """Each case has what the report needs, and its targets name figures that exist."""
     cases = bench_module().CASES

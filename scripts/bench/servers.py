@@ -26,6 +26,8 @@ from ports import take_port  # noqa: E402
 
 START_LIMIT_S = 60
 INSTALL_LIMIT_S = 120
+SQL_LIMIT_S = 20
+CATCH_UP_S = 15
 HOST = "127.0.0.1"
 LEAF_TABLE = """
     CREATE DATABASE bench;
@@ -100,9 +102,9 @@ class Server:
             process.stop()
         self.processes = []
 
-    def run(self, command, cores=None, **options):
-        """Start a process of this server."""
-        process = Process(self.name, command, self.directory, cores, **options)
+    def run(self, command, cores=None, name=None, **options):
+        """Start a process of this server; name, if it is not the only one."""
+        process = Process(name or self.name, command, self.directory, cores, **options)
         self.processes.append(process)
         return process.start()
 
@@ -173,9 +175,19 @@ class MariaDB(Server):
     settings = ("innodb_flush_log_at_trx_commit=1, no binary log, autocommit, TCP on loopback, "
                 "performance_schema off")
 
+    def __init__(self, directory, name=None, options=("--skip-log-bin",)):
+        super().__init__(directory, name)
+        self.options = options
+
     def start(self):
+        self.start_empty()
+        self.sql(LEAF_TABLE)
+        return self
+
+    def start_empty(self):
+        """Start it without Leaf's table."""
         data = os.path.join(self.directory, "data")
-        port = take_port()
+        self.port = take_port()
         user = f"--user={pwd.getpwuid(os.getuid()).pw_name}"
         install = subprocess.run(
             [program("mariadb-install-db"), "--no-defaults", f"--datadir={data}", "--skip-test-db",
@@ -187,56 +199,178 @@ class MariaDB(Server):
         # A socket's path has a short bound, so it is named from the data directory.
         process = self.run([
             program("mariadbd"), "--no-defaults", user, f"--datadir={data}", "--socket=../socket",
-            f"--port={port}", f"--bind-address={HOST}", "--skip-name-resolve", "--skip-log-bin",
+            f"--port={self.port}", f"--bind-address={HOST}", "--skip-name-resolve",
             f"--pid-file={os.path.join(self.directory, 'pid')}", "--performance-schema=OFF",
             "--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=256M",
-            "--max-connections=300"])
-        self.port = port
-        self.sql("SELECT 1", START_LIMIT_S, process)
-        self.sql(LEAF_TABLE, 0, process)
-        return self
+            "--max-connections=300", *self.options])
+        wait_for(self.answers, START_LIMIT_S, "MariaDB answers", [process])
 
-    def sql(self, text, limit_s, process):
-        """Run SQL as root; again and again within the limit, while the server comes up."""
-        said = []
-
-        def done():
-            run = subprocess.run(
-                [program("mariadb"), "--no-defaults", "--user=root", "--socket=socket", "-e", text],
-                cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                timeout=20, check=False)
-            said[:] = [run.stderr]
-            return run.returncode == 0
-
+    def client(self, text):
+        """Run SQL as root; the client that has ended."""
         try:
-            wait_for(done, limit_s, "MariaDB answers", [process])
-        except BenchError as error:
-            raise BenchError(f"{error}: {said}") from None
+            return subprocess.run(
+                [program("mariadb"), "--no-defaults", "--user=root", "--socket=socket",
+                 "--skip-column-names", "-e", text],
+                cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                timeout=SQL_LIMIT_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise BenchError(f"{self.name}: not within {SQL_LIMIT_S} s: {text}") from None
+
+    def answers(self):
+        run = self.client("SELECT 1")
+        if run.returncode != 0:
+            raise OSError(run.stderr.strip())
+        return True
+
+    def sql(self, text):
+        """Run SQL as root; the rows that come back, each a list of texts."""
+        run = self.client(text)
+        if run.returncode != 0:
+            raise BenchError(f"{self.name}: {run.stderr.strip()}")
+        return [line.split("\t") for line in run.stdout.splitlines()]
 
     def version(self):
         return first_line([program("mariadbd"), "--version"])
 
 
-class Etcd(Server):
-    """A single etcd, its default settings; puts go through its JSON gateway."""
+class MariaDBPair(Server):
+    """A MariaDB and its semi-synchronous replica: a commit is acknowledged when the replica has it,
+    so that it survives the loss of either machine.
 
-    name = "etcd"
-    settings = "one member, default settings, puts over HTTP (POST /v3/kv/put)"
+    Every id is on both disks before it is acknowledged. The replica syncs its relay log and follows
+    by positions: by GTIDs it would throw the relay log away when it is started again, and what it
+    had acknowledged but not applied would be on the primary alone. It syncs what it applies as
+    well, or its position in the relay log could be ahead of its data after a loss of power. The
+    primary waits for it an hour, longer than any load; check() finds it if that was not enough.
+
+    least: what is not needed for an acknowledged id to survive the loss of one machine is left out.
+    The replica holds it in memory, as it is on the primary's disk; and the primary waits for the
+    replica after the engine's commit, when the row's lock is free (ids that are lost then were
+    never acknowledged).
+    """
+
+    name = "mariadb"
+    PRIMARY = ("--server-id=1", "--log-bin=binlog", "--sync-binlog=1",
+               "--rpl-semi-sync-master-timeout=3600000")
+    REPLICA = ("--server-id=2", "--skip-log-bin", "--relay-log=relay",
+               "--rpl-semi-sync-slave-enabled=ON")
+    FOLLOW = """
+        CHANGE MASTER TO MASTER_HOST='{host}', MASTER_PORT={port}, MASTER_USER='replica',
+            MASTER_PASSWORD='replica', MASTER_LOG_FILE='binlog.000001', MASTER_LOG_POS=4,
+            MASTER_USE_GTID=no;
+        START SLAVE;
+    """
+    ADMIT = """
+        CREATE USER replica@'127.0.0.1' IDENTIFIED BY 'replica';
+        GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1';
+        SET GLOBAL rpl_semi_sync_master_enabled=ON;
+    """
+
+    def __init__(self, directory, name=None, least=False):
+        super().__init__(directory, name)
+        point, flush = ("AFTER_COMMIT", 0) if least else ("AFTER_SYNC", 1)
+        self.primary = MariaDB(self.directory, "mariadb-primary", [
+            *self.PRIMARY, f"--rpl-semi-sync-master-wait-point={point}"])
+        self.replica = MariaDB(self.directory, "mariadb-replica", [
+            *self.REPLICA, f"--sync-relay-log={flush}",
+            f"--innodb-flush-log-at-trx-commit={flush}"])
+        self.settings = (
+            "primary: sync_binlog=1, innodb_flush_log_at_trx_commit=1, binlog_format=MIXED, "
+            f"rpl_semi_sync_master_wait_point={point}, timeout 1 h; one semi-synchronous replica: "
+            f"sync_relay_log={flush}, innodb_flush_log_at_trx_commit={flush}, positions, no binary "
+            "log; autocommit, TCP on loopback, performance_schema off")
+        self.acknowledged = 0  # commits that the replica had acknowledged after the last load
 
     def start(self):
-        self.port, peer_port = take_port(), take_port()
-        client, peer = f"http://{HOST}:{self.port}", f"http://{HOST}:{peer_port}"
-        process = self.run([
-            program("etcd"), "--data-dir", os.path.join(self.directory, "data"),
-            "--listen-client-urls", client, "--advertise-client-urls", client,
-            "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-            "--initial-cluster", f"default={peer}", "--log-level", "warn"])
-        wait_for(self.healthy, START_LIMIT_S, "etcd is healthy", [process])
+        self.primary.start_empty()
+        self.replica.start_empty()
+        self.primary.sql(self.ADMIT)
+        self.replica.sql(self.FOLLOW.format(host=HOST, port=self.primary.port))
+        wait_for(lambda: self.status()["clients"] == "1", START_LIMIT_S, "the replica follows",
+                 [*self.primary.processes, *self.replica.processes])
+        self.primary.sql(LEAF_TABLE)
+        self.acknowledged = int(self.status()["yes_tx"])
         return self
 
+    def stop(self):
+        self.primary.stop()
+        self.replica.stop()
+
+    @property
+    def port(self):
+        return self.primary.port
+
+    def pids(self):
+        return self.primary.pids() + self.replica.pids()
+
+    def version(self):
+        return self.primary.version()
+
+    def status(self):
+        """What the primary says of semi-synchronous replication; names without their prefix."""
+        prefix = "Rpl_semi_sync_master_"
+        rows = self.primary.sql(f"SHOW GLOBAL STATUS LIKE '{prefix}%'")
+        return {name.removeprefix(prefix): value for name, value in rows}
+
+    def check(self):
+        """Both run, and never since the start was a commit acknowledged without the replica."""
+        self.primary.check()
+        self.replica.check()
+        wanted = {"status": "ON", "clients": "1", "no_tx": "0", "no_times": "0"}
+        status = self.status()
+        found = {name: status[name] for name in wanted}
+        if found != wanted:
+            raise BenchError(f"replication was not semi-synchronous all the time: {found}")
+
+    def check_load(self, report):
+        """The replica acknowledged each id of a load, and has it."""
+        before, self.acknowledged = self.acknowledged, int(self.status()["yes_tx"])
+        if self.acknowledged - before < report["good"]:
+            raise BenchError(f"the replica acknowledged {self.acknowledged - before} commits of "
+                             f"{report['good']}")
+        file, position = self.primary.sql("SHOW MASTER STATUS")[0][:2]
+        self.replica.sql(f"SELECT MASTER_POS_WAIT('{file}', {position}, {CATCH_UP_S})")
+        last = self.replica.sql("SELECT max_id FROM bench.leaf_alloc WHERE biz_tag='order'")
+        if int(last[0][0]) < report["ids"]["max"]:
+            raise BenchError(f"the replica has ids up to {last[0][0]} of {report['ids']['max']}")
+
+
+class Etcd(Server):
+    """etcd with one member or more, its default settings; puts go through its JSON gateway."""
+
+    name = "etcd"
+
+    def __init__(self, directory, size=1):
+        super().__init__(directory)
+        self.settings = ("one member" if size == 1 else f"{size} members") + (
+            ", default settings, puts over HTTP (POST /v3/kv/put)")
+        self.size = size
+        self.ports = []
+
+    def start(self):
+        self.ports = [take_port() for _ in range(self.size)]
+        peers = {f"etcd-{number}": f"http://{HOST}:{take_port()}"
+                 for number in range(1, self.size + 1)}
+        for (member, peer), port in zip(peers.items(), self.ports):
+            client = f"http://{HOST}:{port}"
+            self.run([
+                program("etcd"), "--name", member,
+                "--data-dir", os.path.join(self.directory, f"data-{member}"),
+                "--listen-client-urls", client, "--advertise-client-urls", client,
+                "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+                "--initial-cluster", ",".join(f"{name}={url}" for name, url in peers.items()),
+                "--log-level", "warn"], name=member)
+        wait_for(self.healthy, START_LIMIT_S, "etcd is healthy", self.processes)
+        return self
+
+    @property
+    def addresses(self):
+        return ",".join(f"{HOST}:{port}" for port in self.ports)
+
     def healthy(self):
-        status, text = request(self.port, "GET", "/health")
-        return status == 200 and json.loads(text).get("health") == "true"
+        replies = [request(port, "GET", "/health") for port in self.ports]
+        return all(status == 200 and json.loads(text).get("health") == "true"
+                   for status, text in replies)
 
     @staticmethod
     def put_body(key, value="1"):

@@ -3,11 +3,12 @@
 import os
 
 from measure import Contender
-from processes import pinned
+from processes import BenchError, pinned
 from servers import HOST, Bare, Etcd, Leafd, Nginx, Redis
 
 CONNECTIONS = 64
 TAG = "order"
+CALIBRATION_S = 1.5
 
 
 def load_command(bench, address, *arguments, bound=False, connections=CONNECTIONS):
@@ -40,13 +41,50 @@ def constant_contenders(bench, *arguments):
     ]
 
 
-def etcd_contender(bench, targets=None):
-    """A single etcd with puts over HTTP, to one key, or to the keys of a targets file. The revision
-    in each answer is the id: every put has a new one."""
-    etcd = bench.start(Etcd(bench.data))
-    return Contender("etcd", "etcd, 1 member", [etcd], load_command(
-        bench, f"{HOST}:{etcd.port}", "--expect", "field:revision", "--post", etcd.put_body(TAG),
-        *(["--targets", targets] if targets else ["/v3/kv/put"])))
+def strict_leafd_contender(bench):
+    """Three nodes with a strict tag; the connections are spread over them."""
+    leafd = bench.start(Leafd(bench.data, bench.leafd))
+    status, text = leafd.put_tag(TAG, mode="strict")
+    if status != 201:
+        raise BenchError(f"leafd refuses strict tags: {status}: {text}")
+    seen = os.path.join(bench.data, "strict.ids")
+    last = [0]  # the greatest id of the loads before
+
+    def check(report):
+        """Strict ids that were acknowledged are dense, also from one load to the next."""
+        ids = report["ids"]
+        if ids["min"] != last[0] + 1 or ids["max"] - ids["min"] + 1 != ids["count"]:
+            raise BenchError(f"acknowledged ids are not dense: after {last[0]} came {ids}")
+        last[0] = ids["max"]
+
+    return Contender("leafd", "leafd, 3 nodes", [leafd], load_command(
+        bench, leafd.addresses, "--expect", "ids:1", "--strict", "--seen", seen,
+        f"/api/segment/get/{TAG}"), check)
+
+
+def mariadb_contender(bench, server, label="MariaDB", check=None):
+    """Leaf's UPDATE on a MariaDB that is started here, with text or prepared statements, whichever
+    is faster here."""
+    bench.start(server)
+    command = [bench.tool("load_mariadb"), "--port", str(server.port), "--connections",
+               str(CONNECTIONS)]
+    ways = [Contender(server.name, label, [server], command, check),
+            Contender(server.name, f"{label}, prepared", [server], [*command, "--prepared"], check)]
+    best = {way: max(way.measure(CALIBRATION_S)["rate"] for _ in range(2))
+            for way in ways}
+    bench.say("MariaDB: " + ", ".join(f"{way.label} {rate:.0f}/s" for way, rate in best.items()))
+    return max(best, key=best.get)
+
+
+def etcd_contender(bench, targets=None, size=1, arguments=()):
+    """An etcd of so many members with puts over HTTP, to one key, or to the keys of a targets file;
+    the connections are spread over the members. The revision in each answer is the id: every put
+    has a new one."""
+    etcd = bench.start(Etcd(bench.data, size))
+    label = f"etcd, {size} member" + ("s" if size > 1 else "")
+    return Contender("etcd", label, [etcd], load_command(
+        bench, etcd.addresses, "--expect", "field:revision", *arguments,
+        "--post", etcd.put_body(TAG), *(["--targets", targets] if targets else ["/v3/kv/put"])))
 
 
 def write_lines(bench, name, lines):

@@ -1,11 +1,8 @@
 """One strict tag on three nodes against the databases that people take ids from."""
 
-import os
-
-from cases.common import CONNECTIONS, TAG, etcd_contender, load_command
-from measure import Contender, Target
-from processes import BenchError
-from servers import Leafd, MariaDB
+from cases.common import etcd_contender, mariadb_contender, strict_leafd_contender
+from measure import Target
+from servers import MariaDB
 
 name = "strict"
 title = "strictly rising ids of one tag, 64 connections"
@@ -22,41 +19,7 @@ targets = [
 ]
 charts = ("ids_rate", "cpu_us", "p99")
 
-CALIBRATION_S = 1.5
-
 
 def prepare(bench):
-    leafd = bench.start(Leafd(bench.data, bench.leafd))
-    status, text_of = leafd.put_tag(TAG, mode="strict")
-    if status != 201:
-        raise BenchError(f"leafd refuses strict tags: {status}: {text_of}")
-    return [leafd_contender(bench, leafd), mariadb_contender(bench), etcd_contender(bench)]
-
-
-def leafd_contender(bench, leafd):
-    seen = os.path.join(bench.data, "strict.ids")
-    last = [0]  # the greatest id of the loads before
-
-    def check(report):
-        """Strict ids that were acknowledged are dense, also from one load to the next."""
-        ids = report["ids"]
-        if ids["min"] != last[0] + 1 or ids["max"] - ids["min"] + 1 != ids["count"]:
-            raise BenchError(f"acknowledged ids are not dense: after {last[0]} came {ids}")
-        last[0] = ids["max"]
-
-    return Contender("leafd", "leafd, 3 nodes", [leafd], load_command(
-        bench, leafd.addresses, "--expect", "ids:1", "--strict", "--seen", seen,
-        f"/api/segment/get/{TAG}"), check)
-
-
-def mariadb_contender(bench):
-    """Text or prepared statements, whichever is faster here."""
-    server = bench.start(MariaDB(bench.data))
-    command = [bench.tool("load_mariadb"), "--port", str(server.port), "--connections",
-               str(CONNECTIONS)]
-    ways = [Contender("mariadb", "MariaDB", [server], command),
-            Contender("mariadb", "MariaDB, prepared", [server], [*command, "--prepared"])]
-    best = {way: max(way.measure(CALIBRATION_S)["rate"] for _ in range(2))
-            for way in ways}
-    bench.say("MariaDB: " + ", ".join(f"{way.label} {rate:.0f}/s" for way, rate in best.items()))
-    return max(best, key=best.get)
+    return [strict_leafd_contender(bench), mariadb_contender(bench, MariaDB(bench.data)),
+            etcd_contender(bench)]
