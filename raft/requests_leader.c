@@ -256,13 +256,33 @@ static bool is_voter(const struct driver *driver, uint64_t id, unsigned *ret_vot
     return found;
 }
 
+/* Forget the words of those who are no voters any more. */
+static void drop_acks_of_others(struct requests *requests)
+{
+    unsigned kept = 0;
+    unsigned voters;
+
+    for (unsigned i = 0; i < requests->ack_count; i++) {
+        if (is_voter(requests->driver, requests->acks[i], &voters)) {
+            requests->acks[kept++] = requests->acks[i];
+        }
+    }
+    requests->ack_count = kept;
+}
+
+/* Looked at in each turn, not only when a word comes: with one voter less, those that came may be a
+ * majority. */
 static void round_done_if_majority(struct requests *requests)
 {
     unsigned voters;
     unsigned own = is_voter(requests->driver, requests->driver->config.node_id, &voters);
     struct work *work;
 
-    if (!requests->round_active || requests->ack_count + own < voters / 2 + 1) {
+    if (!requests->round_active) {
+        return;
+    }
+    drop_acks_of_others(requests);
+    if (requests->ack_count + own < voters / 2 + 1) {
         return;
     }
     requests->round_active = false;
@@ -307,8 +327,8 @@ static void turn_reads(struct requests *requests)
         requests->round_index = requests->driver->commit;
         requests->ack_count = 0;
         send_round(requests);
-        round_done_if_majority(requests);
     }
+    round_done_if_majority(requests);
 }
 
 static void answer_confirmed(struct requests *requests)
@@ -370,6 +390,7 @@ bool requests_receive_ack(struct requests *requests, uint64_t from, const uint8_
             return true;
         }
     }
+    drop_acks_of_others(requests);
     ASSERT(requests->ack_count < LIMIT_NODES);
     requests->acks[requests->ack_count++] = from;
     round_done_if_majority(requests);

@@ -355,6 +355,33 @@ static void test_a_confirmation_is_for_the_own_term_only(void **state)
     ring_close(&ring);
 }
 
+/* A node's word came while it was not enough; then a voter goes, and it is. The other words of that
+ * node are no news. */
+static void test_a_round_under_way_counts_the_voters_of_now(void **state)
+{
+    struct driver_server standby = {.role = RAFT_STANDBY};
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 2);
+    leader = ring_elect(&ring);
+    standby.id = 3 - leader;
+    ring_run_ms(&ring, 100);
+    ring_make(&ring, leader, "a", 10);
+    ring.lost[FRAME_CONFIRM] = true; /* the other voter's word, which is needed, does not come */
+    asked_get(&asked, "a");
+    ask(&ring, leader, &asked, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_int_equal(asked.done, 0);
+    assert_int_equal(driver_change(&ring_node(&ring, leader)->replica.driver, &standby), 0);
+    ring_run_ms(&ring, RING_HEARTBEAT_MS);
+    assert_int_equal(step_of(&asked), 10);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
 static void test_a_local_query_needs_nobody(void **state)
 {
     struct ring ring = {0};
@@ -393,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_a_read_waits_for_the_applied_index),
         cmocka_unit_test(test_a_deposed_leader_does_not_answer),
         cmocka_unit_test(test_a_confirmation_is_for_the_own_term_only),
+        cmocka_unit_test(test_a_round_under_way_counts_the_voters_of_now),
         cmocka_unit_test(test_a_local_query_needs_nobody),
     };
 
