@@ -180,6 +180,15 @@ struct sim_stats {
     uint64_t trace; /* a hash of everything that happened */
 };
 
+/* A leader and a majority of voters that can work with it, and since when it is so. */
+struct sim_calm {
+    unsigned who; /* a bit an id; 0: there is no such majority */
+    uint64_t leader;
+    uint64_t term;
+    uint64_t lives; /* of those together */
+    uint64_t since_ms;
+};
+
 struct sim_world {
     uint64_t seed;
     uint64_t now_ms;
@@ -221,6 +230,7 @@ struct sim_world {
     unsigned told_added;
     struct sim_conf confs[SIM_CONFS_MAX]; /* by index */
     size_t conf_count;
+    struct sim_calm calm;
     struct sim_stats stats;
 };
 
@@ -313,6 +323,11 @@ void sim_flake_event(struct sim_node *node);
 /* A change through every node; true when all were acknowledged. */
 void sim_client_begin_final(struct sim_world *world);
 bool sim_client_final_done(const struct sim_world *world);
+
+/* sim_calm.c: a majority is enough. To be called every few milliseconds. */
+void sim_calm_look(struct sim_world *world);
+/* A request of so much patience that came to this node timed out. */
+void sim_calm_timed_out(struct sim_node *node, const char *what);
 
 /* sim_strict.c: strict tags */
 void sim_strict_init(struct sim_world *world);

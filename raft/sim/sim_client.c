@@ -34,6 +34,9 @@ struct sim_request {
     bool force;
 };
 
+static const char *const kind_names[] = {"an open", "a put", "a put", "a delete",
+                                         "a get",   "a get", "a put"};
+
 static bool final_done[SIM_NODES_MAX];
 static unsigned final_left;
 
@@ -109,6 +112,9 @@ static void request_done(struct id_request *base)
     if (request->kind == REQUEST_GET_KEPT && base->status == ERR_UNKNOWN_TAG) {
         sim_fail(world, "node %llu did not find kept-%llu, which had been acknowledged",
                  (unsigned long long)request->node->id, (unsigned long long)request->kept);
+    }
+    if (base->status == ERR_TIMEOUT && request->life == request->node->life) {
+        sim_calm_timed_out(request->node, kind_names[request->kind]);
     }
     if (base->status != 0) {
         world->stats.failed_requests++;
@@ -338,6 +344,7 @@ void sim_client_event(struct sim_world *world)
     unsigned t = (unsigned)sim_below(world, SIM_TAGS_ALL);
     struct id_tag *tag;
 
+    sim_calm_look(world);
     if (node == NULL) {
         return;
     }
