@@ -182,6 +182,21 @@ static void test_busiest_first(void **state)
     assert_string_equal(node->fetched[2], "a");
 }
 
+/* What was used from one look to the next adds up, and not to more than it was. */
+static void test_uses_add_up(void **state)
+{
+    struct node *node = *state;
+    struct id_tag *often = serve(node, "often", 100, 30);
+
+    (void)serve(node, "once", 100, 50);
+    warm_save(node->warm, node->time_ms);
+    claim(often, 10);
+    warm_save(node->warm, node->time_ms);
+    restart_and_fetch(node);
+    assert_int_equal(node->fetched_count, 2);
+    assert_string_equal(node->fetched[0], "once"); /* 50 against 40 */
+}
+
 static void test_recent_use_counts_more(void **state)
 {
     struct node *node = *state;
@@ -422,6 +437,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_busiest_first),
+        TEST(test_uses_add_up),
         TEST(test_recent_use_counts_more),
         TEST(test_a_day_without_use_is_forgotten),
         TEST(test_fetching_is_no_use),
