@@ -220,10 +220,8 @@ static void put_list(const struct tag_rows *rows, struct buf *buf)
         tag_json_put(&rows->rows[i], buf);
     }
     buf_printf(buf, "],\"next\":");
-    if (rows->more && rows->count > 0) {
-        const struct tag_row *last = &rows->rows[rows->count - 1];
-
-        text_put_json(buf, last->name, last->name_len);
+    if (rows->next_len > 0) {
+        text_put_json(buf, rows->next, rows->next_len);
     } else {
         buf_printf(buf, "null");
     }

@@ -294,11 +294,15 @@ int status_result_decode(const void *data, size_t len, int32_t *ret_status)
     return 0;
 }
 
-void tag_rows_encode(const struct tag_row *const *rows, size_t count, bool more, struct buf *buf)
+void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
+                     struct buf *buf)
 {
     ASSERT(count <= LIMIT_TAGS_PER_PAGE);
     command_head_put(buf, RESULT_ROWS);
-    buf_put_u8(buf, more);
+    buf_put_u16(buf, next != NULL ? next->name_len : 0);
+    if (next != NULL) {
+        buf_put(buf, next->name, next->name_len);
+    }
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         put_row(buf, rows[i]);
@@ -309,18 +313,22 @@ int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
 {
     struct reader reader;
     struct tag_rows rows = {0};
+    const uint8_t *next;
     uint32_t count;
-    uint8_t more;
 
     if (!command_head_read(&reader, data, len, RESULT_ROWS)) {
         return ERR_BAD_MESSAGE;
     }
-    more = reader_u8(&reader);
-    count = reader_u32(&reader);
-    if (reader.bad || more > 1 || count > LIMIT_TAGS_PER_PAGE) {
+    rows.next_len = reader_u16(&reader);
+    if (reader.bad || rows.next_len > sizeof rows.next) {
         return ERR_BAD_MESSAGE;
     }
-    rows.more = more != 0;
+    next = reader_bytes(&reader, rows.next_len);
+    count = reader_u32(&reader);
+    if (reader.bad || count > LIMIT_TAGS_PER_PAGE) {
+        return ERR_BAD_MESSAGE;
+    }
+    memcpy(rows.next, next, rows.next_len);
     rows.rows = calloc(count > 0 ? count : 1, sizeof *rows.rows);
     ASSERT(rows.rows != NULL);
     while (rows.count < count && read_row(&reader, &rows.rows[rows.count]) == 0) {

@@ -156,15 +156,19 @@ struct query {
 /* 0, or ERR_BAD_MESSAGE if the bytes are not a query. */
 int query_decode(const void *data, size_t len, struct query *ret_query) MUST_CHECK;
 
-/* Result of either query: rows, and whether there are more. QUERY_TAG_GET of an unknown or deleted
- * tag gives status ERR_UNKNOWN_TAG. */
+/* Result of either query: rows, and if there may be more, the name to go on after. A list with
+ * many deleted tags ends early, perhaps with no row. QUERY_TAG_GET of an unknown or deleted tag
+ * gives status ERR_UNKNOWN_TAG. */
 struct tag_rows {
     struct tag_row *rows; /* owned */
     size_t count;
-    bool more;
+    char next[LIMIT_TAG_NAME_BYTES];
+    size_t next_len; /* 0: that is all */
 };
 
-void tag_rows_encode(const struct tag_row *const *rows, size_t count, bool more, struct buf *buf);
+/* next: the row to go on after; NULL: that is all. */
+void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
+                     struct buf *buf);
 int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows) MUST_CHECK;
 void tag_rows_release(struct tag_rows *rows);
 

@@ -90,7 +90,7 @@ int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *
     if (row == NULL || row->deleted) {
         return ERR_UNKNOWN_TAG;
     }
-    tag_rows_encode(&row, 1, false, result);
+    tag_rows_encode(&row, 1, NULL, result);
     return 0;
 }
 
@@ -369,28 +369,31 @@ static void query_list(const struct fsm *fsm, const struct query *query, struct 
                                                              query->name, query->name_len) >= 0;
     struct fsm_row *row = by_after ? fsm_row_seek(fsm, query->after, query->after_len)
                                    : fsm_row_seek(fsm, query->name, query->name_len);
+    const struct tag_row *looked_at = NULL; /* the last one */
+    const struct tag_row *next = NULL;
     size_t count = 0;
-    bool more = false;
+    size_t looks = 0;
 
     if (by_after && row != NULL &&
         tag_name_compare(query->after, query->after_len, row->tag.name, row->tag.name_len) == 0) {
         row = fsm_row_next(row);
     }
-    for (; row != NULL && !more; row = fsm_row_next(row)) {
+    for (; row != NULL && next == NULL; row = fsm_row_next(row)) {
         if (row->tag.name_len < query->name_len ||
             memcmp(row->tag.name, query->name, query->name_len) != 0) {
             break; /* past the prefix */
         }
-        if (row->tag.deleted) {
-            continue;
-        }
-        if (count < query->limit) {
+        if (looks == LIMIT_ROWS_PER_LOOK) { /* of a loop that has others to serve */
+            next = looked_at;
+        } else if (!row->tag.deleted && count == query->limit) {
+            next = rows[count - 1];
+        } else if (!row->tag.deleted) {
             rows[count++] = &row->tag;
-        } else {
-            more = true;
         }
+        looked_at = &row->tag;
+        looks++;
     }
-    tag_rows_encode(rows, count, more, result);
+    tag_rows_encode(rows, count, next, result);
 }
 
 static int load_node(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,

@@ -141,7 +141,7 @@ static void encode_rows(struct buf *buf)
     const struct tag_row row = sample_row();
     const struct tag_row *rows[2] = {&row, &row};
 
-    tag_rows_encode(rows, 2, true, buf);
+    tag_rows_encode(rows, 2, &row, buf);
 }
 
 static int decode_grant(const void *data, size_t len)
@@ -245,7 +245,7 @@ static const struct golden GOLDEN[] = {
     {"put failure", encode_put_failure, decode_put_result,
      "01 82 fcffffff 02000000 00000000 00000000 0900000000000000 0800000000000000 0200 6e6f"},
     {"status", encode_status, decode_status, "01 83 fdffffff"},
-    {"rows", encode_rows, decode_rows, "01 84 01 02000000 " ROW ROW},
+    {"rows", encode_rows, decode_rows, "01 84 0100 61 02000000 " ROW ROW},
 };
 #define GOLDEN_COUNT (sizeof GOLDEN / sizeof GOLDEN[0])
 
@@ -524,15 +524,16 @@ static void test_rows_round_trip(void **state)
     (void)state;
     encode_rows(&buf);
     assert_int_equal(tag_rows_decode(buf.data, buf.len, &back), 0);
-    assert_true(back.more);
+    assert_int_equal(back.next_len, 1);
+    assert_memory_equal(back.next, "a", 1);
     assert_int_equal(back.count, 2);
     assert_string_equal(back.rows[1].name, "a");
     assert_int_equal(back.rows[1].max_id, 5);
     tag_rows_release(&back);
     buf.len = 0;
-    tag_rows_encode(NULL, 0, false, &buf);
+    tag_rows_encode(NULL, 0, NULL, &buf);
     assert_int_equal(tag_rows_decode(buf.data, buf.len, &back), 0);
-    assert_false(back.more);
+    assert_int_equal(back.next_len, 0);
     assert_int_equal(back.count, 0);
     tag_rows_release(&back);
     buf_free(&buf);

@@ -1,7 +1,7 @@
 /*
  * test_fsm.c - the state machine as a whole: queries, nodes, digests, loading, the listener, and
  * that no bytes can stop it or lead two of them apart. What commands do to tags is in
- * test_fsm_tags.c.
+ * test_fsm_tags.c, lists are in test_fsm_list.c.
  *
  * Thread: one.
  */
@@ -43,57 +43,6 @@ static void make(struct id_apply *a, const char *name)
 }
 
 /* --- queries --- */
-
-/* The names of a list, joined by blanks, with a + at the end if there is more. */
-static const char *list(struct id_apply *a, const char *prefix, const char *after, uint32_t limit)
-{
-    static char names[256];
-    struct buf query = BUF_INIT;
-    struct buf answer = BUF_INIT;
-    struct tag_rows rows;
-    int len = 0;
-
-    query_list_encode(&query, prefix, strlen(prefix), after, strlen(after), limit);
-    assert_int_equal(fsm_query(a->fsm, query.data, query.len, &answer), 0);
-    assert_int_equal(tag_rows_decode(answer.data, answer.len, &rows), 0);
-    names[0] = '\0';
-    for (size_t i = 0; i < rows.count; i++) {
-        len += snprintf(names + len, sizeof names - (size_t)len, "%s%s", i > 0 ? " " : "",
-                        rows.rows[i].name);
-    }
-    (void)snprintf(names + len, sizeof names - (size_t)len, "%s", rows.more ? "+" : "");
-    tag_rows_release(&rows);
-    buf_free(&query);
-    buf_free(&answer);
-    return names;
-}
-
-static void test_query_list_pages(void **state)
-{
-    struct id_apply *a = *state;
-
-    assert_string_equal(list(a, "", "", 10), "");
-    make(a, "b");
-    make(a, "a/2");
-    make(a, "a");
-    make(a, "a/1");
-    make(a, "a/3");
-    make(a, "a0");
-    assert_string_equal(list(a, "", "", 10), "a a/1 a/2 a/3 a0 b");
-    assert_string_equal(list(a, "", "", 6), "a a/1 a/2 a/3 a0 b");
-    assert_string_equal(list(a, "", "", 5), "a a/1 a/2 a/3 a0+");
-    assert_string_equal(list(a, "", "a0", 5), "b");
-    assert_string_equal(list(a, "", "b", 5), "");
-    assert_string_equal(list(a, "a/", "", 2), "a/1 a/2+");
-    assert_string_equal(list(a, "a/", "a/2", 2), "a/3");
-    assert_string_equal(list(a, "a/", "a", 9), "a/1 a/2 a/3");
-    assert_string_equal(list(a, "a/", "a/25", 9), "a/3"); /* after need not exist */
-    assert_string_equal(list(a, "a/", "b", 9), "");
-    assert_string_equal(list(a, "zz", "", 9), "");
-    assert_int_equal(id_apply_delete(a, "a/2", 0), 0);
-    assert_string_equal(list(a, "a/", "", 2), "a/1 a/3"); /* tombstones do not count */
-    assert_string_equal(list(a, "a/", "a/2", 2), "a/3");
-}
 
 static void test_query_get(void **state)
 {
@@ -563,7 +512,6 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_query_list_pages),
         TEST(test_query_get),
         TEST(test_nodes_are_registered),
         TEST(test_row_keys_are_golden),
