@@ -9,6 +9,8 @@ Call start() on the main thread: the child gets SIGKILL when the thread that sta
 that a killed test run leaves nothing behind.
 """
 
+import contextlib
+import glob
 import os
 import re
 import signal
@@ -116,9 +118,23 @@ class Node:
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self} did not end in {timeout} s:\n{self.log_tail()}") from None
+            raise AssertionError(
+                f"{self} did not end in {timeout} s:\n{self.log_tail()}\n{self.threads()}"
+            ) from None
         self.process = None
         return code
+
+    def threads(self):
+        """What each thread does, a line each, for whoever looks into why a process hangs."""
+        lines = []
+        for task in sorted(glob.glob(f"/proc/{self.process.pid}/task/*")):
+            with contextlib.suppress(OSError):
+                texts = {}
+                for name in ("comm", "wchan", "syscall"):
+                    with open(os.path.join(task, name), encoding="utf-8") as file:
+                        texts[name] = file.read().strip()
+                lines.append(f"thread {texts['comm']} in {texts['wchan']}: {texts['syscall']}")
+        return "\n".join(lines)
 
     def kill9(self):
         self.leaving()

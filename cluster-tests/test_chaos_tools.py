@@ -104,6 +104,16 @@ def test_the_shim_leaves_other_files_alone(program):
     assert program.run("print('to a pipe')")[:2] == (0, "to a pipe")
 
 
+def test_a_signal_may_come_in_the_midst_of_a_call(program, tmp_path):
+    """Its handler writes to a pipe: with a lock around that a process hung at SIGTERM once in some
+    thousands of times."""
+    source = os.path.join(os.path.dirname(disks.__file__), "shim_signals.c")
+    binary = tmp_path / "shim_signals"
+    subprocess.run(["cc", "-O1", "-pthread", "-o", binary, source], check=True)
+    run = subprocess.run([binary, "50000"], env=program.env, stderr=subprocess.DEVNULL, timeout=30)
+    assert run.returncode == 0
+
+
 def test_the_shim_delays(program):
     timed = "begin = time.monotonic(); os.fdatasync(fd); print(time.monotonic() - begin)"
     program.rules("fdatasync delay_ms=1500")

@@ -25,7 +25,10 @@
  * Failure modes: rules that cannot be read as above end the process with SIGABRT and a message, for
  * a test that injects nothing would prove nothing. A missing variable: nothing is done.
  *
- * Threads: any. Nothing is allocated; the only shared state is two counters.
+ * Threads: any, and handlers of signals, which write to pipes: so no lock is taken on the way of
+ * a call that is not ours. The loader's dlsym() has one, so it is asked before the program begins;
+ * stat() has one where libfaketime stands in front of it, so the kernel is asked instead. Nothing
+ * is allocated; the only shared state is two counters.
  */
 #include <ctype.h>
 #include <dlfcn.h>
@@ -75,11 +78,17 @@ static void die(const char *what, const char *detail)
     abort();
 }
 
+/* statx(2), past whatever stands in front of the C library. */
+static bool look_at(int fd, struct statx *ret_info)
+{
+    return syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, ret_info) == 0;
+}
+
 /* The text of the rules' file with a 0 behind it, and a number that changes with each new file. */
 static bool rules_read(char text[RULES_BYTES], uint64_t *ret_version)
 {
     const char *path = getenv("DISK_SHIM_RULES");
-    struct stat st;
+    struct statx info;
     ssize_t n;
     int fd;
 
@@ -87,13 +96,13 @@ static bool rules_read(char text[RULES_BYTES], uint64_t *ret_version)
         return false;
     }
     n = read(fd, text, RULES_BYTES - 1);
-    if (n < 0 || fstat(fd, &st) != 0) {
+    if (n < 0 || !look_at(fd, &info)) {
         die("cannot read the rules", path);
     }
     close(fd);
     text[n] = '\0';
-    *ret_version = (uint64_t)st.st_ino << 40 ^ (uint64_t)st.st_mtim.tv_sec << 30 ^
-                   (uint64_t)st.st_mtim.tv_nsec;
+    *ret_version = (uint64_t)info.stx_ino << 40 ^ (uint64_t)info.stx_mtime.tv_sec << 30 ^
+                   (uint64_t)info.stx_mtime.tv_nsec;
     return n > 0;
 }
 
@@ -209,11 +218,12 @@ static bool rules_find(const char *call, struct rule *ret_rule, uint64_t *ret_ve
 static bool is_ours(int fd, char path[PATH_MAX])
 {
     const char *directory = getenv("DISK_SHIM_DIR");
+    struct statx info;
     char link[64];
-    struct stat st;
     ssize_t len;
 
-    if (directory == NULL || fstat(fd, &st) != 0 || !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))) {
+    if (directory == NULL || !look_at(fd, &info) ||
+        !(S_ISREG(info.stx_mode) || S_ISDIR(info.stx_mode))) {
         return false;
     }
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -304,10 +314,13 @@ static ssize_t fail(int error)
     return -1;
 }
 
-/* The function behind this library's. */
-#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+/* The function behind this library's: known since next_find(), or looked up by early callers. */
+#define NEXT(name) (next_##name != NULL ? next_##name : NEXT_FIND(name))
+#define NEXT_FIND(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 #define SYNC_CALL(name)                                                                            \
+    static __typeof__(&name) next_##name;                                                          \
+                                                                                                   \
     PUBLIC int name(int fd)                                                                        \
     {                                                                                              \
         bool shortened;                                                                            \
@@ -318,6 +331,8 @@ static ssize_t fail(int error)
 
 /* half: the arguments when only half is written; args: those of the call. */
 #define WRITE_CALL(name, call, parameters, half, args)                                             \
+    static __typeof__(&name) next_##name;                                                          \
+                                                                                                   \
     PUBLIC ssize_t name parameters                                                                 \
     {                                                                                              \
         bool shortened;                                                                            \
@@ -352,6 +367,23 @@ WRITE_CALL(pwritev2, "pwritev", (int fd, const struct iovec *vec, int count, off
 WRITE_CALL(pwritev64v2, "pwritev",
            (int fd, const struct iovec *vec, int count, off64_t at, int flags),
            (fd, vec, count / 2, at, flags), (fd, vec, count, at, flags))
+
+static __typeof__(&msync) next_msync;
+
+__attribute__((constructor)) static void next_find(void)
+{
+    next_fdatasync = NEXT_FIND(fdatasync);
+    next_fsync = NEXT_FIND(fsync);
+    next_msync = NEXT_FIND(msync);
+    next_write = NEXT_FIND(write);
+    next_pwrite = NEXT_FIND(pwrite);
+    next_pwrite64 = NEXT_FIND(pwrite64);
+    next_writev = NEXT_FIND(writev);
+    next_pwritev = NEXT_FIND(pwritev);
+    next_pwritev64 = NEXT_FIND(pwritev64);
+    next_pwritev2 = NEXT_FIND(pwritev2);
+    next_pwritev64v2 = NEXT_FIND(pwritev64v2);
+}
 
 /* A mapping has no descriptor: whose it is stands in /proc/self/maps. */
 static bool map_is_ours(const void *address, char path[PATH_MAX])
