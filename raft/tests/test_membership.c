@@ -52,6 +52,7 @@ static unsigned voters_of(struct ring *ring, uint64_t id)
 static void test_follower_is_removed(void **state)
 {
     struct ring ring = {0};
+    struct peer_memory *seen;
     uint64_t leader;
     uint64_t follower;
 
@@ -59,7 +60,12 @@ static void test_follower_is_removed(void **state)
     ring_start(&ring, 3);
     leader = ring_elect(&ring);
     follower = ring_follower(&ring);
+    ring_run_ms(&ring, 100);
+    seen = &ring_node(&ring, leader)->replica.driver.peers;
+    assert_non_null(peer_memory_find(seen, follower));
     assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
+    assert_null(peer_memory_find(seen, follower)); /* it never comes back */
+    assert_non_null(peer_memory_find(seen, 6 - leader - follower));
     assert_int_equal(voters_of(&ring, leader), 2);
     assert_true(fsm_member_removed(ring_node(&ring, leader)->replica.fsm, follower));
     assert_int_equal(
@@ -103,6 +109,45 @@ static void test_leadership_moves(void **state)
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_LEAD, follower, ""), MEMBER_DONE);
     assert_int_equal(driver_leader(&ring_node(&ring, leader)->replica.driver), follower);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_LEAD, 7, ""), MEMBER_UNKNOWN);
+    ring_close(&ring);
+}
+
+/* What is asked of a leader that hands over waits at the one that comes. */
+static void test_requests_wait_while_leadership_moves(void **state)
+{
+    struct ring ring = {0};
+    struct asked lead;
+    struct asked put;
+    struct requests *requests;
+    uint64_t leader;
+    uint64_t next;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    next = leader % 3 + 1;
+    requests = &ring_node(&ring, leader)->replica.requests;
+    ring_run_ms(&ring, 100);
+    ring.lost[FRAME_RAFT] = true; /* the next one does not hear that it is to lead */
+    asked_member(&lead, MEMBER_ASK_LEAD, next, "");
+    ask(&ring, leader, &lead, PATIENCE_MS);
+    ring_settle(&ring);
+    asked_put(&put, "a", 10);
+    ask(&ring, leader, &put, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_true(requests->transferring);
+    assert_int_equal(entry_log_last(&ring_node(&ring, leader)->replica.driver.log),
+                     ring_node(&ring, leader)->replica.driver.commit);
+    ring.lost[FRAME_RAFT] = false;
+    for (unsigned i = 0; put.done == 0 && i < PATIENCE_MS; i++) {
+        ring_run_ms(&ring, 1);
+    }
+    assert_int_equal(put.done, 1);
+    assert_int_equal(put.base.status, 0);
+    ring_run_ms(&ring, PATIENCE_MS);
+    assert_false(requests->transferring);
+    asked_free(&lead);
+    asked_free(&put);
     ring_close(&ring);
 }
 
@@ -258,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_no_quorum),
+        cmocka_unit_test(test_requests_wait_while_leadership_moves),
         cmocka_unit_test(test_change_outlives_its_leader),
     };
 

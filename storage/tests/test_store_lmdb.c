@@ -323,6 +323,35 @@ static void test_store_lmdb_snapshot_is_fixed(void **state)
     /* closing the store closes the snapshots with it */
 }
 
+/* A snapshot that was closed holds nothing any more: LMDB has room for 126 readers, and could not
+ * use pages again that one of them may still look at. */
+static void test_store_lmdb_snapshots_end_with_their_close(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_snapshot *snapshot;
+    struct store_position position;
+    struct store_space space;
+    uint64_t used_before;
+    struct gen gen;
+
+    gen_init(&gen, 5);
+    must_open(fixture, true);
+    must_commit(fixture, gen_hard_state(&gen, 1, 1));
+    must_commit(fixture, gen_append(&gen, 1, 9));
+    must_commit(fixture, gen_apply(&gen, 9, 60));
+    fixture->store->ops->space(fixture->store, &space);
+    used_before = space.used_bytes;
+    for (unsigned i = 0; i < 200; i++) {
+        assert_int_equal(fixture->store->ops->snapshot_open(fixture->store, &snapshot, &position),
+                         0);
+        must_commit(fixture, gen_hard_state(&gen, 2 + i, 1));
+        fixture->store->ops->snapshot_close(fixture->store, snapshot);
+    }
+    fixture->store->ops->space(fixture->store, &space);
+    assert_in_range(space.used_bytes, used_before / 2, 2 * used_before);
+    gen_release(&gen);
+}
+
 /* A long compaction takes LIMIT_COMPACT_PER_COMMIT entries a commit; what is left when the store is
  * closed waits until it is asked for again. */
 static void test_store_lmdb_compacts_in_chunks(void **state)
@@ -510,6 +539,7 @@ int main(void)
         TEST(test_store_lmdb_needs_its_parent),
         TEST(test_store_lmdb_row_fn_ends_load),
         TEST(test_store_lmdb_snapshot_is_fixed),
+        TEST(test_store_lmdb_snapshots_end_with_their_close),
         TEST(test_store_lmdb_compacts_in_chunks),
         TEST(test_store_lmdb_takes_the_largest),
         TEST(test_store_lmdb_full_map),
