@@ -22,4 +22,4 @@ charts = ("ids_rate", "cpu_us", "p99")
 
 def prepare(bench):
     return [strict_leafd_contender(bench), mariadb_contender(bench, MariaDB(bench.data)),
-            etcd_contender(bench)]
+            etcd_contender(bench, arguments=("--strict",))]
