@@ -35,6 +35,7 @@
 #define SIM_RECENT 8         /* acknowledged tags that are asked for again soon */
 #define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
 #define SIM_KEPT_MAX 4096    /* tags made once, which must all be there at the end */
+#define SIM_KEPT_STEP 7      /* the step that half of them get once they are acknowledged */
 
 enum sim_event_kind {
     SIM_FRAME,   /* a frame arrives */
@@ -120,10 +121,12 @@ struct sim_node {
     struct replica_owner owner;
     uint64_t wake_at_ms;
     uint64_t paused_until_ms; /* the process is stopped, as by SIGSTOP */
-    uint64_t alone_until_ms;  /* its links stay cut until then, whatever else heals */
-    bool handing_over;        /* it is asked to give leadership away */
-    bool stopping;            /* it stops in order, not by a crash */
-    bool giving_back;         /* its segments, which is the last that it does */
+    uint64_t
+        frozen_until_ms; /* likewise, also of a pause that was ended early: what came comes then */
+    uint64_t alone_until_ms; /* its links stay cut until then, whatever else heals */
+    bool handing_over;       /* it is asked to give leadership away */
+    bool stopping;           /* it stops in order, not by a crash */
+    bool giving_back;        /* its segments, which is the last that it does */
     bool gave_back;
     uint64_t disk_term;           /* last term seen on disk */
     uint64_t disk_life;           /* last life seen on disk: each start is one */
@@ -209,8 +212,9 @@ struct sim_world {
     struct sim_tag tags[SIM_TAGS_ALL];
     struct sim_strict *strict;
     uint64_t kept_next;
-    bool kept[SIM_KEPT_MAX];     /* acknowledged */
-    uint64_t recent[SIM_RECENT]; /* of those, the latest; a ring */
+    bool kept[SIM_KEPT_MAX];       /* acknowledged */
+    bool kept_again[SIM_KEPT_MAX]; /* changed after that, which was acknowledged, too */
+    uint64_t recent[SIM_RECENT];   /* of those, the latest; a ring */
     uint64_t recent_count;
     struct sim_frame *echo[SIM_NODES_MAX][SIM_NODES_MAX]; /* comes again when the link does */
     bool clock_faults; /* clocks are set wrong in this run: then nobody must have ids at the end */

@@ -15,7 +15,7 @@
 
 static bool works(const struct sim_node *node)
 {
-    return node->up && node->paused_until_ms <= node->world->now_ms && !node->stopping &&
+    return node->up && node->frozen_until_ms <= node->world->now_ms && !node->stopping &&
            !node->disk.low && node->disk.slow_until_ms <= node->world->now_ms;
 }
 

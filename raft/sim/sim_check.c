@@ -355,8 +355,11 @@ void sim_check_end(struct sim_world *world)
             char name[32];
             int len = snprintf(name, sizeof name, "kept-%llu", (unsigned long long)k);
 
-            if (world->kept[k] && fsm_tag(node->replica.fsm, name, (size_t)len) == NULL) {
-                sim_fail(world, "node %llu lost the acknowledged tag %s",
+            const struct tag_row *row = fsm_tag(node->replica.fsm, name, (size_t)len);
+
+            if ((world->kept[k] && row == NULL) ||
+                (world->kept_again[k] && row->step != SIM_KEPT_STEP)) {
+                sim_fail(world, "node %llu lost an acknowledged change of tag %s",
                          (unsigned long long)node->id, name);
             }
         }

@@ -16,6 +16,7 @@ enum sim_request_kind {
     REQUEST_OPEN,
     REQUEST_PUT,
     REQUEST_KEPT,
+    REQUEST_KEPT_AGAIN,
     REQUEST_DELETE,
     REQUEST_GET,
     REQUEST_GET_KEPT,
@@ -30,12 +31,13 @@ struct sim_request {
     unsigned tag;
     uint64_t kept;
     uint64_t life;
+    bool changed;   /* GET_KEPT: the second change was acknowledged when it was sent */
     uint64_t floor; /* GET: an acknowledged max_id when it was sent; PUT: the max_id it sets */
     bool force;
 };
 
-static const char *const kind_names[] = {"an open", "a put", "a put", "a delete",
-                                         "a get",   "a get", "a put"};
+static const char *const kind_names[] = {"an open",  "a put", "a put", "a put",
+                                         "a delete", "a get", "a get", "a put"};
 
 static bool final_done[SIM_NODES_MAX];
 static unsigned final_left;
@@ -46,6 +48,8 @@ static struct sim_node *random_node(struct sim_world *world)
 
     return sim_node_runs(node) ? node : NULL;
 }
+
+static void put_kept_again(struct sim_world *world, uint64_t kept);
 
 /* --- answers --- */
 
@@ -61,6 +65,11 @@ static void put_answered(struct sim_request *request)
     if (result.status == 0 && request->kind == REQUEST_KEPT) {
         world->kept[request->kept] = true;
         world->recent[world->recent_count++ % SIM_RECENT] = request->kept;
+        if (world->clients && sim_percent(world, 50)) {
+            put_kept_again(world, request->kept);
+        }
+    } else if (result.status == 0 && request->kind == REQUEST_KEPT_AGAIN) {
+        world->kept_again[request->kept] = true;
     } else if (result.status == 0 && request->kind == REQUEST_PUT &&
                request->floor > tag->acked_max_id) {
         tag->acked_max_id = request->floor;
@@ -77,6 +86,13 @@ static void get_answered(struct sim_request *request)
 
     if (tag_rows_decode(request->base.reply.data, request->base.reply.len, &rows) != 0) {
         sim_fail(request->world, "the result of a query does not decode");
+    }
+    if (request->kind == REQUEST_GET_KEPT && request->changed &&
+        (rows.count != 1 || rows.rows[0].step != SIM_KEPT_STEP)) {
+        sim_fail(
+            request->world,
+            "node %llu does not know the last change of kept-%llu, which had been acknowledged",
+            (unsigned long long)request->node->id, (unsigned long long)request->kept);
     }
     if (rows.count == 1 && rows.rows[0].max_id < request->floor) {
         sim_fail(request->world, "node %llu answered max_id %llu of %s after %llu was acknowledged",
@@ -118,10 +134,9 @@ static void request_done(struct id_request *base)
     }
     if (base->status != 0) {
         world->stats.failed_requests++;
-    } else if (request->kind == REQUEST_GET) {
+    } else if (request->kind == REQUEST_GET || request->kind == REQUEST_GET_KEPT) {
         get_answered(request);
-    } else if (request->kind != REQUEST_OPEN && request->kind != REQUEST_DELETE &&
-               request->kind != REQUEST_GET_KEPT) {
+    } else if (request->kind != REQUEST_OPEN && request->kind != REQUEST_DELETE) {
         put_answered(request);
     }
     if (request->kind == REQUEST_FINAL && base->status != 0 && request->node->up) {
@@ -207,9 +222,30 @@ static void put_kept(struct sim_node *node)
     }
     request = request_new(node, REQUEST_KEPT);
     request->kept = world->kept_next++;
+    put.fields = TAG_FIELD_STEP;
+    put.step = SIM_KEPT_STEP + 1;
     put.name = name;
     put.name_len =
         (uint16_t)snprintf(name, sizeof name, "kept-%llu", (unsigned long long)request->kept);
+    put_submit(request, &put);
+}
+
+/* The same client changes what it made; its first change, should it come again, must not undo it.
+ */
+static void put_kept_again(struct sim_world *world, uint64_t kept)
+{
+    struct sim_node *node = random_node(world);
+    struct tag_put put = {.fields = TAG_FIELD_STEP, .step = SIM_KEPT_STEP};
+    struct sim_request *request;
+    char name[32];
+
+    if (node == NULL) {
+        return;
+    }
+    request = request_new(node, REQUEST_KEPT_AGAIN);
+    request->kept = kept;
+    put.name = name;
+    put.name_len = (uint16_t)snprintf(name, sizeof name, "kept-%llu", (unsigned long long)kept);
     put_submit(request, &put);
 }
 
@@ -257,6 +293,7 @@ static void get_kept(struct sim_node *node)
     request = request_new(node, REQUEST_GET_KEPT);
     world->stats.queries++;
     request->kept = world->recent[(world->recent_count - 1 - sim_below(world, among)) % SIM_RECENT];
+    request->changed = world->kept_again[request->kept];
     len = snprintf(name, sizeof name, "kept-%llu", (unsigned long long)request->kept);
     request->base.kind = ID_REQUEST_QUERY;
     query_get_encode(&request->base.payload, name, (size_t)len);

@@ -291,6 +291,7 @@ static void random_pause(struct sim_world *world)
     if (sim_node_runs(node)) {
         world->stats.pauses++;
         node->paused_until_ms = world->now_ms + 1 + sim_below(world, PAUSE_MS);
+        node->frozen_until_ms = node->paused_until_ms;
         sim_trace(world, "node %u is stopped until %u", (unsigned)node->id,
                   (unsigned)node->paused_until_ms);
     }

@@ -187,6 +187,7 @@ void sim_node_start(struct sim_node *node)
     node->skew_ms = 1000 + sim_below(node->world, 100000);
     node->wake_at_ms = 0;
     node->paused_until_ms = 0;
+    node->frozen_until_ms = 0;
     node->handing_over = false;
     node->stopping = false;
     node->giving_back = false;

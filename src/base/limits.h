@@ -12,6 +12,7 @@
 #define LIMIT_TAG_STEP 1000000000       /* step and max_step; larger: 400 bad_request */
 #define LIMIT_TAGS_PER_BULK 10000       /* more in one POST /api/tags: 400 bad_request */
 #define LIMIT_TAGS_PER_PAGE 1000        /* larger limit=: 400 bad_request */
+#define LIMIT_REPEATS 4096              /* changes of tags that are known if they come again */
 #define LIMIT_ROWS_PER_LOOK 10000       /* a list looks at no more at once, deleted ones too */
 #define LIMIT_TAGS 4000000              /* rows of the table, tombstones too; more: overloaded */
 #define LIMIT_GRANTS_PER_ENTRY 512      /* grants in one Raft entry; the rest waits a turn */

@@ -157,6 +157,8 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
         return fsm_load_drain(fsm, bytes, key_len, value, value_len);
     case FSM_TABLE_BATCHES:
         return fsm_load_answer(fsm, bytes, key_len, value, value_len);
+    case FSM_TABLE_REPEATS:
+        return fsm_load_repeat(fsm, bytes, key_len, value, value_len);
     case FSM_TABLE_KEYS:
         return fsm_load_key(fsm, bytes, key_len, value, value_len);
     default:
@@ -171,6 +173,9 @@ int fsm_load_end(struct fsm *fsm, uint64_t index)
     ASSERT(fsm->loading);
     if (err == 0) {
         err = fsm_drains_check(fsm);
+    }
+    if (err == 0) {
+        err = fsm_repeats_check(fsm);
     }
     if (err == 0) {
         err = fsm_keys_order(fsm, index);

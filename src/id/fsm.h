@@ -34,6 +34,7 @@ struct fsm;
  *  't' tag, 'd' tag that drains    the name
  *  'n' node, 'g' node that was     the node's id (8 bytes, big-endian)
  *      ever granted a segment
+ *  'c' answer to a change of tags  its number % LIMIT_REPEATS (2, big-endian)
  *  'b' answer to a strict batch    the node's id as above, and seq % LIMIT_STRICT_BATCHES (1)
  *  'i' idempotency key             the length of the tag's name (1), the name, the key
  *  'w' worker id                   the id (2, big-endian)

@@ -267,6 +267,7 @@ void fsm_rows_clear(struct fsm *fsm)
     fsm_drains_clear(fsm);
     fsm_senders_clear(fsm);
     fsm_keys_clear(fsm);
+    fsm_repeats_clear(fsm);
     fsm->tag_count = 0;
     fsm->hollow_count = 0;
     fsm->draining_count = 0;

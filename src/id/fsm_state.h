@@ -22,6 +22,7 @@
 
 /* The first byte of a row's key: its table. */
 #define FSM_TABLE_BATCHES 'b'
+#define FSM_TABLE_REPEATS 'c'
 #define FSM_TABLE_DRAINS 'd'
 #define FSM_TABLE_GRANTEES 'g'
 #define FSM_TABLE_KEYS 'i'
@@ -109,6 +110,22 @@ struct fsm_sender {
     struct fsm_answer answers[LIMIT_STRICT_BATCHES]; /* at seq % LIMIT_STRICT_BATCHES */
 };
 
+/* What one change of tags was told. */
+struct fsm_repeat {
+    uint64_t seq; /* the how-manieth change it was; 0: none */
+    uint64_t request_id;
+    uint8_t type;  /* of the command */
+    uint16_t next; /* in the chain of its bucket: place in the ring + 1; 0: the last */
+    struct buf answer;
+};
+
+/* The last of them. */
+struct fsm_repeats {
+    struct fsm_repeat *ring; /* at seq % LIMIT_REPEATS; NULL: there was none yet */
+    uint16_t *buckets;       /* by request_id % LIMIT_REPEATS */
+    uint64_t newest;
+};
+
 struct fsm {
     struct fsm_tree tags;
     struct arena arena;
@@ -127,6 +144,7 @@ struct fsm {
     struct fsm_sender *senders; /* sorted by node */
     size_t sender_count;
     struct fsm_keys keys;
+    struct fsm_repeats repeats;
     struct fsm_members members;
     uint64_t digest;
     struct fsm_listener *listener;
@@ -194,6 +212,20 @@ void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, str
                       struct fsm_changes *changes);
 void fsm_apply_give_back(struct fsm *fsm, struct give_back_command *command, struct buf *result,
                          struct fsm_changes *changes);
+
+/* --- fsm_repeats.c: changes of tags that come again --- */
+
+/* Was a command of this type (put or delete) with this number applied lately? Then what it was told
+ * is appended. 0 is no number. */
+bool fsm_repeat_answer(const struct fsm *fsm, int type, uint64_t request_id, struct buf *result);
+/* It is applied now, and told this. It must not be known. */
+void fsm_repeat_remember(struct fsm *fsm, int type, uint64_t request_id, const void *answer,
+                         size_t len, struct fsm_changes *changes);
+int fsm_load_repeat(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                    size_t value_len) MUST_CHECK;
+/* All rows are there: ERR_CORRUPT if some cannot have been there together. */
+int fsm_repeats_check(const struct fsm *fsm) MUST_CHECK;
+void fsm_repeats_clear(struct fsm *fsm);
 
 /* --- fsm_drain.c: nodes that hold segments, and tags on their way to strict mode --- */
 

@@ -1,7 +1,7 @@
 /*
  * fsm_tags.c - what commands do to tags: grant, give back, put, delete (fsm_state.h).
  *
- * The happy path of a put: look for a repetition, check that no name stands twice, merge and check
+ * The happy path of a put: look for a repetition (fsm_repeats.c), check that no name stands twice,
  * every item against its row, and only then change the rows. Of a grant: item by item, each takes
  * [max_id, max_id + n) and moves max_id up. Of a range given back: it must be the topmost, of this
  * generation and epoch, and then max_id is its first id again. Of a delete: the row becomes a
@@ -63,16 +63,23 @@ void fsm_apply_put(struct fsm *fsm, struct put_command *command, struct buf *res
                    struct fsm_changes *changes)
 {
     struct put_result answer = {0};
+    size_t before = result->len;
 
+    if (fsm_repeat_answer(fsm, COMMAND_TAGS_PUT, command->request_id, result)) {
+        return;
+    }
     command->wall_ms = fsm_shown_ms(command->wall_ms);
     if (!put_repeated(fsm, *command, &answer) && !put_refused(fsm, *command, &answer)) {
         put_carry_out(fsm, *command, &answer, changes);
     }
     put_result_encode(&answer, result);
     put_result_release(&answer);
+    fsm_repeat_remember(fsm, COMMAND_TAGS_PUT, command->request_id, result->data + before,
+                        result->len - before, changes);
 }
 
-void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, struct buf *result,
+/* What the delete is told. */
+static int delete_one(struct fsm *fsm, const struct delete_command *command,
                       struct fsm_changes *changes)
 {
     struct fsm_row *row = fsm_row_find(fsm, command->name, command->name_len);
@@ -83,8 +90,7 @@ void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, str
                         tag->last_request == command->request_id &&
                         tag->last_outcome == TAG_DELETED;
 
-        status_result_encode(repeated ? 0 : ERR_UNKNOWN_TAG, result);
-        return;
+        return repeated ? 0 : ERR_UNKNOWN_TAG;
     }
     fsm_row_change_begin(fsm, row);
     tag->deleted = true;
@@ -94,7 +100,19 @@ void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, str
     tag->last_outcome = TAG_DELETED;
     fsm_row_change_end(fsm, row, changes);
     fsm_drain_follow(fsm, row, changes);
-    status_result_encode(0, result);
+    return 0;
+}
+
+void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, struct buf *result,
+                      struct fsm_changes *changes)
+{
+    size_t before = result->len;
+
+    if (!fsm_repeat_answer(fsm, COMMAND_TAG_DELETE, command->request_id, result)) {
+        status_result_encode(delete_one(fsm, command, changes), result);
+        fsm_repeat_remember(fsm, COMMAND_TAG_DELETE, command->request_id, result->data + before,
+                            result->len - before, changes);
+    }
 }
 
 void fsm_apply_give_back(struct fsm *fsm, struct give_back_command *command, struct buf *result,

@@ -55,7 +55,7 @@ static void make(struct table *table, const char *name)
     const struct tag_put put = {.name = name, .name_len = (uint16_t)strlen(name)};
     struct buf command = BUF_INIT;
 
-    command_put_begin(&command, false, 1, table->index + 1);
+    command_put_begin(&command, false, 1, 0);
     command_put_add(&command, &put);
     command_put_end(&command);
     apply(table, &command);
@@ -65,7 +65,7 @@ static void drop(struct table *table, const char *name)
 {
     struct buf command = BUF_INIT;
 
-    command_delete_encode(&command, name, strlen(name), 1, table->index + 1);
+    command_delete_encode(&command, name, strlen(name), 1, 0);
     apply(table, &command);
 }
 
