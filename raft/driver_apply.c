@@ -91,12 +91,22 @@ static uint32_t trailing_entries(const struct driver *driver, uint64_t upto)
     return count;
 }
 
+/* As many as are there of those that peers with a snapshot need, unless the log is too large. */
+static uint32_t held_entries(const struct driver *driver, uint64_t upto)
+{
+    uint64_t held = snapshot_held_index(driver);
+    uint64_t first = driver->log.first > held ? driver->log.first : held + 1;
+
+    return held < upto && driver->log.bytes < LIMIT_LOG_BYTES ? (uint32_t)(upto + 1 - first) : 0;
+}
+
 /* The state on disk stands for all entries up to durable.index: let the log forget them, but for a
  * tail that saves slow followers a whole snapshot. */
 void driver_maybe_compact(struct driver *driver)
 {
     uint64_t upto = driver->durable.index;
     uint32_t trailing;
+    uint32_t held;
     struct driver_write *write;
     struct raft_event event;
 
@@ -104,6 +114,8 @@ void driver_maybe_compact(struct driver *driver)
         return;
     }
     trailing = trailing_entries(driver, upto);
+    held = held_entries(driver, upto);
+    trailing = held > trailing ? held : trailing;
     memset(&event, 0, sizeof event);
     event.type = RAFT_SNAPSHOT;
     event.snapshot.trailing = trailing;

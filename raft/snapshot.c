@@ -73,6 +73,32 @@ static void start_read(struct snapshot_out *out, size_t max_bytes, bool close)
     out->driver->disk->ops->read(out->driver->disk, &out->read);
 }
 
+/* The peer has a while to ask for what comes behind the snapshot. */
+static void hold_end(const struct snapshot_out *out)
+{
+    struct driver *driver = out->driver;
+    struct snapshot_hold *hold = &driver->transfers.holds[out - driver->transfers.out];
+
+    if (hold->until_ms == UINT64_MAX) {
+        hold->until_ms = clock_now_ms(driver->clock) + 2 * (uint64_t)driver->config.election_ms;
+    }
+}
+
+uint64_t snapshot_held_index(const struct driver *driver)
+{
+    uint64_t now = clock_now_ms(driver->clock);
+    uint64_t held = UINT64_MAX;
+
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        const struct snapshot_hold *hold = &driver->transfers.holds[i];
+
+        if (now < hold->until_ms && hold->index < held) {
+            held = hold->index;
+        }
+    }
+    return held;
+}
+
 /* End a transfer: the view is closed by the disk, now or when the read under way comes back. */
 static void drop_out(struct snapshot_out *out)
 {
@@ -80,6 +106,7 @@ static void drop_out(struct snapshot_out *out)
         return;
     }
     out->active = false;
+    hold_end(out);
     if (out->reading) {
         out->dropped = true;
     } else if (out->view != NULL) {
@@ -202,6 +229,8 @@ void snapshot_send(struct driver *driver, uint64_t peer, uint64_t last_index)
     free_slot->transfer = ++transfers->next_transfer;
     free_slot->at_least = last_index;
     free_slot->progress_ms = now;
+    transfers->holds[free_slot - transfers->out] =
+        (struct snapshot_hold){driver->durable.index, UINT64_MAX};
     start_read(free_slot, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
 }
 

@@ -48,8 +48,15 @@ struct snapshot_in {
     struct buf stream;
 };
 
+/* Entries above index stay in the log until then: a peer that gets a snapshot needs them next. */
+struct snapshot_hold {
+    uint64_t index;
+    uint64_t until_ms; /* UINT64_MAX: as long as the transfer takes */
+};
+
 struct snapshot_transfers {
     struct snapshot_out out[LIMIT_NODES];
+    struct snapshot_hold holds[LIMIT_NODES]; /* of each of out */
     struct snapshot_in in;
     uint64_t next_transfer;
 };
@@ -61,6 +68,11 @@ void snapshot_close(struct driver *driver);
 
 /* The core wants a peer to install a snapshot at or above last_index. */
 void snapshot_send(struct driver *driver, uint64_t peer, uint64_t last_index);
+
+/* Entries above this index are needed by peers that get a snapshot, or just got one; UINT64_MAX:
+ * none are. Without them a peer would need the next snapshot when it has this one, for ever, where
+ * the log grows fast. */
+uint64_t snapshot_held_index(const struct driver *driver);
 
 /* The head of a snapshot arrived; takes over message->install_snapshot.conf. */
 void snapshot_receive_head(struct driver *driver, uint64_t from, uint64_t transfer,

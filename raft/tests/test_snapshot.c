@@ -94,6 +94,40 @@ static void test_no_more_than_the_window_is_unacknowledged(void **state)
     bench_close(&leader);
 }
 
+static void append_many(struct bench *leader, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(bench_submit(leader, 1), 0);
+        bench_run(leader);
+        bench_ack(leader, 3);
+        bench_run(leader);
+    }
+}
+
+/* A log that grows and is compacted faster than a snapshot travels would leave the follower without
+ * what comes behind it, and so with the next snapshot, for ever. */
+static void test_the_log_keeps_what_comes_behind_a_snapshot(void **state)
+{
+    struct bench leader = {.snapshot_entries = 10, .trailing_entries = 2};
+    uint64_t behind;
+
+    (void)state;
+    pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
+    behind = leader.driver.durable.index + 1;
+    append_many(&leader, 50);
+    assert_true(leader.driver.compacted > behind + 20);
+    assert_non_null(transfer_out(&leader));
+    assert_int_equal(leader.driver.log.first, behind);
+    pair_send_ack(&leader, 2, transfer_out(&leader)->transfer, transfer_out(&leader)->sent, false);
+    expect_dropped(&leader);
+    append_many(&leader, 50); /* it has a while to ask for them */
+    assert_int_equal(leader.driver.log.first, behind);
+    leader.clock.now_ms += 2 * BOOT_ELECTION_MS;
+    append_many(&leader, 20);
+    assert_true(leader.driver.log.first > behind + 80);
+    bench_close(&leader);
+}
+
 /* --- what ends a transfer at the sender --- */
 
 static void test_an_abort_ends_it(void **state)
@@ -259,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_a_follower_gets_the_whole_state),
         cmocka_unit_test(test_an_empty_state_is_a_digest_alone),
         cmocka_unit_test(test_no_more_than_the_window_is_unacknowledged),
+        cmocka_unit_test(test_the_log_keeps_what_comes_behind_a_snapshot),
         cmocka_unit_test(test_an_abort_ends_it),
         cmocka_unit_test(test_an_acknowledgement_of_what_was_not_sent_ends_it),
         cmocka_unit_test(test_a_broken_link_ends_it),
