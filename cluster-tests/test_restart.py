@@ -1,5 +1,7 @@
 """Stops of the whole cluster: what goes on afterwards lies above everything handed out before."""
 
+import signal
+
 import pytest
 
 from checker import History
@@ -101,3 +103,21 @@ def test_acknowledged_tags_survive_a_kill_of_all(make_cluster):
         assert names == {name for name, _ in made}
         for name, max_id in made[-5:]:
             assert int(cluster.nodes[0].get_json(f"/api/tags/{name}")["max_id"]) == max_id
+
+
+def test_all_nodes_stopped_at_once_do_not_pass_leadership_round(make_cluster, tag):
+    """Each hands it over to another that stops, too."""
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    for _ in range(3):
+        for node in cluster.nodes:  # so that each has something to give back
+            assert node.get(f"/api/segment/get/{tag}").status == 200
+        before = cluster.leader().cluster_status()["term"]
+        for node in cluster.nodes:
+            node.leaving()
+            node.process.send_signal(signal.SIGTERM)
+        assert [node.wait_exit() for node in cluster.nodes] == [0, 0, 0]
+        for node in cluster.nodes:
+            node.start()
+        cluster.wait_ready()
+        assert cluster.leader().cluster_status()["term"] <= before + 30

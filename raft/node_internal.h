@@ -22,7 +22,8 @@ struct node {
     enum node_state state;
     bool drain; /* hand leadership over */
     bool drained;
-    bool gave_back; /* what is left of the segments was offered to the cluster */
+    unsigned led_again; /* how often leadership came back while this node stops */
+    bool gave_back;     /* what is left of the segments was offered to the cluster */
     uint64_t grace_until_ms;
     uv_loop_t *loop;
     struct store *store;

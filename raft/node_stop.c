@@ -17,6 +17,7 @@
 #include "src/base/log.h"
 
 #define GIVE_BACK_MS 1000 /* what a stop waits for the cluster to take segments back */
+#define LED_AGAIN_MAX 3   /* times that leadership is passed on again */
 
 static void closed_one(struct node *node)
 {
@@ -94,12 +95,26 @@ static bool segments_are_settled(struct node *node)
     return true;
 }
 
+/* Leadership that comes back is passed on, for the other may stop, too, and a third may not; but
+ * not for ever: where all nodes stop at once it would go round until they end. */
+static void hand_over(struct node *node)
+{
+    bool over = node->led_again >= LED_AGAIN_MAX || replica_transfer(&node->replica);
+
+    node->led_again += node->drained && !over;
+    if (node->led_again >= LED_AGAIN_MAX) {
+        replica_transfer_end(&node->replica);
+        over = true;
+    }
+    node->drained = over;
+}
+
 void node_continue_stopping(struct node *node)
 {
     struct driver *driver = &node->replica.driver;
 
     if (node->drain && node->state < NODE_WRITING) {
-        node->drained = replica_transfer(&node->replica);
+        hand_over(node);
     }
     if (node->state == NODE_DRAINING && segments_are_settled(node)) {
         node->state = NODE_WRITING;

@@ -334,6 +334,12 @@ bool replica_transfer(struct replica *replica)
     return over;
 }
 
+void replica_transfer_end(struct replica *replica)
+{
+    replica->draining = false;
+    replica->requests.transferring = false;
+}
+
 void replica_stop(struct replica *replica)
 {
     replica->stopping = true;

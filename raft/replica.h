@@ -128,6 +128,9 @@ uint64_t replica_next_ms(const struct replica *replica);
 /* Hand leadership over; call until true. */
 bool replica_transfer(struct replica *replica);
 
+/* Hand it over no more: this node serves as the leader, if it is, until it ends. */
+void replica_transfer_end(struct replica *replica);
+
 /* Nobody claims segment ids any more: give back what is left of them, as far as it can be
  * (allocator.h). deadline_ms bounds it. Before replica_stop(), which does not wait for it. */
 void replica_give_back(struct replica *replica, uint64_t deadline_ms);

@@ -208,7 +208,8 @@ class Nemesis:
         return node, [node.id], "SIGKILL"
 
     def end_kill(self, _, node):
-        self.start(node)
+        if node in self.cluster.nodes:  # it may have been removed meanwhile
+            self.start(node)
 
     def begin_stop(self, fault):
         node = self.resolve(fault["node"])
