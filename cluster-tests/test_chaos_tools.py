@@ -14,7 +14,8 @@ from chaos.events import Events
 from chaos.health import NS, Health, Intervals, find_well
 from chaos.history import FAIL, MORE, NONE, OK, UNKNOWN
 from chaos.judge import (
-    Judge, expected_values, overlapping_windows, stale_reads, wrong_tables, wrong_terms,
+    Judge, expected_values, hasty_terms, overlapping_windows, stale_reads, wrong_tables,
+    wrong_terms,
 )  # fmt: skip
 from chaos.links import Links, Shape
 from wait import wait_until
@@ -671,6 +672,14 @@ def test_two_leaders_of_a_term_and_falling_numbers_are_found():
     found = wrong_terms([one, other, fallen, reborn])
     assert len(found) == 2
     assert "both led in term 4" in found[0] and "applied fell from 9 to 8" in found[1]
+
+
+def test_leadership_that_goes_round_is_found():
+    calm = [{"t": t * NS, "node": 1, "term": 10 * t} for t in range(1, 60)]
+    assert hasty_terms(calm) == []
+    jump = [{"t": 70 * NS, "node": 2, "term": 900}]
+    found = hasty_terms([*calm, *jump, {"t": 71 * NS, "node": 3, "ok": False}])
+    assert len(found) == 1 and "from 590 to 900" in found[0]
 
 
 def entry(outcome, inv, **values):

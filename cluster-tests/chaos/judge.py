@@ -11,7 +11,8 @@
   tables         what was acknowledged is there on every node; all nodes have the same
   reads          a read shows what was acknowledged before it was sent, whoever answers it
   errors         only where permitted (health.py); an answer in the time that the request allowed
-  terms          one leader a term; term, commit and applied index never fall in a node's life
+  terms          one leader a term; term, commit and applied index never fall in a node's life;
+                 leadership does not go round and round
   recovery       every node settled within 10 s of healing
 
 The happy path: judge = Judge(run); judge.findings is empty.
@@ -37,6 +38,9 @@ TIME_OFF_MS = 5000
 SHOWN = 10
 FOREVER = 1 << 63
 MODE_SWITCHED = "chaos/swing"
+# Elections follow each other by half an election timeout at the fastest, but for hand-overs.
+TERMS_SPAN_NS = 5 * NS
+TERMS_A_SPAN = 80
 
 
 class IdSpace:
@@ -185,6 +189,7 @@ class Judge:
         self.add("reads", stale_reads(run.journals))
         self.add("range", self.beyond_max())
         self.add("terms", wrong_terms(run.samples))
+        self.add("terms", hasty_terms(run.samples))
         self.look_at_recoveries()
 
     # --- one request ---
@@ -455,3 +460,20 @@ def wrong_terms(samples):
         last[node] = sample
     return found[:SHOWN]
 
+
+def hasty_terms(samples):
+    """Terms that rose by many in a short time, though nobody saw all of them."""
+    risen = []  # (time, the highest term so far)
+    top = start = 0
+    for time, term in sorted((s["t"], s["term"]) for s in samples if "term" in s):
+        if term <= top:
+            continue
+        top = term
+        risen.append((time, top))
+        while risen[start][0] < time - TERMS_SPAN_NS:
+            start += 1
+        # The one before the span was the highest until its begin.
+        first = risen[max(start - 1, 0)][1]
+        if top - first > TERMS_A_SPAN:
+            return [f"terms rose from {first} to {top} in {TERMS_SPAN_NS // NS} s, until {time}"]
+    return []
