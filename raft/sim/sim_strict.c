@@ -77,6 +77,7 @@ struct strict_request {
     unsigned tag;        /* from 0 */
     uint32_t count;      /* 0: not for ids, but to make the tag strict at the end */
     uint32_t key;        /* NO_KEY: none */
+    uint64_t life;       /* of the node */
     uint64_t sent;       /* on the history's clock */
     uint64_t floor;      /* ids below were known when it was sent */
     uint32_t generation; /* of the tag then, at least */
@@ -325,6 +326,10 @@ static void request_done(struct id_request *base)
     if (request->count > 0) {
         ids_done(request);
     }
+    if (request->count > 0 && request->tag + SIM_TAGS != SIM_CHANGING &&
+        base->status == ERR_TIMEOUT && request->life == node->life) {
+        sim_calm_timed_out(node, "a strict request");
+    }
     if (request->final && request->count > 0 && base->status == 0) {
         world->strict->final[node->id - 1][request->tag] = true;
     } else if (request->final && node->up) {
@@ -344,6 +349,7 @@ static struct strict_request *request_new(struct sim_node *node, enum id_request
 
     ASSERT(request != NULL);
     request->node = node;
+    request->life = node->life;
     request->tag = tag;
     request->key = NO_KEY;
     request->base.kind = kind;
