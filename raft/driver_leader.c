@@ -76,6 +76,9 @@ void driver_peer_refused(struct driver *driver, uint64_t peer)
         return;
     }
     driver->leader_refused = true;
+    if (raft_role(raft) != RAFT_VOTER) {
+        return; /* it stands for nothing */
+    }
     due = driver->leader_heard_ms + patience_ms(driver) +
           turn_of(driver, peer) * (uint64_t)driver->config.heartbeat_ms;
     due = due > now ? due : now;

@@ -145,6 +145,28 @@ static void test_refused_of_another_than_the_leader_means_nothing(void **state)
     bench_close(&bench);
 }
 
+/* A standby may vote for others then, but has no timeout that matters. */
+static void test_refused_does_not_hurry_a_standby(void **state)
+{
+    static const int roles[3] = {RAFT_VOTER, RAFT_VOTER, RAFT_STANDBY};
+    static const struct boot boot = {
+        .id = 3, .term = 2, .last = 10, .last_term = 2, .servers = 3, .roles = roles};
+    struct raft_message heartbeat = append_of(1, 2, 10, 2, 10, NULL, 0);
+    struct bench bench = {0};
+    uint64_t next_ms;
+
+    (void)state;
+    bench_start(&bench, &boot);
+    bench.clock.now_ms += 5000;
+    bench_receive(&bench, &heartbeat);
+    next_ms = driver_next_ms(&bench.driver);
+    driver_peer_refused(&bench.driver, 1);
+    assert_int_equal(driver_next_ms(&bench.driver), next_ms);
+    bench.clock.now_ms += 2 * (uint64_t)bench.driver.config.heartbeat_ms;
+    assert_true(asks_for_vote(&bench));
+    bench_close(&bench);
+}
+
 /* A dial that is refused long after the last heartbeat: at once, never in the past. */
 static void test_refused_late_is_due_now(void **state)
 {
@@ -226,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_refused_but_heard_again_is_as_if_never_refused),
         cmocka_unit_test(test_refused_brings_the_own_timeout_forward_in_turn),
         cmocka_unit_test(test_refused_of_another_than_the_leader_means_nothing),
+        cmocka_unit_test(test_refused_does_not_hurry_a_standby),
         cmocka_unit_test(test_refused_late_is_due_now),
         cmocka_unit_test(test_a_leader_whose_process_ended_is_followed_within_a_few_heartbeats),
         cmocka_unit_test(test_who_is_refused_alone_troubles_nobody),
