@@ -204,6 +204,8 @@ class Generator(ManyNodes):
         )
         self.grant = response.json() if outcome == OK else None
         self.log("acquire", outcome, when, grant=self.grant, name=self.name_now)
+        if outcome == history.UNKNOWN:
+            self.name_now = None  # it may yet be carried out, and fence a later one of this name
         return outcome == OK
 
     def renew(self):
