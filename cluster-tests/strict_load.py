@@ -98,6 +98,7 @@ class StrictClient(threading.Thread):
         self.serial = 0
         self.answers = 0
         self.lost = 0  # connections that broke with a request under way
+        self.reconnects = 0  # to a node that was started again
         self.refusals = collections.Counter()
         self.longest_s = 0.0
         self.fault = None
@@ -181,6 +182,8 @@ class StrictClient(threading.Thread):
         except OSError:
             self.excuse(node, incarnation)
             return False
+        known, before = self.connected_to
+        self.reconnects += known is node and before != incarnation
         self.connected_to = (node, incarnation)
         return True
 

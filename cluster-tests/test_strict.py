@@ -386,7 +386,8 @@ def test_all_nodes_restarted_under_load(make_cluster, recorder, how):
             load.wait_all_served()
         load.wait_answers(200)
         verdict = load.finish()
-    assert sum(client.lost for client in load.clients) > 0, "the restarts were not felt"
+    # That a request was under way is likely, but not sure.
+    assert all(client.reconnects > 0 for client in load.clients if not client.keyed), "not felt"
     # A request of unknown outcome burns at most its ids; there are not more of them than clients
     # and restarts, and attempts of those that repeat.
     assert verdict.unknown < 200
