@@ -203,8 +203,10 @@ static void refused(struct net_receiver *receiver, uint64_t peer, int err, const
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
-    log_error("raft", "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"",
-              (unsigned long long)peer, err_code(err), text);
+    /* Not proved, and it passes where addresses move: containers that start may change theirs. */
+    log_line(err == ERR_REFUSED ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR, "raft",
+             "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"",
+             (unsigned long long)peer, err_code(err), text);
     if (err == ERR_WRONG_NODE && node->state < NODE_WRITING) {
         /* Its vote would count twice if it went on under the id of the directory that was lost. */
         node->config.failed(node->config.data, ERR_REFUSED,
