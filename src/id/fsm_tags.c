@@ -2,10 +2,11 @@
  * fsm_tags.c - what commands do to tags: grant, give back, put, delete (fsm_state.h).
  *
  * The happy path of a put: look for a repetition (fsm_repeats.c), check that no name stands twice,
- * every item against its row, and only then change the rows. Of a grant: item by item, each takes
- * [max_id, max_id + n) and moves max_id up. Of a range given back: it must be the topmost, of this
- * generation and epoch, and then max_id is its first id again. Of a delete: the row becomes a
- * tombstone.
+ * merge and check every item against its row, and only then change the rows. A row's own memory of
+ * its last change stands behind that, for repetitions that the ring has lost. Of a grant: item by
+ * item, each takes [max_id, max_id + n) and moves max_id up. Of a range given back: it must be the
+ * topmost, of this generation and epoch, and then max_id is its first id again. Of a delete: the
+ * row becomes a tombstone.
  *
  * Failure modes go into the result, and then nothing was changed, but for single grants of a
  * command: each of them stands for itself.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/tests/id_hex.h"
 
 static int apply_status(struct id_apply *apply, struct buf *command);
 static struct worker_result apply_worker(struct id_apply *apply, struct buf *command);
@@ -341,4 +342,18 @@ static struct worker_result apply_worker(struct id_apply *apply, struct buf *com
     ASSERT(err == 0);
     buf_free(command);
     return result;
+}
+
+int id_load_hex(struct fsm *fsm, const char *key_hex, const char *value_hex)
+{
+    struct buf key = BUF_INIT;
+    struct buf value = BUF_INIT;
+    int err;
+
+    id_hex_put(&key, key_hex);
+    id_hex_put(&value, value_hex);
+    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
+    buf_free(&key);
+    buf_free(&value);
+    return err;
 }

@@ -88,4 +88,8 @@ const struct tag_row *id_apply_row(struct id_apply *apply, const char *name);
 /* Load the kept rows into another state machine. */
 void id_apply_load(const struct id_apply *apply, struct fsm *fsm);
 
+/* While the state machine is loading: a row whose key and value are written as in id_hex.h; what
+ * fsm_load_row() says. */
+int id_load_hex(struct fsm *fsm, const char *key_hex, const char *value_hex);
+
 #endif

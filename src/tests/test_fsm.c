@@ -246,20 +246,6 @@ static void test_load_replaces_everything(void **state)
     fsm_free(other);
 }
 
-static int load_one(struct fsm *fsm, const char *key_hex, const char *value_hex)
-{
-    struct buf key = BUF_INIT;
-    struct buf value = BUF_INIT;
-    int err;
-
-    id_hex_put(&key, key_hex);
-    id_hex_put(&value, value_hex);
-    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
-    buf_free(&key);
-    buf_free(&value);
-    return err;
-}
-
 static void test_load_refuses_damage(void **state)
 {
     const char *tag = "01 00 00 01 01000000 0a000000 64000000 0500000000000000 "
@@ -268,23 +254,23 @@ static void test_load_refuses_damage(void **state)
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
     fsm_load_begin(fsm);
-    assert_int_equal(load_one(fsm, "74 61", tag), 0);
-    assert_int_equal(load_one(fsm, "74 61", tag), ERR_EXISTS);
-    assert_int_equal(load_one(fsm, "74", tag), ERR_CORRUPT);    /* no name */
-    assert_int_equal(load_one(fsm, "74 0a", tag), ERR_CORRUPT); /* a line feed */
-    assert_int_equal(load_one(fsm, "74 62", ""), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "74 62", "03"), ERR_BAD_VERSION);
-    assert_int_equal(load_one(fsm, "74 62", "01 00"), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "", tag), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "78 61", tag), ERR_CORRUPT); /* no such table */
-    assert_int_equal(load_one(fsm, "6e 0000000000000001", node), 0);
-    assert_int_equal(load_one(fsm, "6e 0000000000000001", node), ERR_EXISTS);
-    assert_int_equal(load_one(fsm, "6e 00000000000001", node), ERR_CORRUPT); /* 7 bytes */
-    assert_int_equal(load_one(fsm, "6e 000000000000000001", node), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "6e 0000000000000000", node), ERR_CORRUPT); /* node 0 */
-    assert_int_equal(load_one(fsm, "6e 0000000000010000", node), ERR_CORRUPT); /* 65536 */
-    assert_int_equal(load_one(fsm, "6e 0000000000000002", "01 05"), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "6e 0000000000000002", "09"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "74 61", tag), 0);
+    assert_int_equal(id_load_hex(fsm, "74 61", tag), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "74", tag), ERR_CORRUPT);    /* no name */
+    assert_int_equal(id_load_hex(fsm, "74 0a", tag), ERR_CORRUPT); /* a line feed */
+    assert_int_equal(id_load_hex(fsm, "74 62", ""), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "74 62", "03"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "74 62", "01 00"), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "", tag), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "78 61", tag), ERR_CORRUPT); /* no such table */
+    assert_int_equal(id_load_hex(fsm, "6e 0000000000000001", node), 0);
+    assert_int_equal(id_load_hex(fsm, "6e 0000000000000001", node), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "6e 00000000000001", node), ERR_CORRUPT); /* 7 bytes */
+    assert_int_equal(id_load_hex(fsm, "6e 000000000000000001", node), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "6e 0000000000000000", node), ERR_CORRUPT); /* node 0 */
+    assert_int_equal(id_load_hex(fsm, "6e 0000000000010000", node), ERR_CORRUPT); /* 65536 */
+    assert_int_equal(id_load_hex(fsm, "6e 0000000000000002", "01 05"), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "6e 0000000000000002", "09"), ERR_BAD_VERSION);
     assert_int_equal(fsm_load_end(fsm, 1), 0);
     assert_int_equal(fsm_tag_count(fsm), 1);
 }

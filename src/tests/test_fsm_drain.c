@@ -443,43 +443,29 @@ static void test_rows_are_golden(void **state)
     assert_true(id_hex_equal(&a->rows[3].value, "01 0300 0201"));
 }
 
-static int load_one(struct fsm *fsm, const char *key_hex, const char *value_hex)
-{
-    struct buf key = BUF_INIT;
-    struct buf value = BUF_INIT;
-    int err;
-
-    id_hex_put(&key, key_hex);
-    id_hex_put(&value, value_hex);
-    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
-    buf_free(&key);
-    buf_free(&value);
-    return err;
-}
-
 static void test_load_refuses_damage(void **state)
 {
     struct fsm *fsm = fsm_new();
 
     (void)state;
     fsm_load_begin(fsm);
-    assert_int_equal(load_one(fsm, "67 0000000000000003", "01"), 0);
-    assert_int_equal(load_one(fsm, "67 0000000000000003", "01"), ERR_EXISTS);
-    assert_int_equal(load_one(fsm, "67 0000000000000004", ""), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "67 0000000000000004", "02"), ERR_BAD_VERSION);
-    assert_int_equal(load_one(fsm, "67 0000000000000004", "01 00"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "67 0000000000000000", "01"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "67 0000000000010000", "01"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "67 00000000000004", "01"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "64 61", ""), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "64 61", "01"), ERR_TRUNCATED); /* waits for nobody */
-    assert_int_equal(load_one(fsm, "64 61", "01 03"), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "64 61", "02 0300"), ERR_BAD_VERSION);
-    assert_int_equal(load_one(fsm, "64 61", "01 0000"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "64 61", "01 0300 0300"), ERR_CORRUPT); /* twice */
-    assert_int_equal(load_one(fsm, "64 61", "01 0400 0300"), ERR_CORRUPT); /* not rising */
-    assert_int_equal(load_one(fsm, "64", "01 0300"), ERR_CORRUPT);         /* no name */
-    assert_int_equal(load_one(fsm, "64 0a", "01 0300"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "67 0000000000000003", "01"), 0);
+    assert_int_equal(id_load_hex(fsm, "67 0000000000000003", "01"), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "67 0000000000000004", ""), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "67 0000000000000004", "02"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "67 0000000000000004", "01 00"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "67 0000000000000000", "01"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "67 0000000000010000", "01"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "67 00000000000004", "01"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "64 61", ""), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "64 61", "01"), ERR_TRUNCATED); /* waits for nobody */
+    assert_int_equal(id_load_hex(fsm, "64 61", "01 03"), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "64 61", "02 0300"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "64 61", "01 0000"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "64 61", "01 0300 0300"), ERR_CORRUPT); /* twice */
+    assert_int_equal(id_load_hex(fsm, "64 61", "01 0400 0300"), ERR_CORRUPT); /* not rising */
+    assert_int_equal(id_load_hex(fsm, "64", "01 0300"), ERR_CORRUPT);         /* no name */
+    assert_int_equal(id_load_hex(fsm, "64 0a", "01 0300"), ERR_CORRUPT);
     assert_int_equal(fsm_load_end(fsm, 1), 0);
     fsm_free(fsm);
 }
@@ -498,15 +484,15 @@ static int load_three(const char *tag, const char *drain, const char *grantee)
 
     fsm_load_begin(fsm);
     if (drain != NULL) { /* in the order of keys */
-        assert_int_equal(load_one(fsm, "64 61", drain), 0);
-        assert_int_equal(load_one(fsm, "64 61", drain), ERR_EXISTS);
+        assert_int_equal(id_load_hex(fsm, "64 61", drain), 0);
+        assert_int_equal(id_load_hex(fsm, "64 61", drain), ERR_EXISTS);
     }
     if (grantee != NULL) {
-        assert_int_equal(load_one(fsm, "67 0000000000000003", grantee), 0);
+        assert_int_equal(id_load_hex(fsm, "67 0000000000000003", grantee), 0);
     }
     if (tag != NULL) {
-        assert_int_equal(load_one(fsm, "74 61", tag), 0);
-        assert_int_equal(load_one(fsm, "74 61", tag), ERR_EXISTS);
+        assert_int_equal(id_load_hex(fsm, "74 61", tag), 0);
+        assert_int_equal(id_load_hex(fsm, "74 61", tag), ERR_EXISTS);
     }
     err = fsm_load_end(fsm, 9);
     fsm_free(fsm);

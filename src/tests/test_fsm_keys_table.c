@@ -100,20 +100,6 @@ static void test_key_rows_are_golden(void **state)
 #define AT "0068e5cf8b010000 "
 #define INDEX "0400000000000000 "
 
-static int load_one(struct fsm *fsm, const char *key_hex, const char *value_hex)
-{
-    struct buf key = BUF_INIT;
-    struct buf value = BUF_INIT;
-    int err;
-
-    id_hex_put(&key, key_hex);
-    id_hex_put(&value, value_hex);
-    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
-    buf_free(&key);
-    buf_free(&value);
-    return err;
-}
-
 static void test_load_refuses_damage(void **state)
 {
     struct fsm *fsm = fsm_new();
@@ -121,29 +107,34 @@ static void test_load_refuses_damage(void **state)
 
     (void)state;
     fsm_load_begin(fsm);
-    assert_int_equal(load_one(fsm, "69 01 61 6b", good), 0);
-    assert_int_equal(load_one(fsm, "69 01 61 6b", good), ERR_EXISTS);
-    assert_int_equal(load_one(fsm, "69 01 61", good), ERR_CORRUPT); /* no key */
-    assert_int_equal(load_one(fsm, "69 01", good), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69", good), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 00 61", good), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 0a 6b", good), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", ""), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "02"), ERR_BAD_VERSION);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST COUNT AT INDEX "00"), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST COUNT AT INDEX "000000"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST "00000000" AT INDEX "0000"),
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6b", good), 0);
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6b", good), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "69 01 61", good), ERR_CORRUPT); /* no key */
+    assert_int_equal(id_load_hex(fsm, "69 01", good), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "69", good), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "69 00 61", good), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "69 01 0a 6b", good), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", ""), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "02"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "01" FIRST COUNT AT INDEX "00"),
+                     ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "01" FIRST COUNT AT INDEX "000000"),
                      ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST "a1860100" AT INDEX "0000"),
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "01" FIRST "00000000" AT INDEX "0000"),
                      ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01 d4feffffffffff7f" COUNT AT INDEX "0000"),
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "01" FIRST "a1860100" AT INDEX "0000"),
+                     ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "01 d4feffffffffff7f" COUNT AT INDEX "0000"),
                      ERR_CORRUPT); /* ends beyond the last id */
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST COUNT "0000000000000000" INDEX "0000"),
+    assert_int_equal(
+        id_load_hex(fsm, "69 01 61 6c", "01" FIRST COUNT "0000000000000000" INDEX "0000"),
+        ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "01" FIRST COUNT AT INDEX "0004"),
                      ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01" FIRST COUNT AT INDEX "0004"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", "01 d3feffffffffff7f" COUNT AT INDEX "ff03"), 0);
-    assert_int_equal(load_one(fsm, "74 61", TAG_A), 0);
-    assert_int_equal(load_one(fsm, "73 74696d65", "01" AT), 0);
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", "01 d3feffffffffff7f" COUNT AT INDEX "ff03"),
+                     0);
+    assert_int_equal(id_load_hex(fsm, "74 61", TAG_A), 0);
+    assert_int_equal(id_load_hex(fsm, "73 74696d65", "01" AT), 0);
     assert_int_equal(fsm_load_end(fsm, 4), 0);
     assert_int_equal(fsm_key_count(fsm), 2);
     fsm_free(fsm);
@@ -156,11 +147,11 @@ static int load_two(uint64_t index, const char *first, const char *second, bool 
     int err;
 
     fsm_load_begin(fsm);
-    assert_int_equal(load_one(fsm, "69 01 61 6b", first), 0);
-    assert_int_equal(load_one(fsm, "69 01 61 6c", second), 0);
-    assert_int_equal(load_one(fsm, "73 74696d65", "01" AT), 0);
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6b", first), 0);
+    assert_int_equal(id_load_hex(fsm, "69 01 61 6c", second), 0);
+    assert_int_equal(id_load_hex(fsm, "73 74696d65", "01" AT), 0);
     if (tag) {
-        assert_int_equal(load_one(fsm, "74 61", TAG_A), 0);
+        assert_int_equal(id_load_hex(fsm, "74 61", TAG_A), 0);
     }
     err = fsm_load_end(fsm, index);
     fsm_free(fsm);

@@ -14,7 +14,6 @@
 #include <cmocka.h>
 
 #include "src/tests/id_apply.h"
-#include "src/tests/id_hex.h"
 
 static int setup(void **state)
 {
@@ -186,20 +185,6 @@ static void test_so_many_are_known(void **state)
 
 /* --- damage --- */
 
-static int load_one(struct fsm *fsm, const char *key_hex, const char *value_hex)
-{
-    struct buf key = BUF_INIT;
-    struct buf value = BUF_INIT;
-    int err;
-
-    id_hex_put(&key, key_hex);
-    id_hex_put(&value, value_hex);
-    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
-    buf_free(&key);
-    buf_free(&value);
-    return err;
-}
-
 #define SEQ "0500000000000000"
 #define REQUEST "0900000000000000"
 #define ANSWER "01 83 00000000"
@@ -210,23 +195,25 @@ static void test_load_refuses_damage(void **state)
 
     (void)state;
     fsm_load_begin(fsm);
-    assert_int_equal(load_one(fsm, "63 0005", ""), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "63 0005", "01 04" SEQ REQUEST), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "63 0005", "02 04" SEQ REQUEST ANSWER), ERR_BAD_VERSION);
-    assert_int_equal(load_one(fsm, "63 0004", "01 04" SEQ REQUEST ANSWER), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "63 05", "01 04" SEQ REQUEST ANSWER), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "63 0005", "01 05" SEQ REQUEST ANSWER), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "63 0005", "01 04" SEQ "0000000000000000" ANSWER), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "63 0000", "01 04 0000000000000000" REQUEST ANSWER),
+    assert_int_equal(id_load_hex(fsm, "63 0005", ""), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "63 0005", "01 04" SEQ REQUEST), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "63 0005", "02 04" SEQ REQUEST ANSWER), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "63 0004", "01 04" SEQ REQUEST ANSWER), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "63 05", "01 04" SEQ REQUEST ANSWER), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "63 0005", "01 05" SEQ REQUEST ANSWER), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "63 0005", "01 04" SEQ "0000000000000000" ANSWER),
                      ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "63 0005", "01 04" SEQ REQUEST ANSWER), 0);
-    assert_int_equal(load_one(fsm, "63 0005", "01 04" SEQ REQUEST ANSWER), ERR_EXISTS);
-    assert_int_equal(load_one(fsm, "63 0006", "01 04 0600000000000000" REQUEST ANSWER),
+    assert_int_equal(id_load_hex(fsm, "63 0000", "01 04 0000000000000000" REQUEST ANSWER),
+                     ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "63 0005", "01 04" SEQ REQUEST ANSWER), 0);
+    assert_int_equal(id_load_hex(fsm, "63 0005", "01 04" SEQ REQUEST ANSWER), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "63 0006", "01 04 0600000000000000" REQUEST ANSWER),
                      ERR_CORRUPT); /* one number, two changes */
     assert_int_equal(fsm_load_end(fsm, 1), 0);
     fsm_load_begin(fsm);
-    assert_int_equal(load_one(fsm, "63 0005", "01 04" SEQ REQUEST ANSWER), 0);
-    assert_int_equal(load_one(fsm, "63 0006", "01 04 0610000000000000 0a00000000000000" ANSWER), 0);
+    assert_int_equal(id_load_hex(fsm, "63 0005", "01 04" SEQ REQUEST ANSWER), 0);
+    assert_int_equal(id_load_hex(fsm, "63 0006", "01 04 0610000000000000 0a00000000000000" ANSWER),
+                     0);
     assert_int_equal(fsm_load_end(fsm, 1), ERR_CORRUPT); /* too far apart */
     fsm_load_begin(fsm);
     fsm_free(fsm);

@@ -196,20 +196,6 @@ static void test_digest_follows_the_time(void **state)
     fsm_free(loaded);
 }
 
-static int load_one(struct fsm *fsm, const char *key_hex, const char *value_hex)
-{
-    struct buf key = BUF_INIT;
-    struct buf value = BUF_INIT;
-    int err;
-
-    id_hex_put(&key, key_hex);
-    id_hex_put(&value, value_hex);
-    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
-    buf_free(&key);
-    buf_free(&value);
-    return err;
-}
-
 static void test_load_refuses_damage(void **state)
 {
     const char *time = "01 0068e5cf8b010000";
@@ -217,22 +203,25 @@ static void test_load_refuses_damage(void **state)
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
     fsm_load_begin(fsm);
-    assert_int_equal(load_one(fsm, "73", time), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "73 74696d", time), ERR_CORRUPT);     /* "tim" */
-    assert_int_equal(load_one(fsm, "73 74696d6573", time), ERR_CORRUPT); /* "times" */
-    assert_int_equal(load_one(fsm, "73 74696d65", ""), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "73 74696d65", "01 00"), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "73 74696d65", "02 0068e5cf8b010000"), ERR_BAD_VERSION);
-    assert_int_equal(load_one(fsm, "73 74696d65", "01 0068e5cf8b010000 00"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "73 74696d65", "01 0000000000000000"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "73 74696d65", "01 ffffffffffff0000"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "73 74696d65", time), 0);
-    assert_int_equal(load_one(fsm, "73 74696d65", time), ERR_EXISTS);
-    assert_int_equal(load_one(fsm, "73 6c61796f7574", "01 c1038d142c010000 29 0a"), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "73 6c61796f7574", "01 c1038d142c010000 29 0b 0c"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "73 6c61796f7574", "01 c1038d142c01ffff 29 0a 0c"), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "73 6c61796f7574", layout), 0);
-    assert_int_equal(load_one(fsm, "73 6c61796f7574", layout), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "73", time), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "73 74696d", time), ERR_CORRUPT);     /* "tim" */
+    assert_int_equal(id_load_hex(fsm, "73 74696d6573", time), ERR_CORRUPT); /* "times" */
+    assert_int_equal(id_load_hex(fsm, "73 74696d65", ""), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "73 74696d65", "01 00"), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "73 74696d65", "02 0068e5cf8b010000"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "73 74696d65", "01 0068e5cf8b010000 00"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "73 74696d65", "01 0000000000000000"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "73 74696d65", "01 ffffffffffff0000"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "73 74696d65", time), 0);
+    assert_int_equal(id_load_hex(fsm, "73 74696d65", time), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "73 6c61796f7574", "01 c1038d142c010000 29 0a"),
+                     ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "73 6c61796f7574", "01 c1038d142c010000 29 0b 0c"),
+                     ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "73 6c61796f7574", "01 c1038d142c01ffff 29 0a 0c"),
+                     ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "73 6c61796f7574", layout), 0);
+    assert_int_equal(id_load_hex(fsm, "73 6c61796f7574", layout), ERR_EXISTS);
     assert_int_equal(fsm_load_end(fsm, 1), 0);
     assert_true(fsm_log_ms(fsm) == T);
 }

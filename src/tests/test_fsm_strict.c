@@ -354,20 +354,6 @@ static void test_answer_rows_are_golden(void **state)
                              "01 87 01000000 00000000 00 01000000 0100000000000000"));
 }
 
-static int load_one(struct fsm *fsm, const char *key_hex, const char *value_hex)
-{
-    struct buf key = BUF_INIT;
-    struct buf value = BUF_INIT;
-    int err;
-
-    id_hex_put(&key, key_hex);
-    id_hex_put(&value, value_hex);
-    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
-    buf_free(&key);
-    buf_free(&value);
-    return err;
-}
-
 #define LIFE "0300000000000000 "
 #define SEQ "0d00000000000000 "
 #define RESULTS "01 87 01000000 00000000 00 01000000 0100000000000000"
@@ -379,34 +365,40 @@ static void test_load_refuses_damage(void **state)
 
     (void)state;
     fsm_load_begin(fsm);
-    assert_int_equal(load_one(fsm, "62 0000000000000102 05", "01" LIFE SEQ RESULTS), 0);
-    assert_int_equal(load_one(fsm, "62 0000000000000102 05", "01" LIFE SEQ RESULTS), ERR_EXISTS);
-    assert_int_equal(load_one(fsm, "62 0000000000000102 04", "01" LIFE SEQ RESULTS), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "62 0000000000000102 0d", "01" LIFE SEQ RESULTS), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "62 0000000000000102", "01" LIFE SEQ RESULTS), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "62 0000000000000000 05", "01" LIFE SEQ RESULTS), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "62 0000000000010000 05", "01" LIFE SEQ RESULTS), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "62 0000000000000002 05", "02" LIFE SEQ RESULTS),
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000102 05", "01" LIFE SEQ RESULTS), 0);
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000102 05", "01" LIFE SEQ RESULTS), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000102 04", "01" LIFE SEQ RESULTS),
+                     ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000102 0d", "01" LIFE SEQ RESULTS),
+                     ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000102", "01" LIFE SEQ RESULTS), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000000 05", "01" LIFE SEQ RESULTS),
+                     ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "62 0000000000010000 05", "01" LIFE SEQ RESULTS),
+                     ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", "02" LIFE SEQ RESULTS),
                      ERR_BAD_VERSION);
-    assert_int_equal(load_one(fsm, "62 0000000000000002 05", ""), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "62 0000000000000002 05", "01" LIFE SEQ), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "62 0000000000000002 05", "01" LIFE SEQ RESULTS "00"),
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", ""), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", "01" LIFE SEQ), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", "01" LIFE SEQ RESULTS "00"),
                      ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "62 0000000000000002 05", "01" LIFE SEQ "01 87 00000000"),
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", "01" LIFE SEQ "01 87 00000000"),
                      ERR_CORRUPT); /* no items */
-    assert_int_equal(load_one(fsm, "62 0000000000000002 05", "01 0000000000000000" SEQ RESULTS),
+    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", "01 0000000000000000" SEQ RESULTS),
                      ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "62 0000000000000002 00", "01" LIFE "0000000000000000" RESULTS),
-                     ERR_CORRUPT);
+    assert_int_equal(
+        id_load_hex(fsm, "62 0000000000000002 00", "01" LIFE "0000000000000000" RESULTS),
+        ERR_CORRUPT);
     /* Another life of the same node. */
     assert_int_equal(
-        load_one(fsm, "62 0000000000000102 06", "01 0400000000000000 0e00000000000000" RESULTS),
+        id_load_hex(fsm, "62 0000000000000102 06", "01 0400000000000000 0e00000000000000" RESULTS),
         ERR_CORRUPT);
     for (unsigned node = 1; node < LIMIT_STRICT_NODES; node++) {
         (void)snprintf(key, sizeof key, "62 00000000000000%02x 05", node);
-        assert_int_equal(load_one(fsm, key, "01" LIFE SEQ RESULTS), 0);
+        assert_int_equal(id_load_hex(fsm, key, "01" LIFE SEQ RESULTS), 0);
     }
-    assert_int_equal(load_one(fsm, "62 00000000000000f0 05", "01" LIFE SEQ RESULTS), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "62 00000000000000f0 05", "01" LIFE SEQ RESULTS),
+                     ERR_CORRUPT);
     assert_int_equal(fsm_load_end(fsm, 1), 0);
     fsm_free(fsm);
 }

@@ -15,7 +15,6 @@
 #include <cmocka.h>
 
 #include "src/tests/id_apply.h"
-#include "src/tests/id_hex.h"
 
 #define T 1700000000000ULL
 #define DAY 86400000ULL

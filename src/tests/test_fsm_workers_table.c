@@ -137,20 +137,6 @@ static void test_load_gives_the_same_state(void **state)
     fsm_free(loaded);
 }
 
-static int load_one(struct fsm *fsm, const char *key_hex, const char *value_hex)
-{
-    struct buf key = BUF_INIT;
-    struct buf value = BUF_INIT;
-    int err;
-
-    id_hex_put(&key, key_hex);
-    id_hex_put(&value, value_hex);
-    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
-    buf_free(&key);
-    buf_free(&value);
-    return err;
-}
-
 static void test_load_refuses_damage(void **state)
 {
     const char *row = "01 01 02 0100000000000000 0000000000000000 108fe5cf8b010000 "
@@ -159,17 +145,17 @@ static void test_load_refuses_damage(void **state)
     uint64_t digest;
 
     fsm_load_begin(fsm);
-    assert_int_equal(load_one(fsm, "77 0102", row), 0);
+    assert_int_equal(id_load_hex(fsm, "77 0102", row), 0);
     digest = fsm_digest(fsm);
-    assert_int_equal(load_one(fsm, "77 0102", row), ERR_EXISTS);
-    assert_int_equal(load_one(fsm, "77", row), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "77 01", row), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "77 000102", row), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "77 0400", row), ERR_CORRUPT); /* worker id 1024 */
-    assert_int_equal(load_one(fsm, "77 ffff", row), ERR_CORRUPT);
-    assert_int_equal(load_one(fsm, "77 0001", ""), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "77 0001", "01 01"), ERR_TRUNCATED);
-    assert_int_equal(load_one(fsm, "77 0001", "02"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "77 0102", row), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "77", row), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "77 01", row), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "77 000102", row), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "77 0400", row), ERR_CORRUPT); /* worker id 1024 */
+    assert_int_equal(id_load_hex(fsm, "77 ffff", row), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "77 0001", ""), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "77 0001", "01 01"), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "77 0001", "02"), ERR_BAD_VERSION);
     assert_true(fsm_digest(fsm) == digest);
     assert_int_equal(fsm_load_end(fsm, 1), 0);
     assert_string_equal(fsm_worker(fsm, 0x0102)->name, "n");
