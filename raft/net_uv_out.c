@@ -1,10 +1,11 @@
 /*
  * net_uv_out.c - what a connection has to write: the queue, one write at a time, and its progress.
  *
- * The happy path: frames gather in `queue`; a flush moves a batch of them to `sending` and gives
- * all their pieces to one uv_write(), which tries the socket at once; when it is through, what
- * gathered meanwhile goes next. So frames of one loop turn share a system call, and none waits for
- * a timer.
+ * The happy path: frames gather in `queue`; a flush moves a batch of them to `sending` and offers
+ * all their pieces to the socket in one system call. It nearly always takes them; for what it does
+ * not take there is uv_write(), and when that is through, what gathered meanwhile goes next. So
+ * frames of one loop turn share a system call, and none waits for a timer. (Not uv_write() alone:
+ * it costs a call of its callback in another round of the loop, and an epoll_ctl() each time.)
  *
  * Failure modes: a failed write closes the connection; so does a socket that takes nothing for
  * stall_ms. The queue's bound is checked by the sender (net_uv.c).
@@ -48,36 +49,76 @@ void net_conn_queue_bytes(struct net_conn *conn, struct buf *bytes)
     queue_out(conn, out);
 }
 
-void net_conn_flush(struct net_conn *conn)
+/* Move a batch of frames from the queue to `sending`; ret_bufs get all their pieces. */
+static unsigned batch_begin(struct net_conn *conn, uv_buf_t ret_bufs[2 * BATCH_FRAMES])
 {
-    uv_buf_t bufs[2 * BATCH_FRAMES];
-    unsigned buf_count = 0;
-    int rv;
+    unsigned count = 0;
 
-    if (conn->writing || conn->state == NET_CONN_CLOSING || STAILQ_EMPTY(&conn->queue)) {
-        return;
-    }
     ASSERT(STAILQ_EMPTY(&conn->sending));
-    while (!STAILQ_EMPTY(&conn->queue) && buf_count + 2 <= 2 * BATCH_FRAMES) {
+    while (!STAILQ_EMPTY(&conn->queue) && count + 2 <= 2 * BATCH_FRAMES) {
         struct net_out *out = STAILQ_FIRST(&conn->queue);
 
         STAILQ_REMOVE_HEAD(&conn->queue, link);
         STAILQ_INSERT_TAIL(&conn->sending, out, link);
         if (out->header_len > 0) {
-            bufs[buf_count++] = uv_buf_init((char *)out->header, (unsigned)out->header_len);
+            ret_bufs[count++] = uv_buf_init((char *)out->header, (unsigned)out->header_len);
         }
         if (out->payload.len > 0) {
-            bufs[buf_count++] = uv_buf_init((char *)out->payload.data, (unsigned)out->payload.len);
+            ret_bufs[count++] = uv_buf_init((char *)out->payload.data, (unsigned)out->payload.len);
         }
     }
-    ASSERT(buf_count > 0);
-    conn->writing = true;
-    conn->write.data = conn;
+    ASSERT(count > 0);
+    return count;
+}
+
+/* Leave out the first `bytes` of the pieces; how many are left of them. */
+static unsigned bufs_skip(uv_buf_t *bufs, unsigned count, size_t bytes)
+{
+    unsigned gone = 0;
+
+    while (gone < count && bytes >= bufs[gone].len) {
+        bytes -= bufs[gone++].len;
+    }
+    memmove(bufs, bufs + gone, (count - gone) * sizeof *bufs);
+    if (gone < count) {
+        bufs[0].base += bytes;
+        bufs[0].len -= bytes;
+    }
+    return count - gone;
+}
+
+/* Write one batch. True if the socket took all of it: then there may be another. */
+static bool write_batch(struct net_conn *conn)
+{
+    uv_stream_t *stream = (uv_stream_t *)&conn->tcp;
+    uv_buf_t bufs[2 * BATCH_FRAMES];
+    unsigned count = batch_begin(conn, bufs);
+    int rv = uv_try_write(stream, bufs, count);
+
     conn->write_ms = uv_now(conn->net->loop);
-    rv = uv_write(&conn->write, (uv_stream_t *)&conn->tcp, bufs, buf_count, write_cb);
+    count = bufs_skip(bufs, count, rv > 0 ? (size_t)rv : 0);
+    if (count == 0) {
+        out_list_free(conn, &conn->sending);
+        return true;
+    }
+    if (rv >= 0 || rv == UV_EAGAIN) {
+        conn->writing = true;
+        conn->write.data = conn;
+        rv = uv_write(&conn->write, stream, bufs, count, write_cb);
+    }
     if (rv != 0) {
         conn->writing = false;
         net_conn_close(conn, uv_strerror(rv));
+    }
+    return false;
+}
+
+void net_conn_flush(struct net_conn *conn)
+{
+    while (!conn->writing && conn->state != NET_CONN_CLOSING && !STAILQ_EMPTY(&conn->queue)) {
+        if (!write_batch(conn)) {
+            return;
+        }
     }
 }
 
