@@ -118,7 +118,7 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
     driver->observer = observer;
     prng_seed(&driver->prng, config->seed);
     STAILQ_INIT(&driver->held);
-    driver->held_until_ms = UINT64_MAX;
+    driver->held_since_ms = UINT64_MAX;
     snapshot_init(driver);
     entry_log_init(&driver->log, loaded->first_index);
     driver_position_set(&driver->applied, at->index, at->term, at->conf_index, at->conf,
@@ -434,7 +434,7 @@ void driver_tick(struct driver *driver)
         return;
     }
     snapshot_tick(driver);
-    if (clock_now_ms(driver->clock) >= driver->held_until_ms) {
+    if (clock_now_ms(driver->clock) >= driver_rows_due_ms(driver)) {
         driver_rows_write(driver, false);
     }
     if (clock_now_ms(driver->clock) < driver->timer_ms) {
@@ -447,10 +447,12 @@ void driver_tick(struct driver *driver)
 
 uint64_t driver_next_ms(const struct driver *driver)
 {
+    uint64_t rows_ms = driver_rows_due_ms(driver);
+
     if (driver->failed) {
         return UINT64_MAX;
     }
-    return driver->timer_ms < driver->held_until_ms ? driver->timer_ms : driver->held_until_ms;
+    return driver->timer_ms < rows_ms ? driver->timer_ms : rows_ms;
 }
 
 void driver_link_changed(struct driver *driver, uint64_t peer, bool up)

@@ -45,7 +45,8 @@ struct driver_config {
     uint32_t election_ms;
     uint32_t snapshot_entries; /* compact after so many entries applied durably */
     uint32_t trailing_entries; /* kept behind a compaction */
-    uint32_t rows_hold_ms;     /* how long changed rows wait for entries to be written with */
+    uint32_t rows_join_ms;     /* so old changed rows go with the next entries, */
+    uint32_t rows_hold_ms;     /* and so old ones without any; >= rows_join_ms */
     uint64_t seed;             /* of election jitter */
     uint64_t life;             /* of this start, see peer_memory.h */
 };
@@ -97,7 +98,7 @@ struct driver {
     struct driver_position applied; /* in memory */
     struct driver_position durable; /* as the disk has it, for compaction */
     struct fsm_changes held_rows;   /* changed by apply, not on their way to the disk yet */
-    uint64_t held_until_ms;         /* UINT64_MAX: nothing is held */
+    uint64_t held_since_ms;         /* UINT64_MAX: nothing is held */
     uint64_t compacted;             /* index of the last snapshot told to the core */
     uint64_t persisted;             /* highest index reported as persisted */
     uint64_t next_tag;              /* of writes */

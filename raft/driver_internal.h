@@ -67,6 +67,12 @@ void driver_rows_coalesce(struct fsm_changes *changes);
 /* Apply has left changes in driver->held_rows: write them soon. */
 void driver_rows_hold(struct driver *driver);
 
+/* When what is held goes alone at the latest; UINT64_MAX: nothing is held. */
+uint64_t driver_rows_due_ms(const struct driver *driver);
+
+/* Entries are about to be written: what has been held long enough goes with them. */
+void driver_rows_join(struct driver *driver);
+
 /* Write what is held, if anything is. more: entries follow at once, for the same commit. */
 void driver_rows_write(struct driver *driver, bool more);
 

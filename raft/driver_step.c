@@ -164,7 +164,7 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
     }
     write->op.entries = write->entries;
     raft_free(update->entries.batch[0].batch);
-    driver_rows_write(driver, true);
+    driver_rows_join(driver);
     driver->disk->ops->submit(driver->disk, &write->op);
 }
 

@@ -22,7 +22,8 @@
 #define DIGEST_MS 60000 /* how often nodes compare their state */
 #define GRANT_REQUEST_MS 10000
 #define GRANT_RETRY_MS 50
-#define ROWS_HOLD_MS 50 /* changed rows wait so long for entries to be written with */
+#define ROWS_JOIN_MS 10 /* changed rows wait so long, then go with the next entries */
+#define ROWS_HOLD_MS 50 /* or without any */
 
 /* --- the backend --- */
 
@@ -371,6 +372,7 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.driver.election_ms = config->election_ms;
     to.driver.snapshot_entries = config->snapshot_entries;
     to.driver.trailing_entries = config->trailing_entries;
+    to.driver.rows_join_ms = ROWS_JOIN_MS;
     to.driver.rows_hold_ms = ROWS_HOLD_MS;
     to.driver.seed = prng_entropy();
     to.allocator.node_id = config->node_id;

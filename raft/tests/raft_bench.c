@@ -125,6 +125,7 @@ static void start(struct bench *bench)
     config.election_ms = BOOT_ELECTION_MS;
     config.snapshot_entries = bench->snapshot_entries > 0 ? bench->snapshot_entries : 1000;
     config.trailing_entries = bench->trailing_entries > 0 ? bench->trailing_entries : 100;
+    config.rows_join_ms = bench->rows_join_ms;
     config.rows_hold_ms = bench->rows_hold_ms;
     config.seed = bench->id;
     fake_disk_init(&bench->disk, bench->store);

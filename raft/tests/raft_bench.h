@@ -22,6 +22,7 @@ struct bench {
     struct driver driver;
     uint32_t snapshot_entries; /* set before bench_start(); 0: 1000 */
     uint32_t trailing_entries; /* likewise; 0: 100 */
+    uint32_t rows_join_ms;     /* likewise */
     uint32_t rows_hold_ms;     /* likewise */
     unsigned rows;             /* likewise: tags in the state, each of about 300 bytes */
     uint64_t id;

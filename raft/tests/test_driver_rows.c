@@ -213,6 +213,36 @@ static void test_rows_wait_for_entries_to_be_written_with(void **state)
     bench_close(&bench);
 }
 
+/* Of many entries in quick succession few carry rows. */
+static void test_rows_that_are_young_let_entries_go_without_them(void **state)
+{
+    struct bench bench = {.rows_join_ms = 10, .rows_hold_ms = 50};
+
+    (void)state;
+    bench_start(&bench, &FIRST);
+    bench_elect(&bench);
+    bench_ack(&bench, 2);
+    bench_run(&bench);
+    apply_some(&bench, 1);
+    for (unsigned ms = 0; ms < 9; ms++) {
+        bench.clock.now_ms += 1;
+        driver_tick(&bench.driver);
+        assert_int_equal(bench_submit(&bench, 1), 0);
+        assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
+        fake_disk_run(&bench.disk);
+        bench_ack(&bench, 2);
+    }
+    bench.clock.now_ms += 1;
+    driver_tick(&bench.driver);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0); /* not alone */
+    assert_int_equal(bench_submit(&bench, 1), 0);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
+    assert_true(STAILQ_FIRST(&bench.disk.queue)->op->more);
+    fake_disk_run(&bench.disk);
+    assert_int_equal(bench.driver.durable.index, entry_log_last(&bench.driver.log) - 1);
+    bench_close(&bench);
+}
+
 static void test_rows_that_are_held_are_not_lost(void **state)
 {
     struct bench bench = {.rows_hold_ms = 50};
@@ -234,7 +264,7 @@ static void test_rows_that_are_held_are_not_lost(void **state)
     assert_true(bench.driver.applied.index > applied); /* from the log */
     assert_true(fsm_digest(bench.fsm) == digest);
     /* An orderly stop writes what is held. */
-    assert_true(bench.driver.held_until_ms != UINT64_MAX);
+    assert_true(bench.driver.held_since_ms != UINT64_MAX);
     driver_quiesce(&bench.driver);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
     bench_close(&bench);
@@ -297,6 +327,7 @@ int main(void)
         cmocka_unit_test(test_driver_rows_of_random_changes),
         cmocka_unit_test(test_driver_rows_of_the_last_changes),
         cmocka_unit_test(test_rows_wait_for_entries_to_be_written_with),
+        cmocka_unit_test(test_rows_that_are_young_let_entries_go_without_them),
         cmocka_unit_test(test_rows_that_are_held_are_not_lost),
         cmocka_unit_test(test_driver_rows_of_no_changes),
         cmocka_unit_test(test_driver_rows_of_an_emptied_value),
