@@ -617,6 +617,18 @@ def test_a_target_is_judged_by_the_median_of_the_rounds():
     assert not Target("rate", "a", "b", at_most=4.99).judge(rounds)["reached"]
 
 
+def test_how_near_a_target_is():
+    rounds = [{"a": figures(rate=30, cpu_us=1.7), "b": figures(rate=10, cpu_us=1)}]
+
+    def missed_by(target):
+        return target.judge(rounds)["missed_by"]
+
+    assert missed_by(Target("rate", "a", "b", at_least=5)) == "60 % of what is wanted"
+    assert missed_by(Target("cpu_us", "a", "b", at_most=0.85)) == "100 % above what is wanted"
+    assert missed_by(Target("cpu_us", "a", at_most=1.6)) == "6 % above what is wanted"
+    assert missed_by(Target("cpu_us", "a", at_most=1.7)) == ""
+
+
 def test_a_target_without_a_ratio():
     rounds = [{"a": figures(next_grant_ms=ms)} for ms in (900, 3100, 1400)]
     median = Target("next_grant_ms", "a", at_most=1500).judge(rounds)
@@ -634,6 +646,9 @@ class FakeServer:
 
     def cpu(self):
         return 1.0, 2.0
+
+    def pids(self):
+        return [os.getpid()]
 
     def check(self):
         self.checks += 1
@@ -660,6 +675,34 @@ def test_contenders_take_turns(serve, build):
     assert len(rounds) == len(said) == 3
     assert all(one[name]["rate"] > 0 for one in rounds for name in "ab")
     assert contenders[0].servers[0].checks == 4
+    assert "http_us" not in rounds[0]["a"]
+
+
+def test_kinds_of_threads_have_figures(serve, build):
+    over = threading.Event()
+    server = serve(lambda n, _: ok(str(n + 1)))
+    busy = [threading.Thread(target=spin, args=(name, over)) for name in ("busy-0", "busy-11")]
+    for thread in busy:
+        thread.start()
+    try:
+        found = Contender("a", "a", [FakeServer()], [
+            str(build / "load"), "--address", server.address, "--connections", "1", "/"],
+            threads={"busy": "http_us", "nobody": "raft_us"}).measure(1.0)
+    finally:
+        over.set()
+        for thread in busy:
+            thread.join()
+    assert found["http_us"] > 0 and found["raft_us"] == 0
+    assert 0 <= found["idle"] <= 100
+    assert set(processes.cpu_of_threads([os.getpid()])) >= {"main"}
+
+
+def spin(name, over):
+    """Use the processor under a name, until it is over."""
+    with open(f"/proc/self/task/{threading.get_native_id()}/comm", "w", encoding="ascii") as comm:
+        comm.write(name)
+    while not over.is_set():
+        pass
 
 
 def test_a_wrong_reply_is_an_error_of_the_measurement(serve, build):
@@ -678,6 +721,10 @@ def test_report(tmp_path):
         targets = [Target("rate", "a", "b", at_least=5), Target("cpu_us", "a", "b", at_most=0.5)]
         charts = ("rate", "cpu_us")
 
+        @staticmethod
+        def in_the_way(figures):
+            return [f"It has {figures['b']['rate']:.0f}.", "And more."]
+
     contenders = [Contender(name, name.upper(), [FakeServer()], ["/bin/load", "it's"])
                   for name in "ab"]
     rounds = [{"a": figures(rate=rate, cpu_us=1), "b": figures(rate=10, cpu_us=1)}
@@ -693,6 +740,9 @@ def test_report(tmp_path):
     missed = [line for line in lines if "**not reached**" in line and "rounds" not in line]
     assert len(reached) == 1 and "≥ 5 | 6.00 | 5.00 to 7.00" in reached[0]
     assert len(missed) == 2 and all("≤ 0.5" in line for line in missed)
+    assert ("**How near:** CPU time per request: a / b: 1.00 where ≤ 0.5 is wanted, 100 % above"
+            in text)
+    assert "**What stands in the way:** It has 10.\n\nAnd more.\n" in text
     assert text.index("broken") < text.index("demo") and "never-run" not in text
     assert "ids\nrepeat" in text and "**not measured**" in text
     assert "make bench CASE=demo" in text and "(demo.svg)" in text

@@ -8,20 +8,25 @@ and the median over the rounds is what counts.
 import json
 import statistics
 
-from processes import BenchError, cpu_of_machine, run_timed
+from processes import BenchError, cpu_of_machine, cpu_of_threads, run_timed
 
 LOAD_LIMIT_S = 120
 
 
 class Sample:
-    """One load on one contender: the load's report, and the CPU seconds of the servers, of the load
-    and of the machine (busy, all)."""
+    """One load on one contender: the load's report, and the CPU seconds of the servers, the load,
+    the machine (busy, all), and of kinds of threads by the name of their figure."""
 
-    def __init__(self, report, server_cpu, load_cpu, machine_cpu):
+    def __init__(self, report, server_cpu, load_cpu, machine_cpu, threads):
         self.report = report
         self.user_s, self.system_s = server_cpu
         self.load_s = sum(load_cpu)
         self.busy_s, self.machine_s = machine_cpu
+        self.threads = threads
+
+    def idle_percent(self):
+        """How much of the machine nobody used: everybody waited, for the disk or for each other."""
+        return 100 * (1 - self.busy_s / self.machine_s) if self.machine_s > 0 else 0.0
 
     def others_percent(self):
         """How much of the machine was used by processes that have no part in this."""
@@ -43,6 +48,8 @@ class Sample:
             "ids_per_cpu_s": ids / cpu_s if cpu_s > 0 else 0.0,
             "load_us": 1e6 * self.load_s / good,
             "others": self.others_percent(),
+            "idle": self.idle_percent(),
+            **{name: 1e6 * spent_s / good for name, spent_s in self.threads.items()},
             **{name: latency[name] for name in ("p50", "p99", "p99.9", "max")},
         }
 
@@ -51,29 +58,40 @@ class Contender:
     """What is measured: servers that take a load, and the command that makes it, to which the time
     it shall take is appended.
 
-    check(report) may raise a BenchError for what the load itself cannot see.
+    check(report) may raise a BenchError for what the load itself cannot see. threads names the
+    figures that kinds of the servers' threads are to have: {name by cpu_of_threads(): figure}.
     """
 
     warm_up_s = 1.0
 
-    def __init__(self, name, label, servers, command, check=None):
+    def __init__(self, name, label, servers, command, check=None, threads=None):
         self.name = name
         self.label = label
         self.servers = servers
         self.command = command
         self.check = check
+        self.threads = threads or {}
+
+    def threads_cpu(self):
+        """The seconds so far of each kind of threads that has a figure."""
+        if not self.threads:
+            return {}
+        seconds = cpu_of_threads([pid for server in self.servers for pid in server.pids()])
+        return {figure: seconds.get(name, 0.0) for name, figure in self.threads.items()}
 
     def measure(self, seconds):
+        threads = self.threads_cpu()
         before = [cpu_of_machine(), *(server.cpu() for server in self.servers)]
         report, load_cpu = run_load([*self.command, "--seconds", str(seconds)], seconds)
         after = [cpu_of_machine(), *(server.cpu() for server in self.servers)]
+        threads = {name: seconds - threads[name] for name, seconds in self.threads_cpu().items()}
         for server in self.servers:
             server.check()
         if self.check:
             self.check(report)
         spent = [(b[0] - a[0], b[1] - a[1]) for a, b in zip(before, after)]
         servers = [sum(pair[part] for pair in spent[1:]) for part in (0, 1)]
-        return Sample(report, servers, load_cpu, spent[0]).figures()
+        return Sample(report, servers, load_cpu, spent[0], threads).figures()
 
 
 class Procedure:
@@ -150,7 +168,13 @@ class Target:
         reached = value >= self.at_least if self.at_least is not None else value <= self.at_most
         return {"text": self.text(), "bound": self.bound(), "measured": self.shown(value),
                 "min": self.shown(min(values)), "max": self.shown(max(values)), "value": value,
-                "reached": reached}
+                "reached": reached, "missed_by": "" if reached else self.missed_by(value)}
+
+    def missed_by(self, value):
+        """How near a value that is not enough, or too much, came."""
+        if self.at_least is not None:
+            return f"{divide(100 * value, self.at_least):.0f} % of what is wanted"
+        return f"{divide(100 * value, self.at_most) - 100:.0f} % above what is wanted"
 
 
 def divide(a, b):
@@ -165,8 +189,12 @@ FIGURES = {
     "user_us": ("user time per request", "µs", 2),
     "system_us": ("system time per request", "µs", 2),
     "ids_per_cpu_s": ("ids per CPU second", "/s", 0),
+    "http_us": ("of it, HTTP threads", "µs", 2),
+    "raft_us": ("of it, raft loops", "µs", 2),
+    "writer_us": ("of it, writers to the disk", "µs", 2),
     "load_us": ("the load's own CPU time per request", "µs", 2),
     "others": ("of the machine, used by others", "%", 0),
+    "idle": ("of the machine, idle", "%", 0),
     "p50": ("latency, median", "µs", 0),
     "p99": ("latency, p99", "µs", 0),
     "p99.9": ("latency, p99.9", "µs", 0),

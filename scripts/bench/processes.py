@@ -95,12 +95,34 @@ def wait_for(condition, limit_s, what, processes=()):
         time.sleep(POLL_S)
 
 
+def read_stat(path):
+    """(name, user seconds, system seconds) of a process or a thread so far."""
+    with open(path, encoding="ascii", errors="replace") as stat:
+        # The name in parentheses may have anything in it.
+        head, _, tail_of_it = stat.read().rpartition(")")
+    fields = tail_of_it.split()
+    return (head.partition("(")[2], int(fields[11]) / TICKS_A_SECOND,
+            int(fields[12]) / TICKS_A_SECOND)
+
+
 def cpu_of(pid):
     """(user, system) seconds of a process so far, all of its threads, also those that ended."""
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-        # The name in parentheses may have anything in it.
-        fields = stat.read().rpartition(")")[2].split()
-    return int(fields[11]) / TICKS_A_SECOND, int(fields[12]) / TICKS_A_SECOND
+    return read_stat(f"/proc/{pid}/stat")[1:]
+
+
+def cpu_of_threads(pids):
+    """CPU seconds of the threads that live now, added up by their names; of each process the first
+    one is called main, and a number at the end of a name is none of it."""
+    seconds = {}
+    for pid in pids:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            try:
+                name, user_s, system_s = read_stat(f"/proc/{pid}/task/{task}/stat")
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended meanwhile
+            name = "main" if int(task) == pid else name.rstrip("0123456789").rstrip("-")
+            seconds[name] = seconds.get(name, 0.0) + user_s + system_s
+    return seconds
 
 
 def cpu_of_all(pids):

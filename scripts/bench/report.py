@@ -15,13 +15,15 @@ import time
 import svg
 from measure import FIGURES, medians
 
-FORMAT = 2  # of the results that are kept; others are passed over
+FORMAT = 3  # of the results that are kept; others are passed over
 TABLE_FIGURES = ("ids_rate", "cpu_us", "user_us", "system_us", "load_us", "p50", "p99", "p99.9",
                  "others")
 
 
 def result_of(case, contenders, rounds, seconds, file_system):
     """What is kept of a case that was run."""
+    targets = [target.judge(rounds) for target in case.targets]
+    missed = not all(target["reached"] for target in targets)
     return {
         "format": FORMAT,
         "case": case.name,
@@ -40,7 +42,9 @@ def result_of(case, contenders, rounds, seconds, file_system):
             "servers": [[server.name, server.version(), server.settings] for server in one.servers],
         } for one in contenders],
         "rounds": rounds,
-        "targets": [target.judge(rounds) for target in case.targets],
+        "targets": targets,
+        "in_the_way": case.in_the_way({one.name: medians(rounds, one.name) for one in contenders})
+                      if missed and hasattr(case, "in_the_way") else [],
     }
 
 
@@ -97,6 +101,19 @@ def target_lines(result):
     return lines
 
 
+def missed_lines(result):
+    """Of targets that were not reached: how near, and what the profile shows stands in the way."""
+    missed = [target for target in result["targets"] if not target["reached"]]
+    if not missed:
+        return []
+    lines = ["", "**How near:** " + "; ".join(
+        f"{target['text']}: {target['measured']} where {target['bound']} is wanted, "
+        f"{target['missed_by']}" for target in missed) + "."]
+    for number, text in enumerate(result["in_the_way"]):
+        lines += ["", ("**What stands in the way:** " if number == 0 else "") + text]
+    return lines
+
+
 def figure_lines(result):
     """The table of the medians, one line a contender."""
     columns = result["columns"]
@@ -128,7 +145,8 @@ def section(result):
     return [
         *head,
         result["text"], "",
-        *(target_lines(result) if result["targets"] else ["There is no target."]), "",
+        *(target_lines(result) if result["targets"] else ["There is no target."]),
+        *missed_lines(result), "",
         f"![{result['case']}]({result['case']}.svg)", "",
         f"Medians of {len(result['rounds'])} rounds of {result['seconds']:g} s, each contender in "
         "turn. CPU time is that of all processes of the servers; the last column is what other "

@@ -6,6 +6,9 @@ A case is a module with the names
     charts              the figures that its plot shows (measure.FIGURES)
     columns, told       if others are to be in the report's table and on the terminal
     rounds              if it takes more or fewer than others
+    fair                True: it is run without real-time priority, whatever is asked for
+    in_the_way(figures) paragraphs for the report on what stands in the way of a target that is not
+                        reached; figures: of each contender the medians
     prepare(bench)      starts the servers by bench.start() and returns the contenders
 """
 

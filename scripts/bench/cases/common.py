@@ -9,6 +9,8 @@ from servers import HOST, Bare, Etcd, Leafd, Nginx, Redis
 CONNECTIONS = 64
 TAG = "order"
 CALIBRATION_S = 1.5
+# The kinds of leafd's threads (processes.cpu_of_threads) and their figures.
+THREADS = {"http": "http_us", "main": "raft_us", "leafd-writer": "writer_us"}
 
 
 def load_command(bench, address, *arguments, bound=False, connections=CONNECTIONS):
@@ -59,7 +61,7 @@ def strict_leafd_contender(bench):
 
     return Contender("leafd", "leafd, 3 nodes", [leafd], load_command(
         bench, leafd.addresses, "--expect", "ids:1", "--strict", "--seen", seen,
-        f"/api/segment/get/{TAG}"), check)
+        f"/api/segment/get/{TAG}"), check, THREADS)
 
 
 def mariadb_contender(bench, server, label="MariaDB", check=None):

@@ -19,6 +19,8 @@ were acknowledged before it was asked for, and of leafd also that none is left o
 """
 targets = []
 charts = ("ids_rate", "cpu_us", "p99")
+columns = ("ids_rate", "cpu_us", "user_us", "system_us", "http_us", "raft_us", "writer_us",
+           "load_us", "p50", "p99", "p99.9", "idle", "others")
 
 MEMBERS = 3
 
