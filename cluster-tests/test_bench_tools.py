@@ -753,6 +753,12 @@ def test_report(tmp_path):
     assert not os.path.exists(tmp_path / "broken.svg")
 
 
+def test_commands_are_shown_as_typed_in_the_root():
+    command = [f"{ROOT}/build/bench/load", "--seen", f"{ROOT}/build/x y", "a" * 130]
+    assert report.shown(command) == "load --seen 'build/x y' " + "a" * 117 + "..."
+    assert report.shown("SIGTERM, start") == "SIGTERM, start"
+
+
 def test_bars_are_as_long_as_their_medians():
     text = svg.plot("t", [("rate", "/s", 0, [("a", 100, [100]), ("b", 25, [20, 30])])])
     rects = xml.etree.ElementTree.fromstring(text).iter("{http://www.w3.org/2000/svg}rect")
