@@ -95,6 +95,27 @@ static void test_frames_arrive_in_order(void **state)
     assert_int_equal(pair->b.last_type, FRAME_RAFT);
 }
 
+/* More than the sockets hold: a write ends in the middle of some frame, with others behind it. */
+static void test_burst_larger_than_the_sockets_take(void **state)
+{
+    struct pair *pair = *state;
+    const unsigned count = 10000;
+    struct prng prng;
+
+    prng_seed(&prng, 2);
+    pair->b.numbered = true;
+    connect_both(pair);
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(net_node_send(&pair->a, 2, i, 8 + (size_t)prng_below(&prng, 3000)), 0);
+    }
+    RUN_UNTIL(&pair->world, net_link_find(pair->a.net, 2)->conn->writing);
+    RUN_UNTIL(&pair->world, pair->b.received == count);
+    assert_int_equal(pair->b.next_from[1], count);
+    RUN_UNTIL(&pair->world, !net_link_find(pair->a.net, 2)->conn->writing);
+    assert_int_equal(net_node_send(&pair->a, 2, count, 8), 0);
+    RUN_UNTIL(&pair->world, pair->b.received == count + 1);
+}
+
 static void test_largest_frame(void **state)
 {
     struct pair *pair = *state;
@@ -369,6 +390,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_frames_arrive_in_order),
+        T(test_burst_larger_than_the_sockets_take),
         T(test_largest_frame),
         T(test_every_type_arrives),
         T(test_send_errors),
