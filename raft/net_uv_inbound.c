@@ -54,6 +54,7 @@ void net_inbound_cb(uv_stream_t *listener, int status)
 void net_inbound_up(struct net_conn *conn)
 {
     const uint64_t peer_id = conn->handshake.peer_id;
+    struct net_link *link;
     struct net_conn *other;
 
     ASSERT(conn->state == NET_CONN_UP && !conn->dialled);
@@ -64,6 +65,10 @@ void net_inbound_up(struct net_conn *conn)
         }
     }
     log_info("net", "peer connected", "peer=%" PRIu64, peer_id);
+    link = net_link_find(conn->net, peer_id);
+    if (link != NULL) {
+        net_link_hurry(link);
+    }
 }
 
 void net_inbound_frame(struct net_conn *conn, const struct frame *frame)

@@ -88,6 +88,7 @@ struct net_link {
     struct net_conn *conn; /* the present one, or NULL while waiting to redial */
     uv_timer_t redial;
     uint32_t backoff_ms;
+    uint64_t hurried_ms;           /* when it last dialled sooner than backoff_ms says */
     unsigned turn;                 /* which of a name's addresses the next dial takes */
     char reason[NET_REASON_BYTES]; /* last one logged; empty after a good handshake */
 };
@@ -167,6 +168,9 @@ struct net_link *net_link_find(struct net_uv *net, uint64_t id);
  */
 void net_link_up(struct net_link *link);
 void net_link_down(struct net_link *link, const struct net_conn *conn, const char *reason);
+
+/* The peer has shown that it lives: if the next dial is far away, dial soon. */
+void net_link_hurry(struct net_link *link);
 
 /* True if the last dial ended in another way. */
 bool net_link_is_news(const struct net_link *link, const char *reason);

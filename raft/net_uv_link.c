@@ -7,7 +7,10 @@
  *
  * Failure modes: every end of a connection leads to a wait of LIMIT_REDIAL_MIN_MS doubling to
  * LIMIT_REDIAL_MAX_MS, each with jitter, and the next dial; a link that was up for a while starts
- * again with the shortest. A name with several addresses is dialled at each in turn.
+ * again with the shortest. Once in LIMIT_REDIAL_MAX_MS the shortest is enough in any case where the
+ * peer is likely to be there, or its end should be known soon: the link was up, if only for a
+ * moment, or the peer has just dialled this node. (An election waits for voters that have not
+ * found the leader's address to refuse.) A name with several addresses is dialled at each in turn.
  *
  * Thread: the raft loop.
  */
@@ -25,6 +28,8 @@
 
 static void dial(struct net_link *link);
 static void connect_to(struct net_conn *conn, const struct sockaddr *address);
+static bool may_hurry(struct net_link *link);
+static void redial_within(struct net_link *link, uint32_t ms);
 static void detach(struct net_link *link, const char *reason);
 static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *result);
 static void connect_cb(uv_connect_t *connect, int status);
@@ -98,7 +103,6 @@ void net_link_down(struct net_link *link, const struct net_conn *conn, const cha
         conn->handshake.by_peer && handshake_reject_is_final(conn->handshake.reject);
     char address[LIMIT_ADDRESS_BYTES * 2];
     char quoted[NET_REASON_BYTES * 2];
-    uint32_t wait_ms;
 
     ASSERT(link->conn == conn);
     link->conn = NULL;
@@ -115,12 +119,40 @@ void net_link_down(struct net_link *link, const struct net_conn *conn, const cha
     if (refused) {
         link->backoff_ms = LIMIT_REDIAL_MAX_MS;
     }
-    wait_ms = link->backoff_ms / 2;
-    wait_ms += (uint32_t)prng_below(&net->prng, link->backoff_ms - wait_ms + 1);
+    redial_within(link, conn->was_up && !refused && may_hurry(link) ? LIMIT_REDIAL_MIN_MS
+                                                                    : link->backoff_ms);
     link->backoff_ms *= 2;
     if (link->backoff_ms > LIMIT_REDIAL_MAX_MS) {
         link->backoff_ms = LIMIT_REDIAL_MAX_MS;
     }
+}
+
+void net_link_hurry(struct net_link *link)
+{
+    if (link->conn == NULL && uv_timer_get_due_in(&link->redial) > LIMIT_REDIAL_MIN_MS &&
+        may_hurry(link)) {
+        redial_within(link, LIMIT_REDIAL_MIN_MS);
+    }
+}
+
+/* Not more often than the longest wait would dial. */
+static bool may_hurry(struct net_link *link)
+{
+    uint64_t now_ms = uv_now(link->net->loop);
+
+    if (now_ms - link->hurried_ms < LIMIT_REDIAL_MAX_MS) {
+        return false;
+    }
+    link->hurried_ms = now_ms;
+    return true;
+}
+
+/* Dial after half of the time or more: all who lost the peer at once shall not come at once. */
+static void redial_within(struct net_link *link, uint32_t ms)
+{
+    uint32_t wait_ms = ms / 2;
+
+    wait_ms += (uint32_t)prng_below(&link->net->prng, ms - wait_ms + 1);
     ASSERT(uv_timer_start(&link->redial, redial_cb, wait_ms, 0) == 0);
 }
 

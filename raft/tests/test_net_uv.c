@@ -262,6 +262,27 @@ static void test_restart_and_reconnect(void **state)
     }
 }
 
+/* It lives: there is no need to wait for the time at which it would be dialled anyway. */
+static void test_a_peer_that_dials_is_dialled_soon(void **state)
+{
+    struct pair *pair = *state;
+    struct net_link *link;
+    uint64_t before_ms;
+
+    connect_both(pair);
+    link = net_link_find(pair->a.net, 2);
+    net_node_close(&pair->b);
+    RUN_UNTIL(&pair->world, link->backoff_ms == LIMIT_REDIAL_MAX_MS && link->conn == NULL &&
+                                uv_timer_get_due_in(&link->redial) > 4 * LIMIT_REDIAL_MIN_MS);
+    before_ms = link->hurried_ms -= LIMIT_REDIAL_MAX_MS;
+    net_node_open(&pair->b); /* on the same port */
+    net_node_set_peers(&pair->b, &pair->a, NULL);
+    RUN_UNTIL(&pair->world, link->hurried_ms != before_ms);
+    assert_null(link->conn);
+    assert_true(uv_timer_get_due_in(&link->redial) <= LIMIT_REDIAL_MIN_MS);
+    RUN_UNTIL(&pair->world, pair->a.up[2] && pair->b.up[1]);
+}
+
 static void test_names_are_resolved(void **state)
 {
     struct pair *pair = *state;
@@ -401,6 +422,7 @@ int main(void)
         T(test_wiped_store),
         T(test_unknown_peer_until_it_is_known),
         T(test_restart_and_reconnect),
+        T(test_a_peer_that_dials_is_dialled_soon),
         T(test_names_are_resolved),
         T(test_address_changes),
         T(test_removed_peer_is_cut_both_ways),

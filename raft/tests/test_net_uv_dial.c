@@ -153,6 +153,31 @@ static void test_a_link_that_lasted_redials_soon(void **state)
     assert_int_equal(link->backoff_ms, 2 * LIMIT_REDIAL_MIN_MS);
 }
 
+/* What was up is soon looked for again, however short it was up; but not each time. */
+static void test_a_link_that_was_up_redials_soon_once(void **state)
+{
+    struct net_lone *h = *state;
+    struct net_link *link;
+
+    net_lone_connect_server(h);
+    link = net_link_find(h->node.net, 2);
+    link->backoff_ms = LIMIT_REDIAL_MAX_MS;
+    net_client_close(&h->client);
+    RUN_UNTIL(&h->world, !h->node.up[2]);
+    assert_true(uv_timer_get_due_in(&link->redial) <= LIMIT_REDIAL_MIN_MS);
+    assert_int_equal(link->backoff_ms, LIMIT_REDIAL_MAX_MS);
+    net_lone_connect_server(h);
+    net_client_close(&h->client);
+    RUN_UNTIL(&h->world, !h->node.up[2]);
+    assert_true(uv_timer_get_due_in(&link->redial) > LIMIT_REDIAL_MIN_MS);
+    /* a second later it may again */
+    net_lone_connect_server(h);
+    link->hurried_ms -= LIMIT_REDIAL_MAX_MS;
+    net_client_close(&h->client);
+    RUN_UNTIL(&h->world, !h->node.up[2]);
+    assert_true(uv_timer_get_due_in(&link->redial) <= LIMIT_REDIAL_MIN_MS);
+}
+
 static void test_addresses_that_cannot_be_dialled(void **state)
 {
     struct net_lone *h = *state;
@@ -349,6 +374,7 @@ int main(void)
         T(test_deaf_acceptor),
         T(test_waits_double_up_to_a_second),
         T(test_a_link_that_lasted_redials_soon),
+        T(test_a_link_that_was_up_redials_soon_once),
         T(test_addresses_that_cannot_be_dialled),
         T(test_connect_without_an_answer),
         T(test_socket_options),
