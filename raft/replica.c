@@ -76,6 +76,9 @@ static void on_lease_write(struct lease_disk *disk, unsigned k, const void *data
 {
     struct replica *replica = CONTAINER(disk, struct replica, lease_disk);
 
+    /* In its turn. A node that starts again without a leader knows only what its rows say: a record
+     * of a grant that is not among them would be of no use to it. */
+    driver_write_rows(&replica->driver);
     driver_write_local(&replica->driver, k, data, len, done, done_data);
 }
 

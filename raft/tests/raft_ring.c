@@ -68,6 +68,8 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->driver.election_ms = RING_ELECTION_MS;
     ret_config->driver.snapshot_entries =
         ring->snapshot_entries > 0 ? ring->snapshot_entries : 1000;
+    ret_config->driver.rows_join_ms = ring->rows_hold_ms;
+    ret_config->driver.rows_hold_ms = ring->rows_hold_ms;
     ret_config->driver.seed = (node->lives << 32) + node->id;
     ret_config->allocator.node_id = node->id;
     ret_config->allocator.cover_ms = REFILL_DEFAULT_COVER_MS;
@@ -85,6 +87,7 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
         ret_config->lease = (struct lease_config){.node_id = node->id,
                                                   .store_id = 1000 + node->id,
                                                   .address = ADDRESSES[node->id],
+                                                  .workers = ring->workers,
                                                   .window_ms = 2000,
                                                   .renew_ms = 300,
                                                   .mark_lead_ms = 150,

@@ -47,6 +47,8 @@ struct ring {
     uint32_t digest_ms;                   /* likewise; 0: never */
     uint32_t strict_keys;                 /* likewise; 0: 1000 */
     bool keeps_time;                      /* likewise: the log has a time, which keys need */
+    unsigned workers;                     /* likewise: worker ids of each node; needs keeps_time */
+    uint32_t rows_hold_ms;                /* likewise: so long rows wait, also for entries */
     unsigned joiners;                     /* likewise: the last so many nodes wait to be added */
     bool cut[RING_MAX + 1][RING_MAX + 1]; /* from, to */
     bool lost[FRAME_CLOCK + 1];           /* kinds of frames that get lost, from anybody */

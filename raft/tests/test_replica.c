@@ -507,6 +507,41 @@ static void test_a_stopping_replica_takes_nothing(void **state)
     ring_close(&ring);
 }
 
+/* Let time go by until a node serves snowflake ids; false if it does not within so long. */
+static bool serves_snowflakes(struct ring *ring, uint64_t id, uint64_t within_ms)
+{
+    for (uint64_t ms = 0; ms < within_ms; ms += 10) {
+        if (atomic_load(&ring_node(ring, id)->replica.snowflake.slot_count) > 0) {
+            return true;
+        }
+        ring_run_ms(ring, 10);
+    }
+    return false;
+}
+
+/* A node that serves snowflake ids can be killed at any moment and serves again on its own: the
+ * rows that its grant stands in are durable with its own record, however long rows may wait. */
+static void test_a_worker_id_is_known_after_a_crash_without_a_leader(void **state)
+{
+    struct ring ring = {.keeps_time = true, .workers = 1, .rows_hold_ms = 60000};
+
+    (void)state;
+    ring_start(&ring, 3);
+    ring_elect(&ring);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_true(serves_snowflakes(&ring, id, 2000));
+    }
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_crash(&ring, id);
+    }
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_restart(&ring, id);
+        assert_true(serves_snowflakes(&ring, id, 1000));
+        ring_crash(&ring, id);
+    }
+    ring_close(&ring);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -526,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_segments_of_a_node),
         cmocka_unit_test(test_health_follows_the_node),
         cmocka_unit_test(test_a_stopping_replica_takes_nothing),
+        cmocka_unit_test(test_a_worker_id_is_known_after_a_crash_without_a_leader),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
