@@ -178,6 +178,18 @@ static void put_submit(struct sim_request *request, const struct tag_put *put)
     replica_submit(&node->replica, &request->base);
 }
 
+/* Above what was handed out; or what it is already: then nothing may come back that was granted. */
+static uint64_t max_id_to_put(struct sim_node *node, struct sim_tag *tag)
+{
+    uint64_t handed_out = sim_check_epoch(tag)->highest_end;
+    const struct tag_row *row = fsm_tag(node->replica.fsm, tag->name, strlen(tag->name));
+
+    if (row != NULL && row->max_id >= handed_out && sim_percent(node->world, 30)) {
+        return row->max_id;
+    }
+    return handed_out + sim_below(node->world, 500);
+}
+
 static void put_shared(struct sim_node *node, unsigned t)
 {
     struct sim_world *world = node->world;
@@ -199,7 +211,7 @@ static void put_shared(struct sim_node *node, unsigned t)
         put.mode = t == SIM_CHANGING && sim_percent(world, 50) ? TAG_MODE_TREND : TAG_MODE_STRICT;
     } else if (sim_percent(world, 20)) {
         put.fields |= TAG_FIELD_MAX_ID;
-        put.max_id = sim_check_epoch(tag)->highest_end + sim_below(world, 500);
+        put.max_id = max_id_to_put(node, tag);
         request->floor = put.max_id;
     }
     if (t == SIM_FORCED && sim_percent(world, 30)) {

@@ -366,11 +366,11 @@ static int put_merge(const struct fsm *fsm, const struct tag_row *old, const str
         (void)refuse_put(result, ERR_INVALID, why);
         return ERR_INVALID;
     }
-    /* New to the nodes: they burn what they hold. That max_id is raised means that ids below it are
-     * in use elsewhere (Leaf went on, or a backup was restored), so they must not come from here
-     * either; of a strict tag nobody holds any. */
+    /* New to the nodes: they burn what they hold. That max_id is set means that ids below it are in
+     * use elsewhere (Leaf went on, or a backup was restored), so they must not come from here
+     * either, nor be given back, also if it is what it was; of a strict tag nobody holds any. */
     row.generation += !live || row.mode != old->mode || row.max_id < old->max_id ||
-                      (row.max_id > old->max_id && row.mode == TAG_MODE_TREND);
+                      ((put->fields & TAG_FIELD_MAX_ID) != 0 && row.mode == TAG_MODE_TREND);
     *ret_row = row;
     return 0;
 }

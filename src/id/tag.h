@@ -47,7 +47,8 @@ struct tag_row {
     uint8_t last_outcome;     /* what last_request was told (see command.h), for its repetition */
     bool draining;            /* strict, but a node may hold a segment yet: nothing is handed out
                                  until every one of them has said that it does not (fsm_drain.c) */
-    uint32_t generation;      /* grows by 1 when made, deleted, changed in mode, or forced down */
+    uint32_t generation;      /* grows by 1 when made, deleted, changed in mode, or when the max_id
+                                 of a trend tag is set by hand */
     uint32_t returns;         /* grows by 1 with each range given back: the epoch of max_id within a
                                  generation, without which a late copy of a give-back could hand out
                                  ids again */

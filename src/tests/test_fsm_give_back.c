@@ -190,13 +190,32 @@ static void test_put_raises_max_id_in_a_new_generation(void **state)
 
     assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
     assert_int_equal(id_apply_row(a, "order")->generation, generation + 1);
-    assert_int_equal(id_apply_put(a, put, false, 0).status, 0); /* it is there already */
+    put.fields = TAG_FIELD_STEP; /* says nothing of the ids */
+    put.step = 7;
+    assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
     assert_int_equal(id_apply_row(a, "order")->generation, generation + 1);
+    put.fields = TAG_FIELD_MAX_ID;
     id_apply_mode(a, "order", TAG_MODE_STRICT);
     put.max_id = 502; /* nobody holds any of a strict tag */
     assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
     assert_int_equal(id_apply_row(a, "order")->generation, generation + 2);
     assert_int_equal(id_apply_row(a, "order")->max_id, 502);
+}
+
+/* max_id is put where it is, because others used the ids below: those that a node holds there must
+ * neither be handed out nor come back. */
+static void test_put_of_the_same_max_id_is_a_new_generation(void **state)
+{
+    struct id_apply *a = *state;
+    struct tag_put put = {.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 1001};
+
+    grant_is(id_apply_grant(a, "order", 1000), 1, 1000);
+    assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
+    assert_int_equal(id_apply_row(a, "order")->generation, 2);
+    assert_int_equal(id_apply_give_back(a, (struct give_back_item){"order", 0, 1, 0, 401, 1001}),
+                     ERR_CONFLICT);
+    assert_int_equal(id_apply_row(a, "order")->max_id, 1001);
+    grant_is(id_apply_grant(a, "order", 10), 1001, 10);
 }
 
 static void test_many_in_one_command_stand_each_for_itself(void **state)
@@ -256,6 +275,7 @@ int main(void)
         TEST(test_not_in_strict_mode),
         TEST(test_max_id_may_be_put_where_it_was_given_back),
         TEST(test_put_raises_max_id_in_a_new_generation),
+        TEST(test_put_of_the_same_max_id_is_a_new_generation),
         TEST(test_many_in_one_command_stand_each_for_itself),
         TEST(test_the_last_epoch_stays),
     };

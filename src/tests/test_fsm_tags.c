@@ -299,13 +299,13 @@ static void test_put_lowers_max_id_only_by_force(void **state)
     assert_int_equal(result.status, 0);
     assert_int_equal(id_apply_row(a, "order")->max_id, 499);
     assert_int_equal(id_apply_row(a, "order")->generation, 2);
-    put.max_id = 499; /* equal: no repetition, no new generation */
+    put.max_id = 499; /* equal: no repetition */
     assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
     assert_int_equal(id_apply_put(a, put, true, 0).status, 0);
-    assert_int_equal(id_apply_row(a, "order")->generation, 2);
+    assert_int_equal(id_apply_row(a, "order")->generation, 4);
     put.max_id = TAG_MAX_ID_END;
     assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
-    assert_int_equal(id_apply_row(a, "order")->generation, 3);
+    assert_int_equal(id_apply_row(a, "order")->generation, 5);
     assert_int_equal(id_apply_grant(a, "order", 1).status, ERR_EXHAUSTED);
 }
 
