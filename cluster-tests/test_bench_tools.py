@@ -623,9 +623,9 @@ def test_how_near_a_target_is():
     def missed_by(target):
         return target.judge(rounds)["missed_by"]
 
-    assert missed_by(Target("rate", "a", "b", at_least=5)) == "60 % of what is wanted"
-    assert missed_by(Target("cpu_us", "a", "b", at_most=0.85)) == "100 % above what is wanted"
-    assert missed_by(Target("cpu_us", "a", at_most=1.6)) == "6 % above what is wanted"
+    assert missed_by(Target("rate", "a", "b", at_least=5)) == "60.0 % of what is wanted"
+    assert missed_by(Target("cpu_us", "a", "b", at_most=0.85)) == "100.0 % above what is wanted"
+    assert missed_by(Target("cpu_us", "a", at_most=1.6)) == "6.3 % above what is wanted"
     assert missed_by(Target("cpu_us", "a", at_most=1.7)) == ""
 
 
@@ -740,7 +740,7 @@ def test_report(tmp_path):
     missed = [line for line in lines if "**not reached**" in line and "rounds" not in line]
     assert len(reached) == 1 and "≥ 5 | 6.00 | 5.00 to 7.00" in reached[0]
     assert len(missed) == 2 and all("≤ 0.5" in line for line in missed)
-    assert ("**How near:** CPU time per request: a / b: 1.00 where ≤ 0.5 is wanted, 100 % above"
+    assert ("**How near:** CPU time per request: a / b: 1.00 where ≤ 0.5 is wanted, 100.0 % above"
             in text)
     assert "**What stands in the way:** It has 10.\n\nAnd more.\n" in text
     assert text.index("broken") < text.index("demo") and "never-run" not in text

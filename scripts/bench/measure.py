@@ -173,8 +173,8 @@ class Target:
     def missed_by(self, value):
         """How near a value that is not enough, or too much, came."""
         if self.at_least is not None:
-            return f"{divide(100 * value, self.at_least):.0f} % of what is wanted"
-        return f"{divide(100 * value, self.at_most) - 100:.0f} % above what is wanted"
+            return f"{divide(100 * value, self.at_least):.1f} % of what is wanted"
+        return f"{divide(100 * value, self.at_most) - 100:.1f} % above what is wanted"
 
 
 def divide(a, b):

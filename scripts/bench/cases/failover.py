@@ -27,7 +27,7 @@ columns = ("next_grant_ms", "stop_gap_ms")
 told = ("next_grant_ms", "stop_gap_ms")
 rounds = 20
 
-TAGS_A_STOP = 20_000
+TAGS_A_STOP = 4_000  # some seconds of requests; many more, and making them keeps the disk busy
 WAIT_MS = 10_000
 
 
