@@ -625,7 +625,7 @@ def test_how_near_a_target_is():
 
     assert missed_by(Target("rate", "a", "b", at_least=5)) == "60.0 % of what is wanted"
     assert missed_by(Target("cpu_us", "a", "b", at_most=0.85)) == "100.0 % above what is wanted"
-    assert missed_by(Target("cpu_us", "a", at_most=1.6)) == "6.3 % above what is wanted"
+    assert missed_by(Target("cpu_us", "a", at_most=1.25)) == "36.0 % above what is wanted"
     assert missed_by(Target("cpu_us", "a", at_most=1.7)) == ""
 
 

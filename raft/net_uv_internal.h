@@ -88,7 +88,8 @@ struct net_link {
     struct net_conn *conn; /* the present one, or NULL while waiting to redial */
     uv_timer_t redial;
     uint32_t backoff_ms;
-    uint64_t hurried_ms;           /* when it last dialled sooner than backoff_ms says */
+    uint64_t lost_ms;              /* when it last dialled soon, because the link had been up, */
+    uint64_t dialled_ms;           /* and because the peer had dialled */
     unsigned turn;                 /* which of a name's addresses the next dial takes */
     char reason[NET_REASON_BYTES]; /* last one logged; empty after a good handshake */
 };

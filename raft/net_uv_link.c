@@ -7,8 +7,8 @@
  *
  * Failure modes: every end of a connection leads to a wait of LIMIT_REDIAL_MIN_MS doubling to
  * LIMIT_REDIAL_MAX_MS, each with jitter, and the next dial; a link that was up for a while starts
- * again with the shortest. Once in LIMIT_REDIAL_MAX_MS the shortest is enough in any case where the
- * peer is likely to be there, or its end should be known soon: the link was up, if only for a
+ * again with the shortest. Once in LIMIT_REDIAL_SOON_MS the shortest is enough in any case where
+ * the peer is likely to be there, or its end should be known soon: the link was up, if only for a
  * moment, or the peer has just dialled this node. (An election waits for voters that have not
  * found the leader's address to refuse.) A name with several addresses is dialled at each in turn.
  *
@@ -28,7 +28,7 @@
 
 static void dial(struct net_link *link);
 static void connect_to(struct net_conn *conn, const struct sockaddr *address);
-static bool may_hurry(struct net_link *link);
+static bool may_hurry(const struct net_link *link, uint64_t *hurried_ms);
 static void redial_within(struct net_link *link, uint32_t ms);
 static void detach(struct net_link *link, const char *reason);
 static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *result);
@@ -119,8 +119,9 @@ void net_link_down(struct net_link *link, const struct net_conn *conn, const cha
     if (refused) {
         link->backoff_ms = LIMIT_REDIAL_MAX_MS;
     }
-    redial_within(link, conn->was_up && !refused && may_hurry(link) ? LIMIT_REDIAL_MIN_MS
-                                                                    : link->backoff_ms);
+    redial_within(link, conn->was_up && !refused && may_hurry(link, &link->lost_ms)
+                            ? LIMIT_REDIAL_MIN_MS
+                            : link->backoff_ms);
     link->backoff_ms *= 2;
     if (link->backoff_ms > LIMIT_REDIAL_MAX_MS) {
         link->backoff_ms = LIMIT_REDIAL_MAX_MS;
@@ -130,20 +131,20 @@ void net_link_down(struct net_link *link, const struct net_conn *conn, const cha
 void net_link_hurry(struct net_link *link)
 {
     if (link->conn == NULL && uv_timer_get_due_in(&link->redial) > LIMIT_REDIAL_MIN_MS &&
-        may_hurry(link)) {
+        may_hurry(link, &link->dialled_ms)) {
         redial_within(link, LIMIT_REDIAL_MIN_MS);
     }
 }
 
-/* Not more often than the longest wait would dial. */
-static bool may_hurry(struct net_link *link)
+/* Not if this reason to hurry was one a moment ago: a link may come and go all the time. */
+static bool may_hurry(const struct net_link *link, uint64_t *hurried_ms)
 {
     uint64_t now_ms = uv_now(link->net->loop);
 
-    if (now_ms - link->hurried_ms < LIMIT_REDIAL_MAX_MS) {
+    if (now_ms - *hurried_ms < LIMIT_REDIAL_SOON_MS) {
         return false;
     }
-    link->hurried_ms = now_ms;
+    *hurried_ms = now_ms;
     return true;
 }
 

@@ -96,6 +96,7 @@
 #define LIMIT_CONNECT_MS 2000               /* a TCP connect to a peer; redials */
 #define LIMIT_REDIAL_MIN_MS 50              /* wait before redialling a peer, doubling to ... */
 #define LIMIT_REDIAL_MAX_MS 1000
+#define LIMIT_REDIAL_SOON_MS 250   /* the shortest wait is taken out of turn once in this */
 #define LIMIT_PEER_IDLE_MS 10000   /* nothing sent for so long: a PING */
 #define LIMIT_PEER_STALL_MS 5000   /* unsent bytes without progress for so long; closes */
 #define LIMIT_PEER_SILENT_MS 30000 /* nothing received, not even a PING, for so long; closes */
