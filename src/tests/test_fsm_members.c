@@ -188,42 +188,30 @@ static void test_rows(void **state)
     fsm_free(fsm);
 }
 
-static int load_hex(struct fsm *fsm, const char *key_hex, const char *value_hex)
-{
-    struct buf key = BUF_INIT;
-    struct buf value = BUF_INIT;
-    int err;
-
-    id_hex_put(&key, key_hex);
-    id_hex_put(&value, value_hex);
-    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
-    buf_free(&key);
-    buf_free(&value);
-    return err;
-}
-
 static void test_load_refuses_damage(void **state)
 {
     const char *change = "01 01 00 0400000000000000 0900000000000000 0300 683a31";
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
     fsm_load_begin(fsm);
-    assert_int_equal(load_hex(fsm, "6d", change), 0);
-    assert_int_equal(load_hex(fsm, "6d", change), ERR_EXISTS);
-    assert_int_equal(load_hex(fsm, "6d 00", change), ERR_CORRUPT);
-    assert_int_equal(load_hex(fsm, "6d", "02"), ERR_BAD_VERSION);
-    assert_int_equal(load_hex(fsm, "6d", "01 01 00 04"), ERR_TRUNCATED);
-    assert_int_equal(load_hex(fsm, "6d", "01 03 00 0400000000000000 0900000000000000 0300 683a31"),
-                     ERR_CORRUPT); /* no such kind */
-    assert_int_equal(load_hex(fsm, "6d", "01 02 00 0400000000000000 0900000000000000 0300 683a31"),
-                     ERR_CORRUPT); /* a removal has no address */
-    assert_int_equal(load_hex(fsm, "72 0000000000000004", "01"), 0);
-    assert_int_equal(load_hex(fsm, "72 0000000000000004", "01"), ERR_EXISTS);
-    assert_int_equal(load_hex(fsm, "72 0000000000000000", "01"), ERR_CORRUPT);
-    assert_int_equal(load_hex(fsm, "72 0000000000010000", "01"), ERR_CORRUPT);
-    assert_int_equal(load_hex(fsm, "72 00000004", "01"), ERR_CORRUPT);
-    assert_int_equal(load_hex(fsm, "72 0000000000000005", "02"), ERR_BAD_VERSION);
-    assert_int_equal(load_hex(fsm, "72 0000000000000005", "0101"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "6d", change), 0);
+    assert_int_equal(id_load_hex(fsm, "6d", change), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "6d 00", change), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "6d", "02"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "6d", "01 01 00 04"), ERR_TRUNCATED);
+    assert_int_equal(
+        id_load_hex(fsm, "6d", "01 03 00 0400000000000000 0900000000000000 0300 683a31"),
+        ERR_CORRUPT); /* no such kind */
+    assert_int_equal(
+        id_load_hex(fsm, "6d", "01 02 00 0400000000000000 0900000000000000 0300 683a31"),
+        ERR_CORRUPT); /* a removal has no address */
+    assert_int_equal(id_load_hex(fsm, "72 0000000000000004", "01"), 0);
+    assert_int_equal(id_load_hex(fsm, "72 0000000000000004", "01"), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "72 0000000000000000", "01"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "72 0000000000010000", "01"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "72 00000004", "01"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "72 0000000000000005", "02"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "72 0000000000000005", "0101"), ERR_CORRUPT);
     assert_int_equal(fsm_load_end(fsm, 1), 0);
 }
 
