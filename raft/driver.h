@@ -239,10 +239,11 @@ int driver_caught_up(struct driver *driver, uint64_t id);
 bool driver_transfer_to(struct driver *driver, uint64_t target);
 bool driver_transfer(struct driver *driver);
 
-/* Put the rows that apply has changed so far on their way to the disk now, and not with later
- * entries, for what is written next shall not be durable without them. Never from inside a call of
- * the observer or of a listener of the state machine: an entry may be applied in part there. */
-void driver_write_rows(struct driver *driver);
+/* Put the rows that apply has changed so far on their way to the disk now, if there are any: what
+ * is written next is not durable without them. more: that follows at once, for the same commit.
+ * Never from inside a call of the observer or of a listener of the state machine: an entry may be
+ * applied in part there. */
+void driver_rows_write(struct driver *driver, bool more);
 
 /* Put a record of this node's own on disk (store.h, STORE_LOCAL); the bytes are copied. done is
  * called when it is durable, or when the driver was quiesced meanwhile. */

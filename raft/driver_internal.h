@@ -73,9 +73,6 @@ uint64_t driver_rows_due_ms(const struct driver *driver);
 /* Entries are about to be written: what has been held long enough goes with them. */
 void driver_rows_join(struct driver *driver);
 
-/* Write what is held, if anything is. more: entries follow at once, for the same commit. */
-void driver_rows_write(struct driver *driver, bool more);
-
 /* Forget what is held. */
 void driver_rows_drop(struct driver *driver);
 

@@ -142,11 +142,6 @@ void driver_rows_join(struct driver *driver)
     }
 }
 
-void driver_write_rows(struct driver *driver)
-{
-    driver_rows_write(driver, true);
-}
-
 void driver_rows_write(struct driver *driver, bool more)
 {
     struct driver_write *write;

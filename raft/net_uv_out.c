@@ -87,8 +87,8 @@ static unsigned bufs_skip(uv_buf_t *bufs, unsigned count, size_t bytes)
     return count - gone;
 }
 
-/* Write one batch. True if the socket took all of it: then there may be another. */
-static bool write_batch(struct net_conn *conn)
+/* Write one batch. What the socket does not take is `writing` then; an error closes. */
+static void write_batch(struct net_conn *conn)
 {
     uv_stream_t *stream = (uv_stream_t *)&conn->tcp;
     uv_buf_t bufs[2 * BATCH_FRAMES];
@@ -99,7 +99,7 @@ static bool write_batch(struct net_conn *conn)
     count = bufs_skip(bufs, count, rv > 0 ? (size_t)rv : 0);
     if (count == 0) {
         out_list_free(conn, &conn->sending);
-        return true;
+        return;
     }
     if (rv >= 0 || rv == UV_EAGAIN) {
         conn->writing = true;
@@ -110,15 +110,12 @@ static bool write_batch(struct net_conn *conn)
         conn->writing = false;
         net_conn_close(conn, uv_strerror(rv));
     }
-    return false;
 }
 
 void net_conn_flush(struct net_conn *conn)
 {
     while (!conn->writing && conn->state != NET_CONN_CLOSING && !STAILQ_EMPTY(&conn->queue)) {
-        if (!write_batch(conn)) {
-            return;
-        }
+        write_batch(conn);
     }
 }
 
