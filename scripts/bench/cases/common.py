@@ -11,6 +11,9 @@ TAG = "order"
 CALIBRATION_S = 1.5
 # The kinds of leafd's threads (processes.cpu_of_threads) and their figures.
 THREADS = {"http": "http_us", "main": "raft_us", "leafd-writer": "writer_us"}
+# What is told of contenders when leafd is strict_leafd_contender().
+STRICT_COLUMNS = ("ids_rate", "cpu_us", "user_us", "system_us", *THREADS.values(), "load_us", "p50",
+                  "p99", "p99.9", "idle", "others")
 
 
 def load_command(bench, address, *arguments, bound=False, connections=CONNECTIONS):

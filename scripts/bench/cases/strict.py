@@ -2,7 +2,8 @@
 
 import os
 
-from cases.common import etcd_contender, mariadb_contender, strict_leafd_contender
+from cases.common import (STRICT_COLUMNS, etcd_contender, mariadb_contender,
+                          strict_leafd_contender)
 from measure import Target
 from servers import MariaDB
 
@@ -20,8 +21,7 @@ targets = [
     Target("ids_rate", "leafd", "etcd", at_least=5),
 ]
 charts = ("ids_rate", "cpu_us", "p99")
-columns = ("ids_rate", "cpu_us", "user_us", "system_us", "http_us", "raft_us", "writer_us",
-           "load_us", "p50", "p99", "p99.9", "idle", "others")
+columns = STRICT_COLUMNS
 
 
 def in_the_way(figures):

@@ -1,6 +1,7 @@
 """The case strict against databases that survive the loss of a machine as leafd does."""
 
-from cases.common import etcd_contender, mariadb_contender, strict_leafd_contender
+from cases.common import (STRICT_COLUMNS, etcd_contender, mariadb_contender,
+                          strict_leafd_contender)
 from servers import MariaDBPair
 
 name = "strict_replicated"
@@ -19,8 +20,7 @@ were acknowledged before it was asked for, and of leafd also that none is left o
 """
 targets = []
 charts = ("ids_rate", "cpu_us", "p99")
-columns = ("ids_rate", "cpu_us", "user_us", "system_us", "http_us", "raft_us", "writer_us",
-           "load_us", "p50", "p99", "p99.9", "idle", "others")
+columns = STRICT_COLUMNS
 
 MEMBERS = 3
 
