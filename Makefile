@@ -126,7 +126,7 @@ $(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage history loop id base,$(call
 # Fuzzers, <dir>/fuzz/fuzz_<what>.c: clang's libFuzzer with ASan and UBSan, each for SECONDS. What
 # they learnt is kept in $(BUILD)/fuzz/known-* and used again; an input that fails is beside it.
 FUZZ_DIRS := src/fuzz raft/fuzz http/fuzz
-FUZZ_WITH_src/fuzz := $(OUT)/src/tests/id_random.o
+FUZZ_WITH_src/fuzz := $(patsubst %,$(OUT)/src/tests/%.o,id_random id_stamp)
 FUZZ_WITH_http/fuzz := $(OUT)/http/tests/reference_parser.o
 FUZZ_BINS  = $(foreach dir,$(FUZZ_DIRS),$(patsubst %.c,$(OUT)/%,$(wildcard $(dir)/fuzz_*.c)))
 define FUZZ_RULE

@@ -8,7 +8,6 @@
 #include "http/conn.h"
 #include "http/loop.h"
 #include "src/base/assert.h"
-#include "src/base/prng.h"
 
 struct control_port *control_port_new(uv_loop_t *uv)
 {
@@ -68,16 +67,6 @@ static void done_cb(struct id_request *request)
         control_free(control);
     }
     control_port_unref(port);
-}
-
-uint64_t control_request_id(void)
-{
-    uint64_t id;
-
-    do {
-        id = prng_entropy();
-    } while (id == 0);
-    return id;
 }
 
 struct control *control_new(struct conn *conn, enum id_request_kind kind,

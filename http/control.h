@@ -45,10 +45,6 @@ struct control {
 struct control_port *control_port_new(uv_loop_t *uv);
 void control_port_unref(struct control_port *port);
 
-/* An id for a command, by which the state machine knows one that was proposed twice. Random, not
- * 0. */
-uint64_t control_request_id(void);
-
 /* A request for the connection. finish is called on the loop's thread unless the connection
  * closes. */
 struct control *control_new(struct conn *conn, enum id_request_kind kind,

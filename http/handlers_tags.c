@@ -162,8 +162,7 @@ static void put(struct conn *conn, const char *name, size_t name_len)
     }
     control = control_new(conn, ID_REQUEST_COMMAND, name != NULL ? put_cb : bulk_cb);
     command = &control->request.payload;
-    command_put_begin(command, force, clock_wall_ms(conn->loop->backend->clock),
-                      control_request_id());
+    command_put_begin(command, force, clock_wall_ms(conn->loop->backend->clock));
     rv = name != NULL
              ? tag_json_read_one(name, name_len, conn->body.data, conn->body.len, command, &fault)
              : tag_json_read_bulk(conn->body.data, conn->body.len, command, &fault);
@@ -206,7 +205,7 @@ static void tag_delete(struct conn *conn, const char *name, size_t name_len)
     }
     control = control_new(conn, ID_REQUEST_COMMAND, delete_cb);
     command_delete_encode(&control->request.payload, name, name_len,
-                          clock_wall_ms(conn->loop->backend->clock), control_request_id());
+                          clock_wall_ms(conn->loop->backend->clock));
     submit(control);
 }
 

@@ -152,8 +152,7 @@ static void acquire_cb(struct conn *conn, struct control *control)
 static void worker_acquire(struct conn *conn)
 {
     struct worker_acquire acquire = {.kind = WORKER_CLIENT,
-                                     .wall_ms = clock_wall_ms(conn->loop->backend->clock),
-                                     .request_id = control_request_id()};
+                                     .wall_ms = clock_wall_ms(conn->loop->backend->clock)};
     char space[LIMIT_HTTP_TARGET_BYTES];
     struct body_fault fault;
     struct control *control;

@@ -17,8 +17,8 @@
 #define WORKER_EPOCH_MAX INT64_MAX
 #define WORKER_TIME_MAX_MS TAG_TIME_MAX_MS /* times in requests; the end of the year 9999 */
 
-/* Read the body of an acquire and append it as a command. The caller has set kind, wall_ms and
- * request_id; the rest is filled in, and the texts of *acquire are no longer valid afterwards. 0,
+/* Read the body of an acquire and append it as a command. The caller has set kind and wall_ms;
+ * the rest is filled in, and the texts of *acquire are no longer valid afterwards. 0,
  * or ERR_INVALID with *ret_fault. */
 int worker_json_read_acquire(const void *body, size_t len, struct worker_acquire *acquire,
                              struct buf *command, struct body_fault *ret_fault) MUST_CHECK;

@@ -47,6 +47,26 @@ static void finish(struct wish *wish, int status)
     free(wish);
 }
 
+static void settled(struct id_request *asking)
+{
+    finish(asking->data, asking->status);
+}
+
+/* It was refused, and the client is to hear so: then no copy of it that is still on its way may be
+ * carried out any more. A command that does nothing takes its number. */
+static void settle(struct wish *wish)
+{
+    struct id_request *asking = &wish->asking;
+
+    buf_free(&asking->payload);
+    buf_free(&asking->reply);
+    command_noop_encode(&asking->payload);
+    asking->kind = ID_REQUEST_COMMAND;
+    asking->keeps_seq = false;
+    asking->done = settled;
+    requests_submit(wish->wishes->requests, asking);
+}
+
 static void asked_done(struct id_request *asking)
 {
     struct wish *wish = asking->data;
@@ -58,6 +78,12 @@ static void asked_done(struct id_request *asking)
         status = member_answer_decode(asking->reply.data, asking->reply.len, &wish->answer);
         wish->answered = status == 0;
     }
+    if (status == 0 && wish->answer.outcome != MEMBER_DONE &&
+        wish->answer.outcome != MEMBER_PENDING && asking->seq != 0) {
+        settle(wish);
+        return;
+    }
+    requests_release(wishes->requests, asking);
     if (status != 0 || wish->answer.outcome != MEMBER_PENDING || wishes->stopping ||
         now + AGAIN_MS >= wish->outer->deadline_ms) {
         finish(wish, status);
@@ -75,6 +101,7 @@ static void ask_leader(struct wish *wish)
     buf_free(&asking->reply);
     memset(asking, 0, sizeof *asking);
     asking->kind = ID_REQUEST_MEMBER;
+    asking->keeps_seq = true;
     asking->deadline_ms = wish->outer->deadline_ms;
     asking->done = asked_done;
     asking->data = wish;

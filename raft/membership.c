@@ -42,8 +42,8 @@ static void command_done(struct id_request *request)
     buf_free(&request->reply);
 }
 
-/* Propose the command in `payload`, which is taken over. */
-static void propose(struct membership *membership, struct buf *payload)
+/* Propose the command in `payload`, which is taken over. stamped: by who asked for it. */
+static void propose(struct membership *membership, struct buf *payload, bool stamped)
 {
     struct id_request *request = &membership->request;
 
@@ -51,6 +51,7 @@ static void propose(struct membership *membership, struct buf *payload)
     memset(request, 0, sizeof *request);
     buf_move(&request->payload, payload);
     request->kind = ID_REQUEST_COMMAND;
+    request->stamped = stamped;
     request->deadline_ms = clock_now_ms(membership->clock) + COMMAND_MS;
     request->done = command_done;
     request->data = membership;
@@ -58,13 +59,15 @@ static void propose(struct membership *membership, struct buf *payload)
     membership->proposer->propose(membership->proposer, request);
 }
 
-void membership_begin(struct membership *membership, const struct member_change *change)
+void membership_begin(struct membership *membership, const struct member_change *change,
+                      const struct session_stamp *stamp)
 {
     struct buf payload = BUF_INIT;
 
     if (!membership->in_flight) {
         command_member_begin_encode(&payload, change);
-        propose(membership, &payload);
+        session_stamp_put(&payload, stamp);
+        propose(membership, &payload, true);
     }
 }
 
@@ -75,7 +78,7 @@ static void end_change(struct membership *membership, const struct member_change
 
     if (!membership->in_flight) {
         command_member_end_encode(&payload, change->index, given_up);
-        propose(membership, &payload);
+        propose(membership, &payload, false);
     }
 }
 

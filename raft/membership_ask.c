@@ -82,7 +82,7 @@ static struct member_answer begin(struct membership *membership, const struct me
     if (kind == MEMBER_ADD) {
         memcpy(change.address, ask->address, sizeof change.address);
     }
-    membership_begin(membership, &change);
+    membership_begin(membership, &change, &ask->stamp);
     return say(MEMBER_PENDING, "node %llu is being %s", ULL(ask->node_id),
                kind == MEMBER_ADD ? "added" : "removed");
 }
@@ -230,6 +230,12 @@ int membership_ask(struct membership *membership, const void *data, size_t len, 
 
     if (rv != 0) {
         return rv;
+    }
+    if (ask.stamp.node_id == 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (fsm_session_is_over(membership->fsm, &ask.stamp)) {
+        return ERR_STALE; /* a late copy: whoever asked has another answer, or has given up */
     }
     switch (ask.kind) {
     case MEMBER_ASK_ADD:

@@ -21,8 +21,9 @@ bool membership_reaches(const struct membership *membership, uint64_t node_id);
 bool membership_keeps_quorum(const struct membership *membership, uint64_t with, uint64_t without,
                              struct voter_count *ret_count);
 
-/* Propose the beginning of a change, unless a command is on its way. */
-void membership_begin(struct membership *membership, const struct member_change *change);
+/* Propose the beginning of a change, unless a command is on its way. stamp: of who asked for it. */
+void membership_begin(struct membership *membership, const struct member_change *change,
+                      const struct session_stamp *stamp);
 
 /* Begin to hand leadership over (0: to the voter that is furthest), unless that is under way or has
  * failed a moment ago. */

@@ -261,6 +261,18 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
 }
 
 /* Told by the own log: the others will not talk to this node any more. */
+static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
+{
+    struct node *node = CONTAINER(owner, struct node, owner);
+
+    log_line(LOG_LEVEL_ERROR, "raft", "the cluster knows a later start of this node",
+             "incarnation=%llu known=%llu", (unsigned long long)node->replica.config.driver.life,
+             (unsigned long long)incarnation);
+    if (node->state < NODE_WRITING) {
+        driver_mark_older(&node->replica.driver, marked_cb, node);
+    }
+}
+
 static void on_removed(struct replica_owner *owner)
 {
     struct node *node = CONTAINER(owner, struct node, owner);
@@ -375,7 +387,6 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.driver.rows_join_ms = ROWS_JOIN_MS;
     to.driver.rows_hold_ms = ROWS_HOLD_MS;
     to.driver.seed = prng_entropy();
-    to.allocator.node_id = config->node_id;
     to.allocator.cover_ms = config->cover_ms;
     to.allocator.refill_percent = config->refill_percent;
     to.allocator.request_ms = GRANT_REQUEST_MS;
@@ -463,7 +474,8 @@ static int start_replica(struct node *node, struct fsm *fsm, const struct store_
     init_handles(node);
     rv = writer_start(node->store, &writer, &node->writer);
     ASSERT(rv == 0);
-    node->owner = (struct replica_owner){on_failed, on_role_changed, on_installed, on_removed};
+    node->owner =
+        (struct replica_owner){on_failed, on_role_changed, on_installed, on_removed, on_superseded};
     return replica_start(&node->replica, &config, fsm, writer_disk(node->writer),
                          net_uv_net(node->net), clock_system(), &node->owner, loaded);
 }

@@ -99,10 +99,10 @@ static void on_strict_answer(void *data, struct id_request *request, int status)
 /* --- start --- */
 
 /*
- * The state machine tells the strict batches of one life of this node from those of another by this
- * number, and peers tell lives (peer_memory.h); it must never be the same twice. Its low half is
- * random: a data directory that is set back to an older copy brings an older count of starts with
- * it.
+ * The state machine tells the commands of one incarnation of this node from those of another by
+ * this number (session.h), and peers tell lives (peer_memory.h); it must never be the same twice.
+ * Its low half is random: a data directory that is set back to an older copy brings an older count
+ * of starts with it.
  */
 static uint64_t number_of_life(const struct replica_config *config, uint64_t count)
 {
@@ -115,10 +115,7 @@ static uint64_t number_of_life(const struct replica_config *config, uint64_t cou
 static struct strict *new_strict(struct replica *replica)
 {
     const struct replica_config *config = &replica->config;
-    struct strict_config strict = {.node_id = config->driver.node_id,
-                                   .life = config->driver.life,
-                                   .key_limit = config->strict_keys,
-                                   .retry_ms = STRICT_RETRY_MS};
+    struct strict_config strict = {.key_limit = config->strict_keys, .retry_ms = STRICT_RETRY_MS};
 
     return strict_new(&strict, replica->clock, &replica->proposer, on_strict_answer, replica);
 }
@@ -212,7 +209,8 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
         return rv;
     }
     fsm_listen(fsm, &replica->listener);
-    requests_init(&replica->requests, &replica->driver, net, disk, clock, fsm, config->driver.seed);
+    requests_init(&replica->requests, &replica->driver, net, disk, clock, fsm,
+                  &replica->config.driver);
     start_members(replica);
     rv = driver_start(&replica->driver, &replica->config.driver, disk, net, clock, fsm,
                       &replica->observer, loaded);
@@ -277,6 +275,10 @@ static void turn_members(struct replica *replica)
         replica->removed = true;
         replica->owner->removed(replica->owner);
     }
+    if (!replica->superseded && replica->requests.superseded != 0) {
+        replica->superseded = true;
+        replica->owner->superseded(replica->owner, replica->requests.superseded);
+    }
 }
 
 bool replica_turn(struct replica *replica)
@@ -292,6 +294,7 @@ bool replica_turn(struct replica *replica)
     if (!replica->stopping) {
         turn_members(replica);
         replica_own_turn(replica);
+        requests_tidy(&replica->requests);
         timekeeper_turn(&replica->timekeeper);
         lease_turn(replica->lease);
         replica_warm_turn(replica);

@@ -48,6 +48,9 @@ struct replica_owner {
     /* This node is no member any more, and its id never will be one again: it has to end. Told
      * once. */
     void (*removed)(struct replica_owner *owner);
+    /* The cluster has heard of a later start of this node than this one: the data directory is an
+     * older copy, and the node has to end. Told once. */
+    void (*superseded)(struct replica_owner *owner, uint64_t incarnation);
 };
 
 /* What the replica has to say about tags that drain. */
@@ -85,6 +88,7 @@ struct replica {
     struct members members;
     bool draining; /* leadership is handed over because the node stops */
     bool removed;
+    bool superseded;
     uint64_t joiner_life; /* this start's, as long as the disk has the mark of a node that joins */
     struct id_health health;
     uint64_t start_last; /* last index of the log at the start: applied once it is reached */

@@ -136,7 +136,7 @@ static unsigned gather_drained(struct replica *replica, struct buf *payload)
     if (row == NULL) {
         return 0;
     }
-    command_drained_begin(payload, self);
+    command_drained_begin(payload);
     while (row != NULL && count < LIMIT_GRANTS_PER_ENTRY) {
         struct drained_item item = {row->name, row->name_len, row->generation};
 

@@ -1,6 +1,6 @@
 /*
- * requests.c - this node's requests: routing, forwarding, deadlines. The leader's part is in
- * requests_leader.c. See requests.h.
+ * requests.c - this node's requests: numbers, routing, forwarding, deadlines. The leader's part is
+ * in requests_leader.c. See requests.h.
  *
  * Thread: the raft loop.
  */
@@ -15,18 +15,22 @@
 
 #define SCAN_MS 10        /* how exact deadlines are */
 #define ROUTE_AGAIN_MS 10 /* pause after "not leader" */
+#define TIDYING_MS 5000   /* patience with a command that only carries a stamp */
 
 void requests_init(struct requests *requests, struct driver *driver, struct net *net,
-                   struct disk *disk, const struct clock *clock, struct fsm *fsm, uint64_t seed)
+                   struct disk *disk, const struct clock *clock, struct fsm *fsm,
+                   const struct driver_config *config)
 {
     memset(requests, 0, sizeof *requests);
+    session_init(&requests->session, config->node_id, config->life);
     requests->driver = driver;
     requests->net = net;
     requests->disk = disk;
     requests->clock = clock;
     requests->fsm = fsm;
-    requests->next_id = seed >> 16; /* replies to an earlier life of this node must not match */
-    requests->round = seed >> 16;
+    requests->next_id =
+        config->seed >> 16; /* replies to an earlier life of this node must not match */
+    requests->round = config->seed >> 16;
     requests->scan_at_ms = UINT64_MAX;
     TAILQ_INIT(&requests->waiting);
     TAILQ_INIT(&requests->sent);
@@ -50,11 +54,69 @@ void requests_finish(struct requests *requests, struct id_request *request, int 
     TAILQ_INSERT_TAIL(&requests->finished, request, link);
 }
 
+/* --- this node's session --- */
+
+static void end_number(struct requests *requests, struct id_request *request, bool answered)
+{
+    bool applied = answered && request->kind == ID_REQUEST_COMMAND;
+
+    session_end(&requests->session, request->seq, applied ? request->lowest : 0, request->reply.len,
+                request == &requests->tidying, clock_now_ms(requests->clock));
+    request->seq = 0;
+    request->lowest = 0;
+}
+
+void requests_release(struct requests *requests, struct id_request *request)
+{
+    if (request->seq != 0) {
+        end_number(requests, request, false);
+    }
+}
+
+/* A command is numbered and stamped when it is sent first, and goes out with that stamp however
+ * often. False: the session has no room now. */
+static bool has_number(struct requests *requests, struct id_request *request)
+{
+    struct session_stamp stamp;
+
+    if (request->kind == ID_REQUEST_QUERY || request->stamped || request->lowest != 0) {
+        return true;
+    }
+    if (request->seq == 0 && !session_take(&requests->session, &request->seq)) {
+        return false;
+    }
+    stamp = session_stamp(&requests->session, request->seq);
+    request->lowest = stamp.lowest;
+    session_stamp_put(&request->payload, &stamp);
+    return true;
+}
+
+/* What the cluster said instead of the command's own result. */
+static int refused_status(struct requests *requests, const struct id_request *request,
+                          const struct session_refusal *refusal)
+{
+    if (refusal->status != ERR_STALE) {
+        return refusal->status;
+    }
+    /* One that is stamped may be another node's. */
+    if (!request->stamped && refusal->incarnation > requests->session.incarnation) {
+        requests->superseded = refusal->incarnation;
+    }
+    return ERR_TIMEOUT; /* whether it was carried out is not known */
+}
+
 /* A counted request is over. */
 static void complete(struct requests *requests, struct id_request *request, int status)
 {
     ASSERT(requests->count > 0);
     requests->count--;
+    if (request->seq != 0) {
+        if (request->keeps_seq) {
+            request->lowest = 0; /* stamped anew if it is sent again */
+        } else {
+            end_number(requests, request, status == 0);
+        }
+    }
     requests_finish(requests, request, status);
 }
 
@@ -67,14 +129,16 @@ void requests_wait_for_scan(struct requests *requests)
 
 void requests_submit(struct requests *requests, struct id_request *request)
 {
+    int refused = requests->stopping                          ? ERR_SHUTTING_DOWN
+                  : requests->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED
+                  : request->payload.len > LIMIT_ENTRY_BYTES  ? ERR_TOO_LARGE
+                                                              : 0;
+
     ASSERT(request->kind == ID_REQUEST_COMMAND || request->kind == ID_REQUEST_QUERY ||
            request->kind == ID_REQUEST_MEMBER);
-    if (requests->stopping) {
-        requests_finish(requests, request, ERR_SHUTTING_DOWN);
-    } else if (requests->count >= LIMIT_REQUESTS_PENDING) {
-        requests_finish(requests, request, ERR_OVERLOADED);
-    } else if (request->payload.len > LIMIT_ENTRY_BYTES) {
-        requests_finish(requests, request, ERR_TOO_LARGE);
+    if (refused != 0) {
+        requests_release(requests, request);
+        requests_finish(requests, request, refused);
     } else if (request->kind == ID_REQUEST_QUERY && request->local) {
         request->status =
             fsm_query(requests->fsm, request->payload.data, request->payload.len, &request->reply);
@@ -97,8 +161,15 @@ void requests_back_to_waiting(struct requests *requests, struct id_request *requ
 void requests_complete_local(struct requests *requests, struct id_request *request, int status,
                              const void *reply, size_t len)
 {
+    struct session_refusal refusal;
+
     request->reply.len = 0;
-    buf_put(&request->reply, reply, len);
+    if (status == 0 && request->kind == ID_REQUEST_COMMAND &&
+        session_refusal_decode(reply, len, &refusal)) {
+        status = refused_status(requests, request, &refusal);
+    } else {
+        buf_put(&request->reply, reply, len);
+    }
     complete(requests, request, status);
 }
 
@@ -147,6 +218,7 @@ static void route(struct requests *requests)
     uint64_t self = requests->driver->config.node_id;
     uint64_t leader = driver_leader(requests->driver);
     struct id_request *request;
+    struct id_request *next;
 
     if (requests->stopping) {
         while ((request = TAILQ_FIRST(&requests->waiting)) != NULL) {
@@ -158,15 +230,18 @@ static void route(struct requests *requests)
     if (leader == 0 || clock_now_ms(requests->clock) < requests->route_at_ms) {
         return;
     }
-    if (leader == self) {
-        while (!requests->transferring && (request = TAILQ_FIRST(&requests->waiting)) != NULL) {
-            TAILQ_REMOVE(&requests->waiting, request, link);
-            requests_take_local(requests, request);
-        }
+    if (leader == self && requests->transferring) {
         return;
     }
-    while ((request = TAILQ_FIRST(&requests->waiting)) != NULL) {
-        if (!forward(requests, request, leader)) {
+    for (request = TAILQ_FIRST(&requests->waiting); request != NULL; request = next) {
+        next = TAILQ_NEXT(request, link);
+        if (!has_number(requests, request)) {
+            continue; /* there is room once something that is under way is over */
+        }
+        if (leader == self) {
+            TAILQ_REMOVE(&requests->waiting, request, link);
+            requests_take_local(requests, request);
+        } else if (!forward(requests, request, leader)) {
             requests->route_at_ms = clock_now_ms(requests->clock) + ROUTE_AGAIN_MS;
             return;
         }
@@ -280,7 +355,7 @@ static void expire_list(struct requests *requests, struct request_list *list, ui
             complete(requests, request, late_status(requests));
         } else if (list == &requests->sent &&
                    now - request->sent_ms >= requests->driver->config.election_ms) {
-            /* No answer: the frame or its reply was lost. Commands may be repeated. */
+            /* No answer: the frame or its reply was lost. It may be repeated. */
             TAILQ_REMOVE(list, request, link);
             requests_back_to_waiting(requests, request);
         }
@@ -300,12 +375,56 @@ static void scan(struct requests *requests)
     requests->scan_at_ms = requests->count + requests->work_count > 0 ? now + SCAN_MS : UINT64_MAX;
 }
 
+/* --- numbers that are over --- */
+
+static void tidied(struct id_request *request)
+{
+    struct requests *requests = request->data;
+
+    requests->tidying_in_flight = false;
+    requests->tidy_again_ms =
+        request->status == 0 ? 0 : clock_now_ms(requests->clock) + SESSION_TIDY_MS;
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+}
+
+/* When the next one is due; UINT64_MAX: not by time. */
+static uint64_t tidy_at_ms(const struct requests *requests)
+{
+    uint64_t due_ms = session_due_ms(&requests->session);
+
+    if (requests->tidying_in_flight || requests->stopping || driver_leader(requests->driver) == 0) {
+        return UINT64_MAX;
+    }
+    return due_ms > requests->tidy_again_ms ? due_ms : requests->tidy_again_ms;
+}
+
+void requests_tidy(struct requests *requests)
+{
+    struct id_request *request = &requests->tidying;
+    uint64_t now = clock_now_ms(requests->clock);
+
+    if (now < tidy_at_ms(requests)) {
+        return;
+    }
+    memset(request, 0, sizeof *request);
+    command_noop_encode(&request->payload);
+    request->kind = ID_REQUEST_COMMAND;
+    request->deadline_ms = now + TIDYING_MS;
+    request->done = tidied;
+    request->data = requests;
+    requests->tidying_in_flight = true;
+    requests_submit(requests, request);
+}
+
 uint64_t requests_next_ms(const struct requests *requests)
 {
+    uint64_t next_ms = tidy_at_ms(requests);
+
     if (!TAILQ_EMPTY(&requests->finished)) {
         return 0;
     }
-    return requests->scan_at_ms;
+    return next_ms < requests->scan_at_ms ? next_ms : requests->scan_at_ms;
 }
 
 void requests_stop(struct requests *requests)

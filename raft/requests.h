@@ -14,9 +14,10 @@
  * votes in a newer term, and any majority that confirmed afterwards would contain one of those
  * voters.
  *
- * All commands may be repeated (see command.h), so an unknown outcome (lost leadership, lost frame,
- * no answer within an election timeout) leads back to waiting, never to an error before the
- * deadline.
+ * All commands may be repeated, since each is stamped when it is sent first and carried out once
+ * (session.h). So an unknown outcome (lost leadership, lost frame, no answer within an election
+ * timeout) leads back to waiting, never to an error before the deadline. A request whose deadline
+ * passed is awaited no more; once the cluster was told so, no late copy of it does anything.
  *
  * Failure modes: deadline: ERR_NO_LEADER if no leader is known, else ERR_TIMEOUT. Too many:
  * ERR_OVERLOADED. Disk low on the leader: ERR_DISK_FULL. Stopping: ERR_SHUTTING_DOWN.
@@ -29,6 +30,7 @@
 #include "raft/driver.h"
 #include "raft/membership.h"
 #include "src/id/id_backend.h"
+#include "src/id/session.h"
 
 /* A request at the leader: a local one, or another node's. */
 struct work {
@@ -60,6 +62,11 @@ struct requests {
     struct request_list sent;     /* forwarded, in order of sending */
     struct request_list finished; /* done() is to be called */
     size_t count;                 /* waiting, sent and in work; <= LIMIT_REQUESTS_PENDING */
+    struct session session;       /* numbers of this node's commands */
+    uint64_t superseded;          /* a later incarnation of this node that the cluster knows; 0 */
+    struct id_request tidying;    /* carries a stamp, and nothing else */
+    bool tidying_in_flight;
+    uint64_t tidy_again_ms; /* not before this after one was refused */
     uint64_t next_id;
     uint64_t route_at_ms; /* not before this after a refusal */
     uint64_t scan_at_ms;  /* next look at deadlines */
@@ -78,8 +85,10 @@ struct requests {
     unsigned ack_count;
 };
 
+/* config: of the driver, for the session of this incarnation, and the seed. */
 void requests_init(struct requests *requests, struct driver *driver, struct net *net,
-                   struct disk *disk, const struct clock *clock, struct fsm *fsm, uint64_t seed);
+                   struct disk *disk, const struct clock *clock, struct fsm *fsm,
+                   const struct driver_config *config);
 
 /* Everything must be finished (after requests_stop() and requests_turn()). */
 void requests_close(struct requests *requests);
@@ -89,6 +98,13 @@ void requests_submit(struct requests *requests, struct id_request *request);
 
 /* Have done() called from the next turn with this status (for kinds answered elsewhere). */
 void requests_finish(struct requests *requests, struct id_request *request, int status);
+
+/* A request that is done and keeps its number: it needs that no more. */
+void requests_release(struct requests *requests, struct id_request *request);
+
+/* Tell the cluster of numbers that are over, if that is due (session.h): on the first turn with a
+ * leader in each incarnation, and when this node has had nothing else to say. */
+void requests_tidy(struct requests *requests);
 
 /* A FRAME_REQUEST, _REPLY, _CONFIRM or _CONFIRM_ACK. False: malformed. */
 bool requests_receive(struct requests *requests, uint64_t from, enum frame_type type,

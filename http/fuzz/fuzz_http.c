@@ -184,7 +184,7 @@ static void fuzz_body(const uint8_t *data, size_t len, bool bulk)
     unsigned count = 0;
     int rv;
 
-    command_put_begin(&command, false, 1, 1);
+    command_put_begin(&command, false, 1);
     rv = bulk ? tag_json_read_bulk(data, len, &command, &fault)
               : tag_json_read_one("tag", 3, data, len, &command, &fault);
     if (rv == 0) {

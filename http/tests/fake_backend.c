@@ -78,10 +78,16 @@ static void wake(struct fake *fake, struct id_tag *tag)
     }
 }
 
-static void apply(struct fake *fake, const struct buf *command, struct buf *result)
+/* Stamped as the next command of node 1, unless it is one that comes again. */
+static void apply(struct fake *fake, struct buf *command, struct buf *result)
 {
     struct fsm_changes changes = {0};
+    struct session_stamp stamp;
 
+    if (session_stamp_read(command->data, command->len, &stamp) == 0 && stamp.node_id == 0) {
+        stamp = (struct session_stamp){1, 1, fake->index + 1, fake->index + 1};
+        session_stamp_put(command, &stamp);
+    }
     ASSERT(fsm_apply(fake->fsm, ++fake->index, command->data, command->len, result, &changes) !=
            ERR_DIVERGED);
     fsm_changes_release(&changes);
@@ -101,7 +107,7 @@ static void grant(struct fake *fake, struct id_tag *tag)
         atomic_store(&tag->refill_wanted, false);
         return;
     }
-    command_grant_begin(&command, 1, 1000);
+    command_grant_begin(&command, 1000);
     command_grant_add(&command, &item);
     command_grant_end(&command);
     apply(fake, &command, &reply);
@@ -170,7 +176,7 @@ static void list_segments(struct fake *fake, struct id_segments_page *page)
 /* One strict request, as a batch of its own. */
 static int take_strict(struct fake *fake, struct id_request *request)
 {
-    struct strict_batch batch = {1, 1, ++fake->strict_seq, 1, 4};
+    struct strict_batch batch = {.wall_ms = 1, .key_limit = 4};
     struct strict_result result;
     struct strict_item item;
     struct buf command = BUF_INIT;
@@ -362,7 +368,7 @@ void fake_make_tag(struct fake *fake, const char *name, uint64_t max_id, uint32_
     struct buf reply = BUF_INIT;
 
     lock(fake);
-    command_put_begin(&command, true, 1000, fake->index + 1);
+    command_put_begin(&command, true, 1000);
     command_put_add(&command, &put);
     command_put_end(&command);
     apply(fake, &command, &reply);
@@ -381,7 +387,7 @@ void fake_set_mode(struct fake *fake, const char *name, enum tag_mode mode)
     struct buf reply = BUF_INIT;
 
     lock(fake);
-    command_put_begin(&command, true, 1000, fake->index + 1);
+    command_put_begin(&command, true, 1000);
     command_put_add(&command, &put);
     command_put_end(&command);
     apply(fake, &command, &reply);
@@ -403,7 +409,7 @@ void fake_delete_tag(struct fake *fake, const char *name)
     struct buf reply = BUF_INIT;
 
     lock(fake);
-    command_delete_encode(&command, name, strlen(name), 2000, fake->index + 1);
+    command_delete_encode(&command, name, strlen(name), 2000);
     apply(fake, &command, &reply);
     unlock(fake);
     buf_free(&command);

@@ -43,8 +43,7 @@ struct fake {
     uint64_t last_deadline_ms;
     bool last_local;
     uint64_t index;
-    uint64_t poked; /* calls of ops->poke so far */
-    uint64_t strict_seq;
+    uint64_t poked;                            /* calls of ops->poke so far */
     const struct strict_result *strict_answer; /* to every strict request; NULL: as the state
                                                   machine says */
     struct member_ask asked;                   /* of the last wish for a member */

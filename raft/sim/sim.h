@@ -135,7 +135,6 @@ struct sim_node {
     uint64_t seen_applied;
     struct fsm_listener listener;      /* between the state machine and the replica */
     uint32_t generation[SIM_TAGS_ALL]; /* of the row as last seen in this life */
-    uint32_t returns[SIM_TAGS_ALL];
     uint64_t max_id[SIM_TAGS_ALL];
     uint64_t next_epoch[SIM_TAGS_ALL]; /* that next_id belongs to */
     uint64_t next_id[SIM_TAGS_ALL];    /* of this life: no id below it may follow */
@@ -165,21 +164,30 @@ struct sim_epoch {
     uint64_t highest_end; /* exclusive end of all ids handed out */
 };
 
+/* A range that a node offered to give back; it may come back once. */
+struct sim_offer {
+    uint64_t first;
+    uint64_t end;
+    bool taken;
+};
+
 /* What the checker knows of a shared tag. */
 struct sim_tag {
     char name[32];
     struct sim_epoch *epochs; /* by generation; at least one */
     size_t epoch_count;
-    uint64_t acked_max_id; /* an acknowledged change set it */
-    uint32_t generation;   /* the highest that any node has seen */
-    uint32_t returns;      /* likewise */
+    uint64_t acked_max_id;    /* an acknowledged change set it */
+    uint32_t generation;      /* the highest that any node has seen */
+    uint64_t changed_at;      /* highest index of a change that any node has told of */
+    struct sim_offer *offers; /* ranges that nodes have offered to give back */
+    size_t offer_count;
 };
 
 struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
         claims_empty, puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes,
         stops, forced, told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again,
-        strict_refused, strict_lost, given_back;
+        strict_refused, strict_lost, given_back, repeats;
     uint64_t trace; /* a hash of everything that happened */
 };
 
@@ -359,6 +367,9 @@ void sim_check_once(struct sim_world *world, unsigned tag, uint32_t generation,
 void sim_check_life(struct sim_node *node);
 /* A row changed on a node. */
 void sim_check_row(struct sim_node *node, const struct tag_row *row);
+
+/* A node proposes this command: ranges that it gives back may come back, once each. */
+void sim_check_offered(struct sim_world *world, const void *command, size_t len);
 /* The newest epoch of a tag. */
 struct sim_epoch *sim_check_epoch(struct sim_tag *tag);
 void sim_check_flakes(struct sim_node *node, const struct segment_range *range);

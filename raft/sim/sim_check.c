@@ -9,6 +9,8 @@
 
 #include "raft/sim/sim.h"
 #include "src/base/assert.h"
+#include "src/id/command_read.h"
+#include "src/id/strict_command.h"
 
 void sim_check_init(struct sim_world *world)
 {
@@ -29,6 +31,7 @@ void sim_check_free(struct sim_world *world)
             free(world->tags[i].epochs[k].used);
         }
         free(world->tags[i].epochs);
+        free(world->tags[i].offers);
     }
     free(world->flakes);
     free(world->digests);
@@ -73,7 +76,6 @@ void sim_check_life(struct sim_node *node)
         const struct tag_row *row = fsm_tag(node->replica.fsm, name, strlen(name));
 
         node->generation[i] = row != NULL ? row->generation : 0;
-        node->returns[i] = row != NULL ? row->returns : 0;
         node->max_id[i] = row != NULL ? row->max_id : 0;
     }
     node->seen_conf = 0;
@@ -82,20 +84,72 @@ void sim_check_life(struct sim_node *node)
     node->seen_applied = 0;
 }
 
+/* SIM_TAGS_ALL: none that is checked. */
+static unsigned find_tag(const struct sim_world *world, const char *name, size_t len)
+{
+    unsigned t = 0;
+
+    while (t < SIM_TAGS_ALL &&
+           tag_name_compare(world->tags[t].name, strlen(world->tags[t].name), name, len) != 0) {
+        t++;
+    }
+    return t;
+}
+
+void sim_check_offered(struct sim_world *world, const void *command, size_t len)
+{
+    struct give_back_command given;
+    struct give_back_item item;
+
+    if (command_type(command, len) != COMMAND_GIVE_BACK ||
+        give_back_command_read(command, len, &given) != 0) {
+        return;
+    }
+    while (give_back_command_next(&given, &item)) {
+        unsigned t = find_tag(world, item.name, item.name_len);
+        struct sim_tag *tag = &world->tags[t];
+
+        if (t == SIM_TAGS_ALL) {
+            continue;
+        }
+        tag->offers = realloc(tag->offers, (tag->offer_count + 1) * sizeof *tag->offers);
+        ASSERT(tag->offers != NULL);
+        tag->offers[tag->offer_count++] = (struct sim_offer){item.first, item.end, false};
+    }
+}
+
+/* An offer of the range, not taken yet; NULL: none. */
+static struct sim_offer *find_offer(struct sim_tag *tag, uint64_t first, uint64_t end)
+{
+    for (size_t i = 0; i < tag->offer_count; i++) {
+        struct sim_offer *offer = &tag->offers[i];
+
+        if (!offer->taken && offer->first == first && offer->end == end) {
+            return offer;
+        }
+    }
+    return NULL;
+}
+
 /* Ids were given back: nobody can have them. The first node that tells it has just applied it; the
  * others may come later, when the ids have been granted anew, or by a snapshot. */
 static void check_returned(struct sim_node *node, unsigned t, const struct tag_row *row)
 {
     struct sim_world *world = node->world;
     struct sim_tag *tag = &world->tags[t];
+    uint64_t index = node->replica.driver.applied.index;
+    struct sim_offer *offer = find_offer(tag, row->max_id, node->max_id[t]);
 
-    if (row->returns <= tag->returns) {
+    if (index <= tag->changed_at) {
         return;
     }
-    if (row->returns != node->returns[t] + 1 || row->generation != node->generation[t] ||
-        row->mode != TAG_MODE_TREND || row->max_id >= node->max_id[t]) {
-        sim_fail(world, "ids of %s came back to node %llu in a way that cannot be", row->name,
-                 (unsigned long long)node->id);
+    if (row->mode != TAG_MODE_TREND || (offer == NULL && node->replica.driver.compacted != index)) {
+        sim_fail(world, "ids %llu to %llu of %s came back on node %llu, and nobody gave them back",
+                 (unsigned long long)row->max_id, (unsigned long long)node->max_id[t] - 1,
+                 row->name, (unsigned long long)node->id);
+    }
+    if (offer != NULL) {
+        offer->taken = true;
     }
     world->stats.given_back += node->max_id[t] - row->max_id;
     if (row->max_id < sim_check_epoch(tag)->highest_end) {
@@ -105,25 +159,34 @@ static void check_returned(struct sim_node *node, unsigned t, const struct tag_r
     }
 }
 
+/* Ids came back and then the generation changed, both in a snapshot that this node was sent. */
+static bool fell_unseen(const struct sim_node *node, unsigned t, const struct tag_row *row)
+{
+    const struct sim_tag *tag = &node->world->tags[t];
+    uint64_t index = node->replica.driver.applied.index;
+
+    return node->replica.driver.compacted == index &&
+           (index <= tag->changed_at ||
+            row->max_id >= tag->epochs[tag->epoch_count - 1].highest_end);
+}
+
 static void follow_row(struct sim_node *node, unsigned t, const struct tag_row *row)
 {
     struct sim_tag *tag = &node->world->tags[t];
 
     node->generation[t] = row->generation;
-    node->returns[t] = row->returns;
     node->max_id[t] = row->max_id;
     tag->generation = row->generation > tag->generation ? row->generation : tag->generation;
-    tag->returns = row->returns > tag->returns ? row->returns : tag->returns;
+    if (node->replica.driver.applied.index > tag->changed_at) {
+        tag->changed_at = node->replica.driver.applied.index;
+    }
 }
 
 void sim_check_row(struct sim_node *node, const struct tag_row *row)
 {
     struct sim_world *world = node->world;
-    unsigned t = 0;
+    unsigned t = find_tag(world, row->name, row->name_len);
 
-    while (t < SIM_TAGS_ALL && strcmp(world->tags[t].name, row->name) != 0) {
-        t++;
-    }
     if (t == SIM_TAGS_ALL) {
         return;
     }
@@ -131,18 +194,12 @@ void sim_check_row(struct sim_node *node, const struct tag_row *row)
         sim_fail(world, "generation of %s fell on node %llu", row->name,
                  (unsigned long long)node->id);
     }
-    if (row->returns < node->returns[t]) {
-        sim_fail(world, "the returns of %s fell on node %llu", row->name,
-                 (unsigned long long)node->id);
-    }
-    if (row->returns > node->returns[t]) {
+    if (row->max_id < node->max_id[t] && row->generation == node->generation[t]) {
         check_returned(node, t, row);
-    } else if (row->max_id < node->max_id[t]) {
-        if (t != SIM_FORCED || row->generation == node->generation[t]) {
-            sim_fail(world, "max_id of %s fell on node %llu", row->name,
-                     (unsigned long long)node->id);
-        }
+    } else if (row->max_id < node->max_id[t] && t == SIM_FORCED) {
         begin_epoch(world, &world->tags[t], row->generation);
+    } else if (row->max_id < node->max_id[t] && !fell_unseen(node, t, row)) {
+        sim_fail(world, "max_id of %s fell on node %llu", row->name, (unsigned long long)node->id);
     }
     follow_row(node, t, row);
 }

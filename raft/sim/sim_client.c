@@ -171,8 +171,7 @@ static void put_submit(struct sim_request *request, const struct tag_put *put)
     struct sim_node *node = request->node;
 
     request->world->stats.puts++;
-    command_put_begin(&request->base.payload, request->force, clock_wall_ms(&node->clock),
-                      prng_next(&request->world->prng) | 1);
+    command_put_begin(&request->base.payload, request->force, clock_wall_ms(&node->clock));
     command_put_add(&request->base.payload, put);
     command_put_end(&request->base.payload);
     replica_submit(&node->replica, &request->base);
@@ -269,7 +268,7 @@ static void delete_shared(struct sim_node *node, unsigned t)
     node->world->stats.deletes++;
     request->tag = t;
     command_delete_encode(&request->base.payload, tag->name, strlen(tag->name),
-                          clock_wall_ms(&node->clock), prng_next(&node->world->prng) | 1);
+                          clock_wall_ms(&node->clock));
     replica_submit(&node->replica, &request->base);
 }
 

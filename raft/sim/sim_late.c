@@ -43,15 +43,21 @@ static void answered(struct id_request *request)
                                            .life = node->life});
 }
 
+static struct sim_node *replica_node(struct replica *replica)
+{
+    return CONTAINER(replica, struct sim_node, replica);
+}
+
 static void propose(struct id_proposer *proposer, struct id_request *request)
 {
     struct replica *replica = CONTAINER(proposer, struct replica, proposer);
     struct sim_late *late;
 
+    sim_check_offered(replica_node(replica)->world, request->payload.data, request->payload.len);
     if (request->payload.data[1] == COMMAND_GRANT) {
         late = calloc(1, sizeof *late);
         ASSERT(late != NULL);
-        late->node = CONTAINER(replica, struct sim_node, replica);
+        late->node = replica_node(replica);
         late->request = request;
         late->done = request->done;
         late->data = request->data;

@@ -99,6 +99,7 @@ static void print_stats(const struct sim_stats *s)
         {"strict refusals", s->strict_refused},
         {"strict outcomes unknown", s->strict_lost},
         {"ids given back", s->given_back},
+        {"commands that came again late", s->repeats},
         {"snowflake ids", s->flakes},
         {"refusals of snowflake ids", s->flakes_refused},
         {"changes", s->puts},

@@ -13,6 +13,10 @@
 #include "src/base/hash.h"
 #include "src/id/command_read.h"
 
+/* How late a command comes again: half of them soon, half at any time. */
+#define REPEAT_SOON_MS 800
+#define REPEAT_LATE_MS 8000
+
 static bool link_up(const struct sim_world *world, unsigned from, unsigned to)
 {
     return !world->cut[from][to] && !world->cut[to][from] && world->nodes[from].up &&
@@ -60,23 +64,40 @@ static void come_again(struct sim_world *world, unsigned from, unsigned to)
     }
 }
 
-/* A command that gives ids back comes once more, much later, and perhaps to another node: when the
- * ids may have been granted anew. */
-static void repeat_give_back(struct sim_world *world, const struct sim_frame *frame, unsigned to)
+/* How often a command comes again, in percent. One that gives ids back is rare, and has to find
+ * them granted anew. */
+static unsigned repeat_percent(const struct wire_request *wire)
+{
+    if (wire->kind == WIRE_REQUEST_MEMBER) {
+        return 10;
+    }
+    if (wire->kind != WIRE_REQUEST_COMMAND) {
+        return 0;
+    }
+    return command_type(wire->payload, wire->payload_len) == COMMAND_GIVE_BACK ? 60 : 4;
+}
+
+/* A command comes once more, perhaps much later, with any number of others in between, and perhaps
+ * to another node: it must not be carried out again. */
+static void repeat_command(struct sim_world *world, const struct sim_frame *frame, unsigned to)
 {
     struct wire_request wire;
+    uint64_t late_ms;
 
-    if (!world->faults || frame->type != FRAME_REQUEST || sim_percent(world, 40) ||
+    if (!world->faults || frame->type != FRAME_REQUEST ||
         wire_request_decode(frame->payload.data, frame->payload.len, &wire) != 0 ||
-        command_type(wire.payload, wire.payload_len) != COMMAND_GIVE_BACK) {
+        !sim_percent(world, repeat_percent(&wire))) {
         return;
     }
+    late_ms = sim_percent(world, 50) ? sim_below(world, REPEAT_SOON_MS)
+                                     : sim_below(world, REPEAT_LATE_MS);
     if (sim_percent(world, 30)) {
         to = (unsigned)sim_below(world, world->node_count);
     }
     if (to != frame->from - 1) {
+        world->stats.repeats++;
         arrives(world, to, frame_new(&world->nodes[frame->from - 1], frame->type, &frame->payload),
-                world->now_ms + sim_below(world, 800));
+                world->now_ms + late_ms);
     }
 }
 
@@ -116,7 +137,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
         world->echo[a][b] = frame_new(from, type, &frame->payload);
     }
     buf_free(payload);
-    repeat_give_back(world, frame, b);
+    repeat_command(world, frame, b);
     arrives(world, b, frame, at_ms);
     return 0;
 }

@@ -55,6 +55,15 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
               (unsigned long long)index);
 }
 
+static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
+{
+    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+
+    sim_fail(node->world, "node %llu hears of a later start of itself: %llx, this one is %llx",
+             (unsigned long long)node->id, (unsigned long long)incarnation,
+             (unsigned long long)node->replica.config.driver.life);
+}
+
 static void on_removed(struct replica_owner *owner)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
@@ -102,7 +111,8 @@ void sim_node_init(struct sim_world *world, unsigned n)
     node->id = n + 1;
     snprintf(node->address, sizeof node->address, "sim:%u", n + 1);
     node->clock = (struct clock){node_now_ms, node_wall_ms, node};
-    node->owner = (struct replica_owner){on_failed, on_role_changed, on_installed, on_removed};
+    node->owner =
+        (struct replica_owner){on_failed, on_role_changed, on_installed, on_removed, on_superseded};
     node->listener = (struct fsm_listener){on_tag_changed, on_worker_changed, on_layout_changed};
     identity.node_id = node->id;
     identity.store_id = 1000 + n;
@@ -152,7 +162,6 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
     ret_config->driver.rows_join_ms =
         (uint32_t)sim_below(world, ret_config->driver.rows_hold_ms + 1);
     ret_config->driver.seed = prng_next(&world->prng);
-    ret_config->allocator.node_id = node->id;
     ret_config->allocator.cover_ms = 500;
     ret_config->allocator.refill_percent = REFILL_DEFAULT_PERCENT;
     ret_config->allocator.request_ms = 2000;

@@ -27,7 +27,8 @@ static void fill_log(struct store *store, const struct boot *boot, const struct 
     ASSERT(entries != NULL);
     for (uint64_t i = 0; i < boot->last; i++) {
         entries[i] = i == 0 ? (struct store_entry){1, RAFT_CHANGE, (uint32_t)conf->len, conf->data}
-                            : (struct store_entry){boot->last_term, RAFT_COMMAND, 2, NOOP_BYTES};
+                            : (struct store_entry){boot->last_term, RAFT_COMMAND, sizeof NOOP_BYTES,
+                                                   NOOP_BYTES};
     }
     op.entries = entries;
     commit(store, &op);
@@ -264,7 +265,7 @@ int bench_submit(struct bench *bench, unsigned n)
     int rv;
 
     for (unsigned i = 0; i < n; i++) {
-        commands[i] = (struct driver_command){NOOP_BYTES, 2};
+        commands[i] = (struct driver_command){NOOP_BYTES, sizeof NOOP_BYTES};
     }
     rv = driver_submit(&bench->driver, commands, n, &first, &term);
     if (rv == 0) {

@@ -11,7 +11,7 @@
 #include "src/id/command.h"
 
 const int THREE_VOTERS[3] = {RAFT_VOTER, RAFT_VOTER, RAFT_VOTER};
-const uint8_t NOOP_BYTES[2] = {COMMAND_VERSION, COMMAND_NOOP};
+const uint8_t NOOP_BYTES[SESSION_STAMP_AT + SESSION_STAMP_BYTES] = {COMMAND_VERSION, COMMAND_NOOP};
 
 void conf_of_roles(const int *roles, unsigned n, struct buf *buf)
 {
@@ -42,7 +42,8 @@ struct raft_configuration conf_decoded(const struct buf *buf)
 
 struct raft_entry entry_of(raft_term term, const struct buf *conf)
 {
-    struct raft_entry entry = {term, RAFT_COMMAND, {(void *)(uintptr_t)NOOP_BYTES, 2}, NULL};
+    struct raft_entry entry = {
+        term, RAFT_COMMAND, {(void *)(uintptr_t)NOOP_BYTES, sizeof NOOP_BYTES}, NULL};
 
     if (conf != NULL) {
         entry.type = RAFT_CHANGE;

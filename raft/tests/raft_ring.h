@@ -37,6 +37,7 @@ struct ring_node {
     unsigned failed_count;
     unsigned installed_count;
     unsigned removed_count;
+    uint64_t superseded; /* the later incarnation that it was told of */
 };
 
 struct ring {

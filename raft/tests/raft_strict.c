@@ -89,11 +89,10 @@ void strict_mode(struct ring *ring, uint64_t id, const char *tag, uint8_t mode)
         .name = tag, .name_len = (uint16_t)strlen(tag), .fields = TAG_FIELD_MODE, .mode = mode};
     struct asked asked;
     struct asked *waiting = &asked;
-    static uint64_t last_request;
 
     asked_put(&asked, tag, 1); /* for its fields; the command is written anew */
     asked.base.payload.len = 0;
-    command_put_begin(&asked.base.payload, false, FAKE_WALL_MS, 1000000 + ++last_request);
+    command_put_begin(&asked.base.payload, false, FAKE_WALL_MS);
     command_put_add(&asked.base.payload, &put);
     command_put_end(&asked.base.payload);
     ask(ring, id, &asked, 5000);

@@ -536,6 +536,7 @@ static int submit_digest(struct bench *bench, uint64_t index, uint64_t digest)
     int rv;
 
     command_digest_encode(&bytes, index, digest);
+    session_stamp_put(&bytes, &(struct session_stamp){1, 1, index, index});
     command = (struct driver_command){bytes.data, bytes.len};
     rv = driver_submit(&bench->driver, &command, 1, &at, &term);
     buf_free(&bytes);

@@ -68,7 +68,7 @@ static void put_max_id(struct ring *ring, uint64_t id, const char *tag, uint64_t
     asked.base.payload.len = 0;
     put.fields = TAG_FIELD_MAX_ID;
     put.max_id = max_id;
-    command_put_begin(&asked.base.payload, force, FAKE_WALL_MS, 0x1234567);
+    command_put_begin(&asked.base.payload, force, FAKE_WALL_MS);
     command_put_add(&asked.base.payload, &put);
     command_put_end(&asked.base.payload);
     ask(ring, id, &asked, PATIENCE_MS);
@@ -267,8 +267,8 @@ static void test_a_node_with_a_new_address_registers_again(void **state)
     (void)state;
     start(&ring, &leader, &follower);
     ring_crash(&ring, follower);
-    ring_restart(&ring, follower); /* as it was: nothing to tell */
-    ring_run_ms(&ring, 500);
+    ring_restart(&ring, follower); /* as it was: nothing to tell, but that it began anew */
+    ring_run_ms(&ring, 2 * SESSION_TIDY_MS);
     last = entry_log_last(&ring_node(&ring, leader)->replica.driver.log);
     ring_run_ms(&ring, 2000);
     assert_int_equal(entry_log_last(&ring_node(&ring, leader)->replica.driver.log), last);

@@ -12,7 +12,6 @@
 #define LIMIT_TAG_STEP 1000000000       /* step and max_step; larger: 400 bad_request */
 #define LIMIT_TAGS_PER_BULK 10000       /* more in one POST /api/tags: 400 bad_request */
 #define LIMIT_TAGS_PER_PAGE 1000        /* larger limit=: 400 bad_request */
-#define LIMIT_REPEATS 4096              /* changes of tags that are known if they come again */
 #define LIMIT_ROWS_PER_LOOK 10000       /* a list looks at no more at once, deleted ones too */
 #define LIMIT_TAGS 4000000              /* rows of the table, tombstones too; more: overloaded */
 #define LIMIT_GRANTS_PER_ENTRY 512      /* grants in one Raft entry; the rest waits a turn */
@@ -26,13 +25,17 @@
 /* --- strict tags (src/id) --- */
 #define LIMIT_STRICT_WAITING 20000 /* strict requests a node holds; more: overloaded */
 #define LIMIT_STRICT_ITEMS 1024    /* requests in one entry; the rest goes into the next */
-#define LIMIT_STRICT_BATCHES 8     /* entries a node has under way, and answers kept of each node */
-#define LIMIT_STRICT_NODES 64      /* nodes whose answers are kept; more: overloaded */
+#define LIMIT_STRICT_BATCHES 8     /* entries a node has under way */
 #define LIMIT_DRAINS 10000         /* tags on their way to strict mode; more: overloaded */
 #define LIMIT_KEY_BYTES 128        /* Idempotency-Key; longer: 400 bad_key */
 #define LIMIT_KEYS 10000000        /* strict.keys; more: a configuration error */
 #define LIMIT_KEY_LIFE_MS 86400000 /* of the log's time, for which a key is kept */
 #define LIMIT_KEYS_FORGOTTEN 2048  /* expired keys dropped by one command */
+
+/* --- sessions: commands that are carried out once (src/id/session.h) --- */
+#define LIMIT_SESSIONS 64             /* nodes that have one; more: overloaded */
+#define LIMIT_SESSION_COMMANDS 1024   /* of a node, from the lowest awaited on; more wait there */
+#define LIMIT_SESSION_BYTES (8 << 20) /* of answers kept for a node; more: overloaded */
 
 /* --- snowflake ids and worker ids (src/id) --- */
 #define LIMIT_WORKER_IDS 1024        /* worker ids 0..1023; all held: 409 no_worker_id */

@@ -302,7 +302,7 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
     batch->request.done = batch_done_cb;
     /* The proposer's own deadline comes first; this is for answers that never come. */
     batch->abandon_ms = batch->request.deadline_ms + config->retry_ms;
-    command_grant_begin(payload, config->node_id, clock_wall_ms(allocator->clock));
+    command_grant_begin(payload, clock_wall_ms(allocator->clock));
     while (batch->count < LIMIT_GRANTS_PER_ENTRY && allocator->ready.count > 0) {
         struct id_tag *tag = queue_pop(&allocator->ready);
         struct grant_item item = {tag->name, tag->name_len, 0};

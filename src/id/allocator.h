@@ -48,7 +48,6 @@ struct id_proposer {
 };
 
 struct allocator_config {
-    uint64_t node_id;
     uint32_t cover_ms;       /* REFILL_DEFAULT_COVER_MS */
     uint32_t refill_percent; /* REFILL_DEFAULT_PERCENT */
     uint32_t request_ms;     /* deadline of one grant request; then asked anew. Default 10000 */

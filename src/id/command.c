@@ -24,10 +24,9 @@ static int32_t read_status(struct reader *reader);
 
 /* --- commands --- */
 
-void command_grant_begin(struct buf *buf, uint64_t node_id, uint64_t wall_ms)
+void command_grant_begin(struct buf *buf, uint64_t wall_ms)
 {
     command_head_put(buf, COMMAND_GRANT);
-    buf_put_u64(buf, node_id);
     buf_put_u64(buf, wall_ms);
 }
 
@@ -43,12 +42,11 @@ void command_grant_end(struct buf *buf)
     buf_put_u8(buf, COMMAND_END);
 }
 
-void command_put_begin(struct buf *buf, bool force, uint64_t wall_ms, uint64_t request_id)
+void command_put_begin(struct buf *buf, bool force, uint64_t wall_ms)
 {
     command_head_put(buf, COMMAND_TAGS_PUT);
     buf_put_u8(buf, force ? COMMAND_PUT_FORCE : 0);
     buf_put_u64(buf, wall_ms);
-    buf_put_u64(buf, request_id);
 }
 
 void command_put_add(struct buf *buf, const struct tag_put *put)
@@ -79,12 +77,10 @@ void command_put_end(struct buf *buf)
     buf_put_u8(buf, COMMAND_END);
 }
 
-void command_delete_encode(struct buf *buf, const char *name, size_t name_len, uint64_t wall_ms,
-                           uint64_t request_id)
+void command_delete_encode(struct buf *buf, const char *name, size_t name_len, uint64_t wall_ms)
 {
     command_head_put(buf, COMMAND_TAG_DELETE);
     buf_put_u64(buf, wall_ms);
-    buf_put_u64(buf, request_id);
     buf_put_str16(buf, name, name_len);
 }
 
@@ -118,14 +114,14 @@ void command_digest_encode(struct buf *buf, uint64_t index, uint64_t digest)
 
 void query_get_encode(struct buf *buf, const char *name, size_t name_len)
 {
-    command_head_put(buf, QUERY_BASE + QUERY_TAG_GET);
+    message_head_put(buf, QUERY_BASE + QUERY_TAG_GET);
     buf_put_str16(buf, name, name_len);
 }
 
 void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, const char *after,
                        size_t after_len, uint32_t limit)
 {
-    command_head_put(buf, QUERY_BASE + QUERY_TAG_LIST);
+    message_head_put(buf, QUERY_BASE + QUERY_TAG_LIST);
     buf_put_str16(buf, prefix, prefix_len);
     buf_put_str16(buf, after, after_len);
     buf_put_u32(buf, limit);
@@ -136,10 +132,10 @@ int query_decode(const void *data, size_t len, struct query *ret_query)
     struct reader reader;
     struct query query = {0};
 
-    if (command_head_read(&reader, data, len, QUERY_BASE + QUERY_TAG_GET)) {
+    if (message_head_read(&reader, data, len, QUERY_BASE + QUERY_TAG_GET)) {
         query.type = QUERY_TAG_GET;
         query.name = (const char *)reader_str16(&reader, &query.name_len);
-    } else if (command_head_read(&reader, data, len, QUERY_BASE + QUERY_TAG_LIST)) {
+    } else if (message_head_read(&reader, data, len, QUERY_BASE + QUERY_TAG_LIST)) {
         query.type = QUERY_TAG_LIST;
         query.name = (const char *)reader_str16(&reader, &query.name_len);
         query.after = (const char *)reader_str16(&reader, &query.after_len);
@@ -147,7 +143,7 @@ int query_decode(const void *data, size_t len, struct query *ret_query)
         if (query.limit < 1 || query.limit > LIMIT_TAGS_PER_PAGE) {
             return ERR_BAD_MESSAGE;
         }
-    } else if (command_head_read(&reader, data, len, QUERY_BASE + QUERY_WORKERS)) {
+    } else if (message_head_read(&reader, data, len, QUERY_BASE + QUERY_WORKERS)) {
         query.type = QUERY_WORKERS;
         query.first = reader_u16(&reader);
         query.limit = reader_u16(&reader);
@@ -169,7 +165,7 @@ int query_decode(const void *data, size_t len, struct query *ret_query)
 void grant_results_encode(const struct grant_result *results, size_t count, struct buf *buf)
 {
     ASSERT(count <= LIMIT_GRANTS_PER_ENTRY);
-    command_head_put(buf, RESULT_GRANTS);
+    message_head_put(buf, RESULT_GRANTS);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         const struct grant_result *result = &results[i];
@@ -190,7 +186,7 @@ int grant_results_decode(const void *data, size_t len, struct grant_result *ret_
     struct reader reader;
     uint32_t count;
 
-    if (!command_head_read(&reader, data, len, RESULT_GRANTS)) {
+    if (!message_head_read(&reader, data, len, RESULT_GRANTS)) {
         return ERR_BAD_MESSAGE;
     }
     count = reader_u32(&reader);
@@ -222,7 +218,7 @@ void put_result_encode(const struct put_result *result, struct buf *buf)
     size_t why_len = strnlen(result->why, sizeof result->why);
 
     ASSERT(why_len < sizeof result->why);
-    command_head_put(buf, RESULT_PUT);
+    message_head_put(buf, RESULT_PUT);
     put_status(buf, result->status);
     buf_put_u32(buf, result->failed_at);
     buf_put_u32(buf, result->made);
@@ -242,7 +238,7 @@ int put_result_decode(const void *data, size_t len, struct put_result *ret_resul
     const uint8_t *why;
     size_t why_len;
 
-    if (!command_head_read(&reader, data, len, RESULT_PUT)) {
+    if (!message_head_read(&reader, data, len, RESULT_PUT)) {
         return ERR_BAD_MESSAGE;
     }
     result.status = read_status(&reader);
@@ -274,7 +270,7 @@ void put_result_release(struct put_result *result)
 
 void status_result_encode(int32_t status, struct buf *buf)
 {
-    command_head_put(buf, RESULT_STATUS);
+    message_head_put(buf, RESULT_STATUS);
     put_status(buf, status);
 }
 
@@ -283,7 +279,7 @@ int status_result_decode(const void *data, size_t len, int32_t *ret_status)
     struct reader reader;
     int32_t status;
 
-    if (!command_head_read(&reader, data, len, RESULT_STATUS)) {
+    if (!message_head_read(&reader, data, len, RESULT_STATUS)) {
         return ERR_BAD_MESSAGE;
     }
     status = read_status(&reader);
@@ -298,7 +294,7 @@ void tag_rows_encode(const struct tag_row *const *rows, size_t count, const stru
                      struct buf *buf)
 {
     ASSERT(count <= LIMIT_TAGS_PER_PAGE);
-    command_head_put(buf, RESULT_ROWS);
+    message_head_put(buf, RESULT_ROWS);
     buf_put_u16(buf, next != NULL ? next->name_len : 0);
     if (next != NULL) {
         buf_put(buf, next->name, next->name_len);
@@ -316,7 +312,7 @@ int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
     const uint8_t *next;
     uint32_t count;
 
-    if (!command_head_read(&reader, data, len, RESULT_ROWS)) {
+    if (!message_head_read(&reader, data, len, RESULT_ROWS)) {
         return ERR_BAD_MESSAGE;
     }
     rows.next_len = reader_u16(&reader);

@@ -2,13 +2,13 @@
  * command.h - what goes through the Raft log and what is asked of the leader: commands, queries,
  * their results, and the bytes of each.
  *
- * All are versioned (first byte COMMAND_VERSION), length-checked, little-endian, with golden bytes
- * in src/tests/test_command.c. A command carries everything apply needs (the proposer's wall time,
- * node id, request id): apply reads no clock, no random, no local configuration.
+ * All are versioned (first byte), length-checked, little-endian, with golden bytes in
+ * src/tests/test_command.c. A command carries everything apply needs (whose it is, the proposer's
+ * wall time): apply reads no clock, no random, no local configuration.
  *
- * All commands may be repeated by their proposer when the outcome is unknown: a repeated grant
- * burns the first range, a repeated change is recognised by its request id, a repeated strict
- * allocation by its node, life and number.
+ * All commands may be repeated when the outcome is unknown, in any order and at any time: behind
+ * its type each carries a stamp (session.h) by which the state machine knows what it has carried
+ * out already. The encoders leave it empty; who sends the command first fills it in.
  *
  * Thread: pure functions, any.
  */
@@ -17,10 +17,11 @@
 
 #include "src/id/tag.h"
 
-#define COMMAND_VERSION 1
+#define COMMAND_VERSION 2
+#define MESSAGE_VERSION 1 /* of queries, results, and requests between parts of leafd */
 
 enum command_type {
-    COMMAND_NOOP = 1,       /* start of a leader's term */
+    COMMAND_NOOP = 1,       /* start of a leader's term; or all that it carries is its stamp */
     COMMAND_GRANT = 2,      /* segments for one node, up to LIMIT_GRANTS_PER_ENTRY */
     COMMAND_TAGS_PUT = 3,   /* make or change tags, all or nothing, up to LIMIT_TAGS_PER_BULK */
     COMMAND_TAG_DELETE = 4, /* leave a tombstone */
@@ -60,7 +61,8 @@ struct grant_result {
     uint32_t max_step;
 };
 
-void command_grant_begin(struct buf *buf, uint64_t node_id, uint64_t wall_ms);
+/* The node whose stamp it bears is granted the segments. */
+void command_grant_begin(struct buf *buf, uint64_t wall_ms);
 void command_grant_add(struct buf *buf, const struct grant_item *item);
 /* Must be called once after the last item. */
 void command_grant_end(struct buf *buf);
@@ -91,9 +93,7 @@ struct tag_put {
     uint64_t max_id;
 };
 
-enum tag_outcome { TAG_UNCHANGED_NONE = 0, TAG_MADE = 1, TAG_CHANGED = 2, TAG_DELETED = 3 };
-
-void command_put_begin(struct buf *buf, bool force, uint64_t wall_ms, uint64_t request_id);
+void command_put_begin(struct buf *buf, bool force, uint64_t wall_ms);
 void command_put_add(struct buf *buf, const struct tag_put *put);
 void command_put_end(struct buf *buf);
 
@@ -115,8 +115,7 @@ int put_result_decode(const void *data, size_t len, struct put_result *ret_resul
 void put_result_release(struct put_result *result);
 
 /* --- delete --- */
-void command_delete_encode(struct buf *buf, const char *name, size_t name_len, uint64_t wall_ms,
-                           uint64_t request_id);
+void command_delete_encode(struct buf *buf, const char *name, size_t name_len, uint64_t wall_ms);
 void status_result_encode(int32_t status, struct buf *buf);
 int status_result_decode(const void *data, size_t len, int32_t *ret_status) MUST_CHECK;
 

@@ -44,14 +44,12 @@ int grant_command_read(const void *data, size_t len, struct grant_command *ret_c
     if (!command_head_read(&reader, data, len, COMMAND_GRANT)) {
         return ERR_BAD_MESSAGE;
     }
-    command.node_id = reader_u64(&reader);
     command.wall_ms = reader_u64(&reader);
     command.items = reader;
     while (read_grant(&reader, &item)) {
         command.count++;
     }
-    if (!reader_done(&reader) || command.node_id < 1 || command.node_id > LIMIT_NODE_ID ||
-        command.count < 1 || command.count > LIMIT_GRANTS_PER_ENTRY) {
+    if (!reader_done(&reader) || command.count < 1 || command.count > LIMIT_GRANTS_PER_ENTRY) {
         return ERR_BAD_MESSAGE;
     }
     *ret_command = command;
@@ -75,7 +73,6 @@ int put_command_read(const void *data, size_t len, struct put_command *ret_comma
     }
     flags = reader_u8(&reader);
     command.wall_ms = reader_u64(&reader);
-    command.request_id = reader_u64(&reader);
     command.items = reader;
     while (read_put(&reader, &put)) {
         command.count++;
@@ -102,7 +99,6 @@ int delete_command_read(const void *data, size_t len, struct delete_command *ret
         return ERR_BAD_MESSAGE;
     }
     command.wall_ms = reader_u64(&reader);
-    command.request_id = reader_u64(&reader);
     command.name = (const char *)reader_str16(&reader, &command.name_len);
     if (!reader_done(&reader)) {
         return ERR_BAD_MESSAGE;

@@ -17,7 +17,6 @@
 #include "src/id/worker.h"
 
 struct grant_command {
-    uint64_t node_id;
     uint64_t wall_ms;
     uint32_t count;      /* items: 1..LIMIT_GRANTS_PER_ENTRY */
     struct reader items; /* at the next item */
@@ -26,7 +25,6 @@ struct grant_command {
 struct put_command {
     bool force;
     uint64_t wall_ms;
-    uint64_t request_id;
     uint32_t count; /* items, any number */
     struct reader items;
 };
@@ -35,7 +33,6 @@ struct delete_command {
     const char *name;
     size_t name_len;
     uint64_t wall_ms;
-    uint64_t request_id;
 };
 
 struct digest_command {

@@ -1,8 +1,9 @@
 /*
  * fsm.c - see fsm.h: dispatch of commands and queries, loading, and the memory of digests.
  *
- * The happy path: fsm_apply() reads the command whole, hands it to the file of its table, and
- * remembers the digest under the entry's index.
+ * The happy path: fsm_apply() sees that the command is a new one of its session, reads it whole,
+ * hands it to the file of its table, and remembers the answer, and the digest under the entry's
+ * index.
  *
  * Failure modes: as in fsm.h. Nothing is changed before the whole command was read. Thread: one
  * owner.
@@ -15,15 +16,27 @@
 #include "src/base/assert.h"
 #include "src/id/fsm_state.h"
 
-static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size_t len,
-                      struct buf *result, struct fsm_changes *changes);
-static int apply_strict(struct fsm *fsm, uint64_t index, int type, const void *command, size_t len,
-                        struct buf *result, struct fsm_changes *changes);
-static int apply_node_info(struct fsm *fsm, const void *command, size_t len, struct buf *result,
+/* A committed command. */
+struct entry {
+    uint64_t index;
+    struct session_stamp stamp;
+    int type; /* enum command_type */
+    const void *data;
+    size_t len;
+};
+
+static int apply_unstamped(struct fsm *fsm, const struct entry *entry, struct buf *result);
+static int apply_once(struct fsm *fsm, const struct entry *entry, struct buf *result,
+                      struct fsm_changes *changes);
+static int apply_type(struct fsm *fsm, const struct entry *entry, struct buf *result,
+                      struct fsm_changes *changes);
+static int apply_ids(struct fsm *fsm, const struct entry *entry, struct buf *result,
+                     struct fsm_changes *changes);
+static int apply_node_info(struct fsm *fsm, const struct entry *entry, struct buf *result,
                            struct fsm_changes *changes);
 static int apply_digest(struct fsm *fsm, const void *command, size_t len, struct buf *result);
-static int apply_setting(struct fsm *fsm, int type, const void *command, size_t len,
-                         struct buf *result, struct fsm_changes *changes);
+static int apply_setting(struct fsm *fsm, const struct entry *entry, struct buf *result,
+                         struct fsm_changes *changes);
 static void query_list(const struct fsm *fsm, const struct query *query, struct buf *result);
 static int load_node(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
                      size_t value_len);
@@ -58,10 +71,16 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener)
 int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
               struct fsm_changes *changes)
 {
+    struct entry entry = {.index = index, .data = command, .len = len};
     int err;
 
     ASSERT(!fsm->loading);
-    err = apply_type(fsm, index, command, len, result, changes);
+    entry.type = command_type(command, len);
+    err = entry.type < 0 ? ERR_BAD_MESSAGE : session_stamp_read(command, len, &entry.stamp);
+    if (err == 0) {
+        err = entry.stamp.node_id == 0 ? apply_unstamped(fsm, &entry, result)
+                                       : apply_once(fsm, &entry, result, changes);
+    }
     if (err == ERR_BAD_MESSAGE) {
         status_result_encode(ERR_BAD_MESSAGE, result);
     }
@@ -155,10 +174,8 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
         return fsm_load_grantee(fsm, bytes, key_len, value, value_len);
     case FSM_TABLE_DRAINS:
         return fsm_load_drain(fsm, bytes, key_len, value, value_len);
-    case FSM_TABLE_BATCHES:
+    case FSM_TABLE_ANSWERS:
         return fsm_load_answer(fsm, bytes, key_len, value, value_len);
-    case FSM_TABLE_REPEATS:
-        return fsm_load_repeat(fsm, bytes, key_len, value, value_len);
     case FSM_TABLE_KEYS:
         return fsm_load_key(fsm, bytes, key_len, value, value_len);
     default:
@@ -175,7 +192,7 @@ int fsm_load_end(struct fsm *fsm, uint64_t index)
         err = fsm_drains_check(fsm);
     }
     if (err == 0) {
-        err = fsm_repeats_check(fsm);
+        err = fsm_sessions_check(fsm);
     }
     if (err == 0) {
         err = fsm_keys_order(fsm, index);
@@ -196,39 +213,47 @@ int fsm_load_end(struct fsm *fsm, uint64_t index)
     return 0;
 }
 
-/* A node that was removed gets nothing more, whatever of it is still on its way: what was waited
- * for from it counts as given. True: answered. */
-static bool refuse_removed(const struct fsm *fsm, uint64_t node_id, struct buf *result)
+/* The first entry of a term is nobody's and does nothing; everything else is somebody's. */
+static int apply_unstamped(struct fsm *fsm, const struct entry *entry, struct buf *result)
 {
-    bool removed = fsm_member_removed(fsm, node_id);
+    return entry->type == COMMAND_NOOP ? apply_type(fsm, entry, result, NULL) : ERR_BAD_MESSAGE;
+}
 
-    if (removed) {
-        status_result_encode(ERR_REMOVED, result);
+/* Carry it out, unless it was before or must not be (session.h). */
+static int apply_once(struct fsm *fsm, const struct entry *entry, struct buf *result,
+                      struct fsm_changes *changes)
+{
+    size_t before = result->len;
+    int err = 0;
+
+    if (fsm_session_lookup(fsm, &entry->stamp, result)) {
+        return 0;
     }
-    return removed;
+    if (!fsm_session_is_full(fsm, &entry->stamp, result)) {
+        err = apply_type(fsm, entry, result, changes);
+    }
+    if (err != ERR_BAD_MESSAGE) {
+        fsm_session_answer(fsm, &entry->stamp, result->data + before, result->len - before,
+                           changes);
+    }
+    return err;
 }
 
 /* 0, ERR_DIVERGED, or ERR_BAD_MESSAGE, and then nothing was changed or appended. */
-static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size_t len,
-                      struct buf *result, struct fsm_changes *changes)
+static int apply_type(struct fsm *fsm, const struct entry *entry, struct buf *result,
+                      struct fsm_changes *changes)
 {
-    struct grant_command grant;
+    const void *command = entry->data;
+    size_t len = entry->len;
     struct put_command put;
     struct delete_command deletion;
-    int type = command_type(command, len);
     int err = ERR_BAD_MESSAGE;
 
-    switch (type) {
+    switch (entry->type) {
     case COMMAND_NOOP:
         err = noop_command_read(command, len);
         if (err == 0) {
             status_result_encode(0, result);
-        }
-        break;
-    case COMMAND_GRANT:
-        err = grant_command_read(command, len, &grant);
-        if (err == 0 && !refuse_removed(fsm, grant.node_id, result)) {
-            fsm_apply_grant(fsm, &grant, result, changes);
         }
         break;
     case COMMAND_TAGS_PUT:
@@ -244,28 +269,65 @@ static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size
         }
         break;
     case COMMAND_NODE_INFO:
-        err = apply_node_info(fsm, command, len, result, changes);
+        err = apply_node_info(fsm, entry, result, changes);
         break;
     case COMMAND_DIGEST:
         err = apply_digest(fsm, command, len, result);
         break;
     case COMMAND_LAYOUT:
     case COMMAND_CLOCK:
-        err = apply_setting(fsm, type, command, len, result, changes);
+        err = apply_setting(fsm, entry, result, changes);
         break;
     case COMMAND_WORKER_ACQUIRE:
     case COMMAND_WORKER_RENEW:
     case COMMAND_WORKER_RELEASE:
-        err = fsm_apply_worker(fsm, type, command, len, result, changes);
+        err = fsm_apply_worker(fsm, entry->type, command, len, result, changes);
         break;
     case COMMAND_MEMBER_BEGIN:
     case COMMAND_MEMBER_END:
-        err = fsm_apply_member(fsm, type, index, command, len, result, changes);
+        err = fsm_apply_member(fsm, entry->type, entry->index, command, len, result, changes);
+        break;
+    default:
+        err = apply_ids(fsm, entry, result, changes);
+        break;
+    }
+    return err;
+}
+
+/* Segments granted, given back and dropped; strict ids. */
+static int apply_ids(struct fsm *fsm, const struct entry *entry, struct buf *result,
+                     struct fsm_changes *changes)
+{
+    struct grant_command grant;
+    struct strict_command strict;
+    struct give_back_command give_back;
+    struct drained_command drained;
+    int err = ERR_BAD_MESSAGE;
+
+    switch (entry->type) {
+    case COMMAND_GRANT:
+        err = grant_command_read(entry->data, entry->len, &grant);
+        if (err == 0) {
+            fsm_apply_grant(fsm, entry->stamp.node_id, &grant, result, changes);
+        }
         break;
     case COMMAND_STRICT:
+        err = strict_command_read(entry->data, entry->len, &strict);
+        if (err == 0) {
+            fsm_apply_strict(fsm, entry->index, &strict, result, changes);
+        }
+        break;
     case COMMAND_GIVE_BACK:
+        err = give_back_command_read(entry->data, entry->len, &give_back);
+        if (err == 0) {
+            fsm_apply_give_back(fsm, &give_back, result, changes);
+        }
+        break;
     case COMMAND_DRAINED:
-        err = apply_strict(fsm, index, type, command, len, result, changes);
+        err = drained_command_read(entry->data, entry->len, &drained);
+        if (err == 0) {
+            fsm_apply_drained(fsm, entry->stamp.node_id, &drained, result, changes);
+        }
         break;
     default: /* no command, or of a newer version */
         break;
@@ -273,45 +335,15 @@ static int apply_type(struct fsm *fsm, uint64_t index, const void *command, size
     return err;
 }
 
-/* strict_command.h has these. */
-static int apply_strict(struct fsm *fsm, uint64_t index, int type, const void *command, size_t len,
-                        struct buf *result, struct fsm_changes *changes)
-{
-    struct strict_command strict;
-    struct give_back_command give_back;
-    struct drained_command drained;
-    int err;
-
-    if (type == COMMAND_STRICT) {
-        err = strict_command_read(command, len, &strict);
-        if (err == 0 && !refuse_removed(fsm, strict.batch.node_id, result)) {
-            fsm_apply_strict(fsm, index, &strict, result, changes);
-        }
-    } else if (type == COMMAND_GIVE_BACK) {
-        err = give_back_command_read(command, len, &give_back);
-        if (err == 0 && !refuse_removed(fsm, give_back.node_id, result)) {
-            fsm_apply_give_back(fsm, &give_back, result, changes);
-        }
-    } else {
-        err = drained_command_read(command, len, &drained);
-        if (err == 0 && !refuse_removed(fsm, drained.node_id, result)) {
-            fsm_apply_drained(fsm, &drained, result, changes);
-        }
-    }
-    return err;
-}
-
-static int apply_node_info(struct fsm *fsm, const void *command, size_t len, struct buf *result,
+/* A node tells of itself alone. */
+static int apply_node_info(struct fsm *fsm, const struct entry *entry, struct buf *result,
                            struct fsm_changes *changes)
 {
     struct node_info info;
-    int err = node_info_command_read(command, len, &info);
+    int err = node_info_command_read(entry->data, entry->len, &info);
 
-    if (err != 0) {
-        return err;
-    }
-    if (refuse_removed(fsm, info.node_id, result)) {
-        return 0;
+    if (err != 0 || info.node_id != entry->stamp.node_id) {
+        return ERR_BAD_MESSAGE;
     }
     fsm_node_put(fsm, &info, changes);
     status_result_encode(0, result);
@@ -336,21 +368,21 @@ static int apply_digest(struct fsm *fsm, const void *command, size_t len, struct
     return err;
 }
 
-static int apply_setting(struct fsm *fsm, int type, const void *command, size_t len,
-                         struct buf *result, struct fsm_changes *changes)
+static int apply_setting(struct fsm *fsm, const struct entry *entry, struct buf *result,
+                         struct fsm_changes *changes)
 {
     struct snowflake_layout layout;
     uint64_t cluster_ms;
     int32_t status = 0;
     int err;
 
-    if (type == COMMAND_LAYOUT) {
-        err = layout_command_read(command, len, &layout);
+    if (entry->type == COMMAND_LAYOUT) {
+        err = layout_command_read(entry->data, entry->len, &layout);
         if (err == 0) {
             status = fsm_apply_layout(fsm, &layout, changes);
         }
     } else {
-        err = clock_command_read(command, len, &cluster_ms);
+        err = clock_command_read(entry->data, entry->len, &cluster_ms);
         if (err == 0) {
             fsm_apply_clock(fsm, cluster_ms, changes);
             fsm_keys_expire(fsm, LIMIT_KEYS_FORGOTTEN, changes);

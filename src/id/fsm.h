@@ -1,17 +1,20 @@
 /*
  * fsm.h - the replicated state machine: the table of tags, the registries of nodes and of worker
- * ids, and what strict tags need: idempotency keys, the answers to batches, and who may hold a
- * segment yet.
+ * ids, the sessions of the nodes (session.h), and what strict tags need: idempotency keys, and who
+ * may hold a segment yet.
  *
  * The happy path: the raft driver gives every committed command, in log order, to fsm_apply(),
- * which changes the rows, appends the result for the proposer, and lists the changed rows so that
- * storage writes them with the applied index in one transaction.
+ * which sees that it was not carried out before, changes the rows, appends the result for the
+ * proposer, and lists the changed rows so that storage writes them with the applied index in one
+ * transaction.
  *
  * Invariants:
  *  - Grants of a tag are disjoint and rising: a grant takes [max_id, max_id + size) and moves
  *    max_id up. Only the topmost range comes back, from its owner.
- *  - Ids of a strict tag are allocated in the order of the log, each batch once (strict_command.h),
- *    and not before nobody can hold a segment of the tag.
+ *  - A command is carried out once, however often it stands in the log, and none that its node no
+ *    longer waits for (session.h).
+ *  - Ids of a strict tag are allocated in the order of the log, and not before nobody can hold a
+ *    segment of the tag.
  *  - apply is deterministic: the same commands from the same state give the same rows, results and
  *    digest on every node. Bytes that do not decode change nothing and give ERR_BAD_MESSAGE as
  *    result: a committed entry can never stop a node.
@@ -25,6 +28,7 @@
 #define LEAFD_ID_FSM_H
 
 #include "src/id/command.h"
+#include "src/id/session.h"
 #include "src/id/worker.h"
 
 struct fsm;
@@ -34,8 +38,7 @@ struct fsm;
  *  't' tag, 'd' tag that drains    the name
  *  'n' node, 'g' node that was     the node's id (8 bytes, big-endian)
  *      ever granted a segment
- *  'c' answer to a change of tags  its number % LIMIT_REPEATS (2, big-endian)
- *  'b' answer to a strict batch    the node's id as above, and seq % LIMIT_STRICT_BATCHES (1)
+ *  'a' answer to a command         the id of its node as above, and a slot (2, big-endian)
  *  'i' idempotency key             the length of the tag's name (1), the name, the key
  *  'w' worker id                   the id (2, big-endian)
  *  's' setting                     its name
@@ -73,10 +76,11 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener);
 
 /*
  * Apply the command of the entry at index. Appends the encoded result to *result (grant_results,
- * put_result, worker_result, strict_results, statuses or status_result by the command's type) and
- * the changed rows to *changes. Returns 0; ERR_BAD_MESSAGE for bytes that are no command (result: a
- * status_result saying so); ERR_DIVERGED when a COMMAND_DIGEST shows that this node's digest at
- * that index was another (the caller stops).
+ * put_result, worker_result, strict_results, statuses or status_result by the command's type; or
+ * the session's refusal of any of them) and the changed rows to *changes. Returns 0;
+ * ERR_BAD_MESSAGE for bytes that are no command (result: a status_result saying so), and then
+ * nothing changed; ERR_DIVERGED when a COMMAND_DIGEST shows that this node's digest at that index
+ * was another (the caller stops).
  */
 int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
               struct fsm_changes *changes) MUST_CHECK;
@@ -99,6 +103,10 @@ bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
 
 /* The log's time (highest COMMAND_CLOCK), 0 while there is none. */
 uint64_t fsm_log_ms(const struct fsm *fsm);
+
+/* Is a request with this stamp one that nobody waits for any more, so that nothing may come of it?
+ */
+bool fsm_session_is_over(const struct fsm *fsm, const struct session_stamp *stamp);
 
 uint64_t fsm_digest(const struct fsm *fsm);
 

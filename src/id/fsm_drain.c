@@ -156,8 +156,8 @@ void fsm_drain_follow(struct fsm *fsm, struct fsm_row *row, struct fsm_changes *
     }
 }
 
-void fsm_apply_drained(struct fsm *fsm, struct drained_command *command, struct buf *result,
-                       struct fsm_changes *changes)
+void fsm_apply_drained(struct fsm *fsm, uint64_t node_id, struct drained_command *command,
+                       struct buf *result, struct fsm_changes *changes)
 {
     struct drained_item item;
 
@@ -165,7 +165,7 @@ void fsm_apply_drained(struct fsm *fsm, struct drained_command *command, struct 
         struct fsm_drain *drain = fsm_drain_find(fsm, item.name, item.name_len);
 
         if (drain != NULL && item.generation >= drain->row->tag.generation) {
-            drain_leave(fsm, drain, command->node_id, changes);
+            drain_leave(fsm, drain, node_id, changes);
         }
     }
     status_result_encode(0, result);

@@ -128,7 +128,7 @@ static void fsm_node_removed(struct fsm *fsm, uint64_t node_id, struct fsm_chang
 {
     removed_put(fsm, node_id, changes);
     fsm_grantee_removed(fsm, node_id, changes);
-    fsm_strict_node_removed(fsm, node_id, changes);
+    fsm_session_removed(fsm, node_id, changes);
 }
 
 static bool change_is_complete(const struct member_change *change, const struct member *after,

@@ -265,9 +265,8 @@ void fsm_rows_clear(struct fsm *fsm)
     fsm_settings_clear(fsm);
     fsm_members_clear(fsm);
     fsm_drains_clear(fsm);
-    fsm_senders_clear(fsm);
+    fsm_sessions_clear(fsm);
     fsm_keys_clear(fsm);
-    fsm_repeats_clear(fsm);
     fsm->tag_count = 0;
     fsm->hollow_count = 0;
     fsm->draining_count = 0;

@@ -18,11 +18,11 @@
 #include "src/id/command_read.h"
 #include "src/id/fsm.h"
 #include "src/id/member.h"
+#include "src/id/session.h"
 #include "src/id/strict_command.h"
 
 /* The first byte of a row's key: its table. */
-#define FSM_TABLE_BATCHES 'b'
-#define FSM_TABLE_REPEATS 'c'
+#define FSM_TABLE_ANSWERS 'a'
 #define FSM_TABLE_DRAINS 'd'
 #define FSM_TABLE_GRANTEES 'g'
 #define FSM_TABLE_KEYS 'i'
@@ -96,34 +96,24 @@ struct fsm_keys {
     struct fsm_key **chunks[FSM_KEY_CHUNKS]; /* FSM_KEY_CHUNK buckets each */
 };
 
-/* The answer to one strict batch. */
+/* What one command was told. */
 struct fsm_answer {
-    uint64_t seq; /* 0: none */
-    struct buf results;
+    uint64_t seq;    /* 0: none, the slot is free */
+    uint64_t lowest; /* the session's, as of then */
+    struct buf bytes;
 };
 
-/* A node that sends strict batches. */
-struct fsm_sender {
+/* The commands of a node (session.h). */
+struct fsm_session {
     uint64_t node_id;
-    uint64_t life;
-    uint64_t newest;                                 /* its highest seq in this life */
-    struct fsm_answer answers[LIMIT_STRICT_BATCHES]; /* at seq % LIMIT_STRICT_BATCHES */
-};
-
-/* What one change of tags was told. */
-struct fsm_repeat {
-    uint64_t seq; /* the how-manieth change it was; 0: none */
-    uint64_t request_id;
-    uint8_t type;  /* of the command */
-    uint16_t next; /* in the chain of its bucket: place in the ring + 1; 0: the last */
-    struct buf answer;
-};
-
-/* The last of them. */
-struct fsm_repeats {
-    struct fsm_repeat *ring; /* at seq % LIMIT_REPEATS; NULL: there was none yet */
-    uint16_t *buckets;       /* by request_id % LIMIT_REPEATS */
-    uint64_t newest;
+    uint64_t incarnation;
+    uint64_t lowest;          /* numbers below it are awaited no more */
+    struct fsm_answer *slots; /* of numbers from lowest on */
+    size_t slot_count;
+    size_t free_from; /* slots below it are taken */
+    size_t bytes;     /* of all answers; < LIMIT_SESSION_BYTES and one answer */
+    uint16_t slot_of[LIMIT_SESSION_COMMANDS]; /* by seq % LIMIT_SESSION_COMMANDS: slot + 1; 0: no
+                                                 answer */
 };
 
 struct fsm {
@@ -141,10 +131,9 @@ struct fsm {
     size_t grantee_count;
     struct fsm_drains drains;
     size_t drain_count;
-    struct fsm_sender *senders; /* sorted by node */
-    size_t sender_count;
+    struct fsm_session *sessions[LIMIT_SESSIONS]; /* sorted by node */
+    size_t session_count;
     struct fsm_keys keys;
-    struct fsm_repeats repeats;
     struct fsm_members members;
     uint64_t digest;
     struct fsm_listener *listener;
@@ -204,8 +193,8 @@ void fsm_rows_clear(struct fsm *fsm);
 
 /* --- fsm_tags.c: what commands do to tags --- */
 
-void fsm_apply_grant(struct fsm *fsm, struct grant_command *command, struct buf *result,
-                     struct fsm_changes *changes);
+void fsm_apply_grant(struct fsm *fsm, uint64_t node_id, struct grant_command *command,
+                     struct buf *result, struct fsm_changes *changes);
 void fsm_apply_put(struct fsm *fsm, struct put_command *command, struct buf *result,
                    struct fsm_changes *changes);
 void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, struct buf *result,
@@ -213,19 +202,27 @@ void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, str
 void fsm_apply_give_back(struct fsm *fsm, struct give_back_command *command, struct buf *result,
                          struct fsm_changes *changes);
 
-/* --- fsm_repeats.c: changes of tags that come again --- */
+/* --- fsm_sessions.c: commands that come again (session.h) --- */
 
-/* Was a command of this type (put or delete) with this number applied lately? Then what it was told
- * is appended. 0 is no number. */
-bool fsm_repeat_answer(const struct fsm *fsm, int type, uint64_t request_id, struct buf *result);
-/* It is applied now, and told this. It must not be known. */
-void fsm_repeat_remember(struct fsm *fsm, int type, uint64_t request_id, const void *answer,
-                         size_t len, struct fsm_changes *changes);
-int fsm_load_repeat(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+/* True: the command must not be carried out, and its result is appended: the one that it had
+ * before, or a refusal. Changes nothing. */
+bool fsm_session_lookup(const struct fsm *fsm, const struct session_stamp *stamp,
+                        struct buf *result);
+/* True: too many bytes of answers are kept for the node. The refusal is appended; it is the answer
+ * that the command then has. */
+bool fsm_session_is_full(const struct fsm *fsm, const struct session_stamp *stamp,
+                         struct buf *result);
+/* A command that fsm_session_lookup() let pass was carried out, and is told this. Everything of
+ * earlier incarnations, and what its node waits for no more, is forgotten. */
+void fsm_session_answer(struct fsm *fsm, const struct session_stamp *stamp, const void *data,
+                        size_t len, struct fsm_changes *changes);
+/* The node was removed from the cluster for good: its session goes, its commands are refused. */
+void fsm_session_removed(struct fsm *fsm, uint64_t node_id, struct fsm_changes *changes);
+int fsm_load_answer(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
                     size_t value_len) MUST_CHECK;
 /* All rows are there: ERR_CORRUPT if some cannot have been there together. */
-int fsm_repeats_check(const struct fsm *fsm) MUST_CHECK;
-void fsm_repeats_clear(struct fsm *fsm);
+int fsm_sessions_check(const struct fsm *fsm) MUST_CHECK;
+void fsm_sessions_clear(struct fsm *fsm);
 
 /* --- fsm_drain.c: nodes that hold segments, and tags on their way to strict mode --- */
 
@@ -241,8 +238,8 @@ bool fsm_drain_is_due(const struct fsm *fsm, const struct tag_row *old, bool end
 struct fsm_drain *fsm_drain_find(const struct fsm *fsm, const char *name, size_t len);
 /* The tag was changed: make or drop its drain, as it says. */
 void fsm_drain_follow(struct fsm *fsm, struct fsm_row *row, struct fsm_changes *changes);
-void fsm_apply_drained(struct fsm *fsm, struct drained_command *command, struct buf *result,
-                       struct fsm_changes *changes);
+void fsm_apply_drained(struct fsm *fsm, uint64_t node_id, struct drained_command *command,
+                       struct buf *result, struct fsm_changes *changes);
 int fsm_load_grantee(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
                      size_t value_len) MUST_CHECK;
 int fsm_load_drain(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
@@ -253,14 +250,9 @@ void fsm_drains_clear(struct fsm *fsm);
 
 /* --- fsm_strict.c: allocations of strict tags --- */
 
-/* The command of the entry at index. The caller has refused those of removed nodes. */
+/* The command of the entry at index. */
 void fsm_apply_strict(struct fsm *fsm, uint64_t index, struct strict_command *command,
                       struct buf *result, struct fsm_changes *changes);
-/* As fsm_grantee_removed(): the node's answers are forgotten. */
-void fsm_strict_node_removed(struct fsm *fsm, uint64_t node_id, struct fsm_changes *changes);
-int fsm_load_answer(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
-                    size_t value_len) MUST_CHECK;
-void fsm_senders_clear(struct fsm *fsm);
 
 /* --- fsm_keys.c: idempotency keys --- */
 

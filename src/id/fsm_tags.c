@@ -1,12 +1,10 @@
 /*
  * fsm_tags.c - what commands do to tags: grant, give back, put, delete (fsm_state.h).
  *
- * The happy path of a put: look for a repetition (fsm_repeats.c), check that no name stands twice,
- * merge and check every item against its row, and only then change the rows. A row's own memory of
- * its last change stands behind that, for repetitions that the ring has lost. Of a grant: item by
- * item, each takes [max_id, max_id + n) and moves max_id up. Of a range given back: it must be the
- * topmost, of this generation and epoch, and then max_id is its first id again. Of a delete: the
- * row becomes a tombstone.
+ * The happy path of a put: check that no name stands twice, merge and check every item against its
+ * row, and only then change the rows. Of a grant: item by item, each takes [max_id, max_id + n) and
+ * moves max_id up. Of a range given back: it must be the topmost, of this generation, and then
+ * max_id is its first id again. Of a delete: the row becomes a tombstone.
  *
  * Failure modes go into the result, and then nothing was changed, but for single grants of a
  * command: each of them stands for itself.
@@ -21,6 +19,12 @@
 
 #include "src/base/assert.h"
 
+/* Who is granted segments, and when. */
+struct grant_to {
+    uint64_t node_id;
+    uint64_t wall_ms;
+};
+
 /* An item's name and its position, to find names that stand twice. */
 struct named {
     const char *name;
@@ -28,12 +32,10 @@ struct named {
     uint32_t at;
 };
 
-static void grant_one(struct fsm *fsm, const struct grant_command *command,
-                      const struct grant_item *item, struct fsm_changes *changes,
-                      struct grant_result *ret_result);
+static void grant_one(struct fsm *fsm, const struct grant_to *to, const struct grant_item *item,
+                      struct fsm_changes *changes, struct grant_result *ret_result);
 static bool give_back_one(struct fsm *fsm, const struct give_back_item *item, uint64_t wall_ms,
                           struct fsm_changes *changes);
-static bool put_repeated(struct fsm *fsm, struct put_command command, struct put_result *result);
 static bool put_refused(struct fsm *fsm, struct put_command command, struct put_result *result);
 static void put_carry_out(struct fsm *fsm, struct put_command command, struct put_result *result,
                           struct fsm_changes *changes);
@@ -45,16 +47,17 @@ static bool find_twice(struct put_command command, uint32_t *ret_at);
 static int named_order(const void *a, const void *b);
 static bool refuse_put(struct put_result *result, int status, const char *why);
 
-void fsm_apply_grant(struct fsm *fsm, struct grant_command *command, struct buf *result,
-                     struct fsm_changes *changes)
+void fsm_apply_grant(struct fsm *fsm, uint64_t node_id, struct grant_command *command,
+                     struct buf *result, struct fsm_changes *changes)
 {
+    const struct grant_to to = {node_id, fsm_shown_ms(command->wall_ms)};
     struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
     struct grant_item item;
     size_t count = 0;
 
     while (grant_command_next(command, &item)) {
         ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
-        grant_one(fsm, command, &item, changes, &results[count++]);
+        grant_one(fsm, &to, &item, changes, &results[count++]);
     }
     ASSERT(count == command->count);
     grant_results_encode(results, count, result);
@@ -64,19 +67,13 @@ void fsm_apply_put(struct fsm *fsm, struct put_command *command, struct buf *res
                    struct fsm_changes *changes)
 {
     struct put_result answer = {0};
-    size_t before = result->len;
 
-    if (fsm_repeat_answer(fsm, COMMAND_TAGS_PUT, command->request_id, result)) {
-        return;
-    }
     command->wall_ms = fsm_shown_ms(command->wall_ms);
-    if (!put_repeated(fsm, *command, &answer) && !put_refused(fsm, *command, &answer)) {
+    if (!put_refused(fsm, *command, &answer)) {
         put_carry_out(fsm, *command, &answer, changes);
     }
     put_result_encode(&answer, result);
     put_result_release(&answer);
-    fsm_repeat_remember(fsm, COMMAND_TAGS_PUT, command->request_id, result->data + before,
-                        result->len - before, changes);
 }
 
 /* What the delete is told. */
@@ -87,18 +84,12 @@ static int delete_one(struct fsm *fsm, const struct delete_command *command,
     struct tag_row *tag = row != NULL ? &row->tag : NULL;
 
     if (tag == NULL || tag->deleted) {
-        bool repeated = tag != NULL && command->request_id != 0 &&
-                        tag->last_request == command->request_id &&
-                        tag->last_outcome == TAG_DELETED;
-
-        return repeated ? 0 : ERR_UNKNOWN_TAG;
+        return ERR_UNKNOWN_TAG;
     }
     fsm_row_change_begin(fsm, row);
     tag->deleted = true;
     tag->generation++;
     tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(command->wall_ms));
-    tag->last_request = command->request_id;
-    tag->last_outcome = TAG_DELETED;
     fsm_row_change_end(fsm, row, changes);
     fsm_drain_follow(fsm, row, changes);
     return 0;
@@ -107,13 +98,7 @@ static int delete_one(struct fsm *fsm, const struct delete_command *command,
 void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, struct buf *result,
                       struct fsm_changes *changes)
 {
-    size_t before = result->len;
-
-    if (!fsm_repeat_answer(fsm, COMMAND_TAG_DELETE, command->request_id, result)) {
-        status_result_encode(delete_one(fsm, command, changes), result);
-        fsm_repeat_remember(fsm, COMMAND_TAG_DELETE, command->request_id, result->data + before,
-                            result->len - before, changes);
-    }
+    status_result_encode(delete_one(fsm, command, changes), result);
 }
 
 void fsm_apply_give_back(struct fsm *fsm, struct give_back_command *command, struct buf *result,
@@ -132,9 +117,8 @@ void fsm_apply_give_back(struct fsm *fsm, struct give_back_command *command, str
     statuses_encode(statuses, count, result);
 }
 
-static void grant_one(struct fsm *fsm, const struct grant_command *command,
-                      const struct grant_item *item, struct fsm_changes *changes,
-                      struct grant_result *ret_result)
+static void grant_one(struct fsm *fsm, const struct grant_to *to, const struct grant_item *item,
+                      struct fsm_changes *changes, struct grant_result *ret_result)
 {
     struct fsm_row *row = fsm_row_find(fsm, item->name, item->name_len);
     struct tag_row *tag = row != NULL ? &row->tag : NULL;
@@ -165,7 +149,7 @@ static void grant_one(struct fsm *fsm, const struct grant_command *command,
         ret_result->status = ERR_EXHAUSTED;
         return;
     }
-    if (!fsm_grantee_add(fsm, command->node_id, changes)) {
+    if (!fsm_grantee_add(fsm, to->node_id, changes)) {
         ret_result->status = ERR_OVERLOADED;
         return;
     }
@@ -176,7 +160,7 @@ static void grant_one(struct fsm *fsm, const struct grant_command *command,
     ret_result->size = size;
     fsm_row_change_begin(fsm, row);
     tag->max_id += size;
-    tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(command->wall_ms));
+    tag->updated_ms = fsm_later(tag->updated_ms, to->wall_ms);
     fsm_row_change_end(fsm, row, changes);
     ASSERT(tag->max_id <= TAG_MAX_ID_END);
 }
@@ -190,48 +174,14 @@ static bool give_back_one(struct fsm *fsm, const struct give_back_item *item, ui
 
     ASSERT(item->first < item->end);
     if (tag == NULL || tag->deleted || tag->mode != TAG_MODE_TREND ||
-        tag->generation != item->generation || tag->returns != item->returns ||
-        tag->returns == UINT32_MAX || tag->max_id != item->end) {
+        tag->generation != item->generation || tag->max_id != item->end) {
         return false;
     }
     fsm_row_change_begin(fsm, row);
     tag->max_id = item->first;
-    tag->returns++;
     tag->updated_ms = fsm_later(tag->updated_ms, wall_ms);
     fsm_row_change_end(fsm, row, changes);
     return true;
-}
-
-/* True if the command was applied before: then the first item's row names it, and the answer is
- * made again from what the rows were told. A row that another request changed since counts as
- * changed. */
-static bool put_repeated(struct fsm *fsm, struct put_command command, struct put_result *result)
-{
-    struct tag_put put;
-    bool first = true;
-
-    if (command.request_id == 0) {
-        return false;
-    }
-    while (put_command_next(&command, &put)) {
-        struct fsm_row *row = fsm_row_find(fsm, put.name, put.name_len);
-        bool same = row != NULL && row->tag.last_request == command.request_id &&
-                    (row->tag.last_outcome == TAG_MADE || row->tag.last_outcome == TAG_CHANGED);
-
-        if (first && !same) {
-            return false;
-        }
-        if (first) {
-            tag_row_copy(&result->first, &row->tag);
-        }
-        first = false;
-        if (same && row->tag.last_outcome == TAG_MADE) {
-            result->made++;
-        } else {
-            result->changed++;
-        }
-    }
-    return !first;
 }
 
 /* True if an item breaks a rule; the result says which and why. */
@@ -302,8 +252,6 @@ static void put_carry_out(struct fsm *fsm, struct put_command command, struct pu
         merged.created_ms =
             live ? row->tag.created_ms : fsm_later(row->tag.created_ms, command.wall_ms);
         merged.updated_ms = fsm_later(row->tag.updated_ms, command.wall_ms);
-        merged.last_request = command.request_id;
-        merged.last_outcome = live ? TAG_CHANGED : TAG_MADE;
         row->tag = merged;
         fsm_row_change_end(fsm, row, changes);
         fsm_drain_follow(fsm, row, changes);
@@ -319,7 +267,7 @@ static void put_carry_out(struct fsm *fsm, struct put_command command, struct pu
 /*
  * What the row becomes: fields that were not given keep the row's values, or take the defaults
  * where there is no row or only a tombstone. name and description are borrowed from the item or
- * from the old row; times and request are the caller's to set.
+ * from the old row; times are the caller's to set.
  */
 static int put_merge(const struct fsm *fsm, const struct tag_row *old, const struct tag_put *put,
                      bool force, struct tag_row *ret_row, struct put_result *result)
@@ -341,7 +289,6 @@ static int put_merge(const struct fsm *fsm, const struct tag_row *old, const str
     row.name_len = put->name_len;
     row.deleted = false;
     row.generation = old != NULL ? old->generation : 0;
-    row.returns = old != NULL ? old->returns : 0;
     if (put->fields & TAG_FIELD_STEP) {
         row.step = put->step;
     }

@@ -155,13 +155,6 @@ static void apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
     if (result->status != 0) {
         return;
     }
-    if (own != NULL && acquire->request_id != 0 && own->last_request == acquire->request_id) {
-        /* Repeated. Released since, its epoch must not be taken for a living one. */
-        result->status = own->state == WORKER_HELD ? 0 : ERR_FENCED;
-        result->has_row = true;
-        result->row = *own;
-        return;
-    }
     if (own != NULL && own->kind != acquire->kind) { /* a client must not take a node's name */
         result->status = ERR_CONFLICT;
         result->has_row = true;
@@ -366,7 +359,6 @@ static int acquire_window(const struct fsm *fsm, const struct worker_acquire *ac
     row->granted_from_ms = from_ms;
     row->granted_until_ms = until_ms;
     row->updated_ms = fsm->log_ms;
-    row->last_request = acquire->request_id;
     memset(row->name, 0, sizeof row->name);
     memset(row->address, 0, sizeof row->address);
     row->name_len = acquire->name_len;

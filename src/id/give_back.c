@@ -8,7 +8,7 @@
  *
  * Why nothing can be handed out twice: the ids were claimed by this function and go to nobody; the
  * state machine takes them back only if no id above them was granted since (max_id is their end)
- * and at most once (the count of returns is as it was). See strict_command.h.
+ * and at most once (session.h). See strict_command.h.
  *
  * Failure modes: a range that is not the top, more than LIMIT_GIVE_BACK_TAGS of them, a refusal, no
  * answer in time: burnt, and counted so. An answer that was lost counts as burnt as well.
@@ -92,8 +92,7 @@ static void gather(struct giving *giving, const struct give_back_item *item)
         returned->request.kind = ID_REQUEST_COMMAND;
         returned->request.deadline_ms = giving->deadline_ms;
         returned->request.done = returned_done_cb;
-        command_give_back_begin(&returned->request.payload, allocator->config.node_id,
-                                clock_wall_ms(allocator->clock));
+        command_give_back_begin(&returned->request.payload, clock_wall_ms(allocator->clock));
         giving->gathered = returned;
     }
     command_give_back_add(&returned->request.payload, item);
@@ -136,8 +135,8 @@ static void give_tag(struct giving *giving, struct id_tag *tag)
     }
     row = giving->row_of(giving->data, tag->name, tag->name_len);
     if (giving->tag_count < LIMIT_GIVE_BACK_TAGS && may_be_top(row, tag, top.first + top.count)) {
-        struct give_back_item item = {tag->name,    tag->name_len, row->generation,
-                                      row->returns, top.first,     top.first + top.count};
+        struct give_back_item item = {tag->name, tag->name_len, row->generation, top.first,
+                                      top.first + top.count};
 
         gather(giving, &item);
         given = top.count;

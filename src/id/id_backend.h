@@ -49,8 +49,16 @@ struct id_request {
     int status;
     void (*done)(struct id_request *request);
     void *data; /* the caller's */
+    /* Of a COMMAND: the caller has stamped it. The backend then repeats it as any other, and
+     * counts it as none of its own session. */
+    bool stamped;
+    /* Of a COMMAND or MEMBER: done leaves its number awaited. The caller submits the request again,
+     * with another payload and the same number, or ends that by requests_release(). */
+    bool keeps_seq;
     /* the backend's own while it holds the request */
     TAILQ_ENTRY(id_request) link;
+    uint64_t seq;    /* its number in this node's session, 0: none (session.h) */
+    uint64_t lowest; /* of its stamp */
     uint64_t id;
     uint64_t sent_to;
     uint64_t sent_ms;

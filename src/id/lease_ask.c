@@ -6,14 +6,16 @@
  * is taken. A slot that serves renews every renew_ms, with its epoch and the bound it knows, and
  * the row that comes back has a later end.
  *
- * An acquire keeps its request id until a row answers it, so that it can be repeated when its
- * outcome is unknown: the log does not grant it twice, and however the row arrives (as the result,
- * or in this node's own state machine) it is recognised.
+ * An acquire is not given up: it is repeated until it is answered, and carried out once
+ * (session.h). Another one would get a window that begins where the first one's ends, far in the
+ * future. Its result is the only way in which its row is taken. One that comes late may be of a
+ * worker id that was released since: then a renewal must confirm it before it is recorded.
  *
- * Failure modes: no answer, no leader: again at the next time due. ERR_EMPTY: the log has no time
- * yet, again soon. ERR_CLOCK_SKEW: the log's time is behind ours by more than it allows; that is
- * also so for a moment after a cluster stood still, so it counts only once it lasts (lease.c).
- * ERR_FENCED, ERR_NOT_FOUND: the worker id is lost. ERR_NO_WORKER_ID: again after renew_ms.
+ * Failure modes: no answer, no leader: a renewal is made again at the next time due. ERR_EMPTY: the
+ * log has no time yet, again soon. ERR_CLOCK_SKEW: the log's time is behind ours by more than it
+ * allows; that is also so for a moment after a cluster stood still, so it counts only once it lasts
+ * (lease.c). ERR_FENCED, ERR_NOT_FOUND: the worker id is lost. ERR_NO_WORKER_ID: again after
+ * renew_ms.
  *
  * Thread: one owner (the raft loop).
  */
@@ -22,13 +24,12 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/base/hash.h"
 
 static bool slot_may_ask(const struct lease_slot *slot);
 static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms);
 static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms);
-static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms);
-static uint64_t request_id(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms);
+static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
+                                        uint64_t deadline_ms);
 static void done_cb(struct id_request *request);
 static void acquire_told(struct lease_slot *slot, const struct worker_result *result);
 static void renewal_told(struct lease_slot *slot, const struct worker_result *result);
@@ -41,7 +42,7 @@ void lease_slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
     if (now_ms < slot->next_ask_ms || !slot_may_ask(slot)) {
         return;
     }
-    if (slot->state == LEASE_SERVING) {
+    if (slot->state != LEASE_NONE) {
         renew(slot, now_ms, wall_ms);
     } else if (atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed) ==
                LIMIT_SNOWFLAKE_SLOTS) {
@@ -68,6 +69,9 @@ static bool slot_may_ask(const struct lease_slot *slot)
         (void)lease_slot_waits_ms(slot, &far);
         return !far;
     }
+    if (slot->state == LEASE_RECORDING) {
+        return slot->unsure;
+    }
     return slot->state == LEASE_NONE &&
            atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed);
 }
@@ -76,7 +80,7 @@ static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
 {
     struct lease *lease = slot->lease;
     const char *address = lease->config.address != NULL ? lease->config.address : "";
-    struct id_request *request = request_begin(slot, now_ms);
+    struct id_request *request = request_begin(slot, now_ms, UINT64_MAX);
     struct worker_acquire command = {
         .kind = WORKER_NODE,
         .worker_id = WORKER_ID_ANY,
@@ -88,10 +92,8 @@ static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
         .address_len = (uint16_t)strlen(address),
     };
 
-    if (slot->request_id == 0) {
-        slot->request_id = request_id(slot, now_ms, wall_ms);
-    }
-    command.request_id = slot->request_id;
+    slot->acquiring = true;
+    slot->asked_ms = now_ms;
     slot->asked_renewal = false;
     command_worker_acquire_encode(&request->payload, &command);
     lease->proposer->propose(lease->proposer, request);
@@ -100,13 +102,14 @@ static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
 static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
 {
     struct lease *lease = slot->lease;
-    struct id_request *request = request_begin(slot, now_ms);
+    struct id_request *request = request_begin(slot, now_ms, now_ms + LEASE_REQUEST_MS);
     struct worker_renew command = {
         .worker_id = slot->held.worker_id,
         .epoch = slot->held.epoch,
         .expected_until_ms = slot->held.until_ms,
         .window_ms = lease->config.window_ms,
-        .last_timestamp_ms = snowflake_last_used_ms(lease->snowflake, slot->generator),
+        .last_timestamp_ms =
+            slot->generator != NULL ? snowflake_last_used_ms(lease->snowflake, slot->generator) : 0,
         .wall_ms = wall_ms,
     };
 
@@ -118,28 +121,20 @@ static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
 }
 
 /* It may be done, and its slot fenced, from propose() on. */
-static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms)
+static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
+                                        uint64_t deadline_ms)
 {
     struct id_request *request = &slot->request;
 
     ASSERT(!slot->asking);
     memset(request, 0, sizeof *request);
     request->kind = ID_REQUEST_COMMAND;
-    request->deadline_ms = now_ms + LEASE_REQUEST_MS;
+    request->deadline_ms = deadline_ms;
     request->done = done_cb;
     request->data = slot;
     slot->asking = true;
     slot->next_ask_ms = now_ms + slot->lease->renew_ms;
     return request;
-}
-
-/* One that no acquire of this name had before: the clocks tell this life from earlier ones. */
-static uint64_t request_id(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
-{
-    uint64_t parts[] = {now_ms, wall_ms, ++slot->lease->last_request};
-    uint64_t id = hash_bytes(parts, sizeof parts, hash_bytes(slot->name, slot->name_len, 0));
-
-    return id != 0 ? id : 1;
 }
 
 static void done_cb(struct id_request *request)
@@ -162,6 +157,9 @@ static void done_cb(struct id_request *request)
     lease_touch(lease);
     if (err != 0) {
         return; /* perhaps applied, perhaps not: next_ask_ms is set */
+    }
+    if (!slot->asked_renewal && result.status == 0) {
+        lease_slot_acquired(slot, &result.row);
     }
     if (result.has_row) {
         lease_worker_changed(lease, &result.row);
@@ -188,9 +186,7 @@ static void acquire_told(struct lease_slot *slot, const struct worker_result *re
     slot->skewed = false;
     if (result->status == ERR_EMPTY) {
         slot->next_ask_ms = soon_ms;
-    } else if (result->status == 0 || result->status == ERR_FENCED) {
-        /* It was granted, and is over already. */
-        slot->request_id = 0;
+    } else if (result->status == 0) { /* it was granted, and is over already */
         slot->next_ask_ms = soon_ms;
     }
 }
@@ -199,10 +195,13 @@ static void renewal_told(struct lease_slot *slot, const struct worker_result *re
 {
     const struct worker_row *row = &result->row;
 
-    if (slot->state != LEASE_SERVING || slot->held.worker_id != slot->asked_worker ||
+    if (!lease_slot_holds(slot) || slot->held.worker_id != slot->asked_worker ||
         slot->held.epoch != slot->asked_epoch) {
         return; /* fenced meanwhile, by this result or before */
     }
+    /* Whatever it says but that it is over. */
+    slot->unsure =
+        slot->unsure && (result->status == ERR_FENCED || result->status == ERR_NOT_FOUND);
     switch (result->status) {
     case ERR_CLOCK_SKEW:
         skew_told(slot);

@@ -51,9 +51,11 @@ struct lease_slot {
     bool asked_renewal;
     uint16_t asked_worker; /* of a renewal */
     uint64_t asked_epoch;
-    uint64_t asked_ms;    /* monotonic */
+    uint64_t asked_ms;    /* monotonic; of an acquire */
     uint64_t next_ask_ms; /* monotonic */
-    uint64_t request_id;  /* of the acquire that is being tried; 0: choose one */
+    bool acquiring;       /* by an acquire of this life: only its result is taken */
+    bool unsure;          /* RECORDING what was told so late that it may be over by now: nothing is
+                             recorded before a renewal says that it is not */
     bool denied;          /* the log said last that no worker id is free */
     bool skewed;          /* the log refuses our time as being ahead of its own, */
     uint64_t skewed_ms;   /* and has since then (monotonic) */
@@ -77,11 +79,10 @@ struct lease {
     int refusal;
     int64_t clock_off_ms;
     uint64_t wait_until_ms;
-    uint64_t last_request; /* counts the request ids */
     struct lease_slot slots[LIMIT_WORKERS_PER_NODE];
 };
 
-#define LEASE_REQUEST_MS 5000 /* deadline of one command */
+#define LEASE_REQUEST_MS 5000 /* deadline of one renewal */
 #define LEASE_SOON_MS 200     /* pause before a command is repeated that will soon be answered */
 
 /* Something happened that the next turn is to look at. */
@@ -97,6 +98,9 @@ void lease_slot_resume(struct lease_slot *slot, const struct lease_record *recor
 
 /* A row as this node's state machine or a result shows it: perhaps older than what is known. */
 void lease_slot_row(struct lease_slot *slot, const struct worker_row *row);
+
+/* The row that this slot's acquire was given. */
+void lease_slot_acquired(struct lease_slot *slot, const struct worker_row *row);
 
 /* The worker id is another's now (or nobody's). */
 void lease_slot_fence(struct lease_slot *slot);

@@ -2,9 +2,9 @@
  * lease_slot.c - one worker id of a lease (lease_internal.h): what the log's rows, the disk and the
  * generator make of it.
  *
- * The happy path: a row that answers this slot's acquire is taken; its record is written; once that
- * is durable the worker id is published to the generator; later rows move the window's end, and
- * later writes the mark.
+ * The happy path: the row that this slot's acquire is given is taken; its record is written; once
+ * that is durable the worker id is published to the generator; later rows move the window's end,
+ * and later writes the mark.
  *
  * Why no time is stamped twice. Two lives of this node that stamp under the same epoch are kept
  * apart by the mark, everybody else by the epochs, whose windows are disjoint.
@@ -81,6 +81,17 @@ void lease_slot_row(struct lease_slot *slot, const struct worker_row *row)
     row_adopt(slot, row);
 }
 
+void lease_slot_acquired(struct lease_slot *slot, const struct worker_row *row)
+{
+    if (slot->state == LEASE_NONE && row_is_own(slot, row)) {
+        row_take(slot, row);
+        slot->unsure = clock_now_ms(slot->lease->clock) - slot->asked_ms >= LEASE_REQUEST_MS;
+        if (slot->unsure) {
+            slot->next_ask_ms = 0;
+        }
+    }
+}
+
 void lease_slot_fence(struct lease_slot *slot)
 {
     ASSERT(lease_slot_holds(slot));
@@ -89,7 +100,8 @@ void lease_slot_fence(struct lease_slot *slot)
         slot->generator = NULL;
     }
     slot->state = LEASE_NONE;
-    slot->request_id = 0;
+    slot->acquiring = false;
+    slot->unsure = false;
     slot->next_ask_ms = 0;
     slot->skewed = false;
     lease_touch(slot->lease);
@@ -125,7 +137,7 @@ void lease_slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark, 
     struct lease_record record = slot->held;
     struct buf bytes = BUF_INIT;
 
-    if (slot->writing) {
+    if (slot->writing || slot->unsure) {
         return;
     }
     if (slot->state == LEASE_RECORDING || mark_is_due(slot, wall_ms, wanted)) {
@@ -174,18 +186,13 @@ static bool row_is_own(const struct lease_slot *slot, const struct worker_row *r
            row->name_len == slot->name_len && memcmp(row->name, slot->name, slot->name_len) == 0;
 }
 
-/* The row of the acquire that is being tried; or, before any was tried, the one that an earlier
- * life acquired and had no time to record. That one it cannot have used, and if the log knows of a
- * use then this disk is not the one it was on. */
+/* Before any acquire of this life: the row that an earlier life acquired and had no time to record.
+ * That one it cannot have used, and if the log knows of a use then this disk is not the one it was
+ * on. */
 static bool row_may_be_taken(const struct lease_slot *slot, const struct worker_row *row)
 {
-    if (slot->state != LEASE_NONE || !row_is_own(slot, row)) {
-        return false;
-    }
-    if (slot->request_id != 0) {
-        return row->last_request == slot->request_id;
-    }
-    return !slot->recorded && !slot->writing && row_reported_ms(row) == 0;
+    return slot->state == LEASE_NONE && row_is_own(slot, row) && !slot->acquiring &&
+           !slot->recorded && !slot->writing && row_reported_ms(row) == 0;
 }
 
 /* The last time that the row's holder said it used, 0 if it is one of a holder before. */
@@ -214,7 +221,7 @@ static void row_take(struct lease_slot *slot, const struct worker_row *row)
         }
     }
     slot->held.from_ms = earlier(slot->start_ms, slot->held.until_ms);
-    slot->request_id = 0;
+    slot->acquiring = false;
     slot->skewed = false;
     slot->next_ask_ms = clock_now_ms(lease->clock) + lease->renew_ms;
     lease_touch(lease);

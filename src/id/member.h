@@ -85,6 +85,9 @@ struct member_ask {
     bool again; /* repeated by the node that waits for it: may not begin what was given up */
     uint64_t node_id;
     char address[LIMIT_ADDRESS_BYTES + 1]; /* ADD only, else "" */
+    struct session_stamp stamp; /* of the node that asks; the command that begins a change bears it,
+                                   so that no late copy of what was asked can begin one. Encoded
+                                   empty, stamped as a command is (session_stamp_put()) */
 };
 
 void member_ask_encode(const struct member_ask *ask, struct buf *buf);

@@ -19,12 +19,6 @@
 #define FLAG_GIVEN_UP 0x02
 #define FLAG_AGAIN 0x04
 
-static bool read_head(struct reader *reader, const void *data, size_t len, unsigned type)
-{
-    reader_init(reader, data, len);
-    return reader_u8(reader) == COMMAND_VERSION && reader_u8(reader) == type && !reader->bad;
-}
-
 /* A text into a zeroed array of size bytes, with its NUL. False if it does not fit or holds one. */
 static bool read_text(struct reader *reader, char *ret_text, size_t size)
 {
@@ -54,8 +48,7 @@ static bool change_is_sound(const struct member_change *change)
 void command_member_begin_encode(struct buf *buf, const struct member_change *change)
 {
     ASSERT(change_is_sound(change));
-    buf_put_u8(buf, COMMAND_VERSION);
-    buf_put_u8(buf, COMMAND_MEMBER_BEGIN);
+    command_head_put(buf, COMMAND_MEMBER_BEGIN);
     buf_put_u8(buf, change->kind);
     buf_put_u8(buf, change->force ? FLAG_FORCE : 0);
     buf_put_u64(buf, change->node_id);
@@ -68,7 +61,7 @@ int member_begin_command_read(const void *data, size_t len, struct member_change
     struct reader reader;
     uint8_t flags;
 
-    if (!read_head(&reader, data, len, COMMAND_MEMBER_BEGIN)) {
+    if (!command_head_read(&reader, data, len, COMMAND_MEMBER_BEGIN)) {
         return ERR_BAD_MESSAGE;
     }
     change.kind = reader_u8(&reader);
@@ -85,8 +78,7 @@ int member_begin_command_read(const void *data, size_t len, struct member_change
 
 void command_member_end_encode(struct buf *buf, uint64_t index, bool given_up)
 {
-    buf_put_u8(buf, COMMAND_VERSION);
-    buf_put_u8(buf, COMMAND_MEMBER_END);
+    command_head_put(buf, COMMAND_MEMBER_END);
     buf_put_u8(buf, given_up ? FLAG_GIVEN_UP : 0);
     buf_put_u64(buf, index);
 }
@@ -97,7 +89,7 @@ int member_end_command_read(const void *data, size_t len, uint64_t *ret_index, b
     uint64_t index;
     uint8_t flags;
 
-    if (!read_head(&reader, data, len, COMMAND_MEMBER_END)) {
+    if (!command_head_read(&reader, data, len, COMMAND_MEMBER_END)) {
         return ERR_BAD_MESSAGE;
     }
     flags = reader_u8(&reader);
@@ -154,8 +146,7 @@ int member_change_row_decode(const void *value, size_t len, struct member_change
 void member_ask_encode(const struct member_ask *ask, struct buf *buf)
 {
     ASSERT(ask->kind >= MEMBER_ASK_ADD && ask->kind <= MEMBER_ASK_LEAD);
-    buf_put_u8(buf, COMMAND_VERSION);
-    buf_put_u8(buf, ask->kind);
+    command_head_put(buf, ask->kind);
     buf_put_u8(buf, (uint8_t)((ask->force ? FLAG_FORCE : 0) | (ask->again ? FLAG_AGAIN : 0)));
     buf_put_u64(buf, ask->node_id);
     buf_put_str16(buf, ask->address, strlen(ask->address));
@@ -169,10 +160,11 @@ int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask)
     uint8_t flags;
 
     reader_init(&reader, data, len);
-    if (reader_u8(&reader) != COMMAND_VERSION) {
+    if (reader_u8(&reader) != COMMAND_VERSION || session_stamp_read(data, len, &ask.stamp) != 0) {
         return ERR_BAD_MESSAGE;
     }
     ask.kind = reader_u8(&reader);
+    (void)reader_bytes(&reader, SESSION_STAMP_BYTES);
     flags = reader_u8(&reader);
     ask.force = (flags & FLAG_FORCE) != 0;
     ask.again = (flags & FLAG_AGAIN) != 0;
@@ -192,7 +184,7 @@ int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask)
 void member_answer_encode(const struct member_answer *answer, struct buf *buf)
 {
     ASSERT(answer->outcome < MEMBER_OUTCOMES);
-    buf_put_u8(buf, COMMAND_VERSION);
+    buf_put_u8(buf, MESSAGE_VERSION);
     buf_put_u8(buf, answer->outcome);
     buf_put_str16(buf, answer->why, strlen(answer->why));
 }
@@ -203,7 +195,7 @@ int member_answer_decode(const void *data, size_t len, struct member_answer *ret
     struct reader reader;
 
     reader_init(&reader, data, len);
-    if (reader_u8(&reader) != COMMAND_VERSION) {
+    if (reader_u8(&reader) != MESSAGE_VERSION) {
         return ERR_BAD_MESSAGE;
     }
     answer.outcome = reader_u8(&reader);

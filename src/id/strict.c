@@ -29,7 +29,6 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/base/log.h"
 
 #define SCAN_MS 10 /* how exact deadlines are */
 /* A batch goes at once if it is half as large as all that are under way; a smaller one after so
@@ -46,12 +45,10 @@ struct place {
     bool keyed; /* what it is given stays under its key, and is not lost */
 };
 
-/* Batch seq is batches[seq % LIMIT_STRICT_BATCHES]. */
 struct batch {
     struct id_request request; /* first: see batch_done_cb() */
     struct strict *strict;
     bool busy; /* proposed and not done */
-    uint64_t life;
     uint32_t count;
     struct place places[LIMIT_STRICT_ITEMS];
 };
@@ -76,9 +73,9 @@ struct strict {
     struct strict_list delayed; /* likewise, to be gathered at sent_ms, which rises */
     struct strict_list refused; /* by strict_submit(), to be answered with their status */
     size_t waiting_count;
+    unsigned busy_count; /* batches under way */
     size_t flying;       /* requests of batches under way, answered or not */
     size_t held;         /* waiting, delayed and in batches: <= LIMIT_STRICT_WAITING */
-    uint64_t seq;        /* of the last batch */
     uint64_t scan_at_ms; /* next look at deadlines */
     uint64_t scanned_ms;
     uint64_t burnt;
@@ -105,7 +102,7 @@ static uint32_t pick_waiting(struct strict *strict, uint64_t now_ms);
 static void picks_sort(struct pick *picks, uint32_t count);
 static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms);
 static void batch_done_cb(struct id_request *request);
-static void new_life(struct strict *strict, const struct strict_result *result);
+static struct batch *batch_free(struct strict *strict);
 static void place_result(struct strict *strict, const struct place *place,
                          const struct strict_result *result, uint64_t now_ms);
 static bool ask_again(struct strict *strict, struct id_request *request, int status,
@@ -118,7 +115,7 @@ struct strict *strict_new(const struct strict_config *config, const struct clock
     struct strict *strict = calloc(1, sizeof *strict);
 
     ASSERT(strict != NULL);
-    ASSERT(config->node_id > 0 && config->life > 0 && config->retry_ms > 0);
+    ASSERT(config->retry_ms > 0);
     ASSERT(config->key_limit >= 1 && config->key_limit <= LIMIT_KEYS);
     strict->config = *config;
     strict->clock = clock;
@@ -359,11 +356,23 @@ static void take_delayed(struct strict *strict, uint64_t now_ms)
     }
 }
 
-/* There is something to send, somebody to send it to, and the batch of the next seq is free. */
+/* There is something to send, somebody to send it to, and a batch is free. */
 static bool may_send(const struct strict *strict)
 {
     return !TAILQ_EMPTY(&strict->waiting) && strict->leader_known && !strict->stopped &&
-           !strict->batches[(strict->seq + 1) % LIMIT_STRICT_BATCHES].busy;
+           strict->busy_count < LIMIT_STRICT_BATCHES;
+}
+
+/* One that is not under way. */
+static struct batch *batch_free(struct strict *strict)
+{
+    struct batch *batch = strict->batches;
+
+    while (batch->busy) {
+        batch++;
+        ASSERT(batch < strict->batches + LIMIT_STRICT_BATCHES);
+    }
+    return batch;
 }
 
 static void enqueue(struct strict *strict, struct id_request *request, uint64_t now_ms)
@@ -389,14 +398,12 @@ static uint64_t send_at_ms(const struct strict *strict)
 /* Make a batch of what waits. NULL: all of that was late. */
 static struct batch *batch_gather(struct strict *strict, uint64_t now_ms)
 {
-    struct batch *batch = &strict->batches[(strict->seq + 1) % LIMIT_STRICT_BATCHES];
+    struct batch *batch = batch_free(strict);
     uint32_t count = pick_waiting(strict, now_ms);
 
     if (count == 0) {
         return NULL;
     }
-    strict->seq++;
-    ASSERT(!batch->busy);
     picks_sort(strict->picks, count);
     batch_fill(batch, count, now_ms);
     return batch;
@@ -450,15 +457,12 @@ static void picks_sort(struct pick *picks, uint32_t count)
 static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
 {
     const struct strict *strict = batch->strict;
-    struct strict_batch head = {.node_id = strict->config.node_id,
-                                .life = strict->config.life,
-                                .seq = strict->seq,
-                                .wall_ms = clock_wall_ms(strict->clock),
+    struct strict_batch head = {.wall_ms = clock_wall_ms(strict->clock),
                                 .key_limit = strict->config.key_limit};
     uint64_t latest_ms = 0;
 
     batch->busy = true;
-    batch->life = strict->config.life;
+    batch->strict->busy_count++;
     batch->count = count;
     batch->strict->flying += count;
     batch->request.kind = ID_REQUEST_COMMAND;
@@ -499,9 +503,6 @@ static void batch_done_cb(struct id_request *base)
     if (err == 0 && count != batch->count) {
         err = ERR_BAD_MESSAGE;
     }
-    if (err == 0 && strict->results[0].status == ERR_STALE && batch->life == strict->config.life) {
-        new_life(strict, &strict->results[0]);
-    }
     for (uint32_t i = 0; i < batch->count; i++) {
         if (err == 0) {
             place_result(strict, &batch->places[i], &strict->results[i], now_ms);
@@ -511,21 +512,7 @@ static void batch_done_cb(struct id_request *base)
         }
     }
     batch->busy = false;
-}
-
-/*
- * The cluster takes this node's batches for those of an earlier life. That must not be, but for a
- * data directory that was set back to an older copy, and its counter of lives with it: then go on
- * in a life that is newer than the one the cluster knows.
- */
-static void new_life(struct strict *strict, const struct strict_result *result)
-{
-    log_error("strict", "the cluster knows a later life of this node: was its data set back?",
-              "life=%llu known=%llu", (unsigned long long)strict->config.life,
-              (unsigned long long)result->detail);
-    if (result->detail >= strict->config.life && result->detail < UINT64_MAX) {
-        strict->config.life = result->detail + 1;
-    }
+    strict->busy_count--;
 }
 
 /* What the cluster said to one request of a batch. */
@@ -543,8 +530,6 @@ static void place_result(struct strict *strict, const struct place *place,
     }
     if (status == 0 && !result_is_sane(result, place->count)) {
         status = ERR_BAD_MESSAGE;
-    } else if (status == ERR_STALE) {
-        status = ERR_TIMEOUT; /* whether an earlier copy of the batch was applied is not known */
     } else {
         strict_results_encode(result, 1, &request->reply);
     }

@@ -11,9 +11,8 @@
  *  - A request's item is in at most one batch that may still be applied with an answer. An item is
  *    put into a second batch only if the first one's answer said that it got nothing
  *    (ERR_CHANGING, ERR_EMPTY).
- *  - Batch seq is proposed only when batch seq - LIMIT_STRICT_BATCHES is over. A batch is over when
- *    its answer came or its deadline passed; requests.h repeats it in between, and the state
- *    machine knows it by (node, life, seq).
+ *  - At most LIMIT_STRICT_BATCHES are under way. A batch is over when its answer came or its
+ *    deadline passed; requests.h repeats it in between, and it is applied once (session.h).
  *  - A request is answered once: by its result, or at its own deadline with ERR_TIMEOUT or
  *    ERR_NO_LEADER, and then what its batch brings later is burnt (counted).
  *
@@ -30,8 +29,6 @@
 #include "src/id/strict_command.h"
 
 struct strict_config {
-    uint64_t node_id;
-    uint64_t life;      /* of this node, >= 1 */
     uint32_t key_limit; /* strict.keys */
     uint32_t retry_ms;  /* pause after ERR_CHANGING or ERR_EMPTY. Default 20 */
 };

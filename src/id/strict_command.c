@@ -24,18 +24,13 @@ static bool read_next(struct reader *reader, struct strict_item *ret_item);
 static bool read_give_back(struct reader *reader, struct give_back_item *ret_item);
 static bool read_drained(struct reader *reader, struct drained_item *ret_item);
 static const char *read_name(struct reader *reader, uint16_t *ret_len);
-static bool node_fits(uint64_t node_id);
 static bool read_result(struct reader *reader, struct strict_result *ret_result);
 
 /* --- allocation --- */
 
 void command_strict_begin(struct buf *buf, const struct strict_batch *batch)
 {
-    ASSERT(node_fits(batch->node_id) && batch->life >= 1 && batch->seq >= 1);
     command_head_put(buf, COMMAND_STRICT);
-    buf_put_u64(buf, batch->node_id);
-    buf_put_u64(buf, batch->life);
-    buf_put_u64(buf, batch->seq);
     buf_put_u64(buf, batch->wall_ms);
     buf_put_u32(buf, batch->key_limit);
 }
@@ -60,17 +55,13 @@ int strict_command_read(const void *data, size_t len, struct strict_command *ret
     if (!command_head_read(&reader, data, len, COMMAND_STRICT)) {
         return ERR_BAD_MESSAGE;
     }
-    command.batch.node_id = reader_u64(&reader);
-    command.batch.life = reader_u64(&reader);
-    command.batch.seq = reader_u64(&reader);
     command.batch.wall_ms = reader_u64(&reader);
     command.batch.key_limit = reader_u32(&reader);
     command.items = reader;
     while (read_next(&reader, &item)) {
         command.count++;
     }
-    if (!reader_done(&reader) || !node_fits(command.batch.node_id) || command.batch.life < 1 ||
-        command.batch.seq < 1 || command.count < 1 || command.count > LIMIT_STRICT_ITEMS) {
+    if (!reader_done(&reader) || command.count < 1 || command.count > LIMIT_STRICT_ITEMS) {
         return ERR_BAD_MESSAGE;
     }
     *ret_command = command;
@@ -86,7 +77,7 @@ bool strict_command_next(struct strict_command *command, struct strict_item *ret
 void strict_results_encode(const struct strict_result *results, size_t count, struct buf *buf)
 {
     ASSERT(count <= LIMIT_STRICT_ITEMS);
-    command_head_put(buf, RESULT_STRICT);
+    message_head_put(buf, RESULT_STRICT);
     buf_put_u32(buf, (uint32_t)count);
     buf_reserve(buf, count * STRICT_RESULT_BYTES);
     for (size_t i = 0; i < count; i++) {
@@ -108,7 +99,7 @@ int strict_results_decode(const void *data, size_t len, struct strict_result *re
     struct reader reader;
     uint32_t count;
 
-    if (!command_head_read(&reader, data, len, RESULT_STRICT)) {
+    if (!message_head_read(&reader, data, len, RESULT_STRICT)) {
         return ERR_BAD_MESSAGE;
     }
     count = reader_u32(&reader);
@@ -129,7 +120,7 @@ int strict_results_decode(const void *data, size_t len, struct strict_result *re
 
 void strict_item_encode(const struct strict_item *item, struct buf *buf)
 {
-    command_head_put(buf, REQUEST_STRICT);
+    message_head_put(buf, REQUEST_STRICT);
     put_item(buf, item);
 }
 
@@ -138,7 +129,7 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
     struct reader reader;
     struct strict_item item;
 
-    if (!command_head_read(&reader, data, len, REQUEST_STRICT) || !read_item(&reader, &item) ||
+    if (!message_head_read(&reader, data, len, REQUEST_STRICT) || !read_item(&reader, &item) ||
         !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
@@ -148,11 +139,9 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
 
 /* --- give back --- */
 
-void command_give_back_begin(struct buf *buf, uint64_t node_id, uint64_t wall_ms)
+void command_give_back_begin(struct buf *buf, uint64_t wall_ms)
 {
-    ASSERT(node_fits(node_id));
     command_head_put(buf, COMMAND_GIVE_BACK);
-    buf_put_u64(buf, node_id);
     buf_put_u64(buf, wall_ms);
 }
 
@@ -162,7 +151,6 @@ void command_give_back_add(struct buf *buf, const struct give_back_item *item)
     buf_put_u8(buf, COMMAND_ITEM);
     buf_put_str16(buf, item->name, item->name_len);
     buf_put_u32(buf, item->generation);
-    buf_put_u32(buf, item->returns);
     buf_put_u64(buf, item->first);
     buf_put_u64(buf, item->end);
 }
@@ -181,14 +169,12 @@ int give_back_command_read(const void *data, size_t len, struct give_back_comman
     if (!command_head_read(&reader, data, len, COMMAND_GIVE_BACK)) {
         return ERR_BAD_MESSAGE;
     }
-    command.node_id = reader_u64(&reader);
     command.wall_ms = reader_u64(&reader);
     command.items = reader;
     while (read_give_back(&reader, &item)) {
         command.count++;
     }
-    if (!reader_done(&reader) || !node_fits(command.node_id) || command.count < 1 ||
-        command.count > LIMIT_GRANTS_PER_ENTRY) {
+    if (!reader_done(&reader) || command.count < 1 || command.count > LIMIT_GRANTS_PER_ENTRY) {
         return ERR_BAD_MESSAGE;
     }
     *ret_command = command;
@@ -203,7 +189,7 @@ bool give_back_command_next(struct give_back_command *command, struct give_back_
 void statuses_encode(const int32_t *statuses, size_t count, struct buf *buf)
 {
     ASSERT(count <= LIMIT_GRANTS_PER_ENTRY);
-    command_head_put(buf, RESULT_STATUSES);
+    message_head_put(buf, RESULT_STATUSES);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         ASSERT(statuses[i] <= 0);
@@ -217,7 +203,7 @@ int statuses_decode(const void *data, size_t len, int32_t *ret_statuses, size_t 
     struct reader reader;
     uint32_t count;
 
-    if (!command_head_read(&reader, data, len, RESULT_STATUSES)) {
+    if (!message_head_read(&reader, data, len, RESULT_STATUSES)) {
         return ERR_BAD_MESSAGE;
     }
     count = reader_u32(&reader);
@@ -239,11 +225,9 @@ int statuses_decode(const void *data, size_t len, int32_t *ret_statuses, size_t 
 
 /* --- drained --- */
 
-void command_drained_begin(struct buf *buf, uint64_t node_id)
+void command_drained_begin(struct buf *buf)
 {
-    ASSERT(node_fits(node_id));
     command_head_put(buf, COMMAND_DRAINED);
-    buf_put_u64(buf, node_id);
 }
 
 void command_drained_add(struct buf *buf, const struct drained_item *item)
@@ -267,13 +251,11 @@ int drained_command_read(const void *data, size_t len, struct drained_command *r
     if (!command_head_read(&reader, data, len, COMMAND_DRAINED)) {
         return ERR_BAD_MESSAGE;
     }
-    command.node_id = reader_u64(&reader);
     command.items = reader;
     while (read_drained(&reader, &item)) {
         command.count++;
     }
-    if (!reader_done(&reader) || !node_fits(command.node_id) || command.count < 1 ||
-        command.count > LIMIT_GRANTS_PER_ENTRY) {
+    if (!reader_done(&reader) || command.count < 1 || command.count > LIMIT_GRANTS_PER_ENTRY) {
         return ERR_BAD_MESSAGE;
     }
     *ret_command = command;
@@ -321,7 +303,6 @@ static bool read_give_back(struct reader *reader, struct give_back_item *ret_ite
     }
     ret_item->name = read_name(reader, &ret_item->name_len);
     ret_item->generation = reader_u32(reader);
-    ret_item->returns = reader_u32(reader);
     ret_item->first = reader_u64(reader);
     ret_item->end = reader_u64(reader);
     if (ret_item->first >= ret_item->end || ret_item->end > TAG_MAX_ID_END) {
@@ -347,11 +328,6 @@ static const char *read_name(struct reader *reader, uint16_t *ret_len)
 
     *ret_len = (uint16_t)len;
     return (const char *)name;
-}
-
-static bool node_fits(uint64_t node_id)
-{
-    return node_id >= 1 && node_id <= LIMIT_NODE_ID;
 }
 
 static bool read_result(struct reader *reader, struct strict_result *ret_result)

@@ -10,9 +10,8 @@
  * Why it holds. A reply leaves only after the entry was applied; a request that is sent afterwards
  * is appended behind it, and max_id only rises in between (nothing of a strict tag is ever given
  * back). Density needs each request to be applied once, although its node repeats it when the
- * outcome is unknown: batches are numbered by (node, life, seq), and the state machine keeps the
- * answers of the last LIMIT_STRICT_BATCHES of each node, which is as many as a node may have under
- * way. Ids of requests that were answered with an error may be skipped, and only those.
+ * outcome is unknown: that is what sessions are for (session.h). Ids of requests that were answered
+ * with an error may be skipped, and only those.
  *
  * Thread: pure functions, any.
  */
@@ -33,10 +32,6 @@ struct strict_item {
 };
 
 struct strict_batch {
-    uint64_t node_id; /* who gathered it */
-    uint64_t life;    /* of that node: grows with each of its starts (store_loaded.life) */
-    uint64_t seq;     /* 1.. in a life; batch seq is not sent before seq - LIMIT_STRICT_BATCHES
-                         is over, whatever its outcome */
     uint64_t wall_ms;
     uint32_t key_limit; /* keys the table may hold (the sender's strict.keys; a command must carry
                            everything that apply needs) */
@@ -52,10 +47,6 @@ struct strict_batch {
  *  ERR_KEY_CONFLICT  the key was used with another count; detail: that count
  *  ERR_KEYS_FULL     detail: the limit
  *  ERR_EMPTY         the log has no time yet, which a key needs: ask again
- *  ERR_STALE         the batch is of an earlier life of its node, or of one whose answer is
- *                    forgotten: nobody waits for it (every item of it says so); detail: the life
- *                    that is known, for a node whose data was set back (strict.c)
- *  ERR_OVERLOADED    LIMIT_STRICT_NODES other nodes sent batches (every item says so)
  *
  * A key is looked up before draining, room and ids left are looked at: while the tag is there and
  * strict, the ids of a known key are given again whatever happened to it since.
@@ -100,25 +91,24 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
 
 /*
  * The unused rest of a segment, given back by the node that owned it and will never use it again.
- * Carried out only if the tag is live and in trend mode, its generation and `returns` are those
- * given, and its max_id is `end`: then max_id becomes `first` and `returns` grows by one. Else the
- * range stays burnt. Since `returns` has changed, a second copy of the command finds nothing to do.
+ * Carried out only if the tag is live and in trend mode, its generation is that given, and its
+ * max_id is `end`: then max_id becomes `first`. Else the range stays burnt. That nobody uses it is
+ * why a copy that comes later than others of its kind does no harm; that it is carried out once, so
+ * that it does none after the range was granted again, is the session's promise (session.h).
  */
 struct give_back_item {
     const char *name; /* borrowed */
     uint16_t name_len;
     uint32_t generation;
-    uint32_t returns;
     uint64_t first;
     uint64_t end; /* > first */
 };
 
-void command_give_back_begin(struct buf *buf, uint64_t node_id, uint64_t wall_ms);
+void command_give_back_begin(struct buf *buf, uint64_t wall_ms);
 void command_give_back_add(struct buf *buf, const struct give_back_item *item);
 void command_give_back_end(struct buf *buf); /* 1..LIMIT_GRANTS_PER_ENTRY items */
 
 struct give_back_command {
-    uint64_t node_id;
     uint64_t wall_ms;
     uint32_t count;
     struct reader items;
@@ -136,7 +126,8 @@ int statuses_decode(const void *data, size_t len, int32_t *ret_statuses, size_t 
 
 /* --- drained --- */
 
-/* A node holds no segment of the tag that is older than the generation, and takes none any more.
+/* The node whose stamp it bears holds no segment of the tag that is older than the generation, and
+ * takes none any more.
  * Result: a status_result, 0. */
 struct drained_item {
     const char *name; /* borrowed */
@@ -144,12 +135,11 @@ struct drained_item {
     uint32_t generation;
 };
 
-void command_drained_begin(struct buf *buf, uint64_t node_id);
+void command_drained_begin(struct buf *buf);
 void command_drained_add(struct buf *buf, const struct drained_item *item);
 void command_drained_end(struct buf *buf); /* 1..LIMIT_GRANTS_PER_ENTRY items */
 
 struct drained_command {
-    uint64_t node_id;
     uint32_t count;
     struct reader items;
 };

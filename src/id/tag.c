@@ -15,16 +15,11 @@
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 
-/* A row that was never strict and never given anything back has the bytes of version 1, whoever
- * wrote them and when: the digest is over the bytes, and must not tell such nodes apart. */
-#define TAG_ROW_VERSION_1 1
-#define TAG_ROW_VERSION_2 2   /* with draining and returns */
-#define TAG_ROW_DELETED 0x01  /* bits of the flags byte */
-#define TAG_ROW_DRAINING 0x02 /* version 2 */
-#define TAG_OUTCOME_LAST 3    /* largest enum tag_outcome */
+#define TAG_ROW_VERSION 3
+#define TAG_ROW_DELETED 0x01 /* bits of the flags byte */
+#define TAG_ROW_DRAINING 0x02
 
 static int check_known(const struct tag_row *row, const char **ret_why);
-static bool flags_fit(uint8_t version, uint8_t flags, uint32_t returns);
 static size_t utf8_decode(const uint8_t *text, size_t len, uint32_t *ret_code);
 static bool is_control(uint32_t code);
 static int refuse(const char **ret_why, const char *why);
@@ -137,24 +132,17 @@ void tag_row_copy(struct tag_row *ret_row, const struct tag_row *row)
 
 void tag_row_encode(const struct tag_row *row, struct buf *buf)
 {
-    bool plain = !row->draining && row->returns == 0;
-
     ASSERT(row->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
-    buf_put_u8(buf, plain ? TAG_ROW_VERSION_1 : TAG_ROW_VERSION_2);
+    buf_put_u8(buf, TAG_ROW_VERSION);
     buf_put_u8(buf, (uint8_t)((row->deleted ? TAG_ROW_DELETED : 0) |
                               (row->draining ? TAG_ROW_DRAINING : 0)));
     buf_put_u8(buf, row->mode);
-    buf_put_u8(buf, row->last_outcome);
     buf_put_u32(buf, row->generation);
-    if (!plain) {
-        buf_put_u32(buf, row->returns);
-    }
     buf_put_u32(buf, row->step);
     buf_put_u32(buf, row->max_step);
     buf_put_u64(buf, row->max_id);
     buf_put_u64(buf, row->created_ms);
     buf_put_u64(buf, row->updated_ms);
-    buf_put_u64(buf, row->last_request);
     buf_put_str16(buf, row->description, row->description_len);
 }
 
@@ -165,33 +153,28 @@ int tag_row_decode(const char *name, size_t name_len, const void *value, size_t 
     struct tag_row row = {0};
     const uint8_t *description;
     size_t description_len;
-    uint8_t version;
     uint8_t flags;
 
     if (tag_name_check(name, name_len, NULL) != 0) {
         return ERR_CORRUPT;
     }
     reader_init(&reader, value, value_len);
-    version = reader_u8(&reader);
-    if (value_len > 0 && version != TAG_ROW_VERSION_1 && version != TAG_ROW_VERSION_2) {
+    if (value_len > 0 && reader_u8(&reader) != TAG_ROW_VERSION) {
         return ERR_BAD_VERSION;
     }
     flags = reader_u8(&reader);
     row.mode = reader_u8(&reader);
-    row.last_outcome = reader_u8(&reader);
     row.generation = reader_u32(&reader);
-    row.returns = version == TAG_ROW_VERSION_2 ? reader_u32(&reader) : 0;
     row.step = reader_u32(&reader);
     row.max_step = reader_u32(&reader);
     row.max_id = reader_u64(&reader);
     row.created_ms = reader_u64(&reader);
     row.updated_ms = reader_u64(&reader);
-    row.last_request = reader_u64(&reader);
     description = reader_str16(&reader, &description_len);
     if (reader.bad) {
         return ERR_TRUNCATED;
     }
-    if (!reader_done(&reader) || !flags_fit(version, flags, row.returns)) {
+    if (!reader_done(&reader) || (flags & ~(TAG_ROW_DELETED | TAG_ROW_DRAINING)) != 0) {
         return ERR_CORRUPT;
     }
     row.deleted = (flags & TAG_ROW_DELETED) != 0;
@@ -217,20 +200,7 @@ static int check_known(const struct tag_row *row, const char **ret_why)
     if (row->draining && row->mode != TAG_MODE_STRICT) {
         return refuse(ret_why, "draining, but not strict");
     }
-    if (row->last_outcome > TAG_OUTCOME_LAST) {
-        return refuse(ret_why, "last_outcome is not known");
-    }
     return 0;
-}
-
-/* Flags of that version, and the version that the row would be written with. */
-static bool flags_fit(uint8_t version, uint8_t flags, uint32_t returns)
-{
-    if (version == TAG_ROW_VERSION_1) {
-        return (flags & ~TAG_ROW_DELETED) == 0;
-    }
-    return (flags & ~(TAG_ROW_DELETED | TAG_ROW_DRAINING)) == 0 &&
-           ((flags & TAG_ROW_DRAINING) != 0 || returns > 0);
 }
 
 /* Bytes of the character at the front, or 0 if they are not strict UTF-8. len > 0. */

@@ -44,20 +44,15 @@ struct tag_row {
     uint16_t description_len; /* 0..LIMIT_TAG_DESCRIPTION_BYTES */
     uint8_t mode;             /* enum tag_mode */
     bool deleted;             /* a tombstone: it keeps the high-water mark */
-    uint8_t last_outcome;     /* what last_request was told (see command.h), for its repetition */
     bool draining;            /* strict, but a node may hold a segment yet: nothing is handed out
                                  until every one of them has said that it does not (fsm_drain.c) */
     uint32_t generation;      /* grows by 1 when made, deleted, changed in mode, or when the max_id
                                  of a trend tag is set by hand */
-    uint32_t returns;         /* grows by 1 with each range given back: the epoch of max_id within a
-                                 generation, without which a late copy of a give-back could hand out
-                                 ids again */
     uint32_t step;            /* 1..LIMIT_TAG_STEP: smallest segment */
     uint32_t max_step;        /* step..LIMIT_TAG_STEP: largest segment */
     uint64_t max_id;          /* 0..TAG_MAX_ID_END: next id never granted */
     uint64_t created_ms;      /* wall time the proposer stamped, never below an earlier one */
     uint64_t updated_ms;
-    uint64_t last_request; /* id of the admin request that changed the row last; 0: none */
 };
 
 /* Order of names: bytes as unsigned, a prefix before what it begins. Like memcmp: < 0, 0, > 0. */

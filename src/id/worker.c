@@ -17,14 +17,12 @@
 #include "src/id/command.h"
 #include "src/id/command_bytes.h"
 
-#define WORKER_ROW_VERSION 1
+#define WORKER_ROW_VERSION 2
 #define WORKER_EPOCH_END INT64_MAX /* shown as a JSON number; no log is ever as long */
 
 static bool row_keeps_rules(const struct worker_row *row);
 static void put_row(struct buf *buf, const struct worker_row *row);
 static int read_row(struct reader *reader, struct worker_row *ret_row);
-static void put_head(struct buf *buf, unsigned type);
-static bool read_head(struct reader *reader, const void *data, size_t len, unsigned type);
 
 void worker_row_encode(const struct worker_row *row, struct buf *buf)
 {
@@ -37,7 +35,6 @@ void worker_row_encode(const struct worker_row *row, struct buf *buf)
     buf_put_u64(buf, row->granted_until_ms);
     buf_put_u64(buf, row->last_timestamp_ms);
     buf_put_u64(buf, row->updated_ms);
-    buf_put_u64(buf, row->last_request);
     buf_put_str16(buf, row->name, row->name_len);
     buf_put_str16(buf, row->address, row->address_len);
 }
@@ -62,7 +59,6 @@ int worker_row_decode(uint16_t id, const void *value, size_t len, struct worker_
     row.granted_until_ms = reader_u64(&reader);
     row.last_timestamp_ms = reader_u64(&reader);
     row.updated_ms = reader_u64(&reader);
-    row.last_request = reader_u64(&reader);
     name = reader_str16(&reader, &name_len);
     address = reader_str16(&reader, &address_len);
     if (reader.bad) {
@@ -87,7 +83,7 @@ void worker_result_encode(const struct worker_result *result, struct buf *buf)
 {
     ASSERT(result->status <= 0);
     ASSERT_IMPLIES(result->status == 0, result->has_row);
-    put_head(buf, RESULT_WORKER);
+    message_head_put(buf, RESULT_WORKER);
     buf_put_u32(buf, (uint32_t)result->status);
     buf_put_u8(buf, result->has_row);
     if (result->has_row) {
@@ -101,7 +97,7 @@ int worker_result_decode(const void *data, size_t len, struct worker_result *ret
     struct worker_result result = {0};
     uint8_t has_row;
 
-    if (!read_head(&reader, data, len, RESULT_WORKER)) {
+    if (!message_head_read(&reader, data, len, RESULT_WORKER)) {
         return ERR_BAD_MESSAGE;
     }
     result.status = (int32_t)reader_u32(&reader);
@@ -124,7 +120,7 @@ void worker_rows_encode(const struct worker_row *const *rows, size_t count, uint
                         struct buf *buf)
 {
     ASSERT(count <= LIMIT_WORKER_IDS);
-    put_head(buf, RESULT_WORKERS);
+    message_head_put(buf, RESULT_WORKERS);
     buf_put_u64(buf, log_ms);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
@@ -139,7 +135,7 @@ int worker_rows_decode(const void *data, size_t len, struct worker_rows *ret_row
     struct worker_rows rows = {0};
     uint32_t count;
 
-    if (!read_head(&reader, data, len, RESULT_WORKERS)) {
+    if (!message_head_read(&reader, data, len, RESULT_WORKERS)) {
         return ERR_BAD_MESSAGE;
     }
     rows.log_ms = reader_u64(&reader);
@@ -204,17 +200,4 @@ static int read_row(struct reader *reader, struct worker_row *ret_row)
         return ERR_BAD_MESSAGE;
     }
     return worker_row_decode(id, value, len, ret_row);
-}
-
-static void put_head(struct buf *buf, unsigned type)
-{
-    ASSERT(type > 0 && type <= UINT8_MAX);
-    buf_put_u8(buf, COMMAND_VERSION);
-    buf_put_u8(buf, (uint8_t)type);
-}
-
-static bool read_head(struct reader *reader, const void *data, size_t len, unsigned type)
-{
-    reader_init(reader, data, len);
-    return reader_u8(reader) == COMMAND_VERSION && reader_u8(reader) == type && !reader->bad;
 }

@@ -39,7 +39,6 @@ struct worker_row {
     uint64_t granted_until_ms;
     uint64_t last_timestamp_ms; /* highest time used, as reported; 0: none */
     uint64_t updated_ms;        /* the log's time */
-    uint64_t last_request;      /* request id of the acquire that made this epoch */
     uint16_t name_len;          /* 1..LIMIT_WORKER_NAME_BYTES */
     uint16_t address_len;       /* 0..LIMIT_ADDRESS_BYTES */
     char name[LIMIT_WORKER_NAME_BYTES + 1];
@@ -63,8 +62,7 @@ int worker_row_decode(uint16_t id, const void *value, size_t len,
  * row), ERR_CLOCK_SKEW (wall_ms
  * more than LIMIT_WORKER_AHEAD_MS, floor_ms more than LIMIT_WINDOW_MAX_MS or until more than both
  * ahead of the log's time), ERR_INVALID (also a given one beyond the layout's worker bits),
- * ERR_EMPTY (the log has no time or no layout yet: ask again), ERR_FENCED (a repeated acquire whose
- * epoch was released since; the result's row).
+ * ERR_EMPTY (the log has no time or no layout yet: ask again).
  */
 struct worker_acquire {
     uint8_t kind;
@@ -72,7 +70,6 @@ struct worker_acquire {
     uint64_t floor_ms;  /* 0: none */
     uint64_t window_ms; /* LIMIT_WINDOW_MIN_MS..LIMIT_WINDOW_MAX_MS */
     uint64_t wall_ms;
-    uint64_t request_id; /* a repeated acquire with the same one changes nothing; 0: none */
     const char *name;
     uint16_t name_len;
     const char *address;

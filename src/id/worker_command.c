@@ -20,7 +20,6 @@ void command_worker_acquire_encode(struct buf *buf, const struct worker_acquire 
     buf_put_u64(buf, acquire->floor_ms);
     buf_put_u64(buf, acquire->window_ms);
     buf_put_u64(buf, acquire->wall_ms);
-    buf_put_u64(buf, acquire->request_id);
     buf_put_str16(buf, acquire->name, acquire->name_len);
     buf_put_str16(buf, acquire->address, acquire->address_len);
 }
@@ -61,7 +60,7 @@ void command_clock_encode(struct buf *buf, uint64_t cluster_ms)
 
 void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit)
 {
-    command_head_put(buf, QUERY_BASE + QUERY_WORKERS);
+    message_head_put(buf, QUERY_BASE + QUERY_WORKERS);
     buf_put_u16(buf, first);
     buf_put_u16(buf, limit);
 }
@@ -81,7 +80,6 @@ int worker_acquire_command_read(const void *data, size_t len, struct worker_acqu
     acquire.floor_ms = reader_u64(&reader);
     acquire.window_ms = reader_u64(&reader);
     acquire.wall_ms = reader_u64(&reader);
-    acquire.request_id = reader_u64(&reader);
     acquire.name = (const char *)reader_str16(&reader, &name_len);
     acquire.address = (const char *)reader_str16(&reader, &address_len);
     if (!reader_done(&reader)) {

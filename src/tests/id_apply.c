@@ -41,7 +41,7 @@ static void keep_row(struct id_apply *apply, struct fsm_change *change)
 
 void id_apply_init(struct id_apply *apply)
 {
-    *apply = (struct id_apply){.fsm = fsm_new(), .wall_ms = 1000, .key_limit = 1000};
+    *apply = (struct id_apply){.fsm = fsm_new(), .wall_ms = 1000, .node_id = 1, .key_limit = 1000};
 }
 
 void id_apply_free(struct id_apply *apply)
@@ -51,20 +51,75 @@ void id_apply_free(struct id_apply *apply)
         buf_free(&apply->rows[i].value);
     }
     buf_free(&apply->result);
+    buf_free(&apply->last);
     fsm_free(apply->fsm);
 }
 
-int id_apply_bytes(struct id_apply *apply, const struct buf *command)
+/* Of a command, so that it can be given again. */
+static bool is_answer(const struct fsm_change *row)
+{
+    return row->key.data[0] == 'a';
+}
+
+/* The stamp that the test has set for this command, or the next of the node. */
+static void stamp(struct id_apply *apply, uint64_t node_id, struct buf *command)
+{
+    if (apply->next.node_id != 0) {
+        session_stamp_put(command, &apply->next);
+        apply->next.node_id = 0;
+    } else {
+        id_stamp(&apply->stamps, node_id, command);
+    }
+}
+
+int id_apply_bytes(struct id_apply *apply, struct buf *command)
 {
     struct fsm_changes changes = {0};
     int err;
 
+    if (id_stamp_is_empty(command)) {
+        stamp(apply, apply->node_id, command);
+    }
+    apply->last.len = 0;
+    buf_put(&apply->last, command->data, command->len);
     apply->result.len = 0;
     err = fsm_apply(apply->fsm, ++apply->index, command->data, command->len, &apply->result,
                     &changes);
-    apply->changed = changes.count;
+    apply->changed = 0;
+    for (size_t i = 0; i < changes.count; i++) {
+        apply->changed += !is_answer(&changes.items[i]);
+    }
     id_apply_keep(apply, &changes);
     return err;
+}
+
+int id_apply_as(struct id_apply *apply, uint64_t node_id, struct buf *command)
+{
+    stamp(apply, node_id, command);
+    return id_apply_bytes(apply, command);
+}
+
+struct buf id_apply_copy(const struct id_apply *apply)
+{
+    struct buf copy = BUF_INIT;
+
+    buf_put(&copy, apply->last.data, apply->last.len);
+    return copy;
+}
+
+void id_apply_again(struct id_apply *apply, struct buf *copy)
+{
+    int err = id_apply_bytes(apply, copy);
+
+    ASSERT(err == 0);
+}
+
+int id_apply_refused(const struct id_apply *apply)
+{
+    struct session_refusal refusal;
+
+    return session_refusal_decode(apply->result.data, apply->result.len, &refusal) ? refusal.status
+                                                                                   : 0;
 }
 
 void id_apply_keep(struct id_apply *apply, struct fsm_changes *changes)
@@ -77,7 +132,7 @@ void id_apply_keep(struct id_apply *apply, struct fsm_changes *changes)
 
 struct grant_result id_apply_grant(struct id_apply *apply, const char *name, uint32_t size)
 {
-    return id_apply_grant_to(apply, 1, name, size);
+    return id_apply_grant_to(apply, apply->node_id, name, size);
 }
 
 struct grant_result id_apply_grant_to(struct id_apply *apply, uint64_t node_id, const char *name,
@@ -89,10 +144,10 @@ struct grant_result id_apply_grant_to(struct id_apply *apply, uint64_t node_id, 
     size_t count = 0;
     int err;
 
-    command_grant_begin(&command, node_id, apply->wall_ms);
+    command_grant_begin(&command, apply->wall_ms);
     command_grant_add(&command, &item);
     command_grant_end(&command);
-    err = id_apply_bytes(apply, &command);
+    err = id_apply_as(apply, node_id, &command);
     ASSERT(err == 0);
     err = grant_results_decode(apply->result.data, apply->result.len, &result, 1, &count);
     ASSERT(err == 0 && count == 1);
@@ -101,13 +156,13 @@ struct grant_result id_apply_grant_to(struct id_apply *apply, uint64_t node_id, 
 }
 
 struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *puts, size_t count,
-                                bool force, uint64_t request_id)
+                                bool force)
 {
     struct buf command = BUF_INIT;
     struct put_result result;
     int err;
 
-    command_put_begin(&command, force, apply->wall_ms, request_id);
+    command_put_begin(&command, force, apply->wall_ms);
     for (size_t i = 0; i < count; i++) {
         struct tag_put put = puts[i];
 
@@ -128,20 +183,19 @@ struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *pu
     return result;
 }
 
-struct put_result id_apply_put(struct id_apply *apply, struct tag_put put, bool force,
-                               uint64_t request_id)
+struct put_result id_apply_put(struct id_apply *apply, struct tag_put put, bool force)
 {
-    struct put_result result = id_apply_puts(apply, &put, 1, force, request_id);
+    struct put_result result = id_apply_puts(apply, &put, 1, force);
 
     put_result_release(&result);
     return result;
 }
 
-int id_apply_delete(struct id_apply *apply, const char *name, uint64_t request_id)
+int id_apply_delete(struct id_apply *apply, const char *name)
 {
     struct buf command = BUF_INIT;
 
-    command_delete_encode(&command, name, strlen(name), apply->wall_ms, request_id);
+    command_delete_encode(&command, name, strlen(name), apply->wall_ms);
     return apply_status(apply, &command);
 }
 
@@ -149,7 +203,7 @@ void id_apply_mode(struct id_apply *apply, const char *name, enum tag_mode mode)
 {
     struct put_result result = id_apply_put(
         apply, (struct tag_put){.name = name, .fields = TAG_FIELD_MODE, .mode = (uint8_t)mode},
-        false, 0);
+        false);
 
     ASSERT(result.status == 0);
 }
@@ -159,6 +213,7 @@ void id_apply_strict(struct id_apply *apply, struct strict_batch batch,
                      struct strict_result *ret_results)
 {
     struct buf command = BUF_INIT;
+    struct session_refusal refusal;
     size_t got = 0;
     int err;
 
@@ -178,9 +233,16 @@ void id_apply_strict(struct id_apply *apply, struct strict_batch batch,
     command_strict_end(&command);
     err = id_apply_bytes(apply, &command);
     ASSERT(err == 0);
+    buf_free(&command);
+    if (session_refusal_decode(apply->result.data, apply->result.len, &refusal)) {
+        for (size_t i = 0; i < count; i++) {
+            ret_results[i] =
+                (struct strict_result){.status = refusal.status, .detail = refusal.incarnation};
+        }
+        return;
+    }
     err = strict_results_decode(apply->result.data, apply->result.len, ret_results, count, &got);
     ASSERT(err == 0 && got == count);
-    buf_free(&command);
 }
 
 struct strict_result id_apply_take(struct id_apply *apply, const char *name, uint32_t count)
@@ -192,8 +254,7 @@ struct strict_result id_apply_take_by(struct id_apply *apply, const char *name, 
                                       uint32_t count)
 {
     const struct strict_item item = {.name = name, .key = key, .count = count};
-    const struct strict_batch batch = {
-        .node_id = 1, .life = 1, .seq = ++apply->seq, .key_limit = apply->key_limit};
+    const struct strict_batch batch = {.key_limit = apply->key_limit};
     struct strict_result result;
 
     id_apply_strict(apply, batch, &item, 1, &result);
@@ -210,7 +271,7 @@ int id_apply_give_back(struct id_apply *apply, struct give_back_item item)
     if (item.name_len == 0) {
         item.name_len = (uint16_t)strlen(item.name);
     }
-    command_give_back_begin(&command, 1, apply->wall_ms);
+    command_give_back_begin(&command, apply->wall_ms);
     command_give_back_add(&command, &item);
     command_give_back_end(&command);
     err = id_apply_bytes(apply, &command);
@@ -227,9 +288,10 @@ void id_apply_drained(struct id_apply *apply, uint64_t node_id, const char *name
     struct buf command = BUF_INIT;
     int status;
 
-    command_drained_begin(&command, node_id);
+    command_drained_begin(&command);
     command_drained_add(&command, &(struct drained_item){name, (uint16_t)strlen(name), generation});
     command_drained_end(&command);
+    stamp(apply, node_id, &command);
     status = apply_status(apply, &command);
     ASSERT(status == 0);
 }
@@ -302,7 +364,17 @@ const struct tag_row *id_apply_row(struct id_apply *apply, const char *name)
     return row;
 }
 
-void id_apply_load(const struct id_apply *apply, struct fsm *fsm)
+const struct fsm_change *id_apply_kept(const struct id_apply *apply, size_t at)
+{
+    for (size_t i = 0; i < apply->row_count; i++) {
+        if (!is_answer(&apply->rows[i]) && at-- == 0) {
+            return &apply->rows[i];
+        }
+    }
+    return NULL;
+}
+
+static void load(const struct id_apply *apply, bool answers, struct fsm *fsm)
 {
     int err;
 
@@ -310,12 +382,29 @@ void id_apply_load(const struct id_apply *apply, struct fsm *fsm)
     for (size_t i = 0; i < apply->row_count; i++) {
         const struct fsm_change *row = &apply->rows[i];
 
-        err = fsm_load_row(fsm, row->key.data, row->key.len, row->value.data, row->value.len);
-
-        ASSERT(err == 0);
+        if (answers || !is_answer(row)) {
+            err = fsm_load_row(fsm, row->key.data, row->key.len, row->value.data, row->value.len);
+            ASSERT(err == 0);
+        }
     }
     err = fsm_load_end(fsm, apply->index);
     ASSERT(err == 0);
+}
+
+void id_apply_load(const struct id_apply *apply, struct fsm *fsm)
+{
+    load(apply, true, fsm);
+}
+
+uint64_t id_apply_digest(const struct id_apply *apply)
+{
+    struct fsm *fsm = fsm_new();
+    uint64_t digest;
+
+    load(apply, false, fsm);
+    digest = fsm_digest(fsm);
+    fsm_free(fsm);
+    return digest;
 }
 
 /* Apply a command that is answered a status, and free it. */

@@ -7,13 +7,14 @@
 
 #include "src/id/strict_command.h"
 #include "src/id/worker.h"
+#include "src/tests/id_stamp.h"
 
 #define LIFE 5000 /* steps of a node's life */
 
 static void random_tag_command(struct prng *prng, struct buf *buf);
-static void random_put(struct prng *prng, uint64_t wall_ms, uint64_t request_id, struct buf *buf);
-static void random_strict_command(struct prng *prng, uint64_t step, struct buf *buf);
-static void random_batch(struct prng *prng, uint64_t step, uint64_t wall_ms, struct buf *buf);
+static void random_put(struct prng *prng, uint64_t wall_ms, struct buf *buf);
+static void random_strict_command(struct prng *prng, struct buf *buf);
+static void random_batch(struct prng *prng, uint64_t wall_ms, struct buf *buf);
 static void random_worker_command(struct prng *prng, struct buf *buf);
 static void random_acquire(struct prng *prng, uint64_t wall_ms, struct buf *buf);
 
@@ -23,7 +24,7 @@ void id_random_name(struct prng *prng, char ret_name[4])
                    (char)('a' + prng_below(prng, 4)));
 }
 
-void id_random_command(struct prng *prng, uint64_t step, struct buf *buf)
+static void random_command(struct prng *prng, uint64_t node_id, struct buf *buf)
 {
     switch (prng_below(prng, 16)) {
     case 0:
@@ -33,7 +34,7 @@ void id_random_command(struct prng *prng, uint64_t step, struct buf *buf)
         command_digest_encode(buf, 0, prng_next(prng));
         return;
     case 2: {
-        struct node_info info = {.node_id = 1 + prng_below(prng, 7), .store_id = prng_next(prng)};
+        struct node_info info = {.node_id = node_id, .store_id = prng_next(prng)};
 
         command_node_info_encode(buf, &info);
         return;
@@ -44,12 +45,23 @@ void id_random_command(struct prng *prng, uint64_t step, struct buf *buf)
             random_tag_command(prng, buf);
             return;
         case 1:
-            random_strict_command(prng, step, buf);
+            random_strict_command(prng, buf);
             return;
         default:
             random_worker_command(prng, buf);
         }
     }
+}
+
+void id_random_command(struct prng *prng, uint64_t step, struct buf *buf)
+{
+    uint64_t node_id = 1 + prng_below(prng, 4);
+    uint64_t incarnation = 2 + step / LIFE - prng_below(prng, 20) / 19;
+    uint64_t seq = 1 + step % LIFE / 4 + prng_below(prng, 10);
+    uint64_t back = prng_below(prng, 24);
+
+    random_command(prng, node_id, buf);
+    id_stamp_as(buf, node_id, incarnation, seq, back < seq ? seq - back : 1);
 }
 
 void id_random_bytes(struct prng *prng, uint64_t step, struct buf *buf)
@@ -80,19 +92,18 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
 {
     char name[4];
     uint64_t wall_ms = prng_below(prng, 1000000);
-    uint64_t request_id = prng_below(prng, 8);
 
     switch (prng_below(prng, 5)) {
     case 0:
         id_random_name(prng, name);
-        command_delete_encode(buf, name, 2, wall_ms, request_id);
+        command_delete_encode(buf, name, 2, wall_ms);
         return;
     case 1:
     case 2:
-        random_put(prng, wall_ms, request_id, buf);
+        random_put(prng, wall_ms, buf);
         return;
     default:
-        command_grant_begin(buf, 1 + prng_below(prng, 3), wall_ms);
+        command_grant_begin(buf, wall_ms);
         for (uint64_t n = 1 + prng_below(prng, 4); n > 0; n--) {
             id_random_name(prng, name);
             command_grant_add(buf, &(struct grant_item){name, 2, (uint32_t)prng_below(prng, 3000)});
@@ -101,11 +112,11 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
     }
 }
 
-static void random_put(struct prng *prng, uint64_t wall_ms, uint64_t request_id, struct buf *buf)
+static void random_put(struct prng *prng, uint64_t wall_ms, struct buf *buf)
 {
     char name[4];
 
-    command_put_begin(buf, prng_below(prng, 2) == 0, wall_ms, request_id);
+    command_put_begin(buf, prng_below(prng, 2) == 0, wall_ms);
     for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
         id_random_name(prng, name);
         command_put_add(buf, &(struct tag_put){.name = name,
@@ -121,28 +132,26 @@ static void random_put(struct prng *prng, uint64_t wall_ms, uint64_t request_id,
     command_put_end(buf);
 }
 
-static void random_strict_command(struct prng *prng, uint64_t step, struct buf *buf)
+static void random_strict_command(struct prng *prng, struct buf *buf)
 {
     uint64_t wall_ms = prng_below(prng, 1000000);
-    uint64_t node_id = 1 + prng_below(prng, 3);
     char name[4];
 
     switch (prng_below(prng, 8)) {
     case 0:
-        command_give_back_begin(buf, node_id, wall_ms);
+        command_give_back_begin(buf, wall_ms);
         for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
             uint64_t end = 1 + prng_below(prng, 5000);
 
             id_random_name(prng, name);
-            command_give_back_add(
-                buf, &(struct give_back_item){name, 2, (uint32_t)prng_below(prng, 8),
-                                              (uint32_t)prng_below(prng, 3), end / 2, end});
+            command_give_back_add(buf, &(struct give_back_item){
+                                           name, 2, (uint32_t)prng_below(prng, 8), end / 2, end});
         }
         command_give_back_end(buf);
         return;
     case 1:
     case 2:
-        command_drained_begin(buf, node_id);
+        command_drained_begin(buf);
         for (uint64_t n = 1 + prng_below(prng, 5); n > 0; n--) {
             id_random_name(prng, name);
             command_drained_add(buf,
@@ -151,16 +160,13 @@ static void random_strict_command(struct prng *prng, uint64_t step, struct buf *
         command_drained_end(buf);
         return;
     default:
-        random_batch(prng, step, wall_ms, buf);
+        random_batch(prng, wall_ms, buf);
     }
 }
 
-static void random_batch(struct prng *prng, uint64_t step, uint64_t wall_ms, struct buf *buf)
+static void random_batch(struct prng *prng, uint64_t wall_ms, struct buf *buf)
 {
-    const struct strict_batch batch = {.node_id = 1 + prng_below(prng, 3),
-                                       .life = 2 + step / LIFE - prng_below(prng, 20) / 19,
-                                       .seq = 1 + step % LIFE / 16 + prng_below(prng, 10),
-                                       .wall_ms = wall_ms,
+    const struct strict_batch batch = {.wall_ms = wall_ms,
                                        .key_limit = 4 + (uint32_t)prng_below(prng, 30)};
     char name[4];
     char key[4];
@@ -230,7 +236,6 @@ static void random_acquire(struct prng *prng, uint64_t wall_ms, struct buf *buf)
             .floor_ms = prng_below(prng, 2) * (wall_ms - prng_below(prng, 5000)),
             .window_ms = 500 + prng_below(prng, 20000),
             .wall_ms = wall_ms,
-            .request_id = prng_below(prng, 8),
             .name = name,
             .name_len = 2,
             .address = "host:1",

@@ -32,7 +32,7 @@ static void propose(struct id_proposer *proposer, struct id_request *request)
 {
     struct id_world *world = OF(proposer, proposer);
 
-    ASSERT(request->kind == ID_REQUEST_COMMAND);
+    ASSERT(request->kind == ID_REQUEST_COMMAND && id_stamp_is_empty(&request->payload));
     ASSERT(world->giving_back || request->deadline_ms == world->now_ms + ID_WORLD_REQUEST_MS);
     ASSERT(world->request_count < ID_WORLD_REQUESTS);
     world->requests[world->request_count++] = request;
@@ -55,7 +55,6 @@ static void wake(struct id_waker *waker, struct id_tag *tag, uint64_t loops)
 struct id_world *id_world_new(void)
 {
     static const struct allocator_config config = {
-        .node_id = 1,
         .cover_ms = ID_WORLD_COVER_MS,
         .refill_percent = REFILL_DEFAULT_PERCENT,
         .request_ms = ID_WORLD_REQUEST_MS,
@@ -91,9 +90,12 @@ static void apply(struct id_world *world, struct buf *command, struct buf *ret_a
 {
     struct fsm_changes changes = {0};
     struct buf answer = BUF_INIT;
-    int err =
-        fsm_apply(world->cluster, ++world->index, command->data, command->len, &answer, &changes);
+    int err;
 
+    if (id_stamp_is_empty(command)) {
+        id_stamp(&world->stamps, 1, command);
+    }
+    err = fsm_apply(world->cluster, ++world->index, command->data, command->len, &answer, &changes);
     ASSERT(err == 0);
     fsm_changes_release(&changes);
     if (ret_answer != NULL) {
@@ -107,7 +109,7 @@ static void put_tag(struct id_world *world, struct tag_put put)
     struct buf command = BUF_INIT;
 
     put.name_len = (uint16_t)strlen(put.name);
-    command_put_begin(&command, true, 1, 0);
+    command_put_begin(&command, true, 1);
     command_put_add(&command, &put);
     command_put_end(&command);
     apply(world, &command, NULL);
@@ -143,7 +145,7 @@ void id_world_delete(struct id_world *world, const char *name)
 {
     struct buf command = BUF_INIT;
 
-    command_delete_encode(&command, name, strlen(name), 1, 0);
+    command_delete_encode(&command, name, strlen(name), 1);
     apply(world, &command, NULL);
     buf_free(&command);
 }

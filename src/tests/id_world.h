@@ -9,6 +9,7 @@
 
 #include "src/id/allocator.h"
 #include "src/id/fsm.h"
+#include "src/tests/id_stamp.h"
 
 #define ID_WORLD_REQUESTS 64
 #define ID_WORLD_COVER_MS 5000
@@ -18,6 +19,7 @@
 struct id_world {
     struct fsm *cluster;
     uint64_t index;
+    struct id_stamps stamps;
     struct clock clock;
     uint64_t now_ms;
     struct id_table *table;

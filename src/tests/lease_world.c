@@ -9,6 +9,7 @@
 #include "src/base/assert.h"
 
 #define NEWS_MS 1000
+#define SOMEBODY 100 /* a node that is none of the world's */
 #define OF(pointer, member)                                                                        \
     ((struct lease_node *)(void *)((char *)(pointer)-offsetof(struct lease_node, member)))
 
@@ -112,6 +113,18 @@ static void on_layout_changed(struct fsm_listener *listener, const struct snowfl
     }
 }
 
+/* Once, for as often as it is sent. */
+static void stamp(struct lease_node *node, struct id_request *request)
+{
+    struct session_stamp stamp;
+    bool room = session_take(&node->session, &request->seq);
+
+    ASSERT(room);
+    stamp = session_stamp(&node->session, request->seq);
+    request->lowest = stamp.lowest;
+    session_stamp_put(&request->payload, &stamp);
+}
+
 static void on_propose(struct id_proposer *proposer, struct id_request *request)
 {
     struct lease_node *node = OF(proposer, proposer);
@@ -123,15 +136,22 @@ static void on_propose(struct id_proposer *proposer, struct id_request *request)
         at++;
         ASSERT(at < LIMIT_WORKERS_PER_NODE); /* one at a time a worker id */
     }
+    stamp(node, request);
     node->requests[at] = request;
-    node->request_ms[at] = node->world->true_ms;
+    node->send_ms[at] = node->world->true_ms + LEASE_WORLD_LOG_MS;
+    node->sent[at] = false;
     node->proposal_count++;
 }
 
 static void finish(struct lease_node *node, size_t at, int status)
 {
     struct id_request *request = node->requests[at];
+    struct session_refusal refusal;
 
+    /* Nobody stamps for a node but its newest life. */
+    ASSERT(!session_refusal_decode(request->reply.data, request->reply.len, &refusal));
+    session_end(&node->session, request->seq, status == 0 ? request->lowest : 0, request->reply.len,
+                false, clock_now_ms(&node->clock));
     node->requests[at] = NULL;
     node->due = true;
     request->status = status;
@@ -144,33 +164,38 @@ static void node_requests(struct lease_node *node)
 
     for (size_t at = 0; at < LIMIT_WORKERS_PER_NODE; at++) {
         struct id_request *request = node->requests[at];
-        bool sent = false;
+        bool comes;
 
         if (request == NULL || node->answers_held) {
             continue;
         }
-        if (node->request_ms[at] + LEASE_WORLD_LOG_MS <= world->true_ms && reaches_log(node) &&
-            request->payload.len > 0) {
+        comes = node->send_ms[at] <= world->true_ms && reaches_log(node);
+        if (comes) {
             log_append(world, request->payload.data, request->payload.len, &request->reply);
-            sent = true;
+            node->sent[at] = true;
+            node->send_ms[at] = world->true_ms + LEASE_WORLD_REPEAT_MS;
+            if (world->copies) {
+                buf_put_str32(&world->ghosts, request->payload.data, request->payload.len);
+            }
         }
-        if (sent && node->deaf) {
-            buf_free(&request->payload); /* applied; nobody hears of it */
-            buf_free(&request->reply);
-        } else if (sent) {
+        if (comes && !node->deaf) {
             finish(node, at, 0);
-        } else if (request->deadline_ms <= clock_now_ms(&node->clock)) {
-            finish(node, at, request->payload.len > 0 ? ERR_NO_LEADER : ERR_TIMEOUT);
+            continue;
+        }
+        buf_free(&request->reply); /* applied, perhaps; nobody hears of it */
+        if (request->deadline_ms <= clock_now_ms(&node->clock)) {
+            finish(node, at, node->sent[at] ? ERR_TIMEOUT : ERR_NO_LEADER);
         }
     }
 }
 
-struct worker_result lease_world_command(struct lease_world *world, const struct buf *command)
+struct worker_result lease_world_command(struct lease_world *world, struct buf *command)
 {
     struct buf reply = BUF_INIT;
     struct worker_result result;
     int err;
 
+    id_stamp(&world->stamps, SOMEBODY, command);
     log_append(world, command->data, command->len, &reply);
     err = worker_result_decode(reply.data, reply.len, &result);
     ASSERT(err == 0);
@@ -318,6 +343,7 @@ static void tell_time(struct lease_world *world, uint64_t cluster_ms)
     struct buf command = BUF_INIT;
 
     command_clock_encode(&command, cluster_ms);
+    id_stamp(&world->stamps, SOMEBODY, &command);
     log_append(world, command.data, command.len, NULL);
     buf_free(&command);
 }
@@ -334,6 +360,7 @@ struct lease_world *lease_world_new_config(size_t nodes, const struct lease_conf
     world->log = fsm_new();
     world->node_count = nodes;
     command_layout_encode(&command, &config->layout);
+    id_stamp(&world->stamps, SOMEBODY, &command);
     log_append(world, command.data, command.len, NULL);
     buf_free(&command);
     tell_time(world, world->true_ms);
@@ -376,6 +403,7 @@ void lease_world_start(struct lease_node *node)
     node->world->news_ms = node->world->true_ms; /* a node asks as soon as it starts */
     node->lease = lease_new(&config, &node->snowflake, &node->check, &node->clock, &node->proposer,
                             &node->disk);
+    session_init(&node->session, node->id, ++node->starts);
     node->up = true;
     node->due = true;
     for (unsigned k = 0; k < LIMIT_WORKERS_PER_NODE; k++) {
@@ -414,7 +442,7 @@ void lease_world_crash(struct lease_node *node, bool writes_survive, bool comman
         if (request == NULL) {
             continue;
         }
-        if (commands_survive && request->payload.len > 0) {
+        if (commands_survive) {
             buf_put_str32(&node->world->ghosts, request->payload.data, request->payload.len);
         }
         finish(node, at, ERR_SHUTTING_DOWN);
@@ -487,13 +515,16 @@ static uint64_t request_due_ms(const struct lease_node *node, size_t at)
 {
     const struct id_request *request = node->requests[at];
 
+    uint64_t deadline_ms;
+
     if (request == NULL || node->answers_held) {
         return UINT64_MAX;
     }
-    if (reaches_log(node) && request->payload.len > 0) {
-        return node->request_ms[at] + LEASE_WORLD_LOG_MS;
+    deadline_ms = request->deadline_ms;
+    if (deadline_ms != UINT64_MAX) {
+        deadline_ms += node->world->true_ms - clock_now_ms(&node->clock);
     }
-    return node->world->true_ms + request->deadline_ms - clock_now_ms(&node->clock);
+    return reaches_log(node) && node->send_ms[at] < deadline_ms ? node->send_ms[at] : deadline_ms;
 }
 
 /* The true time of the next thing that happens by itself, at most end_ms. */

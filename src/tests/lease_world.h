@@ -2,9 +2,11 @@
  * lease_world.h - leases under test: a few nodes with one log between them, each with its own
  * clock, disk and copy of the state machine, in a time that moves only when the test says so.
  *
- * The log is real (a state machine decides what every command gives); what can go wrong is up to
- * the test: no quorum, a node cut off, answers that are lost, a copy that lags, a disk that stands
- * still, clocks that jump, crashes that lose what was not durable, or keep it.
+ * The log is real (a state machine decides what every command gives), and so are the sessions: a
+ * node stamps its commands as it does in a cluster, each start being another incarnation, and one
+ * without an answer is sent again with the same stamp. What can go wrong is up to the test: no
+ * quorum, a node cut off, answers that are lost, a copy that lags, a disk that stands still, clocks
+ * that jump, crashes that lose what was not durable, or keep it.
  *
  * Every id claimed is held against the disk and the log at once (its time is within a durable mark
  * and a granted window), and against all others by lease_world_check().
@@ -16,6 +18,7 @@
 
 #include "src/id/fsm.h"
 #include "src/id/lease.h"
+#include "src/tests/id_stamp.h"
 
 #define LEASE_WORLD_NODES 3
 #define LEASE_WORLD_START_MS 1700000000000ULL /* the true wall time at the start */
@@ -23,8 +26,9 @@
 #define LEASE_WORLD_RENEW_MS 3000
 #define LEASE_WORLD_LEAD_MS 1000
 #define LEASE_WORLD_THRESHOLD_MS 1000
-#define LEASE_WORLD_DISK_MS 2 /* how long a write takes */
-#define LEASE_WORLD_LOG_MS 3  /* how long a command takes */
+#define LEASE_WORLD_DISK_MS 2      /* how long a write takes */
+#define LEASE_WORLD_LOG_MS 3       /* how long a command takes */
+#define LEASE_WORLD_REPEAT_MS 1000 /* no answer for so long: it is sent again */
 
 struct lease_world_write {
     bool busy;
@@ -53,7 +57,10 @@ struct lease_node {
     struct lease_disk disk;
     struct lease *lease;
     struct id_request *requests[LIMIT_WORKERS_PER_NODE]; /* under way; NULL: free */
-    uint64_t request_ms[LIMIT_WORKERS_PER_NODE];         /* when it was submitted */
+    uint64_t send_ms[LIMIT_WORKERS_PER_NODE];            /* when it is in the log next; true time */
+    bool sent[LIMIT_WORKERS_PER_NODE];                   /* it was there */
+    uint64_t starts;
+    struct session session; /* of this life */
     struct fsm *fsm;
     struct fsm_listener listener;
     size_t applied;                                    /* entries of the log */
@@ -75,7 +82,9 @@ struct lease_world {
     struct buf *entries;
     size_t entry_count;
     size_t entry_capacity;
-    struct buf ghosts;            /* commands of lives that ended: u32 length and bytes */
+    struct id_stamps stamps;      /* of commands by somebody else */
+    bool copies;                  /* every command that came leaves a late copy of itself */
+    struct buf ghosts;            /* commands that are yet to come: u32 length and bytes */
     struct segment_range *ranges; /* all that was ever claimed */
     size_t range_count;
     size_t range_capacity;
@@ -104,7 +113,7 @@ void lease_world_wipe(struct lease_node *node);
 void lease_world_step_clock(struct lease_node *node, int64_t ms);
 
 /* A command by somebody else, at once. */
-struct worker_result lease_world_command(struct lease_world *world, const struct buf *command);
+struct worker_result lease_world_command(struct lease_world *world, struct buf *command);
 /* A client takes the worker id that this name has; its status. */
 int lease_world_steal(struct lease_world *world, enum worker_kind kind, const char *name,
                       uint16_t worker_id);
@@ -113,7 +122,7 @@ void lease_world_release(struct lease_world *world, uint16_t worker_id, uint64_t
 /* The log is what it was after its first entries, as after a restore from a backup; the nodes hear
  * nothing of that but by the answers to their commands. */
 void lease_world_restore(struct lease_world *world, size_t entries);
-/* Apply the commands of ended lives. */
+/* Apply the commands of ended lives, and late copies. */
 void lease_world_ghosts(struct lease_world *world);
 
 /* Claim; the range is kept and checked. */

@@ -8,6 +8,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/tests/id_stamp.h"
 
 static uint64_t now_ms(const struct clock *clock)
 {
@@ -31,6 +32,7 @@ static void propose(struct id_proposer *proposer, struct id_request *request)
     struct strict_world *world = CONTAINER(proposer, struct strict_world, proposer);
 
     ASSERT(request->kind == ID_REQUEST_COMMAND && request->reply.len == 0);
+    ASSERT(id_stamp_is_empty(&request->payload));
     ASSERT(request->deadline_ms > world->now_ms &&
            request->deadline_ms <= world->now_ms + LIMIT_TIMEOUT_MS);
     ASSERT(world->batch_count < LIMIT_STRICT_BATCHES);
@@ -54,9 +56,7 @@ static void answered(void *data, struct id_request *request, int status)
 
 struct strict_world *strict_world_new(void)
 {
-    static const struct strict_config config = {.node_id = STRICT_WORLD_NODE,
-                                                .life = STRICT_WORLD_LIFE,
-                                                .key_limit = STRICT_WORLD_KEYS,
+    static const struct strict_config config = {.key_limit = STRICT_WORLD_KEYS,
                                                 .retry_ms = STRICT_WORLD_RETRY_MS};
     struct strict_world *world = calloc(1, sizeof *world);
 

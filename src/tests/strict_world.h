@@ -10,8 +10,6 @@
 
 #include "src/id/strict.h"
 
-#define STRICT_WORLD_NODE 3
-#define STRICT_WORLD_LIFE 7
 #define STRICT_WORLD_KEYS 500
 #define STRICT_WORLD_RETRY_MS 20
 #define STRICT_WORLD_HOLD_MS 3 /* how long a small batch is held back at most */

@@ -16,6 +16,7 @@
 #include "src/base/prng.h"
 #include "src/id/command_read.h"
 #include "src/tests/id_hex.h"
+#include "src/tests/id_stamp.h"
 
 #define WALL_MS 1700000000000
 #define WALL "0068e5cf8b010000 "
@@ -37,7 +38,6 @@ static struct tag_row sample_row(void)
         .description = (char *)(uintptr_t) "x",
         .name_len = 1,
         .description_len = 1,
-        .last_outcome = TAG_MADE,
         .generation = 1,
         .step = 10,
         .max_step = 100,
@@ -46,12 +46,12 @@ static struct tag_row sample_row(void)
 }
 
 #define ROW                                                                                        \
-    "0100 61 33000000 01 00 00 01 01000000 0a000000 64000000 0500000000000000 "                    \
-    "0000000000000000 0000000000000000 0000000000000000 0100 78 "
+    "0100 61 2a000000 03 00 00 01000000 0a000000 64000000 0500000000000000 "                       \
+    "0000000000000000 0000000000000000 0100 78 "
 
 static void encode_grant(struct buf *buf)
 {
-    command_grant_begin(buf, 3, WALL_MS);
+    command_grant_begin(buf, WALL_MS);
     command_grant_add(buf, &(struct grant_item){"order", 5, 1000});
     command_grant_add(buf, &(struct grant_item){"a", 1, 0});
     command_grant_end(buf);
@@ -73,7 +73,7 @@ static void encode_put(struct buf *buf)
     const struct tag_put step = {.name = "bb", .name_len = 2, .fields = TAG_FIELD_STEP, .step = 10};
     const struct tag_put none = {.name = "c", .name_len = 1, .max_id = 7, .step = 7};
 
-    command_put_begin(buf, true, WALL_MS, 0x0102030405060708);
+    command_put_begin(buf, true, WALL_MS);
     command_put_add(buf, &all);
     command_put_add(buf, &step);
     command_put_add(buf, &none);
@@ -82,7 +82,7 @@ static void encode_put(struct buf *buf)
 
 static void encode_delete(struct buf *buf)
 {
-    command_delete_encode(buf, "def", 3, WALL_MS, 9);
+    command_delete_encode(buf, "def", 3, WALL_MS);
 }
 
 static void encode_node(struct buf *buf)
@@ -224,17 +224,18 @@ static int decode_rows(const void *data, size_t len)
 }
 
 static const struct golden GOLDEN[] = {
-    {"noop", command_noop_encode, noop_command_read, "01 01"},
+    {"noop", command_noop_encode, noop_command_read, "02 01 " ID_STAMP_EMPTY},
     {"grant", encode_grant, decode_grant,
-     "01 02 0300000000000000 " WALL "01 0500 6f72646572 e8030000 01 0100 61 00000000 00"},
+     "02 02 " ID_STAMP_EMPTY WALL "01 0500 6f72646572 e8030000 01 0100 61 00000000 00"},
     {"put", encode_put, decode_put,
-     "01 03 01 " WALL "0807060504030201 "
+     "02 03 " ID_STAMP_EMPTY "01 " WALL
      "01 0100 61 1f 6400000000000000 d0070000 40420f00 01 0200 6869 "
      "01 0200 6262 02 0a000000 01 0100 63 00 00"},
-    {"delete", encode_delete, decode_delete, "01 04 " WALL "0900000000000000 0300 646566"},
+    {"delete", encode_delete, decode_delete, "02 04 " ID_STAMP_EMPTY WALL "0300 646566"},
     {"node", encode_node, decode_node,
-     "01 05 0700000000000000 efbeadde00000000 0600 613a38303830 0500 302e312e30"},
-    {"digest", encode_digest, decode_digest, "01 06 0500000000000000 8877665544332211"},
+     "02 05 " ID_STAMP_EMPTY "0700000000000000 efbeadde00000000 0600 613a38303830 0500 302e312e30"},
+    {"digest", encode_digest, decode_digest,
+     "02 06 " ID_STAMP_EMPTY "0500000000000000 8877665544332211"},
     {"get", encode_get, decode_query, "01 41 0100 61"},
     {"list", encode_list, decode_query, "01 42 0300 707265 0600 707265666978 e8030000"},
     {"grant results", encode_grant_results, decode_grant_results,
@@ -264,14 +265,21 @@ static void test_golden_bytes(void **state)
     }
 }
 
+static bool is_command(const struct golden *golden)
+{
+    return strncmp(golden->bytes, "02", 2) == 0;
+}
+
 /* Each decoder takes its own bytes whole: not less, not more, not another version or kind. */
 static void test_decoders_refuse_damage(void **state)
 {
     (void)state;
     for (size_t i = 0; i < GOLDEN_COUNT; i++) {
         struct buf buf = BUF_INIT;
+        uint8_t own_version;
 
         GOLDEN[i].encode(&buf);
+        own_version = is_command(&GOLDEN[i]) ? COMMAND_VERSION : MESSAGE_VERSION;
         for (size_t len = 0; len < buf.len; len++) {
             uint8_t *exact = malloc(len > 0 ? len : 1); /* so that asan sees a read too far */
 
@@ -286,7 +294,7 @@ static void test_decoders_refuse_damage(void **state)
         for (unsigned version = 0; version < 256; version++) {
             buf.data[0] = (uint8_t)version;
             assert_int_equal(GOLDEN[i].decode(buf.data, buf.len),
-                             version == COMMAND_VERSION ? 0 : ERR_BAD_MESSAGE);
+                             version == own_version ? 0 : ERR_BAD_MESSAGE);
         }
         buf_free(&buf);
     }
@@ -343,7 +351,7 @@ static void test_command_type_by_head_alone(void **state)
         assert_int_equal(command_type(head, 3), known ? type : ERR_BAD_MESSAGE);
         assert_int_equal(command_type(head, 1), ERR_BAD_MESSAGE);
     }
-    assert_int_equal(command_type("\x02\x01", 2), ERR_BAD_MESSAGE);
+    assert_int_equal(command_type("\x01\x01", 2), ERR_BAD_MESSAGE);
     assert_int_equal(command_type(NULL, 0), ERR_BAD_MESSAGE);
 }
 
@@ -356,7 +364,6 @@ static void test_grant_items_in_order(void **state)
     (void)state;
     encode_grant(&buf);
     assert_int_equal(grant_command_read(buf.data, buf.len, &command), 0);
-    assert_int_equal(command.node_id, 3);
     assert_true(command.wall_ms == WALL_MS);
     assert_int_equal(command.count, 2);
     assert_true(grant_command_next(&command, &item));
@@ -370,13 +377,13 @@ static void test_grant_items_in_order(void **state)
     buf_free(&buf);
 }
 
-static int read_grants(uint64_t node_id, unsigned count)
+static int read_grants(unsigned count)
 {
     struct buf buf = BUF_INIT;
     struct grant_command command;
     int err;
 
-    command_grant_begin(&buf, node_id, 0);
+    command_grant_begin(&buf, 0);
     for (unsigned i = 0; i < count; i++) {
         command_grant_add(&buf, &(struct grant_item){"a", 1, 0});
     }
@@ -389,13 +396,58 @@ static int read_grants(uint64_t node_id, unsigned count)
 static void test_grant_limits(void **state)
 {
     (void)state;
-    assert_int_equal(read_grants(1, 0), ERR_BAD_MESSAGE);
-    assert_int_equal(read_grants(1, 1), 0);
-    assert_int_equal(read_grants(1, LIMIT_GRANTS_PER_ENTRY), 0);
-    assert_int_equal(read_grants(1, LIMIT_GRANTS_PER_ENTRY + 1), ERR_BAD_MESSAGE);
-    assert_int_equal(read_grants(0, 1), ERR_BAD_MESSAGE);
-    assert_int_equal(read_grants(LIMIT_NODE_ID, 1), 0);
-    assert_int_equal(read_grants(LIMIT_NODE_ID + 1, 1), ERR_BAD_MESSAGE);
+    assert_int_equal(read_grants(0), ERR_BAD_MESSAGE);
+    assert_int_equal(read_grants(1), 0);
+    assert_int_equal(read_grants(LIMIT_GRANTS_PER_ENTRY), 0);
+    assert_int_equal(read_grants(LIMIT_GRANTS_PER_ENTRY + 1), ERR_BAD_MESSAGE);
+}
+
+static void test_a_stamp_stands_behind_the_type(void **state)
+{
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    encode_delete(&buf);
+    id_stamp_as(&buf, 0x0102, 3, 0x1122334455667788, 0x1122334455667780);
+    assert_true(id_hex_equal(&buf,
+                             "02 04 0201 0300000000000000 8877665544332211 8077665544332211 " //
+                             WALL "0300 646566"));
+    assert_int_equal(decode_delete(buf.data, buf.len), 0);
+    buf_free(&buf);
+}
+
+/* Overwrite bytes of a good stamp: 3, 7, 5, 5. */
+static int read_stamp_with(size_t offset, size_t size, uint64_t value)
+{
+    struct session_stamp stamp;
+    struct buf buf = BUF_INIT;
+    int err;
+
+    encode_delete(&buf);
+    id_stamp_as(&buf, 3, 7, 5, 5);
+    for (size_t i = 0; i < size; i++) {
+        buf.data[SESSION_STAMP_AT + offset + i] = (uint8_t)(value >> 8 * i);
+    }
+    err = session_stamp_read(buf.data, buf.len, &stamp);
+    buf_free(&buf);
+    return err;
+}
+
+static void test_stamp_limits(void **state)
+{
+    (void)state;
+    assert_int_equal(read_stamp_with(0, 2, 0), ERR_BAD_MESSAGE); /* the node */
+    assert_int_equal(read_stamp_with(0, 2, 1), 0);
+    assert_int_equal(read_stamp_with(0, 2, LIMIT_NODE_ID), 0);
+    assert_int_equal(read_stamp_with(2, 8, 0), ERR_BAD_MESSAGE); /* its incarnation */
+    assert_int_equal(read_stamp_with(2, 8, UINT64_MAX), 0);
+    assert_int_equal(read_stamp_with(10, 8, 0), ERR_BAD_MESSAGE); /* the number */
+    assert_int_equal(read_stamp_with(10, 8, 4), ERR_BAD_MESSAGE);
+    assert_int_equal(read_stamp_with(10, 8, 5 + LIMIT_SESSION_COMMANDS - 1), 0);
+    assert_int_equal(read_stamp_with(10, 8, 5 + LIMIT_SESSION_COMMANDS), ERR_BAD_MESSAGE);
+    assert_int_equal(read_stamp_with(18, 8, 0), ERR_BAD_MESSAGE); /* the lowest awaited */
+    assert_int_equal(read_stamp_with(18, 8, 1), 0);
+    assert_int_equal(read_stamp_with(18, 8, 6), ERR_BAD_MESSAGE);
 }
 
 static void test_put_items_carry_only_given_fields(void **state)
@@ -409,7 +461,6 @@ static void test_put_items_carry_only_given_fields(void **state)
     assert_int_equal(put_command_read(buf.data, buf.len, &command), 0);
     assert_true(command.force);
     assert_true(command.wall_ms == WALL_MS);
-    assert_true(command.request_id == 0x0102030405060708);
     assert_int_equal(command.count, 3);
     assert_true(put_command_next(&command, &put));
     assert_int_equal(put.fields, 0x1f);
@@ -435,9 +486,9 @@ static void test_put_refuses_unknown_bits(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    id_hex_put(&buf, "01 03 02 " WALL "0000000000000000 01 0100 61 00 00");
+    id_hex_put(&buf, "02 03 " ID_STAMP_EMPTY "02 " WALL "01 0100 61 00 00");
     assert_int_equal(decode_put(buf.data, buf.len), ERR_BAD_MESSAGE);
-    buf.data[2] = 0;
+    buf.data[SESSION_STAMP_AT + SESSION_STAMP_BYTES] = 0;
     assert_int_equal(decode_put(buf.data, buf.len), 0);
     buf.data[buf.len - 2] = 0x20; /* a field of a later version */
     assert_int_equal(decode_put(buf.data, buf.len), ERR_BAD_MESSAGE);
@@ -549,6 +600,8 @@ int main(void)
         cmocka_unit_test(test_command_type_by_head_alone),
         cmocka_unit_test(test_grant_items_in_order),
         cmocka_unit_test(test_grant_limits),
+        cmocka_unit_test(test_a_stamp_stands_behind_the_type),
+        cmocka_unit_test(test_stamp_limits),
         cmocka_unit_test(test_put_items_carry_only_given_fields),
         cmocka_unit_test(test_put_refuses_unknown_bits),
         cmocka_unit_test(test_query_list_limits),

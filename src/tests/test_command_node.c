@@ -13,6 +13,7 @@
 
 #include "src/id/command_read.h"
 #include "src/tests/id_hex.h"
+#include "src/tests/id_stamp.h"
 
 static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0"};
 
@@ -29,13 +30,16 @@ static void test_node_info_round_trip_and_limits(void **state)
     assert_int_equal(node_info_command_read(buf.data, buf.len, &back), 0);
     assert_memory_equal(&back, &info, sizeof info);
     buf_free(&buf);
-    id_hex_put(&buf, "01 05 0700000000000000 0000000000000000 0100 0a 0000"); /* a line feed */
+    id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
+                     "0700000000000000 0000000000000000 0100 0a 0000"); /* a line feed */
     assert_int_equal(node_info_command_read(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
     buf_free(&buf);
-    id_hex_put(&buf, "01 05 0000010000000000 0000000000000000 0000 0000"); /* node 65536 */
+    id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
+                     "0000010000000000 0000000000000000 0000 0000"); /* node 65536 */
     assert_int_equal(node_info_command_read(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
     buf_free(&buf);
-    id_hex_put(&buf, "01 05 0100000000000000 0000000000000000 0000 2000"); /* version too long */
+    id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
+                     "0100000000000000 0000000000000000 0000 2000"); /* version too long */
     for (unsigned i = 0; i < 32; i++) {
         buf_put_u8(&buf, 'v');
     }

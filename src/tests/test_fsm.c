@@ -39,7 +39,7 @@ static int teardown(void **state)
 
 static void make(struct id_apply *a, const char *name)
 {
-    assert_int_equal(id_apply_put(a, (struct tag_put){.name = name}, false, 0).status, 0);
+    assert_int_equal(id_apply_put(a, (struct tag_put){.name = name}, false).status, 0);
 }
 
 /* --- queries --- */
@@ -60,7 +60,7 @@ static void test_query_get(void **state)
     assert_int_equal(rows.count, 1);
     assert_string_equal(rows.rows[0].name, "order");
     tag_rows_release(&rows);
-    assert_int_equal(id_apply_delete(a, "order", 0), 0);
+    assert_int_equal(id_apply_delete(a, "order"), 0);
     answer.len = 0;
     assert_int_equal(fsm_query(a->fsm, query.data, query.len, &answer), ERR_UNKNOWN_TAG);
     assert_int_equal(fsm_query(a->fsm, query.data, query.len - 1, &answer), ERR_BAD_MESSAGE);
@@ -79,6 +79,7 @@ static int put_node(struct id_apply *a, uint64_t id, const char *address)
 
     memcpy(info.http_address, address, strlen(address) + 1);
     command_node_info_encode(&command, &info);
+    a->next = (struct session_stamp){id, 1, a->index + 1, a->index + 1};
     err = id_apply_bytes(a, &command);
     buf_free(&command);
     return err;
@@ -109,15 +110,30 @@ static void test_nodes_are_registered(void **state)
     assert_int_equal(fsm_tag_count(a->fsm), 0);
 }
 
+static void test_a_node_tells_of_itself_alone(void **state)
+{
+    struct id_apply *a = *state;
+    struct node_info info = {.node_id = 2, .store_id = 5};
+    struct buf command = BUF_INIT;
+
+    command_node_info_encode(&command, &info);
+    assert_int_equal(id_apply_as(a, 1, &command), ERR_BAD_MESSAGE);
+    assert_int_equal(id_apply_as(a, 2, &command), 0);
+    assert_int_equal(a->changed, 1);
+    buf_free(&command);
+}
+
 static void test_row_keys_are_golden(void **state)
 {
     struct id_apply *a = *state;
 
     make(a, "a/b");
     assert_int_equal(put_node(a, 0x0102, "h:1"), 0);
-    assert_int_equal(a->row_count, 2);
+    assert_int_equal(a->row_count, 4);
     assert_true(id_hex_equal(&a->rows[0].key, "74 612f62"));
-    assert_true(id_hex_equal(&a->rows[1].key, "6e 0000000000000102"));
+    assert_true(id_hex_equal(&a->rows[1].key, "61 0000000000000001 0000"));
+    assert_true(id_hex_equal(&a->rows[2].key, "6e 0000000000000102"));
+    assert_true(id_hex_equal(&a->rows[3].key, "61 0000000000000102 0000"));
 }
 
 /* --- noop and digest --- */
@@ -132,16 +148,25 @@ static int32_t apply_status(struct id_apply *a, struct buf *command, int wanted)
     return status;
 }
 
+/* Not even who began the term; and of one that carries a stamp, the answer stays. */
 static void test_noop_changes_nothing(void **state)
 {
     struct id_apply *a = *state;
     struct buf command = BUF_INIT;
+    struct buf result = BUF_INIT;
+    struct fsm_changes changes = {0};
     uint64_t digest = fsm_digest(a->fsm);
 
     command_noop_encode(&command);
+    assert_int_equal(fsm_apply(a->fsm, ++a->index, command.data, command.len, &result, &changes),
+                     0);
+    assert_int_equal(changes.count, 0);
+    assert_true(fsm_digest(a->fsm) == digest);
     assert_int_equal(apply_status(a, &command, 0), 0);
     assert_int_equal(a->changed, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_int_equal(a->row_count, 1);
+    assert_true(id_apply_digest(a) == digest);
+    buf_free(&result);
 }
 
 static void check_digest(struct id_apply *a, uint64_t index, uint64_t digest, int wanted)
@@ -167,8 +192,10 @@ static void test_digest_is_compared_at_its_index(void **state)
     check_digest(a, 2, second, 0);
     check_digest(a, 1, second, ERR_DIVERGED);
     check_digest(a, 2, first, ERR_DIVERGED);
-    check_digest(a, 3, second, 0); /* the digest commands themselves change nothing */
-    check_digest(a, 100, 1, 0);    /* not there yet */
+    second = fsm_digest(a->fsm); /* the digest commands themselves count as any other */
+    check_digest(a, a->index, second, 0);
+    check_digest(a, a->index - 1, first, ERR_DIVERGED);
+    check_digest(a, 100, 1, 0); /* not there yet */
     check_digest(a, 0, 1, 0);
 }
 
@@ -194,19 +221,19 @@ static void test_digest_undoes_changes(void **state)
     struct tag_put put = {.name = "a", .fields = TAG_FIELD_STEP, .step = 10};
     uint64_t first;
 
-    (void)id_apply_put(a, put, false, 0);
-    first = fsm_digest(a->fsm);
+    struct fsm *loaded = fsm_new();
+
+    (void)id_apply_put(a, put, false);
+    first = id_apply_digest(a);
     put.step = 11;
-    (void)id_apply_put(a, put, false, 0);
-    assert_true(fsm_digest(a->fsm) != first);
-    put.step = 10; /* the outcome differs from the first (made): go there and back again */
-    (void)id_apply_put(a, put, false, 0);
-    first = fsm_digest(a->fsm);
-    put.step = 11;
-    (void)id_apply_put(a, put, false, 0);
+    (void)id_apply_put(a, put, false);
+    assert_true(id_apply_digest(a) != first);
     put.step = 10;
-    (void)id_apply_put(a, put, false, 0);
-    assert_true(fsm_digest(a->fsm) == first);
+    (void)id_apply_put(a, put, false);
+    assert_true(id_apply_digest(a) == first);
+    id_apply_load(a, loaded); /* and with the answers, it is that of the rows that are left */
+    assert_true(fsm_digest(loaded) == fsm_digest(a->fsm));
+    fsm_free(loaded);
 }
 
 /* --- loading --- */
@@ -222,8 +249,8 @@ static void test_load_replaces_everything(void **state)
     make(a, "b");
     (void)id_apply_put(
         a, (struct tag_put){.name = "a", .fields = TAG_FIELD_DESCRIPTION, .description = "A"},
-        false, 0);
-    assert_int_equal(id_apply_delete(a, "b", 0), 0);
+        false);
+    assert_int_equal(id_apply_delete(a, "b"), 0);
     assert_int_equal(put_node(a, 3, "h:3"), 0);
     id_apply_init(&b);
     make(&b, "zzz");
@@ -240,6 +267,7 @@ static void test_load_replaces_everything(void **state)
     assert_true(fsm_tag(b.fsm, "b", 1)->deleted);
     /* Only the digest at the loaded index is remembered. */
     b.index = a->index;
+    b.stamps = a->stamps;
     check_digest(&b, 1, 12345, 0);
     check_digest(&b, a->index, 12345, ERR_DIVERGED);
     id_apply_free(&b);
@@ -248,8 +276,8 @@ static void test_load_replaces_everything(void **state)
 
 static void test_load_refuses_damage(void **state)
 {
-    const char *tag = "01 00 00 01 01000000 0a000000 64000000 0500000000000000 "
-                      "0000000000000000 0000000000000000 0000000000000000 0000";
+    const char *tag = "03 00 00 01000000 0a000000 64000000 0500000000000000 "
+                      "0000000000000000 0000000000000000 0000";
     const char *node = "01 0500000000000000 0000 0000";
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
@@ -259,8 +287,8 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "74", tag), ERR_CORRUPT);    /* no name */
     assert_int_equal(id_load_hex(fsm, "74 0a", tag), ERR_CORRUPT); /* a line feed */
     assert_int_equal(id_load_hex(fsm, "74 62", ""), ERR_TRUNCATED);
-    assert_int_equal(id_load_hex(fsm, "74 62", "03"), ERR_BAD_VERSION);
-    assert_int_equal(id_load_hex(fsm, "74 62", "01 00"), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "74 62", "01"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "74 62", "03 00"), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "", tag), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "78 61", tag), ERR_CORRUPT); /* no such table */
     assert_int_equal(id_load_hex(fsm, "6e 0000000000000001", node), 0);
@@ -300,11 +328,11 @@ static void test_listener_hears_of_each_change(void **state)
     struct put_result result;
 
     fsm_listen(a->fsm, &watcher.listener);
-    result = id_apply_puts(a, puts, 2, false, 0);
+    result = id_apply_puts(a, puts, 2, false);
     put_result_release(&result);
     (void)id_apply_grant(a, "a", 1);
     (void)id_apply_grant(a, "none", 1);
-    (void)id_apply_delete(a, "b", 0);
+    (void)id_apply_delete(a, "b");
     assert_string_equal(watcher.heard, "b:1 a:1 a:1 b-:2 ");
     fsm_listen(a->fsm, NULL);
     make(a, "c");
@@ -319,7 +347,7 @@ static void test_listener_hears_of_each_change(void **state)
 /* --- any bytes --- */
 
 /* Mutations make names of their own: begin anew when there are so many rows. */
-#define RESTART_ROWS 224
+#define RESTART_ROWS 448
 #define RESTART_STEPS 10000
 
 /* The rows that were listed give the same state again; then both begin anew. */
@@ -344,8 +372,10 @@ static void maybe_give_back(struct prng *prng, const struct fsm *fsm, struct giv
 {
     static char name[4];
     const struct tag_row *row;
+    struct session_stamp stamp;
 
-    if (prng_below(prng, 8) != 0) {
+    if (prng_below(prng, 8) != 0 || session_stamp_read(command->data, command->len, &stamp) != 0 ||
+        stamp.node_id == 0) {
         return;
     }
     id_random_name(prng, name);
@@ -354,15 +384,15 @@ static void maybe_give_back(struct prng *prng, const struct fsm *fsm, struct giv
         *last = (struct give_back_item){.name = row->name,
                                         .name_len = row->name_len,
                                         .generation = row->generation,
-                                        .returns = row->returns,
                                         .first = row->max_id - row->max_id / 8 - 1,
                                         .end = row->max_id};
     }
     if (last->name_len > 0) {
         command->len = 0;
-        command_give_back_begin(command, 1, 0);
+        command_give_back_begin(command, 0);
         command_give_back_add(command, last);
         command_give_back_end(command);
+        session_stamp_put(command, &stamp);
     }
 }
 
@@ -409,35 +439,68 @@ static void test_any_bytes_keep_replicas_equal(void **state)
 struct granted {
     uint64_t end; /* of what was granted in this generation and not given back */
     uint32_t generation;
-    struct give_back_item given; /* the last that was given back */
+    struct buf given;   /* the command that gave back last */
+    uint64_t given_seq; /* its number */
 };
 
-/* Half of the segment is given back, or a copy comes of what was given back before. */
-static void give_back_half(struct id_apply *a, struct granted *granted,
+#define GRANTEE 9      /* no node of id_random.c */
+#define GRANTEE_HAS 50 /* commands that it waits for */
+
+/* Half of the segment is given back. */
+static void give_back_half(struct id_apply *a, const char *name, struct granted *granted,
                            const struct grant_result *result)
 {
-    struct give_back_item item = {.name = granted->given.name,
+    struct give_back_item item = {.name = name,
                                   .generation = result->generation,
-                                  .returns = id_apply_row(a, granted->given.name)->returns,
                                   .first = result->first + result->size / 2,
                                   .end = granted->end};
 
     assert_int_equal(id_apply_give_back(a, item), 0);
     granted->end = item.first;
-    granted->given = item;
+    buf_free(&granted->given);
+    granted->given = id_apply_copy(a);
+    granted->given_seq = a->stamps.seqs[GRANTEE];
+}
+
+/* A copy comes of what was given back before: it is told the same again, or too late for that. True
+ * if it was awaited. */
+static bool give_back_again(struct id_apply *a, struct granted *granted)
+{
+    uint64_t digest = fsm_digest(a->fsm);
+    bool awaited = granted->given_seq >= a->stamps.awaited[GRANTEE];
+    int32_t status = 1;
+    size_t count = 0;
+
+    id_apply_again(a, &granted->given);
+    assert_int_equal(a->changed, 0);
+    assert_true(fsm_digest(a->fsm) == digest);
+    assert_int_equal(id_apply_refused(a), awaited ? 0 : ERR_STALE);
+    if (awaited) {
+        assert_int_equal(statuses_decode(a->result.data, a->result.len, &status, 1, &count), 0);
+        assert_int_equal(status, 0);
+    }
+    return awaited;
+}
+
+/* Another command of the node. */
+static void await_one_more(struct id_stamps *stamps)
+{
+    uint64_t next = stamps->seqs[GRANTEE] + 1;
+
+    stamps->awaited[GRANTEE] = next > GRANTEE_HAS ? next - GRANTEE_HAS : 1;
 }
 
 /* Grants of random commands, ranges given back and copies of that never hand out an id of a
  * generation twice. */
 static void test_random_grants_never_overlap(void **state)
 {
-    static char names[16][4];
     struct granted tags[16] = {{0}};
     struct id_apply *a = *state;
     struct prng prng;
-    unsigned counts[3] = {0};
+    unsigned counts[4] = {0};
 
     prng_seed(&prng, 99);
+    a->node_id = GRANTEE;
     for (unsigned i = 0; i < 20000; i++) {
         struct buf command = BUF_INIT;
         char name[4];
@@ -449,8 +512,7 @@ static void test_random_grants_never_overlap(void **state)
         buf_free(&command);
         id_random_name(&prng, name);
         tag = &tags[(name[0] - 'a') * 4 + (name[1] - 'a')];
-        memcpy(names[tag - tags], name, sizeof name);
-        tag->given.name = names[tag - tags];
+        await_one_more(&a->stamps);
         result = id_apply_grant(a, name, 1 + (uint32_t)prng_below(&prng, 5000));
         assert_true(result.generation >= tag->generation);
         if (result.generation > tag->generation) {
@@ -463,15 +525,18 @@ static void test_random_grants_never_overlap(void **state)
         assert_true(result.first >= tag->end);
         tag->end = result.first + result.size;
         counts[0]++;
-        if (tag->given.end > 0 && prng_below(&prng, 2) == 0) {
-            assert_int_equal(id_apply_give_back(a, tag->given), ERR_CONFLICT);
-            counts[1]++;
+        if (tag->given.len > 0 && prng_below(&prng, 2) == 0) {
+            counts[1 + give_back_again(a, tag)]++;
         } else if (prng_below(&prng, 2) == 0) {
-            give_back_half(a, tag, &result);
-            counts[2]++;
+            await_one_more(&a->stamps);
+            give_back_half(a, name, tag, &result);
+            counts[3]++;
         }
     }
-    assert_true(counts[0] > 1000 && counts[1] > 300 && counts[2] > 300);
+    for (size_t i = 0; i < 16; i++) {
+        buf_free(&tags[i].given);
+    }
+    assert_true(counts[0] > 1000 && counts[1] > 300 && counts[2] > 300 && counts[3] > 300);
 }
 
 static void test_bad_bytes_are_told_so(void **state)
@@ -480,18 +545,20 @@ static void test_bad_bytes_are_told_so(void **state)
     struct buf command = BUF_INIT;
 
     assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
-    id_hex_put(&command, "02 01"); /* a later version */
+    id_hex_put(&command, "03 01 " ID_STAMP_EMPTY); /* a later version */
     assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
-    id_hex_put(&command, "01 3f"); /* a later command */
+    id_hex_put(&command, "02 01"); /* without its stamp */
+    assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
+    id_hex_put(&command, "02 3f " ID_STAMP_EMPTY); /* a later command */
     assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
     query_get_encode(&command, "a", 1);
     assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
     /* Good items before the broken one change nothing. */
-    command_put_begin(&command, false, 1, 1);
+    command_put_begin(&command, false, 1);
     command_put_add(&command, &(struct tag_put){.name = "a", .name_len = 1});
     assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
     assert_int_equal(fsm_tag_count(a->fsm), 0);
-    assert_int_equal(a->changed, 0);
+    assert_int_equal(a->row_count, 0);
 }
 
 int main(void)
@@ -500,6 +567,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_query_get),
         TEST(test_nodes_are_registered),
+        TEST(test_a_node_tells_of_itself_alone),
         TEST(test_row_keys_are_golden),
         TEST(test_noop_changes_nothing),
         TEST(test_digest_is_compared_at_its_index),

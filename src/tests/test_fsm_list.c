@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "src/id/fsm.h"
+#include "src/tests/id_stamp.h"
 
 struct table {
     struct fsm *fsm;
@@ -42,9 +43,11 @@ static void apply(struct table *table, struct buf *command)
     struct fsm_changes changes = {0};
     struct buf result = BUF_INIT;
 
+    table->index++;
+    id_stamp_as(command, 1, 1, table->index, table->index);
     assert_int_equal(
-        fsm_apply(table->fsm, ++table->index, command->data, command->len, &result, &changes), 0);
-    assert_int_equal(changes.count, 1);
+        fsm_apply(table->fsm, table->index, command->data, command->len, &result, &changes), 0);
+    assert_int_equal(changes.count, 2); /* the tag, and the answer */
     fsm_changes_release(&changes);
     buf_free(&result);
     buf_free(command);
@@ -55,7 +58,7 @@ static void make(struct table *table, const char *name)
     const struct tag_put put = {.name = name, .name_len = (uint16_t)strlen(name)};
     struct buf command = BUF_INIT;
 
-    command_put_begin(&command, false, 1, 0);
+    command_put_begin(&command, false, 1);
     command_put_add(&command, &put);
     command_put_end(&command);
     apply(table, &command);
@@ -65,7 +68,7 @@ static void drop(struct table *table, const char *name)
 {
     struct buf command = BUF_INIT;
 
-    command_delete_encode(&command, name, strlen(name), 1, 0);
+    command_delete_encode(&command, name, strlen(name), 1);
     apply(table, &command);
 }
 

@@ -40,6 +40,9 @@ static int32_t apply(struct id_apply *a, struct buf *command)
 
     assert_int_equal(id_apply_bytes(a, command), 0);
     buf_free(command);
+    if (id_apply_refused(a) != 0) {
+        return id_apply_refused(a);
+    }
     assert_int_equal(status_result_decode(a->result.data, a->result.len, &status), 0);
     return status;
 }
@@ -125,6 +128,7 @@ static void test_removal_is_for_good(void **state)
     assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), ERR_REMOVED);
     assert_int_equal(begin(a, MEMBER_REMOVE, 4, ""), ERR_REMOVED);
     command_node_info_encode(&command, &info);
+    id_stamp(&a->stamps, 4, &command);
     assert_int_equal(apply(a, &command), ERR_REMOVED);
     assert_int_equal(a->changed, 0);
     assert_false(fsm_node(a->fsm, 4, &info));
@@ -238,13 +242,13 @@ static void test_golden_bytes(void **state)
 
     (void)state;
     command_member_begin_encode(&buf, &change);
-    assert_bytes(&buf, "01 14 01 01 0400000000000000 0300 683a31");
+    assert_bytes(&buf, "02 14 " ID_STAMP_EMPTY "01 01 0400000000000000 0300 683a31");
     buf.len = 0;
     command_member_end_encode(&buf, 9, true);
-    assert_bytes(&buf, "01 15 02 0900000000000000");
+    assert_bytes(&buf, "02 15 " ID_STAMP_EMPTY "02 0900000000000000");
     buf.len = 0;
     member_ask_encode(&ask, &buf);
-    assert_bytes(&buf, "01 03 04 0200000000000000 0000");
+    assert_bytes(&buf, "02 03 " ID_STAMP_EMPTY "04 0200000000000000 0000");
     buf.len = 0;
     member_answer_encode(&answer, &buf);
     assert_bytes(&buf, "01 07 0200 6e6f");

@@ -1,6 +1,7 @@
 /*
- * test_fsm_repeats.c - a change of tags that stands in the log twice happens once, whatever came in
- * between: the second answer is the first, also after a reload, and up to the bound.
+ * test_fsm_repeats.c - a change of tags that stands in the log several times happens once, whatever
+ * came in between: while its node waits for it, every copy is told the same; afterwards a copy is
+ * refused. test_fsm_sessions.c has the sessions themselves.
  *
  * Thread: one.
  */
@@ -14,6 +15,8 @@
 #include <cmocka.h>
 
 #include "src/tests/id_apply.h"
+
+#define OTHERS 6000 /* changes by another node, between two copies */
 
 static int setup(void **state)
 {
@@ -39,48 +42,134 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct put_result put(struct id_apply *a, uint32_t step, uint64_t request_id)
+static struct put_result put(struct id_apply *a, uint32_t step)
 {
-    return id_apply_put(a,
-                        (struct tag_put){.name = "order", .fields = TAG_FIELD_STEP, .step = step},
-                        false, request_id);
+    return id_apply_put(
+        a, (struct tag_put){.name = "order", .fields = TAG_FIELD_STEP, .step = step}, false);
 }
+
+/* The last command, which its node awaits from now on. */
+static struct buf awaited(struct id_apply *a)
+{
+    a->stamps.awaited[a->node_id] = a->stamps.seqs[a->node_id];
+    return id_apply_copy(a);
+}
+
+/* The node awaits nothing any more, and has said so. */
+static void answered(struct id_apply *a)
+{
+    struct buf noop = BUF_INIT;
+
+    a->stamps.awaited[a->node_id] = 0;
+    command_noop_encode(&noop);
+    id_apply_again(a, &noop);
+    buf_free(&noop);
+}
+
+/* Another node changes another tag again and again. */
+static void others(struct id_apply *a)
+{
+    for (uint32_t i = 0; i < OTHERS; i++) {
+        const struct tag_put other = {.name = "other", .fields = TAG_FIELD_STEP, .step = 1 + i % 2};
+
+        a->node_id = 2;
+        assert_int_equal(id_apply_put(a, other, false).status, 0);
+    }
+    a->node_id = 1;
+}
+
+/* A copy comes and changes nothing. */
+static void comes_again(struct id_apply *a, struct buf *copy)
+{
+    uint64_t digest = fsm_digest(a->fsm);
+
+    id_apply_again(a, copy);
+    assert_int_equal(a->changed, 0);
+    assert_true(fsm_digest(a->fsm) == digest);
+}
+
+static struct put_result put_again(struct id_apply *a, struct buf *copy)
+{
+    struct put_result result;
+
+    comes_again(a, copy);
+    assert_int_equal(put_result_decode(a->result.data, a->result.len, &result), 0);
+    put_result_release(&result);
+    return result;
+}
+
+static int32_t delete_again(struct id_apply *a, struct buf *copy)
+{
+    int32_t status = 1;
+
+    comes_again(a, copy);
+    assert_int_equal(status_result_decode(a->result.data, a->result.len, &status), 0);
+    return status;
+}
+
+static void refused_again(struct id_apply *a, struct buf *copy)
+{
+    comes_again(a, copy);
+    assert_int_equal(id_apply_refused(a), ERR_STALE);
+}
+
+/* --- copies, late --- */
 
 static void test_a_later_change_is_not_undone(void **state)
 {
     struct id_apply *a = *state;
     struct put_result result;
+    struct buf copy;
 
-    assert_int_equal(put(a, 10, 1).made, 1);
-    assert_int_equal(put(a, 20, 2).changed, 1);
-    result = put(a, 10, 1); /* late, from a slow link */
+    assert_int_equal(put(a, 10).made, 1);
+    copy = awaited(a);
+    assert_int_equal(put(a, 20).changed, 1);
+    others(a);
+    result = put_again(a, &copy); /* late, from a slow link */
     assert_int_equal(result.status, 0);
     assert_int_equal(result.made, 1);
     assert_int_equal(id_apply_row(a, "order")->step, 20);
-    assert_int_equal(a->changed, 0);
+    answered(a);
+    others(a);
+    refused_again(a, &copy);
+    assert_int_equal(id_apply_row(a, "order")->step, 20);
+    buf_free(&copy);
 }
 
 static void test_a_tag_made_again_is_not_deleted(void **state)
 {
     struct id_apply *a = *state;
+    struct buf copy;
 
-    (void)put(a, 10, 1);
-    assert_int_equal(id_apply_delete(a, "order", 2), 0);
-    (void)put(a, 30, 3);
-    assert_int_equal(id_apply_delete(a, "order", 2), 0);
+    (void)put(a, 10);
+    assert_int_equal(id_apply_delete(a, "order"), 0);
+    copy = awaited(a);
+    (void)put(a, 30);
+    others(a);
+    assert_int_equal(delete_again(a, &copy), 0);
     assert_int_equal(id_apply_row(a, "order")->step, 30);
     assert_false(id_apply_row(a, "order")->deleted);
-    assert_int_equal(a->changed, 0);
+    answered(a);
+    others(a);
+    refused_again(a, &copy);
+    assert_false(id_apply_row(a, "order")->deleted);
+    buf_free(&copy);
 }
 
 static void test_a_tag_that_was_deleted_is_not_made(void **state)
 {
     struct id_apply *a = *state;
+    struct buf copy;
 
-    (void)put(a, 10, 1);
-    assert_int_equal(id_apply_delete(a, "order", 2), 0);
-    assert_int_equal(put(a, 10, 1).made, 1);
+    (void)put(a, 10);
+    copy = awaited(a);
+    assert_int_equal(id_apply_delete(a, "order"), 0);
+    assert_int_equal(put_again(a, &copy).made, 1);
     assert_true(id_apply_row(a, "order")->deleted);
+    answered(a);
+    refused_again(a, &copy);
+    assert_true(id_apply_row(a, "order")->deleted);
+    buf_free(&copy);
 }
 
 /* Who was told "no" must find that nothing was done. */
@@ -89,42 +178,93 @@ static void test_a_refusal_stays_one(void **state)
     struct id_apply *a = *state;
     struct tag_put lower = {.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 50};
     struct put_result result;
+    struct buf deleted;
+    struct buf lowered;
 
-    assert_int_equal(id_apply_delete(a, "order", 1), ERR_UNKNOWN_TAG);
-    (void)put(a, 10, 2);
-    assert_int_equal(id_apply_delete(a, "order", 1), ERR_UNKNOWN_TAG);
+    assert_int_equal(id_apply_delete(a, "order"), ERR_UNKNOWN_TAG);
+    deleted = awaited(a);
+    (void)put(a, 10);
+    assert_int_equal(delete_again(a, &deleted), ERR_UNKNOWN_TAG);
     assert_false(id_apply_row(a, "order")->deleted);
     (void)id_apply_grant(a, "order", 100);
-    assert_int_equal(id_apply_put(a, lower, false, 3).status, ERR_WOULD_REPEAT);
+    assert_int_equal(id_apply_put(a, lower, false).status, ERR_WOULD_REPEAT);
+    lowered = awaited(a);
     assert_int_equal(
         id_apply_put(a, (struct tag_put){.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 1},
-                     true, 4)
+                     true)
             .status,
         0);
-    result = id_apply_put(a, lower, false, 3);
+    result = put_again(a, &lowered);
     assert_int_equal(result.status, ERR_WOULD_REPEAT);
     assert_int_equal(result.asked, 50);
     assert_int_equal(id_apply_row(a, "order")->max_id, 1);
+    buf_free(&deleted);
+    buf_free(&lowered);
 }
 
-static void test_numbers_of_puts_and_of_deletes_are_apart(void **state)
+/* A late copy of an earlier start of the node: also if it never came before. */
+static void test_a_start_ends_what_was_under_way_before(void **state)
+{
+    struct id_apply *a = *state;
+    struct buf known;
+    struct buf unknown = BUF_INIT;
+
+    (void)put(a, 10);
+    known = awaited(a);
+    buf_put(&unknown, known.data, known.len);
+    id_stamp_as(&unknown, 1, 1, 100, 1);
+    a->next = (struct session_stamp){1, 2, 1, 1};
+    assert_int_equal(put(a, 20).changed, 1);
+    refused_again(a, &known);
+    refused_again(a, &unknown);
+    assert_int_equal(id_apply_row(a, "order")->step, 20);
+    buf_free(&known);
+    buf_free(&unknown);
+}
+
+static void test_numbers_of_nodes_are_apart(void **state)
 {
     struct id_apply *a = *state;
 
-    (void)put(a, 10, 9);
-    assert_int_equal(id_apply_delete(a, "order", 9), 0);
+    a->next = (struct session_stamp){1, 1, 9, 1};
+    (void)put(a, 10);
+    a->next = (struct session_stamp){2, 1, 9, 1};
+    assert_int_equal(id_apply_delete(a, "order"), 0);
     assert_true(id_apply_row(a, "order")->deleted);
 }
 
-static void test_without_a_number_nothing_is_remembered(void **state)
+/* A number is one command's, whatever it does: the same number again is the same command. */
+static void test_a_number_is_not_used_for_another_command(void **state)
 {
     struct id_apply *a = *state;
+    struct buf deletion = BUF_INIT;
 
-    (void)put(a, 10, 0);
-    assert_int_equal(a->changed, 1);
-    (void)put(a, 20, 0);
-    assert_int_equal(put(a, 10, 0).changed, 1);
-    assert_int_equal(id_apply_row(a, "order")->step, 10);
+    a->next = (struct session_stamp){1, 1, 9, 1};
+    assert_int_equal(put(a, 10).made, 1);
+    command_delete_encode(&deletion, "order", 5, a->wall_ms);
+    id_stamp_as(&deletion, 1, 1, 9, 1);
+    assert_int_equal(put_again(a, &deletion).made, 1);
+    assert_false(id_apply_row(a, "order")->deleted);
+    buf_free(&deletion);
+}
+
+static void test_without_a_stamp_nothing_is_done(void **state)
+{
+    struct id_apply *a = *state;
+    struct fsm_changes changes = {0};
+    struct buf command = BUF_INIT;
+    struct buf result = BUF_INIT;
+    uint64_t digest;
+
+    (void)put(a, 10);
+    digest = fsm_digest(a->fsm);
+    command_delete_encode(&command, "order", 5, a->wall_ms);
+    assert_int_equal(fsm_apply(a->fsm, ++a->index, command.data, command.len, &result, &changes),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(changes.count, 0);
+    assert_true(fsm_digest(a->fsm) == digest);
+    buf_free(&command);
+    buf_free(&result);
 }
 
 static void test_it_outlives_a_reload(void **state)
@@ -132,91 +272,179 @@ static void test_it_outlives_a_reload(void **state)
     struct id_apply *a = *state;
     struct fsm *other = fsm_new();
     struct fsm *before = a->fsm;
+    struct buf given_up;
+    struct buf first;
+    struct buf second;
 
-    (void)put(a, 10, 1);
-    (void)put(a, 20, 2);
+    (void)put(a, 5);
+    given_up = id_apply_copy(a);
+    (void)put(a, 10);
+    first = awaited(a);
+    (void)put(a, 20);
+    second = id_apply_copy(a);
     id_apply_load(a, other);
     a->fsm = other;
-    (void)put(a, 10, 1);
+    assert_int_equal(put_again(a, &first).changed, 1);
     assert_int_equal(id_apply_row(a, "order")->step, 20);
-    (void)put(a, 30, 3);
-    (void)put(a, 20, 2);
+    (void)put(a, 30);
+    assert_int_equal(put_again(a, &second).changed, 1);
+    refused_again(a, &given_up);
     assert_int_equal(id_apply_row(a, "order")->step, 30);
     fsm_free(before);
+    buf_free(&given_up);
+    buf_free(&first);
+    buf_free(&second);
+}
+
+/* --- what copies are told --- */
+
+static void test_repeated_put_is_told_the_same(void **state)
+{
+    struct id_apply *a = *state;
+    struct tag_put put = {.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 10};
+    struct put_result result = id_apply_put(a, put, false);
+    struct buf made = awaited(a);
+    struct buf changed;
+
+    assert_int_equal(result.made, 1);
+    assert_int_equal(put_again(a, &made).made, 1); /* still 201, and not 200 */
+    (void)id_apply_grant(a, "order", 90);
+    result = put_again(a, &made); /* would lower max_id by now */
+    assert_int_equal(result.status, 0);
+    assert_int_equal(result.made, 1);
+    assert_int_equal(id_apply_row(a, "order")->max_id, 100);
+    assert_int_equal(id_apply_put(a, put, false).status, ERR_WOULD_REPEAT);
+    put.max_id = 200;
+    assert_int_equal(id_apply_put(a, put, false).changed, 1);
+    changed = id_apply_copy(a);
+    assert_int_equal(put_again(a, &changed).changed, 1);
+    assert_int_equal(id_apply_put(a, put, false).changed, 1); /* another one */
+    assert_int_equal(a->changed, 1);
+    buf_free(&made);
+    buf_free(&changed);
+}
+
+static void test_repeated_force_lowers_once(void **state)
+{
+    struct id_apply *a = *state;
+    struct tag_put put = {.name = "order", .fields = TAG_FIELD_MAX_ID | TAG_FIELD_STEP, .step = 5};
+    struct grant_result result;
+    struct buf copy;
+
+    put.max_id = 100;
+    assert_int_equal(id_apply_put(a, put, true).status, 0);
+    put.max_id = 10;
+    assert_int_equal(id_apply_put(a, put, true).status, 0);
+    copy = awaited(a);
+    result = id_apply_grant(a, "order", 0);
+    assert_true(result.status == 0 && result.first == 10 && result.size == 5);
+    assert_int_equal(put_again(a, &copy).status, 0);
+    result = id_apply_grant(a, "order", 0);
+    assert_true(result.status == 0 && result.first == 15 && result.size == 5);
+    answered(a);
+    refused_again(a, &copy);
+    result = id_apply_grant(a, "order", 0);
+    assert_true(result.status == 0 && result.first == 20 && result.size == 5);
+    buf_free(&copy);
+}
+
+static void test_repeated_bulk_counts_again(void **state)
+{
+    struct id_apply *a = *state;
+    const struct tag_put puts[3] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
+    struct put_result result;
+    struct buf copy;
+
+    assert_int_equal(id_apply_put(a, puts[1], false).made, 1);
+    result = id_apply_puts(a, puts, 3, false);
+    copy = awaited(a);
+    assert_int_equal(a->changed, 3);
+    for (unsigned round = 0; round < 2; round++) {
+        assert_int_equal(result.made, 2);
+        assert_int_equal(result.changed, 1);
+        assert_string_equal(result.first.name, "a");
+        put_result_release(&result);
+        comes_again(a, &copy);
+        assert_int_equal(put_result_decode(a->result.data, a->result.len, &result), 0);
+    }
+    put_result_release(&result);
+    buf_free(&copy);
+}
+
+static void test_repeated_delete_is_told_the_same(void **state)
+{
+    struct id_apply *a = *state;
+    struct buf copy;
+
+    (void)put(a, 10);
+    assert_int_equal(id_apply_delete(a, "order"), 0);
+    copy = awaited(a);
+    assert_int_equal(delete_again(a, &copy), 0);
+    assert_int_equal(id_apply_delete(a, "order"), ERR_UNKNOWN_TAG);
+    (void)put(a, 10);
+    assert_int_equal(id_apply_delete(a, "order"), 0); /* another one */
+    assert_int_equal(a->changed, 1);
+    buf_free(&copy);
+}
+
+/* Ids that were granted are granted once; the copy's segment is the first one's. */
+static void test_repeated_grant_is_told_the_same(void **state)
+{
+    struct id_apply *a = *state;
+    struct grant_result first;
+    struct grant_result result;
+    struct buf copy;
+    size_t count = 0;
+
+    (void)put(a, 10);
+    first = id_apply_grant(a, "order", 10);
+    copy = awaited(a);
+    (void)id_apply_grant_to(a, 2, "order", 10);
+    others(a);
+    comes_again(a, &copy);
+    assert_int_equal(grant_results_decode(a->result.data, a->result.len, &result, 1, &count), 0);
+    assert_true(count == 1 && result.status == 0);
+    assert_true(result.first == first.first && result.size == first.size);
+    answered(a);
+    refused_again(a, &copy);
+    assert_true(id_apply_row(a, "order")->max_id == 21);
+    buf_free(&copy);
 }
 
 /* --- the bound --- */
 
-static void apply_step(struct fsm *fsm, uint64_t index, uint32_t step, uint64_t request_id)
-{
-    const struct tag_put put = {.name = "a", .name_len = 1, .fields = TAG_FIELD_STEP, .step = step};
-    struct fsm_changes changes = {0};
-    struct buf command = BUF_INIT;
-    struct buf result = BUF_INIT;
-
-    command_put_begin(&command, false, 1, request_id);
-    command_put_add(&command, &put);
-    command_put_end(&command);
-    assert_int_equal(fsm_apply(fsm, index, command.data, command.len, &result, &changes), 0);
-    fsm_changes_release(&changes);
-    buf_free(&command);
-    buf_free(&result);
-}
-
+/* So many commands of a node are known at once, and a command that awaits one more is none. */
 static void test_so_many_are_known(void **state)
 {
-    struct fsm *fsm = fsm_new();
-    uint64_t index = 1;
+    struct id_apply *a = *state;
+    struct buf copies[LIMIT_SESSION_COMMANDS];
+    struct buf noop = BUF_INIT;
 
-    (void)state;
-    apply_step(fsm, index++, 1, 1);
-    for (uint64_t i = 1; i < LIMIT_REPEATS; i++) {
-        apply_step(fsm, index++, 2, 1 + i * LIMIT_REPEATS); /* all in one bucket */
+    a->stamps.awaited[1] = 1;
+    for (uint32_t i = 0; i < LIMIT_SESSION_COMMANDS; i++) {
+        assert_int_equal(put(a, 1 + i).status, 0);
+        copies[i] = id_apply_copy(a);
     }
-    apply_step(fsm, index++, 1, 1);
-    assert_int_equal(fsm_tag(fsm, "a", 1)->step, 2);
-    apply_step(fsm, index++, 3, 2); /* one more: the first is forgotten */
-    apply_step(fsm, index++, 1, 1);
-    assert_int_equal(fsm_tag(fsm, "a", 1)->step, 1);
-    apply_step(fsm, index++, 4, 1 + (LIMIT_REPEATS - 1) * (uint64_t)LIMIT_REPEATS);
-    assert_int_equal(fsm_tag(fsm, "a", 1)->step, 1); /* that one is known */
-    fsm_free(fsm);
-}
+    for (uint32_t i = 0; i < LIMIT_SESSION_COMMANDS; i++) {
+        struct put_result result = put_again(a, &copies[i]);
 
-/* --- damage --- */
-
-#define SEQ "0500000000000000"
-#define REQUEST "0900000000000000"
-#define ANSWER "01 83 00000000"
-
-static void test_load_refuses_damage(void **state)
-{
-    struct fsm *fsm = fsm_new();
-
-    (void)state;
-    fsm_load_begin(fsm);
-    assert_int_equal(id_load_hex(fsm, "63 0005", ""), ERR_TRUNCATED);
-    assert_int_equal(id_load_hex(fsm, "63 0005", "01 04" SEQ REQUEST), ERR_TRUNCATED);
-    assert_int_equal(id_load_hex(fsm, "63 0005", "02 04" SEQ REQUEST ANSWER), ERR_BAD_VERSION);
-    assert_int_equal(id_load_hex(fsm, "63 0004", "01 04" SEQ REQUEST ANSWER), ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "63 05", "01 04" SEQ REQUEST ANSWER), ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "63 0005", "01 05" SEQ REQUEST ANSWER), ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "63 0005", "01 04" SEQ "0000000000000000" ANSWER),
-                     ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "63 0000", "01 04 0000000000000000" REQUEST ANSWER),
-                     ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "63 0005", "01 04" SEQ REQUEST ANSWER), 0);
-    assert_int_equal(id_load_hex(fsm, "63 0005", "01 04" SEQ REQUEST ANSWER), ERR_EXISTS);
-    assert_int_equal(id_load_hex(fsm, "63 0006", "01 04 0600000000000000" REQUEST ANSWER),
-                     ERR_CORRUPT); /* one number, two changes */
-    assert_int_equal(fsm_load_end(fsm, 1), 0);
-    fsm_load_begin(fsm);
-    assert_int_equal(id_load_hex(fsm, "63 0005", "01 04" SEQ REQUEST ANSWER), 0);
-    assert_int_equal(id_load_hex(fsm, "63 0006", "01 04 0610000000000000 0a00000000000000" ANSWER),
-                     0);
-    assert_int_equal(fsm_load_end(fsm, 1), ERR_CORRUPT); /* too far apart */
-    fsm_load_begin(fsm);
-    fsm_free(fsm);
+        assert_int_equal(result.made, i == 0);
+        assert_int_equal(result.changed, i > 0);
+    }
+    assert_int_equal(id_apply_row(a, "order")->step, LIMIT_SESSION_COMMANDS);
+    command_noop_encode(&noop);
+    id_stamp_as(&noop, 1, 1, LIMIT_SESSION_COMMANDS + 1, 1);
+    assert_int_equal(id_apply_bytes(a, &noop), ERR_BAD_MESSAGE);
+    id_stamp_as(&noop, 1, 1, LIMIT_SESSION_COMMANDS + 1, 2); /* the first is over */
+    assert_int_equal(id_apply_bytes(a, &noop), 0);
+    refused_again(a, &copies[0]);
+    for (uint32_t i = 1; i < LIMIT_SESSION_COMMANDS; i++) {
+        assert_int_equal(put_again(a, &copies[i]).changed, 1);
+    }
+    for (uint32_t i = 0; i < LIMIT_SESSION_COMMANDS; i++) {
+        buf_free(&copies[i]);
+    }
+    buf_free(&noop);
 }
 
 int main(void)
@@ -227,11 +455,17 @@ int main(void)
         TEST(test_a_tag_made_again_is_not_deleted),
         TEST(test_a_tag_that_was_deleted_is_not_made),
         TEST(test_a_refusal_stays_one),
-        TEST(test_numbers_of_puts_and_of_deletes_are_apart),
-        TEST(test_without_a_number_nothing_is_remembered),
+        TEST(test_a_start_ends_what_was_under_way_before),
+        TEST(test_numbers_of_nodes_are_apart),
+        TEST(test_a_number_is_not_used_for_another_command),
+        TEST(test_without_a_stamp_nothing_is_done),
         TEST(test_it_outlives_a_reload),
-        cmocka_unit_test(test_so_many_are_known),
-        cmocka_unit_test(test_load_refuses_damage),
+        TEST(test_repeated_put_is_told_the_same),
+        TEST(test_repeated_force_lowers_once),
+        TEST(test_repeated_bulk_counts_again),
+        TEST(test_repeated_delete_is_told_the_same),
+        TEST(test_repeated_grant_is_told_the_same),
+        TEST(test_so_many_are_known),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,12 +19,16 @@
 #include "src/tests/id_apply.h"
 #include "src/tests/id_hex.h"
 
+#define OTHER 200 /* the node that changes tags */
+#define AWAITS 8  /* commands that a node awaits, with the last one */
+
 static int setup(void **state)
 {
     struct id_apply *a = calloc(1, sizeof *a);
 
     assert_non_null(a);
     id_apply_init(a);
+    a->node_id = OTHER;
     id_apply_mode(a, "a", TAG_MODE_STRICT);
     id_apply_mode(a, "b", TAG_MODE_STRICT);
     *state = a;
@@ -45,18 +49,23 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct strict_batch batch(uint64_t node_id, uint64_t life, uint64_t seq)
+/* The next batch is the node's command seq in the incarnation, and it awaits so many. */
+static struct strict_batch batch(struct id_apply *a, uint64_t node_id, uint64_t incarnation,
+                                 uint64_t seq)
 {
-    return (struct strict_batch){.node_id = node_id, .life = life, .seq = seq, .key_limit = 10};
+    a->next =
+        (struct session_stamp){node_id, incarnation, seq, seq > AWAITS ? seq - AWAITS + 1 : 1};
+    return (struct strict_batch){.key_limit = 10};
 }
 
 /* The batch takes one id of "a": its result. */
-static struct strict_result take(struct id_apply *a, uint64_t node_id, uint64_t life, uint64_t seq)
+static struct strict_result take(struct id_apply *a, uint64_t node_id, uint64_t incarnation,
+                                 uint64_t seq)
 {
     const struct strict_item item = {.name = "a", .count = 1};
     struct strict_result result;
 
-    id_apply_strict(a, batch(node_id, life, seq), &item, 1, &result);
+    id_apply_strict(a, batch(a, node_id, incarnation, seq), &item, 1, &result);
     return result;
 }
 
@@ -84,7 +93,7 @@ static void test_items_are_allocated_in_order(void **state)
     struct strict_result results[6];
 
     a->wall_ms = 5000;
-    id_apply_strict(a, batch(1, 1, 1), items, 6, results);
+    id_apply_strict(a, batch(a, 1, 1, 1), items, 6, results);
     gives(results[0], 1);
     gives(results[1], 2);
     assert_int_equal(results[2].status, ERR_UNKNOWN_TAG);
@@ -95,11 +104,11 @@ static void test_items_are_allocated_in_order(void **state)
     max_id_is(a, "b", 6);
     assert_int_equal(results[0].generation, 1);
     assert_int_equal(id_apply_row(a, "a")->updated_ms, 5000);
-    assert_int_equal(a->changed, 4); /* a in two runs, b, and the answer */
+    assert_int_equal(a->changed, 3); /* a in two runs, and b */
     a->wall_ms = 4000;
     (void)take(a, 1, 1, 2);
     assert_int_equal(id_apply_row(a, "a")->updated_ms, 5000); /* a clock that is behind */
-    assert_int_equal(a->changed, 2);
+    assert_int_equal(a->changed, 1);
 }
 
 static void test_items_of_other_tags_are_told_so(void **state)
@@ -113,8 +122,8 @@ static void test_items_of_other_tags_are_told_so(void **state)
 
     id_apply_mode(a, "trend", TAG_MODE_TREND);
     id_apply_mode(a, "gone", TAG_MODE_STRICT);
-    assert_int_equal(id_apply_delete(a, "gone", 0), 0);
-    id_apply_strict(a, batch(1, 1, 1), items, 4, results);
+    assert_int_equal(id_apply_delete(a, "gone"), 0);
+    id_apply_strict(a, batch(a, 1, 1, 1), items, 4, results);
     assert_int_equal(results[0].status, ERR_WRONG_MODE);
     assert_int_equal(results[0].generation, 1);
     assert_int_equal(results[1].status, ERR_UNKNOWN_TAG);
@@ -122,7 +131,7 @@ static void test_items_of_other_tags_are_told_so(void **state)
     assert_int_equal(results[2].status, ERR_UNKNOWN_TAG);
     assert_int_equal(results[2].generation, 0);
     assert_int_equal(results[3].status, ERR_UNKNOWN_TAG);
-    assert_int_equal(a->changed, 1); /* the answer */
+    assert_int_equal(a->changed, 0);
 }
 
 static void test_the_end_of_the_axis_is_never_cut(void **state)
@@ -136,10 +145,10 @@ static void test_the_end_of_the_axis_is_never_cut(void **state)
                                   (struct tag_put){.name = "a",
                                                    .fields = TAG_FIELD_MAX_ID,
                                                    .max_id = TAG_MAX_ID_END - 10},
-                                  false, 0)
+                                  false)
                          .status,
                      0);
-    id_apply_strict(a, batch(1, 1, 1), items, 3, results);
+    id_apply_strict(a, batch(a, 1, 1, 1), items, 3, results);
     assert_int_equal(results[0].status, ERR_EXHAUSTED);
     assert_int_equal(results[0].detail, 10);
     gives(results[1], TAG_MAX_ID_END - 10); /* what is left, if just so much is asked for */
@@ -159,13 +168,13 @@ static void test_a_repetition_is_answered_byte_for_byte(void **state)
     struct buf first = BUF_INIT;
     uint64_t digest;
 
-    id_apply_strict(a, batch(2, 7, 1), items, 3, results);
+    id_apply_strict(a, batch(a, 2, 7, 1), items, 3, results);
     buf_put(&first, a->result.data, a->result.len);
     (void)take(a, 1, 1, 1);
-    assert_int_equal(id_apply_delete(a, "b", 0), 0);
+    assert_int_equal(id_apply_delete(a, "b"), 0);
     digest = fsm_digest(a->fsm);
     a->wall_ms = 9999;
-    id_apply_strict(a, batch(2, 7, 1), items, 3, results);
+    id_apply_strict(a, batch(a, 2, 7, 1), items, 3, results);
     assert_int_equal(a->changed, 0);
     assert_true(fsm_digest(a->fsm) == digest);
     assert_int_equal(a->result.len, first.len);
@@ -180,13 +189,13 @@ static void test_a_batch_of_errors_is_remembered(void **state)
     const struct strict_item item = {.name = "new", .count = 1};
     struct strict_result result;
 
-    id_apply_strict(a, batch(1, 1, 1), &item, 1, &result);
+    id_apply_strict(a, batch(a, 1, 1, 1), &item, 1, &result);
     assert_int_equal(result.status, ERR_UNKNOWN_TAG);
     id_apply_mode(a, "new", TAG_MODE_STRICT);
-    id_apply_strict(a, batch(1, 1, 1), &item, 1, &result);
+    id_apply_strict(a, batch(a, 1, 1, 1), &item, 1, &result);
     assert_int_equal(result.status, ERR_UNKNOWN_TAG);
     max_id_is(a, "new", 1);
-    id_apply_strict(a, batch(1, 1, 2), &item, 1, &result);
+    id_apply_strict(a, batch(a, 1, 1, 2), &item, 1, &result);
     gives(result, 1);
 }
 
@@ -199,16 +208,16 @@ static void test_numbers_may_come_in_any_order(void **state)
     gives(take(a, 1, 1, 10), 3);
     gives(take(a, 1, 1, 8), 1);
     gives(take(a, 1, 1, 3), 2);
-    assert_int_equal(take(a, 1, 1, 2).status, ERR_STALE); /* 10 - LIMIT_STRICT_BATCHES */
+    assert_int_equal(take(a, 1, 1, 2).status, ERR_STALE); /* 10 - AWAITS */
     assert_int_equal(a->changed, 0);
     gives(take(a, 1, 1, 4), 4);
-    gives(take(a, 1, 1, 11), 5); /* takes the place of 3 */
+    gives(take(a, 1, 1, 11), 5); /* says that 3 is over */
     assert_int_equal(take(a, 1, 1, 3).status, ERR_STALE);
     gives(take(a, 1, 1, 4), 4);
     max_id_is(a, "a", 6);
 }
 
-static void test_the_last_eight_answers_are_kept(void **state)
+static void test_the_awaited_answers_are_kept(void **state)
 {
     struct id_apply *a = *state;
 
@@ -219,7 +228,7 @@ static void test_the_last_eight_answers_are_kept(void **state)
         struct strict_result result = take(a, 1, 1, seq);
 
         assert_int_equal(a->changed, 0);
-        assert_int_equal(result.status, seq <= 20 - LIMIT_STRICT_BATCHES ? ERR_STALE : 0);
+        assert_int_equal(result.status, seq <= 20 - AWAITS ? ERR_STALE : 0);
         assert_true(result.first == (result.status == 0 ? seq : 0));
     }
     max_id_is(a, "a", 21);
@@ -236,28 +245,31 @@ static void test_every_item_of_a_stale_batch_is_stale(void **state)
     struct strict_result results[3];
 
     (void)take(a, 1, 5, 1);
-    id_apply_strict(a, batch(1, 4, 1), items, 3, results);
+    id_apply_strict(a, batch(a, 1, 4, 1), items, 3, results);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(results[i].status, ERR_STALE);
         assert_true(results[i].generation == 0 && results[i].first == 0);
-        assert_int_equal(results[i].detail, 5); /* the life that is known */
+        assert_int_equal(results[i].detail, 5); /* the incarnation that is known */
     }
     assert_int_equal(a->changed, 0);
     (void)take(a, 1, 5, 20);
-    assert_int_equal(take(a, 1, 5, 1).status, ERR_STALE); /* of this life, but too late */
+    assert_int_equal(take(a, 1, 5, 1).status, ERR_STALE); /* of this incarnation, but too late */
     assert_int_equal(take(a, 1, 5, 1).detail, 5);
 }
 
 static void test_a_later_life_begins_anew(void **state)
 {
     struct id_apply *a = *state;
+    size_t rows;
 
     for (uint64_t seq = 1; seq <= 5; seq++) {
         gives(take(a, 1, 3, seq), seq);
     }
     gives(take(a, 2, 3, 1), 6);
+    rows = a->row_count;
     gives(take(a, 1, 4, 2), 7);
-    assert_int_equal(a->changed, 5 + 2);                  /* deleted, and the tag and its answer */
+    assert_int_equal(a->changed, 1);
+    assert_int_equal(a->row_count, rows - 5 + 1);         /* the answers before are gone */
     assert_int_equal(take(a, 1, 3, 6).status, ERR_STALE); /* late, of the earlier life */
     assert_int_equal(take(a, 1, 3, 5).status, ERR_STALE);
     gives(take(a, 1, 4, 1), 8); /* its numbers are its own */
@@ -279,24 +291,25 @@ static void test_nodes_do_not_share_numbers(void **state)
 
 static void test_senders_at_their_limit(void **state)
 {
+    enum { LAST = LIMIT_SESSIONS - 1 }; /* with OTHER */
     struct id_apply *a = *state;
     struct fsm_changes changes = {0};
 
-    for (uint64_t node = LIMIT_STRICT_NODES; node > 0; node--) {
+    for (uint64_t node = LAST; node > 0; node--) {
         assert_int_equal(take(a, node, 1, 1).status, 0);
     }
     assert_int_equal(take(a, 1000, 1, 1).status, ERR_OVERLOADED);
     assert_int_equal(take(a, 1000, 1, 1).detail, 0);
     assert_int_equal(a->changed, 0);
-    max_id_is(a, "a", LIMIT_STRICT_NODES + 1);
-    assert_int_equal(take(a, LIMIT_STRICT_NODES, 1, 2).status, 0);
-    fsm_strict_node_removed(a->fsm, 1000, &changes);
+    max_id_is(a, "a", LAST + 1);
+    assert_int_equal(take(a, LAST, 1, 2).status, 0);
+    fsm_session_removed(a->fsm, 1000, &changes);
     assert_int_equal(changes.count, 0);
-    fsm_strict_node_removed(a->fsm, LIMIT_STRICT_NODES, &changes);
+    fsm_session_removed(a->fsm, LAST, &changes);
     assert_int_equal(changes.count, 2);
     id_apply_keep(a, &changes);
     assert_int_equal(take(a, 1000, 1, 1).status, 0);
-    gives(take(a, 1, 1, 1), LIMIT_STRICT_NODES); /* the others' answers are where they were */
+    gives(take(a, 1, 1, 1), LAST); /* the others' answers are where they were */
 }
 
 /* The answers come back with the rows. */
@@ -330,11 +343,11 @@ static void test_a_full_batch_fits_a_row(void **state)
     for (size_t i = 0; i < LIMIT_STRICT_ITEMS; i++) {
         items[i] = (struct strict_item){.name = "a", .count = LIMIT_COUNT};
     }
-    id_apply_strict(a, batch(1, 1, 1), items, LIMIT_STRICT_ITEMS, results);
+    id_apply_strict(a, batch(a, 1, 1, 1), items, LIMIT_STRICT_ITEMS, results);
     for (size_t i = 0; i < LIMIT_STRICT_ITEMS; i++) {
         gives(results[i], 1 + i * LIMIT_COUNT);
     }
-    assert_int_equal(a->changed, 2);
+    assert_int_equal(a->changed, 1);
     assert_in_range(a->rows[a->row_count - 1].value.len, 1000, LIMIT_ROW_VALUE_BYTES);
     free(items);
     free(results);
@@ -347,15 +360,17 @@ static void test_answer_rows_are_golden(void **state)
     struct id_apply *a = *state;
 
     gives(take(a, 0x0102, 3, 13), 1);
-    assert_int_equal(a->row_count, 3);
-    assert_true(id_hex_equal(&a->rows[2].key, "62 0000000000000102 05"));
-    assert_true(id_hex_equal(&a->rows[2].value,
-                             "01 0300000000000000 0d00000000000000 "
+    assert_int_equal(a->row_count, 4); /* two tags, and the answer to who made them */
+    assert_true(id_hex_equal(&a->rows[3].key, "61 0000000000000102 0000"));
+    assert_true(id_hex_equal(&a->rows[3].value,
+                             "01 0300000000000000 0d00000000000000 0600000000000000 "
                              "01 87 01000000 00000000 00 01000000 0100000000000000"));
 }
 
-#define LIFE "0300000000000000 "
+#define INCARNATION "0300000000000000 "
 #define SEQ "0d00000000000000 "
+#define LOWEST "0600000000000000 "
+#define HEAD "01" INCARNATION SEQ LOWEST
 #define RESULTS "01 87 01000000 00000000 00 01000000 0100000000000000"
 
 static void test_load_refuses_damage(void **state)
@@ -365,40 +380,71 @@ static void test_load_refuses_damage(void **state)
 
     (void)state;
     fsm_load_begin(fsm);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000102 05", "01" LIFE SEQ RESULTS), 0);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000102 05", "01" LIFE SEQ RESULTS), ERR_EXISTS);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000102 04", "01" LIFE SEQ RESULTS),
-                     ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000102 0d", "01" LIFE SEQ RESULTS),
-                     ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000102", "01" LIFE SEQ RESULTS), ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000000 05", "01" LIFE SEQ RESULTS),
-                     ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000010000 05", "01" LIFE SEQ RESULTS),
-                     ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", "02" LIFE SEQ RESULTS),
-                     ERR_BAD_VERSION);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", ""), ERR_TRUNCATED);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", "01" LIFE SEQ), ERR_TRUNCATED);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", "01" LIFE SEQ RESULTS "00"),
-                     ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", "01" LIFE SEQ "01 87 00000000"),
-                     ERR_CORRUPT); /* no items */
-    assert_int_equal(id_load_hex(fsm, "62 0000000000000002 05", "01 0000000000000000" SEQ RESULTS),
-                     ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0000", HEAD RESULTS), 0);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0000",
+                                 "01" INCARNATION "0e00000000000000" LOWEST RESULTS),
+                     ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0001", HEAD RESULTS),
+                     ERR_CORRUPT); /* one command in two slots */
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000102 00", HEAD RESULTS), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000102", HEAD RESULTS), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000000 0000", HEAD RESULTS), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000010000 0000", HEAD RESULTS), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000002 0400", HEAD RESULTS),
+                     ERR_CORRUPT); /* slot 1024 */
     assert_int_equal(
-        id_load_hex(fsm, "62 0000000000000002 00", "01" LIFE "0000000000000000" RESULTS),
+        id_load_hex(fsm, "61 0000000000000002 0000", "02" INCARNATION SEQ LOWEST RESULTS),
+        ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000002 0000", ""), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000002 0000", "01" INCARNATION SEQ),
+                     ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000002 0000", HEAD), ERR_TRUNCATED);
+    assert_int_equal(
+        id_load_hex(fsm, "61 0000000000000002 0000", "01 0000000000000000" SEQ LOWEST RESULTS),
         ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000002 0000",
+                                 "01" INCARNATION "0000000000000000" LOWEST RESULTS),
+                     ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000002 0000",
+                                 "01" INCARNATION SEQ "0000000000000000" RESULTS),
+                     ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000002 0000",
+                                 "01" INCARNATION SEQ "0e00000000000000" RESULTS),
+                     ERR_CORRUPT); /* awaits a later one */
     /* Another life of the same node. */
-    assert_int_equal(
-        id_load_hex(fsm, "62 0000000000000102 06", "01 0400000000000000 0e00000000000000" RESULTS),
-        ERR_CORRUPT);
-    for (unsigned node = 1; node < LIMIT_STRICT_NODES; node++) {
-        (void)snprintf(key, sizeof key, "62 00000000000000%02x 05", node);
-        assert_int_equal(id_load_hex(fsm, key, "01" LIFE SEQ RESULTS), 0);
-    }
-    assert_int_equal(id_load_hex(fsm, "62 00000000000000f0 05", "01" LIFE SEQ RESULTS),
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0006",
+                                 "01 0400000000000000 0e00000000000000" LOWEST RESULTS),
                      ERR_CORRUPT);
+    for (unsigned node = 1; node < LIMIT_SESSIONS; node++) {
+        (void)snprintf(key, sizeof key, "61 00000000000000%02x 0000", node);
+        assert_int_equal(id_load_hex(fsm, key, HEAD RESULTS), 0);
+    }
+    assert_int_equal(id_load_hex(fsm, "61 00000000000000f0 0000", HEAD RESULTS), ERR_CORRUPT);
+    assert_int_equal(fsm_load_end(fsm, 1), 0);
+    fsm_free(fsm);
+}
+
+/* Answers that no node can have awaited at once. */
+static void test_load_refuses_contradictions(void **state)
+{
+    static const char *const others[] = {
+        "01" INCARNATION "0e00000000000000 0e00000000000000" RESULTS, /* awaits 13 no more */
+        "01" INCARNATION "0604000000000000 0600000000000000" RESULTS, /* 1024 above the lowest */
+    };
+    struct fsm *fsm = fsm_new();
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        fsm_load_begin(fsm);
+        assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0000", HEAD RESULTS), 0);
+        assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0001", others[i]), 0);
+        assert_int_equal(fsm_load_end(fsm, 1), ERR_CORRUPT);
+    }
+    fsm_load_begin(fsm);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0000", HEAD RESULTS), 0);
+    assert_int_equal(id_load_hex(fsm, "61 0000000000000102 0001",
+                                 "01" INCARNATION "0504000000000000 0600000000000000" RESULTS),
+                     0);
     assert_int_equal(fsm_load_end(fsm, 1), 0);
     fsm_free(fsm);
 }
@@ -413,7 +459,7 @@ int main(void)
         TEST(test_a_repetition_is_answered_byte_for_byte),
         TEST(test_a_batch_of_errors_is_remembered),
         TEST(test_numbers_may_come_in_any_order),
-        TEST(test_the_last_eight_answers_are_kept),
+        TEST(test_the_awaited_answers_are_kept),
         TEST(test_every_item_of_a_stale_batch_is_stale),
         TEST(test_a_later_life_begins_anew),
         TEST(test_nodes_do_not_share_numbers),
@@ -422,6 +468,7 @@ int main(void)
         TEST(test_a_full_batch_fits_a_row),
         TEST(test_answer_rows_are_golden),
         TEST(test_load_refuses_damage),
+        TEST(test_load_refuses_contradictions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

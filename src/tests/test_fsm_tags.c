@@ -48,7 +48,7 @@ static void make(struct id_apply *a, const char *name, uint32_t step, uint64_t m
         id_apply_put(a,
                      PUT(.name = name, .fields = TAG_FIELD_STEP | TAG_FIELD_MAX_ID, .step = step,
                          .max_id = max_id),
-                     true, 0);
+                     true);
 
     assert_int_equal(result.status, 0);
 }
@@ -106,7 +106,7 @@ static void test_grant_of_unknown_tags(void **state)
     assert_int_equal(a->changed, 0);
     assert_int_equal(fsm_tag_count(a->fsm), 0);
     make(a, "order", 10, 1);
-    assert_int_equal(id_apply_delete(a, "order", 0), 0);
+    assert_int_equal(id_apply_delete(a, "order"), 0);
     result = id_apply_grant(a, "order", 1);
     assert_int_equal(result.status, ERR_UNKNOWN_TAG);
     assert_int_equal(result.generation, 2); /* of the tombstone */
@@ -141,7 +141,7 @@ static void test_grant_of_many_tags_in_one_command(void **state)
 
     make(a, "a", 10, 1);
     make(a, "b", 20, 5);
-    command_grant_begin(&command, 2, a->wall_ms);
+    command_grant_begin(&command, a->wall_ms);
     command_grant_add(&command, &(struct grant_item){"b", 1, 0});
     command_grant_add(&command, &(struct grant_item){"none", 4, 0});
     command_grant_add(&command, &(struct grant_item){"a", 1, 3});
@@ -163,7 +163,7 @@ static void test_grant_of_many_tags_in_one_command(void **state)
 static void test_put_makes_a_tag_with_defaults(void **state)
 {
     struct id_apply *a = *state;
-    struct put_result result = id_apply_put(a, PUT(.name = "order"), false, 0);
+    struct put_result result = id_apply_put(a, PUT(.name = "order"), false);
     const struct tag_row *row = id_apply_row(a, "order");
 
     assert_int_equal(result.status, 0);
@@ -187,12 +187,12 @@ static void test_put_answers_the_first_row(void **state)
         {.name = "b", .fields = TAG_FIELD_DESCRIPTION, .description = "Best"},
         {.name = "a"},
     };
-    struct put_result result = id_apply_puts(*state, puts, 2, false, 9);
+    struct put_result result = id_apply_puts(*state, puts, 2, false);
 
     assert_int_equal(result.made, 2);
     assert_string_equal(result.first.name, "b");
     assert_string_equal(result.first.description, "Best");
-    assert_int_equal(result.first.last_request, 9);
+    assert_int_equal(result.first.generation, 1);
     put_result_release(&result);
 }
 
@@ -205,9 +205,9 @@ static void test_put_changes_only_what_is_given(void **state)
     id_apply_put(a,
                  PUT(.name = "order", .fields = 0x1f, .step = 5, .max_step = 50, .max_id = 7,
                      .description = "first"),
-                 false, 0);
+                 false);
     a->wall_ms = 2000;
-    result = id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_STEP, .step = 6), false, 0);
+    result = id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_STEP, .step = 6), false);
     assert_int_equal(result.changed, 1);
     assert_int_equal(result.made, 0);
     row = id_apply_row(a, "order");
@@ -218,14 +218,14 @@ static void test_put_changes_only_what_is_given(void **state)
     assert_int_equal(row->generation, 1);
     assert_int_equal(row->created_ms, 1000);
     assert_int_equal(row->updated_ms, 2000);
-    id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_DESCRIPTION, .description = ""), false,
-                 0);
+    id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_DESCRIPTION, .description = ""),
+                 false);
     assert_string_equal(id_apply_row(a, "order")->description, "");
     a->wall_ms = 500; /* a proposer whose clock is behind */
-    id_apply_put(a, PUT(.name = "order"), false, 0);
+    id_apply_put(a, PUT(.name = "order"), false);
     assert_int_equal(id_apply_row(a, "order")->updated_ms, 2000);
     a->wall_ms = UINT64_MAX;
-    id_apply_put(a, PUT(.name = "order"), false, 0);
+    id_apply_put(a, PUT(.name = "order"), false);
     assert_true(id_apply_row(a, "order")->updated_ms == TAG_TIME_MAX_MS);
 }
 
@@ -234,22 +234,21 @@ static void test_put_step_raises_max_step_unless_given(void **state)
     struct id_apply *a = *state;
     struct put_result result;
 
-    result =
-        id_apply_put(a, PUT(.name = "big", .fields = TAG_FIELD_STEP, .step = 2000000), false, 0);
+    result = id_apply_put(a, PUT(.name = "big", .fields = TAG_FIELD_STEP, .step = 2000000), false);
     assert_int_equal(result.status, 0);
     assert_int_equal(id_apply_row(a, "big")->max_step, 2000000);
-    id_apply_put(a, PUT(.name = "big", .fields = TAG_FIELD_STEP, .step = 3000000), false, 0);
+    id_apply_put(a, PUT(.name = "big", .fields = TAG_FIELD_STEP, .step = 3000000), false);
     assert_int_equal(id_apply_row(a, "big")->max_step, 3000000);
-    id_apply_put(a, PUT(.name = "big", .fields = TAG_FIELD_STEP, .step = 1), false, 0);
+    id_apply_put(a, PUT(.name = "big", .fields = TAG_FIELD_STEP, .step = 1), false);
     assert_int_equal(id_apply_row(a, "big")->max_step, 3000000); /* stays */
     result = id_apply_put(
         a,
         PUT(.name = "big", .fields = TAG_FIELD_STEP | TAG_FIELD_MAX_STEP, .step = 5, .max_step = 4),
-        false, 0);
+        false);
     assert_int_equal(result.status, ERR_INVALID);
     assert_string_equal(result.why, "max_step is smaller than step");
-    result = id_apply_put(a, PUT(.name = "new", .fields = TAG_FIELD_MAX_STEP, .max_step = 999),
-                          false, 0);
+    result =
+        id_apply_put(a, PUT(.name = "new", .fields = TAG_FIELD_MAX_STEP, .max_step = 999), false);
     assert_int_equal(result.status, ERR_INVALID); /* the default step is 1000 */
 }
 
@@ -274,7 +273,7 @@ static void test_put_refuses_broken_rules(void **state)
 
     memset(name, 'n', sizeof name);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct put_result result = id_apply_put(a, cases[i].put, true, 0);
+        struct put_result result = id_apply_put(a, cases[i].put, true);
 
         assert_int_equal(result.status, ERR_INVALID);
         assert_non_null(strstr(result.why, cases[i].why));
@@ -290,21 +289,21 @@ static void test_put_lowers_max_id_only_by_force(void **state)
     struct put_result result;
 
     make(a, "order", 10, 500);
-    result = id_apply_put(a, put, false, 0);
+    result = id_apply_put(a, put, false);
     assert_int_equal(result.status, ERR_WOULD_REPEAT);
     assert_int_equal(result.max_id, 500);
     assert_int_equal(result.asked, 499);
     assert_int_equal(id_apply_row(a, "order")->max_id, 500);
-    result = id_apply_put(a, put, true, 0);
+    result = id_apply_put(a, put, true);
     assert_int_equal(result.status, 0);
     assert_int_equal(id_apply_row(a, "order")->max_id, 499);
     assert_int_equal(id_apply_row(a, "order")->generation, 2);
     put.max_id = 499; /* equal: no repetition */
-    assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
-    assert_int_equal(id_apply_put(a, put, true, 0).status, 0);
+    assert_int_equal(id_apply_put(a, put, false).status, 0);
+    assert_int_equal(id_apply_put(a, put, true).status, 0);
     assert_int_equal(id_apply_row(a, "order")->generation, 4);
     put.max_id = TAG_MAX_ID_END;
-    assert_int_equal(id_apply_put(a, put, false, 0).status, 0);
+    assert_int_equal(id_apply_put(a, put, false).status, 0);
     assert_int_equal(id_apply_row(a, "order")->generation, 5);
     assert_int_equal(id_apply_grant(a, "order", 1).status, ERR_EXHAUSTED);
 }
@@ -322,14 +321,14 @@ static void test_put_is_all_or_nothing(void **state)
 
     make(a, "order", 10, 1);
     make(a, "order2", 10, 500);
-    digest = fsm_digest(a->fsm);
-    result = id_apply_puts(a, puts, 3, false, 0);
+    digest = id_apply_digest(a);
+    result = id_apply_puts(a, puts, 3, false);
     assert_int_equal(result.status, ERR_WOULD_REPEAT);
     assert_int_equal(result.failed_at, 2);
     assert_int_equal(a->changed, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
+    assert_true(id_apply_digest(a) == digest);
     puts[2].max_id = 500;
-    result = id_apply_puts(a, puts, 3, false, 0);
+    result = id_apply_puts(a, puts, 3, false);
     assert_int_equal(result.status, 0);
     assert_int_equal(result.made, 1);
     assert_int_equal(result.changed, 2);
@@ -341,13 +340,13 @@ static void test_put_refuses_a_name_twice(void **state)
 {
     const struct tag_put puts[5] = {
         {.name = "c"}, {.name = "a"}, {.name = "b"}, {.name = "a"}, {.name = "c"}};
-    struct put_result result = id_apply_puts(*state, puts, 5, true, 0);
+    struct put_result result = id_apply_puts(*state, puts, 5, true);
 
     assert_int_equal(result.status, ERR_INVALID);
     assert_int_equal(result.failed_at, 3); /* the first that stood before */
     assert_non_null(strstr(result.why, "twice"));
     assert_int_equal(fsm_tag_count(((struct id_apply *)*state)->fsm), 0);
-    result = id_apply_puts(*state, puts, 3, true, 0);
+    result = id_apply_puts(*state, puts, 3, true);
     assert_int_equal(result.status, 0);
     put_result_release(&result);
 }
@@ -368,16 +367,17 @@ static void test_put_bulk_at_its_limit(void **state)
         (void)snprintf(names[i], sizeof names[i], "t%u", i);
         puts[i].name = names[i];
     }
-    result = id_apply_puts(a, puts, LIMIT_TAGS_PER_BULK + 1, false, 0);
+    result = id_apply_puts(a, puts, LIMIT_TAGS_PER_BULK + 1, false);
     assert_int_equal(result.status, ERR_INVALID);
     assert_non_null(strstr(result.why, "10000"));
     assert_int_equal(fsm_tag_count(a->fsm), 0);
-    command_put_begin(&command, false, 1, 77);
+    command_put_begin(&command, false, 1);
     for (unsigned i = 0; i < LIMIT_TAGS_PER_BULK; i++) {
         puts[i].name_len = (uint16_t)strlen(names[i]);
         command_put_add(&command, &puts[i]);
     }
     command_put_end(&command);
+    id_stamp_as(&command, 1, 1, 1, 1);
     for (unsigned round = 0; round < 2; round++) { /* the second is a repetition */
         struct buf answer = BUF_INIT;
 
@@ -392,7 +392,7 @@ static void test_put_bulk_at_its_limit(void **state)
     }
     fsm_free(fsm);
     fsm_changes_release(&changes);
-    result = id_apply_puts(a, puts, 0, false, 0);
+    result = id_apply_puts(a, puts, 0, false);
     assert_int_equal(result.status, ERR_INVALID);
     assert_non_null(strstr(result.why, "empty"));
     buf_free(&command);
@@ -409,17 +409,17 @@ static void test_put_at_the_limit_of_tags(void **state)
     struct put_result result;
 
     a->fsm->tag_count = LIMIT_TAGS - 1;
-    result = id_apply_puts(a, puts, 2, false, 0);
+    result = id_apply_puts(a, puts, 2, false);
     assert_int_equal(result.status, ERR_OVERLOADED);
     assert_int_equal(result.failed_at, 1);
     assert_int_equal(a->changed, 0);
-    result = id_apply_puts(a, puts, 1, false, 0);
+    result = id_apply_puts(a, puts, 1, false);
     assert_int_equal(result.status, 0);
     assert_int_equal(a->fsm->tag_count, LIMIT_TAGS);
     put_result_release(&result);
-    result = id_apply_puts(a, again, 2, false, 0);
+    result = id_apply_puts(a, again, 2, false);
     assert_int_equal(result.status, ERR_OVERLOADED);
-    result = id_apply_puts(a, again, 1, false, 0); /* a tag that is there can still be changed */
+    result = id_apply_puts(a, again, 1, false); /* a tag that is there can still be changed */
     assert_int_equal(result.status, 0);
     put_result_release(&result);
     a->fsm->tag_count = 1;
@@ -434,14 +434,14 @@ static void test_delete_keeps_the_mark(void **state)
 
     make(a, "order", 10, 500);
     a->wall_ms = 3000;
-    assert_int_equal(id_apply_delete(a, "order", 0), 0);
+    assert_int_equal(id_apply_delete(a, "order"), 0);
     row = id_apply_row(a, "order");
     assert_true(row->deleted);
     assert_int_equal(row->max_id, 500);
     assert_int_equal(row->generation, 2);
     assert_int_equal(row->updated_ms, 3000);
-    assert_int_equal(id_apply_delete(a, "order", 0), ERR_UNKNOWN_TAG);
-    assert_int_equal(id_apply_delete(a, "none", 0), ERR_UNKNOWN_TAG);
+    assert_int_equal(id_apply_delete(a, "order"), ERR_UNKNOWN_TAG);
+    assert_int_equal(id_apply_delete(a, "none"), ERR_UNKNOWN_TAG);
     assert_int_equal(a->changed, 0);
     assert_int_equal(fsm_tag_count(a->fsm), 1);
 }
@@ -455,12 +455,11 @@ static void test_made_again_goes_on_above(void **state)
     id_apply_put(a,
                  PUT(.name = "order", .fields = TAG_FIELD_STEP | TAG_FIELD_DESCRIPTION, .step = 5,
                      .description = "old"),
-                 false, 0);
+                 false);
     (void)id_apply_grant(a, "order", 99);
-    (void)id_apply_delete(a, "order", 0);
+    (void)id_apply_delete(a, "order");
     a->wall_ms = 5000;
-    result =
-        id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 1), false, 0);
+    result = id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 1), false);
     assert_int_equal(result.status, 0); /* asked for below the mark: no error */
     assert_int_equal(result.made, 1);
     row = id_apply_row(a, "order");
@@ -469,89 +468,16 @@ static void test_made_again_goes_on_above(void **state)
     assert_int_equal(row->created_ms, 5000);
     assert_int_equal(row->step, 1000); /* a new tag: defaults */
     assert_string_equal(row->description, "");
-    (void)id_apply_delete(a, "order", 0);
-    id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 200), false, 0);
+    (void)id_apply_delete(a, "order");
+    id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 200), false);
     assert_int_equal(id_apply_row(a, "order")->max_id, 200);
-    (void)id_apply_delete(a, "order", 0);
-    id_apply_put(a, PUT(.name = "order"), true, 0); /* force, but nothing asked */
+    (void)id_apply_delete(a, "order");
+    id_apply_put(a, PUT(.name = "order"), true); /* force, but nothing asked */
     assert_int_equal(id_apply_row(a, "order")->max_id, 200);
-    (void)id_apply_delete(a, "order", 0);
-    id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 3), true, 0);
+    (void)id_apply_delete(a, "order");
+    id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 3), true);
     assert_int_equal(id_apply_row(a, "order")->max_id, 3);
     assert_int_equal(id_apply_row(a, "order")->generation, 9);
-}
-
-/* --- repeated requests --- */
-
-static void test_repeated_put_is_told_the_same(void **state)
-{
-    struct id_apply *a = *state;
-    struct tag_put put = {.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 10};
-    struct put_result result = id_apply_put(a, put, false, 41);
-    uint64_t digest = fsm_digest(a->fsm);
-
-    assert_int_equal(result.made, 1);
-    result = id_apply_put(a, put, false, 41);
-    assert_int_equal(result.made, 1); /* still 201, and not 200 */
-    assert_int_equal(a->changed, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
-    (void)id_apply_grant(a, "order", 90);
-    result = id_apply_put(a, put, false, 41); /* would lower max_id by now */
-    assert_int_equal(result.status, 0);
-    assert_int_equal(result.made, 1);
-    assert_int_equal(id_apply_row(a, "order")->max_id, 100);
-    result = id_apply_put(a, put, false, 42);
-    assert_int_equal(result.status, ERR_WOULD_REPEAT);
-    put.max_id = 200;
-    assert_int_equal(id_apply_put(a, put, false, 43).changed, 1);
-    assert_int_equal(id_apply_put(a, put, false, 43).changed, 1);
-    assert_int_equal(a->changed, 0);
-    assert_int_equal(id_apply_put(a, put, false, 0).changed, 1); /* 0 is no id */
-    assert_int_equal(id_apply_put(a, put, false, 0).changed, 1);
-    assert_int_equal(a->changed, 1);
-}
-
-static void test_repeated_force_lowers_once(void **state)
-{
-    struct id_apply *a = *state;
-    struct tag_put put = {.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 10};
-
-    make(a, "order", 5, 100);
-    assert_int_equal(id_apply_put(a, put, true, 7).status, 0);
-    grant_is(id_apply_grant(a, "order", 0), 10, 5);
-    assert_int_equal(id_apply_put(a, put, true, 7).status, 0);
-    grant_is(id_apply_grant(a, "order", 0), 15, 5);
-}
-
-static void test_repeated_bulk_counts_again(void **state)
-{
-    struct id_apply *a = *state;
-    const struct tag_put puts[3] = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
-    struct put_result result;
-
-    make(a, "b", 10, 1);
-    for (unsigned round = 0; round < 2; round++) {
-        result = id_apply_puts(a, puts, 3, false, 70);
-        assert_int_equal(result.made, 2);
-        assert_int_equal(result.changed, 1);
-        assert_string_equal(result.first.name, "a");
-        assert_int_equal(a->changed, round == 0 ? 4 : 0); /* and what it was told */
-        put_result_release(&result);
-    }
-}
-
-static void test_repeated_delete_is_told_the_same(void **state)
-{
-    struct id_apply *a = *state;
-
-    make(a, "order", 10, 1);
-    assert_int_equal(id_apply_delete(a, "order", 50), 0);
-    assert_int_equal(id_apply_delete(a, "order", 50), 0);
-    assert_int_equal(a->changed, 0);
-    assert_int_equal(id_apply_delete(a, "order", 51), ERR_UNKNOWN_TAG);
-    id_apply_put(a, PUT(.name = "order"), false, 52);
-    assert_int_equal(id_apply_delete(a, "order", 52), 0); /* a put's id is not a delete's */
-    assert_int_equal(a->changed, 2);
 }
 
 int main(void)
@@ -576,10 +502,6 @@ int main(void)
         TEST(test_put_at_the_limit_of_tags),
         TEST(test_delete_keeps_the_mark),
         TEST(test_made_again_goes_on_above),
-        TEST(test_repeated_put_is_told_the_same),
-        TEST(test_repeated_force_lowers_once),
-        TEST(test_repeated_bulk_counts_again),
-        TEST(test_repeated_delete_is_told_the_same),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

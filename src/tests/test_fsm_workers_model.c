@@ -1,8 +1,9 @@
 /*
  * test_fsm_workers_model.c - random sequences of acquire, renew, release and passing time, of 30
- * names on 8 worker ids, against a model that is nothing but an array; and holders that go on
- * stamping times as long as they think they may, fenced or not. No time of a worker id is ever
- * stamped by two of them.
+ * names on 8 worker ids, against a model that is nothing but an array; late copies of acquires; and
+ * holders that go on stamping times as long as they think they may, fenced or not, and who perhaps
+ * heard of their grant from such a copy alone. No time of a worker id is ever stamped by two of
+ * them.
  *
  * Thread: one.
  */
@@ -26,6 +27,9 @@
 #define EPOCHS 4096
 #define STEPS 40000
 #define STATUS_END 64
+#define ASKER 2     /* the node that sends the acquires */
+#define PASTS 32U   /* late copies are of so many acquires, */
+#define AWAITED 16U /* of which it still waits for these */
 
 static const struct snowflake_layout EIGHT = {SNOWFLAKE_EPOCH_MS, 41, 3, 12};
 
@@ -39,7 +43,14 @@ struct slot {
     uint64_t until;
     uint64_t last;
     uint64_t updated;
-    uint64_t request;
+};
+
+/* An acquire that came before. */
+struct past {
+    struct buf command;
+    struct buf answer;
+    uint64_t seq; /* 0: none */
+    bool unheard; /* granted, and nobody was told */
 };
 
 /* One life of a holder: it stamps up to what it was told, also when another life began. */
@@ -62,12 +73,14 @@ struct world {
     struct id_apply apply;
     struct prng prng;
     uint64_t log_ms;
-    uint64_t request_id;
+    uint64_t seq;             /* of the last acquire */
+    struct past pasts[PASTS]; /* at seq % PASTS */
     struct slot slots[IDS];
     struct holder holders[HOLDERS];
     unsigned next_holder; /* the oldest, which the next one takes the place of */
     struct stamps stamps[IDS][EPOCHS];
     uint64_t stamped;
+    unsigned heard_late;
     unsigned told[STATUS_END]; /* how often each status was answered, by its negative */
 };
 
@@ -126,10 +139,6 @@ static int expect_choice(struct world *world, const struct worker_acquire *ask, 
     if (ask->wall_ms > world->log_ms + LIMIT_WORKER_AHEAD_MS) {
         return ERR_CLOCK_SKEW;
     }
-    if (own != NULL && own->request == ask->request_id) {
-        *ret_slot = own;
-        return own->held ? ERR_EXISTS : ERR_FENCED;
-    }
     if (given == NULL) {
         *ret_slot = own != NULL ? own : slot_for_any(world);
         return *ret_slot != NULL ? 0 : ERR_NO_WORKER_ID;
@@ -164,6 +173,13 @@ static void tell(struct world *world, int status)
     world->told[-status]++;
 }
 
+static void hear(struct world *world, const struct worker_row *row)
+{
+    world->holders[world->next_holder] =
+        (struct holder){true, row->id, row->epoch, row->granted_from_ms, row->granted_until_ms, 0};
+    world->next_holder = (world->next_holder + 1) % HOLDERS;
+}
+
 static void granted(struct world *world, struct slot *slot, const struct worker_acquire *ask,
                     unsigned name, const struct worker_row *row)
 {
@@ -181,15 +197,66 @@ static void granted(struct world *world, struct slot *slot, const struct worker_
     slot->from = max(slot->until, ask->floor_ms);
     slot->until = max(ask->wall_ms, slot->from) + ask->window_ms;
     slot->updated = world->log_ms;
-    slot->request = ask->request_id;
     row_is(world, row, slot);
     assert_true(row->granted_from_ms >= before);
     assert_true(slot->epoch < EPOCHS);
     /* Most holders hear of it. */
     if (below(world, 8) > 0) {
-        world->holders[world->next_holder] =
-            (struct holder){true, row->id, row->epoch, slot->from, slot->until, 0};
-        world->next_holder = (world->next_holder + 1) % HOLDERS;
+        hear(world, row);
+    } else {
+        world->pasts[world->seq % PASTS].unheard = true;
+    }
+}
+
+static uint64_t lowest_awaited(const struct world *world)
+{
+    return world->seq > AWAITED ? world->seq - AWAITED + 1 : 1;
+}
+
+/* The acquire is applied, and kept to come again. */
+static struct worker_result acquire(struct world *world, const struct worker_acquire *ask)
+{
+    struct past *past = &world->pasts[++world->seq % PASTS];
+    struct worker_result result;
+
+    world->apply.next = (struct session_stamp){ASKER, 1, world->seq, lowest_awaited(world)};
+    result = id_apply_acquire(&world->apply, *ask);
+    buf_free(&past->command);
+    buf_free(&past->answer);
+    past->command = id_apply_copy(&world->apply);
+    buf_put(&past->answer, world->apply.result.data, world->apply.result.len);
+    past->seq = world->seq;
+    past->unheard = false;
+    return result;
+}
+
+/* An acquire comes again: its answer is the same, or it is too late for one. Nothing changes. */
+static void step_again(struct world *world)
+{
+    struct past *past = &world->pasts[below(world, PASTS)];
+    const struct buf *answer = &world->apply.result;
+    uint64_t digest = fsm_digest(world->apply.fsm);
+    struct worker_result result;
+
+    if (past->seq == 0) {
+        return;
+    }
+    id_apply_again(&world->apply, &past->command);
+    assert_int_equal(world->apply.changed, 0);
+    assert_true(fsm_digest(world->apply.fsm) == digest);
+    if (past->seq < lowest_awaited(world)) {
+        assert_int_equal(id_apply_refused(&world->apply), ERR_STALE);
+        tell(world, ERR_STALE);
+        return;
+    }
+    assert_int_equal(answer->len, past->answer.len);
+    assert_memory_equal(answer->data, past->answer.data, answer->len);
+    tell(world, ERR_EXISTS);
+    if (past->unheard) {
+        past->unheard = false;
+        assert_int_equal(worker_result_decode(answer->data, answer->len, &result), 0);
+        hear(world, &result.row);
+        world->heard_late++;
     }
 }
 
@@ -206,7 +273,6 @@ static void step_acquire(struct world *world)
     ask.name = text;
     ask.window_ms = 1000 + below(world, 15000);
     ask.wall_ms = world->log_ms - 30000 + below(world, 91000);
-    ask.request_id = below(world, 4) > 0 ? ++world->request_id : world->request_id;
     if (below(world, 4) == 0) {
         ask.worker_id = (uint16_t)below(world, IDS);
     }
@@ -214,9 +280,9 @@ static void step_acquire(struct world *world)
         ask.floor_ms = world->log_ms + below(world, 20000);
     }
     wanted = expect_choice(world, &ask, name, &slot);
-    result = id_apply_acquire(&world->apply, ask);
+    result = acquire(world, &ask);
     tell(world, wanted);
-    assert_int_equal(result.status, wanted == ERR_EXISTS ? 0 : wanted);
+    assert_int_equal(result.status, wanted);
     if (wanted == 0) {
         granted(world, slot, &ask, name, &result.row);
     } else {
@@ -324,7 +390,11 @@ static void step(struct world *world)
         break;
     case 1:
     case 2:
-        step_acquire(world);
+        if (below(world, 4) > 0) {
+            step_acquire(world);
+        } else {
+            step_again(world);
+        }
         break;
     case 3:
     case 4:
@@ -379,7 +449,9 @@ static void run(uint64_t seed)
     assert_true(world->stamped > 1000);
     /* It went through everything. */
     assert_true(world->told[0] > 500);
-    assert_true(world->told[-ERR_EXISTS] > 5);
+    assert_true(world->told[-ERR_EXISTS] > 500);
+    assert_true(world->told[-ERR_STALE] > 500);
+    assert_true(world->heard_late > 5);
     assert_true(world->told[-ERR_CONFLICT] > 50);
     assert_true(world->told[-ERR_CLOCK_SKEW] > 50);
     assert_true(world->told[-ERR_NO_WORKER_ID] > 50);
@@ -387,6 +459,10 @@ static void run(uint64_t seed)
     id_apply_load(&world->apply, loaded);
     assert_true(fsm_digest(loaded) == fsm_digest(world->apply.fsm));
     fsm_free(loaded);
+    for (unsigned i = 0; i < PASTS; i++) {
+        buf_free(&world->pasts[i].command);
+        buf_free(&world->pasts[i].answer);
+    }
     id_apply_free(&world->apply);
     free(world);
 }

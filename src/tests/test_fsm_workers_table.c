@@ -105,11 +105,11 @@ static void test_worker_rows_are_golden(void **state)
     struct id_apply *a = *state;
 
     (void)acquire(a, "n", 0x0102, T);
-    assert_int_equal(a->row_count, 3);
-    assert_true(id_hex_equal(&a->rows[2].key, "77 0102"));
-    assert_true(id_hex_equal(&a->rows[2].value,
-                             "01 01 02 0100000000000000 0000000000000000 108fe5cf8b010000 "
-                             "0000000000000000 0068e5cf8b010000 0000000000000000 0100 6e 0000"));
+    assert_int_equal(a->row_count, 4); /* layout, answer, time */
+    assert_true(id_hex_equal(&a->rows[3].key, "77 0102"));
+    assert_true(id_hex_equal(&a->rows[3].value,
+                             "02 01 02 0100000000000000 0000000000000000 108fe5cf8b010000 "
+                             "0000000000000000 0068e5cf8b010000 0100 6e 0000"));
 }
 
 static void test_load_gives_the_same_state(void **state)
@@ -139,8 +139,8 @@ static void test_load_gives_the_same_state(void **state)
 
 static void test_load_refuses_damage(void **state)
 {
-    const char *row = "01 01 02 0100000000000000 0000000000000000 108fe5cf8b010000 "
-                      "0000000000000000 0068e5cf8b010000 0000000000000000 0100 6e 0000";
+    const char *row = "02 01 02 0100000000000000 0000000000000000 108fe5cf8b010000 "
+                      "0000000000000000 0068e5cf8b010000 0100 6e 0000";
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
     uint64_t digest;
 
@@ -154,8 +154,8 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "77 0400", row), ERR_CORRUPT); /* worker id 1024 */
     assert_int_equal(id_load_hex(fsm, "77 ffff", row), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "77 0001", ""), ERR_TRUNCATED);
-    assert_int_equal(id_load_hex(fsm, "77 0001", "01 01"), ERR_TRUNCATED);
-    assert_int_equal(id_load_hex(fsm, "77 0001", "02"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "77 0001", "02 01"), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "77 0001", "01"), ERR_BAD_VERSION);
     assert_true(fsm_digest(fsm) == digest);
     assert_int_equal(fsm_load_end(fsm, 1), 0);
     assert_string_equal(fsm_worker(fsm, 0x0102)->name, "n");
@@ -280,7 +280,7 @@ static void test_listener_hears_of_each_change(void **state)
     (void)acquire(a, "a", 3, T); /* and 5 is released with it */
     (void)id_apply_release(a, (struct worker_release){3, 1, 0});
     assert_string_equal(watcher.heard, "5:a:1 5:a:1 5-:a:1 3:a:1 3-:a:1 ");
-    (void)id_apply_put(a, (struct tag_put){.name = "tag"}, false, 0); /* nobody hears of tags */
+    (void)id_apply_put(a, (struct tag_put){.name = "tag"}, false); /* nobody hears of tags */
     watcher.heard[0] = '\0';
     fsm_listen(loaded, &watcher.listener);
     id_apply_load(a, loaded); /* all of them, when the load is through */

@@ -1,7 +1,7 @@
 /*
  * test_lease_random.c - three nodes, one log, and everything that can go wrong at random: crashes
- * that lose what was not durable (or keep it), commands of dead lives that are applied late, wiped
- * disks, one clock that steps by anything up to fifty years and the others by seconds, lost quorums
+ * that lose what was not durable (or keep it), commands of dead lives that are applied late, late
+ * copies of commands that were applied before, wiped disks, one clock that steps by anything up to fifty years and the others by seconds, lost quorums
  * and answers, disks that stand still, and operators who take worker ids away.
  *
  * Whatever happens, no id is handed out twice; and once it is over, every node serves again.
@@ -254,6 +254,7 @@ static uint64_t run_seed(uint64_t seed)
     prng_seed(&chaos.prng, seed);
     chaos.world = lease_world_new(3, (uint32_t)(1 + below(&chaos, 3)));
     chaos.world->random = seed;
+    chaos.world->copies = below(&chaos, 2) == 0;
     chaos.bad = any_node(&chaos);
     lease_world_run(chaos.world, below(&chaos, 20));
     for (unsigned i = 0; i < STEPS; i++) {

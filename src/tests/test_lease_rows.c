@@ -38,14 +38,13 @@ static void over(struct lease_world *world)
 /* --- rows --- */
 
 /* A row of this name that is held, as the log would have it. */
-static struct worker_row own_row(const struct lease_node *node, uint16_t id, uint64_t request)
+static struct worker_row own_row(const struct lease_node *node, uint16_t id)
 {
     struct worker_row row = {.id = id,
                              .state = WORKER_HELD,
                              .kind = WORKER_NODE,
                              .epoch = 1,
-                             .granted_until_ms = node->world->true_ms + LEASE_WORLD_WINDOW_MS,
-                             .last_request = request};
+                             .granted_until_ms = node->world->true_ms + LEASE_WORLD_WINDOW_MS};
     int len = snprintf(row.name, sizeof row.name, "node-%u/%016llx/0", (unsigned)node->id,
                        (unsigned long long)node->store_id);
 
@@ -54,7 +53,7 @@ static struct worker_row own_row(const struct lease_node *node, uint16_t id, uin
 }
 
 /* A node that has asked for a worker id, and gets no answer. */
-static struct lease_world *asking(struct lease_node **ret_node, uint64_t *ret_request)
+static struct lease_world *asking(struct lease_node **ret_node)
 {
     struct lease_world *world = lease_world_new(1, 1);
     struct lease_node *node = &world->nodes[0];
@@ -66,25 +65,22 @@ static struct lease_world *asking(struct lease_node **ret_node, uint64_t *ret_re
     assert_int_equal(worker_acquire_command_read(node->requests[0]->payload.data,
                                                  node->requests[0]->payload.len, &acquire),
                      0);
-    assert_int_not_equal(acquire.request_id, 0);
     assert_int_equal(acquire.worker_id, WORKER_ID_ANY);
     *ret_node = node;
-    *ret_request = acquire.request_id;
     return world;
 }
 
-/* The row that its own acquire made is taken however it comes; no other is. */
+/* The row that its own acquire is told is taken; no other is, not even one of its name, which an
+ * acquire of an earlier life made. */
 static void test_row_of_the_own_acquire(void **state)
 {
     struct lease_node *node;
-    uint64_t request;
-    struct lease_world *world = asking(&node, &request);
+    struct lease_world *world = asking(&node);
     struct worker_row row;
 
     (void)state;
     for (unsigned i = 0; i < 4; i++) {
-        row = own_row(node, 5, request);
-        row.last_request += i == 0; /* of an acquire of another life */
+        row = own_row(node, 5);
         row.kind = i == 1 ? WORKER_CLIENT : WORKER_NODE;
         row.state = i == 2 ? WORKER_RELEASED : WORKER_HELD;
         row.name[row.name_len - 1] = i == 3 ? '1' : '0';
@@ -92,13 +88,13 @@ static void test_row_of_the_own_acquire(void **state)
         lease_world_run(world, SOON_MS);
         assert_int_equal(node->write_count, 0);
     }
-    row = own_row(node, 5, request);
-    lease_worker_changed(node->lease, &row);
+    node->lagging = true; /* only the answer tells of it */
+    node->answers_held = false;
     lease_world_run(world, SOON_MS);
     assert_int_equal(node->write_count, 1);
-    assert_int_equal(lease_world_record(node, 0).worker_id, 5);
+    assert_int_equal(lease_world_record(node, 0).worker_id, 0);
     assert_int_equal(lease_world_status(node).serving, 1);
-    lease_world_free(world);
+    over(world);
 }
 
 /* A row of its name is taken without an acquire only where nothing was ever recorded, and nothing
@@ -108,7 +104,7 @@ static void test_row_of_an_earlier_life(void **state)
     for (unsigned recorded = 0; recorded < 3; recorded++) {
         struct lease_world *world = lease_world_new(1, 1);
         struct lease_node *node = &world->nodes[0];
-        struct worker_row row = own_row(node, 5, 77);
+        struct worker_row row = own_row(node, 5);
         bool taken = recorded == 0;
 
         (void)state;
@@ -191,32 +187,32 @@ static void test_two_records_of_one_worker_id(void **state)
     }
 }
 
-/* Granted and released again before its answer was heard: it is asked for as a new one. */
+/* Granted and released again before its answer was heard: nothing of it is used, and it is asked for
+ * as a new one. */
 static void test_acquired_and_released_unheard(void **state)
 {
     struct lease_node *node;
-    uint64_t request;
-    struct lease_world *world = asking(&node, &request);
+    struct lease_world *world = asking(&node);
 
     (void)state;
     node->lagging = true;
     node->deaf = true;
     node->answers_held = false;
-    lease_world_run(world, SOON_MS);
+    lease_world_run(world, REQUEST_MS + SOON_MS);
     lease_world_release(world, 0, 1);
     node->deaf = false;
     lease_world_settle(world, REQUEST_MS + 2 * LEASE_WORLD_RENEW_MS);
+    assert_int_equal(node->snowflake.slot_count, 1);
     (void)lease_world_id(node);
     assert_int_equal(lease_world_record(node, 0).epoch, 2);
     over(world);
 }
 
-/* The row comes when its window is over already: no time of it is used up, and it is renewed. */
+/* The answer comes when the window is over already: it is renewed before anything is recorded. */
 static void test_row_taken_after_its_window(void **state)
 {
     struct lease_node *node;
-    uint64_t request;
-    struct lease_world *world = asking(&node, &request);
+    struct lease_world *world = asking(&node);
 
     (void)state;
     node->lagging = true;
@@ -225,17 +221,47 @@ static void test_row_taken_after_its_window(void **state)
     lease_world_run(world, SOON_MS);
     node->answers_held = true;
     lease_world_run(world, LEASE_WORLD_WINDOW_MS + SOON_MS);
-    node->lagging = false;
-    node->disk_stuck = true;
-    lease_world_run(world, 1);
-    node->disk_stuck = false;
-    lease_world_run(world, LEASE_WORLD_DISK_MS);
-    assert_int_equal(lease_world_record(node, 0).mark_ms, 0);
+    assert_int_equal(node->write_count, 0);
     node->answers_held = false;
     node->deaf = false;
-    lease_world_run(world, REQUEST_MS + LEASE_WORLD_RENEW_MS);
+    lease_world_run(world, 1);
+    assert_non_null(node->requests[0]);
+    assert_int_equal(command_type(node->requests[0]->payload.data, node->requests[0]->payload.len),
+                     COMMAND_WORKER_RENEW);
+    assert_int_equal(node->write_count, 0);
+    lease_world_run(world, SOON_MS);
     (void)lease_world_id(node);
     assert_int_equal(lease_world_record(node, 0).epoch, 1);
+    over(world);
+}
+
+/* The disk stands still until the window is over: no time of it is used up, and it is renewed. */
+static void test_row_recorded_after_its_window(void **state)
+{
+    struct lease_world *world = served(1, 1);
+    struct lease_node *node = &world->nodes[0];
+    unsigned writes = node->write_count;
+    struct lease_record record;
+
+    (void)state;
+    node->disk_stuck = true;
+    while (node->write_count == writes) { /* of a mark */
+        lease_world_run(world, 1);
+        (void)lease_world_id(node);
+    }
+    lease_world_release(world, 0, world->true_ms);
+    lease_world_run(world, LEASE_WORLD_WINDOW_MS + LEASE_WORLD_RENEW_MS);
+    assert_int_equal(fsm_worker(world->log, 0)->epoch, 2);
+    node->answers_held = true;
+    node->disk_stuck = false;
+    lease_world_run(world, 2 * LEASE_WORLD_DISK_MS);
+    record = lease_world_record(node, 0);
+    assert_int_equal(record.epoch, 2);
+    assert_true(record.mark_ms == record.from_ms);
+    node->answers_held = false;
+    lease_world_run(world, SOON_MS);
+    (void)lease_world_id(node);
+    assert_int_equal(lease_world_record(node, 0).epoch, 2);
     over(world);
 }
 
@@ -315,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_two_records_of_one_worker_id),
         cmocka_unit_test(test_acquired_and_released_unheard),
         cmocka_unit_test(test_row_taken_after_its_window),
+        cmocka_unit_test(test_row_recorded_after_its_window),
         cmocka_unit_test(test_log_restored_without_the_row),
         cmocka_unit_test(test_log_restored_with_an_earlier_end),
         cmocka_unit_test(test_log_restored_with_an_earlier_epoch),

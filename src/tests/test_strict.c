@@ -56,9 +56,6 @@ static void test_what_waits_goes_into_one_batch_a_turn(void **state)
     assert_int_equal(w->proposed, 1);
     assert_true(strict_next_ms(w->strict) == w->now_ms + PATIENCE_MS);
     command = strict_world_command(w, 0);
-    assert_int_equal(command.batch.node_id, STRICT_WORLD_NODE);
-    assert_int_equal(command.batch.life, STRICT_WORLD_LIFE);
-    assert_int_equal(command.batch.seq, 1);
     assert_true(command.batch.wall_ms == w->now_ms);
     assert_int_equal(command.batch.key_limit, STRICT_WORLD_KEYS);
     assert_int_equal(command.count, 2);
@@ -252,7 +249,7 @@ static void test_a_small_batch_is_held_back(void **state)
     }
 }
 
-/* Batch seq is not sent before batch seq - LIMIT_STRICT_BATCHES is over, though later ones are. */
+/* One more is not sent before one of those is over, whichever. */
 static void test_batches_at_and_beyond_the_limit(void **state)
 {
     struct strict_world *w = *state;
@@ -267,19 +264,20 @@ static void test_batches_at_and_beyond_the_limit(void **state)
     strict_world_pass_ms(w, STRICT_WORLD_HOLD_MS);
     assert_int_equal(w->batch_count, LIMIT_STRICT_BATCHES);
     assert_true(strict_next_ms(w->strict) > w->now_ms); /* nothing to do before an answer */
-    strict_world_give(w, 1);                            /* seq 2 */
-    strict_world_give(w, LIMIT_STRICT_BATCHES - 2);     /* the last one */
-    strict_turn(w->strict);
-    assert_int_equal(w->batch_count, LIMIT_STRICT_BATCHES - 2);
-    strict_world_give(w, 0); /* seq 1 */
+    assert_int_equal(w->proposed, LIMIT_STRICT_BATCHES);
+    strict_world_give(w, 1); /* the second one */
     assert_true(strict_next_ms(w->strict) == w->now_ms);
     strict_turn(w->strict);
-    assert_int_equal(w->batch_count, LIMIT_STRICT_BATCHES - 2);
-    assert_int_equal(strict_world_command(w, LIMIT_STRICT_BATCHES - 3).batch.seq,
-                     LIMIT_STRICT_BATCHES + 1);
+    assert_int_equal(w->batch_count, LIMIT_STRICT_BATCHES);
+    assert_int_equal(w->proposed, LIMIT_STRICT_BATCHES + 1);
     assert_int_equal(late->answers, 0);
-    strict_world_give(w, LIMIT_STRICT_BATCHES - 3);
+    (void)ask(w, "order", 1);
+    strict_world_pass_ms(w, STRICT_WORLD_HOLD_MS);
+    assert_int_equal(w->proposed, LIMIT_STRICT_BATCHES + 1); /* there is no room again */
+    strict_world_give(w, LIMIT_STRICT_BATCHES - 1);
     assert_answered(late, 0);
+    strict_turn(w->strict);
+    assert_int_equal(w->proposed, LIMIT_STRICT_BATCHES + 2);
 }
 
 static void test_waiting_at_and_beyond_the_limit(void **state)
@@ -341,53 +339,50 @@ static void test_bytes_that_are_no_request_are_refused(void **state)
     assert_int_equal(w->proposed, 1);
 }
 
-/* --- lives --- */
+/* --- refused by the session: an unknown outcome --- */
 
-static void test_a_later_life_is_known(void **state)
+static void test_a_batch_of_unknown_outcome_is_not_asked_again(void **state)
 {
     struct strict_world *w = *state;
     struct strict_ask *a = ask(w, "order", 1);
     struct strict_ask *b;
 
     strict_turn(w->strict);
-    strict_world_say(w, 0, ERR_STALE, 90);
+    strict_world_fail(w, 0, ERR_TIMEOUT);
     assert_answered(a, ERR_TIMEOUT); /* and never again: an earlier copy may have been applied */
     assert_int_equal(a->base.reply.len, 0);
     strict_turn(w->strict);
     assert_int_equal(w->batch_count, 0);
     b = ask(w, "order", 1);
     strict_turn(w->strict);
-    assert_int_equal(strict_world_command(w, 0).batch.life, 91);
     strict_world_give(w, 0);
     assert_answered(b, 0);
-    a = ask(w, "order", 1);
-    strict_turn(w->strict);
-    strict_world_say(w, 0, ERR_STALE, 90); /* nothing that this life did not know */
-    assert_answered(a, ERR_TIMEOUT);
-    (void)ask(w, "order", 1);
-    strict_turn(w->strict);
-    assert_int_equal(strict_world_command(w, 0).batch.life, 91);
 }
 
-/* Batches of the old life that are still under way do not count against the new one. */
-static void test_a_later_life_is_taken_once(void **state)
+/* Nor does it hold up others that are under way, or follow. */
+static void test_a_batch_of_unknown_outcome_stands_for_itself(void **state)
 {
     struct strict_world *w = *state;
+    struct strict_ask *asks[5];
 
     for (unsigned i = 0; i < 3; i++) {
-        (void)ask(w, "order", 1);
+        asks[i] = ask(w, "order", 1);
         strict_turn(w->strict);
     }
-    strict_world_say(w, 0, ERR_STALE, 90);
-    (void)ask(w, "order", 1);
+    assert_int_equal(w->batch_count, 3);
+    strict_world_fail(w, 0, ERR_TIMEOUT);
+    asks[3] = ask(w, "order", 1);
     strict_turn(w->strict);
     strict_world_give(w, 2);
-    strict_world_say(w, 0, ERR_STALE, 91); /* since the new life is known by now */
-    strict_world_say(w, 0, ERR_STALE, 91);
-    (void)ask(w, "order", 1);
+    strict_world_fail(w, 0, ERR_TIMEOUT);
+    strict_world_fail(w, 0, ERR_TIMEOUT);
+    asks[4] = ask(w, "order", 1);
     strict_turn(w->strict);
-    assert_int_equal(strict_world_command(w, 0).batch.life, 91);
+    assert_int_equal(w->batch_count, 1);
     strict_world_give(w, 0);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_answered(asks[i], i == 3 || i == 4 ? 0 : ERR_TIMEOUT);
+    }
 }
 
 /* --- the end --- */
@@ -465,8 +460,8 @@ int main(void)
         TEST(test_waiting_at_and_beyond_the_limit),
         TEST(test_bad_requests_are_refused),
         TEST(test_bytes_that_are_no_request_are_refused),
-        TEST(test_a_later_life_is_known),
-        TEST(test_a_later_life_is_taken_once),
+        TEST(test_a_batch_of_unknown_outcome_is_not_asked_again),
+        TEST(test_a_batch_of_unknown_outcome_stands_for_itself),
         TEST(test_stop_answers_what_waits),
         TEST(test_stopped_means_not_asked_again),
         TEST(test_freed_only_when_all_is_answered),

@@ -71,34 +71,31 @@ static struct tag_row sample_row(void)
         .description_len = 6,
         .mode = TAG_MODE_STRICT,
         .deleted = true,
-        .last_outcome = 3,
         .generation = 0x01020304,
         .step = 0x1000,
         .max_step = 0x100000,
         .max_id = 0x0102030405060708,
         .created_ms = 1700000000000,
         .updated_ms = 1700000000001,
-        .last_request = 0xa1a2a3a4a5a6a7a8,
     };
 }
 
 static const char *const SAMPLE_BYTES =
-    "01 01 01 03 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 0168e5cf8b010000 "
-    "a8a7a6a5a4a3a2a1 0600 64c3a96ac3a0";
+    "03 01 01 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 0168e5cf8b010000 "
+    "0600 64c3a96ac3a0";
 
-/* The same, on its way to strict mode, with ranges given back before: version 2. */
+/* The same, on its way to strict mode. */
 static struct tag_row draining_row(void)
 {
     struct tag_row row = sample_row();
 
     row.draining = true;
-    row.returns = 0x11121314;
     return row;
 }
 
 static const char *const DRAINING_BYTES =
-    "02 03 01 03 04030201 14131211 00100000 00001000 0807060504030201 0068e5cf8b010000 "
-    "0168e5cf8b010000 a8a7a6a5a4a3a2a1 0600 64c3a96ac3a0";
+    "03 03 01 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 0168e5cf8b010000 "
+    "0600 64c3a96ac3a0";
 
 static void test_text_check_is_strict_utf8(void **state)
 {
@@ -226,7 +223,6 @@ static void test_row_check_one_beyond(void **state)
     CHECK_REFUSED(max_step, 0x1000 - 1, "smaller than step");
     CHECK_REFUSED(max_id, (uint64_t)TAG_MAX_ID_END + 1, "max_id");
     CHECK_REFUSED(mode, TAG_MODE_STRICT + 1, "mode");
-    CHECK_REFUSED(last_outcome, 4, "last_outcome");
     CHECK_REFUSED(created_ms, TAG_TIME_MAX_MS + 1, "9999");
     CHECK_REFUSED(updated_ms, TAG_TIME_MAX_MS + 1, "9999");
     CHECK_REFUSED(name_len, 0, "empty");
@@ -256,21 +252,22 @@ static void test_row_golden_bytes(void **state)
     golden_is(&row, DRAINING_BYTES);
 }
 
-/* The version follows from the content alone. */
-static void test_row_version_is_the_lowest_that_fits(void **state)
+/* The digest is over the bytes: a row has the same whoever wrote it and whatever it was before. */
+static void test_row_version_is_one_for_all_content(void **state)
 {
     struct tag_row row = draining_row();
 
     (void)state;
     row.draining = false;
-    golden_is(&row, "02 01 01 03 04030201 14131211 00100000 00001000 0807060504030201 "
-                    "0068e5cf8b010000 0168e5cf8b010000 a8a7a6a5a4a3a2a1 0600 64c3a96ac3a0");
-    row.draining = true;
-    row.returns = 0;
-    golden_is(&row, "02 03 01 03 04030201 00000000 00100000 00001000 0807060504030201 "
-                    "0068e5cf8b010000 0168e5cf8b010000 a8a7a6a5a4a3a2a1 0600 64c3a96ac3a0");
-    row.draining = false;
     golden_is(&row, SAMPLE_BYTES);
+    row.draining = true;
+    row.deleted = false;
+    golden_is(&row, "03 02 01 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 "
+                    "0168e5cf8b010000 0600 64c3a96ac3a0");
+    row.draining = false;
+    row.mode = TAG_MODE_TREND;
+    golden_is(&row, "03 00 00 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 "
+                    "0168e5cf8b010000 0600 64c3a96ac3a0");
 }
 
 static void round_trip(const struct tag_row *row, const char *bytes)
@@ -284,14 +281,12 @@ static void round_trip(const struct tag_row *row, const char *bytes)
     assert_string_equal(back.description, row->description);
     assert_true(back.deleted);
     assert_int_equal(back.mode, TAG_MODE_STRICT);
-    assert_true(back.draining == row->draining && back.returns == row->returns);
+    assert_true(back.draining == row->draining);
     assert_int_equal(back.generation, row->generation);
     assert_int_equal(back.step, row->step);
     assert_int_equal(back.max_step, row->max_step);
     assert_true(back.max_id == row->max_id);
     assert_true(back.created_ms == row->created_ms && back.updated_ms == row->updated_ms);
-    assert_true(back.last_request == row->last_request);
-    assert_int_equal(back.last_outcome, 3);
     golden_is(&back, bytes);
     tag_row_release(&back);
     assert_null(back.name);
@@ -342,7 +337,7 @@ static void refuse_damage(const char *bytes)
     assert_int_equal(decode(&buf), 0);
     for (unsigned version = 0; version < 256; version++) {
         buf.data[0] = (uint8_t)version;
-        assert_true(version == 1 || version == 2 || decode(&buf) == ERR_BAD_VERSION);
+        assert_int_equal(decode(&buf), version == 3 ? 0 : ERR_BAD_VERSION);
     }
     buf_free(&buf);
 }
@@ -355,7 +350,9 @@ static void test_row_decode_refuses_damage(void **state)
     refuse_damage(SAMPLE_BYTES);
     refuse_damage(DRAINING_BYTES);
     id_hex_put(&buf, SAMPLE_BYTES);
-    buf.data[1] = 2; /* draining, in version 1 */
+    buf.data[1] = 2; /* draining alone */
+    assert_int_equal(decode(&buf), 0);
+    buf.data[1] = 0x40; /* an unknown flag alone */
     assert_int_equal(decode(&buf), ERR_CORRUPT);
     buf.len = 0;
     id_hex_put(&buf, DRAINING_BYTES);
@@ -363,8 +360,6 @@ static void test_row_decode_refuses_damage(void **state)
     assert_int_equal(decode(&buf), ERR_CORRUPT);
     buf.data[1] = 1;
     assert_int_equal(decode(&buf), 0);
-    memset(buf.data + 8, 0, 4); /* version 2 for what version 1 can say */
-    assert_int_equal(decode(&buf), ERR_CORRUPT);
     buf_free(&buf);
 }
 
@@ -436,7 +431,7 @@ int main(void)
         cmocka_unit_test(test_row_check_at_limits),
         cmocka_unit_test(test_row_check_one_beyond),
         cmocka_unit_test(test_row_golden_bytes),
-        cmocka_unit_test(test_row_version_is_the_lowest_that_fits),
+        cmocka_unit_test(test_row_version_is_one_for_all_content),
         cmocka_unit_test(test_row_round_trip),
         cmocka_unit_test(test_row_decode_refuses_damage),
         cmocka_unit_test(test_row_decode_survives_any_bytes),

@@ -18,6 +18,7 @@
 #include "src/tests/id_apply.h"
 #include "src/tests/id_hex.h"
 #include "src/tests/id_random.h"
+#include "src/tests/id_stamp.h"
 
 #define T 1700000000000
 #define T_HEX "0068e5cf8b010000 "
@@ -41,7 +42,6 @@ static struct worker_row sample_row(uint16_t id)
         .granted_until_ms = T + 256,
         .last_timestamp_ms = T + 1,
         .updated_ms = T,
-        .last_request = 0x1122334455667788,
         .name_len = 3,
         .address_len = 5,
         .name = "n/1",
@@ -50,9 +50,9 @@ static struct worker_row sample_row(uint16_t id)
 }
 
 #define ROW                                                                                        \
-    "01 01 02 0300000000000000 " T_HEX "0069e5cf8b010000 0168e5cf8b010000 " T_HEX                  \
-    "8877665544332211 0300 6e2f31 0500 613a383038 "
-#define ROW_LEN "3f000000 "
+    "02 01 02 0300000000000000 " T_HEX "0069e5cf8b010000 0168e5cf8b010000 " T_HEX                  \
+    "0300 6e2f31 0500 613a383038 "
+#define ROW_LEN "37000000 "
 
 static void encode_acquire(struct buf *buf)
 {
@@ -62,7 +62,6 @@ static void encode_acquire(struct buf *buf)
                                            .floor_ms = 5,
                                            .window_ms = 600000,
                                            .wall_ms = T,
-                                           .request_id = 0x0102030405060708,
                                            .name = "n/1",
                                            .name_len = 3,
                                            .address = "a:1",
@@ -217,13 +216,15 @@ static int again_rows(const void *data, size_t len, struct buf *buf)
 
 static const struct golden GOLDEN[] = {
     {"acquire", encode_acquire, again_acquire,
-     "01 09 01 ffff 0500000000000000 c027090000000000 " T_HEX "0807060504030201 "
+     "02 09 " ID_STAMP_EMPTY "01 ffff 0500000000000000 c027090000000000 " T_HEX
      "0300 6e2f31 0300 613a31"},
     {"renew", encode_renew, again_renew,
-     "01 0a 0201 0300000000000000 0400000000000000 0500000000000000 0600000000000000 " T_HEX},
-    {"release", encode_release, again_release, "01 0b ff03 0300000000000000 " T_HEX},
-    {"layout", encode_layout, again_layout, "01 07 c1038d142c010000 29 0a 0c"},
-    {"clock", encode_clock, again_clock, "01 08 " T_HEX},
+     "02 0a " ID_STAMP_EMPTY
+     "0201 0300000000000000 0400000000000000 0500000000000000 0600000000000000 " T_HEX},
+    {"release", encode_release, again_release,
+     "02 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX},
+    {"layout", encode_layout, again_layout, "02 07 " ID_STAMP_EMPTY "c1038d142c010000 29 0a 0c"},
+    {"clock", encode_clock, again_clock, "02 08 " ID_STAMP_EMPTY T_HEX},
     {"query", encode_query, again_query, "01 43 0201 0004"},
     {"result", encode_result, again_result, "01 85 00000000 01 0201 " ROW_LEN ROW},
     {"fenced", encode_fenced, again_result, "01 85 deffffff 01 0201 " ROW_LEN ROW},
@@ -280,10 +281,18 @@ static void test_truncated_or_longer_is_refused(void **state)
         }
         buf_put_u8(&buf, 0);
         assert_int_equal(read_exact(&GOLDEN[i], buf.data, buf.len, &again), ERR_BAD_MESSAGE);
-        buf.data[0] = 2; /* a later version */
+        buf.data[0]++; /* a later version */
         assert_int_equal(read_exact(&GOLDEN[i], buf.data, buf.len - 1, &again), ERR_BAD_MESSAGE);
         assert_int_equal(again.len, 0);
         buf_free(&buf);
+    }
+}
+
+/* A command is written without a stamp, and read with any. */
+static void stamp_as_read(const struct buf *buf, struct buf *again)
+{
+    if (buf->data[0] == COMMAND_VERSION) {
+        memcpy(again->data + SESSION_STAMP_AT, buf->data + SESSION_STAMP_AT, SESSION_STAMP_BYTES);
     }
 }
 
@@ -306,6 +315,7 @@ static void test_mutated_is_refused_or_read_exactly(void **state)
         err = read_exact(golden, buf.data, buf.len, &again);
         if (err == 0) {
             assert_int_equal(again.len, buf.len);
+            stamp_as_read(&buf, &again);
             assert_memory_equal(again.data, buf.data, buf.len);
             read++;
         } else {
@@ -403,7 +413,9 @@ static void test_row_golden_and_damage(void **state)
     }
     buf_put_u8(&buf, 0);
     assert_int_equal(worker_row_decode(9, buf.data, buf.len, &back), ERR_CORRUPT);
-    buf.data[0] = 2;
+    buf.data[0] = 3;
+    assert_int_equal(worker_row_decode(9, buf.data, buf.len, &back), ERR_BAD_VERSION);
+    buf.data[0] = 1;
     assert_int_equal(worker_row_decode(9, buf.data, buf.len, &back), ERR_BAD_VERSION);
     buf_free(&buf);
 }
@@ -452,8 +464,8 @@ static void test_row_rules(void **state)
         {27, 8, T + 257, ERR_CORRUPT},
         {35, 8, TAG_TIME_MAX_MS, 0}, /* updated */
         {35, 8, TAG_TIME_MAX_MS + 1, ERR_CORRUPT},
-        {53, 1, 0x0a, ERR_CORRUPT}, /* name */
-        {58, 1, 0xff, ERR_CORRUPT}, /* address */
+        {45, 1, 0x0a, ERR_CORRUPT}, /* name */
+        {50, 1, 0xff, ERR_CORRUPT}, /* address */
     };
 
     (void)state;
@@ -472,7 +484,7 @@ static int decode_texts(size_t name_len, size_t address_len)
 
     memset(text, 'x', sizeof text);
     worker_row_encode(&row, &buf);
-    buf.len = 51; /* up to the name */
+    buf.len = 43; /* up to the name */
     buf_put_str16(&buf, text, name_len);
     buf_put_str16(&buf, text, address_len);
     err = worker_row_decode(9, buf.data, buf.len, &back);
