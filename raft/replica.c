@@ -211,6 +211,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     fsm_listen(fsm, &replica->listener);
     requests_init(&replica->requests, &replica->driver, net, disk, clock, fsm,
                   &replica->config.driver);
+    replica->requests.allocator = replica->allocator;
     start_members(replica);
     rv = driver_start(&replica->driver, &replica->config.driver, disk, net, clock, fsm,
                       &replica->observer, loaded);

@@ -31,15 +31,20 @@ static void work_free(struct requests *requests, struct work *work)
     free(work);
 }
 
-static void send_reply(struct requests *requests, uint64_t to, uint64_t id, int status,
-                       const void *payload, size_t len)
+static void send_reply(struct requests *requests, uint64_t to, const struct wire_reply *reply)
 {
-    struct wire_reply reply = {id, status, payload, len};
     struct buf frame = BUF_INIT;
 
-    wire_reply_encode(&reply, &frame);
+    wire_reply_encode(reply, &frame);
     (void)requests->net->ops->send(requests->net, to, FRAME_REPLY, &frame);
     buf_free(&frame);
+}
+
+static void refuse(struct requests *requests, uint64_t to, uint64_t id, int status)
+{
+    const struct wire_reply reply = {.id = id, .status = status};
+
+    send_reply(requests, to, &reply);
 }
 
 /* Answer and free; the work is on no list. */
@@ -49,7 +54,32 @@ static void finish(struct requests *requests, struct work *work, int status, con
     if (work->local != NULL) {
         requests_complete_local(requests, work->local, status, reply, len);
     } else if (work->from != 0) {
-        send_reply(requests, work->from, work->id, status, reply, len);
+        const struct wire_reply wire = {
+            .id = work->id, .status = status, .payload = reply, .payload_len = len};
+
+        send_reply(requests, work->from, &wire);
+    }
+    work_free(requests, work);
+}
+
+/* The same for a command that has just been applied. Its node may not have come so far: it is told
+ * where the entry is, and what its tags have become. */
+static void finish_applied(struct requests *requests, struct work *work, const void *result,
+                           size_t len)
+{
+    struct wire_reply reply = {
+        .id = work->id, .index = work->index, .payload = result, .payload_len = len};
+    struct buf marks = BUF_INIT;
+
+    if (work->local != NULL) {
+        work->local->index = work->index;
+        requests_complete_local(requests, work->local, 0, result, len);
+    } else if (work->from != 0) {
+        tag_marks_put(requests->fsm, work->payload.data, work->payload.len, &marks);
+        reply.marks = marks.data;
+        reply.marks_len = marks.len;
+        send_reply(requests, work->from, &reply);
+        buf_free(&marks);
     }
     work_free(requests, work);
 }
@@ -94,11 +124,11 @@ bool requests_receive_request(struct requests *requests, uint64_t from, const ui
     }
     if (raft_state(&requests->driver->raft) != RAFT_LEADER || requests->transferring ||
         requests->stopping) {
-        send_reply(requests, from, wire.id, ERR_NOT_LEADER, NULL, 0);
+        refuse(requests, from, wire.id, ERR_NOT_LEADER);
         return true;
     }
     if (requests->work_count >= LIMIT_REQUESTS_PENDING) {
-        send_reply(requests, from, wire.id, ERR_OVERLOADED, NULL, 0);
+        refuse(requests, from, wire.id, ERR_OVERLOADED);
         return true;
     }
     work = work_new(requests, wire.kind);
@@ -232,7 +262,7 @@ void requests_applied(struct requests *requests, uint64_t index, uint64_t term, 
     while ((work = TAILQ_FIRST(&requests->submitted)) != NULL && work->index <= index) {
         TAILQ_REMOVE(&requests->submitted, work, link);
         if (work->index == index && work->term == term) {
-            finish(requests, work, 0, result, len);
+            finish_applied(requests, work, result, len);
         } else {
             give_back(requests, work); /* another entry took its place */
         }

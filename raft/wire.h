@@ -18,6 +18,7 @@
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/id/member.h"
+#include "src/id/tag_marks.h"
 
 /* Append a message of the core. AppendEntries: entries must be filled in by the caller.
  * InstallSnapshot: conf must be filled in; data is ignored (rows travel in chunks) and `transfer`
@@ -99,6 +100,9 @@ int wire_request_decode(const void *data, size_t len, struct wire_request *ret_r
 struct wire_reply {
     uint64_t id;
     int32_t status;         /* 0 or ERR_*; WIRE_STATUS_MIN..0 */
+    uint64_t index;         /* of a command that was applied: its entry; else 0 */
+    const uint8_t *marks;   /* borrowed; of such a one: the generations of its tags (tag_marks.h) */
+    size_t marks_len;       /* <= TAG_MARKS_BYTES_MAX */
     const uint8_t *payload; /* borrowed */
     size_t payload_len;     /* <= LIMIT_ENTRY_BYTES */
 };

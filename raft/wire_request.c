@@ -4,7 +4,8 @@
  *   SNAPSHOT_CHUNK  u64 transfer, u64 offset, u8 last, u32 length, rows
  *   SNAPSHOT_ACK    u64 transfer, u64 offset, u8 abort
  *   REQUEST         u64 id, u8 kind, u32 time left in ms, u32 length, command or query
- *   REPLY           u64 id, u32 status (0, or an ERR_* as two's complement), u32 length, answer
+ *   REPLY           u64 id, u32 status (0, or an ERR_* as two's complement), u64 index, u32 length,
+ *                   marks, u32 length, answer
  *   CONFIRM(_ACK)   u64 term, u64 round
  *
  * Failure modes: decoding gives ERR_BAD_MESSAGE for a short or long payload and for a value out of
@@ -113,10 +114,13 @@ int wire_request_decode(const void *data, size_t len, struct wire_request *ret_r
 void wire_reply_encode(const struct wire_reply *reply, struct buf *buf)
 {
     ASSERT(reply->status <= 0 && reply->status >= WIRE_STATUS_MIN);
+    ASSERT(reply->index < WIRE_NUMBER_BOUND && reply->marks_len <= TAG_MARKS_BYTES_MAX);
     ASSERT(reply->payload_len <= LIMIT_ENTRY_BYTES);
-    buf_reserve(buf, 8 + 4 + 4 + reply->payload_len);
+    buf_reserve(buf, 8 + 4 + 8 + 4 + reply->marks_len + 4 + reply->payload_len);
     buf_put_u64(buf, reply->id);
     buf_put_u32(buf, (uint32_t)reply->status);
+    buf_put_u64(buf, reply->index);
+    buf_put_str32(buf, reply->marks, reply->marks_len);
     buf_put_str32(buf, reply->payload, reply->payload_len);
 }
 
@@ -128,6 +132,8 @@ int wire_reply_decode(const void *data, size_t len, struct wire_reply *ret_reply
     reader_init(&reader, data, len);
     reply.id = reader_u64(&reader);
     reply.status = (int32_t)reader_u32(&reader);
+    reply.index = wire_read_index(&reader);
+    reply.marks = wire_read_bytes(&reader, TAG_MARKS_BYTES_MAX, &reply.marks_len);
     reply.payload = wire_read_bytes(&reader, LIMIT_ENTRY_BYTES, &reply.payload_len);
     wire_require(&reader, reply.status <= 0 && reply.status >= WIRE_STATUS_MIN);
     if (!reader_done(&reader)) {

@@ -138,6 +138,7 @@ struct sim_node {
     uint64_t max_id[SIM_TAGS_ALL];
     uint64_t next_epoch[SIM_TAGS_ALL]; /* that next_id belongs to */
     uint64_t next_id[SIM_TAGS_ALL];    /* of this life: no id below it may follow */
+    uint64_t floor[SIM_TAGS_ALL];      /* it may hand out no id below, in any life */
     bool opening[SIM_TAGS_ALL];
     bool joins;                          /* it came after the first configuration */
     bool gone;                           /* removed and told, or dead for good */
@@ -360,6 +361,8 @@ void sim_check_init(struct sim_world *world);
 void sim_check_free(struct sim_world *world);
 void sim_check_ids(struct sim_node *node, unsigned tag, uint32_t generation,
                    const struct segment_range *range);
+/* From now on the node may hand out no id of the tag below max_id. */
+void sim_check_raised(struct sim_node *node, unsigned tag, uint64_t max_id);
 /* No id twice, over all nodes and both modes. */
 void sim_check_once(struct sim_world *world, unsigned tag, uint32_t generation,
                     const struct segment_range *range);

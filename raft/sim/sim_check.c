@@ -264,12 +264,31 @@ void sim_check_once(struct sim_world *world, unsigned t, uint32_t generation,
     sim_note(world, range->first << 16 | range->count);
 }
 
+/* Of the tag whose max_id is forced down nothing is known by that. */
+void sim_check_raised(struct sim_node *node, unsigned t, uint64_t max_id)
+{
+    if (t != SIM_FORCED && max_id > node->floor[t]) {
+        node->floor[t] = max_id;
+    }
+}
+
+/* A raise of max_id that a node has told of holds on that node. */
+static void check_floor(struct sim_node *node, unsigned t, const struct segment_range *range)
+{
+    if (range->first < node->floor[t]) {
+        sim_fail(node->world, "node %llu handed out id %llu of %s after max_id %llu",
+                 (unsigned long long)node->id, (unsigned long long)range->first,
+                 node->world->tags[t].name, (unsigned long long)node->floor[t]);
+    }
+}
+
 /* I1, and the rising part of I2. */
 void sim_check_ids(struct sim_node *node, unsigned t, uint32_t generation,
                    const struct segment_range *range)
 {
     sim_check_once(node->world, t, generation, range);
     check_rising(node, t, epoch_of(&node->world->tags[t], generation), range);
+    check_floor(node, t, range);
     node->world->stats.ids += range->count;
 }
 

@@ -70,9 +70,9 @@ static void put_answered(struct sim_request *request)
         }
     } else if (result.status == 0 && request->kind == REQUEST_KEPT_AGAIN) {
         world->kept_again[request->kept] = true;
-    } else if (result.status == 0 && request->kind == REQUEST_PUT &&
-               request->floor > tag->acked_max_id) {
-        tag->acked_max_id = request->floor;
+    } else if (result.status == 0 && request->kind == REQUEST_PUT) {
+        tag->acked_max_id = request->floor > tag->acked_max_id ? request->floor : tag->acked_max_id;
+        sim_check_raised(request->node, request->tag, request->floor);
     } else if (result.status == 0 && request->kind == REQUEST_FINAL && !final_done[request->tag]) {
         final_done[request->tag] = true;
         final_left--;

@@ -134,7 +134,7 @@ static void test_many_commands_of_one_turn(void **state)
 
 static void reply_not_leader(struct ring *ring, uint64_t to, uint64_t from, uint64_t id)
 {
-    const struct wire_reply reply = {id, ERR_NOT_LEADER, NULL, 0};
+    const struct wire_reply reply = {.id = id, .status = ERR_NOT_LEADER};
     struct buf frame = BUF_INIT;
 
     wire_reply_encode(&reply, &frame);

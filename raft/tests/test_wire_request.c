@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -203,7 +204,7 @@ static void test_payload_limits(void **state)
 {
     uint8_t *data = calloc(1, LIMIT_ENTRY_BYTES);
     const struct wire_request request = {1, WIRE_REQUEST_COMMAND, 0, data, LIMIT_ENTRY_BYTES};
-    const struct wire_reply reply = {1, 0, data, LIMIT_ENTRY_BYTES};
+    struct wire_reply reply = {.id = 1, .payload = data, .payload_len = LIMIT_ENTRY_BYTES};
     struct buf buf = BUF_INIT;
 
     (void)state;
@@ -216,7 +217,14 @@ static void test_payload_limits(void **state)
     buf_free(&buf);
     wire_reply_encode(&reply, &buf);
     assert_int_equal(try_exact(reply_try, &buf), 0);
-    buf_set_u32(&buf, 12, LIMIT_ENTRY_BYTES + 1);
+    buf_set_u32(&buf, 24, LIMIT_ENTRY_BYTES + 1);
+    buf_put_u8(&buf, 0);
+    assert_int_equal(try_exact(reply_try, &buf), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+    reply = (struct wire_reply){.id = 1, .marks = data, .marks_len = TAG_MARKS_BYTES_MAX};
+    wire_reply_encode(&reply, &buf);
+    assert_int_equal(try_exact(reply_try, &buf), 0);
+    buf_set_u32(&buf, 20, TAG_MARKS_BYTES_MAX + 1);
     buf_put_u8(&buf, 0);
     assert_int_equal(try_exact(reply_try, &buf), ERR_BAD_MESSAGE);
     buf_free(&buf);
@@ -225,22 +233,48 @@ static void test_payload_limits(void **state)
 
 static void test_reply(void **state)
 {
-    const struct wire_reply reply = {9, ERR_UNKNOWN_TAG, (const uint8_t *)"no", 2};
+    const struct wire_reply reply = {.id = 9,
+                                     .status = ERR_UNKNOWN_TAG,
+                                     .index = 0x1234,
+                                     .marks = (const uint8_t *)"mark",
+                                     .marks_len = 4,
+                                     .payload = (const uint8_t *)"no",
+                                     .payload_len = 2};
     struct wire_reply got;
     struct buf buf = BUF_INIT;
 
     (void)state;
     wire_reply_encode(&reply, &buf);
-    check_bytes(reply_try, &buf, "0900000000000000 fdffffff 02000000 6e6f");
+    check_bytes(reply_try, &buf,
+                "0900000000000000 fdffffff 3412000000000000 04000000 6d61726b 02000000 6e6f");
     assert_int_equal(wire_reply_decode(buf.data, buf.len, &got), 0);
     assert_int_equal(got.id, 9);
     assert_int_equal(got.status, ERR_UNKNOWN_TAG);
+    assert_int_equal(got.index, 0x1234);
+    assert_int_equal(got.marks_len, 4);
+    assert_memory_equal(got.marks, "mark", 4);
     assert_int_equal(got.payload_len, 2);
-    assert_int_equal(try_hex(reply_try, "0900000000000000 01000000 00000000"), ERR_BAD_MESSAGE);
-    assert_int_equal(try_hex(reply_try, "0900000000000000 00f0ffff 00000000"), 0);
-    assert_int_equal(try_hex(reply_try, "0900000000000000 ffefffff 00000000"), ERR_BAD_MESSAGE);
-    assert_int_equal(try_hex(reply_try, "0900000000000000 00000080 00000000"), ERR_BAD_MESSAGE);
+    assert_memory_equal(got.payload, "no", 2);
     buf_free(&buf);
+}
+
+static void expect_reply(const char *status, const char *index, int expected)
+{
+    char hex[160];
+
+    snprintf(hex, sizeof hex, "0900000000000000 %s %s 00000000 00000000", status, index);
+    assert_int_equal(try_hex(reply_try, hex), expected);
+}
+
+static void test_reply_limits(void **state)
+{
+    (void)state;
+    expect_reply("01000000", "0000000000000000", ERR_BAD_MESSAGE);
+    expect_reply("00f0ffff", "0000000000000000", 0);
+    expect_reply("ffefffff", "0000000000000000", ERR_BAD_MESSAGE);
+    expect_reply("00000080", "0000000000000000", ERR_BAD_MESSAGE);
+    expect_reply("00000000", "ffffffffffffff3f", 0);
+    expect_reply("00000000", "0000000000000040", ERR_BAD_MESSAGE);
 }
 
 static void test_confirm(void **state)
@@ -267,7 +301,7 @@ int main(void)
         cmocka_unit_test(test_chunk),          cmocka_unit_test(test_chunk_limits),
         cmocka_unit_test(test_chunk_ack),      cmocka_unit_test(test_request),
         cmocka_unit_test(test_payload_limits), cmocka_unit_test(test_reply),
-        cmocka_unit_test(test_confirm),
+        cmocka_unit_test(test_reply_limits),   cmocka_unit_test(test_confirm),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,6 +157,21 @@ void allocator_tag_changed(struct allocator *allocator, const struct tag_row *ro
     }
 }
 
+void allocator_outdate(struct allocator *allocator, const char *name, size_t name_len,
+                       uint32_t generation)
+{
+    struct id_tag *tag = id_table_find(allocator->table, name, name_len);
+
+    if (tag == NULL || generation <= tag->refill.generation) {
+        return;
+    }
+    tag_generation(allocator, tag, generation);
+    /* What has become of it is not known here. The next one to need ids asks, and the grant tells,
+     * unless this node's log does before. */
+    atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
+    tag_wake(allocator, tag);
+}
+
 struct id_tag *allocator_open(struct allocator *allocator, const struct tag_row *row)
 {
     struct id_tag *tag = id_table_insert(allocator->table, row->name, row->name_len);

@@ -85,6 +85,11 @@ uint64_t allocator_next_ms(const struct allocator *allocator);
  */
 void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row);
 
+/* The cluster has told that a tag has this generation, ahead of this node's own log: burn what is
+ * held of an older one. Nothing if the tag is not in the table, or no older than that here. */
+void allocator_outdate(struct allocator *allocator, const char *name, size_t name_len,
+                       uint32_t generation);
+
 /* Make (or find) the table's entry for a known tag row, and adopt the row as above: this is also
  * how a tag that was made again is found before this node has applied it. NULL when the table is
  * full. */

@@ -46,6 +46,7 @@ struct id_request {
     struct buf payload;   /* owned by the request */
     struct buf reply;     /* filled by the backend; owned by the request */
     void *out;            /* caller's struct, for STATUS and SEGMENTS */
+    uint64_t index;       /* COMMAND: of its entry, filled by the backend with status 0 */
     int status;
     void (*done)(struct id_request *request);
     void *data; /* the caller's */
