@@ -120,7 +120,7 @@ static void put_u32(uint8_t *at, uint32_t value)
 static bool type_is_known(uint8_t type)
 {
     return (type >= FRAME_HELLO && type <= FRAME_JOINED) ||
-           (type >= FRAME_RAFT && type <= FRAME_CLOCK);
+           (type >= FRAME_RAFT && type <= FRAME_TYPE_MAX);
 }
 
 /* What the header says, before anything is kept of the payload. 0 or an error. */

@@ -212,6 +212,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     requests_init(&replica->requests, &replica->driver, net, disk, clock, fsm,
                   &replica->config.driver);
     replica->requests.allocator = replica->allocator;
+    everywhere_init(&replica->everywhere, &replica->driver, net, clock, &replica->requests);
     start_members(replica);
     rv = driver_start(&replica->driver, &replica->config.driver, disk, net, clock, fsm,
                       &replica->observer, loaded);
@@ -238,6 +239,8 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     case FRAME_CONFIRM:
     case FRAME_CONFIRM_ACK:
         return requests_receive(&replica->requests, from, type, payload, len);
+    case FRAME_APPLIED:
+        return everywhere_receive(&replica->everywhere, from, payload, len);
     case FRAME_CLOCK:
         return timekeeper_receive(&replica->timekeeper, from, payload, len);
     default:
@@ -249,6 +252,7 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
 {
     driver_link_changed(&replica->driver, peer, up);
     requests_link_changed(&replica->requests, peer, up);
+    everywhere_link_changed(&replica->everywhere, peer);
 }
 
 void replica_peer_gone(struct replica *replica, uint64_t peer)
@@ -293,6 +297,7 @@ bool replica_turn(struct replica *replica)
     more = driver_settle(&replica->driver);
     requests_answer(&replica->requests);
     if (!replica->stopping) {
+        everywhere_turn(&replica->everywhere);
         turn_members(replica);
         replica_own_turn(replica);
         requests_tidy(&replica->requests);
@@ -325,6 +330,7 @@ uint64_t replica_next_ms(const struct replica *replica)
     next = earlier(next, strict_next_ms(replica->strict));
     next = earlier(next, membership_next_ms(&replica->membership));
     next = earlier(next, wishes_next_ms(&replica->wishes));
+    next = earlier(next, everywhere_next_ms(&replica->everywhere));
     next = earlier(next, replica_own_next_ms(replica));
     next = earlier(next, warm_next_ms(replica->warm));
     next = earlier(next, timekeeper_next_ms(&replica->timekeeper));
@@ -353,6 +359,7 @@ void replica_stop(struct replica *replica)
     lease_stop(replica->lease);
     strict_stop(replica->strict);
     wishes_stop(&replica->wishes);
+    everywhere_stop(&replica->everywhere);
     requests_stop(&replica->requests);
 }
 

@@ -12,6 +12,7 @@
 #define LEAFD_RAFT_REPLICA_H
 
 #include "raft/driver.h"
+#include "raft/everywhere.h"
 #include "raft/member_wish.h"
 #include "raft/membership.h"
 #include "raft/replica_members.h"
@@ -67,6 +68,7 @@ struct replica {
     struct replica_config config;
     struct driver driver;
     struct requests requests;
+    struct everywhere everywhere;
     struct fsm *fsm;
     struct id_table *table;
     struct allocator *allocator;

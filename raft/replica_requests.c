@@ -112,6 +112,9 @@ void replica_submit(struct replica *replica, struct id_request *request)
     case ID_REQUEST_MEMBER:
         wishes_submit(&replica->wishes, request);
         break;
+    case ID_REQUEST_EVERYWHERE:
+        everywhere_submit(&replica->everywhere, request);
+        break;
     case ID_REQUEST_STATUS:
         replica_status(replica, request->out);
         requests_finish(&replica->requests, request, 0);

@@ -118,6 +118,14 @@ struct wire_confirm {
 void wire_confirm_encode(const struct wire_confirm *confirm, struct buf *buf);
 int wire_confirm_decode(const void *data, size_t len, struct wire_confirm *ret_confirm) MUST_CHECK;
 
+/* A question for the index that the peer has applied (answer false; index is 0), or the answer. */
+struct wire_applied {
+    bool answer;
+    uint64_t index;
+};
+void wire_applied_encode(const struct wire_applied *applied, struct buf *buf);
+int wire_applied_decode(const void *data, size_t len, struct wire_applied *ret_applied) MUST_CHECK;
+
 /* A question for the peer's wall clock (answer false; wall_ms is 0) or the answer, which carries
  * the asker's sent_ms back. */
 struct wire_clock {

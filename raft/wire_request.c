@@ -7,6 +7,7 @@
  *   REPLY           u64 id, u32 status (0, or an ERR_* as two's complement), u64 index, u32 length,
  *                   marks, u32 length, answer
  *   CONFIRM(_ACK)   u64 term, u64 round
+ *   APPLIED         u8 answer, u64 index
  *
  * Failure modes: decoding gives ERR_BAD_MESSAGE for a short or long payload and for a value out of
  * its bounds. Encoding asserts the same bounds: who sends is to keep them.
@@ -162,5 +163,28 @@ int wire_confirm_decode(const void *data, size_t len, struct wire_confirm *ret_c
         return ERR_BAD_MESSAGE;
     }
     *ret_confirm = confirm;
+    return 0;
+}
+
+void wire_applied_encode(const struct wire_applied *applied, struct buf *buf)
+{
+    ASSERT(applied->index < WIRE_NUMBER_BOUND);
+    buf_put_u8(buf, applied->answer ? 1 : 0);
+    buf_put_u64(buf, applied->index);
+}
+
+int wire_applied_decode(const void *data, size_t len, struct wire_applied *ret_applied)
+{
+    struct wire_applied applied;
+    struct reader reader;
+
+    reader_init(&reader, data, len);
+    applied.answer = wire_read_bool(&reader);
+    applied.index = wire_read_index(&reader);
+    wire_require(&reader, applied.answer || applied.index == 0);
+    if (!reader_done(&reader)) {
+        return ERR_BAD_MESSAGE;
+    }
+    *ret_applied = applied;
     return 0;
 }

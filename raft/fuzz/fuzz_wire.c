@@ -106,11 +106,17 @@ static void fuzz_members(const uint8_t *data, size_t len)
 static void fuzz_small(const uint8_t *data, size_t len)
 {
     struct wire_confirm confirm;
+    struct wire_applied applied;
     struct wire_clock clock;
     struct buf again = BUF_INIT;
 
     if (wire_confirm_decode(data, len, &confirm) == 0) {
         wire_confirm_encode(&confirm, &again);
+        expect_same(&again, data, len);
+    }
+    again.len = 0;
+    if (wire_applied_decode(data, len, &applied) == 0) {
+        wire_applied_encode(&applied, &again);
         expect_same(&again, data, len);
     }
     again.len = 0;

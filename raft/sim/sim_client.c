@@ -20,7 +20,8 @@ enum sim_request_kind {
     REQUEST_DELETE,
     REQUEST_GET,
     REQUEST_GET_KEPT,
-    REQUEST_FINAL
+    REQUEST_FINAL,
+    REQUEST_EVERYWHERE
 };
 
 struct sim_request {
@@ -32,12 +33,14 @@ struct sim_request {
     uint64_t kept;
     uint64_t life;
     bool changed;   /* GET_KEPT: the second change was acknowledged when it was sent */
-    uint64_t floor; /* GET: an acknowledged max_id when it was sent; PUT: the max_id it sets */
+    uint64_t floor; /* GET: an acknowledged max_id when it was sent; PUT: the max_id it sets;
+                       EVERYWHERE: that which was set */
     bool force;
+    struct id_missing missing; /* EVERYWHERE */
 };
 
-static const char *const kind_names[] = {"an open",  "a put", "a put", "a put",
-                                         "a delete", "a get", "a get", "a put"};
+static const char *const kind_names[] = {"an open", "a put", "a put", "a put",         "a delete",
+                                         "a get",   "a get", "a put", "a wait for all"};
 
 static bool final_done[SIM_NODES_MAX];
 static unsigned final_left;
@@ -49,14 +52,54 @@ static struct sim_node *random_node(struct sim_world *world)
     return sim_node_runs(node) ? node : NULL;
 }
 
+static struct sim_request *request_new(struct sim_node *node, enum sim_request_kind kind);
 static void put_kept_again(struct sim_world *world, uint64_t kept);
 
 /* --- answers --- */
 
-static void put_answered(struct sim_request *request)
+/* The same client waits until the change holds everywhere. */
+static void wait_for_all(const struct sim_request *put)
+{
+    struct sim_request *request = request_new(put->node, REQUEST_EVERYWHERE);
+
+    request->tag = put->tag;
+    request->floor = put->floor;
+    request->base.kind = ID_REQUEST_EVERYWHERE;
+    request->base.index = put->base.index;
+    request->base.out = &request->missing;
+    replica_submit(&put->node->replica, &request->base);
+}
+
+static void put_acknowledged(struct sim_request *request)
 {
     struct sim_world *world = request->world;
     struct sim_tag *tag = &world->tags[request->tag];
+
+    if (request->floor == 0) {
+        return;
+    }
+    tag->acked_max_id = request->floor > tag->acked_max_id ? request->floor : tag->acked_max_id;
+    sim_check_raised(request->node, request->tag, request->floor);
+    if (world->clients && sim_percent(world, 60)) {
+        wait_for_all(request);
+    }
+}
+
+/* All members have applied the raise: none of them hands out a lower id any more. */
+static void everywhere_answered(struct sim_request *request)
+{
+    const struct raft_configuration *conf = &request->node->replica.driver.raft.configuration;
+    struct sim_world *world = request->world;
+
+    world->stats.everywhere++;
+    for (unsigned i = 0; i < conf->n; i++) {
+        sim_check_raised(&world->nodes[conf->servers[i].id - 1], request->tag, request->floor);
+    }
+}
+
+static void put_answered(struct sim_request *request)
+{
+    struct sim_world *world = request->world;
     struct put_result result = {0};
 
     if (put_result_decode(request->base.reply.data, request->base.reply.len, &result) != 0) {
@@ -71,8 +114,7 @@ static void put_answered(struct sim_request *request)
     } else if (result.status == 0 && request->kind == REQUEST_KEPT_AGAIN) {
         world->kept_again[request->kept] = true;
     } else if (result.status == 0 && request->kind == REQUEST_PUT) {
-        tag->acked_max_id = request->floor > tag->acked_max_id ? request->floor : tag->acked_max_id;
-        sim_check_raised(request->node, request->tag, request->floor);
+        put_acknowledged(request);
     } else if (result.status == 0 && request->kind == REQUEST_FINAL && !final_done[request->tag]) {
         final_done[request->tag] = true;
         final_left--;
@@ -102,7 +144,6 @@ static void get_answered(struct sim_request *request)
     tag_rows_release(&rows);
 }
 
-static struct sim_request *request_new(struct sim_node *node, enum sim_request_kind kind);
 static void put_submit(struct sim_request *request, const struct tag_put *put);
 
 static void final_put(struct sim_node *node)
@@ -129,13 +170,21 @@ static void request_done(struct id_request *base)
         sim_fail(world, "node %llu did not find kept-%llu, which had been acknowledged",
                  (unsigned long long)request->node->id, (unsigned long long)request->kept);
     }
-    if (base->status == ERR_TIMEOUT && request->life == request->node->life) {
+    if (request->kind == REQUEST_EVERYWHERE && base->status == ERR_TIMEOUT &&
+        request->missing.count == 0) {
+        sim_fail(world, "node %llu waited for all, and nobody is missing",
+                 (unsigned long long)request->node->id);
+    }
+    if (base->status == ERR_TIMEOUT && request->kind != REQUEST_EVERYWHERE &&
+        request->life == request->node->life) {
         sim_calm_timed_out(request->node, kind_names[request->kind]);
     }
     if (base->status != 0) {
         world->stats.failed_requests++;
     } else if (request->kind == REQUEST_GET || request->kind == REQUEST_GET_KEPT) {
         get_answered(request);
+    } else if (request->kind == REQUEST_EVERYWHERE) {
+        everywhere_answered(request);
     } else if (request->kind != REQUEST_OPEN && request->kind != REQUEST_DELETE) {
         put_answered(request);
     }

@@ -100,6 +100,7 @@ static void print_stats(const struct sim_stats *s)
         {"strict outcomes unknown", s->strict_lost},
         {"ids given back", s->given_back},
         {"commands that came again late", s->repeats},
+        {"changes known to be everywhere", s->everywhere},
         {"snowflake ids", s->flakes},
         {"refusals of snowflake ids", s->flakes_refused},
         {"changes", s->puts},

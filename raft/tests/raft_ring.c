@@ -403,6 +403,13 @@ void asked_member(struct asked *asked, enum member_ask_kind kind, uint64_t node_
     member_ask_encode(&member, &asked->base.payload);
 }
 
+void asked_everywhere(struct asked *asked, uint64_t index, struct id_missing *missing)
+{
+    asked_init(asked, ID_REQUEST_EVERYWHERE);
+    asked->base.index = index;
+    asked->base.out = missing;
+}
+
 void asked_free(struct asked *asked)
 {
     buf_free(&asked->base.payload);

@@ -52,8 +52,8 @@ struct ring {
     uint32_t rows_hold_ms;                /* likewise: so long rows wait, also for entries */
     unsigned joiners;                     /* likewise: the last so many nodes wait to be added */
     bool cut[RING_MAX + 1][RING_MAX + 1]; /* from, to */
-    bool lost[FRAME_CLOCK + 1];           /* kinds of frames that get lost, from anybody */
-    size_t passed[FRAME_CLOCK + 1];       /* frames of a kind that arrived */
+    bool lost[FRAME_TYPE_MAX + 1];        /* kinds of frames that get lost, from anybody */
+    size_t passed[FRAME_TYPE_MAX + 1];    /* frames of a kind that arrived */
     unsigned refused;                     /* frames that were found malformed */
 };
 
@@ -99,6 +99,8 @@ void asked_get(struct asked *asked, const char *tag);
 void asked_open(struct asked *asked, const char *tag);
 void asked_member(struct asked *asked, enum member_ask_kind kind, uint64_t node_id,
                   const char *address);
+/* missing: filled if somebody is. */
+void asked_everywhere(struct asked *asked, uint64_t index, struct id_missing *missing);
 void asked_free(struct asked *asked);
 
 /* Hand it to a node, with so much patience, and let it take a turn. */

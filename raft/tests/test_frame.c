@@ -105,7 +105,7 @@ static void test_types(void **state)
     (void)state;
     for (unsigned type = 0; type < 256; type++) {
         const bool handshake = type >= FRAME_HELLO && type <= FRAME_JOINED;
-        const bool other = type >= FRAME_RAFT && type <= FRAME_CLOCK;
+        const bool other = type >= FRAME_RAFT && type <= FRAME_TYPE_MAX;
         struct buf stream = BUF_INIT;
 
         hex_put(&stream, "04000000 00000000 01 00 0000");

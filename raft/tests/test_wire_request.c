@@ -48,6 +48,13 @@ static int reply_try(const void *data, size_t len)
     return wire_reply_decode(data, len, &reply);
 }
 
+static int applied_try(const void *data, size_t len)
+{
+    struct wire_applied applied;
+
+    return wire_applied_decode(data, len, &applied);
+}
+
 static int confirm_try(const void *data, size_t len)
 {
     struct wire_confirm confirm;
@@ -277,6 +284,26 @@ static void test_reply_limits(void **state)
     expect_reply("00000000", "0000000000000040", ERR_BAD_MESSAGE);
 }
 
+static void test_applied(void **state)
+{
+    const struct wire_applied applied = {true, 0x1122};
+    struct wire_applied got;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_applied_encode(&applied, &buf);
+    check_bytes(applied_try, &buf, "01 2211000000000000");
+    assert_int_equal(wire_applied_decode(buf.data, buf.len, &got), 0);
+    assert_true(got.answer);
+    assert_int_equal(got.index, 0x1122);
+    assert_int_equal(try_hex(applied_try, "00 0000000000000000"), 0);
+    assert_int_equal(try_hex(applied_try, "00 0100000000000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(applied_try, "02 0000000000000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(applied_try, "01 ffffffffffffff3f"), 0);
+    assert_int_equal(try_hex(applied_try, "01 0000000000000040"), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
 static void test_confirm(void **state)
 {
     const struct wire_confirm confirm = {3, 0x1122};
@@ -301,7 +328,8 @@ int main(void)
         cmocka_unit_test(test_chunk),          cmocka_unit_test(test_chunk_limits),
         cmocka_unit_test(test_chunk_ack),      cmocka_unit_test(test_request),
         cmocka_unit_test(test_payload_limits), cmocka_unit_test(test_reply),
-        cmocka_unit_test(test_reply_limits),   cmocka_unit_test(test_confirm),
+        cmocka_unit_test(test_reply_limits),   cmocka_unit_test(test_applied),
+        cmocka_unit_test(test_confirm),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

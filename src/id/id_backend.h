@@ -28,8 +28,12 @@ enum id_request_kind {
                             result, also when status says what that result's does (the details of
                             an ERR_KEY_CONFLICT, ERR_KEYS_FULL, ERR_CHANGING, ERR_EXHAUSTED);
                             empty when the request never got as far */
-    ID_REQUEST_MEMBER    /* payload: a member_ask; reply: a member_answer, which says PENDING if the
+    ID_REQUEST_MEMBER,   /* payload: a member_ask; reply: a member_answer, which says PENDING if the
                          deadline comes before the end */
+    ID_REQUEST_EVERYWHERE /* index: of an entry of the log. Status 0 once all members have applied
+                             it; else ERR_TIMEOUT, ERR_OVERLOADED (LIMIT_EVERYWHERE_WAITS) or
+                             ERR_SHUTTING_DOWN; out: struct id_missing, who has not, as far as this
+                             node knows */
 };
 
 /*
@@ -45,7 +49,7 @@ struct id_request {
     uint64_t deadline_ms; /* on the backend's clock (clock_now_ms) */
     struct buf payload;   /* owned by the request */
     struct buf reply;     /* filled by the backend; owned by the request */
-    void *out;            /* caller's struct, for STATUS and SEGMENTS */
+    void *out;            /* caller's struct, for STATUS, SEGMENTS and EVERYWHERE */
     uint64_t index;       /* COMMAND: of its entry, filled by the backend with status 0 */
     int status;
     void (*done)(struct id_request *request);
@@ -113,6 +117,15 @@ struct id_segment_info {
     bool refill_in_flight;
     uint64_t last_refill_ago_ms; /* UINT64_MAX: never */
     uint64_t rate_per_s;
+};
+
+/* Members that have not applied an entry, as far as this node knows. */
+struct id_missing {
+    size_t count;
+    struct {
+        uint64_t id;
+        bool reachable;       /* this node has a link to it */
+    } nodes[LIMIT_NODES + 1]; /* also this node, should it be no member any more */
 };
 
 /* Why ids were burnt: granted to this node and handed to nobody. A crash burns what was in memory;
