@@ -142,6 +142,10 @@ void conn_reply_json(struct conn *conn, int status, const struct buf *body);
 COLD void conn_fail(struct conn *conn, int status, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* The same; more: further members of the error's JSON, each with a comma before it. */
+COLD void conn_fail_with(struct conn *conn, int status, const char *code, const char *more,
+                         const char *format, ...) __attribute__((format(printf, 5, 6)));
+
 /* Answer 405 with the Allow header. */
 COLD void conn_fail_method(struct conn *conn, const char *allow);
 

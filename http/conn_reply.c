@@ -78,7 +78,7 @@ void conn_reply_json(struct conn *conn, int status, const struct buf *body)
 }
 
 static void fail(struct conn *conn, int status, const char *code, const char *extra,
-                 const char *message)
+                 const char *message, const char *more)
 {
     const struct request *request = &conn->request;
     struct http_loop *loop = conn->loop;
@@ -86,7 +86,7 @@ static void fail(struct conn *conn, int status, const char *code, const char *ex
     loop->scratch.len = 0;
     response_error_json(&loop->scratch, clock_wall_ms(loop->backend->clock), status, code, message,
                         request->path_len > 0 ? conn_at(conn, request->path_at) : "",
-                        request->path_len);
+                        request->path_len, more);
     conn_reply(conn, status, RESPONSE_JSON, extra, loop->scratch.data, loop->scratch.len);
 }
 
@@ -98,7 +98,19 @@ void conn_fail(struct conn *conn, int status, const char *code, const char *form
     va_start(args, format);
     (void)vsnprintf(message, sizeof(message), format, args);
     va_end(args);
-    fail(conn, status, code, NULL, message);
+    fail(conn, status, code, NULL, message, "");
+}
+
+void conn_fail_with(struct conn *conn, int status, const char *code, const char *more,
+                    const char *format, ...)
+{
+    char message[MESSAGE_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    fail(conn, status, code, NULL, message, more);
 }
 
 void conn_fail_method(struct conn *conn, const char *allow)
@@ -108,7 +120,7 @@ void conn_fail_method(struct conn *conn, const char *allow)
 
     (void)snprintf(message, sizeof(message), "this route is for %s", allow);
     (void)snprintf(extra, sizeof(extra), "Allow: %s\r\n", allow);
-    fail(conn, 405, "method_not_allowed", extra, message);
+    fail(conn, 405, "method_not_allowed", extra, message, "");
 }
 
 void conn_reject(struct conn *conn, const struct parser_reject *reject)

@@ -83,6 +83,8 @@ struct control *control_new(struct conn *conn, enum id_request_kind kind,
         control->request.out = &control->cluster;
     } else if (kind == ID_REQUEST_SEGMENTS) {
         control->request.out = &control->segments;
+    } else if (kind == ID_REQUEST_EVERYWHERE) {
+        control->request.out = &control->missing;
     }
     return control;
 }

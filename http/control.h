@@ -29,6 +29,13 @@ struct control_port {
     struct mailbox mailbox;
 };
 
+/* How long a change of tags may take, and whether all nodes are waited for. */
+struct change_wait {
+    bool all;
+    uint32_t timeout_ms;
+    uint64_t until_ms; /* on the loop's clock */
+};
+
 struct control {
     struct id_request request;
     struct mailbox_item item;
@@ -39,6 +46,8 @@ struct control {
     uint32_t list_limit;              /* of a list of worker ids */
     struct id_cluster_status cluster; /* out of ID_REQUEST_STATUS */
     struct id_segments_page segments; /* out of ID_REQUEST_SEGMENTS */
+    struct change_wait wait;          /* of a change of tags, and of ID_REQUEST_EVERYWHERE */
+    struct id_missing missing;        /* out of the latter */
 };
 
 /* A port on a loop, with one reference. NULL when its handle cannot be made. */

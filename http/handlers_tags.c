@@ -2,7 +2,8 @@
  * handlers_tags.c - the table of tags: PUT, GET, DELETE /api/tags/{tag}, GET and POST /api/tags.
  *
  * The happy path: the request is checked and encoded as a command or query, the backend has it
- * committed or answered, and the result is shown.
+ * committed or answered, and the result is shown; of a change with ?wait=all, once it holds on all
+ * nodes (wait_all.h).
  *
  * Failure modes: bad input 400 before anything is proposed; would_repeat 409; unknown tag 404; what
  * the cluster cannot do now 503.
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "http/conn.h"
+#include "http/wait_all.h"
 #include "http/page.h"
 #include "http/tag_json.h"
 #include "src/base/assert.h"
@@ -115,11 +117,14 @@ static void show_put(struct conn *conn, const struct put_result *result, bool bu
     conn_reply_json(conn, result->made > 0 ? 201 : 200, scratch);
 }
 
-static void answer_put(struct conn *conn, const struct control *control, bool bulk)
+static void answer_put(struct conn *conn, struct control *control, bool bulk)
 {
     const struct buf *reply = &control->request.reply;
     struct put_result result;
 
+    if (wait_all_failed(conn, control, "the change is made")) {
+        return;
+    }
     if (control->request.status != 0) {
         conn_fail_err(conn, control->request.status);
         return;
@@ -130,7 +135,7 @@ static void answer_put(struct conn *conn, const struct control *control, bool bu
     }
     if (result.status != 0) {
         fail_put(conn, &result, bulk);
-    } else {
+    } else if (!wait_all_begin(conn, control)) {
         show_put(conn, &result, bulk);
     }
     put_result_release(&result);
@@ -149,7 +154,8 @@ static void bulk_cb(struct conn *conn, struct control *control)
 /* Propose the tags of the body: one of that name, or a bulk when name is NULL. */
 static void put(struct conn *conn, const char *name, size_t name_len)
 {
-    struct option options[] = {{.name = "force"}};
+    struct option options[] = {{.name = "force"}, {.name = "wait"}, {.name = "timeout_ms"}};
+    struct change_wait wait;
     struct body_fault fault;
     char space[LIMIT_HTTP_TARGET_BYTES];
     struct control *control;
@@ -157,7 +163,8 @@ static void put(struct conn *conn, const char *name, size_t name_len)
     bool force;
     int rv;
 
-    if (!conn_options(conn, options, 1, space) || !conn_option_flag(conn, &options[0], &force)) {
+    if (!conn_options(conn, options, 3, space) || !conn_option_flag(conn, &options[0], &force) ||
+        !wait_all_read(conn, &options[1], &options[2], &wait)) {
         return;
     }
     control = control_new(conn, ID_REQUEST_COMMAND, name != NULL ? put_cb : bulk_cb);
@@ -174,7 +181,7 @@ static void put(struct conn *conn, const char *name, size_t name_len)
     command_put_end(command);
     /* The largest bulk of the longest tags fits one entry of the log. */
     ASSERT(command->len <= LIMIT_ENTRY_BYTES);
-    submit(control);
+    wait_all_submit(control, &wait);
 }
 
 /* --- delete --- */
@@ -184,10 +191,15 @@ static void delete_cb(struct conn *conn, struct control *control)
     const struct buf *reply = &control->request.reply;
     int32_t status;
 
+    if (wait_all_failed(conn, control, "there is no such tag any more")) {
+        return;
+    }
     if (control->request.status != 0) {
         conn_fail_err(conn, control->request.status);
     } else if (status_result_decode(reply->data, reply->len, &status) != 0) {
         fail_reply(conn);
+    } else if ((status == 0 || status == ERR_UNKNOWN_TAG) && wait_all_begin(conn, control)) {
+        return; /* that it is gone already may be what this client did before */
     } else if (status != 0) {
         conn_fail_err(conn, status);
     } else {
@@ -197,16 +209,19 @@ static void delete_cb(struct conn *conn, struct control *control)
 
 static void tag_delete(struct conn *conn, const char *name, size_t name_len)
 {
+    struct option options[] = {{.name = "wait"}, {.name = "timeout_ms"}};
     char space[LIMIT_HTTP_TARGET_BYTES];
+    struct change_wait wait;
     struct control *control;
 
-    if (!conn_options(conn, NULL, 0, space)) {
+    if (!conn_options(conn, options, 2, space) ||
+        !wait_all_read(conn, &options[0], &options[1], &wait)) {
         return;
     }
     control = control_new(conn, ID_REQUEST_COMMAND, delete_cb);
     command_delete_encode(&control->request.payload, name, name_len,
                           clock_wall_ms(conn->loop->backend->clock));
-    submit(control);
+    wait_all_submit(control, &wait);
 }
 
 /* --- list --- */

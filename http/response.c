@@ -117,7 +117,7 @@ HOT void response_put(struct buf *out, const struct response_frame *frame, int s
 }
 
 void response_error_json(struct buf *buf, uint64_t wall_ms, int status, const char *code,
-                         const char *message, const char *path, size_t path_len)
+                         const char *message, const char *path, size_t path_len, const char *more)
 {
     buf_printf(buf,
                "{\"timestamp\":%llu,\"status\":%d,\"error\":\"%s\",\"code\":\"%s\",\"message\":",
@@ -125,5 +125,6 @@ void response_error_json(struct buf *buf, uint64_t wall_ms, int status, const ch
     text_put_json(buf, message, strlen(message));
     buf_put(buf, ",\"path\":", 8);
     text_put_json(buf, path, path_len);
+    buf_put(buf, more, strlen(more));
     buf_put_u8(buf, '}');
 }

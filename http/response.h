@@ -31,8 +31,9 @@ const char *response_reason(int status);
 void response_put(struct buf *out, const struct response_frame *frame, int status, const char *type,
                   const char *extra, const void *body, size_t len);
 
-/* Append the JSON of an error to buf (the body alone). */
+/* Append the JSON of an error to buf (the body alone). more: further members, each with a comma
+ * before it; "" for none. */
 void response_error_json(struct buf *buf, uint64_t wall_ms, int status, const char *code,
-                         const char *message, const char *path, size_t path_len);
+                         const char *message, const char *path, size_t path_len, const char *more);
 
 #endif

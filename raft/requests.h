@@ -19,9 +19,9 @@
  * timeout) leads back to waiting, never to an error before the deadline. A request whose deadline
  * passed is awaited no more; once the cluster was told so, no late copy of it does anything.
  *
- * The answer to a forwarded change carries the generations that its tags have now (tag_marks.h). The
- * node burns what it holds of older ones before it passes the answer on, and waits for nothing: its
- * own log may be behind for as long as the leader does not reach it.
+ * The answer to a forwarded change carries the generations that its tags have now (tag_marks.h).
+ * The node burns what it holds of older ones before it passes the answer on, and waits for nothing:
+ * its own log may be behind for as long as the leader does not reach it.
  *
  * Failure modes: deadline: ERR_NO_LEADER if no leader is known, else ERR_TIMEOUT. Too many:
  * ERR_OVERLOADED. Disk low on the leader: ERR_DISK_FULL. Stopping: ERR_SHUTTING_DOWN.

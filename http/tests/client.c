@@ -112,6 +112,13 @@ static size_t fill(struct client *client)
     return (size_t)got;
 }
 
+bool client_has_input(const struct client *client)
+{
+    char byte;
+
+    return client->start < client->end || recv(client->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+
 const char *reply_header(const struct reply *reply, const char *name)
 {
     static _Thread_local char value[512];

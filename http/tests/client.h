@@ -41,6 +41,9 @@ void client_request(struct client *client, const char *method, const char *targe
 
 /* Read one reply; no_body for the answer to HEAD. */
 void client_read(struct client *client, bool no_body, struct reply *reply);
+/* Has anything come that was not read yet? Does not wait. */
+bool client_has_input(const struct client *client);
+
 void reply_release(struct reply *reply);
 
 /* The value of a header in the reply's head, or NULL. Valid until the next call. */

@@ -27,6 +27,11 @@ static void submit_cb(struct id_backend *backend, struct id_request *request)
     TAILQ_INSERT_TAIL(&fake->requests, request, link);
     fake->submitted++;
     fake->last_deadline_ms = request->deadline_ms;
+    if (request->kind == ID_REQUEST_COMMAND) {
+        fake->change_wait_ms = request->deadline_ms - clock_now_ms(&fake->clock);
+    } else if (request->kind == ID_REQUEST_EVERYWHERE) {
+        fake->all_wait_ms = request->deadline_ms - clock_now_ms(&fake->clock);
+    }
     fake->last_local = request->local;
     pthread_cond_broadcast(&fake->changed);
     unlock(fake);
@@ -208,11 +213,16 @@ static int carry_out(struct fake *fake, struct id_request *request)
             buf_free(&request->reply);
             apply(fake, &request->payload, &request->reply);
         }
+        request->index = fake->index;
         return 0;
     case ID_REQUEST_QUERY:
         return fsm_query(fake->fsm, request->payload.data, request->payload.len, &request->reply);
     case ID_REQUEST_OPEN:
         return open_tag(fake, request);
+    case ID_REQUEST_EVERYWHERE:
+        fake->everywhere_index = request->index;
+        *(struct id_missing *)request->out = fake->missing;
+        return fake->everywhere_status;
     case ID_REQUEST_STATUS:
         *(struct id_cluster_status *)request->out = fake->cluster;
         return 0;
@@ -241,6 +251,22 @@ static void answer(struct fake *fake, struct id_request *request)
     lock(fake);
 }
 
+/* The oldest that is not held; NULL: none. */
+static struct id_request *next_request(struct fake *fake)
+{
+    struct id_request *request;
+
+    if (fake->hold_requests && !fake->stop) {
+        return NULL;
+    }
+    TAILQ_FOREACH (request, &fake->requests, link) {
+        if (request->kind != ID_REQUEST_EVERYWHERE || !fake->hold_all || fake->stop) {
+            return request;
+        }
+    }
+    return NULL;
+}
+
 static void *fake_run(void *data)
 {
     struct fake *fake = data;
@@ -248,8 +274,8 @@ static void *fake_run(void *data)
 
     lock(fake);
     for (;;) {
-        request = TAILQ_FIRST(&fake->requests);
-        if (request != NULL && (!fake->hold_requests || fake->stop)) {
+        request = next_request(fake);
+        if (request != NULL) {
             TAILQ_REMOVE(&fake->requests, request, link);
             answer(fake, request);
         } else if (fake->want_count > 0 && !fake->hold_wants && !fake->stop) {
@@ -453,6 +479,22 @@ void fake_hold(struct fake *fake, bool requests, bool wants)
     lock(fake);
     fake->hold_requests = requests;
     fake->hold_wants = wants;
+    pthread_cond_broadcast(&fake->changed);
+    unlock(fake);
+}
+
+void fake_everywhere(struct fake *fake, int status, const struct id_missing *missing)
+{
+    lock(fake);
+    fake->everywhere_status = status;
+    fake->missing = *missing;
+    unlock(fake);
+}
+
+void fake_hold_all(struct fake *fake, bool hold)
+{
+    lock(fake);
+    fake->hold_all = hold;
     pthread_cond_broadcast(&fake->changed);
     unlock(fake);
 }

@@ -33,6 +33,7 @@ struct fake {
     bool stop;
     bool hold_requests;  /* leave them in the queue */
     bool hold_wants;     /* leave wanted tags without ids */
+    bool hold_all;       /* leave requests that wait for all members in the queue */
     int fail_with;       /* answer all requests so; 0: as the state machine says */
     bool wrong_reply;    /* answer with bytes that are no result */
     bool repeat;         /* apply commands twice and answer the second result, as after an election
@@ -49,6 +50,11 @@ struct fake {
     struct member_ask asked;                   /* of the last wish for a member */
     struct member_answer member_answer;        /* to all of them */
     struct fsm *fsm;
+    int everywhere_status;     /* to requests that wait for all members, */
+    struct id_missing missing; /* and who is missing */
+    uint64_t everywhere_index; /* of the last one */
+    uint64_t change_wait_ms;   /* so long the last command was to wait at most */
+    uint64_t all_wait_ms;      /* and so long the last wait for all */
     struct id_cluster_status cluster;
     struct clock clock;
     _Atomic uint64_t wall_ms;   /* what the wall clock shows; 0: the system's */
@@ -97,6 +103,10 @@ void fake_publish(struct fake *fake, struct id_tag *tag, uint64_t first, uint32_
 
 /* Set a tag's state and wake who waits. */
 void fake_set_state(struct fake *fake, struct id_tag *tag, enum id_tag_state state);
+
+/* Answer who waits for all members so, or leave them waiting. */
+void fake_everywhere(struct fake *fake, int status, const struct id_missing *missing);
+void fake_hold_all(struct fake *fake, bool hold);
 
 /* Let through what was held, and go on so. */
 void fake_release(struct fake *fake);

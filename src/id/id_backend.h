@@ -33,7 +33,7 @@ enum id_request_kind {
     ID_REQUEST_EVERYWHERE /* index: of an entry of the log. Status 0 once all members have applied
                              it; else ERR_TIMEOUT, ERR_OVERLOADED (LIMIT_EVERYWHERE_WAITS) or
                              ERR_SHUTTING_DOWN; out: struct id_missing, who has not, as far as this
-                             node knows */
+                             node knows. The reply is left as it is */
 };
 
 /*

@@ -1,0 +1,286 @@
+/*
+ * test_wait_all.c - changes of tags that are answered once they hold on all nodes (?wait=all), and
+ * how long they may take (?timeout_ms), over real sockets.
+ */
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "http/tests/fixture.h"
+
+static const struct id_missing NOBODY = {0};
+static const struct id_missing TWO = {2, {{3, true}, {65535, false}}};
+
+static void expect(struct fixture *f, const char *method, const char *target, const char *body,
+                   int status, const char *part)
+{
+    struct reply reply;
+
+    client_call(f->client, method, target, body, &reply);
+    if (reply.status != status || strstr(reply.body, part) == NULL) {
+        print_error("%s %s %s: wanted %d %s, got %d %s\n", method, target, body != NULL ? body : "",
+                    status, part, reply.status, reply.body);
+        fail();
+    }
+    reply_release(&reply);
+}
+
+/* The change is made, and the answer comes when all have it, not before. */
+static void held(struct fixture *f, const char *method, const char *target, const char *body,
+                 int status, const char *part)
+{
+    uint64_t submitted = fake_submitted(&f->fake);
+    struct reply reply;
+
+    fake_hold_all(&f->fake, true);
+    client_request(f->client, method, target, body);
+    while (fake_submitted(&f->fake) < submitted + 2) {
+        assert_false(client_has_input(f->client));
+        sched_yield();
+    }
+    /* A request that came later, on another connection, is answered. */
+    {
+        struct client *other = fixture_connect(f);
+
+        client_expect(other, "GET", "/livez", 200, "{\"status\":\"alive\"}");
+        client_close(other);
+    }
+    assert_false(client_has_input(f->client));
+    fake_hold_all(&f->fake, false);
+    client_read(f->client, false, &reply);
+    assert_int_equal(reply.status, status);
+    assert_non_null(strstr(reply.body, part));
+    assert_int_equal(f->fake.everywhere_index, f->fake.index);
+    assert_int_equal(fake_submitted(&f->fake), submitted + 2);
+    reply_release(&reply);
+}
+
+static void test_the_answer_waits_for_all(void **state)
+{
+    struct fixture *f = *state;
+
+    held(f, "PUT", "/api/tags/a?wait=all", "{\"max_id\":77}", 201, "\"max_id\":\"77\"");
+    held(f, "PUT", "/api/tags/a?wait=all&force=1", "{\"max_id\":7}", 200, "\"max_id\":\"7\"");
+    held(f, "POST", "/api/tags?wait=all", "[{\"tag\":\"a\"},{\"tag\":\"b\"}]", 200,
+         "{\"made\":1,\"changed\":1}");
+    held(f, "DELETE", "/api/tags/a?wait=all", NULL, 204, "");
+    /* It is gone, but perhaps not everywhere: that is what is asked. */
+    held(f, "DELETE", "/api/tags/a?wait=all", NULL, 404, "unknown_tag");
+}
+
+static void test_without_it_nobody_is_asked(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t submitted = fake_submitted(&f->fake);
+
+    fake_everywhere(&f->fake, ERR_TIMEOUT, &TWO);
+    expect(f, "PUT", "/api/tags/a", "{}", 201, "\"tag\":\"a\"");
+    expect(f, "PUT", "/api/tags/a?timeout_ms=700", "{}", 200, "\"tag\":\"a\"");
+    expect(f, "POST", "/api/tags", "[{\"tag\":\"a\"}]", 200, "\"changed\":1");
+    expect(f, "DELETE", "/api/tags/a", NULL, 204, "");
+    assert_int_equal(fake_submitted(&f->fake), submitted + 4);
+}
+
+static void test_who_is_missing_is_named(void **state)
+{
+    struct fixture *f = *state;
+    struct reply reply;
+
+    fake_everywhere(&f->fake, ERR_TIMEOUT, &TWO);
+    client_call(f->client, "PUT", "/api/tags/a?wait=all&timeout_ms=900", "{}", &reply);
+    assert_int_equal(reply.status, 503);
+    assert_string_equal(reply_header(&reply, "Retry-After"), "1");
+    assert_non_null(strstr(reply.body, "\"status\":503,\"error\":\"Service Unavailable\","
+                                       "\"code\":\"not_everywhere\",\"message\":\"the change is "
+                                       "made, but node 3 and node 65535 (cut off) have not "
+                                       "followed within 900 ms, and may hand out older "
+                                       "ids\",\"path\":\"/api/tags/a\",\"missing\":[{\"id\":3,"
+                                       "\"reachable\":true},{\"id\":65535,\"reachable\":false}]}"));
+    reply_release(&reply);
+    expect(f, "GET", "/api/tags/a", NULL, 200, "\"tag\":\"a\""); /* it is made */
+    expect(f, "POST", "/api/tags?wait=all", "[{\"tag\":\"b\"}]", 503, "the change is made, but");
+    expect(f, "GET", "/api/tags/b", NULL, 200, "\"tag\":\"b\"");
+    expect(f, "DELETE", "/api/tags/b?wait=all", NULL, 503, "there is no such tag any more, but");
+    expect(f, "DELETE", "/api/tags/b?wait=all", NULL, 503, "there is no such tag any more, but");
+    fake_everywhere(&f->fake, 0, &NOBODY);
+    expect(f, "DELETE", "/api/tags/b?wait=all", NULL, 404, "unknown_tag");
+    expect(f, "PUT", "/api/tags/a?wait=all", "{}", 200, "\"tag\":\"a\"");
+}
+
+static void test_the_most_that_can_be_missing(void **state)
+{
+    struct id_missing all = {.count = LIMIT_NODES + 1};
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < LIMIT_NODES + 1; i++) {
+        all.nodes[i].id = LIMIT_NODE_ID - i;
+    }
+    fake_everywhere(&f->fake, ERR_TIMEOUT, &all);
+    expect(f, "PUT", "/api/tags/a?wait=all", "{}", 503,
+           ", node 65529 (cut off) and node 65528 (cut off) have not");
+    expect(f, "PUT", "/api/tags/a?wait=all", "{}", 503, ",{\"id\":65528,\"reachable\":false}]}");
+}
+
+/* The change is made, whatever hinders the wait: the answer says so. */
+static void test_why_it_could_not_be_waited_for(void **state)
+{
+    static const struct {
+        int status;
+        const char *why;
+    } rows[] = {
+        {ERR_OVERLOADED, "yet as far as is known, and may hand out older ids: 1024 requests wait "
+                         "for all already\""},
+        {ERR_SHUTTING_DOWN, "and may hand out older ids: the node is stopping\""},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fake_everywhere(&f->fake, rows[i].status, &TWO);
+        expect(f, "PUT", "/api/tags/a?wait=all", "{}", 503, rows[i].why);
+        expect(f, "PUT", "/api/tags/a?wait=all", "{}", 503, "\"code\":\"not_everywhere\"");
+    }
+    fake_everywhere(&f->fake, ERR_SHUTTING_DOWN, &NOBODY);
+    expect(f, "PUT", "/api/tags/a?wait=all", "{}", 503, "but some node has not followed");
+    expect(f, "PUT", "/api/tags/a?wait=all", "{}", 503, "\"missing\":[]}");
+}
+
+/* Nothing was changed: there is nothing to wait for. */
+static void test_a_refusal_is_answered_at_once(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t submitted;
+
+    fake_everywhere(&f->fake, ERR_TIMEOUT, &TWO);
+    fake_make_tag(&f->fake, "t", 5000, 10, 100);
+    submitted = fake_submitted(&f->fake);
+    expect(f, "PUT", "/api/tags/t?wait=all", "{\"max_id\":1}", 409, "would_repeat");
+    expect(f, "POST", "/api/tags?wait=all", "[{\"tag\":\"t\",\"max_id\":1}]", 409, "would_repeat");
+    assert_int_equal(fake_submitted(&f->fake), submitted + 2);
+    fake_fail_with(&f->fake, ERR_NO_LEADER);
+    expect(f, "PUT", "/api/tags/t?wait=all", "{}", 503, "no_leader");
+    expect(f, "DELETE", "/api/tags/t?wait=all", NULL, 503, "no_leader");
+    assert_int_equal(fake_submitted(&f->fake), submitted + 4);
+}
+
+static void expect_waits(struct fixture *f, uint64_t change_ms, uint64_t all_ms)
+{
+    assert_in_range(f->fake.change_wait_ms, change_ms - change_ms / 2, change_ms);
+    assert_in_range(f->fake.all_wait_ms, all_ms - all_ms / 2, all_ms);
+}
+
+/* A change needs a majority, and half a second for it at least; the wait ends when it is told. */
+static void test_timeout_ms_bounds_both(void **state)
+{
+    struct fixture *f = *state;
+
+    expect(f, "PUT", "/api/tags/a?wait=all&timeout_ms=9000", "{}", 201, "");
+    expect_waits(f, 9000, 9000);
+    expect(f, "DELETE", "/api/tags/a?timeout_ms=10000&wait=all", NULL, 204, "");
+    expect_waits(f, 10000, 10000);
+    expect(f, "POST", "/api/tags?timeout_ms=501&wait=all", "[{\"tag\":\"a\"}]", 200, "");
+    expect_waits(f, 501, 501);
+    expect(f, "PUT", "/api/tags/a?timeout_ms=400&wait=all", "{}", 200, "");
+    expect_waits(f, 500, 400);
+    expect(f, "PUT", "/api/tags/a?timeout_ms=0&wait=all", "{}", 200, "");
+    expect_waits(f, 500, 0);
+    expect(f, "PUT", "/api/tags/a?wait=all", "{}", 200, "");
+    expect_waits(f, HTTP_DEFAULT_TIMEOUT_MS, HTTP_DEFAULT_TIMEOUT_MS);
+}
+
+static void test_strange_values(void **state)
+{
+    static const struct {
+        const char *method;
+        const char *target;
+        const char *part;
+    } rows[] = {
+        {"PUT", "/api/tags/a?wait=foo", "wait=\\\"foo\\\" is not all"},
+        {"PUT", "/api/tags/a?wait=", "wait=\\\"\\\" is not all"},
+        {"PUT", "/api/tags/a?wait=ALL", "wait=\\\"ALL\\\" is not all"},
+        {"PUT", "/api/tags/a?wait=all%00", "bad_request"},
+        {"PUT", "/api/tags/a?wait=allow", "is not all"},
+        {"PUT", "/api/tags/a?wait=all&wait=all", "bad_request"},
+        {"PUT", "/api/tags/a?timeout_ms=10001", "from 0 to 10000"},
+        {"PUT", "/api/tags/a?wait=all&timeout_ms=-1", "from 0 to 10000"},
+        {"POST", "/api/tags?wait=none", "is not all"},
+        {"POST", "/api/tags?timeout_ms=x", "from 0 to 10000"},
+        {"DELETE", "/api/tags/a?wait=1", "is not all"},
+        {"DELETE", "/api/tags/a?timeout_ms=1e3", "from 0 to 10000"},
+        {"GET", "/api/tags/a?wait=all", "wait"},
+        {"GET", "/api/tags?wait=all", "wait"},
+        {"GET", "/api/segment/get/a?wait=all", "wait"},
+    };
+    struct fixture *f = *state;
+    uint64_t submitted = fake_submitted(&f->fake);
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        expect(f, rows[i].method, rows[i].target, NULL, 400, rows[i].part);
+        expect(f, rows[i].method, rows[i].target, NULL, 400, "\"code\":\"bad_request\"");
+    }
+    assert_int_equal(fake_submitted(&f->fake), submitted);
+}
+
+/* Who goes away while all are waited for leaves but the wait behind, which ends by itself. */
+static void test_a_client_that_goes_away(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t submitted = fake_submitted(&f->fake);
+    struct client *client = fixture_connect(f);
+
+    fake_hold_all(&f->fake, true);
+    client_request(client, "PUT", "/api/tags/a?wait=all", "{}");
+    fake_await_submitted(&f->fake, submitted + 2);
+    client_close(client);
+    expect(f, "GET", "/api/tags/a", NULL, 200, "\"tag\":\"a\"");
+    fake_hold_all(&f->fake, false);
+    expect(f, "PUT", "/api/tags/a?wait=all", "{}", 200, "");
+    client = fixture_connect(f);
+    fake_hold_all(&f->fake, true);
+    client_request(client, "DELETE", "/api/tags/a?wait=all", NULL);
+    fake_await_submitted(&f->fake, submitted + 7);
+    client_close(client); /* and the server stops meanwhile */
+}
+
+/* What a request waits for does not pass to the next one of its connection. */
+static void test_pipelined_requests_are_answered_in_order(void **state)
+{
+    struct fixture *f = *state;
+    struct reply reply;
+
+    fake_everywhere(&f->fake, ERR_TIMEOUT, &TWO);
+    client_request(f->client, "PUT", "/api/tags/a?wait=all", "{}");
+    client_request(f->client, "PUT", "/api/tags/a", "{\"step\":5}");
+    client_read(f->client, false, &reply);
+    assert_int_equal(reply.status, 503);
+    reply_release(&reply);
+    client_read(f->client, false, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_non_null(strstr(reply.body, "\"step\":5"));
+    reply_release(&reply);
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_answer_waits_for_all),
+        TEST(test_without_it_nobody_is_asked),
+        TEST(test_who_is_missing_is_named),
+        TEST(test_the_most_that_can_be_missing),
+        TEST(test_why_it_could_not_be_waited_for),
+        TEST(test_a_refusal_is_answered_at_once),
+        TEST(test_timeout_ms_bounds_both),
+        TEST(test_strange_values),
+        TEST(test_a_client_that_goes_away),
+        TEST(test_pipelined_requests_are_answered_in_order),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
