@@ -4,8 +4,11 @@ The heartbeats are so far apart that a node which waited for its own log would b
 a commit with the leader's next message, which here comes up to 400 ms later.
 """
 
+import json
+
 import pytest
 
+from client import request_bytes
 from wait import wait_until
 
 SLOW = {"raft-election-ms": 2000, "raft-heartbeat-ms": 400, "http-loops": 2}
@@ -123,3 +126,23 @@ def test_wait_all_ends_when_who_is_missing_is_removed(slow, tag):
     assert removal.status == 200, removal
     assert put(via, tag, "?wait=all&timeout_ms=10000").status == 200
     slow.dismiss(other)
+
+
+def test_a_node_that_stops_answers_who_waits_for_all(make_cluster, tag):
+    cluster = make_cluster(settings={**SLOW, "shutdown-grace-ms": 500})
+    leader = cluster.leader()
+    via, other = cluster.followers()
+    cluster.create_tag(tag)
+    other.kill9()
+    wait_until(lambda: unreachable(via, other), 30, f"{via} misses {other}")
+    with via.connect() as connection:
+        fields = json.dumps({"max_id": STRIDE}).encode()
+        connection.send(request_bytes("PUT", f"/api/tags/{tag}?wait=all&timeout_ms=10000", fields))
+        wait_until(
+            lambda: int(leader.get_json(f"/api/tags/{tag}")["max_id"]) == STRIDE, 10, "the change"
+        )
+        via.stop()
+        answer = connection.read_response()
+    assert missing(answer)[other.id] is False
+    assert "the change is made" in answer.json()["message"]
+    assert "stopping" in answer.json()["message"]

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "http/handlers.h"
+#include "http/wait_all.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 #include "src/base/log.h"
@@ -185,6 +186,7 @@ void conn_drain(struct conn *conn)
         conn->out.len == 0) {
         conn_close(conn, "draining");
     }
+    wait_all_drain(conn);
 }
 
 /* --- output --- */

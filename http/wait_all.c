@@ -42,21 +42,38 @@ void wait_all_submit(struct control *change, const struct change_wait *wait)
                    wait->timeout_ms > CHANGE_WAIT_MIN_MS ? wait->timeout_ms : CHANGE_WAIT_MIN_MS);
 }
 
+/* Ask for the wait of a change, or once more for one that is asked for; its answer moves on. */
+static void ask(struct conn *conn, struct control *from, uint32_t wait_ms)
+{
+    struct control *waited = control_new(conn, ID_REQUEST_EVERYWHERE, from->finish);
+
+    waited->wait = from->wait;
+    waited->request.index = from->request.index;
+    buf_move(&waited->request.reply, &from->request.reply);
+    control_submit(waited, wait_ms);
+}
+
 bool wait_all_begin(struct conn *conn, struct control *change)
 {
     uint64_t now_ms = loop_now_ms(conn->loop);
-    struct control *waited;
+    uint64_t until_ms = conn->loop->draining ? now_ms : change->wait.until_ms;
 
     if (!change->wait.all || change->request.kind == ID_REQUEST_EVERYWHERE) {
         return false;
     }
-    waited = control_new(conn, ID_REQUEST_EVERYWHERE, change->finish);
-    waited->wait = change->wait;
-    waited->request.index = change->request.index;
-    buf_move(&waited->request.reply, &change->request.reply);
-    control_submit(waited,
-                   waited->wait.until_ms > now_ms ? (uint32_t)(waited->wait.until_ms - now_ms) : 0);
+    ask(conn, change, until_ms > now_ms ? (uint32_t)(until_ms - now_ms) : 0);
     return true;
+}
+
+void wait_all_drain(struct conn *conn)
+{
+    struct control *waited = conn->control;
+
+    if (waited != NULL && waited->request.kind == ID_REQUEST_EVERYWHERE) {
+        conn->control = NULL;
+        control_forget(waited);
+        ask(conn, waited, 0);
+    }
 }
 
 /* "node 2 and node 3 (cut off)"; as JSON: [{"id":2,"reachable":true},...]. */
@@ -93,7 +110,9 @@ bool wait_all_failed(struct conn *conn, const struct control *waited, const char
     }
     name_missing(&waited->missing, names, json);
     (void)snprintf(more, sizeof(more), ",\"missing\":[%s]", json);
-    if (waited->request.status == ERR_TIMEOUT) {
+    if (conn->loop->draining) {
+        (void)snprintf(why, sizeof(why), ": %s", err_text(ERR_SHUTTING_DOWN));
+    } else if (waited->request.status == ERR_TIMEOUT) {
         (void)snprintf(when, sizeof(when), "within %u ms", waited->wait.timeout_ms);
     } else if (waited->request.status == ERR_OVERLOADED) {
         (void)snprintf(why, sizeof(why), ": %d requests wait for all already",

@@ -33,6 +33,9 @@ void wait_all_submit(struct control *change, const struct change_wait *wait);
  * another control, whose request's reply is this one's and whose status tells of the others. */
 bool wait_all_begin(struct conn *conn, struct control *change);
 
+/* The loop drains: a request that waits for all is answered with what is known now. */
+void wait_all_drain(struct conn *conn);
+
 /* True if it was waited for all, and not all were there in time; answered. what: that which holds
  * nevertheless, for the message. */
 bool wait_all_failed(struct conn *conn, const struct control *waited, const char *what);

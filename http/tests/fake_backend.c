@@ -260,7 +260,10 @@ static struct id_request *next_request(struct fake *fake)
         return NULL;
     }
     TAILQ_FOREACH (request, &fake->requests, link) {
-        if (request->kind != ID_REQUEST_EVERYWHERE || !fake->hold_all || fake->stop) {
+        bool held = request->kind == ID_REQUEST_EVERYWHERE && fake->hold_all &&
+                    request->deadline_ms > clock_now_ms(&fake->clock);
+
+        if (!held || fake->stop) {
             return request;
         }
     }

@@ -33,7 +33,8 @@ struct fake {
     bool stop;
     bool hold_requests;  /* leave them in the queue */
     bool hold_wants;     /* leave wanted tags without ids */
-    bool hold_all;       /* leave requests that wait for all members in the queue */
+    bool hold_all;       /* leave requests that wait for all members in the queue, until one comes
+                            whose deadline is over */
     int fail_with;       /* answer all requests so; 0: as the state machine says */
     bool wrong_reply;    /* answer with bytes that are no result */
     bool repeat;         /* apply commands twice and answer the second result, as after an election

@@ -3,6 +3,7 @@
  * how long they may take (?timeout_ms), over real sockets.
  */
 #include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -247,6 +248,51 @@ static void test_a_client_that_goes_away(void **state)
     client_close(client); /* and the server stops meanwhile */
 }
 
+static void drained_cb(void *data)
+{
+    assert_int_equal(sem_post(data), 0);
+}
+
+/* A stop is not kept waiting, and who waits hears that the change is made, and who is missing. */
+static void test_a_server_that_drains_tells_what_it_knows(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t submitted = fake_submitted(&f->fake);
+    struct client *late = fixture_connect(f);
+    struct reply reply;
+    sem_t drained;
+
+    sem_init(&drained, 0, 0);
+    fake_everywhere(&f->fake, ERR_TIMEOUT, &TWO);
+    fake_hold_all(&f->fake, true);
+    client_request(f->client, "PUT", "/api/tags/a?wait=all&timeout_ms=10000", "{}");
+    fake_await_submitted(&f->fake, submitted + 2);
+    client_printf(late, "GET /livez HTTP/1.1\r\nHost: t\r\n\r\nDELETE /api/tags/a?wait=all HTTP/1.1"
+                        "\r\nHost: t\r\n");
+    client_read(late, false, &reply); /* and so the rest of it was read, too */
+    reply_release(&reply);
+    http_server_drain(f->server, 60000, drained_cb, &drained);
+    client_read(f->client, false, &reply);
+    assert_int_equal(reply.status, 503);
+    assert_non_null(strstr(reply.body, "the change is made, but node 3 and node 65535 (cut off) "
+                                       "have not followed yet as far as is known, and may hand "
+                                       "out older ids: the node is stopping\""));
+    assert_non_null(strstr(reply.body, "\"missing\":[{\"id\":3,"));
+    reply_release(&reply);
+    client_expect_end(f->client);
+    client_printf(late, "\r\n"); /* one that was under way */
+    client_read(late, false, &reply);
+    assert_int_equal(reply.status, 503);
+    assert_non_null(strstr(reply.body, "there is no such tag any more, but"));
+    reply_release(&reply);
+    client_expect_end(late);
+    while (sem_wait(&drained) != 0) {
+        continue;
+    }
+    client_close(late);
+    sem_destroy(&drained);
+}
+
 /* What a request waits for does not pass to the next one of its connection. */
 static void test_pipelined_requests_are_answered_in_order(void **state)
 {
@@ -279,6 +325,7 @@ int main(void)
         TEST(test_timeout_ms_bounds_both),
         TEST(test_strange_values),
         TEST(test_a_client_that_goes_away),
+        TEST(test_a_server_that_drains_tells_what_it_knows),
         TEST(test_pipelined_requests_are_answered_in_order),
     };
 
