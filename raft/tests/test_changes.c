@@ -49,11 +49,10 @@ static uint64_t left(struct ring *ring, uint64_t id, const char *name)
 static void asked_max_ids(struct asked *asked, bool force, uint64_t a, uint64_t b)
 {
     struct tag_put put = {.name = "a", .name_len = 1, .fields = TAG_FIELD_MAX_ID, .max_id = a};
-    static uint64_t request_id = 1ULL << 32;
 
     asked_put(asked, "x", 1);
     asked->base.payload.len = 0;
-    command_put_begin(&asked->base.payload, force, FAKE_WALL_MS, ++request_id);
+    command_put_begin(&asked->base.payload, force, FAKE_WALL_MS);
     command_put_add(&asked->base.payload, &put);
     put.name = "b";
     put.max_id = b;

@@ -37,7 +37,7 @@ static int teardown(void **state)
 static void begin(struct change *change)
 {
     *change = (struct change){BUF_INIT, BUF_INIT};
-    command_put_begin(&change->command, true, 1, 0);
+    command_put_begin(&change->command, true, 1);
 }
 
 static void add(struct change *change, struct tag_put put)
@@ -80,7 +80,7 @@ static void raise_max_id(struct id_world *w, struct change *change, const char *
 static void delete_tag(struct id_world *w, struct change *change, const char *name)
 {
     *change = (struct change){BUF_INIT, BUF_INIT};
-    command_delete_encode(&change->command, name, strlen(name), 1, 0);
+    command_delete_encode(&change->command, name, strlen(name), 1);
     carry_out(w, change);
 }
 
@@ -303,7 +303,7 @@ static void test_commands_that_name_no_tags_have_none(void **state)
     command_noop_encode(&command);
     expect_marks(w, &command, 0);
     command.len = 0;
-    command_grant_begin(&command, 1, 1);
+    command_grant_begin(&command, 1);
     command_grant_add(&command, &item);
     command_grant_end(&command);
     expect_marks(w, &command, 0);
