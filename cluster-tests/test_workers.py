@@ -11,7 +11,7 @@ import pytest
 from checker import History
 from client import get_bytes
 from cluster import FAST
-from snowflakes import SPACE, decode, parse, take, target, wait_served
+from snowflakes import SPACE, decode, parse, refusal, take, target, wait_served
 from wait import wait_until
 
 ALL = 1024
@@ -458,24 +458,75 @@ def test_frozen_node_is_fenced_off(make_cluster, name):
     history.check()
 
 
-def test_node_whose_worker_id_is_released(make_cluster):
-    """What the documentation warns of: it has ids again when its old window has passed, and repeats
-    none."""
-    cluster = make_cluster(settings=SHORT)
+def test_client_changes_no_row_of_a_node(shared):
+    """Released, renewed or asked for, with the right epoch and bound: 409 that says whose it is."""
+    wait_served(shared.nodes)
+    node, via = shared.nodes[:2]
+    row = own_row(node, via)
+    for asked in (shared.nodes[0], via):
+        for answer in (
+            release(asked, row),
+            release(asked, row, last_timestamp_ms=row["from_ms"] + 1),
+            renew(asked, row),
+            renew(asked, row, expected_until_ms=own_row(node, via)["until_ms"]),
+            acquire(asked, "thief", worker_id=row["worker_id"]),
+        ):
+            check_error(answer, 409, "conflict")
+            assert row["name"] in answer.json()["message"], answer
+    after = own_row(node, via)
+    for field in ("worker_id", "state", "kind", "epoch", "from_ms"):
+        assert after[field] == row[field], (row, after)
+
+
+def test_worker_id_of_a_node_that_is_cut_off(make_cluster, proxies, name):
+    """A client that wants the worker id of a node that nobody reaches gets it when that node's
+    window is over and not before, whatever it sends, and then above all that the node stamps."""
+    cluster = make_cluster(settings=SHORT, start=False)
+    proxies.attach(cluster)
+    cluster.start()
     wait_served(cluster.nodes)
-    node = cluster.leader()
-    via = cluster.others(node)[0]
+    node = cluster.followers()[0]
+    via = cluster.others(node)
     history = History()
     track = history.track("c", node.id, SPACE)
-    take(node, track, 10_000, "range")
-    row = own_row(node, via)
-    assert release(via, row).status == 204
-    freed = wait_until(lambda: (r := own_row(node, via))["epoch"] > row["epoch"] and r, 10, "a row")
+    take(node, track, 1000, "range")
+    row = own_row(node, via[0])
+    proxies.isolate(node)
+    answers = []
+
+    def attack():
+        """Everything that could take the worker id from the node, while it stamps all it can."""
+        for other in via:
+            for used in ({"last_timestamp_ms": row["from_ms"] + 1}, {}):
+                answers.append(release(other, row, **used))
+                answers.append(renew(other, row, **used))
+        stamp()
+        answer = acquire(via[0], name, worker_id=row["worker_id"])
+        if answer.status != 201:
+            answers.append(answer)
+            return None
+        return answer.json()
+
+    def stamp():
+        answer = node.get(target(1000, "range", timeout_ms=0))
+        if answer.status == 200:
+            for first, last in parse(answer, "range", 1000):
+                track.add(first, last)
+
+    grant = wait_until(attack, 15, "the worker id is free")
+    wait_until(lambda: stamp() or refusal(node) == "window_expired", 10, "its window is over")
+    stamped = [decode(last) for last in track.lasts]
+    assert {parts.worker for parts in stamped} == {row["worker_id"]}
+    assert max(parts.ms for parts in stamped) <= grant["from_ms"], (stamped[-1], grant)
+    assert len(answers) > 9
+    for answer in answers:
+        check_error(answer, 409, "conflict")
+        assert row["name"] in answer.json()["message"], answer
+    # Back among the others it learns that it was fenced off, and takes another one.
+    proxies.heal()
     wait_served([node], 10, track_of=lambda _: track)
-    take(node, track, 10_000, "range")
-    after = [decode(first) for first in track.firsts if decode(first).ms > row["until_ms"]]
-    assert after, "ids of the new window"
-    assert freed["worker_id"] != row["worker_id"] or freed["from_ms"] >= row["until_ms"]
+    assert decode(track.lasts[-1]).worker != row["worker_id"]
+    assert renew(via[0], grant).status == 200
     history.check()
 
 

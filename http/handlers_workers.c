@@ -9,8 +9,9 @@
  * meet what the first one did. An acquire is known by its request id, a release changes nothing the
  * second time, and a renewal that compares and finds its own bound has done what was asked.
  *
- * Failure modes: bad input 400 before anything is proposed; all ids held, another holder, another
- * epoch 409; an id that nobody ever had 404; clocks apart, and what the cluster cannot do now, 503.
+ * Failure modes: bad input 400 before anything is proposed; all ids held, another holder (a node's
+ * own row among them), another epoch 409; an id that nobody ever had 404; clocks apart, and what
+ * the cluster cannot do now, 503.
  *
  * Thread: the loop's.
  */
@@ -35,7 +36,12 @@ static void fail_conflict(struct conn *conn, const struct worker_renew *asked,
 {
     char shown[SHOWN_BYTES];
 
-    if (asked->expected_until_ms != 0) {
+    if (row->kind == WORKER_NODE) {
+        conn_fail(conn, 409, "conflict",
+                  "worker id %u is the own one of node %s until %llu: a node alone changes its row",
+                  row->id, text_show(row->name, row->name_len, shown, sizeof(shown)),
+                  (unsigned long long)row->granted_until_ms);
+    } else if (asked->expected_until_ms != 0) {
         conn_fail(conn, 409, "conflict",
                   "expected_until_ms=%llu is not the present bound of worker id %u, which is %llu",
                   (unsigned long long)asked->expected_until_ms, row->id,
@@ -181,7 +187,7 @@ static bool renewed_already(const struct worker_renew *asked, const struct worke
     const struct worker_row *row = &result->row;
 
     return result->status == ERR_CONFLICT && row->state == WORKER_HELD &&
-           row->epoch == asked->epoch &&
+           row->kind == asked->kind && row->epoch == asked->epoch &&
            row->granted_until_ms == asked->wall_ms + asked->window_ms &&
            row->last_timestamp_ms >= asked->last_timestamp_ms;
 }
@@ -210,6 +216,7 @@ static void worker_renew(struct conn *conn, uint16_t worker_id)
         return;
     }
     control = control_new(conn, ID_REQUEST_COMMAND, renew_cb);
+    control->asked.kind = WORKER_CLIENT;
     control->asked.worker_id = worker_id;
     control->asked.wall_ms = clock_wall_ms(conn->loop->backend->clock);
     if (worker_json_read_renew(conn->body.data, conn->body.len, &control->asked, &fault) != 0) {
@@ -264,7 +271,7 @@ static bool read_release(struct conn *conn, struct worker_release *release)
 
 static void worker_release(struct conn *conn, uint16_t worker_id)
 {
-    struct worker_release release = {.worker_id = worker_id};
+    struct worker_release release = {.worker_id = worker_id, .kind = WORKER_CLIENT};
     struct control *control;
 
     if (!read_release(conn, &release)) {

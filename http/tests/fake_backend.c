@@ -377,6 +377,28 @@ void fake_log_layout(struct fake *fake, const struct snowflake_layout *layout)
     apply_own(fake, &command);
 }
 
+void fake_log_node_worker(struct fake *fake, const char *name, uint64_t wall_ms, uint64_t window_ms)
+{
+    struct worker_acquire acquire = {.kind = WORKER_NODE,
+                                     .worker_id = WORKER_ID_ANY,
+                                     .window_ms = window_ms,
+                                     .wall_ms = wall_ms,
+                                     .name = name,
+                                     .name_len = (uint16_t)strlen(name),
+                                     .address = ""};
+    struct worker_result result;
+    struct buf command = BUF_INIT;
+    struct buf reply = BUF_INIT;
+
+    command_worker_acquire_encode(&command, &acquire);
+    lock(fake);
+    apply(fake, &command, &reply);
+    unlock(fake);
+    ASSERT(worker_result_decode(reply.data, reply.len, &result) == 0 && result.status == 0);
+    buf_free(&command);
+    buf_free(&reply);
+}
+
 void fake_repeat(struct fake *fake, bool repeat)
 {
     lock(fake);

@@ -170,6 +170,36 @@ static void test_release_by_body(void **state)
     assert_false(f->fake.last_local);
 }
 
+/* A node that is cut off would go on stamping with a worker id that a client took from under it. */
+static void test_row_of_a_node_is_its_own(void **state)
+{
+    static const char *const owner =
+        "worker id 0 is the own one of node \\\"node-1/ab/0\\\" until 1700000600000";
+    static const char *const row =
+        "{\"workers\":[{\"worker_id\":0,\"state\":\"held\",\"kind\":\"node\","
+        "\"name\":\"node-1/ab/0\",\"address\":\"\",\"epoch\":1,\"from_ms\":0,"
+        "\"until_ms\":1700000600000,\"last_timestamp_ms\":0,\"updated_ms\":1700000000000}],"
+        "\"log_time_ms\":1700000000000,\"next\":null}";
+    struct fixture *f = *state;
+
+    fake_log_node_worker(&f->fake, "node-1/ab/0", T0, 600000);
+    client_expect_message(f->client, "DELETE", WORKERS "/0?epoch=1", NULL, 409, "conflict", owner);
+    client_expect_message(f->client, "DELETE", WORKERS "/0?epoch=1&last_timestamp_ms=1700000000001",
+                          NULL, 409, "conflict", owner);
+    client_expect_message(f->client, "PUT", WORKERS "/0", "{\"epoch\":1}", 409, "conflict", owner);
+    /* Not even one that finds the bound it asks for. */
+    client_expect_message(f->client, "PUT", WORKERS "/0",
+                          "{\"epoch\":1,\"window_ms\":600000,\"expected_until_ms\":1700000600000}",
+                          409, "conflict", owner);
+    client_expect_message(f->client, "POST", WORKERS, "{\"name\":\"a\",\"worker_id\":0}", 409,
+                          "conflict", owner);
+    client_expect_message(f->client, "POST", WORKERS, "{\"name\":\"node-1/ab/0\"}", 409, "conflict",
+                          owner);
+    client_expect_message(f->client, "DELETE", WORKERS "/0?epoch=2", NULL, 409, "fenced",
+                          "worker id 0 is at epoch 1 and held by \\\"node-1/ab/0\\\"");
+    expect(f, "GET", WORKERS, NULL, 200, row);
+}
+
 /* --- refused by the cluster --- */
 
 static void test_all_held(void **state)
@@ -293,6 +323,7 @@ int main(void)
         TEST(test_compare_and_set),
         TEST(test_repeated_commands),
         TEST(test_release_by_body),
+        TEST(test_row_of_a_node_is_its_own),
         TEST(test_all_held),
         TEST(test_clocks_apart),
         cmocka_unit_test_setup_teardown(test_no_time_yet, snowflake_setup_bare, fixture_teardown),

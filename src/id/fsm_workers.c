@@ -5,7 +5,8 @@
  * The happy path of an acquire: check what was asked, find the row that the name had, choose the
  * worker id, and grant the window above all windows that this id ever had. Of a renewal: the epoch
  * and the previous bound must be the row's, then the bound moves up. Of a release: the row becomes
- * free, and what its holder says it did not use is given back.
+ * free, and what its holder says it did not use is given back. Neither touches a row of the other
+ * kind: a client's command, whatever it says, does nothing to a node's row.
  *
  * A name has one row that is held at most: one that asks for another worker id than the one it
  * holds is refused, and an expired one that it leaves behind becomes released, so that its old
@@ -206,6 +207,10 @@ static void apply_renew(struct fsm *fsm, const struct worker_renew *renew,
         result->status = ERR_FENCED;
         return;
     }
+    if (old->kind != renew->kind) { /* the holder alone knows what it stamped */
+        result->status = ERR_CONFLICT;
+        return;
+    }
     if (!window_fits(renew->window_ms)) {
         result->status = ERR_INVALID;
         return;
@@ -244,6 +249,10 @@ static void apply_release(struct fsm *fsm, const struct worker_release *release,
     result->row = *old;
     if (old->epoch != release->epoch) {
         result->status = ERR_FENCED;
+        return;
+    }
+    if (old->kind != release->kind) { /* a node that is cut off would go on stamping */
+        result->status = ERR_CONFLICT;
         return;
     }
     if (old->state != WORKER_HELD) {

@@ -111,6 +111,7 @@ static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
         .last_timestamp_ms =
             slot->generator != NULL ? snowflake_last_used_ms(lease->snowflake, slot->generator) : 0,
         .wall_ms = wall_ms,
+        .kind = WORKER_NODE,
     };
 
     slot->asked_renewal = true;

@@ -10,6 +10,9 @@
  *  - granted_until_ms never falls, but for a release by the holder itself, down to the last time it
  *    says it used (and never below granted_from_ms).
  *  - A renewal carries the epoch (fencing) and the previous bound (compare-and-set).
+ *  - Rows of nodes are renewed and released by nodes alone, rows of clients by clients alone: only
+ *    the holder knows what it stamped, and a node that is cut off goes on stamping. Others get such
+ *    a row once its window is over, and then a window above it.
  *  - All judgements of time use the log's time (COMMAND_CLOCK, the median of the nodes' clocks) and
  *    what the command carries; apply reads no clock. A command whose time is ahead of the log's by
  *    more than LIMIT_WORKER_AHEAD_MS is refused (ERR_CLOCK_SKEW), so that one wrong clock cannot
@@ -77,9 +80,10 @@ struct worker_acquire {
 };
 
 /* Renew: until becomes max(until, wall_ms + window_ms); an expired one may be renewed while nobody
- * else took it. ERR_FENCED (released, or another epoch), ERR_CONFLICT (expected_until_ms is not the
- * present bound; the result's row tells it; 0 skips the comparison), ERR_CLOCK_SKEW, ERR_NOT_FOUND,
- * ERR_INVALID (window_ms, or last_timestamp_ms above what is granted then). */
+ * else took it. ERR_FENCED (released, or another epoch), ERR_CONFLICT (the row is of another kind
+ * than the asker; or expected_until_ms, unless 0, is not the present bound; the result's row),
+ * ERR_CLOCK_SKEW, ERR_NOT_FOUND, ERR_INVALID (window_ms, or last_timestamp_ms above what is granted
+ * then). */
 struct worker_renew {
     uint16_t worker_id;
     uint64_t epoch;
@@ -87,15 +91,18 @@ struct worker_renew {
     uint64_t window_ms;
     uint64_t last_timestamp_ms;
     uint64_t wall_ms;
+    uint8_t kind; /* of the one who asks */
 };
 
-/* Release: ERR_FENCED (another epoch), ERR_NOT_FOUND. Again: 0, and nothing changes.
+/* Release: ERR_FENCED (another epoch), ERR_CONFLICT (the row is of another kind than the one who
+ * asks; the result's row), ERR_NOT_FOUND. Again: 0, and nothing changes.
  * last_timestamp_ms 0: unknown, the window stays used up; else what is above it, and above what was
  * reported before, is given back. */
 struct worker_release {
     uint16_t worker_id;
     uint64_t epoch;
     uint64_t last_timestamp_ms;
+    uint8_t kind; /* of the one who asks */
 };
 
 void command_worker_acquire_encode(struct buf *buf, const struct worker_acquire *acquire);

@@ -33,6 +33,7 @@ void command_worker_renew_encode(struct buf *buf, const struct worker_renew *ren
     buf_put_u64(buf, renew->window_ms);
     buf_put_u64(buf, renew->last_timestamp_ms);
     buf_put_u64(buf, renew->wall_ms);
+    buf_put_u8(buf, renew->kind);
 }
 
 void command_worker_release_encode(struct buf *buf, const struct worker_release *release)
@@ -41,6 +42,7 @@ void command_worker_release_encode(struct buf *buf, const struct worker_release 
     buf_put_u16(buf, release->worker_id);
     buf_put_u64(buf, release->epoch);
     buf_put_u64(buf, release->last_timestamp_ms);
+    buf_put_u8(buf, release->kind);
 }
 
 void command_layout_encode(struct buf *buf, const struct snowflake_layout *layout)
@@ -105,6 +107,7 @@ int worker_renew_command_read(const void *data, size_t len, struct worker_renew 
     renew.window_ms = reader_u64(&reader);
     renew.last_timestamp_ms = reader_u64(&reader);
     renew.wall_ms = reader_u64(&reader);
+    renew.kind = reader_u8(&reader);
     if (!reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
@@ -123,6 +126,7 @@ int worker_release_command_read(const void *data, size_t len, struct worker_rele
     release.worker_id = reader_u16(&reader);
     release.epoch = reader_u64(&reader);
     release.last_timestamp_ms = reader_u64(&reader);
+    release.kind = reader_u8(&reader);
     if (!reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }

@@ -330,6 +330,7 @@ struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew 
 {
     struct buf command = BUF_INIT;
 
+    renew.kind = renew.kind != 0 ? renew.kind : WORKER_CLIENT;
     command_worker_renew_encode(&command, &renew);
     return apply_worker(apply, &command);
 }

@@ -88,7 +88,8 @@ void id_apply_drained(struct id_apply *apply, uint64_t node_id, const char *name
 int id_apply_layout(struct id_apply *apply, const struct snowflake_layout *layout);
 int id_apply_clock(struct id_apply *apply, uint64_t cluster_ms);
 
-/* Worker ids. The name and the address of an acquire may be NUL-terminated with their lengths 0. */
+/* Worker ids. The name and the address of an acquire may be NUL-terminated with their lengths 0;
+ * a renewal without a kind is a client's. */
 struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acquire acquire);
 struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew renew);
 struct worker_result id_apply_release(struct id_apply *apply, struct worker_release release);

@@ -209,14 +209,16 @@ static void random_worker_command(struct prng *prng, struct buf *buf)
                                         .epoch = 1 + prng_below(prng, 4),
                                         .window_ms = 500 + prng_below(prng, 20000),
                                         .last_timestamp_ms = prng_below(prng, 2) * (now_ms - 2000),
-                                        .wall_ms = now_ms});
+                                        .wall_ms = now_ms,
+                                        .kind = (uint8_t)(1 + prng_below(prng, 2))});
         return;
     case 4:
         command_worker_release_encode(
             buf,
             &(struct worker_release){.worker_id = (uint16_t)prng_below(prng, 9),
                                      .epoch = 1 + prng_below(prng, 4),
-                                     .last_timestamp_ms = prng_below(prng, 2) * (now_ms - 2000)});
+                                     .last_timestamp_ms = prng_below(prng, 2) * (now_ms - 2000),
+                                     .kind = (uint8_t)(1 + prng_below(prng, 2))});
         return;
     default:
         random_acquire(prng, now_ms, buf);

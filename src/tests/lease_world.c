@@ -225,12 +225,13 @@ int lease_world_steal(struct lease_world *world, enum worker_kind kind, const ch
 void lease_world_release(struct lease_world *world, uint16_t worker_id, uint64_t used_ms)
 {
     const struct worker_row *row = fsm_worker(world->log, worker_id);
-    struct worker_release release = {worker_id, 0, used_ms};
+    struct worker_release release = {.worker_id = worker_id, .last_timestamp_ms = used_ms};
     struct buf command = BUF_INIT;
     struct worker_result result;
 
     ASSERT(row != NULL);
     release.epoch = row->epoch;
+    release.kind = row->kind;
     command_worker_release_encode(&command, &release);
     result = lease_world_command(world, &command);
     ASSERT(result.status == 0);

@@ -51,7 +51,7 @@ static void test_wiped_disk_takes_another(void **state)
     over(world);
 }
 
-/* An operator takes the worker id from under the node and gives it to a client. */
+/* The worker id is taken from under the node, and a client gets it. */
 static void test_fenced_off(void **state)
 {
     struct lease_world *world = served(3, 1);

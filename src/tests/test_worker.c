@@ -82,7 +82,7 @@ static int again_acquire(const void *data, size_t len, struct buf *buf)
 
 static void encode_renew(struct buf *buf)
 {
-    command_worker_renew_encode(buf, &(struct worker_renew){0x0102, 3, 4, 5, 6, T});
+    command_worker_renew_encode(buf, &(struct worker_renew){0x0102, 3, 4, 5, 6, T, WORKER_NODE});
 }
 
 static int again_renew(const void *data, size_t len, struct buf *buf)
@@ -98,7 +98,7 @@ static int again_renew(const void *data, size_t len, struct buf *buf)
 
 static void encode_release(struct buf *buf)
 {
-    command_worker_release_encode(buf, &(struct worker_release){1023, 3, T});
+    command_worker_release_encode(buf, &(struct worker_release){1023, 3, T, WORKER_CLIENT});
 }
 
 static int again_release(const void *data, size_t len, struct buf *buf)
@@ -220,9 +220,9 @@ static const struct golden GOLDEN[] = {
      "0300 6e2f31 0300 613a31"},
     {"renew", encode_renew, again_renew,
      "02 0a " ID_STAMP_EMPTY
-     "0201 0300000000000000 0400000000000000 0500000000000000 0600000000000000 " T_HEX},
+     "0201 0300000000000000 0400000000000000 0500000000000000 0600000000000000 " T_HEX "01"},
     {"release", encode_release, again_release,
-     "02 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX},
+     "02 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "02"},
     {"layout", encode_layout, again_layout, "02 07 " ID_STAMP_EMPTY "c1038d142c010000 29 0a 0c"},
     {"clock", encode_clock, again_clock, "02 08 " ID_STAMP_EMPTY T_HEX},
     {"query", encode_query, again_query, "01 43 0201 0004"},
