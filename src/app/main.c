@@ -4,7 +4,6 @@
  * Failure modes: see exit_code.h. Thread: main.
  */
 #include <malloc.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "src/app/config.h"
 #include "src/app/libraries.h"
 #include "src/app/server.h"
+#include "src/app/signals.h"
 #include "src/base/assert.h"
 
 /* The C library asks a name server that does not answer for 5 s, twice. So long the next dial of a
@@ -77,8 +77,7 @@ int main(int argc, char *argv[])
     static struct config config;
     enum exit_code code;
 
-    /* A peer or a client that goes away must be an error of a write, not the end of the process. */
-    ASSERT(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    signals_setup();
     ASSERT(setenv("RES_OPTIONS", RESOLVER_OPTIONS, 0) == 0);
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);

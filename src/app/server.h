@@ -10,8 +10,8 @@
  *           -> stopped:  the data is closed; exit code 0
  *
  * Failure modes: whatever keeps the node from starting, or makes going on unsafe, is logged with
- * what and where, and gives an exit code of its own (exit_code.h). A second signal ends the process
- * at once.
+ * what and where, and gives an exit code of its own (exit_code.h). A second signal to stop ends the
+ * process at once; what other signals do is in signals.h.
  *
  * Thread: main, which is the raft loop.
  */

@@ -33,6 +33,8 @@ struct server {
     uv_signal_t sigint;
     uv_async_t drained; /* sent by an HTTP thread */
     uv_timer_t timer;   /* looks whether leadership has gone */
+    uv_poll_t told;     /* signals that are told in the log, and do nothing */
+    int told_fd;
     struct store *store;
     struct node *node;        /* NULL before the start and after the stop */
     struct http_server *http; /* likewise */

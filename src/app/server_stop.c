@@ -12,12 +12,14 @@
 #include <unistd.h>
 
 #include "src/app/server_internal.h"
+#include "src/app/signals.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
 
 #define HANDOVER_LOOK_MS 5 /* how often it is looked whether leadership has gone */
 
 static void signal_cb(uv_signal_t *handle, int signal_number);
+static void told_cb(uv_poll_t *poll, int status, int events);
 static void drained_async_cb(uv_async_t *async);
 static void handover_begin(struct server *server);
 static void handover_tick_cb(uv_timer_t *timer);
@@ -49,12 +51,23 @@ void server_stop_init(struct server *server)
     ASSERT(uv_signal_init(&server->loop, &server->sigint) == 0);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->timer) == 0);
+    server->told_fd = signals_open();
+    ASSERT(uv_poll_init(&server->loop, &server->told, server->told_fd) == 0);
     server->sigterm.data = server;
     server->sigint.data = server;
     server->drained.data = server;
     server->timer.data = server;
+    server->told.data = server;
     ASSERT(uv_signal_start(&server->sigterm, signal_cb, SIGTERM) == 0);
     ASSERT(uv_signal_start(&server->sigint, signal_cb, SIGINT) == 0);
+    ASSERT(uv_poll_start(&server->told, UV_READABLE, told_cb) == 0);
+}
+
+static void told_closed_cb(uv_handle_t *handle)
+{
+    struct server *server = handle->data;
+
+    ASSERT(close(server->told_fd) == 0);
 }
 
 static void close_handles(struct server *server)
@@ -63,6 +76,16 @@ static void close_handles(struct server *server)
     uv_close((uv_handle_t *)&server->sigint, NULL);
     uv_close((uv_handle_t *)&server->drained, NULL);
     uv_close((uv_handle_t *)&server->timer, NULL);
+    uv_close((uv_handle_t *)&server->told, told_closed_cb);
+}
+
+static void told_cb(uv_poll_t *poll, int status, int events)
+{
+    struct server *server = poll->data;
+
+    (void)status;
+    (void)events;
+    signals_tell(server->told_fd);
 }
 
 static void signal_cb(uv_signal_t *handle, int signal_number)
