@@ -1,10 +1,13 @@
 """scripts/run-cluster, which is behind `make run`: its whole life with real nodes."""
 
 import os
+import random
+import shlex
 import signal
 import stat
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -26,6 +29,16 @@ def take_row(count):
             return first
 
 
+def command_lines():
+    """(process id, words) of every process of the machine."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                yield int(pid), file.read().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+
+
 class Runner:
     """One run-cluster process and what it says."""
 
@@ -43,11 +56,13 @@ class Runner:
                 "--binary", leafd_path(), "--http-port", str(self.http_port),
                 "--peer-port", str(self.peer_port)]
 
-    def start(self):
+    def start(self, until="Ctrl-C stops all", command=None):
+        """In a process group of its own, as a shell or a supervisor would."""
         with open(self.output, "wb") as output:
-            self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL,
-                                            stdout=output, stderr=output)
-        self.wait_says("Ctrl-C stops all")
+            self.process = subprocess.Popen(command or self.command(), stdin=subprocess.DEVNULL,
+                                            stdout=output, stderr=output, start_new_session=True)
+        if until is not None:
+            self.wait_says(until)
 
     def said(self):
         return self.output.read_text()
@@ -82,16 +97,15 @@ class Runner:
 
     def node_pid(self, node):
         """The process that was told this node's id, and is no longer setpriv."""
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    words = file.read().decode().split("\0")
-            except OSError:
-                continue
+        for pid, words in command_lines():
             if (f"--data-dir={self.data}/node{node}" in words and
                     os.path.basename(words[0]) == os.path.basename(leafd_path())):
-                return int(pid)
+                return pid
         raise AssertionError(f"no process of node {node}")
+
+    def left(self):
+        """Command lines of all that it started and that is still there."""
+        return [words for _, words in command_lines() if any(self.data in word for word in words)]
 
     def no_node_is_left(self):
         return all(can_bind(port) for first in (self.http_port, self.peer_port)
@@ -164,3 +178,90 @@ def test_nodes_do_not_outlive_the_runner(make_runner):
     runner.process.wait()
     runner.process = None
     wait_until(runner.no_node_is_left, STOP_TIMEOUT_S, "the node ends with its runner")
+
+
+# --- told to stop by a whole group's signals, at any moment ---
+
+# What it has said when the signals come; None: nothing yet.
+PHASES = {
+    "beginning": None,
+    "starting": "starting node 1",
+    "waiting": "starting node 3",
+    "nearly ready": "is ready",
+    "running": "Ctrl-C stops all",
+}
+ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def ask(runner):
+    """A supervisor's signal, a user's and a closing terminal's to the process group; False if it
+    has ended."""
+    for number in ASKING:
+        try:
+            os.killpg(runner.process.pid, number)
+        except ProcessLookupError:
+            return False
+    return True
+
+
+def ask_twice_at_once(runner):
+    ask(runner)
+    ask(runner)
+
+
+def ask_all_the_time(runner):
+    """Until it has ended, and never in step with it: so one comes in the midst of whatever an
+    earlier one has begun."""
+    spaces = random.Random(12)
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while runner.process.poll() is None and ask(runner):
+        assert time.monotonic() < deadline, runner.said()
+        pause_until = time.perf_counter() + spaces.uniform(0, 200e-6)
+        while time.perf_counter() < pause_until:
+            pass
+
+
+def ended(runner):
+    """Its exit code; nothing of it may be left."""
+    code = runner.process.wait(STOP_TIMEOUT_S)
+    runner.process = None
+    wait_until(lambda: not runner.left(), STOP_TIMEOUT_S, f"nothing left: {runner.left()}")
+    assert runner.no_node_is_left()
+    return code
+
+
+@pytest.mark.parametrize("asking", [ask_twice_at_once, ask_all_the_time])
+@pytest.mark.parametrize("phase", PHASES)
+def test_signals_of_a_group_stop_it(make_runner, phase, asking):
+    runner = make_runner(3)
+    runner.start(until=PHASES[phase])
+    asking(runner)
+    code = ended(runner)
+    if phase == "beginning":  # before it has a handler the default is as good: nothing runs yet
+        assert code in (0, *(-number for number in ASKING)), runner.said()
+    else:
+        assert code == 0, runner.said()
+        assert runner.said().endswith("run: stopped\n")
+
+
+@pytest.mark.parametrize("asking", [ask_twice_at_once, ask_all_the_time])
+def test_signals_while_it_stops_change_nothing(make_runner, asking):
+    runner = make_runner(3)
+    runner.start()
+    runner.process.terminate()
+    runner.wait_says("stopping 3 nodes")
+    asking(runner)
+    assert ended(runner) == 0, runner.said()
+    assert runner.said().endswith("run: stopped\n")
+
+
+def test_signals_of_a_group_with_make(make_runner, tmp_path):
+    """As `make run` has it: make gets them too, passes them on and goes, and the kernel sends one
+    more for its parent's end."""
+    runner = make_runner(3)
+    recipe = f"run:\n\t@exec setpriv --pdeathsig TERM {shlex.join(runner.command())}\n"
+    (tmp_path / "Makefile").write_text(recipe)
+    runner.start(command=["make", "-C", str(tmp_path), "run"])
+    ask_twice_at_once(runner)
+    ended(runner)
+    assert "run: stopped\n" in runner.said()

@@ -86,7 +86,7 @@ class Nemesis:
         while actions:
             at, number, what, fault = heapq.heappop(actions)
             self.pass_time(begin + at - time.monotonic())
-            if what == "begin" and not self.stopping.is_set():
+            if what == "begin" and not self.stopping.asked:
                 numbers[number] = self.begin(fault)
             elif what == "end" and numbers.get(number) is not None:
                 self.end(numbers.pop(number))
@@ -96,12 +96,12 @@ class Nemesis:
     def pass_time(self, seconds):
         """Let the cluster go on for so long; a node that dies meanwhile is noticed."""
         end = time.monotonic() + seconds
-        while not self.stopping.is_set():
+        while not self.stopping.asked:
             self.look_for_deaths()
             rest = end - time.monotonic()
             if rest <= 0:
                 return
-            self.stopping.wait(min(rest, TICK_S))
+            time.sleep(min(rest, TICK_S))
 
     def look_for_deaths(self):
         for node in self.cluster.nodes:

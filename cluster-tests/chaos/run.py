@@ -25,7 +25,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import traceback
 
@@ -195,7 +194,7 @@ class Run:
         told = begin
         try:
             self.nemesis.pass_time(1.0)
-            while time.monotonic() < end and not self.stopping.is_set():
+            while time.monotonic() < end and not self.stopping.asked:
                 episode = schedule.episode(self.plan, number)
                 self.tell_episode(episode, begin)
                 self.nemesis.play(episode)
@@ -431,6 +430,13 @@ def enter_namespace():
     os.execvp("unshare", [*prefix, sys.executable, os.path.abspath(__file__), *sys.argv[1:]])
 
 
+class Stopping:
+    """Whether a signal has asked to stop. A plain flag: a handler runs in the midst of anything, of
+    another one too, and would wait for ever for a lock such as a threading.Event has."""
+
+    asked = False
+
+
 def main():
     options = parse_options()
     if options.list:
@@ -441,18 +447,18 @@ def main():
     os.environ["LEAFD"] = os.path.abspath(leafd_path())
     if not options.plain_disks:
         enter_namespace()
-    stopping = threading.Event()
+    stopping = Stopping()
 
     def on_signal(number, _):
-        if stopping.is_set():
+        if stopping.asked:
             os._exit(128 + number)
-        stopping.set()
+        stopping.asked = True
 
     signal.signal(signal.SIGINT, on_signal)
     signal.signal(signal.SIGTERM, on_signal)
     found = 0
     for seed in options.seed:
-        if not stopping.is_set():
+        if not stopping.asked:
             found += run_one(options, seed, stopping)
     return 1 if found else 0
 
