@@ -231,9 +231,11 @@ check:
 ## make unit                unit tests (unit-asan: with ASan and UBSan, unit-tsan: with TSan)
 unit unit-asan unit-tsan:
 	@$(TEST_ALL) $@
-## make sim [SEEDS=2000]    simulate so many clusters; SEED=n: that one alone, with its story
+## make sim [SEEDS=2000]    simulate so many clusters; SEED=n: that one alone, with its story;
+##                          STORE=lmdb: all on the store that leafd has, not only every 25th
 sim: $(OUT)/sim
-	$(OUT)/sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(shell nproc))
+	$(OUT)/sim $(if $(SEED),--seed $(SEED),--seeds $(SEEDS) --jobs $(shell nproc)) \
+		$(if $(STORE),--store $(STORE))
 ## make sim-mutants         plant faults one by one and see that the simulation finds each
 .PHONY: sim-mutants
 sim-mutants:

@@ -44,7 +44,8 @@ void sim_fail(const struct sim_world *world, const char *format, ...)
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fprintf(stderr, "\n  replay it: make sim SEED=%llu\n", (unsigned long long)world->seed);
+    fprintf(stderr, "\n  replay it: make sim SEED=%llu%s\n", (unsigned long long)world->seed,
+            world->store_dir != NULL ? " STORE=lmdb" : "");
     fflush(stderr);
     _Exit(1);
 }
@@ -375,13 +376,14 @@ static void until(struct sim_world *world, bool (*is_so)(struct sim_world *world
     }
 }
 
-void sim_run(uint64_t seed, bool verbose, struct sim_stats *ret_stats)
+void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats)
 {
     struct sim_world *world = calloc(1, sizeof *world);
     uint64_t end_ms;
 
     ASSERT(world != NULL);
     world->seed = seed;
+    world->store_dir = store_dir;
     world->verbose = verbose;
     world->now_ms = 1000;
     world->faults = true;

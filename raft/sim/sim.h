@@ -10,7 +10,7 @@
  * What is checked (sim_check.c): no id handed out twice; ids rise on one node; equal digest at
  * equal index; one leader a term; term never goes back on a disk, commit and applied index never in
  * a life; linearizable reads see acknowledged changes; nothing acknowledged is lost; progress after
- * the faults end; and the same seed tells the same story twice (sim_main.c).
+ * the faults end; and the same seed tells the same story twice, in memory and on LMDB (sim_main.c).
  *
  * Failure: sim_fail() prints the seed, the virtual time and what was broken, and ends the process
  * with 1.
@@ -24,7 +24,8 @@
 #include "src/base/prng.h"
 #include "storage/store_mem.h"
 
-#define SIM_NODES_MAX 8      /* that there ever are: ids never come back */
+#define SIM_NODES_MAX 8 /* that there ever are: ids never come back */
+#define SIM_STORE_DIR_BYTES 64
 #define SIM_CONFS_MAX 256    /* configurations of a run */
 #define SIM_TAGS 6           /* shared tags that are used, changed, deleted and made again */
 #define SIM_TAGS_ALL 8       /* and two for strict ids: always, and with changes of the mode */
@@ -203,6 +204,7 @@ struct sim_calm {
 
 struct sim_world {
     uint64_t seed;
+    const char *store_dir; /* of the stores on LMDB; NULL: in memory */
     uint64_t now_ms;
     struct prng prng;
     bool verbose;
@@ -247,8 +249,9 @@ struct sim_world {
     struct sim_stats stats;
 };
 
-/* Run one seed; returns only if all held. */
-void sim_run(uint64_t seed, bool verbose, struct sim_stats *ret_stats);
+/* Run one seed; returns only if all held. store_dir: an empty directory for stores on LMDB, NULL
+ * for stores in memory; the story is the same. */
+void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats);
 
 /* sim.c: events */
 void sim_schedule(struct sim_world *world, struct sim_event event);
@@ -313,6 +316,17 @@ void sim_disk_event(struct sim_disk *disk);
 void sim_disk_crash(struct sim_disk *disk);
 /* Write everything, at once. */
 void sim_disk_flush(struct sim_disk *disk);
+
+/* sim_store.c: what a node's disk holds */
+void sim_store_init(struct sim_node *node);
+/* Before each start; the store is the one that was closed. */
+void sim_store_open(struct sim_node *node);
+/* The node is gone; what was committed stays. */
+void sim_store_close(struct sim_node *node);
+void sim_store_free(struct sim_node *node);
+/* A directory for the stores of one run; remove takes all in it along. */
+void sim_store_dir_make(char dir[SIM_STORE_DIR_BYTES]);
+void sim_store_dir_remove(const char *dir);
 
 /* sim_net.c */
 void sim_net_init(struct sim_net *net, struct sim_node *node);

@@ -1,16 +1,17 @@
 /*
  * sim_main.c - the simulator's command line: many seeds side by side, or one seed told in full.
  *
- *   sim --seeds 1000 [--first 1] [--jobs 2] [--limit 120]
- *   sim --seed 17
+ *   sim --seeds 1000 [--first 1] [--jobs 2] [--limit 120] [--store mem|lmdb]
+ *   sim --seed 17 [--store mem|lmdb]
  *
  * Each seed runs in a child of its own, so that a failed assertion costs one seed and not the run;
- * every 50th runs twice, to see that it tells the same story.
+ * every 25th runs a second time, with the other kind of store, to see that it tells the same story.
  * Ends with "N passed, N failed"; exit 0 only if none failed.
  *
  * Thread: one a process.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 #include "src/base/assert.h"
 
 #define JOBS_MAX 64
-#define TWICE_EVERY 50 /* seeds */
+#define TWICE_EVERY 25 /* seeds */
 
 struct options {
     uint64_t first;
@@ -29,6 +30,7 @@ struct options {
     uint64_t jobs;
     uint64_t limit_s; /* of real time a seed: more is an endless loop */
     bool one;
+    bool lmdb;
 };
 
 static uint64_t number(const char *text, const char *what)
@@ -43,6 +45,15 @@ static uint64_t number(const char *text, const char *what)
         exit(64);
     }
     return value;
+}
+
+static bool is_lmdb(const char *text)
+{
+    if (strcmp(text, "mem") != 0 && strcmp(text, "lmdb") != 0) {
+        fprintf(stderr, "sim: --store takes mem or lmdb, not \"%s\"\n", text);
+        exit(64);
+    }
+    return strcmp(text, "lmdb") == 0;
 }
 
 static struct options parse(int argc, char **argv)
@@ -65,8 +76,11 @@ static struct options parse(int argc, char **argv)
         } else if (strcmp(argv[i], "--seed") == 0) {
             options.first = number(argv[i + 1], "--seed");
             options.one = true;
+        } else if (strcmp(argv[i], "--store") == 0) {
+            options.lmdb = is_lmdb(argv[i + 1]);
         } else {
-            fprintf(stderr, "usage: sim --seeds N [--first S] [--jobs J] [--limit S] | --seed S\n");
+            fprintf(stderr, "usage: sim --seeds N [--first S] [--jobs J] [--limit S] | --seed S, "
+                            "[--store mem|lmdb]\n");
             exit(64);
         }
     }
@@ -134,62 +148,93 @@ static void print_stats(const struct sim_stats *s)
 
 /* --- one worker: its share of the seeds, each in a child --- */
 
-/* Run a seed in a child, on a heap that is laid out otherwise if asked to; true if it passed. */
-static bool run_in_child(const struct options *options, uint64_t seed, size_t shift,
+/* In the child: run the seed, on a heap that is laid out otherwise if asked to. */
+_Noreturn static void run_and_exit(const struct options *options, uint64_t seed, size_t shift,
+                                   const char *store_dir, int out)
+{
+    volatile char *before = malloc(1 + shift);
+    struct sim_stats stats = {0};
+
+    ASSERT(before != NULL);
+    before[shift] = 1;
+    if (!options->one) {
+        (void)alarm((unsigned)options->limit_s);
+    }
+    sim_run(seed, options->one, store_dir, &stats);
+    free((void *)(uintptr_t)before);
+    if (write(out, &stats, sizeof stats) != (ssize_t)sizeof stats) {
+        _Exit(3);
+    }
+    exit(0); /* not _Exit: the leak checker runs at exit */
+}
+
+/* Ctrl-C and the like reach the child alone, so that its directory can be removed after it. */
+static void hold_signals(int how)
+{
+    sigset_t set;
+
+    ASSERT(sigemptyset(&set) == 0 && sigaddset(&set, SIGINT) == 0);
+    ASSERT(sigaddset(&set, SIGTERM) == 0 && sigaddset(&set, SIGHUP) == 0);
+    ASSERT(sigprocmask(how, &set, NULL) == 0);
+}
+
+/* Run a seed in a child; true if it passed. */
+static bool run_in_child(const struct options *options, uint64_t seed, size_t shift, bool lmdb,
                          struct sim_stats *ret_stats)
 {
+    char store_dir[SIM_STORE_DIR_BYTES];
     int pipe_fds[2];
     bool passed = false;
     int status;
     pid_t pid;
 
     ASSERT(pipe(pipe_fds) == 0);
+    if (lmdb) {
+        hold_signals(SIG_BLOCK);
+        sim_store_dir_make(store_dir);
+    }
     pid = fork();
     ASSERT(pid >= 0);
     if (pid == 0) {
-        volatile char *before = malloc(1 + shift);
-
-        ASSERT(before != NULL);
-        before[shift] = 1;
-        (void)alarm((unsigned)options->limit_s);
-        sim_run(seed, false, ret_stats);
-        free((void *)(uintptr_t)before);
-        if (write(pipe_fds[1], ret_stats, sizeof *ret_stats) != (ssize_t)sizeof *ret_stats) {
-            _Exit(3);
-        }
-        exit(0); /* not _Exit: the leak checker runs at exit */
+        hold_signals(SIG_UNBLOCK);
+        run_and_exit(options, seed, shift, lmdb ? store_dir : NULL, pipe_fds[1]);
     }
     close(pipe_fds[1]);
     passed = read(pipe_fds[0], ret_stats, sizeof *ret_stats) == (ssize_t)sizeof *ret_stats;
     close(pipe_fds[0]);
     ASSERT(waitpid(pid, &status, 0) == pid);
+    if (lmdb) {
+        sim_store_dir_remove(store_dir);
+        hold_signals(SIG_UNBLOCK);
+    }
     if (WIFSIGNALED(status)) {
-        fprintf(stderr, "seed %llu ended by signal %d\n  replay it: make sim SEED=%llu\n",
-                (unsigned long long)seed, WTERMSIG(status), (unsigned long long)seed);
+        fprintf(stderr, "seed %llu ended by signal %d\n  replay it: make sim SEED=%llu%s\n",
+                (unsigned long long)seed, WTERMSIG(status), (unsigned long long)seed,
+                lmdb ? " STORE=lmdb" : "");
     }
     return passed && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 /* Some seeds run twice: the second run must tell the same story, or no failure could be replayed.
- */
+ * It has the other kind of store: what LMDB gives back after a crash is what was committed. */
 static bool run_seed(const struct options *options, uint64_t seed, struct sim_stats *total)
 {
     struct sim_stats stats = {0};
     struct sim_stats again = {0};
 
-    if (!run_in_child(options, seed, 0, &stats)) {
+    if (!run_in_child(options, seed, 0, options->lmdb, &stats)) {
         return false;
     }
     add(total, &stats);
     if (seed % TWICE_EVERY != 0) {
         return true;
     }
-    if (!run_in_child(options, seed, 4096 + seed % 9000, &again)) {
+    if (!run_in_child(options, seed, 4096 + seed % 9000, !options->lmdb, &again)) {
         return false;
     }
     if (stats.trace != again.trace) {
-        fprintf(stderr, "seed %llu tells another story when it runs again\n",
-                (unsigned long long)seed);
+        fprintf(stderr, "seed %llu tells another story when it runs again, %s\n",
+                (unsigned long long)seed, options->lmdb ? "in memory" : "on LMDB");
     }
     return stats.trace == again.trace;
 }
@@ -264,11 +309,13 @@ int main(int argc, char **argv)
 
     if (options.one) {
         struct sim_stats stats;
+        bool passed = run_in_child(&options, options.first, 0, options.lmdb, &stats);
 
-        sim_run(options.first, true, &stats);
-        print_stats(&stats);
-        printf("1 passed, 0 failed\n");
-        return 0;
+        if (passed) {
+            print_stats(&stats);
+        }
+        printf("%d passed, %d failed\n", passed, !passed);
+        return passed ? 0 : 1;
     }
     printf("simulating %llu seeds from %llu\n", (unsigned long long)options.count,
            (unsigned long long)options.first);

@@ -10,6 +10,7 @@
 #include "raft/sim/sim.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/hash.h"
 
 static uint64_t node_now_ms(const struct clock *clock)
 {
@@ -105,7 +106,6 @@ bool sim_node_runs(const struct sim_node *node)
 void sim_node_init(struct sim_world *world, unsigned n)
 {
     struct sim_node *node = &world->nodes[n];
-    struct store_identity identity = {.cluster_id = "sim"};
 
     node->world = world;
     node->id = n + 1;
@@ -114,11 +114,28 @@ void sim_node_init(struct sim_world *world, unsigned n)
     node->owner =
         (struct replica_owner){on_failed, on_role_changed, on_installed, on_removed, on_superseded};
     node->listener = (struct fsm_listener){on_tag_changed, on_worker_changed, on_layout_changed};
-    identity.node_id = node->id;
-    identity.store_id = 1000 + n;
-    node->store = store_mem_new(&identity);
-    ASSERT(node->store != NULL);
+    sim_store_init(node);
     sim_net_init(&node->net, node);
+}
+
+/* What the disk says goes into the story: it must be the same on every store. */
+static void note_loaded(struct sim_world *world, const struct store_loaded *loaded)
+{
+    const struct store_position *position = &loaded->position;
+    uint64_t rest[] = {loaded->life,     loaded->term,   loaded->first_index,
+                       position->index,  position->term, position->conf_index,
+                       position->digest, loaded->vote,   position->conf_len};
+
+    sim_note(world, hash_bytes(rest, sizeof rest, 0));
+    sim_note(world, hash_bytes(position->conf, position->conf_len, 0));
+    for (size_t i = 0; i < loaded->entry_count; i++) {
+        const struct store_entry *entry = &loaded->entries[i];
+
+        sim_note(world, hash_bytes(entry->data, entry->len, entry->term << 8 | entry->type));
+    }
+    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
+        sim_note(world, hash_bytes(loaded->locals[i].data, loaded->locals[i].len, i));
+    }
 }
 
 static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
@@ -131,11 +148,13 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
         members[i].id = i + 1;
         snprintf(members[i].address, sizeof members[i].address, "sim:%u", i + 1);
     }
+    sim_store_open(node);
     if (driver_load(node->store, fsm, node->id, members, node->joins ? 0 : node->world->first_count,
                     ret_loaded, &error) != 0) {
         sim_fail(node->world, "node %llu does not load: %s", (unsigned long long)node->id,
                  error.text);
     }
+    note_loaded(node->world, ret_loaded);
     if (ret_loaded->term < node->disk_term) {
         sim_fail(node->world, "node %llu: term went back on disk", (unsigned long long)node->id);
     }
@@ -231,8 +250,7 @@ static void close_node(struct sim_node *node)
     sim_late_flush(node);
     replica_close(&node->replica);
     replica_release(&node->replica);
-    node->store->ops->close(node->store);
-    store_mem_reopen(node->store);
+    sim_store_close(node);
     sim_net_node_changed(node, false);
 }
 
@@ -268,5 +286,5 @@ void sim_node_stop(struct sim_node *node)
 void sim_node_free(struct sim_node *node)
 {
     ASSERT(!node->up);
-    store_mem_free(node->store);
+    sim_store_free(node);
 }

@@ -1,0 +1,107 @@
+/*
+ * sim_store.c - the store of a simulated node: in memory, or in LMDB as in leafd.
+ *
+ * Which one makes no difference to a run: both take the same operations and give back the same, so
+ * a seed tells the same story on either. That is what the second run of some seeds looks at
+ * (sim_main.c). The store on LMDB keeps what it committed from one life of a node to the next in a
+ * directory of the node's own, and every start checks it whole and reads it anew; a crash closes it
+ * as a kill would, without a word to the disk. (Loss of power is the business of
+ * storage/tests/test_store_power.c.)
+ *
+ * The directory is made below /dev/shm where there is one: syncs are free there, and a seed makes
+ * thousands of commits.
+ *
+ * Failure modes: a store that cannot be opened fails the seed. Thread: one.
+ */
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "raft/sim/sim.h"
+#include "src/base/assert.h"
+#include "storage/store_lmdb.h"
+
+#define MAP_BYTES (64 << 20)
+
+static struct store_identity identity_of(const struct sim_node *node)
+{
+    struct store_identity identity = {.cluster_id = "sim"};
+
+    identity.node_id = node->id;
+    identity.store_id = 999 + node->id;
+    return identity;
+}
+
+void sim_store_init(struct sim_node *node)
+{
+    struct store_identity identity = identity_of(node);
+
+    node->store = node->world->store_dir == NULL ? store_mem_new(&identity) : NULL;
+}
+
+void sim_store_open(struct sim_node *node)
+{
+    char dir[SIM_STORE_DIR_BYTES + 16];
+    struct store_error error = {{0}};
+    struct store_lmdb_config config = {.dir = dir, .map_bytes = MAP_BYTES};
+    bool made;
+
+    if (node->world->store_dir == NULL) {
+        return;
+    }
+    ASSERT(node->store == NULL);
+    (void)snprintf(dir, sizeof dir, "%s/%u", node->world->store_dir, (unsigned)node->id);
+    config.identity = identity_of(node);
+    if (store_lmdb_open(&config, &node->store, &made, &error) != 0) {
+        sim_fail(node->world, "node %llu: its store does not open: %s",
+                 (unsigned long long)node->id, error.text);
+    }
+    if (made != (node->disk_life == 0)) {
+        sim_fail(node->world, "node %llu: its store was %s", (unsigned long long)node->id,
+                 made ? "made anew" : "there before");
+    }
+}
+
+void sim_store_close(struct sim_node *node)
+{
+    node->store->ops->close(node->store);
+    if (node->world->store_dir == NULL) {
+        store_mem_reopen(node->store);
+    } else {
+        node->store = NULL;
+    }
+}
+
+void sim_store_free(struct sim_node *node)
+{
+    if (node->world->store_dir == NULL) {
+        store_mem_free(node->store);
+    }
+    ASSERT_IMPLIES(node->world->store_dir != NULL, node->store == NULL);
+}
+
+/* --- where they lie --- */
+
+void sim_store_dir_make(char dir[SIM_STORE_DIR_BYTES])
+{
+    bool shm = access("/dev/shm", W_OK | X_OK) == 0;
+
+    (void)snprintf(dir, SIM_STORE_DIR_BYTES, "%s/leafd-sim-XXXXXX", shm ? "/dev/shm" : "/tmp");
+    ASSERT(mkdtemp(dir) != NULL);
+}
+
+static int remove_cb(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+void sim_store_dir_remove(const char *dir)
+{
+    ASSERT(nftw(dir, remove_cb, 8, FTW_DEPTH | FTW_PHYS) == 0);
+}
