@@ -152,6 +152,7 @@ static int check_records(const char *dir, struct store_error *ret_error)
 _Noreturn static void child_run(const char *dir, int go_fd, int report_fd)
 {
     static const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM, SIGPIPE};
+    static const int of_the_parent[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
     struct report report = {0};
     char *path = lmdb_path(dir, "db/data.mdb");
     sigset_t none;
@@ -160,6 +161,11 @@ _Noreturn static void child_run(const char *dir, int go_fd, int report_fd)
     /* Die plainly, leave no core of a damaged file's making, and do not outlive the parent. */
     for (size_t i = 0; i < sizeof(fatal) / sizeof(fatal[0]); i++) {
         (void)signal(fatal[i], SIG_DFL);
+    }
+    /* Sent to the whole process group they are the parent's to answer. To end of one here would
+     * pass for damage, and the parent's handlers write to the parent's pipes. */
+    for (size_t i = 0; i < sizeof(of_the_parent) / sizeof(of_the_parent[0]); i++) {
+        (void)signal(of_the_parent[i], SIG_IGN);
     }
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
