@@ -4,8 +4,9 @@
  * The happy path of a first start: lock; build the environment in `db.new` with its identity, an
  * empty meta and two commits (so that both of LMDB's meta pages are ours); write the marker `made`
  * with the store's id; rename `db.new` to `db`. A crash before the marker leaves a `db.new` that is
- * thrown away; one after it leaves a whole `db.new` that only needs its new name. Every start: the
- * check in a child, then open, then identity.
+ * thrown away; one after it leaves a whole `db.new` that only needs its new name. Every start: what
+ * it finds is made durable (an earlier one may have ended before that), then the check in a child,
+ * then open, then identity.
  *
  * Failure modes: as store_lmdb_open() says; a database that is missing where the marker says one
  * was made is ERR_CORRUPT, never a first start. Thread: start-up, then as store.h.
@@ -148,7 +149,8 @@ static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_er
 
     *ret_made = false;
     if (lmdb_path_exists(lmdb->dir, DB_NAME)) {
-        return 0;
+        /* The start that gave it its name may have ended before that was durable. */
+        return lmdb_sync_path(lmdb->dir, ret_error);
     }
     err = lmdb_marker_read(lmdb->dir, &store_id, ret_error);
     if (err == 0 && lmdb_path_exists(lmdb->dir, DB_NEW_NAME)) {

@@ -41,21 +41,39 @@ char *lmdb_path(const char *dir, const char *name)
     return path;
 }
 
+/* 0 or an errno. */
+static int sync_path(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int number = fd < 0 || fsync(fd) != 0 ? errno : 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return number;
+}
+
+/* A directory that is there already may be one that an earlier start made, and that start may have
+ * ended before its name was durable. Where the parent cannot be opened or synced by us (it belongs
+ * to somebody else, is read-only, or knows no sync), it was not us who made it. */
 static int dir_make(const char *dir, struct store_error *ret_error)
 {
+    bool made = mkdir(dir, 0700) == 0;
+    struct stat st;
     char *parent;
+    int number;
     int err;
 
-    if (mkdir(dir, 0700) != 0) {
-        struct stat st;
-
-        if (errno == EEXIST && stat(dir, &st) == 0 && S_ISDIR(st.st_mode)) {
-            return 0;
-        }
+    if (!made && (errno != EEXIST || stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))) {
         return system_error(ret_error, "cannot make data directory", dir);
     }
     parent = lmdb_path(dir, "..");
-    err = lmdb_sync_path(parent, ret_error);
+    number = sync_path(parent);
+    if (!made && (number == EACCES || number == EPERM || number == EROFS || number == EINVAL)) {
+        number = 0;
+    }
+    errno = number;
+    err = number != 0 ? system_error(ret_error, "cannot sync", parent) : 0;
     free(parent);
     return err;
 }
@@ -170,17 +188,8 @@ bool lmdb_path_exists(const char *dir, const char *name)
 
 int lmdb_sync_path(const char *path, struct store_error *ret_error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int err = 0;
-
-    if (fd < 0) {
-        return system_error(ret_error, "cannot open", path);
-    }
-    if (fsync(fd) != 0) {
-        err = system_error(ret_error, "cannot sync", path);
-    }
-    (void)close(fd);
-    return err;
+    errno = sync_path(path);
+    return errno == 0 ? 0 : system_error(ret_error, "cannot sync", path);
 }
 
 int lmdb_rename(const char *dir, const char *from, const char *to, struct store_error *ret_error)

@@ -77,18 +77,6 @@ struct world {
 
 /* --- the disk --- */
 
-static void file_put(struct buf *file, size_t at, const void *data, size_t len)
-{
-    if (at + len > file->len) {
-        size_t more = at + len - file->len;
-
-        buf_reserve(file, more);
-        memset(file->data + file->len, 0, more);
-        file->len += more;
-    }
-    memcpy(file->data + at, data, len);
-}
-
 /* A disk after a power loss at this moment. */
 static void make_image(struct buf *image)
 {

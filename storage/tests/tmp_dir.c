@@ -7,6 +7,7 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -58,4 +59,16 @@ void file_write(const char *path, const void *data, size_t len)
     ASSERT(fd >= 0);
     ASSERT(write(fd, data, len) == (ssize_t)len);
     ASSERT(close(fd) == 0);
+}
+
+void file_put(struct buf *content, size_t at, const void *data, size_t len)
+{
+    if (at + len > content->len) {
+        size_t more = at + len - content->len;
+
+        buf_reserve(content, more);
+        memset(content->data + content->len, 0, more);
+        content->len += more;
+    }
+    memcpy(content->data + at, data, len);
 }

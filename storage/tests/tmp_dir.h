@@ -23,4 +23,7 @@ const char *tmp_dir_path(const struct tmp_dir *dir, const char *name, char path[
 void file_read(const char *path, struct buf *ret_content);
 void file_write(const char *path, const void *data, size_t len);
 
+/* Write into the content of a file, which grows, with zeros, as far as it must. */
+void file_put(struct buf *content, size_t at, const void *data, size_t len);
+
 #endif
