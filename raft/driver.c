@@ -396,6 +396,8 @@ bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
         return snapshot_receive_chunk(driver, from, payload, len);
     case FRAME_SNAPSHOT_ACK:
         return snapshot_receive_ack(driver, from, payload, len);
+    case FRAME_RESIGN:
+        return driver_leader_resigned(driver, from, payload, len);
     default:
         return false;
     }

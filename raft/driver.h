@@ -38,6 +38,13 @@
 #include "src/id/fsm.h"
 #include "storage/disk.h"
 
+/* Why a follower does not wait for its leader as long as an election timeout. */
+enum leader_doubt {
+    LEADER_TRUSTED,
+    LEADER_REFUSED, /* its address refuses connections */
+    LEADER_RESIGNED /* it said itself that it leads no more */
+};
+
 struct driver_config {
     uint64_t node_id;
     const char *address; /* the own peer address; borrowed */
@@ -107,12 +114,12 @@ struct driver {
     uint64_t hard_state_sent; /* sequence numbers of term-and-vote writes */
     uint64_t hard_state_durable;
     STAILQ_HEAD(, held_frame) held;
-    uint64_t writes_in_flight; /* operations whose done is outstanding */
-    uint64_t timer_ms;         /* when driver_tick() must fire the core's timer */
-    uint64_t leader_heard_ms;  /* driver_leader.c */
-    bool leader_refused;       /* since then its address refused a connection, and this */
-    unsigned drawn_timeout_ms; /* was the core's timeout before that; 0: it still is */
-    uint64_t noop_term;        /* term whose first entry was submitted */
+    uint64_t writes_in_flight;      /* operations whose done is outstanding */
+    uint64_t timer_ms;              /* when driver_tick() must fire the core's timer */
+    uint64_t leader_heard_ms;       /* driver_leader.c */
+    enum leader_doubt leader_doubt; /* since then; and this */
+    unsigned drawn_timeout_ms;      /* was the core's timeout before that; 0: it still is */
+    uint64_t noop_term;             /* term whose first entry was submitted */
     struct snapshot_transfers transfers;
     struct peer_start start;  /* of this node, for its peers */
     struct peer_memory peers; /* what this node has seen of them */
@@ -174,7 +181,7 @@ struct driver_command {
 int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
                   uint64_t *ret_first, uint64_t *ret_term) MUST_CHECK;
 
-/* A FRAME_RAFT or snapshot frame from a peer. False: malformed. */
+/* A FRAME_RAFT, FRAME_RESIGN or snapshot frame from a peer. False: malformed. */
 bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
 

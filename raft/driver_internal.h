@@ -79,6 +79,13 @@ void driver_rows_drop(struct driver *driver);
 /* The leader of this term, or of a later one, has sent something. */
 void driver_leader_heard(struct driver *driver);
 
+/* A FRAME_RESIGN from a peer. False: malformed. */
+bool driver_leader_resigned(struct driver *driver, uint64_t peer, const uint8_t *payload,
+                            size_t len);
+
+/* This node has stepped down in a term that it led: tell the others. */
+void driver_resign(struct driver *driver);
+
 /* Is the leader not heard for so long that others may be voted for? */
 bool driver_leader_is_silent(const struct driver *driver);
 

@@ -4,16 +4,20 @@
  * The happy path: each message of the leader says that it is there (driver_leader_heard()). A
  * leader whose process ended has its address refuse connections, which the links find out at once
  * (driver_peer_refused()): if it is not heard for two heartbeats either, the followers forget it
- * and stand for election one after the other, long before their election timeouts.
+ * and stand for election one after the other, long before their election timeouts. A leader that
+ * hears no majority for an election timeout steps down, and says so (driver_resign()): then they
+ * need not wait at all.
  *
- * Failure modes: neither sign is proof, and nothing depends on it: a follower that is wrong asks
- * for pre-votes, which those who hear the leader refuse, and follows again with the next heartbeat.
- * A leader whose machine is lost refuses nothing; then the election timeout decides, as ever.
+ * Failure modes: no sign is proof, and nothing depends on it: a follower that is wrong asks for
+ * pre-votes, which those who hear the leader refuse, and follows again with the next heartbeat. A
+ * leader whose machine is lost refuses nothing, and says nothing; then the election timeout
+ * decides, as ever.
  *
  * Thread: the raft loop.
  */
 #include "raft/driver_internal.h"
 #include "raft/guard.h"
+#include "raft/wire.h"
 
 #define MISSED_HEARTBEATS 2 /* of a leader whose address refuses connections */
 
@@ -29,7 +33,7 @@ static void restore_timeout(struct driver *driver)
 void driver_leader_heard(struct driver *driver)
 {
     driver->leader_heard_ms = clock_now_ms(driver->clock);
-    driver->leader_refused = false;
+    driver->leader_doubt = LEADER_TRUSTED;
     restore_timeout(driver);
 }
 
@@ -37,9 +41,14 @@ static uint64_t patience_ms(const struct driver *driver)
 {
     uint64_t missed_ms = MISSED_HEARTBEATS * (uint64_t)driver->config.heartbeat_ms;
 
-    return driver->leader_refused && missed_ms < driver->config.election_ms
-               ? missed_ms
-               : driver->config.election_ms;
+    switch (driver->leader_doubt) {
+    case LEADER_RESIGNED:
+        return 0;
+    case LEADER_REFUSED:
+        return missed_ms < driver->config.election_ms ? missed_ms : driver->config.election_ms;
+    default:
+        return driver->config.election_ms;
+    }
 }
 
 bool driver_leader_is_silent(const struct driver *driver)
@@ -66,28 +75,68 @@ static unsigned turn_of(const struct driver *driver, uint64_t leader)
     return before;
 }
 
-void driver_peer_refused(struct driver *driver, uint64_t peer)
+/* Stand for election in this node's turn, counted from then, if it is one that does. */
+static void stand_early(struct driver *driver, uint64_t leader, uint64_t from_ms)
 {
     struct raft *raft = &driver->raft;
     uint64_t now = clock_now_ms(driver->clock);
-    uint64_t due;
+    uint64_t due = from_ms + turn_of(driver, leader) * (uint64_t)driver->config.heartbeat_ms;
 
-    if (driver->failed || raft_state(raft) != RAFT_FOLLOWER || driver_leader(driver) != peer) {
-        return;
-    }
-    driver->leader_refused = true;
-    if (raft_role(raft) != RAFT_VOTER) {
-        return; /* it stands for nothing */
-    }
-    due = driver->leader_heard_ms + patience_ms(driver) +
-          turn_of(driver, peer) * (uint64_t)driver->config.heartbeat_ms;
     due = due > now ? due : now;
-    if (due < raft_timeout(raft) && due >= raft->election_timer_start) {
+    if (raft_role(raft) == RAFT_VOTER && due < raft_timeout(raft) &&
+        due >= raft->election_timer_start) {
         if (driver->drawn_timeout_ms == 0) {
             driver->drawn_timeout_ms = raft->follower_state.randomized_election_timeout;
         }
         raft->follower_state.randomized_election_timeout =
             (unsigned)(due - raft->election_timer_start);
         driver->timer_ms = guard_timer(raft_timeout(raft), now);
+    }
+}
+
+static bool follows(struct driver *driver, uint64_t peer)
+{
+    return !driver->failed && raft_state(&driver->raft) == RAFT_FOLLOWER &&
+           driver_leader(driver) == peer;
+}
+
+void driver_peer_refused(struct driver *driver, uint64_t peer)
+{
+    if (follows(driver, peer) && driver->leader_doubt != LEADER_RESIGNED) {
+        driver->leader_doubt = LEADER_REFUSED;
+        stand_early(driver, peer, driver->leader_heard_ms + patience_ms(driver));
+    }
+}
+
+bool driver_leader_resigned(struct driver *driver, uint64_t peer, const uint8_t *payload,
+                            size_t len)
+{
+    uint64_t term;
+
+    if (wire_resign_decode(payload, len, &term) != 0) {
+        return false;
+    }
+    if (term == raft_current_term(&driver->raft) && follows(driver, peer)) {
+        driver->leader_doubt = LEADER_RESIGNED;
+        /* Of all it is told at the same time, but may have heard the last heartbeat long ago. */
+        stand_early(driver, peer, clock_now_ms(driver->clock));
+    }
+    return true;
+}
+
+void driver_resign(struct driver *driver)
+{
+    const struct raft_configuration *configuration = &driver->raft.configuration;
+
+    for (unsigned i = 0; i < configuration->n; i++) {
+        struct buf payload = BUF_INIT;
+
+        if (configuration->servers[i].id == driver->config.node_id) {
+            continue;
+        }
+        wire_resign_encode(raft_current_term(&driver->raft), &payload);
+        (void)driver->net->ops->send(driver->net, configuration->servers[i].id, FRAME_RESIGN,
+                                     &payload);
+        buf_free(&payload);
     }
 }

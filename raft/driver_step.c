@@ -250,6 +250,9 @@ static void note_role(struct driver *driver)
         return;
     }
     ASSERT(term >= driver->seen_term);
+    if (driver->seen_state == RAFT_LEADER && state == RAFT_FOLLOWER && term == driver->seen_term) {
+        driver_resign(driver);
+    }
     driver->seen_state = state;
     driver->seen_term = term;
     driver->seen_leader = leader;

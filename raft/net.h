@@ -32,11 +32,12 @@ enum frame_type {
     FRAME_REPLY = 20,
     FRAME_CONFIRM = 21, /* leader asks: is this still the term? (linearizable reads) */
     FRAME_CONFIRM_ACK = 22,
+    FRAME_PING = 23,    /* keeps an idle link checked; never reaches the receiver */
     FRAME_CLOCK = 24,   /* what time is it? and the answer (wire.h) */
     FRAME_APPLIED = 25, /* how far have you applied the log? and the answer */
-    FRAME_PING = 23     /* keeps an idle link checked; never reaches the receiver */
+    FRAME_RESIGN = 26   /* a leader steps down: it has no majority any more */
 };
-#define FRAME_TYPE_MAX FRAME_APPLIED
+#define FRAME_TYPE_MAX FRAME_RESIGN
 
 struct net_peer {
     uint64_t id;

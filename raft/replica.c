@@ -233,6 +233,7 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     case FRAME_RAFT:
     case FRAME_SNAPSHOT_CHUNK:
     case FRAME_SNAPSHOT_ACK:
+    case FRAME_RESIGN:
         return driver_receive(&replica->driver, from, type, payload, len);
     case FRAME_REQUEST:
     case FRAME_REPLY:

@@ -136,6 +136,10 @@ struct wire_clock {
 void wire_clock_encode(const struct wire_clock *clock, struct buf *buf);
 int wire_clock_decode(const void *data, size_t len, struct wire_clock *ret_clock) MUST_CHECK;
 
+/* The sender led this term, and has stepped down. */
+void wire_resign_encode(uint64_t term, struct buf *buf);
+int wire_resign_decode(const void *data, size_t len, uint64_t *ret_term) MUST_CHECK;
+
 /* --- handshakes (wire_member.c) --- */
 
 /* A committed configuration, in the core's encoding; index 0 and len 0: none. */

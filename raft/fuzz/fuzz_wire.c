@@ -109,6 +109,7 @@ static void fuzz_small(const uint8_t *data, size_t len)
     struct wire_applied applied;
     struct wire_clock clock;
     struct buf again = BUF_INIT;
+    uint64_t term;
 
     if (wire_confirm_decode(data, len, &confirm) == 0) {
         wire_confirm_encode(&confirm, &again);
@@ -122,6 +123,11 @@ static void fuzz_small(const uint8_t *data, size_t len)
     again.len = 0;
     if (wire_clock_decode(data, len, &clock) == 0) {
         wire_clock_encode(&clock, &again);
+        expect_same(&again, data, len);
+    }
+    again.len = 0;
+    if (wire_resign_decode(data, len, &term) == 0) {
+        wire_resign_encode(term, &again);
         expect_same(&again, data, len);
     }
     buf_free(&again);

@@ -62,6 +62,13 @@ static int confirm_try(const void *data, size_t len)
     return wire_confirm_decode(data, len, &confirm);
 }
 
+static int resign_try(const void *data, size_t len)
+{
+    uint64_t term;
+
+    return wire_resign_decode(data, len, &term);
+}
+
 static int try_exact(decode_fn fn, const struct buf *buf)
 {
     uint8_t *copy = exact_copy(buf->data, buf->len);
@@ -322,6 +329,22 @@ static void test_confirm(void **state)
     buf_free(&buf);
 }
 
+static void test_resign(void **state)
+{
+    struct buf buf = BUF_INIT;
+    uint64_t term;
+
+    (void)state;
+    wire_resign_encode(0x1122, &buf);
+    check_bytes(resign_try, &buf, "2211000000000000");
+    assert_int_equal(wire_resign_decode(buf.data, buf.len, &term), 0);
+    assert_int_equal(term, 0x1122);
+    assert_int_equal(try_hex(resign_try, "0000000000000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(resign_try, "ffffffffffffff3f"), 0);
+    assert_int_equal(try_hex(resign_try, "0000000000000040"), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,7 +352,7 @@ int main(void)
         cmocka_unit_test(test_chunk_ack),      cmocka_unit_test(test_request),
         cmocka_unit_test(test_payload_limits), cmocka_unit_test(test_reply),
         cmocka_unit_test(test_reply_limits),   cmocka_unit_test(test_applied),
-        cmocka_unit_test(test_confirm),
+        cmocka_unit_test(test_confirm),        cmocka_unit_test(test_resign),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
