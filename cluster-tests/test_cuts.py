@@ -8,6 +8,80 @@ import pytest
 from wait import wait_until
 
 DEAF_BOUND_S = 2.0
+# A cut is noticed by two heartbeats without an answer, and a way found a heartbeat later.
+FOUND_S = 1.0
+KNOWN_S = 0.3
+CUT_S = 4.0  # more than two election timeouts
+
+# Which frames are lost, seen from the follower.
+CUTS = {
+    "its frames are lost": ((1, 0),),
+    "the leader's frames are lost": ((0, 1),),
+    "both are lost": ((1, 0), (0, 1)),
+}
+
+
+@pytest.mark.parametrize("lost", CUTS)
+def test_a_follower_cut_off_from_the_leader_alone_serves(make_cluster, proxies, tag, lost):
+    """Default settings. Strict ids, changes and linearizable reads on a follower whose link to the
+    leader is cut, and which reaches the third node: all are answered, at once after the first, for
+    as long as the cut lasts; nobody is disturbed; and healed, the detour ends."""
+    cluster = make_cluster(start=False, settings={})
+    proxies.attach(cluster)
+    cluster.start()
+    cluster.create_tag(tag, mode="strict")
+    leader = cluster.leader()
+    far, between = cluster.others(leader)
+    term = leader.cluster_status()["term"]
+    pair = (leader, far)
+    highest = strict_id(far, tag, KNOWN_S * 3)
+    for source, target in CUTS[lost]:
+        proxies.cut(pair[source], pair[target])
+    highest = strict_id(far, tag, FOUND_S, highest)
+    end = time.monotonic() + CUT_S
+    turns = 0
+    while time.monotonic() < end:
+        change_and_read(far, leader, f"{tag}.{turns}")
+        highest = strict_id(far, tag, KNOWN_S, highest)
+        highest = strict_id(leader, tag, KNOWN_S, highest)
+        turns += 1
+    assert metric(far, "leafd_leader_known") == 1
+    assert metric(far, "leafd_leader_through") == between.id
+    assert far.get("/readyz").status == 200
+    assert [node.cluster_status()["term"] for node in cluster.nodes] == [term] * 3
+    proxies.heal()
+    wait_until(lambda: metric(far, "leafd_leader_through") == 0, 10, "the direct way again")
+    cluster.wait_applied()
+    strict_id(far, tag, KNOWN_S, highest)
+    assert leader.cluster_status()["term"] == term
+
+
+def strict_id(node, tag, within_s, above=0):
+    begin = time.monotonic()
+    answer = node.get(f"/api/segment/get/{tag}")
+    took = time.monotonic() - begin
+    assert answer.status == 200, f"{node}: {answer}"
+    assert took <= within_s, f"{node}: a strict id after {took:.3f} s"
+    assert int(answer.body) > above
+    return int(answer.body)
+
+
+def change_and_read(far, leader, name):
+    """A change there is read here, and one here is read there, each at once."""
+    begin = time.monotonic()
+    put = far.http("PUT", f"/api/tags/{name}", {"step": 7})
+    assert put.status == 201, f"{far}: {put}"
+    assert leader.get_json(f"/api/tags/{name}")["step"] == 7
+    assert leader.http("PUT", f"/api/tags/{name}", {"step": 9}).status == 200
+    read = far.get(f"/api/tags/{name}")
+    assert (read.status, read.json()["step"]) == (200, 9)
+    took = time.monotonic() - begin
+    assert took <= 4 * KNOWN_S, f"{far}: a change and a read took {took:.3f} s"
+
+
+def metric(node, name):
+    line = next(line for line in node.get("/metrics").text.splitlines() if line.startswith(name))
+    return float(line.split()[1])
 
 
 @pytest.mark.bound(120)

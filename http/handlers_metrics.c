@@ -94,6 +94,9 @@ static void put_health(struct buf *buf, const struct id_health *health,
     put_gauge(buf, "leafd_waiting_requests", "Requests that wait for ids.", totals->waiting);
     put_gauge(buf, "leafd_leader_known", "1 if this node knows the cluster's leader.",
               atomic_load(&health->leader_known));
+    put_gauge(buf, "leafd_leader_through",
+              "Id of the node through which this one reaches the leader, 0: directly.",
+              atomic_load(&health->leader_through));
     put_gauge(buf, "leafd_disk_low", "1 if the disk or the database is nearly full.",
               atomic_load(&health->disk_low));
     put_gauge(buf, "leafd_members", "Members of the cluster, as this node knows them.",

@@ -35,9 +35,11 @@ enum frame_type {
     FRAME_PING = 23,    /* keeps an idle link checked; never reaches the receiver */
     FRAME_CLOCK = 24,   /* what time is it? and the answer (wire.h) */
     FRAME_APPLIED = 25, /* how far have you applied the log? and the answer */
-    FRAME_RESIGN = 26   /* a leader steps down: it has no majority any more */
+    FRAME_RESIGN = 26,  /* a leader steps down: it has no majority any more */
+    FRAME_PROBE = 27,   /* do you lead? and the answer, directly or through another */
+    FRAME_RELAY = 28    /* a command or query for a member to forward to the leader */
 };
-#define FRAME_TYPE_MAX FRAME_RESIGN
+#define FRAME_TYPE_MAX FRAME_RELAY
 
 struct net_peer {
     uint64_t id;

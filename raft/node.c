@@ -252,6 +252,17 @@ static void on_role_changed(struct replica_owner *owner)
     }
 }
 
+static void on_way_changed(struct replica_owner *owner, uint64_t through)
+{
+    (void)owner;
+    if (through != 0) {
+        log_warn("raft", "the leader is reached through another node", "through=%llu",
+                 (unsigned long long)through);
+    } else {
+        log_info("raft", "the leader is reached directly again", NULL);
+    }
+}
+
 static void on_installed(struct replica_owner *owner, uint64_t index)
 {
     struct node *node = CONTAINER(owner, struct node, owner);
@@ -474,8 +485,8 @@ static int start_replica(struct node *node, struct fsm *fsm, const struct store_
     init_handles(node);
     rv = writer_start(node->store, &writer, &node->writer);
     ASSERT(rv == 0);
-    node->owner =
-        (struct replica_owner){on_failed, on_role_changed, on_installed, on_removed, on_superseded};
+    node->owner = (struct replica_owner){on_failed,  on_role_changed, on_installed,
+                                         on_removed, on_superseded,   on_way_changed};
     return replica_start(&node->replica, &config, fsm, writer_disk(node->writer),
                          net_uv_net(node->net), clock_system(), &node->owner, loaded);
 }

@@ -24,7 +24,6 @@ static void on_role_changed(struct driver_observer *observer)
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
     requests_role_changed(&replica->requests);
-    atomic_store(&replica->health.leader_known, driver_leader(&replica->driver) != 0);
     if (replica->owner->role_changed != NULL) {
         replica->owner->role_changed(replica->owner);
     }
@@ -236,6 +235,8 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     case FRAME_RESIGN:
         return driver_receive(&replica->driver, from, type, payload, len);
     case FRAME_REQUEST:
+    case FRAME_RELAY:
+    case FRAME_PROBE:
     case FRAME_REPLY:
     case FRAME_CONFIRM:
     case FRAME_CONFIRM_ACK:
@@ -306,7 +307,7 @@ bool replica_turn(struct replica *replica)
         lease_turn(replica->lease);
         replica_warm_turn(replica);
         allocator_turn(replica->allocator);
-        strict_leader_known(replica->strict, driver_leader(&replica->driver) != 0);
+        strict_leader_known(replica->strict, requests_leader_known(&replica->requests));
         strict_turn(replica->strict);
     }
     requests_turn(&replica->requests);

@@ -52,6 +52,9 @@ struct replica_owner {
     /* The cluster has heard of a later start of this node than this one: the data directory is an
      * older copy, and the node has to end. Told once. */
     void (*superseded)(struct replica_owner *owner, uint64_t incarnation);
+    /* The leader is reached through this member from now on; 0: directly (for the log). May be
+     * NULL. */
+    void (*way_changed)(struct replica_owner *owner, uint64_t through);
 };
 
 /* What the replica has to say about tags that drain. */

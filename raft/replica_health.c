@@ -34,7 +34,7 @@ static void update_held(struct replica *replica)
     uint64_t now_ms = clock_now_ms(replica->clock);
     uint64_t held = allocator_held(replica->allocator);
 
-    if (driver_leader(&replica->driver) == 0 && held > 0) {
+    if (!requests_leader_known(&replica->requests) && held > 0) {
         if (now_ms < replica->held_look_ms) {
             return;
         }
@@ -74,10 +74,26 @@ static void update_members(struct replica *replica)
                           memory_order_relaxed);
 }
 
+static void update_leader(struct replica *replica)
+{
+    const struct way *way = &replica->requests.way;
+    uint64_t seen = atomic_load_explicit(&replica->health.leader_through, memory_order_relaxed);
+
+    atomic_store_explicit(&replica->health.leader_known, requests_leader_known(&replica->requests),
+                          memory_order_relaxed);
+    if (way->relay != seen && way->state != WAY_SOUGHT) {
+        atomic_store_explicit(&replica->health.leader_through, way->relay, memory_order_relaxed);
+        if (replica->owner->way_changed != NULL) {
+            replica->owner->way_changed(replica->owner, way->relay);
+        }
+    }
+}
+
 void replica_health_update(struct replica *replica)
 {
     struct lease_status lease;
 
+    update_leader(replica);
     lease_status(replica->lease, &lease);
     atomic_store_explicit(&replica->health.snowflake_refusal, lease.refusal, memory_order_relaxed);
     atomic_store_explicit(&replica->health.clock_off_ms, lease.clock_off_ms, memory_order_relaxed);

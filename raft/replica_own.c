@@ -15,7 +15,8 @@
 #include "src/id/strict_command.h"
 
 #define REGISTER_AGAIN_MS 1000
-#define DRAINED_AGAIN_MS 100 /* longer than a follower takes to apply what it has proposed */
+#define DRAINED_AGAIN_MS 100   /* longer than a follower takes to apply what it has proposed */
+#define DRAINED_SLOWLY_MS 5000 /* the log does not reach a node that is cut off from its leader */
 #define OWN_REQUEST_MS 5000
 
 static void info_done(struct id_request *request)
@@ -56,7 +57,7 @@ static void own_command(struct replica *replica, struct id_request *request,
 /* Tell the cluster this node's HTTP address, version and store id, once a leader is known. */
 static void maybe_register(struct replica *replica)
 {
-    if (replica->info_in_flight || driver_leader(&replica->driver) == 0 ||
+    if (replica->info_in_flight || !requests_leader_known(&replica->requests) ||
         clock_now_ms(replica->clock) < replica->info_next_ms || info_is_registered(replica)) {
         return;
     }
@@ -159,14 +160,15 @@ static void maybe_say_drained(struct replica *replica)
     struct replica_drain *drain = &replica->drain;
     uint64_t now = clock_now_ms(replica->clock);
 
-    if (!drain->look || drain->in_flight || driver_leader(&replica->driver) == 0 ||
+    if (!drain->look || drain->in_flight || !requests_leader_known(&replica->requests) ||
         now < drain->next_ms) {
         return;
     }
     if (gather_drained(replica, &drain->request.payload) == 0) {
         drain->look = drain->after_len > 0;
         drain->after_len = 0;
-        drain->next_ms = now + DRAINED_AGAIN_MS;
+        drain->next_ms = now + (replica->requests.way.state == WAY_DIRECT ? DRAINED_AGAIN_MS
+                                                                          : DRAINED_SLOWLY_MS);
         return;
     }
     drain->in_flight = true;

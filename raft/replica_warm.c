@@ -70,7 +70,7 @@ void replica_warm_start(struct replica *replica, const struct store_loaded *load
 
 void replica_warm_turn(struct replica *replica)
 {
-    warm_turn(replica->warm, time_ms(replica), driver_leader(&replica->driver) != 0);
+    warm_turn(replica->warm, time_ms(replica), requests_leader_known(&replica->requests));
 }
 
 void replica_warm_save(struct replica *replica)

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "raft/requests_internal.h"
-#include "raft/wire.h"
 #include "src/base/assert.h"
 
 #define SCAN_MS 10        /* how exact deadlines are */
@@ -35,6 +34,7 @@ void requests_init(struct requests *requests, struct driver *driver, struct net 
     TAILQ_INIT(&requests->waiting);
     TAILQ_INIT(&requests->sent);
     TAILQ_INIT(&requests->finished);
+    TAILQ_INIT(&requests->relay.list);
     TAILQ_INIT(&requests->todo);
     TAILQ_INIT(&requests->submitted);
     TAILQ_INIT(&requests->reads);
@@ -45,7 +45,7 @@ void requests_init(struct requests *requests, struct driver *driver, struct net 
 void requests_close(struct requests *requests)
 {
     ASSERT(requests->count == 0 && TAILQ_EMPTY(&requests->finished));
-    ASSERT(requests->work_count == 0);
+    ASSERT(requests->work_count == 0 && requests->relay.count == 0);
 }
 
 void requests_finish(struct requests *requests, struct id_request *request, int status)
@@ -187,8 +187,9 @@ uint8_t requests_wire_kind(const struct id_request *request)
     }
 }
 
-static bool forward(struct requests *requests, struct id_request *request, uint64_t leader)
+static bool forward(struct requests *requests, struct id_request *request, uint64_t target)
 {
+    enum frame_type type = requests->way.state == WAY_RELAYED ? FRAME_RELAY : FRAME_REQUEST;
     uint64_t now = clock_now_ms(requests->clock);
     uint64_t left = request->deadline_ms > now ? request->deadline_ms - now : 0;
     struct wire_request wire = {0};
@@ -201,12 +202,12 @@ static bool forward(struct requests *requests, struct id_request *request, uint6
     wire.payload = request->payload.data;
     wire.payload_len = request->payload.len;
     wire_request_encode(&wire, &payload);
-    rv = requests->net->ops->send(requests->net, leader, FRAME_REQUEST, &payload);
+    rv = requests->net->ops->send(requests->net, target, type, &payload);
     buf_free(&payload);
     if (rv != 0) {
         return false;
     }
-    request->sent_to = leader;
+    request->sent_to = target;
     request->sent_ms = now;
     TAILQ_REMOVE(&requests->waiting, request, link);
     TAILQ_INSERT_TAIL(&requests->sent, request, link);
@@ -216,7 +217,7 @@ static bool forward(struct requests *requests, struct id_request *request, uint6
 static void route(struct requests *requests)
 {
     uint64_t self = requests->driver->config.node_id;
-    uint64_t leader = driver_leader(requests->driver);
+    uint64_t target = requests_way_target(requests);
     struct id_request *request;
     struct id_request *next;
 
@@ -227,10 +228,10 @@ static void route(struct requests *requests)
         }
         return;
     }
-    if (leader == 0 || clock_now_ms(requests->clock) < requests->route_at_ms) {
+    if (target == 0 || clock_now_ms(requests->clock) < requests->route_at_ms) {
         return;
     }
-    if (leader == self && requests->transferring) {
+    if (target == self && requests->transferring) {
         return;
     }
     for (request = TAILQ_FIRST(&requests->waiting); request != NULL; request = next) {
@@ -238,10 +239,10 @@ static void route(struct requests *requests)
         if (!has_number(requests, request)) {
             continue; /* there is room once something that is under way is over */
         }
-        if (leader == self) {
+        if (target == self) {
             TAILQ_REMOVE(&requests->waiting, request, link);
             requests_take_local(requests, request);
-        } else if (!forward(requests, request, leader)) {
+        } else if (!forward(requests, request, target)) {
             requests->route_at_ms = clock_now_ms(requests->clock) + ROUTE_AGAIN_MS;
             return;
         }
@@ -257,8 +258,13 @@ static bool receive_reply(struct requests *requests, uint64_t from, const uint8_
     if (wire_reply_decode(payload, len, &reply) != 0) {
         return false;
     }
+    if (reply.id & REQUESTS_RELAYED_ID) {
+        requests_relay_reply(requests, from, &reply);
+        return true;
+    }
+    requests_way_word(requests, from, reply.status);
     TAILQ_FOREACH (request, &requests->sent, link) {
-        if (request->id == reply.id) {
+        if (request->id == reply.id && request->sent_to == from) {
             break;
         }
     }
@@ -290,6 +296,10 @@ bool requests_receive(struct requests *requests, uint64_t from, enum frame_type 
     switch (type) {
     case FRAME_REQUEST:
         return requests_receive_request(requests, from, payload, len);
+    case FRAME_RELAY:
+        return requests_receive_relay(requests, from, payload, len);
+    case FRAME_PROBE:
+        return requests_receive_probe(requests, from, payload, len);
     case FRAME_REPLY:
         return receive_reply(requests, from, payload, len);
     case FRAME_CONFIRM:
@@ -301,8 +311,7 @@ bool requests_receive(struct requests *requests, uint64_t from, enum frame_type 
     }
 }
 
-/* What was sent to a node that does not lead (any more), or to nobody's answer, is routed anew.
- * Moved from the end, so that the oldest comes first again. */
+/* Moved from the end, so that the oldest comes first again. */
 static void recall(struct requests *requests, uint64_t except)
 {
     struct id_request *request = TAILQ_LAST(&requests->sent, request_list);
@@ -318,11 +327,21 @@ static void recall(struct requests *requests, uint64_t except)
     }
 }
 
+/* While a way is sought, what was sent to the leader may still be answered. */
+void requests_recall(struct requests *requests)
+{
+    const struct way *way = &requests->way;
+
+    recall(requests, way->state == WAY_RELAYED ? way->relay : way->leader);
+}
+
 void requests_role_changed(struct requests *requests)
 {
     requests->route_at_ms = 0;
+    requests_way_role_changed(requests);
     requests_leader_changed(requests);
-    recall(requests, driver_leader(requests->driver));
+    requests_relay_role_changed(requests);
+    requests_recall(requests);
 }
 
 void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
@@ -334,6 +353,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
     if (up) {
         return;
     }
+    requests_relay_link_down(requests, peer);
     for (request = TAILQ_FIRST(&requests->sent); request != NULL; request = next) {
         next = TAILQ_NEXT(request, link);
         if (request->sent_to == peer) {
@@ -347,7 +367,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 
 static int late_status(struct requests *requests)
 {
-    return driver_leader(requests->driver) == 0 ? ERR_NO_LEADER : ERR_TIMEOUT;
+    return requests_leader_known(requests) ? ERR_TIMEOUT : ERR_NO_LEADER;
 }
 
 static void expire_list(struct requests *requests, struct request_list *list, uint64_t now)
@@ -379,7 +399,10 @@ static void scan(struct requests *requests)
     expire_list(requests, &requests->sent, now);
     expire_list(requests, &requests->waiting, now);
     requests_expire_work(requests, now, late_status(requests));
-    requests->scan_at_ms = requests->count + requests->work_count > 0 ? now + SCAN_MS : UINT64_MAX;
+    requests_relay_expire(requests, now);
+    requests->scan_at_ms = requests->count + requests->work_count + requests->relay.count > 0
+                               ? now + SCAN_MS
+                               : UINT64_MAX;
 }
 
 /* --- numbers that are over --- */
@@ -400,7 +423,7 @@ static uint64_t tidy_at_ms(const struct requests *requests)
 {
     uint64_t due_ms = session_due_ms(&requests->session);
 
-    if (requests->tidying_in_flight || requests->stopping || driver_leader(requests->driver) == 0) {
+    if (requests->tidying_in_flight || requests->stopping || !requests_leader_known(requests)) {
         return UINT64_MAX;
     }
     return due_ms > requests->tidy_again_ms ? due_ms : requests->tidy_again_ms;
@@ -426,7 +449,9 @@ void requests_tidy(struct requests *requests)
 
 uint64_t requests_next_ms(const struct requests *requests)
 {
-    uint64_t next_ms = tidy_at_ms(requests);
+    uint64_t tidy_ms = tidy_at_ms(requests);
+    uint64_t way_ms = requests_way_next_ms(requests);
+    uint64_t next_ms = tidy_ms < way_ms ? tidy_ms : way_ms;
 
     if (!TAILQ_EMPTY(&requests->finished)) {
         return 0;
@@ -438,6 +463,7 @@ void requests_stop(struct requests *requests)
 {
     requests->stopping = true;
     requests_leader_changed(requests);
+    requests_relay_role_changed(requests);
     recall(requests, 0);
 }
 
@@ -454,6 +480,7 @@ void requests_answer(struct requests *requests)
 void requests_turn(struct requests *requests)
 {
     scan(requests);
+    requests_way_turn(requests);
     route(requests);
     requests_leader_turn(requests);
     requests_answer(requests);

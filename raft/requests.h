@@ -5,6 +5,8 @@
  *
  * The happy path of a command: waiting -> (this node leads) appended, applied, answered; or
  * (another one does) sent as FRAME_REQUEST, handled there in the same way, answered by FRAME_REPLY.
+ * Where that one is not reached, but a member that reaches it is, it goes through that
+ * (FRAME_RELAY: requests_way.c on this node, requests_relay.c on that one).
  * Of a query: the leader notes its commit index, asks the voters whether its term still stands
  * (FRAME_CONFIRM; one round serves all queries that wait), and answers from the applied state once
  * a majority agreed and the index is applied: ReadIndex (Ongaro 6.4) on our own message, since the
@@ -52,6 +54,41 @@ struct work {
 TAILQ_HEAD(work_list, work);
 TAILQ_HEAD(request_list, id_request);
 
+/* How this node's requests get to the leader; requests_way.c has the diagram. */
+enum way_state { WAY_DIRECT, WAY_SOUGHT, WAY_RELAYED };
+
+struct way {
+    enum way_state state;
+    uint64_t leader;      /* that the core knows; 0: none */
+    uint64_t relay;       /* RELAYED: the member that passes requests on; else 0 */
+    uint64_t word_ms;     /* when an answer came along the way, or it was taken */
+    uint64_t asked_ms;    /* a probe along it has no answer since; 0: none is out */
+    uint64_t direct_ms;   /* RELAYED: when the leader was last asked directly */
+    uint64_t sought_ms;   /* SOUGHT: since when, */
+    uint64_t searched_ms; /* and when everybody was last asked */
+    uint64_t round;       /* number of the last probe, */
+    uint64_t first_round; /* and of the first one since the way was last lost */
+};
+
+/* A request of another member on its way through this node (requests_relay.c). */
+struct relayed {
+    TAILQ_ENTRY(relayed) link;
+    uint64_t id;     /* this node's number, under which the leader has it */
+    uint64_t leader; /* to whom it went */
+    uint64_t origin; /* whose it is, and that node's number */
+    uint64_t origin_id;
+    uint64_t deadline_ms;
+    size_t bytes; /* of its payload */
+};
+
+TAILQ_HEAD(relayed_list, relayed);
+
+struct relay {
+    struct relayed_list list;
+    size_t count; /* <= LIMIT_RELAYED */
+    size_t bytes; /* <= LIMIT_RELAYED_BYTES */
+};
+
 struct requests {
     struct driver *driver;
     struct net *net;
@@ -75,6 +112,8 @@ struct requests {
     uint64_t next_id;
     uint64_t route_at_ms; /* not before this after a refusal */
     uint64_t scan_at_ms;  /* next look at deadlines */
+    struct way way;
+    struct relay relay;
     /* at the leader */
     struct work_list todo;       /* commands to append */
     struct work_list submitted;  /* by index */
@@ -95,6 +134,9 @@ void requests_init(struct requests *requests, struct driver *driver, struct net 
                    struct disk *disk, const struct clock *clock, struct fsm *fsm,
                    const struct driver_config *config);
 
+/* A leader is known, or a member through which it is reached. */
+bool requests_leader_known(const struct requests *requests);
+
 /* Everything must be finished (after requests_stop() and requests_turn()). */
 void requests_close(struct requests *requests);
 
@@ -111,7 +153,7 @@ void requests_release(struct requests *requests, struct id_request *request);
  * leader in each incarnation, and when this node has had nothing else to say. */
 void requests_tidy(struct requests *requests);
 
-/* A FRAME_REQUEST, _REPLY, _CONFIRM or _CONFIRM_ACK. False: malformed. */
+/* A FRAME_REQUEST, _RELAY, _PROBE, _REPLY, _CONFIRM or _CONFIRM_ACK. False: malformed. */
 bool requests_receive(struct requests *requests, uint64_t from, enum frame_type type,
                       const uint8_t *payload, size_t len);
 

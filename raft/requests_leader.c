@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "raft/requests_internal.h"
-#include "raft/wire.h"
 #include "src/base/assert.h"
 
 /* --- work --- */
@@ -31,7 +30,7 @@ static void work_free(struct requests *requests, struct work *work)
     free(work);
 }
 
-static void send_reply(struct requests *requests, uint64_t to, const struct wire_reply *reply)
+void requests_send_reply(struct requests *requests, uint64_t to, const struct wire_reply *reply)
 {
     struct buf frame = BUF_INIT;
 
@@ -44,7 +43,7 @@ static void refuse(struct requests *requests, uint64_t to, uint64_t id, int stat
 {
     const struct wire_reply reply = {.id = id, .status = status};
 
-    send_reply(requests, to, &reply);
+    requests_send_reply(requests, to, &reply);
 }
 
 /* Answer and free; the work is on no list. */
@@ -57,7 +56,7 @@ static void finish(struct requests *requests, struct work *work, int status, con
         const struct wire_reply wire = {
             .id = work->id, .status = status, .payload = reply, .payload_len = len};
 
-        send_reply(requests, work->from, &wire);
+        requests_send_reply(requests, work->from, &wire);
     }
     work_free(requests, work);
 }
@@ -78,7 +77,7 @@ static void finish_applied(struct requests *requests, struct work *work, const v
         tag_marks_put(requests->fsm, work->payload.data, work->payload.len, &marks);
         reply.marks = marks.data;
         reply.marks_len = marks.len;
-        send_reply(requests, work->from, &reply);
+        requests_send_reply(requests, work->from, &reply);
         buf_free(&marks);
     }
     work_free(requests, work);
@@ -113,31 +112,39 @@ void requests_take_local(struct requests *requests, struct id_request *request)
     enqueue(requests, work);
 }
 
+void requests_serve(struct requests *requests, uint64_t from, const struct wire_request *wire)
+{
+    /* Whoever passes on a request vouches for its origin, which has to be a member. */
+    bool member = wire->origin == 0 || driver_member(requests->driver, wire->origin) != NULL;
+    struct work *work;
+
+    if (raft_state(&requests->driver->raft) != RAFT_LEADER || requests->transferring ||
+        requests->stopping || !member) {
+        refuse(requests, from, wire->id, ERR_NOT_LEADER);
+        return;
+    }
+    if (requests->work_count >= LIMIT_REQUESTS_PENDING) {
+        refuse(requests, from, wire->id, ERR_OVERLOADED);
+        return;
+    }
+    work = work_new(requests, wire->kind);
+    work->from = from;
+    work->id = wire->id;
+    work->deadline_ms = clock_now_ms(requests->clock) + wire->time_left_ms;
+    buf_put(&work->payload, wire->payload, wire->payload_len);
+    enqueue(requests, work);
+    requests_wait_for_scan(requests);
+}
+
 bool requests_receive_request(struct requests *requests, uint64_t from, const uint8_t *payload,
                               size_t len)
 {
     struct wire_request wire;
-    struct work *work;
 
     if (wire_request_decode(payload, len, &wire) != 0) {
         return false;
     }
-    if (raft_state(&requests->driver->raft) != RAFT_LEADER || requests->transferring ||
-        requests->stopping) {
-        refuse(requests, from, wire.id, ERR_NOT_LEADER);
-        return true;
-    }
-    if (requests->work_count >= LIMIT_REQUESTS_PENDING) {
-        refuse(requests, from, wire.id, ERR_OVERLOADED);
-        return true;
-    }
-    work = work_new(requests, wire.kind);
-    work->from = from;
-    work->id = wire.id;
-    work->deadline_ms = clock_now_ms(requests->clock) + wire.time_left_ms;
-    buf_put(&work->payload, wire.payload, wire.payload_len);
-    enqueue(requests, work);
-    requests_wait_for_scan(requests);
+    requests_serve(requests, from, &wire);
     return true;
 }
 

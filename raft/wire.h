@@ -87,8 +87,10 @@ enum wire_request_kind {
     WIRE_REQUEST_MEMBER = 10 /* a member_ask */
 };
 
+/* Of FRAME_REQUEST and FRAME_RELAY. */
 struct wire_request {
     uint64_t id;            /* the sender's */
+    uint64_t origin;        /* the member that it is sent for; 0: the sender's own */
     uint8_t kind;           /* enum wire_request_kind */
     uint32_t time_left_ms;  /* until the sender gives up, <= WIRE_TIME_LEFT_MS_MAX */
     const uint8_t *payload; /* borrowed */
@@ -135,6 +137,22 @@ struct wire_clock {
 };
 void wire_clock_encode(const struct wire_clock *clock, struct buf *buf);
 int wire_clock_decode(const void *data, size_t len, struct wire_clock *ret_clock) MUST_CHECK;
+
+/* Who leads? See requests_way.c. */
+enum wire_probe_kind {
+    WIRE_PROBE_ASK = 1,    /* do you lead? */
+    WIRE_PROBE_ASK_ON = 2, /* do you know who does? Ask it for me */
+    WIRE_PROBE_YES = 3,
+    WIRE_PROBE_NO = 4
+};
+
+struct wire_probe {
+    uint8_t kind;    /* enum wire_probe_kind */
+    uint64_t origin; /* for whom it is asked, and who is to get the answer; 0: the peer itself */
+    uint64_t round;  /* of that node; the answer carries it back */
+};
+void wire_probe_encode(const struct wire_probe *probe, struct buf *buf);
+int wire_probe_decode(const void *data, size_t len, struct wire_probe *ret_probe) MUST_CHECK;
 
 /* The sender led this term, and has stepped down. */
 void wire_resign_encode(uint64_t term, struct buf *buf);

@@ -3,7 +3,7 @@
  *
  *   SNAPSHOT_CHUNK  u64 transfer, u64 offset, u8 last, u32 length, rows
  *   SNAPSHOT_ACK    u64 transfer, u64 offset, u8 abort
- *   REQUEST         u64 id, u8 kind, u32 time left in ms, u32 length, command or query
+ *   REQUEST, RELAY  u64 id, u16 origin, u8 kind, u32 time left in ms, u32 length, command or query
  *   REPLY           u64 id, u32 status (0, or an ERR_* as two's complement), u64 index, u32 length,
  *                   marks, u32 length, answer
  *   CONFIRM(_ACK)   u64 term, u64 round
@@ -85,9 +85,11 @@ void wire_request_encode(const struct wire_request *request, struct buf *buf)
 {
     ASSERT(kind_is_known(request->kind));
     ASSERT(request->time_left_ms <= WIRE_TIME_LEFT_MS_MAX);
+    ASSERT(request->origin <= LIMIT_NODE_ID);
     ASSERT(request->payload_len <= LIMIT_ENTRY_BYTES);
-    buf_reserve(buf, 8 + 1 + 4 + 4 + request->payload_len);
+    buf_reserve(buf, 8 + 2 + 1 + 4 + 4 + request->payload_len);
     buf_put_u64(buf, request->id);
+    buf_put_u16(buf, (uint16_t)request->origin);
     buf_put_u8(buf, request->kind);
     buf_put_u32(buf, request->time_left_ms);
     buf_put_str32(buf, request->payload, request->payload_len);
@@ -100,6 +102,7 @@ int wire_request_decode(const void *data, size_t len, struct wire_request *ret_r
 
     reader_init(&reader, data, len);
     request.id = reader_u64(&reader);
+    request.origin = reader_u16(&reader);
     request.kind = reader_u8(&reader);
     request.time_left_ms = reader_u32(&reader);
     request.payload = wire_read_bytes(&reader, LIMIT_ENTRY_BYTES, &request.payload_len);

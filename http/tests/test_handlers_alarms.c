@@ -184,7 +184,7 @@ static void test_metrics_without_snowflake(void **state)
     size_t families;
     char *body = metrics(f, &families);
 
-    assert_int_equal(families, 14);
+    assert_int_equal(families, 15);
     assert_null(strstr(body, "layout_seconds_left"));
     free(body);
     assert_int_equal(VALUE("leafd_build_info{version=\"9.8.7\"}"), 1);
@@ -225,10 +225,13 @@ static void test_gauges(void **state)
     struct fixture *f = *state;
 
     assert_int_equal(VALUE("leafd_leader_known"), 1);
+    assert_int_equal(VALUE("leafd_leader_through"), 0);
     assert_int_equal(VALUE("leafd_disk_low"), 0);
     atomic_store(&f->fake.health.leader_known, false);
+    atomic_store(&f->fake.health.leader_through, 3);
     atomic_store(&f->fake.health.disk_low, true);
     assert_int_equal(VALUE("leafd_leader_known"), 0);
+    assert_int_equal(VALUE("leafd_leader_through"), 3);
     assert_int_equal(VALUE("leafd_disk_low"), 1);
     /* 3487858230208 - 1700000000000, and near its end. */
     assert_int_equal(VALUE("leafd_snowflake_layout_seconds_left"), 1787858230);

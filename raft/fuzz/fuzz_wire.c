@@ -108,6 +108,7 @@ static void fuzz_small(const uint8_t *data, size_t len)
     struct wire_confirm confirm;
     struct wire_applied applied;
     struct wire_clock clock;
+    struct wire_probe probe;
     struct buf again = BUF_INIT;
     uint64_t term;
 
@@ -123,6 +124,11 @@ static void fuzz_small(const uint8_t *data, size_t len)
     again.len = 0;
     if (wire_clock_decode(data, len, &clock) == 0) {
         wire_clock_encode(&clock, &again);
+        expect_same(&again, data, len);
+    }
+    again.len = 0;
+    if (wire_probe_decode(data, len, &probe) == 0) {
+        wire_probe_encode(&probe, &again);
         expect_same(&again, data, len);
     }
     again.len = 0;

@@ -65,6 +65,14 @@ static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
              (unsigned long long)node->replica.config.driver.life);
 }
 
+static void on_way_changed(struct replica_owner *owner, uint64_t through)
+{
+    struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
+
+    sim_trace(node->world, "node %llu reaches the leader through %llu",
+              (unsigned long long)node->id, (unsigned long long)through);
+}
+
 static void on_removed(struct replica_owner *owner)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
@@ -111,8 +119,8 @@ void sim_node_init(struct sim_world *world, unsigned n)
     node->id = n + 1;
     snprintf(node->address, sizeof node->address, "sim:%u", n + 1);
     node->clock = (struct clock){node_now_ms, node_wall_ms, node};
-    node->owner =
-        (struct replica_owner){on_failed, on_role_changed, on_installed, on_removed, on_superseded};
+    node->owner = (struct replica_owner){on_failed,  on_role_changed, on_installed,
+                                         on_removed, on_superseded,   on_way_changed};
     node->listener = (struct fsm_listener){on_tag_changed, on_worker_changed, on_layout_changed};
     sim_store_init(node);
     sim_net_init(&node->net, node);

@@ -13,7 +13,7 @@
 #define ROUNDS_MAX 100000 /* of a ring_settle(): more is a storm */
 #define STEP_MS 5
 
-static const char *const ADDRESSES[RING_MAX + 1] = {"", "ring:1", "ring:2", "ring:3"};
+static const char *const ADDRESSES[RING_MAX + 1] = {"", "ring:1", "ring:2", "ring:3", "ring:4"};
 
 struct ring_node *ring_node(struct ring *ring, uint64_t id)
 {
@@ -168,8 +168,8 @@ void ring_start(struct ring *ring, unsigned count)
         node->ring = ring;
         node->id = i + 1;
         STAILQ_INIT(&node->inbox);
-        node->owner =
-            (struct replica_owner){on_failed, NULL, on_installed, on_removed, on_superseded};
+        node->owner = (struct replica_owner){on_failed,  NULL,          on_installed,
+                                             on_removed, on_superseded, NULL};
         identity.store_id = 1001 + i;
         node->store = store_mem_new(&identity);
         snprintf(node->http_address, sizeof node->http_address, "http:%u", i + 1);

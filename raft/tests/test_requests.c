@@ -168,7 +168,8 @@ static void test_not_leader_is_tried_again_after_a_pause(void **state)
 
 static void test_a_node_that_does_not_lead_says_so(void **state)
 {
-    struct wire_request request = {77, WIRE_REQUEST_COMMAND, 1000, NOOP_BYTES, sizeof NOOP_BYTES};
+    struct wire_request request = {77,   0,          WIRE_REQUEST_COMMAND,
+                                   1000, NOOP_BYTES, sizeof NOOP_BYTES};
     struct buf frame = BUF_INIT;
     struct ring ring = {0};
     struct fake_frame *sent;
@@ -450,7 +451,8 @@ static void test_deadline_of_what_was_appended(void **state)
 /* Its sender has given up: it is not answered any more when it gets through. */
 static void test_deadline_of_what_another_node_sent(void **state)
 {
-    struct wire_request request = {77, WIRE_REQUEST_COMMAND, 50, NOOP_BYTES, sizeof NOOP_BYTES};
+    struct wire_request request = {77, 0,          WIRE_REQUEST_COMMAND,
+                                   50, NOOP_BYTES, sizeof NOOP_BYTES};
     size_t before;
     struct buf frame = BUF_INIT;
     struct ring ring = {0};

@@ -62,6 +62,13 @@ static int confirm_try(const void *data, size_t len)
     return wire_confirm_decode(data, len, &confirm);
 }
 
+static int probe_try(const void *data, size_t len)
+{
+    struct wire_probe probe;
+
+    return wire_probe_decode(data, len, &probe);
+}
+
 static int resign_try(const void *data, size_t len)
 {
     uint64_t term;
@@ -190,26 +197,28 @@ static void test_chunk_ack(void **state)
 
 static void test_request(void **state)
 {
-    const struct wire_request request = {9, WIRE_REQUEST_QUERY, 1000, (const uint8_t *)"hi", 2};
+    const struct wire_request request = {9, 0x0304, WIRE_REQUEST_QUERY, 1000, (const uint8_t *)"hi",
+                                         2};
     struct wire_request got;
     struct buf buf = BUF_INIT;
 
     (void)state;
     wire_request_encode(&request, &buf);
-    check_bytes(request_try, &buf, "0900000000000000 02 e8030000 02000000 6869");
+    check_bytes(request_try, &buf, "0900000000000000 0403 02 e8030000 02000000 6869");
     assert_int_equal(wire_request_decode(buf.data, buf.len, &got), 0);
     assert_int_equal(got.id, 9);
+    assert_int_equal(got.origin, 0x0304);
     assert_int_equal(got.kind, WIRE_REQUEST_QUERY);
     assert_int_equal(got.time_left_ms, 1000);
     assert_int_equal(got.payload_len, 2);
     assert_memory_equal(got.payload, "hi", 2);
-    assert_int_equal(try_hex(request_try, "0900000000000000 00 e8030000 00000000"),
+    assert_int_equal(try_hex(request_try, "0900000000000000 0000 00 e8030000 00000000"),
                      ERR_BAD_MESSAGE);
-    assert_int_equal(try_hex(request_try, "0900000000000000 03 e8030000 00000000"),
+    assert_int_equal(try_hex(request_try, "0900000000000000 0000 03 e8030000 00000000"),
                      ERR_BAD_MESSAGE);
     /* 70000 ms is the most */
-    assert_int_equal(try_hex(request_try, "0900000000000000 01 70110100 00000000"), 0);
-    assert_int_equal(try_hex(request_try, "0900000000000000 01 71110100 00000000"),
+    assert_int_equal(try_hex(request_try, "0900000000000000 0000 01 70110100 00000000"), 0);
+    assert_int_equal(try_hex(request_try, "0900000000000000 0000 01 71110100 00000000"),
                      ERR_BAD_MESSAGE);
     buf_free(&buf);
 }
@@ -217,7 +226,7 @@ static void test_request(void **state)
 static void test_payload_limits(void **state)
 {
     uint8_t *data = calloc(1, LIMIT_ENTRY_BYTES);
-    const struct wire_request request = {1, WIRE_REQUEST_COMMAND, 0, data, LIMIT_ENTRY_BYTES};
+    const struct wire_request request = {1, 0, WIRE_REQUEST_COMMAND, 0, data, LIMIT_ENTRY_BYTES};
     struct wire_reply reply = {.id = 1, .payload = data, .payload_len = LIMIT_ENTRY_BYTES};
     struct buf buf = BUF_INIT;
 
@@ -225,7 +234,7 @@ static void test_payload_limits(void **state)
     assert_non_null(data);
     wire_request_encode(&request, &buf);
     assert_int_equal(try_exact(request_try, &buf), 0);
-    buf_set_u32(&buf, 13, LIMIT_ENTRY_BYTES + 1);
+    buf_set_u32(&buf, 15, LIMIT_ENTRY_BYTES + 1);
     buf_put_u8(&buf, 0);
     assert_int_equal(try_exact(request_try, &buf), ERR_BAD_MESSAGE);
     buf_free(&buf);
@@ -329,6 +338,29 @@ static void test_confirm(void **state)
     buf_free(&buf);
 }
 
+static void test_probe(void **state)
+{
+    const struct wire_probe probe = {WIRE_PROBE_YES, 0x0304, 0x1122};
+    struct wire_probe got;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_probe_encode(&probe, &buf);
+    check_bytes(probe_try, &buf, "03 0403 2211000000000000");
+    assert_int_equal(wire_probe_decode(buf.data, buf.len, &got), 0);
+    assert_int_equal(got.kind, WIRE_PROBE_YES);
+    assert_int_equal(got.origin, 0x0304);
+    assert_int_equal(got.round, 0x1122);
+    assert_int_equal(try_hex(probe_try, "00 0000 0000000000000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(try_hex(probe_try, "01 ffff 0000000000000000"), 0);
+    assert_int_equal(try_hex(probe_try, "04 0000 ffffffffffffffff"), 0);
+    assert_int_equal(try_hex(probe_try, "05 0000 0000000000000000"), ERR_BAD_MESSAGE);
+    /* nobody asks somebody to ask on for a third one */
+    assert_int_equal(try_hex(probe_try, "02 0000 0000000000000000"), 0);
+    assert_int_equal(try_hex(probe_try, "02 0100 0000000000000000"), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
 static void test_resign(void **state)
 {
     struct buf buf = BUF_INIT;
@@ -353,6 +385,7 @@ int main(void)
         cmocka_unit_test(test_payload_limits), cmocka_unit_test(test_reply),
         cmocka_unit_test(test_reply_limits),   cmocka_unit_test(test_applied),
         cmocka_unit_test(test_confirm),        cmocka_unit_test(test_resign),
+        cmocka_unit_test(test_probe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,6 +93,8 @@
 #define LIMIT_LOG_TRAILING_BYTES (16 << 20) /* of entries kept behind a compaction */
 #define LIMIT_REQUESTS_PENDING 16384        /* requests a node holds for the cluster; overloaded */
 #define LIMIT_EVERYWHERE_WAITS 1024         /* changes that wait for all; more: not_everywhere */
+#define LIMIT_RELAYED 4096                  /* of others' that it passes on; overloaded */
+#define LIMIT_RELAYED_BYTES (16 << 20)      /* what those carry; more: overloaded */
 #define LIMIT_PEER_QUEUE_BYTES (32 << 20)   /* unsent bytes to a peer; more: the frame is dropped */
 #define LIMIT_PEER_CONNECTIONS 64           /* inbound peer connections, handshaken or not */
 #define LIMIT_HANDSHAKE_MS 5000             /* from accept or connect to the proof; closes */

@@ -149,15 +149,16 @@ struct id_segments_page {
 /* What any thread may read of the node at any time. Written by the raft loop (and `stopping` by
  * main). */
 struct id_health {
-    _Atomic bool started; /* the log is loaded and the core runs */
-    _Atomic bool leader_known;
-    _Atomic bool applied_once;      /* the state is at least as new as this node's last stop */
-    _Atomic bool disk_low;          /* new proposals are refused */
-    _Atomic uint32_t members;       /* of the configuration in force here */
-    _Atomic uint32_t voters;        /* of these */
-    _Atomic bool member_change;     /* one is under way */
-    _Atomic bool stopping;          /* draining */
-    _Atomic uint64_t segments_held; /* tags with ids in memory, a recent count */
+    _Atomic bool started;            /* the log is loaded and the core runs */
+    _Atomic bool leader_known;       /* or a member through which it is reached: */
+    _Atomic uint64_t leader_through; /* this one; 0: directly, or not at all */
+    _Atomic bool applied_once;       /* the state is at least as new as this node's last stop */
+    _Atomic bool disk_low;           /* new proposals are refused */
+    _Atomic uint32_t members;        /* of the configuration in force here */
+    _Atomic uint32_t voters;         /* of these */
+    _Atomic bool member_change;      /* one is under way */
+    _Atomic bool stopping;           /* draining */
+    _Atomic uint64_t segments_held;  /* tags with ids in memory, a recent count */
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the
                                                HTTP loops' own */
     _Atomic uint64_t given_back;            /* ids */

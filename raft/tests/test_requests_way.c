@@ -1,0 +1,397 @@
+/*
+ * test_requests_way.c - how requests find the leader round a cut link (requests_way.c): whole
+ * replicas, one of which is cut off from the leader alone.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/raft_ring.h"
+#include "raft/tests/raft_strict.h"
+
+#define PATIENCE_MS 3000
+#define FOUND_MS (5 * RING_HEARTBEAT_MS) /* so soon a cut is noticed and a way found */
+
+/* Which way a link is cut, seen from the node that asks. */
+enum cut { CUT_THERE = 1, CUT_BACK = 2, CUT_BOTH = 3 };
+
+/* Who leads, who is cut off from it, and who is in between. */
+struct roles {
+    uint64_t leader;
+    uint64_t far;
+    uint64_t relay;
+};
+
+static void start(struct ring *ring, unsigned count, struct roles *ret_roles)
+{
+    ring_start(ring, count);
+    ret_roles->leader = ring_elect(ring);
+    ret_roles->far = ret_roles->leader % count + 1;
+    ret_roles->relay = ret_roles->far % count + 1;
+    ring_make(ring, ret_roles->leader, "a", 10);
+    strict_mode(ring, ret_roles->leader, "s", TAG_MODE_STRICT);
+    ring_run_ms(ring, 200); /* all have registered */
+    memset(ring->passed, 0, sizeof ring->passed);
+}
+
+static void cut_link(struct ring *ring, const struct roles *roles, unsigned cut)
+{
+    ring->cut[roles->far][roles->leader] = (cut & CUT_THERE) != 0;
+    ring->cut[roles->leader][roles->far] = (cut & CUT_BACK) != 0;
+}
+
+static struct requests *requests_of(struct ring *ring, uint64_t id)
+{
+    return &ring_node(ring, id)->replica.requests;
+}
+
+static uint64_t term_of(struct ring *ring, uint64_t id)
+{
+    return raft_current_term(&ring_node(ring, id)->replica.driver.raft);
+}
+
+static void expect_idle(struct ring *ring)
+{
+    for (uint64_t id = 1; id <= ring->count; id++) {
+        assert_int_equal(requests_of(ring, id)->count, 0);
+        assert_int_equal(requests_of(ring, id)->work_count, 0);
+        assert_int_equal(requests_of(ring, id)->relay.count, 0);
+        assert_int_equal(requests_of(ring, id)->relay.bytes, 0);
+    }
+    assert_int_equal(ring->refused, 0);
+}
+
+/* Ask for a row there, wait so long, and see its step; 0: no answer. */
+static uint32_t step_by_query(struct ring *ring, uint64_t id, const char *tag, uint64_t within_ms)
+{
+    struct tag_rows rows = {0};
+    struct asked asked;
+    uint32_t step = 0;
+
+    asked_get(&asked, tag);
+    ask(ring, id, &asked, within_ms);
+    ring_run_ms(ring, within_ms + 20);
+    assert_int_equal(asked.done, 1);
+    if (asked.base.status == 0) {
+        assert_int_equal(tag_rows_decode(asked.base.reply.data, asked.base.reply.len, &rows), 0);
+        assert_int_equal(rows.count, 1);
+        step = rows.rows[0].step;
+        tag_rows_release(&rows);
+    }
+    asked_free(&asked);
+    return step;
+}
+
+/* Change a tag at the leader. One that does not hear a voter sends entries with its heartbeats. */
+static void change(struct ring *ring, uint64_t id, uint32_t step)
+{
+    struct asked put;
+
+    asked_put(&put, "a", step);
+    ask(ring, id, &put, PATIENCE_MS);
+    ring_run_ms(ring, 2 * RING_HEARTBEAT_MS);
+    assert_int_equal(put.done, 1);
+    assert_int_equal(put.base.status, 0);
+    asked_free(&put);
+}
+
+/* --- every direction --- */
+
+/* A change, a linearizable read and a strict id, asked for at once, just when the link was cut. */
+static void answered_round_a_cut(unsigned cut)
+{
+    struct ring ring = {0};
+    struct roles roles;
+    struct asked put;
+    struct asked get;
+    struct asked strict;
+    uint64_t term;
+
+    start(&ring, 3, &roles);
+    term = term_of(&ring, roles.leader);
+    cut_link(&ring, &roles, cut);
+    asked_put(&put, "b", 20);
+    asked_get(&get, "a");
+    ask(&ring, roles.far, &put, PATIENCE_MS);
+    ask(&ring, roles.far, &get, PATIENCE_MS);
+    strict_ask(&ring, roles.far, &strict, "s", 1, NULL, PATIENCE_MS);
+    ring_run_ms(&ring, FOUND_MS);
+    assert_int_equal(put.done + get.done + strict.done, 3);
+    assert_int_equal(put.base.status, 0);
+    assert_int_equal(get.base.status, 0);
+    (void)strict_first(&strict);
+    assert_int_equal(requests_of(&ring, roles.far)->way.relay, roles.relay);
+    /* Now that the way is known, nothing waits; also a long time after, without an election. */
+    for (unsigned i = 0; i < 20; i++) {
+        change(&ring, roles.leader, 100 + i);
+        assert_int_equal(step_by_query(&ring, roles.far, "a", 50), 100 + i);
+        ring_run_ms(&ring, 300);
+    }
+    assert_int_equal(term_of(&ring, roles.leader), term);
+    assert_int_equal(term_of(&ring, roles.far), term);
+    assert_true(atomic_load(&ring_node(&ring, roles.far)->replica.health.leader_known));
+    assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->replica.health.leader_through),
+                     roles.relay);
+    expect_idle(&ring);
+    asked_free(&put);
+    asked_free(&get);
+    asked_free(&strict);
+    ring_close(&ring);
+}
+
+static void test_requests_that_do_not_get_there_go_round(void **state)
+{
+    (void)state;
+    answered_round_a_cut(CUT_THERE);
+}
+
+static void test_requests_whose_answers_do_not_come_back_go_round(void **state)
+{
+    (void)state;
+    answered_round_a_cut(CUT_BACK);
+}
+
+static void test_requests_go_round_a_link_that_is_cut_both_ways(void **state)
+{
+    (void)state;
+    answered_round_a_cut(CUT_BOTH);
+}
+
+/* A node that never heard of this leader asks at once: nothing has to time out first. */
+static void test_a_node_that_knows_no_leader_goes_through_one_that_does(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+
+    (void)state;
+    start(&ring, 3, &roles);
+    cut_link(&ring, &roles, CUT_BOTH);
+    ring_run_ms(&ring, 3 * RING_ELECTION_MS);
+    assert_int_equal(driver_leader(&ring_node(&ring, roles.far)->replica.driver), 0);
+    assert_true(atomic_load(&ring_node(&ring, roles.far)->replica.health.leader_known));
+    assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
+    expect_idle(&ring);
+    ring_close(&ring);
+}
+
+/* --- and the direct way --- */
+
+static void test_nothing_is_probed_while_answers_come(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+
+    (void)state;
+    start(&ring, 3, &roles);
+    for (unsigned i = 0; i < 50; i++) {
+        ring_make(&ring, roles.far, "a", 20 + i);
+        ring_run_ms(&ring, 40);
+    }
+    assert_int_equal(ring.passed[FRAME_REQUEST], 50);
+    assert_int_equal(ring.passed[FRAME_PROBE], 0);
+    assert_int_equal(ring.passed[FRAME_RELAY], 0);
+    expect_idle(&ring);
+    ring_close(&ring);
+}
+
+/* The leader says at once that it is there, whatever its disk does: no detour, no second copy. */
+static void test_a_slow_leader_is_not_taken_for_one_that_is_cut_off(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+    struct asked put;
+
+    (void)state;
+    start(&ring, 3, &roles);
+    ring_node(&ring, roles.leader)->disk_held = true;
+    ring_node(&ring, roles.relay)->disk_held = true;
+    asked_put(&put, "b", 20);
+    ask(&ring, roles.far, &put, PATIENCE_MS);
+    ring_run_ms(&ring, RING_ELECTION_MS - 20);
+    assert_int_equal(put.done, 0);
+    assert_in_range(ring.passed[FRAME_PROBE], 2, 2 * RING_ELECTION_MS / RING_HEARTBEAT_MS);
+    ring_node(&ring, roles.leader)->disk_held = false;
+    ring_node(&ring, roles.relay)->disk_held = false;
+    ring_settle(&ring);
+    assert_int_equal(put.done, 1);
+    assert_int_equal(put.base.status, 0);
+    assert_int_equal(ring.passed[FRAME_REQUEST], 1);
+    assert_int_equal(ring.passed[FRAME_RELAY], 0);
+    expect_idle(&ring);
+    asked_free(&put);
+    ring_close(&ring);
+}
+
+static void heals(unsigned cut)
+{
+    struct ring ring = {0};
+    struct roles roles;
+
+    start(&ring, 3, &roles);
+    cut_link(&ring, &roles, cut);
+    ring_run_ms(&ring, 2 * RING_ELECTION_MS);
+    assert_int_equal(step_by_query(&ring, roles.far, "a", FOUND_MS), 10);
+    assert_int_equal(requests_of(&ring, roles.far)->way.state, WAY_RELAYED);
+    cut_link(&ring, &roles, 0);
+    /* A leader that is heard again is asked directly at once; else it is found by a probe. */
+    ring_run_ms(&ring, (cut & CUT_BACK ? 2 : 6) * RING_HEARTBEAT_MS);
+    assert_int_equal(requests_of(&ring, roles.far)->way.state, WAY_DIRECT);
+    assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->replica.health.leader_through), 0);
+    memset(ring.passed, 0, sizeof ring.passed);
+    assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(ring.passed[FRAME_REQUEST], 1);
+    assert_int_equal(ring.passed[FRAME_RELAY], 0);
+    assert_int_equal(ring.passed[FRAME_PROBE], 0);
+    expect_idle(&ring);
+    ring_close(&ring);
+}
+
+static void test_the_direct_way_is_taken_again_when_it_works(void **state)
+{
+    (void)state;
+    heals(CUT_THERE);
+    heals(CUT_BACK);
+    heals(CUT_BOTH);
+}
+
+/* A request that was under way when the link was cut, and one whose member dies under it. */
+static void test_a_member_that_goes_is_replaced_by_another(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+    struct asked put;
+    uint64_t relay;
+
+    (void)state;
+    start(&ring, 4, &roles);
+    cut_link(&ring, &roles, CUT_BOTH);
+    assert_int_equal(step_by_query(&ring, roles.far, "a", FOUND_MS), 10);
+    relay = requests_of(&ring, roles.far)->way.relay;
+    assert_int_not_equal(relay, 0);
+    asked_put(&put, "b", 20);
+    ring.cut[relay][roles.far] = true; /* it gets there, and its answer does not come back */
+    ask(&ring, roles.far, &put, PATIENCE_MS);
+    ring_run_ms(&ring, 2 * FOUND_MS);
+    assert_int_equal(put.done, 1);
+    assert_int_equal(put.base.status, 0);
+    assert_int_not_equal(requests_of(&ring, roles.far)->way.relay, relay);
+    assert_int_not_equal(requests_of(&ring, roles.far)->way.relay, 0);
+    ring_run_ms(&ring, 3 * RING_ELECTION_MS);
+    expect_idle(&ring);
+    asked_free(&put);
+    ring_close(&ring);
+}
+
+/* The link tells, and nothing has to time out. */
+static void test_a_member_whose_link_breaks_is_replaced_at_once(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+    uint64_t relay;
+
+    (void)state;
+    start(&ring, 4, &roles);
+    cut_link(&ring, &roles, CUT_BOTH);
+    assert_int_equal(step_by_query(&ring, roles.far, "a", FOUND_MS), 10);
+    relay = requests_of(&ring, roles.far)->way.relay;
+    ring.cut[relay][roles.far] = true;
+    ring_node(&ring, roles.far)->net.down[relay] = true;
+    replica_link_changed(&ring_node(&ring, roles.far)->replica, relay, false);
+    assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
+    assert_int_not_equal(requests_of(&ring, roles.far)->way.relay, relay);
+    ring_close(&ring);
+}
+
+/* --- no way --- */
+
+/* Everybody is asked, and nobody has a leader: the deadline decides, and the reason is the true
+ * one. */
+static void test_without_a_leader_anywhere_the_deadline_decides(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+    struct asked put;
+
+    (void)state;
+    start(&ring, 3, &roles);
+    ring_crash(&ring, roles.leader);
+    ring.lost[FRAME_RAFT] = true; /* no votes */
+    ring_run_ms(&ring, 3 * RING_ELECTION_MS);
+    memset(ring.passed, 0, sizeof ring.passed);
+    asked_put(&put, "b", 20);
+    ask(&ring, roles.far, &put, 1000);
+    ring_run_ms(&ring, 1020);
+    assert_int_equal(put.done, 1);
+    assert_int_equal(put.base.status, ERR_NO_LEADER);
+    assert_false(atomic_load(&ring_node(&ring, roles.far)->replica.health.leader_known));
+    assert_int_equal(ring.passed[FRAME_RELAY], 0);
+    /* Questions and answers, once a heartbeat from who has a request, and seldom from the other. */
+    assert_in_range(ring.passed[FRAME_PROBE], 2 * 10, 2 * (1000 / RING_HEARTBEAT_MS + 6));
+    expect_idle(&ring);
+    asked_free(&put);
+    ring_close(&ring);
+}
+
+static void receive_probe(struct ring *ring, uint64_t to, uint64_t from, uint8_t kind,
+                          uint64_t round)
+{
+    const struct wire_probe probe = {kind, 0, round};
+    struct buf frame = BUF_INIT;
+
+    wire_probe_encode(&probe, &frame);
+    assert_true(
+        replica_receive(&ring_node(ring, to)->replica, from, FRAME_PROBE, frame.data, frame.len));
+    buf_free(&frame);
+}
+
+/* An answer to an earlier search, or to none, says nothing of now. */
+static void test_a_late_yes_is_not_believed(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+    struct way *way;
+
+    (void)state;
+    start(&ring, 3, &roles);
+    way = &requests_of(&ring, roles.far)->way;
+    ring_isolate(&ring, roles.far, true);
+    ring_run_ms(&ring, 3 * RING_ELECTION_MS);
+    assert_int_equal(way->state, WAY_SOUGHT);
+    receive_probe(&ring, roles.far, roles.relay, WIRE_PROBE_YES, way->first_round - 1);
+    assert_int_equal(way->state, WAY_SOUGHT);
+    receive_probe(&ring, roles.far, roles.relay, WIRE_PROBE_YES, way->round + 1);
+    assert_int_equal(way->state, WAY_SOUGHT);
+    receive_probe(&ring, roles.far, roles.relay, WIRE_PROBE_NO, way->round);
+    assert_int_equal(way->state, WAY_SOUGHT);
+    receive_probe(&ring, roles.far, roles.relay, WIRE_PROBE_YES, way->round);
+    assert_int_equal(way->state, WAY_RELAYED);
+    receive_probe(&ring, roles.far, roles.relay, WIRE_PROBE_NO, way->round);
+    assert_int_equal(way->state, WAY_SOUGHT);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_requests_that_do_not_get_there_go_round),
+        cmocka_unit_test(test_requests_whose_answers_do_not_come_back_go_round),
+        cmocka_unit_test(test_requests_go_round_a_link_that_is_cut_both_ways),
+        cmocka_unit_test(test_a_node_that_knows_no_leader_goes_through_one_that_does),
+        cmocka_unit_test(test_nothing_is_probed_while_answers_come),
+        cmocka_unit_test(test_a_slow_leader_is_not_taken_for_one_that_is_cut_off),
+        cmocka_unit_test(test_the_direct_way_is_taken_again_when_it_works),
+        cmocka_unit_test(test_a_member_that_goes_is_replaced_by_another),
+        cmocka_unit_test(test_a_member_whose_link_breaks_is_replaced_at_once),
+        cmocka_unit_test(test_without_a_leader_anywhere_the_deadline_decides),
+        cmocka_unit_test(test_a_late_yes_is_not_believed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
