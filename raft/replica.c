@@ -169,6 +169,7 @@ static void follow_members(struct replica *replica)
 {
     if (members_turn(&replica->members)) {
         clock_check_members(&replica->timekeeper.check, replica->driver.raft.configuration.n);
+        requests_set_peers(&replica->requests, replica->members.peers, replica->members.peer_count);
     }
 }
 

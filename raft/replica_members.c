@@ -111,6 +111,10 @@ bool members_turn(struct members *members)
     members->seen = now;
     gather(members, &peers);
     members->net->ops->set_peers(members->net, peers.items, peers.count);
+    members->peer_count = peers.count;
+    for (size_t i = 0; i < peers.count; i++) {
+        members->peers[i] = peers.items[i].id;
+    }
     return true;
 }
 

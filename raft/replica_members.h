@@ -51,6 +51,8 @@ struct members {
     uint64_t guests_made; /* how often they changed */
     bool seen_any;
     struct members_seen seen;
+    uint64_t peers[LIMIT_PEERS]; /* with whom links are kept */
+    size_t peer_count;
     struct members_join join;
 };
 

@@ -59,6 +59,8 @@ enum way_state { WAY_DIRECT, WAY_SOUGHT, WAY_RELAYED };
 
 struct way {
     enum way_state state;
+    uint64_t peers[LIMIT_PEERS]; /* who may know one */
+    size_t peer_count;
     uint64_t leader;      /* that the core knows; 0: none */
     uint64_t relay;       /* RELAYED: the member that passes requests on; else 0 */
     uint64_t word_ms;     /* when an answer came along the way, or it was taken */
@@ -133,6 +135,9 @@ struct requests {
 void requests_init(struct requests *requests, struct driver *driver, struct net *net,
                    struct disk *disk, const struct clock *clock, struct fsm *fsm,
                    const struct driver_config *config);
+
+/* With whom links are kept: members, as this node knows them. */
+void requests_set_peers(struct requests *requests, const uint64_t *peers, size_t count);
 
 /* A leader is known, or a member through which it is reached. */
 bool requests_leader_known(const struct requests *requests);

@@ -24,9 +24,9 @@
  *
  * Thread: the raft loop.
  */
-#include "raft/requests_internal.h"
+#include <string.h>
 
-#include "raft/wire.h"
+#include "raft/requests_internal.h"
 #include "src/base/assert.h"
 
 #define PATIENCE_HEARTBEATS 2 /* without an answer, before a way is doubted or given up */
@@ -70,13 +70,16 @@ static void ask(struct requests *requests, uint64_t peer)
 
 static void ask_everybody(struct requests *requests)
 {
-    const struct raft_configuration *configuration = &requests->driver->raft.configuration;
-
-    for (unsigned i = 0; i < configuration->n; i++) {
-        if (configuration->servers[i].id != requests->driver->config.node_id) {
-            ask(requests, configuration->servers[i].id);
-        }
+    for (size_t i = 0; i < requests->way.peer_count; i++) {
+        ask(requests, requests->way.peers[i]);
     }
+}
+
+void requests_set_peers(struct requests *requests, const uint64_t *peers, size_t count)
+{
+    ASSERT(count <= LIMIT_PEERS);
+    memcpy(requests->way.peers, peers, count * sizeof *peers);
+    requests->way.peer_count = count;
 }
 
 /* --- changes of the way --- */

@@ -189,7 +189,7 @@ struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
         claims_empty, puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes,
         stops, forced, told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again,
-        strict_refused, strict_lost, given_back, repeats, everywhere;
+        strict_refused, strict_lost, given_back, repeats, everywhere, relayed, deaf;
     uint64_t trace; /* a hash of everything that happened */
 };
 
@@ -199,6 +199,22 @@ struct sim_calm {
     uint64_t leader;
     uint64_t term;
     uint64_t lives; /* of those together */
+    uint64_t since_ms;
+};
+
+/* A node that reaches such a leader, if only through one of those that work with it. */
+struct sim_reach {
+    bool reaches;
+    uint64_t life; /* of the node */
+    uint64_t since_ms;
+};
+
+/* A leader that hears nobody, while a majority of the voters hear each other, and it. */
+struct sim_deaf {
+    unsigned who; /* it and those, a bit an id */
+    uint64_t leader;
+    uint64_t term; /* that it leads; 0: there is none */
+    uint64_t lives;
     uint64_t since_ms;
 };
 
@@ -218,6 +234,7 @@ struct sim_world {
     unsigned node_count;  /* that came so far */
     struct sim_node nodes[SIM_NODES_MAX];
     bool cut[SIM_NODES_MAX][SIM_NODES_MAX];              /* from, to */
+    bool broken[SIM_NODES_MAX][SIM_NODES_MAX];           /* cut, and the first of the two knows */
     uint64_t link_free_ms[SIM_NODES_MAX][SIM_NODES_MAX]; /* frames of a link arrive in order */
     unsigned drop_percent;
     struct sim_tag tags[SIM_TAGS_ALL];
@@ -246,6 +263,9 @@ struct sim_world {
     struct sim_conf confs[SIM_CONFS_MAX]; /* by index */
     size_t conf_count;
     struct sim_calm calm;
+    struct sim_reach reach[SIM_NODES_MAX];
+    struct sim_deaf deaf;
+    uint64_t quiet_until_ms; /* nothing more goes wrong until then: what is wrong lasts */
     struct sim_stats stats;
 };
 
@@ -277,6 +297,8 @@ void sim_fault_handed_over(struct sim_node *node);
 void sim_fault_given_back(struct sim_node *node);
 /* Crash it, or stop it, and have it come back. */
 void sim_fault_end_node(struct sim_node *node);
+/* Does nothing more go wrong for a while? */
+bool sim_fault_is_quiet(const struct sim_world *world);
 /* No fault goes on any longer; what is down stays down. */
 void sim_fault_end(struct sim_world *world);
 
@@ -353,8 +375,8 @@ bool sim_client_final_done(const struct sim_world *world);
 
 /* sim_calm.c: a majority is enough. To be called every few milliseconds. */
 void sim_calm_look(struct sim_world *world);
-/* A request of so much patience that came to this node timed out. */
-void sim_calm_timed_out(struct sim_node *node, const char *what);
+/* A request of so much patience that came to this node got ERR_TIMEOUT or ERR_NO_LEADER. */
+void sim_calm_timed_out(struct sim_node *node, int status, const char *what);
 
 /* sim_strict.c: strict tags */
 void sim_strict_init(struct sim_world *world);

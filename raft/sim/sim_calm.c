@@ -1,17 +1,21 @@
 /*
  * sim_calm.c - a majority is enough: while one leader and a majority of the voters can work, no
- * request at that leader is left without an answer, whatever is broken elsewhere.
+ * request at that leader is left without an answer, nor at a node that reaches it, if only through
+ * one of those voters, whatever is broken elsewhere. And a leader that hears nobody is replaced.
  *
  * The happy path: sim_calm_look() is called again and again, and notes since when the same leader
- * leads with the same voters, all of them and their links in order. A request that waited at the
- * leader through such a time and still timed out is a failure. It needs no healing to show, so it
- * finds what the quiet end hides, where all nodes come back and set going again what was stuck.
+ * leads with the same voters, all of them and their links in order, and since when each node
+ * reaches it. A request that waited there through such a time and still timed out is a failure. It
+ * needs no healing to show, so it finds what the quiet end hides, where all nodes come back and set
+ * going again what was stuck.
  *
  * Thread: one.
  */
 #include "raft/sim/sim.h"
 
 #define CALM_MS 1500 /* of the patience of 3 s; more than an election takes, and a retry after it */
+#define DEAF_MS 1600 /* four election timeouts: one to step down, and a few candidacies */
+#define REACH_MS 2000 /* likewise, and a way is found, with frames that are overtaken */
 
 static bool works(const struct sim_node *node)
 {
@@ -77,10 +81,141 @@ static uint64_t lives_of(const struct sim_world *world, unsigned who)
     return lives;
 }
 
+/* --- who reaches the leader --- */
+
+static struct sim_node *node_of(struct sim_world *world, uint64_t id)
+{
+    return &world->nodes[id - 1];
+}
+
+/* Both ways, and each keeps links with the other. */
+static bool are_linked(const struct sim_node *one, const struct sim_node *other)
+{
+    return sim_net_reaches(one, other) && (one->peers & (1u << (other->id - 1))) &&
+           (other->peers & (1u << (one->id - 1)));
+}
+
+static bool reaches_leader(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    struct sim_node *leader = node_of(world, world->calm.leader);
+
+    if (!works(node) || driver_member(&leader->replica.driver, node->id) == NULL) {
+        return false;
+    }
+    if (node == leader || are_linked(node, leader)) {
+        return true;
+    }
+    for (unsigned i = 0; i < world->node_count; i++) {
+        struct sim_node *between = &world->nodes[i];
+
+        if ((world->calm.who & (1u << i)) && between != node && are_linked(node, between) &&
+            driver_leader(&between->replica.driver) == leader->id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void look_at_reach(struct sim_world *world, bool same)
+{
+    for (unsigned i = 0; i < world->node_count; i++) {
+        struct sim_node *node = &world->nodes[i];
+        struct sim_reach *reach = &world->reach[i];
+        bool reaches = world->calm.who != 0 && reaches_leader(node);
+
+        if (!same || !reaches || !reach->reaches || reach->life != node->life) {
+            *reach = (struct sim_reach){reaches, node->life, world->now_ms};
+        }
+    }
+}
+
+/* --- a leader that hears nobody --- */
+
+/* A leader and those that hear it and each other, a majority of the voters without it; none of them
+ * is heard by it. A bit an id; 0: it is not so. */
+static unsigned deaf_majority(struct sim_node *leader)
+{
+    const struct raft *raft = &leader->replica.driver.raft;
+    struct sim_world *world = leader->world;
+    unsigned voters = 0;
+    unsigned count = 0;
+    unsigned who = 0;
+
+    if (!sim_fault_is_quiet(world) || raft->configuration_uncommitted_index != 0) {
+        return 0;
+    }
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        const struct raft_server *server = &raft->configuration.servers[i];
+        struct sim_node *node = node_of(world, server->id);
+        bool hears = works(node) && !world->cut[leader->id - 1][node->id - 1];
+
+        voters += server->role == RAFT_VOTER;
+        if (node == leader || server->role != RAFT_VOTER || !hears) {
+            continue;
+        }
+        if (!world->cut[node->id - 1][leader->id - 1]) {
+            return 0;
+        }
+        for (unsigned k = 0; k < world->node_count; k++) {
+            if ((who & (1u << k)) && !are_linked(node, &world->nodes[k])) {
+                return 0;
+            }
+        }
+        count++;
+        who |= 1u << (node->id - 1);
+    }
+    return count >= voters / 2 + 1 ? who | 1u << (leader->id - 1) : 0;
+}
+
+/* Somebody was elected in a newer term. */
+static bool is_replaced(struct sim_world *world)
+{
+    for (unsigned i = 0; i < world->node_count; i++) {
+        struct raft *raft = &world->nodes[i].replica.driver.raft;
+
+        if (world->nodes[i].up && raft_state(raft) == RAFT_LEADER &&
+            raft_current_term(raft) > world->deaf.term) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
+{
+    struct sim_deaf *deaf = &world->deaf;
+    unsigned who;
+
+    if (leader != NULL &&
+        (deaf->term == 0 || deaf->term != raft_current_term(&leader->replica.driver.raft))) {
+        who = deaf_majority(leader);
+        *deaf = (struct sim_deaf){.who = who,
+                                  .leader = leader->id,
+                                  .lives = lives_of(world, who),
+                                  .since_ms = world->now_ms};
+        deaf->term = who != 0 ? raft_current_term(&leader->replica.driver.raft) : 0;
+        world->stats.deaf += who != 0;
+    }
+    if (deaf->term == 0) {
+        return;
+    }
+    leader = node_of(world, deaf->leader);
+    if (!works(leader) || deaf_majority(leader) != deaf->who || is_replaced(world) ||
+        lives_of(world, deaf->who) != deaf->lives) {
+        deaf->term = 0;
+    } else if (world->now_ms - deaf->since_ms > DEAF_MS) {
+        sim_fail(world, "node %llu hears nobody, and %llu ms later nobody leads a newer term",
+                 (unsigned long long)leader->id,
+                 (unsigned long long)(world->now_ms - deaf->since_ms));
+    }
+}
+
 void sim_calm_look(struct sim_world *world)
 {
     struct sim_node *leader = world->drop_percent == 0 ? leader_of(world) : NULL;
     struct sim_calm calm = {.since_ms = world->now_ms};
+    bool same;
 
     if (leader != NULL) {
         calm.who = majority_of(leader);
@@ -88,21 +223,39 @@ void sim_calm_look(struct sim_world *world)
         calm.term = raft_current_term(&leader->replica.driver.raft);
         calm.lives = lives_of(world, calm.who);
     }
-    if (calm.who == 0 || calm.who != world->calm.who || calm.leader != world->calm.leader ||
-        calm.term != world->calm.term || calm.lives != world->calm.lives) {
+    same = calm.who != 0 && calm.who == world->calm.who && calm.leader == world->calm.leader &&
+           calm.term == world->calm.term && calm.lives == world->calm.lives;
+    if (!same) {
         world->calm = calm;
     }
+    look_at_reach(world, same);
+    look_at_deaf(world, leader);
 }
 
-void sim_calm_timed_out(struct sim_node *node, const char *what)
+static void fail(const struct sim_node *node, const char *what, uint64_t since_ms)
 {
     struct sim_world *world = node->world;
 
+    sim_fail(world, "%s timed out at node %llu, which %s a majority for %llu ms", what,
+             (unsigned long long)node->id,
+             world->calm.leader == node->id ? "has led" : "has reached the leader of",
+             (unsigned long long)(world->now_ms - since_ms));
+}
+
+void sim_calm_timed_out(struct sim_node *node, int status, const char *what)
+{
+    struct sim_world *world = node->world;
+    const struct sim_reach *reach = &world->reach[node->id - 1];
+
+    if (status != ERR_TIMEOUT && status != ERR_NO_LEADER) {
+        return;
+    }
     sim_calm_look(world);
     if (world->calm.who != 0 && world->calm.leader == node->id &&
         world->now_ms - world->calm.since_ms >= CALM_MS) {
-        sim_fail(world, "%s timed out at node %llu, which has led a majority for %llu ms", what,
-                 (unsigned long long)node->id,
-                 (unsigned long long)(world->now_ms - world->calm.since_ms));
+        fail(node, what, world->calm.since_ms);
+    }
+    if (reach->reaches && world->now_ms - reach->since_ms >= REACH_MS) {
+        fail(node, what, reach->since_ms);
     }
 }

@@ -175,9 +175,8 @@ static void request_done(struct id_request *base)
         sim_fail(world, "node %llu waited for all, and nobody is missing",
                  (unsigned long long)request->node->id);
     }
-    if (base->status == ERR_TIMEOUT && request->kind != REQUEST_EVERYWHERE &&
-        request->life == request->node->life) {
-        sim_calm_timed_out(request->node, kind_names[request->kind]);
+    if (request->kind != REQUEST_EVERYWHERE && request->life == request->node->life) {
+        sim_calm_timed_out(request->node, base->status, kind_names[request->kind]);
     }
     if (base->status != 0) {
         world->stats.failed_requests++;

@@ -16,6 +16,7 @@
 #define DOWN_MS 2500       /* how long a node is down at most */
 #define PAUSE_MS 3000
 #define GIVE_BACK_MS 500
+#define QUIET_MS 4000 /* longer than a client's patience */
 
 static struct sim_node *any_node(struct sim_world *world)
 {
@@ -50,6 +51,69 @@ void sim_fault_alone(struct sim_node *node)
     }
 }
 
+bool sim_fault_is_quiet(const struct sim_world *world)
+{
+    return world->now_ms < world->quiet_until_ms;
+}
+
+/* What is wrong now lasts, and nothing else is. */
+static void keep_quiet(struct sim_world *world)
+{
+    if (sim_percent(world, 50)) {
+        world->quiet_until_ms = world->now_ms + QUIET_MS;
+        world->drop_percent = 0;
+    }
+}
+
+static struct sim_node *leader_now(struct sim_world *world)
+{
+    struct sim_node *leader = NULL;
+
+    for (unsigned i = 0; i < world->node_count; i++) {
+        if (sim_node_runs(&world->nodes[i]) && driver_leads(&world->nodes[i].replica.driver)) {
+            leader = &world->nodes[i];
+        }
+    }
+    return leader;
+}
+
+/* Between the leader and one other alone, one way or both. */
+static void cut_from_leader(struct sim_world *world)
+{
+    struct sim_node *leader = leader_now(world);
+    unsigned a = (unsigned)sim_below(world, world->node_count);
+    unsigned how = 1 + (unsigned)sim_below(world, 3);
+    unsigned b;
+
+    if (leader == NULL || leader == &world->nodes[a]) {
+        return;
+    }
+    b = (unsigned)(leader->id - 1);
+    sim_net_heal(world);
+    if (how & 1) {
+        sim_net_cut(world, a, b, true);
+    }
+    if (how & 2) {
+        sim_net_cut(world, b, a, true);
+    }
+    keep_quiet(world);
+}
+
+/* What the leader sends arrives; it hears nobody. */
+static void deafen_leader(struct sim_world *world)
+{
+    struct sim_node *leader = leader_now(world);
+
+    if (leader == NULL) {
+        return;
+    }
+    sim_net_heal(world);
+    for (unsigned i = 0; i < world->node_count; i++) {
+        sim_net_cut(world, i, (unsigned)(leader->id - 1), true);
+    }
+    keep_quiet(world);
+}
+
 static void random_cut(struct sim_world *world)
 {
     unsigned n = world->node_count;
@@ -57,7 +121,7 @@ static void random_cut(struct sim_world *world)
     unsigned b = (unsigned)sim_below(world, n);
 
     world->stats.cuts++;
-    switch (sim_below(world, 5)) {
+    switch (sim_below(world, 8)) {
     case 0:
         cut_all(&world->nodes[a]);
         break;
@@ -72,6 +136,13 @@ static void random_cut(struct sim_world *world)
     case 3: /* so long that it will need a snapshot */
         world->nodes[a].alone_until_ms = world->now_ms + LONG_ALONE_MS;
         cut_all(&world->nodes[a]);
+        break;
+    case 4:
+    case 5:
+        cut_from_leader(world);
+        break;
+    case 6:
+        deafen_leader(world);
         break;
     default: /* two sides */
         for (unsigned i = 0; i < n; i++) {
@@ -260,7 +331,7 @@ void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
     struct raft_message message;
     uint64_t transfer;
 
-    if (!world->faults || type != FRAME_RAFT || !node->up) {
+    if (!world->faults || type != FRAME_RAFT || !node->up || sim_fault_is_quiet(world)) {
         return;
     }
     if (payload->data[0] == RAFT_APPEND_ENTRIES) {
@@ -318,7 +389,7 @@ static void random_clock(struct sim_world *world)
 
 void sim_fault_event(struct sim_world *world)
 {
-    if (!world->faults) {
+    if (!world->faults || sim_fault_is_quiet(world)) {
         return;
     }
     switch (sim_below(world, 12)) {

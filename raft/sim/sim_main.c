@@ -136,6 +136,8 @@ static void print_stats(const struct sim_stats *s)
         {"nodes dead for good", s->dead},
         {"frames", s->frames},
         {"frames lost", s->frames_lost},
+        {"requests sent round", s->relayed},
+        {"deaf leaders", s->deaf},
         {"commits", s->commits},
         {"events", s->events},
     };

@@ -17,12 +17,6 @@
 #define REPEAT_SOON_MS 800
 #define REPEAT_LATE_MS 8000
 
-static bool link_up(const struct sim_world *world, unsigned from, unsigned to)
-{
-    return !world->cut[from][to] && !world->cut[to][from] && world->nodes[from].up &&
-           world->nodes[to].up;
-}
-
 static struct sim_frame *frame_new(const struct sim_node *from, enum frame_type type,
                                    const struct buf *payload)
 {
@@ -84,7 +78,7 @@ static void repeat_command(struct sim_world *world, const struct sim_frame *fram
     struct wire_request wire;
     uint64_t late_ms;
 
-    if (!world->faults || frame->type != FRAME_REQUEST ||
+    if (!world->faults || (frame->type != FRAME_REQUEST && frame->type != FRAME_RELAY) ||
         wire_request_decode(frame->payload.data, frame->payload.len, &wire) != 0 ||
         !sim_percent(world, repeat_percent(&wire))) {
         return;
@@ -121,7 +115,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
         /* A sender learns of a broken link only sometimes. */
         return world->nodes[b].up ? 0 : ERR_IO;
     }
-    if (world->faults && sim_percent(world, 3)) {
+    if (world->faults && !sim_fault_is_quiet(world) && sim_percent(world, 3)) {
         at_ms += sim_below(world, 400); /* overtaken by later ones */
     } else {
         if (at_ms < world->link_free_ms[a][b]) {
@@ -132,6 +126,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
     sim_fault_sent(from, to, type, payload);
     frame = frame_new(from, type, payload);
     world->stats.frames++;
+    world->stats.relayed += type == FRAME_RELAY;
     if (world->faults && sim_below(world, 300) == 0) {
         frame_free(world->echo[a][b]);
         world->echo[a][b] = frame_new(from, type, &frame->payload);
@@ -147,7 +142,8 @@ static bool net_connected(struct net *base, uint64_t peer)
     struct sim_node *node = ((struct sim_net *)base)->node;
 
     return peer >= 1 && peer <= node->world->node_count && (node->peers & (1u << (peer - 1))) &&
-           link_up(node->world, (unsigned)(node->id - 1), (unsigned)(peer - 1));
+           node->up && node->world->nodes[peer - 1].up &&
+           !node->world->broken[node->id - 1][peer - 1];
 }
 
 static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count)
@@ -286,7 +282,9 @@ void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut)
     }
     world->cut[from][to] = cut;
     sim_trace(world, "%s link %u -> %u", cut ? "cut" : "heal", from + 1, to + 1);
-    if (sim_percent(world, 70) || !cut) { /* else nobody notices for now */
+    if (cut ? sim_percent(world, 70) : !world->cut[to][from]) { /* else nobody notices for now */
+        world->broken[from][to] = cut;
+        world->broken[to][from] = cut;
         notify(world, from, to, !cut);
         notify(world, to, from, !cut);
     }
@@ -318,19 +316,25 @@ void sim_net_heal(struct sim_world *world)
 
 void sim_net_node_changed(struct sim_node *node, bool up)
 {
+    unsigned n = (unsigned)(node->id - 1);
+    bool linked;
+
     for (unsigned i = 0; i < node->world->node_count; i++) {
-        if (i == node->id - 1) {
+        if (i == n) {
             continue;
         }
-        notify(node->world, i, (unsigned)(node->id - 1), up);
+        linked = up && !node->world->cut[i][n] && !node->world->cut[n][i];
+        node->world->broken[i][n] = up && !linked; /* a new connection does not come about */
+        node->world->broken[n][i] = up && !linked;
+        notify(node->world, i, n, linked);
         if (!up && sim_percent(node->world, 80)) { /* else its whole machine is lost */
-            refuse(node->world, i, (unsigned)(node->id - 1));
+            refuse(node->world, i, n);
         }
         if (up) {
             sim_net_dial(node, &node->world->nodes[i]);
             sim_net_dial(&node->world->nodes[i], node);
-            come_again(node->world, i, (unsigned)(node->id - 1));
-            come_again(node->world, (unsigned)(node->id - 1), i);
+            come_again(node->world, i, n);
+            come_again(node->world, n, i);
         }
     }
 }

@@ -327,8 +327,8 @@ static void request_done(struct id_request *base)
         ids_done(request);
     }
     if (request->count > 0 && request->tag + SIM_TAGS != SIM_CHANGING &&
-        base->status == ERR_TIMEOUT && request->life == node->life) {
-        sim_calm_timed_out(node, "a strict request");
+        request->life == node->life) {
+        sim_calm_timed_out(node, base->status, "a strict request");
     }
     if (request->final && request->count > 0 && base->status == 0) {
         world->strict->final[node->id - 1][request->tag] = true;
