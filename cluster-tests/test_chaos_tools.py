@@ -11,7 +11,7 @@ import pytest
 
 from chaos import disks, history, report, schedule, strictness
 from chaos.events import Events
-from chaos.health import NS, Health, Intervals, find_well
+from chaos.health import NS, Health, Intervals, find_following, find_well
 from chaos.history import FAIL, MORE, NONE, OK, UNKNOWN
 from chaos.judge import (
     Judge, expected_values, hasty_terms, overlapping_windows, stale_reads, wrong_tables,
@@ -338,24 +338,33 @@ def test_intervals():
     assert not found.meets(10, 20) and not found.meets(-5, 0) and not Intervals().meets(0, 9)
 
 
+ALL_APART = [(a, b) for a in (1, 2) for b in (3, 4, 5)]
+
+
 @pytest.mark.parametrize(
-    "sound, cut, limping, size, well",
+    "sound, cut, limping, size, following, well",
     [
-        ({1, 2, 3}, [], [], 3, {1, 2, 3}),
-        ({1, 2}, [], [], 3, {1, 2}),
-        ({1}, [], [], 3, set()),
-        ({1, 2, 3}, [(1, 2), (1, 3)], [], 3, {2, 3}),
-        ({1, 2, 3}, [(1, 2)], [], 3, {3}),  # 1 and 2 may both lead; only 3 reaches whoever does
-        ({1, 2, 3}, [(1, 2), (1, 3), (2, 3)], [], 3, set()),
-        ({1, 2, 3, 4, 5}, [(a, b) for a in (1, 2) for b in (3, 4, 5)], [], 5, {3, 4, 5}),
-        ({1, 2, 3, 4}, [(1, 2)], [], 5, {3, 4}),
-        ({1, 2, 3}, [], [(1, 2)], 3, {3}),
-        ({1, 2, 3}, [], [(1, 2), (1, 3)], 3, set()),  # 1 may lead, and then all limp
-        ({1, 2, 3}, [(1, 2), (1, 3)], [(1, 2)], 3, {2, 3}),
+        ({1, 2, 3}, [], [], 3, {1, 2, 3}, {1, 2, 3}),
+        ({1, 2}, [], [], 3, {1, 2}, {1, 2}),
+        ({1}, [], [], 3, set(), set()),
+        ({1, 2, 3}, [(1, 2), (1, 3)], [], 3, {2, 3}, {2, 3}),
+        # 1 and 2 may both lead; only 3 reaches whoever does itself, and the other through 3
+        ({1, 2, 3}, [(1, 2)], [], 3, {3}, {1, 2, 3}),
+        ({1, 2}, [(1, 2)], [], 3, set(), set()),
+        ({1, 2, 3}, [(1, 2), (1, 3), (2, 3)], [], 3, set(), set()),
+        ({1, 2, 3, 4, 5}, ALL_APART, [], 5, {3, 4, 5}, {3, 4, 5}),
+        ({1, 2, 3, 4}, [(1, 2)], [], 5, {3, 4}, {1, 2, 3, 4}),
+        # two hops are none: 1 reaches 2 alone, which reaches neither 4 nor 5
+        ({1, 2, 3, 4, 5}, [(1, 3), (1, 4), (1, 5), (2, 4), (2, 5)], [], 5, {3}, {2, 3, 4, 5}),
+        ({1, 2, 3}, [], [(1, 2)], 3, {3}, {3}),  # answers come now and then: no detour
+        ({1, 2, 3}, [(1, 2)], [(1, 3)], 3, set(), set()),  # 3 is no good way for 1
+        ({1, 2, 3}, [], [(1, 2), (1, 3)], 3, set(), set()),  # 1 may lead, and then all limp
+        ({1, 2, 3}, [(1, 2), (1, 3)], [(1, 2)], 3, {2, 3}, {2, 3}),
     ],
 )
-def test_who_is_well(sound, cut, limping, size, well):
+def test_who_is_well(sound, cut, limping, size, following, well):
     pairs = [{frozenset(pair) for pair in some} for some in (cut, limping)]
+    assert find_following(sound, *pairs, size) == following
     assert find_well(sound, *pairs, size) == well
 
 
@@ -465,6 +474,16 @@ def test_errors_where_links_are_cut(world):
     assert permits(health, 15, 16, node=1) and not permits(health, 15, 16, node=2)
     assert not permits(health, 15, 16, "(connection lost)", node=1)
     assert not permits(health, 22, 23, node=1)
+
+
+def test_a_link_that_is_cut_is_gone_round(world):
+    world.effect(10, "links", True, links=[[1, 2]])
+    world.effect(20, "links", False, links=[[1, 2]])
+    health = world.health()
+    for node in (1, 2, 3):
+        assert not permits(health, 12, 22, "timeout", node=node), "through the third"
+        assert permits(health, 12, 13, "mode_changing", node=node), "its log stands still"
+    assert permits(health, 10.5, 10.7, "no_leader", node=1, wait_ms=200), "it had to be found"
 
 
 def test_hasty_requests_may_fail_while_a_leader_is_elected(world):

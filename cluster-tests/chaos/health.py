@@ -10,8 +10,11 @@ What was done to the cluster (events.py) and what the nodes said (monitor.py) be
   while neither.
 - A sound node may lead if it has links that are not cut to so many other sound nodes that they are
   a majority with it: a leader that limps need not be deposed, and those that follow it limp, too. A
-  sound node is *well* while some node may lead and it has good links to all that may: then whoever
-  leads can be reached, and so can a majority through it.
+  sound node *follows* while some node may lead and it has good links to all that may: then whoever
+  leads can be reached, and so can a majority through it. It is *well* also where such a link is
+  cut, if a sound node has good links to both: requests go through that one. (Not where it limps: a
+  link on which answers come is believed in.) But the log does not reach a node that does not
+  follow.
 
 - While the membership changes ("members" in the events says to whom it has changed), nodes are
   well only if all members but a lost one are sound and all links are good.
@@ -23,8 +26,8 @@ An error is permitted
 2. where the process was ended: no connection, a lost one, `shutting_down`;
 3. for snowflake ids and worker ids, on a node whose clock was set, or that was down (it waits for
    the times of its former life): `clock_backwards`, `clock_skew`; with a wrong clock somewhere and
-   a node not well elsewhere on all nodes (the median has fewer clocks to be made of);
-4. where a tag changes its mode, while any member is not well: `mode_changing`;
+   a node that does not follow elsewhere on all nodes (the median has fewer clocks to be made of);
+4. where a tag changes its mode, while any member does not follow: `mode_changing`;
 5. on a well node for a request that waits less than an election takes: the codes of 1, if
    something was done to the cluster, or the term rose, shortly before or meanwhile.
 6. on a well node for a request that waits less than ten seconds: the same, if the machine was
@@ -98,7 +101,8 @@ class Health:
             for effect in effects
             for node in self.nodes
         }
-        self.unwell = self.find_unwell()
+        self.unwell = self.find_times(find_well)
+        self.astray = self.find_times(find_following)
         self.disturbances.sort()
 
     # --- reading ---
@@ -159,8 +163,8 @@ class Health:
 
     # --- who is well ---
 
-    def find_unwell(self):
-        """By node: the times at which it was not well, or had not settled since."""
+    def find_times(self, find):
+        """By node: the times at which it was none of those found, or had not settled since."""
         unsound = {
             node: Intervals(
                 pair
@@ -186,7 +190,7 @@ class Health:
             members = at_time(self.members, begin)
             cut = at_time(self.links["links"], begin)
             limping = at_time(self.links["limping"], begin)
-            well = find_well(sound & set(members), cut, limping, len(members))
+            well = find(sound & set(members), cut, limping, len(members))
             for first, last, lost in self.lost:
                 if first <= begin < last and (cut or limping or set(members) - {lost} - sound):
                     well = set()
@@ -223,7 +227,7 @@ class Health:
         if code == "disk_full":
             return self.had("disk", node, begin, end)
         if code == "mode_changing":
-            return self.is_any_unwell(begin, end)
+            return self.is_any_astray(begin, end)
         if code not in CALM_CODES:
             return False
         if self.is_unwell(node, begin, end) or minds_clock and self.had("clock", node, begin, end):
@@ -237,14 +241,14 @@ class Health:
         if self.had("clock", node, begin, end) or self.had("down", node, begin, end):
             return True
         wrong = any(self.had("clock", other, begin, end) for other in self.nodes)
-        return wrong and self.is_any_unwell(begin, end)
+        return wrong and self.is_any_astray(begin, end)
 
-    def is_any_unwell(self, begin, end):
+    def is_any_astray(self, begin, end):
         """Of the members of that time."""
         first = bisect.bisect_right(self.members, begin, key=lambda entry: entry[0]) - 1
         last = bisect.bisect_right(self.members, end, key=lambda entry: entry[0])
         members = {node for _, ids in self.members[first:last] for node in ids}
-        return any(self.is_unwell(node, begin, end) for node in members)
+        return any(self.astray[node].meets(begin, end) for node in members)
 
 
 def at_time(entries, time_ns):
@@ -253,16 +257,32 @@ def at_time(entries, time_ns):
     return entries[at][1] if at >= 0 else None
 
 
+def linked(one, other, bad):
+    return one == other or frozenset((one, other)) not in bad
+
+
+def find_may_lead(sound, cut, size):
+    return [node for node in sound if 2 * sum(linked(node, o, cut) for o in sound) > size]
+
+
+def find_following(sound, cut, limping, size):
+    """The nodes that follow whoever leads: see above."""
+    may_lead = find_may_lead(sound, cut, size)
+    bad = cut | limping
+    return {
+        node for node in sound if may_lead and all(linked(node, leader, bad) for leader in may_lead)
+    }
+
+
 def find_well(sound, cut, limping, size):
     """The nodes that are well: see above."""
-
-    def linked(one, other, bad):
-        return one == other or frozenset((one, other)) not in bad
-
-    may_lead = [
-        node for node in sound if 2 * sum(linked(node, other, cut) for other in sound) > size
-    ]
-    if not may_lead:
-        return set()
+    may_lead = find_may_lead(sound, cut, size)
     bad = cut | limping
-    return {node for node in sound if all(linked(node, leader, bad) for leader in may_lead)}
+
+    def reaches(node, leader):
+        if linked(node, leader, bad):
+            return True
+        between = sound - {node, leader} if frozenset((node, leader)) in cut else set()
+        return any(linked(node, o, bad) and linked(o, leader, bad) for o in between)
+
+    return {node for node in sound if may_lead and all(reaches(node, o) for o in may_lead)}
