@@ -65,9 +65,9 @@ int id_apply_delete(struct id_apply *apply, const char *name);
 /* A tag becomes, or is made, what mode says; the put must succeed. */
 void id_apply_mode(struct id_apply *apply, const char *name, enum tag_mode mode);
 
-/* A strict batch; its results. Names and keys may be NUL-terminated with their lengths 0. wall_ms is
- * the apply's. If the session refuses it, each result has that status, and the incarnation as its
- * detail. */
+/* A strict batch; its results. Names and keys may be NUL-terminated with their lengths 0. wall_ms
+ * is the apply's. If the session refuses it, each result has that status, and the incarnation as
+ * its detail. */
 void id_apply_strict(struct id_apply *apply, struct strict_batch batch,
                      const struct strict_item *items, size_t count,
                      struct strict_result *ret_results);

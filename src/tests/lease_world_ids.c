@@ -1,8 +1,9 @@
 /*
- * lease_world_ids.c - ids claimed in a world of leases, and what every one of them has to keep (see
- * lease_world.h). Thread: one.
+ * lease_world_ids.c - ids claimed in a world of leases, and what every one of them has to keep; and
+ * others who take worker ids (see lease_world.h). Thread: one.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/tests/lease_world.h"
@@ -139,4 +140,41 @@ void lease_world_check(const struct lease_world *world)
         ASSERT(ranges[i - 1].first + ranges[i - 1].count <= ranges[i].first);
     }
     free(ranges);
+}
+
+/* --- others --- */
+
+int lease_world_steal(struct lease_world *world, enum worker_kind kind, const char *name,
+                      uint16_t worker_id)
+{
+    struct worker_acquire acquire = {.kind = (uint8_t)kind,
+                                     .worker_id = worker_id,
+                                     .window_ms = LEASE_WORLD_WINDOW_MS,
+                                     .wall_ms = world->true_ms,
+                                     .name = name,
+                                     .name_len = (uint16_t)strlen(name),
+                                     .address = ""};
+    struct buf command = BUF_INIT;
+    struct worker_result result;
+
+    command_worker_acquire_encode(&command, &acquire);
+    result = lease_world_command(world, &command);
+    buf_free(&command);
+    return result.status;
+}
+
+void lease_world_release(struct lease_world *world, uint16_t worker_id, uint64_t used_ms)
+{
+    const struct worker_row *row = fsm_worker(world->log, worker_id);
+    struct worker_release release = {.worker_id = worker_id, .last_timestamp_ms = used_ms};
+    struct buf command = BUF_INIT;
+    struct worker_result result;
+
+    ASSERT(row != NULL);
+    release.epoch = row->epoch;
+    release.kind = row->kind;
+    command_worker_release_encode(&command, &release);
+    result = lease_world_command(world, &command);
+    ASSERT(result.status == 0);
+    buf_free(&command);
 }

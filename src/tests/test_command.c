@@ -402,54 +402,6 @@ static void test_grant_limits(void **state)
     assert_int_equal(read_grants(LIMIT_GRANTS_PER_ENTRY + 1), ERR_BAD_MESSAGE);
 }
 
-static void test_a_stamp_stands_behind_the_type(void **state)
-{
-    struct buf buf = BUF_INIT;
-
-    (void)state;
-    encode_delete(&buf);
-    id_stamp_as(&buf, 0x0102, 3, 0x1122334455667788, 0x1122334455667780);
-    assert_true(id_hex_equal(&buf,
-                             "02 04 0201 0300000000000000 8877665544332211 8077665544332211 " //
-                             WALL "0300 646566"));
-    assert_int_equal(decode_delete(buf.data, buf.len), 0);
-    buf_free(&buf);
-}
-
-/* Overwrite bytes of a good stamp: 3, 7, 5, 5. */
-static int read_stamp_with(size_t offset, size_t size, uint64_t value)
-{
-    struct session_stamp stamp;
-    struct buf buf = BUF_INIT;
-    int err;
-
-    encode_delete(&buf);
-    id_stamp_as(&buf, 3, 7, 5, 5);
-    for (size_t i = 0; i < size; i++) {
-        buf.data[SESSION_STAMP_AT + offset + i] = (uint8_t)(value >> 8 * i);
-    }
-    err = session_stamp_read(buf.data, buf.len, &stamp);
-    buf_free(&buf);
-    return err;
-}
-
-static void test_stamp_limits(void **state)
-{
-    (void)state;
-    assert_int_equal(read_stamp_with(0, 2, 0), ERR_BAD_MESSAGE); /* the node */
-    assert_int_equal(read_stamp_with(0, 2, 1), 0);
-    assert_int_equal(read_stamp_with(0, 2, LIMIT_NODE_ID), 0);
-    assert_int_equal(read_stamp_with(2, 8, 0), ERR_BAD_MESSAGE); /* its incarnation */
-    assert_int_equal(read_stamp_with(2, 8, UINT64_MAX), 0);
-    assert_int_equal(read_stamp_with(10, 8, 0), ERR_BAD_MESSAGE); /* the number */
-    assert_int_equal(read_stamp_with(10, 8, 4), ERR_BAD_MESSAGE);
-    assert_int_equal(read_stamp_with(10, 8, 5 + LIMIT_SESSION_COMMANDS - 1), 0);
-    assert_int_equal(read_stamp_with(10, 8, 5 + LIMIT_SESSION_COMMANDS), ERR_BAD_MESSAGE);
-    assert_int_equal(read_stamp_with(18, 8, 0), ERR_BAD_MESSAGE); /* the lowest awaited */
-    assert_int_equal(read_stamp_with(18, 8, 1), 0);
-    assert_int_equal(read_stamp_with(18, 8, 6), ERR_BAD_MESSAGE);
-}
-
 static void test_put_items_carry_only_given_fields(void **state)
 {
     struct buf buf = BUF_INIT;
@@ -600,8 +552,6 @@ int main(void)
         cmocka_unit_test(test_command_type_by_head_alone),
         cmocka_unit_test(test_grant_items_in_order),
         cmocka_unit_test(test_grant_limits),
-        cmocka_unit_test(test_a_stamp_stands_behind_the_type),
-        cmocka_unit_test(test_stamp_limits),
         cmocka_unit_test(test_put_items_carry_only_given_fields),
         cmocka_unit_test(test_put_refuses_unknown_bits),
         cmocka_unit_test(test_query_list_limits),

@@ -99,8 +99,8 @@ static void test_only_by_compare_and_set(void **state)
     max_id_is(a, 1002);
 }
 
-/* A copy of a command of node 1 comes, and does nothing: it is answered as it was before, or refused
- * if the node awaits it no more. */
+/* A copy of a command of node 1 comes, and does nothing: it is answered as it was before, or
+ * refused if the node awaits it no more. */
 static void copy_does_nothing(struct id_apply *a, struct buf *copy, bool awaited)
 {
     uint64_t digest = fsm_digest(a->fsm);

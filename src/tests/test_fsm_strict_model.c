@@ -5,8 +5,9 @@
  *
  * What must hold, whatever happens: a batch (node, life, seq) is applied at most once, and every
  * answer to it is the same or says that it is stale; the answer that its node waits for is never
- * stale, and a batch that is stale once is never applied; the ids of a tag rise in the order of the log without a gap; and nothing is handed out of
- * a strict tag while a node may hold a segment of it.
+ * stale, and a batch that is stale once is never applied; the ids of a tag rise in the order of the
+ * log without a gap; and nothing is handed out of a strict tag while a node may hold a segment of
+ * it.
  *
  * Thread: one.
  */

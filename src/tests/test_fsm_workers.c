@@ -1,6 +1,7 @@
 /*
  * test_fsm_workers.c - what acquire, renew and release do to the table of worker ids, case by case;
- * the query, loading and the listener. Random sequences are in test_fsm_workers_model.c.
+ * the query, loading and the listener. Copies of them that come late are in
+ * test_fsm_workers_repeats.c, random sequences in test_fsm_workers_model.c.
  *
  * Thread: one.
  */
@@ -151,94 +152,6 @@ static void test_same_name_gets_its_id_back_above(void **state)
     /* Released. */
     (void)id_apply_release(a, (struct worker_release){1, 3, T + DAY + 5, WORKER_CLIENT});
     granted(id_apply_acquire(a, ask), 1, 4, T + DAY + 5, T + DAY + 5 + WINDOW);
-}
-
-/* The command comes once more: what it is told. */
-static struct worker_result again(struct id_apply *a, struct buf *copy)
-{
-    struct worker_result result;
-
-    id_apply_again(a, copy);
-    assert_int_equal(worker_result_decode(a->result.data, a->result.len, &result), 0);
-    return result;
-}
-
-static void test_repeated_acquire_changes_nothing(void **state)
-{
-    struct id_apply *a = *state;
-    struct worker_acquire ask = asking("a");
-    struct buf first;
-    struct buf fourth;
-    uint64_t digest;
-
-    granted(id_apply_acquire(a, ask), 0, 1, 0, T + WINDOW);
-    first = id_apply_copy(a);
-    a->stamps.awaited[1] = a->stamps.seqs[1];
-    (void)id_apply_renew(a, renewal(0, 1, T + 1));
-    digest = fsm_digest(a->fsm);
-    granted(again(a, &first), 0, 1, 0, T + WINDOW); /* what it was told, and not what is now */
-    assert_int_equal(a->changed, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
-    /* Another one. */
-    granted(id_apply_acquire(a, ask), 0, 2, T + 1 + WINDOW, T + 1 + 2 * WINDOW);
-    ask.name = "b"; /* another node's command of the same number */
-    a->next = (struct session_stamp){2, 1, a->stamps.seqs[1], 1};
-    granted(id_apply_acquire(a, ask), 1, 1, 0, T + WINDOW);
-    granted(id_apply_acquire(a, ask), 1, 2, T + WINDOW, T + 2 * WINDOW);
-    granted(id_apply_acquire(a, ask), 1, 3, T + 2 * WINDOW, T + 3 * WINDOW);
-    /* Released since: the epoch is over, whoever still waits for it. */
-    granted(id_apply_acquire(a, ask), 1, 4, T + 3 * WINDOW, T + 4 * WINDOW);
-    fourth = id_apply_copy(a);
-    (void)id_apply_release(a, (struct worker_release){1, 4, T + 3 * WINDOW, WORKER_CLIENT});
-    digest = fsm_digest(a->fsm);
-    granted(again(a, &fourth), 1, 4, T + 3 * WINDOW, T + 4 * WINDOW);
-    assert_int_equal(a->changed, 0);
-    granted(again(a, &first), 0, 1, 0, T + WINDOW);
-    assert_true(fsm_digest(a->fsm) == digest);
-    assert_int_equal(fsm_worker(a->fsm, 1)->state, WORKER_RELEASED);
-    assert_true(fsm_worker(a->fsm, 1)->epoch == 4);
-    refused(a, id_apply_renew(a, renewal(1, 4, T)), ERR_FENCED); /* which tells so */
-    buf_free(&first);
-    buf_free(&fourth);
-}
-
-/* An acquire that its node gave up, or of a start before, must not make an epoch that nobody knows
- * of; a release must not end a later one. */
-static void test_late_copies_of_what_is_over_do_nothing(void **state)
-{
-    struct id_apply *a = *state;
-    struct buf acquired;
-    struct buf released;
-    struct buf unseen = BUF_INIT;
-    uint64_t digest;
-
-    granted(acquire(a, "a"), 0, 1, 0, T + WINDOW);
-    acquired = id_apply_copy(a);
-    assert_int_equal(id_apply_release(a, (struct worker_release){0, 1, T, WORKER_CLIENT}).status,
-                     0);
-    released = id_apply_copy(a);
-    granted(acquire(a, "a"), 0, 2, T, T + WINDOW);
-    digest = fsm_digest(a->fsm);
-    id_apply_again(a, &acquired);
-    assert_int_equal(id_apply_refused(a), ERR_STALE);
-    id_apply_again(a, &released);
-    assert_int_equal(id_apply_refused(a), ERR_STALE);
-    assert_true(fsm_digest(a->fsm) == digest);
-    /* One that never came before, of the node's start before this one. */
-    a->next = (struct session_stamp){1, 2, 1, 1};
-    assert_int_equal(id_apply_clock(a, T + 1), 0);
-    digest = fsm_digest(a->fsm);
-    buf_put(&unseen, acquired.data, acquired.len);
-    id_stamp_as(&unseen, 1, 1, 100, 100);
-    id_apply_again(a, &unseen);
-    assert_int_equal(id_apply_refused(a), ERR_STALE);
-    assert_int_equal(a->changed, 0);
-    assert_true(fsm_digest(a->fsm) == digest);
-    assert_true(fsm_worker(a->fsm, 0)->epoch == 2);
-    assert_int_equal(fsm_worker(a->fsm, 0)->state, WORKER_HELD);
-    buf_free(&acquired);
-    buf_free(&released);
-    buf_free(&unseen);
 }
 
 /* A client that asks under a node's name would fence the node off. */
@@ -603,8 +516,6 @@ int main(void)
         TEST(test_acquire_gives_the_lowest_id_never_used),
         TEST(test_acquire_needs_layout_and_time),
         TEST(test_same_name_gets_its_id_back_above),
-        TEST(test_repeated_acquire_changes_nothing),
-        TEST(test_late_copies_of_what_is_over_do_nothing),
         TEST(test_a_name_stays_with_its_kind),
         TEST(test_given_id_must_be_free),
         TEST(test_a_name_has_one_id),

@@ -1,8 +1,9 @@
 /*
  * test_lease_random.c - three nodes, one log, and everything that can go wrong at random: crashes
  * that lose what was not durable (or keep it), commands of dead lives that are applied late, late
- * copies of commands that were applied before, wiped disks, one clock that steps by anything up to fifty years and the others by seconds, lost quorums
- * and answers, disks that stand still, and operators who take worker ids away.
+ * copies of commands that were applied before, wiped disks, one clock that steps by anything up to
+ * fifty years and the others by seconds, lost quorums and answers, disks that stand still, and
+ * operators who take worker ids away.
  *
  * Whatever happens, no id is handed out twice; and once it is over, every node serves again.
  *

@@ -187,8 +187,8 @@ static void test_two_records_of_one_worker_id(void **state)
     }
 }
 
-/* Granted and released again before its answer was heard: nothing of it is used, and it is asked for
- * as a new one. */
+/* Granted and released again before its answer was heard: nothing of it is used, and another one is
+ * asked for. */
 static void test_acquired_and_released_unheard(void **state)
 {
     struct lease_node *node;
