@@ -30,12 +30,16 @@ FLUSH_BYTES = 1 << 16
 CHECK_TIMEOUT_S = 300.0
 
 SUMMARY = re.compile(
-    r"^check-history: (\d+) operations, (\d+) ids, nothing found "
+    r"^check-history: (\d+) operations, (\d+) ids, nothing found(?:, (\d+) gaps not decided)? "
     r"\((\d+) of unknown outcome, (\d+) tags\)$"
 )
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
-Verdict = collections.namedtuple("Verdict", "operations ids unknown tags")
+# The exit code if nothing is found, but some gaps are not decided.
+UNDECIDED = 2
+
+# undecided: gaps of which it was not found out whether they can be.
+Verdict = collections.namedtuple("Verdict", "operations ids unknown tags undecided")
 
 
 def checker_path():
@@ -56,9 +60,10 @@ def run_checker(*arguments, timeout=CHECK_TIMEOUT_S, **options):
     )
 
 
-def check(paths, timeout=CHECK_TIMEOUT_S):
+def check(paths, timeout=CHECK_TIMEOUT_S, steps=None):
     """Check the files together, each a path or a folder of them. Fails with what the program says
-    if anything is wrong, also with the files; returns the Verdict."""
+    if anything is wrong, also with the files; returns the Verdict, which says how many gaps were
+    not decided."""
     files = []
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
         if os.path.isdir(path):
@@ -66,13 +71,16 @@ def check(paths, timeout=CHECK_TIMEOUT_S):
         else:
             files.append(os.fspath(path))
     assert files, f"no files of a history in {paths}"
-    run = run_checker("--", *files, timeout=timeout)
-    assert run.returncode == 0, (
+    options = [] if steps is None else ["--steps", steps]
+    run = run_checker(*options, "--", *files, timeout=timeout)
+    assert run.returncode in (0, UNDECIDED), (
         f"check-history ended with {run.returncode}:\n{run.stdout}{run.stderr}"
     )
     found = SUMMARY.match(run.stdout.splitlines()[-1])
     assert found, f"check-history said: {run.stdout}{run.stderr}"
-    return Verdict(*map(int, found.groups()))
+    operations, ids, undecided, unknown, tags = (int(number or 0) for number in found.groups())
+    assert (run.returncode == UNDECIDED) == (undecided > 0)
+    return Verdict(operations, ids, unknown, tags, undecided)
 
 
 class Operation:

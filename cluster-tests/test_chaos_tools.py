@@ -632,7 +632,7 @@ def test_keys_go_into_the_strict_history(world, tmp_path):
         "op\tinvoices\tc9\t3\t4\t1\t2\tk",
         "op\tinvoices\tc9\t5\t6\t1\t2\tk",
     ]
-    assert strictness.check(path, world.records, world.journals, world.kinds) == []
+    assert strictness.check(path, world.records, world.journals, world.kinds) == ([], [])
 
 
 def test_errors_on_well_nodes_are_found_once_for_an_episode(world):

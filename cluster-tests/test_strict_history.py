@@ -34,7 +34,7 @@ def write(path, text):
 
 def test_a_right_history_passes(tmp_path):
     verdict = check(write(tmp_path / "h", RIGHT))
-    assert verdict == (8, 29, 1, 2)
+    assert verdict == (8, 29, 1, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,8 @@ def test_a_malformed_file_is_no_pass(tmp_path, text, said):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--violations"], ["--violations", "x"], ["--selftest", "1"], ["--selftest", "-5"],
+    [["--violations"], ["--violations", "x"], ["--steps", "-1"], ["--selftest", "1"],
+     ["--selftest", "-5"],
      ["--generate", "0"], ["--unknown", "1"], ["--generate", "1", "file"],
      ["--selftest", "5000", "--generate", "1"]],
 )
@@ -107,6 +108,32 @@ def test_as_many_violations_are_told_as_wanted(tmp_path):
         assert run.returncode == 1
         assert len(re.findall(r"^not_once: ", run.stdout, re.M)) == told
         assert re.search(r"30 violations: 30 not_once \(1 of unknown outcome", run.stdout)
+
+
+UNDECIDED = """\
+tag\tt\tstrict\t1
+op\tt\tc1\t1\t-\t-\t3
+op\tt\tc2\t2\t-\t-\t4
+op\tt\tc3\t1\t30\t8\t1
+"""
+
+
+def test_a_gap_that_is_not_decided_is_no_plain_pass(tmp_path):
+    path = write(tmp_path / "h", UNDECIDED)
+    assert check(path) == (3, 1, 2, 1, 0)
+    run = run_checker("--steps", 0, path)
+    assert run.returncode == 2
+    assert run.stdout.startswith('not_decided: tag "t": 7 ids, 1..7, are missing below 8 of ')
+    assert run.stdout.endswith(
+        "\ncheck-history: 3 operations, 1 ids, nothing found, 1 gaps not decided "
+        "(2 of unknown outcome, 1 tags)\n"
+    )
+    assert check(path, steps=0) == (3, 1, 2, 1, 1)
+    # What is found without a search is found, and counts for more.
+    wrong = write(tmp_path / "w", "op\tt\tc9\t41\t60\t10\t1\n")
+    run = run_checker("--steps", 0, "--violations", 0, path, wrong)
+    assert run.returncode == 1
+    assert re.search(r"1 violations: 1 gap, 1 gaps not decided \(2 of unknown", run.stdout)
 
 
 # --- the recorder ---
@@ -217,7 +244,7 @@ def test_an_operation_ends_in_one_of_three_ways(tmp_path):
         ["s", "c", "11", "1"], ["s", "c", "21", "3"],
         ["t", "c", "-", "3"], ["t", "c", "-", "7"], ["t", "c", "1", "2"],
     ]
-    assert check(recorder.directory) == (5, 6, 2, 2)
+    assert check(recorder.directory) == (5, 6, 2, 2, 0)
     with pytest.raises(AssertionError, match="after the end"):
         client.operation("t", 1)
 

@@ -93,7 +93,8 @@ function head() {
     make("span", { class: "space" }),
     make("button", { onclick: theme, title: "light or dark" }, "◐ theme"));
   const checked = "no id twice, order kept, every acknowledged change on every node, errors only " +
-    "where permitted, every node back in time";
+    "where permitted, every node back in time" +
+    (s.undecided ? ` (${s.undecided} gaps or names would have taken too long to decide)` : "");
   const verdict = make("div", { class: "card verdict" + (bad ? " bad" : "") },
     make("div", { class: "mark" }, bad ? "✗" : "✓"),
     make("div", {},

@@ -356,7 +356,8 @@ def verdict(run, judge):
         "seed": run.plan.seed, "nodes": run.plan.nodes, "seconds": run.options.seconds,
         "ids": total, "requests": requests, "episodes": run.episodes,
         "faults": len(run.nemesis.struck), "worst_recovery_s": round(worst, 2),
-        "findings": len(judge.findings), "at": time.strftime("%Y-%m-%d %H:%M:%S"),
+        "findings": len(judge.findings), "undecided": len(judge.undecided),
+        "at": time.strftime("%Y-%m-%d %H:%M:%S"),
     }  # fmt: skip
     for name, content in (("summary", summary), ("findings", judge.findings)):
         with open(os.path.join(run.directory, name + ".json"), "w", encoding="utf-8") as file:
@@ -365,11 +366,14 @@ def verdict(run, judge):
         f"episodes; slowest recovery {worst:.2f} s")  # fmt: skip
     for finding in judge.findings[:40]:
         say(f"FOUND ({finding['check']}) {finding['text']}")
+    for text in judge.undecided[:10]:
+        say(f"not decided: {text}")
     if judge.findings:
         say(f"{len(judge.findings)} found; logs, data, schedule, histories: {run.directory}")
         say(f"again: {replay(run)}")
     else:
-        say("nothing found")
+        undecided = len(judge.undecided)
+        say("nothing found" + (f", {undecided} not decided" if undecided else ""))
     return summary
 
 

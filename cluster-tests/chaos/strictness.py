@@ -1,7 +1,8 @@
 """Strict tags: their history as check-history (docs/testing.md) reads it, and what that says of it.
 
 The happy path: check(...) writes one file of all operations on strict tags, ids under keys
-included, runs the program that is built beside leafd, and returns texts of violations.
+included, runs the program that is built beside leafd, and returns texts of violations, and of gaps
+that it could not decide.
 """
 
 import os
@@ -9,7 +10,7 @@ import subprocess
 
 from chaos import history
 from chaos.history import FAIL, MORE, OK
-from strict_history import checker_path
+from strict_history import UNDECIDED, checker_path
 
 LIMIT_S = 600
 
@@ -48,14 +49,16 @@ def write_op(file, tag, client, sent, outcome, *key):
 
 
 def check(path, records, journals, spaces):
-    """Texts on what is wrong."""
+    """Texts on what is wrong, and on what is not decided."""
     if not write_history(path, records, journals, spaces):
-        return []
+        return [], []
     program = checker_path()
     if not os.access(program, os.X_OK):
-        return [f"no {program} to look at the strict tags with: build it with make"]
+        return [f"no {program} to look at the strict tags with: build it with make"], []
     run = subprocess.run([program, "--", path], capture_output=True, text=True, timeout=LIMIT_S,
                          stdin=subprocess.DEVNULL)  # fmt: skip
-    if run.returncode == 0:
-        return []
-    return (run.stdout + run.stderr).splitlines()
+    lines = (run.stdout + run.stderr).splitlines()
+    undecided = [line for line in lines if line.startswith("not_decided: ")]
+    if run.returncode in (0, UNDECIDED):
+        return [], undecided
+    return [line for line in lines if line not in undecided], undecided

@@ -189,7 +189,8 @@ struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
         claims_empty, puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes,
         stops, forced, told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again,
-        strict_refused, strict_lost, given_back, repeats, everywhere, relayed, deaf;
+        strict_refused, strict_lost, strict_undecided, given_back, repeats, everywhere, relayed,
+        deaf;
     uint64_t trace; /* a hash of everything that happened */
 };
 

@@ -112,6 +112,7 @@ static void print_stats(const struct sim_stats *s)
         {"strict answers again", s->strict_again},
         {"strict refusals", s->strict_refused},
         {"strict outcomes unknown", s->strict_lost},
+        {"strict gaps not decided", s->strict_undecided},
         {"ids given back", s->given_back},
         {"commands that came again late", s->repeats},
         {"changes known to be everywhere", s->everywhere},

@@ -11,7 +11,7 @@
  * every strict id that was known before it was taken (a node that still had one would go back); a
  * key gives the same ids again, or says why not. At the end the whole history is checked
  * (src/history), for density too: what is missing between the ids of a tag must be what requests of
- * unknown outcome have burnt.
+ * unknown outcome have burnt. (Gaps for which that would take too long to decide are counted.)
  *
  * Time in the history is a counter of events: no two are equal.
  *
@@ -516,5 +516,6 @@ void sim_strict_check_end(struct sim_world *world)
         sim_fail(world, "the history of strict ids is wrong:\n%.*s", (int)report.text.len,
                  (const char *)report.text.data);
     }
+    world->stats.strict_undecided += report.undecided;
     buf_free(&report.text);
 }

@@ -21,6 +21,7 @@ struct history *history_new(void)
     struct history *history = calloc(1, sizeof *history);
 
     ASSERT(history != NULL);
+    history->steps = HISTORY_STEPS;
     history_names_init(&history->tags);
     history_names_init(&history->clients);
     return history;
@@ -138,18 +139,21 @@ int history_add(struct history *history, const struct history_op *op)
                                     .client = op->client};
     history->operations++;
     axis->keyed = axis->keyed || op->key != 0;
-    if (!history_answered(entry)) {
-        entry->burnt.most = op->count;
-        entry->burnt.divisor = op->count;
-        history->unknown++;
-    }
+    history->unknown += !history_answered(entry);
     return 0;
+}
+
+void history_steps(struct history *history, uint64_t steps)
+{
+    history->steps = steps;
 }
 
 bool history_check(struct history *history, unsigned texts_max, struct history_report *ret_report)
 {
-    struct history_telling telling = {
-        .history = history, .texts_left = texts_max, .report = ret_report};
+    struct history_telling telling = {.history = history,
+                                      .texts_left = texts_max,
+                                      .undecided_left = texts_max,
+                                      .report = ret_report};
 
     *ret_report = (struct history_report){
         .operations = history->operations, .unknown = history->unknown, .text = BUF_INIT};
@@ -179,20 +183,31 @@ const char *history_kind_name(enum history_kind kind)
 
 /* --- telling of violations --- */
 
-bool history_tell(struct history_telling *telling, enum history_kind kind)
+static bool begin_text(struct history_telling *telling, unsigned *left, const char *what)
 {
     const struct history_name *name = &telling->history->tags.names[telling->tag];
     char shown[SHOWN_NAME_BYTES];
 
-    telling->report->violations++;
-    telling->report->found[kind]++;
-    if (telling->texts_left == 0) {
+    if (*left == 0) {
         return false;
     }
-    telling->texts_left--;
-    buf_printf(&telling->report->text, "%s: tag %s: ", history_kind_name(kind),
+    (*left)--;
+    buf_printf(&telling->report->text, "%s: tag %s: ", what,
                log_quote(name->text, name->len, shown, sizeof shown));
     return true;
+}
+
+bool history_tell(struct history_telling *telling, enum history_kind kind)
+{
+    telling->report->violations++;
+    telling->report->found[kind]++;
+    return begin_text(telling, &telling->texts_left, history_kind_name(kind));
+}
+
+bool history_tell_undecided(struct history_telling *telling)
+{
+    telling->report->undecided++;
+    return begin_text(telling, &telling->undecided_left, "not_decided");
 }
 
 void history_tell_entry(struct history_telling *telling, const struct history_entry *entry)

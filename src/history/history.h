@@ -19,18 +19,22 @@
  *   start    no id is below the tag's start, if it has one (strict tags)
  *   dense    the ids that were acknowledged have no gaps, from the start (else the lowest one seen)
  *            to the highest, but those that operations of unknown outcome can have burnt: each of
- *            them at most once, and a key at most once and not at all if it was answered. See
- *            history_dense.h for how sharp that is (strict tags)
+ *            them at most once, and a key at most once and not at all if it was answered (strict
+ *            tags)
  *
  * Nothing that holds is ever reported, whatever the order of the calls. A key is known by 64 bits;
  * should two texts have the same ones (3 in a million for ten million keys), that is reported.
+ *
+ * Whatever does not hold is reported, but for gaps: to decide whether operations of unknown outcome
+ * can have burnt them is bin packing, and the search for a way is bounded (history_steps). What was
+ * not decided is counted and told; see history_dense.h.
  *
  * When a tag's ids begin anew (a forced max_id, a change of its mode), what follows is another
  * axis: give it a tag of its own here, such as "orders#2". The same holds for a key that was used
  * again after it expired: another key here.
  *
- * The time is O(n log n). Memory: 40 bytes an operation, 16 more while it is sorted; ten million
- * operations are checked within 600 MB.
+ * The time is O(n log n), and the steps of that search. Memory: 40 bytes an operation, 16 more
+ * while it is sorted; ten million operations are checked within 600 MB.
  *
  *     struct history *history = history_new();
  *     uint32_t tag = history_tag(history, "orders", 6);
@@ -53,6 +57,7 @@
 #define HISTORY_UNKNOWN UINT64_MAX  /* received: there was no answer, or none with ids */
 #define HISTORY_NO_START UINT64_MAX /* start: the lowest id that was seen */
 #define HISTORY_LAST_ID ((UINT64_C(1) << 63) - 2)
+#define HISTORY_STEPS 200000                /* of the search for a way to fill a gap */
 #define HISTORY_OPS_MAX (UINT32_C(1) << 31) /* operations; more: ERR_TOO_LARGE */
 
 enum history_mode {
@@ -86,7 +91,8 @@ struct history_report {
     uint64_t tags;                 /* that have operations */
     uint64_t violations;           /* all that were found */
     uint64_t found[HISTORY_KINDS]; /* the same by kind */
-    struct buf text;               /* the first of them, a line each; to be freed by buf_free() */
+    uint64_t undecided;            /* gaps; no violations, as far as is known */
+    struct buf text;               /* the first of both, a line each; to be freed by buf_free() */
 };
 
 /* An empty history; lack of memory ends the process. */
@@ -117,10 +123,14 @@ const char *history_undeclared(const struct history *history, size_t *ret_len);
  */
 int history_add(struct history *history, const struct history_op *op) MUST_CHECK;
 
+/* How many steps the search for a way to fill a gap may take, instead of HISTORY_STEPS; for all of
+ * a tag it is a hundred times as many. 0: only what is seen without a search is refused. */
+void history_steps(struct history *history, uint64_t steps);
+
 /*
- * Check all of it. True if nothing was found. At most texts_max violations are told in
- * report->text, with the operations involved, all are counted. Operations may be added after it,
- * and all checked again.
+ * Check all of it. True if nothing was found; look at report->undecided, too. At most texts_max
+ * violations are told in report->text, with the operations involved, and as many gaps that are not
+ * decided; all are counted. Operations may be added after it, and all checked again.
  */
 bool history_check(struct history *history, unsigned texts_max, struct history_report *ret_report);
 

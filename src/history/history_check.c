@@ -11,10 +11,12 @@
  *      than that is not strict. This needs no sweep over times: "an id above mine was acknowledged
  *      before I was sent" is "the earliest acknowledgement above me is before I was sent". The same
  *      time is the deadline of a gap.
- *   5. The gaps are held against the operations of unknown outcome (history_dense.h).
+ *   5. It is decided whether the operations of unknown outcome can fill the gaps
+ *      (history_dense.h).
  *
  * Merging leaves a history that means the same, so that it can be added to and checked again. Two
- * ranges of one key stay two entries, and both hold their ids.
+ * ranges of one key stay two entries, and both hold their ids; so do two counts of one key that got
+ * no answer.
  *
  * Thread: one.
  */
@@ -64,7 +66,8 @@ static int by_sent(const void *a, const void *b)
     return compare(x->sent, y->sent);
 }
 
-/* Those of a key together, those with an answer before those without, a range's by its time. */
+/* Those of a key together, those with an answer before those without, a range's by its time, and
+ * so those of one count. */
 static int by_key(const void *a, const void *b)
 {
     const struct history_entry *x = a;
@@ -72,7 +75,11 @@ static int by_key(const void *a, const void *b)
     int order = compare(x->key, y->key);
 
     order = order != 0 ? order : compare(!history_answered(x), !history_answered(y));
-    return order != 0 || !history_answered(x) ? order : by_ids(a, b);
+    if (order == 0 && !history_answered(x)) {
+        order = compare(x->count, y->count);
+        return order != 0 ? order : compare(x->sent, y->sent);
+    }
+    return order != 0 ? order : by_ids(a, b);
 }
 
 static void sort(struct history_entry *entries, size_t count,
@@ -107,42 +114,41 @@ static bool has_no_key(const struct history_entry *entry)
     return entry->key == 0;
 }
 
-static void add_burnt(struct history_entry *to, const struct history_entry *entry)
+/*
+ * Merge the operations of one key without an answer, sorted by_key, to the front; returns how many
+ * entries are left: one a count, with the time it was first asked for.
+ */
+static size_t merge_unanswered(struct history_entry *entries, size_t count)
 {
-    uint32_t a = to->burnt.divisor;
-    uint32_t b = entry->burnt.divisor;
+    size_t left = 1;
 
-    while (b != 0) {
-        uint32_t rest = a % b;
-
-        a = b;
-        b = rest;
+    for (size_t i = 1; i < count; i++) {
+        if (entries[i].count != entries[left - 1].count) {
+            entries[left++] = entries[i];
+        }
     }
-    to->burnt.divisor = a;
-    to->burnt.most = to->burnt.most > entry->burnt.most ? to->burnt.most : entry->burnt.most;
-    to->count = to->count < entry->count ? to->count : entry->count;
+    return left;
 }
 
 /*
  * Merge the operations of one key, sorted by_key, to the front; returns how many entries are left:
- * one a range, which is one in all if nothing is wrong, or one of unknown outcome. Attempts without
- * an answer beside one that has one burnt nothing: they would have got the same ids. Of attempts
- * with different counts one at most allocated.
+ * one a range, which is one in all if nothing is wrong, or those of unknown outcome. Attempts
+ * without an answer beside one that has one burnt nothing: they would have got the same ids.
  */
 static size_t merge_key(struct check *check, struct history_entry *entries, size_t count)
 {
     uint64_t sent = entries[0].sent;
-    bool answered = history_answered(&entries[0]);
     size_t left = 1;
 
+    if (!history_answered(&entries[0])) {
+        return merge_unanswered(entries, count);
+    }
     for (size_t i = 1; i < count; i++) {
         const struct history_entry *last = &entries[left - 1];
 
         sent = entries[i].sent < sent ? entries[i].sent : sent;
-        if (!answered) {
-            add_burnt(&entries[0], &entries[i]);
-        } else if (history_answered(&entries[i]) &&
-                   (last->first != entries[i].first || last->count != entries[i].count)) {
+        if (history_answered(&entries[i]) &&
+            (last->first != entries[i].first || last->count != entries[i].count)) {
             entries[left++] = entries[i];
         }
     }
@@ -289,8 +295,10 @@ static void dense_found(const struct dense_gap *gap, enum dense_why why, uint64_
 {
     struct check *check = data;
     struct buf *text = &check->telling->report->text;
+    bool wanted = why == DENSE_UNDECIDED ? history_tell_undecided(check->telling)
+                                         : history_tell(check->telling, HISTORY_GAP);
 
-    if (!history_tell(check->telling, HISTORY_GAP)) {
+    if (!wanted) {
         return;
     }
     buf_printf(text, "%" PRIu64 " ids, %" PRIu64 "..%" PRIu64 ", are missing below ",
@@ -307,6 +315,15 @@ static void dense_found(const struct dense_gap *gap, enum dense_why why, uint64_
         break;
     case DENSE_DIVISOR:
         buf_printf(text, "those that fit burn multiples of %" PRIu64 "\n", number);
+        break;
+    case DENSE_NO_SUM:
+        buf_printf(text, "no choice burns so many\n");
+        break;
+    case DENSE_NO_WAY:
+        buf_printf(text, "no choice burns so many, with the gaps below\n");
+        break;
+    case DENSE_UNDECIDED:
+        buf_printf(text, "it was not found out whether they can have burnt so many\n");
         break;
     }
 }
@@ -325,11 +342,12 @@ void history_check_axis(struct history_axis *axis, struct history_telling *telli
     sort(check.entries, check.count, by_ids);
     go_up(&check);
     if (axis->mode == HISTORY_STRICT) {
-        struct history_entry *unknown = axis->entries + check.count;
+        struct history_entry *entries = axis->entries + check.count;
+        struct dense_unknown unknown = {.entries = entries, .count = axis->count - check.count};
 
         go_down(&check);
-        sort(unknown, axis->count - check.count, by_sent);
-        dense_check(check.gaps.gaps, check.gaps.count, unknown, axis->count - check.count,
+        sort(entries, unknown.count, by_sent);
+        dense_check(check.gaps.gaps, check.gaps.count, &unknown, telling->history->steps,
                     dense_found, &check);
     }
     free(check.gaps.gaps);

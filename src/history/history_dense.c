@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/history/history_pack.h"
 
 struct dense {
     uint32_t *lengths; /* of the classes 1, 2, ...: the least of each, rising */
@@ -135,12 +136,12 @@ static void add_operation(struct dense *dense, const struct history_entry *entry
 {
     size_t class = class_of(dense, entry->count);
 
-    ASSERT(!history_answered(entry) && entry->burnt.most >= entry->count);
-    add_ids(dense, class, -(int64_t)entry->burnt.most);
-    add_divisor(dense, class, entry->burnt.divisor);
+    ASSERT(!history_answered(entry));
+    add_ids(dense, class, -(int64_t)entry->count);
+    add_divisor(dense, class, entry->count);
 }
 
-/* True if the gap can be, which is then counted; else why not. */
+/* True if the conditions hold, and the gap is then counted; else why not. */
 static bool add_gap(struct dense *dense, const struct dense_gap *gap, enum dense_why *ret_why,
                     uint64_t *ret_number)
 {
@@ -168,35 +169,68 @@ static bool add_gap(struct dense *dense, const struct dense_gap *gap, enum dense
     return false;
 }
 
+/* The gap is not counted after all. */
+static void take_back(struct dense *dense, const struct dense_gap *gap)
+{
+    uint64_t length = gap->to - gap->from;
+
+    add_ids(dense, class_of(dense, length), -(int64_t)length);
+}
+
+/* True if the gap can be. */
+static bool decide(struct dense *dense, struct pack *pack, const struct dense_gap *gap,
+                   enum dense_why *ret_why, uint64_t *ret_number)
+{
+    static const enum dense_why whys[] = {[PACK_NO_SUM] = DENSE_NO_SUM,
+                                          [PACK_NO_WAY] = DENSE_NO_WAY,
+                                          [PACK_UNDECIDED] = DENSE_UNDECIDED};
+    enum pack_result result;
+
+    if (!add_gap(dense, gap, ret_why, ret_number)) {
+        return false;
+    }
+    result = pack_gap(pack, gap->to - gap->from);
+    if (result == PACK_FITS) {
+        return true;
+    }
+    take_back(dense, gap);
+    *ret_why = whys[result];
+    return false;
+}
+
 void dense_check(const struct dense_gap *gaps, size_t gap_count,
-                 const struct history_entry *unknown, size_t unknown_count, dense_found_cb found_cb,
+                 const struct dense_unknown *unknown, uint64_t steps, dense_found_cb found_cb,
                  void *data)
 {
     struct dense dense;
+    struct pack *pack;
     size_t next = 0;
 
     if (gap_count == 0) {
         return;
     }
-    if (unknown_count == 0) {
+    if (unknown->count == 0) {
         for (size_t i = 0; i < gap_count; i++) {
             found_cb(&gaps[i], DENSE_NO_FIT, 0, data);
         }
         return;
     }
-    dense_init(&dense, unknown, unknown_count);
+    dense_init(&dense, unknown->entries, unknown->count);
+    pack = pack_new(unknown->entries, unknown->count, steps);
     for (size_t i = 0; i < gap_count; i++) {
         enum dense_why why;
         uint64_t number;
 
         ASSERT(gaps[i].from < gaps[i].to && gaps[i].to <= HISTORY_LAST_ID + 1);
         ASSERT_IMPLIES(i > 0, gaps[i].deadline >= gaps[i - (i > 0)].deadline);
-        while (next < unknown_count && unknown[next].sent <= gaps[i].deadline) {
-            add_operation(&dense, &unknown[next++]);
+        while (next < unknown->count && unknown->entries[next].sent <= gaps[i].deadline) {
+            add_operation(&dense, &unknown->entries[next++]);
+            pack_release(pack);
         }
-        if (!add_gap(&dense, &gaps[i], &why, &number)) {
+        if (!decide(&dense, pack, &gaps[i], &why, &number)) {
             found_cb(&gaps[i], why, number, data);
         }
     }
+    pack_free(pack);
     dense_free(&dense);
 }

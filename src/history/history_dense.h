@@ -11,8 +11,10 @@
  *   - Nothing bounds an operation on the other side: its request may be allocated at any later
  *     time, say after a new leader committed it.
  *
- * To find out whether the ranges can be laid so that they fill all gaps is bin packing. These three
- * conditions are necessary for it, so what they refuse cannot have happened, whatever the rest:
+ * To find out whether the ranges can be laid so that they fill all gaps is bin packing. It is
+ * decided by a search (history_pack.h), which takes a bounded number of steps; a gap for which that
+ * is not enough is told as undecided. Before, three conditions are looked at that are necessary
+ * and cheap, also where the search would be too long: what they refuse cannot have happened.
  *
  *   (1) A gap has an operation that fits: sent by its deadline, and no longer than it.
  *   (2) For every deadline D and every length L: the gaps of at most L ids up to deadline D have no
@@ -30,7 +32,9 @@
  * Of more than DENSE_CLASSES different lengths only the shortest are told apart, and those above
  * count as fitting wherever the longest of these does; so nothing is refused that can be.
  *
- * A gap that is refused is left out for those that follow, so that each is told for its own sake.
+ * A gap that is refused or undecided is left out for those that follow, so that each is told for
+ * its own sake. So without undecided gaps exactly those are refused that cannot be filled together
+ * with all before them that were not; with some, what is refused cannot be all the same.
  *
  * Thread: one.
  */
@@ -55,18 +59,26 @@ enum dense_why {
     DENSE_NO_FIT,  /* (1) */
     DENSE_TOO_FEW, /* (2); number: so many ids are missing for which there is no operation */
     DENSE_DIVISOR, /* (3); number: the divisor */
+    DENSE_NO_SUM,  /* no choice of those that fit has as many ids as the gap */
+    DENSE_NO_WAY,  /* none that leaves the gaps before it theirs */
+    DENSE_UNDECIDED,
 };
 
 typedef void (*dense_found_cb)(const struct dense_gap *gap, enum dense_why why, uint64_t number,
                                void *data);
 
+struct dense_unknown {
+    const struct history_entry *entries; /* in the order they were sent */
+    size_t count;
+};
+
 /*
  * Check gaps against operations of unknown outcome. The gaps are in rising order, disjoint, their
- * deadlines not falling; the operations in the order they were sent. Calls found_cb for each gap
- * that is refused.
+ * deadlines not falling. A gap's search takes at most so many steps. Calls found_cb for each gap
+ * that is refused or undecided.
  */
 void dense_check(const struct dense_gap *gaps, size_t gap_count,
-                 const struct history_entry *unknown, size_t unknown_count, dense_found_cb found_cb,
+                 const struct dense_unknown *unknown, uint64_t steps, dense_found_cb found_cb,
                  void *data);
 
 #endif

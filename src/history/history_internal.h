@@ -9,19 +9,13 @@
 #include "src/history/history.h"
 #include "src/history/history_names.h"
 
-/* An operation as it is kept, or several of one key merged into one. */
+/* An operation as it is kept, or several of one key and one count merged into one. */
 struct history_entry {
     uint64_t sent;
-    uint64_t received; /* HISTORY_UNKNOWN: the ids below were burnt, or not */
-    union {
-        uint64_t first;
-        struct {
-            uint32_t most;    /* it can have burnt so many ids at most ... */
-            uint32_t divisor; /* ... and a multiple of this */
-        } burnt;
-    };
-    uint64_t key;
-    uint32_t count; /* of unknown outcome: the least it can have burnt, if any */
+    uint64_t received; /* HISTORY_UNKNOWN: count ids were burnt, or none */
+    uint64_t first;
+    uint64_t key; /* of several entries of unknown outcome with one key one at most burnt ids */
+    uint32_t count;
     uint32_t client;
 };
 
@@ -45,6 +39,7 @@ struct history {
     uint32_t axis_capacity;
     uint64_t operations;
     uint64_t unknown;
+    uint64_t steps;
 };
 
 static inline bool history_answered(const struct history_entry *entry)
@@ -62,11 +57,15 @@ struct history_telling {
     const struct history *history;
     uint32_t tag;
     unsigned texts_left;
+    unsigned undecided_left; /* texts on what was not decided */
     struct history_report *report;
 };
 
 /* Count a violation. True if its text is wanted, and then it is begun: "kind: tag ...: ". */
 bool history_tell(struct history_telling *telling, enum history_kind kind);
+
+/* Count a gap that is not decided; the same. */
+bool history_tell_undecided(struct history_telling *telling);
 
 /* Append an answered entry to the text: "5..9 of client c1 (sent 100, received 200)". */
 void history_tell_entry(struct history_telling *telling, const struct history_entry *entry);

@@ -1,9 +1,10 @@
 /*
  * main.c - check-history: the checker of histories as a program.
  *
- *     check-history [--violations N] [FILE...]   check what is in the files together; - is stdin
- *     check-history --selftest N [--seed S]      see selftest.h
- *     check-history --generate N [--seed S]      print a history in which nothing is wrong
+ *     check-history [--violations N] [--steps N] [FILE...]
+ *                                              check what is in the files together; - is stdin
+ *     check-history --selftest N [--seed S]    see selftest.h
+ *     check-history --generate N [--seed S]    print a history in which nothing is wrong
  *
  * The format of the files is in history_read.h. The last line of a check is
  *
@@ -13,9 +14,11 @@
  *
  *     check-history: N operations, M ids, V violations: A not_once, B gap (U of ...)
  *
- * and the exit code 1. Exit code 64: the command line or a file is malformed, told on stderr as
- * file:line: why; also a history without any operation, which proves nothing. 66: a file cannot be
- * read. 74: the output cannot be written.
+ * and the exit code 1. Gaps for which it was not found out whether they can be (within --steps of a
+ * search, see history.h) are told and counted as well, G gaps "not decided" before the parenthesis;
+ * if that is all, the exit code is 2. Exit code 64: the command line or a file is malformed, told
+ * on stderr as file:line: why; also a history without any operation, which proves nothing. 66: a
+ * file cannot be read. 74: the output cannot be written.
  *
  * Thread: one.
  */
@@ -34,6 +37,7 @@
 #include "src/history/selftest.h"
 
 #define EXIT_FOUND 1
+#define EXIT_UNDECIDED 2
 #define EXIT_MALFORMED 64
 #define EXIT_NO_FILE 66
 #define EXIT_NO_OUTPUT 74
@@ -41,6 +45,7 @@
 
 struct options {
     uint64_t violations;
+    uint64_t steps;
     uint64_t selftest;
     uint64_t generate;
     uint64_t seed;
@@ -50,7 +55,7 @@ struct options {
 static _Noreturn void usage(void)
 {
     fprintf(stderr,
-            "usage: check-history [--violations N] [FILE...]\n"
+            "usage: check-history [--violations N] [--steps N] [FILE...]\n"
             "       check-history --selftest N [--seed S]   (N is %u at least)\n"
             "       check-history --generate N [--seed S]\n",
             SELFTEST_MIN);
@@ -72,7 +77,7 @@ static uint64_t number(const char *text, uint64_t least)
 
 static struct options parse(int argc, char **argv)
 {
-    struct options options = {.violations = TEXTS, .seed = 1};
+    struct options options = {.violations = TEXTS, .steps = HISTORY_STEPS, .seed = 1};
     int i = 1;
 
     for (; i < argc && argv[i][0] == '-' && argv[i][1] != '\0'; i += 2) {
@@ -85,6 +90,8 @@ static struct options parse(int argc, char **argv)
         }
         if (strcmp(argv[i], "--violations") == 0) {
             options.violations = number(argv[i + 1], 0);
+        } else if (strcmp(argv[i], "--steps") == 0) {
+            options.steps = number(argv[i + 1], 0);
         } else if (strcmp(argv[i], "--selftest") == 0) {
             options.selftest = number(argv[i + 1], SELFTEST_MIN);
         } else if (strcmp(argv[i], "--generate") == 0) {
@@ -182,6 +189,9 @@ static void print_summary(const struct history_report *report)
             between = ", ";
         }
     }
+    if (report->undecided > 0) {
+        printf(", %" PRIu64 " gaps not decided", report->undecided);
+    }
     printf(" (%" PRIu64 " of unknown outcome, %" PRIu64 " tags)\n", report->unknown, report->tags);
 }
 
@@ -207,21 +217,25 @@ static int check(struct history *history, unsigned texts_max)
         return EXIT_MALFORMED;
     }
     print_summary(&report);
-    return good ? 0 : EXIT_FOUND;
+    if (!good) {
+        return EXIT_FOUND;
+    }
+    return report.undecided > 0 ? EXIT_UNDECIDED : 0;
 }
 
-static int check_files(char **paths, int count, unsigned texts_max)
+static int check_files(char **paths, int count, const struct options *options)
 {
     struct history *history = history_new();
     int code;
 
+    history_steps(history, options->steps);
     if (count == 0) {
         read_file(history, "-");
     }
     for (int i = 0; i < count; i++) {
         read_file(history, paths[i]);
     }
-    code = check(history, texts_max);
+    code = check(history, (unsigned)options->violations);
     history_free(history);
     return code;
 }
@@ -236,8 +250,7 @@ int main(int argc, char **argv)
     } else if (options.generate > 0) {
         generate(options.generate, options.seed);
     } else {
-        code =
-            check_files(argv + options.files, argc - options.files, (unsigned)options.violations);
+        code = check_files(argv + options.files, argc - options.files, &options);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "check-history: the output cannot be written\n");

@@ -17,9 +17,9 @@ struct range {
 
 /* Operations of unknown outcome: one without a key, or all of a key. */
 struct lost {
-    uint64_t sent;
     unsigned count_count;
-    uint32_t counts[MODEL_OPS]; /* it burnt one of these, or nothing */
+    uint32_t counts[MODEL_OPS]; /* it burnt one of these, or nothing ... */
+    uint64_t sent[MODEL_OPS];   /* ... which was asked for at this time */
     bool used;
 };
 
@@ -27,7 +27,6 @@ struct gap {
     uint64_t from;
     uint64_t to;
     uint64_t deadline;
-    bool refused;
 };
 
 struct facts {
@@ -82,7 +81,7 @@ static void find_range(const struct model *model, unsigned i, struct facts *fact
 /* What operation i burnt with all of its key; nothing if one was answered or came before it. */
 static void find_lost(const struct model *model, unsigned i, struct facts *facts)
 {
-    struct lost lost = {.sent = model->ops[i].sent};
+    struct lost lost = {.used = false};
 
     for (unsigned k = 0; k < model->count; k++) {
         const struct history_op *other = &model->ops[k];
@@ -93,7 +92,7 @@ static void find_lost(const struct model *model, unsigned i, struct facts *facts
         if (is_answered(other) || k < i) {
             return;
         }
-        lost.sent = other->sent < lost.sent ? other->sent : lost.sent;
+        lost.sent[lost.count_count] = other->sent;
         lost.counts[lost.count_count++] = other->count;
     }
     facts->lost[facts->lost_count++] = lost;
@@ -178,93 +177,6 @@ static bool is_strict(const struct facts *facts, unsigned i)
     return true;
 }
 
-static uint32_t least(const struct lost *lost)
-{
-    uint32_t count = lost->counts[0];
-
-    for (unsigned i = 1; i < lost->count_count; i++) {
-        count = lost->counts[i] < count ? lost->counts[i] : count;
-    }
-    return count;
-}
-
-static uint32_t most(const struct lost *lost)
-{
-    uint32_t count = 0;
-
-    for (unsigned i = 0; i < lost->count_count; i++) {
-        count = lost->counts[i] > count ? lost->counts[i] : count;
-    }
-    return count;
-}
-
-/* The conditions of history_dense.h for gap g, given those below it that were not refused. */
-static bool conditions_hold(const struct facts *facts, unsigned g)
-{
-    const struct gap *gap = &facts->gaps[g];
-    uint64_t length = gap->to - gap->from;
-    bool fits = false;
-    bool divides[MODEL_IDS];
-
-    memset(divides, true, sizeof divides);
-    for (uint64_t limit = 1; limit <= MODEL_IDS; limit++) {
-        uint64_t missing = 0;
-        uint64_t burnt = 0;
-
-        for (unsigned i = 0; i <= g; i++) {
-            uint64_t ids = facts->gaps[i].to - facts->gaps[i].from;
-
-            missing += !facts->gaps[i].refused && ids <= limit ? ids : 0;
-        }
-        for (unsigned i = 0; i < facts->lost_count; i++) {
-            const struct lost *lost = &facts->lost[i];
-
-            burnt += lost->sent <= gap->deadline && least(lost) <= limit ? most(lost) : 0;
-        }
-        if (missing > burnt) {
-            return false;
-        }
-    }
-    for (unsigned i = 0; i < facts->lost_count; i++) {
-        const struct lost *lost = &facts->lost[i];
-
-        if (lost->sent > gap->deadline || least(lost) > length) {
-            continue;
-        }
-        fits = true;
-        for (unsigned k = 0; k < lost->count_count; k++) {
-            for (uint32_t d = 1; d < MODEL_IDS; d++) {
-                divides[d] = divides[d] && lost->counts[k] % d == 0;
-            }
-        }
-    }
-    for (uint32_t d = 1; d < MODEL_IDS; d++) {
-        fits = fits && (!divides[d] || length % d == 0);
-    }
-    return fits;
-}
-
-void model_check(const struct model *model, uint64_t ret_found[HISTORY_KINDS])
-{
-    struct facts facts;
-
-    find_facts(model, &facts);
-    memset(ret_found, 0, HISTORY_KINDS * sizeof *ret_found);
-    ret_found[HISTORY_OTHER_IDS] = facts.other_ids;
-    for (unsigned i = 0; i < facts.range_count; i++) {
-        ret_found[HISTORY_NOT_ONCE] += is_repeated(&facts, i);
-        if (model->mode == HISTORY_STRICT) {
-            ret_found[HISTORY_NOT_STRICT] += !is_strict(&facts, i);
-            ret_found[HISTORY_BELOW_START] +=
-                model->start != HISTORY_NO_START && facts.ranges[i].first < model->start;
-        }
-    }
-    for (unsigned g = 0; g < facts.gap_count; g++) {
-        facts.gaps[g].refused = !conditions_hold(&facts, g);
-        ret_found[HISTORY_GAP] += facts.gaps[g].refused;
-    }
-}
-
 /* --- all ways to fill the gaps --- */
 
 /* A choice that was made: lost operation `lost` with its count number `count` at the next id. */
@@ -286,7 +198,8 @@ static bool can_be(const struct search *search, const struct choice *choice)
     const struct gap *gap = &search->facts.gaps[search->gap[search->depth]];
     const struct lost *lost = &search->facts.lost[choice->lost];
 
-    return !lost->used && choice->count < lost->count_count && lost->sent <= gap->deadline &&
+    return !lost->used && choice->count < lost->count_count &&
+           lost->sent[choice->count] <= gap->deadline &&
            lost->counts[choice->count] <= gap->to - search->at[search->depth];
 }
 
@@ -317,11 +230,11 @@ static void advance(struct choice *choice, const struct facts *facts)
     }
 }
 
-bool model_gaps_can_be(const struct model *model)
+/* Can the operations of unknown outcome be laid into the gaps so that these are filled? */
+static bool gaps_can_be(const struct facts *facts)
 {
-    struct search search = {.depth = 0};
+    struct search search = {.facts = *facts};
 
-    find_facts(model, &search.facts);
     if (search.facts.gap_count == 0) {
         return true;
     }
@@ -346,4 +259,39 @@ bool model_gaps_can_be(const struct model *model)
         search.facts.lost[choice->lost].used = false;
         advance(choice, &search.facts);
     }
+}
+
+/* One gap after the other, each with those before it that can be. */
+static uint64_t impossible_gaps(const struct facts *facts)
+{
+    struct facts kept = *facts;
+    uint64_t impossible = 0;
+
+    kept.gap_count = 0;
+    for (unsigned i = 0; i < facts->gap_count; i++) {
+        kept.gaps[kept.gap_count++] = facts->gaps[i];
+        if (!gaps_can_be(&kept)) {
+            kept.gap_count--;
+            impossible++;
+        }
+    }
+    return impossible;
+}
+
+void model_check(const struct model *model, uint64_t ret_found[HISTORY_KINDS])
+{
+    struct facts facts;
+
+    find_facts(model, &facts);
+    memset(ret_found, 0, HISTORY_KINDS * sizeof *ret_found);
+    ret_found[HISTORY_OTHER_IDS] = facts.other_ids;
+    for (unsigned i = 0; i < facts.range_count; i++) {
+        ret_found[HISTORY_NOT_ONCE] += is_repeated(&facts, i);
+        if (model->mode == HISTORY_STRICT) {
+            ret_found[HISTORY_NOT_STRICT] += !is_strict(&facts, i);
+            ret_found[HISTORY_BELOW_START] +=
+                model->start != HISTORY_NO_START && facts.ranges[i].first < model->start;
+        }
+    }
+    ret_found[HISTORY_GAP] = impossible_gaps(&facts);
 }

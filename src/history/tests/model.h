@@ -19,11 +19,8 @@ struct model {
     struct history_op ops[MODEL_OPS];
 };
 
-/* How many violations of each kind there are. */
+/* How many violations of each kind there are. The impossible gaps are found by trying all ways to
+ * fill each, with those below that can be. */
 void model_check(const struct model *model, uint64_t ret_found[HISTORY_KINDS]);
-
-/* Can the operations of unknown outcome be laid into the gaps so that these are filled? By trying
- * all ways. True for a tag without gaps. */
-bool model_gaps_can_be(const struct model *model);
 
 #endif

@@ -33,18 +33,16 @@ static void found_cb(const struct dense_gap *gap, enum dense_why why, uint64_t n
 
 static struct history_entry lost(uint64_t sent, uint32_t count)
 {
-    return (struct history_entry){.sent = sent,
-                                  .received = HISTORY_UNKNOWN,
-                                  .burnt = {.most = count, .divisor = count},
-                                  .count = count};
+    return (struct history_entry){.sent = sent, .received = HISTORY_UNKNOWN, .count = count};
 }
 
 static struct found check(const struct dense_gap *gaps, size_t gap_count,
                           const struct history_entry *entries, size_t count)
 {
+    struct dense_unknown unknown = {.entries = entries, .count = count};
     struct found found = {0};
 
-    dense_check(gaps, gap_count, entries, count, found_cb, &found);
+    dense_check(gaps, gap_count, &unknown, HISTORY_STEPS, found_cb, &found);
     return found;
 }
 

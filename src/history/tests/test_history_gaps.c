@@ -137,6 +137,116 @@ static void test_tens_do_not_explain_a_gap_of_three(void **state)
            "operations of unknown outcome sent by 30 those that fit burn multiples of 10");
 }
 
+/* Their divisor is 1 and they are enough, but no choice of them has five ids. */
+static void test_three_and_four_do_not_explain_a_gap_of_five(void **state)
+{
+    struct history_world w;
+
+    (void)state;
+    world_begin(&w, HISTORY_STRICT, 1);
+    put(&w, 1, 1, LOST, 0, 3, 0);
+    put(&w, 2, 2, LOST, 0, 4, 0);
+    put(&w, 3, 1, 30, 6, 1, 0);
+    expect(&w, HISTORY_GAP,
+           "5 ids, 1..5, are missing below 6 of client \"c3\" (sent 1, received 30); of the "
+           "operations of unknown outcome sent by 30 no choice burns so many");
+    world_begin(&w, HISTORY_STRICT, 1);
+    put(&w, 1, 1, LOST, 0, 3, 0);
+    put(&w, 2, 2, LOST, 0, 4, 0);
+    put(&w, 3, 1, 30, 8, 1, 0); /* seven */
+    expect_clean(&w);
+}
+
+/* Each gap by itself can be, and there are ids enough for both. */
+static void test_gaps_that_need_the_same_request_are_found(void **state)
+{
+    struct history_world w;
+
+    (void)state;
+    world_begin(&w, HISTORY_STRICT, 1);
+    put(&w, 1, 1, LOST, 0, 3, 0);
+    put(&w, 1, 2, LOST, 0, 4, 0);
+    put(&w, 2, 3, LOST, 0, 4, 0);
+    put(&w, 3, 1, 30, 8, 1, 0); /* three and four, there is no other way */
+    put(&w, 3, 31, 40, 12, 1, 0);
+    expect(&w, HISTORY_GAP,
+           "3 ids, 9..11, are missing below 12 of client \"c3\" (sent 31, received 40); of the "
+           "operations of unknown outcome sent by 40 no choice burns so many, with the gaps below");
+}
+
+/* What one gap takes first is given back for the next one. */
+static void test_gaps_share_what_there_is(void **state)
+{
+    struct history_world w;
+
+    (void)state;
+    world_begin(&w, HISTORY_STRICT, 1);
+    put(&w, 1, 1, LOST, 0, 4, 0);
+    put(&w, 1, 2, LOST, 0, 2, 0);
+    put(&w, 1, 3, LOST, 0, 3, 0);
+    put(&w, 1, 4, LOST, 0, 3, 0);
+    put(&w, 3, 1, 30, 7, 1, 0);
+    put(&w, 3, 31, 40, 12, 1, 0);
+    put(&w, 3, 31, 50, 15, 1, 0);
+    expect_clean(&w);
+}
+
+/* An attempt cannot burn what it asked for before it was sent, whenever the others of its key were:
+ * the second one here has the time, the third the count. */
+static void test_each_attempt_of_a_key_has_its_own_time(void **state)
+{
+    struct history_world w;
+
+    (void)state;
+    world_begin(&w, HISTORY_STRICT, 1);
+    put(&w, 1, 1, LOST, 0, 6, 7);
+    put(&w, 1, 31, LOST, 0, 4, 7);
+    put(&w, 1, 1, LOST, 0, 4, 8);
+    put(&w, 3, 1, 30, 5, 1, 0);
+    put(&w, 3, 31, 40, 10, 1, 0);
+    expect_clean(&w);
+    world_begin(&w, HISTORY_STRICT, 1);
+    put(&w, 1, 1, LOST, 0, 6, 7);
+    put(&w, 1, 31, LOST, 0, 4, 7);
+    put(&w, 3, 1, 30, 5, 1, 0);
+    expect(&w, HISTORY_GAP,
+           "4 ids, 1..4, are missing below 5 of client \"c3\" (sent 1, received 30); of the "
+           "operations of unknown outcome sent by 30 none can have burnt them");
+}
+
+/* It is no violation, is counted apart, and leaves the gap out: what is seen without a search is
+ * found all the same. */
+static void test_what_is_not_decided_is_told(void **state)
+{
+    struct history_world w;
+
+    (void)state;
+    world_begin(&w, HISTORY_STRICT, 1);
+    history_steps(w.history, 0);
+    put(&w, 1, 1, LOST, 0, 3, 0);
+    put(&w, 2, 2, LOST, 0, 4, 0);
+    put(&w, 3, 1, 30, 6, 1, 0);
+    assert_true(world_check(&w, 1));
+    assert_string_equal(
+        w.text,
+        "not_decided: tag \"t\": 5 ids, 1..5, are missing below 6 of client \"c3\" (sent 1, "
+        "received 30); of the operations of unknown outcome sent by 30 it was not found "
+        "out whether they can have burnt so many\n");
+    assert_int_equal(w.report.undecided, 1);
+    assert_true(world_check(&w, 0));
+    assert_string_equal(w.text, "");
+    assert_int_equal(w.report.undecided, 1);
+    put(&w, 3, 31, 40, 8, 1, 0); /* 7: too short for either */
+    assert_false(world_check(&w, 0));
+    assert_int_equal(w.report.undecided, 1);
+    assert_int_equal(w.report.found[HISTORY_GAP], 1);
+    history_steps(w.history, HISTORY_STEPS);
+    assert_false(world_check(&w, 0));
+    assert_int_equal(w.report.undecided, 0);
+    assert_int_equal(w.report.found[HISTORY_GAP], 2);
+    history_free(w.history);
+}
+
 static void test_a_key_burns_once_and_not_if_it_was_answered(void **state)
 {
     struct history_world w;
@@ -212,6 +322,11 @@ int main(void)
         cmocka_unit_test(test_a_request_longer_than_the_gap_explains_nothing),
         cmocka_unit_test(test_a_request_explains_one_gap),
         cmocka_unit_test(test_tens_do_not_explain_a_gap_of_three),
+        cmocka_unit_test(test_three_and_four_do_not_explain_a_gap_of_five),
+        cmocka_unit_test(test_gaps_that_need_the_same_request_are_found),
+        cmocka_unit_test(test_gaps_share_what_there_is),
+        cmocka_unit_test(test_each_attempt_of_a_key_has_its_own_time),
+        cmocka_unit_test(test_what_is_not_decided_is_told),
         cmocka_unit_test(test_a_key_burns_once_and_not_if_it_was_answered),
         cmocka_unit_test(test_a_key_with_two_counts_burns_either),
         cmocka_unit_test(test_what_was_burnt_above_the_highest_is_no_gap),
