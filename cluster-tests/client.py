@@ -7,6 +7,7 @@ well-formed HTTP is a ProtocolError, which no test expects.
 
 import json
 import socket
+import time
 from urllib.parse import quote
 
 DEFAULT_TIMEOUT_S = 15.0
@@ -22,12 +23,16 @@ class ConnectionLost(OSError):
 
 
 class Response:
-    """One answer. Header names are lower case; a header given twice is a ProtocolError."""
+    """One answer. Header names are lower case; a header given twice is a ProtocolError. It was
+    received by received_ns, and its request not sent before sent_ns (None: that is not known), both
+    on the monotonic clock."""
 
     def __init__(self, status, headers, body):
         self.status = status
         self.headers = headers
         self.body = body
+        self.sent_ns = None
+        self.received_ns = time.monotonic_ns()
 
     @property
     def text(self):
@@ -124,8 +129,11 @@ class Connection:
         return data
 
     def request(self, method, target, body=None, headers=None):
+        sent_ns = time.monotonic_ns()
         self.send(request_bytes(method, target, body, headers))
-        return self.read_response(no_body=method == "HEAD")
+        response = self.read_response(no_body=method == "HEAD")
+        response.sent_ns = sent_ns
+        return response
 
     def at_end(self):
         """True when the server has closed the connection and nothing is left to read."""
@@ -171,8 +179,17 @@ def once(address, method, target, body=None, headers=None, timeout=DEFAULT_TIMEO
         return connection.request(method, target, body, headers)
 
 
+class Ranges(list):
+    """[(first, last), ...] with the times of their answer."""
+
+    def __init__(self, ranges, response):
+        super().__init__(ranges)
+        self.sent_ns = response.sent_ns
+        self.received_ns = response.received_ns
+
+
 def parse_ids(response, wire_format, count, name="tag"):
-    """The ranges [(first, last), ...] of a 200 answer to count ids; raises on any deviation.
+    """The Ranges of a 200 answer to count ids; raises on any deviation.
 
     wire_format: "plain" (no option given: one bare number), "text", "range" or "json", which has
     the tag, or whatever the ids were asked by, under this name.
@@ -194,7 +211,7 @@ def parse_ids(response, wire_format, count, name="tag"):
         total += last - first + 1
     if total != count:
         raise ProtocolError(f"{total} ids where {count} were asked for")
-    return ranges
+    return Ranges(ranges, response)
 
 
 def parse_json_ranges(answer, count, name):

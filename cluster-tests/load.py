@@ -72,9 +72,12 @@ class LoadClient(threading.Thread):
         step = self.count * self.depth / self.rate
         while not self.load.stopping.is_set():
             before = time.monotonic()
+            sent_ns = time.monotonic_ns()
             connection.send(self.request)
             for _ in range(self.depth):
-                self.take_answer(connection.read_response())
+                response = connection.read_response()
+                response.sent_ns = sent_ns
+                self.take_answer(response)
             now = time.monotonic()
             self.longest_s = max(self.longest_s, now - before)
             due = max(due + step, now - 1.0)
@@ -85,7 +88,7 @@ class LoadClient(threading.Thread):
         if response.status != 200:
             raise ProtocolError(f"status {response.status}: {response.body[:300]!r}")
         for first, last in self.parse(response):
-            self.track.add(first, last)
+            self.track.add(first, last, response)
 
     def parse(self, response):
         return parse_ids(response, self.wire_format, self.count)

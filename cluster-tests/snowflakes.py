@@ -40,7 +40,7 @@ def take(node, track=None, count=1, wire_format="plain", timeout_ms=None):
     assert answer.status == 200, f"{node}: {answer}"
     ranges = parse(answer, wire_format, count)
     for first, last in ranges if track is not None else []:
-        track.add(first, last)
+        track.add(first, last, ranges)
     return ranges
 
 
@@ -64,7 +64,7 @@ def wait_refused(node, code, timeout=10.0, track=None):
     def refused():
         answer = node.get(target(timeout_ms=0))
         if answer.status == 200 and track is not None:
-            track.add(int(answer.body), int(answer.body))
+            track.add(int(answer.body), int(answer.body), answer)
         return answer if answer.status != 200 and answer.code == code else None
 
     answer = wait_until(refused, timeout, f"{node} refuses with {code}")

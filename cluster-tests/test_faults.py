@@ -111,7 +111,7 @@ def test_leader_cut_off(make_cluster, proxies, tag):
         )
         answer = old.get(f"/api/segment/get/{tag}?timeout_ms=10000")
         assert answer.status == 200
-        lonely.add(int(answer.body), int(answer.body))
+        lonely.add(int(answer.body), int(answer.body), answer)
         load.finish()
     cluster.wait_applied()
 
@@ -123,7 +123,7 @@ def exhaust(node, tag, track):
             answer = connection.request("GET", f"/api/segment/get/{tag}?timeout_ms=0")
             if answer.status != 200:
                 break
-            track.add(int(answer.body), int(answer.body))
+            track.add(int(answer.body), int(answer.body), answer)
     assert (answer.status, answer.code) == (503, "no_leader")
 
 
@@ -165,7 +165,7 @@ def test_follower_that_is_not_heard(make_cluster, proxies, tag):
             answer = connection.request("GET", f"/api/segment/get/{tag}?timeout_ms=200")
             if answer.status != 200:
                 break
-            track.add(int(answer.body), int(answer.body))
+            track.add(int(answer.body), int(answer.body), answer)
     assert answer.status == 503 and answer.code in ("timeout", "no_leader")
     load = Load(history, tag)
     for node in (leader, other):

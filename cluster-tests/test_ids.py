@@ -64,12 +64,13 @@ def test_batch_over_the_switch_of_two_segments(shared, tag, wire_format):
     other = history.track("two", two.id, tag)
     split = 0
     for _ in range(8):
-        for first, last in take(two, tag, 7, wire_format):
-            other.add(first, last)
+        ranges = take(two, tag, 7, wire_format)
+        for first, last in ranges:
+            other.add(first, last, ranges)
         ranges = take(one, tag, 27, wire_format)
         split += len(ranges) > 1
         for first, last in ranges:
-            track.add(first, last)
+            track.add(first, last, ranges)
     history.check()
     assert split > 0, "no batch was made of two ranges"
 
@@ -81,8 +82,9 @@ def test_batch_of_the_most_there_is(shared, tag):
     for node in shared.nodes:
         track = history.track("c", node.id, tag)
         for wire_format in FORMATS:
-            for first, last in take(node, tag, 100_000, wire_format):
-                track.add(first, last)
+            ranges = take(node, tag, 100_000, wire_format)
+            for first, last in ranges:
+                track.add(first, last, ranges)
     assert history.check() == 900_000
 
 
@@ -95,13 +97,14 @@ def test_contiguous(shared, tag):
         for count in (7, 10, 1, 6):
             ranges = take(node, tag, count, "range", "&contiguous=1")
             assert len(ranges) == 1
-            track.add(*ranges[0])
+            track.add(*ranges[0], ranges)
     history.check()
     refused = node.get(f"/api/segment/get/{tag}?count=11&contiguous=1")
     assert (refused.status, refused.code) == (409, "not_contiguous")
     # The refusal took nothing away from the node's service.
-    for first, last in take(node, tag, 10, "json", "&contiguous=1"):
-        track.add(first, last)
+    ranges = take(node, tag, 10, "json", "&contiguous=1")
+    for first, last in ranges:
+        track.add(first, last, ranges)
     history.check()
 
 
@@ -123,8 +126,9 @@ def test_many_threads_on_a_tiny_step(shared, tag):
         track = history.track(f"c{number}", node.id, tag)
         try:
             for _ in range(100):
-                for first, last in take(node, tag, 3, "range"):
-                    track.add(first, last)
+                ranges = take(node, tag, 3, "range")
+                for first, last in ranges:
+                    track.add(first, last, ranges)
         except Exception as error:
             faults.append(error)
 
@@ -147,7 +151,7 @@ def drain(cluster, tag, history):
         for node in list(left):
             answer = node.get(f"/api/segment/get/{tag}")
             if answer.status == 200:
-                tracks[node].add(int(answer.body), int(answer.body))
+                tracks[node].add(int(answer.body), int(answer.body), answer)
             else:
                 assert (answer.status, answer.code) == (409, "exhausted"), answer
                 left.remove(node)
@@ -177,7 +181,7 @@ def test_end_of_int64_with_a_batch_too_large(shared, tag):
     track = history.track("c", node.id, tag)
     answer = node.get(f"/api/segment/get/{tag}?count=4&format=range")
     for first, last in parse_ids(answer, "range", 4):
-        track.add(first, last)
+        track.add(first, last, answer)
     answer = node.get(f"/api/segment/get/{tag}?count=100&format=range")
     assert (answer.status, answer.code) == (409, "exhausted"), answer
     drain(shared, tag, history)

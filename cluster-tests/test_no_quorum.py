@@ -27,7 +27,7 @@ def take_until_refused(node, tag, track):
             answer = connection.request("GET", f"/api/segment/get/{tag}?timeout_ms=0")
             if answer.status != 200:
                 return taken, answer
-            track.add(int(answer.body), int(answer.body))
+            track.add(int(answer.body), int(answer.body), answer)
             taken += 1
 
 
@@ -47,7 +47,7 @@ def test_survivor(make_cluster, tag, survivor_leads):
     track = history.track("client", survivor.id, tag)
     for _ in range(30):
         answer = survivor.get(f"/api/segment/get/{tag}")
-        track.add(int(answer.body), int(answer.body))
+        track.add(int(answer.body), int(answer.body), answer)
     wait_until(lambda: held_ids(survivor, tag) > 200, 5, "the second slot is filled")
     for node in gone:
         node.kill9()
@@ -83,14 +83,14 @@ def test_survivor(make_cluster, tag, survivor_leads):
     gone[0].start()
     waiter.join(12)
     assert waited and waited[0].status == 200, waited
-    track.add(int(waited[0].body), int(waited[0].body))
+    track.add(int(waited[0].body), int(waited[0].body), waited[0])
     gone[0].wait_ready()
     for node in (survivor, gone[0]):
         other = history.track(f"after{node.id}", node.id, tag)
         for _ in range(300):
             answer = node.get(f"/api/segment/get/{tag}")
             assert answer.status == 200
-            other.add(int(answer.body), int(answer.body))
+            other.add(int(answer.body), int(answer.body), answer)
     history.check()
 
 

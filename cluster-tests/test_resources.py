@@ -3,6 +3,7 @@
 import os
 import resource
 import threading
+import time
 
 from checker import History
 from client import Connection, get_bytes
@@ -88,15 +89,17 @@ def test_many_that_wait(make_cluster, tag):
     connections = [Connection(one.address, 20) for _ in range(400)]
     history = History()
     try:
+        sent_ns = time.monotonic_ns()
         for connection in connections:
             connection.send(get_bytes(f"{target}?count=3&format=range&timeout_ms=9000"))
         two.start()
         for number, connection in enumerate(connections):
             answer = connection.read_response()
+            answer.sent_ns = sent_ns
             assert answer.status == 200, answer
             track = history.track(f"c{number}", one.id, tag)
             for line in answer.text.splitlines():
-                track.add(*map(int, line.split()))
+                track.add(*map(int, line.split()), answer)
     finally:
         for connection in connections:
             connection.close()
@@ -136,10 +139,13 @@ def test_new_tags_asked_for_by_many_at_once(shared, tag):
         node = shared.nodes[number % 3]
         try:
             with node.connect() as connection:
+                sent_ns = time.monotonic_ns()
                 connection.send(b"".join(get_bytes(f"/api/segment/get/{name}") for name in names))
                 for name in names:
-                    value = int(connection.read_response().body)
-                    history.track(f"c{number}", node.id, name).add(value, value)
+                    answer = connection.read_response()
+                    answer.sent_ns = sent_ns
+                    value = int(answer.body)
+                    history.track(f"c{number}", node.id, name).add(value, value, answer)
         except Exception as error:
             faults.append(error)
 

@@ -18,7 +18,7 @@ def take_everywhere(cluster, history, count=50):
             assert answer.status == 200, answer
             track = history.track(f"taker{len(history.tracks)}", node.id, tag)
             for line in answer.text.splitlines():
-                track.add(*map(int, line.split()))
+                track.add(*map(int, line.split()), answer)
 
 
 def check_rows(cluster, history):
@@ -56,7 +56,7 @@ def test_all_nodes_go_and_come_back(make_cluster, how):
                 assert answer.status == 200
                 assert int(answer.body) > before[tag]
                 track = history.track(f"after{len(history.tracks)}", node.id, tag)
-                track.add(int(answer.body), int(answer.body))
+                track.add(int(answer.body), int(answer.body), answer)
     history.check()
 
 

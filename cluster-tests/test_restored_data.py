@@ -184,7 +184,7 @@ def test_all_nodes_put_back_and_max_id_raised(make_cluster, tag):
                 assert answer.status == 200, answer
                 track = history.track(who, node.id, name)
                 for line in answer.text.splitlines():
-                    track.add(*map(int, line.split()))
+                    track.add(*map(int, line.split()), answer)
             take_snowflakes(node, history.track(who, node.id, SPACE), 100, "range")
 
     wait_served(cluster.nodes)

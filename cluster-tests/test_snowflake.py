@@ -132,7 +132,7 @@ def test_contiguous(shared):
         for count in (1, 100, 3000, MILLISECOND_IDS):
             answer = node.get(target(count, "range", 3000) + "&contiguous=1")
             [(first, last)] = parse(answer, "range", count)
-            track.add(first, last)
+            track.add(first, last, answer)
             assert decode(first).ms == decode(last).ms
     history.check()
 
@@ -195,7 +195,7 @@ def ids_a_ms(node, history, seconds=1.0):
                 while time.monotonic() < end:
                     answer = connection.request("GET", target(100_000, "range"))
                     for first, last in parse(answer, "range", 100_000):
-                        track.add(first, last)
+                        track.add(first, last, answer)
         except Exception as error:  # told below
             faults.append(repr(error))
 

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from checker import History
+from client import parse_ids
 from cluster import FAST, write_secret
 from load import Load, wait_taken
 from wait import wait_until
@@ -23,7 +24,7 @@ REFUSES_S = 10
 def take(node, tag, count=10):
     answer = node.get(f"/api/segment/get/{tag}?count={count}&format=range")
     assert answer.status == 200, answer
-    return [tuple(map(int, line.split())) for line in answer.text.splitlines()]
+    return parse_ids(answer, "range", count)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
@@ -34,8 +35,9 @@ def test_clusters_of_other_sizes(make_cluster, tag, size):
     for _ in range(2):
         for node in cluster.nodes:
             track = history.track(f"c{len(history.tracks)}", node.id, tag)
-            for first, last in take(node, tag):
-                track.add(first, last)
+            ranges = take(node, tag)
+            for first, last in ranges:
+                track.add(first, last, ranges)
         cluster.kill_all()
         cluster.start()
     assert history.check() == 2 * size * 10

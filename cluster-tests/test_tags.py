@@ -195,7 +195,7 @@ def test_made_and_deleted_in_quick_turns(shared, tag):
         for node in shared.nodes:
             answer = get_id(node, tag)
             assert answer.status == 200, f"round {number}, {maker} then {node}: {answer}"
-            tracks[node].add(int(answer.body), int(answer.body))
+            tracks[node].add(int(answer.body), int(answer.body), answer)
         assert deleter.http("DELETE", path(tag)).status == 204
     history.check()
 
