@@ -8,8 +8,9 @@
   range          ids are 1 to 2^63 - 2; no id of a tag is at or above the tag's max_id in the end
   snowflake      the worker id in an id is one that its node held at the id's time; the time is near
   worker ids     windows of two epochs do not overlap
-  tables         what was acknowledged is there on every node; all nodes have the same
-  reads          a read shows what was acknowledged before it was sent, whoever answers it
+  values         of tags: a read shows what was acknowledged before it was sent, whoever answers it;
+                 what was overwritten does not come back (register.py)
+  tables         all nodes have the same in the end, and what was acknowledged is among it
   errors         only where permitted (health.py); an answer in the time that the request allowed
   terms          one leader a term; term, commit and applied index never fall in a node's life;
                  leadership does not go round and round
@@ -23,8 +24,8 @@ import os
 from array import array
 from collections import Counter, defaultdict
 
-from chaos import history, strictness
-from chaos.history import MORE, OK, UNKNOWN
+from chaos import history, register, strictness
+from chaos.history import FAIL, MORE, OK, UNKNOWN
 from chaos.series import Series
 
 NS = 1_000_000_000
@@ -189,8 +190,10 @@ class Judge:
         self.add("strict", wrong)
         self.undecided += undecided
         self.add("worker ids", overlapping_windows(run.journals, run.workers))
-        self.add("tables", wrong_tables(run.journals, run.tables))
-        self.add("reads", stale_reads(run.journals))
+        self.add("tables", wrong_tables(run.tables))
+        wrong, undecided = wrong_values(run.journals, run.tables)
+        self.add("values", wrong)
+        self.undecided += undecided
         self.add("range", self.beyond_max())
         self.add("terms", wrong_terms(run.samples))
         self.add("terms", hasty_terms(run.samples))
@@ -361,18 +364,6 @@ def count_changes(journals):
     return {"acknowledged": outcomes[OK], "unknown": outcomes[UNKNOWN]}
 
 
-def expected_values(journals):
-    """{name: the values that it may have in the end}; None among them: it may be gone."""
-    allowed = {}
-    for entry in sorted((e for e in journals if "values" in e), key=lambda e: e["inv"]):
-        for name, value in entry["values"].items():
-            if entry["outcome"] == OK:
-                allowed[name] = [value]
-            elif entry["outcome"] == UNKNOWN:
-                allowed.setdefault(name, [None]).append(value)
-    return allowed
-
-
 def strict_times(journals, tag):
     """[(begin, end, max_id at the begin)]: when a tag was strict that changes its mode, from the
     answer to that change until another is sent."""
@@ -386,45 +377,52 @@ def strict_times(journals, tag):
     return found
 
 
-def stale_reads(journals):
-    """Reads that did not show what had been acknowledged before they were sent, or showed what was
-    not asked for before they were answered. A name has one writer, so its writes are in order."""
-    writes = defaultdict(list)  # name: [(sent, answered or None, value)]
-    for entry in sorted((e for e in journals if "values" in e), key=lambda e: e["inv"]):
-        for name, value in entry["values"].items():
-            if entry["outcome"] == OK:
-                writes[name].append((entry["inv"], entry["ret"], value))
-            elif entry["outcome"] == UNKNOWN:
-                writes[name].append((entry["inv"], None, value))
-    found = []
-    for read in journals:
-        if read["op"] != "read":
+def registers(journals, tables):
+    """{name: the operations on it (register.py)}. In the end each node's table is read."""
+    found = defaultdict(list)
+    latest = 0
+    for entry in journals:
+        latest = max(latest, entry.get("inv", 0), entry.get("ret", 0))
+        what = f"node {entry.get('node')}, {entry.get('inv')}..{entry.get('ret')}"
+        if entry["op"] == "read":
+            value = value_of(entry["found"])
+            text = f"{entry['name']} was shown as {value} ({what})"
+            found[entry["name"]].append(register.read(value, entry["inv"], entry["ret"], text))
+        if "values" not in entry or entry["outcome"] == FAIL:
             continue
-        allowed = [None]
-        for sent, answered, value in writes[read["name"]]:
-            if sent > read["ret"]:
-                break
-            if answered is not None and answered < read["inv"]:
-                allowed = [value]
-            else:
-                allowed.append(value)
-        if read["found"] not in allowed:
-            found.append(
-                f"node {read['node']} showed {read['name']} as {read['found']} at {read['inv']}.."
-                f"{read['ret']}, where only {allowed} could be seen"
-            )
-    return found[:SHOWN]
+        received = entry["ret"] if entry["outcome"] == OK else None
+        before = entry.get("before") if entry["outcome"] == OK else None
+        for name, value in entry["values"].items():
+            value = value_of(value)
+            text = f"{name} was made {value}, having been {before or 'either'} ({what})"
+            found[name].append(register.write(value, entry["inv"], received, before, text))
+    for node, table in tables.items():
+        for name, operations in found.items():
+            value = value_of(table.get(name))
+            text = f"{name} is {value} on node {node} in the end"
+            operations.append(register.read(value, latest + 1, FOREVER - 1, text))
+    return found
 
 
-def wrong_tables(journals, tables):
+def value_of(row):
+    return None if row is None else (row["step"], row["description"])
+
+
+def wrong_values(journals, tables):
+    """Texts on reads that did not show what had been acknowledged before, on changes that came
+    back after they were overwritten, on tables in the end that none of it explains; and texts on
+    names for which that was not decided."""
+    found, undecided = [], []
+    for name, operations in sorted(registers(journals, tables).items()):
+        text, unknown = register.check(operations)
+        found += [text] if text else []
+        undecided += [f"{name}, {len(operations)} reads and writes"] if unknown else []
+    return found[:SHOWN], undecided
+
+
+def wrong_tables(tables):
     """tables: {node: {name: row}}, all that each node has."""
     found = []
-    allowed = expected_values(journals)
-    for node, table in tables.items():
-        for name, values in allowed.items():
-            row = table.get(name)
-            if not any(is_value(row, value) for value in values):
-                found.append(f"node {node} has {name} as {row}; it must be one of {values}")
     first = next(iter(tables), None)
     for node in tables:
         differing = {
@@ -436,12 +434,6 @@ def wrong_tables(journals, tables):
             found.append(f"{name} is {tables[first].get(name)} on node {first} and "
                          f"{tables[node].get(name)} on node {node}")  # fmt: skip
     return found[: 2 * SHOWN]
-
-
-def is_value(row, value):
-    if row is None or value is None:
-        return row is None and value is None
-    return all(row[field] == wanted for field, wanted in value.items())
 
 
 def wrong_terms(samples):

@@ -76,7 +76,7 @@ def node_clients(pace, strict):
 
 def admin_clients(strict, nodes):
     """Clients of so many nodes."""
-    tags = {"class": "TagWriter", "kind": "admin", "rate": 8, "wait_ms": 3000, "prefix": "admin"}
+    tags = {"class": "TagWriter", "kind": "admin", "rate": 6, "wait_ms": 3000, "prefix": "admin"}
     workers = {"class": "Generator", "kind": "worker", "rate": 4, "wait_ms": 3000, "prefix": "gen"}
     keys = {"class": "KeyHolder", "kind": "strict-key", "rate": 6, "wait_ms": LONG_MS,
             "tag": "chaos/keyed"}  # fmt: skip
@@ -86,7 +86,7 @@ def admin_clients(strict, nodes):
         {"class": "TagReader", "kind": "read", "rate": 6, "wait_ms": 3000, "which": which}
         for which in range(nodes)
     ]
-    clients = [tags, tags, workers, workers, *readers]
+    clients = [tags, tags, tags, workers, workers, *readers]
     return clients + [keys, keys, mode] if strict else clients
 
 
