@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from chaos.links import Links
 from checker import History
 from clockfile import YEARS_50, ClockFile, find_libraries, own_clocks, remove_leftovers
 from cluster import FAST
@@ -318,6 +319,45 @@ def test_first_leader_is_wrong(make_world, seconds):
     for node in world.cluster.nodes:
         take(node, world.probes[node], 10_000, "range")
     world.history.check()
+
+
+@pytest.fixture
+def links():
+    made = Links()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("seconds", [YEARS_50, 1800])
+def test_the_first_time_waits_for_the_others_clocks(make_world, links, seconds):
+    """The links are so slow that a clock's answer tells nothing, and the first leader is wrong: the
+    log gets no time from it alone, and so nobody a worker id, until a majority was heard."""
+    world = make_world()
+    wrong, one, two = world.cluster.nodes
+    for node in (wrong, one, two):
+        node.settings["raft-election-ms"] = 2000 if node is wrong else 8000
+    world.clocks[wrong.id].set(seconds)
+    links.attach(world.cluster)
+    slow = [(a.id, b.id) for a in world.cluster.nodes for b in world.cluster.nodes if a is not b]
+    links.shape(slow, delay_ms=300)
+    world.cluster.start()
+    assert world.cluster.leader() is wrong
+    # Each of these stands in the log behind all that the leader had to say before.
+    for number in range(3):
+        world.cluster.create_tag(f"{world.tag}.{number}", wrong)
+    body = {"name": "first", "address": "", "window_ms": 60_000, "worker_id": 500}
+    answer = one.http("POST", "/api/workers", body)
+    assert answer.status == 503 and "the cluster has no time" in answer.json()["message"], answer
+    assert world.cluster.leader() is wrong
+    links.restore(slow)
+    answer = wait_until(
+        lambda: (a := one.http("POST", "/api/workers", body)).status == 201 and a, 20, "a time"
+    )
+    assert now_ms() + 50_000 < answer.json()["until_ms"] < now_ms() + 62_000, answer
+    answer = two.http("POST", "/api/workers", {**body, "name": "second"})
+    assert answer.status == 409 and answer.code == "conflict", answer
+    no_row_of_the_future(one)
+    world.wait_served(one, two)
 
 
 def test_five_minutes_ahead_at_start(make_world):

@@ -14,6 +14,7 @@
 #include "src/base/assert.h"
 
 #define FAULTS_MS 12000   /* how long things go wrong */
+#define UNHEARD_MS 4000   /* the first leader may be chosen before a clock but its own is known */
 #define PROGRESS_MS 15000 /* how soon after healing everything must be well */
 #define CLIENT_EVERY_MS 12
 #define ADMIN_EVERY_MS 60
@@ -397,6 +398,10 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
     sim_strict_init(world);
     for (unsigned i = 0; i < world->node_count; i++) {
         sim_node_init(world, i);
+    }
+    if (world->clock_faults) {
+        sim_fault_clock(&world->nodes[sim_below(world, world->node_count)]);
+        world->unheard_until_ms = world->now_ms + sim_below(world, UNHEARD_MS);
     }
     for (unsigned i = 0; i < world->node_count; i++) {
         sim_node_start(&world->nodes[i]);

@@ -38,6 +38,9 @@
 #define SIM_KEPT_MAX 4096    /* tags made once, which must all be there at the end */
 #define SIM_KEPT_STEP 7      /* the step that half of them get once they are acknowledged */
 
+/* The time of day at virtual time 0. */
+#define SIM_WALL_MS 1700000000000
+
 enum sim_event_kind {
     SIM_FRAME,   /* a frame arrives */
     SIM_DISK,    /* a group commit ends */
@@ -115,6 +118,7 @@ struct sim_node {
     struct clock clock;
     uint64_t skew_ms; /* of its monotonic clock */
     int64_t wall_offset_ms;
+    int64_t wall_highest_ms; /* that it ever had */
     struct store *store;
     struct sim_disk disk;
     struct sim_net net;
@@ -246,6 +250,8 @@ struct sim_world {
     uint64_t recent[SIM_RECENT];   /* of those, the latest; a ring */
     uint64_t recent_count;
     struct sim_frame *echo[SIM_NODES_MAX][SIM_NODES_MAX]; /* comes again when the link does */
+    uint64_t unheard_until_ms; /* until then nobody hears the others' clocks */
+    bool has_time;             /* the log has one, somewhere */
     bool clock_faults; /* clocks are set wrong in this run: then nobody must have ids at the end */
     struct segment_range *flakes;
     size_t flake_count;
@@ -288,6 +294,8 @@ bool sim_percent(struct sim_world *world, unsigned percent);
 
 /* sim_fault.c: what goes wrong */
 void sim_fault_event(struct sim_world *world);
+/* Its clock is set wrong. */
+void sim_fault_clock(struct sim_node *node);
 void sim_fault_alone(struct sim_node *node);
 /* A frame leaves a node: the worst moment to die is now. */
 void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,

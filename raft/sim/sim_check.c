@@ -362,6 +362,30 @@ static void check_indexes(struct sim_node *node)
     node->seen_applied = driver->applied.index;
 }
 
+/* The first time that the log gets is not that of one clock which is ahead: by the lower one of
+ * two, or the median of more, another one is at least there. Nothing takes it back. */
+static void check_first_time(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    uint64_t log_ms = fsm_log_ms(node->replica.fsm);
+    unsigned there = 0;
+
+    if (world->has_time || log_ms == 0) {
+        return;
+    }
+    world->has_time = true;
+    for (unsigned i = 0; i < world->first_count; i++) {
+        int64_t highest_ms = (int64_t)(world->now_ms + SIM_WALL_MS + CLOCK_SAMPLE_RTT_MAX_MS) +
+                             world->nodes[i].wall_highest_ms;
+
+        there += (int64_t)log_ms <= highest_ms;
+    }
+    if (there < 2 && world->first_count > 1) {
+        sim_fail(world, "the first time of the log, %llu, is that of one clock, which is ahead",
+                 (unsigned long long)log_ms);
+    }
+}
+
 /* I8: equal digest at equal index, term included; one leader a term. */
 void sim_check_node(struct sim_node *node)
 {
@@ -373,6 +397,7 @@ void sim_check_node(struct sim_node *node)
 
     digest |= 1; /* 0 marks "not seen" */
     check_indexes(node);
+    check_first_time(node);
     sim_member_check(node);
     sim_note(world, digest);
     if (!driver->installing) {

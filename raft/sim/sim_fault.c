@@ -379,11 +379,19 @@ static void random_disk(struct sim_world *world)
     }
 }
 
+void sim_fault_clock(struct sim_node *node)
+{
+    node->wall_offset_ms = (int64_t)sim_below(node->world, 7200000) - 3600000;
+    if (node->wall_offset_ms > node->wall_highest_ms) {
+        node->wall_highest_ms = node->wall_offset_ms;
+    }
+}
+
 /* A clock that people set. */
 static void random_clock(struct sim_world *world)
 {
     if (world->clock_faults) {
-        any_node(world)->wall_offset_ms = (int64_t)sim_below(world, 7200000) - 3600000;
+        sim_fault_clock(any_node(world));
     }
 }
 

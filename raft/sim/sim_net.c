@@ -109,6 +109,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
         return ERR_NOT_FOUND;
     }
     if (!from->up || !world->nodes[b].up || world->cut[a][b] ||
+        (type == FRAME_CLOCK && world->now_ms < world->unheard_until_ms) ||
         sim_percent(world, world->drop_percent)) {
         buf_free(payload);
         world->stats.frames_lost++;

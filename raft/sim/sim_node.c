@@ -23,7 +23,7 @@ static uint64_t node_wall_ms(const struct clock *clock)
 {
     const struct sim_node *node = clock->data;
 
-    return (uint64_t)((int64_t)(node->world->now_ms + 1700000000000ULL) + node->wall_offset_ms);
+    return (uint64_t)((int64_t)(node->world->now_ms + SIM_WALL_MS) + node->wall_offset_ms);
 }
 
 static void on_failed(struct replica_owner *owner, int err, const char *text)

@@ -46,6 +46,20 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
     CONTAINER(owner, struct ring_node, owner)->installed_count++;
 }
 
+static uint64_t node_now_ms(const struct clock *clock)
+{
+    const struct ring_node *node = clock->data;
+
+    return clock_now_ms(&node->ring->clock.base);
+}
+
+static uint64_t node_wall_ms(const struct clock *clock)
+{
+    const struct ring_node *node = clock->data;
+
+    return clock_wall_ms(&node->ring->clock.base) + (uint64_t)node->wall_ahead_ms;
+}
+
 static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
 {
     struct net_peer members[RING_MAX] = {0};
@@ -132,7 +146,7 @@ void ring_restart(struct ring *ring, uint64_t id)
     fake_disk_init(&node->disk, node->store);
     fake_net_init(&node->net);
     ASSERT(replica_start(&node->replica, &config, fsm, &node->disk.base, &node->net.base,
-                         &ring->clock.base, &node->owner, &loaded) == 0);
+                         &node->clock, &node->owner, &loaded) == 0);
     store_loaded_release(&loaded);
     tell_others(ring, id, true);
 }
@@ -167,6 +181,7 @@ void ring_start(struct ring *ring, unsigned count)
 
         node->ring = ring;
         node->id = i + 1;
+        node->clock = (struct clock){node_now_ms, node_wall_ms, node};
         STAILQ_INIT(&node->inbox);
         node->owner = (struct replica_owner){on_failed,  NULL,          on_installed,
                                              on_removed, on_superseded, NULL};

@@ -28,6 +28,8 @@ struct ring_node {
     bool paused;                     /* the process is stopped, as by SIGSTOP */
     STAILQ_HEAD(, fake_frame) inbox; /* what came meanwhile; `to` is the sender here */
     uint64_t lives;
+    struct clock clock;    /* the ring's ... */
+    int64_t wall_ahead_ms; /* ... but for its time of day */
     struct store *store;
     struct fake_disk disk;
     struct fake_net net;
