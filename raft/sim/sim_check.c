@@ -374,7 +374,7 @@ static void check_first_time(struct sim_node *node)
         return;
     }
     world->has_time = true;
-    for (unsigned i = 0; i < world->first_count; i++) {
+    for (unsigned i = 0; i < world->node_count; i++) { /* who joined has a clock, too */
         int64_t highest_ms = (int64_t)(world->now_ms + SIM_WALL_MS + CLOCK_SAMPLE_RTT_MAX_MS) +
                              world->nodes[i].wall_highest_ms;
 

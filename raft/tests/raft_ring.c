@@ -183,8 +183,8 @@ void ring_start(struct ring *ring, unsigned count)
         node->id = i + 1;
         node->clock = (struct clock){node_now_ms, node_wall_ms, node};
         STAILQ_INIT(&node->inbox);
-        node->owner = (struct replica_owner){on_failed,  NULL,          on_installed,
-                                             on_removed, on_superseded, NULL};
+        node->owner =
+            (struct replica_owner){on_failed, NULL, on_installed, on_removed, on_superseded, NULL};
         identity.store_id = 1001 + i;
         node->store = store_mem_new(&identity);
         snprintf(node->http_address, sizeof node->http_address, "http:%u", i + 1);

@@ -77,8 +77,7 @@ static void test_pending_requests_up_to_the_limit(void **state)
 
 static void test_work_at_the_leader_up_to_the_limit(void **state)
 {
-    struct wire_request request = {0,    0,          WIRE_REQUEST_QUERY,
-                                   1000, NOOP_BYTES, sizeof NOOP_BYTES};
+    struct wire_request request = {0, 0, WIRE_REQUEST_QUERY, 1000, NOOP_BYTES, sizeof NOOP_BYTES};
     struct ring ring = {0};
     struct replica *replica;
     struct fake_frame *sent;

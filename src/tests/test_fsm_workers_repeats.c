@@ -140,7 +140,8 @@ static void test_late_copies_of_what_is_over_do_nothing(void **state)
 
     granted(acquire(a, "a"), 0, 1, 0, T + WINDOW);
     acquired = id_apply_copy(a);
-    assert_int_equal(id_apply_release(a, (struct worker_release){0, 1, T, WORKER_CLIENT}).status, 0);
+    assert_int_equal(id_apply_release(a, (struct worker_release){0, 1, T, WORKER_CLIENT}).status,
+                     0);
     released = id_apply_copy(a);
     granted(acquire(a, "a"), 0, 2, T, T + WINDOW);
     digest = fsm_digest(a->fsm);
