@@ -314,6 +314,13 @@ static void ids_done(struct strict_request *request)
     }
 }
 
+/* No id of a tag whose mode changes, and none under a key while the log has no time. */
+static bool could_be_served(const struct strict_request *request)
+{
+    return request->tag + SIM_TAGS != SIM_CHANGING &&
+           (request->key == NO_KEY || fsm_log_ms(request->node->replica.fsm) > 0);
+}
+
 static void request_done(struct id_request *base)
 {
     struct strict_request *request = base->data;
@@ -326,8 +333,7 @@ static void request_done(struct id_request *base)
     if (request->count > 0) {
         ids_done(request);
     }
-    if (request->count > 0 && request->tag + SIM_TAGS != SIM_CHANGING &&
-        request->life == node->life) {
+    if (request->count > 0 && request->life == node->life && could_be_served(request)) {
         sim_calm_timed_out(node, base->status, "a strict request");
     }
     if (request->final && request->count > 0 && base->status == 0) {
