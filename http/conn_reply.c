@@ -217,6 +217,9 @@ HOT bool conn_tag_name(struct conn *conn, char *name, size_t *ret_len)
     int rv;
 
     if (conn->memo != NULL && conn->memo->is_name_plain) {
+        /* What was found of this head's name, and of no other. */
+        ASSERT(request->name_len == conn->memo->request.name_len);
+        ASSERT(request->name_len <= LIMIT_TAG_NAME_BYTES);
         memcpy(name, conn_at(conn, request->name_at), request->name_len);
         *ret_len = request->name_len;
         return true;

@@ -1,9 +1,9 @@
 /*
  * server.c - see server.h: the threads, and start, drain and stop.
  *
- * The happy path: http_server_start() makes the sockets and all handles on the caller's thread, so
- * every failure is known before a thread runs; then the threads are started. http_server_stop()
- * posts to each loop, joins, and frees.
+ * The happy path: http_server_make() makes the sockets and all handles on the caller's thread, so
+ * every failure is known before a thread runs; then http_server_start() starts the threads.
+ * http_server_stop() posts to each loop, joins, and frees.
  *
  * Failure modes: anything that fails during the start undoes all of it.
  *
@@ -28,6 +28,7 @@ struct http_server {
     struct id_backend *backend;
     uint16_t port;
     unsigned loop_count;
+    unsigned running;        /* the first so many loops have a thread */
     struct http_loop *loops; /* loop_count */
     bool drain_begun;
     uint32_t grace_ms;
@@ -146,14 +147,14 @@ static int loops_init(struct http_server *server, const int *fds)
     return rv;
 }
 
-/* Stop and free the loops; the first `running` have a thread. */
-static void loops_end(struct http_server *server, unsigned running)
+/* Stop and free the loops. */
+static void loops_end(struct http_server *server)
 {
-    for (unsigned i = 0; i < running; i++) {
+    for (unsigned i = 0; i < server->running; i++) {
         loop_post_stop(&server->loops[i]);
     }
     for (unsigned i = 0; i < server->loop_count; i++) {
-        if (i < running) {
+        if (i < server->running) {
             ASSERT(pthread_join(server->loops[i].thread, NULL) == 0);
         }
         loop_release(&server->loops[i]);
@@ -163,26 +164,23 @@ static void loops_end(struct http_server *server, unsigned running)
 /* Start the threads with all signals blocked: those are the main thread's. */
 static int loops_run(struct http_server *server)
 {
-    unsigned running = 0;
+    struct http_loop *loop = server->loops;
     sigset_t before;
     sigset_t all;
 
     sigfillset(&all);
     ASSERT(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
-    while (running < server->loop_count && pthread_create(&server->loops[running].thread, NULL,
-                                                          loop_run, &server->loops[running]) == 0) {
-        running++;
+    while (server->running < server->loop_count &&
+           pthread_create(&loop->thread, NULL, loop_run, loop) == 0) {
+        server->running++;
+        loop++;
     }
     ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
-    if (running < server->loop_count) {
-        loops_end(server, running);
-        return ERR_IO;
-    }
-    return 0;
+    return server->running < server->loop_count ? ERR_IO : 0;
 }
 
-int http_server_start(const struct http_config *config, struct id_backend *backend,
-                      struct http_server **ret_server)
+int http_server_make(const struct http_config *config, struct id_backend *backend,
+                     struct http_server **ret_server)
 {
     struct http_server *server;
     int fds[LIMIT_HTTP_LOOPS];
@@ -204,15 +202,36 @@ int http_server_start(const struct http_config *config, struct id_backend *backe
     if (rv == 0) {
         rv = loops_init(server, fds);
     }
-    if (rv == 0) {
-        rv = loops_run(server);
-    }
     if (rv != 0) {
         server_free(server);
         return rv;
     }
     *ret_server = server;
     return 0;
+}
+
+int http_server_start(const struct http_config *config, struct id_backend *backend,
+                      struct http_server **ret_server)
+{
+    struct http_server *server;
+    int rv = http_server_make(config, backend, &server);
+
+    if (rv != 0) {
+        return rv;
+    }
+    rv = loops_run(server);
+    if (rv != 0) {
+        http_server_stop(server);
+        return rv;
+    }
+    *ret_server = server;
+    return 0;
+}
+
+struct http_loop *http_server_loop(struct http_server *server, unsigned index)
+{
+    ASSERT(index < server->loop_count);
+    return &server->loops[index];
 }
 
 uint16_t http_server_port(const struct http_server *server)
@@ -251,6 +270,6 @@ void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)
 
 void http_server_stop(struct http_server *server)
 {
-    loops_end(server, server->loop_count);
+    loops_end(server);
     server_free(server);
 }

@@ -143,6 +143,7 @@ static unsigned gather_drained(struct replica *replica, struct buf *payload)
 
         assert_dropped(replica, row);
         command_drained_add(payload, &item);
+        ASSERT(row->name_len <= sizeof drain->after);
         drain->after_len = row->name_len;
         memcpy(drain->after, row->name, row->name_len);
         row = fsm_drain_next(replica->fsm, self, drain->after, drain->after_len);

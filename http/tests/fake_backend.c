@@ -9,6 +9,8 @@
 
 #include "src/base/assert.h"
 
+static void grant(struct fake *fake, struct id_tag *tag);
+
 static void lock(struct fake *fake)
 {
     ASSERT(pthread_mutex_lock(&fake->mutex) == 0);
@@ -24,6 +26,9 @@ static void submit_cb(struct id_backend *backend, struct id_request *request)
     struct fake *fake = (struct fake *)backend;
 
     lock(fake);
+    if (fake->watch != NULL) {
+        fake->watch(fake->watch_data, request);
+    }
     TAILQ_INSERT_TAIL(&fake->requests, request, link);
     fake->submitted++;
     fake->last_deadline_ms = request->deadline_ms;
@@ -46,6 +51,9 @@ static void want_cb(struct id_backend *backend, struct id_tag *tag)
     ASSERT(fake->want_count < FAKE_WANTS_MAX);
     fake->wants[fake->want_count++] = tag;
     fake->wanted++;
+    while (fake->prompt && fake->want_count > 0) {
+        grant(fake, fake->wants[--fake->want_count]);
+    }
     pthread_cond_broadcast(&fake->changed);
     unlock(fake);
 }
@@ -62,8 +70,9 @@ static void poke_cb(struct id_backend *backend)
 
 static uint64_t clock_now_cb(const struct clock *clock)
 {
-    (void)clock;
-    return clock_now_ms(clock_system());
+    const struct fake *fake = clock->data;
+
+    return fake->now_ms != 0 ? fake->now_ms : clock_now_ms(clock_system());
 }
 
 static uint64_t clock_wall_cb(const struct clock *clock)
@@ -270,35 +279,59 @@ static struct id_request *next_request(struct fake *fake)
     return NULL;
 }
 
+/* The next thing that may be done; false if there is none. */
+static bool work(struct fake *fake)
+{
+    struct id_request *request = next_request(fake);
+    bool may_grant = fake->want_count > 0 && !fake->hold_wants && !fake->stop;
+
+    if (may_grant && (fake->still || request == NULL)) {
+        grant(fake, fake->wants[--fake->want_count]);
+    } else if (request != NULL) {
+        TAILQ_REMOVE(&fake->requests, request, link);
+        answer(fake, request);
+    }
+    return may_grant || request != NULL;
+}
+
 static void *fake_run(void *data)
 {
     struct fake *fake = data;
-    struct id_request *request;
 
     lock(fake);
     for (;;) {
-        request = next_request(fake);
-        if (request != NULL) {
-            TAILQ_REMOVE(&fake->requests, request, link);
-            answer(fake, request);
-        } else if (fake->want_count > 0 && !fake->hold_wants && !fake->stop) {
-            grant(fake, fake->wants[--fake->want_count]);
-        } else if (fake->stop) {
-            break;
-        } else {
-            pthread_cond_wait(&fake->changed, &fake->mutex);
+        if (work(fake)) {
+            continue;
         }
+        if (fake->stop) {
+            break;
+        }
+        pthread_cond_wait(&fake->changed, &fake->mutex);
     }
     unlock(fake);
     return NULL;
 }
 
-void fake_start(struct fake *fake)
+bool fake_turn(struct fake *fake)
+{
+    bool worked = false;
+
+    ASSERT(fake->still);
+    lock(fake);
+    while (work(fake)) {
+        worked = true;
+    }
+    unlock(fake);
+    return worked;
+}
+
+void fake_start_still(struct fake *fake)
 {
     static const struct id_backend_ops ops = {
         .submit = submit_cb, .want = want_cb, .poke = poke_cb};
 
     memset(fake, 0, sizeof(*fake));
+    fake->still = true;
     TAILQ_INIT(&fake->requests);
     pthread_mutex_init(&fake->mutex, NULL);
     pthread_cond_init(&fake->changed, NULL);
@@ -312,6 +345,12 @@ void fake_start(struct fake *fake)
     atomic_store(&fake->health.started, true);
     atomic_store(&fake->health.leader_known, true);
     atomic_store(&fake->health.applied_once, true);
+}
+
+void fake_start(struct fake *fake)
+{
+    fake_start_still(fake);
+    fake->still = false;
     ASSERT(pthread_create(&fake->thread, NULL, fake_run, fake) == 0);
 }
 
@@ -321,7 +360,11 @@ void fake_stop(struct fake *fake)
     fake->stop = true;
     pthread_cond_broadcast(&fake->changed);
     unlock(fake);
-    pthread_join(fake->thread, NULL);
+    if (fake->still) {
+        (void)fake_turn(fake);
+    } else {
+        pthread_join(fake->thread, NULL);
+    }
     ASSERT(TAILQ_EMPTY(&fake->requests));
     fsm_free(fake->fsm);
     id_table_free(fake->backend.table);

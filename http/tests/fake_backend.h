@@ -2,7 +2,8 @@
  * fake_backend.h - an id_backend for tests: a thread that plays the raft loop over a real state
  * machine and id table, and does only as it is told: requests and refills can be held, answered
  * with an error, or let through. It may carry a generator of snowflake ids, whose owner is the
- * test, and its wall clock may be set by hand.
+ * test, and its clocks may be set by hand. Without a thread (fake_start_still()) it works when it
+ * is told to.
  *
  * Threads: everything here from the test's thread, apart from what the backend's ops say.
  */
@@ -24,6 +25,12 @@ struct fake {
     struct id_backend backend;
     struct id_health health;
     struct id_waker *waker; /* guarded by mutex */
+    bool still;             /* there is no thread; then refills come before other work */
+    bool prompt;            /* without a thread: a refill comes at once */
+    uint64_t now_ms;        /* what the clock shows; 0: the system's. Fixed while requests come */
+    /* Sees each request as it is submitted, before it is carried out. NULL: nobody does */
+    void (*watch)(void *data, const struct id_request *request);
+    void *watch_data;
     pthread_t thread;
     pthread_mutex_t mutex; /* guards what follows, and the state machine */
     pthread_cond_t changed;
@@ -64,6 +71,11 @@ struct fake {
 
 void fake_start(struct fake *fake);
 void fake_stop(struct fake *fake);
+
+/* As fake_start(), without a thread: fake_turn() does all that there is to be done. True if that
+ * was anything. */
+void fake_start_still(struct fake *fake);
+bool fake_turn(struct fake *fake);
 
 void fake_set_waker(struct fake *fake, struct id_waker *waker);
 

@@ -197,6 +197,7 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
         struct id_segment_info *info = &page.items[page.count++];
         const struct refill *refill = &tag->refill;
 
+        ASSERT(tag->name_len < sizeof info->name);
         memcpy(info->name, tag->name, tag->name_len);
         info->name_len = tag->name_len;
         info->state = atomic_load_explicit(&tag->state, memory_order_relaxed);

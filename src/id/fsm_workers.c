@@ -370,6 +370,7 @@ static int acquire_window(const struct fsm *fsm, const struct worker_acquire *ac
     row->updated_ms = fsm->log_ms;
     memset(row->name, 0, sizeof row->name);
     memset(row->address, 0, sizeof row->address);
+    ASSERT(acquire->name_len <= sizeof row->name && acquire->address_len <= sizeof row->address);
     row->name_len = acquire->name_len;
     row->address_len = acquire->address_len;
     memcpy(row->name, acquire->name, acquire->name_len);

@@ -1,0 +1,345 @@
+/*
+ * conn_world.c - see conn_world.h. Thread: one.
+ */
+#include "http/tests/conn_world.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "http/server_internal.h"
+#include "src/base/assert.h"
+#include "src/id/command_read.h"
+#include "src/id/tag.h"
+
+#define START_MS 1000000
+#define START_WALL_MS 1700000000000ULL
+#define WALL_WINDOW_MS 3600000
+#define STEP_MS 500
+#define STEPS_MAX 100     /* the longest wait is shorter */
+#define TURNS_MAX 1000000 /* it has to come to rest at some time */
+#define FULL_MAX_ID ((uint64_t)INT64_MAX)
+
+/* What the loop takes for the time; 0: libuv's own. */
+static _Thread_local uint64_t still_ms;
+
+/* In the place of libuv's, for the objects of this program. */
+uint64_t uv_now(const uv_loop_t *loop)
+{
+    return still_ms != 0 ? still_ms : loop->time;
+}
+
+/* --- what the backend is asked --- */
+
+static void note_text(struct buf *buf, const void *text, size_t len)
+{
+    const unsigned char *at = text;
+
+    for (size_t i = 0; i < len; i++) {
+        if (at[i] > ' ' && at[i] < 0x7f && at[i] != '\\') {
+            buf_put_u8(buf, at[i]);
+        } else {
+            buf_printf(buf, "\\x%02x", at[i]);
+        }
+    }
+}
+
+static void note_name(struct conn_world *world, const char *name, size_t len)
+{
+    buf_put_str16(&world->names, name, len);
+    buf_put_u8(&world->asked, ' ');
+    note_text(&world->asked, name, len);
+}
+
+static void note_put(struct conn_world *world, const struct buf *payload)
+{
+    struct put_command command;
+    struct tag_put put;
+
+    ASSERT(put_command_read(payload->data, payload->len, &command) == 0);
+    buf_printf(&world->asked, " force=%d", command.force);
+    while (put_command_next(&command, &put)) {
+        note_name(world, put.name, put.name_len);
+        buf_printf(&world->asked, " fields=%u mode=%u step=%u max_step=%u max_id=%llu ", put.fields,
+                   put.mode, put.step, put.max_step, (unsigned long long)put.max_id);
+        note_text(&world->asked, put.description, put.description_len);
+    }
+}
+
+/* A command. Its id is another each time and is left out, and of commands on worker ids therefore
+ * all but their length. */
+static void note_command(struct conn_world *world, const struct buf *payload)
+{
+    int type = command_type(payload->data, payload->len);
+    struct delete_command deleted;
+
+    buf_printf(&world->asked, " type=%d len=%zu", type, payload->len);
+    if (type == COMMAND_TAGS_PUT) {
+        note_put(world, payload);
+    } else if (type == COMMAND_TAG_DELETE) {
+        ASSERT(delete_command_read(payload->data, payload->len, &deleted) == 0);
+        note_name(world, deleted.name, deleted.name_len);
+    }
+}
+
+static void note_strict(struct conn_world *world, const struct buf *payload)
+{
+    struct strict_item item;
+
+    ASSERT(strict_item_decode(payload->data, payload->len, &item) == 0);
+    note_name(world, item.name, item.name_len);
+    buf_printf(&world->asked, " count=%u key=", item.count);
+    note_text(&world->asked, item.key, item.key_len);
+}
+
+static void note_query(struct conn_world *world, const struct buf *payload)
+{
+    struct query query;
+
+    ASSERT(query_decode(payload->data, payload->len, &query) == 0);
+    note_text(&world->asked, payload->data, payload->len);
+    if (query.type == QUERY_TAG_GET) {
+        note_name(world, query.name, query.name_len);
+    }
+}
+
+static void watch_cb(void *data, const struct id_request *request)
+{
+    struct conn_world *world = data;
+    const struct buf *payload = &request->payload;
+
+    buf_printf(&world->asked, "kind=%d local=%d wait=%llu", (int)request->kind, request->local,
+               (unsigned long long)(request->deadline_ms - world->fake.now_ms));
+    switch (request->kind) {
+    case ID_REQUEST_COMMAND:
+        note_command(world, payload);
+        break;
+    case ID_REQUEST_QUERY:
+        note_query(world, payload);
+        break;
+    case ID_REQUEST_OPEN:
+        note_name(world, (const char *)payload->data, payload->len);
+        break;
+    case ID_REQUEST_STRICT:
+        note_strict(world, payload);
+        break;
+    case ID_REQUEST_STATUS:
+    case ID_REQUEST_SEGMENTS:
+    case ID_REQUEST_MEMBER:
+        note_text(&world->asked, payload->data, payload->len);
+        break;
+    }
+    buf_put_u8(&world->asked, '\n');
+}
+
+/* --- turns --- */
+
+/* Take what was sent to the client. True if that was anything. */
+static bool take_replies(struct conn_world *world)
+{
+    struct buf *replies = &world->replies;
+    size_t before = replies->len;
+    ssize_t got = 1;
+
+    while (world->fd >= 0 && !world->ended && got > 0) {
+        buf_reserve(replies, 64 << 10);
+        got = recv(world->fd, replies->data + replies->len, 64 << 10, 0);
+        ASSERT(got >= 0 || errno == EAGAIN || errno == ECONNRESET);
+        replies->len += got > 0 ? (size_t)got : 0;
+        world->ended = got == 0 || (got < 0 && errno == ECONNRESET);
+    }
+    return replies->len > before;
+}
+
+/* What changes when a connection gets on without a word to anybody. */
+static uint64_t progress(struct conn_world *world)
+{
+    const struct conn *conn = TAILQ_FIRST(&world->loop->conns);
+    int unread = 0;
+
+    if (conn == NULL || conn->state == CONN_CLOSED) {
+        return world->loop->conn_count;
+    }
+    (void)ioctl(conn->fd, FIONREAD, &unread);
+    return (((uint64_t)unread * 31 + conn->start) * 31 + conn->end) * 31 + conn->state + 2;
+}
+
+static void settle(struct conn_world *world)
+{
+    unsigned still = 0;
+    unsigned turns = 0;
+
+    while (still < 2) {
+        uint64_t before = progress(world);
+        bool moved = !world->late && fake_turn(&world->fake);
+
+        (void)uv_run(&world->loop->uv, UV_RUN_NOWAIT);
+        moved = take_replies(world) || moved || progress(world) != before;
+        still = moved ? 0 : still + 1;
+        ASSERT(++turns < TURNS_MAX);
+    }
+    world->conn = TAILQ_FIRST(&world->loop->conns);
+}
+
+void conn_world_pass(struct conn_world *world, uint64_t ms)
+{
+    struct http_loop *loop = world->loop;
+
+    still_ms += ms;
+    world->fake.now_ms += ms;
+    fake_set_wall(&world->fake, atomic_load(&world->fake.wall_ms) + ms);
+    if (loop->timer_due_ms <= still_ms) {
+        /* It is armed, for a time of the clock on the wall. */
+        ASSERT(uv_timer_start(&loop->timer, loop->timer.timer_cb, 0, 0) == 0);
+    }
+    settle(world);
+}
+
+void conn_world_rest(struct conn_world *world)
+{
+    unsigned steps = 0;
+
+    settle(world);
+    while (!world->late && world->conn != NULL && world->conn->state == CONN_WAITING) {
+        conn_world_pass(world, STEP_MS);
+        ASSERT(++steps < STEPS_MAX);
+    }
+}
+
+/* --- life --- */
+
+static void make_tags(struct fake *fake)
+{
+    char longest[LIMIT_TAG_NAME_BYTES + 1] = "";
+
+    memset(longest, 'n', LIMIT_TAG_NAME_BYTES);
+    fake_make_tag(fake, "plain", 1, 1000, 1000000);
+    fake_make_tag(fake, "a/b", 1, 1000, 1000000);
+    fake_make_tag(fake, longest, 1, 1000, 1000000);
+    fake_make_tag(fake, "small", 1, 1, 8);
+    fake_make_tag(fake, "full", FULL_MAX_ID, 1, 1);
+    fake_set_mode(fake, "strict", TAG_MODE_STRICT);
+    fake_make_tag(fake, "behind1", 1, 1000, 1000000);
+    fake_make_tag(fake, "behind2", 1, 1000, 1000000);
+    atomic_store(&fake_open(fake, "behind1", 0, 0)->state, ID_TAG_STRICT);
+    atomic_store(&fake_open(fake, "behind2", 0, 0)->state, ID_TAG_STRICT);
+}
+
+static void backend_start(struct conn_world *world)
+{
+    static const struct snowflake_layout layout = SNOWFLAKE_LEAF_LAYOUT;
+    struct fake *fake = &world->fake;
+
+    fake_start_still(fake);
+    fake->now_ms = START_MS;
+    fake->watch = watch_cb;
+    fake->watch_data = world;
+    fake_set_wall(fake, START_WALL_MS);
+    fake_log_time(fake, START_WALL_MS);
+    make_tags(fake);
+    fake_snowflake(fake);
+    snowflake_set_layout(&fake->snowflake, &layout);
+    ASSERT(snowflake_add(&fake->snowflake, 7, START_WALL_MS - 1, START_WALL_MS + WALL_WINDOW_MS,
+                         START_WALL_MS + WALL_WINDOW_MS) != NULL);
+}
+
+void conn_world_start(struct conn_world *world)
+{
+    const struct http_config config = {.listen_address = "127.0.0.1:0",
+                                       .loops = 1,
+                                       .node_id = 1,
+                                       .version = "9.8.7",
+                                       .commit = "abc"};
+
+    memset(world, 0, sizeof(*world));
+    world->fd = -1;
+    backend_start(world);
+    ASSERT(http_server_make(&config, &world->fake.backend, &world->server) == 0);
+    world->loop = http_server_loop(world->server, 0);
+    conn_world_reset(world);
+}
+
+void conn_world_stop(struct conn_world *world)
+{
+    still_ms = 0;
+    http_server_stop(world->server);
+    fake_stop(&world->fake);
+    buf_free(&world->replies);
+    buf_free(&world->asked);
+    buf_free(&world->names);
+}
+
+void conn_world_reset(struct conn_world *world)
+{
+    struct http_loop *loop = world->loop;
+
+    ASSERT(world->fd < 0);
+    fake_stop(&world->fake);
+    backend_start(world);
+    fake_set_waker(&world->fake, http_server_waker(world->server));
+    memset(&loop->memos, 0, sizeof(loop->memos));
+    memset(&loop->counts, 0, sizeof(loop->counts));
+    prng_seed(&loop->prng, 1);
+    loop->date_until_ms = 0;
+    loop->snowflake_again_ms = UINT64_MAX;
+    loop->timer_due_ms = UINT64_MAX;
+    ASSERT(uv_timer_stop(&loop->timer) == 0);
+    still_ms = START_MS;
+    world->replies.len = 0;
+    world->asked.len = 0;
+    world->names.len = 0;
+}
+
+void conn_world_connect(struct conn_world *world)
+{
+    int fds[2];
+
+    ASSERT(world->fd < 0);
+    ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
+    conn_open(world->loop, fds[0], false);
+    world->fd = fds[1];
+    world->ended = false;
+    settle(world);
+}
+
+void conn_world_send(struct conn_world *world, const void *data, size_t len)
+{
+    const char *at = data;
+
+    while (len > 0 && !world->ended) {
+        ssize_t sent = send(world->fd, at, len, MSG_NOSIGNAL);
+
+        ASSERT(sent >= 0 || errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
+        if (sent < 0 && errno != EAGAIN) {
+            break;
+        }
+        at += sent > 0 ? sent : 0;
+        len -= sent > 0 ? (size_t)sent : 0;
+        conn_world_rest(world);
+    }
+}
+
+void conn_world_disconnect(struct conn_world *world)
+{
+    struct http_loop *loop = world->loop;
+
+    world->late = false;
+    conn_world_rest(world); /* it waits for its replies before it says that it is through */
+    (void)shutdown(world->fd, SHUT_WR);
+    conn_world_rest(world);
+    ASSERT(world->ended);
+    close(world->fd);
+    world->fd = -1;
+    conn_world_rest(world);
+    ASSERT(loop->conn_count == 0);
+    ASSERT(loop->body_bytes == 0);
+    ASSERT(loop->waiters.count == 0);
+    ASSERT(loop->unflushed_count == 0);
+    ASSERT(TAILQ_EMPTY(&loop->ready) && TAILQ_EMPTY(&loop->writers));
+    for (int phase = 0; phase < PHASE_COUNT; phase++) {
+        ASSERT(TAILQ_EMPTY(&loop->phases[phase]));
+    }
+}

@@ -1,0 +1,159 @@
+/*
+ * test_conn_time.c - the deadlines of a connection begin anew with each request: those of its head
+ * and its body to arrive, of its ids, and of idling. On a clock that the test moves.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "http/tests/conn_world.h"
+#include "src/base/assert.h"
+
+static int setup(void **state)
+{
+    struct conn_world *world = malloc(sizeof(*world));
+
+    ASSERT(world != NULL);
+    conn_world_start(world);
+    *state = world;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    conn_world_stop(*state);
+    free(*state);
+    return 0;
+}
+
+static void send_text(struct conn_world *world, const char *text)
+{
+    conn_world_send(world, text, strlen(text));
+}
+
+/* The reply begins with this status; it is taken away, with all that came behind it. */
+static void expect_status(struct conn_world *world, const char *status)
+{
+    assert_true(world->replies.len > 12);
+    assert_int_equal(memcmp(world->replies.data + 9, status, 3), 0);
+    world->replies.len = 0;
+}
+
+#define HEAD "GET /livez HTTP/1.1\r\nHost: a\r\n"
+#define BODY "PUT /api/tags/plain HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{"
+
+/* Each head and each body has all of its time, however much the one before took. */
+static void test_each_request_has_its_own_time_to_arrive(void **state)
+{
+    struct conn_world *world = *state;
+    static const struct {
+        const char *begin;
+        const char *end;
+        uint64_t limit_ms;
+    } parts[] = {{HEAD, "\r\n", LIMIT_HTTP_HEAD_MS}, {BODY, "}", LIMIT_HTTP_BODY_MS}};
+
+    for (unsigned first = 0; first < 2; first++) {
+        for (unsigned second = 0; second < 2; second++) {
+            conn_world_reset(world);
+            conn_world_connect(world);
+            send_text(world, parts[first].begin);
+            conn_world_pass(world, parts[first].limit_ms - 1);
+            send_text(world, parts[first].end);
+            expect_status(world, "200");
+            send_text(world, parts[second].begin);
+            conn_world_pass(world, parts[second].limit_ms - 1);
+            assert_int_equal(world->replies.len, 0);
+            send_text(world, parts[second].end);
+            expect_status(world, "200");
+            send_text(world, parts[second].begin);
+            conn_world_pass(world, parts[second].limit_ms);
+            expect_status(world, "408");
+            conn_world_disconnect(world);
+        }
+    }
+}
+
+/* An idle connection is closed, but not one that is in use now and then. */
+static void test_each_request_begins_the_idle_time_anew(void **state)
+{
+    struct conn_world *world = *state;
+
+    conn_world_reset(world);
+    conn_world_connect(world);
+    for (unsigned i = 0; i < 5; i++) {
+        conn_world_pass(world, LIMIT_HTTP_IDLE_MS - 1);
+        send_text(world, HEAD "\r\n");
+        expect_status(world, "200");
+    }
+    conn_world_pass(world, LIMIT_HTTP_IDLE_MS - 1);
+    assert_false(world->ended);
+    conn_world_pass(world, LIMIT_HTTP_IDLE_MS / 16); /* it may be a little late */
+    assert_true(world->ended);
+    conn_world_disconnect(world);
+}
+
+#define WAITS(name, timeout)                                                                       \
+    "GET /api/segment/get/" name "?timeout_ms=" timeout " HTTP/1.1\r\nHost: a\r\n\r\n"
+
+static void send_and_expect(struct conn_world *world, const char *text, const char *status)
+{
+    send_text(world, text);
+    expect_status(world, status);
+}
+
+/* Use up the ids of "small" that are in memory; no more come. */
+static void drain_small(struct conn_world *world)
+{
+    struct id_tag *tag = id_table_find(world->fake.backend.table, "small", 5);
+
+    assert_non_null(tag);
+    while (segment_left(&tag->buffer) > 0) {
+        send_and_expect(world, WAITS("small", "0"), "200");
+    }
+}
+
+/* A request waits as long as it says, not as long as the one before said. */
+static void test_each_request_has_its_own_time_to_wait(void **state)
+{
+    static const char *const seconds[] = {WAITS("small", "600"), WAITS("small", "9000"),
+                                          "GET /api/segment/get/small HTTP/1.1\r\nHost: a\r\n\r\n"};
+    static const uint64_t waits_ms[] = {600, 9000, HTTP_DEFAULT_TIMEOUT_MS};
+    struct conn_world *world = *state;
+
+    for (size_t i = 0; i < sizeof(seconds) / sizeof(seconds[0]); i++) {
+        conn_world_reset(world);
+        conn_world_connect(world);
+        send_and_expect(world, WAITS("small", "4000"), "200");
+        world->late = true;
+        drain_small(world);
+        send_text(world, WAITS("small", "4000"));
+        conn_world_pass(world, 3999);
+        assert_int_equal(world->replies.len, 0);
+        assert_true(fake_turn(&world->fake));
+        conn_world_rest(world);
+        expect_status(world, "200");
+        drain_small(world);
+        send_text(world, seconds[i]);
+        conn_world_pass(world, waits_ms[i] - 1);
+        assert_int_equal(world->replies.len, 0);
+        conn_world_pass(world, 1);
+        expect_status(world, "503");
+        conn_world_disconnect(world);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_each_request_has_its_own_time_to_arrive),
+        TEST(test_each_request_begins_the_idle_time_anew),
+        TEST(test_each_request_has_its_own_time_to_wait),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
