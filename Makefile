@@ -14,8 +14,10 @@ OUT     := $(BUILD)/$(FLAVOUR)
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wimplicit-fallthrough -Wformat=2 -Wvla -Werror
 OPT_release := -O2 -D_FORTIFY_SOURCE=2
-OPT_asan    := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-OPT_tsan    := -O1 -fsanitize=thread -fno-omit-frame-pointer
+# Tests may stop threads between two steps (src/base/yield.h) where it costs nobody anything.
+OPT_asan    := -DLEAFD_YIELD -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
+               -fno-omit-frame-pointer
+OPT_tsan    := -DLEAFD_YIELD -O1 -fsanitize=thread -fno-omit-frame-pointer
 OPT_fuzz    := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
                -fno-omit-frame-pointer
 VERSION := 0.1.0

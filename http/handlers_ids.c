@@ -25,6 +25,7 @@
 #include "http/conn.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
+#include "src/base/yield.h"
 
 /* Asking the cluster whether a tag exists may take so long, even for a request that will not wait
  * for ids: without it a tag could never become known to clients that ask with timeout_ms=0. */
@@ -55,6 +56,7 @@ static void tag_want(struct id_backend *backend, struct id_tag *tag)
     if (atomic_load_explicit(&tag->state, memory_order_relaxed) == ID_TAG_ACTIVE &&
         !atomic_load_explicit(&tag->refill_wanted, memory_order_relaxed) &&
         !atomic_exchange(&tag->refill_wanted, true)) {
+        YIELD("set refill_wanted");
         backend->ops->want(backend, tag);
     }
 }
@@ -91,8 +93,10 @@ HOT static int claim_step(struct http_loop *loop, struct id_tag *tag, struct id_
 static enum claim_result claim_short(struct id_backend *backend, struct id_tag *tag,
                                      const struct id_claim *claim)
 {
-    uint32_t state = atomic_load(&tag->state);
+    uint32_t state;
 
+    YIELD("found too few ids");
+    state = atomic_load(&tag->state);
     if (state == ID_TAG_UNKNOWN) {
         return CLAIM_UNKNOWN;
     }
@@ -100,6 +104,7 @@ static enum claim_result claim_short(struct id_backend *backend, struct id_tag *
         return CLAIM_STRICT;
     }
     if (state != ID_TAG_EXHAUSTED) {
+        YIELD("saw the tag's state");
         tag_want(backend, tag);
         return CLAIM_EMPTY;
     }
@@ -266,6 +271,7 @@ static void ids_park(struct conn *conn, struct id_tag *tag)
     }
     conn_wait(conn);
     loop_arm(loop, claim->deadline_ms);
+    YIELD("added to the demand");
     ids_wake(loop, tag);
 }
 
@@ -278,6 +284,7 @@ void ids_wake(struct http_loop *loop, struct id_tag *tag)
         return;
     }
     atomic_fetch_or(&tag->waiting_loops, UINT64_C(1) << loop->index);
+    YIELD("set the waiting bit");
     for (; waiter != NULL; waiter = next) {
         struct conn *conn = ids_conn(waiter);
         enum claim_result result = claim_take(loop, tag, &conn->claim);

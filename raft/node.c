@@ -62,13 +62,8 @@ static void backend_submit(struct id_backend *backend, struct id_request *reques
 static void backend_want(struct id_backend *backend, struct id_tag *tag)
 {
     struct node *node = CONTAINER(backend, struct node, backend);
-    struct id_tag *first = atomic_load_explicit(&node->wanted, memory_order_relaxed);
 
-    do {
-        tag->want_next = first;
-    } while (!atomic_compare_exchange_weak_explicit(&node->wanted, &first, tag,
-                                                    memory_order_release, memory_order_relaxed));
-    if (first == NULL) { /* else whoever linked the first has sent already */
+    if (want_list_push(&node->wanted, tag)) {
         (void)uv_async_send(&node->want_async);
     }
 }
@@ -83,10 +78,10 @@ static const struct id_backend_ops backend_ops = {backend_submit, backend_want, 
 
 static void take_wanted(struct node *node)
 {
-    struct id_tag *tag = atomic_exchange_explicit(&node->wanted, NULL, memory_order_acquire);
+    struct id_tag *tag = want_list_take(&node->wanted);
 
     while (tag != NULL) {
-        struct id_tag *next = tag->want_next; /* may be linked anew from here on */
+        struct id_tag *next = want_list_next(tag);
 
         allocator_want(node->replica.allocator, tag);
         tag = next;

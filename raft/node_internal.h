@@ -11,6 +11,7 @@
 #include "raft/net_uv.h"
 #include "raft/node.h"
 #include "raft/replica.h"
+#include "src/id/want_list.h"
 #include "src/loop/mailbox.h"
 #include "storage/writer.h"
 
@@ -35,7 +36,7 @@ struct node {
     struct mailbox mailbox;
     uv_async_t disk_async;
     uv_async_t want_async;
-    _Atomic(struct id_tag *) wanted;
+    struct want_list wanted;
     uv_prepare_t prepare;
     uv_idle_t again; /* keeps the loop from waiting while a turn left work */
     uv_timer_t timer;

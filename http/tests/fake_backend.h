@@ -77,6 +77,9 @@ void fake_stop(struct fake *fake);
 void fake_start_still(struct fake *fake);
 bool fake_turn(struct fake *fake);
 
+/* Carry out a request that did not come by the backend, and answer it. Any thread. */
+void fake_serve(struct fake *fake, struct id_request *request);
+
 void fake_set_waker(struct fake *fake, struct id_waker *waker);
 
 /* Before the server starts: serve snowflake ids. They have no layout and no worker id yet. */

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/yield.h"
 
 #define QUEUE_FIRST_CAPACITY 64
 /* Batches at once, with those that were abandoned and not answered yet. */
@@ -447,6 +448,7 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     refill->end = result->first + result->size;
     refill->retry_at_ms = 0;
     segment_publish(&tag->buffer, result->first, result->size);
+    YIELD("published a segment");
     if (allocator->granted != NULL) {
         allocator->granted(allocator->granted_data, tag);
     }
@@ -520,7 +522,9 @@ static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t 
 {
     tag->refill.retry_at_ms = now_ms + allocator->config.retry_ms;
     if (!tag_needed(tag)) {
+        YIELD("saw that nobody waits");
         (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
+        YIELD("gave up a refill");
         if (!tag_needed(tag) ||
             atomic_exchange_explicit(&tag->refill_wanted, true, memory_order_acq_rel)) {
             return; /* nobody, or one who calls want() himself */
@@ -533,6 +537,7 @@ static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t 
 static void tag_end(struct allocator *allocator, struct id_tag *tag)
 {
     (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
+    YIELD("cleared refill_wanted");
     tag_wake(allocator, tag);
 }
 
@@ -544,6 +549,7 @@ static void tag_wake(struct allocator *allocator, struct id_tag *tag)
         return;
     }
     loops = atomic_exchange_explicit(&tag->waiting_loops, 0, memory_order_acq_rel);
+    YIELD("took the waiting bits");
     if (loops != 0) {
         allocator->waker->wake(allocator->waker, tag, loops);
     }

@@ -39,7 +39,7 @@ struct id_tag {
     uint16_t name_len;              /* fixed at insertion, as the name */
     _Atomic uint64_t demand;        /* ids wanted by parked requests: segments are sized for it */
     _Atomic uint64_t waiting_loops; /* bit i: HTTP loop i has parked requests to be woken */
-    struct id_tag *want_next;       /* the backend's list of wanted tags: whoever set it links */
+    struct id_tag *want_next;       /* want_list.h */
     /* raft loop alone */
     struct refill refill;
     struct warm_entry *warm; /* its place among the tags in use (warm.h), or NULL */
