@@ -101,12 +101,17 @@ TEST_DIRS := src/tests src/history/tests src/app/tests storage/tests raft/tests 
 tests_of   = $(patsubst %.c,$(OUT)/%,$(wildcard $(1)/test_*.c))
 # Other files of a tests directory are helpers shared by its tests.
 helpers_of = $(patsubst %.c,$(OUT)/%.o,$(filter-out $(wildcard $(1)/test_*.c),$(wildcard $(1)/*.c)))
+# Linked to every test: a limit of time, and failures that can be read (src/tests/unit).
+UNIT_OBJS := $(OUT)/src/tests/unit/guard.o $(OUT)/src/tests/unit/show.o
+WRAP      := -Wl,--wrap=_
+UNIT_WRAP := $(addprefix $(WRAP),cmocka_run_group_tests assert_int_equal assert_int_not_equal \
+             assert_in_range assert_string_equal assert_memory_equal)
 ALL_TESTS := $(foreach dir,$(TEST_DIRS),$(call tests_of,$(dir)))
 
 define TEST_RULE
-$(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(call helpers_of,$(1)) \
+$(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(UNIT_OBJS) $(call helpers_of,$(1)) \
                       $(foreach layer,$(TEST_LAYERS_$(1)),$(call lib,$(layer)))
-	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) -o $$@ $$^ -lcmocka $(TEST_LIBS_$(1))
+	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) $$(UNIT_WRAP) -o $$@ $$^ -lcmocka $(TEST_LIBS_$(1))
 .PHONY: unit-$(1)
 unit-$(1): $(call tests_of,$(1))
 	@set -e; for t in $$^; do echo "== $$$$t"; $$$$t; done
