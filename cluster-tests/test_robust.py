@@ -4,12 +4,11 @@ anything.
 Routes, names, options, headers and bodies are drawn so that many of them are nearly right. Every
 answer must be well-formed HTTP with a status of the contract, every error must have a code and a
 message, and nothing may be answered with 500. Other clients take ids meanwhile and must get every
-one.
+one. What is done is a number of requests, not a time: a slow machine tests as much as a fast one.
 """
 
 import json
 import random
-import time
 
 import pytest
 
@@ -131,11 +130,10 @@ def check_answer(answer, method, data):
         assert int(answer.headers["retry-after"]) >= 1, said
 
 
-def send_requests(node, draw, seconds):
-    """Requests, some of them several at once, until the time is over; how many were answered."""
-    end = time.monotonic() + seconds
+def send_requests(node, draw, wanted):
+    """Requests, some of them several at once, until so many were answered."""
     count = 0
-    while time.monotonic() < end:
+    while count < wanted:
         with node.connect() as connection:
             try:
                 for _ in range(50):
@@ -149,10 +147,9 @@ def send_requests(node, draw, seconds):
                             raise ConnectionLost("as it was said")
             except ConnectionLost:
                 assert node.serves()
-    return count
 
 
-def run(make_cluster, seed, seconds):
+def run(make_cluster, seed, requests):
     cluster = make_cluster()
     cluster.create_tag("untouched")
     tags = ["a", "b.c", "strict"]
@@ -164,24 +161,23 @@ def run(make_cluster, seed, seconds):
     for node in cluster.nodes:
         load.add(node, rate=200.0, timeout_ms=5000)
     with load:
-        count = 0
         for number, node in enumerate(cluster.nodes):
-            count += send_requests(node, Draw(seed + number, tags), seconds / 3)
+            send_requests(node, Draw(seed + number, tags), requests)
             load.check_running()
         wait_taken(load, 300)
         load.finish()
-    assert count > 100 * seconds, f"{count} answers"
     cluster.leader()
     cluster.wait_applied()
 
 
+@pytest.mark.bound(300)
 def test_requests_that_no_client_means(make_cluster):
-    run(make_cluster, 1000, 6)
+    run(make_cluster, 1000, 10000)
 
 
 @pytest.mark.slow
-@pytest.mark.bound(150)
-def test_requests_that_no_client_means_for_a_minute(make_cluster):
+@pytest.mark.bound(900)
+def test_many_requests_that_no_client_means(make_cluster):
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
-    run(make_cluster, seed, 60)
+    run(make_cluster, seed, 150000)
