@@ -280,8 +280,7 @@ void grant_race_show(struct grant_race *race, const char *name)
 void grant_race_start(struct grant_race *race, unsigned loops)
 {
     static const struct id_backend_ops ops = {backend_submit, backend_want, backend_poke};
-    static const struct allocator_config config = {.node_id = 1,
-                                                   .cover_ms = 1,
+    static const struct allocator_config config = {.cover_ms = 1,
                                                    .refill_percent = REFILL_DEFAULT_PERCENT,
                                                    .request_ms = REQUEST_MS,
                                                    .retry_ms = RETRY_MS};
