@@ -349,10 +349,24 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     return 0;
 }
 
+static bool begins_alone(const struct driver *driver)
+{
+    const struct raft *raft = &driver->raft;
+
+    return guard_sole_voter_begins(&raft->configuration, driver->config.node_id, raft->state,
+                                   !driver->installing &&
+                                       driver->persisted == entry_log_last(&driver->log));
+}
+
 int driver_step(struct driver *driver, struct raft_event *event)
 {
     if (driver->failed) {
         return RAFT_SHUTDOWN;
+    }
+    if (event->type == RAFT_TIMEOUT && begins_alone(driver)) { /* G14 */
+        driver->raft.current_term++;
+        driver->raft.voted_for = driver->config.node_id;
+        write_hard_state(driver);
     }
     return step_as(driver, event, false);
 }
@@ -403,6 +417,9 @@ void driver_step_receive(struct driver *driver, struct raft_message *message)
     if (message->type == RAFT_REQUEST_VOTE) {
         step_vote_request(driver, &event);
         return;
+    }
+    if (message->type == RAFT_TIMEOUT_NOW && begins_alone(driver)) {
+        return; /* G14: its timer fires soon, and nobody else can be elected meanwhile */
     }
     (void)driver_step(driver, &event);
 }

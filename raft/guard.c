@@ -128,3 +128,9 @@ bool guard_sole_voter(const struct raft_configuration *configuration, raft_id se
     }
     return voters == 1 && self_votes;
 }
+
+bool guard_sole_voter_begins(const struct raft_configuration *configuration, raft_id self,
+                             int state, bool stored)
+{
+    return state == RAFT_FOLLOWER && stored && guard_sole_voter(configuration, self);
+}

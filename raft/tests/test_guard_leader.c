@@ -1,7 +1,7 @@
 /*
- * test_guard_leader.c - G13 and driver_leader.c: when a follower gives its leader up. The core
- * alone showing the defect, the driver showing that it is gone, and whole replicas whose leader
- * ends. See test_guard.c.
+ * test_guard_leader.c - G13 and driver_leader.c: when a follower gives its leader up; G14: a
+ * follower that has become the sole voter. The core alone showing the defect, the driver showing
+ * that it is gone, and whole replicas whose leader ends. See test_guard.c.
  *
  * Thread: one.
  */
@@ -239,6 +239,96 @@ static void test_who_is_refused_alone_troubles_nobody(void **state)
     ring_close(&ring);
 }
 
+/* --- G14: a follower that has become the sole voter leads its old term --- */
+
+static const int SOLE[2] = {RAFT_VOTER, RAFT_STANDBY};
+static const struct boot PAIR = {
+    .id = 1, .term = 5, .last = 10, .last_term = 4, .servers = 2, .roles = THREE_VOTERS};
+
+/* Server 2 leads term 5 and makes itself a standby, which leaves the vote to server 1. */
+static struct raft_message demotion_of_2(struct raft_entry *entry, struct buf *conf)
+{
+    conf_of_roles(SOLE, 2, conf);
+    *entry = entry_of(5, conf);
+    return append_of(2, 5, 10, 4, 11, entry, 1);
+}
+
+static void test_g14_core_sole_voter_leads_the_term_of_another(void **state)
+{
+    struct buf conf = BUF_INIT;
+    struct raft_entry entry;
+    struct raft_message append = demotion_of_2(&entry, &conf);
+    struct core core;
+
+    (void)state;
+    core_start(&core, &PAIR);
+    assert_int_equal(core_receive(&core, &append), 0);
+    assert_int_equal(core_persisted(&core, 11), 0);
+    assert_int_equal(core_timeout(&core), 0);
+    assert_int_equal(raft_state(&core.raft), RAFT_LEADER);
+    assert_int_equal(raft_current_term(&core.raft), 5); /* which server 2 led */
+    assert_int_equal(core.update.flags & (unsigned)(RAFT_UPDATE_CURRENT_TERM), 0);
+    core_close(&core);
+    buf_free(&conf);
+}
+
+static void test_g14_driver_begins_a_new_term(void **state)
+{
+    struct buf conf = BUF_INIT;
+    struct raft_entry entry;
+    struct raft_message append = demotion_of_2(&entry, &conf);
+    struct raft_message sent;
+    struct store_loaded loaded;
+    struct store_error error;
+    struct bench bench = {0};
+
+    (void)state;
+    bench_start(&bench, &PAIR);
+    bench_receive(&bench, &append);
+    bench_run(&bench);
+    fake_net_clear(&bench.net);
+    bench_timeout(&bench);
+    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    assert_int_equal(bench_term(&bench), 6);
+    assert_int_equal(fake_disk_count(&bench.disk, STORE_HARD_STATE), 1);
+    assert_false(bench_sent(&bench, 2, RAFT_APPEND_ENTRIES, &sent)); /* not durable yet */
+    bench_run(&bench);
+    bench_timeout(&bench);
+    assert_true(bench_sent(&bench, 2, RAFT_APPEND_ENTRIES, &sent));
+    assert_int_equal(sent.append_entries.term, 6);
+    wire_raft_release(&sent);
+    assert_int_equal(bench.store->ops->load(bench.store, &loaded, NULL, NULL, &error), 0);
+    assert_int_equal(loaded.term, 6);
+    assert_int_equal(loaded.vote, 1);
+    store_loaded_release(&loaded);
+    buf_free(&conf);
+    bench_close(&bench);
+}
+
+/* Nor when it is told to take over: its own timer fires soon. */
+static void test_g14_a_sole_voter_is_not_told_to_take_over(void **state)
+{
+    struct raft_message take_over = {.type = RAFT_TIMEOUT_NOW, .server_id = 2};
+    struct buf conf = BUF_INIT;
+    struct raft_entry entry;
+    struct raft_message append = demotion_of_2(&entry, &conf);
+    struct bench bench = {0};
+
+    (void)state;
+    take_over.timeout_now = (struct raft_timeout_now){0, 5, 11, 5};
+    bench_start(&bench, &PAIR);
+    bench_receive(&bench, &append);
+    bench_run(&bench);
+    bench_receive(&bench, &take_over);
+    assert_int_equal(raft_state(&bench.driver.raft), RAFT_FOLLOWER);
+    assert_int_equal(bench_term(&bench), 5);
+    bench_timeout(&bench);
+    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    assert_int_equal(bench_term(&bench), 6);
+    buf_free(&conf);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +342,9 @@ int main(void)
         cmocka_unit_test(test_refused_late_is_due_now),
         cmocka_unit_test(test_a_leader_whose_process_ended_is_followed_within_a_few_heartbeats),
         cmocka_unit_test(test_who_is_refused_alone_troubles_nobody),
+        cmocka_unit_test(test_g14_core_sole_voter_leads_the_term_of_another),
+        cmocka_unit_test(test_g14_driver_begins_a_new_term),
+        cmocka_unit_test(test_g14_a_sole_voter_is_not_told_to_take_over),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
