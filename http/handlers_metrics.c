@@ -87,6 +87,15 @@ static void put_burnt(struct buf *buf, const struct id_health *health,
                (unsigned long long)atomic_load_explicit(&health->given_back, memory_order_relaxed));
 }
 
+static void put_implausible(struct buf *buf, const struct id_health *health)
+{
+    put_head(buf, "leafd_peer_implausible_total", "counter",
+             "What other nodes told this one and was refused, since it cannot be.");
+    buf_printf(
+        buf, "leafd_peer_implausible_total %llu\n",
+        (unsigned long long)atomic_load_explicit(&health->implausible, memory_order_relaxed));
+}
+
 static void put_health(struct buf *buf, const struct id_health *health,
                        const struct http_totals *totals)
 {
@@ -155,6 +164,7 @@ void handle_metrics(struct conn *conn)
     put_counters(scratch, &totals);
     put_burnt(scratch, loop->backend->health, &totals);
     put_health(scratch, loop->backend->health, &totals);
+    put_implausible(scratch, loop->backend->health);
     put_snowflake(scratch, loop->backend);
     put_head(scratch, "leafd_build_info", "gauge", "1, with what this binary is.");
     buf_printf(scratch, "leafd_build_info{");

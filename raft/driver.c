@@ -127,6 +127,7 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
                         at->conf_len);
     driver->commit = at->index;
     driver->compacted = at->index;
+    plausible_init(&driver->plausible, clock_now_ms(clock));
     rv = changes_decode(loaded) ? driver_peers_start(driver, loaded) : ERR_CORRUPT;
     memset(&event, 0, sizeof event);
     event.type = RAFT_START;
@@ -203,7 +204,9 @@ static void *fill_batch(const struct driver_command *commands, unsigned n, uint6
     batch = raft_malloc(total);
     ASSERT(batch != NULL);
     for (unsigned i = 0; i < n; i++) {
-        memcpy(batch + at, commands[i].data, commands[i].len);
+        if (commands[i].len > 0) { /* a peer may ask for nothing at all */
+            memcpy(batch + at, commands[i].data, commands[i].len);
+        }
         entries[i].term = term;
         entries[i].type = RAFT_COMMAND;
         entries[i].buf.base = batch + at;
@@ -331,11 +334,23 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
     free(owned);
 }
 
+/* While a snapshot is being installed the core has no log but its end, and takes another term there
+ * for a reason to shut down. What is wrong shows once it is installed. */
+static bool parts_from_install(const struct driver *driver, const struct raft_append_entries *args)
+{
+    return driver->installing && args->prev_log_index == driver->raft.trail.snapshot.index &&
+           args->prev_log_term != driver->raft.trail.snapshot.term;
+}
+
 static void receive_append(struct driver *driver, struct raft_message *message)
 {
     struct raft_append_entries *args = &message->append_entries;
     unsigned from = 0;
 
+    if (!driver_agrees(driver, message->server_id, message) || parts_from_install(driver, args)) {
+        return;
+    }
+    driver_note_leader(driver, message->server_id, args->term);
     if (args->term >= raft_current_term(&driver->raft)) {
         driver_leader_heard(driver);
     }
@@ -363,7 +378,8 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
     }
     message.server_id = from;
     message.server_address = address_of(driver, from);
-    if (message.type == RAFT_REQUEST_VOTE && message.request_vote.candidate_id != from) {
+    if (!driver_believes(driver, from, &message)) {
+        wire_raft_release(&message);
         return false;
     }
     driver_note_term(driver, from, &message);
@@ -403,27 +419,34 @@ bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
     }
 }
 
-void driver_deliver_snapshot(struct driver *driver, uint64_t from, struct raft_message *message,
+bool driver_deliver_snapshot(struct driver *driver, uint64_t from, struct raft_message *message,
                              struct buf *stream)
 {
     struct raft_install_snapshot *args = &message->install_snapshot;
 
     ASSERT(stream == &driver->transfers.in.stream);
+    /* Asked when the head came; since then this node may have learnt more, or have been elected. */
+    if (!driver_believes(driver, from, message)) {
+        wire_raft_release(message);
+        return false;
+    }
     /* While one is being installed the core would drop it; what the log has passed already it
      * answers by itself, so that the leader learns where this node stands. */
-    if (driver->installing) {
+    if (driver->installing || !driver_agrees(driver, from, message)) {
         wire_raft_release(message);
-        return;
+        return true;
     }
     message->server_id = from;
     message->server_address = address_of(driver, from);
     args->data.base = raft_malloc(1); /* a handle: the core only hands it back */
     args->data.len = 1;
     ASSERT(args->data.base != NULL);
+    driver_note_leader(driver, from, args->term);
     if (args->term >= raft_current_term(&driver->raft)) {
         driver_leader_heard(driver);
     }
     driver_step_receive(driver, message);
+    return true;
 }
 
 /* --- time, role, transfer --- */

@@ -13,9 +13,10 @@
  * messages -> acks and the own write -> commit index -> driver_settle(): apply,
  * observer->applied(result), rows to the disk.
  *
- * Failure modes: any error of the core but a refused SUBMIT or TRANSFER, bytes that cannot be, a
- * diverged state: observer->failed(), and the process ends. Lost leadership: the observer is told,
- * the outcome of what was submitted is unknown.
+ * Failure modes: any error of the core but a refused SUBMIT or TRANSFER, a diverged state, a leader
+ * that contradicts what is committed (ERR_CONTRADICTED): observer->failed(), and the process ends.
+ * What a peer tells and cannot be: refused, with an alarm (driver_trust.c). Lost leadership: the
+ * observer is told, the outcome of what was submitted is unknown.
  *
  * Invariants: commit and applied index never fall; nothing is applied above the commit index or
  * while a snapshot is being installed; a message never leaves before the term and vote it stands
@@ -32,6 +33,7 @@
 #include "raft/entry_log.h"
 #include "raft/net.h"
 #include "raft/peer_memory.h"
+#include "raft/plausible.h"
 #include "raft/snapshot.h"
 #include "src/base/clock.h"
 #include "src/base/prng.h"
@@ -89,6 +91,20 @@ struct held_frame {
     struct buf payload;
 };
 
+/* What peers told and was not believed. */
+struct driver_alarm {
+    uint64_t count;
+    uint64_t unlogged; /* since the last line about it */
+    uint64_t logged_ms;
+    bool logged;
+};
+
+/* Who led the newest term in which this node heard a leader, or led. Of one term there is one. */
+struct driver_led {
+    uint64_t term; /* 0: none since the start */
+    uint64_t id;
+};
+
 struct driver {
     struct driver_config config;
     struct raft raft;
@@ -123,6 +139,9 @@ struct driver {
     struct snapshot_transfers transfers;
     struct peer_start start;  /* of this node, for its peers */
     struct peer_memory peers; /* what this node has seen of them */
+    struct plausible plausible;
+    struct driver_alarm alarm;
+    struct driver_led led;
     /* last seen, to notice changes */
     int seen_state;
     uint64_t seen_term;
@@ -142,12 +161,22 @@ bool driver_is_joiner(const struct store_loaded *loaded);
  * entry 1 with the configuration (all members voters, the same on every node) and term 1, or
  * without members the mark of a node that joins; a sole voter gets a new term with its own vote
  * (G11). loaded is changed to match. 0 or the store's error, ERR_CORRUPT (also of a store that was
- * started before, does not join, and has no log) or ERR_BAD_VERSION for what it holds, ERR_STALE if
- * it was found to be an older copy (driver_mark_older()); then loaded is as it was.
+ * started before, does not join, and has no log), ERR_BAD_VERSION or ERR_IMPLAUSIBLE (plausible.h)
+ * for what it holds, ERR_STALE if it was found to be an older copy (driver_mark_older()); then
+ * loaded is as it was.
  */
 int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t node_id,
                    const struct net_peer *members, size_t member_count,
                    struct store_error *ret_error) MUST_CHECK;
+
+/*
+ * For an operator who asks for it, while no other node runs either: if the store's term is one that
+ * driver_prepare() refuses with ERR_IMPLAUSIBLE, put a lower one, without a vote, in its place. It
+ * is above all terms in which a node that kept its data can have been elected: LIMIT_PLAUSIBLE_JUMP
+ * / 2 above that of the last entry. 0 (also when there was nothing to do); ERR_IMPLAUSIBLE when an
+ * entry has such a term, too; or the store's error.
+ */
+int driver_reset_term(struct store *store, struct store_error *ret_error) MUST_CHECK;
 
 /* All that comes before driver_start(): the rows into the new fsm, what the core needs into loaded
  * (the caller's to release), and driver_prepare(). 0, or an error of the store; then nothing is
@@ -181,7 +210,8 @@ struct driver_command {
 int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
                   uint64_t *ret_first, uint64_t *ret_term) MUST_CHECK;
 
-/* A FRAME_RAFT, FRAME_RESIGN or snapshot frame from a peer. False: malformed. */
+/* A FRAME_RAFT, FRAME_RESIGN or snapshot frame from a peer. False: malformed, or it says what cannot
+ * be. */
 bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
 
@@ -263,18 +293,29 @@ void driver_quiesce(struct driver *driver);
 /* True when the disk owes nothing any more: driver_close() may be called. */
 bool driver_is_quiet(const struct driver *driver);
 
-/* A peer is there, and says this of its start. 0, or ERR_STALE when it has forgotten what this node
- * has seen of it: its data directory is an older copy (logged), and it must not take part. */
+/* A peer is there, and says this of its start. 0; ERR_IMPLAUSIBLE when that cannot be (logged); or
+ * ERR_STALE when it has forgotten what this node has seen of it: its data directory is an older
+ * copy (logged), and it must not take part. */
 int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *start) MUST_CHECK;
 
 /* This node's own data directory is the older copy: mark it, so that it is refused at each later
  * start. done is called when that is durable. */
 void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data);
 
+/* --- driver_trust.c: false if what a peer tells cannot be; then the alarm was raised --- */
+
+/* A term, or an index, that the peer names; field is what the log line calls it. */
+bool driver_believes_term(struct driver *driver, uint64_t from, const char *field, uint64_t term);
+bool driver_believes_index(struct driver *driver, uint64_t from, const char *field, uint64_t index);
+
+/* Raise the alarm: a field that a peer told is not believed, beside what it may be (bound). */
+void driver_disbelieve(struct driver *driver, uint64_t from, const char *field, uint64_t value,
+                       uint64_t bound);
+
 /* Used by snapshot.c: send a payload as FRAME_RAFT behind term-and-vote writes, or give the core a
- * message. The message's owned parts are consumed. */
+ * message. The message's owned parts are consumed. False: the message is not believed. */
 void driver_send(struct driver *driver, uint64_t to, struct buf *payload);
-void driver_deliver_snapshot(struct driver *driver, uint64_t from, struct raft_message *message,
+bool driver_deliver_snapshot(struct driver *driver, uint64_t from, struct raft_message *message,
                              struct buf *stream);
 
 #endif

@@ -277,6 +277,19 @@ static int load_stream(struct fsm *fsm, const struct buf *stream)
     return rv == 0 && !reader_done(&reader) ? ERR_CORRUPT : rv;
 }
 
+bool driver_rows_load(const struct buf *stream, uint64_t index)
+{
+    struct buf rows = {.data = stream->data + sizeof(uint64_t),
+                       .len = stream->len - sizeof(uint64_t)};
+    struct fsm *fsm = fsm_new();
+    bool loads;
+
+    ASSERT(stream->len >= sizeof(uint64_t));
+    loads = load_stream(fsm, &rows) == 0 && fsm_load_end(fsm, index) == 0;
+    fsm_free(fsm);
+    return loads;
+}
+
 static void install_done(struct store_op *op)
 {
     struct driver_write *write = op->data;

@@ -2,7 +2,7 @@
  * driver_internal.h - what the driver's files share: driver_prepare.c (before the first start),
  * driver.c (start, submit, receive), driver_step.c (one step of the core and its update),
  * driver_apply.c (apply, compaction, install), driver_rows.c (changed rows to the disk),
- * driver_change.c (membership, transfer).
+ * driver_change.c (membership, transfer), driver_trust.c (may what a peer says be true).
  *
  * Thread: the raft loop.
  */
@@ -52,6 +52,22 @@ int driver_peers_start(struct driver *driver, const struct store_loaded *loaded)
  * the core, how far its log reaches. */
 void driver_note_term(struct driver *driver, uint64_t from, const struct raft_message *message);
 void driver_note_acknowledged(struct driver *driver, uint64_t from);
+
+/* May a message be true? False: no; the alarm was raised, and nothing of it must be used. */
+bool driver_believes(struct driver *driver, uint64_t from, const struct raft_message *message);
+
+/* One that says that the peer leads a term: has nobody else led it? */
+bool driver_believes_leader(struct driver *driver, uint64_t from, uint64_t term);
+
+/* Somebody leads a term, as far as this node can know. */
+void driver_note_leader(struct driver *driver, uint64_t id, uint64_t term);
+
+/* Entries, or a snapshot, of a leader: do they agree with what is committed here? False: the driver
+ * has failed. */
+bool driver_agrees(struct driver *driver, uint64_t from, const struct raft_message *message);
+
+/* Do the rows of a snapshot, behind its digest, make a state at this index? */
+bool driver_rows_load(const struct buf *stream, uint64_t index);
 
 /* Begin to install the snapshot of an update. */
 void driver_install(struct driver *driver, struct raft_update *update);

@@ -117,6 +117,10 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *s
     if (driver->failed) { /* this node ends: nothing of what it says now matters */
         return 0;
     }
+    if (!driver_believes_term(driver, peer, "start_term", start->term) ||
+        !driver_believes_index(driver, peer, "start_index", start->index)) {
+        return ERR_IMPLAUSIBLE;
+    }
     rv = start->index < index ? ERR_STALE : peer_memory_meet(&driver->peers, peer, start);
     if (rv != 0) {
         index = seen != NULL && seen->index > index ? seen->index : index;

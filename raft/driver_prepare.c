@@ -11,7 +11,8 @@
  * lost would let requests of an earlier life be taken for those of this one, so a record that does
  * not decode is refused, never counted from 1 again. A store that was started before and has no
  * log, without that mark, has lost it: a node that began anew, or joined, with it would have
- * forgotten what it acknowledged.
+ * forgotten what it acknowledged. A term or an index that cannot be (plausible.h) is refused: no
+ * assertion of a later step may be where it shows.
  *
  * Thread: the one that starts the driver, before the writer runs.
  */
@@ -22,6 +23,7 @@
 #include "raft/guard.h"
 #include "raft/wire.h"
 #include "src/base/assert.h"
+#include "src/base/log.h"
 
 /* The record: kind u8, life u64. */
 enum life_kind {
@@ -101,6 +103,37 @@ static int check_peers(const struct store_loaded *loaded, struct store_error *re
         rv = ERR_STALE;
     }
     return rv;
+}
+
+static uint64_t last_index(const struct store_loaded *loaded)
+{
+    return loaded->first_index + loaded->entry_count - 1;
+}
+
+/* Versions from before plausible.h took any number from a peer. One at the end of them would leave
+ * no room for another election, or entry; the core, and every peer, would trip over it. */
+static int check_numbers(const struct store_loaded *loaded, struct store_error *ret_error)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"term", loaded->term},
+        {"state's index", loaded->position.index},
+        {"log's last index", last_index(loaded)},
+    };
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i].value >= LIMIT_PLAUSIBLE) {
+            snprintf(ret_error->text, sizeof ret_error->text,
+                     "the %s is %llu, and none can have got to %llu: a peer that lied, or an "
+                     "altered packet, put it there",
+                     numbers[i].name, (unsigned long long)numbers[i].value,
+                     (unsigned long long)LIMIT_PLAUSIBLE);
+            return ERR_IMPLAUSIBLE;
+        }
+    }
+    return 0;
 }
 
 bool driver_is_empty(const struct store_loaded *loaded)
@@ -216,8 +249,11 @@ int driver_prepare(struct store *store, struct store_loaded *loaded, uint64_t no
                                       .term = loaded->term,
                                       .vote = loaded->vote};
     struct raft_configuration configuration;
-    int rv = check_peers(loaded, ret_error);
+    int rv = check_numbers(loaded, ret_error);
 
+    if (rv == 0) {
+        rv = check_peers(loaded, ret_error);
+    }
     if (rv == 0) {
         rv = next_life(loaded, &preparation.life, ret_error);
     }
@@ -266,6 +302,43 @@ void driver_mark_joined(struct driver *driver, uint64_t life)
     life_encode(&record, life, LIFE_MEMBER);
     driver_write_local(driver, LOCAL_LIFE, record.data, record.len, mark_gone, NULL);
     buf_free(&record);
+}
+
+static int skip_row(void *data, const struct store_row *row)
+{
+    (void)data;
+    (void)row;
+    return 0;
+}
+
+int driver_reset_term(struct store *store, struct store_error *ret_error)
+{
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_op op = {.kind = STORE_HARD_STATE, .lower = true};
+    struct store_loaded loaded;
+    uint64_t last_term;
+    int rv = store->ops->load(store, &loaded, skip_row, NULL, ret_error);
+
+    if (rv != 0) {
+        return rv;
+    }
+    last_term =
+        loaded.entry_count > 0 ? loaded.entries[loaded.entry_count - 1].term : loaded.position.term;
+    op.term = last_term + LIMIT_PLAUSIBLE_JUMP / 2;
+    if (loaded.term >= LIMIT_PLAUSIBLE && op.term >= LIMIT_PLAUSIBLE) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "the term %llu cannot be reset: the log has entries of term %llu",
+                 (unsigned long long)loaded.term, (unsigned long long)last_term);
+        rv = ERR_IMPLAUSIBLE;
+    } else if (loaded.term >= LIMIT_PLAUSIBLE) {
+        STAILQ_INSERT_TAIL(&list, &op, link);
+        rv = store->ops->commit(store, &list, ret_error);
+        log_warn("raft", "the term was reset", "was=%llu term=%llu last_entry=%llu",
+                 (unsigned long long)loaded.term, (unsigned long long)op.term,
+                 (unsigned long long)last_term);
+    }
+    store_loaded_release(&loaded);
+    return rv;
 }
 
 static int load_row(void *data, const struct store_row *row)

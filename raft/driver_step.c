@@ -225,6 +225,9 @@ static void send_messages(struct driver *driver, const struct raft_update *updat
         struct raft_message *message = &update->messages.batch[i];
         struct buf payload = BUF_INIT;
 
+        if (message->server_id == 0) {
+            continue; /* an acknowledgement for a leader that was forgotten meanwhile (G6, G13) */
+        }
         guard_stale_result(message, stale);
         guard_pre_vote_refusal(message, raft_current_term(&driver->raft));
         if (message->type == RAFT_APPEND_ENTRIES) {
@@ -256,6 +259,9 @@ static void note_role(struct driver *driver)
     driver->seen_state = state;
     driver->seen_term = term;
     driver->seen_leader = leader;
+    if (state == RAFT_LEADER) {
+        driver_note_leader(driver, driver->config.node_id, term);
+    }
     driver->observer->role_changed(driver->observer);
 }
 
@@ -315,12 +321,35 @@ static void free_ignored_snapshot(const struct raft_event *event, const struct r
     raft_free(event->receive.message->install_snapshot.data.base);
 }
 
+static const char *event_name(const struct raft_event *event)
+{
+    switch (event->type) {
+    case RAFT_START:
+        return "the start";
+    case RAFT_RECEIVE:
+        return "a message";
+    case RAFT_PERSISTED_ENTRIES:
+        return "entries that are on disk";
+    case RAFT_PERSISTED_SNAPSHOT:
+        return "a snapshot that is on disk";
+    case RAFT_CONFIGURATION:
+        return "a configuration";
+    case RAFT_SNAPSHOT:
+        return "a compaction";
+    case RAFT_TIMEOUT:
+        return "a timer";
+    default:
+        return "an event";
+    }
+}
+
 static int step_as(struct driver *driver, struct raft_event *event, bool as_voter)
 {
     struct raft_update update;
     struct raft_configuration saved = driver->raft.configuration;
     struct raft_server self = {driver->config.node_id, driver->raft.address, RAFT_VOTER};
     bool stale = is_stale(driver, event);
+    uint64_t term = raft_current_term(&driver->raft);
     char text[160];
     int rv;
 
@@ -339,12 +368,16 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
         if (event->type == RAFT_SUBMIT || event->type == RAFT_TRANSFER) {
             return rv;
         }
-        snprintf(text, sizeof text, "the consensus core refused event %d: %s (%d)", event->type,
+        /* What a peer may have caused was refused before (driver_trust.c). */
+        snprintf(text, sizeof text, "the consensus core refused %s: %s (%d)", event_name(event),
                  raft_strerror(rv), rv);
         driver_fail(driver, ERR_CONFLICT, text);
         return rv;
     }
     free_ignored_snapshot(event, &update);
+    if (event->type == RAFT_RECEIVE) {
+        plausible_rose(&driver->plausible, raft_current_term(&driver->raft) - term);
+    }
     carry_out(driver, &update, stale);
     return 0;
 }

@@ -135,6 +135,8 @@ const char *handshake_reject_text(enum handshake_reject reject)
         return "the node id was removed from the cluster";
     case HANDSHAKE_REJECT_OLDER:
         return "the data directory is an older copy";
+    case HANDSHAKE_REJECT_IMPLAUSIBLE:
+        return "the node's term or last index cannot be";
     }
     return "rejected for an unknown reason";
 }
@@ -156,6 +158,8 @@ int handshake_reject_err(enum handshake_reject reject)
         return ERR_REMOVED;
     case HANDSHAKE_REJECT_OLDER:
         return ERR_STALE;
+    case HANDSHAKE_REJECT_IMPLAUSIBLE:
+        return ERR_IMPLAUSIBLE;
     case HANDSHAKE_REJECT_CLUSTER:
     case HANDSHAKE_REJECT_NODE:
     case HANDSHAKE_REJECT_PROOF:
@@ -174,7 +178,8 @@ static bool is_for_good(enum handshake_reject reject)
 bool handshake_reject_is_final(enum handshake_reject reject)
 {
     return reject == HANDSHAKE_REJECT_VERSION || reject == HANDSHAKE_REJECT_CLUSTER ||
-           reject == HANDSHAKE_REJECT_NODE || is_for_good(reject);
+           reject == HANDSHAKE_REJECT_NODE || reject == HANDSHAKE_REJECT_IMPLAUSIBLE ||
+           is_for_good(reject);
 }
 
 static void begin(struct handshake *handshake, const struct handshake_config *config, bool dialler)
@@ -218,7 +223,8 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
     if (handshake->dialler) {
         return;
     }
-    if (reject == HANDSHAKE_REJECT_PEER || is_for_good(reject)) {
+    if (reject == HANDSHAKE_REJECT_PEER || reject == HANDSHAKE_REJECT_IMPLAUSIBLE ||
+        is_for_good(reject)) {
         text = handshake_reject_text(reject);
     }
     buf_put_u16(&payload, (uint16_t)reject);
@@ -411,6 +417,23 @@ static void answer_join(struct handshake *handshake, const void *request, size_t
     move(handshake, HANDSHAKE_ANSWERED);
 }
 
+/* May what the peer says of itself be true? Rejected if not. */
+static bool checked(struct handshake *handshake, const void *statement, size_t len, struct buf *out)
+{
+    const struct handshake_config *config = handshake->config;
+    int rv =
+        config->check != NULL ? config->check(config->data, handshake->peer_id, statement, len) : 0;
+
+    if (rv != 0) {
+        fail(handshake,
+             rv == ERR_STALE         ? HANDSHAKE_REJECT_OLDER
+             : rv == ERR_IMPLAUSIBLE ? HANDSHAKE_REJECT_IMPLAUSIBLE
+                                     : HANDSHAKE_REJECT_MALFORMED,
+             out);
+    }
+    return rv == 0;
+}
+
 static void take_proof(struct handshake *handshake, const uint8_t *payload, size_t len,
                        struct buf *out)
 {
@@ -438,8 +461,7 @@ static void take_proof(struct handshake *handshake, const uint8_t *payload, size
         fail(handshake, HANDSHAKE_REJECT_PEER, out);
         return;
     }
-    if (config->older != NULL && config->older(config->data, handshake->peer_id, statement, len)) {
-        fail(handshake, HANDSHAKE_REJECT_OLDER, out);
+    if (!checked(handshake, statement, len, out)) {
         return;
     }
     frame_put(out, FRAME_WELCOME, NULL, 0);

@@ -43,15 +43,16 @@
 /* Why it failed. Numbers are on the wire; new ones go at the end. */
 enum handshake_reject {
     HANDSHAKE_REJECT_NONE = 0,
-    HANDSHAKE_REJECT_MALFORMED = 1, /* a frame out of turn, too short or too long */
-    HANDSHAKE_REJECT_VERSION = 2,   /* another protocol version */
-    HANDSHAKE_REJECT_CLUSTER = 3,   /* another cluster id */
-    HANDSHAKE_REJECT_NODE = 4,      /* not the node that was wanted, or both have one id */
-    HANDSHAKE_REJECT_PEER = 5,      /* the dialler is no member that the acceptor knows (yet) */
-    HANDSHAKE_REJECT_PROOF = 6,     /* another secret */
-    HANDSHAKE_REJECT_STORE = 7,     /* the store is not the one registered for its id (wiped) */
-    HANDSHAKE_REJECT_REMOVED = 8,   /* the id was removed from the cluster and never comes back */
-    HANDSHAKE_REJECT_OLDER = 9      /* the store was set back to an older copy */
+    HANDSHAKE_REJECT_MALFORMED = 1,   /* a frame out of turn, too short or too long */
+    HANDSHAKE_REJECT_VERSION = 2,     /* another protocol version */
+    HANDSHAKE_REJECT_CLUSTER = 3,     /* another cluster id */
+    HANDSHAKE_REJECT_NODE = 4,        /* not the node that was wanted, or both have one id */
+    HANDSHAKE_REJECT_PEER = 5,        /* the dialler is no member that the acceptor knows (yet) */
+    HANDSHAKE_REJECT_PROOF = 6,       /* another secret */
+    HANDSHAKE_REJECT_STORE = 7,       /* the store is not the one registered for its id (wiped) */
+    HANDSHAKE_REJECT_REMOVED = 8,     /* the id was removed from the cluster and never comes back */
+    HANDSHAKE_REJECT_OLDER = 9,       /* the store was set back to an older copy */
+    HANDSHAKE_REJECT_IMPLAUSIBLE = 10 /* its term or last index is one that cannot be */
 };
 
 struct handshake_config {
@@ -66,8 +67,10 @@ struct handshake_config {
      * again; any other error: the store may not. Asked on both sides, before `known`. */
     int (*admit)(void *data, uint64_t peer, uint64_t store_id);
     void *data;
-    /* Does a known dialler's statement show that its store was set back? NULL: not asked. */
-    bool (*older)(void *data, uint64_t peer, const void *statement, size_t len);
+    /* Is there something wrong with a known dialler's statement? 0; ERR_STALE: it shows that its
+     * store was set back; ERR_IMPLAUSIBLE: it says what cannot be; ERR_BAD_MESSAGE. NULL: not
+     * asked. */
+    int (*check)(void *data, uint64_t peer, const void *statement, size_t len);
     /* Append the statement of a dialler; NULL: none. */
     void (*introduce)(void *data, struct buf *statement);
     /* Append the answer to a node that wants to join; false: malformed. NULL: nobody may. */
@@ -123,12 +126,12 @@ const char *handshake_reject_text(enum handshake_reject reject);
 
 /* Its ERR_*: BAD_MESSAGE, BAD_VERSION, REFUSED (cluster, node, proof), NOT_FOUND (peer), WRONG_NODE
  * (store), REMOVED, or STALE (older store); a dialler takes these three only from an acceptor that
- * proved the secret. */
+ * proved the secret; or IMPLAUSIBLE. */
 int handshake_reject_err(enum handshake_reject reject);
 
-/* True if trying again cannot help until somebody changes a configuration: version, cluster, node,
- * store, removed, older store. (A wrong secret is not among them: it may be in the middle of a
- * change on all nodes.) */
+/* True if trying again cannot help until somebody changes a configuration: version, cluster,
+ * node, store, removed, older store, implausible. (A wrong secret is not among them: it may be
+ * in the middle of a change on all nodes.) */
 bool handshake_reject_is_final(enum handshake_reject reject);
 
 #endif

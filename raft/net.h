@@ -49,7 +49,7 @@ struct net_peer {
 /* What comes from the network, on the raft loop, after the sender proved who it is. */
 struct net_receiver {
     /* A frame of a peer. The payload is borrowed for the call. A false return means the payload was
-     * malformed: the link is closed and the reason logged. */
+     * malformed, or says what cannot be: the link is closed and the reason logged. */
     bool (*receive)(struct net_receiver *receiver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
     /* The outgoing link to a peer came up or went down. */
@@ -62,16 +62,18 @@ struct net_receiver {
      * removed. Asked for links of both directions. */
     int (*admit)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id);
     /* A peer refused our handshake for good; err is its reason: ERR_WRONG_NODE (our store is not
-     * the one registered for our id), ERR_REMOVED (our id was removed) and ERR_STALE (our store was
-     * set back to an older copy; these only from a peer that proved the secret), ERR_BAD_VERSION,
-     * ERR_REFUSED (another cluster or node id; not proved, so it is a hint about the configuration
-     * only). Told once a change of reason. */
+     * the one registered for our id), ERR_REMOVED (our id was removed) and ERR_STALE (our store
+     * was set back to an older copy; these only from a peer that proved the secret),
+     * ERR_BAD_VERSION, ERR_IMPLAUSIBLE (our term or last index is one that the peer does not
+     * believe), ERR_REFUSED (another cluster or node id; not proved, so it is a hint about the
+     * configuration only). Told once a change of reason. */
     void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);
     /* The rest may be NULL. Is a dialler that is none of the set peers one nevertheless, by what it
      * says of itself? set_peers() may follow, but not from inside the call. */
     bool (*know)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
-    /* Does what a dialler that is a peer says of itself show that its store was set back? */
-    bool (*older)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
+    /* Is there something wrong with what a dialler that is a peer says of itself? 0, ERR_STALE (its
+     * store was set back), ERR_IMPLAUSIBLE or ERR_BAD_MESSAGE. */
+    int (*check)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
     /* Append what we say of ourselves when we dial (see wire.h). */
     void (*introduce)(struct net_receiver *receiver, struct buf *statement);
     /* A node that is no member asks to be let in. Append the answer; false: malformed. */

@@ -203,11 +203,11 @@ static bool is_known_cb(void *data, uint64_t peer, const void *statement, size_t
             net->receiver->know(net->receiver, peer, statement, len));
 }
 
-static bool older_cb(void *data, uint64_t peer, const void *statement, size_t len)
+static int check_cb(void *data, uint64_t peer, const void *statement, size_t len)
 {
     struct net_uv *net = data;
 
-    return net->receiver->older(net->receiver, peer, statement, len);
+    return net->receiver->check(net->receiver, peer, statement, len);
 }
 
 static void introduce_cb(void *data, struct buf *statement)
@@ -253,7 +253,7 @@ static void fill_config(struct net_uv *net, const struct net_uv_config *config)
         .known = is_known_cb,
         .admit = admit_cb,
         .data = net,
-        .older = net->receiver->older != NULL ? older_cb : NULL,
+        .check = net->receiver->check != NULL ? check_cb : NULL,
         .introduce = net->receiver->introduce != NULL ? introduce_cb : NULL,
         .join = net->receiver->join != NULL ? join_cb : NULL,
     };

@@ -82,7 +82,7 @@ void net_inbound_frame(struct net_conn *conn, const struct frame *frame)
     }
     if (!receiver->receive(receiver, conn->handshake.peer_id, frame->type, frame->payload,
                            frame->len)) {
-        net_conn_close(conn, "malformed payload");
+        net_conn_close(conn, "malformed payload, or one that cannot be true");
     }
 }
 

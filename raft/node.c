@@ -161,12 +161,12 @@ static bool know(struct net_receiver *receiver, uint64_t peer, const void *state
     return node->state < NODE_WRITING && members_know(&node->replica.members, peer, statement, len);
 }
 
-static bool older(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
+static int check(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
-    return node->state < NODE_WRITING &&
-           members_older(&node->replica.members, peer, statement, len);
+    return node->state < NODE_WRITING ? members_check(&node->replica.members, peer, statement, len)
+                                      : 0;
 }
 
 static void introduce(struct net_receiver *receiver, struct buf *statement)
@@ -431,7 +431,7 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
     net.listen_address =
         config->listen_address != NULL ? config->listen_address : own_address(config);
     node->receiver = (struct net_receiver){receive, link_changed, gone,      admit,       refused,
-                                           know,    older,        introduce, join_request};
+                                           know,    check,        introduce, join_request};
     rv = net_uv_open(node->loop, &net, &node->receiver, &node->net);
     if (rv != 0) {
         snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s",
@@ -523,6 +523,10 @@ int node_start(uv_loop_t *loop, const struct node_config *config, struct store *
     node->config = *config;
     node->loop = loop;
     node->store = store;
+    rv = config->reset_term ? driver_reset_term(store, ret_error) : 0;
+    if (rv != 0) {
+        goto err_free;
+    }
     rv = driver_load(store, fsm, config->node_id, config->members,
                      config->join_count > 0 ? 0 : config->member_count, &loaded, ret_error);
     if (rv != 0) {

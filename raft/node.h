@@ -53,6 +53,7 @@ struct node_config {
     uint32_t refill_percent;
     uint32_t strict_keys; /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
     struct warm_config warm;
+    bool reset_term;                                       /* driver_reset_term() first */
     void (*failed)(void *data, int err, const char *text); /* must not return; any thread */
     /* The cluster has removed this node, and its id never comes back: it is to be stopped. On the
      * loop; may be told several times. May be NULL. */

@@ -99,6 +99,8 @@ void replica_health_update(struct replica *replica)
     atomic_store_explicit(&replica->health.clock_off_ms, lease.clock_off_ms, memory_order_relaxed);
     atomic_store_explicit(&replica->health.clock_wait_until_ms, lease.wait_until_ms,
                           memory_order_relaxed);
+    atomic_store_explicit(&replica->health.implausible, replica->driver.alarm.count,
+                          memory_order_relaxed);
     update_members(replica);
     update_held(replica);
     update_burnt(replica);

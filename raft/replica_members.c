@@ -193,6 +193,7 @@ bool members_know(struct members *members, uint64_t peer, const void *statement,
     }
     if (len == 0 || wire_statement_decode(statement, len, &start, &conf) != 0 ||
         conf.index <= members->driver->applied.conf_index || conf.index <= members->guest_index ||
+        !driver_believes_index(members->driver, peer, "configuration_index", conf.index) ||
         fsm_member_removed(members->fsm, peer) ||
         driver_decode_configuration(conf.data, conf.len, &configuration) != 0) {
         return false;
@@ -206,13 +207,13 @@ bool members_know(struct members *members, uint64_t peer, const void *statement,
     return both;
 }
 
-bool members_older(struct members *members, uint64_t peer, const void *statement, size_t len)
+int members_check(struct members *members, uint64_t peer, const void *statement, size_t len)
 {
     struct peer_start start;
     struct wire_conf conf;
+    int rv = wire_statement_decode(statement, len, &start, &conf);
 
-    return wire_statement_decode(statement, len, &start, &conf) == 0 &&
-           driver_meet(members->driver, peer, &start) != 0;
+    return rv == 0 ? driver_meet(members->driver, peer, &start) : rv;
 }
 
 static struct wire_conf applied_conf(const struct members *members)

@@ -9,7 +9,7 @@
  * caught up. Removed ids, and ids whose data directory is another one, are never let in.
  *
  * The happy path: members_init(), members_turn() each turn; members_know() and
- * members_older() for each handshake.
+ * members_check() for each handshake.
  *
  * Failure modes: a statement that is malformed, or no newer than what is known here: not known.
  *
@@ -70,9 +70,11 @@ int members_admit(const struct members *members, uint64_t peer, uint64_t store_i
 /* Is it a peer of ours? statement: what it says, see wire.h; may be empty. */
 bool members_know(struct members *members, uint64_t peer, const void *statement, size_t len);
 
-/* Does the statement of a peer show that its data directory was set back to an older copy? What a
- * good one says is remembered. */
-bool members_older(struct members *members, uint64_t peer, const void *statement, size_t len);
+/* Is there something wrong with the statement of a peer? ERR_STALE: its data directory was set back
+ * to an older copy; ERR_IMPLAUSIBLE: it says what cannot be; ERR_BAD_MESSAGE. What a peer says is
+ * remembered when there is not (0). */
+int members_check(struct members *members, uint64_t peer, const void *statement,
+                  size_t len) MUST_CHECK;
 
 /* Append what this node says of itself when it dials. */
 void members_state(const struct members *members, struct buf *statement);

@@ -9,6 +9,7 @@
 
 #include "raft/requests_internal.h"
 #include "src/base/assert.h"
+#include "src/id/command_read.h"
 
 /* --- work --- */
 
@@ -112,6 +113,27 @@ void requests_take_local(struct requests *requests, struct id_request *request)
     enqueue(requests, work);
 }
 
+/* What a leader proposes by itself: the digest that its state has, the log's time, the steps of a
+ * change of the membership. It takes nobody else's word for them: one false digest would end every
+ * node, at each of its starts. (One that just lost its lead may ask in good faith; the new leader
+ * proposes its own.) */
+static bool is_for_leaders_alone(const struct wire_request *wire)
+{
+    if (wire->kind != WIRE_REQUEST_COMMAND) {
+        return false;
+    }
+    switch (command_type(wire->payload, wire->payload_len)) {
+    case COMMAND_DIGEST:
+    case COMMAND_LAYOUT:
+    case COMMAND_CLOCK:
+    case COMMAND_MEMBER_BEGIN:
+    case COMMAND_MEMBER_END:
+        return true;
+    default:
+        return false;
+    }
+}
+
 void requests_serve(struct requests *requests, uint64_t from, const struct wire_request *wire)
 {
     /* Whoever passes on a request vouches for its origin, which has to be a member. */
@@ -121,6 +143,10 @@ void requests_serve(struct requests *requests, uint64_t from, const struct wire_
     if (raft_state(&requests->driver->raft) != RAFT_LEADER || requests->transferring ||
         requests->stopping || !member) {
         refuse(requests, from, wire->id, ERR_NOT_LEADER);
+        return;
+    }
+    if (is_for_leaders_alone(wire)) {
+        refuse(requests, from, wire->id, ERR_REFUSED);
         return;
     }
     if (requests->work_count >= LIMIT_REQUESTS_PENDING) {
@@ -400,6 +426,9 @@ bool requests_receive_confirm(struct requests *requests, uint64_t from, const ui
     if (wire_confirm_decode(payload, len, &confirm) != 0) {
         return false;
     }
+    if (!driver_believes_term(requests->driver, from, "confirm_term", confirm.term)) {
+        return false;
+    }
     if (confirm.term == raft_current_term(&requests->driver->raft)) {
         wire_confirm_encode(&confirm, &frame);
         (void)requests->net->ops->send(requests->net, from, FRAME_CONFIRM_ACK, &frame);
@@ -415,6 +444,9 @@ bool requests_receive_ack(struct requests *requests, uint64_t from, const uint8_
     unsigned voters;
 
     if (wire_confirm_decode(payload, len, &confirm) != 0) {
+        return false;
+    }
+    if (!driver_believes_term(requests->driver, from, "confirm_term", confirm.term)) {
         return false;
     }
     if (!requests->round_active || confirm.round != requests->round ||

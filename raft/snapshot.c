@@ -269,6 +269,10 @@ void snapshot_receive_head(struct driver *driver, uint64_t from, uint64_t transf
         wire_raft_release(message); /* an older leader's */
         return;
     }
+    if (!driver_agrees(driver, from, message)) {
+        wire_raft_release(message);
+        return;
+    }
     drop_in(driver);
     in->active = true;
     in->from = from;
@@ -287,22 +291,32 @@ static void send_ack(struct driver *driver, uint64_t to, const struct wire_chunk
 }
 
 /* The last chunk is in. What does not fit its digest is dropped, and the leader sends it anew: once
- * the core begins to install, there is no way back. */
-static void deliver(struct driver *driver, uint64_t from)
+ * the core begins to install, there is no way back. What fits it and makes no state is a lie: the
+ * disk must not have it. (That is tried with a state machine of its own, which for the moment takes
+ * as much memory as the state, beside the stream.) False: it is not believed. */
+static bool deliver(struct driver *driver, uint64_t from)
 {
     struct snapshot_in *in = &driver->transfers.in;
     struct raft_message message = in->message;
     struct store_error error;
     struct reader reader;
     uint64_t digest;
+    bool believed = true;
 
     reader_init(&reader, in->stream.data, in->stream.len);
     digest = reader_u64(&reader);
     if (store_rows_check(reader.data + reader.at, reader_left(&reader), digest, &error) == 0) {
-        in->active = false; /* the message's configuration goes to the core */
-        driver_deliver_snapshot(driver, from, &message, &in->stream);
+        believed = driver_rows_load(&in->stream, message.install_snapshot.last_index);
+        if (believed) {
+            in->active = false; /* the message's configuration goes to the core */
+            believed = driver_deliver_snapshot(driver, from, &message, &in->stream);
+        } else {
+            driver_disbelieve(driver, from, "snapshot_rows", message.install_snapshot.last_index,
+                              0);
+        }
     }
     drop_in(driver);
+    return believed;
 }
 
 bool snapshot_receive_chunk(struct driver *driver, uint64_t from, const uint8_t *payload,
@@ -327,10 +341,7 @@ bool snapshot_receive_chunk(struct driver *driver, uint64_t from, const uint8_t 
     in->started_ms = clock_now_ms(driver->clock);
     ack.offset = in->stream.len;
     send_ack(driver, from, &ack);
-    if (chunk.last) {
-        deliver(driver, from);
-    }
-    return true;
+    return !chunk.last || deliver(driver, from);
 }
 
 /* --- ends --- */

@@ -38,6 +38,7 @@ struct head {
     uint64_t term;
 };
 
+static unsigned char version_of(enum raft_message_type type);
 static struct head message_head(const struct raft_message *message);
 static void encode_append(const struct raft_append_entries *append, struct buf *buf);
 static void encode_install(const struct raft_install_snapshot *install, uint64_t transfer,
@@ -105,7 +106,7 @@ int wire_raft_decode(const void *data, size_t len, struct raft_message *ret_mess
     message.type = (enum raft_message_type)reader_u8(&reader);
     version = reader_u8(&reader);
     term = wire_read_term(&reader);
-    if (reader.bad) {
+    if (reader.bad || version != version_of(message.type)) {
         return ERR_BAD_MESSAGE;
     }
     switch (message.type) {
@@ -167,6 +168,20 @@ void wire_raft_release(struct raft_message *message)
         break;
     default:
         break;
+    }
+}
+
+/* The versions of this library's messages. Of a lower one it skips checks: a pre-vote would
+ * count as a vote. */
+static unsigned char version_of(enum raft_message_type type)
+{
+    switch (type) {
+    case RAFT_APPEND_ENTRIES_RESULT:
+    case RAFT_REQUEST_VOTE:
+    case RAFT_REQUEST_VOTE_RESULT:
+        return 2;
+    default:
+        return 0;
     }
 }
 
@@ -338,6 +353,7 @@ static void read_vote(struct reader *reader, struct raft_request_vote *vote)
     vote->disrupt_leader = wire_read_bool(reader);
     vote->pre_vote = wire_read_bool(reader);
     wire_require(reader, vote->candidate_id >= 1 && vote->candidate_id <= LIMIT_NODE_ID);
+    wire_require(reader, vote->last_log_term <= vote->term);
 }
 
 static void read_vote_result(struct reader *reader, struct raft_request_vote_result *result)
@@ -374,4 +390,5 @@ static void read_timeout_now(struct reader *reader, struct raft_timeout_now *tim
 {
     timeout_now->last_log_index = wire_read_index(reader);
     timeout_now->last_log_term = wire_read_index(reader);
+    wire_require(reader, timeout_now->last_log_term <= timeout_now->term);
 }

@@ -227,12 +227,12 @@ static int step_local(struct store_meta *meta, const struct store_op *op,
 static int step_hard_state(struct store_meta *meta, const struct store_op *op,
                            struct store_error *ret_error)
 {
-    if (op->term < meta->term) {
+    if (op->term < (op->lower ? meta->last_term : meta->term)) {
         return store_error_set(ret_error, ERR_CORRUPT,
                                "hard state: term %" PRIu64 " after term %" PRIu64, op->term,
                                meta->term);
     }
-    if (op->term == meta->term && meta->vote != 0 && op->vote != meta->vote) {
+    if (op->term == meta->term && meta->vote != 0 && op->vote != meta->vote && !op->lower) {
         return store_error_set(ret_error, ERR_CORRUPT,
                                "hard state: vote for %" PRIu64 " in term %" PRIu64
                                " after one for %" PRIu64,

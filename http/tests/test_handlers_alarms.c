@@ -233,6 +233,9 @@ static void test_gauges(void **state)
     assert_int_equal(VALUE("leafd_leader_known"), 0);
     assert_int_equal(VALUE("leafd_leader_through"), 3);
     assert_int_equal(VALUE("leafd_disk_low"), 1);
+    assert_int_equal(VALUE("leafd_peer_implausible_total"), 0);
+    atomic_store(&f->fake.health.implausible, 3);
+    assert_int_equal(VALUE("leafd_peer_implausible_total"), 3);
     /* 3487858230208 - 1700000000000, and near its end. */
     assert_int_equal(VALUE("leafd_snowflake_layout_seconds_left"), 1787858230);
     fake_set_wall(&f->fake, 3487858230208 - 1999);

@@ -95,6 +95,15 @@ static void repeat_command(struct sim_world *world, const struct sim_frame *fram
     }
 }
 
+/* A chunk of a snapshot comes twice, the second time soon or late. */
+static void repeat_chunk(struct sim_world *world, const struct sim_frame *frame, unsigned to)
+{
+    if (world->faults && frame->type == FRAME_SNAPSHOT_CHUNK && sim_percent(world, 10)) {
+        arrives(world, to, frame_new(&world->nodes[frame->from - 1], frame->type, &frame->payload),
+                world->now_ms + 4 + sim_below(world, 40));
+    }
+}
+
 static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
 {
     struct sim_node *from = ((struct sim_net *)base)->node;
@@ -134,6 +143,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
     }
     buf_free(payload);
     repeat_command(world, frame, b);
+    repeat_chunk(world, frame, b);
     arrives(world, b, frame, at_ms);
     return 0;
 }
@@ -205,8 +215,8 @@ static void expect_not_older(struct sim_node *to, struct sim_node *from)
     struct buf statement = BUF_INIT;
 
     members_state(&from->replica.members, &statement);
-    if (members_older(&to->replica.members, from->id, statement.data, statement.len)) {
-        sim_fail(to->world, "node %llu takes the data of node %llu for an older copy",
+    if (members_check(&to->replica.members, from->id, statement.data, statement.len) != 0) {
+        sim_fail(to->world, "node %llu takes the data of node %llu for an older copy, or a lie",
                  (unsigned long long)to->id, (unsigned long long)from->id);
     }
     buf_free(&statement);

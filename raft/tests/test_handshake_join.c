@@ -248,11 +248,13 @@ static void test_removal_without_proof(void **state)
     }
 }
 
-static bool older_cb(void *data, uint64_t peer, const void *statement, size_t len)
+static int check_cb(void *data, uint64_t peer, const void *statement, size_t len)
 {
+    static const int errs[] = {ERR_STALE, ERR_IMPLAUSIBLE, ERR_BAD_MESSAGE};
+
     (void)data;
     assert_int_equal(peer, 1);
-    return len == 3 && memcmp(statement, "old", 3) == 0;
+    return len == 1 ? errs[*(const uint8_t *)statement] : 0;
 }
 
 static bool everybody_is_known(void *data, uint64_t peer, const void *statement, size_t len)
@@ -264,28 +266,40 @@ static bool everybody_is_known(void *data, uint64_t peer, const void *statement,
     return true;
 }
 
-static void say_old(void *data, struct buf *statement)
+static uint8_t said; /* which of the errors the statement is to give */
+
+static void say_it(void *data, struct buf *statement)
 {
     (void)data;
-    buf_put(statement, "old", 3);
+    buf_put_u8(statement, said);
 }
 
-static void test_a_store_that_was_set_back(void **state)
+static void expect_checked(struct shake *shake, uint8_t what, enum handshake_reject reject,
+                           const char *text)
+{
+    said = what;
+    begin(shake, false);
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, reject, false);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, reject, true);
+    assert_string_equal(shake->a.text, text);
+}
+
+static void test_a_store_that_was_set_back_or_lies(void **state)
 {
     struct shake *shake = *state;
 
     shake->b_config.known = everybody_is_known;
-    shake->b_config.older = older_cb;
+    shake->b_config.check = check_cb;
     begin(shake, false);
     deliver(shake, &shake->b);
     assert_int_equal(shake->b.state, HANDSHAKE_DONE);
-    shake->a_config.introduce = say_old;
-    begin(shake, false);
-    deliver(shake, &shake->b);
-    assert_failed(&shake->b, HANDSHAKE_REJECT_OLDER, false);
-    deliver(shake, &shake->a);
-    assert_failed(&shake->a, HANDSHAKE_REJECT_OLDER, true);
-    assert_string_equal(shake->a.text, "the data directory is an older copy");
+    shake->a_config.introduce = say_it;
+    expect_checked(shake, 0, HANDSHAKE_REJECT_OLDER, "the data directory is an older copy");
+    expect_checked(shake, 1, HANDSHAKE_REJECT_IMPLAUSIBLE,
+                   "the node's term or last index cannot be");
+    expect_checked(shake, 2, HANDSHAKE_REJECT_MALFORMED, "");
 }
 
 /* A link that is taken for a wish to join, or the reverse, proves nothing. */
@@ -322,6 +336,7 @@ static void test_reject_codes(void **state)
         {HANDSHAKE_REJECT_STORE, ERR_WRONG_NODE, true},
         {HANDSHAKE_REJECT_REMOVED, ERR_REMOVED, true},
         {HANDSHAKE_REJECT_OLDER, ERR_STALE, true},
+        {HANDSHAKE_REJECT_IMPLAUSIBLE, ERR_IMPLAUSIBLE, true},
     };
 
     (void)state;
@@ -341,7 +356,7 @@ int main(void)
         T(test_joining_is_refused),
         T(test_removed_peer),
         T(test_removal_without_proof),
-        T(test_a_store_that_was_set_back),
+        T(test_a_store_that_was_set_back_or_lies),
         T(test_a_link_is_no_wish_to_join),
         cmocka_unit_test(test_reject_codes),
     };

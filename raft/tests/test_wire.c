@@ -100,8 +100,8 @@ static void test_golden_append_result(void **state)
 
     (void)state;
     message.append_entries_result =
-        (struct raft_append_entries_result){1, 0x0102030405060708, 17, 18, 0x0a0b, 0x0c0d};
-    check_golden(&message, 0, "02 01 0807060504030201 1100000000000000 1200000000000000 0b0a 0d0c");
+        (struct raft_append_entries_result){2, 0x0102030405060708, 17, 18, 0x0a0b, 0x0c0d};
+    check_golden(&message, 0, "02 02 0807060504030201 1100000000000000 1200000000000000 0b0a 0d0c");
 }
 
 static void test_golden_votes(void **state)
@@ -257,8 +257,10 @@ static void check_patches(const struct raft_message *message, const struct patch
 
 static void test_refuses_bad_heads(void **state)
 {
-    const struct patch bad[] = {{0, 1, 0}, {0, 1, 7}, {0, 1, 255}, {2, 8, 0}, {2, 8, BOUND}};
-    const struct patch good[] = {{2, 8, BOUND - 1}, {2, 8, 1}, {1, 1, 255}};
+    const struct patch bad[] = {
+        {0, 1, 0},   {0, 1, 7}, {0, 1, 255},   {1, 1, 1}, {1, 1, 3},
+        {1, 1, 255}, {2, 8, 0}, {2, 8, BOUND}, {2, 8, 5}}; /* the last: below its entry's */
+    const struct patch good[] = {{2, 8, BOUND - 1}, {2, 8, 6}, {1, 1, 2}};
     const struct raft_message message = vote_message();
 
     (void)state;
@@ -270,9 +272,10 @@ static void test_refuses_bad_votes(void **state)
 {
     const struct patch bad[] = {{10, 8, 0},     {10, 8, LIMIT_NODE_ID + 1},
                                 {18, 8, BOUND}, {26, 8, BOUND},
-                                {34, 1, 2},     {35, 1, 255}};
+                                {34, 1, 2},     {35, 1, 255},
+                                {26, 8, 8}}; /* of a later term than it stands for */
     const struct patch good[] = {
-        {10, 8, LIMIT_NODE_ID}, {10, 8, 1}, {18, 8, BOUND - 1}, {34, 1, 1}};
+        {10, 8, LIMIT_NODE_ID}, {10, 8, 1}, {18, 8, BOUND - 1}, {34, 1, 1}, {26, 8, 7}};
     const struct patch bad_result[] = {{10, 1, 2}, {11, 1, 2}};
     struct raft_message message = vote_message();
 
@@ -334,19 +337,19 @@ static void test_heartbeat_terms(void **state)
 
 static void test_append_result_bounds(void **state)
 {
-    const struct patch bad[] = {{2, 8, 0}, {10, 8, BOUND}, {18, 8, BOUND}};
+    const struct patch bad[] = {{1, 1, 1}, {2, 8, 0}, {10, 8, BOUND}, {18, 8, BOUND}};
     const struct patch good[] = {{10, 8, BOUND - 1}, {18, 8, BOUND - 1}, {18, 8, 0}};
     struct raft_message message = {.type = RAFT_APPEND_ENTRIES_RESULT};
 
     (void)state;
-    message.append_entries_result = (struct raft_append_entries_result){1, 3, 17, 18, 1, 2};
+    message.append_entries_result = (struct raft_append_entries_result){2, 3, 17, 18, 1, 2};
     check_patches(&message, bad, COUNT(bad), false);
     check_patches(&message, good, COUNT(good), true);
 }
 
 static void test_timeout_now_bounds(void **state)
 {
-    const struct patch bad[] = {{2, 8, 0}, {10, 8, BOUND}, {18, 8, BOUND}};
+    const struct patch bad[] = {{1, 1, 1}, {2, 8, 0}, {10, 8, BOUND}, {18, 8, 7}};
     struct raft_message message = {.type = RAFT_TIMEOUT_NOW};
 
     (void)state;

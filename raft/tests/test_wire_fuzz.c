@@ -39,14 +39,14 @@ static void random_message(struct prng *prng, struct append_fixture *f, uint64_t
         break;
     case RAFT_APPEND_ENTRIES_RESULT:
         message->append_entries_result = (struct raft_append_entries_result){
-            1, term, prng_below(prng, 9), prng_next(prng) >> 2, (unsigned short)term, 1};
+            2, term, prng_below(prng, 9), prng_next(prng) >> 2, (unsigned short)term, 1};
         break;
     case RAFT_REQUEST_VOTE:
         message->request_vote = (struct raft_request_vote){2,
                                                            term,
                                                            1 + prng_below(prng, LIMIT_NODE_ID),
                                                            prng_next(prng) >> 2,
-                                                           prng_next(prng) >> 2,
+                                                           prng_below(prng, term + 1),
                                                            prng_below(prng, 2) == 1,
                                                            prng_below(prng, 2) == 1};
         break;

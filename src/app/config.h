@@ -74,6 +74,7 @@ struct config {
     uint64_t raft_snapshot_entries;
     uint64_t raft_trailing_entries;
     uint64_t raft_catch_up_ms;
+    bool raft_reset_term;
 
     uint64_t segment_cover_ms;
     uint64_t segment_refill_percent;

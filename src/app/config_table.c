@@ -166,6 +166,14 @@ const struct config_key config_keys[] = {
      .description = "A node that is being added or removed without any step forward for so long is "
                     "left as it is, so that another change can begin. At most ten times that in "
                     "all."},
+    {.name = "raft.reset-term",
+     .type = CONFIG_BOOL,
+     .fallback = "false",
+     .offset = offsetof(struct config, raft_reset_term),
+     .description =
+         "For a data directory that was refused because of its term, once all nodes are stopped: "
+         "put a plausible one in its place (docs/failure-model.md says when). Nothing is done to "
+         "any other directory."},
     {.name = "segment.cover-ms",
      NUMBER(segment_cover_ms, 0, MAX_INTERVAL_MS),
      .unit = "ms",

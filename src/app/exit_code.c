@@ -20,6 +20,7 @@ enum exit_code exit_code_of(int err)
     case ERR_TRUNCATED:
     case ERR_BAD_VERSION:
     case ERR_LOCKED:
+    case ERR_IMPLAUSIBLE:
         return EXIT_CODE_DATA;
     case ERR_EXISTS:
         return EXIT_CODE_ADDRESS;
@@ -34,6 +35,8 @@ enum exit_code exit_code_of(int err)
         return EXIT_CODE_REMOVED;
     case ERR_DIVERGED:
         return EXIT_CODE_DIVERGED;
+    case ERR_CONTRADICTED:
+        return EXIT_CODE_WITNESS;
     default:
         return EXIT_CODE_INTERNAL;
     }

@@ -9,12 +9,13 @@
 enum exit_code {
     EXIT_CODE_STOPPED = 0,
     EXIT_CODE_CONFIG = 64,   /* a setting is wrong */
-    EXIT_CODE_DATA = 65,     /* damaged, another's, locked, missing */
+    EXIT_CODE_DATA = 65,     /* damaged, another's, locked, missing, of numbers that cannot be */
     EXIT_CODE_ADDRESS = 69,  /* an address is in use */
     EXIT_CODE_INTERNAL = 70, /* out of memory, or a bug */
     EXIT_CODE_DISK = 74,     /* input/output failed, or the disk is full */
     EXIT_CODE_REFUSED = 76,  /* the cluster does not want this node */
     EXIT_CODE_REMOVED = 77,  /* the cluster has removed this node */
+    EXIT_CODE_WITNESS = 78,  /* a leader's log contradicts what this node knows as committed */
     EXIT_CODE_DIVERGED = 79, /* the state differs from the cluster's */
     EXIT_CODE_SECOND_SIGNAL = 80
 };

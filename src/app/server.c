@@ -157,6 +157,10 @@ static const char *hint(int err)
         return "check data.dir, node.id and cluster.id; nothing was changed";
     case ERR_BAD_VERSION:
         return "this data was written by another version of leafd; nothing was changed";
+    case ERR_IMPLAUSIBLE:
+        return "nothing was changed; replace the node by a new member with a new node.id, or, if "
+               "most nodes say so, stop them all and start these with raft.reset-term = true: see "
+               "docs/failure-model.md";
     case ERR_DISK_FULL:
         return "make room, or raise data.map-bytes";
     default:
@@ -286,6 +290,7 @@ static enum exit_code start_node(struct server *server)
         .join_count = config->join_count,
         .peer_address = config->peer_advertise,
         .catch_up_ms = (uint32_t)config->raft_catch_up_ms,
+        .reset_term = config->raft_reset_term,
         .cover_ms = (uint32_t)config->segment_cover_ms,
         .refill_percent = (uint32_t)config->segment_refill_percent,
         .strict_keys = (uint32_t)config->strict_keys,
@@ -309,7 +314,7 @@ static enum exit_code start_node(struct server *server)
     memcpy(node.members, config->members, sizeof node.members);
     memcpy(node.join, config->join, sizeof node.join);
     err = node_start(&server->loop, &node, server->store, &server->node, &error);
-    if (err == ERR_CORRUPT || err == ERR_TRUNCATED || err == ERR_BAD_VERSION) {
+    if (exit_code_of(err) == EXIT_CODE_DATA) {
         log_refused_data(server, err, error.text);
         return exit_code_of_open(err);
     }

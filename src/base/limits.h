@@ -106,6 +106,11 @@
 #define LIMIT_PEER_IDLE_MS 10000   /* nothing sent for so long: a PING */
 #define LIMIT_PEER_STALL_MS 5000   /* unsent bytes without progress for so long; closes */
 #define LIMIT_PEER_SILENT_MS 30000 /* nothing received, not even a PING, for so long; closes */
+/* How far a term or an index that a peer tells may be above the own one; further: not believed. */
+#define LIMIT_PLAUSIBLE_JUMP (1ULL << 32)
+#define LIMIT_PLAUSIBLE_RISE_PER_MS 1 /* what a term may rise by on top of one such jump */
+#define LIMIT_PLAUSIBLE_WAIT_MS 60000 /* refused for so long: what it may rise by grows on */
+#define LIMIT_PLAUSIBLE (1ULL << 61)  /* no term or index gets here; at or above: not believed */
 #define LIMIT_SNAPSHOT_CHUNK_BYTES (256 << 10)
 #define LIMIT_SNAPSHOT_WINDOW 8           /* chunks sent and not acknowledged */
 #define LIMIT_SNAPSHOT_BYTES (2ULL << 30) /* a snapshot's rows */

@@ -154,6 +154,7 @@ struct id_health {
     _Atomic uint64_t leader_through; /* this one; 0: directly, or not at all */
     _Atomic bool applied_once;       /* the state is at least as new as this node's last stop */
     _Atomic bool disk_low;           /* new proposals are refused */
+    _Atomic uint64_t implausible;    /* what peers told and cannot be, since the start */
     _Atomic uint32_t members;        /* of the configuration in force here */
     _Atomic uint32_t voters;         /* of these */
     _Atomic bool member_change;      /* one is under way */

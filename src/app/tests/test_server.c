@@ -524,8 +524,10 @@ static void test_exit_codes(void **state)
     assert_int_equal(exit_code_of(ERR_NOMEM), EXIT_CODE_INTERNAL);
     assert_int_equal(exit_code_of(ERR_CONFLICT), EXIT_CODE_INTERNAL);
     assert_int_equal(exit_code_of(ERR_CORRUPT), EXIT_CODE_DATA);
+    assert_int_equal(exit_code_of(ERR_IMPLAUSIBLE), EXIT_CODE_DATA);
+    assert_int_equal(exit_code_of(ERR_CONTRADICTED), EXIT_CODE_WITNESS);
     /* No reason to end may look like a clean stop. */
-    for (int err = -40; err < 0; err++) {
+    for (int err = -42; err < 0; err++) {
         assert_int_not_equal(exit_code_of(err), EXIT_CODE_STOPPED);
         assert_int_not_equal(exit_code_of_open(err), EXIT_CODE_STOPPED);
     }

@@ -1,0 +1,128 @@
+"""A member that lies, over a real link: it knows the secret, proves an id, and says what it likes.
+
+The frames are those of raft/frame.h, the handshake that of raft/handshake.h. And a term that lies
+on disk already: the record of it in a data file, written anew with its checksum.
+"""
+
+import hashlib
+import hmac
+import os
+import socket
+import struct
+
+PROTOCOL = 2
+HELLO, CHALLENGE, PROOF, WELCOME, REJECT = 1, 2, 3, 4, 5
+FRAME_RAFT = 16
+REQUEST_VOTE = 3
+REJECT_IMPLAUSIBLE = 10
+
+
+def _table():
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+CRC_TABLE = _table()
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ CRC_TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def text16(data):
+    return struct.pack("<H", len(data)) + data
+
+
+class Liar:
+    """A link to `victim` in the name of the node with this id and store."""
+
+    def __init__(self, cluster, victim, node_id, store_id, statement):
+        with open(cluster.secret_file, "rb") as file:
+            self.secret = file.read().strip()
+        self.sock = socket.create_connection(("127.0.0.1", victim.peer_port), timeout=5)
+        self.answer, self.reason = self.shake_hands(victim.id, node_id, store_id, statement)
+
+    def close(self):
+        self.sock.close()
+
+    def send(self, kind, payload):
+        checked = struct.pack("<BBH", 1, kind, 0) + payload
+        self.sock.sendall(struct.pack("<II", len(checked), crc32c(checked)) + checked)
+
+    def receive(self):
+        head = self.sock.recv(8, socket.MSG_WAITALL)
+        if len(head) < 8:
+            return None, b""
+        checked = self.sock.recv(struct.unpack("<II", head)[0], socket.MSG_WAITALL)
+        return checked[1], checked[4:]
+
+    def shake_hands(self, victim_id, node_id, store_id, statement):
+        nonce = os.urandom(32)
+        name = b"leafd"
+        hello = struct.pack("<H", PROTOCOL) + text16(name)
+        self.send(HELLO, hello + struct.pack("<QQQ", node_id, victim_id, store_id) + nonce)
+        kind, challenge = self.receive()
+        assert kind == CHALLENGE, (kind, challenge)
+        at = 2 + 2 + len(name)
+        self.victim_store = struct.unpack_from("<Q", challenge, at + 8)[0]
+        said = text16(b"dial") + hello
+        said += struct.pack("<QQQQ", node_id, victim_id, store_id, self.victim_store)
+        said += nonce + challenge[at + 16 : at + 48] + statement
+        self.send(PROOF, hmac.new(self.secret, said, hashlib.sha256).digest() + statement)
+        kind, payload = self.receive()
+        reason = struct.unpack_from("<H", payload)[0] if kind == REJECT else None
+        return kind, reason
+
+    def is_closed(self):
+        """The other side has closed the link (or does so within some seconds)."""
+        try:
+            return self.sock.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+
+def statement(life=0, term=0, index=0):
+    """What a dialler says of its start; life counts the starts."""
+    return struct.pack("<BQQQQI", 1, life << 32, term, index, 0, 0)
+
+
+def vote_request(candidate, term, last_index, last_term):
+    """48 bytes, as they were injected."""
+    head = struct.pack("<BBQQQQBB", REQUEST_VOTE, 2, term, candidate, last_index, last_term, 1, 0)
+    return head
+
+
+def store_id_of(cluster, node, as_id):
+    """It tells everybody who dials."""
+    liar = Liar(cluster, node, as_id, 0, b"")
+    liar.close()
+    return liar.victim_store
+
+
+def put_term_on_disk(node, term):
+    """Write the term into the record of a data file, with its checksum; the process must be gone.
+    Returns how many copies of the record there were."""
+    path = os.path.join(node.data_dir, "db", "data.mdb")
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    found = 0
+    at = data.find(b"hard")
+    while at >= 0:
+        value = at + 4
+        stored = struct.unpack_from("<I", data, value)[0]
+        record = bytes(data[value + 4 : value + 20])
+        if crc32c(b"mhard" + record) == stored:
+            record = struct.pack("<Q", term) + record[8:]
+            data[value : value + 20] = struct.pack("<I", crc32c(b"mhard" + record)) + record
+            found += 1
+        at = data.find(b"hard", at + 1)
+    with open(path, "wb") as file:
+        file.write(data)
+    return found
