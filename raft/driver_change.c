@@ -70,11 +70,13 @@ bool driver_is_settled(const struct driver *driver)
 }
 
 /* The present configuration with one server added at the end, gone, or in another role: positions
- * never change, since the core keeps what it knows of each by its position. */
-static void changed_configuration(const struct driver *driver, const struct driver_server *server,
-                                  struct raft_configuration *ret_configuration)
+ * never change, since the core keeps what it knows of each by its position. 0, or the core's error
+ * for an address that is there already. */
+static int changed_configuration(const struct driver *driver, const struct driver_server *server,
+                                 struct raft_configuration *ret_configuration)
 {
     const struct raft_configuration *now = &driver->raft.configuration;
+    int rv = 0;
 
     raft_configuration_init(ret_configuration);
     for (unsigned i = 0; i < now->n; i++) {
@@ -87,9 +89,9 @@ static void changed_configuration(const struct driver *driver, const struct driv
     }
     if (find_server(now, server->id) == NULL) {
         ASSERT(server->role == RAFT_STANDBY);
-        ASSERT(raft_configuration_add(ret_configuration, server->id, server->address,
-                                      server->role) == 0);
+        rv = raft_configuration_add(ret_configuration, server->id, server->address, server->role);
     }
+    return rv;
 }
 
 int driver_change(struct driver *driver, const struct driver_server *server)
@@ -108,10 +110,10 @@ int driver_change(struct driver *driver, const struct driver_server *server)
          role_of(&driver->raft.configuration, server->id) == RAFT_VOTER)) {
         return ERR_CONFLICT;
     }
-    changed_configuration(driver, server, &configuration);
+    rv = changed_configuration(driver, server, &configuration);
     driver_encode_configuration(&configuration, &conf);
     raft_configuration_close(&configuration);
-    if (wire_configuration_check(conf.data, conf.len) != 0) {
+    if (rv != 0 || wire_configuration_check(conf.data, conf.len) != 0) {
         buf_free(&conf);
         return ERR_INVALID;
     }

@@ -11,7 +11,8 @@
 #define ASK_MS 1000
 #define ASK_SOON_MS 200 /* until a majority of the clocks is known */
 #define THRESHOLD_DEFAULT_MS 1000
-#define PROPOSAL_MS 5000 /* how long a proposal may take before it is made anew */
+#define PROPOSAL_MS 5000    /* how long a proposal may take before it is made anew */
+#define LAYOUT_AGAIN_MS 100 /* a layout that the log refuses is not proposed in every turn */
 
 void timekeeper_init(struct timekeeper *keeper, const struct timekeeper_config *config,
                      struct driver *driver, struct net *net, const struct clock *clock,
@@ -92,7 +93,7 @@ static void propose(struct timekeeper *keeper)
     bool has_layout = fsm_layout(keeper->fsm, &layout);
     size_t samples;
 
-    if (has_layout && !clock_check_asked(&keeper->check, now_ms)) {
+    if (has_layout ? !clock_check_asked(&keeper->check, now_ms) : now_ms < keeper->layout_at_ms) {
         return;
     }
     memset(request, 0, sizeof *request);
@@ -103,6 +104,7 @@ static void propose(struct timekeeper *keeper)
         keeper->tick_at_ms = now_ms + keeper->config.tick_ms;
     } else {
         command_layout_encode(&request->payload, &keeper->config.layout);
+        keeper->layout_at_ms = now_ms + LAYOUT_AGAIN_MS;
     }
     request->kind = ID_REQUEST_COMMAND;
     request->deadline_ms = now_ms + PROPOSAL_MS;

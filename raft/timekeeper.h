@@ -36,6 +36,7 @@ struct timekeeper {
     struct clock_check check;
     uint64_t ask_at_ms;
     uint64_t tick_at_ms;
+    uint64_t layout_at_ms; /* not before that is the layout proposed again */
     bool in_flight;
     struct id_request request;
 };

@@ -77,6 +77,23 @@ static void test_follower_is_removed(void **state)
     ring_close(&ring);
 }
 
+/* Asked for, it is refused with words; but an entry may say so as well, of a leader that lies. */
+static void test_an_address_that_is_there_already(void **state)
+{
+    struct driver_server server = {7, "ring:2", RAFT_STANDBY};
+    struct ring ring = {0};
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(driver_change(&ring_node(&ring, leader)->replica.driver, &server),
+                     ERR_INVALID);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "ring:2"), MEMBER_ADDRESS_IN_USE);
+    ring_close(&ring);
+}
+
 static void test_leader_is_removed(void **state)
 {
     struct ring ring = {0};
@@ -298,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_follower_is_removed),
         cmocka_unit_test(test_leader_is_removed),
+        cmocka_unit_test(test_an_address_that_is_there_already),
         cmocka_unit_test(test_leadership_moves),
         cmocka_unit_test(test_leader_without_room_gives_way),
         cmocka_unit_test(test_refusals),

@@ -542,6 +542,26 @@ static void test_a_worker_id_is_known_after_a_crash_without_a_leader(void **stat
     ring_close(&ring);
 }
 
+/* A layout that the log refuses is not proposed in each turn, which would fill the log as fast as
+ * the disk can write. */
+static void test_a_layout_that_is_refused_is_not_proposed_all_the_time(void **state)
+{
+    struct ring ring = {.keeps_time = true, .workers = 1};
+    uint64_t last;
+
+    (void)state;
+    ring_start(&ring, 3);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->replica.timekeeper.config.layout.epoch_ms = UINT64_MAX;
+    }
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, 200);
+    last = entry_log_last(&ring_node(&ring, 1)->replica.driver.log);
+    ring_run_ms(&ring, 1000);
+    assert_in_range(entry_log_last(&ring_node(&ring, 1)->replica.driver.log) - last, 1, 20);
+    ring_close(&ring);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -562,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_health_follows_the_node),
         cmocka_unit_test(test_a_stopping_replica_takes_nothing),
         cmocka_unit_test(test_a_worker_id_is_known_after_a_crash_without_a_leader),
+        cmocka_unit_test(test_a_layout_that_is_refused_is_not_proposed_all_the_time),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
