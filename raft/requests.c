@@ -264,7 +264,7 @@ static bool receive_reply(struct requests *requests, uint64_t from, const uint8_
     }
     requests_way_word(requests, from, reply.status);
     TAILQ_FOREACH (request, &requests->sent, link) {
-        if (request->id == reply.id && request->sent_to == from) {
+        if (request->id == reply.id && request->sent_to == from) { /* nobody else was asked */
             break;
         }
     }
