@@ -42,6 +42,100 @@ static void test_a_lost_chunk_is_noticed(void **state)
     pair_close(&pair);
 }
 
+static bool receive_chunk(struct bench *bench, uint64_t from, const struct wire_chunk *chunk)
+{
+    struct buf payload = BUF_INIT;
+    bool fine;
+
+    wire_chunk_encode(chunk, &payload);
+    fine = bench_frame(bench, from, FRAME_SNAPSHOT_CHUNK, payload.data, payload.len);
+    buf_free(&payload);
+    return fine;
+}
+
+/* A chunk arrives that is not the next one: it is refused, and what was gathered stays as it
+ * was. */
+static void expect_not_taken(struct bench *follower, const struct wire_chunk *chunk)
+{
+    const struct snapshot_in *in = &follower->driver.transfers.in;
+    struct buf before = BUF_INIT;
+    struct wire_chunk_ack ack;
+
+    buf_put(&before, in->stream.data, in->stream.len);
+    fake_net_clear(&follower->net);
+    assert_true(receive_chunk(follower, 1, chunk));
+    ack = pair_next_ack(follower);
+    assert_true(ack.abort);
+    assert_int_equal(ack.transfer, chunk->transfer);
+    assert_int_equal(in->stream.len, before.len);
+    if (before.len > 0) {
+        assert_memory_equal(in->stream.data, before.data, before.len);
+    }
+    buf_free(&before);
+}
+
+/* Each chunk comes twice, the second time whole, from its middle on, and with a byte that is new;
+ * the snapshot that is installed is the leader's all the same. */
+static void test_a_chunk_that_comes_again_is_not_taken_twice(void **state)
+{
+    struct wire_chunk chunk;
+    struct wire_chunk part;
+    unsigned repeated = 0;
+    struct pair pair;
+
+    (void)state;
+    pair_start(&pair);
+    pair_pass(&pair, false); /* head */
+    while (pair.leader.net.frame_count > 0) {
+        struct fake_frame *frame = fake_net_take(&pair.leader.net);
+
+        assert_int_equal(frame->type, FRAME_SNAPSHOT_CHUNK);
+        assert_int_equal(wire_chunk_decode(frame->payload.data, frame->payload.len, &chunk), 0);
+        assert_true(receive_chunk(&pair.follower, 1, &chunk));
+        assert_false(pair_next_ack(&pair.follower).abort);
+        part = (struct wire_chunk){chunk.transfer, chunk.offset + chunk.len / 2, chunk.last,
+                                   chunk.data + chunk.len / 2, chunk.len - chunk.len / 2};
+        expect_not_taken(&pair.follower, &chunk);
+        expect_not_taken(&pair.follower, &part);
+        part.offset--; /* so it overlaps by one less than it has */
+        expect_not_taken(&pair.follower, &part);
+        repeated++;
+        fake_frame_free(frame);
+    }
+    assert_true(repeated >= 3);
+    assert_true(pair.follower.driver.installing);
+    bench_run(&pair.follower);
+    assert_int_equal(pair.follower.observer.installed_index, 40);
+    assert_int_equal(fsm_tag_count(pair.follower.fsm), PAIR_ROWS);
+    assert_int_equal(fsm_digest(pair.follower.fsm), fsm_digest(pair.leader.fsm));
+    pair_close(&pair);
+}
+
+/* The head comes once more: the stream begins anew, and nothing of the first part is in it. */
+static void test_a_head_that_comes_again_begins_anew(void **state)
+{
+    const struct snapshot_in *in;
+    struct fake_frame *head;
+    struct pair pair;
+
+    (void)state;
+    pair_start(&pair);
+    in = &pair.follower.driver.transfers.in;
+    head = fake_net_take(&pair.leader.net);
+    assert_true(bench_frame(&pair.follower, 1, head->type, head->payload.data, head->payload.len));
+    pair_pass(&pair, false);
+    assert_true(in->stream.len > 0);
+    (void)pair_next_ack(&pair.follower);
+    assert_true(bench_frame(&pair.follower, 1, head->type, head->payload.data, head->payload.len));
+    fake_frame_free(head);
+    assert_true(in->active);
+    assert_int_equal(in->stream.len, 0);
+    pair_pass(&pair, false); /* the second chunk */
+    assert_true(pair_next_ack(&pair.follower).abort);
+    assert_int_equal(in->stream.len, 0);
+    pair_close(&pair);
+}
+
 static void test_chunks_without_their_head_are_refused(void **state)
 {
     struct pair pair;
@@ -100,17 +194,6 @@ static void receive_head(struct bench *bench, uint64_t from, raft_term term, uin
     assert_true(bench_frame(bench, from, FRAME_RAFT, payload.data, payload.len));
     raft_configuration_close(&head.install_snapshot.conf);
     buf_free(&payload);
-}
-
-static bool receive_chunk(struct bench *bench, uint64_t from, const struct wire_chunk *chunk)
-{
-    struct buf payload = BUF_INIT;
-    bool fine;
-
-    wire_chunk_encode(chunk, &payload);
-    fine = bench_frame(bench, from, FRAME_SNAPSHOT_CHUNK, payload.data, payload.len);
-    buf_free(&payload);
-    return fine;
 }
 
 static void test_a_newer_head_replaces_the_older(void **state)
@@ -301,6 +384,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lost_chunk_is_noticed),
+        cmocka_unit_test(test_a_chunk_that_comes_again_is_not_taken_twice),
+        cmocka_unit_test(test_a_head_that_comes_again_begins_anew),
         cmocka_unit_test(test_chunks_without_their_head_are_refused),
         cmocka_unit_test(test_a_chunk_of_another_peer_is_refused),
         cmocka_unit_test(test_a_newer_head_replaces_the_older),
