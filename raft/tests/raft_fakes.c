@@ -31,10 +31,10 @@ static int fake_send(struct net *base, uint64_t to, enum frame_type type, struct
     struct fake_net *net = (struct fake_net *)base;
     struct fake_frame *frame;
 
-    ASSERT(to >= 1 && to < FAKE_NODES);
-    if (net->down[to]) {
+    ASSERT(to >= 1);
+    if (to >= FAKE_NODES || net->down[to]) {
         buf_free(payload);
-        return ERR_IO;
+        return to >= FAKE_NODES ? ERR_NOT_FOUND : ERR_IO;
     }
     frame = calloc(1, sizeof *frame);
     ASSERT(frame != NULL);
@@ -48,7 +48,7 @@ static int fake_send(struct net *base, uint64_t to, enum frame_type type, struct
 
 static bool fake_connected(struct net *base, uint64_t peer)
 {
-    return !((struct fake_net *)base)->down[peer];
+    return peer < FAKE_NODES && !((struct fake_net *)base)->down[peer];
 }
 
 static void fake_set_peers(struct net *base, const struct net_peer *peers, size_t count)

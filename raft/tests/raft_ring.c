@@ -25,9 +25,11 @@ struct ring_node *ring_node(struct ring *ring, uint64_t id)
 
 static void on_failed(struct replica_owner *owner, int err, const char *text)
 {
-    (void)err;
+    struct ring_node *node = CONTAINER(owner, struct ring_node, owner);
+
     (void)text;
-    CONTAINER(owner, struct ring_node, owner)->failed_count++;
+    node->failed_count++;
+    node->failed_err = err;
 }
 
 static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
@@ -66,13 +68,18 @@ static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
     struct store_error error = {{0}};
     struct fsm *fsm = fsm_new();
     unsigned count = node->ring->count - node->ring->joiners;
+    int rv;
 
     for (unsigned i = 0; i < count; i++) {
         members[i].id = i + 1;
         memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
     }
-    ASSERT(driver_load(node->store, fsm, node->id, members, node->id > count ? 0 : count,
-                       ret_loaded, &error) == 0);
+    rv = driver_load(node->store, fsm, node->id, members, node->id > count ? 0 : count, ret_loaded,
+                     &error);
+    if (rv != 0) {
+        fprintf(stderr, "node %u does not load: %s\n", (unsigned)node->id, error.text);
+    }
+    ASSERT(rv == 0);
     return fsm;
 }
 

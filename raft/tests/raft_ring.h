@@ -37,6 +37,7 @@ struct ring_node {
     struct replica_owner owner;
     char http_address[32];
     unsigned failed_count;
+    int failed_err;
     unsigned installed_count;
     unsigned removed_count;
     uint64_t superseded; /* the later incarnation that it was told of */
