@@ -134,6 +134,17 @@ static bool is_for_leaders_alone(const struct wire_request *wire)
     }
 }
 
+/* Who changes something says whose it is, and speaks for itself alone: a stamp of another node would
+ * end that node's session. */
+static bool is_stamped_by(const struct wire_request *wire, uint64_t node_id)
+{
+    struct session_stamp stamp;
+
+    return wire->kind == WIRE_REQUEST_QUERY ||
+           (session_stamp_read(wire->payload, wire->payload_len, &stamp) == 0 &&
+            stamp.node_id == node_id);
+}
+
 void requests_serve(struct requests *requests, uint64_t from, const struct wire_request *wire)
 {
     /* Whoever passes on a request vouches for its origin, which has to be a member. */
@@ -145,7 +156,8 @@ void requests_serve(struct requests *requests, uint64_t from, const struct wire_
         refuse(requests, from, wire->id, ERR_NOT_LEADER);
         return;
     }
-    if (is_for_leaders_alone(wire)) {
+    if (is_for_leaders_alone(wire) ||
+        !is_stamped_by(wire, wire->origin != 0 ? wire->origin : from)) {
         refuse(requests, from, wire->id, ERR_REFUSED);
         return;
     }

@@ -175,9 +175,31 @@ static void put_tag_change(struct liar *liar, struct buf *buf)
     put.step = (uint32_t)field(liar, 10);
     put.max_step = (uint32_t)field(liar, 100);
     put.max_id = number(liar);
-    command_put_begin(buf, liar_below(liar->source, 4) == 0, number(liar), liar_word(liar->source));
+    command_put_begin(buf, liar_below(liar->source, 4) == 0, number(liar));
     command_put_add(buf, &put);
     command_put_end(buf);
+}
+
+/* Whose the command is, in the place that it has for that: the liar's own next one, another's, or
+ * anything. */
+static void put_stamp(struct liar *liar, struct buf *command)
+{
+    struct session *session = &ring_node(&liar->ring, liar->victim)->replica.requests.session;
+    bool own = liar->tame || liar_below(liar->source, 2) == 0;
+    uint64_t node_id = own ? liar->id : liar->victim;
+    struct buf stamp = BUF_INIT;
+
+    if (liar_below(liar->source, 8) == 0) {
+        return; /* nobody's */
+    }
+    buf_put_u16(&stamp, (uint16_t)(liar->tame ? node_id : field(liar, node_id)));
+    buf_put_u64(&stamp, field(liar, session->incarnation));
+    buf_put_u64(&stamp, field(liar, session->newest + 1));
+    buf_put_u64(&stamp, field(liar, session->lowest));
+    ASSERT(stamp.len == SESSION_STAMP_BYTES &&
+           command->len >= SESSION_STAMP_AT + SESSION_STAMP_BYTES);
+    memcpy(command->data + SESSION_STAMP_AT, stamp.data, stamp.len);
+    buf_free(&stamp);
 }
 
 static void put_command(struct liar *liar, struct buf *buf)
@@ -204,20 +226,21 @@ static void put_command(struct liar *liar, struct buf *buf)
         command_member_end_encode(buf, number(liar), liar_below(liar->source, 2) == 1);
         break;
     case 5:
-        command_grant_begin(buf, field(liar, liar->victim), number(liar));
+        command_grant_begin(buf, number(liar));
         command_grant_add(buf, &grant);
         command_grant_end(buf);
         break;
     case 6:
-        command_delete_encode(buf, "a", 1, number(liar), liar_word(liar->source));
+        command_delete_encode(buf, "a", 1, number(liar));
         break;
     case 7:
         put_bytes(liar, buf);
-        break;
+        return;
     default:
         put_tag_change(liar, buf);
         break;
     }
+    put_stamp(liar, buf);
 }
 
 /* --- messages of the core --- */
@@ -344,7 +367,7 @@ static void put_rows(struct liar *liar, struct buf *buf)
     }
     store->ops->snapshot_close(store, view);
     if (liar_below(liar->source, 3) == 0) {
-        const char key[2] = {"tnwsrmgdbic"[liar_below(liar->source, 11)],
+        const char key[2] = {"tnwsrmgdai"[liar_below(liar->source, 10)],
                              (char)liar_byte(liar->source)};
 
         buf_put_str16(&rows, key, 1 + liar_below(liar->source, 2));
@@ -430,6 +453,8 @@ void lie_request(struct liar *liar)
     uint8_t kind = kinds[liar_below(liar->source, liar->tame ? 2 : 3)];
     struct member_ask asked = {.kind = (uint8_t)(1 + liar_below(liar->source, 3)),
                                .node_id = 1 + liar_below(liar->source, 4)};
+    bool passed_on = !liar->tame && liar_below(liar->source, 3) == 0;
+    uint64_t origin = passed_on ? 1 + liar_below(liar->source, 4) : 0;
     struct buf payload = BUF_INIT;
     struct buf buf = BUF_INIT;
 
@@ -438,15 +463,17 @@ void lie_request(struct liar *liar)
         put_command(liar, &payload);
     } else if (kind == WIRE_REQUEST_MEMBER) {
         member_ask_encode(&asked, &payload);
+        put_stamp(liar, &payload);
     } else {
         query_get_encode(&payload, "a", 1);
     }
     buf_put_u64(&buf, number(liar));
+    buf_put_u16(&buf, (uint16_t)(liar->tame ? 0 : field(liar, origin)));
     buf_put_u8(&buf, (uint8_t)field(liar, kind));
     buf_put_u32(&buf, (uint32_t)field(liar, 1000));
     buf_put_str32(&buf, payload.data, payload.len);
     buf_free(&payload);
-    send_spoilt(liar, FRAME_REQUEST, &buf);
+    send_spoilt(liar, liar_below(liar->source, 3) == 0 ? FRAME_RELAY : FRAME_REQUEST, &buf);
 }
 
 static void put_answer(struct liar *liar, struct buf *buf)
@@ -476,13 +503,18 @@ void lie_reply(struct liar *liar)
 {
     struct requests *requests = &ring_node(&liar->ring, liar->victim)->replica.requests;
     const struct id_request *request = TAILQ_FIRST(&requests->sent);
+    struct buf marks = BUF_INIT;
     struct buf payload = BUF_INIT;
     struct buf buf = BUF_INIT;
 
     put_answer(liar, &payload);
     buf_put_u64(&buf, field(liar, request != NULL ? request->id : requests->next_id));
     buf_put_u32(&buf, (uint32_t)field(liar, 0));
+    buf_put_u64(&buf, field(liar, raft_last_index(&victim(liar)->raft)));
+    put_bytes(liar, &marks);
+    buf_put_str32(&buf, marks.data, marks.len);
     buf_put_str32(&buf, payload.data, payload.len);
+    buf_free(&marks);
     buf_free(&payload);
     send_spoilt(liar, FRAME_REPLY, &buf);
 }
@@ -494,7 +526,22 @@ void lie_small(struct liar *liar)
     enum frame_type type = FRAME_CLOCK;
     struct buf buf = BUF_INIT;
 
-    switch (liar_below(liar->source, 3)) {
+    switch (liar_below(liar->source, 6)) {
+    case 3:
+        type = FRAME_RESIGN;
+        buf_put_u64(&buf, field(liar, own_term(liar)));
+        break;
+    case 4:
+        type = FRAME_PROBE;
+        buf_put_u8(&buf, (uint8_t)field(liar, 1 + liar_below(liar->source, 5)));
+        buf_put_u16(&buf, (uint16_t)field(liar, liar_below(liar->source, 5)));
+        buf_put_u64(&buf, field(liar, requests->way.round));
+        break;
+    case 5:
+        type = FRAME_APPLIED;
+        buf_put_u8(&buf, (uint8_t)field(liar, liar_below(liar->source, 2)));
+        buf_put_u64(&buf, field(liar, driver->applied.index));
+        break;
     case 0:
         type = liar_below(liar->source, 2) == 0 ? FRAME_CONFIRM : FRAME_CONFIRM_ACK;
         buf_put_u64(&buf, field(liar, own_term(liar)));
@@ -553,7 +600,8 @@ void lie_handshake(struct liar *liar)
 
 void lie_bytes(struct liar *liar)
 {
-    enum frame_type type = (enum frame_type)(FRAME_RAFT + liar_below(liar->source, 10));
+    enum frame_type type =
+        (enum frame_type)(FRAME_RAFT + liar_below(liar->source, FRAME_TYPE_MAX - FRAME_RAFT + 1));
     struct buf buf = BUF_INIT;
 
     put_bytes(liar, &buf);

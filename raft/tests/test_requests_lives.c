@@ -35,7 +35,7 @@ static struct requests *requests_of(struct ring *ring, uint64_t id)
 static void answer(struct ring *ring, uint64_t from, uint64_t to, uint64_t id,
                    const struct buf *payload)
 {
-    struct wire_reply reply = {id, 0, payload->data, payload->len};
+    struct wire_reply reply = {.id = id, .payload = payload->data, .payload_len = payload->len};
     struct buf frame = BUF_INIT;
 
     wire_reply_encode(&reply, &frame);
@@ -140,7 +140,8 @@ static void test_commands_of_leaders_alone_are_refused(void **state)
     last = entry_log_last(&ring_node(&ring, leader)->replica.driver.log);
     for (unsigned i = 0; i < 3; i++) {
         struct member_change change = {.kind = MEMBER_REMOVE, .node_id = leader};
-        struct wire_request request = {77, WIRE_REQUEST_COMMAND, 1000, NULL, 0};
+        struct wire_request request = {
+            .id = 77, .kind = WIRE_REQUEST_COMMAND, .time_left_ms = 1000};
         struct buf command = BUF_INIT;
         struct buf frame = BUF_INIT;
 
