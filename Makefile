@@ -134,9 +134,9 @@ $(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage history loop id base,$(call
 # they learnt is kept in $(BUILD)/fuzz/known-* and used again; an input that fails is beside it.
 FUZZ_DIRS := src/fuzz raft/fuzz http/fuzz
 FUZZ_WITH_src/fuzz := $(patsubst %,$(OUT)/src/tests/%.o,id_random id_stamp)
-FUZZ_WITH_raft/fuzz := $(patsubst %,$(OUT)/raft/tests/raft_%.o,liar lies ring fakes)
+FUZZ_WITH_raft/fuzz := $(patsubst %,$(OUT)/raft/tests/raft_%.o,liar liar_source lies ring fakes)
 FUZZ_WITH_http/fuzz := $(patsubst %,$(OUT)/http/tests/%.o,\
-                         reference_parser conn_world fake_backend request_kinds)
+                         reference_parser conn_world fake_backend fake_watch request_kinds)
 FUZZ_BINS  = $(foreach dir,$(FUZZ_DIRS),$(patsubst %.c,$(OUT)/%,$(wildcard $(dir)/fuzz_*.c)))
 define FUZZ_RULE
 $(patsubst %.c,$(OUT)/%,$(wildcard $(1)/fuzz_*.c)): $(OUT)/%: $(OUT)/%.o $(FUZZ_WITH_$(1)) \

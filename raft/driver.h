@@ -210,8 +210,8 @@ struct driver_command {
 int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
                   uint64_t *ret_first, uint64_t *ret_term) MUST_CHECK;
 
-/* A FRAME_RAFT, FRAME_RESIGN or snapshot frame from a peer. False: malformed, or it says what cannot
- * be. */
+/* A FRAME_RAFT, FRAME_RESIGN or snapshot frame from a peer. False: malformed, or it says what
+ * cannot be. */
 bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
 

@@ -134,8 +134,8 @@ static bool is_for_leaders_alone(const struct wire_request *wire)
     }
 }
 
-/* Who changes something says whose it is, and speaks for itself alone: a stamp of another node would
- * end that node's session. */
+/* Who changes something says whose it is, and speaks for itself alone: a stamp of another node
+ * would end that node's session. */
 static bool is_stamped_by(const struct wire_request *wire, uint64_t node_id)
 {
     struct session_stamp stamp;

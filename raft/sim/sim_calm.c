@@ -45,6 +45,19 @@ static struct sim_node *leader_of(struct sim_world *world)
     return leader;
 }
 
+/* A voter that is so far behind that it is sent a snapshot acknowledges nothing meanwhile. */
+static bool is_sent_snapshot(const struct sim_node *leader, uint64_t id)
+{
+    const struct snapshot_transfers *transfers = &leader->replica.driver.transfers;
+
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        if (transfers->out[i].active && transfers->out[i].peer == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The leader and the voters that can work with it, a bit an id; 0: they are no majority. */
 static unsigned majority_of(struct sim_node *leader)
 {
@@ -62,7 +75,8 @@ static unsigned majority_of(struct sim_node *leader)
             continue;
         }
         voters++;
-        if (node == leader || (works(node) && sim_net_reaches(leader, node))) {
+        if (node == leader || (works(node) && sim_net_reaches(leader, node) &&
+                               !is_sent_snapshot(leader, server->id))) {
             working++;
             who |= 1u << (server->id - 1);
         }

@@ -451,7 +451,8 @@ static void test_deadline_of_what_was_appended(void **state)
 /* Its sender has given up: it is not answered any more when it gets through. */
 static void test_deadline_of_what_another_node_sent(void **state)
 {
-    struct wire_request request = {77, 0, WIRE_REQUEST_COMMAND, 50, NOOP_BYTES, sizeof NOOP_BYTES};
+    struct wire_request request = {.id = 77, .kind = WIRE_REQUEST_COMMAND, .time_left_ms = 50};
+    struct buf command = BUF_INIT;
     size_t before;
     struct buf frame = BUF_INIT;
     struct ring ring = {0};
