@@ -321,9 +321,9 @@ bool requests_receive_probe(struct requests *requests, uint64_t from, const uint
     } else if (probe.kind == WIRE_PROBE_ASK || probe.kind == WIRE_PROBE_ASK_ON) {
         (void)send_probe(requests, from, leads ? WIRE_PROBE_YES : WIRE_PROBE_NO, probe.origin,
                          probe.round);
-    } else if (probe.origin != 0) {
+    } else if (probe.origin != 0 && from == requests->way.leader) {
         (void)send_probe(requests, probe.origin, probe.kind, 0, probe.round);
-    } else {
+    } else if (probe.origin == 0) {
         answered(requests, from, probe.round, probe.kind == WIRE_PROBE_YES);
     }
     return true;

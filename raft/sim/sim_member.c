@@ -349,7 +349,7 @@ void sim_member_event(struct sim_world *world)
     unsigned members;
     unsigned voters;
 
-    if (!world->member_faults || via == NULL || sim_fault_is_quiet(world)) {
+    if (!world->member_faults || via == NULL) {
         return;
     }
     configuration_of(via, &members, &voters);

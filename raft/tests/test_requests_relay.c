@@ -296,6 +296,32 @@ static void test_an_answer_of_another_node_is_none(void **state)
     ring_close(&ring);
 }
 
+/* Nor may anybody but the leader say through this node that it leads. */
+static void test_a_yes_of_another_node_is_not_passed_on(void **state)
+{
+    struct wire_probe told = {WIRE_PROBE_YES, 0, 5};
+    struct buf frame = BUF_INIT;
+    struct ring ring = {0};
+    struct roles roles;
+
+    (void)state;
+    start(&ring, &roles);
+    told.origin = roles.leader;
+    wire_probe_encode(&told, &frame);
+    assert_true(replica_receive(replica_of(&ring, roles.relay), roles.far, FRAME_PROBE, frame.data,
+                                frame.len));
+    assert_int_equal(ring_node(&ring, roles.relay)->net.frame_count, 0);
+    frame.len = 0;
+    told.origin = roles.far;
+    wire_probe_encode(&told, &frame);
+    assert_true(replica_receive(replica_of(&ring, roles.relay), roles.leader, FRAME_PROBE,
+                                frame.data, frame.len));
+    assert_int_equal(fake_net_count(&ring_node(&ring, roles.relay)->net, roles.far, FRAME_PROBE),
+                     1);
+    buf_free(&frame);
+    ring_close(&ring);
+}
+
 /* --- bounds --- */
 
 static void test_requests_passed_on_up_to_the_limit(void **state)
@@ -466,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_nothing_goes_back_to_where_it_came_from),
         cmocka_unit_test(test_the_leader_serves_members_alone),
         cmocka_unit_test(test_an_answer_of_another_node_is_none),
+        cmocka_unit_test(test_a_yes_of_another_node_is_not_passed_on),
         cmocka_unit_test(test_requests_passed_on_up_to_the_limit),
         cmocka_unit_test(test_bytes_passed_on_up_to_the_limit),
         cmocka_unit_test(test_a_leader_that_is_lost_gives_requests_back),

@@ -311,6 +311,45 @@ static void test_a_member_whose_link_breaks_is_replaced_at_once(void **state)
     ring_close(&ring);
 }
 
+/* --- what a node says of its own accord --- */
+
+/* It hears that the tag becomes strict, and says that it holds nothing of it any more. Its log may
+ * never tell it that this was heard: it says so again, but not all the time. */
+static void test_a_node_says_round_the_cut_that_it_holds_nothing(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+    struct asked open;
+    uint64_t last;
+
+    (void)state;
+    start(&ring, 3, &roles);
+    asked_open(&open, "a");
+    ask(&ring, roles.far, &open, PATIENCE_MS);
+    ring_settle(&ring);
+    (void)ring_take(&ring, roles.far, "a", 1);
+    ring.lost[FRAME_RELAY] = true;
+    cut_link(&ring, &roles, CUT_THERE);
+    strict_mode(&ring, roles.leader, "a", TAG_MODE_STRICT);
+    ring_run_ms(&ring, FOUND_MS);
+    assert_true(ring_row(&ring, roles.far, "a")->draining);
+    assert_true(ring_row(&ring, roles.leader, "a")->draining);
+    cut_link(&ring, &roles, CUT_BOTH);
+    ring_run_ms(&ring, 6000); /* what it has said by then is over */
+    assert_true(ring_row(&ring, roles.leader, "a")->draining);
+    ring.lost[FRAME_RELAY] = false;
+    ring_run_ms(&ring, 500);
+    assert_true(ring_row(&ring, roles.far, "a")->draining); /* for all it knows */
+    assert_false(ring_row(&ring, roles.leader, "a")->draining);
+    assert_true(strict_take(&ring, roles.leader, "a", 1, NULL) > 0);
+    last = entry_log_last(&ring_node(&ring, roles.leader)->replica.driver.log);
+    ring_run_ms(&ring, 10000);
+    assert_in_range(entry_log_last(&ring_node(&ring, roles.leader)->replica.driver.log), last,
+                    last + 2);
+    asked_free(&open);
+    ring_close(&ring);
+}
+
 /* --- no way --- */
 
 /* Everybody is asked, and nobody has a leader: the deadline decides, and the reason is the true
@@ -391,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_the_direct_way_is_taken_again_when_it_works),
         cmocka_unit_test(test_a_member_that_goes_is_replaced_by_another),
         cmocka_unit_test(test_a_member_whose_link_breaks_is_replaced_at_once),
+        cmocka_unit_test(test_a_node_says_round_the_cut_that_it_holds_nothing),
         cmocka_unit_test(test_without_a_leader_anywhere_the_deadline_decides),
         cmocka_unit_test(test_a_late_yes_is_not_believed),
     };
