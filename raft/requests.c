@@ -351,6 +351,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
 
     requests->route_at_ms = 0;
     if (up) {
+        requests->way.searched_ms = 0; /* there may be a way now: if one is sought, ask at once */
         return;
     }
     requests_relay_link_down(requests, peer);

@@ -13,7 +13,7 @@
 
 #include "src/base/assert.h"
 
-#define FAULTS_MS 12000   /* how long things go wrong */
+#define FAULTS_MS 14000   /* how long things go wrong */
 #define UNHEARD_MS 4000   /* the first leader may be chosen before a clock but its own is known */
 #define PROGRESS_MS 15000 /* how soon after healing everything must be well */
 #define CLIENT_EVERY_MS 12

@@ -14,7 +14,8 @@
 #include "raft/sim/sim.h"
 
 #define CALM_MS 1500 /* of the patience of 3 s; more than an election takes, and a retry after it */
-#define DEAF_MS 1600 /* four election timeouts: one to step down, and a few candidacies */
+/* Six election timeouts: one to step down, and candidacies that a slow write of a vote thwarts. */
+#define DEAF_MS 2400
 #define REACH_MS 2000 /* likewise, and a way is found, with frames that are overtaken */
 
 static bool works(const struct sim_node *node)

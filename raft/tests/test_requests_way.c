@@ -263,6 +263,33 @@ static void test_the_direct_way_is_taken_again_when_it_works(void **state)
     heals(CUT_BOTH);
 }
 
+/* Nothing waits for the next round of questions when a link comes up. */
+static void test_a_link_that_comes_up_is_tried_at_once(void **state)
+{
+    struct ring ring = {0};
+    struct roles roles;
+    struct asked get;
+
+    (void)state;
+    start(&ring, 3, &roles);
+    ring_isolate(&ring, roles.far, true);
+    ring_run_ms(&ring, 3 * RING_ELECTION_MS);
+    asked_get(&get, "a");
+    ask(&ring, roles.far, &get, PATIENCE_MS);
+    ring_run_ms(&ring, RING_HEARTBEAT_MS / 5); /* everybody was just asked, for nothing */
+    assert_int_equal(requests_of(&ring, roles.far)->way.state, WAY_SOUGHT);
+    ring_isolate(&ring, roles.far, false);
+    ring.lost[FRAME_RAFT] = true; /* no heartbeat comes to help */
+    replica_link_changed(&ring_node(&ring, roles.far)->replica, roles.relay, true);
+    ring_settle(&ring);
+    ring.lost[FRAME_RAFT] = false;
+    ring_run_ms(&ring, RING_HEARTBEAT_MS / 2);
+    assert_int_equal(get.done, 1);
+    assert_int_equal(get.base.status, 0);
+    asked_free(&get);
+    ring_close(&ring);
+}
+
 /* A request that was under way when the link was cut, and one whose member dies under it. */
 static void test_a_member_that_goes_is_replaced_by_another(void **state)
 {
@@ -428,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_probed_while_answers_come),
         cmocka_unit_test(test_a_slow_leader_is_not_taken_for_one_that_is_cut_off),
         cmocka_unit_test(test_the_direct_way_is_taken_again_when_it_works),
+        cmocka_unit_test(test_a_link_that_comes_up_is_tried_at_once),
         cmocka_unit_test(test_a_member_that_goes_is_replaced_by_another),
         cmocka_unit_test(test_a_member_whose_link_breaks_is_replaced_at_once),
         cmocka_unit_test(test_a_node_says_round_the_cut_that_it_holds_nothing),
