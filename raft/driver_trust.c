@@ -292,7 +292,7 @@ bool driver_agrees(struct driver *driver, uint64_t from, const struct raft_messa
     bool append = message->type == RAFT_APPEND_ENTRIES;
     uint64_t term = term_of(message);
     struct contradiction contradiction = {0};
-    char text[240];
+    char text[380];
 
     if (driver->installing || term < raft_current_term(&driver->raft) ||
         (append ? append_agrees(driver, &message->append_entries, &contradiction)
@@ -301,8 +301,9 @@ bool driver_agrees(struct driver *driver, uint64_t from, const struct raft_messa
     }
     snprintf(text, sizeof text,
              "node %llu leads term %llu with another entry %llu (term %llu) than the one committed "
-             "here (term %llu): acknowledged changes were lost there, or forged; nothing was "
-             "changed here",
+             "here (term %llu): acknowledged changes were lost there, or forged. Nothing was "
+             "changed here: stop all nodes, keep all data directories, and read 'The witness' in "
+             "docs/failure-model.md",
              (unsigned long long)from, (unsigned long long)term,
              (unsigned long long)contradiction.index, (unsigned long long)contradiction.term,
              (unsigned long long)contradiction.known_term);
