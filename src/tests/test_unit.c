@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -40,6 +41,27 @@ static __attribute__((noinline)) void stand_still_here(void)
 {
     for (;;) {
         (void)pause();
+    }
+}
+
+/* Blocked in a call that TSan does not know as one that blocks. */
+static void reading(void **state)
+{
+    int ends[2];
+    char byte;
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    (void)TEMP_FAILURE_RETRY(read(ends[0], &byte, 1));
+}
+
+static void spinning(void **state)
+{
+    struct timespec now = {0};
+
+    (void)state;
+    while (now.tv_nsec >= 0) {
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
     }
 }
 
@@ -202,6 +224,32 @@ static void test_a_test_that_hangs_is_ended_and_named(void **state)
     expect_said(&child, "stand_still_here");
 }
 
+static void test_a_test_that_hangs_in_a_call_is_ended_and_named(void **state)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reading)};
+    struct child child;
+
+    (void)state;
+    RUN(tests, &child);
+    assert_int_equal(child.exit_code, GUARD_EXIT);
+    expect_said(&child, "test_unit: reading hangs");
+}
+
+/* It has more time where tests may be slow. */
+static void test_a_test_that_spins_is_ended_and_named(void **state)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(spinning)};
+    struct child child;
+    char said[80];
+
+    (void)state;
+    RUN(tests, &child);
+    assert_int_equal(child.exit_code, GUARD_EXIT);
+    (void)snprintf(said, sizeof(said), "test_unit: spinning hangs: it is not over after %d s\n",
+                   GUARD_BUSY_TIMES);
+    expect_said(&child, said);
+}
+
 /* Where there is no gdb. */
 static void test_where_a_test_hangs_is_known_by_addr2line(void **state)
 {
@@ -284,6 +332,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_test_that_hangs_is_ended_and_named),
+        cmocka_unit_test(test_a_test_that_hangs_in_a_call_is_ended_and_named),
+        cmocka_unit_test(test_a_test_that_spins_is_ended_and_named),
         cmocka_unit_test(test_where_a_test_hangs_is_known_by_addr2line),
         cmocka_unit_test(test_a_setup_that_hangs_is_ended_and_named),
         cmocka_unit_test(test_tests_are_run_as_without_a_guard),

@@ -5,24 +5,29 @@
 
 #include <errno.h>
 #include <execinfo.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #define FRAMES_MAX 48
 #define ADDRESS_BYTES 19
-#define STACKS_LIMIT_S 20 /* for whoever shows them */
+#define PAUSE_NS 50000000 /* so often is looked whether a program has ended, */
+#define STACKS_PAUSES 400 /* and so many times */
 #define SECOND_ALARM_S 5
 
 int __real__cmocka_run_group_tests(const char *name, const struct CMUnitTest *tests, size_t count,
@@ -38,6 +43,8 @@ extern const char etext[];
 static const struct CMUnitTest *tests_given;
 static size_t tests_begun;
 static unsigned limit_s;
+static volatile unsigned times_over; /* how often limit_s has passed since the test began */
+static volatile uint64_t used_us;    /* processor time by then */
 static const char *volatile running; /* the test's name */
 
 /* --- what an alarm does: only what a signal's handler may --- */
@@ -62,7 +69,7 @@ static void say_who(void)
     char digits[] = "0000000000";
     size_t at = sizeof(digits) - 1;
 
-    for (unsigned rest = limit_s; rest > 0; rest /= 10) {
+    for (unsigned rest = limit_s * times_over; rest > 0; rest /= 10) {
         digits[--at] = (char)('0' + rest % 10);
     }
     say(program_invocation_name);
@@ -81,19 +88,44 @@ static void write_hex(uint64_t value, char *to, size_t digits)
     }
 }
 
-/* Run a program that writes to stderr, if there is one of that name. */
+/* Wait for a child, but not for ever: it may stop this process to look at it, so another waits. */
+static void wait_or_kill(pid_t child)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+
+    for (unsigned i = 0; i < STACKS_PAUSES; i++) {
+        if (waitpid(child, NULL, WNOHANG) != 0) {
+            return;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    (void)kill(child, SIGKILL);
+}
+
+/* Run a program that writes to stderr, if there is one of that name. It has no terminal, which
+ * might stop it. */
 static void run(const char *const *arguments)
 {
-    pid_t child = _Fork();
+    pid_t watcher = _Fork();
+    sigset_t none;
+    pid_t child;
 
-    if (child == 0) {
-        (void)alarm(STACKS_LIMIT_S);
-        (void)dup2(STDERR_FILENO, STDOUT_FILENO);
-        (void)execvp(arguments[0], (char *const *)(uintptr_t)arguments);
-        _exit(127);
+    if (watcher == 0) {
+        (void)setsid();
+        (void)sigemptyset(&none);
+        (void)sigprocmask(SIG_SETMASK, &none, NULL); /* gdb needs those that are blocked here */
+        child = _Fork();
+        if (child == 0) {
+            (void)dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+            (void)dup2(STDERR_FILENO, STDOUT_FILENO);
+            (void)execvp(arguments[0], (char *const *)(uintptr_t)arguments);
+            _exit(127);
+        }
+        wait_or_kill(child);
+        _exit(0);
     }
-    if (child > 0) {
-        (void)TEMP_FAILURE_RETRY(waitpid(child, NULL, 0));
+    if (watcher > 0) {
+        (void)TEMP_FAILURE_RETRY(waitpid(watcher, NULL, 0));
     }
 }
 
@@ -146,6 +178,31 @@ static void show_own_stack(void)
     run(arguments);
 }
 
+/* Of this process and of its children that have ended. */
+static uint64_t processor_us(void)
+{
+    struct rusage own = {0};
+    struct rusage children = {0};
+
+    (void)getrusage(RUSAGE_SELF, &own);
+    (void)getrusage(RUSAGE_CHILDREN, &children);
+    return (uint64_t)(own.ru_utime.tv_sec + own.ru_stime.tv_sec + children.ru_utime.tv_sec +
+                      children.ru_stime.tv_sec) *
+               1000000 +
+           (uint64_t)(own.ru_utime.tv_usec + own.ru_stime.tv_usec + children.ru_utime.tv_usec +
+                      children.ru_stime.tv_usec);
+}
+
+static bool may_go_on(void)
+{
+    uint64_t before_us = used_us;
+
+    used_us = processor_us();
+    times_over++;
+    return times_over < GUARD_BUSY_TIMES &&
+           used_us - before_us > (uint64_t)limit_s * (1000000 / 100) * GUARD_BUSY_PERCENT;
+}
+
 static void on_alarm(int number)
 {
     static volatile sig_atomic_t sent_on;
@@ -155,6 +212,10 @@ static void on_alarm(int number)
         sent_on = 1;
         (void)alarm(SECOND_ALARM_S);
         (void)syscall(SYS_tgkill, getpid(), getpid(), number);
+        return;
+    }
+    (void)alarm(limit_s);
+    if (may_go_on()) {
         return;
     }
     (void)alarm(0);
@@ -181,6 +242,8 @@ static int guarded_setup(void **state)
 {
     tests_begun++;
     running = present()->name;
+    times_over = 0;
+    used_us = processor_us();
     (void)alarm(limit_s);
     return present()->setup_func != NULL ? present()->setup_func(state) : 0;
 }
@@ -195,7 +258,7 @@ int __wrap__cmocka_run_group_tests(const char *name, const struct CMUnitTest *te
 {
     struct CMUnitTest *guarded = calloc(count, sizeof(*guarded));
     const char *limit = getenv("LEAFD_TEST_LIMIT_S");
-    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_alarm};
     void *frame;
     int rv;
 
@@ -212,6 +275,7 @@ int __wrap__cmocka_run_group_tests(const char *name, const struct CMUnitTest *te
     limit_s = limit != NULL ? (unsigned)strtoul(limit, NULL, 10) : GUARD_LIMIT_S;
     running = "the setup of all tests";
     (void)backtrace(&frame, 1); /* what it loads at its first call it has then */
+    /* No SA_RESTART: TSan runs the handler only when the call that was interrupted is over. */
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGALRM, &action, NULL);
     /* What was said is not lost if the process ends. */
