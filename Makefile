@@ -44,6 +44,8 @@ DIR_raft  := raft
 DIR_storage := storage
 # No layer of leafd: the checker of histories, for the simulation and the tests.
 DIR_history := src/history
+# Nor is this: the explorer of memory orders.
+DIR_model := src/model
 srcs       = $(filter-out %/main.c,$(wildcard $(DIR_$(1))/*.c))
 objs       = $(patsubst %.c,$(OUT)/%.o,$(call srcs,$(1)))
 lib        = $(OUT)/lib$(1).a
@@ -74,7 +76,7 @@ $(call lib,$(1)): $(call objs,$(1))
 	@rm -f $$@
 	$$(call SAY,AR $$@)ar rcs $$@ $$^
 endef
-$(foreach layer,$(LAYERS) history,$(eval $(call LAYER_RULE,$(layer))))
+$(foreach layer,$(LAYERS) history model,$(eval $(call LAYER_RULE,$(layer))))
 
 $(OUT)/leafd: $(OUT)/src/app/main.o $(foreach layer,$(LAYERS),$(call lib,$(layer)))
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
@@ -97,7 +99,13 @@ TEST_LAYERS_raft/tests    := raft storage loop id base
 TEST_LIBS_raft/tests      := $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 TEST_LAYERS_http/tests    := http loop id base
 TEST_LIBS_http/tests      := $(LIBS_http) $(LIBS_loop) $(LIBS_base)
+TEST_LAYERS_src/model/tests := model id base
+TEST_LIBS_src/model/tests   := $(LIBS_base)
 TEST_DIRS := src/tests src/history/tests src/app/tests storage/tests raft/tests http/tests
+# The explorer takes the place of TSan's library.
+ifneq ($(FLAVOUR),tsan)
+TEST_DIRS += src/model/tests
+endif
 tests_of   = $(patsubst %.c,$(OUT)/%,$(wildcard $(1)/test_*.c))
 # Other files of a tests directory are helpers shared by its tests.
 helpers_of = $(patsubst %.c,$(OUT)/%.o,$(filter-out $(wildcard $(1)/test_*.c),$(wildcard $(1)/*.c)))
@@ -106,10 +114,19 @@ UNIT_OBJS := $(OUT)/src/tests/unit/guard.o $(OUT)/src/tests/unit/show.o
 WRAP      := -Wl,--wrap=_
 UNIT_WRAP := $(addprefix $(WRAP),cmocka_run_group_tests assert_int_equal assert_int_not_equal \
              assert_in_range assert_string_equal assert_memory_equal)
+
+# What the explorer runs: leafd's own files, whose accesses of memory are made calls of it.
+MODELLED := src/id/segment.c src/id/id_table.c src/id/arena.c
+TEST_WITH_src/model/tests := $(patsubst %.c,$(OUT)/modelled/%.o,$(MODELLED))
+$(OUT)/modelled/src/id/id_table.o: CPPFLAGS += -DFIRST_BITS=1
+$(OUT)/modelled/%.o: %.c
+	@mkdir -p $(@D)
+	$(call SAY,CC $@)$(CC) $(CPPFLAGS) $(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS)) -O1 \
+		-fsanitize=thread -include src/model/model_atomic.h -c -o $@ $<
 ALL_TESTS := $(foreach dir,$(TEST_DIRS),$(call tests_of,$(dir)))
 
 define TEST_RULE
-$(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(UNIT_OBJS) $(call helpers_of,$(1)) \
+$(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(UNIT_OBJS) $(call helpers_of,$(1)) $(TEST_WITH_$(1)) \
                       $(foreach layer,$(TEST_LAYERS_$(1)),$(call lib,$(layer)))
 	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) $$(UNIT_WRAP) -o $$@ $$^ -lcmocka $(TEST_LIBS_$(1))
 .PHONY: unit-$(1)
@@ -122,6 +139,11 @@ $(foreach dir,$(TEST_DIRS),$(eval $(call TEST_RULE,$(dir))))
 tests: $(ALL_TESTS)
 list-tests:
 	@echo $(ALL_TESTS)
+
+## make model              memory orders once more, with larger bounds: some minutes
+.PHONY: model
+model: $(call tests_of,src/model/tests)
+	@set -e; for t in $^; do echo "== $$t"; MODEL=long $$t; done
 
 # The simulation: a whole cluster in one process, driven by a seed (raft/sim).
 SIM_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard raft/sim/*.c))

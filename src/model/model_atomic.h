@@ -1,0 +1,149 @@
+/*
+ * model_atomic.h - makes a file's atomic operations, its heap and its copies of memory calls of the
+ * explorer. To be included first of all (gcc -include), so that the file needs no change.
+ *
+ * An operation on an atomic object that is written without a name (x += 1) is not caught by these
+ * macros; the sanitizer's instrumentation makes it a call that nobody defines: it does not link.
+ *
+ * Thread: one.
+ */
+#ifndef LEAFD_MODEL_MODEL_ATOMIC_H
+#define LEAFD_MODEL_MODEL_ATOMIC_H
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/model/model.h"
+
+/* The operations; the value of an object of `bytes` bytes is in the low ones. */
+void model_init(const volatile void *at, size_t bytes, uint64_t value);
+uint64_t model_load(struct model_site *site, const volatile void *at, size_t bytes, int order);
+void model_store(struct model_site *site, const volatile void *at, size_t bytes, uint64_t value,
+                 int order);
+enum model_change { MODEL_EXCHANGE, MODEL_ADD, MODEL_SUB, MODEL_OR, MODEL_AND, MODEL_XOR };
+/* The old value. */
+uint64_t model_modify(struct model_site *site, const volatile void *at, size_t bytes,
+                      enum model_change change, uint64_t value, int order);
+struct model_swap {
+    uint64_t expected; /* when it fails: what was found */
+    uint64_t desired;
+    int order;
+    int failure;
+    bool weak;
+};
+bool model_compare(struct model_site *site, const volatile void *at, size_t bytes,
+                   struct model_swap *swap);
+void model_fence(struct model_site *site, int order);
+/* Load (acquire) until the value is not 0; may_stay: to wait for ever is no mistake. */
+uint64_t model_await(struct model_site *site, const volatile void *at, size_t bytes, bool may_stay);
+
+void *model_calloc(size_t count, size_t bytes);
+void model_free(void *memory);
+void *model_copy(void *to, const void *from, size_t bytes);
+void *model_set(void *to, int byte, size_t bytes);
+int model_differ(const void *a, const void *b, size_t bytes);
+_Noreturn void model_assert_failed(const char *expression, const char *file, int line,
+                                   const char *func);
+
+/* The type of what p points to, without qualifiers. */
+#define MODEL_TYPE(p) __typeof__((void)0, *(p))
+#define MODEL_WORD(type, value) ((uint64_t)(uintptr_t)(type)(value))
+#define MODEL_SITE(kind, at)                                                                       \
+    ({                                                                                             \
+        static struct model_site model_site_ = {.file = __FILE__,                                  \
+                                                .func = __func__,                                  \
+                                                .what = (kind),                                    \
+                                                .place = (at),                                     \
+                                                .line = __LINE__,                                  \
+                                                .weak_order = -1,                                  \
+                                                .weak_failure = -1};                               \
+        &model_site_;                                                                              \
+    })
+#define MODEL_MODIFY(kind, change, p, v, o)                                                        \
+    ((MODEL_TYPE(p))(uintptr_t)model_modify(MODEL_SITE(kind, #p), (p), sizeof *(p), (change),      \
+                                            MODEL_WORD(MODEL_TYPE(p), (v)), (o)))
+#define MODEL_COMPARE(p, e, d, s, f, is_weak)                                                      \
+    ({                                                                                             \
+        __auto_type model_expected_ = (e);                                                         \
+        struct model_swap model_swap_ = {(uint64_t)(uintptr_t)*model_expected_,                    \
+                                         MODEL_WORD(MODEL_TYPE(p), (d)), (s), (f), (is_weak)};     \
+        bool model_done_ =                                                                         \
+            model_compare(MODEL_SITE("compare_exchange", #p), (p), sizeof *(p), &model_swap_);     \
+        if (!model_done_) {                                                                        \
+            *model_expected_ = (MODEL_TYPE(p))(uintptr_t)model_swap_.expected;                     \
+        }                                                                                          \
+        model_done_;                                                                               \
+    })
+
+#undef atomic_init
+#undef atomic_load_explicit
+#undef atomic_load
+#undef atomic_store_explicit
+#undef atomic_store
+#undef atomic_exchange_explicit
+#undef atomic_exchange
+#undef atomic_fetch_add_explicit
+#undef atomic_fetch_add
+#undef atomic_fetch_sub_explicit
+#undef atomic_fetch_sub
+#undef atomic_fetch_or_explicit
+#undef atomic_fetch_or
+#undef atomic_fetch_and_explicit
+#undef atomic_fetch_and
+#undef atomic_fetch_xor_explicit
+#undef atomic_fetch_xor
+#undef atomic_compare_exchange_weak_explicit
+#undef atomic_compare_exchange_weak
+#undef atomic_compare_exchange_strong_explicit
+#undef atomic_compare_exchange_strong
+#undef atomic_thread_fence
+#undef atomic_signal_fence
+#undef atomic_flag_test_and_set
+#undef atomic_flag_test_and_set_explicit
+#undef atomic_flag_clear
+#undef atomic_flag_clear_explicit
+
+#define atomic_init(p, v) model_init((p), sizeof *(p), MODEL_WORD(MODEL_TYPE(p), (v)))
+#define atomic_load_explicit(p, o)                                                                 \
+    ((MODEL_TYPE(p))(uintptr_t)model_load(MODEL_SITE("load", #p), (p), sizeof *(p), (o)))
+#define atomic_load(p) atomic_load_explicit(p, memory_order_seq_cst)
+#define atomic_store_explicit(p, v, o)                                                             \
+    model_store(MODEL_SITE("store", #p), (p), sizeof *(p), MODEL_WORD(MODEL_TYPE(p), (v)), (o))
+#define atomic_store(p, v) atomic_store_explicit(p, v, memory_order_seq_cst)
+#define atomic_exchange_explicit(p, v, o) MODEL_MODIFY("exchange", MODEL_EXCHANGE, p, v, o)
+#define atomic_exchange(p, v) atomic_exchange_explicit(p, v, memory_order_seq_cst)
+#define atomic_fetch_add_explicit(p, v, o) MODEL_MODIFY("fetch_add", MODEL_ADD, p, v, o)
+#define atomic_fetch_add(p, v) atomic_fetch_add_explicit(p, v, memory_order_seq_cst)
+#define atomic_fetch_sub_explicit(p, v, o) MODEL_MODIFY("fetch_sub", MODEL_SUB, p, v, o)
+#define atomic_fetch_sub(p, v) atomic_fetch_sub_explicit(p, v, memory_order_seq_cst)
+#define atomic_fetch_or_explicit(p, v, o) MODEL_MODIFY("fetch_or", MODEL_OR, p, v, o)
+#define atomic_fetch_or(p, v) atomic_fetch_or_explicit(p, v, memory_order_seq_cst)
+#define atomic_fetch_and_explicit(p, v, o) MODEL_MODIFY("fetch_and", MODEL_AND, p, v, o)
+#define atomic_fetch_and(p, v) atomic_fetch_and_explicit(p, v, memory_order_seq_cst)
+#define atomic_fetch_xor_explicit(p, v, o) MODEL_MODIFY("fetch_xor", MODEL_XOR, p, v, o)
+#define atomic_fetch_xor(p, v) atomic_fetch_xor_explicit(p, v, memory_order_seq_cst)
+#define atomic_compare_exchange_weak_explicit(p, e, d, s, f) MODEL_COMPARE(p, e, d, s, f, true)
+#define atomic_compare_exchange_weak(p, e, d)                                                      \
+    MODEL_COMPARE(p, e, d, memory_order_seq_cst, memory_order_seq_cst, true)
+#define atomic_compare_exchange_strong_explicit(p, e, d, s, f) MODEL_COMPARE(p, e, d, s, f, false)
+#define atomic_compare_exchange_strong(p, e, d)                                                    \
+    MODEL_COMPARE(p, e, d, memory_order_seq_cst, memory_order_seq_cst, false)
+#define atomic_thread_fence(o) model_fence(MODEL_SITE("fence", ""), (o))
+
+/* Scenarios alone. */
+#define MODEL_AWAIT(p)                                                                             \
+    ((MODEL_TYPE(p))(uintptr_t)model_await(MODEL_SITE("await", #p), (p), sizeof *(p), false))
+#define MODEL_AWAIT_OR_STAY(p)                                                                     \
+    ((MODEL_TYPE(p))(uintptr_t)model_await(MODEL_SITE("await", #p), (p), sizeof *(p), true))
+
+#define malloc(bytes) model_calloc(1, (bytes))
+#define calloc(count, bytes) model_calloc((count), (bytes))
+#define free(memory) model_free(memory)
+#define memcpy(to, from, bytes) model_copy((to), (from), (bytes))
+#define memmove(to, from, bytes) model_copy((to), (from), (bytes))
+#define memset(to, byte, bytes) model_set((to), (byte), (bytes))
+#define memcmp(a, b, bytes) model_differ((a), (b), (bytes))
+#define assert_failed model_assert_failed
+
+#endif

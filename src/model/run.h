@@ -1,0 +1,69 @@
+/*
+ * run.h - what the parts of the explorer share: the execution that is being run, and the stack of
+ * those that are still to be looked at.
+ *
+ * Static, since the operations of the code under test come without any context. Thread: one.
+ */
+#ifndef LEAFD_MODEL_RUN_H
+#define LEAFD_MODEL_RUN_H
+
+#include <setjmp.h>
+
+#include "src/model/graph.h"
+#include "src/model/model.h"
+
+/* How a thread ended that did not return. */
+enum run_leave {
+    RUN_RETURNED = 0,
+    RUN_WAITS,   /* its load has to change before it goes on */
+    RUN_FAILED,  /* a check did not hold */
+    RUN_CUT,     /* too many events */
+    RUN_DROPPED, /* this is no execution: the whole run ends */
+    RUN_AGAIN    /* run once more: the origin was changed */
+};
+
+struct run {
+    const struct model_scenario *scenario;
+    struct model_result *result;
+    struct graph graph;
+    struct graph origin; /* as it was before the run */
+    unsigned thread;     /* that runs now */
+    unsigned thread_count;
+    unsigned next[GRAPH_THREADS]; /* its next event */
+    enum run_leave left[GRAPH_THREADS];
+    jmp_buf leave;
+    bool failed;
+    char what[256];
+    /* locations, by address; the same for all runs of a scenario */
+    unsigned locations;
+    uintptr_t at[GRAPH_LOCATIONS];
+    size_t bytes[GRAPH_LOCATIONS];
+    uint64_t initial[GRAPH_LOCATIONS];
+};
+
+extern struct run run;
+
+/* Leave the thread's function. */
+_Noreturn void run_leave(enum run_leave how);
+
+/* Look at this execution later. A copy is made. */
+void run_push(const struct graph *graph);
+
+/* True if the execution was not pushed before (of those that are remembered: with late loads, or
+ * all of them, if the scenario says so). */
+bool run_is_new(const struct graph *graph);
+
+/* change.c: a store was found that is to be added (it is the last event of the graph, and has no
+ * place yet): push the executions in which loads that are there read from it. */
+void change_loads(const struct graph *graph, int store);
+
+/* plain.c */
+void plain_begin(void); /* before a run: all memory is as it was */
+void plain_atomic(uintptr_t at, size_t bytes, unsigned index, bool init);
+/* The first race of the run, or NULL. */
+const char *plain_race(void);
+
+/* story.c: the execution for people. */
+void story_tell(const struct graph *graph, char *ret_text, size_t bytes);
+
+#endif

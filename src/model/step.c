@@ -1,0 +1,425 @@
+/*
+ * step.c - the operations of the code under test: what the graph says of them, or, where it ends,
+ * each possibility.
+ *
+ * The happy path of a load that is new: coherence bounds how old the store may be that it reads;
+ * it goes on with the newest, and the others are pushed. Of a store: its place in the modification
+ * order is the last, other places are pushed; and before that, executions in which loads that are
+ * there read from it (change.c).
+ *
+ * Failure modes: a thread of too many events is left (RUN_CUT). Thread: one.
+ */
+#include "src/model/model_atomic.h"
+
+#undef malloc
+#undef calloc
+#undef free
+#undef memcpy
+#undef memmove
+#undef memset
+#undef memcmp
+#undef assert_failed
+
+#include "src/base/assert.h"
+#include "src/model/run.h"
+
+static struct model_site *sites;
+
+struct model_site *model_sites(void)
+{
+    return sites;
+}
+
+const char *model_order_name(int order)
+{
+    static const char *const names[] = {
+        [memory_order_relaxed] = "relaxed", [memory_order_consume] = "consume",
+        [memory_order_acquire] = "acquire", [memory_order_release] = "release",
+        [memory_order_acq_rel] = "acq_rel", [memory_order_seq_cst] = "seq_cst",
+    };
+
+    return order < 0 ? "" : names[order];
+}
+
+static void site_use(struct model_site *site, int order, int failure)
+{
+    struct model_site **last = &sites;
+
+    if (site->known) {
+        return;
+    }
+    site->known = true;
+    site->order = order;
+    site->failure = failure;
+    while (*last != NULL) {
+        last = &(*last)->next;
+    }
+    *last = site;
+}
+
+static int order_of(const struct model_site *site, int order)
+{
+    return site->weak_order >= 0 ? site->weak_order : order;
+}
+
+/* The number of a location. What its memory holds when it is first touched is its initial value. */
+static uint8_t location_of(const volatile void *at, size_t bytes)
+{
+    uintptr_t address = (uintptr_t)at;
+
+    for (unsigned i = 0; i < run.locations; i++) {
+        if (run.at[i] == address) {
+            ASSERT(run.bytes[i] == bytes);
+            return (uint8_t)i;
+        }
+    }
+    ASSERT(run.locations < GRAPH_LOCATIONS && bytes <= sizeof(uint64_t));
+    run.at[run.locations] = address;
+    run.bytes[run.locations] = bytes;
+    run.initial[run.locations] = 0;
+    memcpy(&run.initial[run.locations], (const void *)address, bytes); /* little-endian */
+    return (uint8_t)run.locations++;
+}
+
+static uint64_t cut_to(size_t bytes, uint64_t value)
+{
+    return bytes == sizeof value ? value : value & ((UINT64_C(1) << 8 * bytes) - 1);
+}
+
+/* The next event of the thread that runs, if the graph has it; else NULL. */
+static struct event *event_known(void)
+{
+    unsigned index = run.next[run.thread]++;
+
+    if (index < run.graph.thread_count[run.thread]) {
+        return &run.graph.events[run.graph.of[run.thread][index]];
+    }
+    if (run.failed) {
+        run_leave(RUN_FAILED); /* only to see whether the others do what the graph says */
+    }
+    if (run.graph.count >= GRAPH_EVENTS - 2 || index + 2 >= GRAPH_THREAD_EVENTS ||
+        (run.scenario->events_max > 0 && index >= run.scenario->events_max && run.thread != 0 &&
+         run.thread != GRAPH_LAST)) {
+        run_leave(RUN_CUT);
+    }
+    return NULL;
+}
+
+/* The program does something else than what the graph says: a load that reads from a store that
+ * depends on it has another value now, and so this is no execution. */
+static _Noreturn void differs(void)
+{
+    ASSERT(run.graph.late > 0);
+    run_leave(RUN_DROPPED);
+}
+
+static void must_match(const struct event *known, const struct event *event)
+{
+    if (known->kind != event->kind || known->location != event->location ||
+        known->order != event->order || known->exclusive != event->exclusive ||
+        known->compares != event->compares ||
+        (event->compares && known->expected != event->expected)) {
+        differs();
+    }
+}
+
+/* --- loads --- */
+
+/* Go on later with the same load reading from another store. */
+static void push_load(const struct event *event, int from, bool spurious)
+{
+    static struct graph graph;
+    struct event other = *event;
+
+    graph_copy(&graph, &run.graph);
+    other.from = (int16_t)from;
+    other.spurious = spurious;
+    graph.spurious = (uint8_t)(graph.spurious + spurious);
+    (void)graph_append(&graph, &other);
+    if (run_is_new(&graph)) {
+        run_push(&graph);
+    }
+}
+
+/* May this compare-and-swap fail although it finds what it expects? */
+static bool may_fail(const struct event *event, int from)
+{
+    struct event load = *event;
+
+    load.from = (int16_t)from;
+    return event->weak && run.graph.spurious < run.scenario->spurious_max &&
+           graph_stores(&run.graph, &load);
+}
+
+static struct event *load_new(struct event *event)
+{
+    struct clock_vector known = graph_known(&run.graph, run.thread);
+    const struct order_list *list = &run.graph.order[event->location];
+    int bound = graph_bound(&run.graph, event->location, &known);
+    int last = list->count - 1;
+
+    for (int place = bound; place <= last; place++) {
+        int from = place < 0 ? GRAPH_INITIAL : list->stores[place];
+
+        if (place < last) {
+            push_load(event, from, false);
+        }
+        if (may_fail(event, from)) {
+            push_load(event, from, true);
+        }
+    }
+    event->from = last < 0 ? GRAPH_INITIAL : list->stores[last];
+    return &run.graph.events[graph_append(&run.graph, event)];
+}
+
+static struct event *load_step(struct event *event)
+{
+    struct event *known = event_known();
+
+    event->kind = EVENT_LOAD;
+    event->thread = (uint8_t)run.thread;
+    if (known == NULL) {
+        return load_new(event);
+    }
+    must_match(known, event);
+    return known;
+}
+
+/* --- stores --- */
+
+/* True if a store cannot stand at this place, since it would part a read-modify-write from what it
+ * read. */
+static bool place_is_taken(const struct graph *graph, unsigned location, int place)
+{
+    const struct order_list *list = &graph->order[location];
+
+    return place < list->count && graph->events[list->stores[place]].exclusive;
+}
+
+static void store_place(int store)
+{
+    static struct graph graph;
+    struct event *event = &run.graph.events[store];
+    unsigned location = event->location;
+    int last = run.graph.order[location].count;
+    int bound;
+
+    if (event->exclusive) {
+        const struct event *load = &run.graph.events[run.graph.of[event->thread][event->index - 1]];
+
+        last = graph_place_read(&run.graph, load) + 1;
+        if (place_is_taken(&run.graph, location, last)) {
+            run_leave(RUN_DROPPED); /* another one has taken that value */
+        }
+        graph_place(&run.graph, store, last);
+        return;
+    }
+    bound = graph_bound(&run.graph, location, &event->before) + 1;
+    for (int place = bound; place < last; place++) {
+        if (!place_is_taken(&run.graph, location, place)) {
+            graph_copy(&graph, &run.graph);
+            graph_place(&graph, store, place);
+            if (run_is_new(&graph)) {
+                run_push(&graph);
+            }
+        }
+    }
+    graph_place(&run.graph, store, last);
+}
+
+/* A store has another value than the graph says: that is right if a late load is the reason. Who
+ * read it has to read again. */
+static void store_changed(struct event *known, uint64_t value)
+{
+    ASSERT(run.graph.late > 0);
+    run.origin.events[known - run.graph.events].value = value;
+    run_leave(RUN_AGAIN);
+}
+
+static void store_step(struct event *event)
+{
+    struct event *known = event_known();
+    int store;
+
+    event->kind = EVENT_STORE;
+    event->thread = (uint8_t)run.thread;
+    if (known != NULL) {
+        must_match(known, event);
+        if (known->value != event->value) {
+            store_changed(known, event->value);
+        }
+        return;
+    }
+    event->place = GRAPH_UNPLACED;
+    store = graph_append(&run.graph, event);
+    change_loads(&run.graph, store);
+    store_place(store);
+}
+
+/* --- the operations --- */
+
+static struct event event_at(struct model_site *site, const volatile void *at, size_t bytes,
+                             int order)
+{
+    struct event event;
+
+    memset(&event, 0, sizeof event);
+    event.site = site;
+    event.location = location_of(at, bytes);
+    event.order = (uint8_t)order_of(site, order);
+    ASSERT(order != memory_order_consume);
+    plain_atomic((uintptr_t)at, bytes, run.next[run.thread], false);
+    return event;
+}
+
+void model_init(const volatile void *at, size_t bytes, uint64_t value)
+{
+    static struct model_site init = {.func = "", .what = "init", .place = "", .weak_order = -1};
+    unsigned location = location_of(at, bytes);
+    struct event event;
+
+    if (run.thread == 0) {
+        ASSERT(run.next[0] == 0); /* or it would change what was stored before */
+        run.initial[location] = cut_to(bytes, value);
+        return;
+    }
+    memset(&event, 0, sizeof event);
+    event.site = &init;
+    event.location = (uint8_t)location;
+    event.value = cut_to(bytes, value);
+    plain_atomic((uintptr_t)at, bytes, run.next[run.thread], true);
+    store_step(&event);
+}
+
+uint64_t model_load(struct model_site *site, const volatile void *at, size_t bytes, int order)
+{
+    struct event event;
+
+    site_use(site, order, -1);
+    event = event_at(site, at, bytes, order);
+    return graph_value(&run.graph, load_step(&event));
+}
+
+uint64_t model_await(struct model_site *site, const volatile void *at, size_t bytes, bool may_stay)
+{
+    struct event event;
+    uint64_t value;
+
+    site_use(site, memory_order_acquire, -1);
+    event = event_at(site, at, bytes, memory_order_acquire);
+    event.waits = true;
+    event.may_stay = may_stay;
+    value = graph_value(&run.graph, load_step(&event));
+    if (value == 0) {
+        run_leave(RUN_WAITS);
+    }
+    return value;
+}
+
+void model_store(struct model_site *site, const volatile void *at, size_t bytes, uint64_t value,
+                 int order)
+{
+    struct event event;
+
+    site_use(site, order, -1);
+    event = event_at(site, at, bytes, order);
+    event.value = cut_to(bytes, value);
+    store_step(&event);
+}
+
+/* The second half of a read-modify-write. */
+static void store_exclusive(struct model_site *site, const struct event *load, size_t bytes,
+                            uint64_t value)
+{
+    struct event event;
+
+    memset(&event, 0, sizeof event);
+    event.site = site;
+    event.location = load->location;
+    event.order = load->order;
+    event.exclusive = true;
+    event.value = cut_to(bytes, value);
+    store_step(&event);
+}
+
+uint64_t model_modify(struct model_site *site, const volatile void *at, size_t bytes,
+                      enum model_change change, uint64_t value, int order)
+{
+    struct event event;
+    struct event *load;
+    uint64_t old;
+
+    site_use(site, order, -1);
+    event = event_at(site, at, bytes, order);
+    event.exclusive = true;
+    load = load_step(&event);
+    old = graph_value(&run.graph, load);
+    switch (change) {
+    case MODEL_EXCHANGE:
+        break;
+    case MODEL_ADD:
+        value = old + value;
+        break;
+    case MODEL_SUB:
+        value = old - value;
+        break;
+    case MODEL_OR:
+        value = old | value;
+        break;
+    case MODEL_AND:
+        value = old & value;
+        break;
+    case MODEL_XOR:
+        value = old ^ value;
+        break;
+    }
+    store_exclusive(site, load, bytes, value);
+    return old;
+}
+
+bool model_compare(struct model_site *site, const volatile void *at, size_t bytes,
+                   struct model_swap *swap)
+{
+    struct event event;
+    struct event *load;
+    bool stores;
+
+    site_use(site, swap->order, swap->failure);
+    event = event_at(site, at, bytes, swap->order);
+    event.compares = true;
+    event.expected = cut_to(bytes, swap->expected);
+    event.failure = (uint8_t)(site->weak_failure >= 0 ? site->weak_failure : swap->failure);
+    event.weak = swap->weak;
+    load = load_step(&event);
+    stores = graph_stores(&run.graph, load);
+    swap->expected = graph_value(&run.graph, load);
+    if (stores) {
+        store_exclusive(site, load, bytes, swap->desired);
+    }
+    return stores;
+}
+
+void model_fence(struct model_site *site, int order)
+{
+    struct event event;
+    struct event *known;
+
+    site_use(site, order, -1);
+    memset(&event, 0, sizeof event);
+    event.site = site;
+    event.kind = EVENT_FENCE;
+    event.thread = (uint8_t)run.thread;
+    event.order = (uint8_t)order_of(site, order);
+    known = event_known();
+    if (known != NULL) {
+        must_match(known, &event);
+    } else {
+        (void)graph_append(&run.graph, &event);
+    }
+}
+
+void model_assert_failed(const char *expression, const char *file, int line, const char *func)
+{
+    (void)func;
+    model_fail(expression, file, line);
+}
