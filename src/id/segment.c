@@ -5,7 +5,7 @@
  * compare-and-swap. Where the slot is used up and the other one is published, the same
  * compare-and-swap moves to the next generation and takes the first ids of it.
  *
- * Why a slot may be read without more than relaxed loads:
+ * Why a slot is read as it was filled for the word's generation (src/model/tests explores it):
  *  - Seeing it filled. The owner stores the slot and then `ready` (release). Whoever moves `word`
  * to that generation has loaded `ready` (acquire) and swaps with release; all swaps of `word` are
  *    read-modify-writes and continue that release sequence. So a load (acquire) of a word of
@@ -18,7 +18,9 @@
  * its swap.
  *  - Saying "empty" only when it is: `ready` never falls behind the generation of `word`, so a load
  * of `ready` that equals the generation of an earlier load of `word` proves that nothing moved
- * between.
+ * between, unless the load of `ready` is older than that of the slot's size: the size may be the
+ * refilled one, smaller than what is used. The load of the size is an acquire, the store of it a
+ * release, so `ready` is then seen as it was when the slot was refilled, or later.
  *  - The generation cannot come round within one claim: that would take 2^32 refills of the tag.
  *
  * Failure modes: ERR_EMPTY only. Threads: as in segment.h.
@@ -211,9 +213,10 @@ HOT static bool move_word(struct segment_buffer *buffer, uint64_t *word, struct 
                                                  memory_order_acquire);
 }
 
+/* Acquire: who sees the size of a refilled slot sees `ready` of that time. */
 static uint32_t slot_size(const struct segment_buffer *buffer, uint32_t generation)
 {
-    return atomic_load_explicit(&buffer->slot[generation & 1].size, memory_order_relaxed);
+    return atomic_load_explicit(&buffer->slot[generation & 1].size, memory_order_acquire);
 }
 
 static uint64_t slot_first(const struct segment_buffer *buffer, uint32_t generation)
