@@ -23,7 +23,9 @@
 #include "src/id/arena.h"
 #include "src/id/tag.h"
 
+#ifndef FIRST_BITS /* the model of memory grows from a smaller one */
 #define FIRST_BITS 10
+#endif
 
 struct index {
     struct index *older;      /* kept until the end: a reader may still be in it */
