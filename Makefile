@@ -116,7 +116,8 @@ UNIT_WRAP := $(addprefix $(WRAP),cmocka_run_group_tests assert_int_equal assert_
              assert_in_range assert_string_equal assert_memory_equal)
 
 # What the explorer runs: leafd's own files, whose accesses of memory are made calls of it.
-MODELLED := src/id/segment.c src/id/id_table.c src/id/arena.c
+MODELLED := src/id/segment.c src/id/id_table.c src/id/arena.c src/id/allocator.c \
+            src/id/snowflake.c src/base/buf.c
 TEST_WITH_src/model/tests := $(patsubst %.c,$(OUT)/modelled/%.o,$(MODELLED))
 $(OUT)/modelled/src/id/id_table.o: CPPFLAGS += -DFIRST_BITS=1
 $(OUT)/modelled/%.o: %.c

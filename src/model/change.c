@@ -90,13 +90,6 @@ static void places_of(const struct graph *graph, const struct event *store, int 
     *ret_end = graph->order[store->location].count + 1;
 }
 
-static void push_if_new(struct graph *graph)
-{
-    if (run_is_new(graph)) {
-        run_push(graph);
-    }
-}
-
 /* --- loads that the store does not depend on --- */
 
 /* The load reads from the store, which stands at this place. */
@@ -116,13 +109,13 @@ static void push_changed(const struct graph *kept, const struct event *load, int
     changed.from = (int16_t)store;
     changed.spurious = false;
     number = graph_append(&graph, &changed);
-    push_if_new(&graph);
+    run_push(&graph);
     if (load->weak && graph.spurious < run.scenario->spurious_max &&
         graph_stores(&graph, &graph.events[number])) {
         graph.events[number].spurious = true;
         graph.spurious++;
         graph_settle(&graph);
-        push_if_new(&graph);
+        run_push(&graph);
     }
 }
 
@@ -172,15 +165,21 @@ static void change_load(const struct graph *graph, int load, int store)
 
 /* --- loads that it depends on --- */
 
+/* Stores that are to stand right behind another one. */
+struct chain {
+    int16_t stores[GRAPH_STORES];
+    unsigned count;
+};
+
 /* Take a read-modify-write's store, and those that are chained to it, out of the order. */
-static unsigned chain_take(struct graph *graph, int store, int16_t *ret_chain)
+static void chain_take(struct graph *graph, int store, struct chain *ret_chain)
 {
     struct order_list *list = &graph->order[graph->events[store].location];
     unsigned place = (unsigned)graph->events[store].place;
     unsigned count = 0;
 
     do {
-        ret_chain[count] = list->stores[place + count];
+        ret_chain->stores[count] = list->stores[place + count];
         count++;
     } while (place + count < list->count && graph->events[list->stores[place + count]].exclusive);
     for (unsigned i = place; i + count < list->count; i++) {
@@ -188,7 +187,7 @@ static unsigned chain_take(struct graph *graph, int store, int16_t *ret_chain)
         graph->events[list->stores[i]].place = (int16_t)i;
     }
     list->count = (uint8_t)(list->count - count);
-    return count;
+    ret_chain->count = count;
 }
 
 /* The store of a load that belongs to a read-modify-write, GRAPH_INITIAL if there is none. */
@@ -206,22 +205,76 @@ static int store_of(const struct graph *graph, const struct event *load)
                : GRAPH_INITIAL;
 }
 
+static bool chain_has(const struct chain *chain, int store)
+{
+    for (unsigned i = 0; i < chain->count; i++) {
+        if (chain->stores[i] == store) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Quickly: coherence of the load, were it to read from a store at this place. */
+static bool late_fits(const struct graph *kept, int load, int place, const struct chain *chain)
+{
+    const struct event *changed = &kept->events[load];
+
+    for (int i = 0; i < kept->count; i++) {
+        const struct event *event = &kept->events[i];
+        int at = event->kind == EVENT_STORE ? event->place : graph_place_read(kept, event);
+
+        if (event->kind == EVENT_FENCE || event->location != changed->location || i == load ||
+            at == GRAPH_UNPLACED ||
+            chain_has(chain, event->kind == EVENT_STORE ? i : event->from)) {
+            continue;
+        }
+        if ((clock_has(&event->before, changed) && at < place) ||
+            (clock_has(&changed->before, event) && at >= place)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Quickly: would the load, if it acquires what the store releases, undo what led from it to the
+ * store? */
+static bool late_undoes(const struct graph *kept, int load, int store)
+{
+    const struct event *changed = &kept->events[load];
+    const struct event *added = &kept->events[store];
+
+    if (changed->compares || !order_acquires(changed->order) || !order_releases(added->order)) {
+        return false;
+    }
+    for (int i = 0; i < kept->count; i++) {
+        const struct event *event = &kept->events[i];
+
+        if (event->kind == EVENT_LOAD && event->from != GRAPH_INITIAL &&
+            clock_has(&added->before, event) &&
+            clock_has(&kept->events[event->from].before, changed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void push_late(const struct graph *kept, int load, int store, int place,
-                      const int16_t *chain, unsigned chain_count)
+                      const struct chain *chain)
 {
     static struct graph graph;
 
     graph_copy(&graph, kept);
     graph_place(&graph, store, place);
-    for (unsigned i = 0; i < chain_count; i++) {
-        graph_place(&graph, chain[i], place + 1 + (int)i);
+    for (unsigned i = 0; i < chain->count; i++) {
+        graph_place(&graph, chain->stores[i], place + 1 + (int)i);
     }
     graph.events[load].from = (int16_t)store;
     graph.base = graph.next_stamp;
     graph.late++;
     graph_settle(&graph);
-    if (axioms_hold(&graph, NULL)) {
-        push_if_new(&graph);
+    if (run_is_new(&graph) && axioms_hold(&graph, NULL)) {
+        run_push(&graph);
     }
 }
 
@@ -230,8 +283,7 @@ static void change_late(const struct graph *graph, int load, int store)
     static struct graph kept;
     bool keep[GRAPH_EVENTS];
     int16_t numbers[GRAPH_EVENTS];
-    int16_t chain[GRAPH_STORES];
-    unsigned chain_count = 0;
+    struct chain chain = {.count = 0};
     struct event added = graph->events[store];
     int first;
     int end;
@@ -249,12 +301,16 @@ static void change_late(const struct graph *graph, int load, int store)
     number = graph_append(&kept, &added);
     own = store_of(&kept, &kept.events[numbers[load]]);
     if (own != GRAPH_INITIAL) {
-        chain_count = chain_take(&kept, own, chain);
+        chain_take(&kept, own, &chain);
+    }
+    if (late_undoes(&kept, numbers[load], number)) {
+        return;
     }
     places_of(&kept, &kept.events[number], &first, &end);
     for (int place = first; place < end && place <= kept.order[added.location].count; place++) {
-        if (!place_is_taken(&kept, added.location, place)) {
-            push_late(&kept, numbers[load], number, place, chain, chain_count);
+        if (!place_is_taken(&kept, added.location, place) &&
+            late_fits(&kept, numbers[load], place, &chain)) {
+            push_late(&kept, numbers[load], number, place, &chain);
         }
     }
 }

@@ -39,6 +39,7 @@ void model_fence(struct model_site *site, int order);
 uint64_t model_await(struct model_site *site, const volatile void *at, size_t bytes, bool may_stay);
 
 void *model_calloc(size_t count, size_t bytes);
+void *model_realloc(void *memory, size_t bytes);
 void model_free(void *memory);
 void *model_copy(void *to, const void *from, size_t bytes);
 void *model_set(void *to, int byte, size_t bytes);
@@ -139,6 +140,7 @@ _Noreturn void model_assert_failed(const char *expression, const char *file, int
 
 #define malloc(bytes) model_calloc(1, (bytes))
 #define calloc(count, bytes) model_calloc((count), (bytes))
+#define realloc(memory, bytes) model_realloc((memory), (bytes))
 #define free(memory) model_free(memory)
 #define memcpy(to, from, bytes) model_copy((to), (from), (bytes))
 #define memmove(to, from, bytes) model_copy((to), (from), (bytes))

@@ -19,6 +19,7 @@
 
 #undef malloc
 #undef calloc
+#undef realloc
 #undef free
 #undef memcpy
 #undef memmove
@@ -26,11 +27,14 @@
 #undef memcmp
 #undef assert_failed
 
-#define ACCESSES 65536
+#define ACCESSES 16384        /* of a thread */
 #define HEAP_BYTES (1U << 20) /* of a thread */
 #define PAGE_BYTES 4096U
 #define PAGES (GRAPH_THREADS * (HEAP_BYTES / PAGE_BYTES))
 #define STACK_BYTES (8U << 20)
+#define GRAIN_BYTES 8U
+#define GRAINS 4096U /* of the map of what a thread touched */
+#define WIDE_GRAINS 32U
 
 enum access_kind { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC };
 
@@ -38,16 +42,19 @@ struct access {
     uintptr_t begin;
     uintptr_t end;
     uint8_t kind;
-    uint8_t thread;
     uint8_t at;    /* events of its thread before it */
     uint8_t knows; /* of these, with an atomic access's own */
 };
 
-static struct {
-    struct access accesses[ACCESSES];
+/* What a thread accessed. */
+struct touched {
     size_t count;
-    uint32_t writes[ACCESSES]; /* which of them write */
-    size_t write_count;
+    struct access accesses[ACCESSES];
+    uint64_t grains[GRAINS / 64]; /* places modulo GRAINS; all of them if one was wide */
+};
+
+static struct {
+    struct touched by[GRAPH_THREADS];
     uintptr_t stack; /* a place above the frames of the code under test */
     size_t used[GRAPH_THREADS];
     bool dirty[PAGES]; /* of the heap */
@@ -61,7 +68,10 @@ static _Alignas(PAGE_BYTES) uint8_t heap[GRAPH_THREADS][HEAP_BYTES];
 void plain_begin(void)
 {
     plain.stack = (uintptr_t)__builtin_frame_address(0) + PAGE_BYTES;
-    plain.count = plain.write_count = 0;
+    for (unsigned i = 0; i < GRAPH_THREADS; i++) {
+        plain.by[i].count = 0;
+        memset(plain.by[i].grains, 0, sizeof plain.by[i].grains);
+    }
     for (size_t i = 0; i < plain.dirty_count; i++) {
         memset((uint8_t *)heap + plain.dirty_pages[i] * PAGE_BYTES, 0, PAGE_BYTES);
         plain.dirty[plain.dirty_pages[i]] = false;
@@ -70,19 +80,29 @@ void plain_begin(void)
     memset(plain.used, 0, sizeof plain.used);
 }
 
+static bool is_wide(const struct access *access)
+{
+    return access->end - access->begin > (size_t)WIDE_GRAINS * GRAIN_BYTES;
+}
+
+/* The set-up comes before all others, and what is after the join after them: no races there. */
 static void add(enum access_kind kind, uintptr_t at, size_t bytes, unsigned index, unsigned knows)
 {
-    struct access access = {
-        at, at + bytes, (uint8_t)kind, (uint8_t)run.thread, (uint8_t)index, (uint8_t)knows};
+    struct access access = {at, at + bytes, (uint8_t)kind, (uint8_t)index, (uint8_t)knows};
+    struct touched *touched = &plain.by[run.thread];
 
-    if (plain.count > 0 && memcmp(&plain.accesses[plain.count - 1], &access, sizeof access) == 0) {
+    if (run.thread == 0 || run.thread == GRAPH_LAST || bytes == 0) {
         return;
     }
-    ASSERT(plain.count < ACCESSES);
-    if (kind == ACCESS_WRITE) {
-        plain.writes[plain.write_count++] = (uint32_t)plain.count;
+    ASSERT(touched->count < ACCESSES);
+    touched->accesses[touched->count++] = access;
+    if (is_wide(&access)) {
+        memset(touched->grains, 0xff, sizeof touched->grains);
+        return;
     }
-    plain.accesses[plain.count++] = access;
+    for (uintptr_t grain = at / GRAIN_BYTES; grain <= (at + bytes - 1) / GRAIN_BYTES; grain++) {
+        touched->grains[grain % GRAINS / 64] |= UINT64_C(1) << grain % 64;
+    }
 }
 
 /* A write makes the pages of the heap it is in dirty. */
@@ -128,59 +148,69 @@ void plain_atomic(uintptr_t at, size_t bytes, unsigned index, bool init)
 
 /* --- races --- */
 
-/* Does a happen before b? */
-static bool before(const struct access *a, const struct access *b)
+/* Does an access happen before one of another thread? */
+static bool before(unsigned a_thread, const struct access *a, unsigned b_thread,
+                   const struct access *b)
 {
-    struct clock_vector known;
     const struct graph *graph = &run.graph;
+    struct clock_vector known;
 
-    if (a->thread == 0 || b->thread == GRAPH_LAST) {
-        return true;
-    }
-    if (b->thread == 0 || a->thread == GRAPH_LAST) {
-        return false;
-    }
-    ASSERT(b->knows <= graph->thread_count[b->thread]);
+    ASSERT(b->knows <= graph->thread_count[b_thread]);
     if (b->knows == 0) {
         return false;
     }
-    known = graph->events[graph->of[b->thread][b->knows - 1]].before;
-    return known.of[a->thread] > a->at;
+    known = graph->events[graph->of[b_thread][b->knows - 1]].before;
+    return known.of[a_thread] > a->at;
 }
 
-static bool conflict(const struct access *a, const struct access *b)
+/* Two accesses of two threads, the lower of which was run earlier. */
+static bool races(unsigned a_thread, const struct access *a, unsigned b_thread,
+                  const struct access *b)
 {
-    return a->thread != b->thread && a->begin < b->end && b->begin < a->end &&
-           (a->kind == ACCESS_WRITE || b->kind == ACCESS_WRITE);
-}
+    bool conflict = a->begin < b->end && b->begin < a->end &&
+                    (a->kind == ACCESS_WRITE || b->kind == ACCESS_WRITE);
 
-/* Two accesses in conflict, the first one was run earlier. */
-static bool races(const struct access *a, const struct access *b)
-{
-    if (before(a, b)) {
+    if (!conflict || before(a_thread, a, b_thread, b)) {
         return false;
     }
-    /* A plain value that was written, in time, only after it was read: see model.h. */
-    ASSERT(!before(b, a) || a->kind == ACCESS_ATOMIC || b->kind == ACCESS_ATOMIC);
-    if (before(b, a)) {
+    if (before(b_thread, b, a_thread, a)) {
+        /* A plain value that was read, in time, before it was written: see model.h. */
+        ASSERT(a->kind == ACCESS_ATOMIC || b->kind == ACCESS_ATOMIC);
         return false;
     }
     snprintf(plain.race, sizeof plain.race,
              "a race of plain accesses: by thread %u before its event %u, by thread %u before %u",
-             a->thread, a->at, b->thread, b->at);
+             a_thread, a->at, b_thread, b->at);
     return true;
 }
 
-/* A write, and any other access. */
-static bool write_races(size_t number)
+/* False if nothing that the thread did can be where the access was. */
+static bool may_meet(const struct access *access, const struct touched *other)
 {
-    const struct access *write = &plain.accesses[number];
-
-    for (size_t i = 0; i < plain.count; i++) {
-        const struct access *other = &plain.accesses[i];
-
-        if (conflict(write, other) && (i < number ? races(other, write) : races(write, other))) {
+    if (is_wide(access)) {
+        return other->count > 0;
+    }
+    for (uintptr_t at = access->begin / GRAIN_BYTES; at <= (access->end - 1) / GRAIN_BYTES; at++) {
+        if ((other->grains[at % GRAINS / 64] >> at % 64 & 1) != 0) {
             return true;
+        }
+    }
+    return false;
+}
+
+static bool threads_race(unsigned lower, unsigned higher)
+{
+    const struct touched *a = &plain.by[lower];
+    const struct touched *b = &plain.by[higher];
+
+    for (size_t i = 0; i < a->count; i++) {
+        if (!may_meet(&a->accesses[i], b)) {
+            continue;
+        }
+        for (size_t j = 0; j < b->count; j++) {
+            if (races(lower, &a->accesses[i], higher, &b->accesses[j])) {
+                return true;
+            }
         }
     }
     return false;
@@ -188,9 +218,11 @@ static bool write_races(size_t number)
 
 const char *plain_race(void)
 {
-    for (size_t i = 0; i < plain.write_count; i++) {
-        if (plain.accesses[plain.writes[i]].thread != 0 && write_races(plain.writes[i])) {
-            return plain.race;
+    for (unsigned lower = 1; lower <= run.thread_count; lower++) {
+        for (unsigned higher = lower + 1; higher <= run.thread_count; higher++) {
+            if (threads_race(lower, higher)) {
+                return plain.race;
+            }
         }
     }
     return NULL;
@@ -198,15 +230,36 @@ const char *plain_race(void)
 
 /* --- the heap, and calls that move memory --- */
 
+/* What stands before memory that is given out. */
+struct block {
+    size_t bytes;
+    size_t unused; /* keeps what follows aligned */
+};
+
 void *model_calloc(size_t count, size_t bytes)
 {
-    size_t all = (count * bytes + 15) / 16 * 16;
+    size_t all = sizeof(struct block) + (count * bytes + 15) / 16 * 16;
     uint8_t *memory = heap[run.thread] + plain.used[run.thread];
 
     ASSERT(plain.used[run.thread] + all <= HEAP_BYTES);
     plain.used[run.thread] += all;
     add(ACCESS_WRITE, (uintptr_t)memory, all, run.next[run.thread], run.next[run.thread]);
-    return memory;
+    soil((uintptr_t)memory, sizeof(struct block));
+    *(struct block *)memory = (struct block){count * bytes, 0};
+    return memory + sizeof(struct block);
+}
+
+void *model_realloc(void *memory, size_t bytes)
+{
+    void *copy = model_calloc(1, bytes);
+
+    if (memory != NULL) {
+        size_t old = ((struct block *)memory - 1)->bytes;
+
+        (void)model_copy(copy, memory, old < bytes ? old : bytes);
+        model_free(memory);
+    }
+    return copy;
 }
 
 void model_free(void *memory)

@@ -45,7 +45,7 @@ void run_leave(enum run_leave how)
     longjmp(run.leave, how);
 }
 
-void run_push(const struct graph *graph)
+static void push(const struct graph *graph)
 {
     size_t bytes = graph_bytes(graph);
     struct graph *copy = malloc(bytes);
@@ -106,20 +106,26 @@ static bool hash_is_new(uint64_t hash)
 
 bool run_is_new(const struct graph *graph)
 {
-    uint64_t words[2] = {graph_hash(graph), graph->base};
+    return hash_is_new(graph_hash(graph));
+}
 
-    if (graph->late == 0 && !run.scenario->all_changes) {
-        return true;
-    }
-    if (run.scenario->all_changes) { /* what comes next depends on the order of the events, too */
+void run_push(const struct graph *graph)
+{
+    uint64_t hash = graph_hash(graph);
+
+    if (run.scenario->all_changes) {
+        /* The same execution comes by several ways, and what comes next depends on the way. */
         for (int i = 0; i < graph->count; i++) {
-            uint64_t more[3] = {words[1], graph->events[i].stamp,
-                                (uint64_t)graph->events[i].thread << 8 | graph->events[i].index};
+            uint64_t words[3] = {hash, graph->events[i].stamp,
+                                 (uint64_t)graph->events[i].thread << 8 | graph->events[i].index};
 
-            words[1] = hash_bytes(more, sizeof more, 0);
+            hash = hash_bytes(words, sizeof words, 1);
+        }
+        if (!hash_is_new(hash)) {
+            return;
         }
     }
-    return hash_is_new(hash_bytes(words, sizeof words, 1));
+    push(graph);
 }
 
 /* Run one thread as far as it comes. */
@@ -271,7 +277,7 @@ static void begin(const struct model_scenario *scenario, struct model_result *re
     }
     ASSERT(run.thread_count > 0 && run.thread_count < GRAPH_LAST);
     graph_clear(&run.graph, run.initial);
-    run_push(&run.graph);
+    push(&run.graph);
 }
 
 void model_explore(const struct model_scenario *scenario, struct model_result *ret_result)

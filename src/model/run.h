@@ -49,8 +49,7 @@ _Noreturn void run_leave(enum run_leave how);
 /* Look at this execution later. A copy is made. */
 void run_push(const struct graph *graph);
 
-/* True if the execution was not pushed before (of those that are remembered: with late loads, or
- * all of them, if the scenario says so). */
+/* True the first time that this execution is asked about. */
 bool run_is_new(const struct graph *graph);
 
 /* change.c: a store was found that is to be added (it is the last event of the graph, and has no

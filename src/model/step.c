@@ -13,6 +13,7 @@
 
 #undef malloc
 #undef calloc
+#undef realloc
 #undef free
 #undef memcpy
 #undef memmove
@@ -62,23 +63,33 @@ static int order_of(const struct model_site *site, int order)
     return site->weak_order >= 0 ? site->weak_order : order;
 }
 
-/* The number of a location. What its memory holds when it is first touched is its initial value. */
-static uint8_t location_of(const volatile void *at, size_t bytes)
+/* The number of a location, GRAPH_LOCATIONS if it has none yet. */
+static unsigned location_find(const volatile void *at, size_t bytes)
 {
-    uintptr_t address = (uintptr_t)at;
-
     for (unsigned i = 0; i < run.locations; i++) {
-        if (run.at[i] == address) {
+        if (run.at[i] == (uintptr_t)at) {
             ASSERT(run.bytes[i] == bytes);
-            return (uint8_t)i;
+            return i;
         }
     }
-    ASSERT(run.locations < GRAPH_LOCATIONS && bytes <= sizeof(uint64_t));
-    run.at[run.locations] = address;
-    run.bytes[run.locations] = bytes;
-    run.initial[run.locations] = 0;
-    memcpy(&run.initial[run.locations], (const void *)address, bytes); /* little-endian */
-    return (uint8_t)run.locations++;
+    return GRAPH_LOCATIONS;
+}
+
+/* The same, and one that is new: what its memory holds when it is first touched is its initial
+ * value. */
+static uint8_t location_of(const volatile void *at, size_t bytes)
+{
+    unsigned location = location_find(at, bytes);
+
+    if (location == GRAPH_LOCATIONS) {
+        location = run.locations++;
+        ASSERT(location < GRAPH_LOCATIONS && bytes <= sizeof(uint64_t));
+        run.at[location] = (uintptr_t)at;
+        run.bytes[location] = bytes;
+        run.initial[location] = 0;
+        memcpy(&run.initial[location], (const void *)(uintptr_t)at, bytes); /* little-endian */
+    }
+    return (uint8_t)location;
 }
 
 static uint64_t cut_to(size_t bytes, uint64_t value)
@@ -136,9 +147,7 @@ static void push_load(const struct event *event, int from, bool spurious)
     other.spurious = spurious;
     graph.spurious = (uint8_t)(graph.spurious + spurious);
     (void)graph_append(&graph, &other);
-    if (run_is_new(&graph)) {
-        run_push(&graph);
-    }
+    run_push(&graph);
 }
 
 /* May this compare-and-swap fail although it finds what it expects? */
@@ -219,9 +228,7 @@ static void store_place(int store)
         if (!place_is_taken(&run.graph, location, place)) {
             graph_copy(&graph, &run.graph);
             graph_place(&graph, store, place);
-            if (run_is_new(&graph)) {
-                run_push(&graph);
-            }
+            run_push(&graph);
         }
     }
     graph_place(&run.graph, store, last);
@@ -272,20 +279,34 @@ static struct event event_at(struct model_site *site, const volatile void *at, s
     return event;
 }
 
+/* Has the set-up used the location before? */
+static bool was_touched(unsigned location)
+{
+    for (unsigned i = 0; i < run.next[0]; i++) {
+        const struct event *event = &run.graph.events[run.graph.of[0][i]];
+
+        if (event->kind != EVENT_FENCE && event->location == location) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void model_init(const volatile void *at, size_t bytes, uint64_t value)
 {
     static struct model_site init = {.func = "", .what = "init", .place = "", .weak_order = -1};
-    unsigned location = location_of(at, bytes);
+    unsigned location = location_find(at, bytes);
     struct event event;
 
-    if (run.thread == 0) {
-        ASSERT(run.next[0] == 0); /* or it would change what was stored before */
-        run.initial[location] = cut_to(bytes, value);
+    if (run.thread == 0 && !was_touched(location)) {
+        value = cut_to(bytes, value);
+        (void)model_copy((void *)(uintptr_t)at, &value, bytes);
+        ASSERT(location == GRAPH_LOCATIONS || run.initial[location] == value);
         return;
     }
     memset(&event, 0, sizeof event);
     event.site = &init;
-    event.location = (uint8_t)location;
+    event.location = location_of(at, bytes);
     event.value = cut_to(bytes, value);
     plain_atomic((uintptr_t)at, bytes, run.next[run.thread], true);
     store_step(&event);

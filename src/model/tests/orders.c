@@ -196,7 +196,7 @@ void orders_weaken(const struct orders_case *cases, size_t count, const char *fi
 }
 
 bool orders_find(const struct orders_case *cases, size_t count, const char *func, const char *what,
-                 const char *place)
+                 const char *place, int order)
 {
     static struct model_result result;
     const struct orders_case *in;
@@ -204,7 +204,7 @@ bool orders_find(const struct orders_case *cases, size_t count, const char *func
     for (struct model_site *site = model_sites(); site != NULL; site = site->next) {
         if (strcmp(site->func, func) == 0 && strcmp(site->what, what) == 0 &&
             strcmp(site->place, place) == 0) {
-            site->weak_order = memory_order_relaxed;
+            site->weak_order = order;
             in = find(cases, count, &result);
             site->weak_order = -1;
             return in != NULL;

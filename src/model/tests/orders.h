@@ -34,8 +34,8 @@ void orders_hold(const struct orders_case *cases, size_t count);
 void orders_weaken(const struct orders_case *cases, size_t count, const char *file,
                    const struct orders_needless *needless, size_t needless_count);
 
-/* Weaken the first order of a file that fits to relaxed; true if something is then found. */
+/* Weaken one order of a function, the first one that fits; true if something is then found. */
 bool orders_find(const struct orders_case *cases, size_t count, const char *func, const char *what,
-                 const char *place);
+                 const char *place, int order);
 
 #endif

@@ -138,7 +138,10 @@ static const struct orders_case cases[] = {
     CASE(false, "three tags and two growths", .tags = 3, .looks = {2, 1}, .tag = {{1, 0}, {2}}),
     CASE(false, "tags that are known to be there", .tags = 3, .looks = {2}, .tag = {{2, 1}},
          .told = true),
-    CASE(true, "long: three tags", .tags = 3, .looks = {3, 2}, .tag = {{0, 1, 2}, {2, 2}}),
+    CASE(false, "three tags, looked for by both", .tags = 3, .looks = {3, 2},
+         .tag = {{0, 1, 2}, {2, 2}}),
+    CASE(true, "long: three tags, looked for again", .tags = 3, .looks = {3, 3},
+         .tag = {{0, 2, 2}, {1, 2, 0}}),
 };
 
 #define COUNT (sizeof cases / sizeof cases[0])

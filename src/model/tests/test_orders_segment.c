@@ -256,6 +256,16 @@ static const struct orders_case cases[] = {
          .claims = {2, 2}, .counts = {2, 2}),
     CASE(true, 1, 0, "long: single ids over three refills", claim_1, .publishes = 4,
          .sizes = {2, 1, 1, 1}, .claims = {3, 3}, .counts = {1, 1}),
+    CASE(true, 1, 0, "long: parts over four refills", claim_1, .publishes = 5,
+         .sizes = {3, 2, 1, 2, 3}, .claims = {3, 2}, .counts = {2, 2}),
+    CASE(true, 1, 0, "long: whole ranges over three refills", claim_1, .publishes = 4,
+         .sizes = {3, 1, 2, 2}, .claims = {2, 1}, .counts = {2, 2}, .whole = {true, true}),
+    CASE(true, 1, 0, "long: a burn, and claims before and after it", claim_1, .publishes = 3,
+         .sizes = {2, 2, 1}, .claims = {2, 2}, .counts = {1, 1}, .burn_after = 2),
+    CASE(true, 1, 0, "long: two looks", look, .publishes = 4, .sizes = {4, 1, 2, 1}, .claims = {4},
+         .counts = {3}, .looks = 2),
+    CASE(true, 1, 2, "long: swaps that fail for nothing", claim_1, .publishes = 3,
+         .sizes = {2, 1, 1}, .claims = {2, 2}, .counts = {1, 1}),
 };
 
 #define COUNT (sizeof cases / sizeof cases[0])
@@ -269,7 +279,8 @@ static void test_the_double_buffer_under_all_orders_of_memory(void **state)
 static void test_a_relaxed_store_of_ready_is_found(void **state)
 {
     (void)state;
-    assert_true(orders_find(cases, COUNT, "segment_publish", "store", "&buffer->ready"));
+    assert_true(orders_find(cases, COUNT, "segment_publish", "store", "&buffer->ready",
+                            memory_order_relaxed));
 }
 
 static void test_each_order_of_the_double_buffer_is_needed(void **state)
