@@ -20,13 +20,13 @@
 #include "src/model/axioms.h"
 #include "src/model/run.h"
 
-/* Is an event as new as it can be among those that were there before it, or that the store needs?
- */
+/* Was an event there before another one, or does the store need it? */
 static bool previous(const struct event *event, const struct event *than, const struct event *store)
 {
     return event->stamp <= than->stamp || clock_has(&store->cause, event);
 }
 
+/* Does one of the previous loads read from it? */
 static bool is_read(const struct graph *graph, int number, const struct event *store)
 {
     const struct event *event = &graph->events[number];
@@ -41,6 +41,8 @@ static bool is_read(const struct graph *graph, int number, const struct event *s
     return false;
 }
 
+/* Is an event as new as it can be among the previous ones: a load reads from the newest store, a
+ * store is the newest, and read by nobody? */
 static bool is_newest(const struct graph *graph, int number, const struct event *store)
 {
     const struct event *event = &graph->events[number];
@@ -65,14 +67,6 @@ static bool is_newest(const struct graph *graph, int number, const struct event 
         }
     }
     return true;
-}
-
-/* True if a store at this place would part a read-modify-write from what it read. */
-static bool place_is_taken(const struct graph *graph, unsigned location, int place)
-{
-    const struct order_list *list = &graph->order[location];
-
-    return place < list->count && graph->events[list->stores[place]].exclusive;
 }
 
 /* The places that a store may have: from *ret_first on, and before *ret_end. */
@@ -157,7 +151,7 @@ static void change_load(const struct graph *graph, int load, int store)
     number = graph_append(&kept, &added);
     places_of(&kept, &kept.events[number], &first, &end);
     for (int place = first; place < end; place++) {
-        if (!place_is_taken(&kept, added.location, place)) {
+        if (!graph_place_is_taken(&kept, added.location, place)) {
             push_changed(&kept, changed, number, place);
         }
     }
@@ -308,7 +302,7 @@ static void change_late(const struct graph *graph, int load, int store)
     }
     places_of(&kept, &kept.events[number], &first, &end);
     for (int place = first; place < end && place <= kept.order[added.location].count; place++) {
-        if (!place_is_taken(&kept, added.location, place) &&
+        if (!graph_place_is_taken(&kept, added.location, place) &&
             late_fits(&kept, numbers[load], place, &chain)) {
             push_late(&kept, numbers[load], number, place, &chain);
         }

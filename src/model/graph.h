@@ -101,6 +101,15 @@ int graph_append(struct graph *graph, const struct event *event);
 /* Put a store at a place of its location's modification order; what is there moves up. */
 void graph_place(struct graph *graph, int store, int place);
 
+/* True if a store cannot stand at this place, since it would part a read-modify-write from what it
+ * read. */
+static inline bool graph_place_is_taken(const struct graph *graph, unsigned location, int place)
+{
+    const struct order_list *list = &graph->order[location];
+
+    return place < list->count && graph->events[list->stores[place]].exclusive;
+}
+
 /* Compute all clocks anew, also when loads read from stores that depend on them. */
 void graph_settle(struct graph *graph);
 

@@ -196,15 +196,6 @@ static struct event *load_step(struct event *event)
 
 /* --- stores --- */
 
-/* True if a store cannot stand at this place, since it would part a read-modify-write from what it
- * read. */
-static bool place_is_taken(const struct graph *graph, unsigned location, int place)
-{
-    const struct order_list *list = &graph->order[location];
-
-    return place < list->count && graph->events[list->stores[place]].exclusive;
-}
-
 static void store_place(int store)
 {
     static struct graph graph;
@@ -217,7 +208,7 @@ static void store_place(int store)
         const struct event *load = &run.graph.events[run.graph.of[event->thread][event->index - 1]];
 
         last = graph_place_read(&run.graph, load) + 1;
-        if (place_is_taken(&run.graph, location, last)) {
+        if (graph_place_is_taken(&run.graph, location, last)) {
             run_leave(RUN_DROPPED); /* another one has taken that value */
         }
         graph_place(&run.graph, store, last);
@@ -225,7 +216,7 @@ static void store_place(int store)
     }
     bound = graph_bound(&run.graph, location, &event->before) + 1;
     for (int place = bound; place < last; place++) {
-        if (!place_is_taken(&run.graph, location, place)) {
+        if (!graph_place_is_taken(&run.graph, location, place)) {
             graph_copy(&graph, &run.graph);
             graph_place(&graph, store, place);
             run_push(&graph);
