@@ -196,7 +196,7 @@ static void claim_1(void)
 static void set_up(void)
 {
     static const struct allocator_config config = {
-        .node_id = 1, .cover_ms = 5000, .refill_percent = 10, .request_ms = 10000, .retry_ms = 50};
+        .cover_ms = 5000, .refill_percent = 10, .request_ms = 10000, .retry_ms = 50};
     struct tag_row row = {.name = (char *)"a",
                           .name_len = 1,
                           .description = (char *)"",
