@@ -272,6 +272,11 @@ sim: $(OUT)/sim
 .PHONY: sim-mutants
 sim-mutants:
 	@scripts/sim-mutants --jobs $(shell nproc)
+## make mutants [COUNT=80]  plant faults in any layer: does a test notice? SEED=n
+.PHONY: mutants
+mutants:
+	@scripts/setup test
+	@scripts/mutants --jobs $(shell nproc) $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED))
 ## make cluster             tests of real processes, by pytest
 cluster:
 	@$(TEST_ALL) cluster
