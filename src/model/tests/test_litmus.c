@@ -146,6 +146,20 @@ static void test_load_buffering_twice_at_once(void **state)
             lb_a_rlx, lb_b_rlx, lb_c_rlx, lb_d_rlx);
 }
 
+PROGRAM(lb_mid_rlx, r[1] = GET(y, RLX); PUT(z, 1, RLX))
+PROGRAM(lb_end_rel, r[2] = GET(z, RLX); PUT(x, 1, REL))
+PROGRAM(lb_put_twice, r[0] = GET(x, RLX); PUT(x, 2, RLX); PUT(y, 1, RLX))
+PROGRAM(lb_last, r[2] = GET(x, RLX))
+
+static void test_load_buffering_round_three_threads(void **state)
+{
+    (void)state;
+    /* One release and acquire in a circle of three orders nothing. */
+    EXPLORE(3, "000 001 010 011 100 101 110 111", lb_a_acq, lb_mid_rlx, lb_end_rel);
+    /* The store that is read late stands before one that was there. */
+    EXPLORE_LAST(3, "001 002 011 012 102 112", lb_last, lb_put_twice, lb_b_rlx);
+}
+
 static void test_nothing_out_of_thin_air(void **state)
 {
     (void)state;
@@ -377,6 +391,7 @@ int main(void)
         cmocka_unit_test(test_store_buffering),
         cmocka_unit_test(test_load_buffering),
         cmocka_unit_test(test_load_buffering_twice_at_once),
+        cmocka_unit_test(test_load_buffering_round_three_threads),
         cmocka_unit_test(test_nothing_out_of_thin_air),
         cmocka_unit_test(test_coherence),
         cmocka_unit_test(test_independent_reads_of_independent_writes),
