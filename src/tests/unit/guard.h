@@ -22,7 +22,7 @@
 
 #define GUARD_LIMIT_S 30
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define GUARD_BUSY_TIMES 4
+#define GUARD_BUSY_TIMES 5
 #else
 #define GUARD_BUSY_TIMES 1
 #endif
