@@ -95,6 +95,9 @@ static bool has_number(struct requests *requests, struct id_request *request)
 static int refused_status(struct requests *requests, const struct id_request *request,
                           const struct session_refusal *refusal)
 {
+    if (refusal->status == ERR_REMOVED) {
+        return ERR_SHUTTING_DOWN; /* this node was: it is about to end (replica_owner.removed) */
+    }
     if (refusal->status != ERR_STALE) {
         return refusal->status;
     }
