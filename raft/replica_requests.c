@@ -18,9 +18,12 @@ struct open_request {
     struct replica *replica;
 };
 
+/* An answer that came round a cut link may be older than what the log has told since. */
 static int open_row(struct replica *replica, const struct tag_row *row)
 {
-    struct id_tag *tag = allocator_open(replica->allocator, row);
+    const struct tag_row *own = fsm_tag(replica->fsm, row->name, row->name_len);
+    bool newer = own != NULL && own->generation > row->generation;
+    struct id_tag *tag = allocator_open(replica->allocator, newer ? own : row);
 
     return tag != NULL ? 0 : ERR_OVERLOADED;
 }

@@ -16,6 +16,7 @@
 #define CALM_MS 1500 /* of the patience of 3 s; more than an election takes, and a retry after it */
 /* Six election timeouts: one to step down, and candidacies that a slow write of a vote thwarts. */
 #define DEAF_MS 2400
+#define LAG_MAX 64    /* entries */
 #define REACH_MS 2000 /* likewise, and a way is found, with frames that are overtaken */
 
 static bool works(const struct sim_node *node)
@@ -59,6 +60,16 @@ static bool is_sent_snapshot(const struct sim_node *leader, uint64_t id)
     return false;
 }
 
+/* Nearly everything that is committed is known to be there. (The core looks for where a log that
+ * lies far behind agrees with its own index by index.) */
+static bool keeps_up(struct sim_node *leader, uint64_t id)
+{
+    struct driver *driver = &leader->replica.driver;
+    raft_index match = 0;
+
+    return raft_match_index(&driver->raft, id, &match) == 0 && match + LAG_MAX >= driver->commit;
+}
+
 /* The leader and the voters that can work with it, a bit an id; 0: they are no majority. */
 static unsigned majority_of(struct sim_node *leader)
 {
@@ -76,8 +87,9 @@ static unsigned majority_of(struct sim_node *leader)
             continue;
         }
         voters++;
-        if (node == leader || (works(node) && sim_net_reaches(leader, node) &&
-                               !is_sent_snapshot(leader, server->id))) {
+        if (node == leader ||
+            (works(node) && sim_net_reaches(leader, node) &&
+             !is_sent_snapshot(leader, server->id) && keeps_up(leader, server->id))) {
             working++;
             who |= 1u << (server->id - 1);
         }

@@ -82,6 +82,7 @@ struct strict_request {
     uint64_t floor;      /* ids below were known when it was sent */
     uint32_t generation; /* of the tag then, at least */
     bool known;          /* its key's ids were known when it was sent */
+    bool timed;          /* the log had a time then, which keys need */
     bool final;
 };
 
@@ -317,8 +318,7 @@ static void ids_done(struct strict_request *request)
 /* No id of a tag whose mode changes, and none under a key while the log has no time. */
 static bool could_be_served(const struct strict_request *request)
 {
-    return request->tag + SIM_TAGS != SIM_CHANGING &&
-           (request->key == NO_KEY || fsm_log_ms(request->node->replica.fsm) > 0);
+    return request->tag + SIM_TAGS != SIM_CHANGING && (request->key == NO_KEY || request->timed);
 }
 
 static void request_done(struct id_request *base)
@@ -400,6 +400,7 @@ static void ask(struct sim_node *node, unsigned tag, bool final)
     request->count = 1 + (uint32_t)sim_below(world, sim_percent(world, 10) ? 200 : 3);
     request->generation = world->tags[SIM_TAGS + tag].generation;
     request->floor = strict->tags[tag].known_end;
+    request->timed = fsm_log_ms(node->replica.fsm) > 0;
     if (!final && (tag == 0 || strict->changing_has_keys) && sim_percent(world, 35)) {
         choose_key(request);
         item.key_len = (uint16_t)snprintf(key, sizeof key, "key-%u", request->key);
