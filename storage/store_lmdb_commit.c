@@ -25,14 +25,13 @@ struct commit {
     bool log_changed;
     bool position_changed;
     bool locals_changed;
-    struct store_local *const *locals_before; /* those that are on disk, as format 2 has them */
+    struct store_local *const *locals_before; /* those that are on disk */
     struct store_error *error;
 };
 
 /* No local records. */
 static struct store_local *const no_locals[LIMIT_LOCAL_RECORDS];
 
-static int change_format(struct commit *commit);
 static int put_format(struct commit *commit);
 static int commit_op(struct commit *commit, const struct store_op *op);
 static int commit_compaction(struct commit *commit);
@@ -51,9 +50,6 @@ int lmdb_commit(struct store *store, struct store_op_list *list, struct store_er
         return lmdb_error(ret_error, rc, "beginning to write");
     }
     store_meta_copy(&commit.meta, &lmdb->now);
-    if (lmdb->format < LMDB_FORMAT_VERSION) {
-        err = change_format(&commit);
-    }
     STAILQ_FOREACH (op, list, link) {
         if (err != 0) {
             break;
@@ -77,17 +73,7 @@ int lmdb_commit(struct store *store, struct store_op_list *list, struct store_er
     }
     store_meta_release(&lmdb->now);
     lmdb->now = commit.meta;
-    lmdb->format = LMDB_FORMAT_VERSION;
     return 0;
-}
-
-/* The store is one of an older format: what this commit may write, an older leafd would not take
- * for what it is. Local records are the one thing that is kept otherwise. */
-static int change_format(struct commit *commit)
-{
-    commit->locals_changed = true;
-    commit->locals_before = no_locals;
-    return put_format(commit);
 }
 
 /* A full disk shows as EIO when a write ended short. */

@@ -11,8 +11,8 @@
  * Integers are little-endian except the keys of log. A checksum covers the table's letter, the key
  * and the payload, so a record cannot stand in for another.
  *
- * Format 1 had 16 local records, all of them in `locals`, keys of rows up to 256 bytes, and no row
- * was ever deleted. It is read as it is, and the first commit makes it format 2.
+ * The format is a number for all that leafd keeps in the store: these records, the rows of the
+ * state and the commands of the log. Another than this build's is refused.
  *
  * meta's `log` names the last entry, so a log that lost its tail is seen; `commit` is written by
  * every transaction, so a tree that is older than its meta page says is seen (store_lmdb_pages.c).
@@ -32,8 +32,7 @@
 #include "storage/store_lmdb.h"
 #include "storage/store_meta.h"
 
-#define LMDB_FORMAT_VERSION 2
-#define LMDB_FORMAT_OLDEST 1 /* that is read */
+#define LMDB_FORMAT_VERSION 3
 #define LMDB_FORMAT_MAGIC "leafd store"
 #define LMDB_TABLE_LOG "log"
 #define LMDB_TABLE_META "meta"
@@ -52,7 +51,6 @@ struct store_lmdb {
     MDB_dbi state;
     uint64_t map_bytes;
     struct store_identity identity;
-    uint32_t format;       /* of the store, as last read or committed */
     struct store_meta now; /* as of the last commit */
     LIST_HEAD(, store_snapshot) snapshots;
     size_t snapshot_count;
@@ -86,7 +84,7 @@ int lmdb_meta_get(struct store_lmdb *lmdb, MDB_txn *txn, const char *name,
 /* ERR_CORRUPT: a record of meta does not decode. */
 int lmdb_meta_malformed(struct store_error *ret_error, const char *name);
 
-/* Read identity and meta of a transaction; sets the format. */
+/* Read identity and meta of a transaction. */
 int lmdb_read_meta(struct store_lmdb *lmdb, MDB_txn *txn, struct store_identity *ret_identity,
                    struct store_meta *ret_meta, struct store_error *ret_error) MUST_CHECK;
 
@@ -113,9 +111,8 @@ int lmdb_write_commit_number(struct store_lmdb *lmdb, MDB_txn *txn,
 
 /* --- store_lmdb_locals.c --- */
 
-/* Read all local records of a store of the given format into `locals`, which holds none yet. On
- * failure it holds some of them. */
-int lmdb_locals_read(struct store_lmdb *lmdb, MDB_txn *txn, uint32_t format,
+/* Read all local records into `locals`, which holds none yet. On failure it holds some of them. */
+int lmdb_locals_read(struct store_lmdb *lmdb, MDB_txn *txn,
                      struct store_local *locals[LIMIT_LOCAL_RECORDS],
                      struct store_error *ret_error) MUST_CHECK;
 

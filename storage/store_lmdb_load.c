@@ -128,12 +128,11 @@ static int read_identity(struct store_lmdb *lmdb, MDB_txn *txn, struct store_ide
         memcmp(text, LMDB_FORMAT_MAGIC, len) != 0) {
         return lmdb_meta_malformed(ret_error, "format");
     }
-    if (version < LMDB_FORMAT_OLDEST || version > LMDB_FORMAT_VERSION) {
+    if (version != LMDB_FORMAT_VERSION) {
         return store_error_set(ret_error, ERR_BAD_VERSION,
-                               "the store has format %" PRIu32 ", supported are %d to %d", version,
-                               LMDB_FORMAT_OLDEST, LMDB_FORMAT_VERSION);
+                               "the store has format %" PRIu32 ", this leafd reads format %d alone",
+                               version, LMDB_FORMAT_VERSION);
     }
-    lmdb->format = version;
     err = lmdb_meta_get(lmdb, txn, "identity", &reader, ret_error);
     if (err != 0) {
         return err;
@@ -222,7 +221,7 @@ int lmdb_read_meta(struct store_lmdb *lmdb, MDB_txn *txn, struct store_identity 
     }
     err = read_position(lmdb, txn, &meta.position, ret_error);
     if (err == 0) {
-        err = lmdb_locals_read(lmdb, txn, lmdb->format, meta.locals, ret_error);
+        err = lmdb_locals_read(lmdb, txn, meta.locals, ret_error);
     }
     if (err == 0) {
         err = store_meta_verify(&meta, ret_error);

@@ -7,8 +7,7 @@
  * is missing or that is an earlier one is seen.
  *
  * The happy path of a write: the records whose bytes are not shared with the meta before, then
- * `locals`. Failure modes: ERR_CORRUPT names the record; a format 1 store is read from its one
- * record. Thread: as store.h.
+ * `locals`. Failure modes: ERR_CORRUPT names the record. Thread: as store.h.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,32 +15,12 @@
 #include "src/base/assert.h"
 #include "storage/store_lmdb_internal.h"
 
-#define FORMAT_1_RECORDS 16
-#define FORMAT_1_RECORD_BYTES 256
 #define NAME_BYTES 16
 
 static const char *name_of(unsigned number, char name[NAME_BYTES])
 {
     ASSERT(snprintf(name, NAME_BYTES, "local.%02u", number) < NAME_BYTES);
     return name;
-}
-
-/* Format 1: `locals` holds all records, each with its length before it, 0 for none. */
-static int read_format_1(struct reader *reader, struct store_local *locals[LIMIT_LOCAL_RECORDS],
-                         struct store_error *ret_error)
-{
-    for (unsigned i = 0; i < FORMAT_1_RECORDS; i++) {
-        size_t len;
-        const uint8_t *data = reader_str16(reader, &len);
-
-        if (reader->bad || len > FORMAT_1_RECORD_BYTES) {
-            return lmdb_meta_malformed(ret_error, "locals");
-        }
-        if (len > 0) {
-            store_local_set(&locals[i], data, (uint32_t)len);
-        }
-    }
-    return reader_done(reader) ? 0 : lmdb_meta_malformed(ret_error, "locals");
 }
 
 static int read_one(struct store_lmdb *lmdb, MDB_txn *txn, unsigned number, uint32_t checksum,
@@ -70,7 +49,7 @@ static int read_one(struct store_lmdb *lmdb, MDB_txn *txn, unsigned number, uint
     return 0;
 }
 
-int lmdb_locals_read(struct store_lmdb *lmdb, MDB_txn *txn, uint32_t format,
+int lmdb_locals_read(struct store_lmdb *lmdb, MDB_txn *txn,
                      struct store_local *locals[LIMIT_LOCAL_RECORDS], struct store_error *ret_error)
 {
     struct reader reader;
@@ -79,9 +58,6 @@ int lmdb_locals_read(struct store_lmdb *lmdb, MDB_txn *txn, uint32_t format,
 
     if (err != 0) {
         return err;
-    }
-    if (format == 1) {
-        return read_format_1(&reader, locals, ret_error);
     }
     while (err == 0 && reader_left(&reader) > 0) {
         unsigned number = reader_u16(&reader);

@@ -380,8 +380,8 @@ static void check_first_time(struct sim_node *node)
                              world->nodes[i].wall_highest_ms;
 
         there += (int64_t)log_ms <= highest_ms;
-        alone = alone || (world->nodes[i].up &&
-                          world->nodes[i].replica.driver.raft.configuration.n == 1);
+        alone = alone ||
+                (world->nodes[i].up && world->nodes[i].replica.driver.raft.configuration.n == 1);
     }
     if (there < 2 && !alone) { /* who is a cluster alone has no other clock */
         sim_fail(world, "the first time of the log, %llu, is that of one clock, which is ahead",

@@ -470,7 +470,7 @@ static void test_store_lmdb_full_map(void **state)
     gen_release(&gen);
 }
 
-/* The bytes of format 2. A change of them needs a new format number. */
+/* The bytes of format 3. A change of them needs a new format number. */
 static void test_store_lmdb_golden_bytes(void **state)
 {
     /* key, checksum, term, type, data */
