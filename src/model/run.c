@@ -42,7 +42,7 @@ static struct {
 
 void run_leave(enum run_leave how)
 {
-    longjmp(run.leave, how);
+    longjmp(run.leave, (int)how);
 }
 
 static void push(const struct graph *graph)
