@@ -60,7 +60,7 @@ static uint64_t applied_by_all(const struct everywhere *everywhere)
 }
 
 /* A place for a member's word: its own, a free one, or one of a node that is no member any more.
- * There is one, since a configuration names no more than LIMIT_NODES. */
+ * There is one, since id is a member, and a configuration names no more than LIMIT_NODES. */
 static unsigned place_for(const struct everywhere *everywhere, uint64_t id)
 {
     unsigned at = place_of(everywhere, id);
@@ -111,6 +111,9 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
     if (!message.answer) {
         send(everywhere, from, true, everywhere->driver->applied.index);
         return true;
+    }
+    if (driver_member(everywhere->driver, from) == NULL) {
+        return true; /* a node of a newer configuration, perhaps: nothing waits for it here */
     }
     at = place_for(everywhere, from);
     everywhere->told_by[at] = from;

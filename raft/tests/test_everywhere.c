@@ -423,6 +423,9 @@ static void test_the_word_of_a_stranger_does_not_count(void **state)
     for (uint64_t stranger = 100; stranger < 100 + 2 * LIMIT_NODES; stranger++) {
         say(&ring, leader, stranger, 1ULL << 61);
     }
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        assert_true(everywhere_of(&ring, leader)->told_by[i] < 100);
+    }
     ring_run_ms(&ring, 200);
     assert_int_equal(waited.asked.done, 0);
     say(&ring, leader, other, 1); /* nor one that says too little */
