@@ -114,6 +114,7 @@ bool membership_keeps_quorum(const struct membership *membership, uint64_t with,
 
 /* --- steps --- */
 
+/* What cannot be done now is tried again at the next look. */
 static bool step(struct membership *membership, uint64_t node_id, const char *address, int role)
 {
     struct driver_server server = {node_id, address, role};
@@ -166,9 +167,8 @@ static void drive_add(struct membership *membership, const struct member_change 
     }
     if (membership->caught_up == change->node_id && is_registered(membership, change->node_id) &&
         membership_reaches(membership, change->node_id) &&
-        (change->force || membership_keeps_quorum(membership, change->node_id, 0, &count)) &&
-        step(membership, change->node_id, NULL, RAFT_VOTER)) {
-        membership->caught_up = 0;
+        (change->force || membership_keeps_quorum(membership, change->node_id, 0, &count))) {
+        (void)step(membership, change->node_id, NULL, RAFT_VOTER);
     }
 }
 
