@@ -138,13 +138,26 @@ int driver_change(struct driver *driver, const struct driver_server *server)
     return 0;
 }
 
+/* The core watches one node at a time; a second one would leave the first one's state at "running"
+ * for good. */
+static bool is_catching_up(struct driver *driver)
+{
+    const struct raft_configuration *configuration = &driver->raft.configuration;
+    bool running = false;
+
+    for (unsigned i = 0; i < configuration->n && !running; i++) {
+        running = driver_caught_up(driver, configuration->servers[i].id) == RAFT_CATCH_UP_RUNNING;
+    }
+    return running;
+}
+
 bool driver_catch_up(struct driver *driver, uint64_t id)
 {
     const struct raft_server *server = driver_member(driver, id);
     struct raft_event event;
 
     if (!driver_leads(driver) || driver_change_pending(driver) || server == NULL ||
-        server->role == RAFT_VOTER) {
+        server->role == RAFT_VOTER || is_catching_up(driver)) {
         return false;
     }
     memset(&event, 0, sizeof event);

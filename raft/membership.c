@@ -131,22 +131,21 @@ static bool is_registered(const struct membership *membership, uint64_t node_id)
     return fsm_node(membership->fsm, node_id, &info);
 }
 
+/* The core remembers how the last catch-up ended, perhaps of an earlier change that was given up:
+ * what counts is one that was begun for this change. */
 static void watch_catch_up(struct membership *membership, uint64_t node_id)
 {
-    switch (driver_caught_up(membership->driver, node_id)) {
-    case RAFT_CATCH_UP_RUNNING:
-        break;
-    case RAFT_CATCH_UP_FINISHED:
-        membership->caught_up = node_id;
-        break;
-    case RAFT_CATCH_UP_ABORTED:
-    case RAFT_CATCH_UP_NONE:
-    default:
-        if (membership_reaches(membership, node_id)) {
-            (void)driver_catch_up(membership->driver, node_id);
-        }
-        break;
+    int status = driver_caught_up(membership->driver, node_id);
+
+    if (status == RAFT_CATCH_UP_RUNNING) {
+        return;
     }
+    if (status == RAFT_CATCH_UP_FINISHED && membership->catching_up) {
+        membership->caught_up = node_id;
+        return;
+    }
+    membership->catching_up =
+        membership_reaches(membership, node_id) && driver_catch_up(membership->driver, node_id);
 }
 
 static void drive_add(struct membership *membership, const struct member_change *change)
@@ -250,6 +249,7 @@ static void note_progress(struct membership *membership, const struct member_cha
     if (membership->change_index != change->index || membership->change_term != term) {
         membership->change_index = change->index;
         membership->change_term = term;
+        membership->catching_up = false;
         membership->caught_up = 0;
         membership->begun_ms = now;
         membership->forward_ms = now;

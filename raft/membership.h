@@ -42,7 +42,8 @@ struct membership {
     uint64_t seen_conf;     /* index of the configuration then */
     uint64_t seen_progress; /* of the node's log or snapshot then */
     uint64_t look_ms;       /* next look at a catch-up */
-    uint64_t caught_up;     /* the node that the core has seen caught up; 0: none */
+    bool catching_up;       /* the core was told to watch the node catch up */
+    uint64_t caught_up;     /* the node that the core has seen caught up since; 0: none */
     /* a command of its own is on its way */
     bool in_flight;
     struct id_request request;

@@ -242,6 +242,84 @@ static void test_given_up(void **state)
     ring_close(&ring);
 }
 
+/* Make a tag through a node; the status. */
+static int status_of_put(struct ring *ring, uint64_t via, const char *tag)
+{
+    struct asked asked;
+    int status;
+
+    asked_put(&asked, tag, 10);
+    ask(ring, via, &asked, PATIENCE_MS);
+    for (unsigned i = 0; asked.done == 0 && i < 2 * PATIENCE_MS; i++) {
+        ring_run_ms(ring, 1);
+    }
+    assert_int_equal(asked.done, 1);
+    status = asked.base.status;
+    asked_free(&asked);
+    return status;
+}
+
+static int role_of(struct ring *ring, uint64_t on, uint64_t id)
+{
+    const struct raft_server *server = driver_member(&ring_node(ring, on)->replica.driver, id);
+
+    return server != NULL ? server->role : DRIVER_NO_ROLE;
+}
+
+static bool is_registered(struct ring *ring, uint64_t on, uint64_t id)
+{
+    struct node_info info;
+
+    return fsm_node(ring_node(ring, on)->replica.fsm, id, &info);
+}
+
+/*
+ * Node 3 had caught up when its change was given up, since it did not register. The log went on
+ * without it: a second change makes it no voter before it has caught up again.
+ */
+static void test_a_catch_up_of_an_earlier_change_does_not_count(void **state)
+{
+    struct ring ring = {.joiners = 1};
+    struct membership *membership;
+    struct asked wish;
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    membership = &ring_node(&ring, leader)->replica.membership;
+    ring.lost[FRAME_REQUEST] = true;
+    asked_member(&wish, MEMBER_ASK_ADD, 3, "ring:3");
+    ask(&ring, leader, &wish, 3 * RING_CATCH_UP_MS);
+    for (unsigned i = 0; membership->caught_up != 3 && i < 1000; i++) {
+        ring_run_ms(&ring, 5);
+    }
+    assert_int_equal(membership->caught_up, 3);
+    ring_crash(&ring, 3);
+    ring_run_ms(&ring, RING_CATCH_UP_MS + 500);
+    assert_true(fsm_member_change(ring_node(&ring, leader)->replica.fsm)->given_up);
+    asked_free(&wish);
+
+    ring.lost[FRAME_REQUEST] = false;
+    ring_restart(&ring, 3);
+    for (unsigned i = 0; !is_registered(&ring, leader, 3) && i < 1000; i++) {
+        ring_run_ms(&ring, 5);
+    }
+    assert_true(is_registered(&ring, leader, 3));
+    ring.cut[leader][3] = true; /* it is heard, and hears nothing */
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(status_of_put(&ring, leader, "a"), 0);
+    }
+    asked_member(&wish, MEMBER_ASK_ADD, 3, "ring:3");
+    ask(&ring, leader, &wish, PATIENCE_MS);
+    ring_run_ms(&ring, 300);
+    assert_int_equal(role_of(&ring, leader, 3), RAFT_STANDBY);
+    ring.cut[leader][3] = false;
+    ring_member_done(&ring, &wish);
+    assert_int_equal(role_of(&ring, leader, 3), RAFT_VOTER);
+    ring_close(&ring);
+}
+
 static void test_no_quorum(void **state)
 {
     struct ring ring = {0};
@@ -260,23 +338,6 @@ static void test_no_quorum(void **state)
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, leader, ""), MEMBER_LAST_VOTER);
     ring_close(&ring);
-}
-
-/* Make a tag through a node; the status. */
-static int status_of_put(struct ring *ring, uint64_t via, const char *tag)
-{
-    struct asked asked;
-    int status;
-
-    asked_put(&asked, tag, 10);
-    ask(ring, via, &asked, PATIENCE_MS);
-    for (unsigned i = 0; asked.done == 0 && i < 2 * PATIENCE_MS; i++) {
-        ring_run_ms(ring, 1);
-    }
-    assert_int_equal(asked.done, 1);
-    status = asked.base.status;
-    asked_free(&asked);
-    return status;
 }
 
 static void test_leader_without_room_gives_way(void **state)
@@ -320,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_leader_without_room_gives_way),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_a_catch_up_of_an_earlier_change_does_not_count),
         cmocka_unit_test(test_no_quorum),
         cmocka_unit_test(test_requests_wait_while_leadership_moves),
         cmocka_unit_test(test_change_outlives_its_leader),
