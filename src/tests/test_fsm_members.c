@@ -212,6 +212,7 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "72 0000000000000004", "01"), 0);
     assert_int_equal(id_load_hex(fsm, "72 0000000000000004", "01"), ERR_EXISTS);
     assert_int_equal(id_load_hex(fsm, "72 0000000000000000", "01"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "72 000000000000ffff", "01"), 0); /* the largest id */
     assert_int_equal(id_load_hex(fsm, "72 0000000000010000", "01"), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "72 00000004", "01"), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "72 0000000000000005", "02"), ERR_BAD_VERSION);
