@@ -42,7 +42,7 @@ int wire_configuration_check(const void *data, size_t len)
     reader_init(&reader, data, len);
     wire_require(&reader, reader_u8(&reader) == CONFIGURATION_VERSION);
     count = reader_u64(&reader);
-    if (reader.bad || count == 0 || count > LIMIT_NODES) {
+    if (count > LIMIT_NODES) { /* none: there is nobody to vote, see below */
         return ERR_BAD_MESSAGE;
     }
     for (size_t i = 0; i < count; i++) {
