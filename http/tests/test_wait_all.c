@@ -271,7 +271,11 @@ static void test_a_server_that_drains_tells_what_it_knows(void **state)
                         "\r\nHost: t\r\n");
     client_read(late, false, &reply); /* and so the rest of it was read, too */
     reply_release(&reply);
+    fake_hold(&f->fake, true, false);
     http_server_drain(f->server, 60000, drained_cb, &drained);
+    fake_await_submitted(&f->fake, submitted + 3);
+    fake_hold_all(&f->fake, false);
+    fake_release(&f->fake); /* the answer that nobody waits for any more comes first */
     client_read(f->client, false, &reply);
     assert_int_equal(reply.status, 503);
     assert_non_null(strstr(reply.body, "the change is made, but node 3 and node 65535 (cut off) "
