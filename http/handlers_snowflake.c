@@ -181,7 +181,6 @@ static void park(struct conn *conn)
         return;
     }
     conn_wait(conn);
-    loop_arm(loop, claim->deadline_ms);
     if (loop->snowflake_again_ms == UINT64_MAX) {
         retry_arm(loop);
     }

@@ -441,6 +441,33 @@ static void test_each_request_has_its_own_bounds(void **state)
     free(body);
 }
 
+/* A body is kept only where a handler reads it: elsewhere it takes no room that others need. */
+static void test_a_body_that_nobody_reads_is_not_kept(void **state)
+{
+    static const struct {
+        const char *head;
+        size_t kept;
+    } cases[] = {{PUT_HEAD, 5},
+                 {"GET /livez HTTP/1.1\r\nHost: t\r\n", 0},
+                 {"GET /api/segment/get/plain HTTP/1.1\r\nHost: t\r\n", 0},
+                 {"GET /metrics HTTP/1.1\r\nHost: t\r\n", 0},
+                 {"PUT /nowhere HTTP/1.1\r\nHost: t\r\n", 0}};
+    struct conn_world *world = &((struct bench *)*state)->world;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        conn_world_reset(world);
+        conn_world_connect(world);
+        send_text(world, cases[i].head);
+        send_text(world, "Content-Length: 9\r\n\r\n{    ");
+        assert_non_null(world->conn);
+        assert_int_equal(world->conn->body.len, cases[i].kept);
+        assert_int_equal(world->loop->body_bytes, cases[i].kept);
+        send_text(world, "   }");
+        assert_int_equal(world->loop->body_bytes, 0);
+        conn_world_disconnect(world);
+    }
+}
+
 /* --- remembered heads --- */
 
 #define NAMES 100
@@ -494,6 +521,7 @@ int main(void)
         TEST(test_every_byte_may_be_the_last_of_a_read),
         TEST(test_only_who_expects_it_is_told_to_continue),
         TEST(test_each_request_has_its_own_bounds),
+        TEST(test_a_body_that_nobody_reads_is_not_kept),
         TEST(test_remembered_heads_displace_each_other),
     };
 
