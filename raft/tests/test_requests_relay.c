@@ -218,6 +218,24 @@ static void test_a_member_without_a_leader_says_so_at_once(void **state)
     ring_close(&ring);
 }
 
+/* The leader is known, but the link to it is down at this moment. */
+static void test_a_member_without_a_link_says_so_at_once(void **state)
+{
+    struct buf payload = BUF_INIT;
+    struct wire_request query = query_of(77, &payload);
+    struct ring ring = {0};
+    struct roles roles;
+
+    (void)state;
+    start(&ring, &roles);
+    ring_node(&ring, roles.relay)->net.down[roles.leader] = true;
+    assert_true(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &query));
+    expect_reply(&ring, roles.relay, roles.far, 77, ERR_NOT_LEADER);
+    expect_nothing_kept(&ring, roles.relay);
+    buf_free(&payload);
+    ring_close(&ring);
+}
+
 /* The one that asks is taken for the leader here: it would get its own request. */
 static void test_nothing_goes_back_to_where_it_came_from(void **state)
 {
@@ -489,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_whoever_leads_serves_what_it_was_to_pass_on),
         cmocka_unit_test(test_a_request_that_was_passed_on_is_not_passed_on_again),
         cmocka_unit_test(test_a_member_without_a_leader_says_so_at_once),
+        cmocka_unit_test(test_a_member_without_a_link_says_so_at_once),
         cmocka_unit_test(test_nothing_goes_back_to_where_it_came_from),
         cmocka_unit_test(test_the_leader_serves_members_alone),
         cmocka_unit_test(test_an_answer_of_another_node_is_none),
