@@ -48,6 +48,7 @@ void requests_relay_expire(struct requests *requests, uint64_t now);
 
 /* requests_leader.c */
 void requests_send_reply(struct requests *requests, uint64_t to, const struct wire_reply *reply);
+void requests_refuse(struct requests *requests, uint64_t to, uint64_t id, int status);
 
 /* Take what a peer has sent, if this node leads. */
 void requests_serve(struct requests *requests, uint64_t from, const struct wire_request *wire);

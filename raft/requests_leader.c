@@ -40,7 +40,7 @@ void requests_send_reply(struct requests *requests, uint64_t to, const struct wi
     buf_free(&frame);
 }
 
-static void refuse(struct requests *requests, uint64_t to, uint64_t id, int status)
+void requests_refuse(struct requests *requests, uint64_t to, uint64_t id, int status)
 {
     const struct wire_reply reply = {.id = id, .status = status};
 
@@ -153,16 +153,16 @@ void requests_serve(struct requests *requests, uint64_t from, const struct wire_
 
     if (raft_state(&requests->driver->raft) != RAFT_LEADER || requests->transferring ||
         requests->stopping || !member) {
-        refuse(requests, from, wire->id, ERR_NOT_LEADER);
+        requests_refuse(requests, from, wire->id, ERR_NOT_LEADER);
         return;
     }
     if (is_for_leaders_alone(wire) ||
         !is_stamped_by(wire, wire->origin != 0 ? wire->origin : from)) {
-        refuse(requests, from, wire->id, ERR_REFUSED);
+        requests_refuse(requests, from, wire->id, ERR_REFUSED);
         return;
     }
     if (requests->work_count >= LIMIT_REQUESTS_PENDING) {
-        refuse(requests, from, wire->id, ERR_OVERLOADED);
+        requests_refuse(requests, from, wire->id, ERR_OVERLOADED);
         return;
     }
     work = work_new(requests, wire->kind);

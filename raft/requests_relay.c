@@ -19,13 +19,6 @@
 #include "raft/wire.h"
 #include "src/base/assert.h"
 
-static void answer(struct requests *requests, uint64_t origin, uint64_t id, int status)
-{
-    const struct wire_reply reply = {.id = id, .status = status};
-
-    requests_send_reply(requests, origin, &reply);
-}
-
 static void forget(struct requests *requests, struct relayed *relayed)
 {
     struct relay *relay = &requests->relay;
@@ -104,7 +97,7 @@ bool requests_receive_relay(struct requests *requests, uint64_t from, const uint
     }
     rv = relay(requests, from, &wire);
     if (rv != 0) {
-        answer(requests, from, wire.id, rv);
+        requests_refuse(requests, from, wire.id, rv);
     }
     return true;
 }
@@ -133,7 +126,7 @@ void requests_relay_role_changed(struct requests *requests)
     for (relayed = TAILQ_FIRST(&requests->relay.list); relayed != NULL; relayed = next) {
         next = TAILQ_NEXT(relayed, link);
         if (relayed->leader != leader) {
-            answer(requests, relayed->origin, relayed->origin_id, ERR_NOT_LEADER);
+            requests_refuse(requests, relayed->origin, relayed->origin_id, ERR_NOT_LEADER);
             forget(requests, relayed);
         }
     }
@@ -147,7 +140,7 @@ void requests_relay_link_down(struct requests *requests, uint64_t peer)
     for (relayed = TAILQ_FIRST(&requests->relay.list); relayed != NULL; relayed = next) {
         next = TAILQ_NEXT(relayed, link);
         if (relayed->leader == peer) {
-            answer(requests, relayed->origin, relayed->origin_id, ERR_NOT_LEADER);
+            requests_refuse(requests, relayed->origin, relayed->origin_id, ERR_NOT_LEADER);
         }
         if (relayed->leader == peer || relayed->origin == peer) {
             forget(requests, relayed);

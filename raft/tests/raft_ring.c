@@ -368,6 +368,13 @@ uint64_t ring_follower(struct ring *ring)
     return 0;
 }
 
+int ring_role(struct ring *ring, uint64_t on, uint64_t id)
+{
+    const struct raft_server *server = driver_member(&ring_node(ring, on)->replica.driver, id);
+
+    return server != NULL ? server->role : DRIVER_NO_ROLE;
+}
+
 /* --- requests --- */
 
 static void asked_done(struct id_request *request)

@@ -21,13 +21,6 @@
 #define PATIENCE_MS 2000
 #define STEPS 1000
 
-static int role_of(struct ring *ring, uint64_t on, uint64_t id)
-{
-    const struct raft_server *server = driver_member(&ring_node(ring, on)->replica.driver, id);
-
-    return server != NULL ? server->role : DRIVER_NO_ROLE;
-}
-
 /*
  * Nodes 1 and 2, and node 3 that was just made a voter: by a configuration that 1 and 2 have, and
  * that it has not. Of the three, two are needed from then on; the leader dies.
@@ -52,14 +45,14 @@ static void test_g6_a_promoted_node_that_does_not_know_it_yet_votes(void **state
         ring_run_ms(&ring, 5);
     }
     assert_int_equal(membership->caught_up, 3);
-    assert_int_equal(role_of(&ring, leader, 3), RAFT_STANDBY);
+    assert_int_equal(ring_role(&ring, leader, 3), RAFT_STANDBY);
     ring.cut[leader][3] = true; /* it is heard, and hears nothing */
     ring.lost[FRAME_REQUEST] = false;
-    for (unsigned i = 0; role_of(&ring, other, 3) != RAFT_VOTER && i < STEPS; i++) {
+    for (unsigned i = 0; ring_role(&ring, other, 3) != RAFT_VOTER && i < STEPS; i++) {
         ring_run_ms(&ring, 5);
     }
-    assert_int_equal(role_of(&ring, other, 3), RAFT_VOTER);
-    assert_int_equal(role_of(&ring, 3, 3), RAFT_STANDBY);
+    assert_int_equal(ring_role(&ring, other, 3), RAFT_VOTER);
+    assert_int_equal(ring_role(&ring, 3, 3), RAFT_STANDBY);
     ring_crash(&ring, leader);
     asked_free(&wish);
     for (unsigned i = 0; !driver_leads(&ring_node(&ring, other)->replica.driver) && i < STEPS;
@@ -67,7 +60,7 @@ static void test_g6_a_promoted_node_that_does_not_know_it_yet_votes(void **state
         ring_run_ms(&ring, 5);
     }
     assert_true(driver_leads(&ring_node(&ring, other)->replica.driver));
-    assert_int_equal(role_of(&ring, 3, 3), RAFT_VOTER); /* now it has been told */
+    assert_int_equal(ring_role(&ring, 3, 3), RAFT_VOTER); /* now it has been told */
     ring_close(&ring);
 }
 
@@ -102,14 +95,14 @@ static void test_g8_a_leader_with_a_node_on_its_way_out_has_its_timer_ahead(void
     spare.id = dead;
     assert_int_equal(driver_change(driver, &spare), 0);
     ring_settle(&ring);
-    assert_int_equal(role_of(&ring, 6 - leader - dead, dead), RAFT_SPARE);
+    assert_int_equal(ring_role(&ring, 6 - leader - dead, dead), RAFT_SPARE);
     assert_false(driver_change_pending(driver));
     expect_timer_ahead(&ring, driver, STEPS);
     asked_member(&wish, MEMBER_ASK_REMOVE, dead, "");
     ask(&ring, leader, &wish, PATIENCE_MS);
     expect_timer_ahead(&ring, driver, STEPS);
     ring_member_done(&ring, &wish);
-    assert_int_equal(role_of(&ring, leader, dead), DRIVER_NO_ROLE);
+    assert_int_equal(ring_role(&ring, leader, dead), DRIVER_NO_ROLE);
     assert_true(driver_leads(driver));
     ring_close(&ring);
 }
@@ -134,7 +127,7 @@ static void test_g11_a_sole_voter_beside_a_standby_never_issues_an_index_twice(v
     asked_member(&wish, MEMBER_ASK_ADD, 2, "ring:2");
     ask(&ring, 1, &wish, PATIENCE_MS);
     ring_run_ms(&ring, 500);
-    assert_int_equal(role_of(&ring, 1, 2), RAFT_STANDBY);
+    assert_int_equal(ring_role(&ring, 1, 2), RAFT_STANDBY);
     last = entry_log_last(&driver->log);
     assert_int_equal(last, entry_log_last(&ring_node(&ring, 1)->replica.driver.log));
     ring_node(&ring, 1)->disk_held = true;
@@ -254,10 +247,10 @@ static void test_g12_a_node_on_its_way_out_lets_a_leader_be_elected(void **state
     standby.id = other;
     assert_int_equal(driver_change(&ring_node(&ring, leader)->replica.driver, &standby), 0);
     ring_settle(&ring);
-    assert_int_equal(role_of(&ring, other, other), RAFT_STANDBY);
+    assert_int_equal(ring_role(&ring, other, other), RAFT_STANDBY);
     ring_crash(&ring, leader);
     ring_restart(&ring, leader);
-    assert_int_equal(role_of(&ring, leader, other), RAFT_VOTER);
+    assert_int_equal(ring_role(&ring, leader, other), RAFT_VOTER);
     assert_int_equal(ring_elect(&ring), leader);
     assert_non_null(ring_row(&ring, leader, "kept"));
     asked_member(&wish, MEMBER_ASK_REMOVE, other, "");

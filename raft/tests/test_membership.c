@@ -259,13 +259,6 @@ static int status_of_put(struct ring *ring, uint64_t via, const char *tag)
     return status;
 }
 
-static int role_of(struct ring *ring, uint64_t on, uint64_t id)
-{
-    const struct raft_server *server = driver_member(&ring_node(ring, on)->replica.driver, id);
-
-    return server != NULL ? server->role : DRIVER_NO_ROLE;
-}
-
 static bool is_registered(struct ring *ring, uint64_t on, uint64_t id)
 {
     struct node_info info;
@@ -313,10 +306,10 @@ static void test_a_catch_up_of_an_earlier_change_does_not_count(void **state)
     asked_member(&wish, MEMBER_ASK_ADD, 3, "ring:3");
     ask(&ring, leader, &wish, PATIENCE_MS);
     ring_run_ms(&ring, 300);
-    assert_int_equal(role_of(&ring, leader, 3), RAFT_STANDBY);
+    assert_int_equal(ring_role(&ring, leader, 3), RAFT_STANDBY);
     ring.cut[leader][3] = false;
     ring_member_done(&ring, &wish);
-    assert_int_equal(role_of(&ring, leader, 3), RAFT_VOTER);
+    assert_int_equal(ring_role(&ring, leader, 3), RAFT_VOTER);
     ring_close(&ring);
 }
 
