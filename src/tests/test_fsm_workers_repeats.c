@@ -13,71 +13,7 @@
 
 #include <cmocka.h>
 
-#include "src/tests/id_apply.h"
-
-#define T 1700000000000ULL
-#define WINDOW 10000ULL
-
-/* Two worker bits: ids 0..3. */
-static const struct snowflake_layout SMALL = {SNOWFLAKE_EPOCH_MS, 41, 2, 12};
-
-static int setup(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    id_apply_init(a);
-    assert_int_equal(id_apply_layout(a, &SMALL), 0);
-    assert_int_equal(id_apply_clock(a, T), 0);
-    *state = a;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    id_apply_free(*state);
-    free(*state);
-    return 0;
-}
-
-static struct worker_acquire asking(const char *name)
-{
-    return (struct worker_acquire){.kind = WORKER_CLIENT,
-                                   .worker_id = WORKER_ID_ANY,
-                                   .window_ms = WINDOW,
-                                   .wall_ms = T,
-                                   .name = name};
-}
-
-static struct worker_result acquire(struct id_apply *a, const char *name)
-{
-    return id_apply_acquire(a, asking(name));
-}
-
-static void granted(struct worker_result result, uint16_t id, uint64_t epoch, uint64_t from_ms,
-                    uint64_t until_ms)
-{
-    assert_int_equal(result.status, 0);
-    assert_true(result.has_row);
-    assert_int_equal(result.row.state, WORKER_HELD);
-    assert_int_equal(result.row.id, id);
-    assert_true(result.row.epoch == epoch);
-    assert_true(result.row.granted_from_ms == from_ms);
-    assert_true(result.row.granted_until_ms == until_ms);
-}
-
-/* Refused, and nothing changed. */
-static void refused(struct id_apply *a, struct worker_result result, int status)
-{
-    assert_int_equal(result.status, status);
-    assert_int_equal(a->changed, 0);
-}
-
-static struct worker_renew renewal(uint16_t id, uint64_t epoch, uint64_t wall_ms)
-{
-    return (struct worker_renew){
-        .worker_id = id, .epoch = epoch, .window_ms = WINDOW, .wall_ms = wall_ms};
-}
+#include "src/tests/four_ids.h"
 
 /* The command comes once more: what it is told. */
 static struct worker_result again(struct id_apply *a, struct buf *copy)
@@ -92,38 +28,40 @@ static struct worker_result again(struct id_apply *a, struct buf *copy)
 static void test_repeated_acquire_changes_nothing(void **state)
 {
     struct id_apply *a = *state;
-    struct worker_acquire ask = asking("a");
+    struct worker_acquire ask = four_ids_asking("a");
     struct buf first;
     struct buf fourth;
     uint64_t digest;
 
-    granted(id_apply_acquire(a, ask), 0, 1, 0, T + WINDOW);
+    four_ids_granted(id_apply_acquire(a, ask), 0, 1, 0, T + WINDOW);
     first = id_apply_copy(a);
     a->stamps.awaited[1] = a->stamps.seqs[1];
-    (void)id_apply_renew(a, renewal(0, 1, T + 1));
+    (void)id_apply_renew(a, four_ids_renewal(0, 1, T + 1));
     digest = fsm_digest(a->fsm);
-    granted(again(a, &first), 0, 1, 0, T + WINDOW); /* what it was told, and not what is now */
+    four_ids_granted(again(a, &first), 0, 1, 0,
+                     T + WINDOW); /* what it was told, and not what is now */
     assert_int_equal(a->changed, 0);
     assert_true(fsm_digest(a->fsm) == digest);
     /* Another one. */
-    granted(id_apply_acquire(a, ask), 0, 2, T + 1 + WINDOW, T + 1 + 2 * WINDOW);
+    four_ids_granted(id_apply_acquire(a, ask), 0, 2, T + 1 + WINDOW, T + 1 + 2 * WINDOW);
     ask.name = "b"; /* another node's command of the same number */
     a->next = (struct session_stamp){2, 1, a->stamps.seqs[1], 1};
-    granted(id_apply_acquire(a, ask), 1, 1, 0, T + WINDOW);
-    granted(id_apply_acquire(a, ask), 1, 2, T + WINDOW, T + 2 * WINDOW);
-    granted(id_apply_acquire(a, ask), 1, 3, T + 2 * WINDOW, T + 3 * WINDOW);
+    four_ids_granted(id_apply_acquire(a, ask), 1, 1, 0, T + WINDOW);
+    four_ids_granted(id_apply_acquire(a, ask), 1, 2, T + WINDOW, T + 2 * WINDOW);
+    four_ids_granted(id_apply_acquire(a, ask), 1, 3, T + 2 * WINDOW, T + 3 * WINDOW);
     /* Released since: the epoch is over, whoever still waits for it. */
-    granted(id_apply_acquire(a, ask), 1, 4, T + 3 * WINDOW, T + 4 * WINDOW);
+    four_ids_granted(id_apply_acquire(a, ask), 1, 4, T + 3 * WINDOW, T + 4 * WINDOW);
     fourth = id_apply_copy(a);
     (void)id_apply_release(a, (struct worker_release){1, 4, T + 3 * WINDOW, WORKER_CLIENT});
     digest = fsm_digest(a->fsm);
-    granted(again(a, &fourth), 1, 4, T + 3 * WINDOW, T + 4 * WINDOW);
+    four_ids_granted(again(a, &fourth), 1, 4, T + 3 * WINDOW, T + 4 * WINDOW);
     assert_int_equal(a->changed, 0);
-    granted(again(a, &first), 0, 1, 0, T + WINDOW);
+    four_ids_granted(again(a, &first), 0, 1, 0, T + WINDOW);
     assert_true(fsm_digest(a->fsm) == digest);
     assert_int_equal(fsm_worker(a->fsm, 1)->state, WORKER_RELEASED);
     assert_true(fsm_worker(a->fsm, 1)->epoch == 4);
-    refused(a, id_apply_renew(a, renewal(1, 4, T)), ERR_FENCED); /* which tells so */
+    four_ids_refused(a, id_apply_renew(a, four_ids_renewal(1, 4, T)),
+                     ERR_FENCED); /* which tells so */
     buf_free(&first);
     buf_free(&fourth);
 }
@@ -138,12 +76,12 @@ static void test_late_copies_of_what_is_over_do_nothing(void **state)
     struct buf unseen = BUF_INIT;
     uint64_t digest;
 
-    granted(acquire(a, "a"), 0, 1, 0, T + WINDOW);
+    four_ids_granted(four_ids_acquire(a, "a"), 0, 1, 0, T + WINDOW);
     acquired = id_apply_copy(a);
     assert_int_equal(id_apply_release(a, (struct worker_release){0, 1, T, WORKER_CLIENT}).status,
                      0);
     released = id_apply_copy(a);
-    granted(acquire(a, "a"), 0, 2, T, T + WINDOW);
+    four_ids_granted(four_ids_acquire(a, "a"), 0, 2, T, T + WINDOW);
     digest = fsm_digest(a->fsm);
     id_apply_again(a, &acquired);
     assert_int_equal(id_apply_refused(a), ERR_STALE);
@@ -169,7 +107,7 @@ static void test_late_copies_of_what_is_over_do_nothing(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, four_ids_setup, four_ids_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_repeated_acquire_changes_nothing),
         TEST(test_late_copies_of_what_is_over_do_nothing),
