@@ -44,6 +44,9 @@ void bench_close(struct bench *bench);
 /* A message arrives over the wire, and a turn is taken. Asserts that it was well-formed. */
 void bench_receive(struct bench *bench, const struct raft_message *message);
 
+/* The same for one that may be refused: whether it was taken. A snapshot has transfer 1. */
+bool bench_takes(struct bench *bench, const struct raft_message *message);
+
 /* A frame of any type arrives; returns what driver_receive() says. */
 bool bench_frame(struct bench *bench, uint64_t from, enum frame_type type, const void *data,
                  size_t len);

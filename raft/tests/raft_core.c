@@ -103,6 +103,21 @@ struct raft_message vote_result_of(raft_id from, raft_term term, bool granted, b
     return message;
 }
 
+struct raft_message head_of(raft_id from, raft_term term, raft_index index, raft_term last_term)
+{
+    struct raft_message message = message_of(RAFT_INSTALL_SNAPSHOT, from);
+    struct buf conf = BUF_INIT;
+
+    conf_of_roles(THREE_VOTERS, 3, &conf);
+    message.install_snapshot.term = term;
+    message.install_snapshot.last_index = index;
+    message.install_snapshot.last_term = last_term;
+    message.install_snapshot.conf_index = 1;
+    message.install_snapshot.conf = conf_decoded(&conf);
+    buf_free(&conf);
+    return message;
+}
+
 /* --- the core --- */
 
 /* Entries first..last as a start wants them. */

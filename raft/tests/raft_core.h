@@ -51,6 +51,9 @@ struct raft_message vote_of(raft_id from, raft_term term, raft_index last, raft_
                             bool pre_vote);
 struct raft_message vote_result_of(raft_id from, raft_term term, bool granted, bool pre_vote);
 
+/* Of a snapshot of three voters; its configuration is the caller's to close. */
+struct raft_message head_of(raft_id from, raft_term term, raft_index index, raft_term last_term);
+
 struct core {
     struct raft raft;
     struct raft_update update; /* of the last step */

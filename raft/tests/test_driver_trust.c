@@ -23,33 +23,6 @@
 static const struct boot FOLLOWER = {
     .id = 1, .term = 5, .last = 10, .last_term = 4, .servers = 3, .roles = THREE_VOTERS};
 
-static bool takes(struct bench *bench, const struct raft_message *message)
-{
-    struct buf payload = BUF_INIT;
-    bool fine;
-
-    wire_raft_encode(message, 1, &payload);
-    fine = bench_frame(bench, message->server_id, FRAME_RAFT, payload.data, payload.len);
-    buf_free(&payload);
-    return fine;
-}
-
-static struct raft_message head_of(raft_id from, raft_term term, raft_index index,
-                                   raft_term last_term)
-{
-    struct raft_message head = {.type = RAFT_INSTALL_SNAPSHOT, .server_id = from};
-    struct buf conf = BUF_INIT;
-
-    conf_of_roles(THREE_VOTERS, 3, &conf);
-    head.install_snapshot.term = term;
-    head.install_snapshot.last_index = index;
-    head.install_snapshot.last_term = last_term;
-    head.install_snapshot.conf_index = 1;
-    head.install_snapshot.conf = conf_decoded(&conf);
-    buf_free(&conf);
-    return head;
-}
-
 static struct raft_message timeout_now_of(raft_id from, raft_term term, raft_index last,
                                           raft_term last_term)
 {
@@ -66,7 +39,7 @@ static void expect_disbelieved(struct bench *bench, struct raft_message message)
     uint64_t term = bench_term(bench);
     const struct peer_seen *seen;
 
-    assert_false(takes(bench, &message));
+    assert_false(bench_takes(bench, &message));
     assert_int_equal(bench->driver.alarm.count, count + 1);
     assert_int_equal(bench_term(bench), term);
     assert_int_equal(fake_disk_count(&bench->disk, STORE_HARD_STATE), 0);
@@ -143,16 +116,16 @@ static void test_what_is_at_the_bound_is_taken(void **state)
     (void)state;
     bench_start(&bench, &FOLLOWER);
     bench.clock.now_ms += 2 * BOOT_ELECTION_MS;
-    assert_true(takes(&bench, &vote));
+    assert_true(bench_takes(&bench, &vote));
     bench_run(&bench);
     assert_int_equal(bench_term(&bench), 5 + JUMP);
     assert_true(bench_sent(&bench, 2, RAFT_REQUEST_VOTE_RESULT, &vote));
     assert_true(vote.request_vote_result.vote_granted);
     vote = vote_of(3, 6 + JUMP, 10, 4, false);
-    assert_false(takes(&bench, &vote)); /* all that it may rise by is used up */
+    assert_false(bench_takes(&bench, &vote)); /* all that it may rise by is used up */
     assert_int_equal(bench.driver.alarm.count, 1);
     bench.clock.now_ms += 2 * BOOT_ELECTION_MS;
-    assert_true(takes(&bench, &vote)); /* and some of it is back */
+    assert_true(bench_takes(&bench, &vote)); /* and some of it is back */
     bench_close(&bench);
 }
 
@@ -165,10 +138,10 @@ static void test_a_term_that_is_told_for_long_is_believed(void **state)
     (void)state;
     bench_start(&bench, &FOLLOWER);
     for (uint64_t ms = 0; ms < LIMIT_PLAUSIBLE_WAIT_MS; ms += 500) {
-        assert_false(takes(&bench, &vote));
+        assert_false(bench_takes(&bench, &vote));
         bench.clock.now_ms += 500;
     }
-    assert_true(takes(&bench, &vote));
+    assert_true(bench_takes(&bench, &vote));
     bench_run(&bench);
     assert_int_equal(bench_term(&bench), 5 + JUMP + 100);
     bench_close(&bench);
@@ -298,7 +271,7 @@ static void test_a_snapshot_whose_term_this_node_leads_meanwhile(void **state)
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
-    assert_true(takes(&bench, &head)); /* of a term that it has not heard of yet */
+    assert_true(bench_takes(&bench, &head)); /* of a term that it has not heard of yet */
     raft_configuration_close(&head.install_snapshot.conf);
     assert_true(bench.driver.transfers.in.active);
     bench_elect(&bench);
@@ -345,7 +318,7 @@ static void test_rows_that_make_no_state_are_not_installed(void **state)
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
-    assert_true(takes(&bench, &head));
+    assert_true(bench_takes(&bench, &head));
     raft_configuration_close(&head.install_snapshot.conf);
     buf_put_u64(&stream, hash_row("tname", 5, "\x63", 1)); /* a tag of version 99 */
     buf_put_str16(&stream, "tname", 5);

@@ -26,33 +26,6 @@ static const struct boot APPLIED = {.id = 1,
                                     .servers = 3,
                                     .roles = THREE_VOTERS};
 
-static bool takes(struct bench *bench, const struct raft_message *message)
-{
-    struct buf payload = BUF_INIT;
-    bool fine;
-
-    wire_raft_encode(message, 1, &payload);
-    fine = bench_frame(bench, message->server_id, FRAME_RAFT, payload.data, payload.len);
-    buf_free(&payload);
-    return fine;
-}
-
-static struct raft_message head_of(raft_id from, raft_term term, raft_index index,
-                                   raft_term last_term)
-{
-    struct raft_message head = {.type = RAFT_INSTALL_SNAPSHOT, .server_id = from};
-    struct buf conf = BUF_INIT;
-
-    conf_of_roles(THREE_VOTERS, 3, &conf);
-    head.install_snapshot.term = term;
-    head.install_snapshot.last_index = index;
-    head.install_snapshot.last_term = last_term;
-    head.install_snapshot.conf_index = 1;
-    head.install_snapshot.conf = conf_decoded(&conf);
-    buf_free(&conf);
-    return head;
-}
-
 /* A follower with ten entries, all of them committed. */
 static void commit_all(struct bench *bench)
 {
@@ -71,7 +44,7 @@ static void expect_witness(struct bench *bench, struct raft_message message)
 {
     struct raft_message answer;
 
-    assert_true(takes(bench, &message));
+    assert_true(bench_takes(bench, &message));
     assert_int_equal(bench->observer.failed_count, 1);
     assert_int_equal(bench->observer.failed_err, ERR_CONTRADICTED);
     assert_int_equal(entry_log_last(&bench->driver.log), 10);
@@ -174,7 +147,7 @@ static void test_a_snapshot_without_a_committed_configuration(void **state)
     bench_run(&bench);
     bench_receive(&bench, &append);
     assert_int_equal(bench.driver.applied.conf_index, 11);
-    assert_true(takes(&bench, &head));
+    assert_true(bench_takes(&bench, &head));
     assert_int_equal(bench.observer.failed_err, ERR_CONTRADICTED);
     raft_configuration_close(&head.install_snapshot.conf);
     buf_free(&conf);
@@ -195,18 +168,18 @@ static void test_a_heartbeat_that_parts_from_the_install(void **state)
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
-    assert_true(takes(&bench, &head));
+    assert_true(bench_takes(&bench, &head));
     raft_configuration_close(&head.install_snapshot.conf);
     wire_chunk_encode(&chunk, &payload);
     assert_true(bench_frame(&bench, 3, FRAME_SNAPSHOT_CHUNK, payload.data, payload.len));
     buf_free(&payload);
     assert_true(bench.driver.installing);
-    assert_true(takes(&bench, &fits)); /* which commits it */
-    assert_true(takes(&bench, &parts));
+    assert_true(bench_takes(&bench, &fits)); /* which commits it */
+    assert_true(bench_takes(&bench, &parts));
     assert_int_equal(bench.observer.failed_count, 0);
     bench_run(&bench);
     assert_int_equal(bench.observer.installed_index, 20);
-    assert_true(takes(&bench, &parts));
+    assert_true(bench_takes(&bench, &parts));
     assert_int_equal(bench.observer.failed_err, ERR_CONTRADICTED);
     bench_close(&bench);
 }

@@ -168,26 +168,9 @@ static void test_a_chunk_of_another_peer_is_refused(void **state)
     pair_close(&pair);
 }
 
-static struct raft_message head_of(raft_term term, raft_index index)
-{
-    struct raft_message head;
-    struct buf conf = BUF_INIT;
-
-    memset(&head, 0, sizeof head);
-    conf_of_roles(THREE_VOTERS, 3, &conf);
-    head.type = RAFT_INSTALL_SNAPSHOT;
-    head.install_snapshot.term = term;
-    head.install_snapshot.last_index = index;
-    head.install_snapshot.last_term = 3;
-    head.install_snapshot.conf_index = 1;
-    head.install_snapshot.conf = conf_decoded(&conf);
-    buf_free(&conf);
-    return head;
-}
-
 static void receive_head(struct bench *bench, uint64_t from, raft_term term, uint64_t transfer)
 {
-    struct raft_message head = head_of(term, 60);
+    struct raft_message head = head_of(from, term, 60, 3);
     struct buf payload = BUF_INIT;
 
     wire_raft_encode(&head, transfer, &payload);
