@@ -30,6 +30,10 @@ DEFAULT_BOUND_S = 60
 
 tag_serial = itertools.count(1)
 
+# A shell that starts the tests in the background has them, and so the nodes, ignore it; a node
+# leaves it as it is (src/app/signals.h).
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
