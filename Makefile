@@ -46,7 +46,9 @@ DIR_storage := storage
 DIR_history := src/history
 # Nor is this: the explorer of memory orders.
 DIR_model := src/model
-srcs       = $(filter-out %/main.c,$(wildcard $(DIR_$(1))/*.c))
+# All sources of a layer, floors and all; tests, fuzzers and the simulation are no part of it.
+srcs       = $(shell find $(DIR_$(1)) -name '*.c' ! -name main.c ! -path '*/tests/*' \
+               ! -path '*/fuzz/*' ! -path 'raft/sim/*' 2>/dev/null)
 objs       = $(patsubst %.c,$(OUT)/%.o,$(call srcs,$(1)))
 lib        = $(OUT)/lib$(1).a
 
@@ -85,56 +87,54 @@ $(OUT)/leafd: $(OUT)/src/app/main.o $(foreach layer,$(LAYERS),$(call lib,$(layer
 $(OUT)/check-history: $(OUT)/src/history/main.o $(call lib,history) $(call lib,base)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_base)
 
-# Unit tests: <dir>/tests/test_<file>.c, one cmocka binary each. Each directory's tests link the
-# layers they may see, and no others.
-TEST_LAYERS_src/tests     := loop id base
-TEST_LIBS_src/tests       := $(LIBS_loop) $(LIBS_base)
-TEST_LAYERS_src/history/tests := history base
-TEST_LIBS_src/history/tests   := $(LIBS_base)
-TEST_LAYERS_src/app/tests := app http raft storage loop id base
-TEST_LIBS_src/app/tests   := $(LIBS_all)
-TEST_LAYERS_storage/tests := storage base
-TEST_LIBS_storage/tests   := $(LIBS_storage) $(LIBS_base)
-TEST_LAYERS_raft/tests    := raft storage loop id base
-TEST_LIBS_raft/tests      := $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
-TEST_LAYERS_http/tests    := http loop id base
-TEST_LIBS_http/tests      := $(LIBS_http) $(LIBS_loop) $(LIBS_base)
-TEST_LAYERS_src/model/tests := model id base
-TEST_LIBS_src/model/tests   := $(LIBS_base)
-TEST_DIRS := src/tests src/history/tests src/app/tests storage/tests raft/tests http/tests
+# Unit tests: <dir>/tests/test_<file>.c, one cmocka binary each, beside what they test. A test links
+# its layer and those below, and no others; other files of tests folders are helpers, of which it
+# takes what it names.
+SEEN_app      := app http raft storage loop id base
+SEEN_http     := http loop id base
+SEEN_raft     := raft storage loop id base
+SEEN_storage  := storage base
+SEEN_loop     := loop base
+SEEN_id       := id loop base
+SEEN_base     := base
+SEEN_history  := history base
+SEEN_model    := model id base
+TESTED        := base loop id history app storage raft http
 # The explorer takes the place of TSan's library.
 ifneq ($(FLAVOUR),tsan)
-TEST_DIRS += src/model/tests
+TESTED += model
 endif
-tests_of   = $(patsubst %.c,$(OUT)/%,$(wildcard $(1)/test_*.c))
-# Other files of a tests directory are helpers shared by its tests.
-helpers_of = $(patsubst %.c,$(OUT)/%.o,$(filter-out $(wildcard $(1)/test_*.c),$(wildcard $(1)/*.c)))
+in_tests   = $(shell find $(DIR_$(1)) -path '*/tests/*' -name '*.c' $(2) -name 'test_*' 2>/dev/null)
+tests_of   = $(patsubst %.c,$(OUT)/%,$(call in_tests,$(1)))
+helpers_of = $(patsubst %.c,$(OUT)/%.o,$(call in_tests,$(1),!))
+libs_of    = $(foreach layer,$(SEEN_$(1)),$(LIBS_$(layer)))
 # Linked to every test: a limit of time, and failures that can be read (src/tests/unit).
-UNIT_OBJS := $(OUT)/src/tests/unit/guard.o $(OUT)/src/tests/unit/show.o
+UNIT_OBJS := $(patsubst %.c,$(OUT)/%.o,$(wildcard src/tests/unit/*.c))
 WRAP      := -Wl,--wrap=_
 UNIT_WRAP := $(addprefix $(WRAP),cmocka_run_group_tests assert_int_equal assert_int_not_equal \
              assert_in_range assert_string_equal assert_memory_equal)
 
 # What the explorer runs: leafd's own files, whose accesses of memory are made calls of it.
-MODELLED := src/id/segment.c src/id/id_table.c src/id/arena.c src/id/allocator.c \
-            src/id/snowflake.c src/base/buf.c
-TEST_WITH_src/model/tests := $(patsubst %.c,$(OUT)/modelled/%.o,$(MODELLED))
-$(OUT)/modelled/src/id/id_table.o: CPPFLAGS += -DFIRST_BITS=1
+MODELLED := src/id/alloc/segment.c src/id/alloc/id_table.c src/id/alloc/allocator.c \
+            src/id/snowflake/snowflake.c src/base/arena.c src/base/buf.c
+TEST_WITH_model := $(patsubst %.c,$(OUT)/modelled/%.o,$(MODELLED))
+$(OUT)/modelled/src/id/alloc/id_table.o: CPPFLAGS += -DFIRST_BITS=1
 $(OUT)/modelled/%.o: %.c
 	@mkdir -p $(@D)
 	$(call SAY,CC $@)$(CC) $(CPPFLAGS) $(filter-out -fsanitize% -fno-sanitize%,$(CFLAGS)) -O1 \
 		-fsanitize=thread -include src/model/model_atomic.h -c -o $@ $<
-ALL_TESTS := $(foreach dir,$(TEST_DIRS),$(call tests_of,$(dir)))
+ALL_TESTS := $(foreach layer,$(TESTED),$(call tests_of,$(layer)))
 
 define TEST_RULE
-$(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(UNIT_OBJS) $(call helpers_of,$(1)) $(TEST_WITH_$(1)) \
-                      $(foreach layer,$(TEST_LAYERS_$(1)),$(call lib,$(layer)))
-	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) $$(UNIT_WRAP) -o $$@ $$^ -lcmocka $(TEST_LIBS_$(1))
-.PHONY: unit-$(1)
-unit-$(1): $(call tests_of,$(1))
-	@set -e; for t in $$^; do echo "== $$$$t"; $$$$t; done
+$(OUT)/libhelp-$(1).a: $(call helpers_of,$(1))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	$$(call SAY,AR $$@)ar rcs $$@ $$^
+$(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(UNIT_OBJS) $(OUT)/libhelp-$(1).a $(TEST_WITH_$(1)) \
+                      $(foreach layer,$(SEEN_$(1)),$(call lib,$(layer)))
+	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) $$(UNIT_WRAP) -o $$@ $$^ -lcmocka $(call libs_of,$(1))
 endef
-$(foreach dir,$(TEST_DIRS),$(eval $(call TEST_RULE,$(dir))))
+$(foreach layer,$(TESTED),$(eval $(call TEST_RULE,$(layer))))
 
 .PHONY: tests list-tests
 tests: $(ALL_TESTS)
@@ -143,7 +143,7 @@ list-tests:
 
 ## make model              memory orders once more, with larger bounds: some minutes
 .PHONY: model
-model: $(call tests_of,src/model/tests)
+model: $(call tests_of,model)
 	@set -e; for t in $^; do echo "== $$t"; MODEL=long $$t; done
 
 # The simulation: a whole cluster in one process, driven by a seed (raft/sim).
@@ -155,18 +155,15 @@ $(OUT)/sim: $(SIM_OBJS) $(foreach layer,raft storage history loop id base,$(call
 
 # Fuzzers, <dir>/fuzz/fuzz_<what>.c: clang's libFuzzer with ASan and UBSan, each for SECONDS. What
 # they learnt is kept in $(BUILD)/fuzz/known-* and used again; an input that fails is beside it.
-FUZZ_DIRS := src/fuzz raft/fuzz http/fuzz
-FUZZ_WITH_src/fuzz := $(patsubst %,$(OUT)/src/tests/%.o,id_random id_stamp)
-FUZZ_WITH_raft/fuzz := $(patsubst %,$(OUT)/raft/tests/raft_%.o,liar liar_source lies ring fakes)
-FUZZ_WITH_http/fuzz := $(patsubst %,$(OUT)/http/tests/%.o,\
-                         reference_parser conn_world fake_backend fake_watch request_kinds)
-FUZZ_BINS  = $(foreach dir,$(FUZZ_DIRS),$(patsubst %.c,$(OUT)/%,$(wildcard $(dir)/fuzz_*.c)))
+FUZZED := id raft http
+fuzzers_of = $(patsubst %.c,$(OUT)/%,$(shell find $(DIR_$(1)) -path '*/fuzz/fuzz_*.c' 2>/dev/null))
+FUZZ_BINS  = $(foreach layer,$(FUZZED),$(call fuzzers_of,$(layer)))
 define FUZZ_RULE
-$(patsubst %.c,$(OUT)/%,$(wildcard $(1)/fuzz_*.c)): $(OUT)/%: $(OUT)/%.o $(FUZZ_WITH_$(1)) \
-                      $(foreach layer,$(TEST_LAYERS_$(1:fuzz=tests)),$(call lib,$(layer)))
-	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ $(TEST_LIBS_$(1:fuzz=tests))
+$(call fuzzers_of,$(1)): $(OUT)/%: $(OUT)/%.o $(OUT)/libhelp-$(1).a \
+                      $(foreach layer,$(SEEN_$(1)),$(call lib,$(layer)))
+	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ $(call libs_of,$(1))
 endef
-$(foreach dir,$(FUZZ_DIRS),$(eval $(call FUZZ_RULE,$(dir))))
+$(foreach layer,$(FUZZED),$(eval $(call FUZZ_RULE,$(layer))))
 .PHONY: fuzz fuzz-run
 ## make fuzz [SECONDS=60]   any bytes to parsers and decoders, each fuzzer for so long
 fuzz:
@@ -257,9 +254,12 @@ TEST_ALL = scripts/test-all --build "$(BUILD)" --cc "$(CC)"
 test:
 	@scripts/setup test
 	@$(TEST_ALL) check build unit unit-asan unit-tsan sim cluster
-## make check               layers, style, format
+## make check               layers, style, format, and that the files form a tree
 check:
 	@$(TEST_ALL) check
+.PHONY: shape
+shape: $(OUT)/leafd $(OUT)/check-history $(OUT)/sim $(call lib,model)
+	@scripts/check-shape $(OUT)
 ## make unit                unit tests (unit-asan: with ASan and UBSan, unit-tsan: with TSan)
 unit unit-asan unit-tsan:
 	@$(TEST_ALL) $@

@@ -1,7 +1,7 @@
 """A member that lies, over a real link: it knows the secret, proves an id, and says what it likes.
 
-The frames are those of raft/frame.h, the handshake that of raft/handshake.h. And a term that lies
-on disk already: the record of it in a data file, written anew with its checksum.
+The frames are those of raft/wire/frame.h, the handshake that of raft/transport/handshake.h. And a
+term that lies on disk already: the record of it in a data file, written anew with its checksum.
 """
 
 import hashlib

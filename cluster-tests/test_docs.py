@@ -29,8 +29,8 @@ def sources(*patterns):
 
 def known_tests():
     """Names of tests and of their files."""
-    in_c = sources("src/**/tests/test_*.c", "raft/tests/test_*.c", "storage/tests/test_*.c",
-                   "http/tests/test_*.c")
+    in_c = sources("src/**/tests/test_*.c", "raft/**/tests/test_*.c", "storage/**/tests/test_*.c",
+                   "http/**/tests/test_*.c")
     in_python = sources("cluster-tests/test_*.py")
     names = set(re.findall(r"^static void (test_\w+)\(", in_c, re.M))
     names |= set(re.findall(r"^def (test_\w+)\(", in_python, re.M))

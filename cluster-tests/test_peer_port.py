@@ -22,7 +22,8 @@ def throw(address, data, read=False):
 
 
 def hostile(source):
-    """Broken frames (raft/net_uv.h: length, crc, version, type, zero, payload) and other noise."""
+    """Broken frames and other noise. raft/transport/net_uv.h has the reasons: length, crc, version,
+    type, zero, payload."""
     yield source.randbytes(source.randrange(1, 2000))
     yield b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
     yield struct.pack("<IIBBH", 0xFFFFFFFF, 0, 1, 1, 0)

@@ -120,8 +120,9 @@ STAILQ_HEAD(store_op_list, store_op);
 /* Everything a node needs to start. Free with store_loaded_release(). Rows come by callback. */
 struct store_loaded {
     struct store_identity identity;
-    uint64_t life; /* which start of the node this is, from 1 on, never twice the same; 0: not yet
-                      counted up, which is done by a commit of LOCAL_LIFE after load() */
+    uint64_t
+        incarnation; /* which start of the node this is, from 1 on, never twice the same; 0: not yet
+                      counted up, which is done by a commit of LOCAL_INCARNATION after load() */
     uint64_t term;
     uint64_t vote;
     uint64_t first_index; /* of the log; position.index + 1 at the least when it is empty; >= 1 */

@@ -15,10 +15,10 @@
 #include <string.h>
 
 #include "http/tests/conn_world.h"
-#include "http/tests/reference_parser.h"
+#include "http/proto/tests/reference_parser.h"
 #include "http/tests/request_kinds.h"
 #include "src/base/assert.h"
-#include "src/id/tag.h"
+#include "src/id/codec/tag.h"
 
 #define TOKEN_KIND 0x80
 #define TOKEN_FRAGMENT 0xfe

@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/parser.h"
-#include "http/tag_json.h"
-#include "http/target.h"
-#include "http/tests/reference_parser.h"
+#include "http/proto/parser.h"
+#include "http/api/tag_json.h"
+#include "http/proto/target.h"
+#include "http/proto/tests/reference_parser.h"
 #include "src/base/assert.h"
-#include "src/id/command_read.h"
-#include "src/id/tag.h"
+#include "src/id/codec/command_read.h"
+#include "src/id/codec/tag.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -10,10 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/server_internal.h"
+#include "http/server/server_internal.h"
 #include "src/base/assert.h"
-#include "src/id/command_read.h"
-#include "src/id/tag.h"
+#include "src/id/codec/command_read.h"
+#include "src/id/codec/tag.h"
 
 #define START_MS 1000000
 #define START_WALL_MS 1700000000000ULL

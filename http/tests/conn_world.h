@@ -19,7 +19,7 @@
 #ifndef LEAFD_HTTP_TESTS_CONN_WORLD_H
 #define LEAFD_HTTP_TESTS_CONN_WORLD_H
 
-#include "http/conn.h"
+#include "http/server/conn.h"
 #include "http/tests/fake_backend.h"
 
 struct conn_world {

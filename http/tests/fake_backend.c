@@ -58,12 +58,12 @@ static void want_cb(struct id_backend *backend, struct id_tag *tag)
     unlock(fake);
 }
 
-static void poke_cb(struct id_backend *backend)
+static void notify_cb(struct id_backend *backend)
 {
     struct fake *fake = (struct fake *)backend;
 
     lock(fake);
-    fake->poked++;
+    fake->notified++;
     pthread_cond_broadcast(&fake->changed);
     unlock(fake);
 }
@@ -335,7 +335,7 @@ void fake_serve(struct fake *fake, struct id_request *request)
 void fake_start_still(struct fake *fake)
 {
     static const struct id_backend_ops ops = {
-        .submit = submit_cb, .want = want_cb, .poke = poke_cb};
+        .submit = submit_cb, .want = want_cb, .notify = notify_cb};
 
     memset(fake, 0, sizeof(*fake));
     fake->still = true;

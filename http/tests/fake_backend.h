@@ -12,10 +12,10 @@
 
 #include <pthread.h>
 
-#include "src/id/fsm.h"
-#include "src/id/id_backend.h"
-#include "src/id/member.h"
-#include "src/id/strict_command.h"
+#include "src/id/fsm/fsm.h"
+#include "src/id/backend/id_backend.h"
+#include "src/id/codec/member.h"
+#include "src/id/codec/strict_command.h"
 
 #define FAKE_WANTS_MAX 1024
 
@@ -52,7 +52,7 @@ struct fake {
     uint64_t last_deadline_ms;
     bool last_local;
     uint64_t index;
-    uint64_t poked;                            /* calls of ops->poke so far */
+    uint64_t notified;                         /* calls of ops->notify so far */
     const struct strict_result *strict_answer; /* to every strict request; NULL: as the state
                                                   machine says */
     struct member_ask asked;                   /* of the last wish for a member */
@@ -141,6 +141,6 @@ void fake_await_demand(struct id_tag *tag, uint64_t demand);
 
 uint64_t fake_submitted(struct fake *fake);
 uint64_t fake_wanted(struct fake *fake);
-uint64_t fake_poked(struct fake *fake);
+uint64_t fake_notified(struct fake *fake);
 
 #endif

@@ -53,12 +53,12 @@ uint64_t fake_wanted(struct fake *fake)
     return count;
 }
 
-uint64_t fake_poked(struct fake *fake)
+uint64_t fake_notified(struct fake *fake)
 {
     uint64_t count;
 
     pthread_mutex_lock(&fake->mutex);
-    count = fake->poked;
+    count = fake->notified;
     pthread_mutex_unlock(&fake->mutex);
     return count;
 }

@@ -4,7 +4,7 @@
 #ifndef LEAFD_HTTP_TESTS_FIXTURE_H
 #define LEAFD_HTTP_TESTS_FIXTURE_H
 
-#include "http/server.h"
+#include "http/server/server.h"
 #include "http/tests/client.h"
 #include "http/tests/fake_backend.h"
 

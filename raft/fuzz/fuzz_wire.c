@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/frame.h"
-#include "raft/handshake.h"
-#include "raft/wire.h"
+#include "raft/wire/frame.h"
+#include "raft/transport/handshake.h"
+#include "raft/wire/wire.h"
 #include "src/base/assert.h"
-#include "src/id/fsm.h"
+#include "src/id/fsm/fsm.h"
 #include "storage/store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -144,7 +144,7 @@ void sim_turn(struct sim_node *node)
         sim_schedule(world, (struct sim_event){.at_ms = next,
                                                .kind = SIM_WAKE,
                                                .node = (unsigned)(node->id - 1),
-                                               .life = node->life});
+                                               .incarnation = node->incarnation});
     }
 }
 
@@ -160,7 +160,7 @@ static void every(struct sim_world *world, enum sim_event_kind kind, uint64_t me
 /* What happens to a node from outside, paused or not; false if it is another kind of event. */
 static bool fate_event(struct sim_node *node, const struct sim_event *event)
 {
-    bool current = node->life == event->life;
+    bool current = node->incarnation == event->incarnation;
 
     switch (event->kind) {
     case SIM_RESTART:
@@ -201,7 +201,7 @@ static void node_event(struct sim_world *world, struct sim_event *event)
     if (fate_event(node, event)) {
         return;
     }
-    if (!node->up || node->life != event->life) {
+    if (!node->up || node->incarnation != event->incarnation) {
         if (event->frame != NULL) {
             buf_free(&event->frame->payload);
             free(event->frame);
@@ -236,7 +236,7 @@ static void run_until(struct sim_world *world, uint64_t end_ms)
         world->now_ms = event.at_ms;
         world->stats.events++;
         sim_note(world, event.at_ms << 8 | event.kind);
-        sim_note(world, event.life << 8 | event.node);
+        sim_note(world, event.incarnation << 8 | event.node);
         switch (event.kind) {
         case SIM_CLIENT:
             sim_client_event(world);

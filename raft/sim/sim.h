@@ -9,8 +9,9 @@
  *
  * What is checked (sim_check.c): no id handed out twice; ids rise on one node; equal digest at
  * equal index; one leader a term; term never goes back on a disk, commit and applied index never in
- * a life; linearizable reads see acknowledged changes; nothing acknowledged is lost; progress after
- * the faults end; and the same seed tells the same story twice, in memory and on LMDB (sim_main.c).
+ * an incarnation; linearizable reads see acknowledged changes; nothing acknowledged is lost;
+ * progress after the faults end; and the same seed tells the same story twice, in memory and on
+ * LMDB (sim_main.c).
  *
  * Failure: sim_fail() prints the seed, the virtual time and what was broken, and ends the process
  * with 1.
@@ -20,7 +21,7 @@
 #ifndef LEAFD_RAFT_SIM_SIM_H
 #define LEAFD_RAFT_SIM_SIM_H
 
-#include "raft/replica.h"
+#include "raft/cluster/replica.h"
 #include "src/base/prng.h"
 #include "storage/store_mem.h"
 
@@ -61,7 +62,7 @@ enum sim_event_kind {
 
 struct sim_frame {
     uint64_t from;
-    uint64_t from_life;
+    uint64_t from_incarnation;
     enum frame_type type;
     struct buf payload;
 };
@@ -71,7 +72,7 @@ struct sim_event {
     uint64_t order; /* ties in order of scheduling */
     enum sim_event_kind kind;
     unsigned node;
-    uint64_t life; /* the node's; events of an earlier life are dropped */
+    uint64_t incarnation; /* the node's; events of an earlier incarnation are dropped */
     struct sim_frame *frame;
     unsigned peer; /* of SIM_DIAL and SIM_REFUSED */
 };
@@ -114,7 +115,7 @@ struct sim_node {
     uint64_t id; /* 1.. */
     char address[16];
     bool up;
-    uint64_t life;
+    uint64_t incarnation;
     struct clock clock;
     uint64_t skew_ms; /* of its monotonic clock */
     int64_t wall_offset_ms;
@@ -126,24 +127,23 @@ struct sim_node {
     struct replica_owner owner;
     uint64_t wake_at_ms;
     uint64_t paused_until_ms; /* the process is stopped, as by SIGSTOP */
-    uint64_t
-        frozen_until_ms; /* likewise, also of a pause that was ended early: what came comes then */
-    uint64_t alone_until_ms; /* its links stay cut until then, whatever else heals */
-    bool handing_over;       /* it is asked to give leadership away */
-    bool stopping;           /* it stops in order, not by a crash */
-    bool giving_back;        /* its segments, which is the last that it does */
+    uint64_t frozen_until_ms; /* also of a pause that was ended early: what came comes then */
+    uint64_t alone_until_ms;  /* its links stay cut until then, whatever else heals */
+    bool handing_over;        /* it is asked to give leadership away */
+    bool stopping;            /* it stops in order, not by a crash */
+    bool giving_back;         /* its segments, which is the last that it does */
     bool gave_back;
     uint64_t disk_term;           /* last term seen on disk */
-    uint64_t disk_life;           /* last life seen on disk: each start is one */
+    uint64_t disk_incarnation;    /* last incarnation seen on disk: each start is one */
     STAILQ_HEAD(, sim_late) late; /* answers that are held back */
-    uint64_t seen_commit;         /* of this life */
+    uint64_t seen_commit;         /* of this incarnation */
     uint64_t seen_applied;
     struct fsm_listener listener;      /* between the state machine and the replica */
-    uint32_t generation[SIM_TAGS_ALL]; /* of the row as last seen in this life */
+    uint32_t generation[SIM_TAGS_ALL]; /* of the row as last seen in this incarnation */
     uint64_t max_id[SIM_TAGS_ALL];
     uint64_t next_epoch[SIM_TAGS_ALL]; /* that next_id belongs to */
-    uint64_t next_id[SIM_TAGS_ALL];    /* of this life: no id below it may follow */
-    uint64_t floor[SIM_TAGS_ALL];      /* it may hand out no id below, in any life */
+    uint64_t next_id[SIM_TAGS_ALL];    /* of this incarnation: no id below it may follow */
+    uint64_t floor[SIM_TAGS_ALL];      /* it may hand out no id below, in any incarnation */
     bool opening[SIM_TAGS_ALL];
     bool joins;                          /* it came after the first configuration */
     bool gone;                           /* removed and told, or dead for good */
@@ -203,14 +203,14 @@ struct sim_calm {
     unsigned who; /* a bit an id; 0: there is no such majority */
     uint64_t leader;
     uint64_t term;
-    uint64_t lives; /* of those together */
+    uint64_t incarnations; /* of those together */
     uint64_t since_ms;
 };
 
 /* A node that reaches such a leader, if only through one of those that work with it. */
 struct sim_reach {
     bool reaches;
-    uint64_t life; /* of the node */
+    uint64_t incarnation; /* of the node */
     uint64_t since_ms;
 };
 
@@ -219,7 +219,7 @@ struct sim_deaf {
     unsigned who; /* it and those, a bit an id */
     uint64_t leader;
     uint64_t term; /* that it leads; 0: there is none */
-    uint64_t lives;
+    uint64_t incarnations;
     uint64_t since_ms;
 };
 
@@ -411,8 +411,8 @@ void sim_check_raised(struct sim_node *node, unsigned tag, uint64_t max_id);
 /* No id twice, over all nodes and both modes. */
 void sim_check_once(struct sim_world *world, unsigned tag, uint32_t generation,
                     const struct segment_range *range);
-/* The node's life begins: what its rows say now. */
-void sim_check_life(struct sim_node *node);
+/* The node's incarnation begins: what its rows say now. */
+void sim_check_incarnation(struct sim_node *node);
 /* A row changed on a node. */
 void sim_check_row(struct sim_node *node, const struct tag_row *row);
 

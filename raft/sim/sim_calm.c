@@ -98,14 +98,14 @@ static unsigned majority_of(struct sim_node *leader)
 }
 
 /* Changes with each start of one of them. */
-static uint64_t lives_of(const struct sim_world *world, unsigned who)
+static uint64_t incarnations_of(const struct sim_world *world, unsigned who)
 {
-    uint64_t lives = 0;
+    uint64_t incarnations = 0;
 
     for (unsigned i = 0; i < world->node_count; i++) {
-        lives += who & (1u << i) ? world->nodes[i].life : 0;
+        incarnations += who & (1u << i) ? world->nodes[i].incarnation : 0;
     }
-    return lives;
+    return incarnations;
 }
 
 /* --- who reaches the leader --- */
@@ -151,8 +151,8 @@ static void look_at_reach(struct sim_world *world, bool same)
         struct sim_reach *reach = &world->reach[i];
         bool reaches = world->calm.who != 0 && reaches_leader(node);
 
-        if (!same || !reaches || !reach->reaches || reach->life != node->life) {
-            *reach = (struct sim_reach){reaches, node->life, world->now_ms};
+        if (!same || !reaches || !reach->reaches || reach->incarnation != node->incarnation) {
+            *reach = (struct sim_reach){reaches, node->incarnation, world->now_ms};
         }
     }
 }
@@ -219,7 +219,7 @@ static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
         who = deaf_majority(leader);
         *deaf = (struct sim_deaf){.who = who,
                                   .leader = leader->id,
-                                  .lives = lives_of(world, who),
+                                  .incarnations = incarnations_of(world, who),
                                   .since_ms = world->now_ms};
         deaf->term = who != 0 ? raft_current_term(&leader->replica.driver.raft) : 0;
         world->stats.deaf += who != 0;
@@ -229,7 +229,7 @@ static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
     }
     leader = node_of(world, deaf->leader);
     if (!works(leader) || deaf_majority(leader) != deaf->who || is_replaced(world) ||
-        lives_of(world, deaf->who) != deaf->lives) {
+        incarnations_of(world, deaf->who) != deaf->incarnations) {
         deaf->term = 0;
     } else if (world->now_ms - deaf->since_ms > DEAF_MS) {
         sim_fail(world, "node %llu hears nobody, and %llu ms later nobody leads a newer term",
@@ -248,10 +248,10 @@ void sim_calm_look(struct sim_world *world)
         calm.who = majority_of(leader);
         calm.leader = leader->id;
         calm.term = raft_current_term(&leader->replica.driver.raft);
-        calm.lives = lives_of(world, calm.who);
+        calm.incarnations = incarnations_of(world, calm.who);
     }
     same = calm.who != 0 && calm.who == world->calm.who && calm.leader == world->calm.leader &&
-           calm.term == world->calm.term && calm.lives == world->calm.lives;
+           calm.term == world->calm.term && calm.incarnations == world->calm.incarnations;
     if (!same) {
         world->calm = calm;
     }

@@ -9,8 +9,8 @@
 
 #include "raft/sim/sim.h"
 #include "src/base/assert.h"
-#include "src/id/command_read.h"
-#include "src/id/strict_command.h"
+#include "src/id/codec/command_read.h"
+#include "src/id/codec/strict_command.h"
 
 void sim_check_init(struct sim_world *world)
 {
@@ -69,7 +69,7 @@ static void begin_epoch(struct sim_world *world, struct sim_tag *tag, uint32_t g
     tag->epochs[tag->epoch_count++] = (struct sim_epoch){.from_generation = generation};
 }
 
-void sim_check_life(struct sim_node *node)
+void sim_check_incarnation(struct sim_node *node)
 {
     for (unsigned i = 0; i < SIM_TAGS_ALL; i++) {
         const char *name = node->world->tags[i].name;
@@ -313,7 +313,7 @@ static int by_first(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* I1 and I5 of snowflake ids: over all nodes, lives and clocks no id twice. */
+/* I1 and I5 of snowflake ids: over all nodes, incarnations and clocks no id twice. */
 static void check_all_flakes(struct sim_world *world)
 {
     if (world->flake_count > 0) {
@@ -345,7 +345,7 @@ static void make_table(uint64_t **table, uint64_t *capacity, uint64_t index)
     *capacity = want;
 }
 
-/* Within a life neither index goes back, and nothing is applied that is not committed. */
+/* Within an incarnation neither index goes back, and nothing is applied that is not committed. */
 static void check_indexes(struct sim_node *node)
 {
     const struct driver *driver = &node->replica.driver;

@@ -31,7 +31,7 @@ struct sim_request {
     enum sim_request_kind kind;
     unsigned tag;
     uint64_t kept;
-    uint64_t life;
+    uint64_t incarnation;
     bool changed;   /* GET_KEPT: the second change was acknowledged when it was sent */
     uint64_t floor; /* GET: an acknowledged max_id when it was sent; PUT: the max_id it sets;
                        EVERYWHERE: that which was set */
@@ -162,7 +162,7 @@ static void request_done(struct id_request *base)
 
     ASSERT(world->requests_open > 0);
     world->requests_open--;
-    if (request->kind == REQUEST_OPEN && request->life == request->node->life) {
+    if (request->kind == REQUEST_OPEN && request->incarnation == request->node->incarnation) {
         request->node->opening[request->tag] = false;
     }
     sim_note(world, (uint64_t)base->status << 8 | request->kind);
@@ -175,7 +175,7 @@ static void request_done(struct id_request *base)
         sim_fail(world, "node %llu waited for all, and nobody is missing",
                  (unsigned long long)request->node->id);
     }
-    if (request->kind != REQUEST_EVERYWHERE && request->life == request->node->life) {
+    if (request->kind != REQUEST_EVERYWHERE && request->incarnation == request->node->incarnation) {
         sim_calm_timed_out(request->node, base->status, kind_names[request->kind]);
     }
     if (base->status != 0) {
@@ -205,7 +205,7 @@ static struct sim_request *request_new(struct sim_node *node, enum sim_request_k
     request->world = node->world;
     request->node = node;
     request->kind = kind;
-    request->life = node->life;
+    request->incarnation = node->incarnation;
     request->base.kind = ID_REQUEST_COMMAND;
     request->base.deadline_ms = clock_now_ms(&node->clock) + PATIENCE_MS;
     request->base.done = request_done;
@@ -467,10 +467,10 @@ void sim_flake_event(struct sim_node *node)
     struct sim_world *world = node->world;
     uint32_t count = 1 + (uint32_t)sim_below(world, 20);
     struct segment_range range;
-    bool poke = false;
+    bool notify = false;
 
     if (snowflake_claim(&node->replica.snowflake, 0, count, prng_next(&world->prng), &range,
-                        &poke) != 0) {
+                        &notify) != 0) {
         world->stats.flakes_refused++;
         return;
     }

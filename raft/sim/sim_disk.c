@@ -28,7 +28,7 @@ static void kick(struct sim_disk *disk)
     sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + takes_ms,
                                            .kind = SIM_DISK,
                                            .node = (unsigned)(disk->node->id - 1),
-                                           .life = disk->node->life});
+                                           .incarnation = disk->node->incarnation});
 }
 
 static void enqueue(struct sim_disk *disk, struct store_op *op, struct disk_read *read)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "raft/sim/sim.h"
-#include "raft/wire.h"
+#include "raft/wire/wire.h"
 
 #define LONG_ALONE_MS 5000 /* long enough for the others' logs to be compacted meanwhile */
 #define DOWN_MS 2500       /* how long a node is down at most */
@@ -28,7 +28,7 @@ static void happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in
     sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + in_ms,
                                                  .kind = kind,
                                                  .node = (unsigned)(node->id - 1),
-                                                 .life = node->life});
+                                                 .incarnation = node->incarnation});
 }
 
 /* --- links --- */

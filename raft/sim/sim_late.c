@@ -40,7 +40,7 @@ static void answered(struct id_request *request)
     sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + 1 + sim_below(world, LATE_MS),
                                            .kind = SIM_LATE,
                                            .node = (unsigned)(node->id - 1),
-                                           .life = node->life});
+                                           .incarnation = node->incarnation});
 }
 
 static struct sim_node *replica_node(struct replica *replica)

@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/driver_internal.h"
+#include "raft/core/driver_internal.h"
 #include "raft/sim/sim.h"
-#include "raft/wire.h"
+#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 
 #define PATIENCE_MS 2500
@@ -155,7 +155,7 @@ static void happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in
     sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + in_ms,
                                                  .kind = kind,
                                                  .node = (unsigned)(node->id - 1),
-                                                 .life = node->life});
+                                                 .incarnation = node->incarnation});
 }
 
 static void new_node(struct sim_world *world)

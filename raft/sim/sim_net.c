@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "raft/sim/sim.h"
-#include "raft/wire.h"
+#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
-#include "src/id/command_read.h"
+#include "src/id/codec/command_read.h"
 
 /* How late a command comes again: half of them soon, half at any time. */
 #define REPEAT_SOON_MS 800
@@ -24,7 +24,7 @@ static struct sim_frame *frame_new(const struct sim_node *from, enum frame_type 
 
     ASSERT(frame != NULL);
     frame->from = from->id;
-    frame->from_life = from->life;
+    frame->from_incarnation = from->incarnation;
     frame->type = type;
     buf_put(&frame->payload, payload->data, payload->len);
     return frame;
@@ -43,7 +43,7 @@ static void arrives(struct sim_world *world, unsigned to, struct sim_frame *fram
     sim_schedule(world, (struct sim_event){.at_ms = at_ms,
                                            .kind = SIM_FRAME,
                                            .node = to,
-                                           .life = world->nodes[to].life,
+                                           .incarnation = world->nodes[to].incarnation,
                                            .frame = frame});
 }
 
@@ -198,7 +198,7 @@ static void tell_removed(struct sim_node *node)
     sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + 1,
                                                  .kind = SIM_TOLD,
                                                  .node = (unsigned)(node->id - 1),
-                                                 .life = node->life});
+                                                 .incarnation = node->incarnation});
 }
 
 void sim_net_dial(struct sim_node *from, struct sim_node *to)
@@ -254,8 +254,9 @@ void sim_net_event(struct sim_node *to, struct sim_frame *frame)
     /* Cut since it was sent, or the sender died: half of what was in flight is lost with the link.
      */
     if (!world->cut[frame->from - 1][to->id - 1] &&
-        (from->life == frame->from_life || sim_percent(world, 50)) && let_in(to, from)) {
-        if (from->up && from->life == frame->from_life) {
+        (from->incarnation == frame->from_incarnation || sim_percent(world, 50)) &&
+        let_in(to, from)) {
+        if (from->up && from->incarnation == frame->from_incarnation) {
             expect_not_older(to, from);
         }
         fine = replica_receive(&to->replica, frame->from, frame->type, frame->payload.data,
@@ -282,7 +283,7 @@ static void refuse(struct sim_world *world, unsigned a, unsigned b)
     sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + 25 + sim_below(world, 200),
                                            .kind = SIM_REFUSED,
                                            .node = a,
-                                           .life = world->nodes[a].life,
+                                           .incarnation = world->nodes[a].incarnation,
                                            .peer = b});
 }
 

@@ -62,7 +62,7 @@ static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
 
     sim_fail(node->world, "node %llu hears of a later start of itself: %llx, this one is %llx",
              (unsigned long long)node->id, (unsigned long long)incarnation,
-             (unsigned long long)node->replica.config.driver.life);
+             (unsigned long long)node->replica.config.driver.incarnation);
 }
 
 static void on_way_changed(struct replica_owner *owner, uint64_t through)
@@ -80,7 +80,7 @@ static void on_removed(struct replica_owner *owner)
     sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms,
                                                  .kind = SIM_TOLD,
                                                  .node = (unsigned)(node->id - 1),
-                                                 .life = node->life});
+                                                 .incarnation = node->incarnation});
 }
 
 /* The state machine's listener is the replica; the checker listens in. */
@@ -130,9 +130,9 @@ void sim_node_init(struct sim_world *world, unsigned n)
 static void note_loaded(struct sim_world *world, const struct store_loaded *loaded)
 {
     const struct store_position *position = &loaded->position;
-    uint64_t rest[] = {loaded->life,     loaded->term,   loaded->first_index,
-                       position->index,  position->term, position->conf_index,
-                       position->digest, loaded->vote,   position->conf_len};
+    uint64_t rest[] = {loaded->incarnation, loaded->term,   loaded->first_index,
+                       position->index,     position->term, position->conf_index,
+                       position->digest,    loaded->vote,   position->conf_len};
 
     sim_note(world, hash_bytes(rest, sizeof rest, 0));
     sim_note(world, hash_bytes(position->conf, position->conf_len, 0));
@@ -167,9 +167,10 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
         sim_fail(node->world, "node %llu: term went back on disk", (unsigned long long)node->id);
     }
     node->disk_term = ret_loaded->term;
-    if (ret_loaded->life != ++node->disk_life) {
+    if (ret_loaded->incarnation != ++node->disk_incarnation) {
         sim_fail(node->world, "node %llu: start %llu counts as %llu", (unsigned long long)node->id,
-                 (unsigned long long)node->disk_life, (unsigned long long)ret_loaded->life);
+                 (unsigned long long)node->disk_incarnation,
+                 (unsigned long long)ret_loaded->incarnation);
     }
     return fsm;
 }
@@ -221,7 +222,7 @@ void sim_node_start(struct sim_node *node)
     struct fsm *fsm = load(node, &loaded);
 
     configure(node, &config);
-    node->life++;
+    node->incarnation++;
     node->skew_ms = 1000 + sim_below(node->world, 100000);
     node->wake_at_ms = 0;
     node->paused_until_ms = 0;
@@ -244,7 +245,7 @@ void sim_node_start(struct sim_node *node)
         sim_fail(node->world, "node %llu does not start", (unsigned long long)node->id);
     }
     store_loaded_release(&loaded);
-    sim_check_life(node);
+    sim_check_incarnation(node);
     sim_late_start(node);
     fsm_listen(fsm, NULL);
     fsm_listen(fsm, &node->listener);
@@ -267,7 +268,7 @@ void sim_node_crash(struct sim_node *node)
     ASSERT(node->up);
     sim_trace(node->world, "node %llu crashes", (unsigned long long)node->id);
     node->up = false;
-    node->life++;
+    node->incarnation++;
     node->world->stats.crashes++;
     driver_quiesce(&node->replica.driver);
     replica_stop(&node->replica);
@@ -285,7 +286,7 @@ void sim_node_stop(struct sim_node *node)
     }
     driver_quiesce(&node->replica.driver);
     node->up = false;
-    node->life++;
+    node->incarnation++;
     sim_disk_flush(&node->disk);
     ASSERT(driver_is_quiet(&node->replica.driver));
     close_node(node);

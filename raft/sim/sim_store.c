@@ -3,9 +3,9 @@
  *
  * Which one makes no difference to a run: both take the same operations and give back the same, so
  * a seed tells the same story on either. That is what the second run of some seeds looks at
- * (sim_main.c). The store on LMDB keeps what it committed from one life of a node to the next in a
- * directory of the node's own, and every start checks it whole and reads it anew; a crash closes it
- * as a kill would, without a word to the disk. (Loss of power is the business of
+ * (sim_main.c). The store on LMDB keeps what it committed from one incarnation of a node to the
+ * next in a directory of the node's own, and every start checks it whole and reads it anew; a crash
+ * closes it as a kill would, without a word to the disk. (Loss of power is the business of
  * storage/tests/test_store_power.c.)
  *
  * The directory is made below /dev/shm where there is one: syncs are free there, and a seed makes
@@ -59,7 +59,7 @@ void sim_store_open(struct sim_node *node)
         sim_fail(node->world, "node %llu: its store does not open: %s",
                  (unsigned long long)node->id, error.text);
     }
-    if (made != (node->disk_life == 0)) {
+    if (made != (node->disk_incarnation == 0)) {
         sim_fail(node->world, "node %llu: its store was %s", (unsigned long long)node->id,
                  made ? "made anew" : "there before");
     }

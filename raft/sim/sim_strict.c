@@ -74,15 +74,15 @@ struct sim_strict {
 struct strict_request {
     struct id_request base;
     struct sim_node *node;
-    unsigned tag;        /* from 0 */
-    uint32_t count;      /* 0: not for ids, but to make the tag strict at the end */
-    uint32_t key;        /* NO_KEY: none */
-    uint64_t life;       /* of the node */
-    uint64_t sent;       /* on the history's clock */
-    uint64_t floor;      /* ids below were known when it was sent */
-    uint32_t generation; /* of the tag then, at least */
-    bool known;          /* its key's ids were known when it was sent */
-    bool timed;          /* the log had a time then, which keys need */
+    unsigned tag;         /* from 0 */
+    uint32_t count;       /* 0: not for ids, but to make the tag strict at the end */
+    uint32_t key;         /* NO_KEY: none */
+    uint64_t incarnation; /* of the node */
+    uint64_t sent;        /* on the history's clock */
+    uint64_t floor;       /* ids below were known when it was sent */
+    uint32_t generation;  /* of the tag then, at least */
+    bool known;           /* its key's ids were known when it was sent */
+    bool timed;           /* the log had a time then, which keys need */
     bool final;
 };
 
@@ -333,7 +333,8 @@ static void request_done(struct id_request *base)
     if (request->count > 0) {
         ids_done(request);
     }
-    if (request->count > 0 && request->life == node->life && could_be_served(request)) {
+    if (request->count > 0 && request->incarnation == node->incarnation &&
+        could_be_served(request)) {
         sim_calm_timed_out(node, base->status, "a strict request");
     }
     if (request->final && request->count > 0 && base->status == 0) {
@@ -355,7 +356,7 @@ static struct strict_request *request_new(struct sim_node *node, enum id_request
 
     ASSERT(request != NULL);
     request->node = node;
-    request->life = node->life;
+    request->incarnation = node->incarnation;
     request->tag = tag;
     request->key = NO_KEY;
     request->base.kind = kind;

@@ -8,9 +8,9 @@
 #ifndef LEAFD_RAFT_TESTS_RAFT_BENCH_H
 #define LEAFD_RAFT_TESTS_RAFT_BENCH_H
 
-#include "raft/tests/raft_core.h"
+#include "raft/core/tests/raft_core.h"
 #include "raft/tests/raft_fakes.h"
-#include "raft/wire.h"
+#include "raft/wire/wire.h"
 
 struct bench {
     struct store *store;

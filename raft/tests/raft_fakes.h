@@ -7,7 +7,7 @@
 #ifndef LEAFD_RAFT_TESTS_RAFT_FAKES_H
 #define LEAFD_RAFT_TESTS_RAFT_FAKES_H
 
-#include "raft/driver.h"
+#include "raft/core/driver.h"
 #include "storage/store_mem.h"
 
 #define FAKE_NODES 8 /* ids 1..7 */

@@ -1,6 +1,6 @@
 /*
  * raft_lies.c - see raft_lies.h. Payloads are put together byte by byte, since the encoders of
- * raft/wire.h send nothing that is out of bounds.
+ * raft/wire/wire.h send nothing that is out of bounds.
  *
  * Thread: the test's.
  */
@@ -8,10 +8,10 @@
 
 #include <string.h>
 
-#include "raft/driver_internal.h"
+#include "raft/core/driver_internal.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
-#include "src/id/worker.h"
+#include "src/id/codec/worker.h"
 
 #define BYTES_MAX 64 /* of what has no form */
 

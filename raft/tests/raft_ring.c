@@ -96,7 +96,7 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
         ring->snapshot_entries > 0 ? ring->snapshot_entries : 1000;
     ret_config->driver.rows_join_ms = ring->rows_hold_ms;
     ret_config->driver.rows_hold_ms = ring->rows_hold_ms;
-    ret_config->driver.seed = (node->lives << 32) + node->id;
+    ret_config->driver.seed = (node->incarnations << 32) + node->id;
     ret_config->allocator.cover_ms = REFILL_DEFAULT_COVER_MS;
     ret_config->allocator.refill_percent = REFILL_DEFAULT_PERCENT;
     ret_config->allocator.request_ms = 2000;
@@ -146,7 +146,7 @@ void ring_restart(struct ring *ring, uint64_t id)
     struct fsm *fsm = load(node, &loaded);
 
     ASSERT(!node->up);
-    node->lives++;
+    node->incarnations++;
     node->up = true;
     node->disk_held = false;
     configure(node, &config);

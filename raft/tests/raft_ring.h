@@ -8,10 +8,10 @@
 #ifndef LEAFD_RAFT_TESTS_RAFT_RING_H
 #define LEAFD_RAFT_TESTS_RAFT_RING_H
 
-#include "raft/replica.h"
+#include "raft/cluster/replica.h"
 #include "raft/tests/raft_fakes.h"
-#include "raft/wire.h"
-#include "src/id/member.h"
+#include "raft/wire/wire.h"
+#include "src/id/codec/member.h"
 
 #define RING_MAX 4
 #define RING_ELECTION_MS 400
@@ -27,7 +27,7 @@ struct ring_node {
     bool disk_held;                  /* its disk does nothing */
     bool paused;                     /* the process is stopped, as by SIGSTOP */
     STAILQ_HEAD(, fake_frame) inbox; /* what came meanwhile; `to` is the sender here */
-    uint64_t lives;
+    uint64_t incarnations;
     struct clock clock;    /* the ring's ... */
     int64_t wall_ahead_ms; /* ... but for its time of day */
     struct store *store;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/strict_command.h"
+#include "src/id/codec/strict_command.h"
 
 #define WAIT_MS 20000
 

@@ -18,12 +18,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "raft/net.h"
+#include "raft/transport/net.h"
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/base/log.h"
-#include "src/id/snowflake.h"
+#include "src/id/snowflake/snowflake.h"
 
 #define CONFIG_KEYS_MAX 48 /* rows of the table, checked when it is compiled */
 
@@ -81,8 +81,8 @@ struct config {
 
     uint64_t strict_keys;
 
-    uint64_t warm_tags; /* 0: switched off */
-    uint64_t warm_rate;
+    uint64_t prefetch_tags; /* 0: switched off */
+    uint64_t prefetch_rate;
 
     uint64_t snowflake_workers; /* 0: switched off */
     uint64_t snowflake_window_ms;

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/refill.h"
-#include "src/id/warm.h"
+#include "src/id/alloc/refill.h"
+#include "src/id/alloc/prefetch.h"
 
 #define STRING_OF(x) #x
 #define VALUE_OF(x) STRING_OF(x)
@@ -194,15 +194,15 @@ const struct config_key config_keys[] = {
          "of memory and disk on every node. Beyond it new keys get 503 `idempotency_full`. Should "
          "be the same on all nodes: the node that took the request decides."},
     {.name = "warm.tags",
-     NUMBER(warm_tags, 0, LIMIT_WARM_TAGS),
+     NUMBER(prefetch_tags, 0, LIMIT_PREFETCH_TAGS),
      .unit = "tags",
-     .fallback = VALUE_OF(WARM_DEFAULT_TAGS),
+     .fallback = VALUE_OF(PREFETCH_DEFAULT_TAGS),
      .description = "This node remembers so many of the tags it served in the last day, the "
                     "busiest, and fetches a segment of each after a restart. 0 switches that off."},
     {.name = "warm.rate",
-     NUMBER(warm_rate, 1, LIMIT_WARM_RATE),
+     NUMBER(prefetch_rate, 1, LIMIT_PREFETCH_RATE),
      .unit = "tags/s",
-     .fallback = VALUE_OF(WARM_DEFAULT_RATE),
+     .fallback = VALUE_OF(PREFETCH_DEFAULT_RATE),
      .description = "How many of them it fetches in a second."},
     {.name = "snowflake.workers",
      NUMBER(snowflake_workers, 0, LIMIT_WORKERS_PER_NODE),

@@ -8,7 +8,7 @@
 #include <openssl/crypto.h>
 #include <uv.h>
 
-#include "http/version.h"
+#include "http/proto/version.h"
 #include "storage/store_lmdb.h"
 
 #ifndef LEAFD_RAFT_VERSION

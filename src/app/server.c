@@ -294,7 +294,7 @@ static enum exit_code start_node(struct server *server)
         .cover_ms = (uint32_t)config->segment_cover_ms,
         .refill_percent = (uint32_t)config->segment_refill_percent,
         .strict_keys = (uint32_t)config->strict_keys,
-        .warm = {(uint32_t)config->warm_tags, (uint32_t)config->warm_rate},
+        .prefetch = {(uint32_t)config->prefetch_tags, (uint32_t)config->prefetch_rate},
         .lease = {.workers = (uint32_t)config->snowflake_workers,
                   .window_ms = (uint32_t)config->snowflake_window_ms,
                   .renew_ms = (uint32_t)config->snowflake_renew_ms,

@@ -6,8 +6,8 @@
 
 #include <uv.h>
 
-#include "http/server.h"
-#include "raft/node.h"
+#include "http/server/server.h"
+#include "raft/node/node.h"
 #include "src/app/server.h"
 #include "storage/store_lmdb.h"
 

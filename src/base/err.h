@@ -47,7 +47,7 @@
     X(KEY_CONFLICT, -36, "idempotency_conflict", "the key was used with another count")            \
     X(KEYS_FULL, -37, "idempotency_full", "the table of idempotency keys is full")                 \
     X(CHANGING, -38, "mode_changing", "the tag's mode is changing: a node may hold a segment yet") \
-    X(STALE, -39, "stale", "of an earlier life of its sender, or too old")                         \
+    X(STALE, -39, "stale", "of an earlier incarnation of its sender, or too old")                  \
     X(REMOVED, -40, "removed", "the node was removed from the cluster")                            \
     X(IMPLAUSIBLE, -41, "implausible", "a term or an index that no cluster can have reached")      \
     X(CONTRADICTED, -42, "contradicted", "a leader contradicts what is known to be committed")

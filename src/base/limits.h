@@ -19,8 +19,8 @@
 #define LIMIT_GIVE_BACK_TAGS 20000      /* tags whose segments a stop gives back; the rest burns */
 #define LIMIT_GRANTEES 64               /* nodes that may hold segments; more: overloaded */
 
-#define LIMIT_WARM_TAGS 10000  /* warm.tags; more: a configuration error */
-#define LIMIT_WARM_RATE 100000 /* warm.rate; more: a configuration error */
+#define LIMIT_PREFETCH_TAGS 10000  /* warm.tags; more: a configuration error */
+#define LIMIT_PREFETCH_RATE 100000 /* warm.rate; more: a configuration error */
 
 /* --- strict tags (src/id) --- */
 #define LIMIT_STRICT_WAITING 20000 /* strict requests a node holds; more: overloaded */
@@ -32,7 +32,7 @@
 #define LIMIT_KEY_LIFE_MS 86400000 /* of the log's time, for which a key is kept */
 #define LIMIT_KEYS_FORGOTTEN 2048  /* expired keys dropped by one command */
 
-/* --- sessions: commands that are carried out once (src/id/session.h) --- */
+/* --- sessions: commands that are carried out once (src/id/codec/session.h) --- */
 #define LIMIT_SESSIONS 64             /* nodes that have one; more: overloaded */
 #define LIMIT_SESSION_COMMANDS 1024   /* of a node, from the lowest awaited on; more wait there */
 #define LIMIT_SESSION_BYTES (8 << 20) /* of answers kept for a node; more: overloaded */
@@ -136,12 +136,13 @@
 #define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
 /* --- records of a node that are not replicated (STORE_LOCAL) --- */
-#define LIMIT_LOCAL_RECORDS 81                /* numbers are below it */
-#define LIMIT_LOCAL_RECORD_BYTES (32 << 10)   /* one record; a larger one is refused */
-#define LIMIT_LOCAL_LEASES 16                 /* numbers 0..15: leases of worker ids */
-#define LOCAL_LIFE LIMIT_LOCAL_LEASES         /* number 16: how often the node was started */
-#define LOCAL_LISTS_FIRST (LOCAL_LIFE + 1)    /* numbers 17..79: lists of one node */
-#define LOCAL_PEERS (LIMIT_LOCAL_RECORDS - 1) /* number 80: which lives of its peers it has met */
+#define LIMIT_LOCAL_RECORDS 81                    /* numbers are below it */
+#define LIMIT_LOCAL_RECORD_BYTES (32 << 10)       /* one record; a larger one is refused */
+#define LIMIT_LOCAL_LEASES 16                     /* numbers 0..15: leases of worker ids */
+#define LOCAL_INCARNATION LIMIT_LOCAL_LEASES      /* number 16: how often the node was started */
+#define LOCAL_LISTS_FIRST (LOCAL_INCARNATION + 1) /* numbers 17..79: lists of one node */
+#define LOCAL_PEERS                                                                                \
+    (LIMIT_LOCAL_RECORDS - 1) /* number 80: which incarnations of its peers it has met */
 #define LIMIT_LOCAL_LISTS (LOCAL_PEERS - LOCAL_LISTS_FIRST)
 _Static_assert(LIMIT_WORKERS_PER_NODE <= LIMIT_LOCAL_LEASES, "a lease has a record of its own");
 

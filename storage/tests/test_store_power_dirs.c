@@ -508,10 +508,10 @@ static void commit_one(void)
 }
 
 /* A first start, some commits, a second start: power is lost around any call. */
-static void run_life(void)
+static void run_incarnation(void)
 {
     disk.moment = any_moment;
-    for (unsigned life = 0; life < 2; life++) {
+    for (unsigned incarnation = 0; incarnation < 2; incarnation++) {
         start();
         lose_power(KEPT_NOTHING);
         lose_power(KEPT_SOME);
@@ -531,7 +531,7 @@ static void test_power_loss_keeps_what_was_made_and_renamed(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         world_make(seed, false);
-        run_life();
+        run_incarnation();
         images += world->images;
         world_release();
     }
@@ -575,7 +575,7 @@ static void test_power_loss_is_seen_without_syncs_of_directories(void **state)
 {
     (void)state;
     world_make(3, true);
-    run_life();
+    run_incarnation();
     print_message("%u of %u losses of power lost the store\n", world->lost, world->images);
     assert_true(world->lost > 5);
     world_release();

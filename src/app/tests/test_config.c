@@ -38,8 +38,8 @@ static void test_defaults(void **state)
     assert_int_equal(config->segment_cover_ms, 5000);
     assert_int_equal(config->segment_refill_percent, 10);
     assert_int_equal(config->strict_keys, 1000000);
-    assert_int_equal(config->warm_tags, 10000);
-    assert_int_equal(config->warm_rate, 1000);
+    assert_int_equal(config->prefetch_tags, 10000);
+    assert_int_equal(config->prefetch_rate, 1000);
     assert_int_equal(config->snowflake_workers, 1);
     assert_int_equal(config->snowflake_window_ms, 600000);
     assert_int_equal(config->snowflake_renew_ms, 3000);

@@ -2,8 +2,9 @@
  * test_server.c - the order of starting and stopping, and the exit codes, with a node, an HTTP
  * server and a store that only note what is asked of them.
  *
- * The functions of raft/node.h, http/server.h and storage/store_lmdb.h are defined here, so that
- * the linker does not take the real ones. Threads: main; one that tells that HTTP is drained.
+ * The functions of raft/node/node.h, http/server/server.h and storage/store_lmdb.h are defined
+ * here, so that the linker does not take the real ones. Threads: main; one that tells that HTTP is
+ * drained.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +22,8 @@
 
 #include <cmocka.h>
 
-#include "http/server.h"
-#include "raft/node.h"
+#include "http/server/server.h"
+#include "raft/node/node.h"
 #include "src/app/server.h"
 #include "storage/store_lmdb.h"
 
@@ -293,8 +294,8 @@ static void test_settings_are_handed_on(void **state)
     assert_int_equal(fake.node_config.cover_ms, 5000);
     assert_int_equal(fake.node_config.refill_percent, 10);
     assert_int_equal(fake.node_config.strict_keys, 1000000);
-    assert_int_equal(fake.node_config.warm.tags, 10000);
-    assert_int_equal(fake.node_config.warm.rate_per_s, 1000);
+    assert_int_equal(fake.node_config.prefetch.tags, 10000);
+    assert_int_equal(fake.node_config.prefetch.rate_per_s, 1000);
     assert_string_equal(fake.http_config.listen_address, "127.0.0.1:8080");
     assert_int_equal(fake.http_config.loops, 3);
     assert_int_equal(fake.http_config.default_timeout_ms, 3000);

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/id_table.h"
+#include "src/id/alloc/id_table.h"
 #include "src/model/model_atomic.h"
 #include "src/model/tests/orders.h"
 

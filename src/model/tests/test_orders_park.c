@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/allocator.h"
+#include "src/id/alloc/allocator.h"
 #include "src/model/model_atomic.h"
 #include "src/model/tests/orders.h"
 

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/segment.h"
+#include "src/id/alloc/segment.h"
 #include "src/model/model_atomic.h"
 #include "src/model/tests/orders.h"
 

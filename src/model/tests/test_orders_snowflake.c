@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/snowflake.h"
+#include "src/id/snowflake/snowflake.h"
 #include "src/model/model_atomic.h"
 #include "src/model/tests/orders.h"
 
@@ -48,7 +48,7 @@ static struct {
     struct snowflake snowflake;
     struct clock clock;
     _Atomic uint64_t now_ms;
-    _Atomic uint32_t poked;
+    _Atomic uint32_t notified;
     uint64_t durable_ms; /* the owner's mark: plain memory */
     struct snowflake_slot *slot;
     uint64_t last_ms; /* as the owner read it after the kill */
@@ -91,7 +91,7 @@ static void set_up(void)
     memset((void *)&at, 0, sizeof at);
     at.clock.wall_ms = wall_cb;
     atomic_init(&at.now_ms, T0 + (bound()->lapsed ? 1 : 0));
-    atomic_init(&at.poked, 0);
+    atomic_init(&at.notified, 0);
     snowflake_init(&at.snowflake, &at.clock);
     if (!bound()->late_start) {
         add();
@@ -104,7 +104,7 @@ static void own(void)
         add();
     }
     if (bound()->lapsed) {
-        (void)MODEL_AWAIT_OR_STAY(&at.poked);
+        (void)MODEL_AWAIT_OR_STAY(&at.notified);
         (void)atomic_exchange_explicit(&at.snowflake.wanted, false, memory_order_acq_rel);
     }
     if (bound()->lapsed || bound()->extends) {
@@ -126,13 +126,13 @@ static void claim_as(unsigned me)
 {
     for (unsigned i = 0; i < bound()->claims[me]; i++) {
         struct segment_range range = {0};
-        bool poke;
-        int err = snowflake_claim(&at.snowflake, me, bound()->count, 0, &range, &poke);
+        bool notify;
+        int err = snowflake_claim(&at.snowflake, me, bound()->count, 0, &range, &notify);
 
         at.claims[me][i] = (struct claim){range, err};
         MODEL_CHECK(err != ERR_CLOCK_BACKWARDS && err != ERR_WINDOW_EXPIRED);
-        if (poke) {
-            atomic_store_explicit(&at.poked, 1, memory_order_release);
+        if (notify) {
+            atomic_store_explicit(&at.notified, 1, memory_order_release);
         }
         if (err == 0 && snowflake_decode(&layout, range.first).unix_ms > T0 &&
             (bound()->lapsed || bound()->extends)) {

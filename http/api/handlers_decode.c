@@ -1,0 +1,135 @@
+/*
+ * handlers_decode.c - taking snowflake ids apart: GET and POST /api/snowflake/decode/{id} by the
+ * cluster's layout, and /decodeSnowflakeId as Leaf has it, by Leaf's layout.
+ *
+ * Failure modes: what is no id 400 (Leaf's route: 200 with errorMsg); the cluster's layout not
+ * known yet 503.
+ *
+ * Thread: the loop's.
+ */
+#include "http/api/handlers.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "http/server/conn.h"
+#include "src/base/assert.h"
+
+#define SHOWN_BYTES 160
+
+/* The number in the path; ids have 63 bits. False when it is none; answered. */
+static bool path_id(struct conn *conn, uint64_t *ret_id)
+{
+    const struct request *request = &conn->request;
+    const char *raw = conn_at(conn, request->name_at);
+    char text[LIMIT_TAG_NAME_BYTES];
+    char shown[SHOWN_BYTES];
+    size_t len;
+
+    if (target_decode(raw, request->name_len, TARGET_PLUS_IS_PLUS, text, sizeof(text), &len) == 0 &&
+        text_parse_decimal(text, len, 0, INT64_MAX, ret_id) == 0) {
+        return true;
+    }
+    conn_fail(conn, 400, "bad_request", "id %s is not a whole number from 0 to %llu",
+              text_show(raw, request->name_len, shown, sizeof(shown)),
+              (unsigned long long)INT64_MAX);
+    return false;
+}
+
+void handle_snowflake_decode(struct conn *conn)
+{
+    const struct snowflake *snowflake = conn->loop->backend->snowflake;
+    struct buf *scratch = &conn->loop->scratch;
+    char space[LIMIT_HTTP_TARGET_BYTES];
+    char time[TEXT_TIME_BYTES];
+    struct snowflake_parts parts;
+    uint64_t id;
+
+    if (!conn_options(conn, NULL, 0, space) || !path_id(conn, &id)) {
+        return;
+    }
+    if (snowflake == NULL) {
+        conn_fail(conn, 503, "disabled", "snowflake ids are switched off on this node");
+        return;
+    }
+    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        conn_fail(conn, 503, "no_leader", "the cluster's layout is not known on this node yet");
+        return;
+    }
+    parts = snowflake_decode(&snowflake->layout, id);
+    scratch->len = 0;
+    buf_printf(scratch,
+               "{\"id\":\"%llu\",\"timestamp_ms\":%llu,\"time\":\"%s\",\"worker_id\":%u,"
+               "\"sequence\":%u}",
+               (unsigned long long)id, (unsigned long long)parts.unix_ms,
+               text_time_rfc3339(parts.unix_ms, time), parts.worker, parts.sequence);
+    conn_reply_json(conn, 200, scratch);
+}
+
+/* As Java's Long.parseLong: an optional sign and digits, in range. */
+static bool parse_signed(const char *text, size_t len, int64_t *ret_value)
+{
+    bool negative = len > 0 && text[0] == '-';
+    size_t at = len > 0 && (text[0] == '-' || text[0] == '+') ? 1 : 0;
+    uint64_t max = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+    uint64_t value = 0;
+
+    if (at == len) {
+        return false;
+    }
+    for (; at < len; at++) {
+        unsigned digit = (unsigned)text[at] - '0';
+
+        if (digit > 9 || value > (max - digit) / 10) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    *ret_value = (int64_t)(negative ? 0 - value : value);
+    return true;
+}
+
+/* "<ms>(<local time>)". Negative ids give times before the epoch, back to 1941. */
+static void put_leaf_time(int64_t ms, struct buf *buf)
+{
+    int64_t fraction_ms = (ms % 1000 + 1000) % 1000;
+    time_t seconds = (ms - fraction_ms) / 1000;
+    char local[TEXT_TIME_BYTES];
+    struct tm tm;
+
+    ASSERT(localtime_r(&seconds, &tm) != NULL);
+    ASSERT(strftime(local, sizeof(local), "%Y-%m-%d %H:%M:%S", &tm) > 0);
+    buf_printf(buf, "%lld(%s.%03d)", (long long)ms, local, (int)fraction_ms);
+}
+
+void handle_leaf_decode(struct conn *conn)
+{
+    static const char no_id[] = "{\"errorMsg\":\"snowflake Id反解析发生异常!\"}";
+    static const struct snowflake_layout leaf = SNOWFLAKE_LEAF_LAYOUT;
+    struct option options[] = {{.name = "snowflakeId"}};
+    struct buf *scratch = &conn->loop->scratch;
+    char space[LIMIT_HTTP_TARGET_BYTES];
+    struct snowflake_parts parts;
+    int64_t id;
+
+    if (!conn_options(conn, options, 1, space)) {
+        return;
+    }
+    if (!options[0].present) {
+        conn_fail(conn, 400, "bad_request", "the option snowflakeId is missing");
+        return;
+    }
+    if (!parse_signed(options[0].value, options[0].len, &id)) {
+        conn_reply(conn, 200, RESPONSE_JSON, NULL, no_id, sizeof(no_id) - 1);
+        return;
+    }
+    parts = snowflake_decode(&leaf, (uint64_t)id);
+    scratch->len = 0;
+    buf_printf(scratch, "{\"workerId\":\"%u\",\"sequenceId\":\"%u\",\"timestamp\":\"", parts.worker,
+               parts.sequence);
+    /* The sign goes with the time: the shift is an arithmetic one, as Java's. */
+    put_leaf_time((id >> (leaf.worker_bits + leaf.sequence_bits)) + (int64_t)leaf.epoch_ms,
+                  scratch);
+    buf_printf(scratch, "\"}");
+    conn_reply_json(conn, 200, scratch);
+}

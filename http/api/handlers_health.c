@@ -1,0 +1,167 @@
+/*
+ * handlers_health.c - GET /livez, /readyz, /version: answered from atomics, without asking anybody.
+ *
+ * Ready means that this node can hand out ids: it has its state, does not stop, and either holds
+ * segments or can have them granted. A disk that is nearly full does not make a node unready while
+ * it holds segments or while nothing is missing: it is shown as a check that failed. Snowflake ids
+ * that are refused do not either, since segments are served: a warning tells why, with numbers.
+ *
+ * Thread: the loop's.
+ */
+#include "http/api/handlers.h"
+
+#include <string.h>
+
+#include "http/server/conn.h"
+#include "http/api/refusal.h"
+#include "src/base/assert.h"
+
+#define CHECK_COUNT_MAX 6
+
+struct check {
+    const char *name;
+    const char *reason; /* when it fails */
+    bool ok;
+    bool needed; /* readiness depends on it */
+};
+
+struct checks {
+    struct check items[CHECK_COUNT_MAX];
+    int count;
+    int refusal; /* why the check "snowflake" fails */
+    char refusal_text[REFUSAL_TEXT_BYTES];
+};
+
+void handle_livez(struct conn *conn)
+{
+    static const char body[] = "{\"status\":\"alive\"}";
+    char space[LIMIT_HTTP_TARGET_BYTES];
+
+    if (conn_options(conn, NULL, 0, space)) {
+        conn_reply(conn, 200, RESPONSE_JSON, NULL, body, sizeof(body) - 1);
+    }
+}
+
+static void checks_make(const struct id_backend *backend, struct checks *ret_checks)
+{
+    const struct id_health *health = backend->health;
+    bool leader = atomic_load(&health->leader_known);
+    bool disk_ok = !atomic_load(&health->disk_low);
+    bool held = atomic_load(&health->segments_held) > 0;
+    struct check *items = ret_checks->items;
+
+    items[0] = (struct check){"started", "the log is still being loaded",
+                              atomic_load(&health->started), true};
+    items[1] = (struct check){"applied", "the state is older than at this node's last stop",
+                              atomic_load(&health->applied_once), true};
+    items[2] =
+        (struct check){"serving", "the node is stopping", !atomic_load(&health->stopping), true};
+    items[3] = (struct check){"ids",
+                              leader ? "the disk is nearly full and no ids are held"
+                                     : "no leader is known and no ids are held",
+                              held || (leader && disk_ok), true};
+    items[4] = (struct check){"disk", "the disk is nearly full", disk_ok, false};
+    ret_checks->count = 5;
+    ret_checks->refusal = refusal_now(backend);
+    if (ret_checks->refusal != 0) {
+        (void)refusal_text(backend, ret_checks->refusal, ret_checks->refusal_text,
+                           sizeof(ret_checks->refusal_text));
+    }
+    if (refusal_enabled(backend)) {
+        items[ret_checks->count++] =
+            (struct check){"snowflake", ret_checks->refusal_text, ret_checks->refusal == 0, false};
+    }
+}
+
+/* The numbers of a refusal, for machines. */
+static void put_refusal(const struct id_backend *backend, const struct checks *checks,
+                        struct buf *buf)
+{
+    buf_printf(buf, ",\"code\":\"%s\",\"reason\":", err_code(checks->refusal));
+    text_put_json(buf, checks->refusal_text, strlen(checks->refusal_text));
+    buf_printf(buf, ",\"clock_off_ms\":%lld,\"wait_until_ms\":%llu",
+               (long long)atomic_load(&backend->health->clock_off_ms),
+               (unsigned long long)refusal_wait_until_ms(backend, checks->refusal));
+}
+
+static void put_checks(const struct id_backend *backend, const struct checks *checks,
+                       struct buf *buf)
+{
+    buf_printf(buf, ",\"checks\":[");
+    for (int i = 0; i < checks->count; i++) {
+        const struct check *check = &checks->items[i];
+
+        buf_printf(buf, "%s{\"name\":\"%s\",\"ok\":%s,\"needed\":%s", i > 0 ? "," : "", check->name,
+                   check->ok ? "true" : "false", check->needed ? "true" : "false");
+        if (check->reason == checks->refusal_text && !check->ok) {
+            put_refusal(backend, checks, buf);
+        }
+        buf_printf(buf, "}");
+    }
+    buf_printf(buf, "]");
+}
+
+/* Why the node is not ready, and beside it that snowflake ids are refused. */
+static void put_reasons(const struct checks *checks, bool ready, struct buf *buf)
+{
+    const char *comma = "";
+
+    if (ready && checks->refusal == 0) {
+        return;
+    }
+    buf_printf(buf, ",\"%s\":[", ready ? "warnings" : "reasons");
+    for (int i = 0; i < checks->count; i++) {
+        const struct check *check = &checks->items[i];
+
+        if (!check->ok && (check->needed || check->reason == checks->refusal_text)) {
+            buf_printf(buf, "%s", comma);
+            text_put_json(buf, check->reason, strlen(check->reason));
+            comma = ",";
+        }
+    }
+    buf_printf(buf, "]");
+}
+
+void handle_readyz(struct conn *conn)
+{
+    const struct id_backend *backend = conn->loop->backend;
+    struct option options[] = {{.name = "verbose"}};
+    struct buf *scratch = &conn->loop->scratch;
+    struct checks checks;
+    char space[LIMIT_HTTP_TARGET_BYTES];
+    bool ready = true;
+
+    if (!conn_options(conn, options, 1, space)) {
+        return;
+    }
+    checks_make(backend, &checks);
+    for (int i = 0; i < checks.count; i++) {
+        ready = ready && (checks.items[i].ok || !checks.items[i].needed);
+    }
+    scratch->len = 0;
+    buf_printf(scratch, "{\"status\":\"%s\"", ready ? "ready" : "not ready");
+    put_reasons(&checks, ready, scratch);
+    if (options[0].present) {
+        put_checks(backend, &checks, scratch);
+    }
+    buf_printf(scratch, "}");
+    conn_reply_json(conn, ready ? 200 : 503, scratch);
+}
+
+void handle_version(struct conn *conn)
+{
+    const struct http_config *config = conn->loop->config;
+    struct buf *scratch = &conn->loop->scratch;
+    char space[LIMIT_HTTP_TARGET_BYTES];
+
+    if (!conn_options(conn, NULL, 0, space)) {
+        return;
+    }
+    scratch->len = 0;
+    buf_printf(scratch, "{\"version\":");
+    text_put_json(scratch, config->version, strlen(config->version));
+    buf_printf(scratch, ",\"commit\":");
+    text_put_json(scratch, config->commit, strlen(config->commit));
+    buf_printf(scratch, ",\"libraries\":%s}", config->libraries);
+    conn_reply_json(conn, 200, scratch);
+}

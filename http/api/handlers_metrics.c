@@ -1,0 +1,174 @@
+/*
+ * handlers_metrics.c - GET /metrics: what the HTTP side sees, in the text format of Prometheus.
+ *
+ * The happy path: atomics are read and written out, without asking anybody. A value that is not
+ * known (the layout's end, before there is a layout) is left out.
+ *
+ * Thread: the loop's; counters of other loops are read as they are at the moment.
+ */
+#include "http/api/handlers.h"
+
+#include <string.h>
+
+#include "http/server/conn.h"
+#include "http/api/refusal.h"
+#include "http/server/server_internal.h"
+
+#define METRICS_TYPE "text/plain; version=0.0.4"
+
+static void put_head(struct buf *buf, const char *name, const char *type, const char *help)
+{
+    buf_printf(buf, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* A metric of one sample. */
+static void put_gauge(struct buf *buf, const char *name, const char *help, uint64_t value)
+{
+    put_head(buf, name, "gauge", help);
+    buf_printf(buf, "%s %llu\n", name, (unsigned long long)value);
+}
+
+static void put_label(struct buf *buf, const char *name, const char *value)
+{
+    buf_printf(buf, "%s=\"", name);
+    for (; *value != '\0'; value++) {
+        if (*value == '\\' || *value == '"') {
+            buf_put_u8(buf, '\\');
+        }
+        if (*value == '\n') {
+            buf_put(buf, "\\n", 2);
+        } else {
+            buf_put_u8(buf, (uint8_t)*value);
+        }
+    }
+    buf_put_u8(buf, '"');
+}
+
+static void put_counters(struct buf *buf, const struct http_totals *totals)
+{
+    put_head(buf, "leafd_ids_total", "counter", "Ids handed out by this node.");
+    buf_printf(buf, "leafd_ids_total{kind=\"segment\"} %llu\n",
+               (unsigned long long)totals->segment_ids);
+    buf_printf(buf, "leafd_ids_total{kind=\"snowflake\"} %llu\n",
+               (unsigned long long)totals->snowflake_ids);
+    buf_printf(buf, "leafd_ids_total{kind=\"strict\"} %llu\n",
+               (unsigned long long)totals->strict_ids);
+    put_head(buf, "leafd_http_requests_total", "counter",
+             "Requests answered, by the class of their status.");
+    for (int digit = 2; digit <= 5; digit++) {
+        buf_printf(buf, "leafd_http_requests_total{status=\"%dxx\"} %llu\n", digit,
+                   (unsigned long long)totals->replies[digit]);
+    }
+}
+
+static void put_burnt(struct buf *buf, const struct id_health *health,
+                      const struct http_totals *totals)
+{
+    static const char *const causes[] = {[ID_BURN_GENERATION] = "generation",
+                                         [ID_BURN_LATE] = "late",
+                                         [ID_BURN_STOP] = "stop",
+                                         [ID_BURN_STRICT] = "strict",
+                                         [ID_BURN_SKIPPED] = "skipped",
+                                         [ID_BURN_UNANSWERED] = "unanswered"};
+
+    put_head(buf, "leafd_ids_burnt_total", "counter",
+             "Ids granted to this node that nobody was given, by cause.");
+    for (int cause = 0; cause < ID_BURN_CAUSES; cause++) {
+        uint64_t burnt = atomic_load_explicit(&health->burnt[cause], memory_order_relaxed);
+
+        burnt += cause == ID_BURN_SKIPPED ? totals->burnt_skipped : 0;
+        burnt += cause == ID_BURN_UNANSWERED ? totals->burnt_unanswered : 0;
+        buf_printf(buf, "leafd_ids_burnt_total{cause=\"%s\"} %llu\n", causes[cause],
+                   (unsigned long long)burnt);
+    }
+    put_head(buf, "leafd_ids_given_back_total", "counter",
+             "Ids that this node gave back unused when it stopped.");
+    buf_printf(buf, "leafd_ids_given_back_total %llu\n",
+               (unsigned long long)atomic_load_explicit(&health->given_back, memory_order_relaxed));
+}
+
+static void put_implausible(struct buf *buf, const struct id_health *health)
+{
+    put_head(buf, "leafd_peer_implausible_total", "counter",
+             "What other nodes told this one and was refused, since it cannot be.");
+    buf_printf(
+        buf, "leafd_peer_implausible_total %llu\n",
+        (unsigned long long)atomic_load_explicit(&health->implausible, memory_order_relaxed));
+}
+
+static void put_health(struct buf *buf, const struct id_health *health,
+                       const struct http_totals *totals)
+{
+    put_gauge(buf, "leafd_connections", "Open client connections.", totals->connections);
+    put_gauge(buf, "leafd_waiting_requests", "Requests that wait for ids.", totals->waiting);
+    put_gauge(buf, "leafd_leader_known", "1 if this node knows the cluster's leader.",
+              atomic_load(&health->leader_known));
+    put_gauge(buf, "leafd_leader_through",
+              "Id of the node through which this one reaches the leader, 0: directly.",
+              atomic_load(&health->leader_through));
+    put_gauge(buf, "leafd_disk_low", "1 if the disk or the database is nearly full.",
+              atomic_load(&health->disk_low));
+    put_gauge(buf, "leafd_members", "Members of the cluster, as this node knows them.",
+              atomic_load(&health->members));
+    put_gauge(buf, "leafd_voters", "Members that vote.", atomic_load(&health->voters));
+    put_gauge(buf, "leafd_member_change", "1 while a change of the members is under way.",
+              atomic_load(&health->member_change));
+}
+
+/* A signed number of milliseconds as seconds, exactly. */
+static void put_seconds(struct buf *buf, const char *name, int64_t ms)
+{
+    uint64_t size_ms = ms < 0 ? 0 - (uint64_t)ms : (uint64_t)ms;
+
+    buf_printf(buf, "%s %s%llu.%03llu\n", name, ms < 0 ? "-" : "",
+               (unsigned long long)(size_ms / 1000), (unsigned long long)(size_ms % 1000));
+}
+
+static void put_snowflake(struct buf *buf, const struct id_backend *backend)
+{
+    static const int codes[] = REFUSAL_CODES;
+    const struct snowflake *snowflake = backend->snowflake;
+    int refusal = refusal_now(backend);
+    uint64_t now_ms = clock_wall_ms(backend->clock);
+    uint64_t last_ms;
+
+    put_head(buf, "leafd_snowflake_refused", "gauge",
+             "1 while snowflake ids are refused for this reason.");
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        buf_printf(buf, "leafd_snowflake_refused{code=\"%s\"} %d\n", err_code(codes[i]),
+                   codes[i] == refusal);
+    }
+    put_head(buf, "leafd_clock_off_seconds", "gauge",
+             "How far the clock is ahead of the cluster's; behind: negative.");
+    put_seconds(buf, "leafd_clock_off_seconds", atomic_load(&backend->health->clock_off_ms));
+    if (snowflake != NULL && atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        last_ms = snowflake_last_ms(&snowflake->layout);
+        put_gauge(buf, "leafd_snowflake_layout_seconds_left",
+                  "Time until the layout of snowflake ids is used up.",
+                  last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0);
+    }
+}
+
+void handle_metrics(struct conn *conn)
+{
+    const struct http_loop *loop = conn->loop;
+    struct buf *scratch = &conn->loop->scratch;
+    char space[LIMIT_HTTP_TARGET_BYTES];
+    struct http_totals totals;
+
+    if (!conn_options(conn, NULL, 0, space)) {
+        return;
+    }
+    http_server_totals(loop->server, &totals);
+    scratch->len = 0;
+    put_counters(scratch, &totals);
+    put_burnt(scratch, loop->backend->health, &totals);
+    put_health(scratch, loop->backend->health, &totals);
+    put_implausible(scratch, loop->backend->health);
+    put_snowflake(scratch, loop->backend);
+    put_head(scratch, "leafd_build_info", "gauge", "1, with what this binary is.");
+    buf_printf(scratch, "leafd_build_info{");
+    put_label(scratch, "version", loop->config->version);
+    buf_printf(scratch, "} 1\n");
+    conn_reply(conn, 200, METRICS_TYPE, NULL, scratch->data, scratch->len);
+}

@@ -1,0 +1,195 @@
+/*
+ * ids.c - see ids.h. Thread: the loop's.
+ */
+#include "http/api/ids.h"
+
+#include <string.h>
+
+#include "http/proto/text.h"
+#include "src/base/assert.h"
+#include "src/base/hot.h"
+
+#define LINE_BYTES_MAX (TEXT_DECIMAL_BYTES + 1)
+#define LINE_COPY_BYTES 24 /* a line, and up to a multiple of eight */
+_Static_assert(LINE_COPY_BYTES >= LINE_BYTES_MAX, "a line fits");
+
+HOT bool id_claim_add(struct id_claim *claim, const struct segment_range *range)
+{
+    struct segment_range *last =
+        claim->range_count > 0 ? &claim->ranges[claim->range_count - 1] : NULL;
+
+    ASSERT(range->count > 0 && range->count <= claim->left);
+    if (last != NULL && last->first + last->count == range->first) {
+        last->count += range->count;
+    } else if (claim->range_count < LIMIT_RANGES_PER_REPLY) {
+        claim->ranges[claim->range_count++] = *range;
+    } else {
+        return false;
+    }
+    claim->left -= range->count;
+    return true;
+}
+
+static bool goes_on(const struct segment_range *range, const struct segment_range *next)
+{
+    return range->first + range->count == next->first;
+}
+
+static void remove_range(struct id_claim *claim, uint32_t at)
+{
+    ASSERT(at < claim->range_count);
+    claim->range_count--;
+    memmove(&claim->ranges[at], &claim->ranges[at + 1],
+            (claim->range_count - at) * sizeof(claim->ranges[0]));
+}
+
+/* Join a range to those before and behind the place where it belongs. False if it fits neither. */
+static bool join_range(struct id_claim *claim, uint32_t at, const struct segment_range *range)
+{
+    struct segment_range *before = at > 0 ? &claim->ranges[at - 1] : NULL;
+    struct segment_range *behind = at < claim->range_count ? &claim->ranges[at] : NULL;
+
+    if (before != NULL && goes_on(before, range)) {
+        before->count += range->count;
+        if (behind != NULL && goes_on(before, behind)) {
+            before->count += behind->count;
+            remove_range(claim, at);
+        }
+        return true;
+    }
+    if (behind != NULL && goes_on(range, behind)) {
+        behind->first = range->first;
+        behind->count += range->count;
+        return true;
+    }
+    return false;
+}
+
+HOT void id_claim_make_room(struct id_claim *claim)
+{
+    uint32_t shortest = 0;
+
+    if (claim->range_count < LIMIT_RANGES_PER_REPLY) {
+        return;
+    }
+    for (uint32_t i = 1; i < claim->range_count; i++) {
+        if (claim->ranges[i].count < claim->ranges[shortest].count) {
+            shortest = i;
+        }
+    }
+    claim->left += claim->ranges[shortest].count;
+    remove_range(claim, shortest);
+}
+
+HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *range)
+{
+    uint32_t at = claim->range_count;
+
+    ASSERT(at < LIMIT_RANGES_PER_REPLY);
+    ASSERT(range->count > 0 && range->count <= claim->left);
+    while (at > 0 && claim->ranges[at - 1].first > range->first) {
+        at--;
+    }
+    ASSERT(at == 0 || claim->ranges[at - 1].first + claim->ranges[at - 1].count <= range->first);
+    claim->left -= range->count;
+    if (join_range(claim, at, range)) {
+        return;
+    }
+    memmove(&claim->ranges[at + 1], &claim->ranges[at],
+            (claim->range_count - at) * sizeof(claim->ranges[0]));
+    claim->ranges[at] = *range;
+    claim->range_count++;
+}
+
+/* The decimal digits of the next number, in place; a carry out of the front makes one digit
+ * more. */
+static size_t increment(char *digits, size_t len)
+{
+    for (size_t i = len; i > 0; i--) {
+        if (digits[i - 1] != '9') {
+            digits[i - 1]++;
+            return len;
+        }
+        digits[i - 1] = '0';
+    }
+    ASSERT(len < TEXT_DECIMAL_BYTES);
+    memmove(digits + 1, digits, len);
+    digits[0] = '1';
+    return len + 1;
+}
+
+/* One id a line. Of ten ids that follow each other only the last digit differs: a line is copied
+ * and its last digit set. It is copied with what lies behind it, which the next line overwrites,
+ * since to copy a length that the compiler knows takes a move or two. */
+static void put_lines(const struct segment_range *range, struct buf *buf)
+{
+    char line[LINE_COPY_BYTES] = {0};
+    size_t len = text_decimal(range->first, line);
+    char last = line[len - 1];
+    char *at;
+
+    buf_reserve(buf, (size_t)range->count * LINE_BYTES_MAX + LINE_COPY_BYTES);
+    at = (char *)buf->data + buf->len;
+    line[len] = '\n';
+    for (uint32_t left = range->count; left > 0; left--) {
+        memcpy(at, line, LINE_COPY_BYTES);
+        at[len - 1] = last;
+        at += len + 1;
+        if (last < '9') {
+            last++;
+            continue;
+        }
+        last = '0';
+        len = increment(line, len - 1) + 1;
+        line[len] = '\n';
+    }
+    buf->len = (size_t)(at - (char *)buf->data);
+    ASSERT(buf->len <= buf->capacity);
+}
+
+static void put_range(const struct segment_range *range, struct buf *buf)
+{
+    char *at;
+
+    buf_reserve(buf, 2 * LINE_BYTES_MAX);
+    at = (char *)buf->data + buf->len;
+    at += text_decimal(range->first, at);
+    *at++ = ' ';
+    at += text_decimal(range->first + range->count - 1, at);
+    *at++ = '\n';
+    buf->len = (size_t)(at - (char *)buf->data);
+}
+
+static void put_ranges_json(const struct id_claim *claim, struct buf *buf)
+{
+    buf_printf(buf, "{\"%s\":", claim->snowflake ? "key" : "tag");
+    text_put_json(buf, claim->name, claim->name_len);
+    buf_printf(buf, ",\"count\":%u,\"ranges\":[", claim->count);
+    for (uint32_t i = 0; i < claim->range_count; i++) {
+        const struct segment_range *range = &claim->ranges[i];
+
+        buf_printf(buf, "%s{\"first\":\"%llu\",\"last\":\"%llu\"}", i > 0 ? "," : "",
+                   (unsigned long long)range->first,
+                   (unsigned long long)(range->first + range->count - 1));
+    }
+    buf_put(buf, "]}", 2);
+}
+
+void id_claim_put(const struct id_claim *claim, struct buf *buf)
+{
+    ASSERT(claim->left == 0);
+    ASSERT(claim->range_count > 0);
+    if (claim->format == ID_FORMAT_JSON) {
+        put_ranges_json(claim, buf);
+        return;
+    }
+    for (uint32_t i = 0; i < claim->range_count; i++) {
+        const struct segment_range *range = &claim->ranges[i];
+
+        if (claim->format == ID_FORMAT_TEXT) {
+            put_lines(range, buf);
+        } else {
+            put_range(range, buf);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+/*
+ * ids.h - a claim of ids under way: what was asked, what was claimed so far, and how it is
+ * answered.
+ *
+ * Part of a connection; see handlers_ids.c. Thread: the loop's.
+ */
+#ifndef LEAFD_HTTP_API_IDS_H
+#define LEAFD_HTTP_API_IDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "http/server/waiters.h"
+#include "src/base/buf.h"
+#include "src/base/limits.h"
+
+enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON };
+
+struct id_claim {
+    struct waiter waiter; /* first of all: a waiter is its claim */
+    uint32_t count;       /* asked for */
+    uint32_t left;        /* not claimed yet */
+    bool counted;         /* count= was given: lines instead of the bare number */
+    bool contiguous;
+    bool snowflake; /* ids by the clock; name is the key that was given */
+    bool opened;    /* the cluster was asked about the tag once */
+    bool strict;    /* its ids come from the log */
+    bool reopened;  /* it did not, as it turned out: the cluster was asked again */
+    bool keyed;     /* came with an Idempotency-Key: only a strict tag can serve it */
+    enum id_format format;
+    uint32_t timeout_ms;
+    uint64_t deadline_ms; /* on the loop's clock */
+    uint16_t name_len;
+    uint32_t range_count;
+    char name[LIMIT_TAG_NAME_BYTES];
+    struct segment_range ranges[LIMIT_RANGES_PER_REPLY];
+};
+
+/* Add a range, joined to the last one where it goes on. False if it does not fit. */
+bool id_claim_add(struct id_claim *claim, const struct segment_range *range);
+
+/* See that there is a place for one more range: when all are taken, the shortest range is given up,
+ * and its ids are wanted again. */
+void id_claim_make_room(struct id_claim *claim);
+
+/* Add a range where it belongs by its ids, joined to its neighbours where they go on. There is room
+ * (ASSERT). */
+void id_claim_insert(struct id_claim *claim, const struct segment_range *range);
+
+/* Append the body of the answer to a claim of several ids, or in another format than text. */
+void id_claim_put(const struct id_claim *claim, struct buf *buf);
+
+#endif

@@ -1,0 +1,413 @@
+/*
+ * test_handlers_alarms.c - what watches a node: /metrics, read as strictly as Prometheus may, and
+ * the refusals of snowflake ids in /readyz.
+ */
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "http/api/tests/snowflake_fixture.h"
+#include "src/base/assert.h"
+
+/* --- a strict reader of the text format --- */
+
+#define FAMILIES_MAX 64
+#define NAME_BYTES 80
+
+struct family {
+    char name[NAME_BYTES];
+    bool counter;
+    unsigned samples;
+};
+
+struct exposition {
+    struct family families[FAMILIES_MAX];
+    size_t count;
+};
+
+static size_t name_len(const char *at)
+{
+    size_t len = 0;
+
+    while (isalpha((unsigned char)at[len]) || at[len] == '_' ||
+           (len > 0 && isdigit((unsigned char)at[len]))) {
+        len++;
+    }
+    return len;
+}
+
+/* "# HELP name text\n# TYPE name type\n" opens a family that was not there before. */
+static const char *read_family(struct exposition *all, const char *at)
+{
+    struct family *family = &all->families[all->count];
+    size_t len = name_len(at + 7);
+
+    assert_true(all->count < FAMILIES_MAX);
+    assert_memory_equal(at, "# HELP ", 7);
+    assert_in_range(len, 1, NAME_BYTES - 1);
+    memcpy(family->name, at + 7, len);
+    family->name[len] = '\0';
+    assert_int_equal(at[7 + len], ' ');
+    for (at += 8 + len; *at != '\n'; at++) {
+        assert_true(*at >= ' ' && *at != '\\');
+    }
+    assert_int_equal(at[-1], '.');
+    at++;
+    assert_memory_equal(at, "# TYPE ", 7);
+    assert_memory_equal(at + 7, family->name, len);
+    at += 7 + len;
+    family->counter = strncmp(at, " counter\n", 9) == 0;
+    assert_true(family->counter || strncmp(at, " gauge\n", 7) == 0);
+    for (size_t i = 0; i < all->count; i++) {
+        assert_string_not_equal(all->families[i].name, family->name);
+    }
+    all->count++;
+    return strchr(at, '\n') + 1;
+}
+
+/* {name="value",...} */
+static const char *read_labels(const char *at)
+{
+    do {
+        size_t len = name_len(++at);
+
+        assert_true(len > 0);
+        at += len;
+        assert_memory_equal(at, "=\"", 2);
+        for (at += 2; *at != '"'; at++) {
+            assert_true(*at >= ' ');
+            if (*at == '\\') {
+                at++;
+                assert_true(*at == '\\' || *at == '"' || *at == 'n');
+            }
+        }
+        at++;
+    } while (*at == ',');
+    assert_int_equal(*at, '}');
+    return at + 1;
+}
+
+/* A sample belongs to the family that was opened last. */
+static const char *read_sample(struct exposition *all, const char *at)
+{
+    struct family *family = &all->families[all->count - 1];
+    size_t len = name_len(at);
+    char *end;
+
+    assert_true(all->count > 0);
+    assert_int_equal(len, strlen(family->name));
+    assert_memory_equal(at, family->name, len);
+    at += len;
+    if (*at == '{') {
+        at = read_labels(at);
+    }
+    assert_int_equal(*at, ' ');
+    assert_true(isdigit((unsigned char)at[1]) || at[1] == '-');
+    (void)strtod(at + 1, &end);
+    assert_int_equal(*end, '\n');
+    assert_false(family->counter && at[1] == '-');
+    family->samples++;
+    return end + 1;
+}
+
+/* The rules for names that promtool checks beside the format. */
+static void check_names(const struct exposition *all)
+{
+    static const char *const units[] = {"_s",  "_ms", "_us", "_ns", "_sec", "_b", "_kb",    "_mb",
+                                        "_gb", "_tb", "_pb", "_m",  "_h",   "_d", "_count", "_sum"};
+
+    for (size_t i = 0; i < all->count; i++) {
+        const struct family *family = &all->families[i];
+        const char *last = strrchr(family->name, '_');
+
+        assert_memory_equal(family->name, "leafd_", 6);
+        assert_true(family->samples > 0);
+        assert_non_null(last);
+        assert_int_equal(strcmp(last, "_total") == 0, family->counter);
+        for (size_t k = 0; k < sizeof(units) / sizeof(units[0]); k++) {
+            assert_string_not_equal(last, units[k]);
+        }
+    }
+}
+
+/* Read /metrics; the caller frees it. */
+static char *metrics(struct fixture *f, size_t *ret_families)
+{
+    struct exposition all = {.count = 0};
+    struct reply reply;
+    const char *at;
+
+    client_call(f->client, "GET", "/metrics", NULL, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_string_equal(reply_header(&reply, "Content-Type"), "text/plain; version=0.0.4");
+    assert_int_equal(strlen(reply.body), reply.len);
+    for (at = reply.body; *at != '\0';) {
+        at = *at == '#' ? read_family(&all, at) : read_sample(&all, at);
+    }
+    assert_int_equal(at[-1], '\n');
+    check_names(&all);
+    *ret_families = all.count;
+    return reply.body;
+}
+
+/* The value of a sample, named with its labels. */
+static double value_of(struct fixture *f, const char *sample)
+{
+    size_t families;
+    char *body = metrics(f, &families);
+    char wanted[128];
+    const char *at;
+    double value;
+
+    snprintf(wanted, sizeof(wanted), "\n%s ", sample);
+    at = strstr(body, wanted);
+    assert_non_null(at);
+    assert_null(strstr(at + 1, wanted));
+    value = strtod(at + strlen(wanted), NULL);
+    free(body);
+    return value;
+}
+
+#define VALUE(sample) ((long long)value_of(f, (sample)))
+
+/* --- metrics --- */
+
+static void test_metrics_without_snowflake(void **state)
+{
+    struct fixture *f = *state;
+    size_t families;
+    char *body = metrics(f, &families);
+
+    assert_int_equal(families, 16);
+    assert_null(strstr(body, "layout_seconds_left"));
+    free(body);
+    assert_int_equal(VALUE("leafd_build_info{version=\"9.8.7\"}"), 1);
+    client_expect_error(f->client, "GET", "/metrics?x=1", NULL, 400, "bad_request");
+    client_expect_error(f->client, "POST", "/metrics", "", 405, "method_not_allowed");
+    client_expect(f->client, "HEAD", "/metrics", 200, NULL);
+}
+
+static void test_counters(void **state)
+{
+    struct fixture *f = *state;
+    struct client *other = fixture_connect(f);
+
+    fake_open(&f->fake, "t", 1, 1000);
+    client_expect(f->client, "GET", "/api/segment/get/t?count=7", 200, NULL);
+    client_expect(f->client, "GET", "/api/segment/get/t", 200, NULL);
+    client_expect(other, "GET", GET "k?count=300&format=range", 200, NULL);
+    client_expect_error(f->client, "GET", GET "k?count=0", NULL, 400, "bad_count");
+    client_expect_error(f->client, "GET", "/none", NULL, 404, "no_route");
+    atomic_store(&f->fake.health.started, false);
+    client_expect(f->client, "GET", "/readyz", 503, NULL);
+    assert_int_equal(VALUE("leafd_ids_total{kind=\"segment\"}"), 8);
+    assert_int_equal(VALUE("leafd_ids_total{kind=\"snowflake\"}"), 300);
+    /* Those before this one, among them two of /metrics. */
+    assert_int_equal(VALUE("leafd_http_requests_total{status=\"2xx\"}"), 3 + 2);
+    assert_int_equal(VALUE("leafd_http_requests_total{status=\"3xx\"}"), 0);
+    assert_int_equal(VALUE("leafd_http_requests_total{status=\"4xx\"}"), 2);
+    assert_int_equal(VALUE("leafd_http_requests_total{status=\"5xx\"}"), 1);
+    assert_int_equal(VALUE("leafd_connections"), 2);
+    client_close(other);
+    while (VALUE("leafd_connections") != 1) {
+    }
+    assert_int_equal(VALUE("leafd_waiting_requests"), 0);
+}
+
+static void test_gauges(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(VALUE("leafd_leader_known"), 1);
+    assert_int_equal(VALUE("leafd_leader_through"), 0);
+    assert_int_equal(VALUE("leafd_disk_low"), 0);
+    atomic_store(&f->fake.health.leader_known, false);
+    atomic_store(&f->fake.health.leader_through, 3);
+    atomic_store(&f->fake.health.disk_low, true);
+    assert_int_equal(VALUE("leafd_leader_known"), 0);
+    assert_int_equal(VALUE("leafd_leader_through"), 3);
+    assert_int_equal(VALUE("leafd_disk_low"), 1);
+    assert_int_equal(VALUE("leafd_peer_implausible_total"), 0);
+    atomic_store(&f->fake.health.implausible, 3);
+    assert_int_equal(VALUE("leafd_peer_implausible_total"), 3);
+    /* 3487858230208 - 1700000000000, and near its end. */
+    assert_int_equal(VALUE("leafd_snowflake_layout_seconds_left"), 1787858230);
+    fake_set_wall(&f->fake, 3487858230208 - 1999);
+    assert_int_equal(VALUE("leafd_snowflake_layout_seconds_left"), 1);
+    fake_set_wall(&f->fake, 3487858230208 + 5000);
+    assert_int_equal(VALUE("leafd_snowflake_layout_seconds_left"), 0);
+}
+
+static void test_clock_off(void **state)
+{
+    static const struct {
+        int64_t ms;
+        const char *line;
+    } cases[] = {
+        {0, "\nleafd_clock_off_seconds 0.000\n"},
+        {1, "\nleafd_clock_off_seconds 0.001\n"},
+        {-1, "\nleafd_clock_off_seconds -0.001\n"},
+        {-12345, "\nleafd_clock_off_seconds -12.345\n"},
+        {INT64_MAX, "\nleafd_clock_off_seconds 9223372036854775.807\n"},
+        {INT64_MIN, "\nleafd_clock_off_seconds -9223372036854775.808\n"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        size_t families;
+        char *body;
+
+        atomic_store(&f->fake.health.clock_off_ms, cases[i].ms);
+        body = metrics(f, &families);
+        assert_non_null(strstr(body, cases[i].line));
+        free(body);
+    }
+}
+
+static void test_version_is_escaped(void **state)
+{
+    struct fixture *f = malloc(sizeof(*f));
+    struct http_server *server;
+    struct http_config config = {.listen_address = "127.0.0.1:0",
+                                 .loops = 1,
+                                 .version = "1\"\\\n2",
+                                 .commit = "",
+                                 .libraries = "{}"};
+
+    (void)state;
+    ASSERT(f != NULL);
+    fixture_start(f, NULL);
+    assert_int_equal(http_server_start(&config, &f->fake.backend, &server), 0);
+    client_close(f->client);
+    f->client = client_open(http_server_port(server));
+    assert_int_equal(VALUE("leafd_build_info{version=\"1\\\"\\\\\\n2\"}"), 1);
+    http_server_stop(server);
+    fixture_stop(f);
+    free(f);
+}
+
+/* --- refusals --- */
+
+static const struct {
+    int err;
+    const char *code;
+} refusals[] = {
+    {ERR_CLOCK_BACKWARDS, "clock_backwards"}, {ERR_CLOCK_SKEW, "clock_skew"},
+    {ERR_WINDOW_EXPIRED, "window_expired"},   {ERR_EPOCH_EXHAUSTED, "epoch_exhausted"},
+    {ERR_NO_WORKER_ID, "no_worker_id"},
+};
+
+#define REFUSALS (sizeof(refusals) / sizeof(refusals[0]))
+
+static void test_alarm_of_each_refusal(void **state)
+{
+    struct fixture *f = *state;
+    char sample[80];
+
+    for (size_t now = 0; now <= REFUSALS; now++) {
+        atomic_store(&f->fake.health.snowflake_refusal, now < REFUSALS ? refusals[now].err : 0);
+        for (size_t i = 0; i < REFUSALS; i++) {
+            snprintf(sample, sizeof(sample), "leafd_snowflake_refused{code=\"%s\"}",
+                     refusals[i].code);
+            assert_int_equal(VALUE(sample), i == now);
+        }
+    }
+}
+
+static void test_ready_warns(void **state)
+{
+    struct fixture *f = *state;
+    struct reply reply;
+    char wanted[64];
+
+    client_expect(f->client, "GET", "/readyz", 200, "{\"status\":\"ready\"}");
+    for (size_t i = 0; i < REFUSALS; i++) {
+        atomic_store(&f->fake.health.snowflake_refusal, refusals[i].err);
+        client_call(f->client, "GET", "/readyz", NULL, &reply);
+        assert_int_equal(reply.status, 200);
+        snprintf(wanted, sizeof(wanted), "{\"status\":\"ready\",\"warnings\":[\"%s",
+                 err_text(refusals[i].err));
+        assert_memory_equal(reply.body, wanted, strlen(wanted));
+        assert_string_equal(reply.body + reply.len - 3, "\"]}");
+        reply_release(&reply);
+    }
+    atomic_store(&f->fake.health.snowflake_refusal, ERR_CLOCK_SKEW);
+    atomic_store(&f->fake.health.stopping, true);
+    client_expect(f->client, "GET", "/readyz", 503,
+                  "{\"status\":\"not ready\",\"reasons\":[\"the node is stopping\",\"the clock is "
+                  "too far from the cluster's: it is off by 0 ms, and ids go on when it has been "
+                  "set right\"]}");
+}
+
+static void test_ready_verbose(void **state)
+{
+    static const char before[] = "\"checks\":[{\"name\":\"started\",\"ok\":true,\"needed\":true},"
+                                 "{\"name\":\"applied\",\"ok\":true,\"needed\":true},"
+                                 "{\"name\":\"serving\",\"ok\":true,\"needed\":true},"
+                                 "{\"name\":\"ids\",\"ok\":true,\"needed\":true},"
+                                 "{\"name\":\"disk\",\"ok\":true,\"needed\":false},";
+    struct fixture *f = *state;
+    struct reply reply;
+    char wanted[1024];
+
+    snprintf(wanted, sizeof(wanted), "{\"status\":\"ready\",%s%s", before,
+             "{\"name\":\"snowflake\",\"ok\":true,\"needed\":false}]}");
+    client_expect(f->client, "GET", "/readyz?verbose", 200, wanted);
+    atomic_store(&f->fake.health.snowflake_refusal, ERR_CLOCK_BACKWARDS);
+    atomic_store(&f->fake.health.clock_off_ms, -2500);
+    atomic_store(&f->fake.health.clock_wait_until_ms, T0 + 2400);
+    client_call(f->client, "GET", "/readyz?verbose", NULL, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_non_null(strstr(reply.body, before));
+    assert_non_null(strstr(
+        reply.body,
+        "{\"name\":\"snowflake\",\"ok\":false,\"needed\":false,\"code\":\"clock_backwards\","
+        "\"reason\":\"the clock is behind times that were used already: it is off by -2500 ms, and "
+        "ids go on when it shows 1700000002400 (2023-11-14T22:13:22.400Z), which is in 2400 ms\","
+        "\"clock_off_ms\":-2500,\"wait_until_ms\":1700000002400}]}"));
+    reply_release(&reply);
+}
+
+/* A node that is not to serve them does not warn about it. */
+static void test_switched_off_is_no_alarm(void **state)
+{
+    struct fixture *f = *state;
+    struct reply reply;
+
+    atomic_store(&f->fake.snowflake.refusal, ERR_DISABLED);
+    atomic_store(&f->fake.health.snowflake_refusal, ERR_DISABLED);
+    client_expect(f->client, "GET", "/readyz", 200, "{\"status\":\"ready\"}");
+    client_call(f->client, "GET", "/readyz?verbose", NULL, &reply);
+    assert_null(strstr(reply.body, "snowflake"));
+    reply_release(&reply);
+    for (size_t i = 0; i < REFUSALS; i++) {
+        char sample[80];
+
+        snprintf(sample, sizeof(sample), "leafd_snowflake_refused{code=\"%s\"}", refusals[i].code);
+        assert_int_equal(VALUE(sample), 0);
+    }
+}
+
+int main(void)
+{
+#define TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_metrics_without_snowflake, fixture_setup),
+        TEST(test_counters, snowflake_setup),
+        TEST(test_gauges, snowflake_setup),
+        TEST(test_clock_off, snowflake_setup),
+        cmocka_unit_test(test_version_is_escaped),
+        TEST(test_alarm_of_each_refusal, snowflake_setup),
+        TEST(test_ready_warns, snowflake_setup),
+        TEST(test_ready_verbose, snowflake_setup),
+        TEST(test_switched_off_is_no_alarm, snowflake_setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/*
+ * parser.h - one HTTP/1.x request at a time, strictly: http-parser behind a scanner of our own.
+ *
+ * Debian builds http-parser in its lenient mode: it takes spaces in header names, bare LF line
+ * ends, junk behind a chunk. A proxy in front of leafd may read such bytes differently, which is
+ * how requests are smuggled. So every byte of a head first passes a strict scanner that knows the
+ * grammar of lines; only a head that passed is given to http-parser, which decides method and
+ * keep-alive, unless it is so plain that there is nothing left to decide. Bodies are framed here,
+ * by Content-Length or by strict chunks.
+ *
+ * The happy path: parser_init(); parser_head() with all bytes of the request so far, again and
+ * again as they grow, until PARSER_DONE; if head.has_body, parser_body() with the bytes that follow
+ * until PARSER_DONE; then parser_init() for the next request.
+ *
+ * Failure modes: PARSER_REJECT with the status, code and reason in `reject`; the stream is out of
+ * step and the connection must close. Nothing allocates. However the bytes are split, the result is
+ * the same.
+ *
+ * Thread: one owner each.
+ */
+#ifndef LEAFD_HTTP_PROTO_PARSER_H
+#define LEAFD_HTTP_PROTO_PARSER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/limits.h"
+
+enum verb { VERB_GET, VERB_HEAD, VERB_POST, VERB_PUT, VERB_DELETE, VERB_OTHER };
+
+enum parser_event { PARSER_MORE, PARSER_DONE, PARSER_REJECT };
+
+struct parser_reject {
+    int status;
+    const char *code; /* static */
+    const char *why;  /* static */
+    uint64_t limit;   /* that was passed; 0: none was */
+};
+
+/* What a complete head says. Offsets count from the first byte given to parser_head(). */
+struct parser_head {
+    uint32_t len; /* of the head, its empty line included */
+    uint32_t target_at;
+    uint32_t target_len;
+    enum verb verb;
+    uint64_t content_length; /* 0 when chunked */
+    bool http_1_0;
+    bool keep_alive;
+    bool chunked;
+    bool has_body; /* chunked, or content_length > 0 */
+    bool expect_continue;
+    uint32_t key_count; /* Idempotency-Key headers; what the last one says: */
+    uint32_t key_at;
+    uint32_t key_len; /* without spaces around it */
+};
+
+struct parser {
+    struct parser_head head;
+    struct parser_reject reject; /* after PARSER_REJECT */
+    /* the scanner's own */
+    int state;
+    size_t at;      /* bytes of the head scanned */
+    size_t mark;    /* where the present element began */
+    size_t name_at; /* the present header's name */
+    size_t name_len;
+    uint32_t header_count;
+    uint32_t host_count;
+    bool has_length;
+    bool not_plain;       /* http-parser has to be asked */
+    uint64_t body_left;   /* of the body, or of the present chunk */
+    uint32_t digit_count; /* of the present chunk's size */
+    uint64_t body_bytes;  /* decoded so far */
+    size_t line_bytes;    /* of chunk extensions and trailers, together bounded as a head */
+};
+
+/* Ready for a request's first byte. */
+void parser_init(struct parser *parser);
+
+/* Scan a head: data is all bytes of this request that arrived, from its first; they may move
+ * between calls. PARSER_DONE when the head is complete (head.len <= len). */
+enum parser_event parser_head(struct parser *parser, const char *data, size_t len);
+
+/*
+ * Take body bytes after PARSER_DONE of a head with has_body. Decoded bytes are moved to the front
+ * of data (*ret_decoded of them); *ret_used were consumed. PARSER_DONE: the body is complete,
+ * data[*ret_used] is the next request's; PARSER_MORE: all was consumed.
+ */
+enum parser_event parser_body(struct parser *parser, char *data, size_t len, size_t *ret_used,
+                              size_t *ret_decoded);
+
+#endif

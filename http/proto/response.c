@@ -1,0 +1,130 @@
+/*
+ * response.c - see response.h. Thread: pure functions on the caller's buffer, any.
+ */
+#include "http/proto/response.h"
+
+#include <string.h>
+
+#include "http/proto/text.h"
+#include "src/base/assert.h"
+#include "src/base/hot.h"
+
+#define HEAD_BYTES_MAX 512 /* a reply's head without `extra` fits, so one reserve is enough */
+
+#define PUT_LITERAL(at, text) put((at), (text), sizeof(text) - 1)
+
+const char *response_reason(int status)
+{
+    switch (status) {
+    case 200:
+        return "OK";
+    case 201:
+        return "Created";
+    case 202:
+        return "Accepted";
+    case 204:
+        return "No Content";
+    case 400:
+        return "Bad Request";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 408:
+        return "Request Timeout";
+    case 409:
+        return "Conflict";
+    case 413:
+        return "Payload Too Large";
+    case 414:
+        return "URI Too Long";
+    case 431:
+        return "Request Header Fields Too Large";
+    case 500:
+        return "Internal Server Error";
+    case 503:
+        return "Service Unavailable";
+    case 507:
+        return "Insufficient Storage";
+    default:
+        UNREACHABLE("a status leafd does not send");
+    }
+}
+
+/* These write at a place where there is room, and return the place behind. */
+static char *put(char *at, const char *text, size_t len)
+{
+    memcpy(at, text, len);
+    return at + len;
+}
+
+static char *put_text(char *at, const char *text)
+{
+    return put(at, text, strlen(text));
+}
+
+static char *put_status_line(char *at, int status)
+{
+    if (status == 200) {
+        return PUT_LITERAL(at, "HTTP/1.1 200 OK\r\n");
+    }
+    at = PUT_LITERAL(at, "HTTP/1.1 ");
+    at += text_decimal((uint64_t)status, at);
+    at = PUT_LITERAL(at, " ");
+    at = put_text(at, response_reason(status));
+    return PUT_LITERAL(at, "\r\n");
+}
+
+HOT void response_put(struct buf *out, const struct response_frame *frame, int status,
+                      const char *type, const char *extra, const void *body, size_t len)
+{
+    size_t extra_len = extra != NULL ? strlen(extra) : 0;
+    char *at;
+
+    ASSERT(status >= 200 && status <= 599);
+    ASSERT_IMPLIES(len > 0, type != NULL && status != 204);
+    buf_reserve(out, HEAD_BYTES_MAX + extra_len + len);
+    at = (char *)out->data + out->len;
+    at = put_status_line(at, status);
+    at = PUT_LITERAL(at, "Date: ");
+    at = put(at, frame->date, TEXT_TIME_HTTP_BYTES);
+    if (type != NULL) {
+        at = PUT_LITERAL(at, "\r\nContent-Type: ");
+        at = put_text(at, type);
+    }
+    if (status != 204) {
+        at = PUT_LITERAL(at, "\r\nContent-Length: ");
+        at += text_decimal(len, at);
+    }
+    at = PUT_LITERAL(at, "\r\nCache-Control: no-store\r\n");
+    if (status == 429 || status == 503) {
+        at = PUT_LITERAL(at, "Retry-After: 1\r\n");
+    }
+    if (frame->close) {
+        at = PUT_LITERAL(at, "Connection: close\r\n");
+    } else if (frame->keep_alive) {
+        at = PUT_LITERAL(at, "Connection: keep-alive\r\n");
+    }
+    if (extra != NULL) {
+        at = put(at, extra, extra_len);
+    }
+    at = PUT_LITERAL(at, "\r\n");
+    if (!frame->head_only && len > 0) {
+        at = put(at, body, len);
+    }
+    out->len = (size_t)(at - (char *)out->data);
+    ASSERT(out->len <= out->capacity);
+}
+
+void response_error_json(struct buf *buf, uint64_t wall_ms, int status, const char *code,
+                         const char *message, const char *path, size_t path_len, const char *more)
+{
+    buf_printf(buf,
+               "{\"timestamp\":%llu,\"status\":%d,\"error\":\"%s\",\"code\":\"%s\",\"message\":",
+               (unsigned long long)wall_ms, status, response_reason(status), code);
+    text_put_json(buf, message, strlen(message));
+    buf_put(buf, ",\"path\":", 8);
+    text_put_json(buf, path, path_len);
+    buf_put(buf, more, strlen(more));
+    buf_put_u8(buf, '}');
+}

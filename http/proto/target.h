@@ -1,0 +1,55 @@
+/*
+ * target.h - the request target: path and query, percent decoding, and strict query options.
+ *
+ * The happy path: target_split() finds path and query in place; target_decode() undoes percent
+ * encoding of one piece; options_parse() fills the table of options a route knows.
+ *
+ * Failure modes: ERR_INVALID with a text naming what was wrong; ERR_TOO_LARGE when a decoded piece
+ * does not fit its space. Nothing allocates.
+ *
+ * Thread: pure functions, any.
+ */
+#ifndef LEAFD_HTTP_PROTO_TARGET_H
+#define LEAFD_HTTP_PROTO_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "src/base/err.h"
+
+struct target {
+    const char *path;  /* in the raw target, from its first '/' to the '?' */
+    size_t path_len;   /* 0 for "http://host" */
+    const char *query; /* behind the '?'; NULL if there is none */
+    size_t query_len;
+};
+
+/* Split an origin-form ("/path?query") or absolute-form ("http://host/path?query") target. */
+int target_split(const char *raw, size_t len, struct target *ret_target) MUST_CHECK;
+
+enum target_plus { TARGET_PLUS_IS_PLUS, TARGET_PLUS_IS_SPACE };
+
+/* Undo percent encoding into out (size bytes, no NUL added). In a query a '+' means a space, in a
+ * path it is itself. ERR_INVALID: a '%' without two hex digits; ERR_TOO_LARGE: more than size. */
+int target_decode(const char *text, size_t len, enum target_plus plus, char *out, size_t size,
+                  size_t *ret_len) MUST_CHECK;
+
+/* An option a route knows; parsing fills the rest. */
+struct option {
+    const char *name;
+    bool present;
+    const char *value; /* decoded, in the caller's space, no NUL; "" when there was no '=' */
+    size_t len;
+};
+
+#define OPTION_WHY_BYTES 256
+
+/*
+ * Parse "a=1&b=2" strictly: a name that is not in the table, a name given twice, an empty name, and
+ * bad percent encoding are ERR_INVALID with the reason in ret_why (OPTION_WHY_BYTES). Decoded text
+ * goes to space, which must have query_len bytes.
+ */
+int options_parse(const char *query, size_t query_len, struct option *options, size_t count,
+                  char *space, char *ret_why) MUST_CHECK;
+
+#endif

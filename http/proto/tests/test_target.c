@@ -1,0 +1,231 @@
+/*
+ * test_target.c - targets split, percent encoding undone, query options, and the table of routes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "http/api/router.h"
+#include "http/proto/target.h"
+
+static void test_split(void **state)
+{
+    static const struct {
+        const char *raw;
+        int rv;
+        const char *path;
+        const char *query; /* NULL: none */
+    } cases[] = {
+        {"/", 0, "/", NULL},
+        {"/a/b?x=1", 0, "/a/b", "x=1"},
+        {"/a?", 0, "/a", ""},
+        {"/a?b?c", 0, "/a", "b?c"},
+        {"//a", 0, "//a", NULL},
+        {"http://h/a?b", 0, "/a", "b"},
+        {"HTTPS://h:1/a", 0, "/a", NULL},
+        {"http://h", 0, "", NULL},
+        {"http://h?x", 0, "", "x"},
+        {"", ERR_INVALID, NULL, NULL},
+        {"*", ERR_INVALID, NULL, NULL},
+        {"a", ERR_INVALID, NULL, NULL},
+        {"?a", ERR_INVALID, NULL, NULL},
+        {"ftp://h/a", ERR_INVALID, NULL, NULL},
+        {"host:80", ERR_INVALID, NULL, NULL},
+        {"http://", ERR_INVALID, NULL, NULL},
+        {"/a#b", ERR_INVALID, NULL, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct target target;
+
+        assert_int_equal(target_split(cases[i].raw, strlen(cases[i].raw), &target), cases[i].rv);
+        if (cases[i].rv != 0) {
+            continue;
+        }
+        assert_int_equal(target.path_len, strlen(cases[i].path));
+        assert_memory_equal(target.path, cases[i].path, target.path_len);
+        assert_int_equal(target.query == NULL, cases[i].query == NULL);
+        if (cases[i].query != NULL) {
+            assert_int_equal(target.query_len, strlen(cases[i].query));
+            assert_memory_equal(target.query, cases[i].query, target.query_len);
+        }
+    }
+}
+
+static void test_decode(void **state)
+{
+    static const struct {
+        const char *text;
+        enum target_plus plus;
+        int rv;
+        const char *decoded;
+    } cases[] = {
+        {"", TARGET_PLUS_IS_PLUS, 0, ""},
+        {"abc", TARGET_PLUS_IS_PLUS, 0, "abc"},
+        {"a%2Fb%2f", TARGET_PLUS_IS_PLUS, 0, "a/b/"},
+        {"a+b", TARGET_PLUS_IS_PLUS, 0, "a+b"},
+        {"a+b%2b", TARGET_PLUS_IS_SPACE, 0, "a b+"},
+        {"%41%aF", TARGET_PLUS_IS_PLUS, 0, "A\xaf"},
+        {"%25%32%35", TARGET_PLUS_IS_PLUS, 0, "%25"},
+        {"%", TARGET_PLUS_IS_PLUS, ERR_INVALID, NULL},
+        {"a%4", TARGET_PLUS_IS_PLUS, ERR_INVALID, NULL},
+        {"%4g", TARGET_PLUS_IS_PLUS, ERR_INVALID, NULL},
+        {"%g4", TARGET_PLUS_IS_PLUS, ERR_INVALID, NULL},
+        {"%%41", TARGET_PLUS_IS_PLUS, ERR_INVALID, NULL},
+        {"%+1", TARGET_PLUS_IS_SPACE, ERR_INVALID, NULL},
+        {"12345678", TARGET_PLUS_IS_PLUS, 0, "12345678"},
+        {"123456789", TARGET_PLUS_IS_PLUS, ERR_TOO_LARGE, NULL},
+        {"12345678%4", TARGET_PLUS_IS_PLUS, ERR_INVALID, NULL},
+        {"12345678%41", TARGET_PLUS_IS_PLUS, ERR_TOO_LARGE, NULL},
+        {"123456789%", TARGET_PLUS_IS_PLUS, ERR_TOO_LARGE, NULL},
+        {"%31%32%33%34%35%36%37%38", TARGET_PLUS_IS_PLUS, 0, "12345678"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        /* Exact heap copies, so that the sanitizer sees a read or write too far. */
+        size_t text_len = strlen(cases[i].text);
+        char *text = malloc(text_len + 1);
+        char *out = malloc(8);
+        size_t len = 0;
+
+        assert_non_null(text);
+        assert_non_null(out);
+        memcpy(text, cases[i].text, text_len);
+        text = realloc(text, text_len > 0 ? text_len : 1);
+        assert_non_null(text);
+        assert_int_equal(target_decode(text, text_len, cases[i].plus, out, 8, &len), cases[i].rv);
+        if (cases[i].rv == 0) {
+            assert_int_equal(len, strlen(cases[i].decoded));
+            assert_memory_equal(out, cases[i].decoded, len);
+        }
+        free(text);
+        free(out);
+    }
+}
+
+static void test_options(void **state)
+{
+    static const struct {
+        const char *query;
+        int rv;
+        const char *count; /* NULL: absent */
+        const char *flag;
+        const char *why; /* in the reason */
+    } cases[] = {
+        {"", 0, NULL, NULL, NULL},
+        {"count=5", 0, "5", NULL, NULL},
+        {"count=5&flag=x", 0, "5", "x", NULL},
+        {"flag&count=", 0, "", "", NULL},
+        {"count=a%26b&flag=%3D%3d", 0, "a&b", "==", NULL},
+        {"co%75nt=a+b", 0, "a b", NULL, NULL},
+        {"count=a=b", 0, "a=b", NULL, NULL},
+        {"other=1", ERR_INVALID, NULL, NULL, "unknown query option \"other\""},
+        {"count=1&other", ERR_INVALID, NULL, NULL, "unknown query option \"other\""},
+        {"count=1&count=2", ERR_INVALID, NULL, NULL, "repeated query option \"count\""},
+        {"&", ERR_INVALID, NULL, NULL, "unknown query option \"\""},
+        {"count=1&&flag=1", ERR_INVALID, NULL, NULL, "unknown query option \"\""},
+        {"count=%", ERR_INVALID, NULL, NULL, "bad percent encoding in the value of count"},
+        {"c%x=1", ERR_INVALID, NULL, NULL, "bad percent encoding in the query option"},
+        {"counter=1", ERR_INVALID, NULL, NULL, "unknown"},
+        {"coun=1", ERR_INVALID, NULL, NULL, "unknown"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct option options[] = {{.name = "count"}, {.name = "flag"}};
+        size_t len = strlen(cases[i].query);
+        char *space = malloc(len > 0 ? len : 1);
+        char why[OPTION_WHY_BYTES];
+
+        assert_non_null(space);
+        assert_int_equal(options_parse(cases[i].query, len, options, 2, space, why), cases[i].rv);
+        if (cases[i].rv != 0) {
+            assert_non_null(strstr(why, cases[i].why));
+        } else {
+            assert_int_equal(options[0].present, cases[i].count != NULL);
+            assert_int_equal(options[1].present, cases[i].flag != NULL);
+        }
+        if (cases[i].rv == 0 && cases[i].count != NULL) {
+            assert_int_equal(options[0].len, strlen(cases[i].count));
+            assert_memory_equal(options[0].value, cases[i].count, options[0].len);
+        }
+        if (cases[i].rv == 0 && cases[i].flag != NULL) {
+            assert_int_equal(options[1].len, strlen(cases[i].flag));
+            assert_memory_equal(options[1].value, cases[i].flag, options[1].len);
+        }
+        free(space);
+    }
+}
+
+static void test_router(void **state)
+{
+    static const struct {
+        enum verb verb;
+        const char *path;
+        enum router_result result;
+        const char *route;
+        const char *name;
+    } cases[] = {
+        {VERB_GET, "/api/segment/get/a", ROUTER_FOUND, "/api/segment/get/", "a"},
+        {VERB_POST, "/api/segment/get/a/", ROUTER_FOUND, "/api/segment/get/", "a"},
+        {VERB_GET, "/api/segment/get/", ROUTER_NO_ROUTE, NULL, NULL},
+        {VERB_GET, "/api/segment/get//", ROUTER_NO_ROUTE, NULL, NULL},
+        {VERB_GET, "/api/segment/get/a//", ROUTER_SLASH, NULL, NULL},
+        {VERB_GET, "/api/segment/get/a/b", ROUTER_SLASH, NULL, NULL},
+        {VERB_HEAD, "/api/segment/get/a", ROUTER_NO_METHOD, "/api/segment/get/", NULL},
+        {VERB_OTHER, "/api/tags/a", ROUTER_NO_METHOD, "/api/tags/", NULL},
+        {VERB_PUT, "/api/tags/a", ROUTER_FOUND, "/api/tags/", "a"},
+        {VERB_PUT, "/api/tags/a/", ROUTER_SLASH, NULL, NULL},
+        {VERB_GET, "/api/tags/", ROUTER_NO_ROUTE, NULL, NULL},
+        {VERB_HEAD, "/api/tags", ROUTER_FOUND, "/api/tags", ""},
+        {VERB_DELETE, "/api/tags", ROUTER_NO_METHOD, "/api/tags", NULL},
+        {VERB_GET, "/api/tagsx", ROUTER_NO_ROUTE, NULL, NULL},
+        {VERB_GET, "/api/cluster", ROUTER_FOUND, "/api/cluster", ""},
+        {VERB_GET, "/api/cluster/", ROUTER_NO_ROUTE, NULL, NULL},
+        {VERB_POST, "/api/cluster/members", ROUTER_FOUND, "/api/cluster/members", ""},
+        {VERB_GET, "/api/cluster/members", ROUTER_NO_METHOD, "/api/cluster/members", NULL},
+        {VERB_DELETE, "/api/cluster/members/4", ROUTER_FOUND, "/api/cluster/members/", "4"},
+        {VERB_POST, "/api/cluster/leader", ROUTER_FOUND, "/api/cluster/leader", ""},
+        {VERB_GET, "/livez", ROUTER_FOUND, "/livez", ""},
+        {VERB_POST, "/livez", ROUTER_NO_METHOD, "/livez", NULL},
+        {VERB_GET, "", ROUTER_NO_ROUTE, NULL, NULL},
+        {VERB_GET, "/", ROUTER_NO_ROUTE, NULL, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct route *route;
+        const char *name;
+        size_t len;
+
+        assert_int_equal(
+            router_find(cases[i].verb, cases[i].path, strlen(cases[i].path), &route, &name, &len),
+            cases[i].result);
+        assert_int_equal(route == NULL, cases[i].route == NULL);
+        if (route != NULL) {
+            assert_string_equal(route->path, cases[i].route);
+        }
+        if (cases[i].name != NULL) {
+            assert_int_equal(len, strlen(cases[i].name));
+            assert_memory_equal(name, cases[i].name, len);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_decode),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_router),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

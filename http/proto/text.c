@@ -1,0 +1,228 @@
+/*
+ * text.c - see text.h. Thread: pure functions, any.
+ */
+#include "http/proto/text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/base/assert.h"
+#include "src/base/hot.h"
+
+#define LAST_SECOND 253402300799 /* 9999-12-31T23:59:59Z */
+
+/* How many digits a value has. */
+HOT static size_t decimal_len(uint64_t value)
+{
+    size_t len = 1;
+
+    while (value >= 10000) {
+        value /= 10000;
+        len += 4;
+    }
+    return len + (value >= 10) + (value >= 100) + (value >= 1000);
+}
+
+HOT size_t text_decimal(uint64_t value, char out[TEXT_DECIMAL_BYTES])
+{
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
+    size_t len = decimal_len(value);
+    size_t at = len;
+
+    ASSERT(len <= TEXT_DECIMAL_BYTES);
+    while (value >= 10) {
+        at -= 2;
+        memcpy(out + at, pairs + 2 * (value % 100), 2);
+        value /= 100;
+    }
+    /* With an odd number of digits the first one is left. */
+    if (at > 0) {
+        out[0] = (char)('0' + value);
+    }
+    return len;
+}
+
+int text_parse_decimal(const char *text, size_t len, uint64_t min, uint64_t max,
+                       uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    ASSERT(min <= max);
+    if (len == 0 || len > TEXT_DECIMAL_BYTES) {
+        return ERR_INVALID;
+    }
+    for (size_t i = 0; i < len; i++) {
+        uint64_t digit = (uint64_t)(unsigned char)text[i] - '0';
+
+        if (digit > 9 || value > (UINT64_MAX - digit) / 10) {
+            return ERR_INVALID;
+        }
+        value = value * 10 + digit;
+    }
+    if (value < min || value > max) {
+        return ERR_INVALID;
+    }
+    *ret_value = value;
+    return 0;
+}
+
+static bool is_continuation(unsigned char c)
+{
+    return (c & 0xc0) == 0x80;
+}
+
+size_t text_utf8_step(const char *text, size_t len)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    ASSERT(len > 0);
+    if (at[0] < 0x80) {
+        return 1;
+    }
+    if (at[0] >= 0xc2 && at[0] <= 0xdf) {
+        return len >= 2 && is_continuation(at[1]) ? 2 : 0;
+    }
+    if (len < 3 || !is_continuation(at[1]) || !is_continuation(at[2])) {
+        return 0;
+    }
+    if ((at[0] & 0xf0) == 0xe0) {
+        bool overlong = at[0] == 0xe0 && at[1] < 0xa0;
+        bool surrogate = at[0] == 0xed && at[1] >= 0xa0;
+
+        return overlong || surrogate ? 0 : 3;
+    }
+    if (at[0] >= 0xf0 && at[0] <= 0xf4 && len >= 4 && is_continuation(at[3])) {
+        bool overlong = at[0] == 0xf0 && at[1] < 0x90;
+        bool past_the_end = at[0] == 0xf4 && at[1] >= 0x90;
+
+        return overlong || past_the_end ? 0 : 4;
+    }
+    return 0;
+}
+
+bool text_is_utf8(const char *text, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        size_t step = text_utf8_step(text + i, len - i);
+
+        if (step == 0) {
+            return false;
+        }
+        i += step;
+    }
+    return true;
+}
+
+static void put_json_char(struct buf *buf, unsigned char c)
+{
+    switch (c) {
+    case '"':
+        buf_put(buf, "\\\"", 2);
+        return;
+    case '\\':
+        buf_put(buf, "\\\\", 2);
+        return;
+    case '\n':
+        buf_put(buf, "\\n", 2);
+        return;
+    default:
+        break;
+    }
+    /* DEL is legal in JSON, but no terminal should get it. */
+    if (c < 0x20 || c == 0x7f) {
+        buf_printf(buf, "\\u%04x", c);
+    } else {
+        buf_put_u8(buf, c);
+    }
+}
+
+void text_put_json(struct buf *buf, const char *text, size_t len)
+{
+    buf_reserve(buf, len + 2);
+    buf_put_u8(buf, '"');
+    for (size_t i = 0; i < len;) {
+        size_t step = text_utf8_step(text + i, len - i);
+
+        if (step == 1) {
+            put_json_char(buf, (unsigned char)text[i]);
+        } else if (step > 1) {
+            buf_put(buf, text + i, step);
+        } else {
+            buf_put(buf, "\xef\xbf\xbd", 3);
+            step = 1;
+        }
+        i += step;
+    }
+    buf_put_u8(buf, '"');
+}
+
+const char *text_show(const char *text, size_t len, char *out, size_t size)
+{
+    size_t at = 0;
+
+    ASSERT(size >= 16);
+    out[at++] = '"';
+    for (size_t i = 0; i < len;) {
+        size_t step = text_utf8_step(text + i, len - i);
+        bool printable = step > 1 || (step == 1 && text[i] >= 0x20 && text[i] != 0x7f);
+
+        /* Room for four bytes here, and after the loop for dots, quote and NUL. */
+        if (at + 4 + 5 > size) {
+            memcpy(out + at, "...", 3);
+            at += 3;
+            break;
+        }
+        if (printable) {
+            memcpy(out + at, text + i, step);
+            at += step;
+        } else {
+            at += (size_t)snprintf(out + at, 5, "\\x%02x", (unsigned char)text[i]);
+            step = 1;
+        }
+        i += step;
+    }
+    out[at++] = '"';
+    out[at] = '\0';
+    ASSERT(at < size);
+    return out;
+}
+
+static struct tm calendar(uint64_t wall_ms)
+{
+    uint64_t seconds = wall_ms / 1000;
+    time_t at = (time_t)(seconds <= LAST_SECOND ? seconds : LAST_SECOND);
+    struct tm tm;
+
+    ASSERT(gmtime_r(&at, &tm) != NULL);
+    return tm;
+}
+
+const char *text_time_rfc3339(uint64_t wall_ms, char out[TEXT_TIME_BYTES])
+{
+    struct tm tm = calendar(wall_ms);
+    size_t len = strftime(out, TEXT_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
+
+    ASSERT(len > 0);
+    (void)snprintf(out + len, TEXT_TIME_BYTES - len, ".%03uZ", (unsigned)(wall_ms % 1000));
+    return out;
+}
+
+const char *text_time_http(uint64_t wall_ms, char out[TEXT_TIME_BYTES])
+{
+    /* Not strftime's %a and %b: those follow the locale. */
+    static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    struct tm tm = calendar(wall_ms);
+    char rest[16];
+
+    ASSERT(strftime(rest, sizeof(rest), "%H:%M:%S GMT", &tm) > 0);
+    ASSERT(snprintf(out, TEXT_TIME_BYTES, "%s, %02u %s %04u %s", days[tm.tm_wday],
+                    (unsigned)tm.tm_mday % 32u, months[tm.tm_mon],
+                    (unsigned)(tm.tm_year + 1900) % 10000u, rest) == TEXT_TIME_HTTP_BYTES);
+    return out;
+}

@@ -1,0 +1,51 @@
+/*
+ * text.h - bytes as people and JSON read them: decimals, JSON strings, times, shown values.
+ *
+ * Failure modes: none; text that is not UTF-8 is shown by replacement or escapes, never passed on.
+ *
+ * Thread: pure functions, any.
+ */
+#ifndef LEAFD_HTTP_PROTO_TEXT_H
+#define LEAFD_HTTP_PROTO_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+#include "src/base/err.h"
+
+#define TEXT_DECIMAL_BYTES 20   /* digits of UINT64_MAX */
+#define TEXT_TIME_BYTES 32      /* room for either form of a time, with its NUL */
+#define TEXT_TIME_HTTP_BYTES 29 /* what text_time_http() writes, without its NUL */
+
+/* Write value in decimal, without a NUL; returns the number of digits, at most
+ * TEXT_DECIMAL_BYTES. */
+size_t text_decimal(uint64_t value, char out[TEXT_DECIMAL_BYTES]);
+
+/* Read 1 to 20 decimal digits and nothing else (no sign, no space) as a number in [min, max];
+ * leading zeros are allowed. 0 or ERR_INVALID. */
+int text_parse_decimal(const char *text, size_t len, uint64_t min, uint64_t max,
+                       uint64_t *ret_value) MUST_CHECK;
+
+/* Length of the valid UTF-8 sequence at the start of text (1..4), or 0 if there is none. len >
+ * 0. */
+size_t text_utf8_step(const char *text, size_t len);
+
+/* True if all of it is UTF-8 (no surrogates, no overlong forms). */
+bool text_is_utf8(const char *text, size_t len);
+
+/* Append a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD. */
+void text_put_json(struct buf *buf, const char *text, size_t len);
+
+/* A value in double quotes for a message: what is not printable becomes \xNN, long ones are cut and
+ * end in "...". Returns out, NUL-terminated. size >= 16. */
+const char *text_show(const char *text, size_t len, char *out, size_t size);
+
+/* "2026-11-20T11:03:58.123Z"; times past the year 9999 are shown as its end. Returns out. */
+const char *text_time_rfc3339(uint64_t wall_ms, char out[TEXT_TIME_BYTES]);
+
+/* "Fri, 20 Nov 2026 11:03:58 GMT". Returns out. */
+const char *text_time_http(uint64_t wall_ms, char out[TEXT_TIME_BYTES]);
+
+#endif

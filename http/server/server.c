@@ -1,0 +1,275 @@
+/*
+ * server.c - see server.h: the threads, and start, drain and stop.
+ *
+ * The happy path: http_server_make() makes the sockets and all handles on the caller's thread, so
+ * every failure is known before a thread runs; then http_server_start() starts the threads.
+ * http_server_stop() posts to each loop, joins, and frees.
+ *
+ * Failure modes: anything that fails during the start undoes all of it.
+ *
+ * Thread: the main thread; waker_wake on the raft loop; http_server_drained on the loops.
+ */
+#include "http/server/server.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "http/server/accept.h"
+#include "http/server/loop.h"
+#include "http/server/server_internal.h"
+#include "src/base/assert.h"
+
+struct http_server {
+    struct id_waker waker;
+    struct http_config config; /* strings owned */
+    struct id_backend *backend;
+    uint16_t port;
+    unsigned loop_count;
+    unsigned running;        /* the first so many loops have a thread */
+    struct http_loop *loops; /* loop_count */
+    bool drain_begun;
+    uint32_t grace_ms;
+    _Atomic unsigned drain_left; /* loops that have not told yet */
+    void (*drain_cb)(void *data);
+    void *drain_data;
+};
+
+const struct http_config *http_server_config(const struct http_server *server)
+{
+    return &server->config;
+}
+
+struct id_backend *http_server_backend(const struct http_server *server)
+{
+    return server->backend;
+}
+
+uint32_t http_server_grace_ms(const struct http_server *server)
+{
+    return server->grace_ms;
+}
+
+void http_server_totals(const struct http_server *server, struct http_totals *ret_totals)
+{
+    struct http_totals totals = {0};
+
+    for (unsigned i = 0; i < server->loop_count; i++) {
+        const struct http_loop *loop = &server->loops[i];
+        const struct loop_counts *counts = &loop->counts;
+
+        totals.segment_ids += atomic_load_explicit(&counts->segment_ids, memory_order_relaxed);
+        totals.snowflake_ids += atomic_load_explicit(&counts->snowflake_ids, memory_order_relaxed);
+        totals.strict_ids += atomic_load_explicit(&counts->strict_ids, memory_order_relaxed);
+        totals.burnt_skipped += atomic_load_explicit(&counts->burnt_skipped, memory_order_relaxed);
+        totals.burnt_unanswered +=
+            atomic_load_explicit(&counts->burnt_unanswered, memory_order_relaxed);
+        for (unsigned k = 0; k < sizeof(totals.replies) / sizeof(totals.replies[0]); k++) {
+            totals.replies[k] += atomic_load_explicit(&counts->replies[k], memory_order_relaxed);
+        }
+        totals.connections += atomic_load_explicit(&loop->conn_count, memory_order_relaxed);
+        totals.waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
+    }
+    *ret_totals = totals;
+}
+
+static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loops)
+{
+    struct http_server *server =
+        (struct http_server *)((char *)waker - offsetof(struct http_server, waker));
+
+    for (unsigned i = 0; i < server->loop_count; i++) {
+        if ((loops >> i & 1) != 0) {
+            loop_post_wake(&server->loops[i], tag);
+        }
+    }
+}
+
+static char *copy(const char *text)
+{
+    char *made = strdup(text != NULL ? text : "");
+
+    ASSERT(made != NULL);
+    return made;
+}
+
+static uint32_t or_default(uint32_t value, uint32_t fallback)
+{
+    return value != 0 ? value : fallback;
+}
+
+static void config_copy(struct http_config *to, const struct http_config *from)
+{
+    *to = *from;
+    to->listen_address = copy(from->listen_address);
+    to->version = copy(from->version);
+    to->commit = copy(from->commit);
+    to->libraries = copy(from->libraries != NULL ? from->libraries : "{}");
+    to->default_timeout_ms = or_default(from->default_timeout_ms, HTTP_DEFAULT_TIMEOUT_MS);
+    to->head_ms = or_default(from->head_ms, LIMIT_HTTP_HEAD_MS);
+    to->body_ms = or_default(from->body_ms, LIMIT_HTTP_BODY_MS);
+    to->idle_ms = or_default(from->idle_ms, LIMIT_HTTP_IDLE_MS);
+    to->write_ms = or_default(from->write_ms, LIMIT_HTTP_WRITE_MS);
+    to->connections = or_default(from->connections, LIMIT_HTTP_CONNECTIONS);
+}
+
+static void server_free(struct http_server *server)
+{
+    free((char *)(uintptr_t)server->config.listen_address);
+    free((char *)(uintptr_t)server->config.version);
+    free((char *)(uintptr_t)server->config.commit);
+    free((char *)(uintptr_t)server->config.libraries);
+    free(server->loops);
+    free(server);
+}
+
+/* Make the loops for the sockets. On failure all sockets are closed and no loop is left. */
+static int loops_init(struct http_server *server, const int *fds)
+{
+    unsigned count = server->loop_count;
+    int rv = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (rv != 0) {
+            close(fds[i]);
+            continue;
+        }
+        rv = loop_init(&server->loops[i], server, i, fds[i]);
+        if (rv != 0) {
+            server->loop_count = i;
+        }
+    }
+    for (unsigned i = 0; rv != 0 && i < server->loop_count; i++) {
+        loop_release(&server->loops[i]);
+    }
+    return rv;
+}
+
+/* Stop and free the loops. */
+static void loops_end(struct http_server *server)
+{
+    for (unsigned i = 0; i < server->running; i++) {
+        loop_post_stop(&server->loops[i]);
+    }
+    for (unsigned i = 0; i < server->loop_count; i++) {
+        if (i < server->running) {
+            ASSERT(pthread_join(server->loops[i].thread, NULL) == 0);
+        }
+        loop_release(&server->loops[i]);
+    }
+}
+
+/* Start the threads with all signals blocked: those are the main thread's. */
+static int loops_run(struct http_server *server)
+{
+    struct http_loop *loop = server->loops;
+    sigset_t before;
+    sigset_t all;
+
+    sigfillset(&all);
+    ASSERT(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    while (server->running < server->loop_count &&
+           pthread_create(&loop->thread, NULL, loop_run, loop) == 0) {
+        server->running++;
+        loop++;
+    }
+    ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    return server->running < server->loop_count ? ERR_IO : 0;
+}
+
+int http_server_make(const struct http_config *config, struct id_backend *backend,
+                     struct http_server **ret_server)
+{
+    struct http_server *server;
+    int fds[LIMIT_HTTP_LOOPS];
+    int rv;
+
+    if (config->loops < 1 || config->loops > LIMIT_HTTP_LOOPS || config->listen_address == NULL ||
+        config->default_timeout_ms > LIMIT_TIMEOUT_MS) {
+        return ERR_INVALID;
+    }
+    server = calloc(1, sizeof(*server));
+    ASSERT(server != NULL);
+    config_copy(&server->config, config);
+    server->waker.wake = waker_wake;
+    server->backend = backend;
+    server->loop_count = config->loops;
+    server->loops = calloc(config->loops, sizeof(*server->loops));
+    ASSERT(server->loops != NULL);
+    rv = listener_open(config->listen_address, config->loops, fds, &server->port);
+    if (rv == 0) {
+        rv = loops_init(server, fds);
+    }
+    if (rv != 0) {
+        server_free(server);
+        return rv;
+    }
+    *ret_server = server;
+    return 0;
+}
+
+int http_server_start(const struct http_config *config, struct id_backend *backend,
+                      struct http_server **ret_server)
+{
+    struct http_server *server;
+    int rv = http_server_make(config, backend, &server);
+
+    if (rv != 0) {
+        return rv;
+    }
+    rv = loops_run(server);
+    if (rv != 0) {
+        http_server_stop(server);
+        return rv;
+    }
+    *ret_server = server;
+    return 0;
+}
+
+struct http_loop *http_server_loop(struct http_server *server, unsigned index)
+{
+    ASSERT(index < server->loop_count);
+    return &server->loops[index];
+}
+
+uint16_t http_server_port(const struct http_server *server)
+{
+    return server->port;
+}
+
+struct id_waker *http_server_waker(struct http_server *server)
+{
+    return &server->waker;
+}
+
+void http_server_drained(struct http_server *server)
+{
+    unsigned before = atomic_fetch_sub(&server->drain_left, 1);
+
+    ASSERT(before > 0);
+    if (before == 1) {
+        server->drain_cb(server->drain_data);
+    }
+}
+
+void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)(void *data),
+                       void *data)
+{
+    ASSERT(!server->drain_begun);
+    server->drain_begun = true;
+    server->grace_ms = grace_ms;
+    server->drain_cb = cb;
+    server->drain_data = data;
+    atomic_store(&server->drain_left, server->loop_count);
+    for (unsigned i = 0; i < server->loop_count; i++) {
+        loop_post_drain(&server->loops[i]);
+    }
+}
+
+void http_server_stop(struct http_server *server)
+{
+    loops_end(server);
+    server_free(server);
+}

@@ -1,0 +1,54 @@
+/*
+ * clock_sync.h - the cluster's time: asks the peers what their clocks say, and as the leader puts
+ * the median into the log.
+ *
+ * The happy path: every second (at first five times a second) each peer gets a FRAME_CLOCK; its
+ * answer becomes a sample of clock_check.h. The leader appends a COMMAND_CLOCK with the median
+ * every tick_ms, and a COMMAND_LAYOUT once while the log has none. The log's time judges only when
+ * windows of worker ids are over; no id's uniqueness rests on it.
+ *
+ * Failure modes: no answers: the own clock is all there is, and the checks pass. Not the leader:
+ * nothing is proposed.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_CLOCK_SYNC_H
+#define LEAFD_RAFT_CLUSTER_CLOCK_SYNC_H
+
+#include "raft/core/driver.h"
+#include "src/id/alloc/allocator.h"
+#include "src/id/snowflake/clock_check.h"
+
+struct clock_sync_config {
+    bool enabled;                   /* else it only answers */
+    uint32_t threshold_ms;          /* of the clock checks */
+    uint32_t tick_ms;               /* how often the leader appends the time */
+    struct snowflake_layout layout; /* proposed while the log has none */
+};
+
+struct clock_sync {
+    struct clock_sync_config config;
+    struct driver *driver;
+    struct net *net;
+    const struct clock *clock;
+    struct fsm *fsm;
+    struct id_proposer *proposer;
+    struct clock_check check;
+    uint64_t ask_at_ms;
+    uint64_t tick_at_ms;
+    uint64_t layout_at_ms; /* not before that is the layout proposed again */
+    bool in_flight;
+    struct id_request request;
+};
+
+void clock_sync_init(struct clock_sync *sync, const struct clock_sync_config *config,
+                     struct driver *driver, struct net *net, const struct clock *clock,
+                     struct fsm *fsm, struct id_proposer *proposer);
+
+/* A FRAME_CLOCK. False: malformed. */
+bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len);
+
+void clock_sync_turn(struct clock_sync *sync);
+uint64_t clock_sync_next_ms(const struct clock_sync *sync);
+
+#endif

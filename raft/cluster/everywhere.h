@@ -1,0 +1,61 @@
+/*
+ * everywhere.h - waits until all members have applied an entry: so long one of them may go on by
+ * what the entry ended, and hand out ids of a segment that a change of its tag made old.
+ *
+ * The happy path: everywhere_submit() takes an ID_REQUEST_EVERYWHERE with the index of an entry
+ * that is committed. While any waits, the other members are asked every few milliseconds how far
+ * they have applied the log (FRAME_APPLIED), all of them for all that wait; once this node and all
+ * the others have come as far as a request wants, it is answered.
+ *
+ * Who is waited for is looked up anew each time, in this node's configuration: a member that is
+ * removed meanwhile is waited for no more, and one that is added, is. Before this node has applied
+ * the entry itself, nothing is answered, so no change of the membership before it is missed. The
+ * leader plays no part.
+ *
+ * Failure modes: a member that cannot be reached, or does not come so far: ERR_TIMEOUT at the
+ * deadline, and who it is. More than LIMIT_EVERYWHERE_WAITS: ERR_OVERLOADED. Stopping:
+ * ERR_SHUTTING_DOWN. Frames that are lost are sent again. A member that is asked remembers nothing.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_EVERYWHERE_H
+#define LEAFD_RAFT_CLUSTER_EVERYWHERE_H
+
+#include "raft/cluster/requests.h"
+
+struct everywhere {
+    struct driver *driver;
+    struct net *net;
+    const struct clock *clock;
+    struct requests *requests;     /* by which answers leave */
+    struct request_list waits;     /* by index, rising */
+    size_t count;                  /* of these; <= LIMIT_EVERYWHERE_WAITS */
+    uint64_t look_ms;              /* when to ask and to look at deadlines next */
+    uint64_t told_by[LIMIT_NODES]; /* who has said how far it has come; 0: a free place */
+    uint64_t applied[LIMIT_NODES]; /* and how far */
+    bool stopping;
+};
+
+void everywhere_init(struct everywhere *everywhere, struct driver *driver, struct net *net,
+                     const struct clock *clock, struct requests *requests);
+
+/* Take a request of kind ID_REQUEST_EVERYWHERE; done() comes from a later requests_turn(). */
+void everywhere_submit(struct everywhere *everywhere, struct id_request *request);
+
+/* A FRAME_APPLIED. False: malformed. */
+bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint8_t *payload,
+                        size_t len);
+
+/* A link came or went: what the peer said before was perhaps of an earlier incarnation of it. */
+void everywhere_link_changed(struct everywhere *everywhere, uint64_t peer);
+
+/* Ask and answer what is due. After driver_settle(). */
+void everywhere_turn(struct everywhere *everywhere);
+
+/* When everywhere_turn() is due next; UINT64_MAX: nothing waits. */
+uint64_t everywhere_next_ms(const struct everywhere *everywhere);
+
+/* Answer all with ERR_SHUTTING_DOWN, and what comes from now on. */
+void everywhere_stop(struct everywhere *everywhere);
+
+#endif

@@ -1,0 +1,162 @@
+/*
+ * replica.h - one replica without sockets or threads: driver, requests, state machine, allocator
+ * and id table put together on a disk, links and a clock that come as vtables.
+ *
+ * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on
+ * virtual ones. The rule for whoever drives it: after every event (frame, finished write, request,
+ * timer) call replica_turn(), and again at replica_next_ms().
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_REPLICA_H
+#define LEAFD_RAFT_CLUSTER_REPLICA_H
+
+#include "raft/core/driver.h"
+#include "raft/cluster/everywhere.h"
+#include "raft/cluster/member_request.h"
+#include "raft/cluster/membership.h"
+#include "raft/cluster/replica_members.h"
+#include "raft/cluster/requests.h"
+#include "raft/cluster/clock_sync.h"
+#include "src/id/alloc/allocator.h"
+#include "src/id/snowflake/lease.h"
+#include "src/id/alloc/strict.h"
+#include "src/id/alloc/prefetch.h"
+
+struct replica_config {
+    struct driver_config driver;
+    struct allocator_config allocator;
+    struct node_info info;           /* what this node registers; node_id 0: nothing */
+    uint32_t digest_ms;              /* how often the leader has digests compared; 0: never */
+    const char *cluster_id;          /* borrowed */
+    uint32_t strict_keys;            /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
+    struct lease_config lease;       /* workers 0: no snowflake ids */
+    struct prefetch_config prefetch; /* tags 0: none is kept */
+    uint32_t catch_up_ms; /* patience with a change of the membership, see membership.h */
+    /* Of a node that has just joined, see members_init(); borrowed for the start. */
+    const struct net_peer *guests;
+    size_t guest_count;
+    uint64_t guest_index;
+};
+
+/* What the replica tells its surroundings. */
+struct replica_owner {
+    void (*failed)(struct replica_owner *owner, int err, const char *text);
+    /* Role, term or leader changed (for the log). May be NULL. */
+    void (*role_changed)(struct replica_owner *owner);
+    /* A snapshot was installed (for the log). May be NULL. */
+    void (*installed)(struct replica_owner *owner, uint64_t index);
+    /* This node is no member any more, and its id never will be one again: it has to end. Told
+     * once. */
+    void (*removed)(struct replica_owner *owner);
+    /* The cluster has heard of a later start of this node than this one: the data directory is an
+     * older copy, and the node has to end. Told once. */
+    void (*superseded)(struct replica_owner *owner, uint64_t incarnation);
+    /* The leader is reached through this member from now on; 0: directly (for the log). May be
+     * NULL. */
+    void (*way_changed)(struct replica_owner *owner, uint64_t through);
+};
+
+/* What the replica has to say about tags that drain. */
+struct replica_drain {
+    struct id_request request;
+    bool look;      /* there may be some that wait for this node */
+    bool in_flight; /* a COMMAND_DRAINED is */
+    uint64_t next_ms;
+    char after[LIMIT_TAG_NAME_BYTES]; /* the last tag that was told of; empty: from the start */
+    uint16_t after_len;
+};
+
+struct replica {
+    struct replica_config config;
+    struct driver driver;
+    struct requests requests;
+    struct everywhere everywhere;
+    struct fsm *fsm;
+    struct id_table *table;
+    struct allocator *allocator;
+    struct strict *strict;
+    struct prefetch *prefetch;
+    const struct clock *clock;
+    struct net *net;
+    struct disk *disk;
+    struct replica_owner *owner;
+    struct driver_observer observer;
+    struct fsm_listener listener;
+    struct id_proposer proposer;
+    struct clock_sync clock_sync;
+    struct snowflake snowflake;
+    struct lease *lease;
+    struct lease_disk lease_disk;
+    struct membership membership;
+    struct wishes wishes;
+    struct members members;
+    bool draining; /* leadership is handed over because the node stops */
+    bool removed;
+    bool superseded;
+    /* This start's, as long as the disk has the mark of a node that joins. */
+    uint64_t joiner_incarnation;
+    struct id_health health;
+    uint64_t start_last; /* last index of the log at the start: applied once it is reached */
+    bool stopping;
+    struct id_request info_request; /* registers this node */
+    bool info_in_flight;
+    uint64_t info_next_ms;
+    struct id_request digest_request;
+    uint64_t held_look_ms; /* next look at whether ids are held */
+    bool digest_in_flight;
+    uint64_t digest_next_ms;
+    struct replica_drain drain;
+};
+
+/*
+ * Start. loaded's rows must have been given to a new fsm between fsm_load_begin() and
+ * fsm_load_end(), and driver_prepare() must have been called. The replica takes the fsm over. 0 or
+ * ERR_CORRUPT.
+ */
+int replica_start(struct replica *replica, const struct replica_config *config, struct fsm *fsm,
+                  struct disk *disk, struct net *net, const struct clock *clock,
+                  struct replica_owner *owner, const struct store_loaded *loaded) MUST_CHECK;
+
+/* Any kind of id_request; done() comes from a later replica_turn(). */
+void replica_submit(struct replica *replica, struct id_request *request);
+
+/* A frame of a peer, as net_receiver. */
+bool replica_receive(struct replica *replica, uint64_t from, enum frame_type type,
+                     const uint8_t *payload, size_t len);
+void replica_link_changed(struct replica *replica, uint64_t peer, bool up);
+
+/* Nobody listens at a peer's address (net.h). */
+void replica_peer_gone(struct replica *replica, uint64_t peer);
+
+/* Do everything that has become possible. True: call again soon, before waiting. */
+bool replica_turn(struct replica *replica);
+
+/* Monotonic time of the next replica_turn() at the latest. */
+uint64_t replica_next_ms(const struct replica *replica);
+
+/* Hand leadership over; call until true. */
+bool replica_transfer(struct replica *replica);
+
+/* Hand it over no more: this node serves as the leader, if it is, until it ends. */
+void replica_transfer_end(struct replica *replica);
+
+/* Nobody claims segment ids any more: give back what is left of them, as far as it can be
+ * (allocator.h). deadline_ms bounds it. Before replica_stop(), which does not wait for it. */
+void replica_give_back(struct replica *replica, uint64_t deadline_ms);
+/* It is done, or was never begun. */
+bool replica_given_back(const struct replica *replica);
+
+/* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
+void replica_stop(struct replica *replica);
+
+/* Close everything. No write or read may be under way at the disk, replica_stop() must have taken
+ * effect. The id table and health stay until replica_release(): other threads may still look at
+ * them. */
+void replica_close(struct replica *replica);
+void replica_release(struct replica *replica);
+
+/* For GET /api/cluster. */
+void replica_status(struct replica *replica, struct id_cluster_status *ret_status);
+
+#endif

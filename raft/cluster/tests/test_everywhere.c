@@ -1,0 +1,531 @@
+/*
+ * test_everywhere.c - waiting until all members have applied a change: who is waited for, who is
+ * named when it takes too long, and what the wait survives.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/raft_ring.h"
+
+#define PATIENCE_MS 3000
+
+struct waited {
+    struct asked asked;
+    struct id_missing missing;
+};
+
+static struct everywhere *everywhere_of(struct ring *ring, uint64_t id)
+{
+    return &ring_node(ring, id)->replica.everywhere;
+}
+
+/* Make a tag through a node, and wait there for all. Returns the entry's index. */
+static uint64_t begin(struct ring *ring, uint64_t id, struct waited *waited, uint64_t patience_ms)
+{
+    struct asked asked;
+    uint64_t index;
+
+    asked_put(&asked, "a", 10);
+    ask(ring, id, &asked, PATIENCE_MS);
+    ring_settle(ring);
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, 0);
+    index = asked.base.index;
+    asked_free(&asked);
+    asked_everywhere(&waited->asked, index, &waited->missing);
+    ask(ring, id, &waited->asked, patience_ms);
+    return index;
+}
+
+static void expect_missing(const struct waited *waited, int status, uint64_t id, bool reachable)
+{
+    assert_int_equal(waited->asked.done, 1);
+    assert_int_equal(waited->asked.base.status, status);
+    assert_int_equal(waited->missing.count, 1);
+    assert_int_equal(waited->missing.nodes[0].id, id);
+    assert_int_equal(waited->missing.nodes[0].reachable, reachable);
+}
+
+static void expect_all(const struct waited *waited)
+{
+    assert_int_equal(waited->asked.done, 1);
+    assert_int_equal(waited->asked.base.status, 0);
+}
+
+static void expect_idle(struct ring *ring)
+{
+    for (uint64_t id = 1; id <= ring->count; id++) {
+        if (ring_node(ring, id)->up) {
+            assert_int_equal(everywhere_of(ring, id)->count, 0);
+            assert_true(everywhere_next_ms(everywhere_of(ring, id)) == UINT64_MAX);
+        }
+    }
+    assert_int_equal(ring->refused, 0);
+}
+
+/* The node that neither leads nor is id. */
+static uint64_t third(uint64_t leader, uint64_t id)
+{
+    return 6 - leader - id;
+}
+
+static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
+{
+    ring_start(ring, 3);
+    *ret_leader = ring_elect(ring);
+    *ret_follower = ring_follower(ring);
+    ring_run_ms(ring, 100); /* all have registered */
+}
+
+/* --- the happy path --- */
+
+static void answered_by(bool by_leader)
+{
+    struct waited waited = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t index;
+
+    start(&ring, &leader, &follower);
+    index = begin(&ring, by_leader ? leader : follower, &waited, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_int_equal(waited.asked.done, 0); /* the followers have not heard of the commit */
+    ring_run_ms(&ring, RING_HEARTBEAT_MS + 25);
+    expect_all(&waited);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_true(ring_node(&ring, id)->replica.driver.applied.index >= index);
+    }
+    expect_idle(&ring);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+static void test_answered_once_all_have_applied_it(void **state)
+{
+    (void)state;
+    answered_by(true);
+    answered_by(false);
+}
+
+static void test_a_lone_node_is_everybody(void **state)
+{
+    struct waited waited = {0};
+    struct ring ring = {0};
+
+    (void)state;
+    ring_start(&ring, 1);
+    (void)ring_elect(&ring);
+    (void)begin(&ring, 1, &waited, PATIENCE_MS);
+    ring_settle(&ring);
+    expect_all(&waited);
+    expect_idle(&ring);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+/* Many waits share their questions. */
+static void test_all_waits_ask_together(void **state)
+{
+    struct waited *waited = calloc(100, sizeof *waited);
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    size_t passed;
+
+    (void)state;
+    assert_non_null(waited);
+    start(&ring, &leader, &follower);
+    passed = ring.passed[FRAME_APPLIED];
+    for (unsigned i = 0; i < 100; i++) {
+        uint64_t applied = ring_node(&ring, leader)->replica.driver.applied.index;
+
+        asked_everywhere(&waited[i].asked, applied + 100 - i, &waited[i].missing);
+        ask(&ring, leader, &waited[i].asked, 70);
+    }
+    ring_run_ms(&ring, 100);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(waited[i].asked.done, 1);
+        assert_int_equal(waited[i].asked.base.status, ERR_TIMEOUT);
+        assert_int_equal(waited[i].missing.count, 3); /* no such entry yet: not even here */
+        asked_free(&waited[i].asked);
+    }
+    /* At 0, 20, 40 and 60 ms two nodes are asked, and answer. */
+    assert_int_equal(ring.passed[FRAME_APPLIED] - passed, 16);
+    expect_idle(&ring);
+    free(waited);
+    ring_close(&ring);
+}
+
+static void test_each_wait_ends_at_its_own_entry(void **state)
+{
+    struct waited later = {0};
+    struct waited first = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t applied;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_run_ms(&ring, 200);
+    applied = ring_node(&ring, leader)->replica.driver.applied.index;
+    asked_everywhere(&later.asked, applied + 1, &later.missing);
+    ask(&ring, leader, &later.asked, PATIENCE_MS);
+    asked_everywhere(&first.asked, applied, &first.missing);
+    ask(&ring, leader, &first.asked, PATIENCE_MS);
+    ring_run_ms(&ring, 25);
+    expect_all(&first);
+    assert_int_equal(later.asked.done, 0);
+    ring_make(&ring, leader, "b", 10);
+    ring_run_ms(&ring, RING_HEARTBEAT_MS + 25);
+    expect_all(&later);
+    asked_free(&first.asked);
+    asked_free(&later.asked);
+    ring_close(&ring);
+}
+
+/* --- who is missing --- */
+
+static void test_a_member_that_hangs_is_named(void **state)
+{
+    struct waited waited = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    other = third(leader, follower);
+    ring_pause(&ring, other);
+    (void)begin(&ring, follower, &waited, 300);
+    ring_run_ms(&ring, 290);
+    assert_int_equal(waited.asked.done, 0);
+    ring_run_ms(&ring, 30);
+    expect_missing(&waited, ERR_TIMEOUT, other, true);
+    expect_idle(&ring);
+    ring_resume(&ring, other);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+static void test_a_dead_member_is_named(void **state)
+{
+    struct waited waited = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    other = third(leader, follower);
+    ring_crash(&ring, other);
+    (void)begin(&ring, leader, &waited, 300);
+    ring_run_ms(&ring, 330);
+    expect_missing(&waited, ERR_TIMEOUT, other, false);
+    expect_idle(&ring);
+    ring_restart(&ring, other);
+    asked_free(&waited.asked);
+    /* The same again, once it is back. */
+    (void)begin(&ring, leader, &waited, PATIENCE_MS);
+    ring_run_ms(&ring, 500);
+    expect_all(&waited);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+/* The node knows the outcome, and then hears nothing more of the leader: neither it nor its log. */
+static void test_the_node_that_waits_is_one_of_them(void **state)
+{
+    struct waited waited = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t index;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    index = begin(&ring, follower, &waited, 200);
+    ring.cut[leader][follower] = true;
+    ring_run_ms(&ring, 220);
+    assert_int_equal(waited.asked.done, 1);
+    assert_int_equal(waited.asked.base.status, ERR_TIMEOUT);
+    assert_true(ring_node(&ring, follower)->replica.driver.applied.index < index);
+    assert_int_equal(waited.missing.count, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_not_equal(waited.missing.nodes[i].id, third(leader, follower));
+        assert_true(waited.missing.nodes[i].reachable); /* by what this node knows */
+    }
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+/* --- what it survives --- */
+
+static void test_a_snapshot_counts(void **state)
+{
+    struct ring ring = {.snapshot_entries = 10};
+    struct waited waited = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    other = third(leader, follower);
+    ring_crash(&ring, other);
+    (void)begin(&ring, leader, &waited, PATIENCE_MS);
+    for (unsigned i = 0; i < 40; i++) {
+        ring_make(&ring, leader, "b", 10 + i);
+    }
+    assert_int_equal(waited.asked.done, 0);
+    ring_restart(&ring, other);
+    ring_run_ms(&ring, 1000);
+    assert_true(ring_node(&ring, other)->installed_count > 0);
+    expect_all(&waited);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+static void test_lost_questions_and_answers_are_repeated(void **state)
+{
+    struct waited waited = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_APPLIED] = true;
+    (void)begin(&ring, follower, &waited, PATIENCE_MS);
+    ring_run_ms(&ring, 500);
+    assert_int_equal(waited.asked.done, 0);
+    ring.lost[FRAME_APPLIED] = false;
+    ring_run_ms(&ring, 25);
+    expect_all(&waited);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+static void test_a_change_of_leader_does_not_end_it(void **state)
+{
+    struct waited waited = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_APPLIED] = true;
+    (void)begin(&ring, follower, &waited, 5000);
+    ring_crash(&ring, leader);
+    ring_run_ms(&ring, 2000);
+    assert_int_not_equal(ring_elect(&ring), leader);
+    ring.lost[FRAME_APPLIED] = false;
+    ring_run_ms(&ring, 100);
+    assert_int_equal(waited.asked.done, 0); /* the old one is a member still */
+    ring_restart(&ring, leader);
+    ring_run_ms(&ring, 500);
+    expect_all(&waited);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+static void test_a_member_that_is_removed_is_waited_for_no_more(void **state)
+{
+    struct waited waited = {0};
+    struct asked removal;
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    other = third(leader, follower);
+    ring_crash(&ring, other);
+    (void)begin(&ring, follower, &waited, 10000);
+    ring_run_ms(&ring, 200);
+    assert_int_equal(waited.asked.done, 0);
+    asked_member(&removal, MEMBER_ASK_REMOVE, other, "");
+    ask(&ring, leader, &removal, 5000);
+    ring_member_done(&ring, &removal);
+    ring_run_ms(&ring, 200);
+    expect_all(&waited);
+    expect_idle(&ring);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+static void test_a_node_that_stops_says_who_is_missing(void **state)
+{
+    struct waited waited = {0};
+    struct waited late = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    other = third(leader, follower);
+    ring_pause(&ring, other);
+    (void)begin(&ring, leader, &waited, PATIENCE_MS);
+    ring_run_ms(&ring, 200); /* the other one has told that it has it */
+    replica_stop(&ring_node(&ring, leader)->replica);
+    ring_settle(&ring);
+    expect_missing(&waited, ERR_SHUTTING_DOWN, other, true);
+    asked_everywhere(&late.asked, 1, &late.missing);
+    ask(&ring, leader, &late.asked, PATIENCE_MS);
+    assert_int_equal(late.asked.done, 1);
+    assert_int_equal(late.asked.base.status, ERR_SHUTTING_DOWN);
+    ring_resume(&ring, other);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+/* --- what others say --- */
+
+static void say(struct ring *ring, uint64_t to, uint64_t from, uint64_t index)
+{
+    const struct wire_applied applied = {true, index};
+    struct buf frame = BUF_INIT;
+
+    wire_applied_encode(&applied, &frame);
+    assert_true(
+        replica_receive(&ring_node(ring, to)->replica, from, FRAME_APPLIED, frame.data, frame.len));
+    buf_free(&frame);
+}
+
+static void test_the_word_of_a_stranger_does_not_count(void **state)
+{
+    struct waited waited = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    other = third(leader, follower);
+    ring_pause(&ring, other);
+    (void)begin(&ring, leader, &waited, 300);
+    for (uint64_t stranger = 100; stranger < 100 + 2 * LIMIT_NODES; stranger++) {
+        say(&ring, leader, stranger, 1ULL << 61);
+    }
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        assert_true(everywhere_of(&ring, leader)->told_by[i] < 100);
+    }
+    ring_run_ms(&ring, 200);
+    assert_int_equal(waited.asked.done, 0);
+    say(&ring, leader, other, 1); /* nor one that says too little */
+    ring_run_ms(&ring, 150);
+    expect_missing(&waited, ERR_TIMEOUT, other, true);
+    ring_resume(&ring, other);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+/* What it said before its link broke may have been said in an earlier incarnation. */
+static void test_the_word_of_an_incarnation_does_not_count(void **state)
+{
+    struct waited waited = {0};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    other = third(leader, follower);
+    say(&ring, leader, other, 1ULL << 61);
+    ring_crash(&ring, other);
+    (void)begin(&ring, leader, &waited, 300);
+    ring_run_ms(&ring, 330);
+    expect_missing(&waited, ERR_TIMEOUT, other, false);
+    asked_free(&waited.asked);
+    ring_close(&ring);
+}
+
+static void test_malformed_questions_are_refused(void **state)
+{
+    const uint8_t bad[9] = {2, 1};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    assert_false(replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_APPLIED, bad,
+                                 sizeof bad));
+    ring_close(&ring);
+}
+
+/* --- the bound --- */
+
+static void test_no_more_waits_than_the_limit(void **state)
+{
+    struct waited *waited = calloc(LIMIT_EVERYWHERE_WAITS + 1, sizeof *waited);
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    assert_non_null(waited);
+    start(&ring, &leader, &follower);
+    other = third(leader, follower);
+    ring_run_ms(&ring, 200);
+    ring_crash(&ring, other);
+    for (unsigned i = 0; i <= LIMIT_EVERYWHERE_WAITS; i++) {
+        uint64_t applied = ring_node(&ring, leader)->replica.driver.applied.index;
+
+        asked_everywhere(&waited[i].asked, applied, &waited[i].missing);
+        ask(&ring, leader, &waited[i].asked, 200);
+        assert_int_equal(waited[i].asked.done, i == LIMIT_EVERYWHERE_WAITS);
+    }
+    assert_int_equal(waited[LIMIT_EVERYWHERE_WAITS].asked.base.status, ERR_OVERLOADED);
+    assert_int_equal(waited[LIMIT_EVERYWHERE_WAITS].missing.count, 2);
+    ring_run_ms(&ring, 230);
+    for (unsigned i = 0; i < LIMIT_EVERYWHERE_WAITS; i++) {
+        expect_missing(&waited[i], ERR_TIMEOUT, other, false);
+        asked_free(&waited[i].asked);
+    }
+    expect_idle(&ring);
+    free(waited);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answered_once_all_have_applied_it),
+        cmocka_unit_test(test_a_lone_node_is_everybody),
+        cmocka_unit_test(test_all_waits_ask_together),
+        cmocka_unit_test(test_each_wait_ends_at_its_own_entry),
+        cmocka_unit_test(test_a_member_that_hangs_is_named),
+        cmocka_unit_test(test_a_dead_member_is_named),
+        cmocka_unit_test(test_the_node_that_waits_is_one_of_them),
+        cmocka_unit_test(test_a_snapshot_counts),
+        cmocka_unit_test(test_lost_questions_and_answers_are_repeated),
+        cmocka_unit_test(test_a_change_of_leader_does_not_end_it),
+        cmocka_unit_test(test_a_member_that_is_removed_is_waited_for_no_more),
+        cmocka_unit_test(test_a_node_that_stops_says_who_is_missing),
+        cmocka_unit_test(test_the_word_of_a_stranger_does_not_count),
+        cmocka_unit_test(test_the_word_of_an_incarnation_does_not_count),
+        cmocka_unit_test(test_malformed_questions_are_refused),
+        cmocka_unit_test(test_no_more_waits_than_the_limit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

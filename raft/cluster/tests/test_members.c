@@ -1,0 +1,375 @@
+/*
+ * test_members.c - who is let in by what it says of the membership, at the bounds of what can be
+ * said; what a node that was removed still sends; and the mark of a node that joins.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/core/driver_internal.h"
+#include "raft/wire/frame.h"
+#include "raft/transport/handshake.h"
+#include "raft/transport/tests/net_messages.h"
+#include "raft/core/tests/raft_core.h"
+#include "raft/tests/raft_ring.h"
+
+#define PATIENCE_MS 2000
+#define STRANGER 900
+
+/* --- what a dialler says --- */
+
+/* Members first..first + count - 1, this node (1) among them if it is to be. */
+static void put_statement(uint64_t index, uint64_t first, unsigned count, bool with_us,
+                          size_t address_len, struct buf *statement)
+{
+    const struct peer_start start = {.incarnation = 1, .term = 1, .index = 1};
+    struct raft_configuration configuration;
+    char address[LIMIT_ADDRESS_BYTES + 1];
+    struct buf conf = BUF_INIT;
+
+    raft_configuration_init(&configuration);
+    for (unsigned i = 0; i < count; i++) {
+        memset(address, (int)('a' + i), address_len);
+        address[address_len] = '\0';
+        conf_add(&configuration, i == 0 && with_us ? 1 : first + i, address, RAFT_VOTER);
+    }
+    conf_encode(&configuration, &conf);
+    raft_configuration_close(&configuration);
+    wire_statement_encode(&start, &(struct wire_conf){index, conf.data, conf.len}, statement);
+    buf_free(&conf);
+}
+
+static bool knows(struct ring *ring, uint64_t peer, const struct buf *statement)
+{
+    return members_know(&ring_node(ring, 1)->replica.members, peer, statement->data,
+                        statement->len);
+}
+
+static bool has_link_to(struct ring *ring, uint64_t peer)
+{
+    const struct fake_net *net = &ring_node(ring, 1)->net;
+
+    for (size_t i = 0; i < net->peer_count; i++) {
+        if (net->peers[i].id == peer) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_strangers_are_judged_by_their_configuration(void **state)
+{
+    struct ring ring = {0};
+    struct buf none = BUF_INIT;
+    struct buf statement = BUF_INIT;
+    uint64_t index;
+
+    (void)state;
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    index = ring_node(&ring, 1)->replica.driver.applied.conf_index;
+    assert_int_equal(index, 1);
+    assert_true(knows(&ring, 2, &none)); /* a member need not say anything */
+    assert_false(knows(&ring, STRANGER + 1, &none));
+    put_statement(index, STRANGER, 3, true, 8, &statement); /* no newer than ours */
+    assert_false(knows(&ring, STRANGER + 1, &statement));
+    statement.len = 0;
+    put_statement(index + 5, STRANGER, 3, false, 8, &statement); /* without us */
+    assert_false(knows(&ring, STRANGER + 1, &statement));
+    statement.len = 0;
+    put_statement(index + 5, STRANGER, 3, true, 8, &statement);
+    assert_false(knows(&ring, STRANGER + 7, &statement)); /* without the peer */
+    statement.len--;
+    assert_false(knows(&ring, STRANGER + 1, &statement)); /* malformed */
+    statement.len++;
+    ring_settle(&ring);
+    assert_false(has_link_to(&ring, STRANGER + 1));
+    assert_true(knows(&ring, STRANGER + 1, &statement));
+    ring_settle(&ring);
+    assert_true(has_link_to(&ring, STRANGER + 1) && has_link_to(&ring, STRANGER + 2));
+    assert_true(has_link_to(&ring, 2) && has_link_to(&ring, 3)); /* in the configuration in force */
+    buf_free(&statement);
+    ring_close(&ring);
+}
+
+/* The largest configuration there is, after other guests: there is room for all links. */
+static void test_the_largest_configuration_is_taken(void **state)
+{
+    struct ring ring = {0};
+    struct buf statement = BUF_INIT;
+
+    (void)state;
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    put_statement(10, STRANGER, LIMIT_NODES, true, LIMIT_ADDRESS_BYTES, &statement);
+    assert_true(knows(&ring, STRANGER + 6, &statement));
+    ring_settle(&ring);
+    assert_int_equal(ring_node(&ring, 1)->net.peer_count, 2 + LIMIT_NODES - 1);
+    statement.len = 0; /* newer guests take the place of the older ones */
+    put_statement(11, STRANGER + 20, LIMIT_NODES, true, LIMIT_ADDRESS_BYTES, &statement);
+    assert_true(knows(&ring, STRANGER + 21, &statement));
+    ring_settle(&ring);
+    assert_int_equal(ring_node(&ring, 1)->net.peer_count, 2 + LIMIT_NODES - 1);
+    assert_false(has_link_to(&ring, STRANGER + 6));
+    statement.len = 0; /* and older ones are none any more */
+    put_statement(10, STRANGER, LIMIT_NODES, true, LIMIT_ADDRESS_BYTES, &statement);
+    assert_false(knows(&ring, STRANGER + 6, &statement));
+    buf_free(&statement);
+    ring_close(&ring);
+}
+
+/* --- handshake frames at their bound --- */
+
+struct said {
+    size_t len; /* of the statement that the dialler makes */
+    size_t heard;
+};
+
+static void introduce_cb(void *data, struct buf *statement)
+{
+    static const uint8_t zeros[LIMIT_HANDSHAKE_BYTES];
+
+    buf_put(statement, zeros, ((struct said *)data)->len);
+}
+
+static bool known_cb(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    (void)peer;
+    (void)statement;
+    ((struct said *)data)->heard = len;
+    return true;
+}
+
+static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
+{
+    (void)data;
+    return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
+}
+
+/* What is in `out` goes to the other side; returns what the decoder says. */
+static int pass(struct buf *out, struct handshake *to)
+{
+    struct frame_decoder decoder;
+    struct buf bytes = BUF_INIT;
+    const uint8_t *data;
+    size_t left;
+    struct frame frame;
+    int rv;
+
+    buf_move(&bytes, out);
+    data = bytes.data;
+    left = bytes.len;
+    frame_decoder_init(&decoder);
+    rv = frame_decoder_next(&decoder, &data, &left, &frame);
+    if (rv == 1) {
+        handshake_receive(to, frame.type, frame.payload, frame.len, out);
+    }
+    frame_decoder_free(&decoder);
+    buf_free(&bytes);
+    return rv;
+}
+
+static void test_a_statement_that_fills_its_frame(void **state)
+{
+    const size_t most = LIMIT_HANDSHAKE_BYTES - FRAME_HEADER_BYTES - HANDSHAKE_MAC_BYTES;
+    const uint8_t nonce[HANDSHAKE_NONCE_BYTES] = {1};
+
+    (void)state;
+    for (size_t len = most - 1; len <= most + 1; len++) {
+        struct said said = {.len = len};
+        struct handshake_config a = {.node_id = 1,
+                                     .store_id = 11,
+                                     .cluster_id = "test",
+                                     .secret = "secret",
+                                     .secret_len = 6,
+                                     .known = known_cb,
+                                     .admit = admit_cb,
+                                     .introduce = introduce_cb,
+                                     .data = &said};
+        struct handshake_config b = a;
+        struct handshake dialler;
+        struct handshake acceptor;
+        struct buf out = BUF_INIT;
+
+        b.node_id = 2;
+        b.store_id = 12;
+        handshake_accept(&acceptor, &b, nonce);
+        handshake_dial(&dialler, &a, 2, nonce, &out);
+        assert_int_equal(pass(&out, &acceptor), 1);
+        assert_int_equal(pass(&out, &dialler), 1);
+        assert_int_equal(dialler.state, HANDSHAKE_PROOF_SENT);
+        assert_int_equal(pass(&out, &acceptor), len <= most ? 1 : ERR_TOO_LARGE);
+        assert_int_equal(acceptor.state, len <= most ? HANDSHAKE_DONE : HANDSHAKE_CHALLENGE_SENT);
+        assert_int_equal(said.heard, len <= most ? len : 0);
+        buf_free(&out);
+    }
+}
+
+/* --- changes --- */
+
+static bool receive_from(struct ring *ring, uint64_t to, uint64_t from, enum frame_type type,
+                         struct buf *payload)
+{
+    bool fine =
+        replica_receive(&ring_node(ring, to)->replica, from, type, payload->data, payload->len);
+
+    buf_free(payload);
+    ring_settle(ring);
+    return fine;
+}
+
+/* What it had on its way when it was removed, or sends because it does not know it yet. */
+static void test_frames_of_a_removed_node(void **state)
+{
+    struct ring ring = {0};
+    struct raft_message message;
+    const struct driver *driver;
+    struct buf payload = BUF_INIT;
+    struct asked wish;
+    uint64_t leader;
+    uint64_t gone;
+    uint64_t term;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    gone = ring_follower(&ring);
+    driver = &ring_node(&ring, leader)->replica.driver;
+    ring_make(&ring, leader, "a", 10);
+    ring_run_ms(&ring, 100);
+    asked_member(&wish, MEMBER_ASK_REMOVE, gone, "");
+    ask(&ring, leader, &wish, PATIENCE_MS);
+    ring_member_done(&ring, &wish);
+    ring_isolate(&ring, gone, true);
+    term = raft_current_term(&driver->raft);
+    /* It acknowledges what it never got, and takes the place of a voter in no majority. */
+    message = append_result_of(gone, term, 0, entry_log_last(&driver->log));
+    wire_raft_encode(&message, 0, &payload);
+    assert_true(receive_from(&ring, leader, gone, FRAME_RAFT, &payload));
+    wire_confirm_encode(&(struct wire_confirm){.term = term, .round = 1000}, &payload);
+    (void)receive_from(&ring, leader, gone, FRAME_CONFIRM_ACK, &payload);
+    assert_true(driver_leads(&ring_node(&ring, leader)->replica.driver));
+    /* Its campaign with pre-votes does not unseat a leader that is there. */
+    message = vote_of(gone, term + 1, 1000, term, true);
+    wire_raft_encode(&message, 0, &payload);
+    assert_true(receive_from(&ring, leader, gone, FRAME_RAFT, &payload));
+    ring_run_ms(&ring, 2 * RING_ELECTION_MS);
+    assert_int_equal(raft_current_term(&driver->raft), term);
+    assert_int_equal(ring_elect(&ring), leader);
+    /* A chunk of a snapshot, from whoever it is, that nobody asked for. */
+    wire_chunk_encode(&(struct wire_chunk){.transfer = 1, .last = true}, &payload);
+    assert_true(receive_from(&ring, leader, gone, FRAME_SNAPSHOT_CHUNK, &payload));
+    assert_int_equal(ring_node(&ring, leader)->failed_count, 0);
+    ring_close(&ring);
+}
+
+/* A grant of its, which was on its way, is refused: nothing is given to who is gone. */
+static void test_a_grant_for_a_removed_node_is_refused(void **state)
+{
+    struct ring ring = {0};
+    struct id_tag *tag;
+    struct asked asked;
+    struct asked wish;
+    uint64_t leader;
+    uint64_t gone;
+    uint64_t before;
+    size_t requests;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    gone = ring_follower(&ring);
+    ring_make(&ring, leader, "a", 10);
+    ring_run_ms(&ring, 100);
+    asked_open(&asked, "a");
+    ask(&ring, gone, &asked, PATIENCE_MS);
+    ring_run_ms(&ring, 100);
+    asked_free(&asked);
+    assert_true(ring_take(&ring, gone, "a", 1) > 0);
+    ring.cut[leader][gone] = true; /* it is heard, and hears nothing more */
+    ring.cut[6 - leader - gone][gone] = true;
+    asked_member(&wish, MEMBER_ASK_REMOVE, gone, "");
+    ask(&ring, leader, &wish, PATIENCE_MS);
+    ring_member_done(&ring, &wish);
+    assert_false(ring_node(&ring, gone)->replica.removed);
+    before = ring_row(&ring, leader, "a")->max_id;
+    tag = allocator_open(ring_node(&ring, gone)->replica.allocator, ring_row(&ring, gone, "a"));
+    assert_non_null(tag);
+    requests = ring.passed[FRAME_REQUEST];
+    allocator_want(ring_node(&ring, gone)->replica.allocator, tag);
+    ring_run_ms(&ring, 5 * RING_ELECTION_MS);
+    assert_true(ring.passed[FRAME_REQUEST] > requests); /* it did ask */
+    assert_int_equal(ring_row(&ring, leader, "a")->max_id, before);
+    ring_close(&ring);
+}
+
+/* --- nodes that join --- */
+
+static int ignore_row(void *data, const struct store_row *row)
+{
+    (void)data;
+    (void)row;
+    return 0;
+}
+
+static uint8_t mark_on_disk(struct ring *ring, uint64_t id)
+{
+    struct store *store = ring_node(ring, id)->store;
+    struct store_error error;
+    struct store_loaded loaded;
+    uint8_t mark;
+
+    assert_int_equal(store->ops->load(store, &loaded, ignore_row, NULL, &error), 0);
+    assert_true(loaded.locals[LOCAL_INCARNATION].len > 0);
+    mark = loaded.locals[LOCAL_INCARNATION].data[0];
+    store_loaded_release(&loaded);
+    return mark;
+}
+
+static void test_the_mark_of_a_node_that_joins_goes_with_its_first_configuration(void **state)
+{
+    struct ring ring = {.joiners = 1};
+    struct asked wish;
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    assert_int_equal(mark_on_disk(&ring, leader), 1);
+    assert_int_equal(mark_on_disk(&ring, 3), 2);
+    ring_crash(&ring, 3); /* not let in yet: it waits on */
+    ring_restart(&ring, 3);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(mark_on_disk(&ring, 3), 2);
+    asked_member(&wish, MEMBER_ASK_ADD, 3, "ring:3");
+    ask(&ring, leader, &wish, PATIENCE_MS);
+    ring_member_done(&ring, &wish);
+    assert_int_equal(mark_on_disk(&ring, 3), 1);
+    assert_int_equal(ring_node(&ring, 3)->replica.joiner_incarnation, 0);
+    ring_crash(&ring, 3);
+    ring_restart(&ring, 3);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(driver_leader(&ring_node(&ring, 3)->replica.driver), leader);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strangers_are_judged_by_their_configuration),
+        cmocka_unit_test(test_the_largest_configuration_is_taken),
+        cmocka_unit_test(test_a_statement_that_fills_its_frame),
+        cmocka_unit_test(test_frames_of_a_removed_node),
+        cmocka_unit_test(test_a_grant_for_a_removed_node_is_refused),
+        cmocka_unit_test(test_the_mark_of_a_node_that_joins_goes_with_its_first_configuration),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,384 @@
+/*
+ * test_membership.c - changes of the membership on replicas wired directly: asked on any node,
+ * driven by the leader, carried on by the next one, given up.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/raft_ring.h"
+
+#define PATIENCE_MS 2000
+
+/* Ask through a node, wait for the answer; its outcome. */
+static enum member_outcome outcome_of(struct ring *ring, uint64_t via, enum member_ask_kind kind,
+                                      uint64_t node_id, const char *address)
+{
+    struct member_answer answer;
+    struct asked asked;
+    uint8_t outcome;
+
+    asked_member(&asked, kind, node_id, address);
+    ask(ring, via, &asked, PATIENCE_MS);
+    for (unsigned i = 0; asked.done == 0 && i < 2 * PATIENCE_MS; i++) {
+        ring_run_ms(ring, 1);
+    }
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, 0);
+    assert_int_equal(member_answer_decode(asked.base.reply.data, asked.base.reply.len, &answer), 0);
+    outcome = answer.outcome;
+    asked_free(&asked);
+    return (enum member_outcome)outcome;
+}
+
+static unsigned voters_of(struct ring *ring, uint64_t id)
+{
+    const struct raft *raft = &ring_node(ring, id)->replica.driver.raft;
+    unsigned voters = 0;
+
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        voters += raft->configuration.servers[i].role == RAFT_VOTER;
+    }
+    return voters;
+}
+
+static void test_follower_is_removed(void **state)
+{
+    struct ring ring = {0};
+    struct rollback *seen;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    ring_run_ms(&ring, 100);
+    seen = &ring_node(&ring, leader)->replica.driver.peers;
+    assert_non_null(rollback_find(seen, follower));
+    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
+    assert_null(rollback_find(seen, follower)); /* it never comes back */
+    assert_non_null(rollback_find(seen, 6 - leader - follower));
+    assert_int_equal(voters_of(&ring, leader), 2);
+    assert_true(fsm_member_removed(ring_node(&ring, leader)->replica.fsm, follower));
+    assert_int_equal(
+        members_admit(&ring_node(&ring, leader)->replica.members, follower, 1000 + follower),
+        ERR_REMOVED);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, follower, "h:1"),
+                     MEMBER_WAS_REMOVED);
+    ring_close(&ring);
+}
+
+/* Asked for, it is refused with words; but an entry may say so as well, of a leader that lies. */
+static void test_an_address_that_is_there_already(void **state)
+{
+    struct driver_server server = {7, "ring:2", RAFT_STANDBY};
+    struct ring ring = {0};
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(driver_change(&ring_node(&ring, leader)->replica.driver, &server),
+                     ERR_INVALID);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "ring:2"), MEMBER_ADDRESS_IN_USE);
+    ring_close(&ring);
+}
+
+static void test_leader_is_removed(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t next;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_REMOVE, leader, ""), MEMBER_DONE);
+    next = driver_leader(&ring_node(&ring, follower)->replica.driver);
+    assert_true(next != leader && next != 0);
+    assert_int_equal(voters_of(&ring, follower), 2);
+    ring_close(&ring);
+}
+
+static void test_leadership_moves(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_LEAD, leader, ""), MEMBER_DONE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_LEAD, follower, ""), MEMBER_DONE);
+    assert_int_equal(driver_leader(&ring_node(&ring, leader)->replica.driver), follower);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_LEAD, 7, ""), MEMBER_UNKNOWN);
+    ring_close(&ring);
+}
+
+/* What is asked of a leader that hands over waits at the one that comes. */
+static void test_requests_wait_while_leadership_moves(void **state)
+{
+    struct ring ring = {0};
+    struct asked lead;
+    struct asked put;
+    struct requests *requests;
+    uint64_t leader;
+    uint64_t next;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    next = leader % 3 + 1;
+    requests = &ring_node(&ring, leader)->replica.requests;
+    ring_run_ms(&ring, 100);
+    ring.lost[FRAME_RAFT] = true; /* the next one does not hear that it is to lead */
+    asked_member(&lead, MEMBER_ASK_LEAD, next, "");
+    ask(&ring, leader, &lead, PATIENCE_MS);
+    ring_settle(&ring);
+    asked_put(&put, "a", 10);
+    ask(&ring, leader, &put, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_true(requests->transferring);
+    assert_int_equal(entry_log_last(&ring_node(&ring, leader)->replica.driver.log),
+                     ring_node(&ring, leader)->replica.driver.commit);
+    ring.lost[FRAME_RAFT] = false;
+    for (unsigned i = 0; put.done == 0 && i < PATIENCE_MS; i++) {
+        ring_run_ms(&ring, 1);
+    }
+    assert_int_equal(put.done, 1);
+    assert_int_equal(put.base.status, 0);
+    ring_run_ms(&ring, PATIENCE_MS);
+    assert_false(requests->transferring);
+    asked_free(&lead);
+    asked_free(&put);
+    ring_close(&ring);
+}
+
+static void test_refusals(void **state)
+{
+    struct ring ring = {0};
+    const struct raft_server *server;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    server = driver_member(&ring_node(&ring, leader)->replica.driver, follower);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, 7, ""), MEMBER_UNKNOWN);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, server->address),
+                     MEMBER_ADDRESS_IN_USE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, follower, "h:1"), MEMBER_EXISTS);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "h:1"), MEMBER_PENDING);
+    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_ADD, 6, "h:2"), MEMBER_IN_PROGRESS);
+    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_REMOVE, leader, ""),
+                     MEMBER_IN_PROGRESS);
+    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_LEAD, 7, ""), MEMBER_NOT_VOTER);
+    ring_close(&ring);
+}
+
+/* The next leader finds the change in its state, and calls it off when it is told to. */
+static void test_change_outlives_its_leader(void **state)
+{
+    enum member_outcome outcome = MEMBER_PENDING;
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t next;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "h:1"), MEMBER_PENDING);
+    ring_crash(&ring, leader);
+    next = ring_elect(&ring);
+    assert_non_null(fsm_member_change(ring_node(&ring, next)->replica.fsm));
+    assert_non_null(driver_member(&ring_node(&ring, next)->replica.driver, 7));
+    for (unsigned i = 0; i < 5 && outcome != MEMBER_DONE; i++) { /* the core watches it catch up */
+        outcome = outcome_of(&ring, next, MEMBER_ASK_REMOVE, 7, "");
+    }
+    assert_int_equal(outcome, MEMBER_DONE);
+    assert_null(fsm_member_change(ring_node(&ring, next)->replica.fsm));
+    assert_null(driver_member(&ring_node(&ring, next)->replica.driver, 7));
+    ring_restart(&ring, leader);
+    ring_run_ms(&ring, 500);
+    assert_true(fsm_member_removed(ring_node(&ring, leader)->replica.fsm, 7));
+    ring_close(&ring);
+}
+
+static void test_given_up(void **state)
+{
+    struct ring ring = {0};
+    const struct member_change *change;
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "h:1"), MEMBER_PENDING);
+    ring_run_ms(&ring, RING_CATCH_UP_MS + 500);
+    change = fsm_member_change(ring_node(&ring, leader)->replica.fsm);
+    assert_non_null(change);
+    assert_true(change->given_up);
+    assert_int_equal(driver_member(&ring_node(&ring, leader)->replica.driver, 7)->role,
+                     RAFT_STANDBY);
+    /* In nobody's way. */
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, ring_follower(&ring), ""),
+                     MEMBER_DONE);
+    ring_close(&ring);
+}
+
+/* Make a tag through a node; the status. */
+static int status_of_put(struct ring *ring, uint64_t via, const char *tag)
+{
+    struct asked asked;
+    int status;
+
+    asked_put(&asked, tag, 10);
+    ask(ring, via, &asked, PATIENCE_MS);
+    for (unsigned i = 0; asked.done == 0 && i < 2 * PATIENCE_MS; i++) {
+        ring_run_ms(ring, 1);
+    }
+    assert_int_equal(asked.done, 1);
+    status = asked.base.status;
+    asked_free(&asked);
+    return status;
+}
+
+static bool is_registered(struct ring *ring, uint64_t on, uint64_t id)
+{
+    struct node_info info;
+
+    return fsm_node(ring_node(ring, on)->replica.fsm, id, &info);
+}
+
+/*
+ * Node 3 had caught up when its change was given up, since it did not register. The log went on
+ * without it: a second change makes it no voter before it has caught up again.
+ */
+static void test_a_catch_up_of_an_earlier_change_does_not_count(void **state)
+{
+    struct ring ring = {.joiners = 1};
+    struct membership *membership;
+    struct asked wish;
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    membership = &ring_node(&ring, leader)->replica.membership;
+    ring.lost[FRAME_REQUEST] = true;
+    asked_member(&wish, MEMBER_ASK_ADD, 3, "ring:3");
+    ask(&ring, leader, &wish, 3 * RING_CATCH_UP_MS);
+    for (unsigned i = 0; membership->caught_up != 3 && i < 1000; i++) {
+        ring_run_ms(&ring, 5);
+    }
+    assert_int_equal(membership->caught_up, 3);
+    ring_crash(&ring, 3);
+    ring_run_ms(&ring, RING_CATCH_UP_MS + 500);
+    assert_true(fsm_member_change(ring_node(&ring, leader)->replica.fsm)->given_up);
+    asked_free(&wish);
+
+    ring.lost[FRAME_REQUEST] = false;
+    ring_restart(&ring, 3);
+    for (unsigned i = 0; !is_registered(&ring, leader, 3) && i < 1000; i++) {
+        ring_run_ms(&ring, 5);
+    }
+    assert_true(is_registered(&ring, leader, 3));
+    ring.cut[leader][3] = true; /* it is heard, and hears nothing */
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(status_of_put(&ring, leader, "a"), 0);
+    }
+    asked_member(&wish, MEMBER_ASK_ADD, 3, "ring:3");
+    ask(&ring, leader, &wish, PATIENCE_MS);
+    ring_run_ms(&ring, 300);
+    assert_int_equal(ring_role(&ring, leader, 3), RAFT_STANDBY);
+    ring.cut[leader][3] = false;
+    ring_member_done(&ring, &wish);
+    assert_int_equal(ring_role(&ring, leader, 3), RAFT_VOTER);
+    ring_close(&ring);
+}
+
+static void test_no_quorum(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    other = 6 - leader - follower;
+    ring_crash(&ring, other);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, follower, ""), MEMBER_NO_QUORUM);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, other, ""), MEMBER_DONE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, leader, ""), MEMBER_LAST_VOTER);
+    ring_close(&ring);
+}
+
+static void test_leader_without_room_gives_way(void **state)
+{
+    struct ring ring = {0};
+    uint64_t first;
+    uint64_t term;
+
+    (void)state;
+    ring_start(&ring, 3);
+    first = ring_elect(&ring);
+    ring_node(&ring, first)->disk.low = true;
+    assert_int_equal(status_of_put(&ring, first, "a"), 0);
+    assert_true(ring_elect(&ring) != first);
+    assert_int_equal(status_of_put(&ring, first, "b"), 0);
+
+    /* Nobody has room: that is said, and leadership does not go round and round. */
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk.low = true;
+    }
+    ring_run_ms(&ring, 1000);
+    term = raft_current_term(&ring_node(&ring, first)->replica.driver.raft);
+    ring_run_ms(&ring, 5000);
+    assert_int_equal(raft_current_term(&ring_node(&ring, first)->replica.driver.raft), term);
+    assert_int_equal(status_of_put(&ring, first, "c"), ERR_DISK_FULL);
+
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk.low = false;
+    }
+    assert_int_equal(status_of_put(&ring, first, "d"), 0);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_follower_is_removed),
+        cmocka_unit_test(test_leader_is_removed),
+        cmocka_unit_test(test_an_address_that_is_there_already),
+        cmocka_unit_test(test_leadership_moves),
+        cmocka_unit_test(test_leader_without_room_gives_way),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_a_catch_up_of_an_earlier_change_does_not_count),
+        cmocka_unit_test(test_no_quorum),
+        cmocka_unit_test(test_requests_wait_while_leadership_moves),
+        cmocka_unit_test(test_change_outlives_its_leader),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,589 @@
+/*
+ * test_replica.c - replicas wired directly: tags that are opened, made again and forced down; the
+ * registry of nodes; a snapshot on a node that leads at once; status and the end.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/raft_ring.h"
+
+#define PATIENCE_MS 3000
+
+static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
+{
+    ring_start(ring, 3);
+    *ret_leader = ring_elect(ring);
+    *ret_follower = ring_follower(ring);
+    ring_run_ms(ring, 100);
+}
+
+/* Open a tag on a node; returns the status. */
+static int open_tag(struct ring *ring, uint64_t id, const char *tag)
+{
+    struct asked asked;
+    int status;
+
+    asked_open(&asked, tag);
+    ask(ring, id, &asked, PATIENCE_MS);
+    ring_settle(ring);
+    assert_int_equal(asked.done, 1);
+    status = asked.base.status;
+    asked_free(&asked);
+    return status;
+}
+
+static struct id_tag *entry_of_tag(struct ring *ring, uint64_t id, const char *tag)
+{
+    return id_table_find(ring_node(ring, id)->replica.table, tag, strlen(tag));
+}
+
+static void delete_tag(struct ring *ring, uint64_t id, const char *tag)
+{
+    struct asked asked;
+
+    asked_delete(&asked, tag);
+    ask(ring, id, &asked, PATIENCE_MS);
+    ring_settle(ring);
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, 0);
+    asked_free(&asked);
+}
+
+static void put_max_id(struct ring *ring, uint64_t id, const char *tag, uint64_t max_id, bool force)
+{
+    struct tag_put put = {.name = tag, .name_len = (uint16_t)strlen(tag)};
+    struct put_result result = {0};
+    struct asked asked;
+
+    asked_put(&asked, tag, 1); /* for its fields; the command is written anew */
+    asked.base.payload.len = 0;
+    put.fields = TAG_FIELD_MAX_ID;
+    put.max_id = max_id;
+    command_put_begin(&asked.base.payload, force, FAKE_WALL_MS);
+    command_put_add(&asked.base.payload, &put);
+    command_put_end(&asked.base.payload);
+    ask(ring, id, &asked, PATIENCE_MS);
+    ring_settle(ring);
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, 0);
+    assert_int_equal(put_result_decode(asked.base.reply.data, asked.base.reply.len, &result), 0);
+    assert_int_equal(result.status, 0);
+    assert_int_equal(result.first.max_id, max_id);
+    put_result_release(&result);
+    asked_free(&asked);
+}
+
+/* --- tags --- */
+
+static void test_open_asks_the_leader_about_an_unknown_tag(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    assert_int_equal(open_tag(&ring, follower, "none"), ERR_UNKNOWN_TAG);
+    assert_int_equal(open_tag(&ring, leader, "none"), ERR_UNKNOWN_TAG);
+    assert_null(entry_of_tag(&ring, follower, "none"));
+    assert_int_equal(ring_node(&ring, follower)->replica.requests.count, 0);
+    ring_close(&ring);
+}
+
+static void test_open_without_a_leader_is_told_so(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+
+    (void)state;
+    ring_start(&ring, 3);
+    ring_isolate(&ring, 1, true);
+    asked_open(&asked, "a");
+    ask(&ring, 1, &asked, 300);
+    ring_run_ms(&ring, 400);
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, ERR_NO_LEADER);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+/* Made on one node, used on another that has not applied it yet. */
+static void test_a_new_tag_is_usable_everywhere_at_once(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t here;
+    uint64_t there;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "a", 10);
+    assert_null(ring_row(&ring, follower, "a")); /* the next heartbeat will commit it there */
+    assert_int_equal(open_tag(&ring, follower, "a"), 0);
+    assert_int_equal(open_tag(&ring, leader, "a"), 0);
+    there = ring_take(&ring, follower, "a", 3);
+    here = ring_take(&ring, leader, "a", 3);
+    assert_true(here >= there + 3 || there >= here + 3);
+    ring_close(&ring);
+}
+
+static void test_ids_go_on_while_there_is_no_leader(void **state)
+{
+    struct ring ring = {0};
+    struct segment_range range;
+    struct segment_view view;
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t first;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "a", 1000);
+    assert_int_equal(open_tag(&ring, follower, "a"), 0);
+    first = ring_take(&ring, follower, "a", 1);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_isolate(&ring, id, true);
+    }
+    ring_run_ms(&ring, 5000);
+    assert_int_equal(driver_leader(&ring_node(&ring, follower)->replica.driver), 0);
+    assert_int_equal(segment_claim(&entry_of_tag(&ring, follower, "a")->buffer, 500, &range, &view),
+                     0);
+    assert_int_equal(range.first, first + 1);
+    assert_int_equal(range.count, 500);
+    ring_close(&ring);
+}
+
+/* Deleted: nothing of what a node still holds is handed out; made again: it goes on above. */
+static void test_a_tag_made_again_burns_the_old_segments(void **state)
+{
+    struct ring ring = {0};
+    struct segment_range range;
+    struct segment_view view;
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t before;
+    uint64_t max_id;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "a", 100);
+    assert_int_equal(open_tag(&ring, follower, "a"), 0);
+    before = ring_take(&ring, follower, "a", 1);
+    assert_true(segment_left(&entry_of_tag(&ring, follower, "a")->buffer) >= 99);
+    max_id = ring_row(&ring, leader, "a")->max_id;
+    delete_tag(&ring, leader, "a");
+    ring_run_ms(&ring, 100);
+    assert_int_equal(atomic_load(&entry_of_tag(&ring, follower, "a")->state), ID_TAG_UNKNOWN);
+    assert_int_equal(segment_claim(&entry_of_tag(&ring, follower, "a")->buffer, 1, &range, &view),
+                     ERR_EMPTY);
+    assert_int_equal(open_tag(&ring, follower, "a"), ERR_UNKNOWN_TAG);
+    ring_make(&ring, leader, "a", 100);
+    assert_int_equal(open_tag(&ring, follower, "a"), 0);
+    assert_true(ring_take(&ring, follower, "a", 1) >= max_id);
+    assert_true(max_id > before);
+    ring_close(&ring);
+}
+
+/* An operator forces max_id down: what a node holds from above is not handed out any more, or it
+ * would come twice. */
+static void test_a_forced_max_id_burns_the_old_segments(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t first;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "a", 100);
+    assert_int_equal(open_tag(&ring, follower, "a"), 0);
+    (void)ring_take(&ring, follower, "a", 50);
+    put_max_id(&ring, leader, "a", 5, true);
+    ring_run_ms(&ring, 100);
+    first = ring_take(&ring, follower, "a", 1);
+    assert_int_equal(first, 5);
+    ring_close(&ring);
+}
+
+/* An operator raises max_id, because ids below it are in use elsewhere: what a node holds from
+ * below is not handed out any more. */
+static void test_a_raised_max_id_burns_the_old_segments(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "a", 100);
+    assert_int_equal(open_tag(&ring, follower, "a"), 0);
+    (void)ring_take(&ring, follower, "a", 50);
+    put_max_id(&ring, leader, "a", 5000, false);
+    ring_run_ms(&ring, 100);
+    assert_true(ring_take(&ring, follower, "a", 1) >= 5000);
+    ring_close(&ring);
+}
+
+/* --- the registry of nodes --- */
+
+static void test_nodes_register_themselves(void **state)
+{
+    struct ring ring = {0};
+    struct node_info info;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    for (uint64_t on = 1; on <= 3; on++) {
+        for (uint64_t id = 1; id <= 3; id++) {
+            assert_true(fsm_node(ring_node(&ring, on)->replica.fsm, id, &info));
+            assert_int_equal(info.store_id, 1000 + id);
+            assert_string_equal(info.http_address, ring_node(&ring, id)->http_address);
+            assert_string_equal(info.version, "ring");
+        }
+    }
+    ring_close(&ring);
+}
+
+static void test_a_node_with_a_new_address_registers_again(void **state)
+{
+    struct ring ring = {0};
+    struct node_info info;
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t last;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_crash(&ring, follower);
+    ring_restart(&ring, follower); /* as it was: nothing to tell, but that it began anew */
+    ring_run_ms(&ring, 2 * SESSION_TIDY_MS);
+    last = entry_log_last(&ring_node(&ring, leader)->replica.driver.log);
+    ring_run_ms(&ring, 2000);
+    assert_int_equal(entry_log_last(&ring_node(&ring, leader)->replica.driver.log), last);
+    ring_crash(&ring, follower);
+    snprintf(ring_node(&ring, follower)->http_address, 32, "elsewhere:80");
+    ring_restart(&ring, follower);
+    ring_run_ms(&ring, 500);
+    assert_true(fsm_node(ring_node(&ring, leader)->replica.fsm, follower, &info));
+    assert_string_equal(info.http_address, "elsewhere:80");
+    ring_close(&ring);
+}
+
+static void test_a_wiped_store_is_not_admitted(void **state)
+{
+    struct ring ring = {0};
+    struct ring blank = {0};
+    struct replica *replica;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    replica = &ring_node(&ring, leader)->replica;
+    assert_int_equal(members_admit(&replica->members, follower, 1000 + follower), 0);
+    assert_int_equal(members_admit(&replica->members, follower, 4711), ERR_WRONG_NODE);
+    ring_crash(&ring, leader); /* the registry is part of the state */
+    ring_restart(&ring, leader);
+    assert_int_equal(members_admit(&replica->members, follower, 4711), ERR_WRONG_NODE);
+    ring_close(&ring);
+    ring_start(&blank, 1);
+    assert_int_equal(members_admit(&ring_node(&blank, 1)->replica.members, 2, 4711),
+                     0); /* not known yet */
+    ring_close(&blank);
+}
+
+/* --- a snapshot --- */
+
+/* Node `behind` is alone while ids are granted and the log is compacted, gets a snapshot, and is
+ * made to lead at once. */
+static void test_a_snapshot_on_the_node_that_leads_next(void **state)
+{
+    struct ring ring = {.snapshot_entries = 20};
+    uint64_t leader;
+    uint64_t behind;
+    uint64_t other;
+    uint64_t highest = 0;
+
+    (void)state;
+    start(&ring, &leader, &behind);
+    ring_make(&ring, leader, "a", 10);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(open_tag(&ring, leader, "a"), 0);
+    assert_int_equal(open_tag(&ring, behind, "a"), 0);
+    ring_isolate(&ring, behind, true);
+    for (unsigned i = 0; i < 60; i++) {
+        highest = ring_take(&ring, leader, "a", 10) + 9;
+    }
+    ring_make(&ring, leader, "b", 10);
+    assert_true(ring_node(&ring, leader)->replica.driver.log.first >
+                entry_log_last(&ring_node(&ring, behind)->replica.driver.log) + 1);
+    ring_isolate(&ring, behind, false);
+    for (unsigned i = 0; ring_node(&ring, behind)->installed_count == 0; i++) {
+        assert_true(i < 1000);
+        ring_run_ms(&ring, 5);
+    }
+    other = 6 - leader - behind;
+    ring_node(&ring, leader)->net.down[other] = true; /* so that only `behind` can follow */
+    for (unsigned i = 0; !replica_transfer(&ring_node(&ring, leader)->replica); i++) {
+        assert_true(i < 1000);
+        ring_run_ms(&ring, 5);
+    }
+    ring_crash(&ring, leader);
+    leader = ring_elect(&ring);
+    assert_int_equal(leader, behind);
+    assert_non_null(ring_row(&ring, leader, "b"));
+    assert_true(ring_take(&ring, behind, "a", 1) > highest);
+    assert_int_equal(open_tag(&ring, behind, "b"), 0);
+    (void)ring_take(&ring, behind, "b", 1);
+    ring_close(&ring);
+}
+
+static void test_digests_are_compared(void **state)
+{
+    struct ring ring = {.digest_ms = 100};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t last;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    last = entry_log_last(&ring_node(&ring, leader)->replica.driver.log);
+    ring_run_ms(&ring, 1000);
+    assert_true(entry_log_last(&ring_node(&ring, leader)->replica.driver.log) > last + 5);
+    /* One node's state goes wrong: that node ends, and no other. */
+    fsm_load_begin(ring_node(&ring, follower)->replica.fsm);
+    assert_int_equal(fsm_load_end(ring_node(&ring, follower)->replica.fsm,
+                                  ring_node(&ring, follower)->replica.driver.applied.index),
+                     0);
+    ring_run_ms(&ring, 300);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_int_equal(ring_node(&ring, id)->failed_count, id == follower);
+    }
+    ring_close(&ring);
+}
+
+/* --- what people see --- */
+
+static void test_status_of_a_cluster(void **state)
+{
+    struct id_cluster_status status;
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_isolate(&ring, follower, false);
+    ring_node(&ring, leader)->net.down[follower] = true;
+    replica_status(&ring_node(&ring, leader)->replica, &status);
+    assert_string_equal(status.cluster_id, "ring");
+    assert_int_equal(status.node_id, leader);
+    assert_int_equal(status.leader_id, leader);
+    assert_int_equal(status.state, ID_NODE_LEADER);
+    assert_int_equal(status.member_count, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        const struct id_member *member = &status.members[i];
+
+        assert_int_equal(member->id, i + 1);
+        assert_string_equal(member->role, "voter");
+        assert_string_equal(member->http_address, ring_node(&ring, i + 1)->http_address);
+        assert_int_equal(member->reachable, member->id != follower);
+        assert_true(member->match_index > 0);
+    }
+    replica_status(&ring_node(&ring, follower)->replica, &status);
+    assert_int_equal(status.state, ID_NODE_FOLLOWER);
+    assert_int_equal(status.leader_id, leader);
+    assert_int_equal(status.members[0].match_index, 0); /* only a leader knows */
+    assert_int_equal(ring_node(&ring, follower)->net.peer_count, 2);
+    ring_close(&ring);
+}
+
+static int segments(struct ring *ring, uint64_t id, const struct buf *query,
+                    struct id_segments_page *ret_page)
+{
+    struct asked asked;
+    int status;
+
+    asked_get(&asked, "");
+    asked.base.kind = ID_REQUEST_SEGMENTS;
+    asked.base.payload.len = 0;
+    buf_put(&asked.base.payload, query->data, query->len);
+    asked.base.out = ret_page;
+    ask(ring, id, &asked, PATIENCE_MS);
+    assert_int_equal(asked.done, 1);
+    status = asked.base.status;
+    asked_free(&asked);
+    return status;
+}
+
+static void test_segments_of_a_node(void **state)
+{
+    struct id_segments_page page = {0};
+    struct ring ring = {0};
+    struct buf query = BUF_INIT;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "a", 10);
+    assert_int_equal(open_tag(&ring, leader, "a"), 0);
+    (void)ring_take(&ring, leader, "a", 4);
+    query_list_encode(&query, "", 0, "", 0, 10);
+    assert_int_equal(segments(&ring, leader, &query, &page), 0);
+    assert_int_equal(page.count, 1);
+    assert_string_equal(page.items[0].name, "a");
+    assert_int_equal(page.items[0].slots[0].end - page.items[0].slots[0].next_id, 6);
+    free(page.items);
+    query.len = 0;
+    query_get_encode(&query, "a", 1); /* another kind of query, and bytes that are none */
+    assert_int_equal(segments(&ring, leader, &query, &page), ERR_BAD_MESSAGE);
+    query.len = 1;
+    assert_int_equal(segments(&ring, leader, &query, &page), ERR_BAD_MESSAGE);
+    buf_free(&query);
+    ring_close(&ring);
+}
+
+static void test_health_follows_the_node(void **state)
+{
+    struct ring ring = {0};
+    struct id_health *health;
+
+    (void)state;
+    ring_start(&ring, 3);
+    health = &ring_node(&ring, 1)->replica.health;
+    assert_true(atomic_load(&health->started));
+    assert_false(atomic_load(&health->leader_known));
+    assert_false(atomic_load(&health->applied_once));
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, 100);
+    assert_true(atomic_load(&health->leader_known));
+    assert_true(atomic_load(&health->applied_once));
+    ring_isolate(&ring, 1, true);
+    ring_run_ms(&ring, 3000);
+    assert_false(atomic_load(&health->leader_known));
+    assert_true(atomic_load(&health->applied_once));
+    ring_close(&ring);
+}
+
+static void test_a_stopping_replica_takes_nothing(void **state)
+{
+    struct id_cluster_status status;
+    struct asked asked[3];
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "a", 10);
+    asked_open(&asked[0], "unknown");
+    ring.lost[FRAME_REQUEST] = true;
+    ask(&ring, follower, &asked[0], PATIENCE_MS); /* under way */
+    replica_stop(&ring_node(&ring, follower)->replica);
+    asked_open(&asked[1], "a");
+    asked_get(&asked[2], "a");
+    ask(&ring, follower, &asked[1], PATIENCE_MS);
+    ask(&ring, follower, &asked[2], PATIENCE_MS);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(asked[i].done, 1);
+        assert_int_equal(asked[i].base.status, ERR_SHUTTING_DOWN);
+        asked_free(&asked[i]);
+    }
+    replica_status(&ring_node(&ring, follower)->replica, &status);
+    assert_int_equal(status.state, ID_NODE_STOPPING);
+    ring_close(&ring);
+}
+
+/* Let time go by until a node serves snowflake ids; false if it does not within so long. */
+static bool serves_snowflakes(struct ring *ring, uint64_t id, uint64_t within_ms)
+{
+    for (uint64_t ms = 0; ms < within_ms; ms += 10) {
+        if (atomic_load(&ring_node(ring, id)->replica.snowflake.slot_count) > 0) {
+            return true;
+        }
+        ring_run_ms(ring, 10);
+    }
+    return false;
+}
+
+/* A node that serves snowflake ids can be killed at any moment and serves again on its own: the
+ * rows that its grant stands in are durable with its own record, however long rows may wait. */
+static void test_a_worker_id_is_known_after_a_crash_without_a_leader(void **state)
+{
+    struct ring ring = {.keeps_time = true, .workers = 1, .rows_hold_ms = 60000};
+
+    (void)state;
+    ring_start(&ring, 3);
+    ring_elect(&ring);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_true(serves_snowflakes(&ring, id, 2000));
+    }
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_crash(&ring, id);
+    }
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_restart(&ring, id);
+        assert_true(serves_snowflakes(&ring, id, 1000));
+        ring_crash(&ring, id);
+    }
+    ring_close(&ring);
+}
+
+/* A layout that the log refuses is not proposed in each turn, which would fill the log as fast as
+ * the disk can write. */
+static void test_a_layout_that_is_refused_is_not_proposed_all_the_time(void **state)
+{
+    struct ring ring = {.keeps_time = true, .workers = 1};
+    uint64_t last;
+
+    (void)state;
+    ring_start(&ring, 3);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->replica.clock_sync.config.layout.epoch_ms = UINT64_MAX;
+    }
+    (void)ring_elect(&ring);
+    ring_run_ms(&ring, 200);
+    last = entry_log_last(&ring_node(&ring, 1)->replica.driver.log);
+    ring_run_ms(&ring, 1000);
+    assert_in_range(entry_log_last(&ring_node(&ring, 1)->replica.driver.log) - last, 1, 20);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_open_asks_the_leader_about_an_unknown_tag),
+        cmocka_unit_test(test_open_without_a_leader_is_told_so),
+        cmocka_unit_test(test_a_new_tag_is_usable_everywhere_at_once),
+        cmocka_unit_test(test_ids_go_on_while_there_is_no_leader),
+        cmocka_unit_test(test_a_tag_made_again_burns_the_old_segments),
+        cmocka_unit_test(test_a_forced_max_id_burns_the_old_segments),
+        cmocka_unit_test(test_a_raised_max_id_burns_the_old_segments),
+        cmocka_unit_test(test_nodes_register_themselves),
+        cmocka_unit_test(test_a_node_with_a_new_address_registers_again),
+        cmocka_unit_test(test_a_wiped_store_is_not_admitted),
+        cmocka_unit_test(test_a_snapshot_on_the_node_that_leads_next),
+        cmocka_unit_test(test_digests_are_compared),
+        cmocka_unit_test(test_status_of_a_cluster),
+        cmocka_unit_test(test_segments_of_a_node),
+        cmocka_unit_test(test_health_follows_the_node),
+        cmocka_unit_test(test_a_stopping_replica_takes_nothing),
+        cmocka_unit_test(test_a_worker_id_is_known_after_a_crash_without_a_leader),
+        cmocka_unit_test(test_a_layout_that_is_refused_is_not_proposed_all_the_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,509 @@
+/*
+ * test_requests.c - commands on their way through the cluster: answered by the leader, forwarded,
+ * repeated until their deadline. Bounds and refusals are in test_requests_bounds.c, queries in
+ * test_requests_read.c.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/core/tests/raft_core.h"
+#include "raft/tests/raft_ring.h"
+
+#define PATIENCE_MS 3000
+
+static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
+{
+    ring_start(ring, 3);
+    *ret_leader = ring_elect(ring);
+    *ret_follower = ring_follower(ring);
+    ring_run_ms(ring, 100); /* all have registered */
+    memset(ring->passed, 0, sizeof ring->passed);
+}
+
+static struct requests *requests_of(struct ring *ring, uint64_t id)
+{
+    return &ring_node(ring, id)->replica.requests;
+}
+
+static void expect_idle(struct ring *ring)
+{
+    for (uint64_t id = 1; id <= ring->count; id++) {
+        struct requests *requests = requests_of(ring, id);
+
+        /* A stamp that cannot be told now is no client's request. */
+        assert_int_equal(requests->count, requests->tidying_in_flight);
+        assert_true(requests->work_count <= requests->tidying_in_flight);
+    }
+    assert_int_equal(ring->refused, 0);
+}
+
+static void expect_made(const struct asked *asked)
+{
+    struct put_result result = {0};
+
+    assert_int_equal(asked->done, 1);
+    assert_int_equal(asked->base.status, 0);
+    assert_int_equal(put_result_decode(asked->base.reply.data, asked->base.reply.len, &result), 0);
+    assert_int_equal(result.status, 0);
+    assert_int_equal(result.made + result.changed, 1);
+    put_result_release(&result);
+}
+
+/* --- the happy path --- */
+
+static void test_the_leader_answers_what_was_applied(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    asked_put(&asked, "a", 10);
+    ask(&ring, leader, &asked, PATIENCE_MS);
+    assert_int_equal(asked.done, 0); /* appended, committed by nobody else */
+    assert_null(ring_row(&ring, leader, "a"));
+    ring_settle(&ring);
+    expect_made(&asked);
+    assert_non_null(ring_row(&ring, leader, "a"));
+    assert_int_equal(ring.passed[FRAME_REQUEST], 0);
+    expect_idle(&ring);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_a_follower_forwards_and_passes_the_answer_on(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    asked_put(&asked, "a", 10);
+    ask(&ring, follower, &asked, PATIENCE_MS);
+    ring_settle(&ring);
+    expect_made(&asked);
+    assert_int_equal(ring.passed[FRAME_REQUEST], 1);
+    assert_int_equal(ring.passed[FRAME_REPLY], 1);
+    expect_idle(&ring);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_many_commands_of_one_turn(void **state)
+{
+    struct asked asked[300];
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t first;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    first = entry_log_last(&ring_node(&ring, leader)->replica.driver.log) + 1;
+    for (unsigned i = 0; i < 300; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "tag-%u", i);
+        asked_put(&asked[i], name, 10);
+        asked[i].base.deadline_ms = ring.clock.now_ms + PATIENCE_MS;
+        replica_submit(&ring_node(&ring, leader)->replica, &asked[i].base);
+    }
+    ring_settle(&ring);
+    for (unsigned i = 0; i < 300; i++) {
+        expect_made(&asked[i]);
+        asked_free(&asked[i]);
+    }
+    assert_int_equal(entry_log_last(&ring_node(&ring, leader)->replica.driver.log), first + 299);
+    expect_idle(&ring);
+    ring_close(&ring);
+}
+
+/* --- the leader is not the leader (any more) --- */
+
+static void reply_not_leader(struct ring *ring, uint64_t to, uint64_t from, uint64_t id)
+{
+    const struct wire_reply reply = {.id = id, .status = ERR_NOT_LEADER};
+    struct buf frame = BUF_INIT;
+
+    wire_reply_encode(&reply, &frame);
+    assert_true(
+        replica_receive(&ring_node(ring, to)->replica, from, FRAME_REPLY, frame.data, frame.len));
+    buf_free(&frame);
+}
+
+static void test_not_leader_is_tried_again_after_a_pause(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    asked_put(&asked, "a", 10);
+    ask(&ring, follower, &asked, PATIENCE_MS);
+    fake_net_clear(&ring_node(&ring, follower)->net); /* it never gets there */
+    reply_not_leader(&ring, follower, leader, asked.base.id);
+    ring_settle(&ring);
+    assert_int_equal(asked.done, 0);
+    assert_int_equal(ring.passed[FRAME_REQUEST], 0); /* not at once: that would be a storm */
+    ring_run_ms(&ring, 20);
+    expect_made(&asked);
+    expect_idle(&ring);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_a_node_that_does_not_lead_says_so(void **state)
+{
+    struct wire_request request = {77,   0,          WIRE_REQUEST_COMMAND,
+                                   1000, NOOP_BYTES, sizeof NOOP_BYTES};
+    struct buf frame = BUF_INIT;
+    struct ring ring = {0};
+    struct fake_frame *sent;
+    struct wire_reply reply;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    wire_request_encode(&request, &frame);
+    assert_true(replica_receive(&ring_node(&ring, follower)->replica, leader, FRAME_REQUEST,
+                                frame.data, frame.len));
+    sent = fake_net_take(&ring_node(&ring, follower)->net);
+    assert_non_null(sent);
+    assert_int_equal(sent->type, FRAME_REPLY);
+    assert_int_equal(wire_reply_decode(sent->payload.data, sent->payload.len, &reply), 0);
+    assert_int_equal(reply.id, 77);
+    assert_int_equal(reply.status, ERR_NOT_LEADER);
+    fake_frame_free(sent);
+    buf_free(&frame);
+    expect_idle(&ring);
+    ring_close(&ring);
+}
+
+/* The leader appended it, and then was alone: what became of it nobody knows. It is repeated with
+ * the next leader and answered once. */
+static void test_an_unknown_outcome_is_repeated_with_the_next_leader(void **state)
+{
+    struct ring ring = {0};
+    struct asked local;
+    struct asked remote;
+    uint64_t old;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &old, &follower);
+    asked_put(&local, "local", 10);
+    asked_put(&remote, "remote", 10);
+    ask(&ring, follower, &remote, PATIENCE_MS);
+    ring.lost[FRAME_RAFT] = true; /* the request gets there, the entry does not leave */
+    ask(&ring, old, &local, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_int_equal(requests_of(&ring, old)->work_count, 2);
+    ring_isolate(&ring, old, true);
+    ring.lost[FRAME_RAFT] = false;
+    ring_run_ms(&ring, 1500);
+    assert_int_not_equal(ring_elect(&ring), old);
+    assert_int_equal(requests_of(&ring, old)->work_count, 0); /* it stepped down */
+    expect_made(&remote); /* its sender went to the new leader */
+    assert_int_equal(local.done, 0);
+    ring_isolate(&ring, old, false);
+    ring_run_ms(&ring, 1000);
+    expect_made(&local);
+    assert_int_equal(remote.done, 1);
+    expect_idle(&ring);
+    asked_free(&local);
+    asked_free(&remote);
+    ring_close(&ring);
+}
+
+/* Should ever another leader's entry be applied in its place, it is no answer. */
+static void test_another_entry_in_its_place_is_no_answer(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    struct work *work;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_RAFT] = true;
+    asked_put(&asked, "a", 10);
+    ask(&ring, leader, &asked, PATIENCE_MS);
+    work = TAILQ_FIRST(&requests_of(&ring, leader)->submitted);
+    assert_non_null(work);
+    requests_applied(requests_of(&ring, leader), work->index, work->term + 1, "x", 1);
+    assert_null(TAILQ_FIRST(&requests_of(&ring, leader)->submitted));
+    assert_ptr_equal(TAILQ_FIRST(&requests_of(&ring, leader)->waiting), &asked.base);
+    assert_int_equal(asked.done, 0);
+    ring.lost[FRAME_RAFT] = false;
+    ring_run_ms(&ring, 200); /* it is appended again, and recognised as the same change */
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, 0);
+    assert_non_null(ring_row(&ring, leader, "a"));
+    expect_idle(&ring);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_requests_wait_while_leadership_is_handed_over(void **state)
+{
+    struct ring ring = {0};
+    struct asked local;
+    struct asked remote;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    asked_put(&local, "local", 10);
+    asked_put(&remote, "remote", 10);
+    assert_false(replica_transfer(&ring_node(&ring, leader)->replica));
+    ask(&ring, leader, &local, PATIENCE_MS);
+    ask(&ring, follower, &remote, PATIENCE_MS);
+    assert_int_equal(requests_of(&ring, leader)->work_count, 0);
+    ring_run_ms(&ring, 200);
+    assert_true(replica_transfer(&ring_node(&ring, leader)->replica));
+    assert_int_not_equal(ring_elect(&ring), leader);
+    ring_run_ms(&ring, 100);
+    expect_made(&local);
+    expect_made(&remote);
+    expect_idle(&ring);
+    asked_free(&local);
+    asked_free(&remote);
+    ring_close(&ring);
+}
+
+/* --- lost frames --- */
+
+static void lost_once(enum frame_type type, size_t arrived)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+
+    start(&ring, &leader, &follower);
+    ring.lost[type] = true;
+    asked_put(&asked, "a", 10);
+    ask(&ring, follower, &asked, PATIENCE_MS);
+    ring_run_ms(&ring, RING_ELECTION_MS - 50);
+    assert_int_equal(asked.done, 0);
+    assert_int_equal(ring.passed[FRAME_REQUEST], arrived);
+    ring.lost[type] = false;
+    ring_run_ms(&ring, 100);
+    expect_made(&asked);
+    assert_int_equal(ring.passed[FRAME_REQUEST], arrived + 1);
+    expect_idle(&ring);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_a_lost_request_is_repeated_after_an_election_timeout(void **state)
+{
+    (void)state;
+    lost_once(FRAME_REQUEST, 0);
+}
+
+static void test_a_lost_reply_is_asked_for_again(void **state)
+{
+    (void)state;
+    lost_once(FRAME_REPLY, 1);
+}
+
+static void test_a_broken_link_repeats_at_once(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_REQUEST] = true;
+    asked_put(&asked, "a", 10);
+    ask(&ring, follower, &asked, PATIENCE_MS);
+    ring_settle(&ring);
+    ring.lost[FRAME_REQUEST] = false;
+    replica_link_changed(&ring_node(&ring, follower)->replica, leader, false);
+    ring_settle(&ring); /* no time goes by */
+    expect_made(&asked);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_an_answer_that_comes_twice_counts_once(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    asked_put(&asked, "a", 10);
+    ask(&ring, follower, &asked, PATIENCE_MS);
+    ring_settle(&ring);
+    expect_made(&asked);
+    reply_not_leader(&ring, follower, leader, asked.base.id);
+    ring_run_ms(&ring, 50);
+    assert_int_equal(asked.done, 1);
+    expect_idle(&ring);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+/* --- deadlines --- */
+
+static void test_deadline_without_a_leader(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+
+    (void)state;
+    ring_start(&ring, 3);
+    ring_isolate(&ring, 1, true);
+    ring_isolate(&ring, 2, true);
+    asked_put(&asked, "a", 10);
+    ask(&ring, 1, &asked, 500);
+    ring_run_ms(&ring, 495);
+    assert_int_equal(asked.done, 0);
+    ring_run_ms(&ring, 20);
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, ERR_NO_LEADER);
+    assert_int_equal(requests_of(&ring, 1)->count, 0);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_deadline_with_a_leader_that_does_not_answer(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_REPLY] = true;
+    asked_put(&asked, "a", 10);
+    ask(&ring, follower, &asked, 1000);
+    ring_run_ms(&ring, 995);
+    assert_int_equal(asked.done, 0);
+    ring_run_ms(&ring, 20);
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, ERR_TIMEOUT);
+    assert_non_null(ring_row(&ring, leader, "a")); /* it did happen: that is what TIMEOUT means */
+    expect_idle(&ring);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+/* A leader whose entry does not get through answers its own client, and keeps the entry's place. */
+static void test_deadline_of_what_was_appended(void **state)
+{
+    struct ring ring = {0};
+    struct asked late;
+    struct asked next;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = true; /* nothing is acknowledged */
+    }
+    asked_put(&late, "late", 10);
+    asked_put(&next, "next", 10);
+    ask(&ring, leader, &late, 100);
+    ask(&ring, leader, &next, PATIENCE_MS);
+    ring_run_ms(&ring, 120);
+    assert_int_equal(late.done, 1);
+    assert_int_equal(late.base.status, ERR_TIMEOUT);
+    assert_int_equal(next.done, 0);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_node(&ring, id)->disk_held = false;
+    }
+    ring_settle(&ring);
+    expect_made(&next); /* and not the answer of the other entry */
+    assert_int_equal(late.done, 1);
+    assert_non_null(ring_row(&ring, leader, "late"));
+    expect_idle(&ring);
+    asked_free(&late);
+    asked_free(&next);
+    ring_close(&ring);
+}
+
+/* Its sender has given up: it is not answered any more when it gets through. */
+static void test_deadline_of_what_another_node_sent(void **state)
+{
+    struct wire_request request = {.id = 77, .kind = WIRE_REQUEST_COMMAND, .time_left_ms = 50};
+    struct buf command = BUF_INIT;
+    size_t before;
+    struct buf frame = BUF_INIT;
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_run_ms(&ring, 2 * SESSION_TIDY_MS); /* nobody has anything to say now */
+    memset(ring.passed, 0, sizeof ring.passed);
+    ring.lost[FRAME_RAFT] = true;
+    command_noop_encode(&command);
+    session_stamp_put(&command, &(struct session_stamp){follower, 1, 1, 1});
+    request.payload = command.data;
+    request.payload_len = command.len;
+    wire_request_encode(&request, &frame);
+    buf_free(&command);
+    before = requests_of(&ring, leader)->work_count;
+    assert_true(replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_REQUEST,
+                                frame.data, frame.len));
+    ring_run_ms(&ring, 70);
+    assert_int_equal(requests_of(&ring, leader)->work_count,
+                     before + 1); /* its entry keeps its place */
+    ring.lost[FRAME_RAFT] = false;
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(requests_of(&ring, leader)->work_count, 0);
+    assert_int_equal(ring.passed[FRAME_REPLY], 0);
+    buf_free(&frame);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_leader_answers_what_was_applied),
+        cmocka_unit_test(test_a_follower_forwards_and_passes_the_answer_on),
+        cmocka_unit_test(test_many_commands_of_one_turn),
+        cmocka_unit_test(test_not_leader_is_tried_again_after_a_pause),
+        cmocka_unit_test(test_a_node_that_does_not_lead_says_so),
+        cmocka_unit_test(test_an_unknown_outcome_is_repeated_with_the_next_leader),
+        cmocka_unit_test(test_another_entry_in_its_place_is_no_answer),
+        cmocka_unit_test(test_requests_wait_while_leadership_is_handed_over),
+        cmocka_unit_test(test_a_lost_request_is_repeated_after_an_election_timeout),
+        cmocka_unit_test(test_a_lost_reply_is_asked_for_again),
+        cmocka_unit_test(test_a_broken_link_repeats_at_once),
+        cmocka_unit_test(test_an_answer_that_comes_twice_counts_once),
+        cmocka_unit_test(test_deadline_without_a_leader),
+        cmocka_unit_test(test_deadline_with_a_leader_that_does_not_answer),
+        cmocka_unit_test(test_deadline_of_what_was_appended),
+        cmocka_unit_test(test_deadline_of_what_another_node_sent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,247 @@
+/*
+ * test_requests_bounds.c - what is not taken: beyond a bound, on a low disk, while stopping, and
+ * what is malformed.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/core/tests/raft_core.h"
+#include "raft/tests/raft_ring.h"
+
+#define PATIENCE_MS 3000
+
+static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
+{
+    ring_start(ring, 3);
+    *ret_leader = ring_elect(ring);
+    *ret_follower = ring_follower(ring);
+    ring_run_ms(ring, 100); /* all have registered */
+    memset(ring->passed, 0, sizeof ring->passed);
+}
+
+static struct requests *requests_of(struct ring *ring, uint64_t id)
+{
+    return &ring_node(ring, id)->replica.requests;
+}
+
+static void expect_idle(struct ring *ring)
+{
+    for (uint64_t id = 1; id <= ring->count; id++) {
+        assert_int_equal(requests_of(ring, id)->count, 0);
+        assert_int_equal(requests_of(ring, id)->work_count, 0);
+    }
+    assert_int_equal(ring->refused, 0);
+}
+
+static void test_pending_requests_up_to_the_limit(void **state)
+{
+    struct asked *asked = calloc(LIMIT_REQUESTS_PENDING + 1, sizeof *asked);
+    struct ring ring = {0};
+    unsigned refused = 0;
+
+    (void)state;
+    assert_non_null(asked);
+    ring_start(&ring, 3);
+    ring_isolate(&ring, 1, true);
+    for (unsigned i = 0; i <= LIMIT_REQUESTS_PENDING; i++) {
+        asked_get(&asked[i], "a");
+        asked[i].base.deadline_ms = ring.clock.now_ms + 100;
+        replica_submit(&ring_node(&ring, 1)->replica, &asked[i].base);
+    }
+    (void)replica_turn(&ring_node(&ring, 1)->replica);
+    for (unsigned i = 0; i < LIMIT_REQUESTS_PENDING; i++) {
+        refused += asked[i].done;
+    }
+    assert_int_equal(refused, 0); /* at the limit */
+    assert_int_equal(asked[LIMIT_REQUESTS_PENDING].done, 1);
+    assert_int_equal(asked[LIMIT_REQUESTS_PENDING].base.status, ERR_OVERLOADED);
+    ring_run_ms(&ring, 120);
+    for (unsigned i = 0; i < LIMIT_REQUESTS_PENDING; i++) {
+        assert_int_equal(asked[i].done, 1);
+        assert_int_equal(asked[i].base.status, ERR_NO_LEADER);
+        asked_free(&asked[i]);
+    }
+    asked_free(&asked[LIMIT_REQUESTS_PENDING]);
+    free(asked);
+    assert_int_equal(requests_of(&ring, 1)->count, 0);
+    ring_close(&ring);
+}
+
+static void test_work_at_the_leader_up_to_the_limit(void **state)
+{
+    struct wire_request request = {0, 0, WIRE_REQUEST_QUERY, 1000, NOOP_BYTES, sizeof NOOP_BYTES};
+    struct ring ring = {0};
+    struct replica *replica;
+    struct fake_frame *sent;
+    struct wire_reply reply;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    replica = &ring_node(&ring, leader)->replica;
+    for (unsigned i = 0; i <= LIMIT_REQUESTS_PENDING; i++) {
+        struct buf frame = BUF_INIT;
+
+        request.id = i;
+        wire_request_encode(&request, &frame);
+        assert_true(replica_receive(replica, follower, FRAME_REQUEST, frame.data, frame.len));
+        assert_int_equal(ring_node(&ring, leader)->net.frame_count, i == LIMIT_REQUESTS_PENDING);
+        buf_free(&frame);
+    }
+    sent = fake_net_take(&ring_node(&ring, leader)->net);
+    assert_int_equal(wire_reply_decode(sent->payload.data, sent->payload.len, &reply), 0);
+    assert_int_equal(reply.id, LIMIT_REQUESTS_PENDING);
+    assert_int_equal(reply.status, ERR_OVERLOADED);
+    fake_frame_free(sent);
+    ring_settle(&ring);
+    expect_idle(&ring);
+    ring_close(&ring);
+}
+
+static void test_a_payload_up_to_the_limit(void **state)
+{
+    struct ring ring = {0};
+    struct asked fits;
+    struct asked large;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    asked_put(&fits, "fits", 10);
+    asked_put(&large, "large", 10);
+    buf_reserve(&fits.base.payload, LIMIT_ENTRY_BYTES);
+    buf_reserve(&large.base.payload, LIMIT_ENTRY_BYTES + 1);
+    memset(fits.base.payload.data, 0, LIMIT_ENTRY_BYTES);
+    memset(large.base.payload.data, 0, LIMIT_ENTRY_BYTES + 1);
+    fits.base.payload.data[0] = COMMAND_VERSION; /* a stamp fits it, but nothing else does */
+    fits.base.payload.len = LIMIT_ENTRY_BYTES;
+    large.base.payload.len = LIMIT_ENTRY_BYTES + 1;
+    ask(&ring, follower, &large, PATIENCE_MS);
+    assert_int_equal(large.done, 1);
+    assert_int_equal(large.base.status, ERR_TOO_LARGE);
+    ask(&ring, follower, &fits, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_int_equal(fits.done, 1);
+    assert_int_equal(fits.base.status, 0); /* an entry that is no command: its result says so */
+    expect_idle(&ring);
+    asked_free(&fits);
+    asked_free(&large);
+    ring_close(&ring);
+}
+
+static void test_low_disks_refuse_commands(void **state)
+{
+    struct ring ring = {0};
+    struct asked local;
+    struct asked remote;
+    struct asked query;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "a", 10);
+    for (uint64_t id = 1; id <= 3; id++) { /* else one with room would lead instead */
+        ring_node(&ring, id)->disk.low = true;
+    }
+    asked_put(&local, "local", 10);
+    asked_put(&remote, "remote", 10);
+    asked_get(&query, "a");
+    ask(&ring, leader, &local, PATIENCE_MS);
+    ask(&ring, follower, &remote, PATIENCE_MS);
+    ask(&ring, follower, &query, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_int_equal(local.base.status, ERR_DISK_FULL);
+    assert_int_equal(remote.base.status, ERR_DISK_FULL);
+    assert_int_equal(local.done + remote.done + query.done, 3);
+    assert_int_equal(query.base.status, 0); /* reading goes on */
+    assert_null(ring_row(&ring, leader, "local"));
+    assert_true(atomic_load(&ring_node(&ring, leader)->replica.health.disk_low));
+    expect_idle(&ring);
+    asked_free(&local);
+    asked_free(&remote);
+    asked_free(&query);
+    ring_close(&ring);
+}
+
+static void test_stop_answers_everything(void **state)
+{
+    struct asked asked[3];
+    struct asked after;
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_RAFT] = true;
+    asked_put(&asked[0], "a", 10);
+    asked_get(&asked[1], "a");
+    asked_put(&asked[2], "b", 10);
+    asked_get(&after, "a");
+    ask(&ring, leader, &asked[0], PATIENCE_MS); /* appended */
+    ask(&ring, leader, &asked[1], PATIENCE_MS);
+    ask(&ring, follower, &asked[2], PATIENCE_MS);
+    replica_stop(&ring_node(&ring, leader)->replica);
+    assert_int_equal(asked[0].done, 0); /* never from inside a call */
+    (void)replica_turn(&ring_node(&ring, leader)->replica);
+    replica_stop(&ring_node(&ring, follower)->replica);
+    (void)replica_turn(&ring_node(&ring, follower)->replica);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(asked[i].done, 1);
+        assert_int_equal(asked[i].base.status, ERR_SHUTTING_DOWN);
+        asked_free(&asked[i]);
+    }
+    ask(&ring, leader, &after, PATIENCE_MS);
+    assert_int_equal(after.done, 1);
+    assert_int_equal(after.base.status, ERR_SHUTTING_DOWN);
+    asked_free(&after);
+    assert_int_equal(requests_of(&ring, leader)->work_count, 0);
+    ring_close(&ring);
+}
+
+static void test_malformed_frames_are_told(void **state)
+{
+    static const enum frame_type types[] = {FRAME_REQUEST, FRAME_REPLY, FRAME_CONFIRM,
+                                            FRAME_CONFIRM_ACK};
+    static const uint8_t bytes[3] = {1, 2, 3};
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        assert_false(replica_receive(&ring_node(&ring, leader)->replica, follower, types[i], bytes,
+                                     sizeof bytes));
+    }
+    assert_false(
+        replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_PING, bytes, 3));
+    assert_false(requests_receive(requests_of(&ring, leader), follower, FRAME_RAFT, bytes, 3));
+    expect_idle(&ring);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pending_requests_up_to_the_limit),
+        cmocka_unit_test(test_work_at_the_leader_up_to_the_limit),
+        cmocka_unit_test(test_a_payload_up_to_the_limit),
+        cmocka_unit_test(test_low_disks_refuse_commands),
+        cmocka_unit_test(test_stop_answers_everything),
+        cmocka_unit_test(test_malformed_frames_are_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

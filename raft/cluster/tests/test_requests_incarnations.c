@@ -1,0 +1,180 @@
+/*
+ * test_requests_incarnations.c - answers and commands that must not be taken: those to an earlier
+ * incarnation of the node, of a node that was not asked, and what only a leader may propose.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/raft_ring.h"
+#include "src/id/codec/worker.h"
+
+#define PATIENCE_MS 3000
+
+static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
+{
+    ring_start(ring, 3);
+    *ret_leader = ring_elect(ring);
+    *ret_follower = ring_follower(ring);
+    ring_run_ms(ring, 100); /* all have registered */
+    memset(ring->passed, 0, sizeof ring->passed);
+}
+
+static struct requests *requests_of(struct ring *ring, uint64_t id)
+{
+    return &ring_node(ring, id)->replica.requests;
+}
+
+/* An answer arrives at a node, with the row that says that a tag was made. */
+static void answer(struct ring *ring, uint64_t from, uint64_t to, uint64_t id,
+                   const struct buf *payload)
+{
+    struct wire_reply reply = {.id = id, .payload = payload->data, .payload_len = payload->len};
+    struct buf frame = BUF_INIT;
+
+    wire_reply_encode(&reply, &frame);
+    assert_true(
+        replica_receive(&ring_node(ring, to)->replica, from, FRAME_REPLY, frame.data, frame.len));
+    (void)replica_turn(&ring_node(ring, to)->replica);
+    buf_free(&frame);
+}
+
+#define EARLIER 60
+#define BEFORE 16 /* questions of that incarnation before these, by the node itself */
+
+/* Answers to all that an earlier incarnation of a node asked come late: none is taken for the
+ * answer to a question of this incarnation, whose numbers so must not begin where those began. */
+static void test_answers_to_an_incarnation_answer_nothing(void **state)
+{
+    struct put_result stale = {.made = 1, .first = {.name = "stale", .name_len = 5, .step = 1}};
+    struct asked asked[EARLIER];
+    struct buf payload = BUF_INIT;
+    struct ring ring = {0};
+    struct asked get;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "a", 10);
+    put_result_encode(&stale, &payload);
+    ring.lost[FRAME_REPLY] = true;
+    for (unsigned i = 0; i < EARLIER; i++) {
+        asked_get(&asked[i], "a");
+        ask(&ring, follower, &asked[i], PATIENCE_MS);
+    }
+    ring_run_ms(&ring, 10);
+    assert_int_equal(ring.passed[FRAME_REQUEST], EARLIER);
+    ring_crash(&ring, follower);
+    ring_restart(&ring, follower);
+    ring_run_ms(&ring, 500);
+    assert_int_equal(driver_leader(&ring_node(&ring, follower)->replica.driver), leader);
+    asked_get(&get, "a");
+    ask(&ring, follower, &get, PATIENCE_MS);
+    assert_int_equal(get.done, 0);
+    assert_false(TAILQ_EMPTY(&requests_of(&ring, follower)->sent));
+    for (uint64_t id = asked[0].base.id; id <= asked[EARLIER - 1].base.id; id++) {
+        answer(&ring, leader, follower, id, &payload);
+    }
+    for (uint64_t i = 1; i <= BEFORE; i++) {
+        answer(&ring, leader, follower, asked[0].base.id - i, &payload);
+    }
+    assert_int_equal(get.done, 0);
+    ring.lost[FRAME_REPLY] = false;
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(get.done, 1);
+    assert_int_equal(get.base.status, 0);
+    assert_int_not_equal(get.base.reply.len, payload.len);
+    for (unsigned i = 0; i < EARLIER; i++) {
+        asked_free(&asked[i]);
+    }
+    asked_free(&get);
+    buf_free(&payload);
+    ring_close(&ring);
+}
+
+/* A question is answered by the node that was asked, and by nobody else. */
+static void test_an_answer_of_another_node_is_none(void **state)
+{
+    struct ring ring = {0};
+    struct buf payload = BUF_INIT;
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t third;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    third = 6 - leader - follower;
+    ring.lost[FRAME_REPLY] = true;
+    asked_put(&asked, "a", 10);
+    ask(&ring, follower, &asked, PATIENCE_MS);
+    assert_int_equal(asked.base.sent_to, leader);
+    answer(&ring, third, follower, asked.base.id, &payload);
+    assert_int_equal(asked.done, 0);
+    ring.lost[FRAME_REPLY] = false;
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, 0);
+    assert_non_null(ring_row(&ring, leader, "a"));
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+/* What only a leader knows is not taken from others: one false digest would end every node. */
+static void test_commands_of_leaders_alone_are_refused(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t last;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    last = entry_log_last(&ring_node(&ring, leader)->replica.driver.log);
+    for (unsigned i = 0; i < 3; i++) {
+        struct member_change change = {.kind = MEMBER_REMOVE, .node_id = leader};
+        struct wire_request request = {
+            .id = 77, .kind = WIRE_REQUEST_COMMAND, .time_left_ms = 1000};
+        struct buf command = BUF_INIT;
+        struct buf frame = BUF_INIT;
+
+        if (i == 0) {
+            command_digest_encode(&command, last, 1);
+        } else if (i == 1) {
+            command_member_begin_encode(&command, &change);
+        } else {
+            command_clock_encode(&command, UINT64_MAX);
+        }
+        request.payload = command.data;
+        request.payload_len = command.len;
+        wire_request_encode(&request, &frame);
+        assert_true(replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_REQUEST,
+                                    frame.data, frame.len));
+        buf_free(&command);
+        buf_free(&frame);
+    }
+    ring_run_ms(&ring, 200);
+    assert_int_equal(entry_log_last(&ring_node(&ring, leader)->replica.driver.log), last);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_int_equal(ring_node(&ring, id)->failed_count, 0);
+    }
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers_to_an_incarnation_answer_nothing),
+        cmocka_unit_test(test_an_answer_of_another_node_is_none),
+        cmocka_unit_test(test_commands_of_leaders_alone_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,428 @@
+/*
+ * test_requests_read.c - queries: linearizable reads need a majority's word that the term still
+ * stands, and the applied index; one round serves many; a deposed leader does not answer.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/core/tests/raft_core.h"
+#include "raft/tests/raft_ring.h"
+
+#define PATIENCE_MS 3000
+
+static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
+{
+    ring_start(ring, 3);
+    *ret_leader = ring_elect(ring);
+    *ret_follower = ring_follower(ring);
+    ring_run_ms(ring, 100);
+    ring_make(ring, *ret_leader, "a", 10);
+    memset(ring->passed, 0, sizeof ring->passed);
+}
+
+static struct requests *requests_of(struct ring *ring, uint64_t id)
+{
+    return &ring_node(ring, id)->replica.requests;
+}
+
+/* The step of the one row that a query gave. */
+static uint32_t step_of(const struct asked *asked)
+{
+    struct tag_rows rows = {0};
+    uint32_t step;
+
+    assert_int_equal(asked->done, 1);
+    assert_int_equal(asked->base.status, 0);
+    assert_int_equal(tag_rows_decode(asked->base.reply.data, asked->base.reply.len, &rows), 0);
+    assert_int_equal(rows.count, 1);
+    step = rows.rows[0].step;
+    tag_rows_release(&rows);
+    return step;
+}
+
+static void acknowledge(struct ring *ring, uint64_t leader, uint64_t from, uint64_t term,
+                        uint64_t round)
+{
+    const struct wire_confirm ack = {term, round};
+    struct buf frame = BUF_INIT;
+
+    wire_confirm_encode(&ack, &frame);
+    assert_true(replica_receive(&ring_node(ring, leader)->replica, from, FRAME_CONFIRM_ACK,
+                                frame.data, frame.len));
+    (void)replica_turn(&ring_node(ring, leader)->replica);
+    buf_free(&frame);
+}
+
+static uint64_t term_of(struct ring *ring, uint64_t id)
+{
+    return raft_current_term(&ring_node(ring, id)->replica.driver.raft);
+}
+
+static void test_a_query_through_any_node(void **state)
+{
+    struct ring ring = {0};
+    struct asked local;
+    struct asked remote;
+    struct asked unknown;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    asked_get(&local, "a");
+    asked_get(&remote, "a");
+    asked_get(&unknown, "nothing");
+    ask(&ring, leader, &local, PATIENCE_MS);
+    ask(&ring, follower, &remote, PATIENCE_MS);
+    ask(&ring, follower, &unknown, PATIENCE_MS);
+    assert_int_equal(local.done, 0); /* it has not asked anybody yet */
+    ring_settle(&ring);
+    assert_int_equal(step_of(&local), 10);
+    assert_int_equal(step_of(&remote), 10);
+    assert_int_equal(unknown.done, 1);
+    assert_int_equal(unknown.base.status, ERR_UNKNOWN_TAG);
+    asked_free(&local);
+    asked_free(&remote);
+    asked_free(&unknown);
+    ring_close(&ring);
+}
+
+static void test_a_sole_node_is_its_own_majority(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+
+    (void)state;
+    ring_start(&ring, 1);
+    assert_int_equal(ring_elect(&ring), 1);
+    ring_make(&ring, 1, "a", 10);
+    asked_get(&asked, "a");
+    ask(&ring, 1, &asked, PATIENCE_MS);
+    assert_int_equal(step_of(&asked), 10);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_nothing_is_answered_without_a_majority(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t round;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_CONFIRM] = true;
+    asked_get(&asked, "a");
+    ask(&ring, leader, &asked, PATIENCE_MS);
+    ring_run_ms(&ring, 300);
+    assert_int_equal(asked.done, 0);
+    round = requests_of(&ring, leader)->round;
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), round - 1); /* another round */
+    acknowledge(&ring, leader, follower, term_of(&ring, leader) - 1, round); /* another term */
+    acknowledge(&ring, leader, 9, term_of(&ring, leader), round);            /* no member */
+    assert_int_equal(asked.done, 0);
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), round);
+    assert_int_equal(step_of(&asked), 10);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+/* Of five voters two others are needed: the same one twice is one. */
+static void test_one_voter_counts_once(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+    struct raft_configuration *conf;
+    struct raft_configuration saved;
+    struct raft_server five[5];
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_CONFIRM] = true;
+    conf = &ring_node(&ring, leader)->replica.driver.raft.configuration;
+    saved = *conf;
+    for (unsigned i = 0; i < 5; i++) {
+        five[i] = (struct raft_server){i + 1, saved.servers[0].address, RAFT_VOTER};
+    }
+    conf->servers = five;
+    conf->n = 5;
+    asked_get(&asked, "a");
+    ask(&ring, leader, &asked, PATIENCE_MS);
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), requests_of(&ring, leader)->round);
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), requests_of(&ring, leader)->round);
+    assert_int_equal(asked.done, 0);
+    acknowledge(&ring, leader, 4, term_of(&ring, leader), requests_of(&ring, leader)->round);
+    assert_int_equal(asked.done, 1);
+    *conf = saved;
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_a_lost_confirmation_is_asked_for_again(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_CONFIRM_ACK] = true;
+    asked_get(&asked, "a");
+    ask(&ring, leader, &asked, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_int_equal(asked.done, 0);
+    ring.lost[FRAME_CONFIRM_ACK] = false;
+    ring_run_ms(&ring, RING_HEARTBEAT_MS + 20);
+    assert_int_equal(step_of(&asked), 10);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_one_round_serves_all_that_wait(void **state)
+{
+    struct asked asked[20];
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    for (unsigned i = 0; i < 20; i++) {
+        asked_get(&asked[i], "a");
+        asked[i].base.deadline_ms = ring.clock.now_ms + PATIENCE_MS;
+        replica_submit(&ring_node(&ring, leader)->replica, &asked[i].base);
+    }
+    ring_settle(&ring);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(step_of(&asked[i]), 10);
+        asked_free(&asked[i]);
+    }
+    assert_int_equal(ring.passed[FRAME_CONFIRM], 2); /* one to each of the others */
+    ring_close(&ring);
+}
+
+/* A query that comes while a round is under way may not use it: its index is noted too early. */
+static void test_a_query_during_a_round_waits_for_the_next(void **state)
+{
+    struct ring ring = {0};
+    struct asked first;
+    struct asked second;
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t round;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring.lost[FRAME_CONFIRM] = true;
+    asked_get(&first, "a");
+    asked_get(&second, "a");
+    ask(&ring, leader, &first, PATIENCE_MS);
+    round = requests_of(&ring, leader)->round;
+    ask(&ring, leader, &second, PATIENCE_MS);
+    assert_int_equal(requests_of(&ring, leader)->round, round);
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), round);
+    assert_int_equal(first.done, 1);
+    assert_int_equal(second.done, 0);
+    assert_int_equal(requests_of(&ring, leader)->round, round + 1);
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), round); /* too late for it */
+    assert_int_equal(second.done, 0);
+    acknowledge(&ring, leader, follower, term_of(&ring, leader), round + 1);
+    assert_int_equal(second.done, 1);
+    asked_free(&first);
+    asked_free(&second);
+    ring_close(&ring);
+}
+
+/* Committed, but not applied here yet, when the query came: it has to be seen. */
+static void test_a_read_waits_for_the_applied_index(void **state)
+{
+    struct ring ring = {0};
+    struct requests *requests;
+    struct replica *replica;
+    struct asked put;
+    struct asked get;
+    struct raft_message ack;
+    struct buf frame = BUF_INIT;
+    struct wire_confirm confirm;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    replica = &ring_node(&ring, leader)->replica;
+    requests = &replica->requests;
+    ring.lost[FRAME_RAFT] = true;
+    ring.lost[FRAME_CONFIRM] = true;
+    asked_put(&put, "a", 20);
+    asked_get(&get, "a");
+    ask(&ring, leader, &put, PATIENCE_MS);
+    ring_settle(&ring);
+    ack =
+        append_result_of(follower, term_of(&ring, leader), 0, entry_log_last(&replica->driver.log));
+    wire_raft_encode(&ack, 0, &frame);
+    assert_true(replica_receive(replica, follower, FRAME_RAFT, frame.data, frame.len));
+    assert_int_equal(replica->driver.commit, replica->driver.applied.index + 1);
+    get.base.deadline_ms = ring.clock.now_ms + PATIENCE_MS;
+    replica_submit(replica, &get.base);
+    requests_turn(requests);
+    confirm = (struct wire_confirm){term_of(&ring, leader), requests->round};
+    frame.len = 0;
+    wire_confirm_encode(&confirm, &frame);
+    assert_true(replica_receive(replica, follower, FRAME_CONFIRM_ACK, frame.data, frame.len));
+    requests_turn(requests);
+    assert_int_equal(get.done, 0); /* confirmed; the state is one entry behind */
+    (void)replica_turn(replica);
+    assert_int_equal(put.done, 1);
+    assert_int_equal(step_of(&get), 20);
+    buf_free(&frame);
+    asked_free(&put);
+    asked_free(&get);
+    ring_close(&ring);
+}
+
+/* Alone, but not aware of it yet: meanwhile the others go on. */
+static void test_a_deposed_leader_does_not_answer(void **state)
+{
+    struct ring ring = {0};
+    struct asked lone;
+    struct asked kept;
+    uint64_t old;
+    uint64_t follower;
+    uint64_t leader;
+
+    (void)state;
+    start(&ring, &old, &follower);
+    ring_isolate(&ring, old, true);
+    asked_get(&lone, "a");
+    asked_get(&kept, "a");
+    ask(&ring, old, &lone, 300);
+    ask(&ring, old, &kept, 10000);
+    ring_run_ms(&ring, 200);
+    assert_int_equal(raft_state(&ring_node(&ring, old)->replica.driver.raft), RAFT_LEADER);
+    assert_int_equal(lone.done, 0);
+    ring_run_ms(&ring, 2000);
+    assert_int_equal(lone.done, 1);
+    assert_true(lone.base.status == ERR_TIMEOUT || lone.base.status == ERR_NO_LEADER);
+    leader = ring_elect(&ring);
+    assert_int_not_equal(leader, old);
+    ring_make(&ring, leader, "a", 30);
+    assert_int_equal(kept.done, 0);
+    ring_isolate(&ring, old, false);
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(step_of(&kept), 30); /* and never what the old leader still had */
+    asked_free(&lone);
+    asked_free(&kept);
+    ring_close(&ring);
+}
+
+/* A follower of a newer term does not confirm an older one, and tells nothing about itself. */
+static void test_a_confirmation_is_for_the_own_term_only(void **state)
+{
+    struct ring ring = {0};
+    struct wire_confirm confirm;
+    struct buf frame = BUF_INIT;
+    struct replica *replica;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    replica = &ring_node(&ring, follower)->replica;
+    for (uint64_t term = term_of(&ring, follower) - 1; term <= term_of(&ring, follower) + 1;
+         term++) {
+        confirm = (struct wire_confirm){term, 7};
+        frame.len = 0;
+        wire_confirm_encode(&confirm, &frame);
+        assert_true(replica_receive(replica, leader, FRAME_CONFIRM, frame.data, frame.len));
+        assert_int_equal(
+            fake_net_count(&ring_node(&ring, follower)->net, leader, FRAME_CONFIRM_ACK),
+            term >= term_of(&ring, follower));
+    }
+    buf_free(&frame);
+    ring_close(&ring);
+}
+
+/* A node's word came while it was not enough; then a voter goes, and it is. The other words of that
+ * node are no news. */
+static void test_a_round_under_way_counts_the_voters_of_now(void **state)
+{
+    struct driver_server standby = {.role = RAFT_STANDBY};
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 2);
+    leader = ring_elect(&ring);
+    standby.id = 3 - leader;
+    ring_run_ms(&ring, 100);
+    ring_make(&ring, leader, "a", 10);
+    ring.lost[FRAME_CONFIRM] = true; /* the other voter's word, which is needed, does not come */
+    asked_get(&asked, "a");
+    ask(&ring, leader, &asked, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_int_equal(asked.done, 0);
+    assert_int_equal(driver_change(&ring_node(&ring, leader)->replica.driver, &standby), 0);
+    ring_run_ms(&ring, RING_HEARTBEAT_MS);
+    assert_int_equal(step_of(&asked), 10);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+static void test_a_local_query_needs_nobody(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_run_ms(&ring, 2 * RING_HEARTBEAT_MS); /* a heartbeat tells what is committed */
+    ring_isolate(&ring, follower, true);
+    asked_get(&asked, "a");
+    asked.base.local = true;
+    ask(&ring, follower, &asked, PATIENCE_MS);
+    assert_int_equal(step_of(&asked), 10);
+    asked_free(&asked);
+    asked_get(&asked, "nothing");
+    asked.base.local = true;
+    ask(&ring, follower, &asked, PATIENCE_MS);
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, ERR_UNKNOWN_TAG);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_query_through_any_node),
+        cmocka_unit_test(test_a_sole_node_is_its_own_majority),
+        cmocka_unit_test(test_nothing_is_answered_without_a_majority),
+        cmocka_unit_test(test_one_voter_counts_once),
+        cmocka_unit_test(test_a_lost_confirmation_is_asked_for_again),
+        cmocka_unit_test(test_one_round_serves_all_that_wait),
+        cmocka_unit_test(test_a_query_during_a_round_waits_for_the_next),
+        cmocka_unit_test(test_a_read_waits_for_the_applied_index),
+        cmocka_unit_test(test_a_deposed_leader_does_not_answer),
+        cmocka_unit_test(test_a_confirmation_is_for_the_own_term_only),
+        cmocka_unit_test(test_a_round_under_way_counts_the_voters_of_now),
+        cmocka_unit_test(test_a_local_query_needs_nobody),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+/*
+ * entry_log.c - see entry_log.h. Thread: the raft loop.
+ */
+#include "raft/core/entry_log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+struct entry_block *entry_block_new(const void *data, size_t len)
+{
+    struct entry_block *block = malloc(sizeof *block + len);
+
+    ASSERT(block != NULL && len <= UINT32_MAX);
+    block->refs = 1;
+    block->len = (uint32_t)len;
+    if (len > 0) {
+        memcpy(block->data, data, len);
+    }
+    return block;
+}
+
+struct entry_block *entry_block_ref(struct entry_block *block)
+{
+    ASSERT(block->refs > 0);
+    block->refs++;
+    return block;
+}
+
+void entry_block_unref(struct entry_block *block)
+{
+    ASSERT(block->refs > 0);
+    if (--block->refs == 0) {
+        free(block);
+    }
+}
+
+void entry_log_init(struct entry_log *log, uint64_t first)
+{
+    ASSERT(first >= 1);
+    *log = (struct entry_log){.first = first};
+}
+
+void entry_log_free(struct entry_log *log)
+{
+    entry_log_clear(log, 1);
+    free(log->items);
+    log->items = NULL;
+    log->capacity = 0;
+}
+
+static void release(struct entry_log *log, struct log_entry *entry)
+{
+    ASSERT(log->bytes >= entry->block->len);
+    log->bytes -= entry->block->len;
+    entry_block_unref(entry->block);
+}
+
+void entry_log_clear(struct entry_log *log, uint64_t first)
+{
+    ASSERT(first >= 1);
+    for (size_t i = 0; i < log->count; i++) {
+        release(log, &log->items[log->head + i]);
+    }
+    log->head = 0;
+    log->count = 0;
+    log->first = first;
+}
+
+static void make_room(struct entry_log *log)
+{
+    if (log->head + log->count < log->capacity) {
+        return;
+    }
+    if (log->head > log->capacity / 2) { /* half is dropped prefix: move down instead of growing */
+        memmove(log->items, log->items + log->head, log->count * sizeof *log->items);
+        log->head = 0;
+        return;
+    }
+    log->capacity = log->capacity ? log->capacity * 2 : 64;
+    log->items = realloc(log->items, log->capacity * sizeof *log->items);
+    ASSERT(log->items != NULL);
+}
+
+void entry_log_append(struct entry_log *log, uint64_t term, uint8_t type, uint64_t tag,
+                      struct entry_block *block)
+{
+    ASSERT(term > 0);
+    ASSERT_IMPLIES(log->count > 0, term >= log->items[log->head + log->count - 1].term);
+    make_room(log);
+    log->items[log->head + log->count] = (struct log_entry){term, tag, type, block};
+    log->count++;
+    log->bytes += block->len;
+}
+
+void entry_log_truncate(struct entry_log *log, uint64_t from)
+{
+    while (log->count > 0 && entry_log_last(log) >= from) {
+        release(log, &log->items[log->head + log->count - 1]);
+        log->count--;
+    }
+}
+
+void entry_log_drop_prefix(struct entry_log *log, uint64_t upto)
+{
+    while (log->count > 0 && log->first <= upto) {
+        release(log, &log->items[log->head]);
+        log->head++;
+        log->count--;
+        log->first++;
+    }
+}
+
+uint64_t entry_log_last(const struct entry_log *log)
+{
+    return log->first + log->count - 1;
+}
+
+const struct log_entry *entry_log_get(const struct entry_log *log, uint64_t index)
+{
+    if (index < log->first || index - log->first >= log->count) {
+        return NULL;
+    }
+    return &log->items[log->head + (size_t)(index - log->first)];
+}
+
+uint64_t entry_log_persisted(const struct entry_log *log, uint64_t index, uint32_t count,
+                             uint64_t tag)
+{
+    uint64_t highest = 0;
+
+    for (uint64_t i = index; i < index + count; i++) {
+        const struct log_entry *entry = entry_log_get(log, i);
+        bool dropped = entry == NULL && i < log->first;
+
+        if (!dropped && (entry == NULL || entry->tag != tag)) {
+            break;
+        }
+        highest = i;
+    }
+    return highest;
+}

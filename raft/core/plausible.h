@@ -1,0 +1,58 @@
+/*
+ * plausible.h - may a term, or an index, that a peer tells be true?
+ *
+ * A member that lies, or a frame that somebody slipped into a link, may name any number. A term
+ * near the end of the numbers, once adopted, leaves no room for another election, and every node
+ * that hears of it adopts it: the cluster would be lost. So nothing that a peer tells is believed,
+ * and nothing of it gets to the disk, before it is plausible beside what this node has itself:
+ *
+ *  - An index is at most LIMIT_PLAUSIBLE_JUMP above the node's last one.
+ *  - A term is at most that much above the node's own, all rises by messages taken together, beside
+ *    LIMIT_PLAUSIBLE_RISE_PER_MS: in t ms a liar moves a term by 2^32 + t, however many messages
+ *    it sends, and needs more than 70 million years for all numbers.
+ *  - Nothing gets to LIMIT_PLAUSIBLE: from there on the own data directory is not believed either.
+ *
+ * A node that has nothing yet (no log, no state) has nothing to compare with and nothing to lose:
+ * there the last rule holds alone, or no node could join an old cluster.
+ *
+ * A liar may move one node by all that it may be moved, and the next honest election moves it one
+ * further, which to a node that the liar did not reach is one too many. So what a term may rise by
+ * grows on while peers tell higher ones: from LIMIT_PLAUSIBLE_WAIT_MS after the first refusal, by
+ * the same LIMIT_PLAUSIBLE_RISE_PER_MS, until none was refused for so long. Two honest nodes are so
+ * parted by a lie for not much longer than it went on.
+ *
+ * The happy path: plausible_index(); plausible_term() before a message is taken, plausible_rose()
+ * after it moved the term; plausible_refused() when a term was not believed.
+ *
+ * Thread: pure functions, one owner.
+ */
+#ifndef LEAFD_RAFT_CORE_PLAUSIBLE_H
+#define LEAFD_RAFT_CORE_PLAUSIBLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What the term may yet rise by through messages. Times are of the monotonic clock. */
+struct plausible {
+    uint64_t left;
+    uint64_t updated_ms;
+    uint64_t refused_since_ms; /* of a series of refusals */
+    uint64_t refused_ms;       /* the last of them */
+    bool refusing;             /* such a series is not over */
+};
+
+void plausible_init(struct plausible *plausible, uint64_t now_ms);
+
+/* The highest term that is believed now. has_log: this node has a log or a state. */
+uint64_t plausible_term(struct plausible *plausible, uint64_t own, bool has_log, uint64_t now_ms);
+
+/* Messages moved the own term up by so much. */
+void plausible_rose(struct plausible *plausible, uint64_t by);
+
+/* A higher term was told, and not believed. */
+void plausible_refused(struct plausible *plausible, uint64_t now_ms);
+
+/* The highest index that is believed: last is that of this node's last entry, 0 for none. */
+uint64_t plausible_index(uint64_t last);
+
+#endif

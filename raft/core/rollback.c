@@ -1,0 +1,126 @@
+/*
+ * rollback.c - see rollback.h. The record: version u8, mark u8 (1: this directory is an older
+ * copy), and for each peer id u64, incarnation u64.
+ *
+ * Thread: pure functions, one owner.
+ */
+#include "raft/core/rollback.h"
+
+#include <string.h>
+
+#include "src/base/assert.h"
+
+#define RECORD_VERSION 1
+
+const struct peer_seen *rollback_find(const struct rollback *memory, uint64_t peer)
+{
+    for (size_t i = 0; i < memory->count; i++) {
+        if (memory->peers[i].id == peer) {
+            return &memory->peers[i];
+        }
+    }
+    return NULL;
+}
+
+/* NULL when there is no room for another. */
+static struct peer_seen *find_or_add(struct rollback *memory, uint64_t peer)
+{
+    for (size_t i = 0; i < memory->count; i++) {
+        if (memory->peers[i].id == peer) {
+            return &memory->peers[i];
+        }
+    }
+    if (memory->count == ROLLBACK_MAX) {
+        return NULL;
+    }
+    memory->peers[memory->count] = (struct peer_seen){.id = peer};
+    return &memory->peers[memory->count++];
+}
+
+void rollback_term(struct rollback *memory, uint64_t peer, uint64_t term)
+{
+    struct peer_seen *seen = find_or_add(memory, peer);
+
+    if (seen != NULL && term > seen->term) {
+        seen->term = term;
+    }
+}
+
+void rollback_index(struct rollback *memory, uint64_t peer, uint64_t index)
+{
+    struct peer_seen *seen = find_or_add(memory, peer);
+
+    if (seen != NULL && index > seen->index) {
+        seen->index = index;
+    }
+}
+
+int rollback_meet(struct rollback *memory, uint64_t peer, const struct peer_start *start)
+{
+    struct peer_seen *seen = find_or_add(memory, peer);
+
+    if (seen == NULL || seen->incarnation == start->incarnation) {
+        return 0;
+    }
+    if (start->incarnation >> PEER_INCARNATION_RANDOM_BITS <= seen->incarnation >>
+            PEER_INCARNATION_RANDOM_BITS ||
+        start->term < seen->term || start->index < seen->index) {
+        return ERR_STALE;
+    }
+    seen->incarnation = start->incarnation;
+    memory->changed = true;
+    return 0;
+}
+
+void rollback_forget(struct rollback *memory, uint64_t peer)
+{
+    for (size_t i = 0; i < memory->count; i++) {
+        if (memory->peers[i].id == peer) {
+            memory->peers[i] = memory->peers[--memory->count];
+            memory->changed = true;
+            return;
+        }
+    }
+}
+
+void rollback_save(const struct rollback *memory, struct buf *record)
+{
+    buf_put_u8(record, RECORD_VERSION);
+    buf_put_u8(record, memory->older);
+    for (size_t i = 0; i < memory->count; i++) {
+        buf_put_u64(record, memory->peers[i].id);
+        buf_put_u64(record, memory->peers[i].incarnation);
+    }
+}
+
+int rollback_load(struct rollback *memory, const void *record, size_t len)
+{
+    struct reader reader;
+    uint8_t mark;
+
+    memset(memory, 0, sizeof *memory);
+    if (len == 0) {
+        return 0;
+    }
+    reader_init(&reader, record, len);
+    if (reader_u8(&reader) != RECORD_VERSION) {
+        return ERR_BAD_VERSION;
+    }
+    mark = reader_u8(&reader);
+    if (reader.bad || mark > 1) {
+        return ERR_CORRUPT;
+    }
+    memory->older = mark == 1;
+    while (reader_left(&reader) > 0) {
+        uint64_t peer = reader_u64(&reader);
+        uint64_t incarnation = reader_u64(&reader);
+
+        if (reader.bad || peer == 0 || peer > LIMIT_NODE_ID || memory->count == ROLLBACK_MAX ||
+            rollback_find(memory, peer) != NULL) {
+            memset(memory, 0, sizeof *memory);
+            return ERR_CORRUPT;
+        }
+        memory->peers[memory->count++] = (struct peer_seen){.id = peer, .incarnation = incarnation};
+    }
+    return 0;
+}

@@ -1,0 +1,91 @@
+/*
+ * node.h - one node of the cluster on a uv loop: the raft driver, the request layer, the state
+ * machine, the allocator, links and disk put together; the implementation of struct id_backend.
+ *
+ * Lifecycle: node_start() loads the store and begins; node_drain() hands leadership over while
+ * everything is still served; node_stop() answers all that is pending, writes what is queued,
+ * closes links and writer, and calls back; node_free() frees the memory. Between the callback and
+ * node_free() the id_backend may still be called: submit answers ERR_SHUTTING_DOWN at once, on the
+ * caller's thread. So the order of a stop is: node_drain, http_server_drain, node_stop, (callback)
+ * http_server_stop, node_free, close the store.
+ *
+ * Failure modes: anything that makes going on unsafe (a failed commit, an error of the consensus
+ * core, a diverged state) calls `failed` once, which must end the process.
+ *
+ * Thread: the loop's, except id_backend's functions and `failed` from the writer, as they say.
+ */
+#ifndef LEAFD_RAFT_NODE_NODE_H
+#define LEAFD_RAFT_NODE_NODE_H
+
+#include <uv.h>
+
+#include "raft/transport/net.h"
+#include "src/id/backend/id_backend.h"
+#include "src/id/snowflake/lease.h"
+#include "src/id/alloc/prefetch.h"
+#include "storage/store.h"
+
+struct node;
+
+struct node_config {
+    uint64_t node_id;       /* 1..LIMIT_NODE_ID, one of members unless it joins */
+    const char *cluster_id; /* borrowed while the node lives, as all pointers here */
+    const void *secret;
+    size_t secret_len;
+    const char *listen_address; /* for peers, "host:port"; NULL: the own address in members */
+    const char *http_address;   /* told to the others, for GET /api/cluster */
+    const char *version;
+    struct net_peer members[LIMIT_NODES]; /* the first configuration, the same on all nodes; used
+                                             only while the store is new, later the log's holds */
+    size_t member_count;
+    /* Of a node that joins a cluster: members to ask, while the store is empty; 0: none. Their ids
+     * do not matter. */
+    struct net_peer join[LIMIT_NODES];
+    size_t join_count;
+    const char *peer_address;  /* where the others reach this node; NULL: as in members */
+    uint32_t catch_up_ms;      /* patience with a change of the membership, see membership.h */
+    uint32_t heartbeat_ms;     /* default 100 */
+    uint32_t election_ms;      /* default 1000; each election draws 1x..2x of it */
+    uint32_t snapshot_entries; /* compact after so many applied entries; default 8192 */
+    uint32_t trailing_entries; /* kept behind a compaction for followers; default 2048 */
+    struct lease_config lease; /* snowflake ids; node_id, store_id and address are filled in */
+    uint32_t cover_ms;         /* see refill.h */
+    uint32_t refill_percent;
+    uint32_t strict_keys; /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
+    struct prefetch_config prefetch;
+    bool reset_term;                                       /* driver_reset_term() first */
+    void (*failed)(void *data, int err, const char *text); /* must not return; any thread */
+    /* The cluster has removed this node, and its id never comes back: it is to be stopped. On the
+     * loop; may be told several times. May be NULL. */
+    void (*removed)(void *data);
+    void *data;
+};
+
+/* Load the store and start; a node that joins an existing cluster is let in first, however long
+ * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); errors of
+ * join_uv.h; ERR_INVALID: an empty store, and neither members nor whom to ask. On failure
+ * *ret_error says what, and nothing is left. */
+int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
+               struct node **ret_node, struct store_error *ret_error) MUST_CHECK;
+
+/* The seam for http/. Valid until node_free(). */
+struct id_backend *node_backend(struct node *node);
+
+/* Who is to be woken when parked requests can go on; NULL takes it off. */
+void node_set_waker(struct node *node, struct id_waker *waker);
+
+/* Begin to drain: health->stopping is set and leadership is handed to another node, while requests
+ * are still served. Idempotent. */
+void node_drain(struct node *node);
+
+/* True once there is no leadership to hand over (any more). */
+bool node_drained(const struct node *node);
+
+/* Stop: leadership is handed over (waiting at most grace_ms), new and pending requests get
+ * ERR_SHUTTING_DOWN, links and writer are closed. cb comes on the loop when all is closed. */
+void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), void *data);
+
+/* After node_stop()'s callback, when nobody calls the backend any more. */
+void node_free(struct node *node);
+
+#endif

@@ -1,0 +1,137 @@
+/*
+ * handshake.h - who is at the other end of a connection, and does it know the cluster's secret.
+ *
+ * A pure state machine: frames in, bytes out, no I/O, no clock, no random numbers of its own.
+ *
+ *   dialler:   HELLO_SENT --CHALLENGE--> PROOF_SENT --WELCOME--> DONE
+ *   acceptor:  HELLO_AWAITED --HELLO--> CHALLENGE_SENT --PROOF--> DONE
+ *   a node that is no member yet: PROOF_SENT --JOINED--> ANSWERED; the acceptor of that:
+ *              CHALLENGE_SENT --PROOF--> ANSWERED
+ *   both, on anything wrong: FAILED (the acceptor has put a REJECT out, the dialler just closes)
+ *
+ *   HELLO      u16 protocol, str16 cluster id, u64 own id, u64 wanted id, u64 store id, nonce A
+ *   (32)
+ *   CHALLENGE  u16 protocol, str16 cluster id, u64 own id, u64 store id, nonce B (32), mac (32)
+ *   PROOF      mac (32), statement (the rest)
+ *   WELCOME    nothing
+ *   JOINED     the answer to a node that joins
+ *   REJECT     u16 code, str16 text (empty as long as the dialler has proved nothing)
+ *
+ * A statement says of the dialler what an acceptor that does not know it may judge (see wire.h);
+ * the dialler's mac covers it. A node that joins wants id 0, whoever listens there, and its
+ * statement is its request; it gets an answer and no link.
+ *
+ * Both macs are HMAC-SHA256 under the secret over a label ("accept", "dial" or "join") and the
+ * transcript: protocol, cluster id, dialler's and acceptor's id, their store ids, nonce A, nonce B,
+ * and the statement (the dialler's mac). So a mac
+ * stands for one direction of one connection of two named stores, and cannot be used again, turned
+ * round or passed on to another node.
+ *
+ * Thread: pure functions on their arguments, any.
+ */
+#ifndef LEAFD_RAFT_TRANSPORT_HANDSHAKE_H
+#define LEAFD_RAFT_TRANSPORT_HANDSHAKE_H
+
+#include "raft/transport/net.h"
+#include "src/base/buf.h"
+
+#define HANDSHAKE_PROTOCOL 2
+#define HANDSHAKE_NONCE_BYTES 32
+#define HANDSHAKE_MAC_BYTES 32
+#define HANDSHAKE_TEXT_BYTES 128 /* of a REJECT; longer is cut */
+
+/* Why it failed. Numbers are on the wire; new ones go at the end. */
+enum handshake_reject {
+    HANDSHAKE_REJECT_NONE = 0,
+    HANDSHAKE_REJECT_MALFORMED = 1,   /* a frame out of turn, too short or too long */
+    HANDSHAKE_REJECT_VERSION = 2,     /* another protocol version */
+    HANDSHAKE_REJECT_CLUSTER = 3,     /* another cluster id */
+    HANDSHAKE_REJECT_NODE = 4,        /* not the node that was wanted, or both have one id */
+    HANDSHAKE_REJECT_PEER = 5,        /* the dialler is no member that the acceptor knows (yet) */
+    HANDSHAKE_REJECT_PROOF = 6,       /* another secret */
+    HANDSHAKE_REJECT_STORE = 7,       /* the store is not the one registered for its id (wiped) */
+    HANDSHAKE_REJECT_REMOVED = 8,     /* the id was removed from the cluster and never comes back */
+    HANDSHAKE_REJECT_OLDER = 9,       /* the store was set back to an older copy */
+    HANDSHAKE_REJECT_IMPLAUSIBLE = 10 /* its term or last index is one that cannot be */
+};
+
+struct handshake_config {
+    uint64_t node_id;
+    uint64_t store_id;
+    const char *cluster_id; /* at most LIMIT_CLUSTER_ID_BYTES */
+    const void *secret;     /* may be NULL when secret_len is 0 */
+    size_t secret_len;      /* at most LIMIT_SECRET_BYTES */
+    /* Is the dialler a peer of ours? Asked by acceptors after its proof. */
+    bool (*known)(void *data, uint64_t peer, const void *statement, size_t len);
+    /* May the peer's store take part (0), after it proved the secret? ERR_REMOVED: its id never may
+     * again; any other error: the store may not. Asked on both sides, before `known`. */
+    int (*admit)(void *data, uint64_t peer, uint64_t store_id);
+    void *data;
+    /* Is there something wrong with a known dialler's statement? 0; ERR_STALE: it shows that its
+     * store was set back; ERR_IMPLAUSIBLE: it says what cannot be; ERR_BAD_MESSAGE. NULL: not
+     * asked. */
+    int (*check)(void *data, uint64_t peer, const void *statement, size_t len);
+    /* Append the statement of a dialler; NULL: none. */
+    void (*introduce)(void *data, struct buf *statement);
+    /* Append the answer to a node that wants to join; false: malformed. NULL: nobody may. */
+    bool (*join)(void *data, uint64_t peer, const void *request, size_t len, struct buf *answer);
+};
+
+enum handshake_state {
+    HANDSHAKE_HELLO_SENT,
+    HANDSHAKE_PROOF_SENT,
+    HANDSHAKE_HELLO_AWAITED,
+    HANDSHAKE_CHALLENGE_SENT,
+    HANDSHAKE_DONE,
+    HANDSHAKE_ANSWERED, /* a node that joins has been told; there is no link */
+    HANDSHAKE_FAILED
+};
+
+struct handshake {
+    const struct handshake_config *config; /* borrowed */
+    enum handshake_state state;
+    bool dialler;
+    bool joins;             /* the dialler wants no link but an answer */
+    uint64_t peer_id;       /* wanted, or as the HELLO says; proved once DONE */
+    uint64_t peer_store_id; /* as the other side says; proved once DONE */
+    uint8_t dialler_nonce[HANDSHAKE_NONCE_BYTES];
+    uint8_t acceptor_nonce[HANDSHAKE_NONCE_BYTES];
+    /* of FAILED */
+    enum handshake_reject reject;
+    bool by_peer;                        /* the other side sent the REJECT */
+    char text[HANDSHAKE_TEXT_BYTES + 1]; /* its words, unchecked bytes */
+};
+
+/* Begin as the one who dialled the node `wanted`; appends the HELLO frame to out. The nonce must be
+ * fresh random bytes of the system (so too below). */
+void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
+                    uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out);
+
+/* Begin as a node that wants to join through whoever listens there. Once ANSWERED, the frame that
+ * was taken last held the answer. */
+void handshake_join(struct handshake *handshake, const struct handshake_config *config,
+                    const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out);
+
+/* Begin as the one who accepted the connection. */
+void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
+                      const uint8_t nonce[HANDSHAKE_NONCE_BYTES]);
+
+/* Take a frame, append answers to out (whole frames), move the state. Not after DONE, ANSWERED or
+ * FAILED. */
+void handshake_receive(struct handshake *handshake, enum frame_type type, const uint8_t *payload,
+                       size_t len, struct buf *out);
+
+/* A short text of a code; static memory. */
+const char *handshake_reject_text(enum handshake_reject reject);
+
+/* Its ERR_*: BAD_MESSAGE, BAD_VERSION, REFUSED (cluster, node, proof), NOT_FOUND (peer), WRONG_NODE
+ * (store), REMOVED, or STALE (older store); a dialler takes these three only from an acceptor that
+ * proved the secret; or IMPLAUSIBLE. */
+int handshake_reject_err(enum handshake_reject reject);
+
+/* True if trying again cannot help until somebody changes a configuration: version, cluster,
+ * node, store, removed, older store, implausible. (A wrong secret is not among them: it may be
+ * in the middle of a change on all nodes.) */
+bool handshake_reject_is_final(enum handshake_reject reject);
+
+#endif

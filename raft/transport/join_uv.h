@@ -1,0 +1,43 @@
+/*
+ * join_uv.h - a new node asks the members of a cluster to let it join, before it starts.
+ *
+ * The happy path: join_cluster() dials one address after the other, proves the secret, says who it
+ * is and where it listens, and is told to wait; once the cluster has it as a standby, the answer
+ * holds the configuration, and so the addresses of all members. The rest comes by the log.
+ *
+ * Failure modes: nobody answers, an election, another change under way, no room: tried again, and
+ * logged once a change of reason, until a signal to stop. The id was removed, belongs to a member
+ * elsewhere or to another data directory, or the address is another member's: refused for good.
+ *
+ * Thread: main, on a loop of its own, before anything else runs.
+ */
+#ifndef LEAFD_RAFT_TRANSPORT_JOIN_UV_H
+#define LEAFD_RAFT_TRANSPORT_JOIN_UV_H
+
+#include "raft/transport/net.h"
+#include "storage/store.h"
+
+struct join_config {
+    uint64_t node_id;
+    uint64_t store_id;
+    const char *cluster_id;
+    const void *secret;
+    size_t secret_len;
+    const char *address;            /* the own one, as the others are to dial it */
+    const struct net_peer *targets; /* whom to ask; their ids do not matter */
+    size_t target_count;            /* at least 1 */
+};
+
+struct join_result {
+    struct net_peer peers[LIMIT_NODES]; /* all members but this node */
+    size_t peer_count;
+    uint64_t index; /* of the configuration that names them */
+};
+
+/* 0; ERR_SHUTTING_DOWN after SIGTERM or SIGINT; ERR_REMOVED, ERR_WRONG_NODE (the id belongs to
+ * another data directory) or ERR_REFUSED (to another member, or the address does), with *ret_error
+ * set. */
+int join_cluster(const struct join_config *config, struct join_result *ret_result,
+                 struct store_error *ret_error) MUST_CHECK;
+
+#endif

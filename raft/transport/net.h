@@ -1,0 +1,101 @@
+/*
+ * net.h - links to the other nodes behind a vtable: frames out, frames in.
+ *
+ * net_uv.h is the real one (libuv TCP); the simulation has its own. A link is best effort: a frame
+ * may be lost when the link breaks or its queue is full, never damaged, duplicated within a
+ * connection or reordered within one. Raft and the request layer above repeat what matters.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_TRANSPORT_NET_H
+#define LEAFD_RAFT_TRANSPORT_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+#include "src/base/limits.h"
+
+/* Types of frames; wire.h has their payloads. New ones go at the end. */
+enum frame_type {
+    FRAME_HELLO = 1, /* handshake: never reaches the receiver below */
+    FRAME_CHALLENGE = 2,
+    FRAME_PROOF = 3,
+    FRAME_WELCOME = 4,
+    FRAME_REJECT = 5,
+    FRAME_JOINED = 6,
+    FRAME_RAFT = 16,           /* a message of the consensus core */
+    FRAME_SNAPSHOT_CHUNK = 17, /* part of a snapshot's rows */
+    FRAME_SNAPSHOT_ACK = 18,
+    FRAME_REQUEST = 19, /* a command or query forwarded to the leader */
+    FRAME_REPLY = 20,
+    FRAME_CONFIRM = 21, /* leader asks: is this still the term? (linearizable reads) */
+    FRAME_CONFIRM_ACK = 22,
+    FRAME_PING = 23,    /* keeps an idle link checked; never reaches the receiver */
+    FRAME_CLOCK = 24,   /* what time is it? and the answer (wire.h) */
+    FRAME_APPLIED = 25, /* how far have you applied the log? and the answer */
+    FRAME_RESIGN = 26,  /* a leader steps down: it has no majority any more */
+    FRAME_PROBE = 27,   /* do you lead? and the answer, directly or through another */
+    FRAME_RELAY = 28    /* a command or query for a member to forward to the leader */
+};
+#define FRAME_TYPE_MAX FRAME_RELAY
+
+struct net_peer {
+    uint64_t id;
+    char address[LIMIT_ADDRESS_BYTES + 1]; /* "host:port" */
+};
+
+/* What comes from the network, on the raft loop, after the sender proved who it is. */
+struct net_receiver {
+    /* A frame of a peer. The payload is borrowed for the call. A false return means the payload was
+     * malformed, or says what cannot be: the link is closed and the reason logged. */
+    bool (*receive)(struct net_receiver *receiver, uint64_t from, enum frame_type type,
+                    const uint8_t *payload, size_t len);
+    /* The outgoing link to a peer came up or went down. */
+    void (*link_changed)(struct net_receiver *receiver, uint64_t peer, bool up);
+    /* Nobody listens at a peer's address: its process has ended, or its host wants nobody. Told
+     * with each dial. */
+    void (*gone)(struct net_receiver *receiver, uint64_t peer);
+    /* May this peer, which proved the secret, take part? 0; ERR_WRONG_NODE when its store is not
+     * the one that is registered for its id (a wiped data directory); ERR_REMOVED when its id was
+     * removed. Asked for links of both directions. */
+    int (*admit)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id);
+    /* A peer refused our handshake for good; err is its reason: ERR_WRONG_NODE (our store is not
+     * the one registered for our id), ERR_REMOVED (our id was removed) and ERR_STALE (our store
+     * was set back to an older copy; these only from a peer that proved the secret),
+     * ERR_BAD_VERSION, ERR_IMPLAUSIBLE (our term or last index is one that the peer does not
+     * believe), ERR_REFUSED (another cluster or node id; not proved, so it is a hint about the
+     * configuration only). Told once a change of reason. */
+    void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);
+    /* The rest may be NULL. Is a dialler that is none of the set peers one nevertheless, by what it
+     * says of itself? set_peers() may follow, but not from inside the call. */
+    bool (*know)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
+    /* Is there something wrong with what a dialler that is a peer says of itself? 0, ERR_STALE (its
+     * store was set back), ERR_IMPLAUSIBLE or ERR_BAD_MESSAGE. */
+    int (*check)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
+    /* Append what we say of ourselves when we dial (see wire.h). */
+    void (*introduce)(struct net_receiver *receiver, struct buf *statement);
+    /* A node that is no member asks to be let in. Append the answer; false: malformed. */
+    bool (*join)(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
+                 struct buf *answer);
+};
+
+struct net;
+
+struct net_ops {
+    /* Queue a frame; the payload's memory is taken over in every case (buf becomes empty). 0,
+     * ERR_NOT_FOUND (no such peer), ERR_IO (no link now), ERR_OVERLOADED (its queue is full),
+     * ERR_TOO_LARGE (the frame would pass LIMIT_FRAME_BYTES). */
+    int (*send)(struct net *net, uint64_t to, enum frame_type type, struct buf *payload);
+    /* True if the outgoing link to the peer is up. */
+    bool (*connected)(struct net *net, uint64_t peer);
+    /* The set of peers to keep links with (without ourselves); addresses may change. */
+    void (*set_peers)(struct net *net, const struct net_peer *peers, size_t count);
+};
+
+struct net {
+    const struct net_ops *ops;
+};
+
+#endif

@@ -1,0 +1,355 @@
+/*
+ * net_uv.c - links over TCP: open, the functions of struct net, close.
+ *
+ * The happy path: open binds and listens; set_peers() makes a link a peer, which dials; send()
+ * queues on the link's connection, and a prepare handle flushes all links once a loop turn, just
+ * before the loop would wait. So many frames of one turn share a write and none waits for a timer.
+ *
+ * Closing: net_uv_close() closes the listener and every link and connection; each that is freed
+ * calls net_uv_release(), and the last one frees the rest and calls back.
+ *
+ * Failure modes: see net_uv.h.
+ *
+ * Thread: the raft loop.
+ */
+#include "raft/transport/net_uv_internal.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "raft/transport/net_uv_address.h"
+#include "src/base/assert.h"
+#include "src/base/limits.h"
+
+#define BACKLOG 128
+
+static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload);
+static bool net_connected(struct net *base, uint64_t peer);
+static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count);
+static int listen_open(uv_loop_t *loop, const char *text, int *ret_fd, uint16_t *ret_port);
+static void fill_config(struct net_uv *net, const struct net_uv_config *config);
+static void prepare_cb(uv_prepare_t *prepare);
+static void handle_close_cb(uv_handle_t *handle);
+
+static const struct net_ops net_uv_ops = {net_send, net_connected, net_set_peers};
+
+int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_receiver *receiver,
+                struct net_uv **ret_net)
+{
+    struct net_uv *net;
+    uint16_t port = 0;
+    int fd = -1;
+    int rv;
+
+    ASSERT(config->node_id > 0 && config->node_id <= LIMIT_NODE_ID);
+    rv = listen_open(loop, config->listen_address, &fd, &port);
+    if (rv != 0) {
+        return rv;
+    }
+    net = calloc(1, sizeof *net);
+    ASSERT(net != NULL);
+    net->base.ops = &net_uv_ops;
+    net->loop = loop;
+    net->receiver = receiver;
+    net->port = port;
+    fill_config(net, config);
+    prng_seed(&net->prng, prng_entropy());
+    TAILQ_INIT(&net->conns);
+    TAILQ_INIT(&net->links);
+    ASSERT(uv_tcp_init(loop, &net->listener) == 0);
+    ASSERT(uv_tcp_open(&net->listener, fd) == 0);
+    net->listener.data = net;
+    ASSERT(uv_listen((uv_stream_t *)&net->listener, BACKLOG, net_inbound_cb) == 0);
+    ASSERT(uv_prepare_init(loop, &net->prepare) == 0);
+    ASSERT(uv_prepare_start(&net->prepare, prepare_cb) == 0);
+    net->prepare.data = net;
+    net->live_count = 2;
+    *ret_net = net;
+    return 0;
+}
+
+struct net *net_uv_net(struct net_uv *net)
+{
+    return &net->base;
+}
+
+uint16_t net_uv_port(const struct net_uv *net)
+{
+    return net->port;
+}
+
+void net_uv_close(struct net_uv *net, void (*cb)(void *data), void *data)
+{
+    struct net_conn *conn;
+
+    ASSERT(!net->closing);
+    net->closing = true;
+    net->close_cb = cb;
+    net->close_data = data;
+    while (!TAILQ_EMPTY(&net->links)) {
+        net_link_close(TAILQ_FIRST(&net->links));
+    }
+    TAILQ_FOREACH (conn, &net->conns, link) {
+        net_conn_close(conn, "shutting down");
+    }
+    uv_close((uv_handle_t *)&net->listener, handle_close_cb);
+    uv_close((uv_handle_t *)&net->prepare, handle_close_cb);
+}
+
+void net_uv_release(struct net_uv *net)
+{
+    void (*cb)(void *data) = net->close_cb;
+    void *data = net->close_data;
+
+    ASSERT(net->live_count > 0);
+    net->live_count--;
+    if (net->live_count > 0) {
+        return;
+    }
+    ASSERT(net->closing && TAILQ_EMPTY(&net->conns) && TAILQ_EMPTY(&net->links));
+    free(net);
+    cb(data);
+}
+
+/* The frame would not fit, or nobody is there to take it. 0 if it can be queued. */
+static int send_check(struct net_uv *net, uint64_t to, const struct buf *payload,
+                      struct net_conn **ret_conn)
+{
+    struct net_link *link = net_link_find(net, to);
+
+    if (payload->len > FRAME_PAYLOAD_BYTES_MAX) {
+        return ERR_TOO_LARGE;
+    }
+    if (link == NULL) {
+        return ERR_NOT_FOUND;
+    }
+    if (link->conn == NULL || link->conn->state != NET_CONN_UP) {
+        return ERR_IO;
+    }
+    if (link->conn->queue_bytes + FRAME_HEADER_BYTES + payload->len > LIMIT_PEER_QUEUE_BYTES) {
+        return ERR_OVERLOADED;
+    }
+    *ret_conn = link->conn;
+    return 0;
+}
+
+static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
+{
+    struct net_uv *net = (struct net_uv *)base;
+    struct net_conn *conn = NULL;
+    int rv;
+
+    ASSERT(!frame_is_handshake(type) && type != FRAME_PING);
+    rv = send_check(net, to, payload, &conn);
+    if (rv != 0) {
+        buf_free(payload);
+        return rv;
+    }
+    net_conn_queue_frame(conn, type, payload);
+    return 0;
+}
+
+static bool net_connected(struct net *base, uint64_t peer)
+{
+    struct net_link *link = net_link_find((struct net_uv *)base, peer);
+
+    return link != NULL && link->conn != NULL && link->conn->state == NET_CONN_UP;
+}
+
+static const struct net_peer *find_peer(const struct net_peer *peers, size_t count, uint64_t id)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (peers[i].id == id) {
+            return &peers[i];
+        }
+    }
+    return NULL;
+}
+
+static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count)
+{
+    struct net_uv *net = (struct net_uv *)base;
+    struct net_link *link;
+    struct net_link *next;
+
+    ASSERT(!net->closing && count <= LIMIT_PEERS);
+    for (link = TAILQ_FIRST(&net->links); link != NULL; link = next) {
+        next = TAILQ_NEXT(link, link);
+        if (find_peer(peers, count, link->id) == NULL) {
+            net_link_close(link);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        link = net_link_find(net, peers[i].id);
+        if (link == NULL) {
+            net_link_new(net, &peers[i]);
+        } else {
+            net_link_set_address(link, peers[i].address);
+        }
+    }
+    net_inbound_forget_strangers(net);
+}
+
+static bool is_known_cb(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    struct net_uv *net = data;
+
+    return net_link_find(net, peer) != NULL ||
+           (net->receiver->know != NULL &&
+            net->receiver->know(net->receiver, peer, statement, len));
+}
+
+static int check_cb(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    struct net_uv *net = data;
+
+    return net->receiver->check(net->receiver, peer, statement, len);
+}
+
+static void introduce_cb(void *data, struct buf *statement)
+{
+    struct net_uv *net = data;
+
+    net->receiver->introduce(net->receiver, statement);
+}
+
+static bool join_cb(void *data, uint64_t peer, const void *request, size_t len, struct buf *answer)
+{
+    struct net_uv *net = data;
+
+    return net->receiver->join(net->receiver, peer, request, len, answer);
+}
+
+static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
+{
+    struct net_uv *net = data;
+
+    return net->receiver->admit(net->receiver, peer, store_id);
+}
+
+static uint32_t or_default(uint32_t value, uint32_t standard)
+{
+    return value != 0 ? value : standard;
+}
+
+static void fill_config(struct net_uv *net, const struct net_uv_config *config)
+{
+    net->config = *config;
+    net->config.connect_ms = or_default(config->connect_ms, LIMIT_CONNECT_MS);
+    net->config.handshake_ms = or_default(config->handshake_ms, LIMIT_HANDSHAKE_MS);
+    net->config.idle_ms = or_default(config->idle_ms, LIMIT_PEER_IDLE_MS);
+    net->config.stall_ms = or_default(config->stall_ms, LIMIT_PEER_STALL_MS);
+    net->config.silent_ms = or_default(config->silent_ms, LIMIT_PEER_SILENT_MS);
+    net->handshake = (struct handshake_config){
+        .node_id = config->node_id,
+        .store_id = config->store_id,
+        .cluster_id = config->cluster_id,
+        .secret = config->secret,
+        .secret_len = config->secret_len,
+        .known = is_known_cb,
+        .admit = admit_cb,
+        .data = net,
+        .check = net->receiver->check != NULL ? check_cb : NULL,
+        .introduce = net->receiver->introduce != NULL ? introduce_cb : NULL,
+        .join = net->receiver->join != NULL ? join_cb : NULL,
+    };
+}
+
+/* The system's error of making, binding or listening as ours. */
+static int error_of(int system_errno)
+{
+    switch (system_errno) {
+    case EADDRINUSE:
+        return ERR_EXISTS;
+    case EADDRNOTAVAIL:
+    case EAFNOSUPPORT:
+    case EINVAL:
+        return ERR_INVALID;
+    default:
+        return ERR_IO;
+    }
+}
+
+/* The address to bind: a literal, or a name resolved here and now. 0 or ERR_INVALID. */
+static int listen_sockaddr(uv_loop_t *loop, const char *text, struct sockaddr_storage *ret_sockaddr)
+{
+    const struct addrinfo hints = net_address_hints();
+    struct net_address address;
+    uv_getaddrinfo_t resolve;
+
+    if (net_address_parse(text, &address) != 0) {
+        return ERR_INVALID;
+    }
+    if (net_address_literal(&address, ret_sockaddr)) {
+        return 0;
+    }
+    if (uv_getaddrinfo(loop, &resolve, NULL, address.host, address.port_text, &hints) != 0) {
+        return ERR_INVALID;
+    }
+    ASSERT(resolve.addrinfo->ai_addrlen <= sizeof *ret_sockaddr);
+    memcpy(ret_sockaddr, resolve.addrinfo->ai_addr, resolve.addrinfo->ai_addrlen);
+    uv_freeaddrinfo(resolve.addrinfo);
+    return 0;
+}
+
+/* Bind, listen, and find out the port. 0 or an errno. */
+static int listen_on(int fd, struct sockaddr_storage *address, uint16_t *ret_port)
+{
+    const bool v6 = address->ss_family == AF_INET6;
+    const int on = 1;
+    socklen_t len = v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(fd, (const struct sockaddr *)address, len) != 0 || listen(fd, BACKLOG) != 0 ||
+        getsockname(fd, (struct sockaddr *)address, &len) != 0) {
+        return errno;
+    }
+    *ret_port = ntohs(v6 ? ((const struct sockaddr_in6 *)address)->sin6_port
+                         : ((const struct sockaddr_in *)address)->sin_port);
+    return 0;
+}
+
+/* A listening socket, before any handle is made, which only a running loop could close again. */
+static int listen_open(uv_loop_t *loop, const char *text, int *ret_fd, uint16_t *ret_port)
+{
+    struct sockaddr_storage address;
+    int fd;
+    int rv;
+
+    rv = listen_sockaddr(loop, text, &address);
+    if (rv != 0) {
+        return rv;
+    }
+    fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return error_of(errno);
+    }
+    rv = listen_on(fd, &address, ret_port);
+    if (rv != 0) {
+        (void)close(fd);
+        return error_of(rv);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+static void prepare_cb(uv_prepare_t *prepare)
+{
+    struct net_uv *net = prepare->data;
+    struct net_link *link;
+
+    TAILQ_FOREACH (link, &net->links, link) {
+        if (link->conn != NULL && link->conn->state == NET_CONN_UP) {
+            net_conn_flush(link->conn);
+        }
+    }
+}
+
+static void handle_close_cb(uv_handle_t *handle)
+{
+    net_uv_release(handle->data);
+}

@@ -1,0 +1,231 @@
+/*
+ * net_client.c - see net_client.h. Thread: the test's.
+ */
+#include "raft/transport/tests/net_client.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static bool always_known(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    (void)data;
+    (void)statement;
+    (void)len;
+    return peer > 0;
+}
+
+static int always_admit(void *data, uint64_t peer, uint64_t store_id)
+{
+    (void)data;
+    return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
+}
+
+static void client_init(struct net_client *client, struct net_world *world, uint64_t id)
+{
+    memset(client, 0, sizeof *client);
+    client->world = world;
+    client->fd = -1;
+    client->config.node_id = id;
+    client->config.store_id = 1000 + id;
+    client->config.cluster_id = "test";
+    client->config.secret = "secret";
+    client->config.secret_len = 6;
+    client->config.known = always_known;
+    client->config.admit = always_admit;
+}
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return address;
+}
+
+static void set_nonblocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    assert_true(flags >= 0);
+    assert_int_equal(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
+}
+
+/* The kernel completes the connection without the other side's help. */
+static void connect_now(struct net_client *client, const struct sockaddr_in *address)
+{
+    client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(client->fd >= 0);
+    assert_int_equal(connect(client->fd, (const struct sockaddr *)address, sizeof *address), 0);
+    set_nonblocking(client->fd);
+}
+
+void net_client_connect(struct net_client *client, struct net_node *node, uint64_t id)
+{
+    struct sockaddr_in address = loopback(net_uv_port(node->net));
+
+    client_init(client, node->world, id);
+    connect_now(client, &address);
+}
+
+void net_client_connect_to(struct net_client *client, struct net_world *world, int listen_fd)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+
+    client_init(client, world, 2);
+    assert_int_equal(getsockname(listen_fd, (struct sockaddr *)&address, &len), 0);
+    connect_now(client, &address);
+}
+
+void net_client_close(struct net_client *client)
+{
+    if (client->fd >= 0) {
+        assert_int_equal(close(client->fd), 0);
+    }
+    client->fd = -1;
+    buf_free(&client->input);
+}
+
+void net_client_write(struct net_client *client, const void *data, size_t len)
+{
+    if (client->record != NULL) {
+        buf_put(client->record, data, len);
+    }
+    assert_int_equal(send(client->fd, data, len, MSG_NOSIGNAL), (ssize_t)len);
+}
+
+void net_client_write_frame(struct net_client *client, enum frame_type type, const void *payload,
+                            size_t len)
+{
+    struct buf frame = BUF_INIT;
+
+    frame_put(&frame, type, payload, len);
+    net_client_write(client, frame.data, frame.len);
+    buf_free(&frame);
+}
+
+bool net_client_ended(struct net_client *client)
+{
+    uint8_t data[16384];
+    ssize_t len;
+
+    while (!client->ended) {
+        len = recv(client->fd, data, sizeof data, MSG_DONTWAIT);
+        if (len > 0) {
+            buf_put(&client->input, data, (size_t)len);
+        } else if (len < 0 && (errno == EAGAIN || errno == EINTR)) {
+            break;
+        } else {
+            client->ended = true;
+        }
+    }
+    return client->ended;
+}
+
+static size_t first_frame_bytes(const struct net_client *client)
+{
+    struct reader reader;
+
+    reader_init(&reader, client->input.data, client->input.len);
+    return 8 + (size_t)reader_u32(&reader);
+}
+
+bool net_client_has_frame(struct net_client *client)
+{
+    (void)net_client_ended(client);
+    return client->input.len >= FRAME_HEADER_BYTES &&
+           client->input.len >= first_frame_bytes(client);
+}
+
+enum frame_type net_client_take_frame(struct net_client *client, struct buf *ret_payload)
+{
+    const size_t bytes = first_frame_bytes(client);
+    enum frame_type type;
+
+    assert_true(bytes <= client->input.len && bytes >= FRAME_HEADER_BYTES);
+    type = (enum frame_type)client->input.data[9];
+    ret_payload->len = 0;
+    buf_put(ret_payload, client->input.data + FRAME_HEADER_BYTES, bytes - FRAME_HEADER_BYTES);
+    memmove(client->input.data, client->input.data + bytes, client->input.len - bytes);
+    client->input.len -= bytes;
+    return type;
+}
+
+/* Exchange frames until the handshake is over. */
+static void shake(struct net_client *client, struct buf *out)
+{
+    struct buf payload = BUF_INIT;
+
+    net_client_write(client, out->data, out->len);
+    out->len = 0;
+    while (client->handshake.state != HANDSHAKE_DONE) {
+        enum frame_type type;
+
+        assert_true(client->handshake.state != HANDSHAKE_FAILED);
+        RUN_UNTIL(client->world, net_client_has_frame(client));
+        type = net_client_take_frame(client, &payload);
+        handshake_receive(&client->handshake, type, payload.data, payload.len, out);
+        net_client_write(client, out->data, out->len);
+        out->len = 0;
+    }
+    buf_free(&payload);
+}
+
+void net_client_shake(struct net_client *client, uint64_t wanted)
+{
+    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES] = "a client's nonce";
+    struct buf out = BUF_INIT;
+
+    handshake_dial(&client->handshake, &client->config, wanted, nonce, &out);
+    shake(client, &out);
+    buf_free(&out);
+}
+
+int net_server_listen(char *ret_address)
+{
+    struct sockaddr_in address = loopback(0);
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    set_nonblocking(fd);
+    (void)snprintf(ret_address, 64, "127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
+    return fd;
+}
+
+static bool try_accept(struct net_client *client, int listen_fd)
+{
+    client->fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    return client->fd >= 0;
+}
+
+void net_server_accept(struct net_client *client, struct net_world *world, int listen_fd,
+                       uint64_t id)
+{
+    client_init(client, world, id);
+    RUN_UNTIL(world, try_accept(client, listen_fd));
+}
+
+void net_server_shake(struct net_client *client)
+{
+    static const uint8_t nonce[HANDSHAKE_NONCE_BYTES] = "a server's nonce";
+    struct buf out = BUF_INIT;
+
+    handshake_accept(&client->handshake, &client->config, nonce);
+    RUN_UNTIL(client->world, net_client_has_frame(client));
+    shake(client, &out);
+    buf_free(&out);
+}

@@ -1,0 +1,215 @@
+/*
+ * net_fixture.c - see net_fixture.h. Thread: the test's.
+ */
+#include "raft/transport/tests/net_fixture.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/base/log.h"
+
+static struct net_node *node_of(struct net_receiver *receiver)
+{
+    return (struct net_node *)receiver;
+}
+
+static bool receive(struct net_receiver *receiver, uint64_t from, enum frame_type type,
+                    const uint8_t *payload, size_t len)
+{
+    struct net_node *node = node_of(receiver);
+
+    assert_true(from > 0 && from < WORLD_IDS);
+    node->received++;
+    node->received_from[from]++;
+    node->last_type = type;
+    node->last_len = len;
+    if (node->numbered) {
+        struct reader reader;
+
+        reader_init(&reader, payload, len);
+        assert_int_equal(reader_u64(&reader), node->next_from[from]);
+        node->next_from[from]++;
+    }
+    return node->receive_result;
+}
+
+static void link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
+{
+    struct net_node *node = node_of(receiver);
+
+    assert_true(peer < WORLD_IDS);
+    assert_true(node->up[peer] != up);
+    node->up[peer] = up;
+    node->ups += up ? 1 : 0;
+    node->downs += up ? 0 : 1;
+}
+
+static void gone(struct net_receiver *receiver, uint64_t peer)
+{
+    struct net_node *node = node_of(receiver);
+
+    assert_true(peer < WORLD_IDS);
+    node->gone[peer]++;
+}
+
+static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+{
+    struct net_node *node = node_of(receiver);
+
+    assert_true(peer > 0);
+    return node->unwelcome_store == store_id ? ERR_WRONG_NODE : 0;
+}
+
+static void refused(struct net_receiver *receiver, uint64_t peer, int err, const char *text)
+{
+    struct net_node *node = node_of(receiver);
+
+    assert_true(text != NULL && text[0] != '\0');
+    node->refusals++;
+    node->refused_by = peer;
+    node->refused_err = err;
+}
+
+static void tick_cb(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+void net_world_init(struct net_world *world)
+{
+    log_setup(LOG_LEVEL_ERROR, 0);
+    assert_true(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+    assert_int_equal(uv_loop_init(&world->loop), 0);
+    assert_int_equal(uv_timer_init(&world->loop, &world->tick), 0);
+    assert_int_equal(uv_timer_start(&world->tick, tick_cb, 2, 2), 0);
+}
+
+void net_world_free(struct net_world *world)
+{
+    uv_close((uv_handle_t *)&world->tick, NULL);
+    (void)uv_run(&world->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&world->loop), 0);
+}
+
+void net_world_expect(struct net_world *world)
+{
+    uv_update_time(&world->loop);
+    world->late_ms = uv_now(&world->loop) + WORLD_LATE_MS;
+}
+
+void net_world_turn(struct net_world *world, const char *condition)
+{
+    (void)uv_run(&world->loop, UV_RUN_ONCE);
+    if (uv_now(&world->loop) > world->late_ms) {
+        fail_msg("did not come true in time: %s", condition);
+    }
+}
+
+void net_node_init(struct net_node *node, struct net_world *world, uint64_t id)
+{
+    memset(node, 0, sizeof *node);
+    node->receiver = (struct net_receiver){.receive = receive,
+                                           .link_changed = link_changed,
+                                           .gone = gone,
+                                           .admit = admit,
+                                           .refused = refused};
+    node->world = world;
+    node->receive_result = true;
+    node->config.node_id = id;
+    node->config.store_id = 1000 + id;
+    node->config.cluster_id = "test";
+    node->config.secret = "secret";
+    node->config.secret_len = 6;
+    (void)snprintf(node->listen_address, sizeof node->listen_address, "127.0.0.1:0");
+}
+
+void net_node_open(struct net_node *node)
+{
+    assert_null(node->net);
+    node->config.listen_address = node->listen_address;
+    assert_int_equal(net_uv_open(&node->world->loop, &node->config, &node->receiver, &node->net),
+                     0);
+    assert_true(net_uv_port(node->net) > 0);
+    (void)snprintf(node->listen_address, sizeof node->listen_address, "127.0.0.1:%u",
+                   (unsigned)net_uv_port(node->net));
+}
+
+static void closed_cb(void *data)
+{
+    *(bool *)data = true;
+}
+
+void net_node_close(struct net_node *node)
+{
+    bool closed = false;
+
+    if (node->net == NULL) {
+        return;
+    }
+    net_uv_close(node->net, closed_cb, &closed);
+    assert_false(closed);
+    RUN_UNTIL(node->world, closed);
+    node->net = NULL;
+    memset(node->up, 0, sizeof node->up);
+}
+
+static struct net_peer peer_of(uint64_t id, const char *address)
+{
+    struct net_peer peer = {.id = id};
+
+    (void)snprintf(peer.address, sizeof peer.address, "%s", address);
+    return peer;
+}
+
+void net_node_set_peers(struct net_node *node, const struct net_node *a, const struct net_node *b)
+{
+    struct net *net = net_uv_net(node->net);
+    struct net_peer peers[2];
+    size_t count = 0;
+
+    if (a != NULL) {
+        peers[count++] = peer_of(a->config.node_id, a->listen_address);
+    }
+    if (b != NULL) {
+        peers[count++] = peer_of(b->config.node_id, b->listen_address);
+    }
+    net->ops->set_peers(net, peers, count);
+}
+
+void net_node_set_peer(struct net_node *node, uint64_t id, const char *address)
+{
+    struct net *net = net_uv_net(node->net);
+    struct net_peer peer = peer_of(id, address);
+
+    net->ops->set_peers(net, &peer, 1);
+}
+
+bool net_node_connected(struct net_node *node, uint64_t peer)
+{
+    struct net *net = net_uv_net(node->net);
+
+    return net->ops->connected(net, peer);
+}
+
+int net_node_send(struct net_node *node, uint64_t to, uint64_t number, size_t len)
+{
+    struct net *net = net_uv_net(node->net);
+    struct buf payload = BUF_INIT;
+    int rv;
+
+    assert_true(len >= 8);
+    buf_put_u64(&payload, number);
+    buf_reserve(&payload, len - 8);
+    memset(payload.data + 8, (int)(number & 0xff), len - 8);
+    payload.len = len;
+    rv = net->ops->send(net, to, FRAME_RAFT, &payload);
+    assert_null(payload.data);
+    assert_int_equal(payload.len, 0);
+    return rv;
+}

@@ -1,0 +1,53 @@
+/*
+ * net_hex.c - see net_hex.h. Thread: the test's.
+ */
+#include "raft/transport/tests/net_hex.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int digit_of(char c)
+{
+    const char *digits = "0123456789abcdef";
+    const char *at = strchr(digits, c);
+
+    assert_true(c != '\0' && at != NULL);
+    return (int)(at - digits);
+}
+
+void hex_put(struct buf *buf, const char *text)
+{
+    while (*text != '\0') {
+        if (*text == ' ') {
+            text++;
+            continue;
+        }
+        buf_put_u8(buf, (uint8_t)(digit_of(text[0]) * 16 + digit_of(text[1])));
+        text += 2;
+    }
+}
+
+void assert_hex(const void *data, size_t len, const char *text)
+{
+    struct buf want = BUF_INIT;
+
+    hex_put(&want, text);
+    assert_int_equal(len, want.len);
+    assert_memory_equal(data, want.data, len);
+    buf_free(&want);
+}
+
+uint8_t *exact_copy(const void *data, size_t len)
+{
+    uint8_t *copy = malloc(len > 0 ? len : 1);
+
+    assert_non_null(copy);
+    if (len > 0) {
+        memcpy(copy, data, len);
+    }
+    return copy;
+}

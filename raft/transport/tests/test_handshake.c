@@ -1,0 +1,584 @@
+/*
+ * test_handshake.c - the handshake as a pure state machine: the way it should go, golden bytes, and
+ * each way it must not.
+ *
+ * Thread: one.
+ */
+#include "raft/transport/handshake.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/wire/frame.h"
+#include "raft/transport/tests/net_hex.h"
+#include "src/base/err.h"
+#include "src/base/limits.h"
+#include "src/base/prng.h"
+
+/* A frame in flight. */
+struct message {
+    enum frame_type type;
+    struct buf payload;
+};
+
+/* A dialler, id 1, and an acceptor, id 2, of one cluster; tests change what they like. */
+struct shake {
+    struct handshake_config a_config;
+    struct handshake_config b_config;
+    struct handshake a;
+    struct handshake b;
+    struct message message; /* the last one sent by either */
+    bool b_knows;
+    uint64_t unwelcome_store;
+};
+
+static bool known_cb(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    struct shake *shake = data;
+
+    (void)statement;
+    assert_int_equal(len, 0);
+    assert_int_equal(peer, shake->b.peer_id);
+    return shake->b_knows;
+}
+
+static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
+{
+    struct shake *shake = data;
+
+    assert_true(peer > 0);
+    return store_id == shake->unwelcome_store ? ERR_WRONG_NODE : 0;
+}
+
+static struct handshake_config config_of(struct shake *shake, uint64_t id)
+{
+    return (struct handshake_config){id,       1000 + id, "test", "secret", 6,   known_cb,
+                                     admit_cb, shake,     NULL,   NULL,     NULL};
+}
+
+static int setup(void **state)
+{
+    struct shake *shake = calloc(1, sizeof *shake);
+
+    assert_non_null(shake);
+    shake->a_config = config_of(shake, 1);
+    shake->b_config = config_of(shake, 2);
+    shake->b_knows = true;
+    *state = shake;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct shake *shake = *state;
+
+    buf_free(&shake->message.payload);
+    free(shake);
+    return 0;
+}
+
+/* Exactly one frame, or none: then the type is 0. */
+static void take_out(struct shake *shake, struct buf *out)
+{
+    struct frame_decoder decoder;
+    const uint8_t *data = out->data;
+    size_t len = out->len;
+    struct frame frame;
+
+    shake->message.type = (enum frame_type)0;
+    shake->message.payload.len = 0;
+    if (out->len > 0) {
+        frame_decoder_init(&decoder);
+        assert_int_equal(frame_decoder_next(&decoder, &data, &len, &frame), 1);
+        assert_int_equal(len, 0);
+        shake->message.type = frame.type;
+        buf_put(&shake->message.payload, frame.payload, frame.len);
+        frame_decoder_free(&decoder);
+    }
+    buf_free(out);
+}
+
+static void begin(struct shake *shake)
+{
+    uint8_t a_nonce[HANDSHAKE_NONCE_BYTES];
+    uint8_t b_nonce[HANDSHAKE_NONCE_BYTES];
+    struct buf out = BUF_INIT;
+
+    memset(a_nonce, 'A', sizeof a_nonce);
+    memset(b_nonce, 'B', sizeof b_nonce);
+    handshake_accept(&shake->b, &shake->b_config, b_nonce);
+    handshake_dial(&shake->a, &shake->a_config, 2, a_nonce, &out);
+    take_out(shake, &out);
+    assert_int_equal(shake->message.type, FRAME_HELLO);
+}
+
+/* Give the message in flight to one side. The payload ends where its memory does. */
+static void deliver(struct shake *shake, struct handshake *to)
+{
+    uint8_t *copy = exact_copy(shake->message.payload.data, shake->message.payload.len);
+    struct buf out = BUF_INIT;
+
+    handshake_receive(to, shake->message.type, copy, shake->message.payload.len, &out);
+    free(copy);
+    take_out(shake, &out);
+}
+
+static void assert_failed(const struct handshake *handshake, enum handshake_reject reject,
+                          bool by_peer)
+{
+    assert_int_equal(handshake->state, HANDSHAKE_FAILED);
+    assert_int_equal(handshake->reject, reject);
+    assert_int_equal(handshake->by_peer, by_peer);
+}
+
+/* HELLO, CHALLENGE, PROOF, WELCOME: stop before the n-th is delivered. */
+static void run(struct shake *shake, unsigned n)
+{
+    begin(shake);
+    for (unsigned i = 0; i < n; i++) {
+        deliver(shake, i % 2 == 0 ? &shake->b : &shake->a);
+    }
+}
+
+static void test_happy_path(void **state)
+{
+    struct shake *shake = *state;
+
+    run(shake, 1);
+    assert_int_equal(shake->message.type, FRAME_CHALLENGE);
+    assert_int_equal(shake->b.state, HANDSHAKE_CHALLENGE_SENT);
+    deliver(shake, &shake->a);
+    assert_int_equal(shake->message.type, FRAME_PROOF);
+    assert_int_equal(shake->a.state, HANDSHAKE_PROOF_SENT);
+    deliver(shake, &shake->b);
+    assert_int_equal(shake->message.type, FRAME_WELCOME);
+    assert_int_equal(shake->b.state, HANDSHAKE_DONE);
+    deliver(shake, &shake->a);
+    assert_int_equal(shake->message.type, 0);
+    assert_int_equal(shake->a.state, HANDSHAKE_DONE);
+    assert_int_equal(shake->a.peer_id, 2);
+    assert_int_equal(shake->a.peer_store_id, 1002);
+    assert_int_equal(shake->b.peer_id, 1);
+    assert_int_equal(shake->b.peer_store_id, 1001);
+}
+
+#define A8 "41414141 41414141"
+#define B8 "42424242 42424242"
+
+/* The macs were computed with another implementation of HMAC-SHA256. */
+static void test_golden(void **state)
+{
+    struct shake *shake = *state;
+    const struct buf *payload = &shake->message.payload;
+
+    run(shake, 0);
+    assert_hex(payload->data, payload->len,
+               "0200 0400 74657374 0100000000000000 0200000000000000 e903000000000000" A8 A8 A8 A8);
+    deliver(shake, &shake->b);
+    assert_hex(payload->data, payload->len,
+               "0200 0400 74657374 0200000000000000 ea03000000000000" B8 B8 B8 B8
+               "48c1a17fa06c31d55d00a96d6f0a8d175be6d7658f5ccf0641cdccf6abcd35c4");
+    deliver(shake, &shake->a);
+    assert_hex(payload->data, payload->len,
+               "283731643750ac5c1a6525dd04f721ebd178f990cf5c513474f1f3de25855d7f");
+    deliver(shake, &shake->b);
+    assert_int_equal(payload->len, 0);
+}
+
+static void test_empty_secret(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->a_config.secret = shake->b_config.secret = NULL;
+    shake->a_config.secret_len = shake->b_config.secret_len = 0;
+    run(shake, 2);
+    assert_hex(shake->message.payload.data, shake->message.payload.len,
+               "c3bfc7973f14b1e2945589ab6822318e6ea2fc8ab6886b15fc88659b9682c895");
+    deliver(shake, &shake->b);
+    deliver(shake, &shake->a);
+    assert_int_equal(shake->a.state, HANDSHAKE_DONE);
+}
+
+static void test_largest_secret_and_cluster_id(void **state)
+{
+    struct shake *shake = *state;
+    char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
+    uint8_t secret[LIMIT_SECRET_BYTES];
+
+    memset(cluster_id, 'c', LIMIT_CLUSTER_ID_BYTES);
+    cluster_id[LIMIT_CLUSTER_ID_BYTES] = '\0';
+    memset(secret, 0, sizeof secret);
+    shake->a_config.cluster_id = shake->b_config.cluster_id = cluster_id;
+    shake->a_config.secret = shake->b_config.secret = secret;
+    shake->a_config.secret_len = shake->b_config.secret_len = sizeof secret;
+    run(shake, 4);
+    assert_int_equal(shake->a.state, HANDSHAKE_DONE);
+}
+
+/* --- the acceptor says no before the proof: a code, no words --- */
+
+static void check_rejected_hello(struct shake *shake, enum handshake_reject reject)
+{
+    run(shake, 1);
+    assert_failed(&shake->b, reject, false);
+    assert_int_equal(shake->message.type, FRAME_REJECT);
+    assert_int_equal(shake->message.payload.len, 4);
+    assert_int_equal(shake->message.payload.data[0], reject);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, reject, true);
+    assert_int_equal(shake->message.type, 0);
+    assert_string_equal(shake->a.text, "");
+}
+
+static void test_another_cluster(void **state)
+{
+    static const char *const others[] = {"tesT", "tes", "test1", ""};
+    struct shake *shake = *state;
+
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        shake->a_config.cluster_id = others[i];
+        check_rejected_hello(shake, HANDSHAKE_REJECT_CLUSTER);
+    }
+}
+
+static void test_another_node(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->b_config.node_id = 3; /* 2 was wanted */
+    check_rejected_hello(shake, HANDSHAKE_REJECT_NODE);
+}
+
+static void test_own_id_of_the_acceptor(void **state)
+{
+    struct shake *shake = *state;
+
+    begin(shake);
+    shake->message.payload.data[8] = 2; /* the dialler says it is 2 as well */
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
+}
+
+static void test_ids_out_of_range(void **state)
+{
+    struct shake *shake = *state;
+
+    begin(shake);
+    shake->message.payload.data[8] = 0;
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
+    begin(shake);
+    shake->message.payload.data[8] = shake->message.payload.data[9] = 0xff; /* 65535 */
+    deliver(shake, &shake->b);
+    assert_int_equal(shake->b.state, HANDSHAKE_CHALLENGE_SENT);
+    begin(shake);
+    shake->message.payload.data[10] = 1; /* 65537 */
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
+}
+
+/* Another version is told apart even if nothing else of the frame is understood. */
+static void test_another_version(void **state)
+{
+    struct shake *shake = *state;
+
+    begin(shake);
+    shake->message.payload.data[0] = 3;
+    shake->message.payload.len = 2;
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_VERSION, false);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_VERSION, true);
+    run(shake, 1);
+    shake->message.payload.data[0] = 3;
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_VERSION, false);
+}
+
+/* --- proofs --- */
+
+static void test_acceptor_without_the_secret(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->b_config.secret = "Secret";
+    run(shake, 2);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
+    assert_int_equal(shake->message.type, 0); /* our own proof was not given away */
+}
+
+static void test_dialler_without_the_secret(void **state)
+{
+    struct shake *shake = *state;
+
+    run(shake, 2);
+    for (size_t i = 0; i < HANDSHAKE_MAC_BYTES; i++) {
+        const struct handshake before = shake->b;
+        struct message proof = {shake->message.type, BUF_INIT};
+
+        buf_put(&proof.payload, shake->message.payload.data, shake->message.payload.len);
+        shake->message.payload.data[i] ^= 1;
+        deliver(shake, &shake->b);
+        assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+        assert_int_equal(shake->message.type, FRAME_REJECT);
+        assert_int_equal(shake->message.payload.len, 4); /* no words */
+        shake->b = before;
+        buf_free(&shake->message.payload);
+        shake->message = proof;
+    }
+    deliver(shake, &shake->b);
+    assert_int_equal(shake->b.state, HANDSHAKE_DONE);
+}
+
+/* What the dialler said about itself or about the acceptor is under the mac. */
+static void test_every_field_is_bound(void **state)
+{
+    struct shake *shake = *state;
+    size_t hello_len;
+
+    begin(shake);
+    hello_len = shake->message.payload.len;
+    for (size_t i = 8; i < hello_len; i++) {
+        begin(shake);
+        shake->message.payload.data[i] ^= 4; /* in flight: ids, store, nonce */
+        deliver(shake, &shake->b);
+        if (shake->b.state == HANDSHAKE_FAILED) {
+            assert_int_equal(shake->b.reject, HANDSHAKE_REJECT_NODE);
+            continue;
+        }
+        deliver(shake, &shake->a);
+        assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
+    }
+    for (size_t i = 8; i < 8 + 8 + 8 + HANDSHAKE_NONCE_BYTES + HANDSHAKE_MAC_BYTES; i++) {
+        run(shake, 1);
+        shake->message.payload.data[i] ^= 4;
+        deliver(shake, &shake->a);
+        assert_failed(&shake->a, i < 16 ? HANDSHAKE_REJECT_NODE : HANDSHAKE_REJECT_PROOF, false);
+    }
+}
+
+static void test_recorded_proof_is_worthless(void **state)
+{
+    struct shake *shake = *state;
+    struct handshake again;
+    uint8_t nonce[HANDSHAKE_NONCE_BYTES];
+    struct message hello = {FRAME_HELLO, BUF_INIT};
+    struct message proof = {FRAME_PROOF, BUF_INIT};
+
+    run(shake, 0);
+    buf_put(&hello.payload, shake->message.payload.data, shake->message.payload.len);
+    deliver(shake, &shake->b);
+    deliver(shake, &shake->a);
+    buf_put(&proof.payload, shake->message.payload.data, shake->message.payload.len);
+    memset(nonce, 'C', sizeof nonce);
+    handshake_accept(&again, &shake->b_config, nonce);
+    buf_free(&shake->message.payload);
+    shake->message = hello;
+    deliver(shake, &again);
+    assert_int_equal(again.state, HANDSHAKE_CHALLENGE_SENT);
+    buf_free(&shake->message.payload);
+    shake->message = proof;
+    deliver(shake, &again);
+    assert_failed(&again, HANDSHAKE_REJECT_PROOF, false);
+}
+
+/* The acceptor's own mac, sent back to it as a proof. */
+static void test_reflected_mac_is_worthless(void **state)
+{
+    struct shake *shake = *state;
+    struct buf *payload = &shake->message.payload;
+
+    run(shake, 1);
+    memmove(payload->data, payload->data + payload->len - HANDSHAKE_MAC_BYTES, HANDSHAKE_MAC_BYTES);
+    payload->len = HANDSHAKE_MAC_BYTES;
+    shake->message.type = FRAME_PROOF;
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+}
+
+/* --- who may join, asked after the proof --- */
+
+static void test_unknown_peer(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->b_knows = false;
+    run(shake, 3);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_PEER, false);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_PEER, true);
+    assert_string_equal(shake->a.text, handshake_reject_text(HANDSHAKE_REJECT_PEER));
+}
+
+static void test_store_of_the_dialler(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->unwelcome_store = 1001;
+    run(shake, 4);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_STORE, false);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_STORE, true);
+}
+
+static void test_store_of_the_acceptor(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->unwelcome_store = 1002;
+    run(shake, 2);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_STORE, false);
+}
+
+/* --- frames out of turn and out of shape --- */
+
+static void test_frames_out_of_turn(void **state)
+{
+    /* by the number of frames delivered: who is next, and the one type that is right */
+    static const enum frame_type right[] = {FRAME_HELLO, FRAME_CHALLENGE, FRAME_PROOF,
+                                            FRAME_WELCOME};
+    struct shake *shake = *state;
+
+    for (unsigned n = 0; n < 4; n++) {
+        for (unsigned type = FRAME_HELLO; type <= FRAME_RAFT; type++) {
+            struct handshake *next = n % 2 == 0 ? &shake->b : &shake->a;
+
+            if (type == right[n] || (n % 2 == 1 && type == FRAME_REJECT)) {
+                continue;
+            }
+            run(shake, n);
+            shake->message.type = (enum frame_type)type;
+            deliver(shake, next);
+            assert_failed(next, HANDSHAKE_REJECT_MALFORMED, false);
+        }
+    }
+}
+
+static void test_every_length_but_the_right_one(void **state)
+{
+    struct shake *shake = *state;
+
+    for (unsigned n = 0; n < 4; n++) {
+        size_t right_len;
+
+        run(shake, n);
+        right_len = shake->message.payload.len;
+        for (size_t len = 0; len <= right_len + 1; len++) {
+            struct handshake *next = n % 2 == 0 ? &shake->b : &shake->a;
+
+            if (len == right_len) {
+                continue;
+            }
+            run(shake, n);
+            if (len > right_len) {
+                buf_put_u8(&shake->message.payload, 0);
+            }
+            shake->message.payload.len = len;
+            deliver(shake, next);
+            /* Behind a proof comes a statement, and the mac covers it. */
+            assert_failed(next,
+                          n == 2 && len > right_len ? HANDSHAKE_REJECT_PROOF
+                                                    : HANDSHAKE_REJECT_MALFORMED,
+                          false);
+        }
+    }
+}
+
+static void deliver_reject(struct shake *shake, uint16_t code, const char *text, size_t text_len)
+{
+    shake->message.type = FRAME_REJECT;
+    shake->message.payload.len = 0;
+    buf_put_u16(&shake->message.payload, code);
+    buf_put_str16(&shake->message.payload, text, text_len);
+    deliver(shake, &shake->a);
+}
+
+static void test_rejections_that_are_believed(void **state)
+{
+    struct shake *shake = *state;
+    char text[HANDSHAKE_TEXT_BYTES + 100];
+
+    memset(text, 'x', sizeof text);
+    begin(shake); /* nobody has proved anything: not believed, it might end this node */
+    deliver_reject(shake, HANDSHAKE_REJECT_STORE, "", 0);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
+    run(shake, 2);
+    deliver_reject(shake, HANDSHAKE_REJECT_STORE, text, sizeof text);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_STORE, true);
+    assert_int_equal(strlen(shake->a.text), HANDSHAKE_TEXT_BYTES);
+    begin(shake);
+    deliver_reject(shake, 0, "", 0);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
+    begin(shake); /* a code of a newer version */
+    deliver_reject(shake, 999, "because", 7);
+    assert_int_equal(shake->a.state, HANDSHAKE_FAILED);
+    assert_true(shake->a.by_peer);
+    assert_int_equal(handshake_reject_err(shake->a.reject), ERR_REFUSED);
+    assert_false(handshake_reject_is_final(shake->a.reject));
+    assert_string_equal(handshake_reject_text(shake->a.reject), "rejected for an unknown reason");
+}
+
+/* Damaged frames of every kind, to either side: never DONE without the right bytes. */
+static void test_mutations(void **state)
+{
+    struct shake *shake = *state;
+    struct prng prng;
+
+    prng_seed(&prng, 8);
+    for (unsigned i = 0; i < 20000; i++) {
+        const unsigned n = (unsigned)prng_below(&prng, 4);
+        struct handshake *next = n % 2 == 0 ? &shake->b : &shake->a;
+        struct buf *payload = &shake->message.payload;
+
+        run(shake, n);
+        if (payload->len > 0 && prng_below(&prng, 4) > 0) {
+            const size_t at = (size_t)prng_below(&prng, payload->len);
+
+            payload->data[at] ^= (uint8_t)(1 + prng_below(&prng, 255));
+        } else {
+            buf_put_u8(payload, (uint8_t)prng_next(&prng));
+        }
+        deliver(shake, next);
+        assert_true(next->state == HANDSHAKE_FAILED || next->state == HANDSHAKE_CHALLENGE_SENT);
+        if (next->state == HANDSHAKE_CHALLENGE_SENT) {
+            deliver(shake, &shake->a);
+        }
+        if (n == 0 && shake->a.state == HANDSHAKE_PROOF_SENT) {
+            /* The wanted id became 0, as if it wished to join: the mac does not fit. */
+            deliver(shake, &shake->b);
+            assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_happy_path),
+        T(test_golden),
+        T(test_empty_secret),
+        T(test_largest_secret_and_cluster_id),
+        T(test_another_cluster),
+        T(test_another_node),
+        T(test_own_id_of_the_acceptor),
+        T(test_ids_out_of_range),
+        T(test_another_version),
+        T(test_acceptor_without_the_secret),
+        T(test_dialler_without_the_secret),
+        T(test_every_field_is_bound),
+        T(test_recorded_proof_is_worthless),
+        T(test_reflected_mac_is_worthless),
+        T(test_unknown_peer),
+        T(test_store_of_the_dialler),
+        T(test_store_of_the_acceptor),
+        T(test_frames_out_of_turn),
+        T(test_every_length_but_the_right_one),
+        T(test_rejections_that_are_believed),
+        T(test_mutations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,365 @@
+/*
+ * test_handshake_join.c - handshakes with a statement, of nodes that join, and of removed ids.
+ *
+ * Two sides are wired directly: dialler 1, acceptor 2. Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/wire/frame.h"
+#include "raft/transport/handshake.h"
+#include "src/base/err.h"
+
+struct shake {
+    struct handshake_config a_config;
+    struct handshake_config b_config;
+    struct handshake a;
+    struct handshake b;
+    enum frame_type type; /* of the message in flight */
+    struct buf payload;
+    uint64_t removed; /* an id */
+    uint64_t unwelcome_store;
+};
+
+static bool nobody_is_known(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    (void)data;
+    (void)statement;
+    assert_int_equal(peer, 1);
+    return len > 1000;
+}
+
+static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
+{
+    struct shake *shake = data;
+
+    if (peer == shake->removed) {
+        return ERR_REMOVED;
+    }
+    return store_id == shake->unwelcome_store ? ERR_WRONG_NODE : 0;
+}
+
+static int setup(void **state)
+{
+    struct shake *shake = calloc(1, sizeof *shake);
+
+    assert_non_null(shake);
+    shake->a_config = (struct handshake_config){.node_id = 1,
+                                                .store_id = 1001,
+                                                .cluster_id = "test",
+                                                .secret = "secret",
+                                                .secret_len = 6,
+                                                .known = nobody_is_known,
+                                                .admit = admit_cb,
+                                                .data = shake};
+    shake->b_config = shake->a_config;
+    shake->b_config.node_id = 2;
+    shake->b_config.store_id = 1002;
+    *state = shake;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct shake *shake = *state;
+
+    buf_free(&shake->payload);
+    free(shake);
+    return 0;
+}
+
+static void take_out(struct shake *shake, struct buf *out)
+{
+    struct frame_decoder decoder;
+    const uint8_t *data = out->data;
+    size_t len = out->len;
+    struct frame frame;
+
+    shake->payload.len = 0;
+    frame_decoder_init(&decoder);
+    if (len > 0) {
+        assert_int_equal(frame_decoder_next(&decoder, &data, &len, &frame), 1);
+        shake->type = frame.type;
+        buf_put(&shake->payload, frame.payload, frame.len);
+    }
+    frame_decoder_free(&decoder);
+    buf_free(out);
+}
+
+static void deliver(struct shake *shake, struct handshake *to)
+{
+    struct buf out = BUF_INIT;
+    struct buf payload = BUF_INIT;
+
+    buf_put(&payload, shake->payload.data, shake->payload.len);
+    handshake_receive(to, shake->type, payload.data, payload.len, &out);
+    buf_free(&payload);
+    take_out(shake, &out);
+}
+
+/* Up to the dialler's proof, which is in flight then. */
+static void begin(struct shake *shake, bool joins)
+{
+    uint8_t nonce[HANDSHAKE_NONCE_BYTES] = {7};
+    struct buf out = BUF_INIT;
+
+    handshake_accept(&shake->b, &shake->b_config, nonce);
+    if (joins) {
+        handshake_join(&shake->a, &shake->a_config, nonce, &out);
+    } else {
+        handshake_dial(&shake->a, &shake->a_config, 2, nonce, &out);
+    }
+    take_out(shake, &out);
+    deliver(shake, &shake->b);
+    deliver(shake, &shake->a);
+    assert_int_equal(shake->type, FRAME_PROOF);
+}
+
+static void assert_failed(const struct handshake *handshake, enum handshake_reject reject,
+                          bool by_peer)
+{
+    assert_int_equal(handshake->state, HANDSHAKE_FAILED);
+    assert_int_equal(handshake->reject, reject);
+    assert_int_equal(handshake->by_peer, by_peer);
+}
+
+static void introduce_cb(void *data, struct buf *statement)
+{
+    (void)data;
+    buf_put(statement, "hello", 5);
+}
+
+static bool stated_cb(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    (void)data;
+    return peer == 1 && len == 5 && memcmp(statement, "hello", 5) == 0;
+}
+
+static bool join_cb(void *data, uint64_t peer, const void *request, size_t len, struct buf *answer)
+{
+    (void)data;
+    assert_int_equal(peer, 1);
+    if (len != 5 || memcmp(request, "hello", 5) != 0) {
+        return false;
+    }
+    buf_put(answer, "come in", 7);
+    return true;
+}
+
+static void test_statement_reaches_the_acceptor(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->a_config.introduce = introduce_cb;
+    shake->b_config.known = stated_cb;
+    begin(shake, false);
+    deliver(shake, &shake->b);
+    deliver(shake, &shake->a);
+    assert_int_equal(shake->a.state, HANDSHAKE_DONE);
+    assert_int_equal(shake->b.state, HANDSHAKE_DONE);
+    for (size_t i = 0; i < 5; i++) { /* and nobody can change it on the way */
+        begin(shake, false);
+        shake->payload.data[HANDSHAKE_MAC_BYTES + i] ^= 1;
+        deliver(shake, &shake->b);
+        assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+    }
+}
+
+static void test_a_node_joins(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->a_config.introduce = introduce_cb;
+    shake->b_config.join = join_cb;
+    begin(shake, true);
+    deliver(shake, &shake->b);
+    assert_int_equal(shake->b.state, HANDSHAKE_ANSWERED);
+    assert_int_equal(shake->type, FRAME_JOINED);
+    assert_int_equal(shake->payload.len, 7);
+    assert_memory_equal(shake->payload.data, "come in", 7);
+    deliver(shake, &shake->a);
+    assert_int_equal(shake->a.state, HANDSHAKE_ANSWERED);
+}
+
+static void test_joining_is_refused(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->a_config.introduce = introduce_cb;
+    begin(shake, true); /* nobody may */
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_PEER, false);
+    shake->b_config.join = join_cb;
+    begin(shake, true); /* another secret */
+    shake->payload.data[0] ^= 1;
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+    shake->unwelcome_store = 1001; /* a data directory that is not the registered one */
+    begin(shake, true);
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_STORE, false);
+    shake->unwelcome_store = 0;
+    shake->removed = 1; /* an id that was removed */
+    begin(shake, true);
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_REMOVED, false);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_REMOVED, true);
+}
+
+static void test_removed_peer(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->removed = 1;
+    begin(shake, false);
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_REMOVED, false);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_REMOVED, true);
+    assert_string_equal(shake->a.text, "the node id was removed from the cluster");
+}
+
+/* That this node was removed, or its data set back, is believed only of one that proved the secret.
+ */
+static void test_removal_without_proof(void **state)
+{
+    static const uint16_t codes[] = {HANDSHAKE_REJECT_STORE, HANDSHAKE_REJECT_REMOVED,
+                                     HANDSHAKE_REJECT_OLDER};
+    struct shake *shake = *state;
+    uint8_t nonce[HANDSHAKE_NONCE_BYTES] = {7};
+    struct buf out = BUF_INIT;
+
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        handshake_dial(&shake->a, &shake->a_config, 2, nonce, &out);
+        take_out(shake, &out);
+        shake->type = FRAME_REJECT;
+        shake->payload.len = 0;
+        buf_put_u16(&shake->payload, codes[i]);
+        buf_put_str16(&shake->payload, "", 0);
+        deliver(shake, &shake->a);
+        assert_failed(&shake->a, HANDSHAKE_REJECT_MALFORMED, false);
+    }
+}
+
+static int check_cb(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    static const int errs[] = {ERR_STALE, ERR_IMPLAUSIBLE, ERR_BAD_MESSAGE};
+
+    (void)data;
+    assert_int_equal(peer, 1);
+    return len == 1 ? errs[*(const uint8_t *)statement] : 0;
+}
+
+static bool everybody_is_known(void *data, uint64_t peer, const void *statement, size_t len)
+{
+    (void)data;
+    (void)peer;
+    (void)statement;
+    (void)len;
+    return true;
+}
+
+static uint8_t said; /* which of the errors the statement is to give */
+
+static void say_it(void *data, struct buf *statement)
+{
+    (void)data;
+    buf_put_u8(statement, said);
+}
+
+static void expect_checked(struct shake *shake, uint8_t what, enum handshake_reject reject,
+                           const char *text)
+{
+    said = what;
+    begin(shake, false);
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, reject, false);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, reject, true);
+    assert_string_equal(shake->a.text, text);
+}
+
+static void test_a_store_that_was_set_back_or_lies(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->b_config.known = everybody_is_known;
+    shake->b_config.check = check_cb;
+    begin(shake, false);
+    deliver(shake, &shake->b);
+    assert_int_equal(shake->b.state, HANDSHAKE_DONE);
+    shake->a_config.introduce = say_it;
+    expect_checked(shake, 0, HANDSHAKE_REJECT_OLDER, "the data directory is an older copy");
+    expect_checked(shake, 1, HANDSHAKE_REJECT_IMPLAUSIBLE,
+                   "the node's term or last index cannot be");
+    expect_checked(shake, 2, HANDSHAKE_REJECT_MALFORMED, "");
+}
+
+/* A link that is taken for a wish to join, or the reverse, proves nothing. */
+static void test_a_link_is_no_wish_to_join(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->a_config.introduce = introduce_cb;
+    shake->b_config.join = join_cb;
+    begin(shake, false);
+    shake->b.joins = true;
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+    begin(shake, true);
+    shake->b.joins = false;
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
+}
+
+static void test_reject_codes(void **state)
+{
+    static const struct {
+        enum handshake_reject reject;
+        int err;
+        bool final;
+    } rows[] = {
+        {HANDSHAKE_REJECT_NONE, 0, false},
+        {HANDSHAKE_REJECT_MALFORMED, ERR_BAD_MESSAGE, false},
+        {HANDSHAKE_REJECT_VERSION, ERR_BAD_VERSION, true},
+        {HANDSHAKE_REJECT_CLUSTER, ERR_REFUSED, true},
+        {HANDSHAKE_REJECT_NODE, ERR_REFUSED, true},
+        {HANDSHAKE_REJECT_PEER, ERR_NOT_FOUND, false},
+        {HANDSHAKE_REJECT_PROOF, ERR_REFUSED, false},
+        {HANDSHAKE_REJECT_STORE, ERR_WRONG_NODE, true},
+        {HANDSHAKE_REJECT_REMOVED, ERR_REMOVED, true},
+        {HANDSHAKE_REJECT_OLDER, ERR_STALE, true},
+        {HANDSHAKE_REJECT_IMPLAUSIBLE, ERR_IMPLAUSIBLE, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(handshake_reject_err(rows[i].reject), rows[i].err);
+        assert_int_equal(handshake_reject_is_final(rows[i].reject), rows[i].final);
+        assert_true(strlen(handshake_reject_text(rows[i].reject)) > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        T(test_statement_reaches_the_acceptor),
+        T(test_a_node_joins),
+        T(test_joining_is_refused),
+        T(test_removed_peer),
+        T(test_removal_without_proof),
+        T(test_a_store_that_was_set_back_or_lies),
+        T(test_a_link_is_no_wish_to_join),
+        cmocka_unit_test(test_reject_codes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,65 @@
+/*
+ * frame.h - frames on a byte stream between nodes: header, checksum, incremental decoder.
+ *
+ * Frame: {u32 length of what follows the crc, u32 crc32c of it, u8 version, u8 type, u16 zero,
+ * payload}, little-endian, at most LIMIT_FRAME_BYTES with its header.
+ *
+ * The decoder trusts nothing: version, type and length are checked as soon as the header is there,
+ * and memory for a payload grows with the bytes that arrived, never by what the header announces. A
+ * frame that lies whole in the input is given in place, without a copy.
+ *
+ * Thread: one owner each.
+ */
+#ifndef LEAFD_RAFT_WIRE_FRAME_H
+#define LEAFD_RAFT_WIRE_FRAME_H
+
+#include "raft/transport/net.h"
+#include "src/base/buf.h"
+#include "src/base/err.h"
+
+#define FRAME_VERSION 1
+#define FRAME_HEADER_BYTES 12
+#define FRAME_PAYLOAD_BYTES_MAX (LIMIT_FRAME_BYTES - FRAME_HEADER_BYTES)
+
+/* Write the header of a frame with this payload (at most FRAME_PAYLOAD_BYTES_MAX). */
+void frame_header(uint8_t header[FRAME_HEADER_BYTES], enum frame_type type, const void *payload,
+                  size_t len);
+
+/* Append a whole frame. */
+void frame_put(struct buf *buf, enum frame_type type, const void *payload, size_t len);
+
+/* True for the types of the handshake (HELLO to JOINED). */
+bool frame_is_handshake(enum frame_type type);
+
+struct frame {
+    enum frame_type type;
+    const uint8_t *payload; /* borrowed: until the decoder's next call or change of its input */
+    size_t len;
+};
+
+struct frame_decoder {
+    struct buf buf;    /* header and payload of a frame that came in pieces */
+    size_t max_bytes;  /* of a frame, header included */
+    bool handshake;    /* only frames of the handshake are expected now; otherwise only others */
+    bool buf_is_given; /* the last frame given lies in buf: empty it at the next call */
+    int error;         /* once broken, a stream stays so */
+};
+
+/* Expect a handshake: only its frames, of at most LIMIT_HANDSHAKE_BYTES. */
+void frame_decoder_init(struct frame_decoder *decoder);
+
+/* From the next frame on: no handshake frames, and LIMIT_FRAME_BYTES. */
+void frame_decoder_open(struct frame_decoder *decoder);
+
+/*
+ * Take input from *data, *len (both are moved past what was taken). Returns 1 with a frame; 0 when
+ * more input is needed (*len is 0 then); ERR_BAD_VERSION; ERR_TOO_LARGE (the announced length);
+ * ERR_BAD_MESSAGE (unknown or misplaced type, length too small, reserved bits); ERR_CORRUPT
+ * (checksum). After an error every call gives the same error.
+ */
+int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
+                       struct frame *ret_frame) MUST_CHECK;
+
+void frame_decoder_free(struct frame_decoder *decoder);
+
+#endif

@@ -1,0 +1,362 @@
+/*
+ * test_wire_member.c - what nodes say of the membership in their handshakes: the bytes, every
+ * truncation, every bound, and bytes that somebody changed.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/wire/frame.h"
+#include "raft/transport/handshake.h"
+#include "raft/transport/tests/net_hex.h"
+#include "raft/transport/tests/net_messages.h"
+#include "src/base/limits.h"
+#include "src/base/prng.h"
+
+#define INDEX_MAX ((1ULL << 62) - 1)
+
+/* A kind of payload: decode a copy that ends where the bytes do, and encode what came out. */
+typedef int (*codec_fn)(const void *data, size_t len, struct buf *again);
+
+static int statement_codec(const void *data, size_t len, struct buf *again)
+{
+    struct peer_start start;
+    struct wire_conf conf;
+    int rv = wire_statement_decode(data, len, &start, &conf);
+
+    if (rv == 0) {
+        wire_statement_encode(&start, &conf, again);
+    }
+    return rv;
+}
+
+static int join_codec(const void *data, size_t len, struct buf *again)
+{
+    char address[LIMIT_ADDRESS_BYTES + 1];
+    int rv = wire_join_decode(data, len, address);
+
+    if (rv == 0) {
+        wire_join_encode(address, again);
+    }
+    return rv;
+}
+
+static int joined_codec(const void *data, size_t len, struct buf *again)
+{
+    struct wire_joined joined;
+    int rv = wire_joined_decode(data, len, &joined);
+
+    if (rv == 0) {
+        wire_joined_encode(&joined, again);
+    }
+    return rv;
+}
+
+/* 0, and then the same bytes come out, or ERR_BAD_MESSAGE. */
+static int check(codec_fn codec, const struct buf *bytes)
+{
+    uint8_t *copy = exact_copy(bytes->data, bytes->len);
+    struct buf again = BUF_INIT;
+    int rv = codec(copy, bytes->len, &again);
+
+    if (rv == 0) {
+        assert_int_equal(again.len, bytes->len);
+        assert_memory_equal(again.data, bytes->data, bytes->len);
+    } else {
+        assert_int_equal(rv, ERR_BAD_MESSAGE);
+    }
+    buf_free(&again);
+    free(copy);
+    return rv;
+}
+
+static int check_hex(codec_fn codec, const char *hex)
+{
+    struct buf bytes = BUF_INIT;
+    int rv;
+
+    hex_put(&bytes, hex);
+    rv = check(codec, &bytes);
+    buf_free(&bytes);
+    return rv;
+}
+
+/* count voters, ids from 1, addresses of address_len bytes. */
+static void make_conf(unsigned count, size_t address_len, struct buf *buf)
+{
+    struct raft_configuration conf;
+    char address[LIMIT_ADDRESS_BYTES + 2];
+
+    raft_configuration_init(&conf);
+    for (unsigned i = 1; i <= count; i++) {
+        memset(address, (int)('a' + i), address_len);
+        address[address_len] = '\0';
+        conf_add(&conf, i, address, RAFT_VOTER);
+    }
+    conf_encode(&conf, buf);
+    raft_configuration_close(&conf);
+}
+
+static void make_joined(enum member_outcome outcome, size_t why_len, const struct buf *conf,
+                        struct buf *buf)
+{
+    struct wire_joined joined = {.answer.outcome = (uint8_t)outcome};
+
+    assert_true(why_len < sizeof joined.answer.why);
+    memset(joined.answer.why, 'w', why_len);
+    if (conf != NULL) {
+        joined.conf = (struct wire_conf){INDEX_MAX, conf->data, conf->len};
+    }
+    wire_joined_encode(&joined, buf);
+}
+
+#define CONF_LEN "18000000"
+#define ONE "0100000000000000"
+#define NONE "0000000000000000"
+
+static void test_golden_bytes(void **state)
+{
+    struct peer_start start = {.incarnation = 3, .term = 5, .index = 7};
+    struct buf bytes = BUF_INIT;
+    struct buf conf = BUF_INIT;
+    struct wire_joined joined = {0};
+
+    (void)state;
+    hex_put(&conf, CONF_HEX);
+    wire_statement_encode(&start, &(struct wire_conf){9, conf.data, conf.len}, &bytes);
+    assert_hex(bytes.data, bytes.len,
+               "01 0300000000000000 0500000000000000 0700000000000000 0900000000000000 " CONF_LEN
+               " " CONF_HEX);
+    bytes.len = 0;
+    wire_join_encode("h:1", &bytes);
+    assert_hex(bytes.data, bytes.len, "01 0300 683a31");
+    bytes.len = 0;
+    joined.answer.outcome = MEMBER_WAS_REMOVED;
+    memcpy(joined.answer.why, "no", 3);
+    wire_joined_encode(&joined, &bytes);
+    assert_hex(bytes.data, bytes.len, "01 04 0200 6e6f " NONE " 00000000");
+    buf_free(&conf);
+    buf_free(&bytes);
+}
+
+static void refuse_truncations(codec_fn codec, struct buf *bytes)
+{
+    size_t len = bytes->len;
+
+    assert_int_equal(check(codec, bytes), 0);
+    for (bytes->len = 0; bytes->len < len; bytes->len++) {
+        assert_int_equal(check(codec, bytes), ERR_BAD_MESSAGE);
+    }
+    buf_put_u8(bytes, 0);
+    assert_int_equal(check(codec, bytes), ERR_BAD_MESSAGE);
+    buf_free(bytes);
+}
+
+static void test_every_truncation_is_refused(void **state)
+{
+    const struct peer_start start = {.incarnation = 1, .term = 2, .index = 3};
+    struct buf bytes = BUF_INIT;
+    struct buf conf = BUF_INIT;
+
+    (void)state;
+    wire_statement_encode(&start, &(struct wire_conf){0, NULL, 0}, &bytes);
+    refuse_truncations(statement_codec, &bytes);
+    wire_join_encode("10.0.0.1:7081", &bytes);
+    refuse_truncations(join_codec, &bytes);
+    make_joined(MEMBER_PENDING, 10, NULL, &bytes);
+    refuse_truncations(joined_codec, &bytes);
+    for (unsigned count = 1; count <= LIMIT_NODES; count++) {
+        conf.len = 0;
+        make_conf(count, 3, &conf);
+        wire_statement_encode(&start, &(struct wire_conf){1, conf.data, conf.len}, &bytes);
+        refuse_truncations(statement_codec, &bytes);
+        make_joined(MEMBER_DONE, 0, &conf, &bytes);
+        refuse_truncations(joined_codec, &bytes);
+    }
+    buf_free(&conf);
+}
+
+static void test_bounds_of_a_statement(void **state)
+{
+    static const char three[] = ONE ONE ONE;
+    char hex[400];
+
+    (void)state;
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE CONF_LEN CONF_HEX), 0);
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE NONE "00000000"), 0);
+    /* another version */
+    assert_int_equal(check_hex(statement_codec, "00" ONE ONE ONE NONE "00000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, "02" ONE ONE ONE NONE "00000000"), ERR_BAD_MESSAGE);
+    /* an index without its configuration, and the reverse */
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "00000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE NONE CONF_LEN CONF_HEX),
+                     ERR_BAD_MESSAGE);
+    /* term, last index and index below 2^62 */
+    for (size_t i = 1; i <= 3; i++) {
+        for (unsigned bad = 0; bad <= 1; bad++) {
+            (void)snprintf(hex, sizeof hex, "01 %s %s " CONF_LEN CONF_HEX, three, ONE);
+            memcpy(hex + 3 + 16 * i + (i == 3), bad ? "0000000000000040" : "ffffffffffffff3f", 16);
+            assert_int_equal(check_hex(statement_codec, hex), bad ? ERR_BAD_MESSAGE : 0);
+        }
+    }
+    /* a configuration that the core could not decode: version 2; two bytes missing; no voter */
+    assert_int_equal(check_hex(statement_codec,
+                               "01" ONE ONE ONE ONE CONF_LEN
+                               "02 0100000000000000 0100000000000000 61623a3100 01 00"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "16000000"
+                                                "01 0100000000000000 0100000000000000 61623a3100"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec,
+                               "01" ONE ONE ONE ONE CONF_LEN
+                               "01 0100000000000000 0100000000000000 61623a3100 00 00"),
+                     ERR_BAD_MESSAGE);
+    /* a length that runs away */
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "ffffffff" CONF_HEX),
+                     ERR_BAD_MESSAGE);
+}
+
+static void test_bounds_of_a_join(void **state)
+{
+    char address[LIMIT_ADDRESS_BYTES + 2];
+    struct buf bytes = BUF_INIT;
+
+    (void)state;
+    memset(address, 'a', sizeof address);
+    for (size_t len = LIMIT_ADDRESS_BYTES; len <= LIMIT_ADDRESS_BYTES + 1; len++) {
+        buf_put_u8(&bytes, 1);
+        buf_put_str16(&bytes, address, len);
+        assert_int_equal(check(join_codec, &bytes),
+                         len > LIMIT_ADDRESS_BYTES ? ERR_BAD_MESSAGE : 0);
+        bytes.len = 0;
+    }
+    buf_free(&bytes);
+    assert_int_equal(check_hex(join_codec, "01 0000"), 0); /* refused by who reads the address */
+    assert_int_equal(check_hex(join_codec, "02 0300 683a31"), ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(join_codec, "01 0300 680031"), ERR_BAD_MESSAGE); /* a NUL */
+    assert_int_equal(check_hex(join_codec, "01 ffff 683a31"), ERR_BAD_MESSAGE);
+}
+
+static void test_bounds_of_an_answer(void **state)
+{
+    struct buf bytes = BUF_INIT;
+    char why[sizeof((struct member_answer *)0)->why];
+
+    (void)state;
+    memset(why, 'w', sizeof why);
+    for (unsigned outcome = 0; outcome <= MEMBER_OUTCOMES; outcome++) {
+        for (size_t len = sizeof why - 1; len <= sizeof why; len++) {
+            bool fits = outcome < MEMBER_OUTCOMES && outcome != MEMBER_DONE && len < sizeof why;
+
+            buf_put_u8(&bytes, 1);
+            buf_put_u8(&bytes, (uint8_t)outcome);
+            buf_put_str16(&bytes, why, len);
+            buf_put_u64(&bytes, 0);
+            buf_put_u32(&bytes, 0);
+            assert_int_equal(check(joined_codec, &bytes), fits ? 0 : ERR_BAD_MESSAGE);
+            bytes.len = 0;
+        }
+    }
+    buf_free(&bytes);
+    /* done has a configuration, and nothing else has */
+    assert_int_equal(check_hex(joined_codec, "01 00 0000" ONE CONF_LEN CONF_HEX), 0);
+    assert_int_equal(check_hex(joined_codec, "01 01 0000" ONE CONF_LEN CONF_HEX), ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(joined_codec, "02 01 0000" NONE "00000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(joined_codec, "01 01 0100 00" NONE "00000000"), ERR_BAD_MESSAGE);
+}
+
+/* The largest of everything that may be said fits a frame of a handshake. */
+static void test_the_largest_fit_a_handshake_frame(void **state)
+{
+    const struct peer_start start = {UINT64_MAX, INDEX_MAX, INDEX_MAX};
+    struct buf bytes = BUF_INIT;
+    struct buf conf = BUF_INIT;
+
+    (void)state;
+    make_conf(LIMIT_NODES, LIMIT_ADDRESS_BYTES, &conf);
+    wire_statement_encode(&start, &(struct wire_conf){INDEX_MAX, conf.data, conf.len}, &bytes);
+    assert_int_equal(check(statement_codec, &bytes), 0);
+    assert_true(FRAME_HEADER_BYTES + HANDSHAKE_MAC_BYTES + bytes.len <= LIMIT_HANDSHAKE_BYTES);
+    bytes.len = 0;
+    make_joined(MEMBER_DONE, sizeof((struct member_answer *)0)->why - 1, &conf, &bytes);
+    assert_int_equal(check(joined_codec, &bytes), 0);
+    assert_true(FRAME_HEADER_BYTES + bytes.len <= LIMIT_HANDSHAKE_BYTES);
+    bytes.len = 0;
+    conf.len = 0;
+    make_conf(LIMIT_NODES + 1, 3, &conf); /* one member more */
+    wire_statement_encode(&start, &(struct wire_conf){1, conf.data, conf.len}, &bytes);
+    assert_int_equal(check(statement_codec, &bytes), ERR_BAD_MESSAGE);
+    buf_free(&bytes);
+    buf_free(&conf);
+}
+
+/* Changed, inserted or lost bytes: refused, or what was read is what was written. */
+static void test_mutations(void **state)
+{
+    static const codec_fn codecs[] = {statement_codec, join_codec, joined_codec};
+    unsigned accepted = 0;
+    struct buf conf = BUF_INIT;
+    struct prng prng;
+
+    (void)state;
+    prng_seed(&prng, 7);
+    make_conf(2, 4, &conf);
+    for (unsigned i = 0; i < 30000; i++) {
+        struct buf bytes = BUF_INIT;
+
+        if (i % 3 == 0) {
+            wire_statement_encode(&(struct peer_start){1, 2, 3},
+                                  &(struct wire_conf){4, conf.data, conf.len}, &bytes);
+        } else if (i % 3 == 1) {
+            wire_join_encode("somewhere:7081", &bytes);
+        } else {
+            make_joined(i % 2 == 0 ? MEMBER_DONE : MEMBER_PENDING, 5, i % 2 == 0 ? &conf : NULL,
+                        &bytes);
+        }
+        for (uint64_t n = prng_below(&prng, 3) + 1; n > 0; n--) {
+            bytes.data[prng_below(&prng, bytes.len)] = (uint8_t)prng_next(&prng);
+        }
+        if (prng_below(&prng, 4) == 0) {
+            bytes.len = (size_t)prng_below(&prng, bytes.len + 1);
+        }
+        accepted += check(codecs[i % 3], &bytes) == 0;
+        buf_free(&bytes);
+    }
+    for (unsigned i = 0; i < 30000; i++) { /* and bytes that never were anything */
+        uint8_t data[64] = {1};
+        size_t len = (size_t)prng_below(&prng, sizeof data + 1);
+        struct buf bytes = BUF_INIT;
+
+        for (size_t k = 1; k < len; k++) {
+            data[k] = (uint8_t)prng_next(&prng);
+        }
+        buf_put(&bytes, data, len);
+        (void)check(codecs[i % 3], &bytes);
+        buf_free(&bytes);
+    }
+    assert_true(accepted > 1000 && accepted < 29000);
+    buf_free(&conf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden_bytes),
+        cmocka_unit_test(test_every_truncation_is_refused),
+        cmocka_unit_test(test_bounds_of_a_statement),
+        cmocka_unit_test(test_bounds_of_a_join),
+        cmocka_unit_test(test_bounds_of_an_answer),
+        cmocka_unit_test(test_the_largest_fit_a_handshake_frame),
+        cmocka_unit_test(test_mutations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

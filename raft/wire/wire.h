@@ -1,0 +1,189 @@
+/*
+ * wire.h - the payloads of frames between nodes: encode, decode, validate.
+ *
+ * Little-endian, versioned by the frame header, golden bytes in raft/wire/tests/test_wire.c.
+ * Decoding validates everything the consensus core takes on trust (its asserts are compiled out in
+ * Debian's build): see raft_message rules in docs/replication.md. Sender id and address come from
+ * the authenticated link, never from the message.
+ *
+ * Thread: pure functions, any.
+ */
+#ifndef LEAFD_RAFT_WIRE_WIRE_H
+#define LEAFD_RAFT_WIRE_WIRE_H
+
+#include <raft.h>
+
+#include "raft/transport/net.h"
+#include "raft/core/rollback.h"
+#include "src/base/buf.h"
+#include "src/base/err.h"
+#include "src/id/codec/member.h"
+#include "src/id/backend/tag_marks.h"
+
+/* Append a message of the core. AppendEntries: entries must be filled in by the caller.
+ * InstallSnapshot: conf must be filled in; data is ignored (rows travel in chunks) and `transfer`
+ * names the chunks that belong to it. */
+void wire_raft_encode(const struct raft_message *message, uint64_t transfer, struct buf *buf);
+
+/*
+ * Read a message. server_id and server_address are left for the caller to set. AppendEntries:
+ * entries (malloc'ed array, owned by the caller) with all data in one raft_malloc'ed batch, as the
+ * core wants it (never NULL, entries without data too); no entries: no array and no batch. Each
+ * entry's data is aligned to 8. The array is the caller's to free() once the core has the message;
+ * the batch goes to the core, or wire_raft_release() frees both. InstallSnapshot: conf is a decoded
+ * configuration the caller (or the core) closes; data is empty. *ret_transfer is 0 for all other
+ * types.
+ *
+ * ERR_BAD_MESSAGE for: short or long payload; unknown type; term 0; entry terms 0, falling or above
+ * the message's or below prev_log_term; prev_log_term above the message's, or 0 while
+ * prev_log_index is not, or the reverse; entry type not 1..3; entry data above LIMIT_ENTRY_BYTES; a
+ * configuration (of a CHANGE or a snapshot) that wire_configuration_check() refuses; more than
+ * LIMIT_ENTRIES_PER_FRAME entries; a candidate id not in 1..LIMIT_NODE_ID; a snapshot with index,
+ * term or configuration index 0, a term above the message's or a configuration index above its own;
+ * indexes and terms at or above 2^62; boolean bytes not 0 or 1.
+ */
+int wire_raft_decode(const void *data, size_t len, struct raft_message *ret_message,
+                     uint64_t *ret_transfer) MUST_CHECK;
+
+/* Free what a decoded message still owns: the entries array and its batch, or conf. For messages
+ * that were not given to the core. (Of one that was given: set entries[0].batch to NULL to free the
+ * array.) */
+void wire_raft_release(struct raft_message *message);
+
+/* Check an encoded configuration (bounds first: the core's own decoder does not check them). 0, or
+ * ERR_BAD_MESSAGE for: short, long or not padded with zeros to a multiple of 8; a version other
+ * than 1; no servers or more than LIMIT_NODES; no voter; ids not in 1..LIMIT_NODE_ID or twice;
+ * roles out of range; addresses above LIMIT_ADDRESS_BYTES or twice. What passes is decoded by the
+ * core without an error. */
+int wire_configuration_check(const void *data, size_t len) MUST_CHECK;
+
+/* A chunk ends with a whole row: it may go over LIMIT_SNAPSHOT_CHUNK_BYTES by one. */
+#define WIRE_CHUNK_BYTES_MAX (LIMIT_SNAPSHOT_CHUNK_BYTES + LIMIT_ROW_BYTES)
+
+struct wire_chunk {
+    uint64_t transfer;
+    uint64_t offset; /* bytes of rows before this chunk */
+    bool last;
+    const uint8_t *data; /* borrowed */
+    size_t len;          /* <= WIRE_CHUNK_BYTES_MAX; offset + len <= LIMIT_SNAPSHOT_BYTES */
+};
+void wire_chunk_encode(const struct wire_chunk *chunk, struct buf *buf);
+int wire_chunk_decode(const void *data, size_t len, struct wire_chunk *ret_chunk) MUST_CHECK;
+
+struct wire_chunk_ack {
+    uint64_t transfer;
+    uint64_t offset; /* bytes received so far */
+    bool abort;      /* the receiver does not want it (any more) */
+};
+void wire_chunk_ack_encode(const struct wire_chunk_ack *ack, struct buf *buf);
+int wire_chunk_ack_decode(const void *data, size_t len, struct wire_chunk_ack *ret_ack) MUST_CHECK;
+
+#define WIRE_TIME_LEFT_MS_MAX (LIMIT_TIMEOUT_MS + 60000)
+#define WIRE_STATUS_MIN (-4096) /* room for codes that newer versions add to ERR_LIST */
+
+enum wire_request_kind {
+    WIRE_REQUEST_COMMAND = 1,
+    WIRE_REQUEST_QUERY = 2,
+    WIRE_REQUEST_MEMBER = 10 /* a member_ask */
+};
+
+/* Of FRAME_REQUEST and FRAME_RELAY. */
+struct wire_request {
+    uint64_t id;            /* the sender's */
+    uint64_t origin;        /* the member that it is sent for; 0: the sender's own */
+    uint8_t kind;           /* enum wire_request_kind */
+    uint32_t time_left_ms;  /* until the sender gives up, <= WIRE_TIME_LEFT_MS_MAX */
+    const uint8_t *payload; /* borrowed */
+    size_t payload_len;     /* <= LIMIT_ENTRY_BYTES */
+};
+void wire_request_encode(const struct wire_request *request, struct buf *buf);
+int wire_request_decode(const void *data, size_t len, struct wire_request *ret_request) MUST_CHECK;
+
+struct wire_reply {
+    uint64_t id;
+    int32_t status;         /* 0 or ERR_*; WIRE_STATUS_MIN..0 */
+    uint64_t index;         /* of a command that was applied: its entry; else 0 */
+    const uint8_t *marks;   /* borrowed; of such a one: the generations of its tags (tag_marks.h) */
+    size_t marks_len;       /* <= TAG_MARKS_BYTES_MAX */
+    const uint8_t *payload; /* borrowed */
+    size_t payload_len;     /* <= LIMIT_ENTRY_BYTES */
+};
+void wire_reply_encode(const struct wire_reply *reply, struct buf *buf);
+int wire_reply_decode(const void *data, size_t len, struct wire_reply *ret_reply) MUST_CHECK;
+
+/* CONFIRM and CONFIRM_ACK carry the same: the ack is sent only by a node whose term equals `term`.
+ */
+struct wire_confirm {
+    uint64_t term;
+    uint64_t round;
+};
+void wire_confirm_encode(const struct wire_confirm *confirm, struct buf *buf);
+int wire_confirm_decode(const void *data, size_t len, struct wire_confirm *ret_confirm) MUST_CHECK;
+
+/* A question for the index that the peer has applied (answer false; index is 0), or the answer. */
+struct wire_applied {
+    bool answer;
+    uint64_t index;
+};
+void wire_applied_encode(const struct wire_applied *applied, struct buf *buf);
+int wire_applied_decode(const void *data, size_t len, struct wire_applied *ret_applied) MUST_CHECK;
+
+/* A question for the peer's wall clock (answer false; wall_ms is 0) or the answer, which carries
+ * the asker's sent_ms back. */
+struct wire_clock {
+    bool answer;
+    uint64_t sent_ms; /* the asker's monotonic clock */
+    uint64_t wall_ms;
+};
+void wire_clock_encode(const struct wire_clock *clock, struct buf *buf);
+int wire_clock_decode(const void *data, size_t len, struct wire_clock *ret_clock) MUST_CHECK;
+
+/* Who leads? See requests_way.c. */
+enum wire_probe_kind {
+    WIRE_PROBE_ASK = 1,    /* do you lead? */
+    WIRE_PROBE_ASK_ON = 2, /* do you know who does? Ask it for me */
+    WIRE_PROBE_YES = 3,
+    WIRE_PROBE_NO = 4
+};
+
+struct wire_probe {
+    uint8_t kind;    /* enum wire_probe_kind */
+    uint64_t origin; /* for whom it is asked, and who is to get the answer; 0: the peer itself */
+    uint64_t round;  /* of that node; the answer carries it back */
+};
+void wire_probe_encode(const struct wire_probe *probe, struct buf *buf);
+int wire_probe_decode(const void *data, size_t len, struct wire_probe *ret_probe) MUST_CHECK;
+
+/* The sender led this term, and has stepped down. */
+void wire_resign_encode(uint64_t term, struct buf *buf);
+int wire_resign_decode(const void *data, size_t len, uint64_t *ret_term) MUST_CHECK;
+
+/* --- handshakes (wire_member.c) --- */
+
+/* A committed configuration, in the core's encoding; index 0 and len 0: none. */
+struct wire_conf {
+    uint64_t index;
+    const uint8_t *data; /* borrowed */
+    size_t len;
+};
+
+/* What a dialler says of itself: its start, and that it is a member by this configuration. */
+void wire_statement_encode(const struct peer_start *start, const struct wire_conf *conf,
+                           struct buf *buf);
+int wire_statement_decode(const void *data, size_t len, struct peer_start *ret_start,
+                          struct wire_conf *ret_conf) MUST_CHECK;
+
+/* What a node that joins says: the address where the others reach it. */
+void wire_join_encode(const char *address, struct buf *buf);
+int wire_join_decode(const void *data, size_t len,
+                     char ret_address[LIMIT_ADDRESS_BYTES + 1]) MUST_CHECK;
+
+/* And what it is told: DONE with the configuration that has it as a member, or why not (yet). */
+struct wire_joined {
+    struct member_answer answer;
+    struct wire_conf conf;
+};
+void wire_joined_encode(const struct wire_joined *joined, struct buf *buf);
+int wire_joined_decode(const void *data, size_t len, struct wire_joined *ret_joined) MUST_CHECK;
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * arena.h - many small objects that live until all of them are freed together: the rows of tags and
+ * the entries of the id table, a million of each, with no allocator's overhead and a 32-bit handle.
+ *
+ * The happy path: arena_alloc() cuts a zeroed piece off the newest chunk; arena_at() gives its
+ * address, which never changes.
+ *
+ * Failure modes: the arena is full (2 GiB): handle 0. No memory: the process ends (ASSERT).
+ *
+ * Threads: one owner; arena_at() also from any thread that got the handle through an acquire load
+ * of what the owner stored with release after arena_alloc().
+ */
+#ifndef LEAFD_BASE_ARENA_H
+#define LEAFD_BASE_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARENA_CHUNK_BYTES (64U << 10)
+#define ARENA_CHUNKS 32768U
+#define ARENA_UNIT_BYTES 8U /* pieces are aligned so */
+
+struct arena {
+    uint8_t **chunks; /* ARENA_CHUNKS pointers; NULL while the arena is empty */
+    uint32_t chunk_count;
+    uint32_t used_bytes; /* of the newest chunk */
+};
+
+#define ARENA_INIT                                                                                 \
+    {                                                                                              \
+        NULL, 0, 0                                                                                 \
+    }
+
+/* A zeroed piece of 1..ARENA_CHUNK_BYTES bytes: its handle, never 0; or 0 when the arena is full.
+ */
+uint32_t arena_alloc(struct arena *arena, size_t bytes);
+
+/* The address of a piece. */
+static inline void *arena_at(const struct arena *arena, uint32_t handle)
+{
+    const uint32_t units = ARENA_CHUNK_BYTES / ARENA_UNIT_BYTES;
+
+    return arena->chunks[(handle - 1) / units] + (size_t)((handle - 1) % units) * ARENA_UNIT_BYTES;
+}
+
+/* Free all pieces at once and leave an empty, usable arena. */
+void arena_free(struct arena *arena);
+
+#endif

@@ -1,0 +1,124 @@
+/*
+ * allocator.h - keeps this node's segments filled: gathers the tags that want a refill, asks for
+ * many in one command, and publishes what comes back.
+ *
+ * The happy path: a claimer sets refill_wanted and the tag comes to allocator_want(); at the end of
+ * the loop's turn allocator_turn() packs up to LIMIT_GRANTS_PER_ENTRY of them into one
+ * COMMAND_GRANT and proposes it; the results are published into the free slots and the parked
+ * requests are woken.
+ *
+ * Invariants:
+ *  - A range is published only from a result of a command that the cluster reported applied.
+ *  - One request in flight a tag; a result is used only if it answers that request and its
+ *    generation is not older than the tag's; otherwise its range is burnt.
+ *  - A newer generation (deleted, made again, forced down) burns what is left of the older one.
+ *
+ * Waking without a lost wake-up. A claimer that lacks ids parks by
+ *   1. adding what it lacks to tag->demand, and its bit to tag->waiting_loops (fetch_or, acq_rel);
+ *   2. then, in any order, trying to claim once more, looking at tag->state, and setting
+ *      tag->refill_wanted unless it is set; whoever turns it from false to true (exchange) calls
+ *      want().
+ * When a request ends, the allocator publishes the segment or changes the state; then clears
+ * refill_wanted; then takes the bits of waiting_loops (exchange, acq_rel) and wakes those it found.
+ * All changes of waiting_loops are read-modify-writes and so stand in one order. If the claimer's
+ * comes first, the allocator finds its bit. If the allocator's comes first, the claimer sees all
+ * that the allocator did before: the segment, the state, and refill_wanted cleared. Those who are
+ * woken start again at 1 if they still lack ids, so a segment that others used up at once costs
+ * another round and no waiter.
+ * A request that failed has not ended while there is demand or a bit: the tag stays wanted.
+ * Invariant: while refill_wanted is set, the tag is in flight, in one of the allocator's queues, or
+ * on its way to allocator_want(), and only one of these. Who cannot deliver a want must clear it.
+ *
+ * Failure modes: no leader, timeout, overload: the tag stays wanted and is asked for again after a
+ * short pause while requests wait; unknown tag: state UNKNOWN, waiters woken; exhausted, or strict:
+ * likewise.
+ *
+ * Thread: one owner (the raft loop).
+ */
+#ifndef LEAFD_ID_ALLOC_ALLOCATOR_H
+#define LEAFD_ID_ALLOC_ALLOCATOR_H
+
+#include "src/id/backend/id_backend.h"
+
+/* How the allocator reaches the cluster: an id_request of kind COMMAND (raft/ implements it by the
+ * same function that serves id_backend.submit; the simulation and tests give their own). Owner's
+ * thread. */
+struct id_proposer {
+    void (*propose)(struct id_proposer *proposer, struct id_request *request);
+};
+
+struct allocator_config {
+    uint32_t cover_ms;       /* REFILL_DEFAULT_COVER_MS */
+    uint32_t refill_percent; /* REFILL_DEFAULT_PERCENT */
+    uint32_t request_ms;     /* deadline of one grant request; then asked anew. Default 10000 */
+    uint32_t retry_ms;       /* pause after a failure. Default 50 */
+};
+
+struct allocator;
+
+struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
+                                const struct clock *clock, struct id_proposer *proposer,
+                                struct id_waker *waker);
+
+/* All requests in flight must be done (after the proposer's shutdown). Accepts NULL. */
+void allocator_free(struct allocator *allocator);
+
+/* The waker may be set after creation (the HTTP side starts later); NULL: nobody to wake. */
+void allocator_set_waker(struct allocator *allocator, struct id_waker *waker);
+
+/* Be told, on the owner's thread, of each segment that was published. */
+void allocator_set_granted(struct allocator *allocator,
+                           void (*granted)(void *data, struct id_tag *tag), void *data);
+
+/* A tag of the table wants a refill (refill_wanted is set). Idempotent. */
+void allocator_want(struct allocator *allocator, struct id_tag *tag);
+
+/* Send what is gathered, as far as LIMIT_GRANT_ENTRIES_IN_FLIGHT allows. Call at the end of each
+ * turn of the loop. */
+void allocator_turn(struct allocator *allocator);
+
+/* Monotonic ms at which allocator_turn() must be called next, UINT64_MAX if nothing waits. */
+uint64_t allocator_next_ms(const struct allocator *allocator);
+
+/* The state machine changed a tag (or loaded it): adopt step, max_step, generation and deletion.
+ * Tags not in the table are ignored, and so are rows older than what the leader has told already.
+ */
+void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row);
+
+/* The cluster has told that a tag has this generation, ahead of this node's own log: burn what is
+ * held of an older one. Nothing if the tag is not in the table, or no older than that here. */
+void allocator_outdate(struct allocator *allocator, const char *name, size_t name_len,
+                       uint32_t generation);
+
+/* Make (or find) the table's entry for a known tag row, and adopt the row as above: this is also
+ * how a tag that was made again is found before this node has applied it. NULL when the table is
+ * full. */
+struct id_tag *allocator_open(struct allocator *allocator, const struct tag_row *row);
+
+/* Fill a page for GET /api/node/segments. limit 1..LIMIT_TAGS_PER_PAGE. */
+void allocator_segments(struct allocator *allocator, const char *prefix, size_t prefix_len,
+                        const char *after, size_t after_len, uint32_t limit,
+                        struct id_segments_page *ret_page);
+
+/* Ids burnt by this node since start: ID_BURN_GENERATION, _LATE or _STOP. */
+uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause);
+
+/*
+ * The node stops: take everything that is left in memory out of it (nobody can claim it any more)
+ * and give back, by COMMAND_GIVE_BACK, what is the top of its tag's range as far as this node knows
+ * (row_of tells the state machine's row; fsm_tag). What is not the top, does not fit into
+ * LIMIT_GIVE_BACK_TAGS, or is refused, is burnt. No segment is asked for or published afterwards.
+ * deadline_ms: of the commands.
+ */
+void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms,
+                         const struct tag_row *(*row_of)(void *data, const char *name, size_t len),
+                         void *data);
+/* Nothing of it is under way (also when it was never called). */
+bool allocator_given_back(const struct allocator *allocator);
+/* Ids that were given back. */
+uint64_t allocator_returned(const struct allocator *allocator);
+
+/* Tags that got a segment of their present generation, for id_health.segments_held. */
+size_t allocator_held(const struct allocator *allocator);
+
+#endif

@@ -1,0 +1,251 @@
+/*
+ * id_table.c - see id_table.h: this node's tags in use.
+ *
+ * The happy path of a lookup: hash the name, take the newest index (acquire), and go through its
+ * slots from the hash's place until the name or an empty slot is met. A slot is one 64-bit word:
+ * the upper 32 bits of the hash, and the handle of the entry in the arena. An entry is complete
+ * before its slot is stored (release), and never changes its name.
+ *
+ * The place in the index comes from the same 32 bits, so growing goes through the old index alone,
+ * in order, and touches no entry.
+ *
+ * Failure modes: LIMIT_TAGS entries: NULL from insert. Threads: as in id_table.h.
+ */
+#include "src/id/alloc/id_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/base/hash.h"
+#include "src/base/hot.h"
+#include "src/base/limits.h"
+#include "src/base/arena.h"
+#include "src/id/codec/tag.h"
+
+#ifndef FIRST_BITS /* the model of memory grows from a smaller one */
+#define FIRST_BITS 10
+#endif
+
+struct index {
+    struct index *older;      /* kept until the end: a reader may still be in it */
+    unsigned bits;            /* 1 << bits slots */
+    _Atomic uint64_t slots[]; /* hash:32 | handle:32; 0: empty */
+};
+
+RB_HEAD(id_tags, id_tag);
+
+struct id_table {
+    _Atomic(struct index *) index;
+    struct arena arena;
+    struct id_tags by_name;
+    size_t count;
+};
+
+static int tag_order(const struct id_tag *a, const struct id_tag *b);
+
+/* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
+RB_GENERATE_INTERNAL(id_tags, id_tag, by_name, tag_order, __attribute__((unused)) static)
+
+static struct index *index_new(unsigned bits);
+static void index_put(struct index *index, uint64_t slot);
+static uint32_t index_place(const struct index *index, uint64_t slot);
+static void table_grow(struct id_table *table);
+static struct id_tag *tag_new(struct id_table *table, const char *name, size_t len,
+                              uint32_t *ret_handle);
+static struct id_tag *tag_seek(struct id_table *table, const char *name, size_t len, bool beyond);
+
+struct id_table *id_table_new(void)
+{
+    struct id_table *table = calloc(1, sizeof *table);
+
+    ASSERT(table != NULL);
+    RB_INIT(&table->by_name);
+    atomic_init(&table->index, index_new(FIRST_BITS));
+    return table;
+}
+
+void id_table_free(struct id_table *table)
+{
+    struct index *index;
+
+    if (table == NULL) {
+        return;
+    }
+    index = atomic_load_explicit(&table->index, memory_order_relaxed);
+    while (index != NULL) {
+        struct index *older = index->older;
+
+        free(index);
+        index = older;
+    }
+    arena_free(&table->arena);
+    free(table);
+}
+
+HOT struct id_tag *id_table_find(const struct id_table *table, const char *name, size_t len)
+{
+    const struct index *index = atomic_load_explicit(&table->index, memory_order_acquire);
+    uint64_t hash = hash_bytes(name, len, 0);
+    uint32_t mask = (uint32_t)((1ULL << index->bits) - 1);
+    uint32_t at = index_place(index, hash);
+
+    for (;; at = (at + 1) & mask) {
+        uint64_t slot = atomic_load_explicit(&index->slots[at], memory_order_acquire);
+        struct id_tag *tag;
+
+        if (slot == 0) {
+            return NULL;
+        }
+        if (slot >> 32 != hash >> 32) {
+            continue;
+        }
+        tag = arena_at(&table->arena, (uint32_t)slot);
+        if (tag->name_len == len && memcmp(tag->name, name, len) == 0) {
+            return tag;
+        }
+    }
+}
+
+struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t len)
+{
+    struct id_tag *tag;
+    struct index *index;
+    uint32_t handle;
+
+    ASSERT(len >= 1 && len <= LIMIT_TAG_NAME_BYTES);
+    tag = id_table_find(table, name, len);
+    if (tag != NULL) {
+        return tag;
+    }
+    if (table->count >= LIMIT_TAGS) {
+        return NULL;
+    }
+    tag = tag_new(table, name, len, &handle);
+    if (tag == NULL) {
+        return NULL;
+    }
+    index = atomic_load_explicit(&table->index, memory_order_relaxed);
+    if ((table->count + 1) * 2 > (size_t)1 << index->bits) {
+        table_grow(table);
+        index = atomic_load_explicit(&table->index, memory_order_relaxed);
+    }
+    table->count++;
+    index_put(index, (hash_bytes(name, len, 0) >> 32) << 32 | handle);
+    return tag;
+}
+
+size_t id_table_count(const struct id_table *table)
+{
+    return table->count;
+}
+
+struct id_tag *id_table_next(struct id_table *table, const char *prefix, size_t prefix_len,
+                             const char *after, size_t after_len)
+{
+    struct id_tag *tag;
+
+    /* Names up to and including after, and all that begin below the prefix, come first. */
+    if (after_len > 0 && tag_name_compare(after, after_len, prefix, prefix_len) >= 0) {
+        tag = tag_seek(table, after, after_len, true);
+    } else {
+        tag = tag_seek(table, prefix, prefix_len, false);
+    }
+    if (tag == NULL || tag->name_len < prefix_len ||
+        (prefix_len > 0 && memcmp(tag->name, prefix, prefix_len) != 0)) {
+        return NULL;
+    }
+    return tag;
+}
+
+static int tag_order(const struct id_tag *a, const struct id_tag *b)
+{
+    return tag_name_compare(a->name, a->name_len, b->name, b->name_len);
+}
+
+static struct index *index_new(unsigned bits)
+{
+    struct index *index = calloc(1, sizeof *index + (sizeof index->slots[0] << bits));
+
+    ASSERT(bits >= FIRST_BITS && bits < 32);
+    ASSERT(index != NULL);
+    index->bits = bits;
+    return index;
+}
+
+/* The first slot to look at: the upper bits of the hash. */
+static uint32_t index_place(const struct index *index, uint64_t slot)
+{
+    return (uint32_t)(slot >> (64 - index->bits));
+}
+
+/* Release: who sees the slot sees the entry that it names. */
+static void index_put(struct index *index, uint64_t slot)
+{
+    uint32_t mask = (uint32_t)((1ULL << index->bits) - 1);
+    uint32_t at = index_place(index, slot);
+
+    while (atomic_load_explicit(&index->slots[at], memory_order_relaxed) != 0) {
+        at = (at + 1) & mask;
+    }
+    atomic_store_explicit(&index->slots[at], slot, memory_order_release);
+}
+
+/* Publish an index of twice the size. Readers in the older one miss only what is inserted from now
+ * on, as if they had looked before. */
+static void table_grow(struct id_table *table)
+{
+    struct index *older = atomic_load_explicit(&table->index, memory_order_relaxed);
+    struct index *index = index_new(older->bits + 1);
+
+    for (size_t i = 0; i < (size_t)1 << older->bits; i++) {
+        uint64_t slot = atomic_load_explicit(&older->slots[i], memory_order_relaxed);
+
+        if (slot != 0) {
+            index_put(index, slot);
+        }
+    }
+    index->older = older;
+    atomic_store_explicit(&table->index, index, memory_order_release);
+}
+
+/* An entry with its name, in the tree of names but not yet in the index. NULL: no room. */
+static struct id_tag *tag_new(struct id_table *table, const char *name, size_t len,
+                              uint32_t *ret_handle)
+{
+    uint32_t handle = arena_alloc(&table->arena, offsetof(struct id_tag, name) + len + 1);
+    struct id_tag *tag;
+    struct id_tag *twin;
+
+    if (handle == 0) {
+        return NULL;
+    }
+    tag = arena_at(&table->arena, handle);
+    segment_init(&tag->buffer);
+    atomic_init(&tag->state, ID_TAG_ACTIVE);
+    tag->name_len = (uint16_t)len;
+    memcpy(tag->name, name, len);
+    twin = RB_INSERT(id_tags, &table->by_name, tag);
+    ASSERT(twin == NULL);
+    *ret_handle = handle;
+    return tag;
+}
+
+/* The first entry whose name is >= name, or > name. */
+static struct id_tag *tag_seek(struct id_table *table, const char *name, size_t len, bool beyond)
+{
+    struct id_tag *at = RB_ROOT(&table->by_name);
+    struct id_tag *found = NULL;
+
+    while (at != NULL) {
+        int order = tag_name_compare(name, len, at->name, at->name_len);
+
+        if (order < 0 || (order == 0 && !beyond)) {
+            found = at;
+            at = RB_LEFT(at, by_name);
+        } else {
+            at = RB_RIGHT(at, by_name);
+        }
+    }
+    return found;
+}

@@ -1,0 +1,68 @@
+/*
+ * id_table.h - this node's tags in use, found by name without a lock.
+ *
+ * Holds only the tags that were asked for on this node. The HTTP loops look names up; the raft loop
+ * alone inserts. Entries are never removed or moved while the table lives (a deleted tag is a
+ * state), so a pointer to an entry stays valid; growing publishes a larger index and keeps the old
+ * ones until the table is freed (together less than the size of the newest).
+ *
+ * Lookup: open addressing over XXH3 of the name, load at most one half; 32 bits of the hash are
+ * stored beside the entry's handle, so that a miss touches one cache line. How to wait for a refill
+ * without losing the wake-up (refill_wanted, demand, waiting_loops) is written in allocator.h.
+ *
+ * Threads: id_table_find from any; everything else from the owner (the raft loop).
+ */
+#ifndef LEAFD_ID_ALLOC_ID_TABLE_H
+#define LEAFD_ID_ALLOC_ID_TABLE_H
+
+#include <bsd/sys/tree.h>
+#include <stddef.h>
+
+#include "src/id/alloc/refill.h"
+#include "src/id/alloc/segment.h"
+
+struct prefetch_entry;
+
+enum id_tag_state {
+    ID_TAG_ACTIVE = 0,
+    ID_TAG_UNKNOWN = 1,   /* deleted in the cluster: 404 until it is made again */
+    ID_TAG_EXHAUSTED = 2, /* no ids left below 2^63: 409 once the slots are used up */
+    ID_TAG_STRICT = 3     /* no segments: ids come by ID_REQUEST_STRICT */
+};
+
+struct id_tag {
+    /* any thread */
+    struct segment_buffer buffer;
+    _Atomic uint32_t state;         /* enum id_tag_state */
+    _Atomic uint32_t max_step;      /* largest segment; 0 until known */
+    _Atomic bool refill_wanted;     /* set by the claimer that asks, cleared when a refill lands */
+    uint16_t name_len;              /* fixed at insertion, as the name */
+    _Atomic uint64_t demand;        /* ids wanted by parked requests: segments are sized for it */
+    _Atomic uint64_t waiting_loops; /* bit i: HTTP loop i has parked requests to be woken */
+    struct id_tag *want_next;       /* want_list.h */
+    /* raft loop alone */
+    struct refill refill;
+    struct prefetch_entry *prefetch; /* its place among the tags in use (prefetch.h), or NULL */
+    RB_ENTRY(id_tag) by_name;
+    char name[]; /* name_len bytes and a NUL */
+};
+
+struct id_table;
+
+struct id_table *id_table_new(void);
+void id_table_free(struct id_table *table); /* accepts NULL; all threads must have stopped */
+
+/* The entry of a name, or NULL. Lock-free; no allocation. */
+struct id_tag *id_table_find(const struct id_table *table, const char *name, size_t len);
+
+/* The entry of a name, made (empty, active) if missing. NULL when LIMIT_TAGS entries exist. */
+struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t len);
+
+size_t id_table_count(const struct id_table *table);
+
+/* The first entry in byte order of names that is > after (or >= prefix when after is empty) and
+ * begins with prefix; NULL at the end. Owner only. */
+struct id_tag *id_table_next(struct id_table *table, const char *prefix, size_t prefix_len,
+                             const char *after, size_t after_len);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * refill.c - see refill.h: how large the next segment is, and when to ask for it.
+ *
+ * The happy path: size = Leaf's rule, raised to what the measured rate uses up in cover_ms and to
+ * what parked requests want, and kept within step..max_step.
+ *
+ * Failure modes: none; all sums saturate. Thread: one owner (the raft loop), or tests.
+ */
+#include "src/id/alloc/refill.h"
+
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/base/hot.h"
+#include "src/base/limits.h"
+
+static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms);
+static uint64_t passed_since(const struct refill *refill, uint64_t now_ms);
+static uint64_t product(uint64_t a, uint64_t b);
+
+uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cover_ms,
+                     uint64_t demand)
+{
+    uint64_t most = refill->max_step > 0 ? refill->max_step : LIMIT_TAG_STEP;
+    uint64_t size = leaf_size(refill, now_ms);
+    uint64_t cover = product(refill->rate_per_s, cover_ms) / 1000;
+
+    if (size < cover) {
+        size = cover;
+    }
+    if (size < demand) {
+        size = demand;
+    }
+    if (size > most) {
+        size = most;
+    }
+    ASSERT(size <= UINT32_MAX);
+    ASSERT_IMPLIES(size == 0, refill->step == 0 && demand == 0);
+    return (uint32_t)size;
+}
+
+void refill_loaded(struct refill *refill, uint64_t now_ms, uint32_t size, uint64_t left)
+{
+    ASSERT(size > 0);
+    if (refill->loads > 0) {
+        uint64_t used = refill->unused > left ? refill->unused - left : 0;
+        uint64_t passed_ms = passed_since(refill, now_ms);
+        uint64_t window_ms = passed_ms > REFILL_RATE_WINDOW_MS ? passed_ms : REFILL_RATE_WINDOW_MS;
+        uint64_t rate = product(used, 1000) / window_ms;
+
+        if (rate < refill->rate_per_s && passed_ms < REFILL_SEGMENT_DURATION_MS) {
+            rate = rate / 2 + refill->rate_per_s / 2;
+        }
+        refill->rate_per_s = rate;
+    }
+    refill->loads += refill->loads < UINT32_MAX;
+    refill->size = size;
+    refill->unused = left + size;
+    refill->last_load_ms = now_ms;
+}
+
+void refill_reset(struct refill *refill, uint32_t generation)
+{
+    refill->generation = generation;
+    refill->size = 0;
+    refill->loads = 0;
+    refill->last_load_ms = 0;
+    refill->unused = 0;
+    refill->end = 0;
+    refill->rate_per_s = 0;
+}
+
+HOT bool refill_due(uint32_t used, uint32_t size, uint32_t percent)
+{
+    return used >= size || (uint64_t)used * 100 > (uint64_t)size * percent;
+}
+
+/* Leaf's rule; the first two are the tag's step. At least step, and 0 only while that is unknown.
+ */
+static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms)
+{
+    uint64_t size = refill->size;
+    uint64_t passed_ms = passed_since(refill, now_ms);
+
+    if (refill->loads < 2) {
+        return refill->step;
+    }
+    if (passed_ms < REFILL_SEGMENT_DURATION_MS) {
+        if (size * 2 <= refill->max_step) {
+            size *= 2;
+        }
+    } else if (passed_ms >= 2 * REFILL_SEGMENT_DURATION_MS) {
+        if (size / 2 >= refill->step) {
+            size /= 2;
+        }
+    }
+    return size > refill->step ? (uint32_t)size : refill->step;
+}
+
+/* Since the last load; 0 should the clock stand or fall. */
+static uint64_t passed_since(const struct refill *refill, uint64_t now_ms)
+{
+    return now_ms > refill->last_load_ms ? now_ms - refill->last_load_ms : 0;
+}
+
+static uint64_t product(uint64_t a, uint64_t b)
+{
+    uint64_t result;
+
+    return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
+}

@@ -1,0 +1,61 @@
+/*
+ * refill.h - how large the next segment is and when to ask for it: pure decisions.
+ *
+ * Size of the next segment, per tag and node:
+ *  1. Leaf's rule (SegmentIDGenImpl): the first two are the tag's step; from the third on, the time
+ * d since the previous load decides: d < 15 min doubles unless that passes max_step, 15 <= d < 30
+ *     min keeps, d >= 30 min halves unless that falls below step.
+ *  2. At least rate * cover_ms, where rate is the measured consumption (ids a second, from how fast
+ *     the last segment was used up), so that a buffer outlasts a failover at once and not after
+ * many doublings.
+ *  3. At least the demand of parked requests.
+ *  4. At most max_step, at least step.
+ *
+ * Thread: one owner (the raft loop), or tests.
+ */
+#ifndef LEAFD_ID_ALLOC_REFILL_H
+#define LEAFD_ID_ALLOC_REFILL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define REFILL_SEGMENT_DURATION_MS (15 * 60 * 1000) /* Leaf's SEGMENT_DURATION */
+#define REFILL_RATE_WINDOW_MS 100    /* a rate is measured over no less: a moment says little */
+#define REFILL_DEFAULT_PERCENT 10    /* Leaf asks when 10 % of the current segment is used */
+#define REFILL_DEFAULT_COVER_MS 5000 /* longer than an election with default timeouts */
+
+struct refill {
+    uint32_t step;         /* the tag's own step, as last seen; 0: unknown */
+    uint32_t max_step;     /* as last seen; 0: unknown */
+    uint32_t size;         /* size of the last segment received; 0: none yet */
+    uint32_t loads;        /* segments received */
+    uint32_t generation;   /* the tag's generation the slots belong to */
+    bool in_flight;        /* at most one request a tag */
+    bool queued;           /* in one of the allocator's queues */
+    uint64_t request_id;   /* of the request in flight; a late reply with another one is burnt */
+    uint64_t last_load_ms; /* monotonic; when the last segment arrived */
+    uint64_t unused;       /* ids that were unused just after it arrived, itself included */
+    uint64_t end;          /* exclusive end of the newest range published of this generation */
+    uint64_t rate_per_s;   /* measured consumption; 0: unknown */
+    uint64_t retry_at_ms;  /* not before this after a failure */
+};
+
+/* The size to ask for now. demand: ids that parked requests want. Result in 1..max_step (or 0 =
+ * "the tag's step" while step is unknown and demand is 0). Changes nothing: a request that failed
+ * is asked for again with the same size, but for the time that passed. */
+uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cover_ms,
+                     uint64_t demand);
+
+/* Note a segment of `size` ids arrived at now_ms; `left` ids of older segments were still unused.
+ * Measures the rate: up at once, down by halves unless the tag was idle for SEGMENT_DURATION. */
+void refill_loaded(struct refill *refill, uint64_t now_ms, uint32_t size, uint64_t left);
+
+/* The slots now belong to another generation and are empty: forget what was learnt of the older
+ * one. */
+void refill_reset(struct refill *refill, uint32_t generation);
+
+/* True if, with `used` of `size` ids of the current segment used and no next one, it is time to
+ * ask: used * 100 > size * percent (Leaf: idle < 0.9 * step), or the slot is used up. */
+bool refill_due(uint32_t used, uint32_t size, uint32_t percent);
+
+#endif

@@ -1,0 +1,252 @@
+/*
+ * segment.c - see segment.h: the double buffer of a tag.
+ *
+ * The happy path of a claim: load `word`, load the current slot, and move `used` up by one
+ * compare-and-swap. Where the slot is used up and the other one is published, the same
+ * compare-and-swap moves to the next generation and takes the first ids of it.
+ *
+ * Why a slot is read as it was filled for the word's generation (src/model/tests explores it):
+ *  - Seeing it filled. The owner stores the slot and then `ready` (release). Whoever moves `word`
+ * to that generation has loaded `ready` (acquire) and swaps with release; all swaps of `word` are
+ *    read-modify-writes and continue that release sequence. So a load (acquire) of a word of
+ *    generation g sees the slot as it was filled for g, or later.
+ *  - Not using it refilled. The owner refills the slot of g for g + 2 only after it loaded
+ * (acquire) a word of generation g + 1. Take a swap that succeeded on a word of g: it comes before
+ * the move to g + 1 in the modification order of `word`, it was a release, and its release sequence
+ * reaches the owner's load. So the loads of the slot before that swap happened before the owner's
+ * stores, and cannot have read them. A claim that did read a refilled (or half refilled) slot fails
+ * its swap.
+ *  - Saying "empty" only when it is: `ready` never falls behind the generation of `word`, so a load
+ * of `ready` that equals the generation of an earlier load of `word` proves that nothing moved
+ * between, unless the load of `ready` is older than that of the slot's size: the size may be the
+ * refilled one, smaller than what is used. The load of the size is an acquire, the store of it a
+ * release, so `ready` is then seen as it was when the slot was refilled, or later.
+ *  - The generation cannot come round within one claim: that would take 2^32 refills of the tag.
+ *
+ * Failure modes: ERR_EMPTY only. Threads: as in segment.h.
+ */
+#include "src/id/alloc/segment.h"
+
+#include "src/base/assert.h"
+#include "src/base/hot.h"
+
+/* What a word says. */
+struct position {
+    uint32_t generation;
+    uint32_t used;
+};
+
+static struct position position_of(uint64_t word);
+static bool move_word(struct segment_buffer *buffer, uint64_t *word, struct position to);
+static uint32_t slot_size(const struct segment_buffer *buffer, uint32_t generation);
+static uint64_t slot_first(const struct segment_buffer *buffer, uint32_t generation);
+static uint32_t ready_of(const struct segment_buffer *buffer);
+static void slot_view(const struct segment_buffer *buffer, uint32_t generation, uint32_t used,
+                      struct segment_slot_view *ret_slot);
+static void view_set(const struct segment_buffer *buffer, struct position at, uint32_t size,
+                     struct segment_view *ret_view);
+
+void segment_init(struct segment_buffer *buffer)
+{
+    atomic_init(&buffer->word, 0);
+    atomic_init(&buffer->ready, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        atomic_init(&buffer->slot[i].first, 0);
+        atomic_init(&buffer->slot[i].size, 0);
+    }
+}
+
+HOT int segment_claim(struct segment_buffer *buffer, uint32_t count,
+                      struct segment_range *ret_range, struct segment_view *ret_view)
+{
+    uint64_t word = atomic_load_explicit(&buffer->word, memory_order_acquire);
+
+    ASSERT(count >= 1);
+    for (;;) {
+        struct position at = position_of(word);
+        uint32_t size = slot_size(buffer, at.generation);
+        uint64_t first;
+        uint32_t take;
+
+        if (at.used >= size) {
+            uint32_t ready = ready_of(buffer);
+
+            if (ready == at.generation) {
+                view_set(buffer, at, size, ret_view);
+                return ERR_EMPTY;
+            }
+            if (ready != at.generation + 1) { /* the word is old: others moved on */
+                word = atomic_load_explicit(&buffer->word, memory_order_acquire);
+                continue;
+            }
+            at = (struct position){at.generation + 1, 0};
+            size = slot_size(buffer, at.generation);
+        }
+        first = slot_first(buffer, at.generation) + at.used;
+        take = size - at.used < count ? size - at.used : count;
+        at.used += take;
+        if (move_word(buffer, &word, at)) {
+            ASSERT(take > 0);
+            *ret_range = (struct segment_range){first, take};
+            view_set(buffer, at, size, ret_view);
+            return 0;
+        }
+    }
+}
+
+int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
+                        struct segment_range *ret_range, struct segment_view *ret_view)
+{
+    uint64_t word = atomic_load_explicit(&buffer->word, memory_order_acquire);
+    uint32_t skipped = 0;
+
+    ASSERT(count >= 1);
+    for (;;) {
+        struct position at = position_of(word);
+        uint32_t size = slot_size(buffer, at.generation);
+        uint64_t first = slot_first(buffer, at.generation) + at.used;
+        bool enough = at.used <= size && size - at.used >= count;
+        uint32_t ready;
+
+        if (enough) {
+            at.used += count;
+            if (move_word(buffer, &word, at)) {
+                *ret_range = (struct segment_range){first, count};
+                view_set(buffer, at, size, ret_view);
+                ret_view->skipped = skipped;
+                return 0;
+            }
+            continue;
+        }
+        ready = ready_of(buffer);
+        if (ready == at.generation) {
+            view_set(buffer, at, size, ret_view);
+            ret_view->skipped = skipped;
+            return ERR_EMPTY;
+        }
+        /* Skip what is left here. Should the next slot be too short as well, it becomes the current
+         * one, and the one left behind is free for a segment that is long enough. */
+        if (ready == at.generation + 1 &&
+            move_word(buffer, &word, (struct position){at.generation + 1, 0}) && at.used < size) {
+            skipped += size - at.used;
+        }
+        word = atomic_load_explicit(&buffer->word, memory_order_acquire);
+    }
+}
+
+bool segment_can_publish(const struct segment_buffer *buffer)
+{
+    uint64_t word = atomic_load_explicit(&buffer->word, memory_order_acquire);
+
+    return position_of(word).generation == ready_of(buffer);
+}
+
+void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t size)
+{
+    uint32_t generation = atomic_load_explicit(&buffer->ready, memory_order_relaxed) + 1;
+    struct segment_slot *slot = &buffer->slot[generation & 1];
+
+    ASSERT(size > 0);
+    ASSERT(first <= UINT64_MAX - size);
+    ASSERT(segment_can_publish(buffer));
+    /* The acquire load of `word` just above keeps these stores behind it; release is for
+     * segment_inspect(), see slot_view(). */
+    atomic_store_explicit(&slot->first, first, memory_order_release);
+    atomic_store_explicit(&slot->size, size, memory_order_release);
+    atomic_store_explicit(&buffer->ready, generation, memory_order_release);
+}
+
+uint64_t segment_burn(struct segment_buffer *buffer)
+{
+    struct segment_range range;
+    struct segment_view view;
+    uint64_t burnt = 0;
+
+    while (segment_claim(buffer, UINT32_MAX, &range, &view) == 0) {
+        burnt += range.count;
+    }
+    ASSERT(segment_can_publish(buffer));
+    return burnt;
+}
+
+uint64_t segment_left(const struct segment_buffer *buffer)
+{
+    struct segment_slot_view slots[2];
+
+    segment_inspect(buffer, slots);
+    return (slots[0].end - slots[0].next_id) + (slots[1].end - slots[1].next_id);
+}
+
+void segment_inspect(const struct segment_buffer *buffer, struct segment_slot_view ret_slots[2])
+{
+    uint64_t word = atomic_load_explicit(&buffer->word, memory_order_acquire);
+    uint64_t again;
+
+    for (;;) {
+        struct position at = position_of(word);
+
+        slot_view(buffer, at.generation, at.used, &ret_slots[0]);
+        ret_slots[1] = (struct segment_slot_view){0};
+        if (ready_of(buffer) == at.generation + 1) {
+            slot_view(buffer, at.generation + 1, 0, &ret_slots[1]);
+        }
+        /* Try again if a slot may have been refilled meanwhile. */
+        again = atomic_load_explicit(&buffer->word, memory_order_acquire);
+        if (position_of(again).generation == at.generation) {
+            return;
+        }
+        word = again;
+    }
+}
+
+static struct position position_of(uint64_t word)
+{
+    return (struct position){(uint32_t)(word >> 32), (uint32_t)word};
+}
+
+/* Swap *word for the new position. On failure *word is the present one. */
+HOT static bool move_word(struct segment_buffer *buffer, uint64_t *word, struct position to)
+{
+    uint64_t wanted = (uint64_t)to.generation << 32 | to.used;
+
+    return atomic_compare_exchange_weak_explicit(&buffer->word, word, wanted, memory_order_acq_rel,
+                                                 memory_order_acquire);
+}
+
+/* Acquire: who sees the size of a refilled slot sees `ready` of that time. */
+static uint32_t slot_size(const struct segment_buffer *buffer, uint32_t generation)
+{
+    return atomic_load_explicit(&buffer->slot[generation & 1].size, memory_order_acquire);
+}
+
+static uint64_t slot_first(const struct segment_buffer *buffer, uint32_t generation)
+{
+    return atomic_load_explicit(&buffer->slot[generation & 1].first, memory_order_relaxed);
+}
+
+/* Acquire: who sees a generation published sees its slot filled. */
+static uint32_t ready_of(const struct segment_buffer *buffer)
+{
+    return atomic_load_explicit(&buffer->ready, memory_order_acquire);
+}
+
+/* Acquire here, against the release stores of publish: who reads a refilled slot finds the word
+ * moved on when it looks again. */
+static void slot_view(const struct segment_buffer *buffer, uint32_t generation, uint32_t used,
+                      struct segment_slot_view *ret_slot)
+{
+    const struct segment_slot *slot = &buffer->slot[generation & 1];
+    uint32_t size = atomic_load_explicit(&slot->size, memory_order_acquire);
+    uint64_t first = atomic_load_explicit(&slot->first, memory_order_acquire);
+
+    *ret_slot = (struct segment_slot_view){0};
+    if (used < size) {
+        *ret_slot = (struct segment_slot_view){first + used, first + size, size};
+    }
+}
+
+HOT static void view_set(const struct segment_buffer *buffer, struct position at, uint32_t size,
+                         struct segment_view *ret_view)
+{
+    *ret_view = (struct segment_view){at.used, size, ready_of(buffer) == at.generation + 1, 0};
+}

@@ -1,0 +1,90 @@
+/*
+ * segment.h - the double buffer of a tag: two slots of granted ids, claimed without a lock.
+ *
+ * The happy path: a claim of n ids is one compare-and-swap on `word` = generation:32 | used:32. The
+ * current slot is slot[generation & 1]. The raft loop fills the other slot and publishes it by
+ * setting `ready` to generation + 1; a claim that finds the current slot used up moves the word to
+ * the next generation.
+ *
+ * Invariants:
+ *  - An id of a published range is returned by at most one claim: only the CAS that moves `used`
+ * over it returns it, and the generation in the word makes a stale view of a refilled slot fail.
+ *  - A slot is written only while generation == ready, and only the slot not in use.
+ *  - Claims of one thread rise, and a claim that starts after another ended returns larger ids, as
+ *    long as each published range lies above the one before.
+ *
+ * Failure modes: none that lose ids; a process that dies burns what is left.
+ *
+ * Threads: segment_claim*, segment_left from any; publish, can_publish, burn from the owner (the
+ * raft loop) alone. All fields are atomics, so the sanitizer can check the order of accesses.
+ */
+#ifndef LEAFD_ID_ALLOC_SEGMENT_H
+#define LEAFD_ID_ALLOC_SEGMENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/base/err.h"
+
+struct segment_slot {
+    _Atomic uint64_t first; /* first id of the range */
+    _Atomic uint32_t size;  /* ids in the range */
+};
+
+struct segment_buffer {
+    _Atomic uint64_t word;  /* generation:32 | used:32 of the current slot */
+    _Atomic uint32_t ready; /* newest generation that was published */
+    struct segment_slot slot[2];
+};
+
+struct segment_range {
+    uint64_t first;
+    uint32_t count; /* > 0 */
+};
+
+/* What a claim learnt beside its ids, for the refill decision. */
+struct segment_view {
+    uint32_t used;    /* of the current slot, after the claim */
+    uint32_t size;    /* of the current slot */
+    bool next_ready;  /* the other slot is filled */
+    uint32_t skipped; /* ids that this claim burnt (segment_claim_whole) */
+};
+
+/* An empty buffer: nothing to claim, ready for the first publish. */
+void segment_init(struct segment_buffer *buffer);
+
+/* Claim 1..count ids from one slot: as many as it has. 0 with *ret_range, or ERR_EMPTY when both
+ * slots are used up. ret_view is always set. count >= 1. */
+int segment_claim(struct segment_buffer *buffer, uint32_t count, struct segment_range *ret_range,
+                  struct segment_view *ret_view) MUST_CHECK;
+
+/* Claim exactly count ids in one range, skipping what is left of slots that are too short while a
+ * next one is there. ERR_EMPTY when no slot can give it now: the last slot is left as it is, and a
+ * slot of at least count ids must be published. */
+int segment_claim_whole(struct segment_buffer *buffer, uint32_t count,
+                        struct segment_range *ret_range, struct segment_view *ret_view) MUST_CHECK;
+
+/* True if the slot not in use is free to be filled. */
+bool segment_can_publish(const struct segment_buffer *buffer);
+
+/* Fill the slot not in use with [first, first + size) and make it claimable. size > 0;
+ * segment_can_publish() must hold. */
+void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t size);
+
+/* Take everything that is left; returns how many ids were burnt. Afterwards can_publish() holds. */
+uint64_t segment_burn(struct segment_buffer *buffer);
+
+/* Ids left in both slots (a moment's view). */
+uint64_t segment_left(const struct segment_buffer *buffer);
+
+/* A moment's view of both slots for people: slot 0 is the current one. A slot that holds nothing
+ * has size 0. next_id is the next id it would hand out, end the exclusive end. */
+struct segment_slot_view {
+    uint64_t next_id;
+    uint64_t end;
+    uint32_t size;
+};
+void segment_inspect(const struct segment_buffer *buffer, struct segment_slot_view ret_slots[2]);
+
+#endif

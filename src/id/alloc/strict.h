@@ -1,0 +1,70 @@
+/*
+ * strict.h - the gatherer of strict requests: what waits on this node, of all tags, goes into one
+ * command a turn.
+ *
+ * The happy path: strict_submit() queues a request; at the end of the loop's turn strict_turn()
+ * packs what waits, up to LIMIT_STRICT_ITEMS, into one COMMAND_STRICT and proposes it (little
+ * beside much that is under way waits a moment for more); the leader appends what came from all
+ * nodes in one step; the results answer the requests.
+ *
+ * Invariants:
+ *  - A request's item is in at most one batch that may still be applied with an answer. An item is
+ *    put into a second batch only if the first one's answer said that it got nothing
+ *    (ERR_CHANGING, ERR_EMPTY).
+ *  - At most LIMIT_STRICT_BATCHES are under way. A batch is over when its answer came or its
+ *    deadline passed; requests.h repeats it in between, and it is applied once (session.h).
+ *  - A request is answered once: by its result, or at its own deadline with ERR_TIMEOUT or
+ *    ERR_NO_LEADER, and then what its batch brings later is burnt (counted).
+ *
+ * Failure modes: as id_backend.h says for ID_REQUEST_STRICT. More than LIMIT_STRICT_WAITING:
+ * ERR_OVERLOADED. A batch that fails for good (ERR_TOO_LARGE, ERR_DISK_FULL, ...) answers its
+ * requests with its status.
+ *
+ * Thread: one owner (the raft loop).
+ */
+#ifndef LEAFD_ID_ALLOC_STRICT_H
+#define LEAFD_ID_ALLOC_STRICT_H
+
+#include "src/id/alloc/allocator.h"
+#include "src/id/codec/strict_command.h"
+
+struct strict_config {
+    uint32_t key_limit; /* strict.keys */
+    uint32_t retry_ms;  /* pause after ERR_CHANGING or ERR_EMPTY. Default 20 */
+};
+
+/* Called, on the owner's thread and never from inside strict_submit(), when a request is over; it
+ * sets request->status and reply before. */
+typedef void (*strict_answer_fn)(void *data, struct id_request *request, int status);
+
+struct strict;
+
+struct strict *strict_new(const struct strict_config *config, const struct clock *clock,
+                          struct id_proposer *proposer, strict_answer_fn answer, void *data);
+
+/* All requests must have been answered (after strict_stop() and the proposer's end). Accepts
+ * NULL. */
+void strict_free(struct strict *strict);
+
+/* A request of kind ID_REQUEST_STRICT. */
+void strict_submit(struct strict *strict, struct id_request *request);
+
+/* Is a leader known? While none is, nothing is sent (what waits goes in few large batches to the
+ * next one), and what becomes late gets ERR_NO_LEADER instead of ERR_TIMEOUT. False at first. */
+void strict_leader_known(struct strict *strict, bool known);
+
+/* Send what waits; answer what is due. Call at the end of each turn of the loop. */
+void strict_turn(struct strict *strict);
+
+/* Monotonic ms at which strict_turn() must be called next, UINT64_MAX if nothing waits. */
+uint64_t strict_next_ms(const struct strict *strict);
+
+/* Answer all that waits with ERR_SHUTTING_DOWN, and what comes from now on. Batches under way are
+ * still answered. */
+void strict_stop(struct strict *strict);
+
+/* Ids that were allocated for requests which had been answered with an error by then; but not those
+ * under a key, which a retry still gets. */
+uint64_t strict_burnt(const struct strict *strict);
+
+#endif

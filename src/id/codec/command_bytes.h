@@ -1,0 +1,90 @@
+/*
+ * command_bytes.h - what the writing and the reading side of commands share: constants, and the
+ * beginning of messages and items.
+ *
+ * Every message begins with a byte of version and a byte of type; queries and results have ranges
+ * of their own, so that one can never be taken for another. A command has a stamp behind that
+ * (session.h), zeros until it is stamped. A list of items is each item behind COMMAND_ITEM, and
+ * COMMAND_END after the last. Thread: pure functions, any.
+ */
+#ifndef LEAFD_ID_CODEC_COMMAND_BYTES_H
+#define LEAFD_ID_CODEC_COMMAND_BYTES_H
+
+#include "src/base/assert.h"
+#include "src/id/codec/command.h"
+#include "src/id/codec/session.h"
+
+#define COMMAND_ITEM 1
+#define COMMAND_END 0
+
+#define COMMAND_PUT_FORCE 0x01  /* bit of the flags byte of a put */
+#define COMMAND_TAG_FIELDS 0x1f /* all bits of enum tag_field */
+
+#define QUERY_BASE 0x40 /* added to enum query_type */
+
+#define REQUEST_STRICT 0x60 /* one strict request on its way to the gatherer */
+
+enum result_type {
+    RESULT_GRANTS = 0x81,
+    RESULT_PUT = 0x82,
+    RESULT_STATUS = 0x83,
+    RESULT_ROWS = 0x84,
+    RESULT_WORKER = 0x85,
+    RESULT_WORKERS = 0x86,
+    RESULT_STRICT = 0x87,
+    RESULT_STATUSES = 0x88,
+    RESULT_REFUSED = 0x89 /* the session's, instead of the command's own */
+};
+
+/* Of encoded strict results: what stands before the first, and each of them. */
+#define STRICT_RESULTS_HEAD_BYTES 6
+#define STRICT_RESULT_BYTES 17
+
+/* A query, a result, or a request between two parts of leafd. */
+static inline void message_head_put(struct buf *buf, unsigned type)
+{
+    ASSERT(type > 0 && type <= UINT8_MAX);
+    buf_put_u8(buf, MESSAGE_VERSION);
+    buf_put_u8(buf, (uint8_t)type);
+}
+
+/* False if the message is of another version or type. */
+static inline bool message_head_read(struct reader *reader, const void *data, size_t len,
+                                     unsigned type)
+{
+    reader_init(reader, data, len);
+    return reader_u8(reader) == MESSAGE_VERSION && reader_u8(reader) == type && !reader->bad;
+}
+
+/* A command, not stamped yet. */
+static inline void command_head_put(struct buf *buf, unsigned type)
+{
+    ASSERT(type > 0 && type < QUERY_BASE && buf->len == 0);
+    buf_put_u8(buf, COMMAND_VERSION);
+    buf_put_u8(buf, (uint8_t)type);
+    for (unsigned i = 0; i < SESSION_STAMP_BYTES; i++) {
+        buf_put_u8(buf, 0);
+    }
+}
+
+/* False if the command is of another version or type. Whose it is session_stamp_read() tells. */
+static inline bool command_head_read(struct reader *reader, const void *data, size_t len,
+                                     unsigned type)
+{
+    reader_init(reader, data, len);
+    return reader_u8(reader) == COMMAND_VERSION && reader_u8(reader) == type &&
+           reader_bytes(reader, SESSION_STAMP_BYTES) != NULL && !reader->bad;
+}
+
+/* True if an item follows. Anything but the two marks makes the reader bad. */
+static inline bool command_item_begins(struct reader *reader)
+{
+    uint8_t mark = reader_u8(reader);
+
+    if (mark > COMMAND_ITEM) {
+        reader->bad = true;
+    }
+    return mark == COMMAND_ITEM && !reader->bad;
+}
+
+#endif

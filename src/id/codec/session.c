@@ -1,0 +1,169 @@
+/*
+ * session.c - see session.h: stamps and refusals, and the numbers that a node gives its commands.
+ *
+ * The happy path: numbers are given out in order; a bit for each says whether it is awaited; when
+ * the lowest of them is over, the lowest awaited number moves to the next one whose bit is set.
+ *
+ * Failure modes: the window is full: session_take() says so. Thread: as in session.h.
+ */
+#include "src/id/codec/session.h"
+
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/id/codec/command_bytes.h"
+
+_Static_assert(SESSION_STAMP_BYTES == 2 + 3 * 8, "node, incarnation, seq, lowest");
+_Static_assert(LIMIT_NODE_ID <= UINT16_MAX, "a node id fits the stamp");
+_Static_assert(LIMIT_SESSION_COMMANDS % 8 == 0, "whole bytes of bits");
+
+/* --- stamps --- */
+
+static void put_u64(uint8_t *at, uint64_t value)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        at[i] = (uint8_t)(value >> (8 * i));
+    }
+}
+
+void session_stamp_put(struct buf *command, const struct session_stamp *stamp)
+{
+    uint8_t *at = command->data + SESSION_STAMP_AT;
+
+    ASSERT(command->len >= SESSION_STAMP_AT + SESSION_STAMP_BYTES);
+    ASSERT(command->data[0] == COMMAND_VERSION);
+    ASSERT(stamp->node_id >= 1 && stamp->node_id <= LIMIT_NODE_ID && stamp->incarnation >= 1);
+    ASSERT(stamp->lowest >= 1 && stamp->lowest <= stamp->seq);
+    at[0] = (uint8_t)stamp->node_id;
+    at[1] = (uint8_t)(stamp->node_id >> 8);
+    put_u64(at + 2, stamp->incarnation);
+    put_u64(at + 10, stamp->seq);
+    put_u64(at + 18, stamp->lowest);
+}
+
+int session_stamp_read(const void *command, size_t len, struct session_stamp *ret_stamp)
+{
+    struct session_stamp stamp;
+    struct reader reader;
+
+    reader_init(&reader, command, len);
+    (void)reader_bytes(&reader, SESSION_STAMP_AT);
+    stamp.node_id = reader_u16(&reader);
+    stamp.incarnation = reader_u64(&reader);
+    stamp.seq = reader_u64(&reader);
+    stamp.lowest = reader_u64(&reader);
+    if (reader.bad) {
+        return ERR_BAD_MESSAGE;
+    }
+    *ret_stamp = stamp;
+    if (stamp.node_id == 0) {
+        return stamp.incarnation == 0 && stamp.seq == 0 && stamp.lowest == 0 ? 0 : ERR_BAD_MESSAGE;
+    }
+    return stamp.incarnation >= 1 && stamp.lowest >= 1 && stamp.lowest <= stamp.seq &&
+                   stamp.seq - stamp.lowest < LIMIT_SESSION_COMMANDS
+               ? 0
+               : ERR_BAD_MESSAGE;
+}
+
+void session_refusal_encode(const struct session_refusal *refusal, struct buf *buf)
+{
+    ASSERT(refusal->status < 0);
+    message_head_put(buf, RESULT_REFUSED);
+    buf_put_u32(buf, (uint32_t)refusal->status);
+    buf_put_u64(buf, refusal->incarnation);
+}
+
+bool session_refusal_decode(const void *result, size_t len, struct session_refusal *ret_refusal)
+{
+    struct reader reader;
+    struct session_refusal refusal;
+
+    if (!message_head_read(&reader, result, len, RESULT_REFUSED)) {
+        return false;
+    }
+    refusal.status = (int32_t)reader_u32(&reader);
+    refusal.incarnation = reader_u64(&reader);
+    if (!reader_done(&reader) || refusal.status >= 0) {
+        return false;
+    }
+    *ret_refusal = refusal;
+    return true;
+}
+
+/* --- numbers --- */
+
+static bool is_awaited(const struct session *session, uint64_t seq)
+{
+    uint64_t place = seq % LIMIT_SESSION_COMMANDS;
+
+    return (session->awaited[place / 8] >> (place % 8) & 1) != 0;
+}
+
+static void await(struct session *session, uint64_t seq, bool on)
+{
+    uint64_t place = seq % LIMIT_SESSION_COMMANDS;
+    uint8_t bit = (uint8_t)(1U << (place % 8));
+
+    session->awaited[place / 8] =
+        (uint8_t)(on ? session->awaited[place / 8] | bit : session->awaited[place / 8] & ~bit);
+}
+
+void session_init(struct session *session, uint64_t node_id, uint64_t incarnation)
+{
+    ASSERT(node_id >= 1 && node_id <= LIMIT_NODE_ID && incarnation >= 1);
+    memset(session, 0, sizeof *session);
+    session->node_id = node_id;
+    session->incarnation = incarnation;
+    session->lowest = 1;
+}
+
+bool session_take(struct session *session, uint64_t *ret_seq)
+{
+    if (session->newest + 1 - session->lowest >= LIMIT_SESSION_COMMANDS ||
+        (session->held_bytes >= SESSION_HOLD_BYTES && session->lowest <= session->newest)) {
+        return false;
+    }
+    *ret_seq = ++session->newest;
+    await(session, session->newest, true);
+    session->bytes[session->newest % LIMIT_SESSION_COMMANDS] = 0;
+    return true;
+}
+
+struct session_stamp session_stamp(const struct session *session, uint64_t seq)
+{
+    ASSERT(seq >= session->lowest && seq <= session->newest && is_awaited(session, seq));
+    return (struct session_stamp){session->node_id, session->incarnation, seq, session->lowest};
+}
+
+void session_end(struct session *session, uint64_t seq, uint64_t applied_lowest,
+                 size_t answer_bytes, bool tidying, uint64_t now_ms)
+{
+    ASSERT(seq >= session->lowest && seq <= session->newest && is_awaited(session, seq));
+    ASSERT(applied_lowest <= seq);
+    await(session, seq, false);
+    session->bytes[seq % LIMIT_SESSION_COMMANDS] =
+        answer_bytes < UINT32_MAX ? (uint32_t)answer_bytes : UINT32_MAX;
+    session->held_bytes += session->bytes[seq % LIMIT_SESSION_COMMANDS];
+    while (session->lowest <= session->newest && !is_awaited(session, session->lowest)) {
+        session->held_bytes -= session->bytes[session->lowest % LIMIT_SESSION_COMMANDS];
+        session->lowest++;
+    }
+    if (applied_lowest > session->told) {
+        session->told = applied_lowest;
+    }
+    if (!tidying && seq > session->over) {
+        session->over_ms = session->over < session->told ? now_ms : session->over_ms;
+        session->over = seq;
+    }
+}
+
+uint64_t session_due_ms(const struct session *session)
+{
+    if (session->told == 0) {
+        return 0; /* nothing of this incarnation was applied yet */
+    }
+    if (session->over < session->told || session->lowest <= session->told) {
+        return UINT64_MAX; /* all that can be told was told */
+    }
+    return session->over_ms + SESSION_TIDY_MS;
+}

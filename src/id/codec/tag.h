@@ -1,0 +1,91 @@
+/*
+ * tag.h - a business tag: its replicated row, the rules for its fields, and the row's bytes.
+ *
+ * One axis of ids a tag: max_id is the next id that was never granted (the exclusive end of all
+ * that was granted), so a row of Leaf's leaf_alloc can be taken over as it is.
+ *
+ * Invariant: max_id of a name never falls, deleted or not, unless an operator forces it, or the
+ * node that owns the topmost range gives back the unused rest of it.
+ *
+ * Thread: pure functions, any; a row belongs to the state machine's thread.
+ */
+#ifndef LEAFD_ID_CODEC_TAG_H
+#define LEAFD_ID_CODEC_TAG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+#include "src/base/err.h"
+#include "src/base/limits.h"
+
+enum tag_mode {
+    TAG_MODE_TREND = 0, /* segments in memory: unique, trend rising */
+    TAG_MODE_STRICT = 1 /* no segments: every id is taken from the log, rising over all nodes */
+};
+
+#define TAG_DEFAULT_STEP 1000
+#define TAG_DEFAULT_MAX_ID 1
+#define TAG_DEFAULT_MAX_STEP 1000000 /* Leaf's MAX_STEP */
+
+/* Largest max_id: the exclusive end, so INT64_MAX - 1 is the last id that is ever handed out. */
+#define TAG_MAX_ID_END INT64_MAX
+
+/* Times are kept at or below the end of the year 9999, so that they can always be shown. */
+#define TAG_TIME_MAX_MS 253402300799999ULL
+
+/* A row of the table. name and description are owned by the row (malloc'ed) and never NULL, but in
+ * rows that are lent out (fsm_tag, listeners): those only point to them. */
+struct tag_row {
+    char *name; /* name_len bytes and a NUL */
+    char *description;
+    uint16_t name_len;        /* 1..LIMIT_TAG_NAME_BYTES */
+    uint16_t description_len; /* 0..LIMIT_TAG_DESCRIPTION_BYTES */
+    uint8_t mode;             /* enum tag_mode */
+    bool deleted;             /* a tombstone: it keeps the high-water mark */
+    bool draining;            /* strict, but a node may hold a segment yet: nothing is handed out
+                                 until every one of them has said that it does not (fsm_drain.c) */
+    uint32_t generation;      /* grows by 1 when made, deleted, changed in mode, or when the max_id
+                                 of a trend tag is set by hand */
+    uint32_t step;            /* 1..LIMIT_TAG_STEP: smallest segment */
+    uint32_t max_step;        /* step..LIMIT_TAG_STEP: largest segment */
+    uint64_t max_id;          /* 0..TAG_MAX_ID_END: next id never granted */
+    uint64_t created_ms;      /* wall time the proposer stamped, never below an earlier one */
+    uint64_t updated_ms;
+};
+
+/* Order of names: bytes as unsigned, a prefix before what it begins. Like memcmp: < 0, 0, > 0. */
+int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len);
+
+/* 0 if the text is strict UTF-8 (no overlong form, no surrogate, at most U+10FFFF) without NUL and,
+ * unless controls is true, without U+0001-1F and 7F-9F; else ERR_INVALID. */
+int tag_text_check(const char *text, size_t len, bool controls) MUST_CHECK;
+
+/* 0 if the name is valid: 1..128 bytes of UTF-8 without control characters (U+0000-1F, 7F-9F);
+ * else ERR_INVALID and *ret_why is a static text naming the rule. ret_why may be NULL. */
+int tag_name_check(const char *name, size_t len, const char **ret_why) MUST_CHECK;
+
+/* As above for a description: 0..256 bytes of UTF-8, no NUL. */
+int tag_description_check(const char *text, size_t len, const char **ret_why) MUST_CHECK;
+
+/* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
+int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
+
+/* Free what the row owns and zero it. */
+void tag_row_release(struct tag_row *row);
+
+/* Deep copy into *ret_row (zeroed or released before). */
+void tag_row_copy(struct tag_row *ret_row, const struct tag_row *row);
+
+/* Append the row's value bytes (format version first, little-endian; the name is the key and not in
+ * it). Version 1 as long as draining and returns are 0, so that equal rows have equal bytes in any
+ * release; else 2. Golden bytes in src/id/codec/tests/test_tag.c. */
+void tag_row_encode(const struct tag_row *row, struct buf *buf);
+
+/* Read a row back; the result owns its memory. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT
+ * when a rule of the header is broken. */
+int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,
+                   struct tag_row *ret_row) MUST_CHECK;
+
+#endif

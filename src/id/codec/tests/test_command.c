@@ -1,0 +1,564 @@
+/*
+ * test_command.c - golden bytes of commands, queries and results, round trips, and refusal of
+ * damage.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/base/prng.h"
+#include "src/id/codec/command_read.h"
+#include "src/id/tests/id_hex.h"
+#include "src/id/tests/id_stamp.h"
+
+#define WALL_MS 1700000000000
+#define WALL "0068e5cf8b010000 "
+
+/* One kind of message: who writes it, its bytes, who reads it. */
+struct golden {
+    const char *name;
+    void (*encode)(struct buf *buf);
+    int (*decode)(const void *data, size_t len);
+    const char *bytes;
+};
+
+static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0"};
+
+static struct tag_row sample_row(void)
+{
+    return (struct tag_row){
+        .name = (char *)(uintptr_t) "a",
+        .description = (char *)(uintptr_t) "x",
+        .name_len = 1,
+        .description_len = 1,
+        .generation = 1,
+        .step = 10,
+        .max_step = 100,
+        .max_id = 5,
+    };
+}
+
+#define ROW                                                                                        \
+    "0100 61 2a000000 03 00 00 01000000 0a000000 64000000 0500000000000000 "                       \
+    "0000000000000000 0000000000000000 0100 78 "
+
+static void encode_grant(struct buf *buf)
+{
+    command_grant_begin(buf, WALL_MS);
+    command_grant_add(buf, &(struct grant_item){"order", 5, 1000});
+    command_grant_add(buf, &(struct grant_item){"a", 1, 0});
+    command_grant_end(buf);
+}
+
+static void encode_put(struct buf *buf)
+{
+    const struct tag_put all = {
+        .name = "a",
+        .name_len = 1,
+        .fields = 0x1f,
+        .max_id = 100,
+        .step = 2000,
+        .max_step = 1000000,
+        .mode = TAG_MODE_STRICT,
+        .description = "hi",
+        .description_len = 2,
+    };
+    const struct tag_put step = {.name = "bb", .name_len = 2, .fields = TAG_FIELD_STEP, .step = 10};
+    const struct tag_put none = {.name = "c", .name_len = 1, .max_id = 7, .step = 7};
+
+    command_put_begin(buf, true, WALL_MS);
+    command_put_add(buf, &all);
+    command_put_add(buf, &step);
+    command_put_add(buf, &none);
+    command_put_end(buf);
+}
+
+static void encode_delete(struct buf *buf)
+{
+    command_delete_encode(buf, "def", 3, WALL_MS);
+}
+
+static void encode_node(struct buf *buf)
+{
+    command_node_info_encode(buf, &NODE);
+}
+
+static void encode_digest(struct buf *buf)
+{
+    command_digest_encode(buf, 5, 0x1122334455667788);
+}
+
+static void encode_get(struct buf *buf)
+{
+    query_get_encode(buf, "a", 1);
+}
+
+static void encode_list(struct buf *buf)
+{
+    query_list_encode(buf, "pre", 3, "prefix", 6, 1000);
+}
+
+static void encode_grant_results(struct buf *buf)
+{
+    const struct grant_result results[2] = {
+        {0, 1000, 0x1122334455667788, 3, 500, 2000},
+        {ERR_EXHAUSTED, 0, 0, 4, 1, 2},
+    };
+
+    grant_results_encode(results, 2, buf);
+}
+
+static void encode_put_result(struct buf *buf)
+{
+    struct put_result result = {.made = 2, .changed = 3, .first = sample_row()};
+
+    put_result_encode(&result, buf);
+}
+
+static void encode_put_failure(struct buf *buf)
+{
+    struct put_result result = {
+        .status = ERR_WOULD_REPEAT, .failed_at = 2, .max_id = 9, .asked = 8};
+
+    memcpy(result.why, "no", 3);
+    put_result_encode(&result, buf);
+}
+
+static void encode_status(struct buf *buf)
+{
+    status_result_encode(ERR_UNKNOWN_TAG, buf);
+}
+
+static void encode_rows(struct buf *buf)
+{
+    const struct tag_row row = sample_row();
+    const struct tag_row *rows[2] = {&row, &row};
+
+    tag_rows_encode(rows, 2, &row, buf);
+}
+
+static int decode_grant(const void *data, size_t len)
+{
+    struct grant_command command;
+
+    return grant_command_read(data, len, &command);
+}
+
+static int decode_put(const void *data, size_t len)
+{
+    struct put_command command;
+
+    return put_command_read(data, len, &command);
+}
+
+static int decode_delete(const void *data, size_t len)
+{
+    struct delete_command command;
+
+    return delete_command_read(data, len, &command);
+}
+
+static int decode_node(const void *data, size_t len)
+{
+    struct node_info info;
+
+    return node_info_command_read(data, len, &info);
+}
+
+static int decode_digest(const void *data, size_t len)
+{
+    struct digest_command command;
+
+    return digest_command_read(data, len, &command);
+}
+
+static int decode_query(const void *data, size_t len)
+{
+    struct query query;
+
+    return query_decode(data, len, &query);
+}
+
+static int decode_grant_results(const void *data, size_t len)
+{
+    struct grant_result results[2];
+    size_t count;
+
+    return grant_results_decode(data, len, results, 2, &count);
+}
+
+static int decode_put_result(const void *data, size_t len)
+{
+    struct put_result result;
+    int err = put_result_decode(data, len, &result);
+
+    if (err == 0) {
+        put_result_release(&result);
+    }
+    return err;
+}
+
+static int decode_status(const void *data, size_t len)
+{
+    int32_t status;
+
+    return status_result_decode(data, len, &status);
+}
+
+static int decode_rows(const void *data, size_t len)
+{
+    struct tag_rows rows;
+    int err = tag_rows_decode(data, len, &rows);
+
+    if (err == 0) {
+        tag_rows_release(&rows);
+    }
+    return err;
+}
+
+static const struct golden GOLDEN[] = {
+    {"noop", command_noop_encode, noop_command_read, "02 01 " ID_STAMP_EMPTY},
+    {"grant", encode_grant, decode_grant,
+     "02 02 " ID_STAMP_EMPTY WALL "01 0500 6f72646572 e8030000 01 0100 61 00000000 00"},
+    {"put", encode_put, decode_put,
+     "02 03 " ID_STAMP_EMPTY "01 " WALL
+     "01 0100 61 1f 6400000000000000 d0070000 40420f00 01 0200 6869 "
+     "01 0200 6262 02 0a000000 01 0100 63 00 00"},
+    {"delete", encode_delete, decode_delete, "02 04 " ID_STAMP_EMPTY WALL "0300 646566"},
+    {"node", encode_node, decode_node,
+     "02 05 " ID_STAMP_EMPTY "0700000000000000 efbeadde00000000 0600 613a38303830 0500 302e312e30"},
+    {"digest", encode_digest, decode_digest,
+     "02 06 " ID_STAMP_EMPTY "0500000000000000 8877665544332211"},
+    {"get", encode_get, decode_query, "01 41 0100 61"},
+    {"list", encode_list, decode_query, "01 42 0300 707265 0600 707265666978 e8030000"},
+    {"grant results", encode_grant_results, decode_grant_results,
+     "01 81 02000000 00000000 e8030000 8877665544332211 03000000 f4010000 d0070000 "
+     "fbffffff 00000000 0000000000000000 04000000 01000000 02000000"},
+    {"put result", encode_put_result, decode_put_result,
+     "01 82 00000000 00000000 02000000 03000000 0000000000000000 0000000000000000 0000 " ROW},
+    {"put failure", encode_put_failure, decode_put_result,
+     "01 82 fcffffff 02000000 00000000 00000000 0900000000000000 0800000000000000 0200 6e6f"},
+    {"status", encode_status, decode_status, "01 83 fdffffff"},
+    {"rows", encode_rows, decode_rows, "01 84 0100 61 02000000 " ROW ROW},
+};
+#define GOLDEN_COUNT (sizeof GOLDEN / sizeof GOLDEN[0])
+
+static void test_golden_bytes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+        struct buf buf = BUF_INIT;
+
+        GOLDEN[i].encode(&buf);
+        if (!id_hex_equal(&buf, GOLDEN[i].bytes)) {
+            fail_msg("%s", GOLDEN[i].name);
+        }
+        assert_int_equal(GOLDEN[i].decode(buf.data, buf.len), 0);
+        buf_free(&buf);
+    }
+}
+
+static bool is_command(const struct golden *golden)
+{
+    return strncmp(golden->bytes, "02", 2) == 0;
+}
+
+/* Each decoder takes its own bytes whole: not less, not more, not another version or kind. */
+static void test_decoders_refuse_damage(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+        struct buf buf = BUF_INIT;
+        uint8_t own_version;
+
+        GOLDEN[i].encode(&buf);
+        own_version = is_command(&GOLDEN[i]) ? COMMAND_VERSION : MESSAGE_VERSION;
+        for (size_t len = 0; len < buf.len; len++) {
+            uint8_t *exact = malloc(len > 0 ? len : 1); /* so that asan sees a read too far */
+
+            assert_non_null(exact);
+            memcpy(exact, buf.data, len);
+            assert_int_equal(GOLDEN[i].decode(exact, len), ERR_BAD_MESSAGE);
+            free(exact);
+        }
+        buf_put_u8(&buf, 0);
+        assert_int_equal(GOLDEN[i].decode(buf.data, buf.len), ERR_BAD_MESSAGE);
+        buf.len--;
+        for (unsigned version = 0; version < 256; version++) {
+            buf.data[0] = (uint8_t)version;
+            assert_int_equal(GOLDEN[i].decode(buf.data, buf.len),
+                             version == own_version ? 0 : ERR_BAD_MESSAGE);
+        }
+        buf_free(&buf);
+    }
+}
+
+static void test_decoders_refuse_each_other(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+        struct buf buf = BUF_INIT;
+
+        GOLDEN[i].encode(&buf);
+        for (size_t k = 0; k < GOLDEN_COUNT; k++) {
+            bool same = GOLDEN[k].decode == GOLDEN[i].decode;
+
+            assert_int_equal(GOLDEN[k].decode(buf.data, buf.len), same ? 0 : ERR_BAD_MESSAGE);
+        }
+        buf_free(&buf);
+    }
+}
+
+static void test_decoders_survive_any_bytes(void **state)
+{
+    struct prng prng;
+
+    (void)state;
+    prng_seed(&prng, 11);
+    for (unsigned round = 0; round < 2000; round++) {
+        for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+            struct buf buf = BUF_INIT;
+
+            GOLDEN[i].encode(&buf);
+            for (uint64_t n = prng_below(&prng, 4); n > 0; n--) {
+                buf.data[prng_below(&prng, buf.len)] = (uint8_t)prng_next(&prng);
+            }
+            for (size_t k = 0; k < GOLDEN_COUNT; k++) {
+                int err = GOLDEN[k].decode(buf.data, buf.len);
+
+                assert_true(err == 0 || err == ERR_BAD_MESSAGE);
+            }
+            buf_free(&buf);
+        }
+    }
+}
+
+static void test_command_type_by_head_alone(void **state)
+{
+    (void)state;
+    for (uint8_t type = 0; type < UINT8_MAX; type++) {
+        const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
+        bool known = (type >= COMMAND_NOOP && type <= COMMAND_DRAINED) ||
+                     type == COMMAND_MEMBER_BEGIN || type == COMMAND_MEMBER_END;
+
+        assert_int_equal(command_type(head, 3), known ? type : ERR_BAD_MESSAGE);
+        assert_int_equal(command_type(head, 1), ERR_BAD_MESSAGE);
+    }
+    assert_int_equal(command_type("\x01\x01", 2), ERR_BAD_MESSAGE);
+    assert_int_equal(command_type(NULL, 0), ERR_BAD_MESSAGE);
+}
+
+static void test_grant_items_in_order(void **state)
+{
+    struct buf buf = BUF_INIT;
+    struct grant_command command;
+    struct grant_item item;
+
+    (void)state;
+    encode_grant(&buf);
+    assert_int_equal(grant_command_read(buf.data, buf.len, &command), 0);
+    assert_true(command.wall_ms == WALL_MS);
+    assert_int_equal(command.count, 2);
+    assert_true(grant_command_next(&command, &item));
+    assert_int_equal(item.name_len, 5);
+    assert_memory_equal(item.name, "order", 5);
+    assert_int_equal(item.size, 1000);
+    assert_true(grant_command_next(&command, &item));
+    assert_int_equal(item.name_len, 1);
+    assert_int_equal(item.size, 0);
+    assert_false(grant_command_next(&command, &item));
+    buf_free(&buf);
+}
+
+static int read_grants(unsigned count)
+{
+    struct buf buf = BUF_INIT;
+    struct grant_command command;
+    int err;
+
+    command_grant_begin(&buf, 0);
+    for (unsigned i = 0; i < count; i++) {
+        command_grant_add(&buf, &(struct grant_item){"a", 1, 0});
+    }
+    command_grant_end(&buf);
+    err = grant_command_read(buf.data, buf.len, &command);
+    buf_free(&buf);
+    return err;
+}
+
+static void test_grant_limits(void **state)
+{
+    (void)state;
+    assert_int_equal(read_grants(0), ERR_BAD_MESSAGE);
+    assert_int_equal(read_grants(1), 0);
+    assert_int_equal(read_grants(LIMIT_GRANTS_PER_ENTRY), 0);
+    assert_int_equal(read_grants(LIMIT_GRANTS_PER_ENTRY + 1), ERR_BAD_MESSAGE);
+}
+
+static void test_put_items_carry_only_given_fields(void **state)
+{
+    struct buf buf = BUF_INIT;
+    struct put_command command;
+    struct tag_put put;
+
+    (void)state;
+    encode_put(&buf);
+    assert_int_equal(put_command_read(buf.data, buf.len, &command), 0);
+    assert_true(command.force);
+    assert_true(command.wall_ms == WALL_MS);
+    assert_int_equal(command.count, 3);
+    assert_true(put_command_next(&command, &put));
+    assert_int_equal(put.fields, 0x1f);
+    assert_int_equal(put.max_id, 100);
+    assert_int_equal(put.step, 2000);
+    assert_int_equal(put.max_step, 1000000);
+    assert_int_equal(put.mode, TAG_MODE_STRICT);
+    assert_int_equal(put.description_len, 2);
+    assert_memory_equal(put.description, "hi", 2);
+    assert_true(put_command_next(&command, &put));
+    assert_int_equal(put.fields, TAG_FIELD_STEP);
+    assert_int_equal(put.step, 10);
+    assert_true(put_command_next(&command, &put));
+    assert_int_equal(put.fields, 0);
+    assert_int_equal(put.step, 0); /* was not given */
+    assert_int_equal(put.max_id, 0);
+    assert_false(put_command_next(&command, &put));
+    buf_free(&buf);
+}
+
+static void test_put_refuses_unknown_bits(void **state)
+{
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    id_hex_put(&buf, "02 03 " ID_STAMP_EMPTY "02 " WALL "01 0100 61 00 00");
+    assert_int_equal(decode_put(buf.data, buf.len), ERR_BAD_MESSAGE);
+    buf.data[SESSION_STAMP_AT + SESSION_STAMP_BYTES] = 0;
+    assert_int_equal(decode_put(buf.data, buf.len), 0);
+    buf.data[buf.len - 2] = 0x20; /* a field of a later version */
+    assert_int_equal(decode_put(buf.data, buf.len), ERR_BAD_MESSAGE);
+    buf.data[buf.len - 2] = 0;
+    buf.data[buf.len - 1] = 2; /* neither item nor end */
+    assert_int_equal(decode_put(buf.data, buf.len), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
+static void test_query_list_limits(void **state)
+{
+    const uint32_t limits[] = {0, 1, LIMIT_TAGS_PER_PAGE, LIMIT_TAGS_PER_PAGE + 1};
+    const int wanted[] = {ERR_BAD_MESSAGE, 0, 0, ERR_BAD_MESSAGE};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct buf buf = BUF_INIT;
+        struct query query;
+
+        query_list_encode(&buf, "", 0, "after", 5, limits[i]);
+        assert_int_equal(query_decode(buf.data, buf.len, &query), wanted[i]);
+        if (wanted[i] == 0) {
+            assert_int_equal(query.type, QUERY_TAG_LIST);
+            assert_int_equal(query.name_len, 0);
+            assert_memory_equal(query.after, "after", query.after_len);
+            assert_int_equal(query.limit, limits[i]);
+        }
+        buf_free(&buf);
+    }
+}
+
+static void test_grant_results_bounds(void **state)
+{
+    struct grant_result results[2];
+    struct buf buf = BUF_INIT;
+    size_t count = 0;
+
+    (void)state;
+    encode_grant_results(&buf);
+    assert_int_equal(grant_results_decode(buf.data, buf.len, results, 1, &count), ERR_BAD_MESSAGE);
+    assert_int_equal(grant_results_decode(buf.data, buf.len, results, 2, &count), 0);
+    assert_int_equal(count, 2);
+    assert_true(results[0].first == 0x1122334455667788);
+    assert_int_equal(results[0].max_step, 2000);
+    assert_int_equal(results[1].status, ERR_EXHAUSTED);
+    assert_int_equal(results[1].generation, 4);
+    buf.data[10] = 0; /* granted, but 0 ids */
+    buf.data[11] = 0;
+    assert_int_equal(grant_results_decode(buf.data, buf.len, results, 2, &count), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
+static void test_put_result_round_trip(void **state)
+{
+    struct put_result back;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    encode_put_result(&buf);
+    assert_int_equal(put_result_decode(buf.data, buf.len, &back), 0);
+    assert_int_equal(back.made, 2);
+    assert_int_equal(back.changed, 3);
+    assert_string_equal(back.first.name, "a");
+    assert_string_equal(back.first.description, "x");
+    put_result_release(&back);
+    buf.len = 0;
+    encode_put_failure(&buf);
+    assert_int_equal(put_result_decode(buf.data, buf.len, &back), 0);
+    assert_int_equal(back.status, ERR_WOULD_REPEAT);
+    assert_int_equal(back.failed_at, 2);
+    assert_int_equal(back.max_id, 9);
+    assert_int_equal(back.asked, 8);
+    assert_string_equal(back.why, "no");
+    assert_null(back.first.name);
+    put_result_release(&back);
+    buf_free(&buf);
+}
+
+static void test_rows_round_trip(void **state)
+{
+    struct tag_rows back;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    encode_rows(&buf);
+    assert_int_equal(tag_rows_decode(buf.data, buf.len, &back), 0);
+    assert_int_equal(back.next_len, 1);
+    assert_memory_equal(back.next, "a", 1);
+    assert_int_equal(back.count, 2);
+    assert_string_equal(back.rows[1].name, "a");
+    assert_int_equal(back.rows[1].max_id, 5);
+    tag_rows_release(&back);
+    buf.len = 0;
+    tag_rows_encode(NULL, 0, NULL, &buf);
+    assert_int_equal(tag_rows_decode(buf.data, buf.len, &back), 0);
+    assert_int_equal(back.next_len, 0);
+    assert_int_equal(back.count, 0);
+    tag_rows_release(&back);
+    buf_free(&buf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden_bytes),
+        cmocka_unit_test(test_decoders_refuse_damage),
+        cmocka_unit_test(test_decoders_refuse_each_other),
+        cmocka_unit_test(test_decoders_survive_any_bytes),
+        cmocka_unit_test(test_command_type_by_head_alone),
+        cmocka_unit_test(test_grant_items_in_order),
+        cmocka_unit_test(test_grant_limits),
+        cmocka_unit_test(test_put_items_carry_only_given_fields),
+        cmocka_unit_test(test_put_refuses_unknown_bits),
+        cmocka_unit_test(test_query_list_limits),
+        cmocka_unit_test(test_grant_results_bounds),
+        cmocka_unit_test(test_put_result_round_trip),
+        cmocka_unit_test(test_rows_round_trip),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+/*
+ * test_command_node.c - the info of a node, as a command and as a row.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/id/codec/command_read.h"
+#include "src/id/tests/id_hex.h"
+#include "src/id/tests/id_stamp.h"
+
+static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0"};
+
+static void test_node_info_round_trip_and_limits(void **state)
+{
+    struct node_info info = NODE;
+    struct node_info back = {0};
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    memset(info.http_address, 'h', LIMIT_ADDRESS_BYTES);
+    memset(info.version, 'v', sizeof info.version - 1);
+    command_node_info_encode(&buf, &info);
+    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), 0);
+    assert_memory_equal(&back, &info, sizeof info);
+    buf_free(&buf);
+    id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
+                     "0700000000000000 0000000000000000 0100 0a 0000"); /* a line feed */
+    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+    id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
+                     "0000010000000000 0000000000000000 0000 0000"); /* node 65536 */
+    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+    id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
+                     "0100000000000000 0000000000000000 0000 2000"); /* version too long */
+    for (unsigned i = 0; i < 32; i++) {
+        buf_put_u8(&buf, 'v');
+    }
+    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
+static void test_node_info_row_golden_and_damage(void **state)
+{
+    struct node_info back = {0};
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    node_info_row_encode(&NODE, &buf);
+    assert_true(id_hex_equal(&buf, "01 efbeadde00000000 0600 613a38303830 0500 302e312e30"));
+    assert_int_equal(node_info_row_decode(7, buf.data, buf.len, &back), 0);
+    assert_memory_equal(&back, &NODE, sizeof back);
+    for (size_t len = 0; len < buf.len; len++) {
+        assert_int_equal(node_info_row_decode(7, buf.data, len, &back), ERR_TRUNCATED);
+    }
+    assert_int_equal(node_info_row_decode(0, buf.data, buf.len, &back), ERR_CORRUPT);
+    buf.data[0] = 2;
+    assert_int_equal(node_info_row_decode(7, buf.data, buf.len, &back), ERR_BAD_VERSION);
+    buf.data[0] = 1;
+    buf_put_u8(&buf, 0);
+    assert_int_equal(node_info_row_decode(7, buf.data, buf.len, &back), ERR_CORRUPT);
+    buf_free(&buf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_node_info_round_trip_and_limits),
+        cmocka_unit_test(test_node_info_row_golden_and_damage),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

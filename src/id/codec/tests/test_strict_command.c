@@ -1,0 +1,473 @@
+/*
+ * test_strict_command.c - golden bytes of the commands of strict tags and of their results, round
+ * trips, limits, and refusal of damage.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/base/prng.h"
+#include "src/id/codec/command_read.h"
+#include "src/id/codec/strict_command.h"
+#include "src/id/tests/id_hex.h"
+#include "src/id/tests/id_stamp.h"
+
+#define WALL_MS 1700000000000
+#define WALL "0068e5cf8b010000 "
+
+/* One kind of message: who writes it, its bytes, who reads it. */
+struct golden {
+    const char *name;
+    void (*encode)(struct buf *buf);
+    int (*decode)(const void *data, size_t len);
+    const char *bytes;
+};
+
+static const struct strict_batch BATCH = {.wall_ms = WALL_MS, .key_limit = 1000000};
+
+static const struct strict_item KEYED = {"order", 5, "k1", 2, LIMIT_COUNT};
+static const struct strict_item PLAIN = {"a", 1, NULL, 0, 1};
+
+static void encode_strict(struct buf *buf)
+{
+    command_strict_begin(buf, &BATCH);
+    command_strict_add(buf, &KEYED);
+    command_strict_add(buf, &PLAIN);
+    command_strict_end(buf);
+}
+
+static void encode_item(struct buf *buf)
+{
+    strict_item_encode(&KEYED, buf);
+}
+
+static void encode_give_back(struct buf *buf)
+{
+    command_give_back_begin(buf, WALL_MS);
+    command_give_back_add(buf, &(struct give_back_item){"a", 1, 4, 100, 0x1122});
+    command_give_back_add(buf, &(struct give_back_item){"bb", 2, 1, 0, TAG_MAX_ID_END});
+    command_give_back_end(buf);
+}
+
+static void encode_drained(struct buf *buf)
+{
+    command_drained_begin(buf);
+    command_drained_add(buf, &(struct drained_item){"a", 1, 4});
+    command_drained_add(buf, &(struct drained_item){"bb", 2, UINT32_MAX});
+    command_drained_end(buf);
+}
+
+static void encode_results(struct buf *buf)
+{
+    const struct strict_result results[3] = {
+        {.generation = 9, .first = 0x1122334455667788},
+        {.generation = 2, .first = 5, .replayed = true},
+        {.status = ERR_KEY_CONFLICT, .generation = 1, .detail = 7},
+    };
+
+    strict_results_encode(results, 3, buf);
+}
+
+static void encode_statuses(struct buf *buf)
+{
+    const int32_t statuses[2] = {0, ERR_CONFLICT};
+
+    statuses_encode(statuses, 2, buf);
+}
+
+static int decode_strict(const void *data, size_t len)
+{
+    struct strict_command command;
+
+    return strict_command_read(data, len, &command);
+}
+
+static int decode_item(const void *data, size_t len)
+{
+    struct strict_item item;
+
+    return strict_item_decode(data, len, &item);
+}
+
+static int decode_give_back(const void *data, size_t len)
+{
+    struct give_back_command command;
+
+    return give_back_command_read(data, len, &command);
+}
+
+static int decode_drained(const void *data, size_t len)
+{
+    struct drained_command command;
+
+    return drained_command_read(data, len, &command);
+}
+
+static int decode_results(const void *data, size_t len)
+{
+    struct strict_result results[3];
+    size_t count;
+
+    return strict_results_decode(data, len, results, 3, &count);
+}
+
+static int decode_statuses(const void *data, size_t len)
+{
+    int32_t statuses[2];
+    size_t count;
+
+    return statuses_decode(data, len, statuses, 2, &count);
+}
+
+static const struct golden GOLDEN[] = {
+    {"strict", encode_strict, decode_strict,
+     "02 0c " ID_STAMP_EMPTY WALL "40420f00 "
+     "01 0500 6f72646572 0200 6b31 a0860100 01 0100 61 0000 01000000 00"},
+    {"item", encode_item, decode_item, "01 60 0500 6f72646572 0200 6b31 a0860100"},
+    {"give back", encode_give_back, decode_give_back,
+     "02 0d " ID_STAMP_EMPTY WALL "01 0100 61 04000000 6400000000000000 2211000000000000 "
+     "01 0200 6262 01000000 0000000000000000 ffffffffffffff7f 00"},
+    {"drained", encode_drained, decode_drained,
+     "02 0e " ID_STAMP_EMPTY "01 0100 61 04000000 01 0200 6262 ffffffff 00"},
+    {"results", encode_results, decode_results,
+     "01 87 03000000 00000000 00 09000000 8877665544332211 00000000 01 02000000 0500000000000000 "
+     "dcffffff 00 01000000 0700000000000000"},
+    {"statuses", encode_statuses, decode_statuses, "01 88 02000000 00000000 ecffffff"},
+};
+#define GOLDEN_COUNT (sizeof GOLDEN / sizeof GOLDEN[0])
+
+static void test_strict_golden_bytes(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+        struct buf buf = BUF_INIT;
+
+        GOLDEN[i].encode(&buf);
+        if (!id_hex_equal(&buf, GOLDEN[i].bytes)) {
+            fail_msg("%s", GOLDEN[i].name);
+        }
+        assert_int_equal(GOLDEN[i].decode(buf.data, buf.len), 0);
+        buf_free(&buf);
+    }
+}
+
+static bool is_command(const struct golden *golden)
+{
+    return strncmp(golden->bytes, "02", 2) == 0;
+}
+
+/* Each decoder takes its own bytes whole: not less, not more, not another version or kind. */
+static void test_strict_decoders_refuse_damage(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+        struct buf buf = BUF_INIT;
+        uint8_t own_version;
+
+        GOLDEN[i].encode(&buf);
+        own_version = is_command(&GOLDEN[i]) ? COMMAND_VERSION : MESSAGE_VERSION;
+        for (size_t len = 0; len < buf.len; len++) {
+            uint8_t *exact = malloc(len > 0 ? len : 1); /* so that asan sees a read too far */
+
+            assert_non_null(exact);
+            memcpy(exact, buf.data, len);
+            assert_int_equal(GOLDEN[i].decode(exact, len), ERR_BAD_MESSAGE);
+            free(exact);
+        }
+        buf_put_u8(&buf, 0);
+        assert_int_equal(GOLDEN[i].decode(buf.data, buf.len), ERR_BAD_MESSAGE);
+        buf.len--;
+        for (unsigned version = 0; version < 256; version++) {
+            buf.data[0] = (uint8_t)version;
+            assert_int_equal(GOLDEN[i].decode(buf.data, buf.len),
+                             version == own_version ? 0 : ERR_BAD_MESSAGE);
+        }
+        buf.data[0] = own_version;
+        for (size_t k = 0; k < GOLDEN_COUNT; k++) {
+            assert_int_equal(GOLDEN[k].decode(buf.data, buf.len), k == i ? 0 : ERR_BAD_MESSAGE);
+        }
+        buf_free(&buf);
+    }
+}
+
+static void test_strict_decoders_survive_any_bytes(void **state)
+{
+    struct prng prng;
+
+    (void)state;
+    prng_seed(&prng, 12);
+    for (unsigned round = 0; round < 2000; round++) {
+        for (size_t i = 0; i < GOLDEN_COUNT; i++) {
+            struct buf buf = BUF_INIT;
+
+            GOLDEN[i].encode(&buf);
+            for (uint64_t n = prng_below(&prng, 4); n > 0; n--) {
+                buf.data[prng_below(&prng, buf.len)] = (uint8_t)prng_next(&prng);
+            }
+            for (size_t k = 0; k < GOLDEN_COUNT; k++) {
+                int err = GOLDEN[k].decode(buf.data, buf.len);
+
+                assert_true(err == 0 || err == ERR_BAD_MESSAGE);
+            }
+            buf_free(&buf);
+        }
+    }
+}
+
+static void test_strict_items_in_order(void **state)
+{
+    struct buf buf = BUF_INIT;
+    struct strict_command command;
+    struct strict_item item;
+
+    (void)state;
+    encode_strict(&buf);
+    assert_int_equal(strict_command_read(buf.data, buf.len, &command), 0);
+    assert_true(command.batch.wall_ms == WALL_MS);
+    assert_int_equal(command.batch.key_limit, BATCH.key_limit);
+    assert_int_equal(command.count, 2);
+    assert_true(strict_command_next(&command, &item));
+    assert_int_equal(item.name_len, 5);
+    assert_memory_equal(item.name, "order", 5);
+    assert_int_equal(item.key_len, 2);
+    assert_memory_equal(item.key, "k1", 2);
+    assert_int_equal(item.count, LIMIT_COUNT);
+    assert_true(strict_command_next(&command, &item));
+    assert_int_equal(item.name_len, 1);
+    assert_int_equal(item.key_len, 0);
+    assert_int_equal(item.count, 1);
+    assert_false(strict_command_next(&command, &item));
+    buf_free(&buf);
+}
+
+static int read_batch(const struct strict_batch *batch, unsigned count)
+{
+    struct buf buf = BUF_INIT;
+    int err;
+
+    command_strict_begin(&buf, batch);
+    for (unsigned i = 0; i < count; i++) {
+        command_strict_add(&buf, &PLAIN);
+    }
+    command_strict_end(&buf);
+    err = decode_strict(buf.data, buf.len);
+    buf_free(&buf);
+    return err;
+}
+
+static void test_strict_batch_limits(void **state)
+{
+    (void)state;
+    assert_int_equal(read_batch(&BATCH, 0), ERR_BAD_MESSAGE);
+    assert_int_equal(read_batch(&BATCH, 1), 0);
+    assert_int_equal(read_batch(&BATCH, LIMIT_STRICT_ITEMS), 0);
+    assert_int_equal(read_batch(&BATCH, LIMIT_STRICT_ITEMS + 1), ERR_BAD_MESSAGE);
+}
+
+static void item_is(const char *hex, int wanted)
+{
+    struct buf buf = BUF_INIT;
+
+    id_hex_put(&buf, hex);
+    assert_int_equal(decode_item(buf.data, buf.len), wanted);
+    buf_free(&buf);
+}
+
+static void test_strict_item_limits(void **state)
+{
+    char key[LIMIT_KEY_BYTES];
+    struct strict_item item = {"order", 5, key, LIMIT_KEY_BYTES, 1};
+    struct strict_item back;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    memset(key, 'k', sizeof key);
+    strict_item_encode(&item, &buf);
+    assert_int_equal(strict_item_decode(buf.data, buf.len, &back), 0);
+    assert_int_equal(back.key_len, LIMIT_KEY_BYTES);
+    assert_memory_equal(back.key, key, LIMIT_KEY_BYTES);
+    buf.data[9] = LIMIT_KEY_BYTES + 1; /* the key's length */
+    buf_put_u8(&buf, 0);
+    assert_int_equal(strict_item_decode(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+    item_is("01 60 0100 61 0000 01000000", 0);
+    item_is("01 60 0100 61 0000 00000000", ERR_BAD_MESSAGE); /* no ids */
+    item_is("01 60 0100 61 0000 a0860100", 0);
+    item_is("01 60 0100 61 0000 a1860100", ERR_BAD_MESSAGE); /* LIMIT_COUNT + 1 */
+}
+
+static void test_strict_results_round_trip(void **state)
+{
+    struct strict_result results[3];
+    struct buf buf = BUF_INIT;
+    size_t count = 0;
+
+    (void)state;
+    encode_results(&buf);
+    assert_int_equal(strict_results_decode(buf.data, buf.len, results, 2, &count), ERR_BAD_MESSAGE);
+    assert_int_equal(strict_results_decode(buf.data, buf.len, results, 3, &count), 0);
+    assert_int_equal(count, 3);
+    assert_true(results[0].status == 0 && results[0].first == 0x1122334455667788);
+    assert_true(results[0].generation == 9 && results[0].detail == 0 && !results[0].replayed);
+    assert_true(results[1].replayed && results[1].first == 5);
+    assert_int_equal(results[2].status, ERR_KEY_CONFLICT);
+    assert_true(results[2].detail == 7 && results[2].first == 0);
+    buf.data[10] = 2; /* an unknown flag */
+    assert_int_equal(strict_results_decode(buf.data, buf.len, results, 3, &count), ERR_BAD_MESSAGE);
+    buf.data[10] = 0;
+    buf.data[6] = 1; /* a status above 0 */
+    assert_int_equal(strict_results_decode(buf.data, buf.len, results, 3, &count), ERR_BAD_MESSAGE);
+    buf.data[6] = 0;
+    buf.data[44] = 1; /* an error that is replayed */
+    assert_int_equal(strict_results_decode(buf.data, buf.len, results, 3, &count), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
+/* As many as an entry may hold. */
+static void test_strict_results_at_their_limit(void **state)
+{
+    struct strict_result *results = calloc(LIMIT_STRICT_ITEMS, sizeof *results);
+    struct buf buf = BUF_INIT;
+    size_t count = 0;
+
+    (void)state;
+    assert_non_null(results);
+    results[LIMIT_STRICT_ITEMS - 1].first = 77;
+    strict_results_encode(results, LIMIT_STRICT_ITEMS, &buf);
+    assert_true(buf.len < LIMIT_ROW_VALUE_BYTES);
+    memset(results, 0xff, LIMIT_STRICT_ITEMS * sizeof *results);
+    assert_int_equal(strict_results_decode(buf.data, buf.len, results, LIMIT_STRICT_ITEMS, &count),
+                     0);
+    assert_int_equal(count, LIMIT_STRICT_ITEMS);
+    assert_true(results[LIMIT_STRICT_ITEMS - 1].first == 77 && results[0].first == 0);
+    free(results);
+    buf_free(&buf);
+}
+
+static void test_give_back_items_and_limits(void **state)
+{
+    struct buf buf = BUF_INIT;
+    struct give_back_command command;
+    struct give_back_item item;
+
+    (void)state;
+    encode_give_back(&buf);
+    assert_int_equal(give_back_command_read(buf.data, buf.len, &command), 0);
+    assert_true(command.wall_ms == WALL_MS);
+    assert_int_equal(command.count, 2);
+    assert_true(give_back_command_next(&command, &item));
+    assert_true(item.name_len == 1 && item.name[0] == 'a');
+    assert_true(item.generation == 4);
+    assert_true(item.first == 100 && item.end == 0x1122);
+    assert_true(give_back_command_next(&command, &item));
+    assert_true(item.first == 0 && item.end == TAG_MAX_ID_END);
+    assert_false(give_back_command_next(&command, &item));
+    buf.data[buf.len - 2] = 0x80; /* beyond the last id */
+    assert_int_equal(decode_give_back(buf.data, buf.len), ERR_BAD_MESSAGE);
+    memset(buf.data + buf.len - 9, 0, 8); /* an empty range */
+    assert_int_equal(decode_give_back(buf.data, buf.len), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
+static int read_give_backs(unsigned count)
+{
+    struct buf buf = BUF_INIT;
+    int err;
+
+    command_give_back_begin(&buf, 0);
+    for (unsigned i = 0; i < count; i++) {
+        command_give_back_add(&buf, &(struct give_back_item){"a", 1, 1, 1, 2});
+    }
+    command_give_back_end(&buf);
+    err = decode_give_back(buf.data, buf.len);
+    buf_free(&buf);
+    return err;
+}
+
+static int read_draineds(unsigned count)
+{
+    struct buf buf = BUF_INIT;
+    int err;
+
+    command_drained_begin(&buf);
+    for (unsigned i = 0; i < count; i++) {
+        command_drained_add(&buf, &(struct drained_item){"a", 1, 1});
+    }
+    command_drained_end(&buf);
+    err = decode_drained(buf.data, buf.len);
+    buf_free(&buf);
+    return err;
+}
+
+static void test_lists_of_items_have_limits(void **state)
+{
+    (void)state;
+    assert_int_equal(read_give_backs(0), ERR_BAD_MESSAGE);
+    assert_int_equal(read_give_backs(LIMIT_GRANTS_PER_ENTRY), 0);
+    assert_int_equal(read_give_backs(LIMIT_GRANTS_PER_ENTRY + 1), ERR_BAD_MESSAGE);
+    assert_int_equal(read_draineds(0), ERR_BAD_MESSAGE);
+    assert_int_equal(read_draineds(LIMIT_GRANTS_PER_ENTRY), 0);
+    assert_int_equal(read_draineds(LIMIT_GRANTS_PER_ENTRY + 1), ERR_BAD_MESSAGE);
+}
+
+static void test_drained_items_in_order(void **state)
+{
+    struct buf buf = BUF_INIT;
+    struct drained_command command;
+    struct drained_item item;
+
+    (void)state;
+    encode_drained(&buf);
+    assert_int_equal(drained_command_read(buf.data, buf.len, &command), 0);
+    assert_true(command.count == 2);
+    assert_true(drained_command_next(&command, &item));
+    assert_true(item.name_len == 1 && item.generation == 4);
+    assert_true(drained_command_next(&command, &item));
+    assert_true(item.name_len == 2 && item.generation == UINT32_MAX);
+    assert_false(drained_command_next(&command, &item));
+    buf_free(&buf);
+}
+
+static void test_statuses_round_trip(void **state)
+{
+    int32_t statuses[2];
+    struct buf buf = BUF_INIT;
+    size_t count = 0;
+
+    (void)state;
+    encode_statuses(&buf);
+    assert_int_equal(statuses_decode(buf.data, buf.len, statuses, 1, &count), ERR_BAD_MESSAGE);
+    assert_int_equal(statuses_decode(buf.data, buf.len, statuses, 2, &count), 0);
+    assert_int_equal(count, 2);
+    assert_true(statuses[0] == 0 && statuses[1] == ERR_CONFLICT);
+    buf.data[6] = 1; /* a status above 0 */
+    assert_int_equal(statuses_decode(buf.data, buf.len, statuses, 2, &count), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strict_golden_bytes),
+        cmocka_unit_test(test_strict_decoders_refuse_damage),
+        cmocka_unit_test(test_strict_decoders_survive_any_bytes),
+        cmocka_unit_test(test_strict_items_in_order),
+        cmocka_unit_test(test_strict_batch_limits),
+        cmocka_unit_test(test_strict_item_limits),
+        cmocka_unit_test(test_strict_results_round_trip),
+        cmocka_unit_test(test_strict_results_at_their_limit),
+        cmocka_unit_test(test_give_back_items_and_limits),
+        cmocka_unit_test(test_lists_of_items_have_limits),
+        cmocka_unit_test(test_drained_items_in_order),
+        cmocka_unit_test(test_statuses_round_trip),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,442 @@
+/*
+ * test_tag.c - rules of a tag's fields, the order of names, and the bytes of a row.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/base/prng.h"
+#include "src/id/codec/tag.h"
+#include "src/id/tests/id_hex.h"
+
+#define TEXT(s) s, sizeof(s) - 1
+
+struct text_case {
+    const char *text;
+    size_t len;
+    bool plain;    /* valid where control characters are not allowed */
+    bool controls; /* valid where they are */
+};
+
+static const struct text_case TEXT_CASES[] = {
+    {TEXT("order"), true, true},
+    {TEXT("com.example/order 1"), true, true},
+    {TEXT("\xc2\xa0"), true, true},         /* U+00A0, just behind C1 */
+    {TEXT("\xdf\xbf"), true, true},         /* U+07FF */
+    {TEXT("\xe0\xa0\x80"), true, true},     /* U+0800 */
+    {TEXT("\xed\x9f\xbf"), true, true},     /* U+D7FF, just before the surrogates */
+    {TEXT("\xee\x80\x80"), true, true},     /* U+E000, just behind them */
+    {TEXT("\xef\xbf\xbf"), true, true},     /* U+FFFF */
+    {TEXT("\xf0\x90\x80\x80"), true, true}, /* U+10000 */
+    {TEXT("\xf4\x8f\xbf\xbf"), true, true}, /* U+10FFFF */
+    {TEXT("~"), true, true},                /* U+007E */
+    {TEXT("a\nb"), false, true},
+    {TEXT("\x01"), false, true},
+    {TEXT("\x1f"), false, true},
+    {TEXT("\x7f"), false, true},
+    {TEXT("\xc2\x80"), false, true}, /* U+0080 */
+    {TEXT("\xc2\x9f"), false, true}, /* U+009F */
+    {TEXT("a\0b"), false, false},
+    {TEXT("\x80"), false, false},             /* continuation without a lead */
+    {TEXT("\xc0\x80"), false, false},         /* overlong NUL */
+    {TEXT("\xc1\xbf"), false, false},         /* overlong U+007F */
+    {TEXT("\xe0\x9f\xbf"), false, false},     /* overlong U+07FF */
+    {TEXT("\xf0\x8f\xbf\xbf"), false, false}, /* overlong U+FFFF */
+    {TEXT("\xed\xa0\x80"), false, false},     /* U+D800 */
+    {TEXT("\xed\xbf\xbf"), false, false},     /* U+DFFF */
+    {TEXT("\xf4\x90\x80\x80"), false, false}, /* U+110000 */
+    {TEXT("\xf8\x88\x80\x80\x80"), false, false},
+    {TEXT("\xff"), false, false},
+    {TEXT("a\xc3"), false, false},        /* cut off */
+    {TEXT("\xe2\x82"), false, false},     /* cut off */
+    {TEXT("\xf0\x9f\x98"), false, false}, /* cut off */
+    {TEXT("\xe2\x28\xa1"), false, false}, /* no continuation */
+    {TEXT("\xc3\xa9\xc3"), false, false}, /* good, then cut off */
+};
+
+/* A row with every field set to something else. */
+static struct tag_row sample_row(void)
+{
+    return (struct tag_row){
+        .name = (char *)(uintptr_t) "order",
+        .description = (char *)(uintptr_t) "d\xc3\xa9j\xc3\xa0",
+        .name_len = 5,
+        .description_len = 6,
+        .mode = TAG_MODE_STRICT,
+        .deleted = true,
+        .generation = 0x01020304,
+        .step = 0x1000,
+        .max_step = 0x100000,
+        .max_id = 0x0102030405060708,
+        .created_ms = 1700000000000,
+        .updated_ms = 1700000000001,
+    };
+}
+
+static const char *const SAMPLE_BYTES =
+    "03 01 01 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 0168e5cf8b010000 "
+    "0600 64c3a96ac3a0";
+
+/* The same, on its way to strict mode. */
+static struct tag_row draining_row(void)
+{
+    struct tag_row row = sample_row();
+
+    row.draining = true;
+    return row;
+}
+
+static const char *const DRAINING_BYTES =
+    "03 03 01 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 0168e5cf8b010000 "
+    "0600 64c3a96ac3a0";
+
+static void test_text_check_is_strict_utf8(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof TEXT_CASES / sizeof TEXT_CASES[0]; i++) {
+        const struct text_case *c = &TEXT_CASES[i];
+
+        if ((tag_text_check(c->text, c->len, false) == 0) != c->plain ||
+            (tag_text_check(c->text, c->len, true) == 0) != c->controls) {
+            fail_msg("case %zu", i);
+        }
+        assert_int_equal(tag_name_check(c->text, c->len, NULL), c->plain ? 0 : ERR_INVALID);
+        assert_int_equal(tag_description_check(c->text, c->len, NULL),
+                         c->controls ? 0 : ERR_INVALID);
+    }
+}
+
+/* Against a plain encoder: every code point in its shortest form, and no other two or three bytes.
+ */
+static void test_text_check_knows_every_code_point(void **state)
+{
+    size_t two = 0;
+    size_t three = 0;
+
+    (void)state;
+    for (unsigned a = 0; a < 256; a++) {
+        for (unsigned b = 0; b < 256; b++) {
+            char pair[2] = {(char)a, (char)b};
+
+            /* Two-byte characters alone: U+0080..U+07FF. */
+            two += a >= 0x80 && tag_text_check(pair, 2, true) == 0;
+            for (unsigned c = 0x80; a >= 0xe0 && c < 256; c++) {
+                char triple[3] = {(char)a, (char)b, (char)c};
+
+                three += tag_text_check(triple, 3, true) == 0;
+            }
+        }
+    }
+    assert_int_equal(two, 0x800 - 0x80);
+    assert_int_equal(three, 0x10000 - 0x800 - 0x800); /* but for the surrogates */
+}
+
+static void test_name_check_at_limits(void **state)
+{
+    char name[LIMIT_TAG_NAME_BYTES + 1];
+    const char *why = NULL;
+
+    (void)state;
+    memset(name, 'a', sizeof name);
+    assert_int_equal(tag_name_check("", 0, &why), ERR_INVALID);
+    assert_string_equal(why, "the name of a tag is empty");
+    assert_int_equal(tag_name_check(name, 1, &why), 0);
+    assert_int_equal(tag_name_check(name, LIMIT_TAG_NAME_BYTES, &why), 0);
+    assert_int_equal(tag_name_check(name, LIMIT_TAG_NAME_BYTES + 1, &why), ERR_INVALID);
+    assert_non_null(strstr(why, "128"));
+    assert_int_equal(tag_name_check("a\tb", 3, &why), ERR_INVALID);
+    assert_non_null(strstr(why, "control"));
+    assert_int_equal(tag_name_check("\xff", 1, &why), ERR_INVALID);
+    assert_non_null(strstr(why, "UTF-8"));
+}
+
+static void test_description_check_at_limits(void **state)
+{
+    char text[LIMIT_TAG_DESCRIPTION_BYTES + 1];
+    const char *why = NULL;
+
+    (void)state;
+    memset(text, 'a', sizeof text);
+    assert_int_equal(tag_description_check(NULL, 0, &why), 0);
+    assert_int_equal(tag_description_check(text, LIMIT_TAG_DESCRIPTION_BYTES, &why), 0);
+    assert_int_equal(tag_description_check(text, sizeof text, &why), ERR_INVALID);
+    assert_non_null(strstr(why, "256"));
+}
+
+static void test_name_compare_orders_bytes_and_shorter_first(void **state)
+{
+    static const char *const sorted[] = {"", "A", "a", "a/", "aa", "ab", "b", "\xc3\xa9"};
+    const size_t count = sizeof sorted / sizeof sorted[0];
+
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < count; k++) {
+            int order =
+                tag_name_compare(sorted[i], strlen(sorted[i]), sorted[k], strlen(sorted[k]));
+
+            assert_int_equal((order > 0) - (order < 0), (i > k) - (i < k));
+        }
+    }
+}
+
+static void test_row_check_at_limits(void **state)
+{
+    const char *why = NULL;
+    struct tag_row row = sample_row();
+
+    (void)state;
+    assert_int_equal(tag_row_check(&row, &why), 0);
+    row.step = row.max_step = LIMIT_TAG_STEP;
+    row.max_id = TAG_MAX_ID_END;
+    row.created_ms = row.updated_ms = TAG_TIME_MAX_MS;
+    assert_int_equal(tag_row_check(&row, &why), 0);
+    row.step = row.max_step = 1;
+    row.max_id = 0;
+    assert_int_equal(tag_row_check(&row, &why), 0);
+}
+
+#define CHECK_REFUSED(field, value, text)                                                          \
+    do {                                                                                           \
+        row = sample_row();                                                                        \
+        row.field = value;                                                                         \
+        assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);                                  \
+        assert_non_null(strstr(why, text));                                                        \
+    } while (0)
+
+static void test_row_check_one_beyond(void **state)
+{
+    struct tag_row row;
+    const char *why = NULL;
+
+    (void)state;
+    CHECK_REFUSED(step, 0, "step");
+    CHECK_REFUSED(step, LIMIT_TAG_STEP + 1, "step");
+    CHECK_REFUSED(max_step, 0, "max_step");
+    CHECK_REFUSED(max_step, LIMIT_TAG_STEP + 1, "max_step");
+    CHECK_REFUSED(max_step, 0x1000 - 1, "smaller than step");
+    CHECK_REFUSED(max_id, (uint64_t)TAG_MAX_ID_END + 1, "max_id");
+    CHECK_REFUSED(mode, TAG_MODE_STRICT + 1, "mode");
+    CHECK_REFUSED(created_ms, TAG_TIME_MAX_MS + 1, "9999");
+    CHECK_REFUSED(updated_ms, TAG_TIME_MAX_MS + 1, "9999");
+    CHECK_REFUSED(name_len, 0, "empty");
+    CHECK_REFUSED(description_len, 2, "description"); /* cuts a character */
+    row = draining_row();
+    row.mode = TAG_MODE_TREND;
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    assert_string_equal(why, "draining, but not strict");
+}
+
+static void golden_is(const struct tag_row *row, const char *bytes)
+{
+    struct buf buf = BUF_INIT;
+
+    tag_row_encode(row, &buf);
+    assert_true(id_hex_equal(&buf, bytes));
+    buf_free(&buf);
+}
+
+static void test_row_golden_bytes(void **state)
+{
+    struct tag_row row = sample_row();
+
+    (void)state;
+    golden_is(&row, SAMPLE_BYTES);
+    row = draining_row();
+    golden_is(&row, DRAINING_BYTES);
+}
+
+/* The digest is over the bytes: a row has the same whoever wrote it and whatever it was before. */
+static void test_row_version_is_one_for_all_content(void **state)
+{
+    struct tag_row row = draining_row();
+
+    (void)state;
+    row.draining = false;
+    golden_is(&row, SAMPLE_BYTES);
+    row.draining = true;
+    row.deleted = false;
+    golden_is(&row, "03 02 01 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 "
+                    "0168e5cf8b010000 0600 64c3a96ac3a0");
+    row.draining = false;
+    row.mode = TAG_MODE_TREND;
+    golden_is(&row, "03 00 00 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 "
+                    "0168e5cf8b010000 0600 64c3a96ac3a0");
+}
+
+static void round_trip(const struct tag_row *row, const char *bytes)
+{
+    struct tag_row back = {0};
+    struct buf buf = BUF_INIT;
+
+    tag_row_encode(row, &buf);
+    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), 0);
+    assert_string_equal(back.name, "order");
+    assert_string_equal(back.description, row->description);
+    assert_true(back.deleted);
+    assert_int_equal(back.mode, TAG_MODE_STRICT);
+    assert_true(back.draining == row->draining);
+    assert_int_equal(back.generation, row->generation);
+    assert_int_equal(back.step, row->step);
+    assert_int_equal(back.max_step, row->max_step);
+    assert_true(back.max_id == row->max_id);
+    assert_true(back.created_ms == row->created_ms && back.updated_ms == row->updated_ms);
+    golden_is(&back, bytes);
+    tag_row_release(&back);
+    assert_null(back.name);
+    buf_free(&buf);
+}
+
+static void test_row_round_trip(void **state)
+{
+    struct tag_row row = sample_row();
+
+    (void)state;
+    round_trip(&row, SAMPLE_BYTES);
+    row = draining_row();
+    round_trip(&row, DRAINING_BYTES);
+}
+
+static int decode(const struct buf *buf)
+{
+    struct tag_row back = {0};
+    int err = tag_row_decode("order", 5, buf->data, buf->len, &back);
+
+    tag_row_release(&back);
+    return err;
+}
+
+static void refuse_damage(const char *bytes)
+{
+    struct tag_row back = {0};
+    struct buf buf = BUF_INIT;
+    uint8_t flags;
+
+    id_hex_put(&buf, bytes);
+    flags = buf.data[1];
+    for (size_t len = 0; len < buf.len; len++) {
+        assert_int_equal(tag_row_decode("order", 5, buf.data, len, &back), ERR_TRUNCATED);
+    }
+    buf_put_u8(&buf, 0);
+    assert_int_equal(decode(&buf), ERR_CORRUPT);
+    buf.len--;
+    assert_int_equal(tag_row_decode("", 0, buf.data, buf.len, &back), ERR_CORRUPT);
+    assert_int_equal(tag_row_decode("a\nb", 3, buf.data, buf.len, &back), ERR_CORRUPT);
+    buf.data[1] = flags | 4; /* an unknown flag */
+    assert_int_equal(decode(&buf), ERR_CORRUPT);
+    buf.data[1] = flags;
+    buf.data[2] = 9; /* an unknown mode */
+    assert_int_equal(decode(&buf), ERR_CORRUPT);
+    buf.data[2] = TAG_MODE_STRICT;
+    assert_int_equal(decode(&buf), 0);
+    for (unsigned version = 0; version < 256; version++) {
+        buf.data[0] = (uint8_t)version;
+        assert_int_equal(decode(&buf), version == 3 ? 0 : ERR_BAD_VERSION);
+    }
+    buf_free(&buf);
+}
+
+static void test_row_decode_refuses_damage(void **state)
+{
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    refuse_damage(SAMPLE_BYTES);
+    refuse_damage(DRAINING_BYTES);
+    id_hex_put(&buf, SAMPLE_BYTES);
+    buf.data[1] = 2; /* draining alone */
+    assert_int_equal(decode(&buf), 0);
+    buf.data[1] = 0x40; /* an unknown flag alone */
+    assert_int_equal(decode(&buf), ERR_CORRUPT);
+    buf.len = 0;
+    id_hex_put(&buf, DRAINING_BYTES);
+    buf.data[2] = TAG_MODE_TREND; /* draining, but not strict */
+    assert_int_equal(decode(&buf), ERR_CORRUPT);
+    buf.data[1] = 1;
+    assert_int_equal(decode(&buf), 0);
+    buf_free(&buf);
+}
+
+/* Whatever the bytes: an error, or a row that keeps the rules and encodes to the same bytes. */
+static void survive_any_bytes(const char *bytes_hex)
+{
+    struct prng prng;
+    struct buf golden = BUF_INIT;
+    size_t good = 0;
+
+    prng_seed(&prng, 7);
+    id_hex_put(&golden, bytes_hex);
+    for (unsigned i = 0; i < 20000; i++) {
+        struct buf bytes = BUF_INIT;
+        struct buf again = BUF_INIT;
+        struct tag_row row = {0};
+
+        buf_put(&bytes, golden.data, golden.len);
+        for (uint64_t n = prng_below(&prng, 4); n > 0; n--) {
+            bytes.data[prng_below(&prng, bytes.len)] = (uint8_t)prng_next(&prng);
+        }
+        bytes.len -= prng_below(&prng, 10) == 0 ? prng_below(&prng, bytes.len) : 0;
+        if (tag_row_decode("order", 5, bytes.data, bytes.len, &row) == 0) {
+            good++;
+            assert_int_equal(tag_row_check(&row, NULL), 0);
+            tag_row_encode(&row, &again);
+            assert_int_equal(again.len, bytes.len);
+            assert_memory_equal(again.data, bytes.data, bytes.len);
+            tag_row_release(&row);
+        }
+        buf_free(&again);
+        buf_free(&bytes);
+    }
+    assert_in_range(good, 1000, 19000);
+    buf_free(&golden);
+}
+
+static void test_row_decode_survives_any_bytes(void **state)
+{
+    (void)state;
+    survive_any_bytes(SAMPLE_BYTES);
+    survive_any_bytes(DRAINING_BYTES);
+}
+
+static void test_row_copy_is_deep(void **state)
+{
+    struct tag_row row = sample_row();
+    struct tag_row copy = {0};
+
+    (void)state;
+    row.description = NULL;
+    row.description_len = 0;
+    tag_row_copy(&copy, &row);
+    assert_ptr_not_equal(copy.name, row.name);
+    assert_string_equal(copy.name, "order");
+    assert_string_equal(copy.description, ""); /* never NULL */
+    tag_row_release(&copy);
+    tag_row_release(&copy); /* harmless */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_check_is_strict_utf8),
+        cmocka_unit_test(test_text_check_knows_every_code_point),
+        cmocka_unit_test(test_name_check_at_limits),
+        cmocka_unit_test(test_description_check_at_limits),
+        cmocka_unit_test(test_name_compare_orders_bytes_and_shorter_first),
+        cmocka_unit_test(test_row_check_at_limits),
+        cmocka_unit_test(test_row_check_one_beyond),
+        cmocka_unit_test(test_row_golden_bytes),
+        cmocka_unit_test(test_row_version_is_one_for_all_content),
+        cmocka_unit_test(test_row_round_trip),
+        cmocka_unit_test(test_row_decode_refuses_damage),
+        cmocka_unit_test(test_row_decode_survives_any_bytes),
+        cmocka_unit_test(test_row_copy_is_deep),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

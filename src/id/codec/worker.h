@@ -1,0 +1,141 @@
+/*
+ * worker.h - the registry of worker ids: rows, commands, results, and their bytes.
+ *
+ * A worker id is an axis of time, as a tag is an axis of ids: a grant moves granted_until_ms up,
+ * and the holder of that epoch may stamp ids with times in (granted_from_ms, granted_until_ms].
+ *
+ * Invariants:
+ *  - Windows of one worker id given to different epochs are disjoint and rising: an acquire starts
+ *    at the old granted_until_ms or above.
+ *  - granted_until_ms never falls, but for a release by the holder itself, down to the last time it
+ *    says it used (and never below granted_from_ms).
+ *  - A renewal carries the epoch (fencing) and the previous bound (compare-and-set).
+ *  - Rows of nodes are renewed and released by nodes alone, rows of clients by clients alone: only
+ *    the holder knows what it stamped, and a node that is cut off goes on stamping. Others get such
+ *    a row once its window is over, and then a window above it.
+ *  - All judgements of time use the log's time (COMMAND_CLOCK, the median of the nodes' clocks) and
+ *    what the command carries; apply reads no clock. A command whose time is ahead of the log's by
+ *    more than LIMIT_WORKER_AHEAD_MS is refused (ERR_CLOCK_SKEW), so that one wrong clock cannot
+ *    poison a worker id for years.
+ *
+ * Thread: pure functions, any; rows belong to the state machine.
+ */
+#ifndef LEAFD_ID_CODEC_WORKER_H
+#define LEAFD_ID_CODEC_WORKER_H
+
+#include "src/base/buf.h"
+#include "src/base/err.h"
+#include "src/base/limits.h"
+#include "src/id/snowflake/snowflake.h"
+
+#define WORKER_ID_ANY 0xffffu
+
+enum worker_state { WORKER_HELD = 1, WORKER_RELEASED = 2 };
+enum worker_kind { WORKER_NODE = 1, WORKER_CLIENT = 2 }; /* a leafd node's, or somebody else's */
+
+struct worker_row {
+    uint16_t id;
+    uint8_t state;  /* enum worker_state */
+    uint8_t kind;   /* enum worker_kind */
+    uint64_t epoch; /* grows by 1 with every acquire */
+    uint64_t granted_from_ms;
+    uint64_t granted_until_ms;
+    uint64_t last_timestamp_ms; /* highest time used, as reported; 0: none */
+    uint64_t updated_ms;        /* the log's time */
+    uint16_t name_len;          /* 1..LIMIT_WORKER_NAME_BYTES */
+    uint16_t address_len;       /* 0..LIMIT_ADDRESS_BYTES */
+    char name[LIMIT_WORKER_NAME_BYTES + 1];
+    char address[LIMIT_ADDRESS_BYTES + 1];
+};
+
+/* The name's rule is the tag's (tag_name_check). */
+void worker_row_encode(const struct worker_row *row, struct buf *buf);
+int worker_row_decode(uint16_t id, const void *value, size_t len,
+                      struct worker_row *ret_row) MUST_CHECK;
+
+/*
+ * Acquire. The same name gets its id back (a new epoch, above the old window), also while it holds
+ * it; else a given worker_id if it is free; else the lowest id never used, else the released or
+ * expired one whose window ended first. Free: never used, released, or granted_until_ms below the
+ * log's time. A name that names another free id than its own gets that one if it holds none; what
+ * it leaves behind is released.
+ * from = max(old until, floor_ms); until = max(wall_ms, from) + window_ms.
+ * ERR_NO_WORKER_ID (all held, or beyond the layout's worker bits), ERR_CONFLICT (the given one is
+ * held by another name, the name holds another one, or it is another kind of holder's: the result's
+ * row), ERR_CLOCK_SKEW (wall_ms
+ * more than LIMIT_WORKER_AHEAD_MS, floor_ms more than LIMIT_WINDOW_MAX_MS or until more than both
+ * ahead of the log's time), ERR_INVALID (also a given one beyond the layout's worker bits),
+ * ERR_EMPTY (the log has no time or no layout yet: ask again).
+ */
+struct worker_acquire {
+    uint8_t kind;
+    uint16_t worker_id; /* WORKER_ID_ANY: any */
+    uint64_t floor_ms;  /* 0: none */
+    uint64_t window_ms; /* LIMIT_WINDOW_MIN_MS..LIMIT_WINDOW_MAX_MS */
+    uint64_t wall_ms;
+    const char *name;
+    uint16_t name_len;
+    const char *address;
+    uint16_t address_len;
+};
+
+/* Renew: until becomes max(until, wall_ms + window_ms); an expired one may be renewed while nobody
+ * else took it. ERR_FENCED (released, or another epoch), ERR_CONFLICT (the row is of another kind
+ * than the asker; or expected_until_ms, unless 0, is not the present bound; the result's row),
+ * ERR_CLOCK_SKEW, ERR_NOT_FOUND, ERR_INVALID (window_ms, or last_timestamp_ms above what is granted
+ * then). */
+struct worker_renew {
+    uint16_t worker_id;
+    uint64_t epoch;
+    uint64_t expected_until_ms;
+    uint64_t window_ms;
+    uint64_t last_timestamp_ms;
+    uint64_t wall_ms;
+    uint8_t kind; /* of the one who asks */
+};
+
+/* Release: ERR_FENCED (another epoch), ERR_CONFLICT (the row is of another kind than the one who
+ * asks; the result's row), ERR_NOT_FOUND. Again: 0, and nothing changes.
+ * last_timestamp_ms 0: unknown, the window stays used up; else what is above it, and above what was
+ * reported before, is given back. */
+struct worker_release {
+    uint16_t worker_id;
+    uint64_t epoch;
+    uint64_t last_timestamp_ms;
+    uint8_t kind; /* of the one who asks */
+};
+
+void command_worker_acquire_encode(struct buf *buf, const struct worker_acquire *acquire);
+void command_worker_renew_encode(struct buf *buf, const struct worker_renew *renew);
+void command_worker_release_encode(struct buf *buf, const struct worker_release *release);
+/* The layout and epoch, fixed by the first that is applied; a later one changes nothing: 0 if it is
+ * the same, ERR_EXISTS if another is in force. ERR_INVALID: it breaks snowflake_layout_check() at
+ * the log's time. */
+void command_layout_encode(struct buf *buf, const struct snowflake_layout *layout);
+/* The median of the nodes' clocks as its proposer sees it; the log's time is the highest so far,
+ * but a step ahead of more than a day is cut to a day. */
+void command_clock_encode(struct buf *buf, uint64_t cluster_ms);
+
+/* Result of acquire, renew and release (layout and clock give a status_result). */
+struct worker_result {
+    int32_t status;
+    bool has_row; /* row is the present row; also set for ERR_CONFLICT and ERR_FENCED */
+    struct worker_row row;
+};
+void worker_result_encode(const struct worker_result *result, struct buf *buf);
+int worker_result_decode(const void *data, size_t len, struct worker_result *ret_result) MUST_CHECK;
+
+/* QUERY_WORKERS: rows with id >= first, at most limit (1..LIMIT_WORKER_IDS). */
+void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit);
+struct worker_rows {
+    struct worker_row *rows; /* owned */
+    size_t count;
+    uint64_t log_ms; /* the log's time */
+};
+/* rows in the order of their ids. */
+void worker_rows_encode(const struct worker_row *const *rows, size_t count, uint64_t log_ms,
+                        struct buf *buf);
+int worker_rows_decode(const void *data, size_t len, struct worker_rows *ret_rows) MUST_CHECK;
+void worker_rows_release(struct worker_rows *rows);
+
+#endif

@@ -1,0 +1,150 @@
+/*
+ * fsm.h - the replicated state machine: the table of tags, the registries of nodes and of worker
+ * ids, the sessions of the nodes (session.h), and what strict tags need: idempotency keys, and who
+ * may hold a segment yet.
+ *
+ * The happy path: the raft driver gives every committed command, in log order, to fsm_apply(),
+ * which sees that it was not carried out before, changes the rows, appends the result for the
+ * proposer, and lists the changed rows so that storage writes them with the applied index in one
+ * transaction.
+ *
+ * Invariants:
+ *  - Grants of a tag are disjoint and rising: a grant takes [max_id, max_id + size) and moves
+ *    max_id up. Only the topmost range comes back, from its owner.
+ *  - A command is carried out once, however often it stands in the log, and none that its node no
+ *    longer waits for (session.h).
+ *  - Ids of a strict tag are allocated in the order of the log, and not before nobody can hold a
+ *    segment of the tag.
+ *  - apply is deterministic: the same commands from the same state give the same rows, results and
+ *    digest on every node. Bytes that do not decode change nothing and give ERR_BAD_MESSAGE as
+ *    result: a committed entry can never stop a node.
+ *  - The digest is the sum modulo 2^64 of a hash of every row (key and value bytes), kept
+ *    incrementally; equal index means equal digest on all nodes.
+ *
+ * Thread: one owner (the raft loop). Sources: docs of the project; Leaf's leaf_alloc for
+ * max_id/step.
+ */
+#ifndef LEAFD_ID_FSM_FSM_H
+#define LEAFD_ID_FSM_FSM_H
+
+#include "src/id/codec/command.h"
+#include "src/id/codec/session.h"
+#include "src/id/codec/worker.h"
+
+struct fsm;
+
+/*
+ * A row changed by apply, as storage keeps it. Key: one byte of table, and
+ *  't' tag, 'd' tag that drains    the name
+ *  'n' node, 'g' node that was     the node's id (8 bytes, big-endian)
+ *      ever granted a segment
+ *  'a' answer to a command         the id of its node as above, and a slot (2, big-endian)
+ *  'i' idempotency key             the length of the tag's name (1), the name, the key
+ *  'w' worker id                   the id (2, big-endian)
+ *  's' setting                     its name
+ *  'm' change of the membership    nothing
+ *  'r' node that was removed       the node's id as above
+ */
+struct fsm_change {
+    struct buf key;
+    struct buf value; /* empty: the row was deleted (tags never are, they leave tombstones) */
+};
+
+/* In the order of apply: a key may be there several times, put and deleted; the last one counts. */
+struct fsm_changes {
+    struct fsm_change *items;
+    size_t count;
+    size_t capacity;
+};
+
+void fsm_changes_release(struct fsm_changes *changes);
+
+/* Told of each row after a command changed it, on the owner's thread, during fsm_apply(), and for
+ * each row after fsm_load_end(): the layout, then worker ids, then tags. Rows are borrowed for the
+ * call. A function may be NULL. */
+struct fsm_listener {
+    void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
+    void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
+    void (*layout_changed)(struct fsm_listener *listener, const struct snowflake_layout *layout);
+};
+
+struct fsm *fsm_new(void);
+void fsm_free(struct fsm *fsm); /* accepts NULL */
+
+/* At most one; NULL takes it off. */
+void fsm_listen(struct fsm *fsm, struct fsm_listener *listener);
+
+/*
+ * Apply the command of the entry at index. Appends the encoded result to *result (grant_results,
+ * put_result, worker_result, strict_results, statuses or status_result by the command's type; or
+ * the session's refusal of any of them) and the changed rows to *changes. Returns 0;
+ * ERR_BAD_MESSAGE for bytes that are no command (result: a status_result saying so), and then
+ * nothing changed; ERR_DIVERGED when a COMMAND_DIGEST shows that this node's digest at that index
+ * was another (the caller stops).
+ */
+int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
+              struct fsm_changes *changes) MUST_CHECK;
+
+/* Answer a query from the present state; appends the result. 0 or ERR_UNKNOWN_TAG or
+ * ERR_BAD_MESSAGE. */
+int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *result) MUST_CHECK;
+
+/* The live or deleted row of a name, or NULL. Borrowed until the next apply. */
+const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t name_len);
+
+/* A node's registered info; false if none. */
+bool fsm_node(const struct fsm *fsm, uint64_t node_id, struct node_info *ret_info);
+
+/* The row of a worker id that was ever held, or NULL. Borrowed until the next apply. */
+const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id);
+
+/* The layout that the log fixed; false while there is none. */
+bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
+
+/* The log's time (highest COMMAND_CLOCK), 0 while there is none. */
+uint64_t fsm_log_ms(const struct fsm *fsm);
+
+/* Is a request with this stamp one that nobody waits for any more, so that nothing may come of it?
+ */
+bool fsm_session_is_over(const struct fsm *fsm, const struct session_stamp *stamp);
+
+uint64_t fsm_digest(const struct fsm *fsm);
+
+/* Rows in the table of tags, tombstones included. */
+size_t fsm_tag_count(const struct fsm *fsm);
+
+/* Idempotency keys in the table, also those that are not in force any more. */
+size_t fsm_key_count(const struct fsm *fsm);
+
+/* --- strict tags that drain: nodes that may hold a segment yet are waited for --- */
+
+/* Is the node waited for? Then it must drop what it holds of the tag, and say so by a
+ * COMMAND_DRAINED with the row's generation. */
+bool fsm_drain_has(const struct fsm *fsm, const char *name, size_t name_len, uint64_t node_id);
+
+/* The first tag, in the order of names, after which the node is waited for; NULL: none. Only names
+ * greater than after; empty: from the start. Borrowed until the next apply. */
+const struct tag_row *fsm_drain_next(const struct fsm *fsm, uint64_t node_id, const char *after,
+                                     size_t after_len);
+
+/* A node that the tag waits for (the smallest id), 0: none. */
+uint64_t fsm_drain_node(const struct fsm *fsm, const char *name, size_t name_len);
+
+/* Tags that drain. */
+size_t fsm_drain_count(const struct fsm *fsm);
+
+/* --- loading --- */
+
+/*
+ * Replace the whole state by rows from storage or from a snapshot: begin forgets everything (also
+ * the memory of digests), then one call a row, in any order, then end. fsm_load_row returns 0 or
+ * ERR_CORRUPT, ERR_BAD_VERSION, ERR_TRUNCATED, ERR_EXISTS (a key twice). index is the applied index
+ * of the rows. fsm_load_end returns 0, or ERR_CORRUPT if rows contradict each other: then the state
+ * is good for nothing but another fsm_load_begin() or fsm_free().
+ */
+void fsm_load_begin(struct fsm *fsm);
+int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *value,
+                 size_t value_len) MUST_CHECK;
+int fsm_load_end(struct fsm *fsm, uint64_t index) MUST_CHECK;
+
+#endif

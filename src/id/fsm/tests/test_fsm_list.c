@@ -1,0 +1,164 @@
+/*
+ * test_fsm_list.c - lists of tags: pages, prefixes, and the bound on what a list looks at.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/id/fsm/fsm.h"
+#include "src/id/tests/id_stamp.h"
+
+struct table {
+    struct fsm *fsm;
+    uint64_t index; /* of the last entry */
+};
+
+static int setup(void **state)
+{
+    static struct table table;
+
+    table = (struct table){.fsm = fsm_new()};
+    *state = &table;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct table *table = *state;
+
+    fsm_free(table->fsm);
+    return 0;
+}
+
+/* Apply the command and free it. */
+static void apply(struct table *table, struct buf *command)
+{
+    struct fsm_changes changes = {0};
+    struct buf result = BUF_INIT;
+
+    table->index++;
+    id_stamp_as(command, 1, 1, table->index, table->index);
+    assert_int_equal(
+        fsm_apply(table->fsm, table->index, command->data, command->len, &result, &changes), 0);
+    assert_int_equal(changes.count, 2); /* the tag, and the answer */
+    fsm_changes_release(&changes);
+    buf_free(&result);
+    buf_free(command);
+}
+
+static void make(struct table *table, const char *name)
+{
+    const struct tag_put put = {.name = name, .name_len = (uint16_t)strlen(name)};
+    struct buf command = BUF_INIT;
+
+    command_put_begin(&command, false, 1);
+    command_put_add(&command, &put);
+    command_put_end(&command);
+    apply(table, &command);
+}
+
+static void drop(struct table *table, const char *name)
+{
+    struct buf command = BUF_INIT;
+
+    command_delete_encode(&command, name, strlen(name), 1);
+    apply(table, &command);
+}
+
+/* The names of a list, joined by blanks; if that is not all, "+" and the name to go on after. */
+static const char *list(struct table *table, const char *prefix, const char *after, uint32_t limit)
+{
+    static char names[256];
+    struct buf query = BUF_INIT;
+    struct buf answer = BUF_INIT;
+    struct tag_rows rows;
+    int len = 0;
+
+    query_list_encode(&query, prefix, strlen(prefix), after, strlen(after), limit);
+    assert_int_equal(fsm_query(table->fsm, query.data, query.len, &answer), 0);
+    assert_int_equal(tag_rows_decode(answer.data, answer.len, &rows), 0);
+    names[0] = '\0';
+    for (size_t i = 0; i < rows.count; i++) {
+        len += snprintf(names + len, sizeof names - (size_t)len, "%s%s", i > 0 ? " " : "",
+                        rows.rows[i].name);
+    }
+    if (rows.next_len > 0) {
+        (void)snprintf(names + len, sizeof names - (size_t)len, "+%.*s", (int)rows.next_len,
+                       rows.next);
+    }
+    tag_rows_release(&rows);
+    buf_free(&query);
+    buf_free(&answer);
+    return names;
+}
+
+static void test_pages(void **state)
+{
+    struct table *t = *state;
+
+    assert_string_equal(list(t, "", "", 10), "");
+    make(t, "b");
+    make(t, "a/2");
+    make(t, "a");
+    make(t, "a/1");
+    make(t, "a/3");
+    make(t, "a0");
+    assert_string_equal(list(t, "", "", 10), "a a/1 a/2 a/3 a0 b");
+    assert_string_equal(list(t, "", "", 6), "a a/1 a/2 a/3 a0 b");
+    assert_string_equal(list(t, "", "", 5), "a a/1 a/2 a/3 a0+a0");
+    assert_string_equal(list(t, "", "a0", 5), "b");
+    assert_string_equal(list(t, "", "b", 5), "");
+    assert_string_equal(list(t, "a/", "", 2), "a/1 a/2+a/2");
+    assert_string_equal(list(t, "a/", "a/2", 2), "a/3");
+    assert_string_equal(list(t, "a/", "a", 9), "a/1 a/2 a/3");
+    assert_string_equal(list(t, "a/", "a/25", 9), "a/3"); /* after need not exist */
+    assert_string_equal(list(t, "a/", "b", 9), "");
+    assert_string_equal(list(t, "zz", "", 9), "");
+    drop(t, "a/2");
+    assert_string_equal(list(t, "a/", "", 2), "a/1 a/3"); /* tombstones do not count */
+    assert_string_equal(list(t, "a/", "", 1), "a/1+a/1");
+    assert_string_equal(list(t, "a/", "a/2", 2), "a/3");
+}
+
+/* A list that meets many deleted tags ends early and says where to go on: the raft loop has others
+ * to serve. */
+static void test_no_list_looks_at_more_than_its_bound(void **state)
+{
+    struct table *t = *state;
+    char name[32];
+
+    for (unsigned i = 0; i + 1 < LIMIT_ROWS_PER_LOOK; i++) {
+        (void)snprintf(name, sizeof name, "gone/%05u", i);
+        make(t, name);
+        drop(t, name);
+    }
+    make(t, "last");
+    assert_string_equal(list(t, "", "", 10), "last"); /* so many at once, and that is all */
+    make(t, "more");
+    assert_string_equal(list(t, "", "", 10), "last+last");
+    assert_string_equal(list(t, "", "last", 10), "more");
+    make(t, "gone/x"); /* and one more before it */
+    assert_string_equal(list(t, "gone/", "", 10), "gone/x");
+    drop(t, "last");
+    drop(t, "gone/x");
+    assert_string_equal(list(t, "", "", 10), "+gone/x"); /* nothing, but that is not all */
+    assert_string_equal(list(t, "", "gone/x", 10), "more");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_pages),
+        TEST(test_no_list_looks_at_more_than_its_bound),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,333 @@
+/*
+ * test_fsm_members.c - the membership in the state machine: the change under way, ids that were
+ * removed, their rows and bytes, and addresses.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/id/codec/member.h"
+#include "src/id/tests/id_apply.h"
+#include "src/id/tests/id_hex.h"
+
+static int setup(void **state)
+{
+    struct id_apply *a = calloc(1, sizeof *a);
+
+    assert_non_null(a);
+    id_apply_init(a);
+    *state = a;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    id_apply_free(*state);
+    free(*state);
+    return 0;
+}
+
+static int32_t apply(struct id_apply *a, struct buf *command)
+{
+    int32_t status = 1;
+
+    assert_int_equal(id_apply_bytes(a, command), 0);
+    buf_free(command);
+    if (id_apply_refused(a) != 0) {
+        return id_apply_refused(a);
+    }
+    assert_int_equal(status_result_decode(a->result.data, a->result.len, &status), 0);
+    return status;
+}
+
+static int32_t begin(struct id_apply *a, uint8_t kind, uint64_t node_id, const char *address)
+{
+    struct member_change change = {.kind = kind, .node_id = node_id};
+    struct buf command = BUF_INIT;
+
+    memcpy(change.address, address, strlen(address));
+    command_member_begin_encode(&command, &change);
+    return apply(a, &command);
+}
+
+static int32_t end(struct id_apply *a, uint64_t index, bool given_up)
+{
+    struct buf command = BUF_INIT;
+
+    command_member_end_encode(&command, index, given_up);
+    return apply(a, &command);
+}
+
+/* A configuration is applied: ids of voters, and one standby (0: none). */
+static void configured(struct id_apply *a, const uint64_t *before, size_t before_count,
+                       const uint64_t *after, size_t after_count, uint64_t standby)
+{
+    struct member old[LIMIT_NODES];
+    struct member new[LIMIT_NODES];
+    struct fsm_changes changes = {0};
+
+    for (size_t i = 0; i < before_count; i++) {
+        old[i] = (struct member){before[i], true};
+    }
+    for (size_t i = 0; i < after_count; i++) {
+        new[i] = (struct member){after[i], after[i] != standby};
+    }
+    fsm_configured(a->fsm, ++a->index, old, before_count, new, after_count, &changes);
+    id_apply_keep(a, &changes);
+}
+
+static const uint64_t IDS[] = {1, 2, 3, 4};
+
+static void test_addition(void **state)
+{
+    struct id_apply *a = *state;
+    const struct member_change *change;
+
+    assert_null(fsm_member_change(a->fsm));
+    assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), 0);
+    assert_int_equal(a->changed, 1);
+    change = fsm_member_change(a->fsm);
+    assert_non_null(change);
+    assert_int_equal(change->kind, MEMBER_ADD);
+    assert_int_equal(change->node_id, 4);
+    assert_int_equal(change->index, a->index);
+    assert_string_equal(change->address, "h:1");
+    assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), 0); /* the same again */
+    assert_int_equal(a->changed, 0);
+    assert_int_equal(begin(a, MEMBER_ADD, 4, "h:2"), ERR_EXISTS);
+    assert_int_equal(begin(a, MEMBER_ADD, 5, "h:1"), ERR_EXISTS);
+    assert_int_equal(begin(a, MEMBER_REMOVE, 3, ""), ERR_EXISTS);
+    configured(a, IDS, 3, IDS, 4, 4); /* a standby: not the end */
+    assert_non_null(fsm_member_change(a->fsm));
+    configured(a, IDS, 4, IDS, 4, 0);
+    assert_null(fsm_member_change(a->fsm));
+    assert_false(fsm_member_removed(a->fsm, 4));
+}
+
+static void test_removal_is_for_good(void **state)
+{
+    struct id_apply *a = *state;
+    struct buf command = BUF_INIT;
+    struct node_info info = {.node_id = 4, .store_id = 5};
+
+    assert_int_equal(begin(a, MEMBER_REMOVE, 4, ""), 0);
+    configured(a, IDS, 4, IDS, 4, 4);
+    assert_non_null(fsm_member_change(a->fsm));
+    assert_false(fsm_member_removed(a->fsm, 4));
+    configured(a, IDS, 4, IDS, 3, 0);
+    assert_null(fsm_member_change(a->fsm));
+    assert_true(fsm_member_removed(a->fsm, 4));
+    assert_false(fsm_member_removed(a->fsm, 3));
+    assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), ERR_REMOVED);
+    assert_int_equal(begin(a, MEMBER_REMOVE, 4, ""), ERR_REMOVED);
+    command_node_info_encode(&command, &info);
+    id_stamp(&a->stamps, 4, &command);
+    assert_int_equal(apply(a, &command), ERR_REMOVED);
+    assert_int_equal(a->changed, 0);
+    assert_false(fsm_node(a->fsm, 4, &info));
+    assert_int_equal(id_apply_grant_to(a, 3, "nothing", 1).status, ERR_UNKNOWN_TAG);
+}
+
+static void test_addition_called_off(void **state)
+{
+    struct id_apply *a = *state;
+
+    assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), 0);
+    assert_int_equal(begin(a, MEMBER_REMOVE, 4, ""), 0);
+    assert_int_equal(fsm_member_change(a->fsm)->kind, MEMBER_REMOVE);
+    assert_int_equal(fsm_member_change(a->fsm)->index, a->index);
+    assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), ERR_EXISTS); /* not back again */
+}
+
+static void test_given_up(void **state)
+{
+    struct id_apply *a = *state;
+    uint64_t index;
+
+    assert_int_equal(end(a, 7, true), ERR_NOT_FOUND);
+    assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), 0);
+    index = a->index;
+    assert_int_equal(end(a, index + 1, true), ERR_NOT_FOUND);
+    assert_int_equal(end(a, index, true), 0);
+    assert_true(fsm_member_change(a->fsm)->given_up);
+    assert_int_equal(end(a, index, true), ERR_NOT_FOUND);
+    assert_int_equal(begin(a, MEMBER_REMOVE, 3, ""), 0); /* in nobody's way */
+    index = a->index;
+    assert_int_equal(end(a, index, false), 0);
+    assert_null(fsm_member_change(a->fsm));
+}
+
+/* Rows loaded give the same state and digest. */
+static void test_rows(void **state)
+{
+    struct id_apply *a = *state;
+    struct fsm *fsm = fsm_new();
+    const struct member_change *change;
+
+    configured(a, IDS, 4, IDS, 3, 0);
+    assert_int_equal(begin(a, MEMBER_ADD, 5, "[::1]:7"), 0);
+    fsm_load_begin(fsm);
+    for (size_t i = 0; i < a->row_count; i++) {
+        const struct fsm_change *row = &a->rows[i];
+
+        if (row->value.len > 0) {
+            assert_int_equal(
+                fsm_load_row(fsm, row->key.data, row->key.len, row->value.data, row->value.len), 0);
+        }
+    }
+    assert_int_equal(fsm_load_end(fsm, a->index), 0);
+    assert_int_equal(fsm_digest(fsm), fsm_digest(a->fsm));
+    assert_true(fsm_member_removed(fsm, 4));
+    change = fsm_member_change(fsm);
+    assert_non_null(change);
+    assert_string_equal(change->address, "[::1]:7");
+    assert_int_equal(change->index, a->index);
+    fsm_free(fsm);
+}
+
+static void test_load_refuses_damage(void **state)
+{
+    const char *change = "01 01 00 0400000000000000 0900000000000000 0300 683a31";
+    struct fsm *fsm = ((struct id_apply *)*state)->fsm;
+
+    fsm_load_begin(fsm);
+    assert_int_equal(id_load_hex(fsm, "6d", change), 0);
+    assert_int_equal(id_load_hex(fsm, "6d", change), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "6d 00", change), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "6d", "02"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "6d", "01 01 00 04"), ERR_TRUNCATED);
+    assert_int_equal(
+        id_load_hex(fsm, "6d", "01 03 00 0400000000000000 0900000000000000 0300 683a31"),
+        ERR_CORRUPT); /* no such kind */
+    assert_int_equal(
+        id_load_hex(fsm, "6d", "01 02 00 0400000000000000 0900000000000000 0300 683a31"),
+        ERR_CORRUPT); /* a removal has no address */
+    assert_int_equal(id_load_hex(fsm, "72 0000000000000004", "01"), 0);
+    assert_int_equal(id_load_hex(fsm, "72 0000000000000004", "01"), ERR_EXISTS);
+    assert_int_equal(id_load_hex(fsm, "72 0000000000000000", "01"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "72 000000000000ffff", "01"), 0); /* the largest id */
+    assert_int_equal(id_load_hex(fsm, "72 0000000000010000", "01"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "72 00000004", "01"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(fsm, "72 0000000000000005", "02"), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(fsm, "72 0000000000000005", "0101"), ERR_CORRUPT);
+    assert_int_equal(fsm_load_end(fsm, 1), 0);
+}
+
+/* --- bytes --- */
+
+static void assert_bytes(struct buf *got, const char *hex)
+{
+    struct buf want = BUF_INIT;
+
+    id_hex_put(&want, hex);
+    assert_int_equal(got->len, want.len);
+    assert_memory_equal(got->data, want.data, want.len);
+    buf_free(&want);
+}
+
+static void test_golden_bytes(void **state)
+{
+    struct member_change change = {
+        .kind = MEMBER_ADD, .force = true, .node_id = 4, .address = "h:1"};
+    struct member_ask ask = {.kind = MEMBER_ASK_LEAD, .again = true, .node_id = 2};
+    struct member_answer answer = {.outcome = MEMBER_LAST_VOTER, .why = "no"};
+    struct member_answer read;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    command_member_begin_encode(&buf, &change);
+    assert_bytes(&buf, "02 14 " ID_STAMP_EMPTY "01 01 0400000000000000 0300 683a31");
+    buf.len = 0;
+    command_member_end_encode(&buf, 9, true);
+    assert_bytes(&buf, "02 15 " ID_STAMP_EMPTY "02 0900000000000000");
+    buf.len = 0;
+    member_ask_encode(&ask, &buf);
+    assert_bytes(&buf, "02 03 " ID_STAMP_EMPTY "04 0200000000000000 0000");
+    buf.len = 0;
+    member_answer_encode(&answer, &buf);
+    assert_bytes(&buf, "01 07 0200 6e6f");
+    assert_int_equal(member_answer_decode(buf.data, buf.len, &read), 0);
+    assert_string_equal(read.why, "no");
+    buf_free(&buf);
+}
+
+/* Every shorter and longer form of each is refused. */
+static void test_lengths(void **state)
+{
+    struct member_change change = {.kind = MEMBER_REMOVE, .node_id = 4};
+    struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = 2, .address = "h:1"};
+    struct buf begin_bytes = BUF_INIT;
+    struct buf ask_bytes = BUF_INIT;
+
+    (void)state;
+    command_member_begin_encode(&begin_bytes, &change);
+    member_ask_encode(&ask, &ask_bytes);
+    for (size_t len = 0; len < begin_bytes.len; len++) {
+        assert_int_equal(member_begin_command_read(begin_bytes.data, len, &change),
+                         ERR_BAD_MESSAGE);
+    }
+    for (size_t len = 0; len < ask_bytes.len; len++) {
+        assert_int_equal(member_ask_decode(ask_bytes.data, len, &ask), ERR_BAD_MESSAGE);
+    }
+    assert_int_equal(member_begin_command_read(begin_bytes.data, begin_bytes.len, &change), 0);
+    assert_int_equal(member_ask_decode(ask_bytes.data, ask_bytes.len, &ask), 0);
+    buf_put_u8(&begin_bytes, 0);
+    buf_put_u8(&ask_bytes, 0);
+    assert_int_equal(member_begin_command_read(begin_bytes.data, begin_bytes.len, &change),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(member_ask_decode(ask_bytes.data, ask_bytes.len, &ask), ERR_BAD_MESSAGE);
+    buf_free(&begin_bytes);
+    buf_free(&ask_bytes);
+}
+
+static void test_addresses(void **state)
+{
+    static const char *const good[] = {"h:1",
+                                       "node-1.example.org:65535",
+                                       "10.0.0.1:7081",
+                                       "[::1]:7081",
+                                       "[fe80::1%eth0]:1",
+                                       "under_score:1",
+                                       "127.0.0.1:80",
+                                       "0x:1"};
+    static const char *const bad[] = {
+        "",      "h",      "h:",        ":1",     "h:0",    "h:65536",  "h:1x", "h: 1",    "a b:1",
+        "::1:1", "[::1:1", "0.0.0.0:1", "[::]:1", "h\"x:1", "h:00001x", "[]:1", "h:123456"};
+    char longest[LIMIT_ADDRESS_BYTES + 2];
+    const char *why;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_true(member_address_check(good[i], strlen(good[i]), &why));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(member_address_check(bad[i], strlen(bad[i]), &why));
+        assert_true(strlen(why) > 0);
+    }
+    memset(longest, 'h', sizeof longest);
+    memcpy(longest + LIMIT_ADDRESS_BYTES - 2, ":1", 2);
+    assert_true(member_address_check(longest, LIMIT_ADDRESS_BYTES, &why));
+    memcpy(longest + LIMIT_ADDRESS_BYTES - 2, "h:1", 3);
+    assert_false(member_address_check(longest, LIMIT_ADDRESS_BYTES + 1, &why));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_addition),     TEST(test_removal_is_for_good),
+        TEST(test_given_up),     TEST(test_addition_called_off),
+        TEST(test_rows),         TEST(test_load_refuses_damage),
+        TEST(test_golden_bytes), TEST(test_lengths),
+        TEST(test_addresses),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,508 @@
+/*
+ * test_fsm_tags.c - what grant, put and delete do to the rows of the state machine.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/id/fsm/fsm_state.h"
+#include "src/id/tests/id_apply.h"
+
+#define PUT(...) ((struct tag_put){__VA_ARGS__})
+
+static int setup(void **state)
+{
+    struct id_apply *a = calloc(1, sizeof *a);
+
+    assert_non_null(a);
+    id_apply_init(a);
+    *state = a;
+    return 0;
+}
+
+/* Every test ends with the rows that were listed giving the same state when they are loaded. */
+static int teardown(void **state)
+{
+    struct id_apply *a = *state;
+    struct fsm *other = fsm_new();
+
+    id_apply_load(a, other);
+    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
+    fsm_free(other);
+    id_apply_free(a);
+    free(a);
+    return 0;
+}
+
+static void make(struct id_apply *a, const char *name, uint32_t step, uint64_t max_id)
+{
+    struct put_result result =
+        id_apply_put(a,
+                     PUT(.name = name, .fields = TAG_FIELD_STEP | TAG_FIELD_MAX_ID, .step = step,
+                         .max_id = max_id),
+                     true);
+
+    assert_int_equal(result.status, 0);
+}
+
+static void grant_is(struct grant_result result, uint64_t first, uint32_t size)
+{
+    assert_int_equal(result.status, 0);
+    assert_true(result.first == first);
+    assert_int_equal(result.size, size);
+}
+
+/* --- grant --- */
+
+static void test_grants_are_disjoint_and_rise(void **state)
+{
+    struct id_apply *a = *state;
+
+    make(a, "order", 2000, 1);
+    grant_is(id_apply_grant(a, "order", 0), 1, 2000);
+    assert_int_equal(a->changed, 2); /* the tag, and the node that was never granted one before */
+    grant_is(id_apply_grant(a, "order", 0), 2001, 2000);
+    assert_int_equal(a->changed, 1);
+    grant_is(id_apply_grant(a, "order", 5), 4001, 5);
+    grant_is(id_apply_grant(a, "order", 1000000), 4006, 1000000);
+    grant_is(id_apply_grant(a, "order", 1000001), 1004006, 1000000); /* max_step */
+    grant_is(id_apply_grant(a, "order", UINT32_MAX), 2004006, 1000000);
+    assert_int_equal(id_apply_row(a, "order")->max_id, 3004006);
+}
+
+static void test_grant_tells_step_and_generation(void **state)
+{
+    struct id_apply *a = *state;
+    struct grant_result result;
+
+    make(a, "order", 10, 1);
+    result = id_apply_grant(a, "order", 3);
+    assert_int_equal(result.generation, 1);
+    assert_int_equal(result.step, 10);
+    assert_int_equal(result.max_step, TAG_DEFAULT_MAX_STEP);
+}
+
+static void test_grant_from_zero(void **state)
+{
+    make(*state, "order", 10, 0);
+    grant_is(id_apply_grant(*state, "order", 0), 0, 10);
+}
+
+static void test_grant_of_unknown_tags(void **state)
+{
+    struct id_apply *a = *state;
+    struct grant_result result = id_apply_grant(a, "order", 1);
+
+    assert_int_equal(result.status, ERR_UNKNOWN_TAG);
+    assert_int_equal(result.generation, 0);
+    assert_int_equal(a->changed, 0);
+    assert_int_equal(fsm_tag_count(a->fsm), 0);
+    make(a, "order", 10, 1);
+    assert_int_equal(id_apply_delete(a, "order"), 0);
+    result = id_apply_grant(a, "order", 1);
+    assert_int_equal(result.status, ERR_UNKNOWN_TAG);
+    assert_int_equal(result.generation, 2); /* of the tombstone */
+    assert_int_equal(a->changed, 0);
+    assert_int_equal(id_apply_grant(a, "", 1).status, ERR_UNKNOWN_TAG);
+}
+
+static void test_grant_at_the_end_of_the_axis(void **state)
+{
+    struct id_apply *a = *state;
+    struct grant_result result;
+
+    make(a, "order", 1000, TAG_MAX_ID_END - 1500);
+    grant_is(id_apply_grant(a, "order", 0), TAG_MAX_ID_END - 1500, 1000);
+    grant_is(id_apply_grant(a, "order", 0), TAG_MAX_ID_END - 500, 500); /* what is left */
+    assert_true(id_apply_row(a, "order")->max_id == TAG_MAX_ID_END);
+    result = id_apply_grant(a, "order", 1);
+    assert_int_equal(result.status, ERR_EXHAUSTED);
+    assert_int_equal(result.generation, 1);
+    assert_int_equal(result.size, 0);
+    assert_int_equal(a->changed, 0);
+    make(a, "order", 1, TAG_MAX_ID_END - 1);
+    grant_is(id_apply_grant(a, "order", UINT32_MAX), TAG_MAX_ID_END - 1, 1);
+}
+
+static void test_grant_of_many_tags_in_one_command(void **state)
+{
+    struct id_apply *a = *state;
+    struct buf command = BUF_INIT;
+    struct grant_result results[4];
+    size_t count = 0;
+
+    make(a, "a", 10, 1);
+    make(a, "b", 20, 5);
+    command_grant_begin(&command, a->wall_ms);
+    command_grant_add(&command, &(struct grant_item){"b", 1, 0});
+    command_grant_add(&command, &(struct grant_item){"none", 4, 0});
+    command_grant_add(&command, &(struct grant_item){"a", 1, 3});
+    command_grant_add(&command, &(struct grant_item){"b", 1, 7}); /* a second time */
+    command_grant_end(&command);
+    assert_int_equal(id_apply_bytes(a, &command), 0);
+    assert_int_equal(grant_results_decode(a->result.data, a->result.len, results, 4, &count), 0);
+    assert_int_equal(count, 4);
+    grant_is(results[0], 5, 20);
+    assert_int_equal(results[1].status, ERR_UNKNOWN_TAG);
+    grant_is(results[2], 1, 3);
+    grant_is(results[3], 25, 7);
+    assert_int_equal(a->changed, 4); /* with the node's row */
+    buf_free(&command);
+}
+
+/* --- put --- */
+
+static void test_put_makes_a_tag_with_defaults(void **state)
+{
+    struct id_apply *a = *state;
+    struct put_result result = id_apply_put(a, PUT(.name = "order"), false);
+    const struct tag_row *row = id_apply_row(a, "order");
+
+    assert_int_equal(result.status, 0);
+    assert_int_equal(result.made, 1);
+    assert_int_equal(result.changed, 0);
+    assert_int_equal(row->step, 1000);
+    assert_int_equal(row->max_step, 1000000);
+    assert_int_equal(row->max_id, 1);
+    assert_int_equal(row->mode, TAG_MODE_TREND);
+    assert_string_equal(row->description, "");
+    assert_int_equal(row->generation, 1);
+    assert_int_equal(row->created_ms, 1000);
+    assert_int_equal(row->updated_ms, 1000);
+    assert_false(row->deleted);
+    assert_int_equal(a->changed, 1);
+}
+
+static void test_put_answers_the_first_row(void **state)
+{
+    const struct tag_put puts[2] = {
+        {.name = "b", .fields = TAG_FIELD_DESCRIPTION, .description = "Best"},
+        {.name = "a"},
+    };
+    struct put_result result = id_apply_puts(*state, puts, 2, false);
+
+    assert_int_equal(result.made, 2);
+    assert_string_equal(result.first.name, "b");
+    assert_string_equal(result.first.description, "Best");
+    assert_int_equal(result.first.generation, 1);
+    put_result_release(&result);
+}
+
+static void test_put_changes_only_what_is_given(void **state)
+{
+    struct id_apply *a = *state;
+    const struct tag_row *row;
+    struct put_result result;
+
+    id_apply_put(a,
+                 PUT(.name = "order", .fields = 0x1f, .step = 5, .max_step = 50, .max_id = 7,
+                     .description = "first"),
+                 false);
+    a->wall_ms = 2000;
+    result = id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_STEP, .step = 6), false);
+    assert_int_equal(result.changed, 1);
+    assert_int_equal(result.made, 0);
+    row = id_apply_row(a, "order");
+    assert_int_equal(row->step, 6);
+    assert_int_equal(row->max_step, 50);
+    assert_int_equal(row->max_id, 7);
+    assert_string_equal(row->description, "first");
+    assert_int_equal(row->generation, 1);
+    assert_int_equal(row->created_ms, 1000);
+    assert_int_equal(row->updated_ms, 2000);
+    id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_DESCRIPTION, .description = ""),
+                 false);
+    assert_string_equal(id_apply_row(a, "order")->description, "");
+    a->wall_ms = 500; /* a proposer whose clock is behind */
+    id_apply_put(a, PUT(.name = "order"), false);
+    assert_int_equal(id_apply_row(a, "order")->updated_ms, 2000);
+    a->wall_ms = UINT64_MAX;
+    id_apply_put(a, PUT(.name = "order"), false);
+    assert_true(id_apply_row(a, "order")->updated_ms == TAG_TIME_MAX_MS);
+}
+
+static void test_put_step_raises_max_step_unless_given(void **state)
+{
+    struct id_apply *a = *state;
+    struct put_result result;
+
+    result = id_apply_put(a, PUT(.name = "big", .fields = TAG_FIELD_STEP, .step = 2000000), false);
+    assert_int_equal(result.status, 0);
+    assert_int_equal(id_apply_row(a, "big")->max_step, 2000000);
+    id_apply_put(a, PUT(.name = "big", .fields = TAG_FIELD_STEP, .step = 3000000), false);
+    assert_int_equal(id_apply_row(a, "big")->max_step, 3000000);
+    id_apply_put(a, PUT(.name = "big", .fields = TAG_FIELD_STEP, .step = 1), false);
+    assert_int_equal(id_apply_row(a, "big")->max_step, 3000000); /* stays */
+    result = id_apply_put(
+        a,
+        PUT(.name = "big", .fields = TAG_FIELD_STEP | TAG_FIELD_MAX_STEP, .step = 5, .max_step = 4),
+        false);
+    assert_int_equal(result.status, ERR_INVALID);
+    assert_string_equal(result.why, "max_step is smaller than step");
+    result =
+        id_apply_put(a, PUT(.name = "new", .fields = TAG_FIELD_MAX_STEP, .max_step = 999), false);
+    assert_int_equal(result.status, ERR_INVALID); /* the default step is 1000 */
+}
+
+static void test_put_refuses_broken_rules(void **state)
+{
+    struct id_apply *a = *state;
+    char name[LIMIT_TAG_NAME_BYTES + 1];
+    const struct {
+        struct tag_put put;
+        const char *why;
+    } cases[] = {
+        {{.name = "x\n"}, "control character"},
+        {{.name = "\xff"}, "UTF-8"},
+        {{.name = name, .name_len = sizeof name}, "longer than 128"},
+        {{.name = "x", .fields = TAG_FIELD_STEP, .step = 0}, "step is not"},
+        {{.name = "x", .fields = TAG_FIELD_STEP, .step = LIMIT_TAG_STEP + 1}, "step is not"},
+        {{.name = "x", .fields = TAG_FIELD_MAX_STEP, .max_step = LIMIT_TAG_STEP + 1}, "max_step"},
+        {{.name = "x", .fields = TAG_FIELD_MAX_ID, .max_id = 1ULL << 63}, "max_id is larger"},
+        {{.name = "x", .fields = TAG_FIELD_MODE, .mode = 2}, "mode is not known"},
+        {{.name = "x", .fields = TAG_FIELD_DESCRIPTION, .description = "\xc3"}, "description"},
+    };
+
+    memset(name, 'n', sizeof name);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct put_result result = id_apply_put(a, cases[i].put, true);
+
+        assert_int_equal(result.status, ERR_INVALID);
+        assert_non_null(strstr(result.why, cases[i].why));
+        assert_int_equal(a->changed, 0);
+    }
+    assert_int_equal(fsm_tag_count(a->fsm), 0);
+}
+
+static void test_put_lowers_max_id_only_by_force(void **state)
+{
+    struct id_apply *a = *state;
+    struct tag_put put = {.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 499};
+    struct put_result result;
+
+    make(a, "order", 10, 500);
+    result = id_apply_put(a, put, false);
+    assert_int_equal(result.status, ERR_WOULD_REPEAT);
+    assert_int_equal(result.max_id, 500);
+    assert_int_equal(result.asked, 499);
+    assert_int_equal(id_apply_row(a, "order")->max_id, 500);
+    result = id_apply_put(a, put, true);
+    assert_int_equal(result.status, 0);
+    assert_int_equal(id_apply_row(a, "order")->max_id, 499);
+    assert_int_equal(id_apply_row(a, "order")->generation, 2);
+    put.max_id = 499; /* equal: no repetition */
+    assert_int_equal(id_apply_put(a, put, false).status, 0);
+    assert_int_equal(id_apply_put(a, put, true).status, 0);
+    assert_int_equal(id_apply_row(a, "order")->generation, 4);
+    put.max_id = TAG_MAX_ID_END;
+    assert_int_equal(id_apply_put(a, put, false).status, 0);
+    assert_int_equal(id_apply_row(a, "order")->generation, 5);
+    assert_int_equal(id_apply_grant(a, "order", 1).status, ERR_EXHAUSTED);
+}
+
+static void test_put_is_all_or_nothing(void **state)
+{
+    struct id_apply *a = *state;
+    struct tag_put puts[3] = {
+        {.name = "new"},
+        {.name = "order", .fields = TAG_FIELD_STEP, .step = 77},
+        {.name = "order2", .fields = TAG_FIELD_MAX_ID, .max_id = 1},
+    };
+    uint64_t digest;
+    struct put_result result;
+
+    make(a, "order", 10, 1);
+    make(a, "order2", 10, 500);
+    digest = id_apply_digest(a);
+    result = id_apply_puts(a, puts, 3, false);
+    assert_int_equal(result.status, ERR_WOULD_REPEAT);
+    assert_int_equal(result.failed_at, 2);
+    assert_int_equal(a->changed, 0);
+    assert_true(id_apply_digest(a) == digest);
+    puts[2].max_id = 500;
+    result = id_apply_puts(a, puts, 3, false);
+    assert_int_equal(result.status, 0);
+    assert_int_equal(result.made, 1);
+    assert_int_equal(result.changed, 2);
+    assert_int_equal(a->changed, 3);
+    put_result_release(&result);
+}
+
+static void test_put_refuses_a_name_twice(void **state)
+{
+    const struct tag_put puts[5] = {
+        {.name = "c"}, {.name = "a"}, {.name = "b"}, {.name = "a"}, {.name = "c"}};
+    struct put_result result = id_apply_puts(*state, puts, 5, true);
+
+    assert_int_equal(result.status, ERR_INVALID);
+    assert_int_equal(result.failed_at, 3); /* the first that stood before */
+    assert_non_null(strstr(result.why, "twice"));
+    assert_int_equal(fsm_tag_count(((struct id_apply *)*state)->fsm), 0);
+    result = id_apply_puts(*state, puts, 3, true);
+    assert_int_equal(result.status, 0);
+    put_result_release(&result);
+}
+
+static void test_put_bulk_at_its_limit(void **state)
+{
+    struct id_apply *a = *state;
+    struct tag_put *puts = calloc(LIMIT_TAGS_PER_BULK + 1, sizeof *puts);
+    char(*names)[8] = calloc(LIMIT_TAGS_PER_BULK + 1, sizeof *names);
+    struct fsm *fsm = fsm_new();
+    struct put_result result;
+    struct buf command = BUF_INIT;
+    struct fsm_changes changes = {0};
+
+    assert_non_null(puts);
+    assert_non_null(names);
+    for (unsigned i = 0; i <= LIMIT_TAGS_PER_BULK; i++) {
+        (void)snprintf(names[i], sizeof names[i], "t%u", i);
+        puts[i].name = names[i];
+    }
+    result = id_apply_puts(a, puts, LIMIT_TAGS_PER_BULK + 1, false);
+    assert_int_equal(result.status, ERR_INVALID);
+    assert_non_null(strstr(result.why, "10000"));
+    assert_int_equal(fsm_tag_count(a->fsm), 0);
+    command_put_begin(&command, false, 1);
+    for (unsigned i = 0; i < LIMIT_TAGS_PER_BULK; i++) {
+        puts[i].name_len = (uint16_t)strlen(names[i]);
+        command_put_add(&command, &puts[i]);
+    }
+    command_put_end(&command);
+    id_stamp_as(&command, 1, 1, 1, 1);
+    for (unsigned round = 0; round < 2; round++) { /* the second is a repetition */
+        struct buf answer = BUF_INIT;
+
+        assert_int_equal(fsm_apply(fsm, 1 + round, command.data, command.len, &answer, &changes),
+                         0);
+        assert_int_equal(put_result_decode(answer.data, answer.len, &result), 0);
+        assert_int_equal(result.made, LIMIT_TAGS_PER_BULK);
+        assert_int_equal(fsm_tag_count(fsm), LIMIT_TAGS_PER_BULK);
+        assert_int_equal(changes.count, LIMIT_TAGS_PER_BULK + 1); /* and what it was told */
+        put_result_release(&result);
+        buf_free(&answer);
+    }
+    fsm_free(fsm);
+    fsm_changes_release(&changes);
+    result = id_apply_puts(a, puts, 0, false);
+    assert_int_equal(result.status, ERR_INVALID);
+    assert_non_null(strstr(result.why, "empty"));
+    buf_free(&command);
+    free(puts);
+    free(names);
+}
+
+/* The count alone is moved up: rows for the limit would take a gigabyte. */
+static void test_put_at_the_limit_of_tags(void **state)
+{
+    struct id_apply *a = *state;
+    const struct tag_put puts[2] = {{.name = "a"}, {.name = "b"}};
+    const struct tag_put again[2] = {{.name = "a"}, {.name = "a2"}};
+    struct put_result result;
+
+    a->fsm->tag_count = LIMIT_TAGS - 1;
+    result = id_apply_puts(a, puts, 2, false);
+    assert_int_equal(result.status, ERR_OVERLOADED);
+    assert_int_equal(result.failed_at, 1);
+    assert_int_equal(a->changed, 0);
+    result = id_apply_puts(a, puts, 1, false);
+    assert_int_equal(result.status, 0);
+    assert_int_equal(a->fsm->tag_count, LIMIT_TAGS);
+    put_result_release(&result);
+    result = id_apply_puts(a, again, 2, false);
+    assert_int_equal(result.status, ERR_OVERLOADED);
+    result = id_apply_puts(a, again, 1, false); /* a tag that is there can still be changed */
+    assert_int_equal(result.status, 0);
+    put_result_release(&result);
+    a->fsm->tag_count = 1;
+}
+
+/* --- delete, and making again --- */
+
+static void test_delete_keeps_the_mark(void **state)
+{
+    struct id_apply *a = *state;
+    const struct tag_row *row;
+
+    make(a, "order", 10, 500);
+    a->wall_ms = 3000;
+    assert_int_equal(id_apply_delete(a, "order"), 0);
+    row = id_apply_row(a, "order");
+    assert_true(row->deleted);
+    assert_int_equal(row->max_id, 500);
+    assert_int_equal(row->generation, 2);
+    assert_int_equal(row->updated_ms, 3000);
+    assert_int_equal(id_apply_delete(a, "order"), ERR_UNKNOWN_TAG);
+    assert_int_equal(id_apply_delete(a, "none"), ERR_UNKNOWN_TAG);
+    assert_int_equal(a->changed, 0);
+    assert_int_equal(fsm_tag_count(a->fsm), 1);
+}
+
+static void test_made_again_goes_on_above(void **state)
+{
+    struct id_apply *a = *state;
+    const struct tag_row *row;
+    struct put_result result;
+
+    id_apply_put(a,
+                 PUT(.name = "order", .fields = TAG_FIELD_STEP | TAG_FIELD_DESCRIPTION, .step = 5,
+                     .description = "old"),
+                 false);
+    (void)id_apply_grant(a, "order", 99);
+    (void)id_apply_delete(a, "order");
+    a->wall_ms = 5000;
+    result = id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 1), false);
+    assert_int_equal(result.status, 0); /* asked for below the mark: no error */
+    assert_int_equal(result.made, 1);
+    row = id_apply_row(a, "order");
+    assert_int_equal(row->max_id, 100);
+    assert_int_equal(row->generation, 3);
+    assert_int_equal(row->created_ms, 5000);
+    assert_int_equal(row->step, 1000); /* a new tag: defaults */
+    assert_string_equal(row->description, "");
+    (void)id_apply_delete(a, "order");
+    id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 200), false);
+    assert_int_equal(id_apply_row(a, "order")->max_id, 200);
+    (void)id_apply_delete(a, "order");
+    id_apply_put(a, PUT(.name = "order"), true); /* force, but nothing asked */
+    assert_int_equal(id_apply_row(a, "order")->max_id, 200);
+    (void)id_apply_delete(a, "order");
+    id_apply_put(a, PUT(.name = "order", .fields = TAG_FIELD_MAX_ID, .max_id = 3), true);
+    assert_int_equal(id_apply_row(a, "order")->max_id, 3);
+    assert_int_equal(id_apply_row(a, "order")->generation, 9);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_grants_are_disjoint_and_rise),
+        TEST(test_grant_tells_step_and_generation),
+        TEST(test_grant_from_zero),
+        TEST(test_grant_of_unknown_tags),
+        TEST(test_grant_at_the_end_of_the_axis),
+        TEST(test_grant_of_many_tags_in_one_command),
+        TEST(test_put_makes_a_tag_with_defaults),
+        TEST(test_put_answers_the_first_row),
+        TEST(test_put_changes_only_what_is_given),
+        TEST(test_put_step_raises_max_step_unless_given),
+        TEST(test_put_refuses_broken_rules),
+        TEST(test_put_lowers_max_id_only_by_force),
+        TEST(test_put_is_all_or_nothing),
+        TEST(test_put_refuses_a_name_twice),
+        TEST(test_put_bulk_at_its_limit),
+        TEST(test_put_at_the_limit_of_tags),
+        TEST(test_delete_keeps_the_mark),
+        TEST(test_made_again_goes_on_above),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+/*
+ * fuzz_fsm.c - any bytes as committed commands: no entry of the log can stop a node or part two
+ * replicas.
+ *
+ * The input is a list of steps: a command as bytes, a well-formed one made from a seed, the same
+ * with a byte changed, or a look at the rows with a byte of one changed. Two state machines apply
+ * each command: result, rows and digest must be the same. Every fourth step the second is loaded
+ * anew from the rows that were written: it must have the same digest, and go on as the first does.
+ * Rows with a changed byte load or are refused, and end nothing. Queries are made of the same
+ * bytes as the commands.
+ *
+ * Thread: one.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/base/buf.h"
+#include "src/base/prng.h"
+#include "src/id/fsm/fsm.h"
+#include "src/id/tests/id_random.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+#define ROWS_MAX 512
+
+/* The rows as storage has them. */
+struct rows {
+    struct fsm_change items[ROWS_MAX];
+    size_t count;
+};
+
+static void keep(struct rows *rows, const struct fsm_change *change)
+{
+    struct fsm_change *row = rows->items;
+    struct fsm_change *end = row + rows->count;
+
+    while (row < end && (row->key.len != change->key.len ||
+                         memcmp(row->key.data, change->key.data, change->key.len) != 0)) {
+        row++;
+    }
+    if (row == end) {
+        ASSERT(change->value.len > 0 && rows->count < ROWS_MAX);
+        *row = (struct fsm_change){BUF_INIT, BUF_INIT};
+        buf_put(&row->key, change->key.data, change->key.len);
+        rows->count++;
+    }
+    row->value.len = 0;
+    buf_put(&row->value, change->value.data, change->value.len);
+    if (row->value.len == 0) { /* deleted: the last one takes its place */
+        buf_free(&row->key);
+        buf_free(&row->value);
+        *row = rows->items[--rows->count];
+    }
+}
+
+static void free_rows(struct rows *rows)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        buf_free(&rows->items[i].key);
+        buf_free(&rows->items[i].value);
+    }
+}
+
+static void expect_equal(const struct buf *a, const struct buf *b)
+{
+    ASSERT(a->len == b->len && (a->len == 0 || memcmp(a->data, b->data, a->len) == 0));
+}
+
+/* Apply to both; the rows that changed are kept. False if there is no room for more rows, or if the
+ * first sees that they differ: there a node ends, and what the command was told is not kept. */
+static bool apply(struct fsm *a, struct fsm *b, uint64_t index, const uint8_t *command, size_t len,
+                  struct rows *rows)
+{
+    struct buf results[2] = {BUF_INIT, BUF_INIT};
+    struct fsm_changes changes[2] = {{0}, {0}};
+    int rv = fsm_apply(a, index, command, len, &results[0], &changes[0]);
+    int other = fsm_apply(b, index, command, len, &results[1], &changes[1]);
+    bool room = rows->count + changes[0].count <= ROWS_MAX;
+
+    /* A restart forgets older digests, so only the one that did not may see that they differ. */
+    ASSERT(rv == other || rv == ERR_DIVERGED);
+    ASSERT(rv == 0 || rv == ERR_BAD_MESSAGE || rv == ERR_DIVERGED);
+    ASSERT(rv != ERR_BAD_MESSAGE || changes[0].count == 0);
+    ASSERT(changes[0].count == changes[1].count);
+    if (rv == other) {
+        ASSERT(fsm_digest(a) == fsm_digest(b));
+        expect_equal(&results[0], &results[1]);
+    }
+    room = room && rv != ERR_DIVERGED;
+    for (size_t i = 0; i < changes[0].count && room; i++) {
+        expect_equal(&changes[0].items[i].key, &changes[1].items[i].key);
+        expect_equal(&changes[0].items[i].value, &changes[1].items[i].value);
+        keep(rows, &changes[0].items[i]);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        buf_free(&results[i]);
+        fsm_changes_release(&changes[i]);
+    }
+    return room;
+}
+
+static void reload(struct fsm *fsm, const struct rows *rows, uint64_t index)
+{
+    fsm_load_begin(fsm);
+    for (size_t i = 0; i < rows->count; i++) {
+        ASSERT(fsm_load_row(fsm, rows->items[i].key.data, rows->items[i].key.len,
+                            rows->items[i].value.data, rows->items[i].value.len) == 0);
+    }
+    ASSERT(fsm_load_end(fsm, index) == 0);
+}
+
+static void query(struct fsm *fsm, const struct buf *bytes)
+{
+    struct buf result = BUF_INIT;
+    int rv = fsm_query(fsm, bytes->data, bytes->len, &result);
+
+    ASSERT(rv == 0 || rv == ERR_UNKNOWN_TAG || rv == ERR_BAD_MESSAGE);
+    buf_free(&result);
+}
+
+/* Load the rows with one byte changed, of the key or the value of one of them. */
+static void load_damaged(const struct rows *rows, struct reader *reader)
+{
+    uint16_t at = reader_u16(reader);
+    uint8_t change = reader_u8(reader);
+    struct fsm *fsm = fsm_new();
+    int rv = 0;
+
+    fsm_load_begin(fsm);
+    for (size_t i = 0; i < rows->count && rv == 0; i++) {
+        const struct fsm_change *row = &rows->items[i];
+        struct buf copy = BUF_INIT;
+
+        buf_put(&copy, row->key.data, row->key.len);
+        buf_put(&copy, row->value.data, row->value.len);
+        if (i == at % rows->count) {
+            copy.data[at / rows->count % copy.len] ^= change;
+        }
+        rv = fsm_load_row(fsm, copy.data, row->key.len, copy.data + row->key.len, row->value.len);
+        buf_free(&copy);
+    }
+    rv = rv == 0 ? fsm_load_end(fsm, 1) : rv;
+    ASSERT(rv == 0 || rv == ERR_CORRUPT || rv == ERR_BAD_VERSION || rv == ERR_TRUNCATED ||
+           rv == ERR_EXISTS);
+    fsm_free(fsm);
+}
+
+enum step_kind { STEP_BYTES, STEP_MADE, STEP_CHANGED, STEP_DAMAGE, STEP_KINDS };
+
+/* The next command. False at the end. */
+static bool next_command(struct reader *reader, enum step_kind kind, uint64_t step,
+                         struct buf *command)
+{
+    struct prng prng;
+    const uint8_t *bytes;
+    size_t len;
+
+    if (kind == STEP_BYTES) {
+        bytes = reader_str16(reader, &len);
+        buf_put(command, bytes, len);
+        return !reader->bad;
+    }
+    prng_seed(&prng, reader_u16(reader));
+    id_random_command(&prng, step, command);
+    if (kind == STEP_CHANGED) {
+        size_t at = reader_u16(reader) % command->len;
+
+        command->data[at] = reader_u8(reader);
+    }
+    return !reader->bad;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    static struct rows rows;
+    struct fsm *a = fsm_new();
+    struct fsm *b = fsm_new();
+    struct buf command = BUF_INIT;
+    struct reader reader;
+    uint64_t index = 0;
+    bool room = true;
+
+    rows.count = 0;
+    reader_init(&reader, data, len);
+    while (room && reader_left(&reader) > 0) {
+        enum step_kind kind = (enum step_kind)(reader_u8(&reader) % STEP_KINDS);
+
+        if (kind == STEP_DAMAGE) {
+            load_damaged(&rows, &reader);
+            continue;
+        }
+        command.len = 0;
+        if (!next_command(&reader, kind, index, &command)) {
+            break;
+        }
+        room = apply(a, b, ++index, command.data, command.len, &rows);
+        query(a, &command);
+        if (room && index % 4 == 0) {
+            reload(b, &rows, index);
+            ASSERT(fsm_digest(a) == fsm_digest(b));
+        }
+    }
+    buf_free(&command);
+    free_rows(&rows);
+    fsm_free(a);
+    fsm_free(b);
+    return 0;
+}

@@ -1,0 +1,110 @@
+/*
+ * lease.h - keeps this node's worker ids: acquires them, renews their windows, moves the durable
+ * mark, watches the clock, and tells the generator how far it may go.
+ *
+ * The happy path: the layout is agreed on; `workers` ids are acquired (or resumed from the node's
+ * own disk); each is recorded on disk before its first use; every renew_ms the window is extended
+ * to now + window_ms; while ids are being handed out the mark on disk is kept mark_lead_ms ahead.
+ *
+ *   slot:  none -> acquiring -> recording -> serving -> (fenced) -> none, with another worker id
+ *
+ * Rules (lease_slot.c has the argument that no time is stamped twice):
+ *  - limit = min(granted_until, durable mark). A mark or window counts only once its write is done
+ *    or its command is reported applied.
+ *  - A restart resumes (worker id, epoch, until) from disk at once, with from = the mark, whether
+ *    or not there is a quorum: times above the mark were never stamped by an earlier incarnation.
+ *  - What the log says wins: a row with another epoch or holder fences the slot off (it claims
+ *    nothing more) and another worker id is acquired.
+ *  - Worker id k of a node is held under the name "node-<node id>/<store id>/<k>". A wiped disk has
+ *    no record and a new store id, so its name is new: it takes a free worker id.
+ *  - Own clock below the row's last_timestamp_ms (or far below the mark): refusal
+ *    ERR_CLOCK_BACKWARDS until it has caught up; clock_check's verdicts likewise. Meanwhile nothing
+ *    is renewed and no mark is moved. The node never exits for it.
+ *
+ * Failure modes: no leader: goes on within the window; window over: ERR_WINDOW_EXPIRED by the
+ * generator; no worker id free (or LIMIT_SNOWFLAKE_SLOTS used by this process): refusal
+ * ERR_NO_WORKER_ID, tried again every renew_ms (or not any more). The log refuses our time for
+ * longer than renew_ms, and no peer's clock says that it is the log that is late: refusal
+ * ERR_CLOCK_SKEW.
+ *
+ * Thread: one owner (the raft loop); pure but for its vtables.
+ */
+#ifndef LEAFD_ID_SNOWFLAKE_LEASE_H
+#define LEAFD_ID_SNOWFLAKE_LEASE_H
+
+#include "src/id/alloc/allocator.h"
+#include "src/id/snowflake/clock_check.h"
+#include "src/id/codec/worker.h"
+
+struct lease_config {
+    uint64_t node_id;
+    uint64_t store_id;
+    const char *address;            /* shown in the registry; borrowed */
+    uint32_t workers;               /* 0: snowflake is switched off; ..LIMIT_WORKERS_PER_NODE */
+    uint32_t window_ms;             /* default 600000 */
+    uint32_t renew_ms;              /* default 3000, Leaf's report interval */
+    uint32_t mark_lead_ms;          /* default 1000 */
+    uint32_t threshold_ms;          /* of the clock checks; default 1000 */
+    struct snowflake_layout layout; /* proposed at bootstrap; the log's holds */
+};
+
+/* A record on this node's disk: key "lease/<k>", and its bytes. */
+struct lease_record {
+    uint16_t worker_id;
+    uint64_t epoch;
+    uint64_t from_ms;
+    uint64_t until_ms;
+    uint64_t mark_ms;
+};
+void lease_record_encode(const struct lease_record *record, struct buf *buf);
+int lease_record_decode(const void *data, size_t len, struct lease_record *ret_record) MUST_CHECK;
+
+/* How the lease reaches the disk: write local record k; done once it is durable, never from inside
+ * write. The bytes are copied. */
+struct lease_disk {
+    void (*write)(struct lease_disk *disk, unsigned k, const void *data, size_t len,
+                  void (*done)(void *data), void *done_data);
+};
+
+struct lease;
+
+/* The snowflake is initialised and has no slots; with no workers it may be NULL. The clock check is
+ * ticked by the lease alone. */
+struct lease *lease_new(const struct lease_config *config, struct snowflake *snowflake,
+                        struct clock_check *check, const struct clock *clock,
+                        struct id_proposer *proposer, struct lease_disk *disk);
+
+/* Requests and writes in flight must be done. Accepts NULL. */
+void lease_free(struct lease *lease);
+
+/* A record that was on disk at the start, before anything else. One of a k that is not used (any
+ * more) is left alone. ERR_CORRUPT or ERR_BAD_VERSION if it does not decode. */
+int lease_resume(struct lease *lease, unsigned k, const void *data, size_t len) MUST_CHECK;
+
+/* The layout in force became known (from the log). */
+void lease_layout(struct lease *lease, const struct snowflake_layout *layout);
+
+/* A worker row changed in this node's state machine, or was loaded. */
+void lease_worker_changed(struct lease *lease, const struct worker_row *row);
+
+/* Do what is due, also when snowflake->wanted was set. Every turn of the loop may call it: it is
+ * cheap when nothing is due. */
+void lease_turn(struct lease *lease);
+/* Monotonic ms of the next turn that has something to do; in the past: now. */
+uint64_t lease_next_ms(const struct lease *lease);
+
+/* Stopping: propose and write nothing more. */
+void lease_stop(struct lease *lease);
+
+/* For /readyz, GET /api/workers of this node, metrics. */
+struct lease_status {
+    int refusal; /* 0, or the ERR_* that every claim gets now; ERR_EMPTY: a worker id is on its way
+                  */
+    int64_t clock_off_ms;    /* as clock_check_verdict() tells it */
+    uint64_t wait_until_ms;  /* wall time being waited for, 0: none */
+    unsigned serving;        /* worker ids in use */
+    uint64_t window_left_ms; /* shortest of them; 0 when there are none */
+};
+void lease_status(const struct lease *lease, struct lease_status *ret_status);
+
+#endif

@@ -1,0 +1,379 @@
+/*
+ * snowflake.c - see snowflake.h: the layout of an id, and claims by one compare-and-swap.
+ *
+ * The happy path of a claim: load the slot's word, read the clock, load the slot's bounds, decide
+ * on a time and a first sequence, and swap the word for one that counts the claimed ids as used.
+ *
+ * Why no id is returned twice: a swap takes the sequences [first, first + count) of its time and
+ * leaves a word that is greater than the one it replaced (a later time, or the same time and a
+ * higher sequence). All swaps of one word are in one order, so no two take the same sequence of the
+ * same time, and no word comes back for a stale swap to match. That needs no memory order at all.
+ * What the orders are for:
+ *  - The bounds. The owner stores limit_ms (release) once the mark is durable; a claim that loads
+ *    it (acquire) and stamps up to it comes after that. Limits only rise (kill apart), so an old
+ *    value is a narrower bound. Before a worker id goes to somebody else, kill sets the closed bit
+ *    by a read-modify-write: a swap came before it, and the owner that then loads the word (it is
+ *    in the same order) sees its time; or it comes after it, and fails.
+ *  - The clock. The word is loaded (acquire) before the clock is read, and a swap (release) comes
+ *    after its own reading: so the reading here is the later one, and a word ahead of it means
+ *    that the clock went back. The other way round, a thread that is held up between the two would
+ *    take the progress of others for a clock going backwards. For the same reason a swap that
+ *    failed reads the clock again, and the limit is loaded after the word: it is not below the
+ *    limit that the word's time was judged by.
+ *  - The layout, the worker id and the first bounds are stored before `ready` and `slot_count`
+ *    (release), which a claim loads (acquire) before it looks at them.
+ *
+ * No lock, no allocation, and no system call: the wall clock is read through the vDSO. A swap fails
+ * only because another one succeeded (or the owner killed the slot), and nothing waits in a loop:
+ * a used-up millisecond is ERR_EMPTY.
+ *
+ * Failure modes and threads: as in snowflake.h.
+ */
+#include "src/id/snowflake/snowflake.h"
+
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/base/hot.h"
+
+#define NEXT_BITS 17 /* 0..2^16: one value more than the widest sequence has */
+#define NEXT_MASK ((1ULL << NEXT_BITS) - 1)
+#define WORD_CLOSED (1ULL << 63)
+
+/* What a word says. */
+struct position {
+    uint64_t unix_ms;
+    uint32_t next; /* next sequence of it; 0: no id yet */
+};
+
+static const char *layout_broken_rule(const struct snowflake_layout *layout);
+static uint32_t sequence_count(const struct snowflake_layout *layout);
+static uint64_t span_ms(const struct snowflake_layout *layout);
+static struct position position_of(const struct snowflake_layout *layout, uint64_t word);
+static uint64_t word_of(const struct snowflake_layout *layout, struct position at);
+static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *slot, uint32_t count,
+                      uint64_t random, struct segment_range *ret_range, bool *ret_lapsed);
+static int time_check(const struct snowflake_layout *layout, const struct snowflake_slot *slot,
+                      uint64_t at_ms, bool *ret_lapsed);
+static uint32_t first_sequence(const struct snowflake_layout *layout, struct position last,
+                               uint64_t at_ms, uint64_t random);
+static int sooner_over(int a, int b);
+
+int snowflake_layout_check(const struct snowflake_layout *layout, uint64_t now_ms,
+                           const char **ret_why)
+{
+    *ret_why = layout_broken_rule(layout);
+    if (*ret_why != NULL) {
+        return ERR_INVALID;
+    }
+    if (layout->epoch_ms > now_ms) {
+        *ret_why = "the epoch must not be after the present time";
+        return ERR_INVALID;
+    }
+    if (now_ms - layout->epoch_ms > span_ms(layout)) {
+        *ret_why = "the present time must be within the layout's time bits";
+        return ERR_INVALID;
+    }
+    return 0;
+}
+
+uint64_t snowflake_last_ms(const struct snowflake_layout *layout)
+{
+    return layout->epoch_ms + span_ms(layout);
+}
+
+HOT uint64_t snowflake_compose(const struct snowflake_layout *layout, uint64_t unix_ms,
+                               uint32_t worker, uint32_t sequence)
+{
+    uint64_t time;
+
+    ASSERT(unix_ms >= layout->epoch_ms);
+    time = unix_ms - layout->epoch_ms;
+    ASSERT(time <= span_ms(layout));
+    ASSERT(worker >> layout->worker_bits == 0);
+    ASSERT(sequence < sequence_count(layout));
+    return time << (layout->worker_bits + layout->sequence_bits) |
+           (uint64_t)worker << layout->sequence_bits | sequence;
+}
+
+struct snowflake_parts snowflake_decode(const struct snowflake_layout *layout, uint64_t id)
+{
+    uint32_t worker_mask = (1u << layout->worker_bits) - 1;
+    uint32_t sequence_mask = sequence_count(layout) - 1;
+
+    return (struct snowflake_parts){
+        .unix_ms = layout->epoch_ms + (id >> (layout->worker_bits + layout->sequence_bits)),
+        .worker = (uint32_t)(id >> layout->sequence_bits) & worker_mask,
+        .sequence = (uint32_t)id & sequence_mask,
+    };
+}
+
+void snowflake_init(struct snowflake *snowflake, const struct clock *clock)
+{
+    memset(&snowflake->layout, 0, sizeof snowflake->layout);
+    snowflake->clock = clock;
+    atomic_init(&snowflake->ready, false);
+    atomic_init(&snowflake->refusal, 0);
+    atomic_init(&snowflake->slot_count, 0);
+    atomic_init(&snowflake->wanted, false);
+    atomic_init(&snowflake->claimed_total, 0);
+    for (unsigned i = 0; i < LIMIT_SNOWFLAKE_SLOTS; i++) {
+        struct snowflake_slot *slot = &snowflake->slots[i];
+
+        atomic_init(&slot->word, 0);
+        atomic_init(&slot->from_ms, 0);
+        atomic_init(&slot->limit_ms, 0);
+        atomic_init(&slot->until_ms, 0);
+        slot->worker = 0;
+        slot->dead = false;
+    }
+}
+
+void snowflake_set_layout(struct snowflake *snowflake, const struct snowflake_layout *layout)
+{
+    ASSERT(!atomic_load_explicit(&snowflake->ready, memory_order_relaxed));
+    ASSERT(layout_broken_rule(layout) == NULL);
+    snowflake->layout = *layout;
+    atomic_store_explicit(&snowflake->ready, true, memory_order_release);
+}
+
+struct snowflake_slot *snowflake_add(struct snowflake *snowflake, uint32_t worker, uint64_t from_ms,
+                                     uint64_t limit_ms, uint64_t until_ms)
+{
+    const struct snowflake_layout *layout = &snowflake->layout;
+    uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed);
+    struct snowflake_slot *slot = &snowflake->slots[count];
+
+    ASSERT(atomic_load_explicit(&snowflake->ready, memory_order_relaxed));
+    ASSERT(worker >> layout->worker_bits == 0);
+    ASSERT(limit_ms <= until_ms);
+    if (count == LIMIT_SNOWFLAKE_SLOTS) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const struct snowflake_slot *other = &snowflake->slots[i];
+
+        ASSERT_IMPLIES(other->worker == worker, other->dead);
+        ASSERT_IMPLIES(other->worker == worker,
+                       from_ms >= snowflake_last_used_ms(snowflake, other));
+    }
+    /* Times before the epoch have no id. */
+    if (layout->epoch_ms > 0 && from_ms < layout->epoch_ms - 1) {
+        from_ms = layout->epoch_ms - 1;
+    }
+    slot->worker = worker;
+    atomic_store_explicit(&slot->from_ms, from_ms, memory_order_relaxed);
+    atomic_store_explicit(&slot->limit_ms, limit_ms, memory_order_relaxed);
+    atomic_store_explicit(&slot->until_ms, until_ms, memory_order_relaxed);
+    atomic_store_explicit(&snowflake->slot_count, count + 1, memory_order_release);
+    return slot;
+}
+
+void snowflake_extend(struct snowflake_slot *slot, uint64_t limit_ms, uint64_t until_ms)
+{
+    ASSERT(limit_ms <= until_ms);
+    if (slot->dead) {
+        return;
+    }
+    ASSERT(limit_ms == 0 ||
+           limit_ms >= atomic_load_explicit(&slot->limit_ms, memory_order_relaxed));
+    /* The window's end first: who sees the new limit does not judge by the old end. */
+    atomic_store_explicit(&slot->until_ms, until_ms, memory_order_release);
+    atomic_store_explicit(&slot->limit_ms, limit_ms, memory_order_release);
+}
+
+void snowflake_kill(struct snowflake_slot *slot)
+{
+    (void)atomic_fetch_or_explicit(&slot->word, WORD_CLOSED, memory_order_acq_rel);
+    atomic_store_explicit(&slot->limit_ms, 0, memory_order_release);
+    slot->dead = true;
+}
+
+uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
+                                const struct snowflake_slot *slot)
+{
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+    struct position last = position_of(&snowflake->layout, word);
+
+    return last.next > 0 ? last.unix_ms : 0;
+}
+
+HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
+                        struct segment_range *ret_range, bool *ret_notify)
+{
+    int refusal = atomic_load_explicit(&snowflake->refusal, memory_order_relaxed);
+    int err = ERR_NO_WORKER_ID;
+    bool lapsed = false;
+    uint32_t slots;
+
+    ASSERT(count >= 1);
+    *ret_notify = false;
+    if (refusal != 0) {
+        return refusal;
+    }
+    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        return ERR_NO_WORKER_ID;
+    }
+    slots = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
+    for (uint32_t i = 0; i < slots; i++) {
+        struct snowflake_slot *slot = &snowflake->slots[(hint % slots + i) % slots];
+        int slot_err = slot_claim(snowflake, slot, count, random, ret_range, &lapsed);
+
+        if (slot_err == 0) {
+            atomic_fetch_add_explicit(&snowflake->claimed_total, ret_range->count,
+                                      memory_order_relaxed);
+            return 0;
+        }
+        err = sooner_over(err, slot_err);
+    }
+    if (lapsed) {
+        ASSERT(err == ERR_EMPTY);
+        /* If it was set already, its owner has yet to clear it, and looks after that. */
+        *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
+    }
+    return err;
+}
+
+/* The first rule that the bits break, NULL if none. */
+static const char *layout_broken_rule(const struct snowflake_layout *layout)
+{
+    if (layout->time_bits < 39 || layout->time_bits > 45) {
+        return "time bits must be 39 to 45";
+    }
+    if (layout->worker_bits < 1 || layout->worker_bits > 10) {
+        return "worker bits must be 1 to 10";
+    }
+    if (layout->sequence_bits < 4 || layout->sequence_bits > 16) {
+        return "sequence bits must be 4 to 16";
+    }
+    if (layout->time_bits + layout->worker_bits + layout->sequence_bits > 63) {
+        return "time, worker and sequence must be at most 63 bits together";
+    }
+    return NULL;
+}
+
+/* Sequences of a millisecond. */
+static uint32_t sequence_count(const struct snowflake_layout *layout)
+{
+    return 1u << layout->sequence_bits;
+}
+
+/* The highest time since the epoch. */
+static uint64_t span_ms(const struct snowflake_layout *layout)
+{
+    return (1ULL << layout->time_bits) - 1;
+}
+
+HOT static struct position position_of(const struct snowflake_layout *layout, uint64_t word)
+{
+    uint64_t time = (word & ~WORD_CLOSED) >> NEXT_BITS;
+
+    return (struct position){layout->epoch_ms + time, (uint32_t)(word & NEXT_MASK)};
+}
+
+HOT static uint64_t word_of(const struct snowflake_layout *layout, struct position at)
+{
+    uint64_t time = at.unix_ms - layout->epoch_ms;
+
+    ASSERT(time <= span_ms(layout));
+    ASSERT(at.next >= 1 && at.next <= sequence_count(layout));
+    return time << NEXT_BITS | at.next;
+}
+
+/* Claim from one slot. ret_lapsed is set, and else left alone, when the mark was in the way. */
+HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *slot, uint32_t count,
+                          uint64_t random, struct segment_range *ret_range, bool *ret_lapsed)
+{
+    const struct snowflake_layout *layout = &snowflake->layout;
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+
+    while ((word & WORD_CLOSED) == 0) {
+        struct position last = position_of(layout, word);
+        uint64_t at_ms = clock_wall_ms(snowflake->clock);
+        uint32_t first;
+        uint32_t take;
+        uint64_t wanted;
+        int err;
+
+        if (last.next > 0 && at_ms < last.unix_ms) {
+            if (last.unix_ms - at_ms > LIMIT_CLOCK_BACK_WAIT_MS) {
+                return ERR_CLOCK_BACKWARDS;
+            }
+            at_ms = last.unix_ms;
+        }
+        err = time_check(layout, slot, at_ms, ret_lapsed);
+        if (err != 0) {
+            return err;
+        }
+        first = first_sequence(layout, last, at_ms, random);
+        take = sequence_count(layout) - first;
+        if (take == 0) {
+            return ERR_EMPTY;
+        }
+        take = take < count ? take : count;
+        wanted = word_of(layout, (struct position){at_ms, first + take});
+        ASSERT(wanted > word);
+        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, wanted, memory_order_acq_rel,
+                                                  memory_order_acquire)) {
+            uint64_t id = snowflake_compose(layout, at_ms, slot->worker, first);
+
+            *ret_range = (struct segment_range){id, take};
+            return 0;
+        }
+    }
+    return ERR_NO_WORKER_ID;
+}
+
+/* May the slot stamp this time? */
+HOT static int time_check(const struct snowflake_layout *layout, const struct snowflake_slot *slot,
+                          uint64_t at_ms, bool *ret_lapsed)
+{
+    uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
+    uint64_t limit_ms = atomic_load_explicit(&slot->limit_ms, memory_order_acquire);
+    uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_acquire);
+
+    if (at_ms <= from_ms) {
+        return from_ms - at_ms <= SNOWFLAKE_FROM_WAIT_MS ? ERR_EMPTY : ERR_CLOCK_BACKWARDS;
+    }
+    if (at_ms > snowflake_last_ms(layout)) {
+        return ERR_EPOCH_EXHAUSTED;
+    }
+    if (at_ms <= limit_ms) {
+        return 0;
+    }
+    if (at_ms > until_ms) {
+        return ERR_WINDOW_EXPIRED;
+    }
+    *ret_lapsed = true;
+    return ERR_EMPTY;
+}
+
+/* The first sequence to take of a time; one past the last if the time is used up. */
+HOT static uint32_t first_sequence(const struct snowflake_layout *layout, struct position last,
+                                   uint64_t at_ms, uint64_t random)
+{
+    uint32_t sequences = sequence_count(layout);
+    uint32_t starts = sequences < SNOWFLAKE_RANDOM_START ? sequences : SNOWFLAKE_RANDOM_START;
+
+    if (last.next > 0 && at_ms == last.unix_ms) {
+        return last.next;
+    }
+    if (last.next == sequences && at_ms == last.unix_ms + 1) {
+        return 0;
+    }
+    return (uint32_t)(random % starts);
+}
+
+/* Of two errors the one that is over sooner by itself. */
+static int sooner_over(int a, int b)
+{
+    static const int soonest_first[] = {ERR_EMPTY, ERR_CLOCK_BACKWARDS, ERR_WINDOW_EXPIRED,
+                                        ERR_EPOCH_EXHAUSTED, ERR_NO_WORKER_ID};
+
+    for (size_t i = 0; i < sizeof soonest_first / sizeof soonest_first[0]; i++) {
+        if (a == soonest_first[i] || b == soonest_first[i]) {
+            return soonest_first[i];
+        }
+    }
+    UNREACHABLE("an error that no slot returns");
+}

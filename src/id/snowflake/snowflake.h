@@ -1,0 +1,153 @@
+/*
+ * snowflake.h - ids of time, worker id and sequence: the layout, and the generator that all HTTP
+ * loops share without a lock.
+ *
+ * An id is  time since the epoch << (worker bits + sequence bits) | worker << sequence bits |
+ * sequence, with the top bit 0. Leaf's layout is 41 + 10 + 12 bits and epoch 1288834974657.
+ *
+ * The happy path of a claim: read the wall clock; one compare-and-swap on the slot's word
+ * {milliseconds, next sequence} takes the next sequences of this millisecond. A new millisecond
+ * starts at a random 0..99 (for those that shard by the low digits), or at 0 when the one before
+ * was used up, so that a full load gets all 2^sequence_bits ids of each millisecond.
+ *
+ * Invariants:
+ *  - A slot stamps only times in (from_ms, limit_ms]. limit_ms is never above the end of the window
+ *    that the log granted to this worker id and epoch, nor above the mark that is durable on this
+ *    node's disk: so neither a later holder nor a later incarnation of this node can stamp the same
+ *    time.
+ *  - {time, sequence} of a slot's word never falls; each pair is returned once.
+ *  - When snowflake_kill() has returned, no claim of that slot succeeds any more, not even one that
+ *    had begun: the time a release reports as the last one used stays the last one.
+ *  - A slot's worker id never changes: another worker id gets another slot.
+ * Uniqueness needs no clock to be right: a wrong clock can only make the claim refuse or wait.
+ *
+ * Failure modes: see snowflake_claim().
+ *
+ * Threads: snowflake_claim, _decode, _last_used_ms, _last_ms from any; the rest from the owner (the
+ * raft loop). All shared fields are atomics.
+ */
+#ifndef LEAFD_ID_SNOWFLAKE_SNOWFLAKE_H
+#define LEAFD_ID_SNOWFLAKE_SNOWFLAKE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/base/clock.h"
+#include "src/base/err.h"
+#include "src/base/limits.h"
+#include "src/id/alloc/segment.h"
+
+struct snowflake_layout {
+    uint64_t epoch_ms; /* Unix time of time 0 */
+    uint8_t time_bits;
+    uint8_t worker_bits;
+    uint8_t sequence_bits;
+};
+
+#define SNOWFLAKE_EPOCH_MS 1288834974657ULL /* Leaf's and Twitter's */
+#define SNOWFLAKE_LEAF_LAYOUT                                                                      \
+    {                                                                                              \
+        SNOWFLAKE_EPOCH_MS, 41, 10, 12                                                             \
+    }
+/* Fits the 53 bits that a JavaScript number holds exactly: 41 + 6 + 6. */
+#define SNOWFLAKE_JS53_LAYOUT                                                                      \
+    {                                                                                              \
+        SNOWFLAKE_EPOCH_MS, 41, 6, 6                                                               \
+    }
+
+/* How long a clock that has not reached from_ms yet is worth waiting for: a restart begins at a
+ * mark that was kept about a second ahead. */
+#define SNOWFLAKE_FROM_WAIT_MS 2000
+
+/* A new millisecond's first sequence is a random one below this (and within the layout's). */
+#define SNOWFLAKE_RANDOM_START 100
+
+/* 0, or ERR_INVALID with the rule in *ret_why (NULL on success): 39..45 time bits, 1..10 worker
+ * bits, 4..16 sequence bits, at most 63 together; epoch not after now_ms; now_ms within the time
+ * bits. */
+int snowflake_layout_check(const struct snowflake_layout *layout, uint64_t now_ms,
+                           const char **ret_why) MUST_CHECK;
+
+/* The last Unix millisecond that the layout can hold. */
+uint64_t snowflake_last_ms(const struct snowflake_layout *layout);
+
+/* Parts must fit (ASSERT). */
+uint64_t snowflake_compose(const struct snowflake_layout *layout, uint64_t unix_ms, uint32_t worker,
+                           uint32_t sequence);
+
+struct snowflake_parts {
+    uint64_t unix_ms;
+    uint32_t worker;
+    uint32_t sequence;
+};
+
+/* Any 64-bit number decodes; bits above the layout's count as time. */
+struct snowflake_parts snowflake_decode(const struct snowflake_layout *layout, uint64_t id);
+
+/* One worker id's generator. */
+struct snowflake_slot {
+    /* closed << 63 | (unix_ms - epoch_ms) << 17 | next sequence, of the last id; next sequence 0:
+     * no id yet. Closed by snowflake_kill(). */
+    _Atomic uint64_t word;
+    _Atomic uint64_t from_ms;  /* stamp only above it */
+    _Atomic uint64_t limit_ms; /* stamp at most this; 0: not usable (any more) */
+    _Atomic uint64_t until_ms; /* end of the granted window, to tell "expired" from "mark lapsed" */
+    uint32_t worker;           /* fixed before the slot is published */
+    bool dead;                 /* owner: fenced off; never used again */
+    char padding[24];          /* the words of two slots never share a cache line */
+};
+
+struct snowflake {
+    struct snowflake_layout layout; /* fixed before `ready` is set */
+    const struct clock *clock;
+    _Atomic bool ready;          /* layout known, slots may be looked at */
+    _Atomic int refusal;         /* 0, or the ERR_* every claim gets now (set by the owner) */
+    _Atomic uint32_t slot_count; /* published slots */
+    /* A claim found the mark lapsed: the owner is to extend it. It clears this before it looks. */
+    _Atomic bool wanted;
+    struct snowflake_slot slots[LIMIT_SNOWFLAKE_SLOTS];
+    _Atomic uint64_t claimed_total; /* ids claimed; relaxed; for "used since" and metrics */
+};
+
+void snowflake_init(struct snowflake *snowflake, const struct clock *clock);
+
+/* Owner: fix the layout; once. Its bits keep the rules of snowflake_layout_check() (ASSERT). */
+void snowflake_set_layout(struct snowflake *snowflake, const struct snowflake_layout *layout);
+
+/* Owner: publish a slot for a worker id that may stamp (from_ms, limit_ms] for now; until_ms is the
+ * end of the granted window, not below limit_ms. The layout is known. A slot of the same worker id
+ * must have been killed before, and from_ms not be below the last time it used (ASSERT). NULL when
+ * all slots are used. */
+struct snowflake_slot *snowflake_add(struct snowflake *snowflake, uint32_t worker, uint64_t from_ms,
+                                     uint64_t limit_ms, uint64_t until_ms);
+
+/* Owner: move the limit (never below what it was, but to 0: no new claims for now) and the window's
+ * end. A killed slot stays as it is, so that a write that ends late does no harm. */
+void snowflake_extend(struct snowflake_slot *slot, uint64_t limit_ms, uint64_t until_ms);
+
+/* Owner: this worker id is another's now; the slot claims nothing from here on. May be repeated. */
+void snowflake_kill(struct snowflake_slot *slot);
+
+/* The highest time any id of the slot carries (unix ms), 0 if none. */
+uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
+                                const struct snowflake_slot *slot);
+
+/*
+ * Claim 1..count ids of one millisecond of one slot (a range of consecutive ids). `hint` spreads
+ * the callers over several worker ids (an HTTP loop's index); `random` is any random number.
+ *
+ * 0 with *ret_range: any slot that can serve does. Else the error that is over soonest:
+ *  - ERR_EMPTY, try again in a millisecond: this millisecond is used up; or the mark has to be
+ *    extended first (`wanted` is set, and *ret_notify for the claim that set it: tell the owner);
+ *    or the clock is back by no more than LIMIT_CLOCK_BACK_WAIT_MS, and the last millisecond, at
+ *    which claims go on meanwhile, is used up; or the clock has not reached from_ms and will within
+ *    SNOWFLAKE_FROM_WAIT_MS.
+ *  - ERR_CLOCK_BACKWARDS: the clock is further back, until it is within those bounds again.
+ *  - ERR_WINDOW_EXPIRED, ERR_EPOCH_EXHAUSTED, ERR_NO_WORKER_ID (no layout, or no live slot, yet).
+ * Before all of them comes the owner's refusal. *ret_notify is always set.
+ */
+int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
+                    struct segment_range *ret_range, bool *ret_notify) MUST_CHECK;
+
+#endif

@@ -1,0 +1,362 @@
+/*
+ * test_lease_holders.c - a lease and the other holders of worker ids: wiped disks, operators who
+ * release and take over, and worker ids and generator slots that run out.
+ *
+ * Thread: one. Time is the world's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/id/snowflake/tests/lease_world.h"
+
+#define SOON_MS 50 /* an acquire and a write */
+
+static struct lease_world *served(size_t nodes, uint32_t workers)
+{
+    struct lease_world *world = lease_world_new(nodes, workers);
+
+    lease_world_settle(world, SOON_MS);
+    return world;
+}
+
+static void over(struct lease_world *world)
+{
+    lease_world_check(world);
+    lease_world_free(world);
+}
+
+/* --- other holders --- */
+
+static void test_wiped_disk_takes_another(void **state)
+{
+    struct lease_world *world = served(3, 1);
+    struct lease_node *node = &world->nodes[0];
+    struct snowflake_parts id = lease_world_id(node);
+    uint32_t old = id.worker;
+
+    (void)state;
+    lease_world_crash(node, false, false);
+    lease_world_wipe(node);
+    lease_world_start(node);
+    lease_world_settle(world, SOON_MS);
+    id = lease_world_id(node);
+    assert_int_not_equal(id.worker, old);
+    assert_string_equal(lease_world_row(world, node, 0)->name, "node-1/0000000200000002/0");
+    over(world);
+}
+
+/* The worker id is taken from under the node, and a client gets it. */
+static void test_fenced_off(void **state)
+{
+    struct lease_world *world = served(3, 1);
+    struct lease_node *node = &world->nodes[1];
+    struct snowflake_parts id = lease_world_id(node);
+    uint16_t old = (uint16_t)id.worker;
+    struct segment_range range;
+
+    (void)state;
+    lease_world_release(world, old, 0);
+    assert_int_equal(lease_world_steal(world, WORKER_CLIENT, "client", old), 0);
+    /* Until it hears of it, it stamps within its window, and that is its own still. */
+    assert_int_equal(lease_world_claim(node, 1, &range), 0);
+    lease_world_run(world, 1);
+    assert_int_equal(lease_world_claim(node, 1, &range), ERR_EMPTY);
+    assert_int_equal(lease_world_status(node).refusal, ERR_EMPTY);
+    lease_world_settle(world, SOON_MS);
+    id = lease_world_id(node);
+    assert_int_not_equal(id.worker, old);
+    assert_int_equal(lease_world_status(node).refusal, 0);
+    over(world);
+}
+
+/* As above, but it hears of it only by its own renewal. */
+static void test_fenced_off_by_a_renewal(void **state)
+{
+    struct lease_world *world = served(3, 1);
+    struct lease_node *node = &world->nodes[1];
+    struct snowflake_parts id = lease_world_id(node);
+    uint16_t old = (uint16_t)id.worker;
+
+    (void)state;
+    node->lagging = true;
+    lease_world_release(world, old, 0);
+    assert_int_equal(lease_world_steal(world, WORKER_CLIENT, "client", old), 0);
+    lease_world_run(world, LEASE_WORLD_RENEW_MS + SOON_MS);
+    id = lease_world_id(node);
+    assert_int_not_equal(id.worker, old);
+    /* News that is older than what it holds changes nothing. */
+    node->lagging = false;
+    lease_world_run(world, LEASE_WORLD_RENEW_MS);
+    assert_int_equal(lease_world_id(node).worker, id.worker);
+    over(world);
+}
+
+/* Released with a time before what it really used: it never goes below its own last time. */
+static void test_released_with_a_wrong_time(void **state)
+{
+    struct lease_world *world = served(1, 1);
+    struct lease_node *node = &world->nodes[0];
+    struct snowflake_parts before = lease_world_id(node);
+    struct snowflake_parts after;
+
+    (void)state;
+    lease_world_run(world, 100);
+    before = lease_world_id(node);
+    lease_world_release(world, (uint16_t)before.worker, before.unix_ms - 90);
+    lease_world_run(world, SOON_MS);
+    lease_world_step_clock(node, -80);
+    assert_int_equal(lease_world_wait_id(node, 2 * LEASE_WORLD_LEAD_MS, &after), 0);
+    assert_int_equal(after.worker, before.worker);
+    assert_true(after.unix_ms > before.unix_ms);
+    assert_int_equal(lease_world_record(node, 0).epoch, 2);
+    over(world);
+}
+
+/* Wrong times again, and two worker ids in all: it gets one back that others had meanwhile, and
+ * that its disk knows nothing of any more. */
+static void test_back_with_a_wrong_time(void **state)
+{
+    struct lease_config config = {.workers = 1,
+                                  .window_ms = LEASE_WORLD_WINDOW_MS,
+                                  .renew_ms = LEASE_WORLD_RENEW_MS,
+                                  .mark_lead_ms = LEASE_WORLD_LEAD_MS,
+                                  .threshold_ms = LEASE_WORLD_THRESHOLD_MS,
+                                  .layout = {SNOWFLAKE_EPOCH_MS, 41, 1, 12}};
+    struct lease_world *world = lease_world_new_config(1, &config);
+    struct lease_node *node = &world->nodes[0];
+    struct snowflake_parts before;
+    struct snowflake_parts after;
+
+    (void)state;
+    lease_world_settle(world, SOON_MS);
+    lease_world_run(world, 600);
+    before = lease_world_id(node);
+    lease_world_release(world, 0, before.unix_ms - 500);
+    assert_int_equal(lease_world_steal(world, WORKER_CLIENT, "client", 0), 0);
+    lease_world_settle(world, SOON_MS);
+    lease_world_run(world, SOON_MS);
+    assert_int_equal(lease_world_record(node, 0).worker_id, 1);
+    lease_world_release(world, 0, before.unix_ms - 400);
+    lease_world_release(world, 1, world->true_ms);
+    assert_int_equal(lease_world_steal(world, WORKER_CLIENT, "another", 1), 0);
+    lease_world_run(world, SOON_MS);
+    assert_int_equal(lease_world_record(node, 0).worker_id, 0);
+    assert_int_equal(lease_world_record(node, 0).epoch, 3);
+    lease_world_step_clock(node, -300);
+    assert_int_equal(lease_world_wait_id(node, 2 * LEASE_WORLD_LEAD_MS, &after), 0);
+    assert_int_equal(after.worker, 0);
+    assert_true(after.unix_ms > before.unix_ms);
+    over(world);
+}
+
+/* A client cannot take over a node's name. Another node that has it (a copy of its disk) gets its
+ * worker id; the node takes it back, and waits for the other's window to end. */
+static void test_name_stolen(void **state)
+{
+    struct lease_world *world = served(1, 1);
+    struct lease_node *node = &world->nodes[0];
+    struct snowflake_parts id = lease_world_id(node);
+    char name[LIMIT_WORKER_NAME_BYTES + 1];
+    uint64_t theirs_ms;
+    unsigned proposals;
+
+    (void)state;
+    memcpy(name, lease_world_row(world, node, 0)->name, sizeof name);
+    assert_int_equal(lease_world_steal(world, WORKER_CLIENT, name, WORKER_ID_ANY), ERR_CONFLICT);
+    assert_int_equal(lease_world_steal(world, WORKER_NODE, name, WORKER_ID_ANY), 0);
+    theirs_ms = fsm_worker(world->log, (uint16_t)id.worker)->granted_until_ms;
+    lease_world_run(world, SOON_MS);
+    assert_int_equal(lease_world_wait_id(node, 10, &id), ERR_CLOCK_BACKWARDS);
+    assert_int_equal(lease_world_status(node).refusal, ERR_CLOCK_BACKWARDS);
+    assert_int_equal(lease_world_status(node).wait_until_ms, theirs_ms + 1);
+    proposals = node->proposal_count;
+    lease_world_run(world, theirs_ms + 1 - SNOWFLAKE_FROM_WAIT_MS - 100 - world->true_ms);
+    assert_int_equal(node->proposal_count, proposals); /* nothing to renew */
+    lease_world_run(world, theirs_ms + 1 - world->true_ms);
+    (void)lease_world_id(node);
+    assert_int_equal(lease_world_record(node, 0).epoch, 3);
+    over(world);
+}
+
+/* As above, with its own restart in between: what the disk remembers counts, too. */
+static void test_released_with_a_wrong_time_while_down(void **state)
+{
+    struct lease_world *world = served(3, 1);
+    struct lease_node *node = &world->nodes[0];
+    struct snowflake_parts before = lease_world_id(node);
+    struct snowflake_parts after;
+
+    (void)state;
+    lease_world_run(world, 600);
+    before = lease_world_id(node);
+    lease_world_crash(node, false, false);
+    lease_world_release(world, (uint16_t)before.worker, before.unix_ms - 500);
+    lease_world_step_clock(node, -300);
+    lease_world_start(node);
+    assert_int_equal(lease_world_wait_id(node, 3 * LEASE_WORLD_LEAD_MS, &after), 0);
+    assert_int_equal(after.worker, before.worker);
+    assert_true(after.unix_ms > before.unix_ms);
+    assert_int_equal(lease_world_record(node, 0).epoch, 2);
+    over(world);
+}
+
+/* --- how many --- */
+
+static void serve_all(uint32_t workers)
+{
+    struct lease_world *world = served(3, workers);
+    bool seen[LIMIT_WORKER_IDS] = {false};
+    size_t count = 0;
+
+    for (unsigned i = 0; i < 2000; i++) {
+        uint32_t worker = lease_world_id(&world->nodes[i % 3]).worker;
+
+        count += !seen[worker];
+        seen[worker] = true;
+    }
+    assert_int_equal(count, 3 * workers);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(lease_world_status(&world->nodes[i]).serving, workers);
+    }
+    over(world);
+}
+
+static void test_two_workers(void **state)
+{
+    (void)state;
+    serve_all(2);
+}
+
+static void test_most_workers(void **state)
+{
+    (void)state;
+    serve_all(LIMIT_WORKERS_PER_NODE);
+}
+
+/* Switched off: a no-op. */
+static void test_no_workers(void **state)
+{
+    struct lease_world *world = lease_world_new(1, 0);
+    struct lease_node *node = &world->nodes[0];
+    struct segment_range range;
+
+    (void)state;
+    lease_world_run(world, LEASE_WORLD_WINDOW_MS);
+    assert_int_equal(node->proposal_count, 0);
+    assert_int_equal(node->write_count, 0);
+    assert_true(lease_next_ms(node->lease) == UINT64_MAX);
+    assert_int_equal(lease_world_status(node).refusal, ERR_DISABLED);
+    assert_int_equal(lease_world_claim(node, 1, &range), ERR_DISABLED);
+    over(world);
+}
+
+static void test_fewer_workers_than_records(void **state)
+{
+    struct lease_world *world = served(1, 2);
+    struct lease_node *node = &world->nodes[0];
+
+    (void)state;
+    lease_world_crash(node, false, false);
+    world->config.workers = 1;
+    lease_world_start(node);
+    lease_world_run(world, 2 * LEASE_WORLD_LEAD_MS);
+    assert_int_equal(lease_world_status(node).serving, 1);
+    (void)lease_world_id(node);
+    /* And again: the record of the other one is as good as it was. */
+    lease_world_crash(node, false, false);
+    world->config.workers = 2;
+    lease_world_start(node);
+    lease_world_run(world, 2 * LEASE_WORLD_LEAD_MS);
+    assert_int_equal(lease_world_status(node).serving, 2);
+    assert_int_equal(lease_world_record(node, 1).epoch, 1);
+    over(world);
+}
+
+/* One bit of worker ids: two for three nodes. */
+static void test_all_taken(void **state)
+{
+    struct lease_config config = {.address = NULL,
+                                  .workers = 1,
+                                  .window_ms = LEASE_WORLD_WINDOW_MS,
+                                  .renew_ms = LEASE_WORLD_RENEW_MS,
+                                  .mark_lead_ms = LEASE_WORLD_LEAD_MS,
+                                  .threshold_ms = LEASE_WORLD_THRESHOLD_MS,
+                                  .layout = {SNOWFLAKE_EPOCH_MS, 41, 1, 12}};
+    struct lease_world *world = lease_world_new_config(3, &config);
+    struct lease_node *without = NULL;
+    struct snowflake_parts id;
+    unsigned serving = 0;
+
+    (void)state;
+    lease_world_run(world, 2 * LEASE_WORLD_WINDOW_MS);
+    for (unsigned i = 0; i < 3; i++) {
+        if (lease_world_status(&world->nodes[i]).serving == 0) {
+            without = &world->nodes[i];
+        } else {
+            serving++;
+            (void)lease_world_id(&world->nodes[i]);
+        }
+    }
+    assert_int_equal(serving, 2);
+    assert_int_equal(lease_world_status(without).refusal, ERR_NO_WORKER_ID);
+    assert_int_equal(lease_world_wait_id(without, 5, &id), ERR_NO_WORKER_ID);
+    assert_in_range(without->proposal_count, 38, 42); /* one in renew_ms */
+    /* One of the others goes for good: its window passes, and its worker id is free. */
+    lease_world_crash(&world->nodes[without == &world->nodes[0] ? 1 : 0], false, false);
+    lease_world_settle(world, LEASE_WORLD_WINDOW_MS + 2 * LEASE_WORLD_RENEW_MS);
+    (void)lease_world_id(without);
+    over(world);
+}
+
+/* A process has LIMIT_SNOWFLAKE_SLOTS of them in its life; then it says so, and asks no more. */
+static void test_generator_slots_used_up(void **state)
+{
+    struct lease_world *world = served(1, 1);
+    struct lease_node *node = &world->nodes[0];
+    unsigned proposals;
+
+    (void)state;
+    for (unsigned i = 1; i < LIMIT_SNOWFLAKE_SLOTS; i++) {
+        lease_world_release(world, lease_world_record(node, 0).worker_id, world->true_ms);
+        lease_world_run(world, SOON_MS);
+        assert_int_equal(lease_world_status(node).serving, 1);
+    }
+    lease_world_release(world, lease_world_record(node, 0).worker_id, world->true_ms);
+    proposals = node->proposal_count;
+    lease_world_run(world, LEASE_WORLD_WINDOW_MS);
+    assert_int_equal(node->proposal_count, proposals);
+    assert_int_equal(lease_world_status(node).serving, 0);
+    assert_int_equal(lease_world_status(node).refusal, ERR_NO_WORKER_ID);
+    lease_world_crash(node, false, false);
+    lease_world_start(node);
+    lease_world_run(world, SOON_MS);
+    assert_int_equal(lease_world_status(node).serving, 1);
+    over(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wiped_disk_takes_another),
+        cmocka_unit_test(test_fenced_off),
+        cmocka_unit_test(test_fenced_off_by_a_renewal),
+        cmocka_unit_test(test_released_with_a_wrong_time),
+        cmocka_unit_test(test_back_with_a_wrong_time),
+        cmocka_unit_test(test_name_stolen),
+        cmocka_unit_test(test_released_with_a_wrong_time_while_down),
+        cmocka_unit_test(test_two_workers),
+        cmocka_unit_test(test_most_workers),
+        cmocka_unit_test(test_no_workers),
+        cmocka_unit_test(test_fewer_workers_than_records),
+        cmocka_unit_test(test_all_taken),
+        cmocka_unit_test(test_generator_slots_used_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

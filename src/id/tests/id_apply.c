@@ -1,0 +1,449 @@
+/*
+ * id_apply.c - see id_apply.h. Thread: one.
+ */
+#include "src/id/tests/id_apply.h"
+
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/id/tests/id_hex.h"
+
+static int apply_status(struct id_apply *apply, struct buf *command);
+static struct worker_result apply_worker(struct id_apply *apply, struct buf *command);
+
+static void keep_row(struct id_apply *apply, struct fsm_change *change)
+{
+    struct fsm_change *row = apply->rows;
+
+    while (row < apply->rows + apply->row_count &&
+           (row->key.len != change->key.len ||
+            memcmp(row->key.data, change->key.data, row->key.len) != 0)) {
+        row++;
+    }
+    if (change->value.len == 0) { /* deleted, so it must be there */
+        ASSERT(row < apply->rows + apply->row_count);
+        buf_free(&row->key);
+        buf_free(&row->value);
+        apply->row_count--;
+        memmove(row, row + 1, (size_t)(apply->rows + apply->row_count - row) * sizeof(*row));
+        apply->rows[apply->row_count] = (struct fsm_change){BUF_INIT, BUF_INIT};
+        return;
+    }
+    if (row == apply->rows + apply->row_count) {
+        ASSERT(apply->row_count < ID_APPLY_ROWS);
+        apply->row_count++;
+    }
+    buf_free(&row->key);
+    buf_free(&row->value);
+    buf_move(&row->key, &change->key);
+    buf_move(&row->value, &change->value);
+}
+
+void id_apply_init(struct id_apply *apply)
+{
+    *apply = (struct id_apply){.fsm = fsm_new(), .wall_ms = 1000, .node_id = 1, .key_limit = 1000};
+}
+
+void id_apply_free(struct id_apply *apply)
+{
+    for (size_t i = 0; i < apply->row_count; i++) {
+        buf_free(&apply->rows[i].key);
+        buf_free(&apply->rows[i].value);
+    }
+    buf_free(&apply->result);
+    buf_free(&apply->last);
+    fsm_free(apply->fsm);
+}
+
+/* Of a command, so that it can be given again. */
+static bool is_answer(const struct fsm_change *row)
+{
+    return row->key.data[0] == 'a';
+}
+
+/* The stamp that the test has set for this command, or the next of the node. */
+static void stamp(struct id_apply *apply, uint64_t node_id, struct buf *command)
+{
+    if (apply->next.node_id != 0) {
+        session_stamp_put(command, &apply->next);
+        apply->next.node_id = 0;
+    } else {
+        id_stamp(&apply->stamps, node_id, command);
+    }
+}
+
+int id_apply_bytes(struct id_apply *apply, struct buf *command)
+{
+    struct fsm_changes changes = {0};
+    int err;
+
+    if (id_stamp_is_empty(command)) {
+        stamp(apply, apply->node_id, command);
+    }
+    apply->last.len = 0;
+    buf_put(&apply->last, command->data, command->len);
+    apply->result.len = 0;
+    err = fsm_apply(apply->fsm, ++apply->index, command->data, command->len, &apply->result,
+                    &changes);
+    apply->changed = 0;
+    for (size_t i = 0; i < changes.count; i++) {
+        apply->changed += !is_answer(&changes.items[i]);
+    }
+    id_apply_keep(apply, &changes);
+    return err;
+}
+
+int id_apply_as(struct id_apply *apply, uint64_t node_id, struct buf *command)
+{
+    stamp(apply, node_id, command);
+    return id_apply_bytes(apply, command);
+}
+
+struct buf id_apply_copy(const struct id_apply *apply)
+{
+    struct buf copy = BUF_INIT;
+
+    buf_put(&copy, apply->last.data, apply->last.len);
+    return copy;
+}
+
+void id_apply_again(struct id_apply *apply, struct buf *copy)
+{
+    int err = id_apply_bytes(apply, copy);
+
+    ASSERT(err == 0);
+}
+
+int id_apply_refused(const struct id_apply *apply)
+{
+    struct session_refusal refusal;
+
+    return session_refusal_decode(apply->result.data, apply->result.len, &refusal) ? refusal.status
+                                                                                   : 0;
+}
+
+void id_apply_keep(struct id_apply *apply, struct fsm_changes *changes)
+{
+    for (size_t i = 0; i < changes->count; i++) {
+        keep_row(apply, &changes->items[i]);
+    }
+    fsm_changes_release(changes);
+}
+
+struct grant_result id_apply_grant(struct id_apply *apply, const char *name, uint32_t size)
+{
+    return id_apply_grant_to(apply, apply->node_id, name, size);
+}
+
+struct grant_result id_apply_grant_to(struct id_apply *apply, uint64_t node_id, const char *name,
+                                      uint32_t size)
+{
+    const struct grant_item item = {name, (uint16_t)strlen(name), size};
+    struct buf command = BUF_INIT;
+    struct grant_result result;
+    size_t count = 0;
+    int err;
+
+    command_grant_begin(&command, apply->wall_ms);
+    command_grant_add(&command, &item);
+    command_grant_end(&command);
+    err = id_apply_as(apply, node_id, &command);
+    ASSERT(err == 0);
+    err = grant_results_decode(apply->result.data, apply->result.len, &result, 1, &count);
+    ASSERT(err == 0 && count == 1);
+    buf_free(&command);
+    return result;
+}
+
+struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *puts, size_t count,
+                                bool force)
+{
+    struct buf command = BUF_INIT;
+    struct put_result result;
+    int err;
+
+    command_put_begin(&command, force, apply->wall_ms);
+    for (size_t i = 0; i < count; i++) {
+        struct tag_put put = puts[i];
+
+        if (put.name_len == 0) {
+            put.name_len = (uint16_t)strlen(put.name);
+        }
+        if (put.description != NULL && put.description_len == 0) {
+            put.description_len = (uint16_t)strlen(put.description);
+        }
+        command_put_add(&command, &put);
+    }
+    command_put_end(&command);
+    err = id_apply_bytes(apply, &command);
+    ASSERT(err == 0);
+    err = put_result_decode(apply->result.data, apply->result.len, &result);
+    ASSERT(err == 0);
+    buf_free(&command);
+    return result;
+}
+
+struct put_result id_apply_put(struct id_apply *apply, struct tag_put put, bool force)
+{
+    struct put_result result = id_apply_puts(apply, &put, 1, force);
+
+    put_result_release(&result);
+    return result;
+}
+
+int id_apply_delete(struct id_apply *apply, const char *name)
+{
+    struct buf command = BUF_INIT;
+
+    command_delete_encode(&command, name, strlen(name), apply->wall_ms);
+    return apply_status(apply, &command);
+}
+
+void id_apply_mode(struct id_apply *apply, const char *name, enum tag_mode mode)
+{
+    struct put_result result = id_apply_put(
+        apply, (struct tag_put){.name = name, .fields = TAG_FIELD_MODE, .mode = (uint8_t)mode},
+        false);
+
+    ASSERT(result.status == 0);
+}
+
+void id_apply_strict(struct id_apply *apply, struct strict_batch batch,
+                     const struct strict_item *items, size_t count,
+                     struct strict_result *ret_results)
+{
+    struct buf command = BUF_INIT;
+    struct session_refusal refusal;
+    size_t got = 0;
+    int err;
+
+    batch.wall_ms = apply->wall_ms;
+    command_strict_begin(&command, &batch);
+    for (size_t i = 0; i < count; i++) {
+        struct strict_item item = items[i];
+
+        if (item.name_len == 0) {
+            item.name_len = (uint16_t)strlen(item.name);
+        }
+        if (item.key != NULL && item.key_len == 0) {
+            item.key_len = (uint16_t)strlen(item.key);
+        }
+        command_strict_add(&command, &item);
+    }
+    command_strict_end(&command);
+    err = id_apply_bytes(apply, &command);
+    ASSERT(err == 0);
+    buf_free(&command);
+    if (session_refusal_decode(apply->result.data, apply->result.len, &refusal)) {
+        for (size_t i = 0; i < count; i++) {
+            ret_results[i] =
+                (struct strict_result){.status = refusal.status, .detail = refusal.incarnation};
+        }
+        return;
+    }
+    err = strict_results_decode(apply->result.data, apply->result.len, ret_results, count, &got);
+    ASSERT(err == 0 && got == count);
+}
+
+struct strict_result id_apply_take(struct id_apply *apply, const char *name, uint32_t count)
+{
+    return id_apply_take_by(apply, name, NULL, count);
+}
+
+struct strict_result id_apply_take_by(struct id_apply *apply, const char *name, const char *key,
+                                      uint32_t count)
+{
+    const struct strict_item item = {.name = name, .key = key, .count = count};
+    const struct strict_batch batch = {.key_limit = apply->key_limit};
+    struct strict_result result;
+
+    id_apply_strict(apply, batch, &item, 1, &result);
+    return result;
+}
+
+int id_apply_give_back(struct id_apply *apply, struct give_back_item item)
+{
+    struct buf command = BUF_INIT;
+    int32_t status = 1;
+    size_t count = 0;
+    int err;
+
+    if (item.name_len == 0) {
+        item.name_len = (uint16_t)strlen(item.name);
+    }
+    command_give_back_begin(&command, apply->wall_ms);
+    command_give_back_add(&command, &item);
+    command_give_back_end(&command);
+    err = id_apply_bytes(apply, &command);
+    ASSERT(err == 0);
+    err = statuses_decode(apply->result.data, apply->result.len, &status, 1, &count);
+    ASSERT(err == 0 && count == 1);
+    buf_free(&command);
+    return status;
+}
+
+void id_apply_drained(struct id_apply *apply, uint64_t node_id, const char *name,
+                      uint32_t generation)
+{
+    struct buf command = BUF_INIT;
+    int status;
+
+    command_drained_begin(&command);
+    command_drained_add(&command, &(struct drained_item){name, (uint16_t)strlen(name), generation});
+    command_drained_end(&command);
+    stamp(apply, node_id, &command);
+    status = apply_status(apply, &command);
+    ASSERT(status == 0);
+}
+
+int id_apply_layout(struct id_apply *apply, const struct snowflake_layout *layout)
+{
+    struct buf command = BUF_INIT;
+
+    command_layout_encode(&command, layout);
+    return apply_status(apply, &command);
+}
+
+int id_apply_clock(struct id_apply *apply, uint64_t cluster_ms)
+{
+    struct buf command = BUF_INIT;
+
+    command_clock_encode(&command, cluster_ms);
+    return apply_status(apply, &command);
+}
+
+struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acquire acquire)
+{
+    struct buf command = BUF_INIT;
+
+    if (acquire.name_len == 0) {
+        acquire.name_len = (uint16_t)strlen(acquire.name);
+    }
+    if (acquire.address != NULL && acquire.address_len == 0) {
+        acquire.address_len = (uint16_t)strlen(acquire.address);
+    }
+    command_worker_acquire_encode(&command, &acquire);
+    return apply_worker(apply, &command);
+}
+
+struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew renew)
+{
+    struct buf command = BUF_INIT;
+
+    renew.kind = renew.kind != 0 ? renew.kind : WORKER_CLIENT;
+    command_worker_renew_encode(&command, &renew);
+    return apply_worker(apply, &command);
+}
+
+struct worker_result id_apply_release(struct id_apply *apply, struct worker_release release)
+{
+    struct buf command = BUF_INIT;
+
+    command_worker_release_encode(&command, &release);
+    return apply_worker(apply, &command);
+}
+
+bool id_apply_same_worker(const struct worker_row *a, const struct worker_row *b)
+{
+    struct buf left = BUF_INIT;
+    struct buf right = BUF_INIT;
+    bool same;
+
+    worker_row_encode(a, &left);
+    worker_row_encode(b, &right);
+    same = a->id == b->id && left.len == right.len && memcmp(left.data, right.data, left.len) == 0;
+    buf_free(&left);
+    buf_free(&right);
+    return same;
+}
+
+const struct tag_row *id_apply_row(struct id_apply *apply, const char *name)
+{
+    const struct tag_row *row = fsm_tag(apply->fsm, name, strlen(name));
+
+    ASSERT(row != NULL);
+    return row;
+}
+
+const struct fsm_change *id_apply_kept(const struct id_apply *apply, size_t at)
+{
+    for (size_t i = 0; i < apply->row_count; i++) {
+        if (!is_answer(&apply->rows[i]) && at-- == 0) {
+            return &apply->rows[i];
+        }
+    }
+    return NULL;
+}
+
+static void load(const struct id_apply *apply, bool answers, struct fsm *fsm)
+{
+    int err;
+
+    fsm_load_begin(fsm);
+    for (size_t i = 0; i < apply->row_count; i++) {
+        const struct fsm_change *row = &apply->rows[i];
+
+        if (answers || !is_answer(row)) {
+            err = fsm_load_row(fsm, row->key.data, row->key.len, row->value.data, row->value.len);
+            ASSERT(err == 0);
+        }
+    }
+    err = fsm_load_end(fsm, apply->index);
+    ASSERT(err == 0);
+}
+
+void id_apply_load(const struct id_apply *apply, struct fsm *fsm)
+{
+    load(apply, true, fsm);
+}
+
+uint64_t id_apply_digest(const struct id_apply *apply)
+{
+    struct fsm *fsm = fsm_new();
+    uint64_t digest;
+
+    load(apply, false, fsm);
+    digest = fsm_digest(fsm);
+    fsm_free(fsm);
+    return digest;
+}
+
+/* Apply a command that is answered a status, and free it. */
+static int apply_status(struct id_apply *apply, struct buf *command)
+{
+    int32_t status;
+    int err = id_apply_bytes(apply, command);
+
+    ASSERT(err == 0);
+    err = status_result_decode(apply->result.data, apply->result.len, &status);
+    ASSERT(err == 0);
+    buf_free(command);
+    return status;
+}
+
+/* Apply a command on worker ids, and free it. */
+static struct worker_result apply_worker(struct id_apply *apply, struct buf *command)
+{
+    struct worker_result result;
+    int err = id_apply_bytes(apply, command);
+
+    ASSERT(err == 0);
+    err = worker_result_decode(apply->result.data, apply->result.len, &result);
+    ASSERT(err == 0);
+    buf_free(command);
+    return result;
+}
+
+int id_load_hex(struct fsm *fsm, const char *key_hex, const char *value_hex)
+{
+    struct buf key = BUF_INIT;
+    struct buf value = BUF_INIT;
+    int err;
+
+    id_hex_put(&key, key_hex);
+    id_hex_put(&value, value_hex);
+    err = fsm_load_row(fsm, key.data, key.len, value.data, value.len);
+    buf_free(&key);
+    buf_free(&value);
+    return err;
+}

@@ -1,0 +1,246 @@
+/*
+ * id_random.c - see id_random.h. Thread: any.
+ */
+#include "src/id/tests/id_random.h"
+
+#include <stdio.h>
+
+#include "src/id/codec/strict_command.h"
+#include "src/id/codec/worker.h"
+#include "src/id/tests/id_stamp.h"
+
+#define LIFE 5000 /* steps of a node's life */
+
+static void random_tag_command(struct prng *prng, struct buf *buf);
+static void random_put(struct prng *prng, uint64_t wall_ms, struct buf *buf);
+static void random_strict_command(struct prng *prng, struct buf *buf);
+static void random_batch(struct prng *prng, uint64_t wall_ms, struct buf *buf);
+static void random_worker_command(struct prng *prng, struct buf *buf);
+static void random_acquire(struct prng *prng, uint64_t wall_ms, struct buf *buf);
+
+void id_random_name(struct prng *prng, char ret_name[4])
+{
+    (void)snprintf(ret_name, 4, "%c%c", (char)('a' + prng_below(prng, 4)),
+                   (char)('a' + prng_below(prng, 4)));
+}
+
+static void random_command(struct prng *prng, uint64_t node_id, struct buf *buf)
+{
+    switch (prng_below(prng, 16)) {
+    case 0:
+        command_noop_encode(buf);
+        return;
+    case 1:
+        command_digest_encode(buf, 0, prng_next(prng));
+        return;
+    case 2: {
+        struct node_info info = {.node_id = node_id, .store_id = prng_next(prng)};
+
+        command_node_info_encode(buf, &info);
+        return;
+    }
+    default:
+        switch (prng_below(prng, 3)) {
+        case 0:
+            random_tag_command(prng, buf);
+            return;
+        case 1:
+            random_strict_command(prng, buf);
+            return;
+        default:
+            random_worker_command(prng, buf);
+        }
+    }
+}
+
+void id_random_command(struct prng *prng, uint64_t step, struct buf *buf)
+{
+    uint64_t node_id = 1 + prng_below(prng, 4);
+    uint64_t incarnation = 2 + step / LIFE - prng_below(prng, 20) / 19;
+    uint64_t seq = 1 + step % LIFE / 4 + prng_below(prng, 10);
+    uint64_t back = prng_below(prng, 24);
+
+    random_command(prng, node_id, buf);
+    id_stamp_as(buf, node_id, incarnation, seq, back < seq ? seq - back : 1);
+}
+
+void id_random_bytes(struct prng *prng, uint64_t step, struct buf *buf)
+{
+    if (prng_below(prng, 10) == 0) {
+        for (uint64_t n = prng_below(prng, 40); n > 0; n--) {
+            buf_put_u8(buf, (uint8_t)(prng_next(prng) >> prng_below(prng, 60)));
+        }
+        return;
+    }
+    id_random_command(prng, step, buf);
+    if (prng_below(prng, 2) == 0) {
+        id_random_mutate(prng, buf);
+    }
+}
+
+void id_random_mutate(struct prng *prng, struct buf *buf)
+{
+    for (uint64_t n = 1 + prng_below(prng, 4); n > 0 && buf->len > 0; n--) {
+        buf->data[prng_below(prng, buf->len)] = (uint8_t)prng_next(prng);
+    }
+    if (prng_below(prng, 8) == 0) {
+        buf->len = prng_below(prng, buf->len + 1);
+    }
+}
+
+static void random_tag_command(struct prng *prng, struct buf *buf)
+{
+    char name[4];
+    uint64_t wall_ms = prng_below(prng, 1000000);
+
+    switch (prng_below(prng, 5)) {
+    case 0:
+        id_random_name(prng, name);
+        command_delete_encode(buf, name, 2, wall_ms);
+        return;
+    case 1:
+    case 2:
+        random_put(prng, wall_ms, buf);
+        return;
+    default:
+        command_grant_begin(buf, wall_ms);
+        for (uint64_t n = 1 + prng_below(prng, 4); n > 0; n--) {
+            id_random_name(prng, name);
+            command_grant_add(buf, &(struct grant_item){name, 2, (uint32_t)prng_below(prng, 3000)});
+        }
+        command_grant_end(buf);
+    }
+}
+
+static void random_put(struct prng *prng, uint64_t wall_ms, struct buf *buf)
+{
+    char name[4];
+
+    command_put_begin(buf, prng_below(prng, 2) == 0, wall_ms);
+    for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
+        id_random_name(prng, name);
+        command_put_add(buf, &(struct tag_put){.name = name,
+                                               .name_len = 2,
+                                               .fields = (uint8_t)prng_below(prng, 32),
+                                               .max_id = prng_below(prng, 5000),
+                                               .step = (uint32_t)prng_below(prng, 2000),
+                                               .max_step = (uint32_t)prng_below(prng, 3000),
+                                               .mode = (uint8_t)prng_below(prng, 2),
+                                               .description = "text",
+                                               .description_len = 4});
+    }
+    command_put_end(buf);
+}
+
+static void random_strict_command(struct prng *prng, struct buf *buf)
+{
+    uint64_t wall_ms = prng_below(prng, 1000000);
+    char name[4];
+
+    switch (prng_below(prng, 8)) {
+    case 0:
+        command_give_back_begin(buf, wall_ms);
+        for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
+            uint64_t end = 1 + prng_below(prng, 5000);
+
+            id_random_name(prng, name);
+            command_give_back_add(buf, &(struct give_back_item){
+                                           name, 2, (uint32_t)prng_below(prng, 8), end / 2, end});
+        }
+        command_give_back_end(buf);
+        return;
+    case 1:
+    case 2:
+        command_drained_begin(buf);
+        for (uint64_t n = 1 + prng_below(prng, 5); n > 0; n--) {
+            id_random_name(prng, name);
+            command_drained_add(buf,
+                                &(struct drained_item){name, 2, (uint32_t)prng_below(prng, 1000)});
+        }
+        command_drained_end(buf);
+        return;
+    default:
+        random_batch(prng, wall_ms, buf);
+    }
+}
+
+static void random_batch(struct prng *prng, uint64_t wall_ms, struct buf *buf)
+{
+    const struct strict_batch batch = {.wall_ms = wall_ms,
+                                       .key_limit = 4 + (uint32_t)prng_below(prng, 30)};
+    char name[4];
+    char key[4];
+
+    id_random_name(prng, name);
+    command_strict_begin(buf, &batch);
+    for (uint64_t n = 1 + prng_below(prng, 6); n > 0; n--) {
+        struct strict_item item = {name, 2, key, 0, 1 + (uint32_t)prng_below(prng, 50)};
+
+        id_random_name(prng, key);
+        item.key_len = prng_below(prng, 3) == 0 ? 2 : 0;
+        item.count = item.key_len > 0 ? 1 + item.count % 2 : item.count;
+        command_strict_add(buf, &item);
+        if (prng_below(prng, 2) == 0) {
+            id_random_name(prng, name);
+        }
+    }
+    command_strict_end(buf);
+}
+
+static void random_worker_command(struct prng *prng, struct buf *buf)
+{
+    uint64_t now_ms = SNOWFLAKE_EPOCH_MS + prng_below(prng, 100000);
+
+    switch (prng_below(prng, 8)) {
+    case 0: {
+        struct snowflake_layout layout = SNOWFLAKE_LEAF_LAYOUT;
+
+        layout.worker_bits = (uint8_t)(2 + prng_below(prng, 2));
+        command_layout_encode(buf, &layout);
+        return;
+    }
+    case 1:
+        command_clock_encode(buf, now_ms);
+        return;
+    case 2:
+    case 3:
+        command_worker_renew_encode(
+            buf, &(struct worker_renew){.worker_id = (uint16_t)prng_below(prng, 9),
+                                        .epoch = 1 + prng_below(prng, 4),
+                                        .window_ms = 500 + prng_below(prng, 20000),
+                                        .last_timestamp_ms = prng_below(prng, 2) * (now_ms - 2000),
+                                        .wall_ms = now_ms,
+                                        .kind = (uint8_t)(1 + prng_below(prng, 2))});
+        return;
+    case 4:
+        command_worker_release_encode(
+            buf,
+            &(struct worker_release){.worker_id = (uint16_t)prng_below(prng, 9),
+                                     .epoch = 1 + prng_below(prng, 4),
+                                     .last_timestamp_ms = prng_below(prng, 2) * (now_ms - 2000),
+                                     .kind = (uint8_t)(1 + prng_below(prng, 2))});
+        return;
+    default:
+        random_acquire(prng, now_ms, buf);
+    }
+}
+
+static void random_acquire(struct prng *prng, uint64_t wall_ms, struct buf *buf)
+{
+    char name[4];
+
+    id_random_name(prng, name);
+    command_worker_acquire_encode(
+        buf,
+        &(struct worker_acquire){
+            .kind = (uint8_t)(1 + prng_below(prng, 2)),
+            .worker_id = prng_below(prng, 2) == 0 ? WORKER_ID_ANY : (uint16_t)prng_below(prng, 9),
+            .floor_ms = prng_below(prng, 2) * (wall_ms - prng_below(prng, 5000)),
+            .window_ms = 500 + prng_below(prng, 20000),
+            .wall_ms = wall_ms,
+            .name = name,
+            .name_len = 2,
+            .address = "host:1",
+            .address_len = (uint16_t)prng_below(prng, 7),
+        });
+}

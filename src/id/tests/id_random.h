@@ -1,0 +1,26 @@
+/*
+ * id_random.h - random commands over a few names and worker ids, so that they meet, and random
+ * bytes that are nearly commands.
+ *
+ * Thread: any.
+ */
+#ifndef LEAFD_ID_TESTS_ID_RANDOM_H
+#define LEAFD_ID_TESTS_ID_RANDOM_H
+
+#include "src/base/buf.h"
+#include "src/base/prng.h"
+
+/* One of 16 names, "aa" to "dd". */
+void id_random_name(struct prng *prng, char ret_name[4]);
+
+/* A well-formed command of any kind, appended to buf. step counts the commands: the numbers of
+ * strict batches follow it, so that new ones, repetitions and late ones are all among them. */
+void id_random_command(struct prng *prng, uint64_t step, struct buf *buf);
+
+/* Good, broken, or plain random bytes. */
+void id_random_bytes(struct prng *prng, uint64_t step, struct buf *buf);
+
+/* Change a few bytes in place, and sometimes cut the end off. */
+void id_random_mutate(struct prng *prng, struct buf *buf);
+
+#endif

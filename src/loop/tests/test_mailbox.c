@@ -1,0 +1,434 @@
+/*
+ * test_mailbox.c - items from other threads to a loop: order, bounds, wake-ups, closing.
+ *
+ * Threads: main runs the loop; producers of their own post.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/base/limits.h"
+#include "src/loop/mailbox.h"
+#include "src/tests/unit/death.h"
+
+#define PRODUCERS 4
+#define ITEMS 5000
+
+struct fixture {
+    uv_loop_t loop;
+    struct mailbox box;
+    unsigned drains;
+    unsigned runs;
+    unsigned closes;
+    struct mailbox_item *ran[16]; /* the first ones, in order */
+};
+
+struct numbered {
+    struct mailbox_item item;
+    struct fixture *f;
+    unsigned producer;
+    unsigned number;
+    struct mailbox_item *then; /* posted by run(), if not NULL */
+    int then_status;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+
+    assert_non_null(f);
+    assert_int_equal(uv_loop_init(&f->loop), 0);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    free(f);
+    return 0;
+}
+
+static void drained_cb(struct mailbox *mailbox)
+{
+    struct fixture *f = mailbox->data;
+
+    f->drains++;
+}
+
+static void close_cb(struct mailbox *mailbox)
+{
+    struct fixture *f = mailbox->data;
+
+    f->closes++;
+}
+
+static void open_box(struct fixture *f, size_t max)
+{
+    assert_int_equal(mailbox_init(&f->box, &f->loop, max), 0);
+    f->box.data = f;
+    f->box.drained = drained_cb;
+}
+
+/* Close it and run the loop to its end. */
+static void close_box(struct fixture *f)
+{
+    mailbox_close(&f->box, close_cb);
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(f->closes, 1);
+}
+
+static void run_cb(struct mailbox_item *item)
+{
+    struct numbered *numbered = (struct numbered *)item;
+    struct fixture *f = numbered->f;
+
+    if (f->runs < sizeof f->ran / sizeof f->ran[0]) {
+        f->ran[f->runs] = item;
+    }
+    f->runs++;
+    if (numbered->then != NULL) {
+        numbered->then_status = mailbox_post(&f->box, numbered->then);
+    }
+}
+
+static void init_items(struct fixture *f, struct numbered *items, size_t count)
+{
+    memset(items, 0, count * sizeof *items);
+    for (size_t i = 0; i < count; i++) {
+        items[i].item.run = run_cb;
+        items[i].f = f;
+        items[i].number = (unsigned)i;
+    }
+}
+
+/* All that waits comes in one turn, in order, with one call of drained. */
+static void test_order(void **state)
+{
+    struct fixture *f = *state;
+    struct numbered items[10];
+
+    open_box(f, 100);
+    init_items(f, items, 10);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(mailbox_post(&f->box, &items[i].item), 0);
+    }
+    assert_int_equal(f->runs, 0);
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(f->runs, 10);
+    assert_int_equal(f->drains, 1);
+    for (size_t i = 0; i < 10; i++) {
+        assert_ptr_equal(f->ran[i], &items[i].item);
+    }
+    /* Nothing is left to wake for. */
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->runs, 10);
+    close_box(f);
+}
+
+static void test_bound(void **state)
+{
+    struct fixture *f = *state;
+    struct numbered items[4];
+
+    open_box(f, 3);
+    init_items(f, items, 4);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(mailbox_post(&f->box, &items[i].item), 0);
+    }
+    assert_int_equal(mailbox_post(&f->box, &items[3].item), ERR_OVERLOADED);
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(f->runs, 3);
+    /* There is room again, and the refused item is still its owner's to post. */
+    assert_int_equal(mailbox_post(&f->box, &items[3].item), 0);
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(f->runs, 4);
+    assert_ptr_equal(f->ran[3], &items[3].item);
+    close_box(f);
+}
+
+static void test_bound_of_one(void **state)
+{
+    struct fixture *f = *state;
+    struct numbered items[2];
+
+    open_box(f, 1);
+    init_items(f, items, 2);
+    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[1].item), ERR_OVERLOADED);
+    close_box(f);
+    assert_int_equal(f->runs, 1);
+}
+
+/* Completions pass the bound, and count towards it. */
+static void test_post_always(void **state)
+{
+    struct fixture *f = *state;
+    struct numbered items[6];
+
+    open_box(f, 2);
+    init_items(f, items, 6);
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(mailbox_post_always(&f->box, &items[i].item), 0);
+    }
+    assert_int_equal(mailbox_post(&f->box, &items[5].item), ERR_OVERLOADED);
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(f->runs, 5);
+    close_box(f);
+    assert_int_equal(mailbox_post_always(&f->box, &items[5].item), ERR_SHUTTING_DOWN);
+}
+
+/* Posted while the box is drained: it comes with the next turn, so one turn cannot go on for ever.
+ */
+static void test_post_from_run(void **state)
+{
+    struct fixture *f = *state;
+    struct numbered items[2];
+
+    open_box(f, 1);
+    init_items(f, items, 2);
+    items[0].then = &items[1].item;
+    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(items[0].then_status, 0);
+    assert_int_equal(f->runs, 1);
+    assert_int_equal(f->drains, 1);
+    uv_run(&f->loop, UV_RUN_ONCE);
+    assert_int_equal(f->runs, 2);
+    assert_int_equal(f->drains, 2);
+    close_box(f);
+}
+
+/* An item is its own again when it runs: it may post itself. */
+static void test_item_posts_itself(void **state)
+{
+    struct fixture *f = *state;
+    struct numbered item;
+
+    open_box(f, 1);
+    init_items(f, &item, 1);
+    item.then = &item.item;
+    assert_int_equal(mailbox_post(&f->box, &item.item), 0);
+    for (unsigned turn = 1; turn <= 5; turn++) {
+        uv_run(&f->loop, UV_RUN_ONCE);
+        assert_int_equal(f->runs, turn);
+        assert_int_equal(item.then_status, 0);
+    }
+    item.then = NULL;
+    close_box(f);
+    assert_int_equal(f->runs, 6);
+}
+
+/* Closing runs what waits, and refuses what comes later, even from what it runs. */
+static void test_close(void **state)
+{
+    struct fixture *f = *state;
+    struct numbered items[3];
+
+    open_box(f, 10);
+    init_items(f, items, 3);
+    items[0].then = &items[2].item;
+    assert_int_equal(mailbox_post(&f->box, &items[0].item), 0);
+    assert_int_equal(mailbox_post(&f->box, &items[1].item), 0);
+    mailbox_close(&f->box, close_cb);
+    assert_int_equal(f->runs, 2);
+    assert_int_equal(f->drains, 1);
+    assert_int_equal(items[0].then_status, ERR_SHUTTING_DOWN);
+    assert_int_equal(f->closes, 0); /* not from inside */
+    assert_int_equal(mailbox_post(&f->box, &items[2].item), ERR_SHUTTING_DOWN);
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(f->closes, 1);
+    assert_int_equal(f->runs, 2);
+    assert_int_equal(mailbox_post(&f->box, &items[2].item), ERR_SHUTTING_DOWN);
+}
+
+static void test_close_without_callbacks(void **state)
+{
+    struct fixture *f = *state;
+    struct numbered item;
+
+    open_box(f, LIMIT_MAILBOX_ITEMS);
+    init_items(f, &item, 1);
+    f->box.drained = NULL;
+    assert_int_equal(mailbox_post(&f->box, &item.item), 0);
+    mailbox_close(&f->box, NULL);
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(f->runs, 1);
+}
+
+/* --- with producers on threads of their own --- */
+
+struct crowd {
+    struct fixture *f;
+    struct numbered *items[PRODUCERS];
+    pthread_t threads[PRODUCERS];
+    unsigned next[PRODUCERS]; /* the number expected next, on the loop's thread */
+    unsigned ran;
+    unsigned stop_after; /* close the box when so many ran */
+    bool closing;
+    _Atomic unsigned accepted;
+    _Atomic unsigned overloaded;
+    _Atomic unsigned refused;
+};
+
+static struct crowd crowd;
+
+static void crowd_run_cb(struct mailbox_item *item)
+{
+    struct numbered *numbered = (struct numbered *)item;
+
+    /* Each producer's items come in the order it posted them, none twice and none left out. */
+    assert_int_equal(numbered->number, crowd.next[numbered->producer]);
+    crowd.next[numbered->producer]++;
+    crowd.ran++;
+}
+
+static void crowd_drained_cb(struct mailbox *mailbox)
+{
+    if (crowd.ran >= crowd.stop_after && !crowd.closing) {
+        crowd.closing = true; /* closing drains once more, and comes here again */
+        mailbox_close(mailbox, close_cb);
+    }
+}
+
+static void *produce(void *data)
+{
+    unsigned producer = *(unsigned *)data;
+
+    for (unsigned i = 0; i < ITEMS; i++) {
+        struct numbered *numbered = &crowd.items[producer][i];
+        int rv;
+
+        *numbered = (struct numbered){{.run = crowd_run_cb}, crowd.f, producer, i, NULL, 0};
+        while ((rv = mailbox_post(&crowd.f->box, &numbered->item)) == ERR_OVERLOADED) {
+            atomic_fetch_add(&crowd.overloaded, 1);
+            sched_yield();
+        }
+        if (rv == ERR_SHUTTING_DOWN) {
+            atomic_fetch_add(&crowd.refused, 1);
+            return NULL;
+        }
+        atomic_fetch_add(&crowd.accepted, 1);
+    }
+    return NULL;
+}
+
+static void run_crowd(struct fixture *f, size_t max, unsigned stop_after)
+{
+    unsigned numbers[PRODUCERS];
+
+    memset(&crowd, 0, sizeof crowd);
+    crowd.f = f;
+    crowd.stop_after = stop_after;
+    open_box(f, max);
+    f->box.drained = crowd_drained_cb;
+    for (unsigned i = 0; i < PRODUCERS; i++) {
+        numbers[i] = i;
+        crowd.items[i] = malloc(ITEMS * sizeof *crowd.items[i]);
+        assert_non_null(crowd.items[i]);
+        assert_int_equal(pthread_create(&crowd.threads[i], NULL, produce, &numbers[i]), 0);
+    }
+    assert_int_equal(uv_run(&f->loop, UV_RUN_DEFAULT), 0);
+    for (unsigned i = 0; i < PRODUCERS; i++) {
+        assert_int_equal(pthread_join(crowd.threads[i], NULL), 0);
+        free(crowd.items[i]);
+    }
+    assert_int_equal(f->closes, 1);
+    /* What was accepted ran, exactly once. */
+    assert_int_equal(crowd.ran, atomic_load(&crowd.accepted));
+}
+
+static void test_producers(void **state)
+{
+    run_crowd(*state, LIMIT_MAILBOX_ITEMS, PRODUCERS * ITEMS);
+    assert_int_equal(crowd.ran, PRODUCERS * ITEMS);
+    assert_int_equal(atomic_load(&crowd.overloaded), 0);
+    assert_int_equal(atomic_load(&crowd.refused), 0);
+}
+
+/* A box of four: producers meet the bound again and again, and nothing is lost. */
+static void test_producers_at_the_bound(void **state)
+{
+    run_crowd(*state, 4, PRODUCERS * ITEMS);
+    assert_int_equal(crowd.ran, PRODUCERS * ITEMS);
+    assert_int_equal(atomic_load(&crowd.refused), 0);
+}
+
+/* Closed in the midst of it: what is posted later is refused, never lost in silence. */
+static void test_close_under_producers(void **state)
+{
+    run_crowd(*state, 64, PRODUCERS * ITEMS / 4);
+    assert_true(crowd.ran >= PRODUCERS * ITEMS / 4);
+    assert_true(crowd.ran < PRODUCERS * ITEMS);
+    assert_in_range(atomic_load(&crowd.refused), 1, PRODUCERS);
+}
+
+/* --- misuse --- */
+
+static void init_with(void *data)
+{
+    static struct mailbox box;
+    uv_loop_t loop;
+
+    (void)uv_loop_init(&loop);
+    (void)!mailbox_init(&box, &loop, *(size_t *)data);
+}
+
+static void post_without_run(void *data)
+{
+    struct mailbox_item item = {.run = NULL};
+
+    (void)!mailbox_post(data, &item);
+}
+
+static void close_twice(void *data)
+{
+    mailbox_close(data, NULL);
+    mailbox_close(data, NULL);
+}
+
+static void test_misuse_ends_the_process(void **state)
+{
+    struct fixture *f = *state;
+    size_t none = 0;
+    size_t largest = LIMIT_MAILBOX_ITEMS;
+    size_t too_large = LIMIT_MAILBOX_ITEMS + 1;
+
+    open_box(f, 1);
+    assert_false(death_by_assert(init_with, &largest));
+    assert_true(death_by_assert(init_with, &none));
+    assert_true(death_by_assert(init_with, &too_large));
+    assert_true(death_by_assert(post_without_run, &f->box));
+    assert_true(death_by_assert(close_twice, &f->box));
+    close_box(f);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_misuse_ends_the_process), /* first: it forks, and there are no threads yet */
+        TEST(test_order),
+        TEST(test_bound),
+        TEST(test_bound_of_one),
+        TEST(test_post_always),
+        TEST(test_post_from_run),
+        TEST(test_item_posts_itself),
+        TEST(test_close),
+        TEST(test_close_without_callbacks),
+        TEST(test_producers),
+        TEST(test_producers_at_the_bound),
+        TEST(test_close_under_producers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
