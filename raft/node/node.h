@@ -63,7 +63,7 @@ struct node_config {
 
 /* Load the store and start; a node that joins an existing cluster is let in first, however long
  * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); errors of
- * join_uv.h; ERR_INVALID: an empty store, and neither members nor whom to ask. On failure
+ * join.h; ERR_INVALID: an empty store, and neither members nor whom to ask. On failure
  * *ret_error says what, and nothing is left. */
 int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
                struct node **ret_node, struct store_error *ret_error) MUST_CHECK;

@@ -7,7 +7,7 @@
 #ifndef LEAFD_RAFT_NODE_NODE_INTERNAL_H
 #define LEAFD_RAFT_NODE_NODE_INTERNAL_H
 
-#include "raft/transport/join_uv.h"
+#include "raft/transport/join.h"
 #include "raft/transport/net_uv.h"
 #include "raft/node/node.h"
 #include "raft/cluster/replica.h"

@@ -5,14 +5,14 @@
  * queues on the link's connection, and a prepare handle flushes all links once a loop turn, just
  * before the loop would wait. So many frames of one turn share a write and none waits for a timer.
  *
- * Closing: net_uv_close() closes the listener and every link and connection; each that is freed
- * calls net_uv_release(), and the last one frees the rest and calls back.
+ * Closing: net_uv_close() closes the listener and every link and connection; each that is freed lets
+ * go of the hub, and the last one frees the rest and calls back.
  *
  * Failure modes: see net_uv.h.
  *
  * Thread: the raft loop.
  */
-#include "raft/transport/net_uv_internal.h"
+#include "raft/transport/net_uv.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,11 +21,24 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "raft/transport/net_uv_address.h"
+#include "raft/transport/net_address.h"
+#include "raft/transport/net_inbound.h"
 #include "src/base/assert.h"
-#include "src/base/limits.h"
+#include "src/base/container.h"
 
 #define BACKLOG 128
+
+struct net_uv {
+    struct net base; /* the vtable's object */
+    struct net_hub hub;
+    struct net_links links;
+    struct net_inbound inbound;
+    uv_tcp_t listener;
+    uv_prepare_t prepare; /* flushes what was queued, before the loop waits */
+    uint16_t port;
+    void (*close_cb)(void *data);
+    void *close_data;
+};
 
 static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload);
 static bool net_connected(struct net *base, uint64_t peer);
@@ -34,8 +47,13 @@ static int listen_open(uv_loop_t *loop, const char *text, int *ret_fd, uint16_t 
 static void fill_config(struct net_uv *net, const struct net_uv_config *config);
 static void prepare_cb(uv_prepare_t *prepare);
 static void handle_close_cb(uv_handle_t *handle);
+static void all_gone(struct net_hub *hub);
 
-static const struct net_ops net_uv_ops = {net_send, net_connected, net_set_peers};
+static const struct net_ops net_uv_ops = {
+    .send = net_send,
+    .connected = net_connected,
+    .set_peers = net_set_peers,
+};
 
 int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_receiver *receiver,
                 struct net_uv **ret_net)
@@ -53,21 +71,23 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     net = calloc(1, sizeof *net);
     ASSERT(net != NULL);
     net->base.ops = &net_uv_ops;
-    net->loop = loop;
-    net->receiver = receiver;
+    net->hub.loop = loop;
+    net->hub.receiver = receiver;
+    net->hub.all_gone = all_gone;
     net->port = port;
     fill_config(net, config);
-    prng_seed(&net->prng, prng_entropy());
-    TAILQ_INIT(&net->conns);
-    TAILQ_INIT(&net->links);
+    prng_seed(&net->hub.prng, prng_entropy());
+    net_links_init(&net->links, &net->hub);
+    net_inbound_init(&net->inbound, &net->hub, &net->links);
     ASSERT(uv_tcp_init(loop, &net->listener) == 0);
     ASSERT(uv_tcp_open(&net->listener, fd) == 0);
-    net->listener.data = net;
+    net->listener.data = &net->inbound;
     ASSERT(uv_listen((uv_stream_t *)&net->listener, BACKLOG, net_inbound_cb) == 0);
     ASSERT(uv_prepare_init(loop, &net->prepare) == 0);
     ASSERT(uv_prepare_start(&net->prepare, prepare_cb) == 0);
     net->prepare.data = net;
-    net->live_count = 2;
+    net_hub_hold(&net->hub); /* the listener */
+    net_hub_hold(&net->hub); /* the prepare handle */
     *ret_net = net;
     return 0;
 }
@@ -82,44 +102,48 @@ uint16_t net_uv_port(const struct net_uv *net)
     return net->port;
 }
 
+struct net_link *net_uv_link(const struct net_uv *net, uint64_t peer)
+{
+    return net_links_find(&net->links, peer);
+}
+
 void net_uv_close(struct net_uv *net, void (*cb)(void *data), void *data)
 {
-    struct net_conn *conn;
-
-    ASSERT(!net->closing);
-    net->closing = true;
+    ASSERT(!net->hub.closing);
+    net->hub.closing = true;
     net->close_cb = cb;
     net->close_data = data;
-    while (!TAILQ_EMPTY(&net->links)) {
-        net_link_close(TAILQ_FIRST(&net->links));
+    while (!TAILQ_EMPTY(&net->links.list)) {
+        net_link_close(TAILQ_FIRST(&net->links.list));
     }
-    TAILQ_FOREACH (conn, &net->conns, link) {
-        net_conn_close(conn, "shutting down");
-    }
+    net_inbound_close(&net->inbound, "shutting down");
+    net->listener.data = &net->hub;
+    net->prepare.data = &net->hub;
     uv_close((uv_handle_t *)&net->listener, handle_close_cb);
     uv_close((uv_handle_t *)&net->prepare, handle_close_cb);
 }
 
-void net_uv_release(struct net_uv *net)
+static void handle_close_cb(uv_handle_t *handle)
 {
+    net_hub_release(handle->data);
+}
+
+static void all_gone(struct net_hub *hub)
+{
+    struct net_uv *net = CONTAINER(hub, struct net_uv, hub);
     void (*cb)(void *data) = net->close_cb;
     void *data = net->close_data;
 
-    ASSERT(net->live_count > 0);
-    net->live_count--;
-    if (net->live_count > 0) {
-        return;
-    }
-    ASSERT(net->closing && TAILQ_EMPTY(&net->conns) && TAILQ_EMPTY(&net->links));
+    ASSERT(TAILQ_EMPTY(&net->inbound.conns) && TAILQ_EMPTY(&net->links.list));
     free(net);
     cb(data);
 }
 
 /* The frame would not fit, or nobody is there to take it. 0 if it can be queued. */
-static int send_check(struct net_uv *net, uint64_t to, const struct buf *payload,
-                      struct net_conn **ret_conn)
+static int send_check(const struct net_uv *net, uint64_t to, const struct buf *payload,
+                      struct net_out **ret_out)
 {
-    struct net_link *link = net_link_find(net, to);
+    const struct net_link *link = net_links_find(&net->links, to);
 
     if (payload->len > FRAME_PAYLOAD_BYTES_MAX) {
         return ERR_TOO_LARGE;
@@ -127,37 +151,37 @@ static int send_check(struct net_uv *net, uint64_t to, const struct buf *payload
     if (link == NULL) {
         return ERR_NOT_FOUND;
     }
-    if (link->conn == NULL || link->conn->state != NET_CONN_UP) {
+    if (!net_link_is_up(link)) {
         return ERR_IO;
     }
-    if (link->conn->queue_bytes + FRAME_HEADER_BYTES + payload->len > LIMIT_PEER_QUEUE_BYTES) {
+    if (link->conn->out.queue_bytes + FRAME_HEADER_BYTES + payload->len > LIMIT_PEER_QUEUE_BYTES) {
         return ERR_OVERLOADED;
     }
-    *ret_conn = link->conn;
+    *ret_out = &link->conn->out;
     return 0;
 }
 
 static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
 {
-    struct net_uv *net = (struct net_uv *)base;
-    struct net_conn *conn = NULL;
+    struct net_uv *net = CONTAINER(base, struct net_uv, base);
+    struct net_out *out = NULL;
     int rv;
 
     ASSERT(!frame_is_handshake(type) && type != FRAME_PING);
-    rv = send_check(net, to, payload, &conn);
+    rv = send_check(net, to, payload, &out);
     if (rv != 0) {
         buf_free(payload);
         return rv;
     }
-    net_conn_queue_frame(conn, type, payload);
+    net_out_frame(out, type, payload);
     return 0;
 }
 
 static bool net_connected(struct net *base, uint64_t peer)
 {
-    struct net_link *link = net_link_find((struct net_uv *)base, peer);
+    const struct net_link *link = net_uv_link(CONTAINER(base, struct net_uv, base), peer);
 
-    return link != NULL && link->conn != NULL && link->conn->state == NET_CONN_UP;
+    return link != NULL && net_link_is_up(link);
 }
 
 static const struct net_peer *find_peer(const struct net_peer *peers, size_t count, uint64_t id)
@@ -172,63 +196,63 @@ static const struct net_peer *find_peer(const struct net_peer *peers, size_t cou
 
 static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count)
 {
-    struct net_uv *net = (struct net_uv *)base;
+    struct net_uv *net = CONTAINER(base, struct net_uv, base);
     struct net_link *link;
     struct net_link *next;
 
-    ASSERT(!net->closing && count <= LIMIT_PEERS);
-    for (link = TAILQ_FIRST(&net->links); link != NULL; link = next) {
+    ASSERT(!net->hub.closing && count <= LIMIT_PEERS);
+    for (link = TAILQ_FIRST(&net->links.list); link != NULL; link = next) {
         next = TAILQ_NEXT(link, link);
         if (find_peer(peers, count, link->id) == NULL) {
             net_link_close(link);
         }
     }
     for (size_t i = 0; i < count; i++) {
-        link = net_link_find(net, peers[i].id);
+        link = net_links_find(&net->links, peers[i].id);
         if (link == NULL) {
-            net_link_new(net, &peers[i]);
+            net_links_add(&net->links, &peers[i]);
         } else {
             net_link_set_address(link, peers[i].address);
         }
     }
-    net_inbound_forget_strangers(net);
+    net_inbound_forget_strangers(&net->inbound);
 }
 
 static bool is_known_cb(void *data, uint64_t peer, const void *statement, size_t len)
 {
     struct net_uv *net = data;
 
-    return net_link_find(net, peer) != NULL ||
-           (net->receiver->know != NULL &&
-            net->receiver->know(net->receiver, peer, statement, len));
+    return net_links_find(&net->links, peer) != NULL ||
+           (net->hub.receiver->know != NULL &&
+            net->hub.receiver->know(net->hub.receiver, peer, statement, len));
 }
 
 static int check_cb(void *data, uint64_t peer, const void *statement, size_t len)
 {
     struct net_uv *net = data;
 
-    return net->receiver->check(net->receiver, peer, statement, len);
+    return net->hub.receiver->check(net->hub.receiver, peer, statement, len);
 }
 
 static void introduce_cb(void *data, struct buf *statement)
 {
     struct net_uv *net = data;
 
-    net->receiver->introduce(net->receiver, statement);
+    net->hub.receiver->introduce(net->hub.receiver, statement);
 }
 
 static bool join_cb(void *data, uint64_t peer, const void *request, size_t len, struct buf *answer)
 {
     struct net_uv *net = data;
 
-    return net->receiver->join(net->receiver, peer, request, len, answer);
+    return net->hub.receiver->join(net->hub.receiver, peer, request, len, answer);
 }
 
 static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
 {
     struct net_uv *net = data;
 
-    return net->receiver->admit(net->receiver, peer, store_id);
+    return net->hub.receiver->admit(net->hub.receiver, peer, store_id);
 }
 
 static uint32_t or_default(uint32_t value, uint32_t standard)
@@ -238,13 +262,13 @@ static uint32_t or_default(uint32_t value, uint32_t standard)
 
 static void fill_config(struct net_uv *net, const struct net_uv_config *config)
 {
-    net->config = *config;
-    net->config.connect_ms = or_default(config->connect_ms, LIMIT_CONNECT_MS);
-    net->config.handshake_ms = or_default(config->handshake_ms, LIMIT_HANDSHAKE_MS);
-    net->config.idle_ms = or_default(config->idle_ms, LIMIT_PEER_IDLE_MS);
-    net->config.stall_ms = or_default(config->stall_ms, LIMIT_PEER_STALL_MS);
-    net->config.silent_ms = or_default(config->silent_ms, LIMIT_PEER_SILENT_MS);
-    net->handshake = (struct handshake_config){
+    net->hub.config = *config;
+    net->hub.config.connect_ms = or_default(config->connect_ms, LIMIT_CONNECT_MS);
+    net->hub.config.handshake_ms = or_default(config->handshake_ms, LIMIT_HANDSHAKE_MS);
+    net->hub.config.idle_ms = or_default(config->idle_ms, LIMIT_PEER_IDLE_MS);
+    net->hub.config.stall_ms = or_default(config->stall_ms, LIMIT_PEER_STALL_MS);
+    net->hub.config.silent_ms = or_default(config->silent_ms, LIMIT_PEER_SILENT_MS);
+    net->hub.handshake = (struct handshake_config){
         .node_id = config->node_id,
         .store_id = config->store_id,
         .cluster_id = config->cluster_id,
@@ -253,9 +277,9 @@ static void fill_config(struct net_uv *net, const struct net_uv_config *config)
         .known = is_known_cb,
         .admit = admit_cb,
         .data = net,
-        .check = net->receiver->check != NULL ? check_cb : NULL,
-        .introduce = net->receiver->introduce != NULL ? introduce_cb : NULL,
-        .join = net->receiver->join != NULL ? join_cb : NULL,
+        .check = net->hub.receiver->check != NULL ? check_cb : NULL,
+        .introduce = net->hub.receiver->introduce != NULL ? introduce_cb : NULL,
+        .join = net->hub.receiver->join != NULL ? join_cb : NULL,
     };
 }
 
@@ -342,14 +366,9 @@ static void prepare_cb(uv_prepare_t *prepare)
     struct net_uv *net = prepare->data;
     struct net_link *link;
 
-    TAILQ_FOREACH (link, &net->links, link) {
-        if (link->conn != NULL && link->conn->state == NET_CONN_UP) {
-            net_conn_flush(link->conn);
+    TAILQ_FOREACH (link, &net->links.list, link) {
+        if (net_link_is_up(link)) {
+            net_out_flush(&link->conn->out);
         }
     }
-}
-
-static void handle_close_cb(uv_handle_t *handle)
-{
-    net_uv_release(handle->data);
 }

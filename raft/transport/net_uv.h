@@ -35,27 +35,11 @@
 #ifndef LEAFD_RAFT_TRANSPORT_NET_UV_H
 #define LEAFD_RAFT_TRANSPORT_NET_UV_H
 
-#include <uv.h>
-
-#include "raft/transport/net.h"
+#include "raft/transport/net_hub.h"
 #include "src/base/err.h"
 
+struct net_link;
 struct net_uv;
-
-struct net_uv_config {
-    uint64_t node_id;
-    uint64_t store_id;
-    const char *cluster_id; /* borrowed until close */
-    const void *secret;     /* 0..LIMIT_SECRET_BYTES, borrowed until close; empty: an empty key */
-    size_t secret_len;
-    const char *listen_address; /* "host:port" to bind; port 0 picks one (tests) */
-    /* 0: the limit of limits.h; tests set shorter ones */
-    uint32_t connect_ms;
-    uint32_t handshake_ms;
-    uint32_t idle_ms;
-    uint32_t stall_ms;
-    uint32_t silent_ms;
-};
 
 /* Bind and listen (a name is resolved here, which may block; names of peers are resolved at each
  * dial without blocking). Hosts are IPv4 literals, IPv6 literals in brackets, or names. 0;
@@ -66,8 +50,9 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
 
 struct net *net_uv_net(struct net_uv *net);
 
-/* The port that was bound (for tests with port 0). */
+/* For tests: the port that was bound for port 0; the link to a peer (net_link.h), or NULL. */
 uint16_t net_uv_port(const struct net_uv *net);
+struct net_link *net_uv_link(const struct net_uv *net, uint64_t peer);
 
 /* Close all; cb when every handle is closed and the memory freed. */
 void net_uv_close(struct net_uv *net, void (*cb)(void *data), void *data);

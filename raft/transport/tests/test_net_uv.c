@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "raft/transport/net_uv_internal.h"
+#include "raft/transport/net_link.h"
 #include "raft/transport/tests/net_fixture.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"
@@ -66,7 +66,7 @@ static void connect_both(struct pair *pair)
 /* Did the last dial of the peer end for this reason? */
 static bool failed_with(struct net_node *node, uint64_t peer, const char *reason)
 {
-    return strcmp(net_link_find(node->net, peer)->reason, reason) == 0;
+    return strcmp(net_uv_link(node->net, peer)->reason, reason) == 0;
 }
 
 static void test_frames_arrive_in_order(void **state)
@@ -108,10 +108,10 @@ static void test_burst_larger_than_the_sockets_take(void **state)
     for (unsigned i = 0; i < count; i++) {
         assert_int_equal(net_node_send(&pair->a, 2, i, 8 + (size_t)prng_below(&prng, 3000)), 0);
     }
-    RUN_UNTIL(&pair->world, net_link_find(pair->a.net, 2)->conn->writing);
+    RUN_UNTIL(&pair->world, net_uv_link(pair->a.net, 2)->conn->out.writing);
     RUN_UNTIL(&pair->world, pair->b.received == count);
     assert_int_equal(pair->b.next_from[1], count);
-    RUN_UNTIL(&pair->world, !net_link_find(pair->a.net, 2)->conn->writing);
+    RUN_UNTIL(&pair->world, !net_uv_link(pair->a.net, 2)->conn->out.writing);
     assert_int_equal(net_node_send(&pair->a, 2, count, 8), 0);
     RUN_UNTIL(&pair->world, pair->b.received == count + 1);
 }
@@ -270,7 +270,7 @@ static void test_a_peer_that_dials_is_dialled_soon(void **state)
     uint64_t before_ms;
 
     connect_both(pair);
-    link = net_link_find(pair->a.net, 2);
+    link = net_uv_link(pair->a.net, 2);
     net_node_close(&pair->b);
     RUN_UNTIL(&pair->world, link->backoff_ms == LIMIT_REDIAL_MAX_MS && link->conn == NULL &&
                                 uv_timer_get_due_in(&link->redial) > 4 * LIMIT_REDIAL_MIN_MS);

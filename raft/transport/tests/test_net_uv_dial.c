@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "raft/transport/net_uv_internal.h"
+#include "raft/transport/net_link.h"
 #include "raft/transport/tests/net_lone.h"
 #include "src/base/limits.h"
 
@@ -76,7 +76,7 @@ static void test_forged_rejections(void **state)
         net_client_close(&h->client);
         assert_int_equal(h->node.refusals, 1);
         assert_int_equal(h->node.refused_err, ERR_BAD_VERSION);
-        assert_int_equal(net_link_find(h->node.net, 2)->backoff_ms, LIMIT_REDIAL_MAX_MS);
+        assert_int_equal(net_uv_link(h->node.net, 2)->backoff_ms, LIMIT_REDIAL_MAX_MS);
     }
 }
 
@@ -97,7 +97,7 @@ static void test_deaf_acceptor(void **state)
 
 static bool failed_with(struct net_lone *h, const char *reason)
 {
-    return strcmp(net_link_find(h->node.net, 2)->reason, reason) == 0;
+    return strcmp(net_uv_link(h->node.net, 2)->reason, reason) == 0;
 }
 
 /* A port that nobody listens on. */
@@ -117,7 +117,7 @@ static void test_waits_double_up_to_a_second(void **state)
     uint32_t wait_ms = LIMIT_REDIAL_MIN_MS;
 
     point_at_nobody(h);
-    link = net_link_find(h->node.net, 2);
+    link = net_uv_link(h->node.net, 2);
     assert_int_equal(link->backoff_ms, wait_ms);
     while (wait_ms < LIMIT_REDIAL_MAX_MS) {
         const uint32_t next_ms =
@@ -141,7 +141,7 @@ static void test_a_link_that_lasted_redials_soon(void **state)
     struct net_link *link;
 
     net_lone_connect_server(h);
-    link = net_link_find(h->node.net, 2);
+    link = net_uv_link(h->node.net, 2);
     link->backoff_ms = 400;
     net_client_close(&h->client);
     RUN_UNTIL(&h->world, !h->node.up[2]);
@@ -160,7 +160,7 @@ static void test_a_link_that_was_up_redials_soon_once(void **state)
     struct net_link *link;
 
     net_lone_connect_server(h);
-    link = net_link_find(h->node.net, 2);
+    link = net_uv_link(h->node.net, 2);
     link->backoff_ms = LIMIT_REDIAL_MAX_MS;
     net_client_close(&h->client);
     RUN_UNTIL(&h->world, !h->node.up[2]);
@@ -188,12 +188,12 @@ static void test_addresses_that_cannot_be_dialled(void **state)
     RUN_UNTIL(&h->world, failed_with(h, "its address is not host:port"));
     /* refused by this machine's kernel and resolver: nothing goes out */
     net_node_set_peer(&h->node, 2, "255.255.255.255:1");
-    RUN_UNTIL(&h->world, net_link_find(h->node.net, 2)->reason[0] != '\0');
+    RUN_UNTIL(&h->world, net_uv_link(h->node.net, 2)->reason[0] != '\0');
     assert_false(failed_with(h, "no answer to connect")); /* it was known at once */
     memset(long_label, 'x', 70);
     memcpy(long_label + 70, ".x:1", 5);
     net_node_set_peer(&h->node, 2, long_label);
-    RUN_UNTIL(&h->world, net_link_find(h->node.net, 2)->reason[0] != '\0');
+    RUN_UNTIL(&h->world, net_uv_link(h->node.net, 2)->reason[0] != '\0');
     assert_int_equal(h->node.ups, 0);
     net_server_accept(&h->client, &h->world, h->listen_fd, 2); /* of the first address, given up */
     RUN_UNTIL(&h->world, net_client_ended(&h->client));
@@ -216,7 +216,7 @@ static void test_connect_without_an_answer(void **state)
     assert_int_equal(listen(h->listen_fd, 0), 0); /* room for one, which is taken now */
     net_client_connect_to(&h->client, &h->world, h->listen_fd);
     net_node_set_peer(&h->node, 2, h->peer_address);
-    link = net_link_find(h->node.net, 2);
+    link = net_uv_link(h->node.net, 2);
     RUN_UNTIL(&h->world, strcmp(link->reason, "no answer to connect") == 0);
     assert_int_equal(h->node.ups, 0);
 }
@@ -230,7 +230,7 @@ static void test_socket_options(void **state)
     uv_os_fd_t fd;
 
     net_lone_connect_server(h);
-    assert_int_equal(uv_fileno((uv_handle_t *)&net_link_find(h->node.net, 2)->conn->tcp, &fd), 0);
+    assert_int_equal(uv_fileno((uv_handle_t *)&net_uv_link(h->node.net, 2)->conn->tcp, &fd), 0);
     assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &len), 0);
     assert_int_equal(timeout_ms, LIMIT_PEER_STALL_MS);
     assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, &len), 0);
@@ -282,25 +282,27 @@ static void test_stall_is_told_from_slowness(void **state)
 {
     struct net_lone *h = *state;
     struct net_conn *conn;
+    struct net_out *out;
     uint64_t now_ms;
 
     net_lone_connect_server(h);
-    conn = net_link_find(h->node.net, 2)->conn;
+    conn = net_uv_link(h->node.net, 2)->conn;
     for (uint64_t i = 0; i < 30; i++) {
         assert_int_equal(net_node_send(&h->node, 2, i, 1 << 20), 0);
     }
-    RUN_UNTIL(&h->world, conn->writing);
+    out = &conn->out;
+    RUN_UNTIL(&h->world, out->writing);
     now_ms = uv_now(&h->world.loop);
-    conn->unsent_bytes = uv_stream_get_write_queue_size((uv_stream_t *)&conn->tcp) + 1;
-    conn->progress_ms = now_ms - LIMIT_PEER_STALL_MS;
-    net_conn_check_output(conn); /* one byte less than before */
+    out->unsent_bytes = uv_stream_get_write_queue_size(out->stream) + 1;
+    out->progress_ms = now_ms - LIMIT_PEER_STALL_MS;
+    assert_int_equal(net_out_stalled_ms(out), 0); /* one byte less than before */
+    assert_int_equal(out->progress_ms, now_ms);
+    out->progress_ms = now_ms - LIMIT_PEER_STALL_MS + 1;
+    assert_int_equal(net_out_stalled_ms(out), LIMIT_PEER_STALL_MS - 1);
+    net_conn_check(conn);
     assert_int_equal(conn->state, NET_CONN_UP);
-    assert_int_equal(conn->progress_ms, now_ms);
-    conn->progress_ms = now_ms - LIMIT_PEER_STALL_MS + 1;
-    net_conn_check_output(conn);
-    assert_int_equal(conn->state, NET_CONN_UP);
-    conn->progress_ms = now_ms - LIMIT_PEER_STALL_MS;
-    net_conn_check_output(conn);
+    out->progress_ms = now_ms - LIMIT_PEER_STALL_MS;
+    net_conn_check(conn);
     assert_int_equal(conn->state, NET_CONN_CLOSING);
     assert_true(failed_with(h, "the peer takes no data"));
     RUN_UNTIL(&h->world, !h->node.up[2]);

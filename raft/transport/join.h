@@ -1,5 +1,5 @@
 /*
- * join_uv.h - a new node asks the members of a cluster to let it join, before it starts.
+ * join.h - a new node asks the members of a cluster to let it join, before it starts.
  *
  * The happy path: join_cluster() dials one address after the other, proves the secret, says who it
  * is and where it listens, and is told to wait; once the cluster has it as a standby, the answer
@@ -11,8 +11,8 @@
  *
  * Thread: main, on a loop of its own, before anything else runs.
  */
-#ifndef LEAFD_RAFT_TRANSPORT_JOIN_UV_H
-#define LEAFD_RAFT_TRANSPORT_JOIN_UV_H
+#ifndef LEAFD_RAFT_TRANSPORT_JOIN_H
+#define LEAFD_RAFT_TRANSPORT_JOIN_H
 
 #include "raft/transport/net.h"
 #include "storage/store.h"

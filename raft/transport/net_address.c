@@ -1,7 +1,7 @@
 /*
- * net_uv_address.c - see net_uv_address.h. Thread: pure functions, any.
+ * net_address.c - see net_address.h. Thread: pure functions, any.
  */
-#include "raft/transport/net_uv_address.h"
+#include "raft/transport/net_address.h"
 
 #include <netdb.h>
 #include <string.h>

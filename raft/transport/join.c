@@ -1,12 +1,12 @@
 /*
- * join_uv.c - see join_uv.h.
+ * join.c - see join.h.
  *
  * One attempt: resolve, connect, handshake; the answer or the reason of its failure ends it, its
  * socket is closed, and a timer begins the next one, of the next address.
  *
  * Thread: main.
  */
-#include "raft/transport/join_uv.h"
+#include "raft/transport/join.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 #include "raft/core/driver_internal.h"
 #include "raft/wire/frame.h"
 #include "raft/transport/handshake.h"
-#include "raft/transport/net_uv_address.h"
+#include "raft/transport/net_address.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"

@@ -1,10 +1,10 @@
 /*
- * net_uv_address.h - "host:port" as a socket address. Internal to net_uv*.c.
+ * net_address.h - "host:port" as a socket address. Internal to net_uv*.c.
  *
  * Thread: pure functions, any.
  */
-#ifndef LEAFD_RAFT_TRANSPORT_NET_UV_ADDRESS_H
-#define LEAFD_RAFT_TRANSPORT_NET_UV_ADDRESS_H
+#ifndef LEAFD_RAFT_TRANSPORT_NET_ADDRESS_H
+#define LEAFD_RAFT_TRANSPORT_NET_ADDRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>

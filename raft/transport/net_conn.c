@@ -1,0 +1,430 @@
+/*
+ * net_conn.c - see net_conn.h. Thread: the raft loop.
+ */
+#include "raft/transport/net_conn.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "raft/transport/net_address.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+
+#define CHECKS_PER_LIMIT 4 /* how often in the shortest of its times a connection is looked at */
+
+static void deadline_cb(uv_timer_t *timer);
+
+/* --- its life --- */
+
+static void conn_ref(struct net_conn *conn)
+{
+    ASSERT(conn->ref_count > 0);
+    conn->ref_count++;
+}
+
+static void conn_unref(struct net_conn *conn)
+{
+    struct net_hub *hub = conn->hub;
+
+    ASSERT(conn->ref_count > 0);
+    conn->ref_count--;
+    if (conn->ref_count > 0) {
+        return;
+    }
+    ASSERT(conn->state == NET_CONN_CLOSING);
+    if (conn->ops->freed != NULL) {
+        conn->ops->freed(conn);
+    }
+    net_out_free(&conn->out);
+    frame_decoder_free(&conn->decoder);
+    free(conn);
+    net_hub_release(hub);
+}
+
+static void close_cb(uv_handle_t *handle)
+{
+    conn_unref(handle->data);
+}
+
+static void out_failed_cb(struct net_out *out, const char *reason)
+{
+    net_conn_close(CONTAINER(out, struct net_conn, out), reason);
+}
+
+struct net_conn *net_conn_new(struct net_hub *hub, uint64_t wanted_id,
+                              const struct net_conn_ops *ops, void *owner)
+{
+    struct net_conn *conn = calloc(1, sizeof *conn);
+
+    ASSERT(conn != NULL && !hub->closing);
+    conn->hub = hub;
+    conn->ops = ops;
+    conn->owner = owner;
+    conn->wanted_id = wanted_id;
+    conn->dialled = wanted_id != 0;
+    conn->state = conn->dialled ? NET_CONN_RESOLVING : NET_CONN_HANDSHAKE;
+    frame_decoder_init(&conn->decoder);
+    ASSERT(uv_tcp_init(hub->loop, &conn->tcp) == 0);
+    ASSERT(uv_timer_init(hub->loop, &conn->timer) == 0);
+    conn->tcp.data = conn;
+    conn->timer.data = conn;
+    conn->ref_count = 2;
+    net_out_init(&conn->out, (uv_stream_t *)&conn->tcp, out_failed_cb);
+    net_hub_hold(hub);
+    return conn;
+}
+
+/* The one place that changes the state. */
+static void conn_move(struct net_conn *conn, enum net_conn_state to)
+{
+    static const unsigned allowed[] = {
+        [NET_CONN_RESOLVING] = 1U << NET_CONN_CONNECTING | 1U << NET_CONN_CLOSING,
+        [NET_CONN_CONNECTING] = 1U << NET_CONN_HANDSHAKE | 1U << NET_CONN_CLOSING,
+        [NET_CONN_HANDSHAKE] =
+            1U << NET_CONN_UP | 1U << NET_CONN_REJECTING | 1U << NET_CONN_CLOSING,
+        [NET_CONN_REJECTING] = 1U << NET_CONN_CLOSING,
+        [NET_CONN_UP] = 1U << NET_CONN_CLOSING,
+        [NET_CONN_CLOSING] = 0,
+    };
+
+    ASSERT((allowed[conn->state] & 1U << to) != 0);
+    conn->state = to;
+    if (to == NET_CONN_CONNECTING) {
+        ASSERT(uv_timer_start(&conn->timer, deadline_cb, conn->hub->config.connect_ms, 0) == 0);
+    }
+}
+
+void net_conn_close(struct net_conn *conn, const char *reason)
+{
+    enum net_conn_state from = conn->state;
+
+    if (from == NET_CONN_CLOSING) {
+        return;
+    }
+    conn_move(conn, NET_CONN_CLOSING);
+    net_out_stop(&conn->out);
+    if (conn->resolving) {
+        (void)uv_cancel((uv_req_t *)&conn->resolve);
+    }
+    uv_close((uv_handle_t *)&conn->tcp, close_cb);
+    uv_close((uv_handle_t *)&conn->timer, close_cb);
+    conn->ops->down(conn, from, reason);
+}
+
+void net_conn_reject(struct net_conn *conn)
+{
+    conn_move(conn, NET_CONN_REJECTING);
+}
+
+/* --- up --- */
+
+/* The shortest of the connection's times, in parts. */
+static uint64_t check_interval_ms(const struct net_conn *conn)
+{
+    const struct net_uv_config *config = &conn->hub->config;
+    uint64_t ms = config->silent_ms;
+
+    if (conn->dialled) {
+        ms = config->stall_ms < config->idle_ms ? config->stall_ms : config->idle_ms;
+    }
+    return ms / CHECKS_PER_LIMIT > 0 ? ms / CHECKS_PER_LIMIT : 1;
+}
+
+/* Look after a connection that sends: PING when it is idle, close when it is stuck. */
+static void check_output(struct net_conn *conn)
+{
+    const struct net_uv_config *config = &conn->hub->config;
+    struct buf nothing = BUF_INIT;
+
+    if (net_out_stalled_ms(&conn->out) >= config->stall_ms) {
+        net_conn_close(conn, "the peer takes no data");
+    } else if (conn->out.queue_bytes == 0 &&
+               uv_now(conn->hub->loop) - conn->out.write_ms >= config->idle_ms) {
+        net_out_frame(&conn->out, FRAME_PING, &nothing);
+        net_out_flush(&conn->out);
+    }
+}
+
+void net_conn_check(struct net_conn *conn)
+{
+    ASSERT(conn->state == NET_CONN_UP);
+    if (conn->dialled) {
+        check_output(conn);
+    } else if (uv_now(conn->hub->loop) - conn->read_ms >= conn->hub->config.silent_ms) {
+        net_conn_close(conn, "the peer is silent");
+    }
+}
+
+static void check_cb(uv_timer_t *timer)
+{
+    net_conn_check(timer->data);
+}
+
+static void conn_up(struct net_conn *conn)
+{
+    const uint64_t interval_ms = check_interval_ms(conn);
+
+    conn_move(conn, NET_CONN_UP);
+    conn->was_up = true;
+    conn->up_ms = uv_now(conn->hub->loop);
+    ASSERT(uv_timer_start(&conn->timer, check_cb, interval_ms, interval_ms) == 0);
+    if (!conn->dialled) {
+        frame_decoder_open(&conn->decoder);
+    }
+    conn->ops->up(conn);
+}
+
+/* --- input --- */
+
+static void handshake_frame(struct net_conn *conn, const struct frame *frame)
+{
+    struct buf out = BUF_INIT;
+
+    handshake_receive(&conn->handshake, frame->type, frame->payload, frame->len, &out);
+    net_out_bytes(&conn->out, &out);
+    net_out_flush(&conn->out);
+    buf_free(&out);
+    if (conn->state == NET_CONN_CLOSING) {
+        return;
+    }
+    if (conn->handshake.state == HANDSHAKE_DONE) {
+        conn_up(conn);
+    } else if (conn->handshake.state == HANDSHAKE_ANSWERED) {
+        net_conn_reject(conn); /* until the other side has read it and closes */
+    } else if (conn->handshake.state == HANDSHAKE_FAILED) {
+        conn->ops->failed(conn);
+    }
+}
+
+static void peer_frame(struct net_conn *conn, const struct frame *frame)
+{
+    const char *reason = NULL;
+
+    ASSERT(!frame_is_handshake(frame->type));
+    if (frame->type != FRAME_PING) {
+        reason = conn->ops->frame(conn, frame);
+    }
+    if (reason != NULL) {
+        net_conn_close(conn, reason);
+    }
+}
+
+static const char *broken_text(int err)
+{
+    switch (err) {
+    case ERR_BAD_VERSION:
+        return "frame of an unknown version";
+    case ERR_TOO_LARGE:
+        return "frame too large";
+    case ERR_CORRUPT:
+        return "frame with a wrong checksum";
+    default:
+        return "malformed frame or unknown type";
+    }
+}
+
+static void take_input(struct net_conn *conn, const uint8_t *data, size_t len)
+{
+    struct frame frame;
+    int rv;
+
+    while (conn->state == NET_CONN_HANDSHAKE || conn->state == NET_CONN_UP) {
+        rv = frame_decoder_next(&conn->decoder, &data, &len, &frame);
+        if (rv == 0) {
+            return;
+        }
+        if (rv < 0) {
+            net_conn_close(conn, broken_text(rv));
+        } else if (conn->state == NET_CONN_HANDSHAKE) {
+            handshake_frame(conn, &frame);
+        } else if (conn->dialled) {
+            net_conn_close(conn, "data on a link that only sends");
+        } else {
+            peer_frame(conn, &frame);
+        }
+    }
+}
+
+/* One buffer for all: the input is used up before the loop reads again. */
+static void alloc_cb(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct net_conn *conn = handle->data;
+
+    (void)suggested;
+    *buf = uv_buf_init((char *)conn->hub->input, sizeof conn->hub->input);
+}
+
+static void read_cb(uv_stream_t *stream, ssize_t len, const uv_buf_t *buf)
+{
+    struct net_conn *conn = stream->data;
+
+    if (len < 0) {
+        net_conn_close(conn, len == UV_EOF ? "closed by the peer" : uv_strerror((int)len));
+        return;
+    }
+    if (len > 0) {
+        conn->read_ms = uv_now(conn->hub->loop);
+        take_input(conn, (const uint8_t *)buf->base, (size_t)len);
+    }
+}
+
+static void deadline_cb(uv_timer_t *timer)
+{
+    struct net_conn *conn = timer->data;
+
+    net_conn_close(conn, conn->state == NET_CONN_CONNECTING ? "no answer to connect"
+                                                            : "handshake took too long");
+}
+
+/* --- the handshake --- */
+
+/* Send small frames at once, and have the kernel give up on a peer that acknowledges nothing.
+ * Neither is needed for correctness, so a failure is let pass. */
+static void set_options(struct net_conn *conn)
+{
+    unsigned timeout_ms = conn->hub->config.stall_ms;
+    uv_os_fd_t fd;
+
+    (void)uv_tcp_nodelay(&conn->tcp, 1);
+    if (uv_fileno((uv_handle_t *)&conn->tcp, &fd) == 0) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    }
+}
+
+static void begin_handshake(struct net_conn *conn)
+{
+    uint64_t nonce[HANDSHAKE_NONCE_BYTES / sizeof(uint64_t)];
+    struct buf out = BUF_INIT;
+
+    for (size_t i = 0; i < sizeof nonce / sizeof nonce[0]; i++) {
+        nonce[i] = prng_entropy();
+    }
+    if (conn->dialled) {
+        handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id,
+                       (const uint8_t *)nonce, &out);
+    } else {
+        handshake_accept(&conn->handshake, &conn->hub->handshake, (const uint8_t *)nonce);
+    }
+    net_out_bytes(&conn->out, &out);
+    net_out_flush(&conn->out);
+}
+
+/* The socket has another end: begin to read, and the handshake. */
+static void connected(struct net_conn *conn)
+{
+    int rv;
+
+    ASSERT(conn->state == NET_CONN_HANDSHAKE);
+    ASSERT(uv_timer_start(&conn->timer, deadline_cb, conn->hub->config.handshake_ms, 0) == 0);
+    conn->read_ms = uv_now(conn->hub->loop);
+    set_options(conn);
+    rv = uv_read_start((uv_stream_t *)&conn->tcp, alloc_cb, read_cb);
+    if (rv != 0) {
+        net_conn_close(conn, uv_strerror(rv));
+        return;
+    }
+    begin_handshake(conn);
+}
+
+void net_conn_accepted(struct net_conn *conn)
+{
+    ASSERT(!conn->dialled);
+    connected(conn);
+}
+
+/* --- dialling --- */
+
+static void connect_cb(uv_connect_t *connect, int status)
+{
+    struct net_conn *conn = connect->data;
+
+    if (conn->state == NET_CONN_CLOSING) {
+        return;
+    }
+    if (status != 0) {
+        net_conn_close(conn, uv_strerror(status));
+        if (status == UV_ECONNREFUSED && conn->ops->refused != NULL) {
+            conn->ops->refused(conn);
+        }
+        return;
+    }
+    conn_move(conn, NET_CONN_HANDSHAKE);
+    connected(conn);
+}
+
+static void connect_to(struct net_conn *conn, const struct sockaddr *address)
+{
+    int rv;
+
+    conn_move(conn, NET_CONN_CONNECTING);
+    conn->connect.data = conn;
+    rv = uv_tcp_connect(&conn->connect, &conn->tcp, address, connect_cb);
+    if (rv != 0) {
+        net_conn_close(conn, uv_strerror(rv));
+    }
+}
+
+/* The address whose turn it is, so that one that is dead does not hide the others. */
+static const struct addrinfo *choose(const struct addrinfo *result, unsigned turn)
+{
+    const struct addrinfo *address = result;
+    unsigned count = 0;
+
+    for (; address != NULL; address = address->ai_next) {
+        count++;
+    }
+    ASSERT(count > 0);
+    address = result;
+    for (turn %= count; turn > 0; turn--) {
+        address = address->ai_next;
+    }
+    return address;
+}
+
+static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *result)
+{
+    struct net_conn *conn = resolve->data;
+
+    conn->resolving = false;
+    if (conn->state != NET_CONN_CLOSING) {
+        if (status != 0 || result == NULL) {
+            net_conn_close(conn, status != 0 ? uv_strerror(status) : "the name has no address");
+        } else {
+            connect_to(conn, choose(result, conn->turn)->ai_addr);
+        }
+    }
+    uv_freeaddrinfo(result);
+    conn_unref(conn);
+}
+
+void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn)
+{
+    const struct addrinfo hints = net_address_hints();
+    struct sockaddr_storage literal;
+    struct net_address parsed;
+    int rv;
+
+    ASSERT(conn->dialled && conn->state == NET_CONN_RESOLVING);
+    conn->turn = turn;
+    if (net_address_parse(address, &parsed) != 0) {
+        net_conn_close(conn, "its address is not host:port");
+        return;
+    }
+    if (net_address_literal(&parsed, &literal)) {
+        connect_to(conn, (const struct sockaddr *)&literal);
+        return;
+    }
+    conn->resolve.data = conn;
+    rv = uv_getaddrinfo(conn->hub->loop, &conn->resolve, resolve_cb, parsed.host, parsed.port_text,
+                        &hints);
+    if (rv != 0) {
+        net_conn_close(conn, uv_strerror(rv));
+        return;
+    }
+    conn->resolving = true;
+    conn_ref(conn);
+}
