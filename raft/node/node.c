@@ -5,95 +5,78 @@
  * is taken in by its own handle; before the loop waits again, prepare_cb() lets the replica do
  * everything that has become possible and arms the timer for what is due next.
  *
- * Wanted tags come from the HTTP loops on a lock-free list (a tag is on it at most once, since only
- * who turns refill_wanted from false to true links it); requests come by mailbox.
+ *   RUNNING --> DRAINING --> WRITING --> CLOSING --> CLOSED
  *
- * Thread: the loop's, but for backend_submit, backend_want, notify_cb and writer_failed_cb.
+ * DRAINING: leadership is handed over, everything is still served; then what is left of the
+ * segments is given back. WRITING: all requests were answered, the disk finishes. CLOSING: handles
+ * and links. Each turn goes as far as it can.
+ *
+ * Failure modes of a stop: nobody takes the leadership over: after the grace the node stops as the
+ * leader. Nobody takes segments back: they are burnt.
+ *
+ * Thread: the loop's, but for writer_notify_cb and writer_failed_cb.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/node/node_internal.h"
+#include "raft/core/driver_internal.h"
+#include "raft/node/backend.h"
+#include "raft/node/node.h"
+#include "raft/transport/join.h"
+#include "raft/transport/net_uv.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
+#include "storage/writer.h"
 
 #define DIGEST_MS 60000 /* how often nodes compare their state */
 #define GRANT_REQUEST_MS 10000
 #define GRANT_RETRY_MS 50
-#define ROWS_JOIN_MS 10 /* changed rows wait so long, then go with the next entries */
-#define ROWS_HOLD_MS 50 /* or without any */
+#define ROWS_JOIN_MS 10   /* changed rows wait so long, then go with the next entries */
+#define ROWS_HOLD_MS 50   /* or without any */
+#define GIVE_BACK_MS 1000 /* what a stop waits for the cluster to take segments back */
+#define LED_AGAIN_MAX 3   /* times that leadership is passed on again */
 
-/* --- the backend --- */
+enum node_state { NODE_RUNNING, NODE_DRAINING, NODE_WRITING, NODE_CLOSING, NODE_CLOSED };
 
-struct posted_request {
-    struct mailbox_item item;
-    struct node *node;
-    struct id_request *request;
+struct node {
+    struct node_config config;
+    struct backend backend;
+    enum node_state state;
+    bool drain; /* hand leadership over */
+    bool drained;
+    unsigned led_again; /* how often leadership came back while this node stops */
+    bool gave_back;     /* what is left of the segments was offered to the cluster */
+    uint64_t grace_until_ms;
+    uv_loop_t *loop;
+    struct store *store;
+    struct writer *writer;
+    struct net_uv *net;
+    struct net_receiver receiver;
+    struct replica replica;
+    struct replica_owner owner;
+    uv_async_t disk_async;
+    uv_prepare_t prepare;
+    uv_idle_t again; /* keeps the loop from waiting while a turn left work */
+    uv_timer_t timer;
+    unsigned handles_open;
+    uint64_t seen_leader;
+    int seen_refusal; /* of snowflake ids */
+    /* Of a node that was let in at this start: the other members, as of an index of the log. */
+    struct net_peer learned[LIMIT_NODES];
+    size_t learned_count;
+    uint64_t learned_index;
+    void (*stop_cb)(void *data);
+    void *stop_data;
 };
 
-static void run_posted(struct mailbox_item *item)
+static uint64_t now_ms_of(const struct node *node)
 {
-    struct posted_request *posted = CONTAINER(item, struct posted_request, item);
-
-    replica_submit(&posted->node->replica, posted->request);
-    free(posted);
-}
-
-static void backend_submit(struct id_backend *backend, struct id_request *request)
-{
-    struct node *node = CONTAINER(backend, struct node, backend);
-    struct posted_request *posted = malloc(sizeof *posted);
-    int rv;
-
-    ASSERT(posted != NULL);
-    posted->item.run = run_posted;
-    posted->node = node;
-    posted->request = request;
-    rv = mailbox_post(&node->mailbox, &posted->item);
-    if (rv != 0) {
-        free(posted);
-        request->status = rv;
-        request->done(request);
-    }
-}
-
-static void backend_want(struct id_backend *backend, struct id_tag *tag)
-{
-    struct node *node = CONTAINER(backend, struct node, backend);
-
-    if (want_list_push(&node->wanted, tag)) {
-        (void)uv_async_send(&node->want_async);
-    }
-}
-
-static void backend_notify(struct id_backend *backend)
-{
-    /* Waking is enough: each turn looks at what the generator wants. */
-    (void)uv_async_send(&CONTAINER(backend, struct node, backend)->want_async);
-}
-
-static const struct id_backend_ops backend_ops = {backend_submit, backend_want, backend_notify};
-
-static void take_wanted(struct node *node)
-{
-    struct id_tag *tag = want_list_take(&node->wanted);
-
-    while (tag != NULL) {
-        struct id_tag *next = want_list_next(tag);
-
-        allocator_want(node->replica.allocator, tag);
-        tag = next;
-    }
+    return clock_now_ms(node->replica.clock);
 }
 
 /* --- what comes in --- */
-
-static void want_cb(uv_async_t *async)
-{
-    take_wanted(async->data);
-}
 
 static void disk_cb(uv_async_t *async)
 {
@@ -118,8 +101,8 @@ static void writer_failed_cb(void *data, int err, const struct store_error *erro
     node->config.failed(node->config.data, err, error->text);
 }
 
-static bool receive(struct net_receiver *receiver, uint64_t from, enum frame_type type,
-                    const uint8_t *payload, size_t len)
+static bool on_frame(struct net_receiver *receiver, uint64_t from, enum frame_type type,
+                     const uint8_t *payload, size_t len)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
@@ -129,7 +112,7 @@ static bool receive(struct net_receiver *receiver, uint64_t from, enum frame_typ
     return replica_receive(&node->replica, from, type, payload, len);
 }
 
-static void link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
+static void on_link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
@@ -138,7 +121,7 @@ static void link_changed(struct net_receiver *receiver, uint64_t peer, bool up)
     }
 }
 
-static void gone(struct net_receiver *receiver, uint64_t peer)
+static void on_gone(struct net_receiver *receiver, uint64_t peer)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
@@ -147,21 +130,21 @@ static void gone(struct net_receiver *receiver, uint64_t peer)
     }
 }
 
-static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
+static int on_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
     return members_admit(&node->replica.members, peer, store_id);
 }
 
-static bool know(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
+static bool on_know(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
     return node->state < NODE_WRITING && members_know(&node->replica.members, peer, statement, len);
 }
 
-static int check(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
+static int on_check(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
@@ -169,13 +152,13 @@ static int check(struct net_receiver *receiver, uint64_t peer, const void *state
                                       : 0;
 }
 
-static void introduce(struct net_receiver *receiver, struct buf *statement)
+static void on_introduce(struct net_receiver *receiver, struct buf *statement)
 {
     members_state(&CONTAINER(receiver, struct node, receiver)->replica.members, statement);
 }
 
-static bool join_request(struct net_receiver *receiver, uint64_t peer, const void *request,
-                         size_t len, struct buf *answer)
+static bool on_join(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
+                    struct buf *answer)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
@@ -195,7 +178,7 @@ static void marked_cb(void *data)
                         "a new id");
 }
 
-static void refused(struct net_receiver *receiver, uint64_t peer, int err, const char *text)
+static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, const char *text)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
@@ -217,7 +200,7 @@ static void refused(struct net_receiver *receiver, uint64_t peer, int err, const
     }
 }
 
-/* --- what the replica tells --- */
+/* --- what the replica says --- */
 
 static void on_failed(struct replica_owner *owner, int err, const char *text)
 {
@@ -291,6 +274,117 @@ static void on_removed(struct replica_owner *owner)
     }
 }
 
+/* --- the way to the end --- */
+
+static void closed_one(struct node *node)
+{
+    ASSERT(node->handles_open > 0);
+    if (--node->handles_open > 0) {
+        return;
+    }
+    /* The last requests that were in the mailbox when it closed are answered by now. */
+    node->state = NODE_CLOSED;
+    replica_close(&node->replica);
+    node->stop_cb(node->stop_data);
+}
+
+static void handle_closed_cb(uv_handle_t *handle)
+{
+    closed_one(handle->data);
+}
+
+static void net_closed_cb(void *data)
+{
+    closed_one(data);
+}
+
+static void backend_closed_cb(struct backend *backend)
+{
+    closed_one(CONTAINER(backend, struct node, backend));
+}
+
+static void begin_closing(struct node *node)
+{
+    uv_handle_t *handles[] = {(uv_handle_t *)&node->disk_async, (uv_handle_t *)&node->prepare,
+                              (uv_handle_t *)&node->again, (uv_handle_t *)&node->timer};
+
+    node->state = NODE_CLOSING;
+    backend_close(&node->backend, backend_closed_cb); /* gives the replica what waits in it, */
+    (void)replica_turn(&node->replica);               /* and that is answered */
+    writer_stop(node->writer);
+    node->writer = NULL;
+    net_uv_close(node->net, net_closed_cb, node);
+    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++) {
+        uv_close(handles[i], handle_closed_cb);
+    }
+}
+
+static void log_given_back(const struct node *node)
+{
+    const struct allocator *allocator = node->replica.allocator;
+
+    log_info("raft", "segments given back", "ids=%llu burnt=%llu",
+             (unsigned long long)allocator_returned(allocator),
+             (unsigned long long)allocator_burnt(allocator, ID_BURN_STOP));
+}
+
+/* Leadership has gone, or the grace is over; and what was left in memory was given back, or burnt
+ * because nobody answered in time. */
+static bool segments_are_through(struct node *node)
+{
+    uint64_t now_ms = now_ms_of(node);
+    uint64_t left_ms = node->grace_until_ms > now_ms ? node->grace_until_ms - now_ms : 0;
+
+    if (!node->drained && left_ms > 0) {
+        return false;
+    }
+    if (!node->gave_back) {
+        node->gave_back = true;
+        replica_give_back(&node->replica,
+                          now_ms + (left_ms < GIVE_BACK_MS ? left_ms : GIVE_BACK_MS));
+        (void)replica_turn(&node->replica);
+    }
+    if (!replica_given_back(&node->replica)) {
+        return false;
+    }
+    log_given_back(node);
+    return true;
+}
+
+/* Leadership that comes back is passed on, for the other may stop, too, and a third may not; but
+ * not for ever: where all nodes stop at once it would go round until they end. */
+static void hand_over(struct node *node)
+{
+    bool over = node->led_again >= LED_AGAIN_MAX || replica_transfer(&node->replica);
+
+    node->led_again += node->drained && !over;
+    if (node->led_again >= LED_AGAIN_MAX) {
+        replica_transfer_end(&node->replica);
+        over = true;
+    }
+    node->drained = over;
+}
+
+static void continue_stopping(struct node *node)
+{
+    struct driver *driver = &node->replica.driver;
+
+    if (node->drain && node->state < NODE_WRITING) {
+        hand_over(node);
+    }
+    if (node->state == NODE_DRAINING && segments_are_through(node)) {
+        node->state = NODE_WRITING;
+        replica_stop(&node->replica);
+        while (replica_turn(&node->replica)) {
+            continue;
+        }
+        driver_quiesce(driver);
+    }
+    if (node->state == NODE_WRITING && driver_is_quiet(driver)) {
+        begin_closing(node);
+    }
+}
+
 /* --- turns --- */
 
 static void timer_cb(uv_timer_t *timer)
@@ -305,7 +399,7 @@ static void again_cb(uv_idle_t *idle)
 
 static void arm(struct node *node, bool more)
 {
-    uint64_t now = clock_now_ms(node->backend.clock);
+    uint64_t now = now_ms_of(node);
     uint64_t next = replica_next_ms(&node->replica);
 
     if (node->drain && !node->drained && next > now + 1) {
@@ -346,7 +440,8 @@ static void log_refusal(struct node *node)
     }
 }
 
-void node_turn(struct node *node)
+/* Do what has become possible, go on with a stop, and arm the timer. */
+static void node_turn(struct node *node)
 {
     bool more = false;
 
@@ -354,7 +449,7 @@ void node_turn(struct node *node)
         more = replica_turn(&node->replica);
         log_refusal(node);
     }
-    node_continue_stopping(node);
+    continue_stopping(node);
     if (node->state < NODE_CLOSING) {
         arm(node, more);
     }
@@ -409,9 +504,9 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.lease.address = config->http_address;
     to.cluster_id = config->cluster_id;
     to.catch_up_ms = config->catch_up_ms;
-    to.guests = node->joined.peers;
-    to.guest_count = node->joined.peer_count;
-    to.guest_index = node->joined.index;
+    to.guests = node->learned;
+    to.guest_count = node->learned_count;
+    to.guest_index = node->learned_index;
     to.strict_keys = config->strict_keys;
     to.prefetch = config->prefetch;
     return to;
@@ -431,8 +526,17 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
     net.secret_len = config->secret_len;
     net.listen_address =
         config->listen_address != NULL ? config->listen_address : own_address(config);
-    node->receiver = (struct net_receiver){receive, link_changed, gone,      admit,       refused,
-                                           know,    check,        introduce, join_request};
+    node->receiver = (struct net_receiver){
+        .receive = on_frame,
+        .link_changed = on_link_changed,
+        .gone = on_gone,
+        .admit = on_admit,
+        .refused = on_refused,
+        .know = on_know,
+        .check = on_check,
+        .introduce = on_introduce,
+        .join = on_join,
+    };
     rv = net_uv_open(node->loop, &net, &node->receiver, &node->net);
     if (rv != 0) {
         snprintf(ret_error->text, sizeof ret_error->text, "cannot listen for peers on %s: %s",
@@ -445,29 +549,15 @@ static void init_handles(struct node *node)
 {
     uv_loop_t *loop = node->loop;
 
-    ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
     ASSERT(uv_async_init(loop, &node->disk_async, disk_cb) == 0);
-    ASSERT(uv_async_init(loop, &node->want_async, want_cb) == 0);
     ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
     ASSERT(uv_idle_init(loop, &node->again) == 0);
     ASSERT(uv_timer_init(loop, &node->timer) == 0);
-    node->mailbox.data = node;
     node->disk_async.data = node;
-    node->want_async.data = node;
     node->prepare.data = node;
     node->again.data = node;
     node->timer.data = node;
-    node->handles_open = 7; /* these and the net */
-}
-
-static void init_backend(struct node *node)
-{
-    node->backend.ops = &backend_ops;
-    node->backend.table = node->replica.table;
-    node->backend.snowflake = &node->replica.snowflake; /* without workers: to decode ids */
-    node->backend.health = &node->replica.health;
-    node->backend.clock = clock_system();
-    node->backend.refill_percent = node->config.refill_percent;
+    node->handles_open = 6; /* these, the net and the backend */
 }
 
 /* After the links are open nothing can fail but a log that the core refuses, which `failed`
@@ -475,16 +565,42 @@ static void init_backend(struct node *node)
 static int start_replica(struct node *node, struct fsm *fsm, const struct store_loaded *loaded)
 {
     struct replica_config config = replica_config_of(node, loaded->identity.store_id);
-    struct writer_config writer = {writer_notify_cb, writer_failed_cb, node};
+    struct writer_config writer = {
+        .notify = writer_notify_cb, .failed = writer_failed_cb, .data = node};
     int rv;
 
     init_handles(node);
     rv = writer_start(node->store, &writer, &node->writer);
     ASSERT(rv == 0);
-    node->owner = (struct replica_owner){on_failed,  on_role_changed, on_installed,
-                                         on_removed, on_superseded,   on_way_changed};
+    node->owner = (struct replica_owner){
+        .failed = on_failed,
+        .role_changed = on_role_changed,
+        .installed = on_installed,
+        .removed = on_removed,
+        .superseded = on_superseded,
+        .way_changed = on_way_changed,
+    };
     return replica_start(&node->replica, &config, fsm, writer_disk(node->writer),
                          net_uv_net(node->net), clock_system(), &node->owner, loaded);
+}
+
+static void learn_members(struct node *node, const struct join_result *joined)
+{
+    struct raft_configuration configuration;
+
+    ASSERT(driver_decode_configuration(joined->conf.data, joined->conf.len, &configuration) == 0);
+    node->learned_index = joined->index;
+    for (unsigned i = 0; i < configuration.n; i++) {
+        const struct raft_server *server = &configuration.servers[i];
+
+        if (server->id != node->config.node_id) {
+            struct net_peer *peer = &node->learned[node->learned_count++];
+
+            peer->id = server->id;
+            (void)snprintf(peer->address, sizeof peer->address, "%s", server->address);
+        }
+    }
+    raft_configuration_close(&configuration);
 }
 
 /* A store without a log belongs to a node that begins a cluster with others, or joins one. */
@@ -500,6 +616,8 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
                                .address = own_address(config),
                                .targets = config->join,
                                .target_count = config->join_count};
+    struct join_result joined;
+    int rv;
 
     if (!driver_is_empty(loaded)) {
         return 0;
@@ -509,7 +627,13 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
                  "this node was to join a cluster and was not let in yet: say again whom to ask");
         return ERR_INVALID;
     }
-    return join_cluster(&join, &node->joined, ret_error);
+    rv = join_cluster(&join, &joined);
+    snprintf(ret_error->text, sizeof ret_error->text, "%s", joined.why);
+    if (rv == 0) {
+        learn_members(node, &joined);
+    }
+    buf_free(&joined.conf);
+    return rv;
 }
 
 int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
@@ -550,7 +674,7 @@ int node_start(uv_loop_t *loop, const struct node_config *config, struct store *
         UNREACHABLE("a replica that does not start");
     }
     store_loaded_release(&loaded);
-    init_backend(node);
+    backend_open(&node->backend, loop, &node->replica, config->refill_percent);
     node->seen_refusal = config->lease.workers > 0 ? 0 : ERR_DISABLED;
     uv_prepare_start(&node->prepare, prepare_cb);
     *ret_node = node;
@@ -566,10 +690,39 @@ err_free:
 
 struct id_backend *node_backend(struct node *node)
 {
-    return &node->backend;
+    return &node->backend.base;
 }
 
 void node_set_waker(struct node *node, struct id_waker *waker)
 {
     allocator_set_waker(node->replica.allocator, waker);
+}
+
+void node_drain(struct node *node)
+{
+    atomic_store(&node->replica.health.stopping, true);
+    node->drain = true;
+    node_turn(node);
+}
+
+bool node_drained(const struct node *node)
+{
+    return node->drained;
+}
+
+void node_stop(struct node *node, uint32_t grace_ms, void (*cb)(void *data), void *data)
+{
+    ASSERT(node->state == NODE_RUNNING);
+    node->state = NODE_DRAINING;
+    node->stop_cb = cb;
+    node->stop_data = data;
+    node->grace_until_ms = now_ms_of(node) + grace_ms;
+    node_drain(node);
+}
+
+void node_free(struct node *node)
+{
+    ASSERT(node->state == NODE_CLOSED);
+    replica_release(&node->replica);
+    free(node);
 }

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <uv.h>
 
-#include "raft/core/driver_internal.h"
 #include "raft/wire/frame.h"
 #include "raft/transport/handshake.h"
 #include "raft/transport/net_address.h"
@@ -32,7 +31,6 @@ struct join {
     const struct join_config *config;
     struct handshake_config handshake_config;
     struct join_result *result;
-    struct store_error *error;
     int status; /* once done */
     bool done;
     uv_loop_t loop;
@@ -90,7 +88,7 @@ static void finish(struct join *join, int status)
 
 static void refuse(struct join *join, int status, const char *text)
 {
-    (void)snprintf(join->error->text, sizeof join->error->text, "%s", text);
+    (void)snprintf(join->result->why, sizeof join->result->why, "%s", text);
     finish(join, status);
 }
 
@@ -130,26 +128,6 @@ static void deadline_cb(uv_timer_t *timer)
 
 /* --- what the other side says --- */
 
-static void take_members(struct join *join, const struct wire_conf *conf)
-{
-    struct raft_configuration configuration;
-    struct join_result *result = join->result;
-
-    ASSERT(driver_decode_configuration(conf->data, conf->len, &configuration) == 0);
-    *result = (struct join_result){.index = conf->index};
-    for (unsigned i = 0; i < configuration.n; i++) {
-        const struct raft_server *server = &configuration.servers[i];
-
-        if (server->id != join->config->node_id) {
-            struct net_peer *peer = &result->peers[result->peer_count++];
-
-            peer->id = server->id;
-            (void)snprintf(peer->address, sizeof peer->address, "%s", server->address);
-        }
-    }
-    raft_configuration_close(&configuration);
-}
-
 static void take_answer(struct join *join, const struct frame *frame)
 {
     struct wire_joined joined;
@@ -160,7 +138,8 @@ static void take_answer(struct join *join, const struct frame *frame)
     }
     switch (joined.answer.outcome) {
     case MEMBER_DONE:
-        take_members(join, &joined.conf);
+        join->result->index = joined.conf.index;
+        buf_put(&join->result->conf, joined.conf.data, joined.conf.len);
         finish(join, 0);
         return;
     case MEMBER_PENDING:
@@ -408,8 +387,7 @@ static void init(struct join *join)
     ASSERT(uv_signal_start(&join->sigint, signal_cb, SIGINT) == 0);
 }
 
-int join_cluster(const struct join_config *config, struct join_result *ret_result,
-                 struct store_error *ret_error)
+int join_cluster(const struct join_config *config, struct join_result *ret_result)
 {
     struct join *join = calloc(1, sizeof *join);
     int status;
@@ -417,7 +395,7 @@ int join_cluster(const struct join_config *config, struct join_result *ret_resul
     ASSERT(join != NULL && config->target_count > 0);
     join->config = config;
     join->result = ret_result;
-    join->error = ret_error;
+    *ret_result = (struct join_result){.index = 0};
     init(join);
     log_info("net", "joining the cluster", "node=%" PRIu64 " targets=%zu", config->node_id,
              config->target_count);

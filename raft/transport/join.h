@@ -15,7 +15,7 @@
 #define LEAFD_RAFT_TRANSPORT_JOIN_H
 
 #include "raft/transport/net.h"
-#include "storage/store.h"
+#include "src/base/err.h"
 
 struct join_config {
     uint64_t node_id;
@@ -28,16 +28,17 @@ struct join_config {
     size_t target_count;            /* at least 1 */
 };
 
+#define JOIN_WHY_BYTES 256
+
 struct join_result {
-    struct net_peer peers[LIMIT_NODES]; /* all members but this node */
-    size_t peer_count;
-    uint64_t index; /* of the configuration that names them */
+    struct buf conf; /* the configuration that has this node in it; checked; the caller's to free */
+    uint64_t index;  /* of its entry */
+    char why[JOIN_WHY_BYTES]; /* this node is refused; set with the errors that say so */
 };
 
 /* 0; ERR_SHUTTING_DOWN after SIGTERM or SIGINT; ERR_REMOVED, ERR_WRONG_NODE (the id belongs to
- * another data directory) or ERR_REFUSED (to another member, or the address does), with *ret_error
+ * another data directory) or ERR_REFUSED (to another member, or the address does), with `why`
  * set. */
-int join_cluster(const struct join_config *config, struct join_result *ret_result,
-                 struct store_error *ret_error) MUST_CHECK;
+int join_cluster(const struct join_config *config, struct join_result *ret_result) MUST_CHECK;
 
 #endif

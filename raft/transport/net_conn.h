@@ -2,8 +2,8 @@
  * net_conn.h - one TCP connection to or from a peer: its handles, input, handshake and deadlines.
  *
  * The happy path: net_conn_new(); the socket is dialled (net_conn_dial()) or was accepted
- * (net_conn_accepted()); the handshake runs, then its owner gets `up`, and the frames of an accepted
- * one.
+ * (net_conn_accepted()); the handshake runs, then its owner gets `up`, and the frames of an
+ * accepted one.
  *
  *   dialled:  RESOLVING --> CONNECTING --> HANDSHAKE --> UP --> CLOSING
  *   accepted:                              HANDSHAKE --> UP --> CLOSING

@@ -5,8 +5,8 @@
  * queues on the link's connection, and a prepare handle flushes all links once a loop turn, just
  * before the loop would wait. So many frames of one turn share a write and none waits for a timer.
  *
- * Closing: net_uv_close() closes the listener and every link and connection; each that is freed lets
- * go of the hub, and the last one frees the rest and calls back.
+ * Closing: net_uv_close() closes the listener and every link and connection; each that is freed
+ * lets go of the hub, and the last one frees the rest and calls back.
  *
  * Failure modes: see net_uv.h.
  *
