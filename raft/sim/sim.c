@@ -11,6 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/sim/sim_check.h"
+#include "raft/sim/sim_client.h"
+#include "raft/sim/sim_disk.h"
+#include "raft/sim/sim_fault.h"
+#include "raft/sim/sim_late.h"
+#include "raft/sim/sim_member.h"
+#include "raft/sim/sim_net.h"
+#include "raft/sim/sim_node.h"
+#include "raft/sim/sim_strict.h"
+#include "raft/sim/sim_view.h"
 #include "src/base/assert.h"
 
 #define FAULTS_MS 14000   /* how long things go wrong */
@@ -21,106 +31,9 @@
 #define FAULT_EVERY_MS 450
 #define MEMBER_EVERY_MS 500
 
-void sim_trace(const struct sim_world *world, const char *format, ...)
-{
-    va_list args;
-
-    if (!world->verbose) {
-        return;
-    }
-    printf("%8llu  ", (unsigned long long)world->now_ms);
-    va_start(args, format);
-    vprintf(format, args);
-    va_end(args);
-    putchar('\n');
-}
-
-void sim_fail(const struct sim_world *world, const char *format, ...)
-{
-    va_list args;
-
-    fflush(stdout);
-    fprintf(stderr, "seed %llu at %llu ms: ", (unsigned long long)world->seed,
-            (unsigned long long)world->now_ms);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fprintf(stderr, "\n  replay it: make sim SEED=%llu%s\n", (unsigned long long)world->seed,
-            world->store_dir != NULL ? " STORE=lmdb" : "");
-    fflush(stderr);
-    _Exit(1);
-}
-
-void sim_note(struct sim_world *world, uint64_t what)
-{
-    world->stats.trace = (world->stats.trace ^ what) * 0x9e3779b97f4a7c15ULL;
-    world->stats.trace ^= world->stats.trace >> 29;
-}
-
-uint64_t sim_below(struct sim_world *world, uint64_t bound)
-{
-    return prng_below(&world->prng, bound);
-}
-
-bool sim_percent(struct sim_world *world, unsigned percent)
-{
-    return sim_below(world, 100) < percent;
-}
-
-/* --- a binary heap of events --- */
-
-static bool before(const struct sim_event *a, const struct sim_event *b)
-{
-    return a->at_ms < b->at_ms || (a->at_ms == b->at_ms && a->order < b->order);
-}
-
-void sim_schedule(struct sim_world *world, struct sim_event event)
-{
-    size_t i = world->heap_count++;
-
-    if (world->heap_count > world->heap_capacity) {
-        world->heap_capacity = world->heap_capacity ? world->heap_capacity * 2 : 256;
-        world->heap = realloc(world->heap, world->heap_capacity * sizeof *world->heap);
-        ASSERT(world->heap != NULL);
-    }
-    event.order = world->order++;
-    while (i > 0 && before(&event, &world->heap[(i - 1) / 2])) {
-        world->heap[i] = world->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    world->heap[i] = event;
-}
-
-static struct sim_event next_event(struct sim_world *world)
-{
-    struct sim_event first = world->heap[0];
-    struct sim_event last = world->heap[--world->heap_count];
-    size_t i = 0;
-
-    for (;;) {
-        size_t child = 2 * i + 1;
-
-        if (child >= world->heap_count) {
-            break;
-        }
-        if (child + 1 < world->heap_count && before(&world->heap[child + 1], &world->heap[child])) {
-            child++;
-        }
-        if (!before(&world->heap[child], &last)) {
-            break;
-        }
-        world->heap[i] = world->heap[child];
-        i = child;
-    }
-    if (world->heap_count > 0) {
-        world->heap[i] = last;
-    }
-    return first;
-}
-
 /* --- turns --- */
 
-void sim_turn(struct sim_node *node)
+static void turn(struct sim_node *node)
 {
     struct sim_world *world = node->world;
     uint64_t next;
@@ -133,6 +46,7 @@ void sim_turn(struct sim_node *node)
     }
     sim_fault_given_back(node);
     sim_check_node(node);
+    sim_member_check(node);
     next = replica_next_ms(&node->replica);
     if (next == UINT64_MAX) {
         return;
@@ -224,13 +138,13 @@ static void node_event(struct sim_world *world, struct sim_event *event)
     } else if (event->at_ms < node->wake_at_ms) {
         return; /* the timer was moved */
     }
-    sim_turn(node);
+    turn(node);
 }
 
 static void run_until(struct sim_world *world, uint64_t end_ms)
 {
     while (world->heap_count > 0 && world->heap[0].at_ms <= end_ms) {
-        struct sim_event event = next_event(world);
+        struct sim_event event = sim_next_event(world);
 
         ASSERT(event.at_ms >= world->now_ms);
         world->now_ms = event.at_ms;
@@ -320,7 +234,7 @@ static void free_world(struct sim_world *world)
         sim_node_free(&world->nodes[i]);
     }
     while (world->heap_count > 0) {
-        struct sim_event event = next_event(world);
+        struct sim_event event = sim_next_event(world);
 
         if (event.frame != NULL) {
             buf_free(&event.frame->payload);
@@ -377,12 +291,28 @@ static void until(struct sim_world *world, bool (*is_so)(struct sim_world *world
     }
 }
 
+/* Whatever was acknowledged is there, and the histories are right. */
+static void check_end(struct sim_world *world)
+{
+    for (unsigned i = 0; i < world->node_count; i++) {
+        if (sim_member_lives(&world->nodes[i])) {
+            sim_member_check(&world->nodes[i]);
+        }
+    }
+    sim_check_end(world);
+    sim_member_end(world);
+    sim_strict_check_end(world);
+}
+
+static const struct sim_hooks hooks = {.turn = turn, .sent = sim_fault_sent};
+
 void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats)
 {
     struct sim_world *world = calloc(1, sizeof *world);
     uint64_t end_ms;
 
     ASSERT(world != NULL);
+    world->hooks = &hooks;
     world->seed = seed;
     world->store_dir = store_dir;
     world->verbose = verbose;
@@ -420,7 +350,7 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
     world->clients = false;
     sim_client_begin_final(world);
     until(world, settled, end_ms);
-    sim_check_end(world);
+    check_end(world);
     if (ret_stats != NULL) {
         *ret_stats = world->stats;
     }

@@ -1,17 +1,7 @@
 /*
- * sim_calm.c - a majority is enough: while one leader and a majority of the voters can work, no
- * request at that leader is left without an answer, nor at a node that reaches it, if only through
- * one of those voters, whatever is broken elsewhere. And a leader that hears nobody is replaced.
- *
- * The happy path: sim_calm_look() is called again and again, and notes since when the same leader
- * leads with the same voters, all of them and their links in order, and since when each node
- * reaches it. A request that waited there through such a time and still timed out is a failure. It
- * needs no healing to show, so it finds what the quiet end hides, where all nodes come back and set
- * going again what was stuck.
- *
- * Thread: one.
+ * sim_calm.c - see sim_calm.h. Thread: one.
  */
-#include "raft/sim/sim.h"
+#include "raft/sim/sim_calm.h"
 
 #define CALM_MS 1500 /* of the patience of 3 s; more than an election takes, and a retry after it */
 /* Six election timeouts: one to step down, and candidacies that a slow write of a vote thwarts. */
@@ -88,8 +78,8 @@ static unsigned majority_of(struct sim_node *leader)
         }
         voters++;
         if (node == leader ||
-            (works(node) && sim_net_reaches(leader, node) &&
-             !is_sent_snapshot(leader, server->id) && keeps_up(leader, server->id))) {
+            (works(node) && sim_reaches(leader, node) && !is_sent_snapshot(leader, server->id) &&
+             keeps_up(leader, server->id))) {
             working++;
             who |= 1u << (server->id - 1);
         }
@@ -118,7 +108,7 @@ static struct sim_node *node_of(struct sim_world *world, uint64_t id)
 /* Both ways, and each keeps links with the other. */
 static bool are_linked(const struct sim_node *one, const struct sim_node *other)
 {
-    return sim_net_reaches(one, other) && (one->peers & (1u << (other->id - 1))) &&
+    return sim_reaches(one, other) && (one->peers & (1u << (other->id - 1))) &&
            (other->peers & (1u << (one->id - 1)));
 }
 
@@ -169,7 +159,7 @@ static unsigned deaf_majority(struct sim_node *leader)
     unsigned count = 0;
     unsigned who = 0;
 
-    if (!sim_fault_is_quiet(world) || raft->configuration_uncommitted_index != 0) {
+    if (!sim_is_quiet(world) || raft->configuration_uncommitted_index != 0) {
         return 0;
     }
     for (unsigned i = 0; i < raft->configuration.n; i++) {

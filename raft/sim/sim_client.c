@@ -1,13 +1,16 @@
 /*
- * sim_client.c - what people do to the cluster: take ids on any node, change and read tags.
- *
- * Thread: one.
+ * sim_client.c - see sim_client.h. Thread: one.
  */
+#include "raft/sim/sim_client.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/sim/sim.h"
+#include "raft/sim/sim_calm.h"
+#include "raft/sim/sim_check.h"
+#include "raft/sim/sim_strict.h"
+#include "raft/sim/sim_view.h"
 #include "src/base/assert.h"
 
 #define PATIENCE_MS 3000

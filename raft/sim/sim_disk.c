@@ -1,13 +1,11 @@
 /*
- * sim_disk.c - a disk on virtual time over the store in memory: group commits that take a while,
- * and a crash that loses what was not committed.
- *
- * Thread: one.
+ * sim_disk.c - see sim_disk.h. Thread: one.
  */
+#include "raft/sim/sim_disk.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/sim/sim.h"
 #include "src/base/assert.h"
 
 static void kick(struct sim_disk *disk)

@@ -1,15 +1,12 @@
 /*
- * sim_fault.c - what goes wrong: crashes, cuts, losses, slow and full disks, stopped processes,
- * clocks that people set, leadership handed over under load, and strikes at the worst moment.
- *
- * The happy path of a fault: it is drawn in sim_fault_event(), lasts until another draw heals it,
- * and in any case until sim_fault_end().
- *
- * Thread: one.
+ * sim_fault.c - see sim_fault.h. Thread: one.
  */
+#include "raft/sim/sim_fault.h"
+
 #include <string.h>
 
-#include "raft/sim/sim.h"
+#include "raft/sim/sim_net.h"
+#include "raft/sim/sim_node.h"
 #include "raft/wire/wire.h"
 
 #define LONG_ALONE_MS 5000 /* long enough for the others' logs to be compacted meanwhile */
@@ -49,11 +46,6 @@ void sim_fault_alone(struct sim_node *node)
         sim_net_heal(node->world); /* the others have each other */
         cut_all(node);
     }
-}
-
-bool sim_fault_is_quiet(const struct sim_world *world)
-{
-    return world->now_ms < world->quiet_until_ms;
 }
 
 /* What is wrong now lasts, and nothing else is. */
@@ -331,7 +323,7 @@ void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
     struct raft_message message;
     uint64_t transfer;
 
-    if (!world->faults || type != FRAME_RAFT || !node->up || sim_fault_is_quiet(world)) {
+    if (!world->faults || type != FRAME_RAFT || !node->up || sim_is_quiet(world)) {
         return;
     }
     if (payload->data[0] == RAFT_APPEND_ENTRIES) {
@@ -397,7 +389,7 @@ static void random_clock(struct sim_world *world)
 
 void sim_fault_event(struct sim_world *world)
 {
-    if (!world->faults || sim_fault_is_quiet(world)) {
+    if (!world->faults || sim_is_quiet(world)) {
         return;
     }
     switch (sim_below(world, 12)) {

@@ -1,15 +1,11 @@
 /*
- * sim_late.c - answers to requests for segments that are held back, so that some come after the
- * allocator has given them up and asked anew: what they bring must be burnt.
- *
- * The happy path: propose() passes on to the replica; of the answers one in a while is put aside
- * and told by a SIM_LATE event. All are told before the node ends.
- *
- * Thread: one.
+ * sim_late.c - see sim_late.h. Thread: one.
  */
+#include "raft/sim/sim_late.h"
+
 #include <stdlib.h>
 
-#include "raft/sim/sim.h"
+#include "raft/sim/sim_check.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 

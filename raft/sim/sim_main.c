@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "raft/sim/sim.h"
+#include "raft/sim/sim_store.h"
 #include "src/base/assert.h"
 
 #define JOBS_MAX 64

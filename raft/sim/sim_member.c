@@ -1,29 +1,20 @@
 /*
- * sim_member.c - the membership changes while everything else goes wrong: nodes join, are added,
- * removed, die for good and are replaced, leadership is moved; and what must hold about it.
- *
- * The happy path: sim_member_event() asks a random node for a change, as an operator does. A new
- * node asks the cluster to let it join (sim_member_join()), starts with an empty disk, and is
- * caught up. A removed one is told so when it dials a member, and ends.
- *
- * Checked here: an id that was removed is in no later configuration and never leads a later term;
- * every configuration follows from the one before by one server; nobody votes before it had caught
- * up; no node holds an applied configuration for pending; what an operator was told is so.
- *
- * Thread: one.
+ * sim_member.c - see sim_member.h. Thread: one.
  */
+#include "raft/sim/sim_member.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "raft/core/driver_internal.h"
-#include "raft/sim/sim.h"
+#include "raft/sim/sim_node.h"
+#include "raft/sim/sim_view.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 
 #define PATIENCE_MS 2500
 #define MEMBERS_MAX 6 /* members that are wished for */
-#define BIT(id) (1u << ((id)-1))
 
 struct sim_wish {
     struct id_request base;
@@ -36,44 +27,6 @@ static struct sim_node *any_running(struct sim_world *world)
     struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
 
     return sim_node_runs(node) ? node : NULL;
-}
-
-/* The node whose configuration is the newest that is applied. */
-static const struct sim_node *newest(const struct sim_world *world)
-{
-    const struct sim_node *best = NULL;
-
-    for (unsigned i = 0; i < world->node_count; i++) {
-        const struct sim_node *node = &world->nodes[i];
-
-        if (node->up && (best == NULL || node->replica.driver.applied.conf_index >
-                                             best->replica.driver.applied.conf_index)) {
-            best = node;
-        }
-    }
-    return best;
-}
-
-/* Ids of the configuration that a node has applied: all of them, and those that vote. */
-static void configuration_of(const struct sim_node *node, unsigned *ret_members,
-                             unsigned *ret_voters)
-{
-    const struct driver_position *applied = &node->replica.driver.applied;
-    struct raft_configuration configuration;
-
-    *ret_members = 0;
-    *ret_voters = 0;
-    if (applied->conf.len == 0 ||
-        driver_decode_configuration(applied->conf.data, applied->conf.len, &configuration) != 0) {
-        return;
-    }
-    for (unsigned i = 0; i < configuration.n; i++) {
-        *ret_members |= BIT(configuration.servers[i].id);
-        if (configuration.servers[i].role == RAFT_VOTER) {
-            *ret_voters |= BIT(configuration.servers[i].id);
-        }
-    }
-    raft_configuration_close(&configuration);
 }
 
 static unsigned count_bits(unsigned bits)
@@ -214,7 +167,7 @@ void sim_member_join(struct sim_node *node)
     if (node->up || node->gone) {
         return;
     }
-    if (via != NULL && sim_net_reaches(node, via)) {
+    if (via != NULL && sim_reaches(node, via)) {
         if (members_admit(&via->replica.members, node->id, 1000 + node->id) == ERR_REMOVED) {
             sim_trace(world, "node %u hears that it was removed", (unsigned)node->id);
             node->gone = true;
@@ -254,7 +207,7 @@ void sim_member_told(struct sim_node *node)
 /* All that are not gone are up and agree on who is a member; nothing is pending. */
 static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
 {
-    const struct sim_node *first = newest(world);
+    const struct sim_node *first = sim_newest(world);
     unsigned members;
 
     if (first == NULL) {
@@ -273,7 +226,7 @@ static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
             return false;
         }
     }
-    configuration_of(first, &members, ret_voters);
+    sim_configuration_of(first, &members, ret_voters);
     return true;
 }
 
@@ -352,7 +305,7 @@ void sim_member_event(struct sim_world *world)
     if (!world->member_faults || via == NULL) {
         return;
     }
-    configuration_of(via, &members, &voters);
+    sim_configuration_of(via, &members, &voters);
     if (!world->faults && dead_member(world, members) != 0) { /* the operator clears up */
         wish_for(via, MEMBER_ASK_REMOVE, dead_member(world, members));
     }
@@ -403,7 +356,7 @@ static void check_configuration(struct sim_node *node)
     unsigned members;
     unsigned voters;
 
-    configuration_of(node, &members, &voters);
+    sim_configuration_of(node, &members, &voters);
     for (size_t i = 0; i < world->conf_count; i++) {
         conf = &world->confs[i];
         if (conf->index == index && (conf->members != members || conf->voters != voters)) {
@@ -484,36 +437,11 @@ void sim_member_check(struct sim_node *node)
     }
 }
 
-void sim_member_leads(struct sim_node *node)
-{
-    if (node->world->removed & BIT(node->id)) {
-        sim_fail(node->world, "node %u was removed, and now leads a new term", (unsigned)node->id);
-    }
-}
-
 /* --- the end --- */
-
-bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id)
-{
-    return (world->removed & BIT(node_id)) != 0;
-}
-
-bool sim_member_lives(const struct sim_node *node)
-{
-    const struct sim_node *first = newest(node->world);
-    unsigned members;
-    unsigned voters;
-
-    if (node->gone || first == NULL) {
-        return false;
-    }
-    configuration_of(first, &members, &voters);
-    return (members & BIT(node->id)) != 0;
-}
 
 bool sim_member_settled(const struct sim_world *world)
 {
-    const struct sim_node *first = newest(world);
+    const struct sim_node *first = sim_newest(world);
 
     unsigned members;
     unsigned voters;
@@ -521,7 +449,7 @@ bool sim_member_settled(const struct sim_world *world)
     if (first == NULL) {
         return false;
     }
-    configuration_of(first, &members, &voters);
+    sim_configuration_of(first, &members, &voters);
     for (unsigned i = 0; i < world->node_count; i++) {
         const struct sim_node *node = &world->nodes[i];
 
@@ -548,11 +476,11 @@ bool sim_member_settled(const struct sim_world *world)
 
 void sim_member_end(struct sim_world *world)
 {
-    const struct sim_node *first = newest(world);
+    const struct sim_node *first = sim_newest(world);
     unsigned members;
     unsigned voters;
 
-    configuration_of(first, &members, &voters);
+    sim_configuration_of(first, &members, &voters);
     if (members & (world->told_removed | world->removed)) {
         sim_fail(world, "somebody was told of a removal, and the node is a member");
     }

@@ -1,13 +1,11 @@
 /*
- * sim_net.c - links on virtual time: delay, loss, reordering, cuts one way or both, and frames that
- * come again with a new connection.
- *
- * Thread: one.
+ * sim_net.c - see sim_net.h. Thread: one.
  */
+#include "raft/sim/sim_net.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/sim/sim.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
@@ -125,7 +123,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
         /* A sender learns of a broken link only sometimes. */
         return world->nodes[b].up ? 0 : ERR_IO;
     }
-    if (world->faults && !sim_fault_is_quiet(world) && sim_percent(world, 3)) {
+    if (world->faults && !sim_is_quiet(world) && sim_percent(world, 3)) {
         at_ms += sim_below(world, 400); /* overtaken by later ones */
     } else {
         if (at_ms < world->link_free_ms[a][b]) {
@@ -133,7 +131,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
         }
         world->link_free_ms[a][b] = at_ms;
     }
-    sim_fault_sent(from, to, type, payload);
+    world->hooks->sent(from, to, type, payload);
     frame = frame_new(from, type, payload);
     world->stats.frames++;
     world->stats.relayed += type == FRAME_RELAY;
@@ -187,12 +185,6 @@ void sim_net_init(struct sim_net *net, struct sim_node *node)
     net->node = node;
 }
 
-bool sim_net_reaches(const struct sim_node *from, const struct sim_node *to)
-{
-    return to->up && !from->world->cut[from->id - 1][to->id - 1] &&
-           !from->world->cut[to->id - 1][from->id - 1];
-}
-
 static void tell_removed(struct sim_node *node)
 {
     sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + 1,
@@ -203,7 +195,7 @@ static void tell_removed(struct sim_node *node)
 
 void sim_net_dial(struct sim_node *from, struct sim_node *to)
 {
-    if (from->up && sim_net_reaches(from, to) &&
+    if (from->up && sim_reaches(from, to) &&
         members_admit(&to->replica.members, from->id, 1000 + from->id) == ERR_REMOVED) {
         tell_removed(from);
     }

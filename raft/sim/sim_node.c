@@ -1,13 +1,17 @@
 /*
- * sim_node.c - a node's life: start from what its disk holds, crash or stop, start again.
- *
- * Thread: one.
+ * sim_node.c - see sim_node.h. Thread: one.
  */
+#include "raft/sim/sim_node.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/sim/sim.h"
+#include "raft/sim/sim_check.h"
+#include "raft/sim/sim_disk.h"
+#include "raft/sim/sim_late.h"
+#include "raft/sim/sim_net.h"
+#include "raft/sim/sim_store.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
@@ -104,11 +108,6 @@ static void on_layout_changed(struct fsm_listener *listener, const struct snowfl
     struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
 
     node->replica.listener.layout_changed(&node->replica.listener, layout);
-}
-
-bool sim_node_runs(const struct sim_node *node)
-{
-    return node->up && node->world->now_ms >= node->paused_until_ms;
 }
 
 void sim_node_init(struct sim_world *world, unsigned n)

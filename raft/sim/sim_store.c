@@ -1,18 +1,8 @@
 /*
- * sim_store.c - the store of a simulated node: in memory, or in LMDB as in leafd.
- *
- * Which one makes no difference to a run: both take the same operations and give back the same, so
- * a seed tells the same story on either. That is what the second run of some seeds looks at
- * (sim_main.c). The store on LMDB keeps what it committed from one incarnation of a node to the
- * next in a directory of the node's own, and every start checks it whole and reads it anew; a crash
- * closes it as a kill would, without a word to the disk. (Loss of power is the business of
- * storage/tests/test_store_power.c.)
- *
- * The directory is made below /dev/shm where there is one: syncs are free there, and a seed makes
- * thousands of commits.
- *
- * Failure modes: a store that cannot be opened fails the seed. Thread: one.
+ * sim_store.c - see sim_store.h. Thread: one.
  */
+#include "raft/sim/sim_store.h"
+
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "raft/sim/sim.h"
 #include "src/base/assert.h"
 #include "storage/store_lmdb.h"
 

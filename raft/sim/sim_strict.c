@@ -1,27 +1,15 @@
 /*
- * sim_strict.c - strict tags in the simulation: clients that ask any node, with and without
- * idempotency keys, and again elsewhere when the outcome is unknown; people who delete a strict tag
- * and make it again, and who change the mode of another one; and what must be true of all ids.
- *
- * Two tags: one is strict as long as it is there, the other one changes its mode, so that it drains
- * and goes back to segments.
- *
- * What is checked at each answer: no id twice, over both modes; an id is greater than every id of
- * its tag that was known anywhere before its request was sent; an id of a segment is greater than
- * every strict id that was known before it was taken (a node that still had one would go back); a
- * key gives the same ids again, or says why not. At the end the whole history is checked
- * (src/history), for density too: what is missing between the ids of a tag must be what requests of
- * unknown outcome have burnt. (Gaps for which that would take too long to decide are counted.)
- *
- * Time in the history is a counter of events: no two are equal.
- *
- * Thread: one.
+ * sim_strict.c - see sim_strict.h. Thread: one.
  */
+#include "raft/sim/sim_strict.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/sim/sim.h"
+#include "raft/sim/sim_calm.h"
+#include "raft/sim/sim_check.h"
+#include "raft/sim/sim_view.h"
 #include "src/base/assert.h"
 #include "src/history/history.h"
 

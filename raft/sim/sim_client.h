@@ -1,0 +1,19 @@
+/*
+ * sim_client.h - what people do to the cluster: take ids on any node, change and read tags.
+ *
+ * Thread: one.
+ */
+#ifndef LEAFD_RAFT_SIM_SIM_CLIENT_H
+#define LEAFD_RAFT_SIM_SIM_CLIENT_H
+
+#include "raft/sim/sim_world.h"
+
+void sim_client_event(struct sim_world *world);
+void sim_admin_event(struct sim_world *world);
+/* Take snowflake ids on a node. */
+void sim_flake_event(struct sim_node *node);
+/* A change through every node; true when all were acknowledged. */
+void sim_client_begin_final(struct sim_world *world);
+bool sim_client_final_done(const struct sim_world *world);
+
+#endif

@@ -1,0 +1,301 @@
+/*
+ * sim_world.h - what the simulated cluster is made of: nodes, links, disks and clocks, events in
+ * order of virtual time, the one generator of random choices, and the hash of what happened.
+ *
+ * Failure: sim_fail() prints the seed, the virtual time and what was broken, and ends the process
+ * with 1.
+ *
+ * Thread: one.
+ */
+#ifndef LEAFD_RAFT_SIM_SIM_WORLD_H
+#define LEAFD_RAFT_SIM_SIM_WORLD_H
+
+#include "raft/cluster/replica.h"
+#include "src/base/prng.h"
+#include "storage/store_mem.h"
+
+#define SIM_NODES_MAX 8 /* that there ever are: ids never come back */
+#define SIM_STORE_DIR_BYTES 64
+#define SIM_CONFS_MAX 256    /* configurations of a run */
+#define SIM_TAGS 6           /* shared tags that are used, changed, deleted and made again */
+#define SIM_TAGS_ALL 8       /* and two for strict ids: always, and with changes of the mode */
+#define SIM_CHANGING 7       /* the latter */
+#define SIM_KEYS 200         /* idempotency keys that the cluster holds */
+#define SIM_STEADY 4         /* the one whose segments all have one size */
+#define SIM_FORCED 5         /* the one whose max_id is forced down now and then */
+#define SIM_RECENT 8         /* acknowledged tags that are asked for again soon */
+#define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
+#define SIM_KEPT_MAX 4096    /* tags made once, which must all be there at the end */
+#define SIM_KEPT_STEP 7      /* the step that half of them get once they are acknowledged */
+
+/* The time of day at virtual time 0. */
+#define SIM_WALL_MS 1700000000000
+
+enum sim_event_kind {
+    SIM_FRAME,   /* a frame arrives */
+    SIM_DISK,    /* a group commit ends */
+    SIM_WAKE,    /* a node's timer */
+    SIM_CLIENT,  /* somebody wants ids */
+    SIM_ADMIN,   /* somebody changes or reads tags */
+    SIM_FAULT,   /* something breaks or heals */
+    SIM_RESTART, /* a crashed node comes back */
+    SIM_END,     /* a node dies at once, or stops in order */
+    SIM_ALONE,   /* a node is cut off from all others for a while */
+    SIM_LATE,    /* an answer that was held back is told */
+    SIM_MEMBER,  /* somebody changes the membership, or a disk is lost */
+    SIM_JOIN,    /* a new node asks to be let in */
+    SIM_DIAL,    /* a node tries to reach another that hung up */
+    SIM_REFUSED, /* a node finds that nobody listens at another's address */
+    SIM_TOLD     /* a node hears that it was removed */
+};
+
+struct sim_frame {
+    uint64_t from;
+    uint64_t from_incarnation;
+    enum frame_type type;
+    struct buf payload;
+};
+
+struct sim_event {
+    uint64_t at_ms;
+    uint64_t order; /* ties in order of scheduling */
+    enum sim_event_kind kind;
+    unsigned node;
+    uint64_t incarnation; /* the node's; events of an earlier incarnation are dropped */
+    struct sim_frame *frame;
+    unsigned peer; /* of SIM_DIAL and SIM_REFUSED */
+};
+
+struct sim_disk_item {
+    STAILQ_ENTRY(sim_disk_item) link;
+    struct store_op *op; /* one of the two */
+    struct disk_read *read;
+};
+
+struct sim_disk {
+    struct disk base;
+    struct sim_node *node;
+    STAILQ_HEAD(, sim_disk_item) queue;
+    size_t queued;
+    size_t group; /* items of the commit under way; 0: idle */
+    bool low;     /* it says that its space is low */
+    uint64_t slow_until_ms;
+};
+
+struct sim_net {
+    struct net base;
+    struct sim_node *node;
+};
+
+struct sim_world;
+struct sim_strict;
+
+/* A request for segments on its way: its answer may be told late. */
+struct sim_late {
+    STAILQ_ENTRY(sim_late) link;
+    struct sim_node *node;
+    struct id_request *request;
+    void (*done)(struct id_request *request); /* the allocator's own */
+    void *data;
+};
+
+struct sim_node {
+    struct sim_world *world;
+    uint64_t id; /* 1.. */
+    char address[16];
+    bool up;
+    uint64_t incarnation;
+    struct clock clock;
+    uint64_t skew_ms; /* of its monotonic clock */
+    int64_t wall_offset_ms;
+    int64_t wall_highest_ms; /* that it ever had */
+    struct store *store;
+    struct sim_disk disk;
+    struct sim_net net;
+    struct replica replica;
+    struct replica_owner owner;
+    uint64_t wake_at_ms;
+    uint64_t paused_until_ms; /* the process is stopped, as by SIGSTOP */
+    uint64_t frozen_until_ms; /* also of a pause that was ended early: what came comes then */
+    uint64_t alone_until_ms;  /* its links stay cut until then, whatever else heals */
+    bool handing_over;        /* it is asked to give leadership away */
+    bool stopping;            /* it stops in order, not by a crash */
+    bool giving_back;         /* its segments, which is the last that it does */
+    bool gave_back;
+    uint64_t disk_term;           /* last term seen on disk */
+    uint64_t disk_incarnation;    /* last incarnation seen on disk: each start is one */
+    STAILQ_HEAD(, sim_late) late; /* answers that are held back */
+    uint64_t seen_commit;         /* of this incarnation */
+    uint64_t seen_applied;
+    struct fsm_listener listener;      /* between the state machine and the replica */
+    uint32_t generation[SIM_TAGS_ALL]; /* of the row as last seen in this incarnation */
+    uint64_t max_id[SIM_TAGS_ALL];
+    uint64_t next_epoch[SIM_TAGS_ALL]; /* that next_id belongs to */
+    uint64_t next_id[SIM_TAGS_ALL];    /* of this incarnation: no id below it may follow */
+    uint64_t floor[SIM_TAGS_ALL];      /* it may hand out no id below, in any incarnation */
+    bool opening[SIM_TAGS_ALL];
+    bool joins;                          /* it came after the first configuration */
+    bool gone;                           /* removed and told, or dead for good */
+    unsigned peers;                      /* with whom it keeps links, a bit an id */
+    struct net_peer guests[LIMIT_NODES]; /* as it was told when it joined */
+    size_t guest_count;
+    uint64_t guest_index;
+    uint64_t seen_conf;   /* index of the configuration that was checked last */
+    uint64_t seen_change; /* index of the one that was checked for whom it makes a voter */
+};
+
+/* A configuration that was applied somewhere; a bit an id. */
+struct sim_conf {
+    uint64_t index;
+    unsigned members;
+    unsigned voters;
+};
+
+/* Ids of a tag between two moments at which its max_id was forced down: no id twice. */
+struct sim_epoch {
+    uint32_t from_generation;
+    uint8_t *used; /* bitmap of ids handed out */
+    uint64_t used_bits;
+    uint64_t highest_end; /* exclusive end of all ids handed out */
+};
+
+/* A range that a node offered to give back; it may come back once. */
+struct sim_offer {
+    uint64_t first;
+    uint64_t end;
+    bool taken;
+};
+
+/* What the checker knows of a shared tag. */
+struct sim_tag {
+    char name[32];
+    struct sim_epoch *epochs; /* by generation; at least one */
+    size_t epoch_count;
+    uint64_t acked_max_id;    /* an acknowledged change set it */
+    uint32_t generation;      /* the highest that any node has seen */
+    uint64_t changed_at;      /* highest index of a change that any node has told of */
+    struct sim_offer *offers; /* ranges that nodes have offered to give back */
+    size_t offer_count;
+};
+
+struct sim_stats {
+    uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
+        claims_empty, puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes,
+        stops, forced, told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again,
+        strict_refused, strict_lost, strict_undecided, given_back, repeats, everywhere, relayed,
+        deaf;
+    uint64_t trace; /* a hash of everything that happened */
+};
+
+/* A leader and a majority of voters that can work with it, and since when it is so. */
+struct sim_calm {
+    unsigned who; /* a bit an id; 0: there is no such majority */
+    uint64_t leader;
+    uint64_t term;
+    uint64_t incarnations; /* of those together */
+    uint64_t since_ms;
+};
+
+/* A node that reaches such a leader, if only through one of those that work with it. */
+struct sim_reach {
+    bool reaches;
+    uint64_t incarnation; /* of the node */
+    uint64_t since_ms;
+};
+
+/* A leader that hears nobody, while a majority of the voters hear each other, and it. */
+struct sim_deaf {
+    unsigned who; /* it and those, a bit an id */
+    uint64_t leader;
+    uint64_t term; /* that it leads; 0: there is none */
+    uint64_t incarnations;
+    uint64_t since_ms;
+};
+
+/* What the world's lower parts ask of sim.c, above them. */
+struct sim_hooks {
+    /* The node does what has become possible, and is checked. */
+    void (*turn)(struct sim_node *node);
+    /* A frame leaves a node: the worst moment to die is now. */
+    void (*sent)(struct sim_node *node, uint64_t to, enum frame_type type,
+                 const struct buf *payload);
+};
+
+struct sim_world {
+    uint64_t seed;
+    const char *store_dir; /* of the stores on LMDB; NULL: in memory */
+    uint64_t now_ms;
+    struct prng prng;
+    bool verbose;
+    bool faults; /* false: the quiet end */
+    bool clients;
+    struct sim_event *heap;
+    size_t heap_count;
+    size_t heap_capacity;
+    uint64_t order;
+    unsigned first_count; /* of the first configuration */
+    unsigned node_count;  /* that came so far */
+    struct sim_node nodes[SIM_NODES_MAX];
+    bool cut[SIM_NODES_MAX][SIM_NODES_MAX];              /* from, to */
+    bool broken[SIM_NODES_MAX][SIM_NODES_MAX];           /* cut, and the first of the two knows */
+    uint64_t link_free_ms[SIM_NODES_MAX][SIM_NODES_MAX]; /* frames of a link arrive in order */
+    unsigned drop_percent;
+    struct sim_tag tags[SIM_TAGS_ALL];
+    struct sim_strict *strict;
+    uint64_t kept_next;
+    bool kept[SIM_KEPT_MAX];       /* acknowledged */
+    bool kept_again[SIM_KEPT_MAX]; /* changed after that, which was acknowledged, too */
+    uint64_t recent[SIM_RECENT];   /* of those, the latest; a ring */
+    uint64_t recent_count;
+    struct sim_frame *echo[SIM_NODES_MAX][SIM_NODES_MAX]; /* comes again when the link does */
+    uint64_t unheard_until_ms; /* until then nobody hears the others' clocks */
+    bool has_time;             /* the log has one, somewhere */
+    bool clock_faults; /* clocks are set wrong in this run: then nobody must have ids at the end */
+    struct segment_range *flakes;
+    size_t flake_count;
+    bool flake_served[SIM_NODES_MAX]; /* in the quiet end */
+    uint64_t *digests;                /* by index; 0: not seen */
+    uint64_t digest_capacity;
+    uint64_t *leaders; /* by term */
+    uint64_t leader_capacity;
+    unsigned requests_open;
+    bool member_faults; /* the membership changes in this run */
+    unsigned removed;   /* ids that some state machine holds for removed; a bit an id, as below */
+    unsigned given_up;  /* some change of it was given up */
+    unsigned unwanted;  /* somebody wished its removal */
+    unsigned told_removed; /* and was told that it is so */
+    unsigned told_added;
+    struct sim_conf confs[SIM_CONFS_MAX]; /* by index */
+    size_t conf_count;
+    struct sim_calm calm;
+    struct sim_reach reach[SIM_NODES_MAX];
+    struct sim_deaf deaf;
+    uint64_t quiet_until_ms; /* nothing more goes wrong until then: what is wrong lasts */
+    const struct sim_hooks *hooks;
+    struct sim_stats stats;
+};
+
+/* An event to come. */
+void sim_schedule(struct sim_world *world, struct sim_event event);
+/* The next one, which is there (heap_count > 0). */
+struct sim_event sim_next_event(struct sim_world *world);
+
+void sim_trace(const struct sim_world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+_Noreturn void sim_fail(const struct sim_world *world, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Into the hash of what happened. */
+void sim_note(struct sim_world *world, uint64_t what);
+uint64_t sim_below(struct sim_world *world, uint64_t bound);
+bool sim_percent(struct sim_world *world, unsigned percent);
+
+/* By the world's hooks. */
+void sim_turn(struct sim_node *node);
+/* Does nothing more go wrong for a while? */
+bool sim_is_quiet(const struct sim_world *world);
+/* Up, and not paused. */
+bool sim_node_runs(const struct sim_node *node);
+/* A node reaches another, both ways. */
+bool sim_reaches(const struct sim_node *from, const struct sim_node *to);
+
+#endif
