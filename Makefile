@@ -198,13 +198,15 @@ $(call bench_objs,load_mariadb): CPPFLAGS += -isystem /usr/include/mariadb
 $(BENCH)/load_mariadb: $(call bench_objs,hist idset result load_mariadb) $(call lib,base)
 	@mkdir -p $(@D)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ -lmariadb -ljansson
-## make bench [CASE=strict] compare with other servers: build/bench/report.md (ROUNDS=5 SECONDS=5)
+## make bench [CASE=strict] compare with other servers: build/bench/report.md (ROUNDS=5 SECONDS=5),
+##                          or with BASE=path/to/leafd another build: build/bench/base/report.md
 bench:
 	@scripts/setup bench
 	+@$(MAKE) --no-print-directory -j$(shell nproc) all bench-tools $(BENCH)/load_mariadb
 	@exec setpriv --pdeathsig TERM scripts/bench/bench --build "$(BUILD)" \
-		--binary "$(OUT)/leafd" $(if $(ROUNDS),--rounds "$(ROUNDS)") \
-		$(if $(SECONDS),--seconds "$(SECONDS)") $(if $(PRIORITY),--priority) $(CASE)
+		--binary "$(OUT)/leafd" $(if $(BASE),--base "$(BASE)") \
+		$(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(SECONDS),--seconds "$(SECONDS)") \
+		$(if $(PRIORITY),--priority) $(CASE)
 
 # Faults on real processes, drawn from a seed (cluster-tests/chaos), and a page about them. LEAFD
 # names another binary; CHAOS has further options, as CHAOS="--only kill,pause".

@@ -729,7 +729,8 @@ def test_report(tmp_path):
                   for name in "ab"]
     rounds = [{"a": figures(rate=rate, cpu_us=1), "b": figures(rate=10, cpu_us=1)}
               for rate in (50, 70, 60)]
-    report.keep(str(tmp_path), report.result_of(Case, contenders, rounds, 5.0, "ext4"))
+    report.keep(str(tmp_path),
+                report.result_of(Case, Case.targets, contenders, rounds, 5.0, "ext4"))
     Case.name = "broken"
     report.keep(str(tmp_path), report.failure_of(Case, BenchError("ids\nrepeat")))
     path = report.write_report(str(tmp_path), ["broken", "never-run", "demo"])
@@ -938,6 +939,87 @@ def test_pair_that_was_asynchronous(tmp_path, changes):
 def test_pair_whose_replica_lacks_ids(tmp_path, changes, said):
     with pytest.raises(BenchError, match=said):
         pair_that_says(tmp_path, **changes).check_load(LOAD_OF_1000)
+
+
+# --- one build against another ---
+
+
+class TwoBuilds:
+    """A case of one contender, whose CPU time a request is the base's and a half."""
+
+    name, title, text = "demo", "two builds", "What is measured."
+    targets = [Target("rate", "a", at_least=5), Target("rate", "a", "nginx", at_least=5)]
+    charts = ("cpu_us", "rate")
+    told = ("cpu_us",)
+
+    def __init__(self):
+        self.order = []
+
+    def prepare(self, bench):
+        def measured(_):
+            self.order.append(os.path.basename(bench.leafd))
+            return figures(cpu_us=2.0 if bench.leafd == bench.base else 3.0, rate=10)
+
+        server = bench.start(FakeBuild(bench.data))
+        return [measure.Procedure("a", "leafd", [server], "a load", measured)]
+
+
+class FakeBuild(FakeServer):
+    def __init__(self, data):
+        super().__init__()
+        self.directory = os.path.join(data, "leafd")
+        os.mkdir(self.directory)  # each build has its own
+
+    def start(self):
+        pass
+
+    stop = start
+
+
+def test_two_builds_take_turns(tmp_path, monkeypatch):
+    main = bench_module()
+    monkeypatch.setattr(sys, "argv", ["bench", "--build", str(tmp_path), "--binary", "/bin/true",
+                                      "--base", "/bin/false", "--rounds", "3", "demo"])
+    case = TwoBuilds()
+    monkeypatch.setattr(main, "CASES", [case])
+    assert main.run(main.parse_args()) == 0
+    assert case.order == ["true", "false", "false", "true", "true", "false"]
+    text = (tmp_path / "bench" / "base" / "report.md").read_text(encoding="utf-8")
+    assert "leafd against another build" in text and "base: leafd" in text
+    lines = [line for line in text.splitlines() if line.startswith("| [demo]")]
+    assert [line.split(" | ")[1:] for line in lines] == [
+        ["replies a second: a", "≥ 5/s", "10/s", "reached |"],
+        ["CPU time per request: a / base a", "≤ 1.03", "1.50", "**not reached** |"],
+        ["replies a second: a / base a", "", "1.00", " |"]]
+    assert not (tmp_path / "bench" / "demo.json").exists()
+
+
+def test_a_base_that_is_no_program(tmp_path, monkeypatch, capsys):
+    main = bench_module()
+    monkeypatch.setattr(sys, "argv", ["bench", "--base", str(tmp_path / "leafd")])
+    with pytest.raises(SystemExit):
+        main.parse_args()
+    assert "no program" in capsys.readouterr().err
+
+
+def test_nodes_run_the_build_they_were_made_for(tmp_path):
+    bench_module()
+    from servers import Leafd
+
+    commands = [Leafd(str(tmp_path), f"/{name}", name=name).cluster.nodes[0].command_line()
+                for name in ("old", "new")]
+    assert "/old" in commands[0] and "/new" in commands[1] and "/old" not in commands[1]
+
+
+def test_no_other_server_beside_a_base():
+    bench_module()
+    from cases import common
+
+    class Bench:
+        base = "/old"
+
+    assert common.constant_contenders(Bench) == common.etcd_contenders(Bench) == []
+    assert common.bare_contenders(Bench) == common.mariadb_contenders(Bench, None) == []
 
 
 def test_cases_are_whole():

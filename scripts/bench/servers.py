@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 
-from processes import BenchError, Process, cpu_of_all, wait_for
+from processes import BenchError, Process, cpu_of_all, pinned, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "cluster-tests"))
@@ -116,14 +116,14 @@ class Leafd(Server):
 
     def __init__(self, directory, binary, size=3, settings=None, cores=None, name=None):
         super().__init__(directory, name)
-        os.environ["LEAFD"] = binary  # where the cluster's nodes take it from
         self.binary = binary
         self.settings = f"{size} node{'s' if size > 1 else ''}, " + (
             " ".join(f"{key}={value}" for key, value in settings.items()) if settings
             else "default settings")
         self.cluster = Cluster(self.directory, size, settings or {})
         for node in self.cluster.nodes:
-            node.prefix = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+            node.binary = binary
+            node.prefix = pinned(cores)
 
     def start(self):
         self.cluster.start()

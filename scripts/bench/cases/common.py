@@ -1,6 +1,7 @@
 """What several cases share."""
 
 import os
+from functools import wraps
 
 from measure import Contender
 from processes import BenchError, pinned
@@ -8,6 +9,7 @@ from servers import HOST, Bare, Etcd, Leafd, Nginx, Redis
 
 CONNECTIONS = 64
 TAG = "order"
+PATH = f"/api/segment/get/{TAG}"
 CALIBRATION_S = 1.5
 # The kinds of leafd's threads (processes.cpu_of_threads) and their figures.
 THREADS = {"http": "http_us", "main": "raft_us", "leafd-writer": "writer_us"}
@@ -29,15 +31,34 @@ def single_leafd(bench):
     return leafd
 
 
+def others(make):
+    """Of a function that starts other servers and returns a list of contenders: it has none of them
+    where two builds of leafd are measured against each other (compare.py)."""
+    @wraps(make)
+    def made(bench, *arguments, **options):
+        return [] if bench.base else make(bench, *arguments, **options)
+
+    return made
+
+
+@others
+def bare_contenders(bench, *loads):
+    """The bare loop on the servers' core, with each of these loads: (name, label, arguments,
+    options of load_command)."""
+    bare = bench.start(Bare(bench.data, bench.tool("bare"), bench.server_cores))
+    return [Contender(name, label, [bare], load_command(
+        bench, f"{HOST}:{bare.port}", "--expect", f"text:{Bare.BODY}", *arguments, bound=True,
+        **options)) for name, label, arguments, options in loads]
+
+
+@others
 def constant_contenders(bench, *arguments):
     """The bare loop, nginx and Redis on the servers' core; the load's arguments are appended."""
-    bare = bench.start(Bare(bench.data, bench.tool("bare"), bench.server_cores))
     nginx = bench.start(Nginx(bench.data, bench.server_cores))
     redis = bench.start(Redis(bench.data, bench.server_cores))
-    constant = ("--expect", f"text:{Nginx.BODY}", "/api/segment/get/order", *arguments)
+    constant = ("--expect", f"text:{Nginx.BODY}", PATH, *arguments)
     return [
-        Contender("bare", "bare epoll loop", [bare],
-                  load_command(bench, f"{HOST}:{bare.port}", *constant, bound=True)),
+        *bare_contenders(bench, ("bare", "bare epoll loop", (PATH, *arguments), {})),
         Contender("nginx", "nginx, return 200", [nginx],
                   load_command(bench, f"{HOST}:{nginx.port}", *constant, bound=True)),
         Contender("redis", "Redis, INCR", [redis],
@@ -63,11 +84,12 @@ def strict_leafd_contender(bench):
         last[0] = ids["max"]
 
     return Contender("leafd", "leafd, 3 nodes", [leafd], load_command(
-        bench, leafd.addresses, "--expect", "ids:1", "--strict", "--seen", seen,
-        f"/api/segment/get/{TAG}"), check, THREADS)
+        bench, leafd.addresses, "--expect", "ids:1", "--strict", "--seen", seen, PATH), check,
+        THREADS)
 
 
-def mariadb_contender(bench, server, label="MariaDB", check=None):
+@others
+def mariadb_contenders(bench, server, label="MariaDB", check=None):
     """Leaf's UPDATE on a MariaDB that is started here, with text or prepared statements, whichever
     is faster here."""
     bench.start(server)
@@ -78,18 +100,19 @@ def mariadb_contender(bench, server, label="MariaDB", check=None):
     best = {way: max(way.measure(CALIBRATION_S)["rate"] for _ in range(2))
             for way in ways}
     bench.say("MariaDB: " + ", ".join(f"{way.label} {rate:.0f}/s" for way, rate in best.items()))
-    return max(best, key=best.get)
+    return [max(best, key=best.get)]
 
 
-def etcd_contender(bench, targets=None, size=1, arguments=()):
+@others
+def etcd_contenders(bench, targets=None, size=1, arguments=()):
     """An etcd of so many members with puts over HTTP, to one key, or to the keys of a targets file;
     the connections are spread over the members. The revision in each answer is the id: every put
     has a new one."""
     etcd = bench.start(Etcd(bench.data, size))
     label = f"etcd, {size} member" + ("s" if size > 1 else "")
-    return Contender("etcd", label, [etcd], load_command(
+    return [Contender("etcd", label, [etcd], load_command(
         bench, etcd.addresses, "--expect", "field:revision", *arguments,
-        "--post", etcd.put_body(TAG), *(["--targets", targets] if targets else ["/v3/kv/put"])))
+        "--post", etcd.put_body(TAG), *(["--targets", targets] if targets else ["/v3/kv/put"])))]
 
 
 def write_lines(bench, name, lines):

@@ -1,6 +1,6 @@
 """Replicated grants, one an id, against puts of etcd."""
 
-from cases.common import etcd_contender, load_command, write_lines
+from cases.common import etcd_contenders, load_command, write_lines
 from measure import Contender, Target
 from servers import Etcd, Leafd
 
@@ -27,5 +27,5 @@ def prepare(bench):
     return [
         Contender("leafd", "leafd, 3 nodes", [leafd], load_command(
             bench, leafd.addresses, "--expect", "ids:1", "--group-by-target", "--targets", paths)),
-        etcd_contender(bench, puts),
+        *etcd_contenders(bench, puts),
     ]

@@ -1,6 +1,6 @@
 """One id a request, against servers that do less."""
 
-from cases.common import TAG, constant_contenders, load_command, single_leafd
+from cases.common import PATH, constant_contenders, load_command, single_leafd
 from measure import Contender, Target
 
 name = "ids"
@@ -38,6 +38,6 @@ def prepare(bench):
     leafd = single_leafd(bench)
     return [
         Contender("leafd", "leafd, 1 node", [leafd], load_command(
-            bench, leafd.addresses, "--expect", "ids:1", f"/api/segment/get/{TAG}", bound=True)),
+            bench, leafd.addresses, "--expect", "ids:1", PATH, bound=True)),
         *constant_contenders(bench),
     ]

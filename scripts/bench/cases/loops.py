@@ -2,7 +2,7 @@
 
 import os
 
-from cases.common import TAG, load_command
+from cases.common import PATH, TAG, load_command
 from measure import Contender, Target
 from servers import Leafd
 
@@ -25,5 +25,5 @@ def prepare(bench):
                                   name=f"leafd-{count}"))
         leafd.must_put_tag(TAG)
         contenders.append(Contender(f"l{count}", f"{count} HTTP threads", [leafd], load_command(
-            bench, leafd.addresses, "--expect", "ids:1", f"/api/segment/get/{TAG}")))
+            bench, leafd.addresses, "--expect", "ids:1", PATH)))
     return contenders
