@@ -31,7 +31,7 @@ CATCH_UP_S = 15
 HOST = "127.0.0.1"
 LEAF_TABLE = """
     CREATE DATABASE bench;
-    CREATE USER bench@'127.0.0.1' IDENTIFIED BY 'bench';
+    CREATE USER bench@'127.0.0.1';
     GRANT ALL ON bench.* TO bench@'127.0.0.1';
     USE bench;
     CREATE TABLE leaf_alloc (
@@ -44,6 +44,7 @@ LEAF_TABLE = """
     ) ENGINE=InnoDB;
     INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('order', 1, 1);
 """
+LEAF_UPDATE = "UPDATE leaf_alloc SET max_id=LAST_INSERT_ID(max_id+1) WHERE biz_tag='order'"
 
 
 def program(name):
@@ -80,8 +81,9 @@ class Server:
     name = "?"
     settings = ""
 
-    def __init__(self, directory, name=None):
+    def __init__(self, directory, name=None, cores=None):
         self.name = name or self.name
+        self.cores = cores  # that it is bound to; None: all
         self.directory = os.path.join(directory, self.name)
         shutil.rmtree(self.directory, ignore_errors=True)
         os.makedirs(self.directory)
@@ -102,9 +104,9 @@ class Server:
             process.stop()
         self.processes = []
 
-    def run(self, command, cores=None, name=None, **options):
+    def run(self, command, name=None):
         """Start a process of this server; name, if it is not the only one."""
-        process = Process(name or self.name, command, self.directory, cores, **options)
+        process = Process(name or self.name, command, self.directory, self.cores)
         self.processes.append(process)
         return process.start()
 
@@ -115,7 +117,7 @@ class Leafd(Server):
     name = "leafd"
 
     def __init__(self, directory, binary, size=3, settings=None, cores=None, name=None):
-        super().__init__(directory, name)
+        super().__init__(directory, name, cores)
         self.binary = binary
         self.settings = f"{size} node{'s' if size > 1 else ''}, " + (
             " ".join(f"{key}={value}" for key, value in settings.items()) if settings
@@ -412,16 +414,12 @@ class Nginx(Server):
         }}
     """
 
-    def __init__(self, directory, cores=None):
-        super().__init__(directory)
-        self.cores = cores
-
     def start(self):
         self.port = take_port()
         with open(os.path.join(self.directory, "conf"), "w", encoding="ascii") as conf:
             conf.write(self.CONF.format(host=HOST, port=self.port, body=self.BODY))
         process = self.run([program("nginx"), "-p", self.directory + "/", "-c", "conf",
-                            "-e", "error.log"], self.cores)
+                            "-e", "error.log"])
         wait_for(lambda: request(self.port, "GET", "/")[1] == self.BODY, START_LIMIT_S,
                  "nginx answers", [process])
         return self
@@ -436,16 +434,12 @@ class Redis(Server):
     name = "redis"
     settings = "no persistence, one thread"
 
-    def __init__(self, directory, cores=None):
-        super().__init__(directory)
-        self.cores = cores
-
     def start(self):
         self.port = take_port()
         process = self.run([
             program("redis-server"), "--port", str(self.port), "--bind", HOST, "--save", "",
             "--appendonly", "no", "--daemonize", "no", "--dir", self.directory,
-            "--maxclients", "20000"], self.cores)
+            "--maxclients", "20000"])
         wait_for(self.answers, START_LIMIT_S, "Redis answers", [process])
         return self
 
@@ -466,13 +460,12 @@ class Bare(Server):
     BODY = "12345678"
 
     def __init__(self, directory, binary, cores=None):
-        super().__init__(directory)
+        super().__init__(directory, cores=cores)
         self.binary = binary
-        self.cores = cores
 
     def start(self):
         self.port = take_port()
-        process = self.run([self.binary, str(self.port)], self.cores)
+        process = self.run([self.binary, str(self.port)])
         wait_for(lambda: request(self.port, "GET", "/")[0] == 200, START_LIMIT_S, "bare answers",
                  [process])
         return self

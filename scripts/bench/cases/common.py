@@ -5,7 +5,7 @@ from functools import wraps
 
 from measure import Contender
 from processes import BenchError, pinned
-from servers import HOST, Bare, Etcd, Leafd, Nginx, Redis
+from servers import HOST, LEAF_UPDATE, Bare, Etcd, Leafd, Nginx, Redis
 
 CONNECTIONS = 64
 TAG = "order"
@@ -22,6 +22,22 @@ def load_command(bench, address, *arguments, bound=False, connections=CONNECTION
     """The load on an address; bound: on its own core."""
     return [*(pinned(bench.load_cores) if bound else []), bench.tool("load"), "--address", address,
             "--connections", str(connections), *map(str, arguments)]
+
+
+def ids_contender(bench, leafd, *arguments, name="leafd", label="leafd, 1 node", path=PATH,
+                  check=None, threads=None, **options):
+    """One id a request of leafd; arguments and options go to the load."""
+    return Contender(name, label, [leafd], load_command(
+        bench, leafd.addresses, "--expect", "ids:1", *arguments, path, **options), check, threads)
+
+
+def tags_contender(bench, leafd, tags, name="leafd", label="leafd, 1 node", **options):
+    """The same of many tags in turn."""
+    targets = write_lines(bench, f"{leafd.name}-{name}-tags",
+                          [f"/api/segment/get/{tag}" for tag in tags])
+    return Contender(name, label, [leafd], load_command(
+        bench, leafd.addresses, "--expect", "ids:1", "--group-by-target", "--targets", targets,
+        **options))
 
 
 def single_leafd(bench):
@@ -54,8 +70,8 @@ def bare_contenders(bench, *loads):
 @others
 def constant_contenders(bench, *arguments):
     """The bare loop, nginx and Redis on the servers' core; the load's arguments are appended."""
-    nginx = bench.start(Nginx(bench.data, bench.server_cores))
-    redis = bench.start(Redis(bench.data, bench.server_cores))
+    nginx = bench.start(Nginx(bench.data, cores=bench.server_cores))
+    redis = bench.start(Redis(bench.data, cores=bench.server_cores))
     constant = ("--expect", f"text:{Nginx.BODY}", PATH, *arguments)
     return [
         *bare_contenders(bench, ("bare", "bare epoll loop", (PATH, *arguments), {})),
@@ -73,19 +89,23 @@ def strict_leafd_contender(bench):
     status, text = leafd.put_tag(TAG, mode="strict")
     if status != 201:
         raise BenchError(f"leafd refuses strict tags: {status}: {text}")
-    seen = os.path.join(bench.data, "strict.ids")
-    last = [0]  # the greatest id of the loads before
+    return ids_contender(bench, leafd, "--strict", label="leafd, 3 nodes", check=dense_loads(),
+                         threads=THREADS)
+
+
+def dense_loads():
+    """A Contender's check: strict ids that were acknowledged are dense, also from one load to the
+    next, so that none of them comes in two loads."""
+    last = 0  # the greatest id of the loads before
 
     def check(report):
-        """Strict ids that were acknowledged are dense, also from one load to the next."""
+        nonlocal last
         ids = report["ids"]
-        if ids["min"] != last[0] + 1 or ids["max"] - ids["min"] + 1 != ids["count"]:
-            raise BenchError(f"acknowledged ids are not dense: after {last[0]} came {ids}")
-        last[0] = ids["max"]
+        if ids["min"] != last + 1 or ids["max"] - ids["min"] + 1 != ids["count"]:
+            raise BenchError(f"acknowledged ids are not dense: after {last} came {ids}")
+        last = ids["max"]
 
-    return Contender("leafd", "leafd, 3 nodes", [leafd], load_command(
-        bench, leafd.addresses, "--expect", "ids:1", "--strict", "--seen", seen, PATH), check,
-        THREADS)
+    return check
 
 
 @others
@@ -93,12 +113,11 @@ def mariadb_contenders(bench, server, label="MariaDB", check=None):
     """Leaf's UPDATE on a MariaDB that is started here, with text or prepared statements, whichever
     is faster here."""
     bench.start(server)
-    command = [bench.tool("load_mariadb"), "--port", str(server.port), "--connections",
-               str(CONNECTIONS)]
-    ways = [Contender(server.name, label, [server], command, check),
-            Contender(server.name, f"{label}, prepared", [server], [*command, "--prepared"], check)]
-    best = {way: max(way.measure(CALIBRATION_S)["rate"] for _ in range(2))
-            for way in ways}
+    ways = [Contender(server.name, text, [server], load_command(
+        bench, f"{HOST}:{server.port}", "--protocol", protocol, "--expect", "ids:1", "--strict",
+        LEAF_UPDATE), check)
+        for text, protocol in ((label, "mariadb"), (f"{label}, prepared", "mariadb-prepared"))]
+    best = {way: max(way.measure(CALIBRATION_S)["rate"] for _ in range(2)) for way in ways}
     bench.say("MariaDB: " + ", ".join(f"{way.label} {rate:.0f}/s" for way, rate in best.items()))
     return [max(best, key=best.get)]
 

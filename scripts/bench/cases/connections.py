@@ -1,7 +1,7 @@
 """CPU time per request from one connection to ten thousand."""
 
-from cases.common import PATH, bare_contenders, load_command, single_leafd
-from measure import Contender, Target
+from cases.common import bare_contenders, ids_contender, single_leafd
+from measure import Target
 
 name = "connections"
 title = "one id a request, from 1 to 10,000 connections"
@@ -37,7 +37,6 @@ def prepare(bench):
     leafd = single_leafd(bench)
     bare = bare_contenders(bench, *((f"b{count}", f"bare loop, {count:,}", ("/",),
                                      {"connections": count}) for count in COUNTS))
-    ours = [Contender(f"c{count}", f"{count:,} connections", [leafd], load_command(
-        bench, leafd.addresses, "--expect", "ids:1", PATH, bound=True, connections=count))
-        for count in COUNTS]
+    ours = [ids_contender(bench, leafd, name=f"c{count}", label=f"{count:,} connections",
+                          bound=True, connections=count) for count in COUNTS]
     return [one for pair in zip(ours, bare) for one in pair] if bare else ours

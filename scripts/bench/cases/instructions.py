@@ -5,7 +5,7 @@ import re
 
 from cases.common import PATH, TAG, load_command
 from measure import Procedure, run_load
-from processes import BenchError, Process
+from processes import BenchError
 from servers import HOST, Bare, Leafd, Nginx, Redis
 
 name = "instructions"
@@ -54,7 +54,8 @@ class Counted:
         """The instructions of a life with so many requests."""
         server = self.bench.start(self.make())
         run_load(load_command(self.bench, self.address(server), "--requests", requests,
-                              "--pipeline", pipeline, *self.arguments), LIMIT_S)
+                              "--seconds", LIMIT_S, "--pipeline", pipeline, *self.arguments),
+                 LIMIT_S)
         server.stop()
         self.bench.servers.remove(server)
         return collected(self.log(server))
@@ -67,10 +68,8 @@ class Counted:
 class Grind:
     """Mixed into a server: its process runs under callgrind."""
 
-    def run(self, command, cores=None, **options):
-        process = Process(self.name, [*VALGRIND, *command], self.directory, cores, **options)
-        self.processes.append(process)
-        return process.start()
+    def run(self, command, name=None):
+        return super().run([*VALGRIND, *command], name)
 
 
 class GrindBare(Grind, Bare):
