@@ -14,8 +14,8 @@ import time
 
 import svg
 from measure import FIGURES, medians
+from processes import ROOT
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 FORMAT = 3  # of the results that are kept; others are passed over
 TABLE_FIGURES = ("ids_rate", "cpu_us", "user_us", "system_us", "load_us", "p50", "p99", "p99.9",
                  "others")
@@ -84,7 +84,8 @@ def shown(command):
     in words."""
     if isinstance(command, str):
         return command
-    words = [os.path.basename(command[0]), *(word.replace(ROOT, "") for word in command[1:])]
+    words = [os.path.basename(command[0]),
+             *(word.replace(ROOT + os.sep, "") for word in command[1:])]
     return " ".join(shlex.quote(word if len(word) <= 120 else word[:117] + "...") for word in words)
 
 

@@ -7,22 +7,18 @@ is still durable.
 """
 
 import base64
-import http.client
 import json
 import os
 import pwd
 import shutil
 import socket
 import subprocess
-import sys
 
-from processes import BenchError, Process, cpu_of_all, pinned, wait_for
+from processes import BenchError, Process, cpu_of_all, pinned, wait_for  # finds the next ones
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "cluster-tests"))
-
-from cluster import Cluster  # noqa: E402
-from ports import take_port  # noqa: E402
+from client import ProtocolError, once
+from cluster import Cluster
+from ports import take_port
 
 START_LIMIT_S = 60
 INSTALL_LIMIT_S = 120
@@ -62,17 +58,12 @@ def first_line(command):
     return (run.stdout.strip().splitlines() or ["unknown"])[0]
 
 
-def request(port, method, path, body=None):
-    """(status, text) of one HTTP request."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+def get(port, path):
+    """The response to a GET; an OSError while there is none."""
     try:
-        connection.request(method, path, body)
-        response = connection.getresponse()
-        return response.status, response.read().decode("utf-8", "replace")
-    except http.client.HTTPException as error:
+        return once((HOST, port), "GET", path)
+    except ProtocolError as error:
         raise OSError(f"no HTTP from port {port}: {error!r}") from error
-    finally:
-        connection.close()
 
 
 class Server:
@@ -370,9 +361,9 @@ class Etcd(Server):
         return ",".join(f"{HOST}:{port}" for port in self.ports)
 
     def healthy(self):
-        replies = [request(port, "GET", "/health") for port in self.ports]
-        return all(status == 200 and json.loads(text).get("health") == "true"
-                   for status, text in replies)
+        replies = [get(port, "/health") for port in self.ports]
+        return all(reply.status == 200 and json.loads(reply.text).get("health") == "true"
+                   for reply in replies)
 
     @staticmethod
     def put_body(key, value="1"):
@@ -420,7 +411,7 @@ class Nginx(Server):
             conf.write(self.CONF.format(host=HOST, port=self.port, body=self.BODY))
         process = self.run([program("nginx"), "-p", self.directory + "/", "-c", "conf",
                             "-e", "error.log"])
-        wait_for(lambda: request(self.port, "GET", "/")[1] == self.BODY, START_LIMIT_S,
+        wait_for(lambda: get(self.port, "/").text == self.BODY, START_LIMIT_S,
                  "nginx answers", [process])
         return self
 
@@ -466,7 +457,7 @@ class Bare(Server):
     def start(self):
         self.port = take_port()
         process = self.run([self.binary, str(self.port)])
-        wait_for(lambda: request(self.port, "GET", "/")[0] == 200, START_LIMIT_S, "bare answers",
+        wait_for(lambda: get(self.port, "/").status == 200, START_LIMIT_S, "bare answers",
                  [process])
         return self
 
