@@ -181,30 +181,27 @@ $(BUILD)/examples/%: scripts/examples/%.c
 	$(call SAY,LINK $@)$(CC) $(CPPFLAGS) $(filter-out -M%,$(CFLAGS)) $(LDFLAGS) -o $@ $< \
 		-lcurl -ljansson
 
-# The tools of the benchmarks: the load generators, and the least that a server can do.
+# The tools of the benchmarks: the load generator, and the least that a server can do.
 BENCH     := $(BUILD)/bench
 bench_objs = $(patsubst %,$(OUT)/scripts/bench/%.o,$(1))
-BENCH_LOAD := hist idset result reply reply_resp verify load_options load_conn load
+BENCH_LOAD := idset result verify protocol load_options load
 .PHONY: bench bench-tools
 bench-tools: $(BENCH)/load $(BENCH)/bare
 $(BENCH)/load: $(call bench_objs,$(BENCH_LOAD)) $(call lib,base)
 	@mkdir -p $(@D)
-	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ -lhttp_parser -ljansson
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ -lhttp_parser
 $(BENCH)/bare: $(call bench_objs,bare) $(call lib,base)
 	@mkdir -p $(@D)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^
-# Alone in that it needs a library of `scripts/setup bench`.
-$(call bench_objs,load_mariadb): CPPFLAGS += -isystem /usr/include/mariadb
-$(BENCH)/load_mariadb: $(call bench_objs,hist idset result load_mariadb) $(call lib,base)
-	@mkdir -p $(@D)
-	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ -lmariadb -ljansson
-## make bench [CASE=strict] compare with other servers: build/bench/report.md (ROUNDS=5 SECONDS=5)
+## make bench [CASE=strict] compare with other servers: build/bench/report.md (ROUNDS=5 SECONDS=5),
+##                          or with BASE=path/to/leafd another build: build/bench/base/report.md
 bench:
 	@scripts/setup bench
-	+@$(MAKE) --no-print-directory -j$(shell nproc) all bench-tools $(BENCH)/load_mariadb
+	+@$(MAKE) --no-print-directory -j$(shell nproc) all bench-tools
 	@exec setpriv --pdeathsig TERM scripts/bench/bench --build "$(BUILD)" \
-		--binary "$(OUT)/leafd" $(if $(ROUNDS),--rounds "$(ROUNDS)") \
-		$(if $(SECONDS),--seconds "$(SECONDS)") $(if $(PRIORITY),--priority) $(CASE)
+		--binary "$(OUT)/leafd" $(if $(BASE),--base "$(BASE)") \
+		$(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(SECONDS),--seconds "$(SECONDS)") \
+		$(if $(PRIORITY),--priority) $(CASE)
 
 # Faults on real processes, drawn from a seed (cluster-tests/chaos), and a page about them. LEAFD
 # names another binary; CHAOS has further options, as CHAOS="--only kill,pause".

@@ -43,6 +43,7 @@ class Node:
         self.directory = str(directory)
         self.settings = dict(settings)
         self.prefix = []  # a command in front of leafd's, such as env with its own clock
+        self.binary = leafd_path()
         self.http_port = take_port()
         self.peer_port = take_port()
         self.data_dir = os.path.join(self.directory, "data")
@@ -80,7 +81,7 @@ class Node:
         }
         options.update(self.settings)
         arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
-        return ["setpriv", "--pdeathsig", "KILL", *self.prefix, leafd_path(), *arguments]
+        return ["setpriv", "--pdeathsig", "KILL", *self.prefix, self.binary, *arguments]
 
     def start(self):
         assert self.process is None, f"{self} runs already"

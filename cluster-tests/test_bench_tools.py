@@ -1,8 +1,8 @@
 """scripts/bench: a load that accepts nothing but good replies, and the figures made of it.
 
 The load generator is built with ASan and UBSan and is let loose on a small server here that
-misbehaves as each test wants. Histogram and set of ids are checked against plain Python. No other
-server is needed.
+misbehaves as each test wants. Percentiles and the set of ids are checked against plain Python. No
+other server is needed.
 """
 
 import ctypes
@@ -43,6 +43,11 @@ def ok(body, head=""):
     return f"HTTP/1.1 200 OK\r\n{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
+def packet(payload, sequence=1):
+    """A packet of MariaDB."""
+    return len(payload).to_bytes(3, "little") + bytes([sequence]) + payload
+
+
 class Hang:
     """In place of a reply: none, ever. Close: end the connection after these bytes."""
 
@@ -54,12 +59,13 @@ class Close:
 
 class Server:
     """answer(n, request) makes reply n, counted over all connections; request has head and body.
-    burst: so many requests are read before the first of them is answered."""
+    burst: so many requests are read before the first of them is answered. protocol: http, resp (a
+    request is the words of a command) or mariadb (a packet's payload)."""
 
-    def __init__(self, answer, burst=1, redis=False):
+    def __init__(self, answer, burst=1, protocol="http"):
         self.answer = answer
         self.burst = burst
-        self.redis = redis
+        self.protocol = protocol
         self.count = 0
         self.lock = threading.Lock()
         self.requests = []
@@ -84,6 +90,8 @@ class Server:
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             stream = connection.makefile("rb")
+            if self.protocol == "mariadb":
+                connection.sendall(packet(b"\x0a10.11.0-Test\0", 0))
             while True:
                 batch = [self.read(stream) for _ in range(self.burst)]
                 for request in batch:
@@ -93,8 +101,13 @@ class Server:
             return
 
     def read(self, stream):
-        """One request: (head, body) of HTTP, or the words of a Redis command."""
-        if self.redis:
+        """One request, as the protocol has it."""
+        if self.protocol == "mariadb":
+            head = stream.read(4)
+            if len(head) < 4:
+                raise EOFError
+            return stream.read(int.from_bytes(head[:3], "little"))
+        if self.protocol == "resp":
             words = int(self.line(stream)[1:])
             return [(self.line(stream), self.line(stream))[1] for _ in range(words)]
         head = b""
@@ -224,10 +237,10 @@ def test_lists_ranges_and_chunks(serve, load):
 def test_field_text_and_any(serve, load):
     server = serve(lambda n, _: ok('{"a":{"revision":"%d","b":"2"}}' % (n + 7)))
     _, result = load("--address", server.address, "--requests", 30, "--expect", "field:revision",
-                     "--post", '{"k":1}', "--header", "X-A: b", "/put", code=0)
+                     "--post", '{"k":1}', "/put", code=0)
     assert result["ids"]["min"] == 7 and result["ids"]["max"] == 36
-    assert server.requests[0] == ("POST /put HTTP/1.1\r\nHost: bench\r\nX-A: b\r\n"
-                                  "Content-Length: 7\r\n\r\n", b'{"k":1}')
+    assert server.requests[0] == ("POST /put HTTP/1.1\r\nHost: bench\r\nContent-Length: 7\r\n\r\n",
+                                  b'{"k":1}')
     server = serve(lambda n, _: ok("constant"))
     load("--address", server.address, "--requests", 30, "--expect", "text:constant", "/", code=0)
     load("--address", server.address, "--requests", 30, "--expect", "any", "/", code=0)
@@ -274,26 +287,76 @@ def test_pipeline(serve, load):
 
 
 def test_redis(serve, load):
-    server = serve(lambda n, _: b":%d\r\n" % (n + 1), redis=True, burst=4)
+    server = serve(lambda n, _: b":%d\r\n" % (n + 1), protocol="resp", burst=4)
     _, result = load("--address", server.address, "--protocol", "resp", "--connections", 2,
                      "--pipeline", 4, "--requests", 80, "INCR  order", code=0)
     assert result["ids"]["count"] == 80
     assert server.requests[0] == [b"INCR", b"order"]
-    replies = [b"$2\r\n11\r\n", b"+12\r\n", b"$1\r", b"-ERR no\r\n"]
-    server = serve(lambda n, _: replies[n % 4], redis=True)
+    server = serve(lambda n, _: b":12", protocol="resp")
     _, result = load("--address", server.address, "--protocol", "resp", "--connections", 1,
-                     "--requests", 2, "INCR", code=0)
-    _, result = load("--address", server.address, "--protocol", "resp", "--connections", 1,
-                     "--requests", 2, "--grace", 0.2, "INCR", code=1)
-    assert result["unanswered"] >= 1
-    server = serve(lambda n, _: b"-ERR no\r\n", redis=True)
+                     "--seconds", 0.2, "--grace", 0.2, "INCR", code=1)
+    assert result["unanswered"] == 1
+    server = serve(lambda n, _: b"-ERR no\r\n", protocol="resp")
     _, result = load("--address", server.address, "--protocol", "resp", "--requests", 5, "INCR",
                      code=1)
     assert result["statuses"] == {"error": 5} and "ERR no" in result["first_bad"]
-    server = serve(lambda n, _: b"*1\r\n:1\r\n", redis=True)
+    server = serve(lambda n, _: b"*1\r\n:1\r\n", protocol="resp")
     _, result = load("--address", server.address, "--protocol", "resp", "--connections", 1,
                      "--requests", 5, "INCR", code=1)
     assert result["broken"] == 1
+
+
+def mariadb_ok(number):
+    """An OK packet with an id, as short as it can be written."""
+    for prefix, width in ((b"", 1), (b"\xfc", 2), (b"\xfd", 3), (b"\xfe", 8)):
+        if number < (251 if width == 1 else 1 << 8 * width):
+            return packet(b"\0\x01" + prefix + number.to_bytes(width, "little") + b"\x02\0\0\0")
+    raise ValueError(number)
+
+
+def mariadb_answer(replies):
+    """Answers of a server that lets everyone in, and then gives these replies in turn."""
+    statements = iter(replies)
+
+    def answer(_, request):
+        if request[:1] in b"\x03\x17":
+            return next(statements)
+        return packet(b"\0" + bytes(11))
+
+    return answer
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_mariadb(serve, load, prepared):
+    numbers = [1, 250, 251, 65535, 65536, 1 << 24, 1 << 40]
+    server = serve(mariadb_answer(map(mariadb_ok, numbers)), protocol="mariadb")
+    _, result = load("--address", server.address, "--connections", 1, "--requests", len(numbers),
+                     "--protocol", "mariadb-prepared" if prepared else "mariadb", "--strict",
+                     "UPDATE t", code=0)
+    assert result["ids"] == {"count": 7, "duplicates": 0, "min": 1, "max": 1 << 40}
+    login, *statements = server.requests
+    assert login.endswith(b"bench\0\0bench\0mysql_native_password\0")
+    if prepared:
+        assert statements == [b"\x16UPDATE t"] + 7 * [b"\x17\xff\xff\xff\xff\0\x01\0\0\0"]
+    else:
+        assert statements == 7 * [b"\x03UPDATE t"]
+
+
+def test_mariadb_errors(serve, load):
+    def run(replies, code):
+        server = serve(mariadb_answer(replies), protocol="mariadb")
+        return load("--address", server.address, "--connections", 1, "--requests", 1, "--grace",
+                    0.2, "--protocol", "mariadb", "UPDATE t", code=code)[1]
+
+    result = run([packet(b"\xff\x15\x04#42000no such table")], 1)
+    assert result["statuses"] == {"error": 1} and "no such table" in result["first_bad"]
+    assert run([packet(b"\x01\x00\x00")], 1)["broken"] == 1  # rows
+    assert run([packet(b"\x00\x01\xfe\x00")], 1)["broken"] == 1  # cut short
+    assert run([mariadb_ok(1 << 40)[:-1]], 1)["unanswered"] == 1
+    denied = packet(b"\xff\x15\x04#28000Access denied")
+    server = serve(lambda n, _: denied, protocol="mariadb")
+    _, errors = load("--address", server.address, "--protocol", "mariadb", "UPDATE t", code=2)
+    assert "Access denied" in errors
 
 
 # --- what it must find ---
@@ -307,16 +370,22 @@ def test_duplicate(serve, load):
     assert result["ids"]["count"] == 99
 
 
-def test_duplicate_of_an_earlier_load(serve, load, tmp_path):
-    seen = tmp_path / "seen"
-    arguments = ("--requests", 50, "--seen", seen, "/")
-    load("--address", serve(lambda n, _: ok(str(n + 1))).address, *arguments, code=0)
-    _, result = load("--address", serve(lambda n, _: ok(str(n + 51))).address, *arguments, code=0)
-    assert result["ids"] == {"count": 50, "duplicates": 0, "min": 51, "max": 100}
-    _, result = load("--address", serve(lambda n, _: ok(str(n + 100))).address, *arguments, code=1)
-    assert result["ids"]["duplicates"] == 1 and result["ids"]["first_duplicate"] == 100
-    seen.write_bytes(b"something else")
-    load("--address", serve(lambda n, _: ok("1")).address, *arguments, code=2)
+def test_duplicate_of_an_earlier_load():
+    """Of strict ids each load has those that follow the last of the load before, all of them."""
+    bench_module()
+    from cases.common import dense_loads
+
+    def report(count, first, last):
+        return {"ids": {"count": count, "min": first, "max": last}}
+
+    for fault in (report(9, 11, 20), report(11, 10, 20), report(9, 12, 20)):
+        check = dense_loads()
+        check(report(10, 1, 10))
+        with pytest.raises(BenchError, match="not dense: after 10 came"):
+            check(fault)
+    check = dense_loads()
+    check(report(10, 1, 10))
+    check(report(10, 11, 20))
 
 
 def test_overlapping_ranges(serve, load):
@@ -450,8 +519,9 @@ def test_nobody_listens(load):
     ["--address", "127.0.0.1:1", "--seconds", "1x", "/"],
     ["--address", "127.0.0.1:1", "--rate", "10", "--pipeline", "2", "/"],
     ["--address", "127.0.0.1:1", "--expect", "nothing", "/"],
-    ["--address", "127.0.0.1:1", "--header", "no colon", "/"],
+    ["--address", "127.0.0.1:1", "--protocol", "ftp", "/"],
     ["--address", "127.0.0.1:1", "--targets", "/nonexistent"], ["--unknown"],
+    ["--address", "127.0.0.1:1", "--protocol", "mariadb-prepared", "--targets", "/dev/null"],
 ])
 def test_usage(load, arguments):
     code, errors = load(*arguments)
@@ -470,15 +540,11 @@ def test_latency_counts_from_when_a_request_was_due(serve, load):
         return ok(str(n + 1))
 
     _, result = load("--address", serve(answer).address, "--connections", 1, "--rate", 100,
-                     "--seconds", 1, "--timeline", "/", code=0)
+                     "--seconds", 1, "/", code=0)
     assert result["sent"] == 100
     late = result["latency_us"]
-    assert late["max"] >= 500_000
-    assert late["p90"] >= 250_000 and late["mean"] >= 60_000
-    slots = result["timeline"]
-    assert sum(good for good, _, _ in slots) == 100 and sum(bad for _, bad, _ in slots) == 0
-    assert max(slot[2] for slot in slots) == pytest.approx(late["max"], rel=0.01)
-    assert result["longest_gap_ms"] >= 480
+    assert late["max"] >= 500_000 and late["p99"] >= 480_000
+    assert late["p90"] >= 250_000
 
 
 def test_rate_is_kept(serve, load):
@@ -499,32 +565,25 @@ def test_rate_without_enough_replies(serve, load):
 # --- the parts in C by themselves ---
 
 
-class Hist(ctypes.Structure):
-    _fields_ = [("counts", ctypes.c_uint64 * (58 * 128)), ("count", ctypes.c_uint64),
-                ("max", ctypes.c_uint64), ("sum", ctypes.c_double)]
-
-
 class IdSet(ctypes.Structure):
-    _fields_ = [("chunks", ctypes.c_void_p), ("capacity", ctypes.c_size_t),
-                ("used", ctypes.c_size_t)] + [
+    _fields_ = [("ranges", ctypes.c_void_p), ("used", ctypes.c_size_t),
+                ("capacity", ctypes.c_size_t)] + [
                     (name, ctypes.c_uint64)
-                    for name in ("count", "duplicates", "first_duplicate", "min", "max")]
+                    for name in ("added", "min", "max", "duplicates", "first_duplicate")]
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """hist.c and idset.c as a shared library."""
+    """result.c and idset.c as a shared library."""
     path = tmp_path_factory.mktemp("library") / "parts.so"
-    sources = ["scripts/bench/hist.c", "scripts/bench/idset.c", "src/base/assert.c"]
+    sources = ["scripts/bench/result.c", "scripts/bench/idset.c", "src/base/assert.c"]
     subprocess.run(["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-iquote", ".",
                     "-o", str(path), *sources], cwd=ROOT, check=True)
     parts = ctypes.CDLL(str(path))
-    parts.hist_add.argtypes = [ctypes.POINTER(Hist), ctypes.c_uint64]
-    parts.hist_percentile.argtypes = [ctypes.POINTER(Hist), ctypes.c_double]
-    parts.hist_percentile.restype = ctypes.c_uint64
-    parts.hist_mean.argtypes = [ctypes.POINTER(Hist)]
-    parts.hist_mean.restype = ctypes.c_double
-    parts.idset_init.argtypes = parts.idset_free.argtypes = [ctypes.POINTER(IdSet)]
+    parts.result_good.argtypes = [ctypes.c_void_p] + 3 * [ctypes.c_uint64]
+    parts.result_print.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+    for function in (parts.idset_init, parts.idset_free, parts.idset_sum):
+        function.argtypes = [ctypes.POINTER(IdSet)]
     parts.idset_add.argtypes = [ctypes.POINTER(IdSet), ctypes.c_uint32, ctypes.c_uint64,
                                 ctypes.c_uint64]
     return parts
@@ -539,64 +598,97 @@ def percentile(values, percent):
 
 @pytest.mark.parametrize("name,draw", [
     ("uniform", lambda r: r.randrange(1, 10_000_000)),
+    ("one", lambda r: 4711),
+    ("minutes", lambda r: r.randrange(1, 100 * 10**9)),
     ("exponential", lambda r: int(r.expovariate(1 / 250_000))),
     ("two humps", lambda r: r.choice((100, 50_000_000)) + r.randrange(50)),
     ("small", lambda r: r.randrange(256)),
     ("whole range", lambda r: 1 << r.randrange(64)),
+    ("none", None),
 ])
-def test_percentiles(library, name, draw):
+def test_percentiles(library, tmp_path, name, draw):
+    """Each is the value of its rank, and at most 256 ns more; from 17 s on it is the longest."""
     randoms = random.Random(name)
-    values = [draw(randoms) for _ in range(3000)]
-    hist = Hist()
+    values = [draw(randoms) for _ in range(3000)] if draw else []
+    result = ctypes.create_string_buffer(1 << 16)
+    library.result_init(result)
     for value in values:
-        library.hist_add(hist, value)
-    assert hist.count == len(values) and hist.max == max(values)
-    assert library.hist_mean(hist) == pytest.approx(sum(values) / len(values), rel=1e-9)
-    for percent in (0.1, 1, 10, 50, 90, 99, 99.9, 100):
-        exact = percentile(values, percent)
-        found = library.hist_percentile(hist, percent)
-        assert exact <= found <= max(exact * (1 + 1 / 128), exact), (percent, exact, found)
-        if exact < 256:
-            assert found == exact
+        library.result_good(result, 0, value, 1)
+    found = printed(library, result, tmp_path)
+    assert found["good"] == len(values)
+    longest = max(values, default=0)
+    assert found["latency_us"].pop("max") == pytest.approx(longest / 1000, abs=0.001)
+    assert set(found["latency_us"]) == {"p50", "p90", "p99", "p99.9"}
+    for point, value in found["latency_us"].items():
+        exact = percentile(values, float(point[1:])) if values else 0
+        upper = exact + 256 if exact < 1 << 34 else longest
+        assert exact <= 1000 * value + 1 and 1000 * value <= upper * 1.000001 + 1, (point, exact)
+    library.result_free(result)
 
 
-def test_empty_histogram(library):
-    assert library.hist_percentile(Hist(), 50) == 0 and library.hist_mean(Hist()) == 0
-    largest = Hist()
-    library.hist_add(largest, (1 << 64) - 1)
-    assert library.hist_percentile(largest, 50) == (1 << 64) - 1
+def printed(library, result, tmp_path):
+    """The report of a result."""
+    libc = ctypes.CDLL(None)
+    libc.fopen.restype, libc.fclose.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    path = tmp_path / "report"
+    file = libc.fopen(str(path).encode(), b"w")
+    library.result_print(result, file)
+    libc.fclose(file)
+    return json.loads(path.read_text())
 
 
 @pytest.mark.parametrize("spread", [1 << 14, 1 << 40])
 def test_set_of_ids(library, spread):
-    """Against Python's own set, dense and far apart, in several groups."""
+    """Against Python's own set, dense and far apart, in several groups, also summed in between."""
     randoms = random.Random(spread)
     ids, mine = IdSet(), set()
     library.idset_init(ids)
-    duplicates, first = 0, None
-    for _ in range(1500):
+    again = []
+    for turn in range(1500):
         group, low = randoms.randrange(3), randoms.randrange(1, spread)
         high = low + randoms.choice((0, 0, 0, 1, 63, 64, 511, 512, 1500))
-        again = [(group, i) for i in range(low, high + 1) if (group, i) in mine]
-        if again and first is None:
-            first = again[0][1]
-        duplicates += len(again)
+        again += [(group, i) for i in range(low, high + 1) if (group, i) in mine]
         mine.update((group, i) for i in range(low, high + 1))
         library.idset_add(ids, group, low, high)
-    assert (ids.count, ids.duplicates) == (len(mine), duplicates)
-    assert ids.first_duplicate == (first or 0)
+        if turn % 500 == 499:
+            library.idset_sum(ids)
+            assert (ids.added, ids.duplicates) == (len(mine) + len(again), len(again))
+            assert bool(again) == (ids.first_duplicate != 0)
+    assert not again or ids.first_duplicate in {number for _, number in again}
     assert ids.min == min(i for _, i in mine) and ids.max == max(i for _, i in mine)
     library.idset_free(ids)
 
 
 def test_tens_of_millions_of_ids(library):
+    """Those that follow each other take no memory, and none is forgotten when a list is full."""
     ids = IdSet()
     library.idset_init(ids)
     for first in range(1, 50_000_000, 100_000):
         library.idset_add(ids, 0, first, first + 99_999)
+    assert ids.used == 1
+    ids.capacity = 1000
+    for first in range(60_000_000, 60_000_000 + 2 * 1500, 2):
+        library.idset_add(ids, 0, first, first)
+    assert ids.capacity == 2000
+    for first in range(60_000_001, 60_000_001 + 2 * 1500, 2):
+        library.idset_add(ids, 0, first, first)
     library.idset_add(ids, 0, 25_000_000, 25_000_000)
-    assert ids.count == 50_000_000 and ids.duplicates == 1
-    assert ids.first_duplicate == 25_000_000 and ids.capacity * 80 < 64 << 20
+    library.idset_sum(ids)
+    assert ids.added == 50_003_001 and ids.duplicates == 1
+    assert ids.first_duplicate == 25_000_000 and ids.used == 2
+    library.idset_free(ids)
+
+
+def test_ranges_as_long_as_their_count(library):
+    """More than 2^32 ids in a row do not fit into one range."""
+    ids, most = IdSet(), (1 << 32) - 1
+    library.idset_init(ids)
+    for first in range(1, 1 + 3 * most, most):
+        library.idset_add(ids, 0, first, first + most - 1)
+    library.idset_add(ids, 0, 3 * most, 3 * most + 1)
+    library.idset_sum(ids)
+    assert (ids.added, ids.duplicates) == (3 * most + 2, 1)
+    assert ids.first_duplicate == 3 * most and ids.max == 3 * most + 1
     library.idset_free(ids)
 
 
@@ -729,7 +821,8 @@ def test_report(tmp_path):
                   for name in "ab"]
     rounds = [{"a": figures(rate=rate, cpu_us=1), "b": figures(rate=10, cpu_us=1)}
               for rate in (50, 70, 60)]
-    report.keep(str(tmp_path), report.result_of(Case, contenders, rounds, 5.0, "ext4"))
+    report.keep(str(tmp_path),
+                report.result_of(Case, Case.targets, contenders, rounds, 5.0, "ext4"))
     Case.name = "broken"
     report.keep(str(tmp_path), report.failure_of(Case, BenchError("ids\nrepeat")))
     path = report.write_report(str(tmp_path), ["broken", "never-run", "demo"])
@@ -938,6 +1031,87 @@ def test_pair_that_was_asynchronous(tmp_path, changes):
 def test_pair_whose_replica_lacks_ids(tmp_path, changes, said):
     with pytest.raises(BenchError, match=said):
         pair_that_says(tmp_path, **changes).check_load(LOAD_OF_1000)
+
+
+# --- one build against another ---
+
+
+class TwoBuilds:
+    """A case of one contender, whose CPU time a request is the base's and a half."""
+
+    name, title, text = "demo", "two builds", "What is measured."
+    targets = [Target("rate", "a", at_least=5), Target("rate", "a", "nginx", at_least=5)]
+    charts = ("cpu_us", "rate")
+    told = ("cpu_us",)
+
+    def __init__(self):
+        self.order = []
+
+    def prepare(self, bench):
+        def measured(_):
+            self.order.append(os.path.basename(bench.leafd))
+            return figures(cpu_us=2.0 if bench.leafd == bench.base else 3.0, rate=10)
+
+        server = bench.start(FakeBuild(bench.data))
+        return [measure.Procedure("a", "leafd", [server], "a load", measured)]
+
+
+class FakeBuild(FakeServer):
+    def __init__(self, data):
+        super().__init__()
+        self.directory = os.path.join(data, "leafd")
+        os.mkdir(self.directory)  # each build has its own
+
+    def start(self):
+        pass
+
+    stop = start
+
+
+def test_two_builds_take_turns(tmp_path, monkeypatch):
+    main = bench_module()
+    monkeypatch.setattr(sys, "argv", ["bench", "--build", str(tmp_path), "--binary", "/bin/true",
+                                      "--base", "/bin/false", "--rounds", "3", "demo"])
+    case = TwoBuilds()
+    monkeypatch.setattr(main, "CASES", [case])
+    assert main.run(main.parse_args()) == 0
+    assert case.order == ["true", "false", "false", "true", "true", "false"]
+    text = (tmp_path / "bench" / "base" / "report.md").read_text(encoding="utf-8")
+    assert "leafd against another build" in text and "base: leafd" in text
+    lines = [line for line in text.splitlines() if line.startswith("| [demo]")]
+    assert [line.split(" | ")[1:] for line in lines] == [
+        ["replies a second: a", "≥ 5/s", "10/s", "reached |"],
+        ["CPU time per request: a / base a", "≤ 1.03", "1.50", "**not reached** |"],
+        ["replies a second: a / base a", "", "1.00", " |"]]
+    assert not (tmp_path / "bench" / "demo.json").exists()
+
+
+def test_a_base_that_is_no_program(tmp_path, monkeypatch, capsys):
+    main = bench_module()
+    monkeypatch.setattr(sys, "argv", ["bench", "--base", str(tmp_path / "leafd")])
+    with pytest.raises(SystemExit):
+        main.parse_args()
+    assert "no program" in capsys.readouterr().err
+
+
+def test_nodes_run_the_build_they_were_made_for(tmp_path):
+    bench_module()
+    from servers import Leafd
+
+    commands = [Leafd(str(tmp_path), f"/{name}", name=name).cluster.nodes[0].command_line()
+                for name in ("old", "new")]
+    assert "/old" in commands[0] and "/new" in commands[1] and "/old" not in commands[1]
+
+
+def test_no_other_server_beside_a_base():
+    bench_module()
+    from cases import common
+
+    class Bench:
+        base = "/old"
+
+    assert common.constant_contenders(Bench) == common.etcd_contenders(Bench) == []
+    assert common.bare_contenders(Bench) == common.mariadb_contenders(Bench, None) == []
 
 
 def test_cases_are_whole():

@@ -3,187 +3,118 @@
  */
 #include "scripts/bench/idset.h"
 
-#include <errno.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 
-#define CHUNK_IDS (UINT64_C(1) << IDSET_CHUNK_BITS)
-#define CAPACITY_MIN 1024
-#define MAGIC UINT64_C(0x31736469646661ee)
-#define PATH_BYTES_MAX 4096
+#define CAPACITY_MIN (1U << 24) /* pages that are not used are not there */
 
 void idset_init(struct idset *set)
 {
-    *set = (struct idset){.capacity = CAPACITY_MIN};
-    set->chunks = calloc(set->capacity, sizeof *set->chunks);
-    ASSERT(set->chunks != NULL);
+    *set = (struct idset){.capacity = CAPACITY_MIN, .min = UINT64_MAX};
+    set->ranges = reallocarray(NULL, set->capacity, sizeof *set->ranges);
+    ASSERT(set->ranges != NULL);
 }
 
 void idset_free(struct idset *set)
 {
-    free(set->chunks);
+    free(set->ranges);
     *set = (struct idset){0};
 }
 
-/* The place of a chunk, or the free one where it belongs. */
-static struct idset_chunk *chunk_find(const struct idset *set, uint32_t group, uint64_t key)
+static uint64_t range_end(const struct idset_range *range)
 {
-    uint64_t hash = (key ^ ((uint64_t)group << 40)) * UINT64_C(0x9e3779b97f4a7c15);
-    size_t at = (size_t)(hash ^ (hash >> 32)) & (set->capacity - 1);
-    struct idset_chunk *chunk = &set->chunks[at];
-
-    while (chunk->used && (chunk->key != key || chunk->group != group)) {
-        at = (at + 1) & (set->capacity - 1);
-        chunk = &set->chunks[at];
-    }
-    return chunk;
+    return range->first + range->count;
 }
 
-static void idset_grow(struct idset *set)
+/* Make a range longer, up to an end that is not before its own; false if its count has no room. */
+static bool range_extend(struct idset_range *range, uint64_t end)
 {
-    struct idset larger = *set;
+    ASSERT(end >= range_end(range));
+    if (end - range->first > UINT32_MAX) {
+        return false;
+    }
+    range->count = (uint32_t)(end - range->first);
+    return true;
+}
 
-    larger.capacity *= 2;
-    larger.chunks = calloc(larger.capacity, sizeof *larger.chunks);
-    ASSERT(larger.chunks != NULL);
-    for (size_t i = 0; i < set->capacity; i++) {
-        if (set->chunks[i].used) {
-            *chunk_find(&larger, set->chunks[i].group, set->chunks[i].key) = set->chunks[i];
+static int range_compare(const void *left, const void *right)
+{
+    const struct idset_range *a = left;
+    const struct idset_range *b = right;
+
+    if (a->group != b->group) {
+        return a->group < b->group ? -1 : 1;
+    }
+    return (a->first > b->first) - (a->first < b->first);
+}
+
+static void count_duplicates(struct idset *set, uint64_t first, uint64_t count)
+{
+    if (set->duplicates == 0) {
+        set->first_duplicate = first;
+    }
+    set->duplicates += count;
+}
+
+/* Join a range with the last of the ranges before `kept`, which begins no later. Returns how many
+ * are kept. */
+static size_t range_join(struct idset *set, size_t kept, struct idset_range range)
+{
+    struct idset_range *last = kept > 0 ? &set->ranges[kept - 1] : NULL;
+    uint64_t end = range_end(&range);
+
+    if (last != NULL && last->group == range.group && range.first <= range_end(last)) {
+        uint64_t covered = range_end(last) < end ? range_end(last) : end;
+
+        if (covered > range.first) {
+            count_duplicates(set, range.first, covered - range.first);
         }
-    }
-    free(set->chunks);
-    *set = larger;
-}
-
-static struct idset_chunk *chunk_get(struct idset *set, uint32_t group, uint64_t key)
-{
-    struct idset_chunk *chunk = chunk_find(set, group, key);
-
-    if (!chunk->used) {
-        if (set->used >= set->capacity / 2) {
-            idset_grow(set);
-            chunk = chunk_find(set, group, key);
+        if (end == covered || range_extend(last, end)) {
+            return kept;
         }
-        *chunk = (struct idset_chunk){.key = key, .group = group, .used = 1};
-        set->used++;
+        range.first = covered;
+        range.count = (uint32_t)(end - covered);
     }
-    return chunk;
+    set->ranges[kept] = range;
+    return kept + 1;
 }
 
-/* Set the bits first..last of one word of a chunk whose first id is base. */
-static void word_add(struct idset *set, uint64_t *word, uint64_t base, unsigned first,
-                     unsigned last)
+void idset_sum(struct idset *set)
 {
-    uint64_t mask = (UINT64_MAX << first) & (UINT64_MAX >> (63 - last));
-    uint64_t twice = *word & mask;
+    size_t kept = 0;
 
-    ASSERT(first <= last && last <= 63);
-    *word |= mask;
-    set->count += (uint64_t)__builtin_popcountll(mask & ~twice);
-    if (twice != 0) {
-        if (set->duplicates == 0) {
-            set->first_duplicate = base + (uint64_t)__builtin_ctzll(twice);
-        }
-        set->duplicates += (uint64_t)__builtin_popcountll(twice);
+    qsort(set->ranges, set->used, sizeof *set->ranges, range_compare);
+    for (size_t i = 0; i < set->used; i++) {
+        kept = range_join(set, kept, set->ranges[i]);
     }
+    ASSERT(kept <= set->used);
+    set->used = kept;
 }
 
-static void chunk_add(struct idset *set, struct idset_chunk *chunk, unsigned first, unsigned last)
+static void range_append(struct idset *set, struct idset_range range)
 {
-    for (unsigned word = first / 64; word <= last / 64; word++) {
-        unsigned from = word == first / 64 ? first % 64 : 0;
-        unsigned to = word == last / 64 ? last % 64 : 63;
-
-        word_add(set, &chunk->bits[word], (chunk->key << IDSET_CHUNK_BITS) + 64UL * word, from, to);
+    if (set->used == set->capacity) {
+        idset_sum(set);
+        set->capacity *= set->used > set->capacity / 2 ? 2 : 1;
+        set->ranges = reallocarray(set->ranges, set->capacity, sizeof *set->ranges);
+        ASSERT(set->ranges != NULL);
     }
+    set->ranges[set->used++] = range;
 }
 
 void idset_add(struct idset *set, uint32_t group, uint64_t first, uint64_t last)
 {
-    uint64_t from = first;
+    struct idset_range *before = set->used > 0 ? &set->ranges[set->used - 1] : NULL;
 
-    ASSERT(first <= last && last < UINT64_MAX);
-    if (set->count + set->duplicates == 0 || first < set->min) {
-        set->min = first;
+    ASSERT(first <= last && last - first < UINT32_MAX && last < UINT64_MAX);
+    set->added += last - first + 1;
+    set->min = first < set->min ? first : set->min;
+    set->max = last > set->max ? last : set->max;
+    if (before != NULL && before->group == group && range_end(before) == first &&
+        range_extend(before, last + 1)) {
+        return;
     }
-    if (last > set->max) {
-        set->max = last;
-    }
-    while (from <= last) {
-        uint64_t end = from | (CHUNK_IDS - 1);
-        uint64_t to = end < last ? end : last;
-
-        chunk_add(set, chunk_get(set, group, from >> IDSET_CHUNK_BITS),
-                  (unsigned)(from & (CHUNK_IDS - 1)), (unsigned)(to & (CHUNK_IDS - 1)));
-        from = to + 1;
-    }
-}
-
-static int bad_file(FILE *file)
-{
-    fclose(file);
-    errno = EBADMSG;
-    return -1;
-}
-
-/* The file: magic, number of chunks, chunks; of this machine alone. */
-int idset_load(struct idset *set, const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    uint64_t head[2];
-    struct idset_chunk chunk;
-
-    if (file == NULL) {
-        return errno == ENOENT ? 0 : -1;
-    }
-    if (fread(head, sizeof head, 1, file) != 1 || head[0] != MAGIC) {
-        return bad_file(file);
-    }
-    for (uint64_t i = 0; i < head[1]; i++) {
-        if (fread(&chunk, sizeof chunk, 1, file) != 1 || chunk.used != 1) {
-            return bad_file(file);
-        }
-        *chunk_get(set, chunk.group, chunk.key) = chunk;
-    }
-    fclose(file);
-    return 0;
-}
-
-static int chunks_write(const struct idset *set, FILE *file)
-{
-    uint64_t head[2] = {MAGIC, set->used};
-
-    if (fwrite(head, sizeof head, 1, file) != 1) {
-        return -1;
-    }
-    for (size_t i = 0; i < set->capacity; i++) {
-        if (set->chunks[i].used && fwrite(&set->chunks[i], sizeof *set->chunks, 1, file) != 1) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
-int idset_save(const struct idset *set, const char *path)
-{
-    char part[PATH_BYTES_MAX];
-    FILE *file;
-    int rv;
-
-    if (snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    file = fopen(part, "wb");
-    if (file == NULL) {
-        return -1;
-    }
-    rv = chunks_write(set, file);
-    if (fclose(file) != 0 || rv != 0) {
-        return -1;
-    }
-    return rename(part, path);
+    range_append(set, (struct idset_range){first, (uint32_t)(last - first + 1), group});
 }

@@ -1,9 +1,12 @@
 /*
- * idset.h - the ids of a run, to see that none comes twice.
+ * idset.h - the ids of a load, to see that none comes twice.
  *
- * A hash table of bitmaps, each of 512 ids in a row. Ids that are dense cost two bits each, so
- * hundreds of millions fit; ids far from each other cost about 160 bytes each. A duplicate is known
- * at once. Ids of different groups (tags) are different ids. Thread: one owner.
+ * Adding appends a range to a list; only idset_sum(), and a list that is full, sort it and join
+ * what overlaps. So a load pays next to nothing for an id while it measures: ids that follow each
+ * other cost no memory, others 16 bytes. After some 16 million ranges that do not follow each other
+ * a load stands still for some seconds. Ids of different groups (tags) are different ids.
+ *
+ * Failure modes: without memory the process ends (ASSERT). Thread: one owner.
  */
 #ifndef LEAFD_SCRIPTS_BENCH_IDSET_H
 #define LEAFD_SCRIPTS_BENCH_IDSET_H
@@ -11,35 +14,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define IDSET_CHUNK_BITS 9
-
-struct idset_chunk {
-    uint64_t key; /* id >> IDSET_CHUNK_BITS */
+struct idset_range {
+    uint64_t first;
+    uint32_t count;
     uint32_t group;
-    uint32_t used; /* 0: the place is free */
-    uint64_t bits[(1 << IDSET_CHUNK_BITS) / 64];
 };
 
 struct idset {
-    struct idset_chunk *chunks;
-    size_t capacity; /* a power of two */
+    struct idset_range *ranges;
     size_t used;
-    uint64_t count;           /* ids added, without those of idset_load and without duplicates */
-    uint64_t duplicates;      /* ids added that were there */
-    uint64_t first_duplicate; /* the first of them */
-    uint64_t min;             /* of the ids added, while count > 0 */
+    size_t capacity;
+    uint64_t added; /* ids */
+    uint64_t min;   /* of them, while there are any */
     uint64_t max;
+    uint64_t duplicates;      /* by idset_sum(): ids added that were there */
+    uint64_t first_duplicate; /* the least of them */
 };
 
 void idset_init(struct idset *set);
 void idset_free(struct idset *set);
 
-/* Add the ids first..last (both included; first <= last). */
+/* Add the ids first..last (both included; first <= last, and fewer than 2^32 of them). */
 void idset_add(struct idset *set, uint32_t group, uint64_t first, uint64_t last);
 
-/* Take the ids of earlier runs from a file, where there is one; keep all in it. 0, or -1 with errno
- * (EBADMSG: the file is no such file). A file is complete or not there. */
-int idset_load(struct idset *set, const char *path);
-int idset_save(const struct idset *set, const char *path);
+/* Find the duplicates: added - duplicates ids are different ones. */
+void idset_sum(struct idset *set);
 
 #endif

@@ -129,7 +129,7 @@ def faults_of(report):
 
 class Target:
     """A bound on the ratio of two contenders' figures, or, without `against`, on one's own figure:
-    at least or at most. pick says what of the rounds counts."""
+    at least or at most; with neither it is only shown. pick says what of the rounds counts."""
 
     def __init__(self, figure, of, against=None, at_least=None, at_most=None,
                  pick=statistics.median):
@@ -153,6 +153,8 @@ class Target:
         return f"{value:,.{digits}f}{unit if unit[0] in '/%' else ' ' + unit}"
 
     def bound(self):
+        if self.at_least is None and self.at_most is None:
+            return ""
         sign, value = ("≥", self.at_least) if self.at_least is not None else ("≤", self.at_most)
         return f"{sign} {value:g}" if self.against else f"{sign} {self.shown(value)}"
 
@@ -165,7 +167,8 @@ class Target:
         """What the report says of it, with "reached"."""
         values = self.values(rounds)
         value = self.pick(values)
-        reached = value >= self.at_least if self.at_least is not None else value <= self.at_most
+        reached = ((self.at_least is None or value >= self.at_least)
+                   and (self.at_most is None or value <= self.at_most))
         return {"text": self.text(), "bound": self.bound(), "measured": self.shown(value),
                 "min": self.shown(min(values)), "max": self.shown(max(values)), "value": value,
                 "reached": reached, "missed_by": "" if reached else self.missed_by(value)}
@@ -218,15 +221,18 @@ def medians(rounds, name):
             for figure in rounds[0][name]}
 
 
-def run_rounds(contenders, rounds, seconds, say, told=("ids_rate", "cpu_us", "others")):
-    """Measure in turn; a list, one {contender: figures} a round. told: what is said of each."""
+def run_rounds(contenders, rounds, seconds, say, told=("ids_rate", "cpu_us", "others"),
+               there_and_back=False):
+    """Measure in turn, or every other round in the opposite order; a list, one {contender: figures}
+    a round. told: what is said of each."""
     for contender in contenders:
         if contender.warm_up_s:
             contender.measure(contender.warm_up_s)
     results = []
     for number in range(1, rounds + 1):
         figures = {}
-        for contender in contenders:
+        back = there_and_back and number % 2 == 0
+        for contender in reversed(contenders) if back else contenders:
             figures[contender.name] = contender.measure(seconds)
         results.append(figures)
         say(f"round {number} of {rounds}: " + ", ".join(

@@ -10,10 +10,14 @@ Start processes on the main thread: the kernel's promise is bound to the thread 
 import os
 import signal
 import subprocess
-import time
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "cluster-tests"))
+
+from wait import WaitTimeout, wait_until  # noqa: E402
 
 STOP_LIMIT_S = 20
-POLL_S = 0.02
 LOG_LINES = 15
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -78,21 +82,16 @@ def tail(path, lines=LOG_LINES):
 
 
 def wait_for(condition, limit_s, what, processes=()):
-    """Wait until condition() gives something true, and return that. OSError counts as not yet."""
-    deadline = time.monotonic() + limit_s
-    last = None
-    while True:
+    """As wait_until(), as long as these processes run."""
+    def condition_of_living():
         for process in processes:
             process.check()
-        try:
-            value = condition()
-            if value:
-                return value
-        except OSError as error:
-            last = error
-        if time.monotonic() >= deadline:
-            raise BenchError(f"not within {limit_s} s: {what}" + (f" ({last})" if last else ""))
-        time.sleep(POLL_S)
+        return condition()
+
+    try:
+        return wait_until(condition_of_living, limit_s, what)
+    except WaitTimeout as error:
+        raise BenchError(str(error)) from None
 
 
 def read_stat(path):

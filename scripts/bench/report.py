@@ -14,17 +14,17 @@ import time
 
 import svg
 from measure import FIGURES, medians
+from processes import ROOT
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 FORMAT = 3  # of the results that are kept; others are passed over
 TABLE_FIGURES = ("ids_rate", "cpu_us", "user_us", "system_us", "load_us", "p50", "p99", "p99.9",
                  "others")
 
 
-def result_of(case, contenders, rounds, seconds, file_system):
-    """What is kept of a case that was run."""
-    targets = [target.judge(rounds) for target in case.targets]
-    missed = not all(target["reached"] for target in targets)
+def result_of(case, targets, contenders, rounds, seconds, file_system):
+    """What is kept of a case that was run. targets: the case's own, or others in their place."""
+    judged = [target.judge(rounds) for target in targets]
+    missed = targets is case.targets and not all(target["reached"] for target in judged)
     return {
         "format": FORMAT,
         "case": case.name,
@@ -43,7 +43,7 @@ def result_of(case, contenders, rounds, seconds, file_system):
             "servers": [[server.name, server.version(), server.settings] for server in one.servers],
         } for one in contenders],
         "rounds": rounds,
-        "targets": targets,
+        "targets": judged,
         "in_the_way": case.in_the_way({one.name: medians(rounds, one.name) for one in contenders})
                       if missed and hasattr(case, "in_the_way") else [],
     }
@@ -84,7 +84,8 @@ def shown(command):
     in words."""
     if isinstance(command, str):
         return command
-    words = [os.path.basename(command[0]), *(word.replace(ROOT, "") for word in command[1:])]
+    words = [os.path.basename(command[0]),
+             *(word.replace(ROOT + os.sep, "") for word in command[1:])]
     return " ".join(shlex.quote(word if len(word) <= 120 else word[:117] + "...") for word in words)
 
 
@@ -93,13 +94,19 @@ def amount(value, figure):
     return f"{value:,.{FIGURES[figure][2]}f}"
 
 
+def verdict(target):
+    """Reached or not, in the report; nothing for what has no bound."""
+    if not target["bound"]:
+        return ""
+    return "**reached**" if target["reached"] else "**not reached**"
+
+
 def target_lines(result):
     """The table of a case's targets: the line that says reached or not."""
     lines = ["| target | bound | measured | rounds | |", "|---|---|---|---|---|"]
     for target in result["targets"]:
-        verdict = "**reached**" if target["reached"] else "**not reached**"
         lines.append(f"| {target['text']} | {target['bound']} | {target['measured']} | "
-                     f"{target['min']} to {target['max']} | {verdict} |")
+                     f"{target['min']} to {target['max']} | {verdict(target)} |")
     return lines
 
 
@@ -177,6 +184,7 @@ def chart(result):
 
 def write(path, text):
     """Write a file as a whole or not at all."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".part", "w", encoding="utf-8") as file:
         file.write(text)
     os.rename(path + ".part", path)
@@ -210,17 +218,17 @@ def summary_lines(results):
             lines.append(f"| [{result['case']}](#{result['case']}) | {result['title']} | | | "
                          "**not measured** |")
         for target in result.get("targets", []):
-            verdict = "reached" if target["reached"] else "**not reached**"
+            told = verdict(target).replace("**reached**", "reached")
             lines.append(f"| [{result['case']}](#{result['case']}) | {target['text']} | "
-                         f"{target['bound']} | {target['measured']} | {verdict} |")
+                         f"{target['bound']} | {target['measured']} | {told} |")
     return lines
 
 
-def write_report(folder, names):
+def write_report(folder, names, against="others"):
     """report.md of all that is kept; returns its path."""
     results = kept(folder, names)
     lines = [
-        "# leafd against others", "",
+        f"# leafd against {against}", "",
         "Written by `make bench`. Every reply of every load was verified: its status, its framing, "
         "and that no id of a run came twice. The machine is not alone and absolute figures mean "
         "little on it: what counts are the ratios within a round.", "",
@@ -236,6 +244,6 @@ def write_report(folder, names):
 def print_table(result, say):
     """The ratios on the terminal."""
     for target in result["targets"]:
-        verdict = "reached" if target["reached"] else "NOT reached"
-        say(f"  {target['text']}: {target['measured']} ({target['min']} to {target['max']}), "
-            f"target {target['bound']}: {verdict}")
+        told = "reached" if target["reached"] else "NOT reached"
+        say(f"  {target['text']}: {target['measured']} ({target['min']} to {target['max']})"
+            + (f", target {target['bound']}: {told}" if target["bound"] else ""))

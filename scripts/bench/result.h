@@ -2,7 +2,8 @@
  * result.h - what a load found, and its report: one JSON object.
  *
  * A result is good if every request sent was answered, each with status 200 and the body it must
- * have, and no id came twice. Thread: the load's.
+ * have, and no id came twice. Latencies are counted in steps of 256 ns up to 17 s, so that a
+ * percentile is the value of its rank, rounded up to the end of its step. Thread: the load's.
  */
 #ifndef LEAFD_SCRIPTS_BENCH_RESULT_H
 #define LEAFD_SCRIPTS_BENCH_RESULT_H
@@ -12,19 +13,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "scripts/bench/hist.h"
 #include "scripts/bench/idset.h"
 
 #define RESULT_STATUS_MAX 600
 #define RESULT_WHY_BYTES 400
-#define RESULT_SLOT_MS 100 /* of the timeline */
-
-/* One slot of the timeline. */
-struct result_slot {
-    uint64_t good;
-    uint64_t bad;
-    uint64_t max_ns; /* longest latency of a reply in it */
-};
 
 struct result {
     uint64_t begin_ns; /* the first request may be sent */
@@ -38,13 +30,10 @@ struct result {
     uint64_t broken;                      /* connections that sent what is no reply */
     uint64_t closed;                      /* connections that ended before the load's end */
     uint64_t unanswered;                  /* requests without a reply, whatever the reason */
-    uint64_t longest_gap_ns;              /* between two good replies */
-    uint64_t last_good_ns;
-    char first_bad[RESULT_WHY_BYTES]; /* the first thing that was wrong, in words */
-    struct hist latency;
+    char first_bad[RESULT_WHY_BYTES];     /* the first thing that was wrong, in words */
+    uint32_t *latencies;                  /* of good replies: how many by step */
+    uint64_t latency_max_ns;
     struct idset ids;
-    struct result_slot *slots; /* NULL: no timeline */
-    size_t slot_count;
 };
 
 /* Nanoseconds of the monotonic clock. */
@@ -53,20 +42,17 @@ uint64_t result_clock_ns(void);
 void result_init(struct result *result);
 void result_free(struct result *result);
 
-/* The load begins now and stops sending after duration_ns. timeline: keep one, of this length and
- * grace_ns more. */
-void result_begin(struct result *result, uint64_t duration_ns, uint64_t grace_ns, bool timeline);
+/* The load begins now and stops sending after duration_ns. */
+void result_begin(struct result *result, uint64_t duration_ns);
 
 /* A good reply that arrived at now_ns, after latency_ns; its ids are in the set already. */
 void result_good(struct result *result, uint64_t now_ns, uint64_t latency_ns, uint64_t ids);
 
 /* A reply, a connection or a request that is bad in a way the caller has counted. */
-void result_bad(struct result *result, uint64_t now_ns, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void result_bad(struct result *result, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-bool result_is_good(const struct result *result);
-
-/* Write the report as JSON in one line. 0, or -1 if it cannot be written. */
-int result_print(const struct result *result, FILE *out);
+/* The load is over: write the report as JSON in one line. True if the result is good. */
+bool result_print(struct result *result, FILE *out);
 
 #endif

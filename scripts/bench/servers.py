@@ -7,22 +7,18 @@ is still durable.
 """
 
 import base64
-import http.client
 import json
 import os
 import pwd
 import shutil
 import socket
 import subprocess
-import sys
 
-from processes import BenchError, Process, cpu_of_all, wait_for
+from processes import BenchError, Process, cpu_of_all, pinned, wait_for  # finds the next ones
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "cluster-tests"))
-
-from cluster import Cluster  # noqa: E402
-from ports import take_port  # noqa: E402
+from client import ProtocolError, once
+from cluster import Cluster
+from ports import take_port
 
 START_LIMIT_S = 60
 INSTALL_LIMIT_S = 120
@@ -31,7 +27,7 @@ CATCH_UP_S = 15
 HOST = "127.0.0.1"
 LEAF_TABLE = """
     CREATE DATABASE bench;
-    CREATE USER bench@'127.0.0.1' IDENTIFIED BY 'bench';
+    CREATE USER bench@'127.0.0.1';
     GRANT ALL ON bench.* TO bench@'127.0.0.1';
     USE bench;
     CREATE TABLE leaf_alloc (
@@ -44,6 +40,7 @@ LEAF_TABLE = """
     ) ENGINE=InnoDB;
     INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('order', 1, 1);
 """
+LEAF_UPDATE = "UPDATE leaf_alloc SET max_id=LAST_INSERT_ID(max_id+1) WHERE biz_tag='order'"
 
 
 def program(name):
@@ -61,17 +58,12 @@ def first_line(command):
     return (run.stdout.strip().splitlines() or ["unknown"])[0]
 
 
-def request(port, method, path, body=None):
-    """(status, text) of one HTTP request."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+def get(port, path):
+    """The response to a GET; an OSError while there is none."""
     try:
-        connection.request(method, path, body)
-        response = connection.getresponse()
-        return response.status, response.read().decode("utf-8", "replace")
-    except http.client.HTTPException as error:
+        return once((HOST, port), "GET", path)
+    except ProtocolError as error:
         raise OSError(f"no HTTP from port {port}: {error!r}") from error
-    finally:
-        connection.close()
 
 
 class Server:
@@ -80,8 +72,9 @@ class Server:
     name = "?"
     settings = ""
 
-    def __init__(self, directory, name=None):
+    def __init__(self, directory, name=None, cores=None):
         self.name = name or self.name
+        self.cores = cores  # that it is bound to; None: all
         self.directory = os.path.join(directory, self.name)
         shutil.rmtree(self.directory, ignore_errors=True)
         os.makedirs(self.directory)
@@ -102,9 +95,9 @@ class Server:
             process.stop()
         self.processes = []
 
-    def run(self, command, cores=None, name=None, **options):
+    def run(self, command, name=None):
         """Start a process of this server; name, if it is not the only one."""
-        process = Process(name or self.name, command, self.directory, cores, **options)
+        process = Process(name or self.name, command, self.directory, self.cores)
         self.processes.append(process)
         return process.start()
 
@@ -115,15 +108,15 @@ class Leafd(Server):
     name = "leafd"
 
     def __init__(self, directory, binary, size=3, settings=None, cores=None, name=None):
-        super().__init__(directory, name)
-        os.environ["LEAFD"] = binary  # where the cluster's nodes take it from
+        super().__init__(directory, name, cores)
         self.binary = binary
         self.settings = f"{size} node{'s' if size > 1 else ''}, " + (
             " ".join(f"{key}={value}" for key, value in settings.items()) if settings
             else "default settings")
         self.cluster = Cluster(self.directory, size, settings or {})
         for node in self.cluster.nodes:
-            node.prefix = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
+            node.binary = binary
+            node.prefix = pinned(cores)
 
     def start(self):
         self.cluster.start()
@@ -368,9 +361,9 @@ class Etcd(Server):
         return ",".join(f"{HOST}:{port}" for port in self.ports)
 
     def healthy(self):
-        replies = [request(port, "GET", "/health") for port in self.ports]
-        return all(status == 200 and json.loads(text).get("health") == "true"
-                   for status, text in replies)
+        replies = [get(port, "/health") for port in self.ports]
+        return all(reply.status == 200 and json.loads(reply.text).get("health") == "true"
+                   for reply in replies)
 
     @staticmethod
     def put_body(key, value="1"):
@@ -412,17 +405,13 @@ class Nginx(Server):
         }}
     """
 
-    def __init__(self, directory, cores=None):
-        super().__init__(directory)
-        self.cores = cores
-
     def start(self):
         self.port = take_port()
         with open(os.path.join(self.directory, "conf"), "w", encoding="ascii") as conf:
             conf.write(self.CONF.format(host=HOST, port=self.port, body=self.BODY))
         process = self.run([program("nginx"), "-p", self.directory + "/", "-c", "conf",
-                            "-e", "error.log"], self.cores)
-        wait_for(lambda: request(self.port, "GET", "/")[1] == self.BODY, START_LIMIT_S,
+                            "-e", "error.log"])
+        wait_for(lambda: get(self.port, "/").text == self.BODY, START_LIMIT_S,
                  "nginx answers", [process])
         return self
 
@@ -436,16 +425,12 @@ class Redis(Server):
     name = "redis"
     settings = "no persistence, one thread"
 
-    def __init__(self, directory, cores=None):
-        super().__init__(directory)
-        self.cores = cores
-
     def start(self):
         self.port = take_port()
         process = self.run([
             program("redis-server"), "--port", str(self.port), "--bind", HOST, "--save", "",
             "--appendonly", "no", "--daemonize", "no", "--dir", self.directory,
-            "--maxclients", "20000"], self.cores)
+            "--maxclients", "20000"])
         wait_for(self.answers, START_LIMIT_S, "Redis answers", [process])
         return self
 
@@ -466,14 +451,13 @@ class Bare(Server):
     BODY = "12345678"
 
     def __init__(self, directory, binary, cores=None):
-        super().__init__(directory)
+        super().__init__(directory, cores=cores)
         self.binary = binary
-        self.cores = cores
 
     def start(self):
         self.port = take_port()
-        process = self.run([self.binary, str(self.port)], self.cores)
-        wait_for(lambda: request(self.port, "GET", "/")[0] == 200, START_LIMIT_S, "bare answers",
+        process = self.run([self.binary, str(self.port)])
+        wait_for(lambda: get(self.port, "/").status == 200, START_LIMIT_S, "bare answers",
                  [process])
         return self
 

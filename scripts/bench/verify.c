@@ -14,12 +14,17 @@ static const char not_an_id[] = "the body has something that is no id";
 static const char wrong_count[] = "the body has another number of ids than asked for";
 static const char not_rising[] = "ids of one reply do not rise";
 static const char not_strict[] = "an id is below one acknowledged before its request was sent";
+static const char no_field[] = "the body has no such field";
+static const char other_text[] = "the body is another than expected";
 
+/* A body that is gone through, and where its ids go. */
 struct scan {
     const char *at;
     const char *end;
-    uint64_t count; /* ids so far */
-    uint64_t max;
+    struct idset *set;
+    uint32_t group;
+    uint64_t floor; /* ids must be above it; 0: they need not */
+    struct verified found;
 };
 
 /* A decimal id of 1 to 19 digits without leading zeros; 0 where there is none. */
@@ -46,54 +51,39 @@ static bool scan_char(struct scan *scan, char c)
     return false;
 }
 
-/* Take the range first..last into the set. */
-static const char *take(const struct verify *verify, struct idset *set, uint32_t group,
-                        uint64_t floor, struct scan *scan, uint64_t first, uint64_t last)
+/* Take the ids first..last into the set. */
+static const char *scan_take(struct scan *scan, uint64_t first, uint64_t last)
 {
     if (first == 0 || last < first || last - first >= RANGE_IDS_MAX) {
         return not_an_id;
     }
-    idset_add(set, group, first, last);
-    if (verify->strict && first <= floor) {
+    idset_add(scan->set, scan->group, first, last);
+    if (first <= scan->floor) {
         return not_strict;
     }
-    if (first <= scan->max) {
+    if (first <= scan->found.max) {
         return not_rising;
     }
-    scan->count += last - first + 1;
-    scan->max = last;
+    scan->found.count += last - first + 1;
+    scan->found.max = last;
     return NULL;
 }
 
-/* Ids that follow each other are put into the set at once. A bare id may end without a newline. */
-static const char *verify_ids(const struct verify *verify, struct idset *set, uint32_t group,
-                              uint64_t floor, struct scan *scan)
+/* A bare id may end without a newline. */
+static const char *scan_ids(struct scan *scan)
 {
     const char *why = NULL;
-    uint64_t first = 0;
-    uint64_t last = 0;
 
     while (why == NULL && scan->at < scan->end) {
         uint64_t id = scan_id(scan);
+        bool alone = scan->found.count == 0 && scan->at == scan->end;
 
-        if (id == 0 || (!scan_char(scan, '\n') && (scan->at < scan->end || first != 0))) {
-            return not_an_id;
-        }
-        if (first != 0 && id == last + 1 && id - first < RANGE_IDS_MAX) {
-            last = id;
-            continue;
-        }
-        if (first != 0) {
-            why = take(verify, set, group, floor, scan, first, last);
-        }
-        first = id;
-        last = id;
+        why = alone || scan_char(scan, '\n') ? scan_take(scan, id, id) : not_an_id;
     }
-    return why != NULL || first == 0 ? why : take(verify, set, group, floor, scan, first, last);
+    return why;
 }
 
-static const char *verify_ranges(const struct verify *verify, struct idset *set, uint32_t group,
-                                 uint64_t floor, struct scan *scan)
+static const char *scan_ranges(struct scan *scan)
 {
     const char *why = NULL;
 
@@ -102,61 +92,57 @@ static const char *verify_ranges(const struct verify *verify, struct idset *set,
         bool apart = scan_char(scan, ' ');
         uint64_t last = scan_id(scan);
 
-        why = apart && scan_char(scan, '\n') ? take(verify, set, group, floor, scan, first, last)
-                                             : not_an_id;
+        why = apart && scan_char(scan, '\n') ? scan_take(scan, first, last) : not_an_id;
     }
     return why;
 }
 
 /* The value after "name":, which must be an id; the rest of the JSON is taken on trust. */
-static const char *verify_field(const struct verify *verify, struct idset *set, uint32_t group,
-                                uint64_t floor, struct scan *scan)
+static const char *scan_field(struct scan *scan, const char *field)
 {
-    size_t len = strlen(verify->text);
     size_t left = (size_t)(scan->end - scan->at);
-    const char *name = left > 0 ? memmem(scan->at, left, verify->text, len) : NULL;
+    const char *name = left > 0 ? memmem(scan->at, left, field, strlen(field)) : NULL;
     uint64_t id;
 
     if (name == NULL || name == scan->at || name[-1] != '"') {
-        return "the body has no such field";
+        return no_field;
     }
-    scan->at = name + len;
+    scan->at = name + strlen(field);
     if (!scan_char(scan, '"') || !scan_char(scan, ':')) {
-        return "the body has no such field";
+        return no_field;
     }
     scan_char(scan, '"');
     id = scan_id(scan);
-    return take(verify, set, group, floor, scan, id, id);
+    return scan_take(scan, id, id);
 }
 
 const char *verify_body(const struct verify *verify, struct idset *set, uint32_t group,
-                        uint64_t floor, const char *body, size_t len, uint64_t *ret_max)
+                        uint64_t floor, const char *body, size_t len, struct verified *ret)
 {
-    struct scan scan = {.at = body, .end = body + len};
+    struct scan scan = {body, body + len, set, group, verify->strict ? floor : 0, {0}};
     const char *why = NULL;
 
-    *ret_max = 0;
+    *ret = (struct verified){0};
     switch (verify->kind) {
     case VERIFY_ANY:
         return NULL;
     case VERIFY_TEXT:
-        return strlen(verify->text) == len && memcmp(verify->text, body, len) == 0
-                   ? NULL
-                   : "the body is another than expected";
+        return strlen(verify->text) == len && memcmp(verify->text, body, len) == 0 ? NULL
+                                                                                   : other_text;
     case VERIFY_IDS:
-        why = verify_ids(verify, set, group, floor, &scan);
+        why = scan_ids(&scan);
         break;
     case VERIFY_RANGES:
-        why = verify_ranges(verify, set, group, floor, &scan);
+        why = scan_ranges(&scan);
         break;
     case VERIFY_FIELD:
-        why = verify_field(verify, set, group, floor, &scan);
+        why = scan_field(&scan, verify->text);
         break;
     default:
         UNREACHABLE("no such kind");
     }
-    *ret_max = scan.max;
-    if (why == NULL && (scan.count == 0 || (verify->count && scan.count != verify->count))) {
+    *ret = scan.found;
+    if (why == NULL && (ret->count == 0 || (verify->count && ret->count != verify->count))) {
         why = wrong_count;
     }
     return why;

@@ -29,10 +29,15 @@ struct verify {
     bool strict;
 };
 
+/* What was in a body. */
+struct verified {
+    uint64_t count; /* of ids */
+    uint64_t max;   /* the greatest id; 0 if there is none */
+};
+
 /* Check one body. floor: the greatest id of this group that was acknowledged before the request was
- * sent (0: none). The ids go into the set. *ret_max: the greatest of them, 0 if there is none.
- * NULL, or what is wrong. */
+ * sent (0: none). The ids go into the set. NULL, or what is wrong. */
 const char *verify_body(const struct verify *verify, struct idset *set, uint32_t group,
-                        uint64_t floor, const char *body, size_t len, uint64_t *ret_max);
+                        uint64_t floor, const char *body, size_t len, struct verified *ret);
 
 #endif

@@ -9,7 +9,9 @@ A case is a module with the names
     fair                True: it is run without real-time priority, whatever is asked for
     in_the_way(figures) paragraphs for the report on what stands in the way of a target that is not
                         reached; figures: of each contender the medians
-    prepare(bench)      starts the servers by bench.start() and returns the contenders
+    prepare(bench)      starts the servers by bench.start() and returns the contenders; those of
+                        other servers (common.others) not with bench.base, where leafd is
+                        measured against another build of it (compare.py)
 """
 
 from cases import (batch, connections, failover, grants, idle, ids, instructions, loops, million,

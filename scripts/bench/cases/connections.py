@@ -1,8 +1,7 @@
 """CPU time per request from one connection to ten thousand."""
 
-from cases.common import TAG, load_command, single_leafd
-from measure import Contender, Target
-from servers import HOST, Bare
+from cases.common import bare_contenders, ids_contender, single_leafd
+from measure import Target
 
 name = "connections"
 title = "one id a request, from 1 to 10,000 connections"
@@ -36,13 +35,8 @@ def in_the_way(figures):
 
 def prepare(bench):
     leafd = single_leafd(bench)
-    bare = bench.start(Bare(bench.data, bench.tool("bare"), bench.server_cores))
-    contenders = []
-    for count in COUNTS:
-        contenders.append(Contender(f"c{count}", f"{count:,} connections", [leafd], load_command(
-            bench, leafd.addresses, "--expect", "ids:1", f"/api/segment/get/{TAG}", bound=True,
-            connections=count)))
-        contenders.append(Contender(f"b{count}", f"bare loop, {count:,}", [bare], load_command(
-            bench, f"{HOST}:{bare.port}", "--expect", f"text:{Bare.BODY}", "/", bound=True,
-            connections=count)))
-    return contenders
+    bare = bare_contenders(bench, *((f"b{count}", f"bare loop, {count:,}", ("/",),
+                                     {"connections": count}) for count in COUNTS))
+    ours = [ids_contender(bench, leafd, name=f"c{count}", label=f"{count:,} connections",
+                          bound=True, connections=count) for count in COUNTS]
+    return [one for pair in zip(ours, bare) for one in pair] if bare else ours

@@ -1,7 +1,7 @@
 """Replicated grants, one an id, against puts of etcd."""
 
-from cases.common import etcd_contender, load_command, write_lines
-from measure import Contender, Target
+from cases.common import etcd_contenders, tags_contender, write_lines
+from measure import Target
 from servers import Etcd, Leafd
 
 name = "grants"
@@ -22,10 +22,8 @@ def prepare(bench):
     leafd = bench.start(Leafd(bench.data, bench.leafd))
     tags = [f"tag-{number}" for number in range(TAGS)]
     leafd.make_tags(tags, step=1, max_step=1)
-    paths = write_lines(bench, "tags", [f"/api/segment/get/{tag}" for tag in tags])
     puts = write_lines(bench, "keys", [f"/v3/kv/put\t{Etcd.put_body(tag)}" for tag in tags])
     return [
-        Contender("leafd", "leafd, 3 nodes", [leafd], load_command(
-            bench, leafd.addresses, "--expect", "ids:1", "--group-by-target", "--targets", paths)),
-        etcd_contender(bench, puts),
+        tags_contender(bench, leafd, tags, label="leafd, 3 nodes"),
+        *etcd_contenders(bench, puts),
     ]

@@ -1,7 +1,7 @@
 """One id a request, against servers that do less."""
 
-from cases.common import TAG, constant_contenders, load_command, single_leafd
-from measure import Contender, Target
+from cases.common import constant_contenders, ids_contender, single_leafd
+from measure import Target
 
 name = "ids"
 title = "one id a request, keep-alive, 64 connections"
@@ -37,7 +37,6 @@ def in_the_way(figures):
 def prepare(bench):
     leafd = single_leafd(bench)
     return [
-        Contender("leafd", "leafd, 1 node", [leafd], load_command(
-            bench, leafd.addresses, "--expect", "ids:1", f"/api/segment/get/{TAG}", bound=True)),
+        ids_contender(bench, leafd, bound=True),
         *constant_contenders(bench),
     ]

@@ -3,9 +3,9 @@
 import os
 import re
 
-from cases.common import TAG, load_command
+from cases.common import PATH, TAG, load_command
 from measure import Procedure, run_load
-from processes import BenchError, Process
+from processes import BenchError
 from servers import HOST, Bare, Leafd, Nginx, Redis
 
 name = "instructions"
@@ -54,7 +54,8 @@ class Counted:
         """The instructions of a life with so many requests."""
         server = self.bench.start(self.make())
         run_load(load_command(self.bench, self.address(server), "--requests", requests,
-                              "--pipeline", pipeline, *self.arguments), LIMIT_S)
+                              "--seconds", LIMIT_S, "--pipeline", pipeline, *self.arguments),
+                 LIMIT_S)
         server.stop()
         self.bench.servers.remove(server)
         return collected(self.log(server))
@@ -67,10 +68,8 @@ class Counted:
 class Grind:
     """Mixed into a server: its process runs under callgrind."""
 
-    def run(self, command, cores=None, **options):
-        process = Process(self.name, [*VALGRIND, *command], self.directory, cores, **options)
-        self.processes.append(process)
-        return process.start()
+    def run(self, command, name=None):
+        return super().run([*VALGRIND, *command], name)
 
 
 class GrindBare(Grind, Bare):
@@ -104,8 +103,8 @@ class GrindLeafd(Leafd):
 
 
 def prepare(bench):
-    tool, path = bench.tool("bare"), f"/api/segment/get/{TAG}"
-    constant = ("--expect", f"text:{Nginx.BODY}", path)
+    tool = bench.tool("bare")
+    constant = ("--expect", f"text:{Nginx.BODY}", PATH)
 
     def by_port(server):
         return f"{HOST}:{server.port}"
@@ -115,11 +114,13 @@ def prepare(bench):
 
     counted = {
         "leafd": Counted(bench, lambda: GrindLeafd(bench), lambda one: one.addresses,
-                         lambda one: one.cluster.nodes[0].log_path, ("--expect", "ids:1", path)),
+                         lambda one: one.cluster.nodes[0].log_path, ("--expect", "ids:1", PATH)),
         "bare": Counted(bench, lambda: GrindBare(bench.data, tool), by_port, log_of, constant),
         "nginx": Counted(bench, lambda: GrindNginx(bench.data), by_port, log_of, constant),
         "redis": Counted(bench, lambda: GrindRedis(bench.data), by_port, log_of,
                          ("--protocol", "resp", "--expect", "ids:1", "INCR order")),
     }
+    if bench.base:
+        counted = {"leafd": counted["leafd"]}
     return [Procedure(key, key, [], f"{' '.join(VALGRIND)}, {FEW} and {MANY} requests",
                       one.measure) for key, one in counted.items()]

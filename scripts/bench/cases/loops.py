@@ -2,8 +2,8 @@
 
 import os
 
-from cases.common import TAG, load_command
-from measure import Contender, Target
+from cases.common import TAG, ids_contender
+from measure import Target
 from servers import Leafd
 
 name = "loops"
@@ -24,6 +24,6 @@ def prepare(bench):
         leafd = bench.start(Leafd(bench.data, bench.leafd, 1, {"http-loops": count},
                                   name=f"leafd-{count}"))
         leafd.must_put_tag(TAG)
-        contenders.append(Contender(f"l{count}", f"{count} HTTP threads", [leafd], load_command(
-            bench, leafd.addresses, "--expect", "ids:1", f"/api/segment/get/{TAG}")))
+        contenders.append(ids_contender(bench, leafd, name=f"l{count}",
+                                        label=f"{count} HTTP threads"))
     return contenders

@@ -2,8 +2,8 @@
 
 import random
 
-from cases.common import load_command, write_lines
-from measure import Contender, Procedure, Target, run_load
+from cases.common import tags_contender
+from measure import Procedure, Target, run_load
 from processes import BenchError, memory_of
 from servers import Leafd
 
@@ -32,16 +32,11 @@ def prepare(bench):
     bench.say(f"making {TAGS} tags and asking each for an id")
     tags = [f"tag-{number:07}" for number in range(TAGS)]
     leafd.make_tags(tags)
-    paths = [f"/api/segment/get/{tag}" for tag in tags]
-    random.Random(1).shuffle(paths)
-    many = write_lines(bench, "million", paths)
-    few = write_lines(bench, "ten", paths[:10])
-
-    def load(targets_file, *arguments):
-        return load_command(bench, leafd.addresses, "--expect", "ids:1", "--group-by-target",
-                            "--targets", targets_file, *arguments, bound=True)
-
-    touched, _ = run_load(load(many, "--requests", TAGS, "--seconds", TOUCH_LIMIT_S), TOUCH_LIMIT_S)
+    random.Random(1).shuffle(tags)
+    many = tags_contender(bench, leafd, tags, "million", "leafd, 1,000,000 tags", bound=True)
+    few = tags_contender(bench, leafd, tags[:10], "ten", "leafd, 10 tags", bound=True)
+    touched, _ = run_load([*many.command, "--requests", str(TAGS), "--seconds",
+                           str(TOUCH_LIMIT_S)], TOUCH_LIMIT_S)
     if touched["good"] != TAGS:
         raise BenchError(f"only {touched['good']} tags gave an id in {TOUCH_LIMIT_S} s")
 
@@ -49,7 +44,6 @@ def prepare(bench):
         return {"bytes_a_tag": (memory_of(leafd.pids()[0], "RssAnon") - before) / TAGS}
 
     return [
-        Contender("million", "leafd, 1,000,000 tags", [leafd], load(many)),
-        Contender("ten", "leafd, 10 tags", [leafd], load(few)),
+        many, few,
         Procedure("memory", "memory", [leafd], "resident memory of the node", memory),
     ]

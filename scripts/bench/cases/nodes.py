@@ -1,7 +1,6 @@
 """Grants a second against the number of nodes."""
 
-from cases.common import load_command, write_lines
-from measure import Contender
+from cases.common import tags_contender
 from servers import Leafd
 
 name = "nodes"
@@ -19,13 +18,10 @@ TAGS = 1000
 
 def prepare(bench):
     tags = [f"tag-{number}" for number in range(TAGS)]
-    paths = write_lines(bench, "tags", [f"/api/segment/get/{tag}" for tag in tags])
     contenders = []
     for size in SIZES:
         leafd = bench.start(Leafd(bench.data, bench.leafd, size, name=f"leafd-{size}"))
         leafd.make_tags(tags, step=1, max_step=1)
-        contenders.append(Contender(
-            f"n{size}", f"{size} node" + ("s" if size > 1 else ""), [leafd], load_command(
-                bench, leafd.addresses, "--expect", "ids:1", "--group-by-target", "--targets",
-                paths)))
+        contenders.append(tags_contender(bench, leafd, tags, f"n{size}",
+                                         f"{size} node" + ("s" if size > 1 else "")))
     return contenders

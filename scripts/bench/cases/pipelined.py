@@ -1,7 +1,7 @@
 """One id a request, 32 requests at once."""
 
-from cases.common import TAG, constant_contenders, load_command, single_leafd
-from measure import Contender, Target
+from cases.common import constant_contenders, ids_contender, single_leafd
+from measure import Target
 
 name = "pipelined"
 title = "one id a request, pipelined by 32, 64 connections"
@@ -24,8 +24,6 @@ PIPELINE = ("--pipeline", 32)
 def prepare(bench):
     leafd = single_leafd(bench)
     return [
-        Contender("leafd", "leafd, 1 node", [leafd], load_command(
-            bench, leafd.addresses, "--expect", "ids:1", f"/api/segment/get/{TAG}", *PIPELINE,
-            bound=True)),
+        ids_contender(bench, leafd, *PIPELINE, bound=True),
         *constant_contenders(bench, *PIPELINE),
     ]

@@ -1,7 +1,7 @@
 """Snowflake ids against segment ids."""
 
-from cases.common import TAG, load_command, single_leafd
-from measure import Contender, Target
+from cases.common import TAG, ids_contender, single_leafd
+from measure import Target
 
 name = "snowflake"
 title = "snowflake ids against segment ids, 64 connections"
@@ -14,9 +14,6 @@ charts = ("cpu_us", "user_us", "rate")
 
 def prepare(bench):
     leafd = single_leafd(bench)
-
-    def contender(kind):
-        return Contender(kind, f"leafd, {kind}", [leafd], load_command(
-            bench, leafd.addresses, "--expect", "ids:1", f"/api/{kind}/get/{TAG}", bound=True))
-
-    return [contender("segment"), contender("snowflake")]
+    return [ids_contender(bench, leafd, name=kind, label=f"leafd, {kind}",
+                          path=f"/api/{kind}/get/{TAG}", bound=True)
+            for kind in ("segment", "snowflake")]

@@ -2,10 +2,10 @@
 
 import time
 
-from client import ConnectionLost, ProtocolError, once
+from cases.common import PATH
 from measure import Procedure, Target
 from processes import wait_for
-from servers import Leafd
+from servers import Leafd, get
 
 name = "start"
 title = "from the start to the first id"
@@ -24,14 +24,6 @@ told = ("first_id_s",)
 LIMIT_S = 30
 
 
-def first_id(node):
-    """True if the node hands out an id."""
-    try:
-        return once(node.address, "GET", "/api/segment/get/order", timeout=5).status == 200
-    except (ConnectionLost, ProtocolError) as error:
-        raise OSError(f"{error!r}") from error
-
-
 def prepare(bench):
     def contender(kind, size):
         leafd = Leafd(bench.data, bench.leafd, size, name=f"leafd-{size}")
@@ -43,7 +35,8 @@ def prepare(bench):
             begin = time.monotonic()
             for node in leafd.cluster.nodes:
                 node.start()
-            wait_for(lambda: first_id(leafd.cluster.nodes[0]), LIMIT_S, "the first id")
+            wait_for(lambda: get(leafd.cluster.nodes[0].http_port, PATH).status == 200, LIMIT_S,
+                     "the first id")
             elapsed = time.monotonic() - begin
             leafd.cluster.wait_ready()
             leafd.check()

@@ -2,7 +2,7 @@
 
 import os
 
-from cases.common import (STRICT_COLUMNS, etcd_contender, mariadb_contender,
+from cases.common import (STRICT_COLUMNS, etcd_contenders, mariadb_contenders,
                           strict_leafd_contender)
 from measure import Target
 from servers import MariaDB
@@ -46,5 +46,5 @@ def in_the_way(figures):
 
 
 def prepare(bench):
-    return [strict_leafd_contender(bench), mariadb_contender(bench, MariaDB(bench.data)),
-            etcd_contender(bench, arguments=("--strict",))]
+    return [strict_leafd_contender(bench), *mariadb_contenders(bench, MariaDB(bench.data)),
+            *etcd_contenders(bench, arguments=("--strict",))]

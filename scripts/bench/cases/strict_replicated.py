@@ -1,6 +1,6 @@
 """The case strict against databases that survive the loss of a machine as leafd does."""
 
-from cases.common import (STRICT_COLUMNS, etcd_contender, mariadb_contender,
+from cases.common import (STRICT_COLUMNS, etcd_contenders, mariadb_contenders,
                           strict_leafd_contender)
 from servers import MariaDBPair
 
@@ -28,12 +28,12 @@ MEMBERS = 3
 def prepare(bench):
     return [
         strict_leafd_contender(bench),
-        pair_contender(bench, MariaDBPair(bench.data), "MariaDB and replica, two disks"),
-        pair_contender(bench, MariaDBPair(bench.data, "mariadb_least", least=True),
-                       "MariaDB and replica, the least"),
-        etcd_contender(bench, size=MEMBERS, arguments=("--strict",)),
+        *pair_contenders(bench, MariaDBPair(bench.data), "MariaDB and replica, two disks"),
+        *pair_contenders(bench, MariaDBPair(bench.data, "mariadb_least", least=True),
+                         "MariaDB and replica, the least"),
+        *etcd_contenders(bench, size=MEMBERS, arguments=("--strict",)),
     ]
 
 
-def pair_contender(bench, pair, label):
-    return mariadb_contender(bench, pair, label, pair.check_load)
+def pair_contenders(bench, pair, label):
+    return mariadb_contenders(bench, pair, label, pair.check_load)

@@ -1,8 +1,8 @@
 """The slowest replies at a fixed rate, while segments are switched."""
 
-from cases.common import TAG, load_command
+from cases.common import PATH, TAG, bare_contenders, load_command
 from measure import Contender, Target
-from servers import HOST, Bare, Leafd
+from servers import Leafd
 
 name = "tail"
 title = "the slowest replies at 20,000 requests a second, through segment switches"
@@ -23,8 +23,7 @@ SEGMENT = 5_000
 
 
 def rate_command(bench, address, *arguments):
-    return load_command(bench, address, "--rate", RATE, *arguments, f"/api/segment/get/{TAG}",
-                        bound=True)
+    return load_command(bench, address, "--rate", RATE, *arguments, PATH, bound=True)
 
 
 def prepare(bench):
@@ -32,10 +31,8 @@ def prepare(bench):
     leafd.must_put_tag(TAG, step=SEGMENT, max_step=SEGMENT)
     node = leafd.cluster.followers()[0]
     bench.bind(leafd, node)
-    bare = bench.start(Bare(bench.data, bench.tool("bare"), bench.server_cores))
     return [
         Contender("leafd", "leafd, 1 of 3 nodes", [leafd],
                   rate_command(bench, node.http_address, "--expect", "ids:1")),
-        Contender("bare", "bare epoll loop", [bare],
-                  rate_command(bench, f"{HOST}:{bare.port}", "--expect", f"text:{Bare.BODY}")),
+        *bare_contenders(bench, ("bare", "bare epoll loop", ("--rate", RATE, PATH), {})),
     ]
