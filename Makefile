@@ -224,6 +224,14 @@ chaos:
 .PHONY: everything
 everything: all tests $(FUZZ_BINS:=.o) $(OUT)/sim examples bench-tools $(CHAOS_SHIM)
 
+# The table of settings in the documentation is made from the one in src/app/config/table.c; a test
+# compares the two.
+.PHONY: config-doc
+## make config-doc          write the table of settings into docs/configuration.md
+config-doc: $(OUT)/leafd
+	@sed -i '/^<!-- settings -->$$/,/^<!-- end of settings -->$$/{/^<!--/!d}' docs/configuration.md
+	@$< --print-config-doc | sed -i '/^<!-- settings -->$$/r /dev/stdin' docs/configuration.md
+
 # A cluster on this machine. DATA is where it keeps its data.
 NODES ?= 3
 DATA  ?= data

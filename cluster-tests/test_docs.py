@@ -76,7 +76,7 @@ def test_what_the_failure_model_shows_exists():
     """Metrics, exit codes, lines of the log and codes of errors."""
     text = read(FAILURE_MODEL)
     words = in_code(text)
-    code = sources("src/**/*.[ch]", "raft/*.[ch]", "http/*.[ch]", "storage/*.[ch]")
+    code = sources("src/**/*.[ch]", "raft/**/*.[ch]", "http/**/*.[ch]", "storage/**/*.[ch]")
     metrics = {m for word in words for m in re.findall(r"^leafd_\w+", word)}
     assert metrics and all(re.search(rf'"{metric}["{{]', code) for metric in metrics), metrics
     exits = set(re.findall(r"exit codes? (\d+)", text))
@@ -89,6 +89,13 @@ def test_what_the_failure_model_shows_exists():
     codes = set(re.findall(r"\b(?:4\d\d|50[37])\s+`(\w+)`", text))
     missing = {word for word in codes if f'"{word}"' not in code}
     assert codes and not missing, f"no such code: {missing}"
+
+
+def test_every_exit_code_is_explained():
+    page = read(os.path.join(ROOT, "docs", "configuration.md"))
+    explained = re.findall(r"^\| (\d+) \|", page.split("## Exit codes")[1], re.M)
+    in_header = re.findall(r"= (\d+)", sources("src/app/exit_code.h"))
+    assert explained == in_header
 
 
 @pytest.mark.parametrize("page", PAGES, ids=os.path.basename)

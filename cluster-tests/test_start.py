@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -76,6 +77,21 @@ def test_nodes_that_start_late(make_cluster, tag):
     cluster.create_tag(tag)
     three.start().wait_ready()
     assert take(three, tag)
+
+
+def test_no_time_to_wait(make_cluster, tag):
+    """http.timeout-ms = 0 is not the default of 3 s: a request without timeout_ms does not wait."""
+    cluster = make_cluster(start=False)
+    node = cluster.nodes[0]
+    node.settings["http-timeout-ms"] = "0"
+    node.start()
+    wait_until(lambda: node.serves(), 10, "the node is up")
+    began = time.monotonic()
+    assert node.get(f"/api/segment/get/{tag}").status == 503
+    assert time.monotonic() - began < 1.5
+    began = time.monotonic()
+    assert node.get(f"/api/segment/get/{tag}?timeout_ms=2000").status == 503
+    assert time.monotonic() - began > 1.5
 
 
 def run_to_end(node):
@@ -315,6 +331,11 @@ def test_wiped_node_is_refused(make_cluster, tag):
         (["--cluster-members=nonsense"], "nonsense"),
         (["--node-id=1", "--http-listen=nowhere"], "nowhere"),
         (["--raft-election-ms=abc"], "abc"),
+        (["--node-id"], "the value is missing"),
+        (["--config=/nonexistent/leafd.conf"], "/nonexistent/leafd.conf: cannot open"),
+        (["--config=/dev/zero"], "larger than 65536 bytes"),
+        (["--cluster-secret-file=/dev/null", "--node-id=1", "--cluster-members=1=127.0.0.1:1"],
+         "/dev/null: is not a regular file"),
     ],
 )
 def test_bad_settings(binary, arguments, said):

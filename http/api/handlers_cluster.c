@@ -104,7 +104,7 @@ void handle_cluster(struct conn *conn)
 
     if (conn_options(conn, NULL, 0, space)) {
         control_submit(control_new(conn, ID_REQUEST_STATUS, cluster_cb),
-                       conn->loop->config->default_timeout_ms);
+                       conn->loop->settings->default_timeout_ms);
     }
 }
 
@@ -184,5 +184,5 @@ void handle_node_segments(struct conn *conn)
     control = control_new(conn, ID_REQUEST_SEGMENTS, segments_cb);
     query_list_encode(&control->request.payload, page.prefix, page.prefix_len, page.after,
                       page.after_len, page.limit);
-    control_submit(control, conn->loop->config->default_timeout_ms);
+    control_submit(control, conn->loop->settings->default_timeout_ms);
 }

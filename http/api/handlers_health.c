@@ -150,7 +150,7 @@ void handle_readyz(struct conn *conn)
 
 void handle_version(struct conn *conn)
 {
-    const struct http_config *config = conn->loop->config;
+    const struct http_build *build = conn->loop->build;
     struct buf *scratch = &conn->loop->scratch;
     char space[LIMIT_HTTP_TARGET_BYTES];
 
@@ -159,9 +159,9 @@ void handle_version(struct conn *conn)
     }
     scratch->len = 0;
     buf_printf(scratch, "{\"version\":");
-    text_put_json(scratch, config->version, strlen(config->version));
+    text_put_json(scratch, build->version, strlen(build->version));
     buf_printf(scratch, ",\"commit\":");
-    text_put_json(scratch, config->commit, strlen(config->commit));
-    buf_printf(scratch, ",\"libraries\":%s}", config->libraries);
+    text_put_json(scratch, build->commit, strlen(build->commit));
+    buf_printf(scratch, ",\"libraries\":%s}", build->libraries);
     conn_reply_json(conn, 200, scratch);
 }

@@ -476,7 +476,7 @@ HOT bool ids_read(struct conn *conn, bool snowflake)
     claim->contiguous = false;
     claim->format = ID_FORMAT_TEXT;
     claim->count = 1;
-    claim->timeout_ms = conn->loop->config->default_timeout_ms;
+    claim->timeout_ms = conn->loop->settings->default_timeout_ms;
     if (!conn_tag_name(conn, claim->name, &name_len) ||
         (conn->request.query_len > 0 && !read_query(conn))) {
         return false;

@@ -83,7 +83,7 @@ static bool read_options(struct conn *conn, struct member_ask *ask, uint64_t *re
 
     if (!conn_options(conn, options, count, space) ||
         !conn_option_number(conn, &options[0], "bad_request", 0, LIMIT_TIMEOUT_MS,
-                            conn->loop->config->default_timeout_ms, ret_timeout_ms) ||
+                            conn->loop->settings->default_timeout_ms, ret_timeout_ms) ||
         (count == 2 && !conn_option_number(conn, &options[1], "bad_request", 0, 1, 0, &force))) {
         return false;
     }

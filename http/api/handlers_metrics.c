@@ -168,7 +168,7 @@ void handle_metrics(struct conn *conn)
     put_snowflake(scratch, loop->backend);
     put_head(scratch, "leafd_build_info", "gauge", "1, with what this binary is.");
     buf_printf(scratch, "leafd_build_info{");
-    put_label(scratch, "version", loop->config->version);
+    put_label(scratch, "version", loop->build->version);
     buf_printf(scratch, "} 1\n");
     conn_reply(conn, 200, METRICS_TYPE, NULL, scratch->data, scratch->len);
 }

@@ -23,7 +23,7 @@
 
 static void submit(struct control *control)
 {
-    control_submit(control, control->conn->loop->config->default_timeout_ms);
+    control_submit(control, control->conn->loop->settings->default_timeout_ms);
 }
 
 /* The backend answered, but not with what was asked. */

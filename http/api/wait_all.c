@@ -27,7 +27,7 @@ bool wait_all_read(struct conn *conn, const struct option *wait, const struct op
         return false;
     }
     if (!conn_option_number(conn, timeout_ms, "bad_request", 0, LIMIT_TIMEOUT_MS,
-                            conn->loop->config->default_timeout_ms, &ms)) {
+                            conn->loop->settings->default_timeout_ms, &ms)) {
         return false;
     }
     ret_wait->timeout_ms = (uint32_t)ms;

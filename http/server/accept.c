@@ -197,7 +197,7 @@ static void take(struct http_loop *loop, int fd)
         loop->accept_warned = false;
         log_info("http", "accepting connections again", "loop=%u", loop->index);
     }
-    if (loop->conn_count - loop->refused_count < loop->config->connections) {
+    if (loop->conn_count - loop->refused_count < loop->settings->connections) {
         conn_open(loop, fd, false);
     } else if (loop->refused_count < LIMIT_HTTP_REFUSED) {
         conn_open(loop, fd, true);

@@ -82,7 +82,7 @@ static void write_arm(struct conn *conn)
     struct http_loop *loop = conn->loop;
 
     conn->sent_before = conn->sent_bytes;
-    conn->write_due_ms = loop_now_ms(loop) + loop->config->write_ms;
+    conn->write_due_ms = loop_now_ms(loop) + loop->settings->write_ms;
     TAILQ_INSERT_TAIL(&loop->writers, conn, write_link);
     loop_arm(loop, conn->write_due_ms);
 }

@@ -261,19 +261,20 @@ void loop_post_stop(struct http_loop *loop)
 
 int loop_init(struct http_loop *loop, struct http_server *server, unsigned index, int listen_fd)
 {
-    const struct http_config *config = http_server_config(server);
+    const struct http_settings *settings = http_server_settings(server);
 
     *loop = (struct http_loop){.server = server,
-                               .config = config,
+                               .settings = settings,
+                               .build = http_server_build(server),
                                .backend = http_server_backend(server),
                                .index = index,
                                .listen_fd = listen_fd,
                                .timer_due_ms = UINT64_MAX,
                                .snowflake_again_ms = UINT64_MAX,
                                .drain_until_ms = UINT64_MAX};
-    loop->phase_ms[PHASE_IDLE] = config->idle_ms;
-    loop->phase_ms[PHASE_HEAD] = config->head_ms;
-    loop->phase_ms[PHASE_BODY] = config->body_ms;
+    loop->phase_ms[PHASE_IDLE] = settings->idle_ms;
+    loop->phase_ms[PHASE_HEAD] = settings->head_ms;
+    loop->phase_ms[PHASE_BODY] = settings->body_ms;
     loop->phase_ms[PHASE_LINGER] = LIMIT_HTTP_LINGER_MS;
     TAILQ_INIT(&loop->conns);
     TAILQ_INIT(&loop->ready);

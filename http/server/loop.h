@@ -67,7 +67,8 @@ struct http_loop {
     uv_check_t turn_end;
     uint64_t timer_due_ms; /* UINT64_MAX: not armed */
     /* What each request touches stands together. */
-    const struct http_config *config; /* the server's copy, with defaults filled in */
+    const struct http_settings *settings;
+    const struct http_build *build;
     struct id_backend *backend;
     unsigned index;
     bool draining;

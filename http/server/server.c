@@ -24,7 +24,8 @@
 
 struct http_server {
     struct id_waker waker;
-    struct http_config config; /* strings owned */
+    const struct http_settings *settings;
+    const struct http_build *build;
     struct id_backend *backend;
     uint16_t port;
     unsigned loop_count;
@@ -37,9 +38,14 @@ struct http_server {
     void *drain_data;
 };
 
-const struct http_config *http_server_config(const struct http_server *server)
+const struct http_settings *http_server_settings(const struct http_server *server)
 {
-    return &server->config;
+    return server->settings;
+}
+
+const struct http_build *http_server_build(const struct http_server *server)
+{
+    return server->build;
 }
 
 struct id_backend *http_server_backend(const struct http_server *server)
@@ -87,40 +93,8 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
     }
 }
 
-static char *copy(const char *text)
-{
-    char *made = strdup(text != NULL ? text : "");
-
-    ASSERT(made != NULL);
-    return made;
-}
-
-static uint32_t or_default(uint32_t value, uint32_t fallback)
-{
-    return value != 0 ? value : fallback;
-}
-
-static void config_copy(struct http_config *to, const struct http_config *from)
-{
-    *to = *from;
-    to->listen_address = copy(from->listen_address);
-    to->version = copy(from->version);
-    to->commit = copy(from->commit);
-    to->libraries = copy(from->libraries != NULL ? from->libraries : "{}");
-    to->default_timeout_ms = or_default(from->default_timeout_ms, HTTP_DEFAULT_TIMEOUT_MS);
-    to->head_ms = or_default(from->head_ms, LIMIT_HTTP_HEAD_MS);
-    to->body_ms = or_default(from->body_ms, LIMIT_HTTP_BODY_MS);
-    to->idle_ms = or_default(from->idle_ms, LIMIT_HTTP_IDLE_MS);
-    to->write_ms = or_default(from->write_ms, LIMIT_HTTP_WRITE_MS);
-    to->connections = or_default(from->connections, LIMIT_HTTP_CONNECTIONS);
-}
-
 static void server_free(struct http_server *server)
 {
-    free((char *)(uintptr_t)server->config.listen_address);
-    free((char *)(uintptr_t)server->config.version);
-    free((char *)(uintptr_t)server->config.commit);
-    free((char *)(uintptr_t)server->config.libraries);
     free(server->loops);
     free(server);
 }
@@ -179,26 +153,27 @@ static int loops_run(struct http_server *server)
     return server->running < server->loop_count ? ERR_IO : 0;
 }
 
-int http_server_make(const struct http_config *config, struct id_backend *backend,
-                     struct http_server **ret_server)
+int http_server_make(const struct http_settings *settings, const struct http_build *build,
+                     struct id_backend *backend, struct http_server **ret_server)
 {
     struct http_server *server;
     int fds[LIMIT_HTTP_LOOPS];
     int rv;
 
-    if (config->loops < 1 || config->loops > LIMIT_HTTP_LOOPS || config->listen_address == NULL ||
-        config->default_timeout_ms > LIMIT_TIMEOUT_MS) {
+    if (settings->loops < 1 || settings->loops > LIMIT_HTTP_LOOPS ||
+        settings->listen_address == NULL || settings->default_timeout_ms > LIMIT_TIMEOUT_MS) {
         return ERR_INVALID;
     }
     server = calloc(1, sizeof(*server));
     ASSERT(server != NULL);
-    config_copy(&server->config, config);
+    server->settings = settings;
+    server->build = build;
     server->waker.wake = waker_wake;
     server->backend = backend;
-    server->loop_count = config->loops;
-    server->loops = calloc(config->loops, sizeof(*server->loops));
+    server->loop_count = settings->loops;
+    server->loops = calloc(settings->loops, sizeof(*server->loops));
     ASSERT(server->loops != NULL);
-    rv = listener_open(config->listen_address, config->loops, fds, &server->port);
+    rv = listener_open(settings->listen_address, settings->loops, fds, &server->port);
     if (rv == 0) {
         rv = loops_init(server, fds);
     }
@@ -210,11 +185,11 @@ int http_server_make(const struct http_config *config, struct id_backend *backen
     return 0;
 }
 
-int http_server_start(const struct http_config *config, struct id_backend *backend,
-                      struct http_server **ret_server)
+int http_server_start(const struct http_settings *settings, const struct http_build *build,
+                      struct id_backend *backend, struct http_server **ret_server)
 {
     struct http_server *server;
-    int rv = http_server_make(config, backend, &server);
+    int rv = http_server_make(settings, build, backend, &server);
 
     if (rv != 0) {
         return rv;

@@ -16,26 +16,29 @@ struct http_server;
 
 #define HTTP_DEFAULT_TIMEOUT_MS 3000
 
-/* Copied by http_server_start(). */
-struct http_config {
+/* What an operator sets (docs/configuration.md). */
+struct http_settings {
     const char *listen_address;  /* "host:port"; port 0 picks one (tests) */
-    unsigned loops;              /* 1..LIMIT_HTTP_LOOPS */
-    uint32_t default_timeout_ms; /* when a request names none; 0: HTTP_DEFAULT_TIMEOUT_MS */
-    uint32_t head_ms; /* the time limits of limits.h, adjustable for tests; 0: the default */
+    uint32_t loops;              /* 1..LIMIT_HTTP_LOOPS */
+    uint32_t default_timeout_ms; /* when a request names none; ..LIMIT_TIMEOUT_MS */
+    uint32_t head_ms;            /* the time limits of limits.h */
     uint32_t body_ms;
     uint32_t idle_ms;
     uint32_t write_ms;
-    uint32_t connections; /* a loop; 0: LIMIT_HTTP_CONNECTIONS */
-    uint64_t node_id;
-    const char *version;   /* leafd's version */
+    uint32_t connections; /* of a loop */
+};
+
+/* What GET /version shows of the process. */
+struct http_build {
+    const char *version;
     const char *commit;    /* "" if unknown */
-    const char *libraries; /* JSON object text of library versions, for /version */
+    const char *libraries; /* JSON object text of library versions */
 };
 
 /* Start the threads; returns when all listen. 0; ERR_INVALID (address); ERR_EXISTS (in use);
- * ERR_IO. */
-int http_server_start(const struct http_config *config, struct id_backend *backend,
-                      struct http_server **ret_server) MUST_CHECK;
+ * ERR_IO. Settings and build are borrowed until http_server_stop(). */
+int http_server_start(const struct http_settings *settings, const struct http_build *build,
+                      struct id_backend *backend, struct http_server **ret_server) MUST_CHECK;
 
 uint16_t http_server_port(const struct http_server *server);
 

@@ -2,7 +2,7 @@
  * server_internal.h - what a loop may ask of the server it belongs to, and a server without
  * threads.
  *
- * Thread: config and backend are fixed before the threads start; the rest as said.
+ * Thread: settings, build and backend are fixed before the threads start; the rest as said.
  */
 #ifndef LEAFD_HTTP_SERVER_SERVER_INTERNAL_H
 #define LEAFD_HTTP_SERVER_SERVER_INTERNAL_H
@@ -13,14 +13,15 @@ struct http_loop;
 
 /* As http_server_start(), but no loop gets a thread: the caller runs them, turn by turn, on his
  * own (tests). To be ended by http_server_stop(), too. */
-int http_server_make(const struct http_config *config, struct id_backend *backend,
-                     struct http_server **ret_server) MUST_CHECK;
+int http_server_make(const struct http_settings *settings, const struct http_build *build,
+                     struct id_backend *backend, struct http_server **ret_server) MUST_CHECK;
 
 /* One of its loops. */
 struct http_loop *http_server_loop(struct http_server *server, unsigned index);
 
-/* With every default filled in. Valid while the server lives. */
-const struct http_config *http_server_config(const struct http_server *server);
+/* As given to the start. */
+const struct http_settings *http_server_settings(const struct http_server *server);
+const struct http_build *http_server_build(const struct http_server *server);
 
 struct id_backend *http_server_backend(const struct http_server *server);
 

@@ -249,16 +249,13 @@ static void backend_start(struct conn_world *world)
 
 void conn_world_start(struct conn_world *world)
 {
-    const struct http_config config = {.listen_address = "127.0.0.1:0",
-                                       .loops = 1,
-                                       .node_id = 1,
-                                       .version = "9.8.7",
-                                       .commit = "abc"};
+    static const struct http_build build = {.version = "9.8.7", .commit = "abc", .libraries = "{}"};
 
     memset(world, 0, sizeof(*world));
     world->fd = -1;
     backend_start(world);
-    ASSERT(http_server_make(&config, &world->fake.backend, &world->server) == 0);
+    fake_settings(&world->settings);
+    ASSERT(http_server_make(&world->settings, &build, &world->fake.backend, &world->server) == 0);
     world->loop = http_server_loop(world->server, 0);
     conn_world_reset(world);
 }

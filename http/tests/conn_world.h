@@ -24,6 +24,7 @@
 
 struct conn_world {
     struct fake fake;
+    struct http_settings settings;
     struct http_server *server;
     struct http_loop *loop;
     struct conn *conn;  /* that is open; NULL: none, or the server has closed it */

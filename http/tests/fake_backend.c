@@ -585,3 +585,22 @@ void fake_fail_with(struct fake *fake, int err)
     fake->fail_with = err;
     unlock(fake);
 }
+
+static void set_default(uint32_t *setting, uint32_t value)
+{
+    if (*setting == 0) {
+        *setting = value;
+    }
+}
+
+void fake_settings(struct http_settings *settings)
+{
+    settings->listen_address = "127.0.0.1:0";
+    set_default(&settings->loops, 1);
+    set_default(&settings->default_timeout_ms, HTTP_DEFAULT_TIMEOUT_MS);
+    set_default(&settings->head_ms, LIMIT_HTTP_HEAD_MS);
+    set_default(&settings->body_ms, LIMIT_HTTP_BODY_MS);
+    set_default(&settings->idle_ms, LIMIT_HTTP_IDLE_MS);
+    set_default(&settings->write_ms, LIMIT_HTTP_WRITE_MS);
+    set_default(&settings->connections, LIMIT_HTTP_CONNECTIONS);
+}

@@ -12,10 +12,11 @@
 
 #include <pthread.h>
 
-#include "src/id/fsm/fsm.h"
+#include "http/server/server.h"
 #include "src/id/backend/id_backend.h"
 #include "src/id/codec/member.h"
 #include "src/id/codec/strict_command.h"
+#include "src/id/fsm/fsm.h"
 
 #define FAKE_WANTS_MAX 1024
 
@@ -79,6 +80,9 @@ bool fake_turn(struct fake *fake);
 
 /* Carry out a request that did not come by the backend, and answer it. Any thread. */
 void fake_serve(struct fake *fake, struct id_request *request);
+
+/* Settings for a server: the defaults, one loop and a free port where nothing is set. */
+void fake_settings(struct http_settings *settings);
 
 void fake_set_waker(struct fake *fake, struct id_waker *waker);
 

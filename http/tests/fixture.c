@@ -14,30 +14,24 @@
 
 #include "src/base/assert.h"
 
-void fixture_start(struct fixture *f, const struct http_config *limits)
+void fixture_start(struct fixture *f, const struct http_settings *limits)
 {
     fixture_start_with(f, limits, NULL);
 }
 
-void fixture_start_with(struct fixture *f, const struct http_config *limits,
+void fixture_start_with(struct fixture *f, const struct http_settings *limits,
                         void (*prepare)(struct fixture *f))
 {
-    struct http_config config = {0};
+    static const struct http_build build = {
+        .version = "9.8.7", .commit = "abc\"def", .libraries = "{\"libuv\":\"1.44.2\"}"};
 
-    if (limits != NULL) {
-        config = *limits;
-    }
-    config.listen_address = "127.0.0.1:0";
-    config.loops = config.loops == 0 ? 1 : config.loops;
-    config.node_id = 1;
-    config.version = "9.8.7";
-    config.commit = "abc\"def";
-    config.libraries = "{\"libuv\":\"1.44.2\"}";
     fake_start(&f->fake);
+    f->settings = limits != NULL ? *limits : (struct http_settings){.loops = 1};
+    fake_settings(&f->settings);
     if (prepare != NULL) {
         prepare(f);
     }
-    assert_int_equal(http_server_start(&config, &f->fake.backend, &f->server), 0);
+    assert_int_equal(http_server_start(&f->settings, &build, &f->fake.backend, &f->server), 0);
     fake_set_waker(&f->fake, http_server_waker(f->server));
     f->client = fixture_connect(f);
 }

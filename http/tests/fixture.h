@@ -10,16 +10,17 @@
 
 struct fixture {
     struct fake fake;
+    struct http_settings settings;
     struct http_server *server;
     struct client *client;
 };
 
 /* Limits as given (NULL: the defaults), one loop unless it says more; a client is connected. */
-void fixture_start(struct fixture *f, const struct http_config *limits);
+void fixture_start(struct fixture *f, const struct http_settings *limits);
 void fixture_stop(struct fixture *f);
 
 /* As fixture_start(); prepare is called once there is a backend and no server yet. */
-void fixture_start_with(struct fixture *f, const struct http_config *limits,
+void fixture_start_with(struct fixture *f, const struct http_settings *limits,
                         void (*prepare)(struct fixture *f));
 
 /* Wait until so many requests of all loops wait for ids; asked on a connection of its own. */

@@ -20,7 +20,7 @@
 
 #define GET "/api/segment/get/"
 
-static struct fixture *start(const struct http_config *limits)
+static struct fixture *start(const struct http_settings *limits)
 {
     struct fixture *f = calloc(1, sizeof(*f));
 
@@ -37,13 +37,17 @@ static void stop(struct fixture *f)
 
 static int try_start(const char *address, unsigned loops)
 {
-    struct http_config config = {.listen_address = address, .loops = loops};
+    static const struct http_build build = {.version = "", .commit = "", .libraries = "{}"};
+    struct http_settings settings = {0};
     struct http_server *server;
     struct fake fake;
     int rv;
 
     fake_start(&fake);
-    rv = http_server_start(&config, &fake.backend, &server);
+    fake_settings(&settings);
+    settings.listen_address = address;
+    settings.loops = loops;
+    rv = http_server_start(&settings, &build, &fake.backend, &server);
     if (rv == 0) {
         http_server_stop(server);
     }
@@ -80,7 +84,7 @@ static void test_port_in_use(void **state)
 {
     (void)state;
     for (unsigned loops = 1; loops <= 2; loops++) {
-        const struct http_config limits = {.loops = loops};
+        const struct http_settings limits = {.loops = loops};
         struct fixture *f = start(&limits);
         char address[32];
 
@@ -123,7 +127,7 @@ static void *work(void *data)
 static void test_loops_share_a_tag(void **state)
 {
     enum { WORKERS = 6, ROUNDS = 1000 };
-    const struct http_config limits = {.loops = 2};
+    const struct http_settings limits = {.loops = 2};
     struct fixture *f = start(&limits);
     struct worker *workers = calloc(WORKERS, sizeof(*workers));
     char *seen = calloc(1, WORKERS * ROUNDS * 100);
@@ -157,7 +161,7 @@ static void test_loops_share_a_tag(void **state)
 static void test_wake_reaches_all_loops(void **state)
 {
     enum { COUNT = 16 };
-    const struct http_config limits = {.loops = 4};
+    const struct http_settings limits = {.loops = 4};
     struct fixture *f = start(&limits);
     struct id_tag *tag = fake_open(&f->fake, "t", 0, 0);
     struct client *clients[COUNT];
@@ -212,7 +216,7 @@ static bool can_connect(uint16_t port)
 
 static void test_drain(void **state)
 {
-    const struct http_config limits = {.loops = 2};
+    const struct http_settings limits = {.loops = 2};
     struct fixture *f = start(&limits);
     struct id_tag *tag = fake_open(&f->fake, "t", 0, 0);
     struct client *parked = fixture_connect(f);
@@ -286,7 +290,7 @@ static void test_drain_ends_with_its_grace(void **state)
 
 static void test_drain_of_nothing(void **state)
 {
-    const struct http_config limits = {.loops = 3};
+    const struct http_settings limits = {.loops = 3};
     struct fixture *f = start(&limits);
     sem_t drained;
 
@@ -303,7 +307,7 @@ static void test_drain_of_nothing(void **state)
 /* Stopped with requests parked, with the backend, and half read; the backend answers afterwards. */
 static void test_stop_with_requests_out(void **state)
 {
-    const struct http_config limits = {.loops = 2};
+    const struct http_settings limits = {.loops = 2};
     struct fixture *f = start(&limits);
     struct id_tag *tag = fake_open(&f->fake, "t", 0, 0);
     struct client *clients[12];
@@ -336,7 +340,7 @@ static void test_stop_races_with_answers(void **state)
 {
     (void)state;
     for (int round = 0; round < 20; round++) {
-        const struct http_config limits = {.loops = 2};
+        const struct http_settings limits = {.loops = 2};
         struct fixture *f = start(&limits);
         struct client *clients[8];
 

@@ -41,7 +41,8 @@
 enum node_state { NODE_RUNNING, NODE_DRAINING, NODE_WRITING, NODE_CLOSING, NODE_CLOSED };
 
 struct node {
-    struct node_config config;
+    const struct node_settings *settings;
+    struct node_owner *process; /* hears what ends the node */
     struct backend backend;
     enum node_state state;
     bool drain; /* hand leadership over */
@@ -98,7 +99,7 @@ static void writer_failed_cb(void *data, int err, const struct store_error *erro
 {
     struct node *node = data;
 
-    node->config.failed(node->config.data, err, error->text);
+    node->process->failed(node->process, err, error->text);
 }
 
 static bool on_frame(struct net_receiver *receiver, uint64_t from, enum frame_type type,
@@ -172,10 +173,10 @@ static void marked_cb(void *data)
 {
     struct node *node = data;
 
-    node->config.failed(node->config.data, ERR_STALE,
-                        "the data directory is an older copy than the cluster has seen of this "
-                        "node (was it restored from a backup?): put the newest back, or join under "
-                        "a new id");
+    node->process->failed(node->process, ERR_STALE,
+                          "the data directory is an older copy than the cluster has seen of this "
+                          "node (was it restored from a backup?): put the newest back, or join "
+                          "under a new id");
 }
 
 static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, const char *text)
@@ -188,15 +189,15 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
              (unsigned long long)peer, err_code(err), text);
     if (err == ERR_WRONG_NODE && node->state < NODE_WRITING) {
         /* Its vote would count twice if it went on under the id of the directory that was lost. */
-        node->config.failed(node->config.data, ERR_REFUSED,
-                            "the cluster knows this node id with another data directory (was it "
-                            "wiped or replaced?): put the old one back, or join under a new id");
+        node->process->failed(node->process, ERR_REFUSED,
+                              "the cluster knows this node id with another data directory (was it "
+                              "wiped or replaced?): put the old one back, or join under a new id");
     }
     if (err == ERR_STALE && node->state < NODE_WRITING) {
         driver_mark_older(&node->replica.driver, marked_cb, node);
     }
-    if (err == ERR_REMOVED && node->config.removed != NULL && node->state < NODE_WRITING) {
-        node->config.removed(node->config.data);
+    if (err == ERR_REMOVED && node->state < NODE_WRITING) {
+        node->process->removed(node->process);
     }
 }
 
@@ -206,7 +207,7 @@ static void on_failed(struct replica_owner *owner, int err, const char *text)
 {
     struct node *node = CONTAINER(owner, struct node, owner);
 
-    node->config.failed(node->config.data, err, text);
+    node->process->failed(node->process, err, text);
 }
 
 static void on_role_changed(struct replica_owner *owner)
@@ -220,7 +221,7 @@ static void on_role_changed(struct replica_owner *owner)
         return;
     }
     node->seen_leader = leader;
-    if (leader == node->config.node_id) {
+    if (leader == node->settings->node_id) {
         log_info("raft", "this node leads", "term=%llu", term);
     } else if (leader != 0) {
         log_info("raft", "following a leader", "leader=%llu term=%llu", (unsigned long long)leader,
@@ -268,10 +269,8 @@ static void on_removed(struct replica_owner *owner)
     struct node *node = CONTAINER(owner, struct node, owner);
 
     log_warn("raft", "this node was removed from the cluster", "node=%llu",
-             (unsigned long long)node->config.node_id);
-    if (node->config.removed != NULL) {
-        node->config.removed(node->config.data);
-    }
+             (unsigned long long)node->settings->node_id);
+    node->process->removed(node->process);
 }
 
 /* --- the way to the end --- */
@@ -429,7 +428,8 @@ static void log_refusal(struct node *node)
     }
     node->seen_refusal = refusal;
     if (refusal == ERR_EMPTY) {
-        log_info("snowflake", "waiting for a worker id", "workers=%u", node->config.lease.workers);
+        log_info("snowflake", "waiting for a worker id", "workers=%u",
+                 node->settings->lease.workers);
     } else if (refusal == 0) {
         log_info("snowflake", "ids are served", "workers=%u",
                  atomic_load(&node->replica.snowflake.slot_count));
@@ -462,70 +462,56 @@ static void prepare_cb(uv_prepare_t *prepare)
 
 /* --- start --- */
 
-static const char *own_address(const struct node_config *config)
-{
-    if (config->peer_address != NULL) {
-        return config->peer_address;
-    }
-    for (size_t i = 0; i < config->member_count; i++) {
-        if (config->members[i].id == config->node_id) {
-            return config->members[i].address;
-        }
-    }
-    return NULL;
-}
-
 static struct replica_config replica_config_of(const struct node *node, uint64_t store_id)
 {
-    const struct node_config *config = &node->config;
+    const struct node_settings *settings = node->settings;
     struct replica_config to = {0};
 
-    to.driver.node_id = config->node_id;
-    to.driver.address = own_address(config);
-    to.driver.heartbeat_ms = config->heartbeat_ms;
-    to.driver.election_ms = config->election_ms;
-    to.driver.snapshot_entries = config->snapshot_entries;
-    to.driver.trailing_entries = config->trailing_entries;
+    to.driver.node_id = settings->node_id;
+    to.driver.address = settings->peer_address;
+    to.driver.heartbeat_ms = settings->heartbeat_ms;
+    to.driver.election_ms = settings->election_ms;
+    to.driver.snapshot_entries = settings->snapshot_entries;
+    to.driver.trailing_entries = settings->trailing_entries;
     to.driver.rows_join_ms = ROWS_JOIN_MS;
     to.driver.rows_hold_ms = ROWS_HOLD_MS;
     to.driver.seed = prng_entropy();
-    to.allocator.cover_ms = config->cover_ms;
-    to.allocator.refill_percent = config->refill_percent;
+    to.allocator.cover_ms = settings->cover_ms;
+    to.allocator.refill_percent = settings->refill_percent;
     to.allocator.request_ms = GRANT_REQUEST_MS;
     to.allocator.retry_ms = GRANT_RETRY_MS;
-    to.info.node_id = config->node_id;
+    to.info.node_id = settings->node_id;
     to.info.store_id = store_id;
-    strncpy(to.info.http_address, config->http_address, sizeof to.info.http_address - 1);
-    strncpy(to.info.version, config->version, sizeof to.info.version - 1);
+    strncpy(to.info.http_address, settings->http_address, sizeof to.info.http_address - 1);
+    strncpy(to.info.version, LEAFD_VERSION, sizeof to.info.version - 1);
     to.digest_ms = DIGEST_MS;
-    to.lease = config->lease;
-    to.lease.node_id = config->node_id;
+    to.lease = settings->lease;
+    to.lease.node_id = settings->node_id;
     to.lease.store_id = store_id;
-    to.lease.address = config->http_address;
-    to.cluster_id = config->cluster_id;
-    to.catch_up_ms = config->catch_up_ms;
+    to.lease.address = settings->http_address;
+    to.cluster_id = settings->cluster_id;
+    to.catch_up_ms = settings->catch_up_ms;
     to.guests = node->learned;
     to.guest_count = node->learned_count;
     to.guest_index = node->learned_index;
-    to.strict_keys = config->strict_keys;
-    to.prefetch = config->prefetch;
+    to.strict_keys = settings->strict_keys;
+    to.prefetch = settings->prefetch;
     return to;
 }
 
 static int open_net(struct node *node, const struct store_loaded *loaded,
                     struct store_error *ret_error)
 {
-    const struct node_config *config = &node->config;
+    const struct node_settings *settings = node->settings;
     struct net_uv_config net = {0};
     int rv;
 
-    net.node_id = config->node_id;
+    net.node_id = settings->node_id;
     net.store_id = loaded->identity.store_id;
-    net.cluster_id = config->cluster_id;
-    net.secret = config->secret;
-    net.secret_len = config->secret_len;
-    net.listen_address =
-        config->listen_address != NULL ? config->listen_address : own_address(config);
+    net.cluster_id = settings->cluster_id;
+    net.secret = settings->secret;
+    net.secret_len = settings->secret_len;
+    net.listen_address = settings->listen_address;
     node->receiver = (struct net_receiver){
         .receive = on_frame,
         .link_changed = on_link_changed,
@@ -593,7 +579,7 @@ static void learn_members(struct node *node, const struct join_result *joined)
     for (unsigned i = 0; i < configuration.n; i++) {
         const struct raft_server *server = &configuration.servers[i];
 
-        if (server->id != node->config.node_id) {
+        if (server->id != node->settings->node_id) {
             struct net_peer *peer = &node->learned[node->learned_count++];
 
             peer->id = server->id;
@@ -607,22 +593,22 @@ static void learn_members(struct node *node, const struct join_result *joined)
 static int maybe_join(struct node *node, const struct store_loaded *loaded,
                       struct store_error *ret_error)
 {
-    const struct node_config *config = &node->config;
-    struct join_config join = {.node_id = config->node_id,
+    const struct node_settings *settings = node->settings;
+    struct join_config join = {.node_id = settings->node_id,
                                .store_id = loaded->identity.store_id,
-                               .cluster_id = config->cluster_id,
-                               .secret = config->secret,
-                               .secret_len = config->secret_len,
-                               .address = own_address(config),
-                               .targets = config->join,
-                               .target_count = config->join_count};
+                               .cluster_id = settings->cluster_id,
+                               .secret = settings->secret,
+                               .secret_len = settings->secret_len,
+                               .address = settings->peer_address,
+                               .targets = settings->join.peers,
+                               .target_count = settings->join.count};
     struct join_result joined;
     int rv;
 
     if (!driver_is_empty(loaded)) {
         return 0;
     }
-    if (config->join_count == 0) {
+    if (settings->join.count == 0) {
         snprintf(ret_error->text, sizeof ret_error->text,
                  "this node was to join a cluster and was not let in yet: say again whom to ask");
         return ERR_INVALID;
@@ -636,24 +622,25 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
     return rv;
 }
 
-int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
-               struct node **ret_node, struct store_error *ret_error)
+int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
+               struct store *store, struct node **ret_node, struct store_error *ret_error)
 {
     struct node *node = calloc(1, sizeof *node);
     struct fsm *fsm = fsm_new();
     struct store_loaded loaded;
     int rv;
 
-    ASSERT(node != NULL && own_address(config) != NULL);
-    node->config = *config;
+    ASSERT(node != NULL && settings->peer_address != NULL);
+    node->settings = settings;
+    node->process = owner;
     node->loop = loop;
     node->store = store;
-    rv = config->reset_term ? driver_reset_term(store, ret_error) : 0;
+    rv = settings->reset_term ? driver_reset_term(store, ret_error) : 0;
     if (rv != 0) {
         goto err_free;
     }
-    rv = driver_load(store, fsm, config->node_id, config->members,
-                     config->join_count > 0 ? 0 : config->member_count, &loaded, ret_error);
+    rv = driver_load(store, fsm, settings->node_id, settings->members.peers,
+                     settings->join.count > 0 ? 0 : settings->members.count, &loaded, ret_error);
     if (rv != 0) {
         goto err_free;
     }
@@ -674,8 +661,8 @@ int node_start(uv_loop_t *loop, const struct node_config *config, struct store *
         UNREACHABLE("a replica that does not start");
     }
     store_loaded_release(&loaded);
-    backend_open(&node->backend, loop, &node->replica, config->refill_percent);
-    node->seen_refusal = config->lease.workers > 0 ? 0 : ERR_DISABLED;
+    backend_open(&node->backend, loop, &node->replica, settings->refill_percent);
+    node->seen_refusal = settings->lease.workers > 0 ? 0 : ERR_DISABLED;
     uv_prepare_start(&node->prepare, prepare_cb);
     *ret_node = node;
     return 0;

@@ -27,46 +27,53 @@
 
 struct node;
 
-struct node_config {
-    uint64_t node_id;       /* 1..LIMIT_NODE_ID, one of members unless it joins */
-    const char *cluster_id; /* borrowed while the node lives, as all pointers here */
+struct node_peers {
+    struct net_peer peers[LIMIT_NODES];
+    size_t count;
+};
+
+/* What an operator sets (docs/configuration.md). Strings are not NULL. */
+struct node_settings {
+    uint64_t node_id; /* 1..LIMIT_NODE_ID, one of members unless it joins */
+    const char *cluster_id;
     const void *secret;
     size_t secret_len;
-    const char *listen_address; /* for peers, "host:port"; NULL: the own address in members */
+    const char *listen_address; /* for peers, "host:port" */
+    const char *peer_address;   /* where the others reach this node */
     const char *http_address;   /* told to the others, for GET /api/cluster */
-    const char *version;
-    struct net_peer members[LIMIT_NODES]; /* the first configuration, the same on all nodes; used
-                                             only while the store is new, later the log's holds */
-    size_t member_count;
-    /* Of a node that joins a cluster: members to ask, while the store is empty; 0: none. Their ids
-     * do not matter. */
-    struct net_peer join[LIMIT_NODES];
-    size_t join_count;
-    const char *peer_address;  /* where the others reach this node; NULL: as in members */
-    uint32_t catch_up_ms;      /* patience with a change of the membership, see membership.h */
-    uint32_t heartbeat_ms;     /* default 100 */
-    uint32_t election_ms;      /* default 1000; each election draws 1x..2x of it */
-    uint32_t snapshot_entries; /* compact after so many applied entries; default 8192 */
-    uint32_t trailing_entries; /* kept behind a compaction for followers; default 2048 */
+    struct node_peers members;  /* the first configuration, the same on all nodes; used only while
+                                   the store is new, later the log's holds */
+    struct node_peers join; /* of a node that joins a cluster: members to ask, while the store is
+                                   empty; their ids do not matter. None: it does not join */
+    uint32_t catch_up_ms;   /* patience with a change of the membership, see membership.h */
+    uint32_t heartbeat_ms;
+    uint32_t election_ms;      /* each election draws 1x..2x of it */
+    uint32_t snapshot_entries; /* compact after so many applied entries */
+    uint32_t trailing_entries; /* kept behind a compaction for followers */
     struct lease_config lease; /* snowflake ids; node_id, store_id and address are filled in */
     uint32_t cover_ms;         /* see refill.h */
     uint32_t refill_percent;
     uint32_t strict_keys; /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
     struct prefetch_config prefetch;
-    bool reset_term;                                       /* driver_reset_term() first */
-    void (*failed)(void *data, int err, const char *text); /* must not return; any thread */
+    bool reset_term; /* driver_reset_term() first */
+};
+
+/* What the node reports to the process. */
+struct node_owner {
+    /* Going on would be unsafe. Must not return; any thread. */
+    void (*failed)(struct node_owner *owner, int err, const char *text);
     /* The cluster has removed this node, and its id never comes back: it is to be stopped. On the
-     * loop; may be told several times. May be NULL. */
-    void (*removed)(void *data);
-    void *data;
+     * loop; may come several times. */
+    void (*removed)(struct node_owner *owner);
 };
 
 /* Load the store and start; a node that joins an existing cluster is let in first, however long
  * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); errors of
  * join.h; ERR_INVALID: an empty store, and neither members nor whom to ask. On failure
- * *ret_error says what, and nothing is left. */
-int node_start(uv_loop_t *loop, const struct node_config *config, struct store *store,
-               struct node **ret_node, struct store_error *ret_error) MUST_CHECK;
+ * *ret_error says what, and nothing is left. Settings and owner are borrowed until node_free(). */
+int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
+               struct store *store, struct node **ret_node,
+               struct store_error *ret_error) MUST_CHECK;
 
 /* The seam for http/. Valid until node_free(). */
 struct id_backend *node_backend(struct node *node);

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "src/app/config.h"
+#include "src/app/config/load.h"
+#include "src/app/config/print.h"
 #include "src/app/libraries.h"
 #include "src/app/server.h"
 #include "src/app/signals.h"

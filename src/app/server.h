@@ -1,13 +1,23 @@
 /*
  * server.h - the node as a process: everything put together, started, and stopped in order.
  *
- * Start: data directory, node (raft, peers), HTTP, then the loop. Stop, on SIGTERM or SIGINT:
+ * Up:   the store is opened, the node starts (links to the peers; one that joins a cluster is let
+ *       in), HTTP listens.
+ * Down, on SIGTERM or SIGINT, or because the cluster has removed the node:
  *
- *   serving -> handover: /readyz refuses, leadership goes to another node; HTTP still serves,
- *              so that clients of the other nodes feel the change of leader and no more
- *           -> draining: HTTP accepts no more, answers what is under way, closes its connections
- *           -> stopping: the node answers what is left and closes; HTTP threads are joined
- *           -> stopped:  the data is closed; exit code 0
+ *   starting ---> serving
+ *      |             v
+ *      |          handover  /readyz refuses and leadership goes to another node; HTTP still serves,
+ *      |             |      so that clients of the other nodes feel the change of leader, no more
+ *      |             v
+ *      |          draining  HTTP accepts no more, answers what is under way, closes connections
+ *      |             v
+ *      +--------> stopping  the node answers what is left and closes; HTTP threads are joined
+ *      |             v
+ *      +--------> stopped   the store is closed; exit code 0
+ *
+ * All of the way down has one grace period: a phase gets what those before it left. None can hang:
+ * the handover has a bound of its own, HTTP and the node keep theirs.
  *
  * Failure modes: whatever keeps the node from starting, or makes going on unsafe, is logged with
  * what and where, and gives an exit code of its own (exit_code.h). A second signal to stop ends the
@@ -18,10 +28,10 @@
 #ifndef LEAFD_APP_SERVER_H
 #define LEAFD_APP_SERVER_H
 
-#include "src/app/config.h"
+#include "src/app/config/config.h"
 #include "src/app/exit_code.h"
 
-/* Run a node until it is told to stop. */
+/* Run a node until something stops it. */
 enum exit_code server_run(const struct config *config);
 
 #endif

@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "src/app/exit_code.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
 
@@ -16,18 +17,18 @@
 static const struct {
     int number;
     const char *name;
-} told[] = {{SIGHUP, "SIGHUP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}};
+} logged[] = {{SIGHUP, "SIGHUP"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}};
 
 /* A peer or a client that goes away, and a file that may grow no more, must be an error of a write
  * and not the end of the process. The others nobody sends on purpose. */
 static const int ignored[] = {SIGPIPE, SIGXFSZ, SIGALRM, SIGVTALRM,
                               SIGPROF, SIGPOLL, SIGPWR,  SIGSTKFLT};
 
-static void told_set(sigset_t *ret_set)
+static void logged_set(sigset_t *ret_set)
 {
     ASSERT(sigemptyset(ret_set) == 0);
-    for (size_t i = 0; i < COUNT_OF(told); i++) {
-        ASSERT(sigaddset(ret_set, told[i].number) == 0);
+    for (size_t i = 0; i < COUNT_OF(logged); i++) {
+        ASSERT(sigaddset(ret_set, logged[i].number) == 0);
     }
 }
 
@@ -48,33 +49,87 @@ void signals_setup(void)
     for (size_t i = 0; i < COUNT_OF(ignored); i++) {
         ignore(ignored[i]);
     }
-    told_set(&set);
+    logged_set(&set);
     ASSERT(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
 }
 
-int signals_open(void)
+static void logged_cb(uv_poll_t *poll, int status, int events)
 {
-    sigset_t set;
-    int fd;
-
-    told_set(&set);
-    fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    ASSERT(fd >= 0);
-    return fd;
-}
-
-void signals_tell(int fd)
-{
+    struct signals *signals = poll->data;
     struct signalfd_siginfo info;
 
-    while (read(fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        for (size_t i = 0; i < COUNT_OF(told); i++) {
-            if (info.ssi_signo == (uint32_t)told[i].number) {
+    (void)status;
+    (void)events;
+    while (read(signals->logged_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        for (size_t i = 0; i < COUNT_OF(logged); i++) {
+            if (info.ssi_signo == (uint32_t)logged[i].number) {
                 log_info("app", "this signal does nothing",
-                         "signal=%s sender_pid=%u hint=\"no "
-                         "setting is read again, no file opened anew; SIGTERM stops the node\"",
-                         told[i].name, (unsigned)info.ssi_pid);
+                         "signal=%s sender_pid=%u hint=\"no setting is read again, no file opened "
+                         "anew; SIGTERM stops the node\"",
+                         logged[i].name, (unsigned)info.ssi_pid);
             }
         }
     }
+}
+
+static void stop_cb(uv_signal_t *handle, int number)
+{
+    struct signals *signals = handle->data;
+
+    signals->on_stop(signals, number);
+}
+
+void signals_init(struct signals *signals, uv_loop_t *loop,
+                  void (*on_stop)(struct signals *signals, int number))
+{
+    sigset_t set;
+
+    logged_set(&set);
+    signals->on_stop = on_stop;
+    signals->logged_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    ASSERT(signals->logged_fd >= 0);
+    ASSERT(uv_signal_init(loop, &signals->sigterm) == 0);
+    ASSERT(uv_signal_init(loop, &signals->sigint) == 0);
+    ASSERT(uv_poll_init(loop, &signals->logged, signals->logged_fd) == 0);
+    signals->sigterm.data = signals;
+    signals->sigint.data = signals;
+    signals->logged.data = signals;
+    ASSERT(uv_signal_start(&signals->sigterm, stop_cb, SIGTERM) == 0);
+    ASSERT(uv_signal_start(&signals->sigint, stop_cb, SIGINT) == 0);
+    ASSERT(uv_poll_start(&signals->logged, UV_READABLE, logged_cb) == 0);
+}
+
+/* Only what a signal handler may do. */
+static void second_signal(int number)
+{
+    static const char line[] = "level=warn at=app msg=\"second signal: ending at once\"\n";
+
+    (void)number;
+    (void)!write(STDERR_FILENO, line, sizeof line - 1);
+    _exit(EXIT_CODE_SECOND_SIGNAL);
+}
+
+void signals_stop_now(struct signals *signals)
+{
+    struct sigaction action = {.sa_handler = second_signal};
+
+    ASSERT(uv_signal_stop(&signals->sigterm) == 0);
+    ASSERT(uv_signal_stop(&signals->sigint) == 0);
+    ASSERT(sigemptyset(&action.sa_mask) == 0);
+    ASSERT(sigaction(SIGTERM, &action, NULL) == 0);
+    ASSERT(sigaction(SIGINT, &action, NULL) == 0);
+}
+
+static void closed_cb(uv_handle_t *handle)
+{
+    struct signals *signals = handle->data;
+
+    ASSERT(close(signals->logged_fd) == 0);
+}
+
+void signals_close(struct signals *signals)
+{
+    uv_close((uv_handle_t *)&signals->sigterm, NULL);
+    uv_close((uv_handle_t *)&signals->sigint, NULL);
+    uv_close((uv_handle_t *)&signals->logged, closed_cb);
 }

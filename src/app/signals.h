@@ -1,32 +1,45 @@
 /*
  * signals.h - what each signal does to the process (the table is in docs/operations.md).
  *
- * SIGTERM and SIGINT stop the node (server_stop.c). SIGHUP, SIGUSR1 and SIGUSR2 are told in the log
- * and do nothing: whoever sends one means no end of the node, and by default each of them is one,
- * without a word and with all segments burnt. Signals that report a failed write, or that come from
- * timers and the like that leafd does not use, are ignored. The rest does what it does by default.
+ * SIGTERM and SIGINT stop the node; a second one of them ends the process at once. SIGHUP, SIGUSR1
+ * and SIGUSR2 leave a line in the log and do nothing: whoever sends one means no end of the node,
+ * and by default each of them is one, without a word and with all segments burnt. Signals that
+ * report a failed write, or that come from timers and the like that leafd does not use, are
+ * ignored. The rest does what it does by default.
  *
- * The happy path: signals_setup() is the first thing that main() does; the three that are told stay
- * blocked for good, in all threads, and come through a file descriptor that the loop watches. So
- * there is no moment at which one could end the process: one that comes while the node starts is
- * told when the loop runs, one that comes when the loop is gone is never told.
+ * The happy path: signals_setup() is the first thing that main() does. The three that are logged
+ * stay blocked for good, in all threads, and come through a file descriptor that the loop watches.
+ * So there is no moment at which one could end the process: one that comes while the node starts is
+ * logged when the loop runs, one that comes when the loop is gone is never logged.
  *
  * Failure modes: none. Thread: main.
  */
 #ifndef LEAFD_APP_SIGNALS_H
 #define LEAFD_APP_SIGNALS_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include <uv.h>
+
+/* On a loop. on_stop is called for each SIGTERM and SIGINT until signals_stop_now(). */
+struct signals {
+    uv_signal_t sigterm;
+    uv_signal_t sigint;
+    uv_poll_t logged;
+    int logged_fd;
+    void (*on_stop)(struct signals *signals, int number);
+};
 
 /* Before there is any other thread. What the process inherited as ignored or has a handler for,
  * such as a profiler's, stays. */
 void signals_setup(void);
 
-/* A descriptor that is readable while one of the three waits to be told; the caller closes it. */
-int signals_open(void);
+/* Begin to watch. */
+void signals_init(struct signals *signals, uv_loop_t *loop,
+                  void (*on_stop)(struct signals *signals, int number));
 
-/* Tell all that wait. */
-void signals_tell(int fd);
+/* From now on SIGTERM or SIGINT ends the process, even while the loop is kept from running. */
+void signals_stop_now(struct signals *signals);
+
+/* Close the handles. The struct stays until the loop has run. */
+void signals_close(struct signals *signals);
 
 #endif

@@ -284,7 +284,7 @@ void grant_race_start(struct grant_race *race, unsigned loops)
                                                    .refill_percent = REFILL_DEFAULT_PERCENT,
                                                    .request_ms = REQUEST_MS,
                                                    .retry_ms = RETRY_MS};
-    struct http_config http = {.listen_address = "127.0.0.1:0", .loops = loops, .node_id = 1};
+    static const struct http_build build = {.version = "", .commit = "", .libraries = "{}"};
 
     memset(race, 0, sizeof(*race));
     fake_start_still(&race->fake);
@@ -301,7 +301,9 @@ void grant_race_start(struct grant_race *race, unsigned loops)
     ASSERT(mailbox_init(&race->mailbox, &race->uv, LIMIT_MAILBOX_ITEMS) == 0);
     race->want_async.data = race;
     race->timer.data = race;
-    ASSERT(http_server_start(&http, &race->backend, &race->server) == 0);
+    race->settings.loops = loops;
+    fake_settings(&race->settings);
+    ASSERT(http_server_start(&race->settings, &build, &race->backend, &race->server) == 0);
     allocator_set_waker(race->allocator, http_server_waker(race->server));
     ASSERT(pthread_create(&race->thread, NULL, owner_run, race) == 0);
 }

@@ -27,6 +27,7 @@
 struct grant_race {
     struct id_backend backend;
     struct fake fake; /* the state machine, the table, the clock */
+    struct http_settings settings;
     struct http_server *server;
     /* the owner's thread and what is its own */
     pthread_t thread;

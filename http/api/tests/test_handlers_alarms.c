@@ -274,16 +274,12 @@ static void test_version_is_escaped(void **state)
 {
     struct fixture *f = malloc(sizeof(*f));
     struct http_server *server;
-    struct http_config config = {.listen_address = "127.0.0.1:0",
-                                 .loops = 1,
-                                 .version = "1\"\\\n2",
-                                 .commit = "",
-                                 .libraries = "{}"};
+    const struct http_build build = {.version = "1\"\\\n2", .commit = "", .libraries = "{}"};
 
     (void)state;
     ASSERT(f != NULL);
     fixture_start(f, NULL);
-    assert_int_equal(http_server_start(&config, &f->fake.backend, &server), 0);
+    assert_int_equal(http_server_start(&f->settings, &build, &f->fake.backend, &server), 0);
     client_close(f->client);
     f->client = client_open(http_server_port(server));
     assert_int_equal(VALUE("leafd_build_info{version=\"1\\\"\\\\\\n2\"}"), 1);

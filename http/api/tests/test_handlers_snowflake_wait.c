@@ -209,7 +209,7 @@ static void prepare_hammer(struct fixture *f)
 static void test_loops_share_the_generator(void **state)
 {
     enum { EACH = 2 * ROUNDS * BATCH, ALL = THREADS * EACH };
-    struct http_config config = {.loops = 2};
+    struct http_settings config = {.loops = 2};
     struct hammer *hammers = calloc(THREADS, sizeof(*hammers));
     uint64_t *all = calloc(ALL, sizeof(*all));
     struct fixture f;

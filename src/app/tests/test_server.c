@@ -24,6 +24,7 @@
 
 #include "http/server/server.h"
 #include "raft/node/node.h"
+#include "src/app/config/load.h"
 #include "src/app/server.h"
 #include "storage/store_lmdb.h"
 
@@ -38,8 +39,10 @@ struct fake {
     bool fail_in_drain;   /* the node reports ERR_IO on the HTTP thread */
     int drained_after;    /* calls of node_drained() until it is true; -1: never */
     /* what came */
-    struct node_config node_config;
-    struct http_config http_config;
+    const struct node_settings *node_settings;
+    struct node_owner *owner;
+    const struct http_settings *http_settings;
+    const struct http_build *build;
     struct store_lmdb_config store_config;
     uint32_t drain_grace_ms;
     uint32_t stop_grace_ms;
@@ -99,13 +102,14 @@ int store_lmdb_open(const struct store_lmdb_config *lmdb, struct store **ret_sto
 
 static struct id_backend fake_backend;
 
-int node_start(uv_loop_t *loop, const struct node_config *node, struct store *store,
-               struct node **ret_node, struct store_error *ret_error)
+int node_start(uv_loop_t *loop, const struct node_settings *node, struct node_owner *owner,
+               struct store *store, struct node **ret_node, struct store_error *ret_error)
 {
     event("node_start");
     assert_ptr_equal(store, &fake_store);
     fake.loop = loop;
-    fake.node_config = *node;
+    fake.node_settings = node;
+    fake.owner = owner;
     if (fake.node_err != 0) {
         (void)snprintf(ret_error->text, sizeof ret_error->text, "as the test wants");
         return fake.node_err;
@@ -166,12 +170,13 @@ void node_free(struct node *node)
 
 /* --- HTTP --- */
 
-int http_server_start(const struct http_config *http, struct id_backend *backend,
-                      struct http_server **ret_server)
+int http_server_start(const struct http_settings *http, const struct http_build *build,
+                      struct id_backend *backend, struct http_server **ret_server)
 {
     event("http_start");
     assert_ptr_equal(backend, &fake_backend);
-    fake.http_config = *http;
+    fake.http_settings = http;
+    fake.build = build;
     if (fake.http_err != 0) {
         return fake.http_err;
     }
@@ -195,7 +200,7 @@ static void *drain_thread(void *data)
         (void)raise(SIGINT);
     }
     if (fake.fail_in_drain) {
-        fake.node_config.failed(fake.node_config.data, ERR_IO, "as the \"test\" wants");
+        fake.owner->failed(fake.owner, ERR_IO, "as the \"test\" wants");
     }
     fake.drain_cb(fake.drain_data);
     return NULL;
@@ -271,64 +276,19 @@ static void test_order(void **state)
     assert_string_equal(fake.events, UP " " DOWN);
 }
 
-static void test_settings_are_handed_on(void **state)
+/* Not copied: each layer reads the settings where they were parsed. */
+static void test_settings_are_handed_down(void **state)
 {
     (void)state;
     configure("--http-loops", "3");
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_ptr_equal(fake.node_settings, &config.node);
+    assert_ptr_equal(fake.http_settings, &config.http);
     assert_string_equal(fake.store_config.dir, "/nonexistent");
     assert_int_equal(fake.store_config.map_bytes, 16ULL << 30);
     assert_string_equal(fake.store_config.identity.cluster_id, "leafd");
     assert_int_equal(fake.store_config.identity.node_id, 2);
     assert_true(fake.store_config.identity.store_id != 0);
-    assert_int_equal(fake.node_config.node_id, 2);
-    assert_int_equal(fake.node_config.member_count, 3);
-    assert_string_equal(fake.node_config.members[2].address, "127.0.0.1:7083");
-    assert_string_equal(fake.node_config.listen_address, "127.0.0.1:7082");
-    assert_string_equal(fake.node_config.http_address, "127.0.0.1:8080");
-    assert_int_equal(fake.node_config.secret_len, 0);
-    assert_int_equal(fake.node_config.heartbeat_ms, 100);
-    assert_int_equal(fake.node_config.election_ms, 1000);
-    assert_int_equal(fake.node_config.snapshot_entries, 8192);
-    assert_int_equal(fake.node_config.trailing_entries, 2048);
-    assert_int_equal(fake.node_config.cover_ms, 5000);
-    assert_int_equal(fake.node_config.refill_percent, 10);
-    assert_int_equal(fake.node_config.strict_keys, 1000000);
-    assert_int_equal(fake.node_config.prefetch.tags, 10000);
-    assert_int_equal(fake.node_config.prefetch.rate_per_s, 1000);
-    assert_string_equal(fake.http_config.listen_address, "127.0.0.1:8080");
-    assert_int_equal(fake.http_config.loops, 3);
-    assert_int_equal(fake.http_config.default_timeout_ms, 3000);
-    assert_int_equal(fake.http_config.head_ms, LIMIT_HTTP_HEAD_MS);
-    assert_int_equal(fake.http_config.body_ms, LIMIT_HTTP_BODY_MS);
-    assert_int_equal(fake.http_config.idle_ms, LIMIT_HTTP_IDLE_MS);
-    assert_int_equal(fake.http_config.write_ms, LIMIT_HTTP_WRITE_MS);
-    assert_int_equal(fake.http_config.connections, LIMIT_HTTP_CONNECTIONS);
-    assert_int_equal(fake.http_config.node_id, 2);
-}
-
-static void test_snowflake_settings_are_handed_on(void **state)
-{
-    const struct lease_config *lease = &fake.node_config.lease;
-
-    (void)state;
-    configure("--snowflake-layout", "js53");
-    config.snowflake_workers = 2;
-    config.snowflake_window_ms = 30000;
-    config.snowflake_renew_ms = 4000;
-    config.snowflake_mark_lead_ms = 500;
-    config.snowflake_clock_threshold_ms = 600;
-    config.snowflake_layout.epoch_ms = 7;
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
-    assert_int_equal(lease->workers, 2);
-    assert_int_equal(lease->window_ms, 30000);
-    assert_int_equal(lease->renew_ms, 4000);
-    assert_int_equal(lease->mark_lead_ms, 500);
-    assert_int_equal(lease->threshold_ms, 600);
-    assert_int_equal(lease->layout.epoch_ms, 7);
-    assert_int_equal(lease->layout.time_bits, 41);
-    assert_int_equal(lease->layout.worker_bits, 6);
-    assert_int_equal(lease->layout.sequence_bits, 6);
 }
 
 /* Two starts with the same settings make different stores. */
@@ -342,17 +302,6 @@ static void test_store_id_is_random(void **state)
     first = fake.store_config.identity.store_id;
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
     assert_true(fake.store_config.identity.store_id != first);
-}
-
-static void test_http_loops_by_cores(void **state)
-{
-    unsigned cores = uv_available_parallelism();
-    unsigned wanted = cores > 2 ? cores - 1 : 1;
-
-    (void)state;
-    configure(NULL, NULL);
-    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
-    assert_int_equal(fake.http_config.loops, wanted < LIMIT_HTTP_LOOPS ? wanted : LIMIT_HTTP_LOOPS);
 }
 
 /* HTTP is drained only once the node says that it does not lead. */
@@ -470,7 +419,7 @@ static void test_create_false(void **state)
 
     assert_non_null(mkdtemp(dir));
     (void)snprintf(db, sizeof db, "%s/db", dir);
-    (void)snprintf(config.data_dir, sizeof config.data_dir, "%s", dir);
+    config.data.dir = dir;
     assert_int_equal(server_run(&config), EXIT_CODE_DATA);
     assert_int_equal(mkdir(db, 0700), 0);
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
@@ -541,10 +490,8 @@ int main(void)
         TEST(test_second_signal), /* first those that fork, while there are no threads */
         TEST(test_node_fails),
         TEST(test_order),
-        TEST(test_settings_are_handed_on),
-        TEST(test_snowflake_settings_are_handed_on),
+        TEST(test_settings_are_handed_down),
         TEST(test_store_id_is_random),
-        TEST(test_http_loops_by_cores),
         TEST(test_waits_for_the_handover),
         TEST(test_handover_is_bounded),
         TEST(test_no_grace),

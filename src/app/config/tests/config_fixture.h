@@ -2,8 +2,8 @@
  * config_fixture.h - what the tests of the configuration share: a directory with a file in it, and
  * loading with an expectation. Thread: one.
  */
-#ifndef LEAFD_APP_TESTS_CONFIG_FIXTURE_H
-#define LEAFD_APP_TESTS_CONFIG_FIXTURE_H
+#ifndef LEAFD_APP_CONFIG_TESTS_CONFIG_FIXTURE_H
+#define LEAFD_APP_CONFIG_TESTS_CONFIG_FIXTURE_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,11 @@
 
 #include <cmocka.h>
 
-#include "src/app/config_table.h"
+#include "src/app/config/load.h"
+#include "src/app/config/print.h"
+#include "src/app/config/rules.h"
+#include "src/app/config/table.h"
+#include "src/app/config/word.h"
 
 #define ARGS(...) ((char *[]){"leafd", __VA_ARGS__, NULL})
 #define ENV(...) ((char *[]){__VA_ARGS__, NULL})

@@ -2,7 +2,11 @@
  * test_config_file.c - the syntax of the config file, the secret, what is printed, and the
  * documentation. Thread: one.
  */
-#include "src/app/tests/config_fixture.h"
+#include "src/app/config/tests/config_fixture.h"
+
+#include <pthread.h>
+
+#include "src/base/assert.h"
 #include "src/base/prng.h"
 
 static void test_file_syntax(void **state)
@@ -19,18 +23,18 @@ static void test_file_syntax(void **state)
                  "peer.listen = # nothing\n"
                  "log.level = warn");
     expect_ok(f, ARGS("--config", f->path), NO_ENV);
-    assert_string_equal(f->config.members[0].address, "127.0.0.1:7081");
-    assert_string_equal(f->config.cluster_id, "a-b");
-    assert_string_equal(f->config.data_dir, "/a #1 ");
-    assert_string_equal(f->config.http_advertise, "127.0.0.1:8080");
-    assert_string_equal(f->config.peer_listen, "127.0.0.1:7081");
+    assert_string_equal(f->config.node.members.peers[0].address, "127.0.0.1:7081");
+    assert_string_equal(f->config.node.cluster_id, "a-b");
+    assert_string_equal(f->config.data.dir, "/a #1 ");
+    assert_string_equal(f->config.node.http_address, "127.0.0.1:8080");
+    assert_string_equal(f->config.node.listen_address, "127.0.0.1:7081");
     assert_int_equal(f->config.log_level, LOG_LEVEL_WARN);
     assert_int_equal(origin(f, "log.level")->line, 9);
 
     /* '#' in the middle of a word is part of it. */
     file_make(f, "node.id = 1\ncluster.members = 1=127.0.0.1:7081\ndata.dir = /a#1\n");
     expect_ok(f, ARGS("--config", f->path), NO_ENV);
-    assert_string_equal(f->config.data_dir, "/a#1");
+    assert_string_equal(f->config.data.dir, "/a#1");
     file_make(f, "");
     expect_ok(f, ARGS(NODE_1, "--config", f->path), NO_ENV);
 }
@@ -55,6 +59,7 @@ static void test_file_errors(void **state)
         {"http.loops =\n", ":1: http.loops: \"\" is not valid"},
         {"LEAFD_NODE_ID = 1\n", ":1: unknown setting \"LEAFD_NODE_ID\""},
         {"node id = 1\n", ":1: unknown setting \"node id\""},
+        {"node.id # = 1\n", ":1: unknown setting \"node.id #\""},
     };
     struct config_fixture *f = *state;
     char expected[256];
@@ -68,6 +73,44 @@ static void test_file_errors(void **state)
     expect_error(f, ARGS("--config", f->path), NO_ENV, "has a NUL byte; is it a text file?");
 }
 
+static void *write_fifo(void *data)
+{
+    FILE *file = fopen(data, "w");
+
+    ASSERT(file != NULL && fputs("node.id = 1\ncluster.members", file) >= 0);
+    ASSERT(fflush(file) == 0); /* two pieces, so that one read does not get them both */
+    (void)usleep(20000);
+    ASSERT(fputs(" = 1=127.0.0.1:7081\nhttp.loops = 3\n", file) >= 0 && fclose(file) == 0);
+    return NULL;
+}
+
+/* What comes through a pipe is read to its end, as `--config <(make-config)` gives it. A secret is
+ * refused there, and nobody is waited for who might write it. */
+static void test_fifos(void **state)
+{
+    struct config_fixture *f = *state;
+    pthread_t writer;
+
+    assert_int_equal(mkfifo(f->path, 0600), 0);
+    assert_int_equal(pthread_create(&writer, NULL, write_fifo, f->path), 0);
+    expect_ok(f, ARGS("--config", f->path), NO_ENV);
+    assert_int_equal(pthread_join(writer, NULL), 0);
+    assert_int_equal(f->config.http.loops, 3);
+    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV,
+                 "/file: is not a regular file");
+}
+
+/* What has no end is not read to its end. */
+static void test_endless_files(void **state)
+{
+    struct config_fixture *f = *state;
+
+    expect_error(f, ARGS("--config", "/dev/zero"), NO_ENV,
+                 "config file /dev/zero: larger than 65536 bytes");
+    expect_error(f, ARGS(NODE_1, "--cluster-secret-file", "/dev/zero"), NO_ENV,
+                 "cluster.secret-file /dev/zero: is not a regular file");
+}
+
 static void test_file_size(void **state)
 {
     struct config_fixture *f = *state;
@@ -78,7 +121,7 @@ static void test_file_size(void **state)
     memcpy(text + LIMIT_CONFIG_FILE_BYTES - 14, "http.loops = 9", 14);
     file_make_bytes(f, text, LIMIT_CONFIG_FILE_BYTES, 0600);
     expect_ok(f, ARGS(NODE_1, "--config", f->path), NO_ENV);
-    assert_int_equal(f->config.http_loops, 9);
+    assert_int_equal(f->config.http.loops, 9);
     file_make_bytes(f, text, LIMIT_CONFIG_FILE_BYTES + 1, 0600);
     expect_error(f, ARGS(NODE_1, "--config", f->path), NO_ENV, "larger than 65536 bytes");
     free(text);
@@ -127,7 +170,7 @@ static void secret_case(struct config_fixture *f, size_t len, const char *tail, 
         expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, error);
     } else {
         expect_ok(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV);
-        assert_int_equal(f->config.secret_len, len);
+        assert_int_equal(f->config.node.secret_len, len);
         assert_memory_equal(f->config.secret, content, len);
     }
 }
@@ -157,7 +200,7 @@ static void test_secret_file(void **state)
     expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->path), NO_ENV, "has mode 0602");
     expect_error(f, ARGS(NODE_1, "--cluster-secret-file", f->dir), NO_ENV, "is not a regular file");
     expect_error(f, ARGS(NODE_1, "--cluster-secret-file", "/nonexistent"), NO_ENV,
-                 "cluster.secret-file: cannot open /nonexistent: No such file or directory");
+                 "cluster.secret-file /nonexistent: cannot open: No such file or directory");
 }
 
 /* What --print-config prints can be read again, and gives the same; the secret is not in it. */
@@ -188,10 +231,10 @@ static void test_print_round_trip(void **state)
 
     file_make(f, (char *)first.data);
     expect_ok(f, ARGS("--config", f->path), NO_ENV);
-    assert_string_equal(f->config.data_dir, " /a #1");
-    assert_int_equal(f->config.http_loops, 3);
-    assert_int_equal(f->config.secret_len, 23);
-    for (size_t i = 0; i < config_key_count; i++) {
+    assert_string_equal(f->config.data.dir, " /a #1");
+    assert_int_equal(f->config.http.loops, 3);
+    assert_int_equal(f->config.node.secret_len, 23);
+    for (size_t i = 0; i < setting_count; i++) {
         assert_int_equal(f->config.origins[i].source, CONFIG_FROM_FILE);
     }
     config_print(&f->config, &second);
@@ -205,15 +248,15 @@ static void test_print_round_trip(void **state)
 static void test_help_names_all(void **state)
 {
     struct buf help = BUF_INIT;
-    char text[CONFIG_KEY_TEXT_BYTES];
+    struct setting_text text;
 
     (void)state;
     config_print_help(&help);
     buf_put_u8(&help, '\0');
-    for (size_t i = 0; i < config_key_count; i++) {
-        assert_non_null(strstr((char *)help.data, config_keys[i].name));
-        assert_non_null(strstr((char *)help.data, config_key_flag(&config_keys[i], text)));
-        assert_non_null(strstr((char *)help.data, config_key_variable(&config_keys[i], text)));
+    for (size_t row = 0; row < setting_count; row++) {
+        for (enum config_source as = CONFIG_FROM_FILE; as <= CONFIG_FROM_FLAG; as++) {
+            assert_non_null(strstr((char *)help.data, setting_spell(row, as, &text)));
+        }
     }
     for (char *line = (char *)help.data, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         assert_true(end - line <= 100);
@@ -271,16 +314,24 @@ static void test_documentation_example(void **state)
         f,
         ARGS("--config", f->path, "--cluster-secret-file", "", "--peer-listen", "127.0.0.1:7081"),
         NO_ENV);
-    assert_int_equal(f->config.member_count, 3);
+    assert_int_equal(f->config.node.members.count, 3);
 }
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, config_setup, config_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_file_syntax),    TEST(test_file_errors),   TEST(test_file_size),
-        TEST(test_file_garbage),   TEST(test_secret_file),   TEST(test_print_round_trip),
-        TEST(test_help_names_all), TEST(test_documentation), TEST(test_documentation_example),
+        TEST(test_fifos),
+        TEST(test_endless_files),
+        TEST(test_file_syntax),
+        TEST(test_file_errors),
+        TEST(test_file_size),
+        TEST(test_file_garbage),
+        TEST(test_secret_file),
+        TEST(test_print_round_trip),
+        TEST(test_help_names_all),
+        TEST(test_documentation),
+        TEST(test_documentation_example),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,34 +2,61 @@
  * test_config_value.c - every type of setting at its bounds and beyond, and what it refuses.
  * Thread: one.
  */
-#include "src/app/tests/config_fixture.h"
+#include "src/app/config/tests/config_fixture.h"
+
+static uint64_t number_of(const struct config *config, const struct setting *setting)
+{
+    const char *field = (const char *)config + setting->offset;
+
+    return setting->size == sizeof(uint32_t) ? *(const uint32_t *)field : *(const uint64_t *)field;
+}
 
 static void test_uint_bounds(void **state)
 {
     struct config_fixture *f = *state;
 
-    for (size_t i = 0; i < config_key_count; i++) {
-        const struct config_key *key = &config_keys[i];
-        char flag[CONFIG_KEY_TEXT_BYTES];
+    for (size_t row = 0; row < setting_count; row++) {
+        const struct setting *setting = &settings[row];
+        struct setting_text flag;
         char text[32];
 
-        if (key->type != CONFIG_UINT) {
+        if (setting->type != &setting_number) {
             continue;
         }
-        config_key_flag(key, flag);
+        setting_spell(row, CONFIG_FROM_FLAG, &flag);
         /* At the bounds the value itself is taken; rules between settings may still refuse it. */
         for (int high = 0; high <= 1; high++) {
-            uint64_t bound = high ? key->max : key->min;
+            uint64_t bound = high ? setting->max : setting->min;
 
             (void)snprintf(text, sizeof text, "%llu", (unsigned long long)bound);
-            assert_int_equal(config_value_set(&f->config, key, text, &f->error), 0);
-            assert_int_equal(*(uint64_t *)((char *)&f->config + key->offset), bound);
+            assert_int_equal(setting_parse(setting, text, &f->config, &f->error), 0);
+            assert_int_equal(number_of(&f->config, setting), bound);
         }
-        (void)snprintf(text, sizeof text, "%llu", (unsigned long long)key->max + 1);
-        expect_flag_error(f, flag, text, "is not valid: must be");
-        if (key->min > 0) {
-            (void)snprintf(text, sizeof text, "%llu", (unsigned long long)key->min - 1);
-            expect_flag_error(f, flag, text, "is not valid: must be");
+        (void)snprintf(text, sizeof text, "%llu", (unsigned long long)setting->max + 1);
+        expect_flag_error(f, flag.text, text, "is not valid: must be");
+        if (setting->min > 0) {
+            (void)snprintf(text, sizeof text, "%llu", (unsigned long long)setting->min - 1);
+            expect_flag_error(f, flag.text, text, "is not valid: must be");
+        }
+    }
+}
+
+/* A row that writes into the field of another, or beyond its own, would be found by nobody else. */
+static void test_fields_are_distinct(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < setting_count; i++) {
+        const struct setting *one = &settings[i];
+
+        assert_true(one->offset + one->size <= offsetof(struct config, file));
+        for (size_t k = 0; k < i; k++) {
+            const struct setting *other = &settings[k];
+
+            if (one->type == &setting_layout || other->type == &setting_layout) {
+                continue; /* the epoch is a part of the layout */
+            }
+            assert_true(one->offset + one->size <= other->offset ||
+                        other->offset + other->size <= one->offset);
         }
     }
 }
@@ -45,11 +72,11 @@ static void test_uint_syntax(void **state)
         expect_flag_error(f, "--http-loops", bad[i], "http.loops: \"");
     }
     expect_flag_ok(f, "--http-loops", "007");
-    assert_int_equal(f->config.http_loops, 7);
-    assert_true(config_parse_uint("18446744073709551615", 20, &value));
+    assert_int_equal(f->config.http.loops, 7);
+    assert_true(word_digits("18446744073709551615", 20, &value));
     assert_true(value == UINT64_MAX);
-    assert_false(config_parse_uint("18446744073709551616", 20, &value));
-    assert_false(config_parse_uint("99999999999999999999", 20, &value));
+    assert_false(word_digits("18446744073709551616", 20, &value));
+    assert_false(word_digits("99999999999999999999", 20, &value));
 }
 
 static void test_bytes(void **state)
@@ -74,13 +101,13 @@ static void test_bytes(void **state)
         expect_flag_error(f, "--data-map-bytes", bad[i], "must be 1MiB..16TiB");
     }
     expect_flag_ok(f, "--data-map-bytes", "1048576");
-    assert_int_equal(f->config.data_map_bytes, 1 << 20);
+    assert_int_equal(f->config.data.map_bytes, 1 << 20);
     expect_flag_ok(f, "--data-map-bytes", "1024KiB");
-    assert_int_equal(f->config.data_map_bytes, 1 << 20);
+    assert_int_equal(f->config.data.map_bytes, 1 << 20);
     expect_flag_ok(f, "--data-map-bytes", "512MiB");
-    assert_int_equal(f->config.data_map_bytes, 512ULL << 20);
+    assert_int_equal(f->config.data.map_bytes, 512ULL << 20);
     expect_flag_ok(f, "--data-map-bytes", "16TiB");
-    assert_int_equal(f->config.data_map_bytes, 16ULL << 40);
+    assert_int_equal(f->config.data.map_bytes, 16ULL << 40);
 }
 
 static void test_bool_level(void **state)
@@ -88,9 +115,9 @@ static void test_bool_level(void **state)
     struct config_fixture *f = *state;
 
     expect_flag_ok(f, "--data-create", "false");
-    assert_false(f->config.data_create);
+    assert_false(f->config.data.create);
     expect_flag_ok(f, "--data-create", "true");
-    assert_true(f->config.data_create);
+    assert_true(f->config.data.create);
     expect_flag_error(f, "--data-create", "yes", "\"yes\" is not valid: must be true or false");
     expect_flag_error(f, "--data-create", "", "must be true or false");
     expect_flag_ok(f, "--log-level", "debug");
@@ -108,7 +135,7 @@ static void test_texts(void **state)
     memset(text, 'a', sizeof text);
     text[LIMIT_CLUSTER_ID_BYTES] = '\0';
     expect_flag_ok(f, "--cluster-id", text);
-    assert_string_equal(f->config.cluster_id, text);
+    assert_string_equal(f->config.node.cluster_id, text);
     text[LIMIT_CLUSTER_ID_BYTES] = 'a';
     text[LIMIT_CLUSTER_ID_BYTES + 1] = '\0';
     expect_flag_error(f, "--cluster-id", text, "must be 1 to 64 of A-Z a-z 0-9 . _ -");
@@ -119,7 +146,7 @@ static void test_texts(void **state)
     memset(text, 'a', sizeof text);
     text[LIMIT_PATH_BYTES] = '\0';
     expect_flag_ok(f, "--data-dir", text);
-    assert_string_equal(f->config.data_dir, text);
+    assert_string_equal(f->config.data.dir, text);
     text[LIMIT_PATH_BYTES] = 'a';
     text[LIMIT_PATH_BYTES + 1] = '\0';
     expect_flag_error(f, "--data-dir", text, "must be a path of 1 to 1023 bytes");
@@ -139,7 +166,7 @@ static void test_value_length(void **state)
     text[LIMIT_CONFIG_VALUE_BYTES] = '\0';
     text[LIMIT_CONFIG_VALUE_BYTES - 1] = '7';
     expect_flag_ok(f, "--http-loops", text);
-    assert_int_equal(f->config.http_loops, 7);
+    assert_int_equal(f->config.http.loops, 7);
     text[LIMIT_CONFIG_VALUE_BYTES] = '7';
     text[LIMIT_CONFIG_VALUE_BYTES + 1] = '\0';
     expect_flag_error(f, "--http-loops", text, "http.loops: the value is longer than 4096 bytes");
@@ -185,7 +212,7 @@ static void test_addresses(void **state)
 
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         expect_flag_ok(f, "--http-listen", good[i]);
-        assert_string_equal(f->config.http_listen, good[i]);
+        assert_string_equal(f->config.http.listen_address, good[i]);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         expect_flag_error(f, "--http-listen", bad[i].text, bad[i].error);
@@ -209,10 +236,10 @@ static void test_loopback(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
-        assert_true(config_is_loopback(inside[i]));
+        assert_true(word_is_loopback(inside[i]));
     }
     for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
-        assert_false(config_is_loopback(outside[i]));
+        assert_false(word_is_loopback(outside[i]));
     }
 }
 
@@ -241,16 +268,16 @@ static void test_members(void **state)
               ARGS("--node-id", "65535", "--cluster-members",
                    "1=127.0.0.1:7081, 65535=127.0.0.1:7082 ,3=[::1]:7083"),
               NO_ENV);
-    assert_int_equal(f->config.member_count, 3);
-    assert_int_equal(f->config.members[1].id, 65535);
-    assert_string_equal(f->config.members[1].address, "127.0.0.1:7082");
-    assert_string_equal(f->config.members[2].address, "[::1]:7083");
-    assert_string_equal(f->config.peer_listen, "127.0.0.1:7082");
+    assert_int_equal(f->config.node.members.count, 3);
+    assert_int_equal(f->config.node.members.peers[1].id, 65535);
+    assert_string_equal(f->config.node.members.peers[1].address, "127.0.0.1:7082");
+    assert_string_equal(f->config.node.members.peers[2].address, "[::1]:7083");
+    assert_string_equal(f->config.node.listen_address, "127.0.0.1:7082");
     expect_ok(f,
               ARGS("--node-id", "7", "--cluster-members",
                    "1=h:1,2=h:2,3=h:3,4=h:4,5=h:5,6=h:6,7=127.0.0.1:7"),
               NO_ENV);
-    assert_int_equal(f->config.member_count, 7);
+    assert_int_equal(f->config.node.members.count, 7);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         expect_error(f, ARGS("--node-id", "1", "--cluster-members", (char *)(uintptr_t)bad[i].text),
                      NO_ENV, bad[i].error);
@@ -264,9 +291,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, config_setup, config_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_uint_bounds), TEST(test_uint_syntax), TEST(test_bytes),
-        TEST(test_bool_level),  TEST(test_texts),       TEST(test_value_length),
-        TEST(test_addresses),   TEST(test_loopback),    TEST(test_members),
+        TEST(test_uint_bounds),  TEST(test_fields_are_distinct), TEST(test_uint_syntax),
+        TEST(test_bytes),        TEST(test_bool_level),          TEST(test_texts),
+        TEST(test_value_length), TEST(test_addresses),           TEST(test_loopback),
+        TEST(test_members),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

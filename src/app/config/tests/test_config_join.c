@@ -2,7 +2,7 @@
  * test_config_join.c - the settings of a node that joins a cluster: join, peer.advertise, and what
  * they mean together with cluster.members and peer.listen. Thread: one.
  */
-#include "src/app/tests/config_fixture.h"
+#include "src/app/config/tests/config_fixture.h"
 
 #define NODE_4 "--node-id", "4", "--join", "127.0.0.1:7081", "--peer-listen", "127.0.0.1:7084"
 
@@ -11,22 +11,22 @@ static void test_a_node_that_joins_needs_no_members(void **state)
     struct config_fixture *f = *state;
 
     expect_ok(f, ARGS(NODE_4), NO_ENV);
-    assert_int_equal(f->config.member_count, 0);
-    assert_int_equal(f->config.join_count, 1);
-    assert_string_equal(f->config.join[0].address, "127.0.0.1:7081");
-    assert_string_equal(f->config.peer_listen, "127.0.0.1:7084");
-    assert_string_equal(f->config.peer_advertise, "127.0.0.1:7084");
+    assert_int_equal(f->config.node.members.count, 0);
+    assert_int_equal(f->config.node.join.count, 1);
+    assert_string_equal(f->config.node.join.peers[0].address, "127.0.0.1:7081");
+    assert_string_equal(f->config.node.listen_address, "127.0.0.1:7084");
+    assert_string_equal(f->config.node.peer_address, "127.0.0.1:7084");
     assert_int_equal(origin(f, "peer.advertise")->source, CONFIG_FROM_RULE);
     expect_ok(f, ARGS("--node-id", "4", "--peer-listen", "127.0.0.1:7084"),
               ENV("LEAFD_JOIN=127.0.0.1:7081, [::1]:7082 ,host.example:1"));
-    assert_int_equal(f->config.join_count, 3);
-    assert_string_equal(f->config.join[1].address, "[::1]:7082");
-    assert_string_equal(f->config.join[2].address, "host.example:1");
+    assert_int_equal(f->config.node.join.count, 3);
+    assert_string_equal(f->config.node.join.peers[1].address, "[::1]:7082");
+    assert_string_equal(f->config.node.join.peers[2].address, "host.example:1");
     /* Without anybody to ask it is no such node. */
     expect_error(f, ARGS("--node-id", "4", "--join", "", "--peer-listen", "127.0.0.1:7084"), NO_ENV,
                  "cluster.members is not set");
     expect_ok(f, ARGS(NODE_1, "--join", ""), NO_ENV);
-    assert_int_equal(f->config.join_count, 0);
+    assert_int_equal(f->config.node.join.count, 0);
 }
 
 static void test_bad_targets(void **state)
@@ -49,7 +49,7 @@ static void test_bad_targets(void **state)
         len += (size_t)snprintf(list + len, sizeof list - len, "%sh:%u", i > 1 ? "," : "", i);
     }
     expect_ok(f, ARGS("--node-id", "4", "--peer-listen", "127.0.0.1:7084", "--join", list), NO_ENV);
-    assert_int_equal(f->config.join_count, LIMIT_NODES);
+    assert_int_equal(f->config.node.join.count, LIMIT_NODES);
     (void)snprintf(list + len, sizeof list - len, ",h:99");
     expect_error(f, ARGS("--node-id", "4", "--peer-listen", "127.0.0.1:7084", "--join", list),
                  NO_ENV, "join: more than 7 addresses");
@@ -65,10 +65,10 @@ static void test_the_own_address(void **state)
     expect_ok(
         f, ARGS("--node-id", "4", "--join", "127.0.0.1:7081", "--peer-advertise", "127.0.0.1:7085"),
         NO_ENV);
-    assert_string_equal(f->config.peer_listen, "127.0.0.1:7085");
+    assert_string_equal(f->config.node.listen_address, "127.0.0.1:7085");
     expect_ok(f, ARGS(NODE_4, "--peer-advertise", "node4.example:7000"), NO_ENV);
-    assert_string_equal(f->config.peer_listen, "127.0.0.1:7084");
-    assert_string_equal(f->config.peer_advertise, "node4.example:7000");
+    assert_string_equal(f->config.node.listen_address, "127.0.0.1:7084");
+    assert_string_equal(f->config.node.peer_address, "node4.example:7000");
     assert_int_equal(origin(f, "peer.advertise")->source, CONFIG_FROM_FLAG);
     expect_error(f, ARGS(NODE_4, "--peer-advertise", "node4.example"), NO_ENV, "peer.advertise: ");
     /* Nobody can dial a wildcard. */
@@ -85,8 +85,8 @@ static void test_the_own_address(void **state)
               ARGS("--node-id", "4", "--join", "127.0.0.1:7081", "--peer-listen", "0.0.0.0:7084",
                    "--peer-advertise", "10.0.0.4:7084", "--cluster-secret-file", f->path),
               NO_ENV);
-    assert_string_equal(f->config.peer_listen, "0.0.0.0:7084");
-    assert_string_equal(f->config.peer_advertise, "10.0.0.4:7084");
+    assert_string_equal(f->config.node.listen_address, "0.0.0.0:7084");
+    assert_string_equal(f->config.node.peer_address, "10.0.0.4:7084");
     /* One that listens for other machines needs a secret, as any. */
     expect_error(f,
                  ARGS("--node-id", "4", "--join", "127.0.0.1:7081", "--peer-listen", "0.0.0.0:7084",
@@ -107,13 +107,13 @@ static void test_with_members(void **state)
                  "is not among cluster.members");
     /* One file for all nodes: the new one is not among the members that it names. */
     expect_ok(f, ARGS(NODE_4, "--cluster-members", "1=127.0.0.1:7081"), NO_ENV);
-    assert_int_equal(f->config.member_count, 1);
-    assert_int_equal(f->config.join_count, 1);
-    assert_string_equal(f->config.peer_advertise, "127.0.0.1:7084");
+    assert_int_equal(f->config.node.members.count, 1);
+    assert_int_equal(f->config.node.join.count, 1);
+    assert_string_equal(f->config.node.peer_address, "127.0.0.1:7084");
     /* Or it is: then that is its address. */
     expect_ok(f, ARGS(NODE_1, "--join", "127.0.0.1:7082"), NO_ENV);
-    assert_string_equal(f->config.peer_listen, "127.0.0.1:7081");
-    assert_string_equal(f->config.peer_advertise, "127.0.0.1:7081");
+    assert_string_equal(f->config.node.listen_address, "127.0.0.1:7081");
+    assert_string_equal(f->config.node.peer_address, "127.0.0.1:7081");
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /*
  * config_fixture.c - see config_fixture.h. Thread: one.
  */
-#include "src/app/tests/config_fixture.h"
+#include "src/app/config/tests/config_fixture.h"
 
 int config_setup(void **state)
 {
@@ -85,8 +85,5 @@ void expect_flag_error(struct config_fixture *f, const char *flag, const char *v
 
 const struct config_origin *origin(const struct config_fixture *f, const char *name)
 {
-    size_t i = config_key_find(name, strlen(name));
-
-    assert_true(i < config_key_count);
-    return &f->config.origins[i];
+    return &f->config.origins[setting_row(name)];
 }

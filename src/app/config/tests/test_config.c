@@ -2,7 +2,9 @@
  * test_config.c - the sources of settings and their order, what the command line asks for, and the
  * rules between settings. Thread: one.
  */
-#include "src/app/tests/config_fixture.h"
+#include "src/app/config/tests/config_fixture.h"
+
+#include <uv.h>
 
 static void test_defaults(void **state)
 {
@@ -11,50 +13,62 @@ static void test_defaults(void **state)
 
     expect_ok(f, ARGS(NODE_1), NO_ENV);
     assert_int_equal(f->action, CONFIG_RUN);
-    assert_int_equal(config->node_id, 1);
-    assert_string_equal(config->cluster_id, "leafd");
-    assert_int_equal(config->member_count, 1);
-    assert_int_equal(config->members[0].id, 1);
-    assert_string_equal(config->members[0].address, "127.0.0.1:7081");
+    assert_int_equal(config->node.node_id, 1);
+    assert_string_equal(config->node.cluster_id, "leafd");
+    assert_int_equal(config->node.members.count, 1);
+    assert_int_equal(config->node.members.peers[0].id, 1);
+    assert_string_equal(config->node.members.peers[0].address, "127.0.0.1:7081");
     assert_string_equal(config->secret_file, "");
-    assert_int_equal(config->secret_len, 0);
-    assert_string_equal(config->data_dir, "/var/lib/leafd");
-    assert_int_equal(config->data_map_bytes, 16ULL << 30);
-    assert_true(config->data_create);
-    assert_string_equal(config->http_listen, "127.0.0.1:8080");
-    assert_string_equal(config->http_advertise, "127.0.0.1:8080");
-    assert_int_equal(config->http_loops, 0);
-    assert_int_equal(config->http_timeout_ms, 3000);
-    assert_int_equal(config->http_head_ms, LIMIT_HTTP_HEAD_MS);
-    assert_int_equal(config->http_body_ms, LIMIT_HTTP_BODY_MS);
-    assert_int_equal(config->http_idle_ms, LIMIT_HTTP_IDLE_MS);
-    assert_int_equal(config->http_write_ms, LIMIT_HTTP_WRITE_MS);
-    assert_int_equal(config->http_connections, LIMIT_HTTP_CONNECTIONS);
-    assert_string_equal(config->peer_listen, "127.0.0.1:7081");
-    assert_int_equal(config->raft_heartbeat_ms, 100);
-    assert_int_equal(config->raft_election_ms, 1000);
-    assert_int_equal(config->raft_snapshot_entries, 8192);
-    assert_int_equal(config->raft_trailing_entries, 2048);
-    assert_int_equal(config->segment_cover_ms, 5000);
-    assert_int_equal(config->segment_refill_percent, 10);
-    assert_int_equal(config->strict_keys, 1000000);
-    assert_int_equal(config->prefetch_tags, 10000);
-    assert_int_equal(config->prefetch_rate, 1000);
-    assert_int_equal(config->snowflake_workers, 1);
-    assert_int_equal(config->snowflake_window_ms, 600000);
-    assert_int_equal(config->snowflake_renew_ms, 3000);
-    assert_int_equal(config->snowflake_mark_lead_ms, 1000);
-    assert_int_equal(config->snowflake_clock_threshold_ms, 1000);
-    assert_int_equal(config->snowflake_layout.time_bits, 41);
-    assert_int_equal(config->snowflake_layout.worker_bits, 10);
-    assert_int_equal(config->snowflake_layout.sequence_bits, 12);
-    assert_int_equal(config->snowflake_layout.epoch_ms, 1288834974657);
+    assert_int_equal(config->node.secret_len, 0);
+    assert_string_equal(config->data.dir, "/var/lib/leafd");
+    assert_int_equal(config->data.map_bytes, 16ULL << 30);
+    assert_true(config->data.create);
+    assert_string_equal(config->http.listen_address, "127.0.0.1:8080");
+    assert_string_equal(config->node.http_address, "127.0.0.1:8080");
+    assert_int_equal(config->http.loops, rules_http_loops(uv_available_parallelism()));
+    assert_string_equal(origin(f, "http.loops")->text, "0");
+    assert_int_equal(config->http.default_timeout_ms, 3000);
+    assert_int_equal(config->http.head_ms, LIMIT_HTTP_HEAD_MS);
+    assert_int_equal(config->http.body_ms, LIMIT_HTTP_BODY_MS);
+    assert_int_equal(config->http.idle_ms, LIMIT_HTTP_IDLE_MS);
+    assert_int_equal(config->http.write_ms, LIMIT_HTTP_WRITE_MS);
+    assert_int_equal(config->http.connections, LIMIT_HTTP_CONNECTIONS);
+    assert_string_equal(config->node.listen_address, "127.0.0.1:7081");
+    assert_int_equal(config->node.heartbeat_ms, 100);
+    assert_int_equal(config->node.election_ms, 1000);
+    assert_int_equal(config->node.snapshot_entries, 8192);
+    assert_int_equal(config->node.trailing_entries, 2048);
+    assert_int_equal(config->node.cover_ms, 5000);
+    assert_int_equal(config->node.refill_percent, 10);
+    assert_int_equal(config->node.strict_keys, 1000000);
+    assert_int_equal(config->node.prefetch.tags, 10000);
+    assert_int_equal(config->node.prefetch.rate_per_s, 1000);
+    assert_int_equal(config->node.lease.workers, 1);
+    assert_int_equal(config->node.lease.window_ms, 600000);
+    assert_int_equal(config->node.lease.renew_ms, 3000);
+    assert_int_equal(config->node.lease.mark_lead_ms, 1000);
+    assert_int_equal(config->node.lease.threshold_ms, 1000);
+    assert_int_equal(config->node.lease.layout.time_bits, 41);
+    assert_int_equal(config->node.lease.layout.worker_bits, 10);
+    assert_int_equal(config->node.lease.layout.sequence_bits, 12);
+    assert_int_equal(config->node.lease.layout.epoch_ms, 1288834974657);
     assert_int_equal(config->log_level, LOG_LEVEL_INFO);
-    assert_int_equal(config->shutdown_delay_ms, 0);
-    assert_int_equal(config->shutdown_grace_ms, 5000);
+    assert_int_equal(config->shutdown.delay_ms, 0);
+    assert_int_equal(config->shutdown.grace_ms, 5000);
     assert_int_equal(origin(f, "node.id")->source, CONFIG_FROM_FLAG);
     assert_int_equal(origin(f, "cluster.id")->source, CONFIG_FROM_DEFAULT);
     assert_int_equal(origin(f, "peer.listen")->source, CONFIG_FROM_RULE);
+}
+
+/* Nothing set: one loop less than the processors, within the bounds. */
+static void test_http_loops_by_processors(void **state)
+{
+    (void)state;
+    assert_int_equal(rules_http_loops(1), 1);
+    assert_int_equal(rules_http_loops(2), 1);
+    assert_int_equal(rules_http_loops(3), 2);
+    assert_int_equal(rules_http_loops(LIMIT_HTTP_LOOPS + 1), LIMIT_HTTP_LOOPS);
+    assert_int_equal(rules_http_loops(LIMIT_HTTP_LOOPS + 2), LIMIT_HTTP_LOOPS);
 }
 
 static void test_required(void **state)
@@ -74,23 +88,23 @@ static void test_precedence(void **state)
     file_make(f, "# three settings\nnode.id = 1\n\ncluster.members = 1=127.0.0.1:7081\n"
                  "http.loops = 2\n");
     expect_ok(f, ARGS("--config", f->path), NO_ENV);
-    assert_int_equal(f->config.http_loops, 2);
+    assert_int_equal(f->config.http.loops, 2);
     assert_int_equal(origin(f, "http.loops")->source, CONFIG_FROM_FILE);
     assert_int_equal(origin(f, "http.loops")->line, 5);
     assert_string_equal(f->config.file, f->path);
 
     expect_ok(f, ARGS("--config", f->path), ENV("PATH=/bin", "LEAFD_HTTP_LOOPS=3"));
-    assert_int_equal(f->config.http_loops, 3);
+    assert_int_equal(f->config.http.loops, 3);
     assert_int_equal(origin(f, "http.loops")->source, CONFIG_FROM_ENVIRONMENT);
 
     expect_ok(f, ARGS("--http-loops=4", "--config", f->path), ENV("LEAFD_HTTP_LOOPS=3"));
-    assert_int_equal(f->config.http_loops, 4);
+    assert_int_equal(f->config.http.loops, 4);
     assert_int_equal(origin(f, "http.loops")->source, CONFIG_FROM_FLAG);
     assert_string_equal(origin(f, "http.loops")->text, "4");
 
     /* The last of a flag given twice holds. */
     expect_ok(f, ARGS(NODE_1, "--http-loops", "5", "--http-loops", "6"), NO_ENV);
-    assert_int_equal(f->config.http_loops, 6);
+    assert_int_equal(f->config.http.loops, 6);
 }
 
 static void test_config_file_named(void **state)
@@ -124,7 +138,7 @@ static void test_error_names_source(void **state)
                  "environment LEAFD_HTTP_LOOPS: http.loops: \"-1\" is not valid: must be 0..64");
     expect_flag_error(f, "--http-timeout-ms", "10001",
                       "flag --http-timeout-ms: http.timeout-ms: \"10001\" is not valid: must be "
-                      "0..10000, in ms");
+                      "0..10000 ms");
 }
 
 static void test_unknown(void **state)
@@ -141,6 +155,7 @@ static void test_unknown(void **state)
     expect_error(f, ARGS(NODE_1), ENV("LEAFD_HTTP_LOOP=1"),
                  "environment: unknown variable \"LEAFD_HTTP_LOOP\"");
     expect_error(f, ARGS(NODE_1), ENV("LEAFD_\x01=1"), "unknown variable \"LEAFD_\\x01\"");
+    expect_error(f, ARGS(NODE_1), ENV("LEAFD_CONF=x"), "unknown variable \"LEAFD_CONF\"");
     expect_error(f, ARGS(NODE_1), ENV("LEAFD_HTTP_PORT=8080"), "unknown variable");
     expect_error(f, ARGS(NODE_1), ENV("LEAFD_PORTS_80=tcp://10.0.0.1"), "unknown variable");
     file_make(f, "\nnode-id = 1\n");
@@ -183,7 +198,7 @@ static void test_value_like_flag(void **state)
 
     expect_ok(f, ARGS(NODE_1, "--data-dir", "--help"), NO_ENV);
     assert_int_equal(f->action, CONFIG_RUN);
-    assert_string_equal(f->config.data_dir, "--help");
+    assert_string_equal(f->config.data.dir, "--help");
 }
 
 static void test_election_rule(void **state)
@@ -206,16 +221,16 @@ static void test_advertise(void **state)
     struct config_fixture *f = *state;
 
     expect_ok(f, ARGS(NODE_1, "--http-listen", "0.0.0.0:9000"), NO_ENV);
-    assert_string_equal(f->config.http_advertise, "127.0.0.1:9000");
+    assert_string_equal(f->config.node.http_address, "127.0.0.1:9000");
     expect_ok(
         f,
         ARGS("--node-id", "1", "--cluster-members", "1=[::1]:7081", "--http-listen", "[::]:9000"),
         NO_ENV);
-    assert_string_equal(f->config.http_advertise, "[::1]:9000");
+    assert_string_equal(f->config.node.http_address, "[::1]:9000");
     expect_ok(f,
               ARGS(NODE_1, "--http-listen", "0.0.0.0:9000", "--http-advertise", "ids.example:80"),
               NO_ENV);
-    assert_string_equal(f->config.http_advertise, "ids.example:80");
+    assert_string_equal(f->config.node.http_address, "ids.example:80");
     assert_int_equal(origin(f, "http.advertise")->source, CONFIG_FROM_FLAG);
 }
 
@@ -231,7 +246,7 @@ static void test_open_peers_need_secret(void **state)
     file_make(f, "0123456789abcdef\n");
     expect_ok(f, ARGS(NODE_1, "--peer-listen", "0.0.0.0:7081", "--cluster-secret-file", f->path),
               NO_ENV);
-    assert_int_equal(f->config.secret_len, 16);
+    assert_int_equal(f->config.node.secret_len, 16);
     assert_memory_equal(f->config.secret, "0123456789abcdef", 16);
 }
 
@@ -239,17 +254,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, config_setup, config_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_defaults),
-        TEST(test_required),
-        TEST(test_precedence),
-        TEST(test_config_file_named),
-        TEST(test_error_names_source),
-        TEST(test_unknown),
-        TEST(test_commands),
-        TEST(test_value_like_flag),
-        TEST(test_election_rule),
-        TEST(test_advertise),
-        TEST(test_open_peers_need_secret),
+        TEST(test_defaults),          TEST(test_http_loops_by_processors),
+        TEST(test_required),          TEST(test_precedence),
+        TEST(test_config_file_named), TEST(test_error_names_source),
+        TEST(test_unknown),           TEST(test_commands),
+        TEST(test_value_like_flag),   TEST(test_election_rule),
+        TEST(test_advertise),         TEST(test_open_peers_need_secret),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

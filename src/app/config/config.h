@@ -1,0 +1,76 @@
+/*
+ * config.h - the settings of a node, read once and handed down: each layer gets a pointer to the
+ * struct of settings that it defines itself.
+ *
+ * load.h fills it in, print.h shows it, table.h says which setting is which field. Here is what
+ * all of them share: the struct, and the text of an error.
+ *
+ * Thread: main, before others start; read-only afterwards.
+ */
+#ifndef LEAFD_APP_CONFIG_CONFIG_H
+#define LEAFD_APP_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "http/server/server.h"
+#include "raft/node/node.h"
+#include "src/base/err.h"
+#include "src/base/limits.h"
+#include "src/base/log.h"
+
+#define CONFIG_SETTINGS_MAX 48 /* rows of the table; checked at compile time */
+
+/* Later ones overrule earlier ones. */
+enum config_source {
+    CONFIG_FROM_DEFAULT,
+    CONFIG_FROM_RULE, /* a default that comes from other settings */
+    CONFIG_FROM_FILE,
+    CONFIG_FROM_ENVIRONMENT,
+    CONFIG_FROM_FLAG
+};
+
+/* Where the effective value of a setting came from. */
+struct config_origin {
+    enum config_source source;
+    unsigned line; /* of the file; 0 otherwise */
+    char *text;    /* the value as it was written; owned; NULL: required and not given */
+};
+
+/* Strings point at the texts of the origins, and `node.secret` at the secret: not to be copied. */
+struct config {
+    struct node_settings node;
+    struct http_settings http;
+    struct {
+        const char *dir;
+        uint64_t map_bytes;
+        bool create;
+    } data;
+    struct {
+        uint32_t delay_ms;
+        uint32_t grace_ms;
+    } shutdown;
+    enum log_level log_level;
+    const char *secret_file;                /* "": none */
+    uint8_t secret[LIMIT_SECRET_BYTES + 3]; /* and a newline, and room to see that there is more */
+    const char *file;                       /* the config file that was read, borrowed; "": none */
+    struct config_origin origins[CONFIG_SETTINGS_MAX]; /* by row of the table */
+};
+
+/* Free what is owned and wipe the secret. NULL-safe on an all-zero struct. */
+void config_release(struct config *config);
+
+struct config_error {
+    char text[768];
+};
+
+/* Set the text, cut to size, and return ERR_INVALID. */
+int config_fail(struct config_error *ret_error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Put "place: " before the text that is there, and return ERR_INVALID. */
+int config_fail_at(struct config_error *ret_error, const char *place, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,152 @@
+/*
+ * print.c - see print.h.
+ */
+#include "src/app/config/print.h"
+
+#include <string.h>
+
+#include "src/app/config/table.h"
+#include "src/base/assert.h"
+
+#define SOURCE_COLUMN 44
+#define HELP_COLUMN 6
+#define HELP_WIDTH 92
+
+/* A value as the config file's syntax has it. No value has a double quote in it. */
+static void put_value(const char *text, struct buf *out)
+{
+    size_t len = strlen(text);
+    bool bare = len > 0 && strchr(text, '#') == NULL && text[0] != ' ' && text[len - 1] != ' ';
+
+    ASSERT(strchr(text, '"') == NULL);
+    buf_printf(out, bare ? "%s" : "\"%s\"", text);
+}
+
+void config_print(const struct config *config, struct buf *out)
+{
+    size_t secret = setting_row("cluster.secret-file");
+
+    for (size_t row = 0; row < setting_count; row++) {
+        size_t start = out->len;
+
+        if (config->origins[row].text == NULL) { /* the members, for a node that joins */
+            buf_printf(out, "# %s is not set\n", settings[row].name);
+            continue;
+        }
+        buf_printf(out, "%s = ", settings[row].name);
+        put_value(config->origins[row].text, out);
+        while (out->len - start < SOURCE_COLUMN) {
+            buf_put(out, " ", 1);
+        }
+        buf_printf(out, " # ");
+        config_where(config, row, out);
+        if (row == secret && config->node.secret_len > 0) {
+            buf_printf(out, ", holds %zu bytes, not shown", config->node.secret_len);
+        }
+        buf_printf(out, "\n");
+    }
+}
+
+/* Words of text from the column on, in lines of the width; Markdown's backquotes are left out. */
+static void put_wrapped(const char *text, struct buf *out)
+{
+    size_t column = 0;
+
+    while (*text != '\0') {
+        size_t word = strcspn(text, " ");
+
+        if (column == 0 || column + 1 + word > HELP_WIDTH) {
+            buf_printf(out, "%s%*s", column > 0 ? "\n" : "", HELP_COLUMN, "");
+            column = HELP_COLUMN;
+        } else {
+            buf_put(out, " ", 1);
+            column++;
+        }
+        for (size_t i = 0; i < word; i++) {
+            if (text[i] != '`') {
+                buf_put(out, &text[i], 1);
+                column++;
+            }
+        }
+        text += word + (text[word] == ' ');
+    }
+    buf_put(out, "\n", 1);
+}
+
+/* The default in words; the mark goes around a value. */
+static void put_default(const struct setting *setting, const char *mark, struct buf *out)
+{
+    if (setting->fallback == NULL) {
+        buf_printf(out, "required");
+    } else if (setting->fallback_doc != NULL) {
+        buf_printf(out, "%s", setting->fallback_doc);
+    } else {
+        buf_printf(out, "%s%s%s", mark, setting->fallback, mark);
+    }
+}
+
+/* "0..64; default: 0": the end of a setting's help. */
+static void put_limits(const struct setting *setting, struct buf *out)
+{
+    struct buf line = BUF_INIT;
+
+    setting_rule(setting, &line);
+    buf_printf(&line, setting->fallback != NULL ? "; default: " : "; ");
+    put_default(setting, "", &line);
+    buf_put_u8(&line, '\0');
+    put_wrapped((const char *)line.data, out);
+    buf_free(&line);
+}
+
+void config_print_help(struct buf *out)
+{
+    buf_printf(out, "leafd - unique ids over HTTP, replicated by Raft\n"
+                    "\n"
+                    "usage: leafd [--config FILE] [--<setting> VALUE ...]\n"
+                    "\n"
+                    "  --config FILE        read settings from FILE (or LEAFD_CONFIG)\n"
+                    "  --check-config       check the settings, and exit\n"
+                    "  --print-config       print all settings in force and where each came from\n"
+                    "  --print-config-doc   print the settings as a Markdown table\n"
+                    "  --version            print the version and those of the libraries\n"
+                    "  --help, -h           print this\n"
+                    "\n"
+                    "A setting comes from its flag, else its environment variable, else the config "
+                    "file, else\nits default. In the file: key = value, and # for comments.\n"
+                    "\n"
+                    "settings:\n");
+    for (size_t row = 0; row < setting_count; row++) {
+        const struct setting *setting = &settings[row];
+        struct setting_text variable;
+        struct setting_text flag;
+        size_t len = strlen(setting_spell(row, CONFIG_FROM_FLAG, &flag)) +
+                     strlen(setting_spell(row, CONFIG_FROM_ENVIRONMENT, &variable)) +
+                     strlen(setting->name) + strlen("     file: ");
+
+        /* The three names, on two lines where one would be too long. */
+        buf_printf(out, "  %s   %s%sfile: %s\n", flag.text, variable.text,
+                   len <= HELP_WIDTH ? "   " : "\n  ", setting->name);
+        put_wrapped(setting->meaning, out);
+        put_limits(setting, out);
+    }
+}
+
+void config_print_doc(struct buf *out)
+{
+    buf_printf(out, "| setting | flag, variable | values | default | meaning |\n"
+                    "|---|---|---|---|---|\n");
+    for (size_t row = 0; row < setting_count; row++) {
+        const struct setting *setting = &settings[row];
+        struct setting_text variable;
+        struct setting_text flag;
+
+        ASSERT(strchr(setting->meaning, '|') == NULL); /* it would end the cell */
+        buf_printf(out, "| `%s` | `%s` `%s` | ", setting->name,
+                   setting_spell(row, CONFIG_FROM_FLAG, &flag),
+                   setting_spell(row, CONFIG_FROM_ENVIRONMENT, &variable));
+        setting_rule(setting, out);
+        buf_printf(out, " | ");
+        put_default(setting, "`", out);
+        buf_printf(out, " | %s |\n", setting->meaning);
+    }
+}

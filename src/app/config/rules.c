@@ -1,0 +1,247 @@
+/*
+ * rules.c - see rules.h.
+ */
+#include "src/app/config/rules.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <uv.h>
+
+#include "src/app/config/file.h"
+#include "src/app/config/table.h"
+#include "src/app/config/word.h"
+#include "src/base/assert.h"
+#include "src/base/clock.h"
+
+#define WRITTEN_MS 1767225600000 /* 2026-01-01: no clock that is right is before it */
+
+/* --- errors --- */
+
+struct citation {
+    char text[400];
+};
+
+/* "name = value (where)". Returns out's text. */
+static const char *cite(const struct config *config, const char *name, struct citation *out)
+{
+    size_t row = setting_row(name);
+    const char *value = config->origins[row].text;
+    struct buf where = BUF_INIT;
+    char quoted[128];
+
+    config_where(config, row, &where);
+    (void)snprintf(out->text, sizeof out->text, "%s = %s (%.*s)", name,
+                   log_quote(value, strlen(value), quoted, sizeof quoted), (int)where.len,
+                   (const char *)where.data);
+    buf_free(&where);
+    return out->text;
+}
+
+/* --- defaults that come from other settings --- */
+
+/* Where nothing is set. */
+static void set_default(struct config *config, const char *name, const char *value)
+{
+    size_t row = setting_row(name);
+    struct config_error error;
+
+    if (config->origins[row].text[0] == '\0') {
+        ASSERT(config_set(config, row, value, CONFIG_FROM_RULE, 0, &error) == 0);
+    }
+}
+
+static const struct net_peer *own_member(const struct config *config)
+{
+    const struct node_peers *members = &config->node.members;
+
+    for (size_t i = 0; i < members->count; i++) {
+        if (members->peers[i].id == config->node.node_id) {
+            return &members->peers[i];
+        }
+    }
+    return NULL;
+}
+
+/* A member's address is the one that the members know. */
+static void default_peer_addresses(struct config *config)
+{
+    const struct net_peer *member = own_member(config);
+
+    set_default(config, "peer.advertise",
+                member != NULL ? member->address : config->node.listen_address);
+    set_default(config, "peer.listen", config->node.peer_address);
+}
+
+uint32_t rules_http_loops(unsigned processors)
+{
+    if (processors <= 2) {
+        return 1;
+    }
+    return processors - 1 < LIMIT_HTTP_LOOPS ? processors - 1 : LIMIT_HTTP_LOOPS;
+}
+
+/* What is shown of a wildcard is its port at the host that the peers know. The longest host with a
+ * longer port would not fit: then the wildcard has to do. */
+static void default_http_address(struct config *config)
+{
+    const char *listen = config->http.listen_address;
+    const char *peer = config->node.peer_address;
+    char shown[2 * LIMIT_ADDRESS_BYTES + 1] = "";
+
+    if (word_is_wildcard(listen) && peer[0] != '\0') {
+        (void)snprintf(shown, sizeof shown, "%.*s%s", (int)(strrchr(peer, ':') - peer), peer,
+                       strrchr(listen, ':'));
+    }
+    set_default(config, "http.advertise",
+                shown[0] != '\0' && strlen(shown) <= LIMIT_ADDRESS_BYTES ? shown : listen);
+}
+
+static int set_defaults(struct config *config, struct config_error *ret_error)
+{
+    (void)ret_error;
+    default_peer_addresses(config);
+    default_http_address(config);
+    if (config->http.loops == 0) {
+        config->http.loops = rules_http_loops(uv_available_parallelism());
+    }
+    return 0;
+}
+
+/* --- rules --- */
+
+static int check_required(struct config *config, struct config_error *ret_error)
+{
+    struct setting_text variable;
+    struct setting_text flag;
+
+    for (size_t row = 0; row < setting_count; row++) {
+        if (config->origins[row].text == NULL &&
+            (config->node.join.count == 0 || settings[row].type != &setting_members)) {
+            return config_fail(ret_error, "%s is not set: give it in a config file, as %s or as %s",
+                               settings[row].name,
+                               setting_spell(row, CONFIG_FROM_ENVIRONMENT, &variable),
+                               setting_spell(row, CONFIG_FROM_FLAG, &flag));
+        }
+    }
+    return 0;
+}
+
+/* Rules between two settings. */
+static int check_pairs(struct config *config, struct config_error *ret_error)
+{
+    const struct node_settings *node = &config->node;
+    const struct net_peer *member = own_member(config);
+    bool joins = node->join.count > 0;
+    const struct {
+        bool is_broken;
+        const char *first;
+        const char *how;
+        const char *second;
+    } rules[] = {
+        {!joins && member == NULL, "node.id", "is not among", "cluster.members"},
+        {!joins && member != NULL && strcmp(member->address, node->peer_address) != 0,
+         "peer.advertise", "is not this node's address in", "cluster.members"},
+        {joins && word_is_wildcard(node->peer_address), "peer.advertise",
+         "is an address that nobody can dial; given", "join"},
+        {node->election_ms < 3 * node->heartbeat_ms, "raft.election-ms", "is less than 3 times",
+         "raft.heartbeat-ms"},
+        {strcmp(config->http.listen_address, node->listen_address) == 0, "http.listen",
+         "is the same address as", "peer.listen"},
+        {node->lease.window_ms < 3 * node->lease.renew_ms, "snowflake.renew-ms",
+         "is more than a third of", "snowflake.window-ms"},
+    };
+    struct citation first;
+    struct citation second;
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].is_broken) {
+            return config_fail(ret_error, "%s %s %s", cite(config, rules[i].first, &first),
+                               rules[i].how, cite(config, rules[i].second, &second));
+        }
+    }
+    return 0;
+}
+
+/* The others must be able to dial it, and it is one address for good. */
+static int check_address(struct config *config, struct config_error *ret_error)
+{
+    if (config->node.peer_address[0] == '\0') {
+        return config_fail(ret_error, "peer.listen is not set: a node that joins a cluster needs "
+                                      "an address where the others reach it");
+    }
+    return 0;
+}
+
+int rules_layout(const struct config *config, uint64_t now_ms, struct config_error *ret_error)
+{
+    uint64_t compared_ms = now_ms > WRITTEN_MS ? now_ms : WRITTEN_MS;
+    struct citation layout;
+    struct citation epoch;
+    const char *why;
+
+    if (snowflake_layout_check(&config->node.lease.layout, compared_ms, &why) == 0) {
+        return 0;
+    }
+    return config_fail(ret_error, "%s, %s: %s; this machine's clock says %" PRIu64 " ms",
+                       cite(config, "snowflake.epoch-ms", &epoch),
+                       cite(config, "snowflake.layout", &layout), why, now_ms);
+}
+
+static int check_layout(struct config *config, struct config_error *ret_error)
+{
+    return rules_layout(config, clock_wall_ms(clock_system()), ret_error);
+}
+
+static int check_secret(struct config *config, struct config_error *ret_error)
+{
+    struct citation listen;
+
+    if (config->node.secret_len > 0 || word_is_loopback(config->node.listen_address)) {
+        return 0;
+    }
+    return config_fail(ret_error,
+                       "%s can be reached from other machines, and cluster.secret-file is not "
+                       "set: anybody could join the cluster and change its data. Make a secret "
+                       "with: (umask 077; head -c 32 /dev/urandom | base64 > leafd.secret), copy "
+                       "the file to every node, and set cluster.secret-file to it",
+                       cite(config, "peer.listen", &listen));
+}
+
+/* One newline at the end of the file does not count. */
+static int read_secret(struct config *config, struct config_error *ret_error)
+{
+    uint8_t *secret = config->secret;
+    size_t len = 0;
+    int rv;
+
+    config->node.secret = secret;
+    if (config->secret_file[0] == '\0') {
+        return 0;
+    }
+    rv =
+        config_file_read(config->secret_file, true, secret, sizeof config->secret, &len, ret_error);
+    if (len > 0 && secret[len - 1] == '\n') {
+        len -= len > 1 && secret[len - 2] == '\r' ? 2 : 1;
+    }
+    if (rv == 0 && (len < LIMIT_SECRET_MIN_BYTES || len > LIMIT_SECRET_BYTES)) {
+        rv = config_fail(ret_error, "the secret is too %s: must be %d to %d bytes",
+                         len > LIMIT_SECRET_BYTES ? "long" : "short", LIMIT_SECRET_MIN_BYTES,
+                         LIMIT_SECRET_BYTES);
+    }
+    config->node.secret_len = len;
+    return rv == 0 ? 0 : config_fail_at(ret_error, "cluster.secret-file %s", config->secret_file);
+}
+
+int rules_apply(struct config *config, struct config_error *ret_error)
+{
+    static int (*const steps[])(struct config *, struct config_error *) = {
+        check_required, set_defaults, check_pairs, check_address,
+        read_secret,    check_layout, check_secret};
+    int rv = 0;
+
+    for (size_t i = 0; rv == 0 && i < sizeof steps / sizeof steps[0]; i++) {
+        rv = steps[i](config, ret_error);
+    }
+    return rv;
+}

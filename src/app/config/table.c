@@ -1,0 +1,237 @@
+/*
+ * table.c - the rows of the settings, and what is made from a row. See table.h.
+ */
+#include "src/app/config/table.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/id/alloc/prefetch.h"
+#include "src/id/alloc/refill.h"
+
+#define STRING_OF(x) #x
+#define VALUE_OF(x) STRING_OF(x)
+
+#define MAX_INTERVAL_MS 600000
+#define MAX_ENTRIES 10000000
+#define EPOCH_MAX_MS 253402300799999 /* the end of the year 9999 */
+
+/* The columns of a row: its name, the type, field and range of its values, its default, what it
+ * means. */
+#define FIELD(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
+#define NUMBER(field, min, max, unit) &setting_number, FIELD(field), min, max, unit
+#define RANGED(type, field, min, max) &type, FIELD(field), min, max, NULL
+#define VALUE(type, field) RANGED(type, field, 0, 0)
+#define REQUIRED NULL, NULL
+#define DEFAULT(text) text, NULL
+#define DEFAULT_SHOWN(text, shown) text, shown
+
+const struct setting settings[] = {
+    {"node.id", NUMBER(node.node_id, 1, LIMIT_NODE_ID, NULL), REQUIRED,
+     "This node's id: one of those in `cluster.members`, and never another's again, even "
+     "after its disk was lost."},
+    {"cluster.id", RANGED(setting_name, node.cluster_id, 1, LIMIT_CLUSTER_ID_BYTES),
+     DEFAULT("leafd"),
+     "The cluster's name. Nodes with another name are refused, and so is their data."},
+    {"cluster.members", RANGED(setting_members, node.members, 1, LIMIT_NODES), REQUIRED,
+     "All nodes with the addresses they listen on for each other, the same list on each node: "
+     "`1=10.0.0.1:7081,2=10.0.0.2:7081,3=10.0.0.3:7081`. Used while the data directory is "
+     "new; afterwards the replicated log knows the members. Not needed where `join` is set."},
+    {"join", RANGED(setting_targets, node.join, 0, LIMIT_NODES), DEFAULT_SHOWN("", "none"),
+     "For a new node of an existing cluster: any of its members, to ask to be let in. Used "
+     "while the data directory is new, and then `cluster.members` is not."},
+    {"cluster.secret-file", RANGED(setting_path, secret_file, 0, LIMIT_PATH_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "File with the secret that nodes prove to each other; mode 0600 or stricter. A must "
+     "unless `peer.listen` is a loopback address."},
+    {"data.dir", RANGED(setting_path, data.dir, 1, LIMIT_PATH_BYTES), DEFAULT("/var/lib/leafd"),
+     "Directory of the node's data; made if it is missing."},
+    {"data.map-bytes", RANGED(setting_bytes, data.map_bytes, 1 << 20, 1ULL << 44), DEFAULT("16GiB"),
+     "Address space for the data, and the bound of its size. Disk space is taken only as it "
+     "is needed."},
+    {"data.create", VALUE(setting_boolean, data.create), DEFAULT("true"),
+     "Make an empty store when `data.dir` has none. With `false` the node refuses to start "
+     "then, so that a disk that is not mounted is not taken for a new node."},
+    {"http.listen", RANGED(setting_address, http.listen_address, 1, LIMIT_ADDRESS_BYTES),
+     DEFAULT("127.0.0.1:8080"),
+     "Address of the HTTP service. It has no authentication: do not open it to anyone who may "
+     "not change tags."},
+    {"http.advertise", RANGED(setting_address, node.http_address, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "`http.listen`; where that is a wildcard, its port at this node's host in "
+                       "`cluster.members`"),
+     "HTTP address that the other nodes show for this one."},
+    {"http.loops", NUMBER(http.loops, 0, LIMIT_HTTP_LOOPS, NULL),
+     DEFAULT_SHOWN("0", "0: one less than the processors, at least 1"), "Threads that serve HTTP."},
+    {"http.timeout-ms", NUMBER(http.default_timeout_ms, 0, LIMIT_TIMEOUT_MS, "ms"),
+     DEFAULT(VALUE_OF(HTTP_DEFAULT_TIMEOUT_MS)),
+     "How long a request without `timeout_ms` waits for a refill or an election."},
+    {"http.head-ms", NUMBER(http.head_ms, 1, MAX_INTERVAL_MS, "ms"),
+     DEFAULT(VALUE_OF(LIMIT_HTTP_HEAD_MS)),
+     "From the first byte of a request to the end of its head; then 408."},
+    {"http.body-ms", NUMBER(http.body_ms, 1, MAX_INTERVAL_MS, "ms"),
+     DEFAULT(VALUE_OF(LIMIT_HTTP_BODY_MS)),
+     "From the end of a request's head to the end of its body; then 408."},
+    {"http.idle-ms", NUMBER(http.idle_ms, 1, MAX_INTERVAL_MS, "ms"),
+     DEFAULT(VALUE_OF(LIMIT_HTTP_IDLE_MS)), "A connection with no request for so long is closed."},
+    {"http.write-ms", NUMBER(http.write_ms, 1, MAX_INTERVAL_MS, "ms"),
+     DEFAULT(VALUE_OF(LIMIT_HTTP_WRITE_MS)),
+     "A client that takes nothing of its reply for so long is cut off."},
+    {"http.connections", NUMBER(http.connections, 1, LIMIT_HTTP_CONNECTIONS, NULL),
+     DEFAULT(VALUE_OF(LIMIT_HTTP_CONNECTIONS)),
+     "Connections of one HTTP thread; more get 503 `overloaded`."},
+    {"peer.listen", RANGED(setting_address, node.listen_address, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.advertise`"),
+     "Address to listen on for the other nodes."},
+    {"peer.advertise", RANGED(setting_address, node.peer_address, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.listen`"),
+     "Address where the other nodes reach this one; of a node that joins a cluster. It stays "
+     "the same as long as the node is a member."},
+    {"raft.heartbeat-ms", NUMBER(node.heartbeat_ms, 10, 10000, "ms"), DEFAULT("100"),
+     "Interval of the leader's heartbeats."},
+    {"raft.election-ms", NUMBER(node.election_ms, 30, 60000, "ms"), DEFAULT("1000"),
+     "A follower that hears nothing for one to two times this long stands for election; a "
+     "leader whose process ended is noticed earlier. At least 3 times `raft.heartbeat-ms`; "
+     "the same on all nodes."},
+    {"raft.snapshot-entries", NUMBER(node.snapshot_entries, 1, MAX_ENTRIES, "entries"),
+     DEFAULT("8192"), "The log is compacted after so many applied entries."},
+    {"raft.trailing-entries", NUMBER(node.trailing_entries, 0, MAX_ENTRIES, "entries"),
+     DEFAULT("2048"), "Entries kept behind a compaction, for followers that are a little late."},
+    {"raft.catch-up-ms", NUMBER(node.catch_up_ms, 1000, 3600000, "ms"), DEFAULT("60000"),
+     "A node that is being added or removed without any step forward for so long is left as "
+     "it is, so that another change can begin. At most ten times that in all."},
+    {"raft.reset-term", VALUE(setting_boolean, node.reset_term), DEFAULT("false"),
+     "For a data directory that was refused because of its term, once all nodes are stopped: "
+     "put a plausible one in its place (docs/failure-model.md says when). Nothing is done to "
+     "any other directory."},
+    {"segment.cover-ms", NUMBER(node.cover_ms, 0, MAX_INTERVAL_MS, "ms"), DEFAULT("5000"),
+     "A segment holds at least what its tag uses up in so long, within the tag's `max_step`. "
+     "Longer than an election, so that clients do not notice one."},
+    {"segment.refill-percent", NUMBER(node.refill_percent, 1, 99, "%"),
+     DEFAULT(VALUE_OF(REFILL_DEFAULT_PERCENT)),
+     "The next segment is asked for when so much of the current one is used."},
+    {"strict.keys", NUMBER(node.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
+     "Idempotency keys that the cluster holds at a time, each for a day and in some 200 bytes "
+     "of memory and disk on every node. Beyond it new keys get 503 `idempotency_full`. Should "
+     "be the same on all nodes: the node that took the request decides."},
+    {"warm.tags", NUMBER(node.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
+     DEFAULT(VALUE_OF(PREFETCH_DEFAULT_TAGS)),
+     "This node remembers so many of the tags it served in the last day, the busiest, and "
+     "fetches a segment of each after a restart. 0 switches that off."},
+    {"warm.rate", NUMBER(node.prefetch.rate_per_s, 1, LIMIT_PREFETCH_RATE, "tags/s"),
+     DEFAULT(VALUE_OF(PREFETCH_DEFAULT_RATE)), "How many of them it fetches in a second."},
+    {"snowflake.workers", NUMBER(node.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
+     "Worker ids that this node takes, each good for as many ids a millisecond as the layout "
+     "has sequences. 0 switches snowflake ids off on this node."},
+    {"snowflake.window-ms",
+     NUMBER(node.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"),
+     DEFAULT("600000"),
+     "How far ahead the cluster grants times to a worker id: so long snowflake ids are handed "
+     "out without a leader."},
+    {"snowflake.renew-ms", NUMBER(node.lease.renew_ms, 100, 60000, "ms"), DEFAULT("3000"),
+     "How often the window is extended, and the last time used reported. At most a third of "
+     "`snowflake.window-ms`."},
+    {"snowflake.mark-lead-ms", NUMBER(node.lease.mark_lead_ms, 50, 60000, "ms"), DEFAULT("1000"),
+     "How far the mark on this node's disk is kept ahead of the times used. Larger: fewer "
+     "writes; after a crash the node waits for up to so long."},
+    {"snowflake.clock-threshold-ms", NUMBER(node.lease.threshold_ms, 1, 3600000, "ms"),
+     DEFAULT("1000"),
+     "A clock that is further off the median of the nodes' clocks, or jumps ahead by more, is "
+     "not trusted: 503 `clock_skew`."},
+    {"snowflake.layout", VALUE(setting_layout, node.lease.layout), DEFAULT("leaf"),
+     "Bits of time, worker id and sequence; `js53` fits a JavaScript number. Used at the "
+     "cluster's first start; afterwards the replicated log knows the layout."},
+    {"snowflake.epoch-ms", NUMBER(node.lease.layout.epoch_ms, 0, EPOCH_MAX_MS, "ms"),
+     DEFAULT_SHOWN("1288834974657", "1288834974657, Leaf's"),
+     "Unix time that the layout counts from; not in the future. Used at the cluster's first "
+     "start, as the layout."},
+    {"log.level", VALUE(setting_level, log_level), DEFAULT("info"), "Lowest level that is logged."},
+    {"shutdown.delay-ms", NUMBER(shutdown.delay_ms, 0, 60000, "ms"), DEFAULT("0"),
+     "After a signal to stop: serve for at least so long while `/readyz` refuses, for load "
+     "balancers that ask it now and then."},
+    {"shutdown.grace-ms", NUMBER(shutdown.grace_ms, 0, 60000, "ms"), DEFAULT("5000"),
+     "After that delay: handing over leadership and answering what is under way takes at most "
+     "about so long."},
+};
+
+const size_t setting_count = sizeof settings / sizeof settings[0];
+_Static_assert(sizeof settings / sizeof settings[0] <= CONFIG_SETTINGS_MAX, "too many settings");
+_Static_assert(REFILL_DEFAULT_COVER_MS == 5000, "segment.cover-ms: adapt the default");
+_Static_assert(SNOWFLAKE_EPOCH_MS == 1288834974657, "snowflake.epoch-ms: adapt the default");
+
+const char *setting_spell(size_t row, enum config_source source, struct setting_text *out)
+{
+    bool shout = source == CONFIG_FROM_ENVIRONMENT;
+    const char *prefix = shout ? CONFIG_ENVIRONMENT_PREFIX : source == CONFIG_FROM_FLAG ? "--" : "";
+    int len = snprintf(out->text, sizeof out->text, "%s%s", prefix, settings[row].name);
+
+    ASSERT(len > 0 && (size_t)len < sizeof out->text);
+    for (char *at = out->text + strlen(prefix); *at != '\0' && source != CONFIG_FROM_FILE; at++) {
+        if (*at == '.' || *at == '-') {
+            *at = shout ? '_' : '-';
+        } else if (shout) {
+            *at = (char)toupper((unsigned char)*at);
+        }
+    }
+    return out->text;
+}
+
+size_t setting_find(const char *text, size_t len, enum config_source source)
+{
+    struct setting_text name;
+    size_t row = 0;
+
+    while (row < setting_count && (strlen(setting_spell(row, source, &name)) != len ||
+                                   memcmp(name.text, text, len) != 0)) {
+        row++;
+    }
+    return row;
+}
+
+size_t setting_row(const char *name)
+{
+    size_t row = setting_find(name, strlen(name), CONFIG_FROM_FILE);
+
+    ASSERT(row < setting_count);
+    return row;
+}
+
+void config_where(const struct config *config, size_t row, struct buf *out)
+{
+    const struct config_origin *origin = &config->origins[row];
+    struct setting_text name;
+
+    if (origin->source == CONFIG_FROM_DEFAULT) {
+        buf_printf(out, "default");
+    } else if (origin->source == CONFIG_FROM_RULE) {
+        buf_printf(out, "default, from other settings");
+    } else if (origin->source == CONFIG_FROM_FILE) {
+        buf_printf(out, "%s:%u", config->file, origin->line);
+    } else {
+        buf_printf(out, "%s", setting_spell(row, origin->source, &name));
+    }
+}
+
+int config_set(struct config *config, size_t row, const char *text, enum config_source source,
+               unsigned line, struct config_error *ret_error)
+{
+    struct config_origin *origin = &config->origins[row];
+    char *copy;
+
+    ASSERT(row < setting_count);
+    if (strlen(text) > LIMIT_CONFIG_VALUE_BYTES) {
+        return config_fail(ret_error, "%s: the value is longer than %d bytes", settings[row].name,
+                           LIMIT_CONFIG_VALUE_BYTES);
+    }
+    copy = strdup(text);
+    ASSERT(copy != NULL);
+    if (setting_parse(&settings[row], copy, config, ret_error) != 0) {
+        free(copy);
+        return ERR_INVALID;
+    }
+    free(origin->text);
+    *origin = (struct config_origin){source, line, copy};
+    return 0;
+}

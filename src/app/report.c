@@ -1,0 +1,153 @@
+/*
+ * report.c - see report.h.
+ */
+#include "src/app/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/app/config/word.h"
+#include "src/base/buf.h"
+#include "src/base/log.h"
+
+#define FILES_BESIDE_CLIENTS 256
+
+struct quoted {
+    char text[LIMIT_PATH_BYTES + 77]; /* a path, or a reason */
+};
+
+static const char *quote(const char *text, struct quoted *out)
+{
+    return log_quote(text, strlen(text), out->text, sizeof out->text);
+}
+
+void report_settings(const struct config *config)
+{
+    const struct node_settings *node = &config->node;
+    struct buf members = BUF_INIT;
+    struct quoted file;
+
+    log_info("app", "starting", "version=%s commit=%s pid=%d config=%s", LEAFD_VERSION,
+             LEAFD_COMMIT[0] != '\0' ? LEAFD_COMMIT : "unknown", (int)getpid(),
+             quote(config->file, &file));
+    for (size_t i = 0; i < node->members.count; i++) {
+        buf_printf(&members, "%s%" PRIu64 "=%s", i > 0 ? "," : "", node->members.peers[i].id,
+                   node->members.peers[i].address);
+    }
+    for (size_t i = 0; i < node->join.count; i++) {
+        buf_printf(&members, "%sjoin=%s", members.len > 0 ? "," : "", node->join.peers[i].address);
+    }
+    log_info("app", "cluster", "cluster=%s members=%.*s peer_listen=%s secret=%s", node->cluster_id,
+             (int)members.len, (const char *)members.data, node->listen_address,
+             node->secret_len > 0 ? "yes" : "no");
+    log_info("app", "timing",
+             "heartbeat_ms=%" PRIu32 " election_ms=%" PRIu32 " cover_ms=%" PRIu32
+             " refill_percent=%" PRIu32 " timeout_ms=%" PRIu32,
+             node->heartbeat_ms, node->election_ms, node->cover_ms, node->refill_percent,
+             config->http.default_timeout_ms);
+    buf_free(&members);
+}
+
+void report_warnings(const struct config *config, uint64_t files)
+{
+    uint64_t wanted =
+        (uint64_t)config->http.loops * config->http.connections + FILES_BESIDE_CLIENTS;
+
+    if (config->node.members.count > 0 && config->node.members.count % 2 == 0) {
+        log_warn("app", "an even number of members survives no more failures than one fewer",
+                 "members=%zu", config->node.members.count);
+    }
+    if (!word_is_loopback(config->http.listen_address)) {
+        log_warn("app", "HTTP has no authentication and can be reached from other machines",
+                 "http_listen=%s", config->http.listen_address);
+    }
+    if (files < wanted) {
+        log_warn("app", "fewer open files are allowed than http.connections may need",
+                 "limit=%" PRIu64 " needed=%" PRIu64, files, wanted);
+    }
+}
+
+static const char *data_hint(int err)
+{
+    switch (err) {
+    case ERR_LOCKED:
+        return "stop that process first; two must never share a data directory";
+    case ERR_CORRUPT:
+    case ERR_TRUNCATED:
+        return "nothing was changed; keep the directory for analysis, and replace the node by a "
+               "new member with a new node.id";
+    case ERR_WRONG_NODE:
+        return "check data.dir, node.id and cluster.id; nothing was changed";
+    case ERR_BAD_VERSION:
+        return "this data was written by another version of leafd; nothing was changed";
+    case ERR_IMPLAUSIBLE:
+        return "nothing was changed; replace the node by a new member with a new node.id, or, if "
+               "most nodes say so, stop them all and start these with raft.reset-term = true: see "
+               "docs/failure-model.md";
+    case ERR_DISK_FULL:
+        return "make room, or raise data.map-bytes";
+    default:
+        return "check data.dir, its disk and its permissions";
+    }
+}
+
+void report_data_refused(const struct config *config, int err, const char *text)
+{
+    struct quoted reason;
+    struct quoted dir;
+
+    log_error("app", "cannot use the data directory", "dir=%s err=%s reason=%s hint=\"%s\"",
+              quote(config->data.dir, &dir), err_code(err), quote(text, &reason), data_hint(err));
+}
+
+void report_data_missing(const struct config *config)
+{
+    struct quoted dir;
+
+    log_error("app", "there is no store in the data directory, and data.create is false",
+              "dir=%s hint=\"is its disk mounted?\"", quote(config->data.dir, &dir));
+}
+
+static const char *node_hint(int err)
+{
+    switch (err) {
+    case ERR_EXISTS:
+        return "another process listens there; is this node running already?";
+    case ERR_REMOVED:
+    case ERR_WRONG_NODE:
+        return "give it an empty data directory and a node.id that was never used";
+    case ERR_STALE:
+        return "restore the newest copy, or give it an empty one and a node.id that was never used";
+    case ERR_REFUSED:
+        return "check node.id and peer.advertise against GET /api/cluster of a member";
+    case ERR_INVALID:
+        return "check peer.listen, cluster.members and join";
+    default:
+        return "check peer.listen and cluster.members";
+    }
+}
+
+void report_node_failed(const struct config *config, int err, const char *text)
+{
+    struct quoted reason;
+
+    log_error("app", "cannot start the node", "err=%s peer_listen=%s reason=%s hint=\"%s\"",
+              err_code(err), config->node.listen_address, quote(text, &reason), node_hint(err));
+}
+
+void report_http_failed(const struct config *config, int err)
+{
+    log_error("app", "cannot start HTTP", "err=%s http_listen=%s hint=\"%s\"", err_code(err),
+              config->http.listen_address,
+              err == ERR_EXISTS ? "another process listens there; choose another http.listen"
+                                : "check http.listen");
+}
+
+void report_removed(const struct config *config, int exit_code)
+{
+    log_error("app", "this node was removed from the cluster: stopping",
+              "node=%" PRIu64 " exit_code=%d hint=\"its id never comes back; for a new member, "
+              "give it an empty data directory and a new node.id, and join\"",
+              config->node.node_id, exit_code);
+}

@@ -1,0 +1,29 @@
+/*
+ * report.h - what the log says of a start: the settings in force, what may be a mistake, and why
+ * the node did not start, each with what can be done about it. Thread: main.
+ */
+#ifndef LEAFD_APP_REPORT_H
+#define LEAFD_APP_REPORT_H
+
+#include "src/app/config/config.h"
+
+/* The first lines of the log. */
+void report_settings(const struct config *config);
+
+/* What is allowed, and may yet be a mistake. files: how many may be open. */
+void report_warnings(const struct config *config, uint64_t files);
+
+/* The data directory cannot be used: err says why, text more exactly. */
+void report_data_refused(const struct config *config, int err, const char *text);
+
+/* There is no store, and none may be made. */
+void report_data_missing(const struct config *config);
+
+/* The node, or HTTP, did not start. */
+void report_node_failed(const struct config *config, int err, const char *text);
+void report_http_failed(const struct config *config, int err);
+
+/* The cluster has removed this node. */
+void report_removed(const struct config *config, int exit_code);
+
+#endif
