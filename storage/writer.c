@@ -20,6 +20,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/clock.h"
+#include "src/base/container.h"
 
 #define SPACE_COMMITS 100
 #define SPACE_MS 1000
@@ -36,7 +37,7 @@ struct items {
 };
 
 struct writer {
-    struct disk disk; /* first */
+    struct disk disk;
     struct store *store;
     struct writer_config config;
     pthread_t thread;
@@ -62,7 +63,7 @@ static void items_push(struct items *items, const struct item *item)
 {
     if (items->count == items->capacity) {
         items->capacity = items->capacity > 0 ? 2 * items->capacity : 64;
-        items->at = realloc(items->at, items->capacity * sizeof(*items->at));
+        items->at = realloc(items->at, items->capacity * sizeof *items->at);
         ASSERT(items->at != NULL);
     }
     items->at[items->count++] = *item;
@@ -92,7 +93,7 @@ static void writer_submit(struct disk *disk, struct store_op *op)
     struct item item = {.op = op};
 
     ASSERT(op->done != NULL);
-    enqueue((struct writer *)disk, &item);
+    enqueue(CONTAINER(disk, struct writer, disk), &item);
 }
 
 static void writer_read(struct disk *disk, struct disk_read *read)
@@ -100,12 +101,12 @@ static void writer_read(struct disk *disk, struct disk_read *read)
     struct item item = {.read = read};
 
     ASSERT(read->done != NULL);
-    enqueue((struct writer *)disk, &item);
+    enqueue(CONTAINER(disk, struct writer, disk), &item);
 }
 
 static bool writer_low(struct disk *disk)
 {
-    return atomic_load_explicit(&((struct writer *)disk)->low, memory_order_relaxed);
+    return atomic_load_explicit(&CONTAINER(disk, struct writer, disk)->low, memory_order_relaxed);
 }
 
 static const struct disk_ops writer_disk_ops = {
@@ -143,7 +144,7 @@ static void writer_free(struct writer *writer)
 int writer_start(struct store *store, const struct writer_config *config,
                  struct writer **ret_writer)
 {
-    struct writer *writer = calloc(1, sizeof(*writer));
+    struct writer *writer = calloc(1, sizeof *writer);
     pthread_condattr_t attr;
     int err;
 

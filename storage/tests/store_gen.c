@@ -21,7 +21,7 @@ struct gen_op {
 
 static struct gen_op *op_new(enum store_op_kind kind)
 {
-    struct gen_op *op = calloc(1, sizeof(*op));
+    struct gen_op *op = calloc(1, sizeof *op);
 
     ASSERT(op != NULL);
     op->op.kind = kind;
@@ -81,10 +81,10 @@ static void value_delete(struct gen *gen, size_t i)
 
 void gen_init(struct gen *gen, uint64_t seed)
 {
-    memset(gen, 0, sizeof(*gen));
+    memset(gen, 0, sizeof *gen);
     prng_seed(&gen->prng, seed);
     gen->first = 1;
-    gen->terms = calloc(GEN_LOG_MAX, sizeof(*gen->terms));
+    gen->terms = calloc(GEN_LOG_MAX, sizeof *gen->terms);
     ASSERT(gen->terms != NULL);
     gen->max_entry_bytes = 400;
 }
@@ -112,7 +112,7 @@ struct store_op *gen_append(struct gen *gen, uint64_t index, uint32_t count)
     struct gen_op *op = op_new(STORE_APPEND);
 
     ASSERT(index + count < GEN_LOG_MAX);
-    op->entries = calloc(count + 1, sizeof(*op->entries));
+    op->entries = calloc(count + 1, sizeof *op->entries);
     ASSERT(op->entries != NULL);
     for (uint32_t i = 0; i < count; i++) {
         struct store_entry *entry = &op->entries[i];
@@ -152,7 +152,7 @@ struct store_op *gen_apply(struct gen *gen, uint64_t index, uint32_t changes)
     uint64_t term = index < gen->first ? gen->position.term : gen->terms[index];
     size_t i = 0;
 
-    op->rows = calloc(changes + 1, sizeof(*op->rows));
+    op->rows = calloc(changes + 1, sizeof *op->rows);
     ASSERT(op->rows != NULL);
     for (uint32_t n = 0; n < changes; n++) {
         struct store_row *row = &op->rows[n];
@@ -168,7 +168,7 @@ struct store_op *gen_apply(struct gen *gen, uint64_t index, uint32_t changes)
             value_change(gen, i);
         }
         row->key_len = (uint32_t)key_make(i, key);
-        row->key = memcpy(malloc(sizeof(key)), key, sizeof(key));
+        row->key = memcpy(malloc(sizeof key), key, sizeof key);
         row->value_len = (uint32_t)gen->values[i].len;
         if (row->value_len > 0) {
             row->value = memcpy(malloc(row->value_len), gen->values[i].data, row->value_len);
@@ -187,7 +187,7 @@ static int key_order(const void *a, const void *b)
 
     (void)key_make(*(const size_t *)a, key_a);
     (void)key_make(*(const size_t *)b, key_b);
-    return memcmp(key_a, key_b, sizeof(key_a));
+    return memcmp(key_a, key_b, sizeof key_a);
 }
 
 struct store_op *gen_install(struct gen *gen, uint64_t index)
@@ -204,7 +204,7 @@ struct store_op *gen_install(struct gen *gen, uint64_t index)
             value_change(gen, i);
         }
     }
-    qsort(order, GEN_KEYS, sizeof(order[0]), key_order);
+    qsort(order, GEN_KEYS, sizeof order[0], key_order);
     for (size_t n = 0; n < GEN_KEYS; n++) {
         const struct buf *value = &gen->values[order[n]];
         size_t len = key_make(order[n], key);

@@ -284,7 +284,7 @@ static void test_store_rules_are_kept(void **state)
     commit(store, gen_append(&gen, 1, 6));
     commit(store, gen_apply(&gen, 4, 0));
     dump(store, &before);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
         struct store_op op = bad[i];
         struct store_error error = {""};
@@ -309,7 +309,7 @@ static void test_store_local_records(void **state)
     struct store_op op = {.kind = STORE_LOCAL,
                           .local_key = LIMIT_LOCAL_RECORDS - 1,
                           .local = bytes,
-                          .local_len = sizeof(bytes)};
+                          .local_len = sizeof bytes};
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_loaded loaded;
     struct store_error error;
@@ -318,7 +318,7 @@ static void test_store_local_records(void **state)
     (void)state;
     gen_init(&gen, 2);
     for (unsigned i = 0; i < 2; i++) {
-        memset(bytes, 'a' + (int)i, sizeof(bytes));
+        memset(bytes, 'a' + (int)i, sizeof bytes);
         STAILQ_INIT(&list);
         STAILQ_INSERT_TAIL(&list, &op, link);
         assert_int_equal(store->ops->commit(store, &list, &error), 0);
@@ -326,8 +326,8 @@ static void test_store_local_records(void **state)
     commit(store, gen_hard_state(&gen, 1, 0));
     commit(store, gen_install(&gen, 5));
     assert_int_equal(store->ops->load(store, &loaded, no_row, NULL, &error), 0);
-    assert_int_equal(loaded.locals[LIMIT_LOCAL_RECORDS - 1].len, sizeof(bytes));
-    assert_memory_equal(loaded.locals[LIMIT_LOCAL_RECORDS - 1].data, bytes, sizeof(bytes));
+    assert_int_equal(loaded.locals[LIMIT_LOCAL_RECORDS - 1].len, sizeof bytes);
+    assert_memory_equal(loaded.locals[LIMIT_LOCAL_RECORDS - 1].data, bytes, sizeof bytes);
     assert_int_equal(loaded.locals[0].len, 0);
     store_loaded_release(&loaded);
     gen_release(&gen);
@@ -369,7 +369,7 @@ static void test_store_rows_check_wants_limits(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct buf stream = BUF_INIT;
         struct store_error error;
 
@@ -388,7 +388,7 @@ static void test_store_meta_of_a_new_store(void **state)
     struct store_meta meta;
 
     (void)state;
-    memset(&meta, 0xa5, sizeof(meta)); /* as memory may be */
+    memset(&meta, 0xa5, sizeof meta); /* as memory may be */
     store_meta_init(&meta);
     assert_int_equal(meta.term, 0);
     assert_int_equal(meta.vote, 0);
