@@ -32,6 +32,7 @@ int lmdb_checker_start(struct lmdb_checker *checker, const char *dir, struct sto
     int go[2] = {-1, -1};
     int report[2] = {-1, -1};
 
+    ASSERT(dir != NULL);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) != 0 ||
         pipe2(report, O_CLOEXEC) != 0 || (checker->pid = fork()) < 0) {
         int err = store_error_set(ret_error, ERR_IO, "cannot start the check of the database: %s",
@@ -60,6 +61,7 @@ static int child_end(struct lmdb_checker *checker)
 {
     int status = 0;
 
+    ASSERT(checker->pid > 0);
     (void)close(checker->go_fd);
     (void)close(checker->report_fd);
     /* Where SIGCHLD is ignored there is no status (ECHILD): then the report alone speaks. */
@@ -95,6 +97,7 @@ int lmdb_checker_run(struct lmdb_checker *checker, const char *dir, struct store
     if (report.err != 0) {
         *ret_error = report.error;
     }
+    ASSERT(report.err <= 0); /* our own code's, over a pipe that only it has */
     return report.err;
 }
 

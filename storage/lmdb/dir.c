@@ -158,6 +158,7 @@ int lmdb_dir_rename(const struct lmdb_dir *dir, const char *from, const char *to
     char *to_path = lmdb_path(dir->path, to);
     int err = 0;
 
+    ASSERT(dir->lock_fd >= 0);
     if (rename(from_path, to_path) != 0) {
         err = system_error(ret_error, "cannot rename to", to_path);
     }
@@ -173,6 +174,7 @@ int lmdb_dir_make_new(const struct lmdb_dir *dir, struct store_error *ret_error)
     char *path;
     int err = 0;
 
+    ASSERT(dir->lock_fd >= 0);
     for (size_t i = 0; i < sizeof left / sizeof left[0] && err == 0; i++) {
         path = lmdb_path(dir->path, left[i]);
         if (remove(path) != 0 && errno != ENOENT) {

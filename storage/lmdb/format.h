@@ -14,7 +14,7 @@
  * state and the commands of the log. A store of another format than this build's is refused.
  *
  * meta's `log` names the last entry, so a log that lost its tail is seen; `commit` is written by
- * every transaction, so a tree that is older than its meta page says is seen (pages.c).
+ * every transaction, so a tree that is older than its meta page says is seen (file.h).
  *
  * Thread: constants.
  */

@@ -100,6 +100,7 @@ static int load_entry(void *data, const MDB_val *key, const MDB_val *value)
                                "log entry %" PRIu64 " is beyond the last, %" PRIu64, index,
                                load->meta.last_index);
     }
+    ASSERT(index >= load->meta.first_index);
     load->term = entry.term;
     load->index++;
     if (load->loaded != NULL) {
@@ -113,6 +114,7 @@ static int load_log(struct load *load)
     const struct store_meta *meta = &load->meta;
     int err;
 
+    ASSERT(meta->first_index >= 1 && meta->last_index + 1 >= meta->first_index);
     load->index = meta->first_index;
     err = lmdb_record_each(&load->txn, LMDB_LOG, load_entry, load);
     if (err != 0) {

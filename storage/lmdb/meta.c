@@ -4,10 +4,10 @@
 #include "storage/lmdb/meta.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "storage/lmdb/locals.h"
 
 /* --- format, identity, commit --- */
 
@@ -191,6 +191,7 @@ static int write_part(const struct lmdb_txn *txn, const struct part *part,
     int err = 0;
 
     part->encode(after, &now);
+    ASSERT(now.len > 0);
     if (before != NULL) {
         part->encode(before, &old);
     }
@@ -199,6 +200,106 @@ static int write_part(const struct lmdb_txn *txn, const struct part *part,
     }
     buf_free(&old);
     buf_free(&now);
+    return err;
+}
+
+/* --- local records: each one a record, and `locals`, which says which there are --- */
+
+#define NAME_BYTES 16
+
+static const char *name_of(unsigned number, char name[NAME_BYTES])
+{
+    ASSERT(snprintf(name, NAME_BYTES, "local.%02u", number) < NAME_BYTES);
+    return name;
+}
+
+static int read_one(const struct lmdb_txn *txn, unsigned number, uint32_t checksum,
+                    struct store_local **local)
+{
+    char name[NAME_BYTES];
+    struct reader reader;
+    const uint8_t *data;
+    size_t len;
+    int err = lmdb_meta_get(txn, name_of(number, name), &reader);
+
+    if (err != 0) {
+        return err;
+    }
+    len = reader_left(&reader);
+    data = reader_bytes(&reader, len);
+    if (len == 0 || len > LIMIT_LOCAL_RECORD_BYTES) {
+        return lmdb_meta_malformed(txn, name);
+    }
+    ASSERT(*local == NULL);
+    store_local_set(local, data, (uint32_t)len);
+    if ((*local)->checksum != checksum) {
+        return store_error_set(txn->error, ERR_CORRUPT,
+                               "meta record %s: checksum is %08" PRIx32 ", locals says %08" PRIx32,
+                               name, (*local)->checksum, checksum);
+    }
+    return 0;
+}
+
+/* Read all local records into `locals`, which holds none yet. On failure it holds some of them. */
+static int read_locals(const struct lmdb_txn *txn, struct store_local *locals[LIMIT_LOCAL_RECORDS])
+{
+    struct reader reader;
+    unsigned from = 0; /* the least number that may come */
+    int err = lmdb_meta_get(txn, "locals", &reader);
+
+    while (err == 0 && reader_left(&reader) > 0) {
+        unsigned number = reader_u16(&reader);
+        uint32_t checksum = reader_u32(&reader);
+
+        if (reader.bad || number < from || number >= LIMIT_LOCAL_RECORDS) {
+            return lmdb_meta_malformed(txn, "locals");
+        }
+        err = read_one(txn, number, checksum, &locals[number]);
+        from = number + 1;
+    }
+    return err;
+}
+
+static int write_one(const struct lmdb_txn *txn, unsigned number, const struct store_local *local)
+{
+    char name[NAME_BYTES];
+    struct buf payload = BUF_INIT;
+    int err;
+
+    buf_put(&payload, local->data, local->len);
+    ASSERT(payload.len >= 1 && payload.len <= LIMIT_LOCAL_RECORD_BYTES);
+    err = lmdb_meta_put(txn, name_of(number, name), &payload);
+    buf_free(&payload);
+    return err;
+}
+
+/* Write the records that are others than those before, and which there are. Nothing if none is
+ * another one; before is NULL in a new store, where `locals` is written even if it is empty. */
+static int write_locals(const struct lmdb_txn *txn, struct store_local *const *before,
+                        struct store_local *const locals[LIMIT_LOCAL_RECORDS])
+{
+    struct buf list = BUF_INIT;
+    bool changed = before == NULL;
+    int err = 0;
+
+    for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS && err == 0; i++) {
+        const struct store_local *old = before != NULL ? before[i] : NULL;
+
+        if (locals[i] == NULL) {
+            ASSERT(old == NULL); /* records are replaced, never taken away */
+            continue;
+        }
+        buf_put_u16(&list, (uint16_t)i);
+        buf_put_u32(&list, locals[i]->checksum);
+        if (locals[i] != old) {
+            changed = true;
+            err = write_one(txn, i, locals[i]);
+        }
+    }
+    if (err == 0 && changed) {
+        err = lmdb_meta_put(txn, "locals", &list);
+    }
+    buf_free(&list);
     return err;
 }
 
@@ -220,7 +321,7 @@ int lmdb_meta_read(const struct lmdb_txn *txn, struct store_identity *ret_identi
         err = read_part(txn, &parts[i], &meta);
     }
     if (err == 0) {
-        err = lmdb_locals_read(txn, meta.locals);
+        err = read_locals(txn, meta.locals);
     }
     if (err == 0) {
         err = store_meta_verify(&meta, txn->error);
@@ -243,7 +344,7 @@ int lmdb_meta_write(const struct lmdb_txn *txn, const struct store_meta *before,
         err = write_part(txn, &parts[i], before, after);
     }
     if (err == 0) {
-        err = lmdb_locals_write(txn, before != NULL ? before->locals : NULL, after->locals);
+        err = write_locals(txn, before != NULL ? before->locals : NULL, after->locals);
     }
     return err != 0 ? err : lmdb_meta_write_commit(txn);
 }

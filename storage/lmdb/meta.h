@@ -6,6 +6,10 @@
  * writes the parts that differ from the meta before, and its number; reading takes all of it and
  * checks that it fits together.
  *
+ * A node's list of 32 KiB is written when it changes, not with every lease: each local record is a
+ * record of meta. One more, `locals`, is written with each of them: {number u16, checksum u32} of
+ * every record, in rising order, so that one that is missing or that is an earlier one is seen.
+ *
  * Failure modes: ERR_CORRUPT names the record; ERR_BAD_VERSION: a store of another format.
  * Thread: as storage/store.h.
  */

@@ -111,6 +111,8 @@ int lmdb_record_put(const struct lmdb_txn *txn, enum lmdb_table table, MDB_val *
         return record_error(txn, table, key, rc);
     }
     crc = hash_crc32c_more(crc, payload->data, payload->len);
+    ASSERT(value.mv_data != NULL &&
+           value.mv_size == LMDB_CRC_BYTES + payload->head_len + payload->len);
     at = value.mv_data;
     for (unsigned i = 0; i < LMDB_CRC_BYTES; i++) {
         *at++ = (uint8_t)(crc >> (8 * i));

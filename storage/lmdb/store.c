@@ -56,6 +56,7 @@ static int make_commit(const struct store_lmdb *lmdb, bool first, struct store_e
     struct lmdb_txn txn;
     int err = lmdb_begin(&lmdb->env, 0, &txn, ret_error);
 
+    ASSERT(lmdb->dir.lock_fd >= 0);
     if (err != 0) {
         return err;
     }
@@ -204,6 +205,7 @@ static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wa
     char *path = lmdb_path(lmdb->dir.path, LMDB_DB);
     int err = lmdb_env_open(&lmdb->env, path, lmdb->map_bytes, 0, ret_error);
 
+    ASSERT(lmdb->dir.lock_fd >= 0);
     free(path);
     if (err == 0) {
         err = read_meta(lmdb, ret_error);
@@ -276,6 +278,7 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
     struct store_lmdb *lmdb = lmdb_of(store);
     int err = lmdb_commit(&lmdb->env, &lmdb->now, list, ret_error);
 
+    ASSERT(lmdb->now.position.index <= lmdb->now.last_index);
     /* A full disk shows as EIO when a write ended short. */
     if (err == ERR_IO) {
         struct store_space space;
