@@ -6,7 +6,7 @@
  *     check-history --selftest N [--seed S]    see selftest.h
  *     check-history --generate N [--seed S]    print a history in which nothing is wrong
  *
- * The format of the files is in history_read.h. The last line of a check is
+ * The format of the files is in read.h. The last line of a check is
  *
  *     check-history: N operations, M ids, nothing found (U of unknown outcome, T tags)
  *
@@ -32,8 +32,8 @@
 
 #include "src/base/assert.h"
 #include "src/history/history.h"
-#include "src/history/history_random.h"
-#include "src/history/history_read.h"
+#include "src/history/random.h"
+#include "src/history/read.h"
 #include "src/history/selftest.h"
 
 #define EXIT_FOUND 1

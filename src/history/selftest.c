@@ -12,7 +12,7 @@
 
 #include "src/base/assert.h"
 #include "src/history/history.h"
-#include "src/history/history_random.h"
+#include "src/history/random.h"
 
 struct selftest {
     struct history *history;

@@ -12,7 +12,7 @@
 #define SELFTEST_MIN 1000 /* operations: fewer may lack what the violations are made of */
 
 /*
- * Make a history of so many operations (history_random.h), see that nothing is found in it, and
+ * Make a history of so many operations (random.h), see that nothing is found in it, and
  * plant one violation of each kind, one after the other: each must be found, once, and nothing
  * else. Prints a line for each step with the time it took. True if all is as it should be.
  */

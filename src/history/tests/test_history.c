@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "src/history/history.h"
-#include "src/history/history_random.h"
+#include "src/history/random.h"
 #include "src/history/tests/world.h"
 
 /* --- once --- */

@@ -1,11 +1,11 @@
 /*
- * history_names.h - names as numbers: each name is kept once and known by its place.
+ * names.h - names as numbers: each name is kept once and known by its place.
  *
  * An open table of hashes; the name asked for last is found without it, since files have long runs
  * of one client. Thread: one owner each.
  */
-#ifndef LEAFD_HISTORY_HISTORY_NAMES_H
-#define LEAFD_HISTORY_HISTORY_NAMES_H
+#ifndef LEAFD_HISTORY_NAMES_H
+#define LEAFD_HISTORY_NAMES_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@ struct history_name {
 struct history_names {
     struct history_name *names;
     uint32_t count;
-    uint32_t capacity;
+    size_t capacity;
     uint32_t *slots; /* number + 1 of a name, 0: empty; slot_count is a power of two */
     uint32_t slot_count;
     uint32_t latest; /* asked for last */

@@ -1,5 +1,5 @@
 /*
- * history_read.h - histories as text, a line an operation, as recorders write them.
+ * read.h - histories as text, a line an operation, as recorders write them.
  *
  * The fields of a line are separated by single tabs; a line ends with a newline, the last one too
  * (a line that was cut is refused, not guessed). Empty lines and lines that begin with # are
@@ -16,8 +16,8 @@
  *
  * Thread: one owner each.
  */
-#ifndef LEAFD_HISTORY_HISTORY_READ_H
-#define LEAFD_HISTORY_HISTORY_READ_H
+#ifndef LEAFD_HISTORY_READ_H
+#define LEAFD_HISTORY_READ_H
 
 #include "src/history/history.h"
 

@@ -1,5 +1,5 @@
 /*
- * test_history_gaps.c - the checker of histories: where a tag's ids begin, and which ids may be
+ * test_gaps.c - the checker of histories: where a tag's ids begin, and which ids may be
  * missing since operations of unknown outcome can have burnt them.
  *
  * Thread: one.

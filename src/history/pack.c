@@ -1,5 +1,5 @@
 /*
- * history_pack.c - see history_pack.h: a search through the gaps, depth first.
+ * pack.c - see pack.h: a search through the gaps, depth first.
  *
  * The happy path: the state is a stack of pieces (operations by their class, which is a length),
  * those of the first gap first, each gap's from the longest to the shortest. A new gap is filled
@@ -12,11 +12,12 @@
  *
  * Thread: one owner each.
  */
-#include "src/history/history_pack.h"
+#include "src/history/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
 
 #define LEAST_STEPS 64        /* a gap's, even if all other steps are used up */
@@ -74,6 +75,23 @@ struct search {
     bool out; /* of steps */
 };
 
+size_t pack_upto(const uint32_t *lengths, size_t count, uint64_t length)
+{
+    size_t low = 0;
+    size_t high = count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (lengths[middle] <= length) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
 /* --- classes --- */
 
 struct sorted {
@@ -83,17 +101,12 @@ struct sorted {
     size_t entry;
 };
 
-static int compare(uint64_t a, uint64_t b)
-{
-    return a < b ? -1 : a > b;
-}
-
 static int by_key(const void *a, const void *b)
 {
     const struct sorted *x = a;
     const struct sorted *y = b;
 
-    return compare(x->key, y->key);
+    return history_order(x->key, y->key);
 }
 
 /* Those without a group after those that have one: group 0 counts as the highest. */
@@ -101,9 +114,9 @@ static int by_length(const void *a, const void *b)
 {
     const struct sorted *x = a;
     const struct sorted *y = b;
-    int order = compare(x->length, y->length);
+    int order = history_order(x->length, y->length);
 
-    return order != 0 ? order : compare(x->group - 1, y->group - 1);
+    return order != 0 ? order : history_order(x->group - 1, y->group - 1);
 }
 
 /* Operations of one key have a group; returns how many groups there are. */
@@ -155,28 +168,10 @@ static void make_classes(struct pack *pack)
     ASSERT(pack->group_used != NULL);
 }
 
-/* How many classes are no longer than this. */
-static size_t classes_upto(const struct pack *pack, uint64_t length)
-{
-    size_t low = 0;
-    size_t high = pack->classes;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (pack->lengths[middle] <= length) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
 /* The class of operations without a group that are so long, if one is free; or NONE. */
 static size_t free_class(const struct pack *pack, uint64_t length)
 {
-    size_t end = classes_upto(pack, length);
+    size_t end = pack_upto(pack->lengths, pack->classes, length);
 
     if (end == 0 || pack->lengths[end - 1] != length || pack->groups[end - 1] != 0 ||
         pack->free[end - 1] == 0) {
@@ -338,7 +333,7 @@ static void spend(struct search *search, uint64_t steps)
 /* The next piece to try in the present gap, or NONE. */
 static size_t choose(const struct pack *pack, struct search *search)
 {
-    size_t end = classes_upto(pack, search->rest);
+    size_t end = pack_upto(pack->lengths, pack->classes, search->rest);
     size_t whole = free_class(pack, search->rest);
 
     if (whole != NONE) {
@@ -493,7 +488,7 @@ static enum pack_result search_for(struct pack *pack, uint64_t length)
  * not found out. */
 static bool has_sum(struct pack *pack, uint64_t length)
 {
-    size_t classes = classes_upto(pack, length);
+    size_t classes = pack_upto(pack->lengths, pack->classes, length);
     uint32_t *used; /* for each sum: of the present class, 0: it is no sum, else one more */
 
     if (classes == 0 || length > SUM_STEPS / classes || length * classes > pack->steps_left) {
@@ -577,11 +572,7 @@ enum pack_result pack_gap(struct pack *pack, uint64_t length)
     enum pack_result result;
 
     ASSERT(length > 0);
-    if (pack->gap_count == pack->gap_capacity) {
-        pack->gap_capacity = pack->gap_capacity ? pack->gap_capacity + pack->gap_capacity / 2 : 16;
-        pack->gaps = realloc(pack->gaps, pack->gap_capacity * sizeof *pack->gaps);
-        ASSERT(pack->gaps != NULL);
-    }
+    pack->gaps = array_room(pack->gaps, pack->gap_count, &pack->gap_capacity, sizeof *pack->gaps);
     pack->gaps[pack->gap_count++] =
         (struct gap){.length = length, .released = pack->released_now, .begin = pack->piece_count};
     result = search_for(pack, length);

@@ -1,5 +1,5 @@
 /*
- * test_history_model.c - random small histories, right, nearly right and plainly wrong ones, give
+ * test_model.c - random small histories, right, nearly right and plainly wrong ones, give
  * what the model says, in any order and if they are checked in between; and of gaps exactly those
  * are refused that cannot have been made.
  *

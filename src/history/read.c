@@ -1,5 +1,5 @@
 /*
- * history_read.c - see history_read.h.
+ * read.c - see read.h.
  *
  * The happy path: blocks of the file are read behind the rest of the last line, and each whole line
  * is split into fields where it lies.
@@ -7,7 +7,7 @@
  * Failure modes: the first line that is malformed ends it with its number and the reason.
  * Thread: one owner each.
  */
-#include "src/history/history_read.h"
+#include "src/history/read.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,31 +1,14 @@
 /*
- * history_check.c - one tag's operations, checked in a few passes over sorted arrays.
- *
- * The happy path:
- *
- *   1. Operations of one key are sorted to each other and merged (merge_keys).
- *   2. What has an answer is sorted by its first id, what has none by when it was sent.
- *   3. Upwards through the ids: what begins below the highest end before it repeats ids; what
- *      begins above it leaves a gap.
- *   4. Downwards: the earliest time that any id above was received is kept. An operation sent later
- *      than that is not strict. This needs no sweep over times: "an id above mine was acknowledged
- *      before I was sent" is "the earliest acknowledgement above me is before I was sent". The same
- *      time is the deadline of a gap.
- *   5. It is decided whether the operations of unknown outcome can fill the gaps
- *      (history_dense.h).
- *
- * Merging leaves a history that means the same, so that it can be added to and checked again. Two
- * ranges of one key stay two entries, and both hold their ids; so do two counts of one key that got
- * no answer.
- *
- * Thread: one.
+ * check.c - see check.h. Thread: one.
  */
+#include "src/history/check.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
-#include "src/history/history_dense.h"
-#include "src/history/history_internal.h"
+#include "src/history/dense.h"
 
 struct gaps {
     struct dense_gap *gaps;
@@ -35,27 +18,22 @@ struct gaps {
 
 struct check {
     struct history_axis *axis;
-    struct history_telling *telling;
+    struct report *report;
     struct history_entry *entries; /* those with an answer, by their first id */
     size_t count;
     struct gaps gaps;
 };
 
-static int compare(uint64_t a, uint64_t b)
-{
-    return a < b ? -1 : a > b;
-}
-
 static int by_ids(const void *a, const void *b)
 {
     const struct history_entry *x = a;
     const struct history_entry *y = b;
-    int order = compare(x->first, y->first);
+    int order = history_order(x->first, y->first);
 
-    order = order != 0 ? order : compare(x->count, y->count);
-    order = order != 0 ? order : compare(x->received, y->received);
-    order = order != 0 ? order : compare(x->sent, y->sent);
-    return order != 0 ? order : compare(x->client, y->client);
+    order = order != 0 ? order : history_order(x->count, y->count);
+    order = order != 0 ? order : history_order(x->received, y->received);
+    order = order != 0 ? order : history_order(x->sent, y->sent);
+    return order != 0 ? order : history_order(x->client, y->client);
 }
 
 static int by_sent(const void *a, const void *b)
@@ -63,7 +41,7 @@ static int by_sent(const void *a, const void *b)
     const struct history_entry *x = a;
     const struct history_entry *y = b;
 
-    return compare(x->sent, y->sent);
+    return history_order(x->sent, y->sent);
 }
 
 /* Those of a key together, those with an answer before those without, a range's by its time, and
@@ -72,12 +50,12 @@ static int by_key(const void *a, const void *b)
 {
     const struct history_entry *x = a;
     const struct history_entry *y = b;
-    int order = compare(x->key, y->key);
+    int order = history_order(x->key, y->key);
 
-    order = order != 0 ? order : compare(!history_answered(x), !history_answered(y));
+    order = order != 0 ? order : history_order(!history_answered(x), !history_answered(y));
     if (order == 0 && !history_answered(x)) {
-        order = compare(x->count, y->count);
-        return order != 0 ? order : compare(x->sent, y->sent);
+        order = history_order(x->count, y->count);
+        return order != 0 ? order : history_order(x->sent, y->sent);
     }
     return order != 0 ? order : by_ids(a, b);
 }
@@ -156,11 +134,11 @@ static size_t merge_key(struct check *check, struct history_entry *entries, size
         entries[i].sent = sent;
     }
     for (size_t i = 1; i < left; i++) {
-        if (history_tell(check->telling, HISTORY_OTHER_IDS)) {
-            history_tell_entry(check->telling, &entries[i]);
-            buf_printf(&check->telling->report->text, " has the key of ");
-            history_tell_entry(check->telling, &entries[0]);
-            buf_put_u8(&check->telling->report->text, '\n');
+        if (report_begin(check->report, HISTORY_OTHER_IDS)) {
+            report_entry(check->report, &entries[i]);
+            buf_printf(&check->report->to->text, " has the key of ");
+            report_entry(check->report, &entries[0]);
+            buf_put_u8(&check->report->to->text, '\n');
         }
     }
     return left;
@@ -197,30 +175,26 @@ static void merge_keys(struct check *check)
 static void tell_two(struct check *check, enum history_kind kind, const struct history_entry *entry,
                      const char *relation, const struct history_entry *other)
 {
-    if (history_tell(check->telling, kind)) {
-        history_tell_entry(check->telling, entry);
-        buf_printf(&check->telling->report->text, " %s ", relation);
-        history_tell_entry(check->telling, other);
-        buf_put_u8(&check->telling->report->text, '\n');
+    if (report_begin(check->report, kind)) {
+        report_entry(check->report, entry);
+        buf_printf(&check->report->to->text, " %s ", relation);
+        report_entry(check->report, other);
+        buf_put_u8(&check->report->to->text, '\n');
     }
 }
 
 static void tell_below_start(struct check *check, const struct history_entry *entry)
 {
-    if (history_tell(check->telling, HISTORY_BELOW_START)) {
-        history_tell_entry(check->telling, entry);
-        buf_printf(&check->telling->report->text, " is below the start of the tag, %" PRIu64 "\n",
+    if (report_begin(check->report, HISTORY_BELOW_START)) {
+        report_entry(check->report, entry);
+        buf_printf(&check->report->to->text, " is below the start of the tag, %" PRIu64 "\n",
                    check->axis->start);
     }
 }
 
 static void add_gap(struct gaps *gaps, uint64_t from, uint64_t to, size_t above)
 {
-    if (gaps->count == gaps->capacity) {
-        gaps->capacity = gaps->capacity ? gaps->capacity + gaps->capacity / 2 : 16;
-        gaps->gaps = realloc(gaps->gaps, gaps->capacity * sizeof *gaps->gaps);
-        ASSERT(gaps->gaps != NULL);
-    }
+    gaps->gaps = array_room(gaps->gaps, gaps->count, &gaps->capacity, sizeof *gaps->gaps);
     gaps->gaps[gaps->count++] = (struct dense_gap){.from = from, .to = to, .above = above};
 }
 
@@ -248,7 +222,7 @@ static void go_up(struct check *check)
             highest_end = history_end(&entries[i]);
             highest = i;
         }
-        check->telling->report->ids += entries[i].count;
+        check->report->to->ids += entries[i].count;
     }
 }
 
@@ -294,16 +268,14 @@ static void dense_found(const struct dense_gap *gap, enum dense_why why, uint64_
                         void *data)
 {
     struct check *check = data;
-    struct buf *text = &check->telling->report->text;
-    bool wanted = why == DENSE_UNDECIDED ? history_tell_undecided(check->telling)
-                                         : history_tell(check->telling, HISTORY_GAP);
+    struct buf *text = &check->report->to->text;
 
-    if (!wanted) {
+    if (!report_begin(check->report, why == DENSE_UNDECIDED ? HISTORY_UNDECIDED : HISTORY_GAP)) {
         return;
     }
     buf_printf(text, "%" PRIu64 " ids, %" PRIu64 "..%" PRIu64 ", are missing below ",
                gap->to - gap->from, gap->from, gap->to - 1);
-    history_tell_entry(check->telling, &check->entries[gap->above]);
+    report_entry(check->report, &check->entries[gap->above]);
     buf_printf(text, "; of the operations of unknown outcome sent by %" PRIu64 " ", gap->deadline);
     switch (why) {
     case DENSE_NO_FIT:
@@ -328,9 +300,9 @@ static void dense_found(const struct dense_gap *gap, enum dense_why why, uint64_
     }
 }
 
-void history_check_axis(struct history_axis *axis, struct history_telling *telling)
+void history_check_axis(struct history_axis *axis, uint64_t steps, struct report *report)
 {
-    struct check check = {.axis = axis, .telling = telling};
+    struct check check = {.axis = axis, .report = report};
 
     ASSERT(axis->declared && axis->count > 0);
     merge_keys(&check);
@@ -347,8 +319,7 @@ void history_check_axis(struct history_axis *axis, struct history_telling *telli
 
         go_down(&check);
         sort(entries, unknown.count, by_sent);
-        dense_check(check.gaps.gaps, check.gaps.count, &unknown, telling->history->steps,
-                    dense_found, &check);
+        dense_check(check.gaps.gaps, check.gaps.count, &unknown, steps, dense_found, &check);
     }
     free(check.gaps.gaps);
 }

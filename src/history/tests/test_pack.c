@@ -1,5 +1,5 @@
 /*
- * test_history_pack.c - the search that lays operations into gaps: it says what a search without
+ * test_pack.c - the search that lays operations into gaps: it says what a search without
  * any cleverness says, up to the size that is promised, and gives up in time beyond it.
  *
  * Thread: one.
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "src/history/history_pack.h"
+#include "src/history/pack.h"
 
 #define OPS PACK_DECIDED
 #define GAPS 8

@@ -1,13 +1,13 @@
 /*
- * history_dense.c - see history_dense.h. Thread: one.
+ * dense.c - see dense.h. Thread: one.
  */
-#include "src/history/history_dense.h"
+#include "src/history/dense.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/history/history_pack.h"
+#include "src/history/pack.h"
 
 struct dense {
     uint32_t *lengths; /* of the classes 1, 2, ...: the least of each, rising */
@@ -71,19 +71,7 @@ static void dense_free(struct dense *dense)
 /* The highest class whose length is not above this one; 0 if none is. */
 static size_t class_of(const struct dense *dense, uint64_t length)
 {
-    size_t low = 0;
-    size_t high = dense->classes;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (dense->lengths[middle] <= length) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    return pack_upto(dense->lengths, dense->classes, length);
 }
 
 static void add_ids(struct dense *dense, size_t class, int64_t ids)

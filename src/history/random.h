@@ -1,5 +1,5 @@
 /*
- * history_random.h - histories of a service that does right, made up by a seed.
+ * random.h - histories of a service that does right, made up by a seed.
  *
  * Clients send requests side by side, lose replies and requests, try again under their idempotency
  * keys, and repeat a request that was answered; a request that was given up may be served late.
@@ -13,8 +13,8 @@
  * It is what the checker must find nothing in, for its tests and for check-history --generate.
  * Thread: one owner each.
  */
-#ifndef LEAFD_HISTORY_HISTORY_RANDOM_H
-#define LEAFD_HISTORY_HISTORY_RANDOM_H
+#ifndef LEAFD_HISTORY_RANDOM_H
+#define LEAFD_HISTORY_RANDOM_H
 
 #include "src/base/prng.h"
 #include "src/history/history.h"

@@ -1,12 +1,13 @@
 /*
- * history_names.c - see history_names.h. Thread: one owner each.
+ * names.c - see names.h. Thread: one owner each.
  */
-#include "src/history/history_names.h"
+#include "src/history/names.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 
@@ -72,11 +73,7 @@ static void append(struct history_names *names, const char *text, size_t len, ui
     ASSERT(copy != NULL && names->count < UINT32_MAX / 4);
     memcpy(copy, text, len);
     copy[len] = '\0';
-    if (names->count == names->capacity) {
-        names->capacity = names->capacity ? names->capacity * 2 : 16;
-        names->names = realloc(names->names, names->capacity * sizeof *names->names);
-        ASSERT(names->names != NULL);
-    }
+    names->names = array_room(names->names, names->count, &names->capacity, sizeof *names->names);
     names->names[names->count++] = (struct history_name){copy, len, hash};
 }
 

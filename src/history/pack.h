@@ -1,8 +1,8 @@
 /*
- * history_pack.h - lays operations of unknown outcome into gaps: is there a way to fill them all?
+ * pack.h - lays operations of unknown outcome into gaps: is there a way to fill them all?
  *
  * What is to be filled are gaps in rising order, each with the operations that were sent by its
- * deadline (history_dense.h); an operation that is good for a gap is good for all later ones. Each
+ * deadline (dense.h); an operation that is good for a gap is good for all later ones. Each
  * gap is made of whole operations, none of them is used twice, and of the operations of one key one
  * at most is.
  *
@@ -21,13 +21,13 @@
  *
  * Failure modes: lack of memory ends the process. Thread: one owner each.
  */
-#ifndef LEAFD_HISTORY_HISTORY_PACK_H
-#define LEAFD_HISTORY_HISTORY_PACK_H
+#ifndef LEAFD_HISTORY_PACK_H
+#define LEAFD_HISTORY_PACK_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/history/history_internal.h"
+#include "src/history/entry.h"
 
 #define PACK_TIMES 100
 #define PACK_DECIDED 16
@@ -40,6 +40,9 @@ enum pack_result {
     PACK_NO_WAY,    /* some do, but not together with the gaps that were filled before */
     PACK_UNDECIDED, /* the steps were used up */
 };
+
+/* How many of the lengths, which do not fall, are no longer than this one. */
+size_t pack_upto(const uint32_t *lengths, size_t count, uint64_t length);
 
 /* The operations in the order they were sent, which are not copied. To be freed by pack_free(). */
 struct pack *pack_new(const struct history_entry *unknown, size_t count, uint64_t steps);

@@ -1,5 +1,5 @@
 /*
- * history_dense.h - can operations of unknown outcome have made the gaps of a strict tag?
+ * dense.h - can operations of unknown outcome have made the gaps of a strict tag?
  *
  * Let an axis have gaps g1, g2, ... in rising order, and operations u of unknown outcome. Ids are
  * allocated in rising order, one contiguous range an operation. So for a gap g:
@@ -12,7 +12,7 @@
  *     time, say after a new leader committed it.
  *
  * To find out whether the ranges can be laid so that they fill all gaps is bin packing. It is
- * decided by a search (history_pack.h), which takes a bounded number of steps; a gap for which that
+ * decided by a search (pack.h), which takes a bounded number of steps; a gap for which that
  * is not enough is told as undecided. Before, three conditions are looked at that are necessary
  * and cheap, also where the search would be too long: what they refuse cannot have happened.
  *
@@ -38,13 +38,13 @@
  *
  * Thread: one.
  */
-#ifndef LEAFD_HISTORY_HISTORY_DENSE_H
-#define LEAFD_HISTORY_HISTORY_DENSE_H
+#ifndef LEAFD_HISTORY_DENSE_H
+#define LEAFD_HISTORY_DENSE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/history/history_internal.h"
+#include "src/history/entry.h"
 
 #define DENSE_CLASSES 131072 /* more than the counts that leafd takes */
 

@@ -1,5 +1,5 @@
 /*
- * history_random.c - see history_random.h.
+ * random.c - see random.h.
  *
  * The happy path: at each turn one client, drawn at random, goes on by a step: it sends, its
  * request is served, it gets its reply. Ids are taken from a counter at the moment a request is
@@ -7,7 +7,7 @@
  *
  * Thread: one owner each.
  */
-#include "src/history/history_random.h"
+#include "src/history/random.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * test_history_dense.c - gaps held against operations of unknown outcome: each condition by itself,
+ * test_dense.c - gaps held against operations of unknown outcome: each condition by itself,
  * many lengths, large numbers.
  *
  * Thread: one.
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "src/history/history_dense.h"
+#include "src/history/dense.h"
 
 struct found {
     unsigned count;
