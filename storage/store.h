@@ -22,7 +22,7 @@
  * where: the node does not start; it never repairs by forgetting.
  *
  * Failure modes of commit: any error is final for the process (a failed fsync is never retried):
- * the caller ends. Low space is told before (struct store_space).
+ * the caller ends. Low space shows before that (struct store_space).
  *
  * Thread: one at a time; after start-up that is the writer.
  */

@@ -229,7 +229,7 @@ static void go_up(struct check *check)
 /* --- strict --- */
 
 /* Entries with the same first id are taken together: none of them has an id above the first id of
- * another that is not the other's as well, and that was told already. */
+ * another that is not the other's as well, and that was reported already. */
 static void go_down(struct check *check)
 {
     const struct history_entry *entries = check->entries;

@@ -13,7 +13,7 @@
  *
  * To find out whether the ranges can be laid so that they fill all gaps is bin packing. It is
  * decided by a search (pack.h), which takes a bounded number of steps; a gap for which that
- * is not enough is told as undecided. Before, three conditions are looked at that are necessary
+ * is not enough is reported as undecided. Before, three conditions are looked at that are necessary
  * and cheap, also where the search would be too long: what they refuse cannot have happened.
  *
  *   (1) A gap has an operation that fits: sent by its deadline, and no longer than it.
@@ -32,7 +32,7 @@
  * Of more than DENSE_CLASSES different lengths only the shortest are told apart, and those above
  * count as fitting wherever the longest of these does; so nothing is refused that can be.
  *
- * A gap that is refused or undecided is left out for those that follow, so that each is told for
+ * A gap that is refused or undecided is left out for those that follow, so that each is reported for
  * its own sake. So without undecided gaps exactly those are refused that cannot be filled together
  * with all before them that were not; with some, what is refused cannot be all the same.
  *

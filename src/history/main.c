@@ -15,10 +15,10 @@
  *     check-history: N operations, M ids, V violations: A not_once, B gap (U of ...)
  *
  * and the exit code 1. Gaps for which it was not found out whether they can be (within --steps of a
- * search, see history.h) are told and counted as well, G gaps "not decided" before the parenthesis;
- * if that is all, the exit code is 2. Exit code 64: the command line or a file is malformed, told
- * on stderr as file:line: why; also a history without any operation, which proves nothing. 66: a
- * file cannot be read. 74: the output cannot be written.
+ * search, see history.h) are printed and counted as well, G gaps "not decided" before the
+ * parenthesis; if that is all, the exit code is 2. Exit code 64: the command line or a file is
+ * malformed (stderr says file:line: why), or there is no operation at all, which proves nothing.
+ * 66: a file cannot be read. 74: the output cannot be written.
  *
  * Thread: one.
  */

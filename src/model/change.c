@@ -1,10 +1,10 @@
 /*
- * change.c - a store was found: which loads of the graph may read from it?
+ * change.c - see change.h.
  *
  * The happy path, for a load that the store does not depend on: what was added after the load is
  * taken away, but for what the store needs, and the load reads from the store. That is done only if
  * all that is taken away, and the load, were as new as they could be, since then the same execution
- * is found in no other way (TruSt, see run.c).
+ * is found in no other way (TruSt, see explore.c).
  *
  * A load that the store depends on, but that does not happen before it, may read from it too: C11
  * allows that, and processors do it that let a load wait while later stores go ahead. Such a late
@@ -14,6 +14,8 @@
  *
  * Thread: one.
  */
+#include "src/model/change.h"
+
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -108,7 +110,7 @@ static void push_changed(const struct graph *kept, const struct event *load, int
         graph_stores(&graph, &graph.events[number])) {
         graph.events[number].spurious = true;
         graph.spurious++;
-        graph_settle(&graph);
+        graph_recompute(&graph);
         run_push(&graph);
     }
 }
@@ -266,7 +268,7 @@ static void push_late(const struct graph *kept, int load, int store, int place,
     graph.events[load].from = (int16_t)store;
     graph.base = graph.next_stamp;
     graph.late++;
-    graph_settle(&graph);
+    graph_recompute(&graph);
     if (run_is_new(&graph) && axioms_hold(&graph, NULL)) {
         run_push(&graph);
     }

@@ -29,6 +29,18 @@ void graph_copy(struct graph *to, const struct graph *from)
     memcpy((void *)to, from, graph_bytes(from));
 }
 
+const char *order_name(int order)
+{
+    static const char *const names[] = {
+        [memory_order_relaxed] = "relaxed", [memory_order_consume] = "consume",
+        [memory_order_acquire] = "acquire", [memory_order_release] = "release",
+        [memory_order_acq_rel] = "acq_rel", [memory_order_seq_cst] = "seq_cst",
+    };
+
+    ASSERT(order < (int)(sizeof names / sizeof names[0]));
+    return order < 0 ? "" : names[order];
+}
+
 bool order_acquires(int order)
 {
     return order == memory_order_acquire || order == memory_order_acq_rel ||
@@ -198,7 +210,7 @@ void graph_place(struct graph *graph, int store, int place)
     graph->events[store].place = (int16_t)place;
 }
 
-void graph_settle(struct graph *graph)
+void graph_recompute(struct graph *graph)
 {
     bool changed = true;
 

@@ -10,22 +10,14 @@
  *
  * Failure modes: more than the bounds here: ASSERT. Thread: one.
  */
+#include "src/model/plain.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/model/model_atomic.h"
+#include "src/model/ops.h"
 #include "src/model/run.h"
-
-#undef malloc
-#undef calloc
-#undef realloc
-#undef free
-#undef memcpy
-#undef memmove
-#undef memset
-#undef memcmp
-#undef assert_failed
 
 #define ACCESSES 16384        /* of a thread */
 #define HEAP_BYTES (1U << 20) /* of a thread */

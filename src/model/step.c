@@ -9,19 +9,13 @@
  *
  * Failure modes: a thread of too many events is left (RUN_CUT). Thread: one.
  */
-#include "src/model/model_atomic.h"
-
-#undef malloc
-#undef calloc
-#undef realloc
-#undef free
-#undef memcpy
-#undef memmove
-#undef memset
-#undef memcmp
-#undef assert_failed
+#include <stdatomic.h>
+#include <string.h>
 
 #include "src/base/assert.h"
+#include "src/model/change.h"
+#include "src/model/ops.h"
+#include "src/model/plain.h"
 #include "src/model/run.h"
 
 static struct model_site *sites;
@@ -29,17 +23,6 @@ static struct model_site *sites;
 struct model_site *model_sites(void)
 {
     return sites;
-}
-
-const char *model_order_name(int order)
-{
-    static const char *const names[] = {
-        [memory_order_relaxed] = "relaxed", [memory_order_consume] = "consume",
-        [memory_order_acquire] = "acquire", [memory_order_release] = "release",
-        [memory_order_acq_rel] = "acq_rel", [memory_order_seq_cst] = "seq_cst",
-    };
-
-    return order < 0 ? "" : names[order];
 }
 
 static void site_use(struct model_site *site, int order, int failure)
