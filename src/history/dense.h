@@ -32,9 +32,9 @@
  * Of more than DENSE_CLASSES different lengths only the shortest are told apart, and those above
  * count as fitting wherever the longest of these does; so nothing is refused that can be.
  *
- * A gap that is refused or undecided is left out for those that follow, so that each is reported for
- * its own sake. So without undecided gaps exactly those are refused that cannot be filled together
- * with all before them that were not; with some, what is refused cannot be all the same.
+ * A gap that is refused or undecided is left out for those that follow, so that each is reported
+ * for its own sake. So without undecided gaps exactly those are refused that cannot be filled
+ * together with all before them that were not; with some, what is refused cannot be all the same.
  *
  * Thread: one.
  */

@@ -30,12 +30,7 @@ int lmdb_commit(const struct lmdb_env *env, struct store_meta *now,
         return err;
     }
     store_meta_copy(&commit.meta, now);
-    err = commit_list(&commit, now, list);
-    if (err != 0) {
-        lmdb_end_abort(&commit.txn);
-    } else {
-        err = lmdb_end_commit(&commit.txn);
-    }
+    err = lmdb_end(&commit.txn, commit_list(&commit, now, list));
     if (err != 0) {
         store_meta_release(&commit.meta);
         return err;

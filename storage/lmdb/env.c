@@ -50,11 +50,7 @@ static int open_tables(struct lmdb_env *env, unsigned flags, struct store_error 
     for (unsigned i = 0; i < LMDB_TABLES && rc == 0; i++) {
         rc = mdb_dbi_open(txn.txn, lmdb_table_name(i), flags & MDB_CREATE, &env->tables[i]);
     }
-    if (rc != 0) {
-        lmdb_end_abort(&txn);
-        return lmdb_error(ret_error, rc, "opening the tables");
-    }
-    return lmdb_end_commit(&txn);
+    return lmdb_end(&txn, rc == 0 ? 0 : lmdb_error(ret_error, rc, "opening the tables"));
 }
 
 int lmdb_env_open(struct lmdb_env *env, const char *path, uint64_t map_bytes, unsigned flags,
@@ -102,17 +98,21 @@ int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_
     return rc == 0 ? 0 : lmdb_error(error, rc, "beginning a transaction");
 }
 
-int lmdb_end_commit(struct lmdb_txn *txn)
+int lmdb_end(struct lmdb_txn *txn, int err)
 {
     int rc;
 
-    ASSERT(txn->txn != NULL);
+    ASSERT(txn->txn != NULL && err <= 0);
+    if (err != 0) {
+        lmdb_abort(txn);
+        return err;
+    }
     rc = mdb_txn_commit(txn->txn);
     txn->txn = NULL;
     return rc == 0 ? 0 : lmdb_error(txn->error, rc, "commit");
 }
 
-void lmdb_end_abort(struct lmdb_txn *txn)
+void lmdb_abort(struct lmdb_txn *txn)
 {
     ASSERT(txn->txn != NULL);
     mdb_txn_abort(txn->txn);
@@ -142,7 +142,7 @@ static uint64_t free_pages(const struct lmdb_env *env)
         }
         mdb_cursor_close(cursor);
     }
-    lmdb_end_abort(&txn);
+    lmdb_abort(&txn);
     return pages;
 }
 

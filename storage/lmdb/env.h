@@ -45,9 +45,10 @@ void lmdb_env_close(struct lmdb_env *env);
 int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_txn,
                struct store_error *error) MUST_CHECK;
 
-/* Durable when 0; else the outcome is unknown. The transaction has ended either way. */
-int lmdb_end_commit(struct lmdb_txn *txn) MUST_CHECK;
-void lmdb_end_abort(struct lmdb_txn *txn);
+/* End a transaction that came to err: commit it if that is 0, else abort it. 0: it is durable; err;
+ * or the commit's own error, after which it is unknown whether it is. */
+int lmdb_end(struct lmdb_txn *txn, int err) MUST_CHECK;
+void lmdb_abort(struct lmdb_txn *txn);
 
 /* How much room is left in the map and on the disk that holds `dir`. */
 void lmdb_env_space(const struct lmdb_env *env, const char *dir, struct store_space *ret_space);

@@ -127,7 +127,7 @@ struct walk {
     uint8_t *seen; /* by page: reached, or free */
     uint64_t highest;
     struct tree trees[TREE_KINDS];
-    uint64_t commit;   /* of the record; 0: not found */
+    uint64_t commit;   /* the number in the record `now`; 0: not found */
     struct tree found; /* counted, of the tree being walked */
     struct store_error *error;
 };
@@ -364,9 +364,10 @@ static int check_leaf(struct walk *walk, uint64_t page)
         if (err == 0 && walk->found.kind == TREE_FREE) {
             err = check_free(walk, page, &node, value);
         }
-        /* {crc u32, number u64}: the checksum is looked at with all the others, through LMDB. */
-        if (err == 0 && walk->found.kind == TREE_META && node.key.len == strlen("commit") &&
-            memcmp(node.key.data, "commit", node.key.len) == 0 && node.size == 12) {
+        /* The checksum before the number is looked at with all the others, through LMDB. */
+        if (err == 0 && walk->found.kind == TREE_META && node.key.len == strlen(LMDB_NOW) &&
+            memcmp(node.key.data, LMDB_NOW, node.key.len) == 0 &&
+            node.size >= LMDB_CRC_BYTES + sizeof walk->commit) {
             walk->commit = get_u64(value + LMDB_CRC_BYTES);
         }
     }
@@ -453,7 +454,7 @@ static int walk_tree(struct walk *walk, const struct tree *tree)
 }
 
 /* Check the pages that a meta page reaches. size: of the file at map. whole: all trees, else only
- * the way to the commit record. ret_highest: NULL; or, if the last page is not known but lies below
+ * the way to the record `now`. ret_highest: NULL; or, if the last page is not known but lies below
  * meta's, it returns the highest page that is free or in use. */
 static int check_pages(const uint8_t *map, size_t size, const struct meta_page *meta, bool whole,
                        uint64_t *ret_highest, struct store_error *ret_error)
@@ -495,7 +496,7 @@ static int check_pages(const uint8_t *map, size_t size, const struct meta_page *
     if (err == 0 && walk.commit != meta->txn) {
         err = store_error_set(ret_error, ERR_CORRUPT,
                               "meta page %u: transaction is %" PRIu64
-                              ", its commit record says %" PRIu64,
+                              ", its record now says %" PRIu64,
                               (unsigned)(meta->txn & 1), meta->txn, walk.commit);
     }
     if (ret_highest != NULL) {

@@ -12,7 +12,7 @@
  *
  * LMDB takes the newer meta page by its transaction number, which a single bit can change, and
  * would then silently go back by a commit. So the numbers of both must follow each other, and each
- * must be the one that the record `commit` of its own tree carries. Both trees are whole
+ * must be the one that the record `now` of its own tree carries. Both trees are whole
  * at all times: LMDB does not reuse a page of the older one before it is replaced.
  *
  * One state is neither damage nor a whole file: when the last write of a commit fails, that of its

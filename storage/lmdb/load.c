@@ -43,7 +43,7 @@ int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store
     if (err == 0) {
         err = load_rows(&load);
     }
-    lmdb_end_abort(&load.txn);
+    lmdb_abort(&load.txn);
     if (err == 0 && ret_loaded != NULL) {
         store_meta_load(&load.meta, &loaded);
         *ret_loaded = loaded;

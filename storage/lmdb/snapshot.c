@@ -113,7 +113,7 @@ void lmdb_snapshot_close(struct lmdb_snapshots *snapshots, struct store_snapshot
         mdb_cursor_close(snapshot->cursor);
     }
     if (snapshot->txn.txn != NULL) {
-        lmdb_end_abort(&snapshot->txn);
+        lmdb_abort(&snapshot->txn);
     }
     store_position_release(&snapshot->position);
     free(snapshot);

@@ -49,39 +49,29 @@ static struct store_lmdb *lmdb_of(struct store *store)
 
 /* --- making a store --- */
 
-/* One transaction; the first makes identity and meta, the next only moves LMDB to its other meta
- * page. */
-static int make_commit(const struct store_lmdb *lmdb, bool first, struct store_error *ret_error)
-{
-    struct lmdb_txn txn;
-    int err = lmdb_begin(&lmdb->env, 0, &txn, ret_error);
-
-    ASSERT(lmdb->dir.lock_fd >= 0);
-    if (err != 0) {
-        return err;
-    }
-    err = first ? lmdb_meta_write_new(&txn, &lmdb->identity) : lmdb_meta_write_commit(&txn);
-    if (err != 0) {
-        lmdb_end_abort(&txn);
-        return err;
-    }
-    return lmdb_end_commit(&txn);
-}
-
-/* Fill `db.new`. */
+/* Fill `db.new`: one transaction makes identity and meta, the next only moves LMDB to its other
+ * meta page. */
 static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
 {
     char *path = lmdb_path(lmdb->dir.path, LMDB_DB_NEW);
+    struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
+    struct lmdb_txn txn;
     int err = lmdb_env_open(&lmdb->env, path, lmdb->map_bytes, MDB_CREATE, ret_error);
 
-    if (err == 0) {
-        err = make_commit(lmdb, true, ret_error);
-    }
-    if (err == 0) {
-        err = make_commit(lmdb, false, ret_error);
-    }
-    lmdb_env_close(&lmdb->env);
+    ASSERT(lmdb->dir.lock_fd >= 0);
     free(path);
+    if (err == 0) {
+        err = lmdb_begin(&lmdb->env, 0, &txn, ret_error);
+    }
+    if (err == 0) {
+        err = lmdb_end(&txn, lmdb_meta_write_new(&txn, &lmdb->identity));
+    }
+    if (err == 0) {
+        store_meta_init(&lmdb->now);
+        err = lmdb_commit(&lmdb->env, &lmdb->now, &nothing, ret_error);
+    }
+    store_meta_release(&lmdb->now);
+    lmdb_env_close(&lmdb->env);
     return err;
 }
 
@@ -194,7 +184,7 @@ static int read_meta(struct store_lmdb *lmdb, struct store_error *ret_error)
 
     if (err == 0) {
         err = lmdb_meta_read(&txn, &lmdb->identity, &lmdb->now);
-        lmdb_end_abort(&txn);
+        lmdb_abort(&txn);
     }
     return err;
 }

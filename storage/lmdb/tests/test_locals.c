@@ -276,10 +276,36 @@ static bool raw_has(struct raw *raw, const char *name)
     return lmdb_record_get(&raw->txn, LMDB_META, &key, &reader) == 0;
 }
 
-static void raw_end(struct raw *raw)
+/* Copy the record `now` as this transaction would write it, up to the list of local records; the
+ * list, or another one, is put behind it. */
+static void raw_put_now(struct raw *raw, const struct buf *list)
 {
-    assert_int_equal(lmdb_meta_write_commit(&raw->txn), 0);
-    assert_int_equal(lmdb_end_commit(&raw->txn), 0);
+    struct buf payload = BUF_INIT;
+    struct reader reader;
+    size_t conf_len;
+    size_t all;
+
+    assert_int_equal(lmdb_meta_get(&raw->txn, LMDB_NOW, &reader), 0);
+    all = reader_left(&reader);
+    buf_put_u64(&payload, mdb_txn_id(raw->txn.txn));
+    buf_put(&payload, reader.data + reader.at + 8, all - 8);
+    for (unsigned i = 0; i < 10; i++) {
+        (void)reader_u64(&reader);
+    }
+    (void)reader_str32(&reader, &conf_len);
+    assert_false(reader.bad);
+    if (list != NULL) {
+        payload.len = all - reader_left(&reader);
+        buf_put(&payload, list->data, list->len);
+    }
+    raw_put(raw, LMDB_NOW, &payload);
+    buf_free(&payload);
+}
+
+static void raw_end(struct raw *raw, const struct buf *list)
+{
+    raw_put_now(raw, list);
+    assert_int_equal(lmdb_end(&raw->txn, 0), 0);
     lmdb_env_close(&raw->env);
 }
 
@@ -289,7 +315,7 @@ static void put_format(struct raw *raw, uint32_t format)
 
     buf_put_u32(&payload, format);
     buf_put_str16(&payload, LMDB_FORMAT_MAGIC, strlen(LMDB_FORMAT_MAGIC));
-    raw_put(raw, "format", &payload);
+    raw_put(raw, LMDB_IDENTITY, &payload);
     buf_free(&payload);
 }
 
@@ -301,7 +327,7 @@ static void test_store_locals_miss_a_record(void **state)
     must_put(fixture, 7, "lease");
     raw_begin(fixture, &raw);
     raw_delete(&raw, "local.07");
-    raw_end(&raw);
+    raw_end(&raw, NULL);
     must_refuse(fixture, ERR_CORRUPT, "meta record local.07 is missing");
 }
 
@@ -317,7 +343,7 @@ static void test_store_locals_see_an_earlier_record(void **state)
     raw_begin(fixture, &raw);
     buf_put(&payload, "older", 5);
     raw_put(&raw, "local.07", &payload);
-    raw_end(&raw);
+    raw_end(&raw, NULL);
     must_refuse(fixture, ERR_CORRUPT, "meta record local.07: checksum is");
     buf_free(&payload);
 }
@@ -332,9 +358,9 @@ static void test_store_locals_malformed(void **state)
         size_t cut;
         const char *text;
     } cases[] = {
-        {LIMIT_LOCAL_RECORDS, 1, 0, "meta record locals is malformed"},
+        {LIMIT_LOCAL_RECORDS, 1, 0, "meta record now is malformed"},
         {LIMIT_LOCAL_RECORDS - 1, sizeof zeros, 0, "meta record local.80 is malformed"},
-        {3, 1, 1, "meta record locals is malformed"},
+        {3, 1, 1, "meta record now is malformed"},
         {3, 0, 0, "meta record local.03 is missing"},
     };
 
@@ -355,8 +381,7 @@ static void test_store_locals_malformed(void **state)
         buf_put_u16(&list, (uint16_t)cases[i].number);
         buf_put_u32(&list, hash_crc32c(data.data, data.len));
         list.len -= cases[i].cut;
-        raw_put(&raw, "locals", &list);
-        raw_end(&raw);
+        raw_end(&raw, &list);
         must_refuse(fixture, ERR_CORRUPT, cases[i].text);
         buf_free(&list);
         buf_free(&data);
@@ -375,9 +400,8 @@ static void test_store_locals_named_twice(void **state)
         buf_put_u16(&list, 7);
         buf_put_u32(&list, hash_crc32c("x", 1));
     }
-    raw_put(&raw, "locals", &list);
-    raw_end(&raw);
-    must_refuse(fixture, ERR_CORRUPT, "meta record locals is malformed");
+    raw_end(&raw, &list);
+    must_refuse(fixture, ERR_CORRUPT, "meta record now is malformed");
     buf_free(&list);
 }
 
@@ -396,9 +420,9 @@ static void test_store_of_another_format_is_refused(void **state)
         }
         raw_begin(fixture, &raw);
         put_format(&raw, format);
-        raw_end(&raw);
+        raw_end(&raw, NULL);
         (void)snprintf(rule, sizeof rule,
-                       "the store has format %" PRIu32 ", this leafd reads format 3 alone", format);
+                       "the store has format %" PRIu32 ", this leafd reads format 4 alone", format);
         must_refuse(fixture, ERR_BAD_VERSION, rule);
     }
 }

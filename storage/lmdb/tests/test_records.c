@@ -3,10 +3,9 @@
  * flipped in the data file, the checksum's own and the payload's, and the store must refuse itself
  * and name that record.
  *
- * Of the records of meta (format, identity, term and vote, log, position, local records and their
- * list, number of the commit) each bit is flipped, or one of each byte where they are long; of
- * entries and rows some. test_damage.c flips bits anywhere: few of its flips meet one of
- * these, and the structure or another record may be what notices.
+ * Of the records of meta (identity, now, local records) each bit is flipped, or one of each byte
+ * where they are long; of entries and rows some. test_damage.c flips bits anywhere: few of its
+ * flips meet one of these, and the structure or another record may be what notices.
  *
  * Where a record lies in the file LMDB says itself: its map is the file.
  *
@@ -33,10 +32,9 @@
 #define RECORDS_MAX 128
 #define WHOLE_BYTES 64 /* records up to so long have each bit flipped */
 
-static const char *const meta_names[] = {
-    "meta record format",   "meta record identity", "meta record hard",     "meta record log",
-    "meta record position", "meta record locals",   "meta record local.00", "meta record local.01",
-    "meta record local.07", "meta record commit"};
+static const char *const meta_names[] = {"meta record identity", "meta record now",
+                                         "meta record local.00", "meta record local.01",
+                                         "meta record local.07"};
 
 struct record {
     char name[96]; /* as the refusal has it */
@@ -163,7 +161,7 @@ static void find_records(struct stage *stage)
 
         ASSERT(lmdb_record_each(&txn, table, find_record, &finding) == 0);
     }
-    lmdb_end_abort(&txn);
+    lmdb_abort(&txn);
     lmdb_env_close(&env);
 }
 
@@ -218,8 +216,8 @@ static void must_refuse(const struct stage *stage, const char *name, const char 
         fail_msg("%s, %s: taken", name, what);
     }
     /* The check of the pages looks at the commit's number first, and has words of its own. */
-    named = strstr(error.text, name) != NULL || (strcmp(name, "meta record commit") == 0 &&
-                                                 strstr(error.text, "commit record") != NULL);
+    named = strstr(error.text, name) != NULL ||
+            (strcmp(name, "meta record now") == 0 && strstr(error.text, "its record now") != NULL);
     if (err != ERR_CORRUPT || !named) {
         fail_msg("%s, %s: refused with %s: %s", name, what, err_code(err), error.text);
     }

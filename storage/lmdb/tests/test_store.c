@@ -470,27 +470,38 @@ static void test_store_lmdb_full_map(void **state)
     gen_release(&gen);
 }
 
-/* The bytes of format 3. A change of them needs a new format number. */
+/* The bytes of format 4. A change of them needs a new format number. */
 static void test_store_lmdb_golden_bytes(void **state)
 {
     /* key, checksum, term, type, data */
     static const uint8_t entry[] = {0, 0, 0, 0, 0, 0, 0, 1, 0x0f, 0x21, 0x02, 0x92,
                                     3, 0, 0, 0, 0, 0, 0, 0, 1,    'a',  'b',  'c'};
     static const uint8_t row[] = {'t', 'n', 'a', 'm', 'e', 0x0b, 0x63, 0xd8, 0x56, 'v'};
-    static const uint8_t hard[] = {'h', 'a', 'r', 'd', 0xa6, 0x4e, 0xfe, 0x84, 3, 0, 0, 0,
-                                   0,   0,   0,   0,   2,    0,    0,    0,    0, 0, 0, 0};
-    static const uint8_t log[] = {'l', 'o', 'g', 0x67, 0x52, 0x30, 0x05, 1, 0, 0, 0, 0, 0, 0, 0, 1,
-                                  0,   0,   0,   0,    0,    0,    0,    3, 0, 0, 0, 0, 0, 0, 0};
-    /* its own checksum, then number and checksum of the record */
-    static const uint8_t locals[] = {'l',  'o',  'c', 'a', 'l',  's',  0xf7, 0xbc,
-                                     0x3b, 0xb2, 17,  0,   0x93, 0x5f, 0x3c, 0xa9};
+    /* key, checksum; format, magic, cluster, node, store */
+    static const uint8_t identity[] = {
+        'i', 'd', 'e', 'n', 't', 'i', 't',  'y', 0x9b, 0xda, 0xa8, 0x7e, 4, 0, 0,   0,   0x0b,
+        0,   'l', 'e', 'a', 'f', 'd', 0x20, 's', 't',  'o',  'r',  'e',  3, 0, 'o', 'n', 'e',
+        2,   0,   0,   0,   0,   0,   0,    0,   7,    0,    0,    0,    0, 0, 0,   0};
+    /* key, checksum; transaction, term, vote; first and last index, last term; index, term and
+     * configuration of the position, its digest, no configuration; local record 17's checksum */
+    static const uint8_t now[] = {'n',  'o',  'w',  0x7d, 0xa9, 0x66, 0x32, 4, 0,    0, 0, 0, 0,
+                                  0,    0,    3,    0,    0,    0,    0,    0, 0,    0, 2, 0, 0,
+                                  0,    0,    0,    0,    0,    1,    0,    0, 0,    0, 0, 0, 0,
+                                  1,    0,    0,    0,    0,    0,    0,    0, 3,    0, 0, 0, 0,
+                                  0,    0,    0,    1,    0,    0,    0,    0, 0,    0, 0, 3, 0,
+                                  0,    0,    0,    0,    0,    0,    0,    0, 0,    0, 0, 0, 0,
+                                  0,    0x9f, 0xdd, 0x85, 0x6d, 0x3e, 0xf4, 3, 0x21, 0, 0, 0, 0,
+                                  0x11, 0,    0x93, 0x5f, 0x3c, 0xa9};
     static const uint8_t local[] = {'l', 'o',  'c',  'a',  'l',  '.', '1',
                                     '7', 0x3d, 0xe0, 0xac, 0x1e, 'x'};
     const struct {
         const void *bytes;
         size_t len;
-    } cases[] = {{locals, sizeof locals}, {local, sizeof local}, {entry, sizeof entry},
-                 {row, sizeof row},       {hard, sizeof hard},   {log, sizeof log}};
+    } cases[] = {{identity, sizeof identity},
+                 {now, sizeof now},
+                 {local, sizeof local},
+                 {entry, sizeof entry},
+                 {row, sizeof row}};
     struct fixture *fixture = *state;
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_entry first = {.term = 3, .type = 1, .len = 3, .data = "abc"};
