@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
@@ -311,11 +312,7 @@ static void log_free(struct mem_log *log)
 /* Takes over the entry's data. */
 static void log_push(struct mem_log *log, const struct store_entry *entry)
 {
-    if (log->count == log->capacity) {
-        log->capacity = log->capacity > 0 ? log->capacity * 2 : 16;
-        log->entries = realloc(log->entries, log->capacity * sizeof *log->entries);
-        ASSERT(log->entries != NULL);
-    }
+    log->entries = array_room(log->entries, log->count, &log->capacity, sizeof *log->entries);
     log->entries[log->count++] = *entry;
 }
 

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
@@ -61,11 +62,7 @@ static void refresh_space(struct writer *writer);
 
 static void items_push(struct items *items, const struct item *item)
 {
-    if (items->count == items->capacity) {
-        items->capacity = items->capacity > 0 ? 2 * items->capacity : 64;
-        items->at = realloc(items->at, items->capacity * sizeof *items->at);
-        ASSERT(items->at != NULL);
-    }
+    items->at = array_room(items->at, items->count, &items->capacity, sizeof *items->at);
     items->at[items->count++] = *item;
 }
 

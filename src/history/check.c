@@ -118,6 +118,7 @@ static size_t merge_key(struct check *check, struct history_entry *entries, size
     uint64_t sent = entries[0].sent;
     size_t left = 1;
 
+    ASSERT(count > 0 && entries[0].key != 0);
     if (!history_answered(&entries[0])) {
         return merge_unanswered(entries, count);
     }
@@ -163,6 +164,7 @@ static void merge_keys(struct check *check)
             next++;
         }
         left = merge_key(check, entries + i, next - i);
+        ASSERT(left >= 1 && end + left <= next);
         for (size_t k = 0; k < left; k++) {
             entries[end++] = entries[i + k];
         }
@@ -209,6 +211,8 @@ static void go_up(struct check *check)
     for (size_t i = 0; i < check->count; i++) {
         uint64_t from = highest_end > start ? highest_end : start;
 
+        ASSERT(history_answered(&entries[i]) &&
+               (i == 0 || entries[i].first >= entries[i - 1].first));
         if (entries[i].first < highest_end) {
             tell_two(check, HISTORY_NOT_ONCE, &entries[i], "has ids of", &entries[highest]);
         }

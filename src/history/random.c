@@ -60,6 +60,7 @@ void random_history_declare(struct history *history)
 
 void random_history_init(struct random_history *random, uint64_t seed, uint64_t operations)
 {
+    ASSERT(operations > 0);
     *random = (struct random_history){.now = 1, .operations = operations};
     prng_seed(&random->prng, seed);
     for (uint32_t i = 0; i < RANDOM_TAGS; i++) {

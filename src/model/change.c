@@ -51,6 +51,7 @@ static bool is_newest(const struct graph *graph, int number, const struct event 
     const struct order_list *list = &graph->order[event->location];
     int place = event->place;
 
+    ASSERT(store->kind == EVENT_STORE);
     if (event->kind == EVENT_FENCE) {
         return true;
     }
@@ -75,6 +76,7 @@ static bool is_newest(const struct graph *graph, int number, const struct event 
 static void places_of(const struct graph *graph, const struct event *store, int *ret_first,
                       int *ret_end)
 {
+    ASSERT(store->kind == EVENT_STORE && store->place == GRAPH_UNPLACED);
     if (store->exclusive) {
         int load = graph->of[store->thread][store->index - 1];
 
@@ -174,6 +176,7 @@ static void chain_take(struct graph *graph, int store, struct chain *ret_chain)
     unsigned place = (unsigned)graph->events[store].place;
     unsigned count = 0;
 
+    ASSERT(list->stores[place] == store);
     do {
         ret_chain->stores[count] = list->stores[place + count];
         count++;
@@ -260,6 +263,7 @@ static void push_late(const struct graph *kept, int load, int store, int place,
 {
     static struct graph graph;
 
+    ASSERT(clock_has(&kept->events[store].cause, &kept->events[load]));
     graph_copy(&graph, kept);
     graph_place(&graph, store, place);
     for (unsigned i = 0; i < chain->count; i++) {
@@ -315,6 +319,7 @@ void change_loads(const struct graph *graph, int store)
 {
     const struct event *added = &graph->events[store];
 
+    ASSERT(store == graph->count - 1 && added->place == GRAPH_UNPLACED);
     for (int i = 0; i < store; i++) {
         const struct event *load = &graph->events[i];
 

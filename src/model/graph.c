@@ -55,6 +55,7 @@ bool order_releases(int order)
 
 uint64_t graph_value(const struct graph *graph, const struct event *load)
 {
+    ASSERT(load->kind == EVENT_LOAD);
     return load->from == GRAPH_INITIAL ? graph->initial[load->location]
                                        : graph->events[load->from].value;
 }
@@ -127,6 +128,7 @@ static void offer_of(struct graph *graph, struct event *event)
     if (event->exclusive) {
         const struct event *load = &graph->events[graph->of[event->thread][event->index - 1]];
 
+        ASSERT(load->kind == EVENT_LOAD && load->location == event->location);
         if (load->from != GRAPH_INITIAL) {
             join(&event->offer, &graph->events[load->from].offer);
         }
@@ -251,6 +253,7 @@ int graph_bound(const struct graph *graph, unsigned location, const struct clock
 void graph_keep(struct graph *to, const struct graph *from, const bool *keep, int apart,
                 int16_t *ret_new)
 {
+    ASSERT(to != from);
     memcpy((void *)to, from, offsetof(struct graph, thread_count));
     memset(to->thread_count, 0,
            offsetof(struct graph, events) - offsetof(struct graph, thread_count));

@@ -35,6 +35,7 @@ static void seen_put(uint64_t hash)
 {
     size_t at = hash & (seen.capacity - 1);
 
+    ASSERT(hash != 0 && seen.count < seen.capacity);
     while (seen.slots[at] != 0) {
         at = (at + 1) & (seen.capacity - 1);
     }

@@ -187,9 +187,11 @@ static void store_place(int store)
     int last = run.graph.order[location].count;
     int bound;
 
+    ASSERT(event->kind == EVENT_STORE && event->place == GRAPH_UNPLACED);
     if (event->exclusive) {
         const struct event *load = &run.graph.events[run.graph.of[event->thread][event->index - 1]];
 
+        ASSERT(load->kind == EVENT_LOAD && load->location == location);
         last = graph_place_read(&run.graph, load) + 1;
         if (graph_place_is_taken(&run.graph, location, last)) {
             run_leave(RUN_DROPPED); /* another one has taken that value */
@@ -328,6 +330,7 @@ static void store_exclusive(struct model_site *site, const struct event *load, s
 {
     struct event event;
 
+    ASSERT(load->kind == EVENT_LOAD);
     memset(&event, 0, sizeof event);
     event.site = site;
     event.location = load->location;
