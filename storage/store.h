@@ -11,15 +11,15 @@
  *  - After commit returned 0, everything in the list survives kill -9 and power loss.
  *  - A list is applied whole or not at all, in order.
  *  - The applied index, its term and configuration are in the same transaction as the rows they
- * stand for (etcd 3.5's corruption came from keeping them apart).
+ *    stand for (etcd 3.5's corruption came from keeping them apart).
  *  - A row that is deleted is there: apply is deterministic, so the deletion of an absent row means
- * that disk and memory differ, and the list is refused as ERR_CORRUPT.
+ *    that disk and memory differ, and the list is refused as ERR_CORRUPT.
  *  - An install replaces rows, snapshot metadata and log in one transaction. No stream of rows has
- * one without a value: what is deleted is not in it.
+ *    one without a value: what is deleted is not in it.
  *  - Every record carries a CRC32C over its key and value; load() verifies all of them, the log's
  *    continuity (no gap, terms never fall), applied index <= last index unless the log is empty,
- * and the digest of the rows. What is damaged, missing or shortened is ERR_CORRUPT with what and
- * where: the node does not start; it never repairs by forgetting.
+ *    and the digest of the rows. What is damaged, missing or shortened is ERR_CORRUPT with what and
+ *    where: the node does not start; it never repairs by forgetting.
  *
  * Failure modes of commit: any error is final for the process (a failed fsync is never retried):
  * the caller ends. Low space shows before that (struct store_space).

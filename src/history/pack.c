@@ -20,10 +20,10 @@
 #include "src/base/array.h"
 #include "src/base/assert.h"
 
-#define LEAST_STEPS 64        /* a gap's, even if all other steps are used up */
-#define SUM_STEPS (1u << 22)  /* lengths times classes: beyond, sums are not looked at */
-#define MEMO_SLOTS (1u << 10) /* a power of two */
-#define PAIRS 8               /* of so many pieces before it a piece may make a pair with one */
+#define LEAST_STEPS 64       /* a gap's, even if all other steps are used up */
+#define SUM_STEPS (1u << 22) /* lengths times classes: beyond, sums are not looked at */
+#define DEAD_ENDS (1u << 10) /* a power of two */
+#define PAIRS 8              /* of so many pieces before it a piece may make a pair with one */
 #define NONE SIZE_MAX
 
 struct gap {
@@ -34,10 +34,10 @@ struct gap {
 };
 
 /* A state from which the gaps from this one on cannot be filled. */
-struct memo {
+struct dead_end {
     uint64_t hash[2];
     size_t gap;
-    uint64_t generation;
+    uint64_t search; /* that found it; older ones do not count */
 };
 
 struct pack {
@@ -60,8 +60,8 @@ struct pack {
     size_t piece_count;
     uint32_t *kept;
     uint64_t hash[2]; /* of what is in use, by lengths */
-    struct memo *memo;
-    uint64_t generation;
+    struct dead_end *dead_ends;
+    uint64_t searches;
     uint64_t steps;      /* for a gap */
     uint64_t steps_left; /* for all */
 };
@@ -281,31 +281,31 @@ static void release_upto(struct pack *pack, size_t released)
 
 /* --- the search --- */
 
-static struct memo *memo_slot(struct pack *pack, size_t gap)
+static struct dead_end *dead_end_slot(struct pack *pack, size_t gap)
 {
-    return &pack->memo[(pack->hash[0] ^ mix(gap)) & (MEMO_SLOTS - 1)];
+    return &pack->dead_ends[(pack->hash[0] ^ mix(gap)) & (DEAD_ENDS - 1)];
 }
 
 static bool is_hopeless(struct pack *pack, const struct search *search)
 {
-    const struct memo *memo;
+    const struct dead_end *end;
 
-    if (pack->memo == NULL || pack->piece_count != pack->gaps[search->at].begin) {
+    if (pack->dead_ends == NULL || pack->piece_count != pack->gaps[search->at].begin) {
         return false;
     }
-    memo = memo_slot(pack, search->at);
-    return memo->generation == pack->generation && memo->gap == search->at &&
-           memo->hash[0] == pack->hash[0] && memo->hash[1] == pack->hash[1];
+    end = dead_end_slot(pack, search->at);
+    return end->search == pack->searches && end->gap == search->at &&
+           end->hash[0] == pack->hash[0] && end->hash[1] == pack->hash[1];
 }
 
 static void note_hopeless(struct pack *pack, size_t gap)
 {
-    if (pack->memo == NULL) {
-        pack->memo = calloc(MEMO_SLOTS, sizeof *pack->memo);
-        ASSERT(pack->memo != NULL);
+    if (pack->dead_ends == NULL) {
+        pack->dead_ends = calloc(DEAD_ENDS, sizeof *pack->dead_ends);
+        ASSERT(pack->dead_ends != NULL);
     }
-    *memo_slot(pack, gap) = (struct memo){
-        .hash = {pack->hash[0], pack->hash[1]}, .gap = gap, .generation = pack->generation};
+    *dead_end_slot(pack, gap) = (struct dead_end){
+        .hash = {pack->hash[0], pack->hash[1]}, .gap = gap, .search = pack->searches};
 }
 
 /* Would a piece of this class stand beside one in its gap, while one of their sum is free? */
@@ -470,7 +470,7 @@ static enum pack_result search_for(struct pack *pack, uint64_t length)
     enum pack_result result;
 
     search.lowest = search.at;
-    pack->generation++;
+    pack->searches++;
     result = fill(pack, &search);
     steps -= search.out ? 0 : search.steps;
     pack->steps_left -= steps < pack->steps_left ? steps : pack->steps_left;
@@ -555,7 +555,7 @@ void pack_free(struct pack *pack)
     free(pack->gaps);
     free(pack->pieces);
     free(pack->kept);
-    free(pack->memo);
+    free(pack->dead_ends);
     free(pack);
 }
 

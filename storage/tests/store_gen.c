@@ -3,8 +3,14 @@
  */
 #include "storage/tests/store_gen.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
@@ -345,6 +351,21 @@ int gen_dump(struct store *store, struct buf *out, struct store_error *ret_error
     }
     store_loaded_release(&loaded);
     return 0;
+}
+
+void gen_must_dump(struct store *store, struct buf *content)
+{
+    struct store_error error = {""};
+
+    content->len = 0;
+    if (gen_dump(store, content, &error) != 0) {
+        fail_msg("load: %s", error.text);
+    }
+}
+
+bool gen_same(const struct buf *a, const struct buf *b)
+{
+    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
 
 int gen_snapshot(struct store *store, size_t max_bytes, struct buf *rows,

@@ -26,15 +26,6 @@ static void commit(struct store *store, struct store_op *op)
     }
 }
 
-static void dump(struct store *store, struct buf *out)
-{
-    struct store_error error = {""};
-
-    if (gen_dump(store, out, &error) != 0) {
-        fail_msg("load: %s", error.text);
-    }
-}
-
 static void assert_same(struct buf *a, struct buf *b)
 {
     assert_int_equal(a->len, b->len);
@@ -105,7 +96,7 @@ static void test_store_mem_list_is_whole_or_nothing(void **state)
         struct buf before = BUF_INIT;
         struct buf after = BUF_INIT;
 
-        dump(store, &before);
+        gen_must_dump(store, &before);
         for (unsigned i = 0; i < 6; i++) {
             ops[i] = gen_any(&gen);
             STAILQ_INSERT_TAIL(&list, ops[i], link);
@@ -113,7 +104,7 @@ static void test_store_mem_list_is_whole_or_nothing(void **state)
         STAILQ_INSERT_TAIL(&list, &bad, link);
         assert_int_equal(store->ops->commit(store, &list, &error), ERR_CORRUPT);
         assert_non_null(strstr(error.text, "append at index"));
-        dump(store, &after);
+        gen_must_dump(store, &after);
         assert_same(&before, &after);
         STAILQ_REMOVE(&list, &bad, store_op, link);
         assert_int_equal(store->ops->commit(store, &list, &error), 0);
@@ -137,10 +128,10 @@ static void test_store_mem_commit_fails_by_countdown(void **state)
     gen_init(&gen, 1);
     store_mem_fail_commit(store, 2, ERR_IO);
     commit(store, gen_hard_state(&gen, 1, 1));
-    dump(store, &before);
+    gen_must_dump(store, &before);
     assert_int_equal(gen_commit(store, gen_append(&gen, 1, 2), &error), ERR_IO);
     assert_true(error.text[0] != '\0');
-    dump(store, &after);
+    gen_must_dump(store, &after);
     assert_same(&before, &after);
     commit(store, gen_append(&gen, 1, 2));
     gen_release(&gen);
@@ -159,10 +150,10 @@ static void test_store_mem_keeps_data_over_close(void **state)
     for (unsigned i = 0; i < 100; i++) {
         commit(store, gen_any(&gen));
     }
-    dump(store, &before);
+    gen_must_dump(store, &before);
     store->ops->close(store);
     store_mem_reopen(store);
-    dump(store, &after);
+    gen_must_dump(store, &after);
     assert_same(&before, &after);
     gen_release(&gen);
     store_mem_free(store);
@@ -283,7 +274,7 @@ static void test_store_rules_are_kept(void **state)
     commit(store, gen_hard_state(&gen, 3, 2));
     commit(store, gen_append(&gen, 1, 6));
     commit(store, gen_apply(&gen, 4, 0));
-    dump(store, &before);
+    gen_must_dump(store, &before);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
         struct store_op op = bad[i];
@@ -294,7 +285,7 @@ static void test_store_rules_are_kept(void **state)
             fail_msg("operation %zu was taken", i);
         }
     }
-    dump(store, &after);
+    gen_must_dump(store, &after);
     assert_same(&before, &after);
     gen_release(&gen);
     store_mem_free(store);

@@ -125,21 +125,6 @@ static void must_open(struct world *world)
     }
 }
 
-static void must_dump(struct store *store, struct buf *content)
-{
-    struct store_error error = {""};
-
-    content->len = 0;
-    if (gen_dump(store, content, &error) != 0) {
-        fail_msg("load: %s", error.text);
-    }
-}
-
-static bool same(const struct buf *a, const struct buf *b)
-{
-    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
-}
-
 static void world_make(struct world *world, uint64_t seed)
 {
     memset(world, 0, sizeof *world);
@@ -183,11 +168,11 @@ static bool commit_once(struct world *world, struct store_op_list *list)
     assert_true(error.text[0] != '\0');
     world->store->ops->close(world->store);
     must_open(world);
-    must_dump(world->store, &found);
-    if (same(&found, &world->before)) {
+    gen_must_dump(world->store, &found);
+    if (gen_same(&found, &world->before)) {
         world->as_before++;
         err = ERR_IO;
-    } else if (same(&found, &world->now)) {
+    } else if (gen_same(&found, &world->now)) {
         world->as_now++;
         err = 0;
     } else {
@@ -207,17 +192,17 @@ static void run_commit(struct world *world, enum manner manner)
     struct buf found = BUF_INIT;
     bool done = false;
 
-    must_dump(world->mem, &world->before);
+    gen_must_dump(world->mem, &world->before);
     STAILQ_INSERT_TAIL(&list, op, link);
     assert_int_equal(world->mem->ops->commit(world->mem, &list, &error), 0);
-    must_dump(world->mem, &world->now);
+    gen_must_dump(world->mem, &world->now);
     failure.manner = manner;
     for (failure.after = 0; !done; failure.after++) {
         assert_in_range(failure.after, 0, 1000);
         done = commit_once(world, &list);
     }
-    must_dump(world->store, &found);
-    assert_true(same(&found, &world->now));
+    gen_must_dump(world->store, &found);
+    assert_true(gen_same(&found, &world->now));
     buf_free(&found);
     gen_op_free(op);
 }

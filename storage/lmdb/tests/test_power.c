@@ -218,16 +218,6 @@ int fsync(int fd)
 
 /* --- the test --- */
 
-static void must_dump(struct store *store, struct buf *content)
-{
-    struct store_error error = {""};
-
-    content->len = 0;
-    if (gen_dump(store, content, &error) != 0) {
-        fail_msg("load: %s", error.text);
-    }
-}
-
 static void begin_to_record(const char *path, uint64_t seed, bool ignore_syncs)
 {
     struct stat st;
@@ -264,7 +254,7 @@ static void world_make(struct world *world, uint64_t seed, bool ignore_syncs)
     file_write(tmp_dir_path(&world->after, "made", path), marker.data, marker.len);
     assert_int_equal(mkdir(tmp_dir_path(&world->after, "db", path), 0700), 0);
     begin_to_record(tmp_dir_path(&world->dir, "db/data.mdb", path), seed, ignore_syncs);
-    must_dump(world->mem, &world->before);
+    gen_must_dump(world->mem, &world->before);
     buf_free(&marker);
 }
 
@@ -286,11 +276,6 @@ static void world_release(struct world *world)
     tmp_dir_remove(&world->after);
 }
 
-static bool same(const struct buf *a, const struct buf *b)
-{
-    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
-}
-
 /* Start on a disk after a power loss. */
 static void check_image(struct world *world, const struct buf *image, unsigned commit)
 {
@@ -309,9 +294,9 @@ static void check_image(struct world *world, const struct buf *image, unsigned c
         err = gen_dump(store, &found, &error);
         store->ops->close(store);
     }
-    if (err == 0 && same(&found, &world->before)) {
+    if (err == 0 && gen_same(&found, &world->before)) {
         world->as_before++;
-    } else if (err == 0 && same(&found, &world->now)) {
+    } else if (err == 0 && gen_same(&found, &world->now)) {
         world->as_now++;
     } else if (recorder.ignore_syncs) {
         world->lost++;
@@ -335,7 +320,7 @@ static void run_commits(struct world *world)
             STAILQ_INSERT_TAIL(&list, ops[i], link);
         }
         assert_int_equal(world->mem->ops->commit(world->mem, &list, &error), 0);
-        must_dump(world->mem, &world->now);
+        gen_must_dump(world->mem, &world->now);
         if (world->store->ops->commit(world->store, &list, &error) != 0) {
             fail_msg("commit %u: %s", commit, error.text);
         }

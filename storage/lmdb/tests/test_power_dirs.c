@@ -246,11 +246,6 @@ static void image_dir(const struct node *node, enum kept kept, const char *to)
     }
 }
 
-static bool same(const struct buf *a, const struct buf *b)
-{
-    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
-}
-
 /* Start on such a disk. What is wrong, or NULL. */
 static const char *start_on(const char *data, char text[400])
 {
@@ -273,7 +268,7 @@ static const char *start_on(const char *data, char text[400])
         wrong = text;
     } else if (world->started && made) {
         wrong = "it was made anew after a start that had succeeded";
-    } else if (!same(&found, &world->before) && !same(&found, &world->now)) {
+    } else if (!gen_same(&found, &world->before) && !gen_same(&found, &world->now)) {
         wrong = "other content than any that was committed";
     }
     store->ops->close(store);
@@ -418,16 +413,6 @@ ssize_t write(int fd, const void *data, size_t len)
 
 /* --- the tests --- */
 
-static void dump(struct store *store, struct buf *content)
-{
-    struct store_error error = {""};
-
-    content->len = 0;
-    if (gen_dump(store, content, &error) != 0) {
-        fail_msg("load: %s", error.text);
-    }
-}
-
 static void world_make(uint64_t seed, bool ignore_dir_syncs)
 {
     struct store_identity identity = {.cluster_id = "power", .node_id = 1, .store_id = 1};
@@ -439,7 +424,7 @@ static void world_make(uint64_t seed, bool ignore_dir_syncs)
     (void)tmp_dir_path(&world->dir, "data", world->data);
     world->mem = store_mem_new(&identity);
     gen_init(&world->gen, seed);
-    dump(world->mem, &world->before);
+    gen_must_dump(world->mem, &world->before);
     buf_put(&world->now, world->before.data, world->before.len);
     memset(&disk, 0, sizeof disk);
     (void)snprintf(disk.root, sizeof disk.root, "%s", world->dir.path);
@@ -498,7 +483,7 @@ static void commit_one(void)
 
     STAILQ_INSERT_TAIL(&list, op, link);
     assert_int_equal(world->mem->ops->commit(world->mem, &list, &error), 0);
-    dump(world->mem, &world->now);
+    gen_must_dump(world->mem, &world->now);
     if (world->store->ops->commit(world->store, &list, &error) != 0) {
         fail_msg("commit: %s", error.text);
     }
