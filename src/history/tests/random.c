@@ -7,7 +7,7 @@
  *
  * Thread: one owner each.
  */
-#include "src/history/random.h"
+#include "src/history/tests/random.h"
 
 #include <stdio.h>
 #include <string.h>

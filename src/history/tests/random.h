@@ -10,11 +10,11 @@
  *   2  "random keys"     strict; every request has a key and many are lost
  *   3  "random.trend"    three nodes hand out segments
  *
- * It is what the checker must find nothing in, for its tests and for check-history --generate.
+ * It is what the checker must find nothing in.
  * Thread: one owner each.
  */
-#ifndef LEAFD_HISTORY_RANDOM_H
-#define LEAFD_HISTORY_RANDOM_H
+#ifndef LEAFD_HISTORY_TESTS_RANDOM_H
+#define LEAFD_HISTORY_TESTS_RANDOM_H
 
 #include "src/base/prng.h"
 #include "src/history/history.h"
