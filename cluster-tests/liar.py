@@ -113,16 +113,18 @@ def put_term_on_disk(node, term):
     with open(path, "rb") as file:
         data = bytearray(file.read())
     found = 0
-    at = data.find(b"hard")
+    at = data.find(b"now", 8)
     while at >= 0:
-        value = at + 4
-        stored = struct.unpack_from("<I", data, value)[0]
-        record = bytes(data[value + 4 : value + 20])
-        if crc32c(b"mhard" + record) == stored:
-            record = struct.pack("<Q", term) + record[8:]
-            data[value : value + 20] = struct.pack("<I", crc32c(b"mhard" + record)) + record
+        # Before the key LMDB's size of the value; in it a checksum, the transaction, the term.
+        size = struct.unpack_from("<I", data, at - 8)[0]
+        stored = struct.unpack_from("<I", data, at + 3)[0]
+        record = data[at + 7 : at + 3 + size] if size < 4096 else b""
+        if len(record) >= 16 and crc32c(b"mnow" + record) == stored:
+            struct.pack_into("<Q", record, 8, term)
+            struct.pack_into("<I", data, at + 3, crc32c(b"mnow" + record))
+            data[at + 7 : at + 3 + size] = record
             found += 1
-        at = data.find(b"hard", at + 1)
+        at = data.find(b"now", at + 1)
     with open(path, "wb") as file:
         file.write(data)
     return found

@@ -3,15 +3,11 @@
 import os
 import random
 import re
-import subprocess
 import threading
 
 import pytest
 
-from strict_history import Recorder, check, checker_path, run_checker
-
-LARGE = 10_000_000
-LARGE_MIB = 700
+from strict_history import Recorder, check, run_checker
 
 RIGHT = """\
 tag\tt\tstrict\t1
@@ -75,10 +71,8 @@ def test_a_malformed_file_is_no_pass(tmp_path, text, said):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--violations"], ["--violations", "x"], ["--steps", "-1"], ["--selftest", "1"],
-     ["--selftest", "-5"],
-     ["--generate", "0"], ["--unknown", "1"], ["--generate", "1", "file"],
-     ["--selftest", "5000", "--generate", "1"]],
+    [["--violations"], ["--violations", "x"], ["--violations", "4294967296"], ["--steps", "-1"],
+     ["--steps"], ["--unknown", "1"]],
 )
 def test_a_wrong_command_line_is_told(arguments):
     run = run_checker(*arguments)
@@ -271,25 +265,11 @@ def test_answers_that_cannot_be_are_refused(tmp_path):
 # --- many operations ---
 
 
-@pytest.mark.bound(300)
-def test_ten_million_operations():
-    """A history in which nothing is wrong passes, and each planted violation is found in it."""
-    run = run_checker("--selftest", LARGE, "--seed", 7)
-    print(run.stdout)
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert re.search(rf"^check-history: {LARGE} operations made", run.stdout, re.M)
-    assert len(re.findall(r"^check-history: \w+ +found in", run.stdout, re.M)) == 6
-    used = re.search(r"self-test passed, (\d+) MiB at most", run.stdout)
-    sanitized = b"__asan_init" in open(checker_path(), "rb").read()
-    assert used and (sanitized or int(used.group(1)) < LARGE_MIB)
-
-
 @pytest.mark.bound(120)
-def test_a_million_lines_are_read():
-    with subprocess.Popen(
-        [checker_path(), "--generate", "1000000", "--seed", "3"], stdout=subprocess.PIPE
-    ) as generator:
-        run = run_checker("-", stdin=generator.stdout)
-    assert generator.returncode == 0
+def test_a_million_lines_are_read(tmp_path):
+    lines = [f"op\tt\tc{i % 64}\t{2 * i}\t{2 * i + 99}\t{i + 1}\t1\n" for i in range(1_000_000)]
+    path = write(tmp_path / "h", "tag\tt\tstrict\t1\n" + "".join(lines))
+    with open(path, "rb") as file:
+        run = run_checker("-", stdin=file)
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.startswith("check-history: 1000000 operations, ")

@@ -16,7 +16,6 @@ struct disk;
 
 /* Snapshot reading goes through the same FIFO, so that one thread touches the store. */
 struct disk_read {
-    STAILQ_ENTRY(disk_read) link;
     struct store_snapshot *snapshot; /* NULL: open one first */
     bool close;                      /* close it after reading (or at once when max_bytes is 0) */
     size_t max_bytes;                /* 0: read nothing */

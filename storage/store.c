@@ -1,16 +1,79 @@
 /*
- * store.c - what both engines of store.h share: ownership of loaded data, the stream of rows.
- * Thread: as store.h.
+ * store.c - what both engines of store.h share: errors, the order of keys, ownership of loaded
+ * data, the stream of rows. Thread: as store.h.
  */
 #include "storage/store.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
-#include "storage/store_meta.h"
+
+int store_error_set(struct store_error *ret_error, int err, const char *format, ...)
+{
+    va_list args;
+
+    ASSERT(err != 0);
+    va_start(args, format);
+    (void)vsnprintf(ret_error->text, sizeof ret_error->text, format, args);
+    va_end(args);
+    return err;
+}
+
+size_t store_key_print(char *text, size_t size, const void *key, size_t key_len)
+{
+    const uint8_t *bytes = key;
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < key_len && at + 5 < size; i++) {
+        bool plain = bytes[i] > ' ' && bytes[i] < 0x7f;
+
+        at += (size_t)snprintf(text + at, size - at, plain ? "%c" : "\\x%02x", bytes[i]);
+    }
+    return at;
+}
+
+int store_error_no_row(struct store_error *ret_error, const struct store_row *row)
+{
+    char text[96];
+
+    (void)store_key_print(text, sizeof text, row->key, row->key_len);
+    return store_error_set(ret_error, ERR_CORRUPT, "apply: row %s is deleted, but is not there",
+                           text);
+}
+
+bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+    int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
+
+    return order < 0 || (order == 0 && a_len < b_len);
+}
+
+void store_loaded_add(struct store_loaded *loaded, const struct store_entry *entry)
+{
+    size_t count = loaded->entry_count;
+    void *copy = malloc((size_t)entry->len + 1);
+
+    ASSERT(entry->len <= LIMIT_ENTRY_BYTES && entry->type >= 1 && entry->type <= 3);
+    /* Grown by doubling: an array of a damaged meta's size is never asked for. */
+    if ((count & (count - 1)) == 0) {
+        size_t room = count > 0 ? 2 * count : 1;
+
+        loaded->entries = realloc(loaded->entries, room * sizeof *loaded->entries);
+    }
+    ASSERT(loaded->entries != NULL && copy != NULL);
+    if (entry->len > 0) {
+        memcpy(copy, entry->data, entry->len);
+    }
+    loaded->entries[count] = *entry;
+    loaded->entries[count].data = copy;
+    loaded->entry_count++;
+}
 
 void store_loaded_release(struct store_loaded *loaded)
 {
@@ -22,7 +85,7 @@ void store_loaded_release(struct store_loaded *loaded)
     for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
         buf_free(&loaded->locals[i]);
     }
-    memset(loaded, 0, sizeof(*loaded));
+    memset(loaded, 0, sizeof *loaded);
 }
 
 void store_position_copy(struct store_position *ret_position, const struct store_position *from)
@@ -41,7 +104,7 @@ void store_position_copy(struct store_position *ret_position, const struct store
 void store_position_release(struct store_position *position)
 {
     free((void *)(uintptr_t)position->conf);
-    memset(position, 0, sizeof(*position));
+    memset(position, 0, sizeof *position);
 }
 
 bool store_rows_next(struct reader *reader, struct store_row *ret_row)

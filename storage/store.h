@@ -2,7 +2,7 @@
  * store.h - the durable state of a node behind a vtable: Raft log, term and vote, and the state
  * machine's rows with their applied index.
  *
- * Two engines: LMDB (store_lmdb.h) and memory (store_mem.h, for tests and the simulation). Both
+ * Two engines: LMDB (lmdb/store.h) and memory (store_mem.h, for tests and the simulation). Both
  * take operations in lists: one list is one transaction and one durable commit (group commit). The
  * raft driver does not call commit itself: it hands operations to a `struct disk` (disk.h), which
  * is the writer's thread in the process and a virtual disk in the simulation.
@@ -11,18 +11,18 @@
  *  - After commit returned 0, everything in the list survives kill -9 and power loss.
  *  - A list is applied whole or not at all, in order.
  *  - The applied index, its term and configuration are in the same transaction as the rows they
- * stand for (etcd 3.5's corruption came from keeping them apart).
+ *    stand for (etcd 3.5's corruption came from keeping them apart).
  *  - A row that is deleted is there: apply is deterministic, so the deletion of an absent row means
- * that disk and memory differ, and the list is refused as ERR_CORRUPT.
+ *    that disk and memory differ, and the list is refused as ERR_CORRUPT.
  *  - An install replaces rows, snapshot metadata and log in one transaction. No stream of rows has
- * one without a value: what is deleted is not in it.
+ *    one without a value: what is deleted is not in it.
  *  - Every record carries a CRC32C over its key and value; load() verifies all of them, the log's
  *    continuity (no gap, terms never fall), applied index <= last index unless the log is empty,
- * and the digest of the rows. What is damaged, missing or shortened is ERR_CORRUPT with what and
- * where: the node does not start; it never repairs by forgetting.
+ *    and the digest of the rows. What is damaged, missing or shortened is ERR_CORRUPT with what and
+ *    where: the node does not start; it never repairs by forgetting.
  *
  * Failure modes of commit: any error is final for the process (a failed fsync is never retried):
- * the caller ends. Low space is told before (struct store_space).
+ * the caller ends. Low space shows before that (struct store_space).
  *
  * Thread: one at a time; after start-up that is the writer.
  */
@@ -132,19 +132,36 @@ struct store_loaded {
     struct buf locals[LIMIT_LOCAL_RECORDS]; /* owned; empty: no such record */
 };
 
+/* Append a copy of an entry. */
+void store_loaded_add(struct store_loaded *loaded, const struct store_entry *entry);
+
 void store_loaded_release(struct store_loaded *loaded);
 
 /* Deep copy (conf is malloc'ed, NULL when empty), and its release: frees conf and zeroes. */
 void store_position_copy(struct store_position *ret_position, const struct store_position *from);
 void store_position_release(struct store_position *position);
 
-/* Told each row by load(), in key order. Return 0 to go on; anything else ends load() with it. */
+/* Called by load() for each row, in key order. Return 0 to go on; anything else ends load() with
+ * it. */
 typedef int (*store_row_fn)(void *data, const struct store_row *row);
 
 /* What went wrong, for the log line: "log entry 17: checksum is 1234abcd, stored is 0badf00d". */
 struct store_error {
     char text[256];
 };
+
+/* Write the text and return err. */
+int store_error_set(struct store_error *ret_error, int err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ERR_CORRUPT: a row that an apply deletes is not there. */
+int store_error_no_row(struct store_error *ret_error, const struct store_row *row);
+
+/* Write a key for people, as much as fits: bytes that are no text as "\x01". Returns the length. */
+size_t store_key_print(char *text, size_t size, const void *key, size_t key_len);
+
+/* True if a comes before b in key order (bytes, then length). */
+bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len);
 
 struct store_space {
     uint64_t map_bytes; /* 0 for memory */

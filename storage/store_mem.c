@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/hash.h"
 #include "storage/store_meta.h"
 
@@ -91,11 +93,7 @@ static int mem_load(struct store *store, struct store_loaded *ret_loaded, store_
                     void *data, struct store_error *ret_error)
 {
     struct store_mem *mem = mem_of(store);
-    struct store_loaded loaded = {.identity = mem->identity,
-                                  .term = mem->meta.term,
-                                  .vote = mem->meta.vote,
-                                  .first_index = mem->meta.first_index,
-                                  .entry_count = mem->log.count};
+    struct store_loaded loaded = {.identity = mem->identity};
     struct mem_row *row;
     uint64_t digest = 0;
     int err = store_meta_verify(&mem->meta, ret_error);
@@ -112,17 +110,9 @@ static int mem_load(struct store *store, struct store_loaded *ret_loaded, store_
     if (err != 0) {
         return err;
     }
-    store_position_copy(&loaded.position, &mem->meta.position);
-    store_locals_copy(loaded.locals, mem->meta.locals);
-    loaded.entries = calloc(mem->log.count + 1, sizeof(*loaded.entries));
-    ASSERT(loaded.entries != NULL);
+    store_meta_load(&mem->meta, &loaded);
     for (size_t i = 0; i < mem->log.count; i++) {
-        void *copy = malloc(mem->log.entries[i].len + 1);
-
-        ASSERT(copy != NULL);
-        memcpy(copy, mem->log.entries[i].data, mem->log.entries[i].len);
-        loaded.entries[i] = mem->log.entries[i];
-        loaded.entries[i].data = copy;
+        store_loaded_add(&loaded, &mem->log.entries[i]);
     }
     *ret_loaded = loaded;
     return 0;
@@ -170,7 +160,7 @@ static int mem_snapshot_open(struct store *store, struct store_snapshot **ret_sn
     if (mem->snapshot_count == LIMIT_STORE_SNAPSHOTS) {
         return ERR_OVERLOADED;
     }
-    snapshot = calloc(1, sizeof(*snapshot));
+    snapshot = calloc(1, sizeof *snapshot);
     ASSERT(snapshot != NULL);
     store_position_copy(&snapshot->position, &mem->meta.position);
     RB_FOREACH (row, mem_rows, &mem->rows) {
@@ -257,7 +247,7 @@ static const struct store_ops mem_ops = {
 
 struct store *store_mem_new(const struct store_identity *identity)
 {
-    struct store_mem *mem = calloc(1, sizeof(*mem));
+    struct store_mem *mem = calloc(1, sizeof *mem);
 
     ASSERT(mem != NULL);
     mem->store.ops = &mem_ops;
@@ -270,7 +260,7 @@ struct store *store_mem_new(const struct store_identity *identity)
 
 void store_mem_reopen(struct store *store)
 {
-    struct store_mem *mem = (struct store_mem *)store;
+    struct store_mem *mem = CONTAINER(store, struct store_mem, store);
 
     ASSERT(mem->closed);
     mem->closed = false;
@@ -279,7 +269,7 @@ void store_mem_reopen(struct store *store)
 
 void store_mem_free(struct store *store)
 {
-    struct store_mem *mem = (struct store_mem *)store;
+    struct store_mem *mem = CONTAINER(store, struct store_mem, store);
 
     if (!mem->closed) {
         mem_close(store);
@@ -303,7 +293,7 @@ RB_GENERATE_INTERNAL(mem_rows, mem_row, link, rows_compare, static __attribute__
 
 static struct store_mem *mem_of(struct store *store)
 {
-    struct store_mem *mem = (struct store_mem *)store;
+    struct store_mem *mem = CONTAINER(store, struct store_mem, store);
 
     ASSERT(store->ops == &mem_ops);
     ASSERT(!mem->closed);
@@ -322,11 +312,7 @@ static void log_free(struct mem_log *log)
 /* Takes over the entry's data. */
 static void log_push(struct mem_log *log, const struct store_entry *entry)
 {
-    if (log->count == log->capacity) {
-        log->capacity = log->capacity > 0 ? log->capacity * 2 : 16;
-        log->entries = realloc(log->entries, log->capacity * sizeof(*log->entries));
-        ASSERT(log->entries != NULL);
-    }
+    log->entries = array_room(log->entries, log->count, &log->capacity, sizeof *log->entries);
     log->entries[log->count++] = *entry;
 }
 
@@ -350,7 +336,7 @@ static void log_drop_front(struct mem_log *log, uint64_t count)
         free((void *)(uintptr_t)log->entries[i].data);
     }
     log->count -= count;
-    memmove(log->entries, log->entries + count, log->count * sizeof(*log->entries));
+    memmove(log->entries, log->entries + count, log->count * sizeof *log->entries);
 }
 
 static void rows_free(struct mem_rows *rows)
@@ -365,7 +351,7 @@ static void rows_free(struct mem_rows *rows)
 
 static struct mem_row *row_new(const struct store_row *from)
 {
-    struct mem_row *row = malloc(sizeof(*row) + from->key_len + from->value_len);
+    struct mem_row *row = malloc(sizeof *row + from->key_len + from->value_len);
 
     ASSERT(row != NULL);
     memcpy(row->bytes, from->key, from->key_len);
@@ -380,7 +366,7 @@ static struct mem_row *row_new(const struct store_row *from)
 
 static struct mem_undo *undo_new(struct mem_undo_list *undo, enum mem_undo_kind kind)
 {
-    struct mem_undo *note = calloc(1, sizeof(*note));
+    struct mem_undo *note = calloc(1, sizeof *note);
 
     ASSERT(note != NULL);
     note->kind = kind;

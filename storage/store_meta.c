@@ -4,8 +4,6 @@
 #include "storage/store_meta.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,50 +24,9 @@ static int step_local(struct store_meta *meta, const struct store_op *op,
                       struct store_error *ret_error);
 static void local_unref(struct store_local *local);
 
-int store_error_set(struct store_error *ret_error, int err, const char *format, ...)
-{
-    va_list args;
-
-    ASSERT(err != 0);
-    va_start(args, format);
-    (void)vsnprintf(ret_error->text, sizeof(ret_error->text), format, args);
-    va_end(args);
-    return err;
-}
-
-size_t store_key_print(char *text, size_t size, const void *key, size_t key_len)
-{
-    const uint8_t *bytes = key;
-    size_t at = 0;
-
-    text[0] = '\0';
-    for (size_t i = 0; i < key_len && at + 5 < size; i++) {
-        bool plain = bytes[i] > ' ' && bytes[i] < 0x7f;
-
-        at += (size_t)snprintf(text + at, size - at, plain ? "%c" : "\\x%02x", bytes[i]);
-    }
-    return at;
-}
-
-int store_error_no_row(struct store_error *ret_error, const struct store_row *row)
-{
-    char text[96];
-
-    (void)store_key_print(text, sizeof(text), row->key, row->key_len);
-    return store_error_set(ret_error, ERR_CORRUPT, "apply: row %s is deleted, but is not there",
-                           text);
-}
-
-bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len)
-{
-    int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
-
-    return order < 0 || (order == 0 && a_len < b_len);
-}
-
 void store_meta_init(struct store_meta *meta)
 {
-    memset(meta, 0, sizeof(*meta));
+    memset(meta, 0, sizeof *meta);
     meta->first_index = 1;
 }
 
@@ -90,12 +47,12 @@ void store_meta_release(struct store_meta *meta)
     for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
         local_unref(meta->locals[i]);
     }
-    memset(meta, 0, sizeof(*meta));
+    memset(meta, 0, sizeof *meta);
 }
 
 void store_local_set(struct store_local **local, const void *data, uint32_t len)
 {
-    struct store_local *made = malloc(sizeof(*made) + len);
+    struct store_local *made = malloc(sizeof *made + len);
 
     ASSERT(made != NULL && len >= 1 && len <= LIMIT_LOCAL_RECORD_BYTES);
     made->refs = 1;
@@ -106,13 +63,16 @@ void store_local_set(struct store_local **local, const void *data, uint32_t len)
     *local = made;
 }
 
-void store_locals_copy(struct buf ret_locals[LIMIT_LOCAL_RECORDS],
-                       struct store_local *const from[LIMIT_LOCAL_RECORDS])
+void store_meta_load(const struct store_meta *meta, struct store_loaded *ret_loaded)
 {
+    ret_loaded->term = meta->term;
+    ret_loaded->vote = meta->vote;
+    ret_loaded->first_index = meta->first_index;
+    store_position_copy(&ret_loaded->position, &meta->position);
     for (unsigned i = 0; i < LIMIT_LOCAL_RECORDS; i++) {
-        ret_locals[i] = (struct buf)BUF_INIT;
-        if (from[i] != NULL) {
-            buf_put(&ret_locals[i], from[i]->data, from[i]->len);
+        ASSERT(ret_loaded->locals[i].len == 0);
+        if (meta->locals[i] != NULL) {
+            buf_put(&ret_loaded->locals[i], meta->locals[i]->data, meta->locals[i]->len);
         }
     }
 }

@@ -53,9 +53,8 @@ void store_meta_release(struct store_meta *meta);
 /* Put a copy of the bytes in the place of a record. */
 void store_local_set(struct store_local **local, const void *data, uint32_t len);
 
-/* Deep copy of all local records, for struct store_loaded. */
-void store_locals_copy(struct buf ret_locals[LIMIT_LOCAL_RECORDS],
-                       struct store_local *const from[LIMIT_LOCAL_RECORDS]);
+/* Copy all of it to what load() returns: term and vote, first index, position, local records. */
+void store_meta_load(const struct store_meta *meta, struct store_loaded *ret_loaded);
 
 /* Check an operation against the meta and move the meta. The rows' digest is the engine's to check.
  */
@@ -72,18 +71,5 @@ int store_meta_verify(const struct store_meta *meta, struct store_error *ret_err
 /* 0 if the digest of the rows is the position's, else ERR_CORRUPT. */
 int store_meta_verify_digest(const struct store_position *position, uint64_t rows_digest,
                              struct store_error *ret_error) MUST_CHECK;
-
-/* Write the text and return err. */
-int store_error_set(struct store_error *ret_error, int err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* Write a key for people, as much as fits: bytes that are no text as "\x01". Returns the length. */
-size_t store_key_print(char *text, size_t size, const void *key, size_t key_len);
-
-/* ERR_CORRUPT: a row that an apply deletes is not there. */
-int store_error_no_row(struct store_error *ret_error, const struct store_row *row);
-
-/* True if a comes before b in key order (bytes, then length). */
-bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len);
 
 #endif

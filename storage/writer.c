@@ -18,8 +18,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
+#include "src/base/container.h"
 
 #define SPACE_COMMITS 100
 #define SPACE_MS 1000
@@ -36,7 +38,7 @@ struct items {
 };
 
 struct writer {
-    struct disk disk; /* first */
+    struct disk disk;
     struct store *store;
     struct writer_config config;
     pthread_t thread;
@@ -60,11 +62,7 @@ static void refresh_space(struct writer *writer);
 
 static void items_push(struct items *items, const struct item *item)
 {
-    if (items->count == items->capacity) {
-        items->capacity = items->capacity > 0 ? 2 * items->capacity : 64;
-        items->at = realloc(items->at, items->capacity * sizeof(*items->at));
-        ASSERT(items->at != NULL);
-    }
+    items->at = array_room(items->at, items->count, &items->capacity, sizeof *items->at);
     items->at[items->count++] = *item;
 }
 
@@ -92,7 +90,7 @@ static void writer_submit(struct disk *disk, struct store_op *op)
     struct item item = {.op = op};
 
     ASSERT(op->done != NULL);
-    enqueue((struct writer *)disk, &item);
+    enqueue(CONTAINER(disk, struct writer, disk), &item);
 }
 
 static void writer_read(struct disk *disk, struct disk_read *read)
@@ -100,12 +98,12 @@ static void writer_read(struct disk *disk, struct disk_read *read)
     struct item item = {.read = read};
 
     ASSERT(read->done != NULL);
-    enqueue((struct writer *)disk, &item);
+    enqueue(CONTAINER(disk, struct writer, disk), &item);
 }
 
 static bool writer_low(struct disk *disk)
 {
-    return atomic_load_explicit(&((struct writer *)disk)->low, memory_order_relaxed);
+    return atomic_load_explicit(&CONTAINER(disk, struct writer, disk)->low, memory_order_relaxed);
 }
 
 static const struct disk_ops writer_disk_ops = {
@@ -143,7 +141,7 @@ static void writer_free(struct writer *writer)
 int writer_start(struct store *store, const struct writer_config *config,
                  struct writer **ret_writer)
 {
-    struct writer *writer = calloc(1, sizeof(*writer));
+    struct writer *writer = calloc(1, sizeof *writer);
     pthread_condattr_t attr;
     int err;
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "src/base/assert.h"
-#include "storage/store_lmdb.h"
+#include "storage/lmdb/store.h"
 
 #define MAP_BYTES (64 << 20)
 

@@ -6,7 +6,7 @@
  * (sim_main.c). The store on LMDB keeps what it committed from one incarnation of a node to the
  * next in a directory of the node's own, and every start checks it whole and reads it anew; a crash
  * closes it as a kill would, without a word to the disk. (Loss of power is the business of
- * storage/tests/test_store_power.c.)
+ * storage/lmdb/tests/test_power.c.)
  *
  * The directory is made below /dev/shm where there is one: syncs are free there, and a seed makes
  * thousands of commits.

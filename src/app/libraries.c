@@ -9,7 +9,7 @@
 #include <uv.h>
 
 #include "http/proto/version.h"
-#include "storage/store_lmdb.h"
+#include "storage/lmdb/store.h"
 
 #ifndef LEAFD_RAFT_VERSION
 #define LEAFD_RAFT_VERSION "0.22.1"

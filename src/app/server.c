@@ -21,7 +21,7 @@
 #include "src/base/container.h"
 #include "src/base/log.h"
 #include "src/base/prng.h"
-#include "storage/store_lmdb.h"
+#include "storage/lmdb/store.h"
 
 #define HANDOVER_LOOK_MS 5 /* how often it is looked whether leadership has gone */
 

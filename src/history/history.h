@@ -27,7 +27,7 @@
  *
  * Whatever does not hold is reported, but for gaps: to decide whether operations of unknown outcome
  * can have burnt them is bin packing, and the search for a way is bounded (history_steps). What was
- * not decided is counted and told; see history_dense.h.
+ * not decided is counted and reported; see dense.h.
  *
  * When a tag's ids begin anew (a forced max_id, a change of its mode), what follows is another
  * axis: give it a tag of its own here, such as "orders#2". The same holds for a key that was used
@@ -47,23 +47,11 @@
 #ifndef LEAFD_HISTORY_HISTORY_H
 #define LEAFD_HISTORY_HISTORY_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/history/entry.h"
+#include "src/history/report.h"
 
-#define HISTORY_UNKNOWN UINT64_MAX  /* received: there was no answer, or none with ids */
-#define HISTORY_NO_START UINT64_MAX /* start: the lowest id that was seen */
-#define HISTORY_LAST_ID ((UINT64_C(1) << 63) - 2)
-#define HISTORY_STEPS 200000                /* of the search for a way to fill a gap */
 #define HISTORY_OPS_MAX (UINT32_C(1) << 31) /* operations; more: ERR_TOO_LARGE */
-
-enum history_mode {
-    HISTORY_TREND,  /* segments of several nodes: once, key */
-    HISTORY_STRICT, /* all of them */
-};
 
 struct history_op {
     uint32_t tag;      /* of history_tag() */
@@ -75,25 +63,8 @@ struct history_op {
     uint64_t key;      /* a hash or a number of the idempotency key, within the tag; 0: none */
 };
 
-enum history_kind {
-    HISTORY_NOT_ONCE,
-    HISTORY_OTHER_IDS, /* one key, two ranges */
-    HISTORY_NOT_STRICT,
-    HISTORY_BELOW_START,
-    HISTORY_GAP,
-    HISTORY_KINDS
-};
-
-struct history_report {
-    uint64_t operations;           /* all that were added */
-    uint64_t unknown;              /* those of unknown outcome among them */
-    uint64_t ids;                  /* acknowledged, the ids of a key counted once */
-    uint64_t tags;                 /* that have operations */
-    uint64_t violations;           /* all that were found */
-    uint64_t found[HISTORY_KINDS]; /* the same by kind */
-    uint64_t undecided;            /* gaps; no violations, as far as is known */
-    struct buf text;               /* the first of both, a line each; to be freed by buf_free() */
-};
+struct history;
+struct history_axis;
 
 /* An empty history; lack of memory ends the process. */
 struct history *history_new(void);
@@ -123,18 +94,18 @@ const char *history_undeclared(const struct history *history, size_t *ret_len);
  */
 int history_add(struct history *history, const struct history_op *op) MUST_CHECK;
 
+/* What is kept of a tag (check.h). */
+const struct history_axis *history_axis(const struct history *history, uint32_t tag);
+
 /* How many steps the search for a way to fill a gap may take, instead of HISTORY_STEPS; for all of
  * a tag it is a hundred times as many. 0: only what is seen without a search is refused. */
 void history_steps(struct history *history, uint64_t steps);
 
 /*
  * Check all of it. True if nothing was found; look at report->undecided, too. At most texts_max
- * violations are told in report->text, with the operations involved, and as many gaps that are not
- * decided; all are counted. Operations may be added after it, and all checked again.
+ * violations have a line in report->text, with the operations involved, and as many gaps that are
+ * not decided; all are counted. Operations may be added after it, and all checked again.
  */
 bool history_check(struct history *history, unsigned texts_max, struct history_report *ret_report);
-
-/* "not_once", "other_ids", "not_strict", "below_start", "gap". Static memory. */
-const char *history_kind_name(enum history_kind kind);
 
 #endif

@@ -2,11 +2,9 @@
  * main.c - check-history: the checker of histories as a program.
  *
  *     check-history [--violations N] [--steps N] [FILE...]
- *                                              check what is in the files together; - is stdin
- *     check-history --selftest N [--seed S]    see selftest.h
- *     check-history --generate N [--seed S]    print a history in which nothing is wrong
  *
- * The format of the files is in history_read.h. The last line of a check is
+ * It checks what is in the files together; - is stdin. Their format is in read.h. The last line of
+ * a check is
  *
  *     check-history: N operations, M ids, nothing found (U of unknown outcome, T tags)
  *
@@ -15,10 +13,10 @@
  *     check-history: N operations, M ids, V violations: A not_once, B gap (U of ...)
  *
  * and the exit code 1. Gaps for which it was not found out whether they can be (within --steps of a
- * search, see history.h) are told and counted as well, G gaps "not decided" before the parenthesis;
- * if that is all, the exit code is 2. Exit code 64: the command line or a file is malformed, told
- * on stderr as file:line: why; also a history without any operation, which proves nothing. 66: a
- * file cannot be read. 74: the output cannot be written.
+ * search, see history.h) are printed and counted as well, G gaps "not decided" before the
+ * parenthesis; if that is all, the exit code is 2. Exit code 64: the command line or a file is
+ * malformed (stderr says file:line: why), or there is no operation at all, which proves nothing.
+ * 66: a file cannot be read. 74: the output cannot be written.
  *
  * Thread: one.
  */
@@ -32,9 +30,7 @@
 
 #include "src/base/assert.h"
 #include "src/history/history.h"
-#include "src/history/history_random.h"
-#include "src/history/history_read.h"
-#include "src/history/selftest.h"
+#include "src/history/read.h"
 
 #define EXIT_FOUND 1
 #define EXIT_UNDECIDED 2
@@ -46,30 +42,23 @@
 struct options {
     uint64_t violations;
     uint64_t steps;
-    uint64_t selftest;
-    uint64_t generate;
-    uint64_t seed;
     int files; /* place of the first one in argv */
 };
 
 static _Noreturn void usage(void)
 {
-    fprintf(stderr,
-            "usage: check-history [--violations N] [--steps N] [FILE...]\n"
-            "       check-history --selftest N [--seed S]   (N is %u at least)\n"
-            "       check-history --generate N [--seed S]\n",
-            SELFTEST_MIN);
+    fprintf(stderr, "usage: check-history [--violations N] [--steps N] [FILE...]\n");
     exit(EXIT_MALFORMED);
 }
 
-static uint64_t number(const char *text, uint64_t least)
+static uint64_t number(const char *text)
 {
     unsigned long long value;
     char *end;
 
     errno = 0;
     value = strtoull(text, &end, 10);
-    if (errno != 0 || *text < '0' || *text > '9' || *end != '\0' || value < least) {
+    if (errno != 0 || *text < '0' || *text > '9' || *end != '\0') {
         usage();
     }
     return value;
@@ -77,7 +66,7 @@ static uint64_t number(const char *text, uint64_t least)
 
 static struct options parse(int argc, char **argv)
 {
-    struct options options = {.violations = TEXTS, .steps = HISTORY_STEPS, .seed = 1};
+    struct options options = {.violations = TEXTS, .steps = HISTORY_STEPS};
     int i = 1;
 
     for (; i < argc && argv[i][0] == '-' && argv[i][1] != '\0'; i += 2) {
@@ -89,67 +78,19 @@ static struct options parse(int argc, char **argv)
             usage();
         }
         if (strcmp(argv[i], "--violations") == 0) {
-            options.violations = number(argv[i + 1], 0);
+            options.violations = number(argv[i + 1]);
         } else if (strcmp(argv[i], "--steps") == 0) {
-            options.steps = number(argv[i + 1], 0);
-        } else if (strcmp(argv[i], "--selftest") == 0) {
-            options.selftest = number(argv[i + 1], SELFTEST_MIN);
-        } else if (strcmp(argv[i], "--generate") == 0) {
-            options.generate = number(argv[i + 1], 1);
-        } else if (strcmp(argv[i], "--seed") == 0) {
-            options.seed = number(argv[i + 1], 0);
+            options.steps = number(argv[i + 1]);
         } else {
             usage();
         }
     }
     options.files = i;
-    if ((options.selftest > 0 || options.generate > 0) && i < argc) {
-        usage();
-    }
-    if (options.violations > UINT32_MAX || (options.selftest > 0 && options.generate > 0)) {
+    if (options.violations > UINT32_MAX) {
         usage();
     }
     return options;
 }
-
-/* --- --generate --- */
-
-static void print_op(const struct history_op *op)
-{
-    printf("op\t%s\tc%u\t%" PRIu64, random_tag_name(op->tag), op->client, op->sent);
-    if (op->received == HISTORY_UNKNOWN) {
-        printf("\t-\t-\t%u", op->count);
-    } else {
-        printf("\t%" PRIu64 "\t%" PRIu64 "\t%u", op->received, op->first, op->count);
-    }
-    if (op->key != 0) {
-        printf("\tkey-%" PRIu64, op->key);
-    }
-    putchar('\n');
-}
-
-static void generate(uint64_t operations, uint64_t seed)
-{
-    struct random_history *random = calloc(1, sizeof *random);
-    struct history_op op;
-
-    ASSERT(random != NULL);
-    random_history_init(random, seed, operations);
-    for (uint32_t i = 0; i < RANDOM_TAGS; i++) {
-        printf("tag\t%s\t%s", random_tag_name(i),
-               random_tag_mode(i) == HISTORY_STRICT ? "strict" : "trend");
-        if (random_tag_start(i) != HISTORY_NO_START) {
-            printf("\t%" PRIu64, random_tag_start(i));
-        }
-        putchar('\n');
-    }
-    while (random_history_next(random, &op) && !ferror(stdout)) {
-        print_op(&op);
-    }
-    free(random);
-}
-
-/* --- check --- */
 
 static void read_file(struct history *history, const char *path)
 {
@@ -243,15 +184,8 @@ static int check_files(char **paths, int count, const struct options *options)
 int main(int argc, char **argv)
 {
     struct options options = parse(argc, argv);
-    int code = 0;
+    int code = check_files(argv + options.files, argc - options.files, &options);
 
-    if (options.selftest > 0) {
-        code = selftest_run(options.selftest, options.seed) ? 0 : EXIT_FOUND;
-    } else if (options.generate > 0) {
-        generate(options.generate, options.seed);
-    } else {
-        code = check_files(argv + options.files, argc - options.files, &options);
-    }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "check-history: the output cannot be written\n");
         return EXIT_NO_OUTPUT;

@@ -67,6 +67,7 @@ static void row_unite(struct relation *to, unsigned row, const struct relation *
 /* to = a ; b. to is neither of them. */
 static void compose(struct relation *to, const struct relation *a, const struct relation *b)
 {
+    ASSERT(to != a && to != b);
     clear(to);
     for (unsigned i = 0; i < ax.nodes; i++) {
         for (unsigned j = 0; j < ax.nodes; j++) {
@@ -107,6 +108,7 @@ static const struct event *event_of(unsigned node)
 
 static unsigned initial_of(unsigned location)
 {
+    ASSERT(location < ax.graph->locations);
     return (unsigned)ax.graph->count + location;
 }
 
@@ -136,6 +138,7 @@ static bool is_sc(unsigned node, bool fence)
 
 static unsigned read_from(const struct event *load)
 {
+    ASSERT(load->kind == EVENT_LOAD && load->from < ax.graph->count);
     return load->from == GRAPH_INITIAL ? initial_of(load->location) : (unsigned)load->from;
 }
 
@@ -168,6 +171,7 @@ static void find_mo(void)
         const struct order_list *list = &ax.graph->order[location];
 
         for (unsigned i = 0; i < list->count; i++) {
+            ASSERT(event_of((unsigned)list->stores[i])->place == (int)i);
             add(&ax.mo, initial_of(location), (unsigned)list->stores[i]);
             for (unsigned j = i + 1; j < list->count; j++) {
                 add(&ax.mo, (unsigned)list->stores[i], (unsigned)list->stores[j]);
@@ -232,6 +236,7 @@ static void find_hb(void)
         while (store != GRAPH_INITIAL && steps++ < GRAPH_STORES) {
             const struct event *event = event_of((unsigned)store);
 
+            ASSERT(event->kind == EVENT_STORE && event->location == load->location);
             synchronise((unsigned)store, i);
             store = GRAPH_INITIAL;
             if (event->exclusive) {
@@ -263,6 +268,7 @@ static bool atomic(void)
         if (store->kind == EVENT_STORE && store->exclusive) {
             unsigned load = (unsigned)ax.graph->of[store->thread][store->index - 1];
 
+            ASSERT(event_of(load)->kind == EVENT_LOAD);
             if (store->place != graph_place_read(ax.graph, event_of(load)) + 1) {
                 return false;
             }
@@ -304,6 +310,7 @@ static void find_scb(void)
 /* The rows of what leads into seq_cst: itself, or a fence and what it happens before; and back. */
 static void find_ends(struct relation *into, struct relation *out)
 {
+    ASSERT(into != out);
     clear(into);
     clear(out);
     for (unsigned i = 0; i < ax.nodes; i++) {
@@ -362,6 +369,7 @@ bool axioms_hold(const struct graph *graph, const char **ret_why)
     ax.graph = graph;
     ax.nodes = (unsigned)graph->count + graph->locations;
     ax.words = (ax.nodes + 63) / 64;
+    ASSERT(ax.nodes <= NODES && ax.words <= WORDS);
     find_sb();
     find_mo();
     find_eco();

@@ -1,10 +1,10 @@
 /*
- * change.c - a store was found: which loads of the graph may read from it?
+ * change.c - see change.h.
  *
  * The happy path, for a load that the store does not depend on: what was added after the load is
  * taken away, but for what the store needs, and the load reads from the store. That is done only if
  * all that is taken away, and the load, were as new as they could be, since then the same execution
- * is found in no other way (TruSt, see run.c).
+ * is found in no other way (TruSt, see explore.c).
  *
  * A load that the store depends on, but that does not happen before it, may read from it too: C11
  * allows that, and processors do it that let a load wait while later stores go ahead. Such a late
@@ -14,6 +14,8 @@
  *
  * Thread: one.
  */
+#include "src/model/change.h"
+
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -49,6 +51,7 @@ static bool is_newest(const struct graph *graph, int number, const struct event 
     const struct order_list *list = &graph->order[event->location];
     int place = event->place;
 
+    ASSERT(store->kind == EVENT_STORE);
     if (event->kind == EVENT_FENCE) {
         return true;
     }
@@ -73,6 +76,7 @@ static bool is_newest(const struct graph *graph, int number, const struct event 
 static void places_of(const struct graph *graph, const struct event *store, int *ret_first,
                       int *ret_end)
 {
+    ASSERT(store->kind == EVENT_STORE && store->place == GRAPH_UNPLACED);
     if (store->exclusive) {
         int load = graph->of[store->thread][store->index - 1];
 
@@ -108,7 +112,7 @@ static void push_changed(const struct graph *kept, const struct event *load, int
         graph_stores(&graph, &graph.events[number])) {
         graph.events[number].spurious = true;
         graph.spurious++;
-        graph_settle(&graph);
+        graph_recompute(&graph);
         run_push(&graph);
     }
 }
@@ -172,6 +176,7 @@ static void chain_take(struct graph *graph, int store, struct chain *ret_chain)
     unsigned place = (unsigned)graph->events[store].place;
     unsigned count = 0;
 
+    ASSERT(list->stores[place] == store);
     do {
         ret_chain->stores[count] = list->stores[place + count];
         count++;
@@ -258,6 +263,7 @@ static void push_late(const struct graph *kept, int load, int store, int place,
 {
     static struct graph graph;
 
+    ASSERT(clock_has(&kept->events[store].cause, &kept->events[load]));
     graph_copy(&graph, kept);
     graph_place(&graph, store, place);
     for (unsigned i = 0; i < chain->count; i++) {
@@ -266,7 +272,7 @@ static void push_late(const struct graph *kept, int load, int store, int place,
     graph.events[load].from = (int16_t)store;
     graph.base = graph.next_stamp;
     graph.late++;
-    graph_settle(&graph);
+    graph_recompute(&graph);
     if (run_is_new(&graph) && axioms_hold(&graph, NULL)) {
         run_push(&graph);
     }
@@ -313,6 +319,7 @@ void change_loads(const struct graph *graph, int store)
 {
     const struct event *added = &graph->events[store];
 
+    ASSERT(store == graph->count - 1 && added->place == GRAPH_UNPLACED);
     for (int i = 0; i < store; i++) {
         const struct event *load = &graph->events[i];
 

@@ -29,6 +29,18 @@ void graph_copy(struct graph *to, const struct graph *from)
     memcpy((void *)to, from, graph_bytes(from));
 }
 
+const char *order_name(int order)
+{
+    static const char *const names[] = {
+        [memory_order_relaxed] = "relaxed", [memory_order_consume] = "consume",
+        [memory_order_acquire] = "acquire", [memory_order_release] = "release",
+        [memory_order_acq_rel] = "acq_rel", [memory_order_seq_cst] = "seq_cst",
+    };
+
+    ASSERT(order < (int)(sizeof names / sizeof names[0]));
+    return order < 0 ? "" : names[order];
+}
+
 bool order_acquires(int order)
 {
     return order == memory_order_acquire || order == memory_order_acq_rel ||
@@ -43,6 +55,7 @@ bool order_releases(int order)
 
 uint64_t graph_value(const struct graph *graph, const struct event *load)
 {
+    ASSERT(load->kind == EVENT_LOAD);
     return load->from == GRAPH_INITIAL ? graph->initial[load->location]
                                        : graph->events[load->from].value;
 }
@@ -115,6 +128,7 @@ static void offer_of(struct graph *graph, struct event *event)
     if (event->exclusive) {
         const struct event *load = &graph->events[graph->of[event->thread][event->index - 1]];
 
+        ASSERT(load->kind == EVENT_LOAD && load->location == event->location);
         if (load->from != GRAPH_INITIAL) {
             join(&event->offer, &graph->events[load->from].offer);
         }
@@ -198,7 +212,7 @@ void graph_place(struct graph *graph, int store, int place)
     graph->events[store].place = (int16_t)place;
 }
 
-void graph_settle(struct graph *graph)
+void graph_recompute(struct graph *graph)
 {
     bool changed = true;
 
@@ -239,6 +253,7 @@ int graph_bound(const struct graph *graph, unsigned location, const struct clock
 void graph_keep(struct graph *to, const struct graph *from, const bool *keep, int apart,
                 int16_t *ret_new)
 {
+    ASSERT(to != from);
     memcpy((void *)to, from, offsetof(struct graph, thread_count));
     memset(to->thread_count, 0,
            offsetof(struct graph, events) - offsetof(struct graph, thread_count));

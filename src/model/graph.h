@@ -111,7 +111,7 @@ static inline bool graph_place_is_taken(const struct graph *graph, unsigned loca
 }
 
 /* Compute all clocks anew, also when loads read from stores that depend on them. */
-void graph_settle(struct graph *graph);
+void graph_recompute(struct graph *graph);
 
 /* The place of the newest store of a location that is known by this clock, by itself or because a
  * load that is known read it; GRAPH_INITIAL if none. */
@@ -138,6 +138,9 @@ uint64_t graph_value(const struct graph *graph, const struct event *load);
 /* Whether a load belongs to a read-modify-write that stores, and the order it has by that. */
 bool graph_stores(const struct graph *graph, const struct event *load);
 int graph_order(const struct graph *graph, const struct event *event);
+
+/* "acquire" and so on; "" for a negative one. */
+const char *order_name(int order);
 
 /* Is it at least an acquire, or a release? */
 bool order_acquires(int order);

@@ -93,7 +93,4 @@ struct model_site {
 /* The places that were run through since the program began, in the order of first use. */
 struct model_site *model_sites(void);
 
-/* "acquire" and so on. */
-const char *model_order_name(int order);
-
 #endif

@@ -10,22 +10,14 @@
  *
  * Failure modes: more than the bounds here: ASSERT. Thread: one.
  */
+#include "src/model/plain.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/model/model_atomic.h"
+#include "src/model/ops.h"
 #include "src/model/run.h"
-
-#undef malloc
-#undef calloc
-#undef realloc
-#undef free
-#undef memcpy
-#undef memmove
-#undef memset
-#undef memcmp
-#undef assert_failed
 
 #define ACCESSES 16384        /* of a thread */
 #define HEAP_BYTES (1U << 20) /* of a thread */
@@ -241,6 +233,7 @@ void *model_calloc(size_t count, size_t bytes)
     size_t all = sizeof(struct block) + (count * bytes + 15) / 16 * 16;
     uint8_t *memory = heap[run.thread] + plain.used[run.thread];
 
+    ASSERT(run.thread < GRAPH_THREADS && (count == 0 || bytes <= HEAP_BYTES / count));
     ASSERT(plain.used[run.thread] + all <= HEAP_BYTES);
     plain.used[run.thread] += all;
     add(ACCESS_WRITE, (uintptr_t)memory, all, run.next[run.thread], run.next[run.thread]);
@@ -256,6 +249,7 @@ void *model_realloc(void *memory, size_t bytes)
     if (memory != NULL) {
         size_t old = ((struct block *)memory - 1)->bytes;
 
+        ASSERT(old <= HEAP_BYTES);
         (void)model_copy(copy, memory, old < bytes ? old : bytes);
         model_free(memory);
     }

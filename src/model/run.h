@@ -1,6 +1,5 @@
 /*
- * run.h - what the parts of the explorer share: the execution that is being run, and the stack of
- * those that are still to be looked at.
+ * run.h - the execution that is being run, and the stack of those that are still to be looked at.
  *
  * Static, since the operations of the code under test come without any context. Thread: one.
  */
@@ -46,23 +45,17 @@ extern struct run run;
 /* Leave the thread's function. */
 _Noreturn void run_leave(enum run_leave how);
 
-/* Look at this execution later. A copy is made. */
+/* Look at this execution later, unless all_changes is set and it was pushed before. A copy is made.
+ */
 void run_push(const struct graph *graph);
+
+/* The one that was pushed last; false: there is none. */
+bool run_take(struct graph *ret_graph);
+
+/* All of them, and which there were. */
+void run_forget(void);
 
 /* True the first time that this execution is asked about. */
 bool run_is_new(const struct graph *graph);
-
-/* change.c: a store was found that is to be added (it is the last event of the graph, and has no
- * place yet): push the executions in which loads that are there read from it. */
-void change_loads(const struct graph *graph, int store);
-
-/* plain.c */
-void plain_begin(void); /* before a run: all memory is as it was */
-void plain_atomic(uintptr_t at, size_t bytes, unsigned index, bool init);
-/* The first race of the run, or NULL. */
-const char *plain_race(void);
-
-/* story.c: the execution for people. */
-void story_tell(const struct graph *graph, char *ret_text, size_t bytes);
 
 #endif

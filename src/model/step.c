@@ -9,19 +9,13 @@
  *
  * Failure modes: a thread of too many events is left (RUN_CUT). Thread: one.
  */
-#include "src/model/model_atomic.h"
-
-#undef malloc
-#undef calloc
-#undef realloc
-#undef free
-#undef memcpy
-#undef memmove
-#undef memset
-#undef memcmp
-#undef assert_failed
+#include <stdatomic.h>
+#include <string.h>
 
 #include "src/base/assert.h"
+#include "src/model/change.h"
+#include "src/model/ops.h"
+#include "src/model/plain.h"
 #include "src/model/run.h"
 
 static struct model_site *sites;
@@ -29,17 +23,6 @@ static struct model_site *sites;
 struct model_site *model_sites(void)
 {
     return sites;
-}
-
-const char *model_order_name(int order)
-{
-    static const char *const names[] = {
-        [memory_order_relaxed] = "relaxed", [memory_order_consume] = "consume",
-        [memory_order_acquire] = "acquire", [memory_order_release] = "release",
-        [memory_order_acq_rel] = "acq_rel", [memory_order_seq_cst] = "seq_cst",
-    };
-
-    return order < 0 ? "" : names[order];
 }
 
 static void site_use(struct model_site *site, int order, int failure)
@@ -204,9 +187,11 @@ static void store_place(int store)
     int last = run.graph.order[location].count;
     int bound;
 
+    ASSERT(event->kind == EVENT_STORE && event->place == GRAPH_UNPLACED);
     if (event->exclusive) {
         const struct event *load = &run.graph.events[run.graph.of[event->thread][event->index - 1]];
 
+        ASSERT(load->kind == EVENT_LOAD && load->location == location);
         last = graph_place_read(&run.graph, load) + 1;
         if (graph_place_is_taken(&run.graph, location, last)) {
             run_leave(RUN_DROPPED); /* another one has taken that value */
@@ -345,6 +330,7 @@ static void store_exclusive(struct model_site *site, const struct event *load, s
 {
     struct event event;
 
+    ASSERT(load->kind == EVENT_LOAD);
     memset(&event, 0, sizeof event);
     event.site = site;
     event.location = load->location;

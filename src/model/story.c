@@ -1,11 +1,13 @@
 /*
- * story.c - an execution for people: the events of each thread in its order, with what each load
- * read from. Thread: one.
+ * story.c - see story.h. Thread: one.
  */
+#include "src/model/story.h"
+
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "src/model/run.h"
+#include "src/model/model.h"
 
 struct text {
     char *at;
@@ -32,7 +34,7 @@ static void put_event(struct text *text, const struct graph *graph, const struct
     const char *name = strrchr(file, '/');
 
     put(text, "  %u.%-3u %-16s %-22s %-8s ", event->thread, event->index, event->site->what,
-        event->site->place, model_order_name(graph_order(graph, event)));
+        event->site->place, order_name(graph_order(graph, event)));
     if (event->kind == EVENT_LOAD && event->from == GRAPH_INITIAL) {
         put(text, "reads %#llx, the first value", (unsigned long long)graph_value(graph, event));
     } else if (event->kind == EVENT_LOAD) {
@@ -50,7 +52,7 @@ static void put_event(struct text *text, const struct graph *graph, const struct
         event->site->func);
 }
 
-void story_tell(const struct graph *graph, char *ret_text, size_t bytes)
+void story_write(const struct graph *graph, char *ret_text, size_t bytes)
 {
     struct text text = {ret_text, bytes};
 

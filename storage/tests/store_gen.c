@@ -3,8 +3,14 @@
  */
 #include "storage/tests/store_gen.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
@@ -21,7 +27,7 @@ struct gen_op {
 
 static struct gen_op *op_new(enum store_op_kind kind)
 {
-    struct gen_op *op = calloc(1, sizeof(*op));
+    struct gen_op *op = calloc(1, sizeof *op);
 
     ASSERT(op != NULL);
     op->op.kind = kind;
@@ -81,10 +87,10 @@ static void value_delete(struct gen *gen, size_t i)
 
 void gen_init(struct gen *gen, uint64_t seed)
 {
-    memset(gen, 0, sizeof(*gen));
+    memset(gen, 0, sizeof *gen);
     prng_seed(&gen->prng, seed);
     gen->first = 1;
-    gen->terms = calloc(GEN_LOG_MAX, sizeof(*gen->terms));
+    gen->terms = calloc(GEN_LOG_MAX, sizeof *gen->terms);
     ASSERT(gen->terms != NULL);
     gen->max_entry_bytes = 400;
 }
@@ -112,7 +118,7 @@ struct store_op *gen_append(struct gen *gen, uint64_t index, uint32_t count)
     struct gen_op *op = op_new(STORE_APPEND);
 
     ASSERT(index + count < GEN_LOG_MAX);
-    op->entries = calloc(count + 1, sizeof(*op->entries));
+    op->entries = calloc(count + 1, sizeof *op->entries);
     ASSERT(op->entries != NULL);
     for (uint32_t i = 0; i < count; i++) {
         struct store_entry *entry = &op->entries[i];
@@ -152,7 +158,7 @@ struct store_op *gen_apply(struct gen *gen, uint64_t index, uint32_t changes)
     uint64_t term = index < gen->first ? gen->position.term : gen->terms[index];
     size_t i = 0;
 
-    op->rows = calloc(changes + 1, sizeof(*op->rows));
+    op->rows = calloc(changes + 1, sizeof *op->rows);
     ASSERT(op->rows != NULL);
     for (uint32_t n = 0; n < changes; n++) {
         struct store_row *row = &op->rows[n];
@@ -168,7 +174,7 @@ struct store_op *gen_apply(struct gen *gen, uint64_t index, uint32_t changes)
             value_change(gen, i);
         }
         row->key_len = (uint32_t)key_make(i, key);
-        row->key = memcpy(malloc(sizeof(key)), key, sizeof(key));
+        row->key = memcpy(malloc(sizeof key), key, sizeof key);
         row->value_len = (uint32_t)gen->values[i].len;
         if (row->value_len > 0) {
             row->value = memcpy(malloc(row->value_len), gen->values[i].data, row->value_len);
@@ -187,7 +193,7 @@ static int key_order(const void *a, const void *b)
 
     (void)key_make(*(const size_t *)a, key_a);
     (void)key_make(*(const size_t *)b, key_b);
-    return memcmp(key_a, key_b, sizeof(key_a));
+    return memcmp(key_a, key_b, sizeof key_a);
 }
 
 struct store_op *gen_install(struct gen *gen, uint64_t index)
@@ -204,7 +210,7 @@ struct store_op *gen_install(struct gen *gen, uint64_t index)
             value_change(gen, i);
         }
     }
-    qsort(order, GEN_KEYS, sizeof(order[0]), key_order);
+    qsort(order, GEN_KEYS, sizeof order[0], key_order);
     for (size_t n = 0; n < GEN_KEYS; n++) {
         const struct buf *value = &gen->values[order[n]];
         size_t len = key_make(order[n], key);
@@ -345,6 +351,21 @@ int gen_dump(struct store *store, struct buf *out, struct store_error *ret_error
     }
     store_loaded_release(&loaded);
     return 0;
+}
+
+void gen_must_dump(struct store *store, struct buf *content)
+{
+    struct store_error error = {""};
+
+    content->len = 0;
+    if (gen_dump(store, content, &error) != 0) {
+        fail_msg("load: %s", error.text);
+    }
+}
+
+bool gen_same(const struct buf *a, const struct buf *b)
+{
+    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
 
 int gen_snapshot(struct store *store, size_t max_bytes, struct buf *rows,

@@ -51,6 +51,11 @@ int gen_commit(struct store *store, struct store_op *op, struct store_error *ret
 /* Append the canonical bytes of all load() gives (store id left out). 0 or load()'s error. */
 int gen_dump(struct store *store, struct buf *out, struct store_error *ret_error);
 
+/* The same in place of what is there; the test fails if it cannot be read. */
+void gen_must_dump(struct store *store, struct buf *content);
+
+bool gen_same(const struct buf *a, const struct buf *b);
+
 /* Read a whole snapshot; returns snapshot_open's or snapshot_read's error. */
 int gen_snapshot(struct store *store, size_t max_bytes, struct buf *rows,
                  struct store_position *ret_position);

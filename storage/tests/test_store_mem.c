@@ -26,15 +26,6 @@ static void commit(struct store *store, struct store_op *op)
     }
 }
 
-static void dump(struct store *store, struct buf *out)
-{
-    struct store_error error = {""};
-
-    if (gen_dump(store, out, &error) != 0) {
-        fail_msg("load: %s", error.text);
-    }
-}
-
 static void assert_same(struct buf *a, struct buf *b)
 {
     assert_int_equal(a->len, b->len);
@@ -105,7 +96,7 @@ static void test_store_mem_list_is_whole_or_nothing(void **state)
         struct buf before = BUF_INIT;
         struct buf after = BUF_INIT;
 
-        dump(store, &before);
+        gen_must_dump(store, &before);
         for (unsigned i = 0; i < 6; i++) {
             ops[i] = gen_any(&gen);
             STAILQ_INSERT_TAIL(&list, ops[i], link);
@@ -113,7 +104,7 @@ static void test_store_mem_list_is_whole_or_nothing(void **state)
         STAILQ_INSERT_TAIL(&list, &bad, link);
         assert_int_equal(store->ops->commit(store, &list, &error), ERR_CORRUPT);
         assert_non_null(strstr(error.text, "append at index"));
-        dump(store, &after);
+        gen_must_dump(store, &after);
         assert_same(&before, &after);
         STAILQ_REMOVE(&list, &bad, store_op, link);
         assert_int_equal(store->ops->commit(store, &list, &error), 0);
@@ -137,10 +128,10 @@ static void test_store_mem_commit_fails_by_countdown(void **state)
     gen_init(&gen, 1);
     store_mem_fail_commit(store, 2, ERR_IO);
     commit(store, gen_hard_state(&gen, 1, 1));
-    dump(store, &before);
+    gen_must_dump(store, &before);
     assert_int_equal(gen_commit(store, gen_append(&gen, 1, 2), &error), ERR_IO);
     assert_true(error.text[0] != '\0');
-    dump(store, &after);
+    gen_must_dump(store, &after);
     assert_same(&before, &after);
     commit(store, gen_append(&gen, 1, 2));
     gen_release(&gen);
@@ -159,10 +150,10 @@ static void test_store_mem_keeps_data_over_close(void **state)
     for (unsigned i = 0; i < 100; i++) {
         commit(store, gen_any(&gen));
     }
-    dump(store, &before);
+    gen_must_dump(store, &before);
     store->ops->close(store);
     store_mem_reopen(store);
-    dump(store, &after);
+    gen_must_dump(store, &after);
     assert_same(&before, &after);
     gen_release(&gen);
     store_mem_free(store);
@@ -283,8 +274,8 @@ static void test_store_rules_are_kept(void **state)
     commit(store, gen_hard_state(&gen, 3, 2));
     commit(store, gen_append(&gen, 1, 6));
     commit(store, gen_apply(&gen, 4, 0));
-    dump(store, &before);
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    gen_must_dump(store, &before);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
         struct store_op op = bad[i];
         struct store_error error = {""};
@@ -294,7 +285,7 @@ static void test_store_rules_are_kept(void **state)
             fail_msg("operation %zu was taken", i);
         }
     }
-    dump(store, &after);
+    gen_must_dump(store, &after);
     assert_same(&before, &after);
     gen_release(&gen);
     store_mem_free(store);
@@ -309,7 +300,7 @@ static void test_store_local_records(void **state)
     struct store_op op = {.kind = STORE_LOCAL,
                           .local_key = LIMIT_LOCAL_RECORDS - 1,
                           .local = bytes,
-                          .local_len = sizeof(bytes)};
+                          .local_len = sizeof bytes};
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_loaded loaded;
     struct store_error error;
@@ -318,7 +309,7 @@ static void test_store_local_records(void **state)
     (void)state;
     gen_init(&gen, 2);
     for (unsigned i = 0; i < 2; i++) {
-        memset(bytes, 'a' + (int)i, sizeof(bytes));
+        memset(bytes, 'a' + (int)i, sizeof bytes);
         STAILQ_INIT(&list);
         STAILQ_INSERT_TAIL(&list, &op, link);
         assert_int_equal(store->ops->commit(store, &list, &error), 0);
@@ -326,8 +317,8 @@ static void test_store_local_records(void **state)
     commit(store, gen_hard_state(&gen, 1, 0));
     commit(store, gen_install(&gen, 5));
     assert_int_equal(store->ops->load(store, &loaded, no_row, NULL, &error), 0);
-    assert_int_equal(loaded.locals[LIMIT_LOCAL_RECORDS - 1].len, sizeof(bytes));
-    assert_memory_equal(loaded.locals[LIMIT_LOCAL_RECORDS - 1].data, bytes, sizeof(bytes));
+    assert_int_equal(loaded.locals[LIMIT_LOCAL_RECORDS - 1].len, sizeof bytes);
+    assert_memory_equal(loaded.locals[LIMIT_LOCAL_RECORDS - 1].data, bytes, sizeof bytes);
     assert_int_equal(loaded.locals[0].len, 0);
     store_loaded_release(&loaded);
     gen_release(&gen);
@@ -369,7 +360,7 @@ static void test_store_rows_check_wants_limits(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct buf stream = BUF_INIT;
         struct store_error error;
 
@@ -388,7 +379,7 @@ static void test_store_meta_of_a_new_store(void **state)
     struct store_meta meta;
 
     (void)state;
-    memset(&meta, 0xa5, sizeof(meta)); /* as memory may be */
+    memset(&meta, 0xa5, sizeof meta); /* as memory may be */
     store_meta_init(&meta);
     assert_int_equal(meta.term, 0);
     assert_int_equal(meta.vote, 0);

@@ -131,7 +131,7 @@ static void stage_make(struct stage *stage)
     static const struct store_identity identity = {.cluster_id = "w", .node_id = 1};
     const struct writer_config config = {notify_cb, failed_cb, stage};
 
-    memset(stage, 0, sizeof(*stage));
+    memset(stage, 0, sizeof *stage);
     stage->store.ops = &stage_ops;
     stage->inner = store_mem_new(&identity);
     ASSERT(pthread_mutex_init(&stage->mutex, NULL) == 0);
@@ -276,7 +276,7 @@ static void test_writer_batch_limit_of_bytes(void **state)
             struct store_entry *entry = (struct store_entry *)(uintptr_t)op->entries;
 
             free((void *)(uintptr_t)entry->data);
-            entry->len = i <= 4 ? sizeof(data) : 1;
+            entry->len = i <= 4 ? sizeof data : 1;
             entry->data = memcpy(malloc(entry->len), data, entry->len);
             submit(&stage, op, i);
         }
@@ -354,7 +354,7 @@ static void test_writer_read_reports_errors(void **state)
     (void)state;
     the_stage = &stage;
     stage_make(&stage);
-    memset(reads, 0, sizeof(reads));
+    memset(reads, 0, sizeof reads);
     for (uint64_t i = 0; i <= LIMIT_STORE_SNAPSHOTS; i++) {
         submit_read(&stage, &reads[i], i);
     }

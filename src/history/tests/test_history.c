@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "src/history/history.h"
-#include "src/history/history_random.h"
+#include "src/history/tests/random.h"
 #include "src/history/tests/world.h"
 
 /* --- once --- */
@@ -341,8 +341,7 @@ static void test_texts_are_bounded_and_all_is_counted(void **state)
     history_free(w.history);
 }
 
-/* Many operations of a service that does right, in bounded memory; check-history --selftest does
- * it with ten million. */
+/* Many operations of a service that does right, in bounded memory; test_large.c has ten million. */
 static void test_random_histories_are_clean(void **state)
 {
     (void)state;

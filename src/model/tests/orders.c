@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "src/model/graph.h"
+
 /* A weakened order may let a loop go on for ever; a case that is explored so far is enough. */
 #define WEAK_RUNS_MAX 400000
 
@@ -175,15 +177,14 @@ void orders_weaken(const struct orders_case *cases, size_t count, const char *fi
         for (int order = weaker(site->what, site->order, -1); is_of(site, file) && order >= 0;
              order = weaker(site->what, site->order, order)) {
             snprintf(what, sizeof what, "%s: %s %s (%u) %s to %s", site->func, site->what,
-                     site->place, number_of(site), model_order_name(site->order),
-                     model_order_name(order));
+                     site->place, number_of(site), order_name(site->order), order_name(order));
             site->weak_order = order;
             weaken_one(cases, count, needless, needless_count, what, &counts);
             site->weak_order = -1;
         }
         if (is_of(site, file) && site->failure > memory_order_relaxed) {
             snprintf(what, sizeof what, "%s: %s %s (%u) failing %s to relaxed", site->func,
-                     site->what, site->place, number_of(site), model_order_name(site->failure));
+                     site->what, site->place, number_of(site), order_name(site->failure));
             site->weak_failure = memory_order_relaxed;
             weaken_one(cases, count, needless, needless_count, what, &counts);
             site->weak_failure = -1;

@@ -134,7 +134,7 @@ static void print_program(void)
             const struct op *op = &program.ops[thread][i];
 
             print_message("%u: %s %s %s %u (%u)\n", thread, names[op->kind], op->of_y ? "y" : "x",
-                          model_order_name(op->order), op->value, op->expected);
+                          order_name(op->order), op->value, op->expected);
         }
     }
 }
@@ -343,7 +343,7 @@ static uint32_t last_of(unsigned location)
 
 static void try_graph(void)
 {
-    graph_settle(&try.graph);
+    graph_recompute(&try.graph);
     if (!axioms_hold(&try.graph, NULL) || (!try.late && is_late())) {
         return;
     }

@@ -1,0 +1,248 @@
+/*
+ * dir.c - see dir.h. Thread: start-up.
+ */
+#include "storage/lmdb/dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/assert.h"
+
+#define MARKER "made"
+#define MARKER_NEW "made.new"
+#define MARKER_FORMAT "leafd store %016" PRIx64 "\n"
+
+static int system_error(struct store_error *ret_error, const char *what, const char *path)
+{
+    int err = errno == ENOSPC || errno == EDQUOT ? ERR_DISK_FULL : ERR_IO;
+
+    return store_error_set(ret_error, err, "%s %s: %s", what, path, strerror(errno));
+}
+
+char *lmdb_path(const char *path, const char *name)
+{
+    char *whole = NULL;
+
+    ASSERT(asprintf(&whole, "%s/%s", path, name) > 0);
+    return whole;
+}
+
+void lmdb_dir_init(struct lmdb_dir *dir, const char *path)
+{
+    dir->path = strdup(path);
+    dir->lock_fd = -1;
+    ASSERT(dir->path != NULL);
+}
+
+void lmdb_dir_release(struct lmdb_dir *dir)
+{
+    if (dir->lock_fd >= 0) {
+        (void)close(dir->lock_fd);
+    }
+    free(dir->path);
+    *dir = (struct lmdb_dir){.lock_fd = -1};
+}
+
+/* 0 or an errno. */
+static int sync_path(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int number = fd < 0 || fsync(fd) != 0 ? errno : 0;
+
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return number;
+}
+
+/* A directory that is there already may be one that an earlier start made, and that start may have
+ * ended before its name was durable. Where the parent cannot be opened or synced by us (it belongs
+ * to somebody else, is read-only, or knows no sync), it was not us who made it. */
+static int make(const char *dir, struct store_error *ret_error)
+{
+    bool made = mkdir(dir, 0700) == 0;
+    struct stat st;
+    char *parent;
+    int number;
+    int err;
+
+    if (!made && (errno != EEXIST || stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))) {
+        return system_error(ret_error, "cannot make data directory", dir);
+    }
+    parent = lmdb_path(dir, "..");
+    number = sync_path(parent);
+    if (!made && (number == EACCES || number == EPERM || number == EROFS || number == EINVAL)) {
+        number = 0;
+    }
+    errno = number;
+    err = number != 0 ? system_error(ret_error, "cannot sync", parent) : 0;
+    free(parent);
+    return err;
+}
+
+/* Somebody else holds the lock: name the process from what it wrote. */
+static int locked_by(int fd, const char *dir, struct store_error *ret_error)
+{
+    char pid[24] = "";
+    ssize_t len = pread(fd, pid, sizeof pid - 1, 0);
+
+    pid[len > 0 ? len : 0] = '\0';
+    pid[strspn(pid, "0123456789")] = '\0';
+    return store_error_set(ret_error, ERR_LOCKED, "data directory %s is in use by process %s", dir,
+                           pid[0] != '\0' ? pid : "(unknown)");
+}
+
+int lmdb_dir_lock(struct lmdb_dir *dir, struct store_error *ret_error)
+{
+    char *path;
+    int err = make(dir->path, ret_error);
+    int fd;
+
+    ASSERT(dir->lock_fd < 0);
+    if (err != 0) {
+        return err;
+    }
+    path = lmdb_path(dir->path, "lock");
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        err = system_error(ret_error, "cannot open", path);
+    } else if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        err = errno == EWOULDBLOCK ? locked_by(fd, dir->path, ret_error)
+                                   : system_error(ret_error, "cannot lock", path);
+    } else if (ftruncate(fd, 0) != 0 || dprintf(fd, "%ld\n", (long)getpid()) < 0) {
+        err = system_error(ret_error, "cannot write", path);
+    }
+    free(path);
+    if (err != 0 && fd >= 0) {
+        (void)close(fd);
+        fd = -1;
+    }
+    dir->lock_fd = fd;
+    return err;
+}
+
+bool lmdb_dir_has(const struct lmdb_dir *dir, const char *name)
+{
+    char *path = lmdb_path(dir->path, name);
+    struct stat st;
+    bool has = lstat(path, &st) == 0 || errno != ENOENT;
+
+    free(path);
+    return has;
+}
+
+int lmdb_dir_sync(const struct lmdb_dir *dir, const char *name, struct store_error *ret_error)
+{
+    char *path = lmdb_path(dir->path, name);
+    int err = 0;
+
+    errno = sync_path(path);
+    if (errno != 0) {
+        err = system_error(ret_error, "cannot sync", path);
+    }
+    free(path);
+    return err;
+}
+
+int lmdb_dir_rename(const struct lmdb_dir *dir, const char *from, const char *to,
+                    struct store_error *ret_error)
+{
+    char *from_path = lmdb_path(dir->path, from);
+    char *to_path = lmdb_path(dir->path, to);
+    int err = 0;
+
+    ASSERT(dir->lock_fd >= 0);
+    if (rename(from_path, to_path) != 0) {
+        err = system_error(ret_error, "cannot rename to", to_path);
+    }
+    free(from_path);
+    free(to_path);
+    return err != 0 ? err : lmdb_dir_sync(dir, ".", ret_error);
+}
+
+int lmdb_dir_make_new(const struct lmdb_dir *dir, struct store_error *ret_error)
+{
+    static const char *const left[] = {LMDB_DB_NEW "/" LMDB_DATA_FILE, LMDB_DB_NEW "/lock.mdb",
+                                       LMDB_DB_NEW};
+    char *path;
+    int err = 0;
+
+    ASSERT(dir->lock_fd >= 0);
+    for (size_t i = 0; i < sizeof left / sizeof left[0] && err == 0; i++) {
+        path = lmdb_path(dir->path, left[i]);
+        if (remove(path) != 0 && errno != ENOENT) {
+            err = system_error(ret_error, "cannot remove what a crash left,", path);
+        }
+        free(path);
+    }
+    if (err != 0) {
+        return err;
+    }
+    path = lmdb_path(dir->path, LMDB_DB_NEW);
+    err = mkdir(path, 0700) == 0 ? 0 : system_error(ret_error, "cannot make", path);
+    free(path);
+    return err;
+}
+
+int lmdb_marker_read(const struct lmdb_dir *dir, uint64_t *ret_store_id,
+                     struct store_error *ret_error)
+{
+    char *path = lmdb_path(dir->path, MARKER);
+    FILE *file = fopen(path, "re");
+    int err = 0;
+
+    if (file == NULL) {
+        err = errno == ENOENT ? store_error_set(ret_error, ERR_NOT_FOUND, "no marker %s", path)
+                              : system_error(ret_error, "cannot open", path);
+    } else if (fscanf(file, "leafd store %16" SCNx64, ret_store_id) != 1) {
+        err =
+            store_error_set(ret_error, ERR_CORRUPT, "%s is not the marker of a leafd store", path);
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+    free(path);
+    return err;
+}
+
+static int write_whole(const char *path, const struct buf *content, struct store_error *ret_error)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    ssize_t written;
+    int err = 0;
+
+    if (fd < 0) {
+        return system_error(ret_error, "cannot make", path);
+    }
+    errno = ENOSPC; /* what a short write means */
+    written = write(fd, content->data, content->len);
+    if (written != (ssize_t)content->len || fsync(fd) != 0) {
+        err = system_error(ret_error, "cannot write", path);
+    }
+    (void)close(fd);
+    return err;
+}
+
+/* Written beside and renamed, so that a crash leaves either no marker or a whole one. */
+int lmdb_marker_write(const struct lmdb_dir *dir, uint64_t store_id, struct store_error *ret_error)
+{
+    char *path = lmdb_path(dir->path, MARKER_NEW);
+    struct buf content = BUF_INIT;
+    int err;
+
+    buf_printf(&content, MARKER_FORMAT, store_id);
+    err = write_whole(path, &content, ret_error);
+    if (err == 0) {
+        err = lmdb_dir_rename(dir, MARKER_NEW, MARKER, ret_error);
+    }
+    buf_free(&content);
+    free(path);
+    return err;
+}

@@ -1,0 +1,55 @@
+/*
+ * dir.h - the data directory around the environment: its lock, the marker, durable renames.
+ *
+ *   db/      the environment       lock     held with flock(2) until close; carries the pid
+ *   db.new/  one that is made      made     says that a store was made here, and which
+ *
+ * The marker is there so that a database that vanished is not taken for a first start.
+ *
+ * Failure modes: ERR_LOCKED; everything else is ERR_IO (ERR_DISK_FULL) with the system's text.
+ * Thread: start-up.
+ */
+#ifndef LEAFD_STORAGE_LMDB_DIR_H
+#define LEAFD_STORAGE_LMDB_DIR_H
+
+#include "storage/store.h"
+
+#define LMDB_DB "db"
+#define LMDB_DB_NEW "db.new"
+#define LMDB_DATA_FILE "data.mdb" /* in either */
+
+struct lmdb_dir {
+    char *path;
+    int lock_fd; /* -1: not locked */
+};
+
+void lmdb_dir_init(struct lmdb_dir *dir, const char *path);
+void lmdb_dir_release(struct lmdb_dir *dir);
+
+/* Make the directory if it is missing (0700) and take its lock. 0, ERR_LOCKED, ERR_IO. */
+int lmdb_dir_lock(struct lmdb_dir *dir, struct store_error *ret_error) MUST_CHECK;
+
+/* "<path>/<name>", malloc'ed. */
+char *lmdb_path(const char *path, const char *name);
+
+/* Anything but a clear "no" counts as there: opening it will say what is wrong. */
+bool lmdb_dir_has(const struct lmdb_dir *dir, const char *name);
+
+/* Make what is under this name durable: "." for the directory. */
+int lmdb_dir_sync(const struct lmdb_dir *dir, const char *name,
+                  struct store_error *ret_error) MUST_CHECK;
+
+/* Rename within the directory and make it durable. */
+int lmdb_dir_rename(const struct lmdb_dir *dir, const char *from, const char *to,
+                    struct store_error *ret_error) MUST_CHECK;
+
+/* Make an empty `db.new`, without what a crash left of one. */
+int lmdb_dir_make_new(const struct lmdb_dir *dir, struct store_error *ret_error) MUST_CHECK;
+
+/* The marker. read: ERR_NOT_FOUND when there is none. */
+int lmdb_marker_read(const struct lmdb_dir *dir, uint64_t *ret_store_id,
+                     struct store_error *ret_error) MUST_CHECK;
+int lmdb_marker_write(const struct lmdb_dir *dir, uint64_t store_id,
+                      struct store_error *ret_error) MUST_CHECK;
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * env.h - an LMDB environment with its three tables, transactions on it, and LMDB's errors.
+ *
+ * Never with MDB_NOSYNC, MDB_NOMETASYNC, MDB_WRITEMAP or MDB_MAPASYNC.
+ *
+ * Happy path: open; begin a transaction; work on its tables (record.h); commit or abort it.
+ *
+ * Failure modes: LMDB's return codes become ERR_* with a text. Thread: as storage/store.h.
+ */
+#ifndef LEAFD_STORAGE_LMDB_ENV_H
+#define LEAFD_STORAGE_LMDB_ENV_H
+
+#include <lmdb.h>
+
+#include "storage/lmdb/format.h"
+#include "storage/store.h"
+
+struct lmdb_env {
+    MDB_env *env; /* NULL: closed */
+    MDB_dbi tables[LMDB_TABLES];
+};
+
+/* A transaction, and where what goes wrong in it is written. */
+struct lmdb_txn {
+    MDB_txn *txn;
+    const struct lmdb_env *env;
+    struct store_error *error;
+};
+
+/* "log", "meta", "state". Static memory. */
+const char *lmdb_table_name(enum lmdb_table table);
+
+/* LMDB's return code as an ERR_* with "<what>: <LMDB's text>"; rc is not 0. */
+int lmdb_error(struct store_error *ret_error, int rc, const char *what);
+
+/* Open environment and tables. map_bytes: 0 takes what the file says. flags: 0, MDB_CREATE (make
+ * the tables) or MDB_RDONLY | MDB_NOLOCK. On failure nothing is left open. */
+int lmdb_env_open(struct lmdb_env *env, const char *path, uint64_t map_bytes, unsigned flags,
+                  struct store_error *ret_error) MUST_CHECK;
+
+/* No transaction may be open. NULL-safe on an all-zero struct, which is what it leaves. */
+void lmdb_env_close(struct lmdb_env *env);
+
+/* Begin a transaction. flags: 0 or MDB_RDONLY. error is used until the transaction ends. */
+int lmdb_begin(const struct lmdb_env *env, unsigned flags, struct lmdb_txn *ret_txn,
+               struct store_error *error) MUST_CHECK;
+
+/* End a transaction that came to err: commit it if that is 0, else abort it. 0: it is durable; err;
+ * or the commit's own error, after which it is unknown whether it is. */
+int lmdb_end(struct lmdb_txn *txn, int err) MUST_CHECK;
+void lmdb_abort(struct lmdb_txn *txn);
+
+/* How much room is left in the map and on the disk that holds `dir`. */
+void lmdb_env_space(const struct lmdb_env *env, const char *dir, struct store_space *ret_space);
+
+#endif

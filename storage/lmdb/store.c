@@ -1,0 +1,316 @@
+/*
+ * store.c - see store.h: open, make and close.
+ *
+ * Happy path of a first start: lock; build the environment in `db.new` with its identity, an empty
+ * meta and two commits (so that both of LMDB's meta pages are ours); write the marker `made` with
+ * the store's id; rename `db.new` to `db`. A crash before the marker leaves a `db.new` that is
+ * thrown away; one after it leaves a whole `db.new` that only needs its new name. Every start: what
+ * it finds is made durable (an earlier one may have ended before that), then the check in a child,
+ * then open, then identity.
+ *
+ * Failure modes: as store_lmdb_open() says; a database that is missing where the marker says one
+ * was made is ERR_CORRUPT, never a first start. Thread: start-up, then as storage/store.h.
+ */
+#include "storage/lmdb/store.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "storage/lmdb/check.h"
+#include "storage/lmdb/commit.h"
+#include "storage/lmdb/dir.h"
+#include "storage/lmdb/env.h"
+#include "storage/lmdb/load.h"
+#include "storage/lmdb/meta.h"
+#include "storage/lmdb/snapshot.h"
+
+#define DISK_FULL_BYTES (UINT64_C(1) << 20)
+
+struct store_lmdb {
+    struct store store;
+    struct lmdb_dir dir;
+    struct lmdb_env env;
+    uint64_t map_bytes;
+    struct store_identity identity;
+    struct store_meta now; /* as of the last commit */
+    struct lmdb_snapshots snapshots;
+};
+
+static const struct store_ops lmdb_ops;
+
+static struct store_lmdb *lmdb_of(struct store *store)
+{
+    ASSERT(store->ops == &lmdb_ops);
+    return CONTAINER(store, struct store_lmdb, store);
+}
+
+/* --- making a store --- */
+
+/* Fill `db.new`: one transaction makes identity and meta, the next only moves LMDB to its other
+ * meta page. */
+static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
+{
+    char *path = lmdb_path(lmdb->dir.path, LMDB_DB_NEW);
+    struct store_op_list nothing = STAILQ_HEAD_INITIALIZER(nothing);
+    struct lmdb_txn txn;
+    int err = lmdb_env_open(&lmdb->env, path, lmdb->map_bytes, MDB_CREATE, ret_error);
+
+    ASSERT(lmdb->dir.lock_fd >= 0);
+    free(path);
+    if (err == 0) {
+        err = lmdb_begin(&lmdb->env, 0, &txn, ret_error);
+    }
+    if (err == 0) {
+        err = lmdb_end(&txn, lmdb_meta_write_new(&txn, &lmdb->identity));
+    }
+    if (err == 0) {
+        store_meta_init(&lmdb->now);
+        err = lmdb_commit(&lmdb->env, &lmdb->now, &nothing, ret_error);
+    }
+    store_meta_release(&lmdb->now);
+    lmdb_env_close(&lmdb->env);
+    return err;
+}
+
+static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
+{
+    int err = lmdb_dir_make_new(&lmdb->dir, ret_error);
+
+    if (err == 0) {
+        err = make_env(lmdb, ret_error);
+    }
+    if (err == 0) {
+        err = lmdb_dir_sync(&lmdb->dir, LMDB_DB_NEW, ret_error);
+    }
+    if (err == 0) {
+        err = lmdb_marker_write(&lmdb->dir, lmdb->identity.store_id, ret_error);
+    }
+    return err != 0 ? err : lmdb_dir_rename(&lmdb->dir, LMDB_DB_NEW, LMDB_DB, ret_error);
+}
+
+static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_error *ret_error)
+{
+    const struct lmdb_dir *dir = &lmdb->dir;
+    uint64_t store_id;
+    int err;
+
+    *ret_made = false;
+    if (lmdb_dir_has(dir, LMDB_DB)) {
+        /* The start that gave it its name may have ended before that was durable. */
+        return lmdb_dir_sync(dir, ".", ret_error);
+    }
+    err = lmdb_marker_read(dir, &store_id, ret_error);
+    if (err == 0 && lmdb_dir_has(dir, LMDB_DB_NEW)) {
+        /* The crash was between marker and rename: what is there is whole, and was never opened. */
+        *ret_made = true;
+        return lmdb_dir_rename(dir, LMDB_DB_NEW, LMDB_DB, ret_error);
+    }
+    if (err == 0) {
+        return store_error_set(
+            ret_error, ERR_CORRUPT,
+            "the database %s/db is missing from a directory that had one: put it "
+            "back, or empty the directory and join under a new node id",
+            dir->path);
+    }
+    if (err != ERR_NOT_FOUND) {
+        return err;
+    }
+    err = make_new(lmdb, ret_error);
+    *ret_made = err == 0;
+    return err;
+}
+
+/* --- opening it --- */
+
+/* Take the lock, make the store if there is none, and have it checked. */
+static int check_locked(struct store_lmdb *lmdb, struct lmdb_checker *checker, bool *ret_made,
+                        struct store_error *ret_error)
+{
+    int err = lmdb_dir_lock(&lmdb->dir, ret_error);
+
+    if (err == 0) {
+        err = make_or_find(lmdb, ret_made, ret_error);
+    }
+    if (err != 0) {
+        lmdb_checker_cancel(checker);
+        return err;
+    }
+    return lmdb_checker_run(checker, lmdb->dir.path, ret_error);
+}
+
+static int check_identity(const struct store_lmdb *lmdb, const struct store_identity *wanted,
+                          struct store_error *ret_error)
+{
+    const struct store_identity *found = &lmdb->identity;
+
+    if (found->node_id == wanted->node_id && strcmp(found->cluster_id, wanted->cluster_id) == 0) {
+        return 0;
+    }
+    return store_error_set(
+        ret_error, ERR_WRONG_NODE,
+        "%.100s belongs to node %" PRIu64 " of cluster %s, not to node %" PRIu64 " of cluster %s",
+        lmdb->dir.path, found->node_id, found->cluster_id, wanted->node_id, wanted->cluster_id);
+}
+
+/* The marker must name this very store; one that got lost is written again. */
+static int check_marker(const struct store_lmdb *lmdb, struct store_error *ret_error)
+{
+    uint64_t store_id;
+    int err = lmdb_marker_read(&lmdb->dir, &store_id, ret_error);
+
+    if (err == ERR_NOT_FOUND) {
+        return lmdb_marker_write(&lmdb->dir, lmdb->identity.store_id, ret_error);
+    }
+    if (err != 0) {
+        return err;
+    }
+    if (store_id != lmdb->identity.store_id) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "%.100s/db is store %016" PRIx64 ", but the marker `made` beside it "
+                               "names store %016" PRIx64,
+                               lmdb->dir.path, lmdb->identity.store_id, store_id);
+    }
+    return 0;
+}
+
+/* Identity and meta, as the last commit left them. */
+static int read_meta(struct store_lmdb *lmdb, struct store_error *ret_error)
+{
+    struct lmdb_txn txn;
+    int err = lmdb_begin(&lmdb->env, MDB_RDONLY, &txn, ret_error);
+
+    if (err == 0) {
+        err = lmdb_meta_read(&txn, &lmdb->identity, &lmdb->now);
+        lmdb_abort(&txn);
+    }
+    return err;
+}
+
+static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wanted,
+                        struct store_error *ret_error)
+{
+    char *path = lmdb_path(lmdb->dir.path, LMDB_DB);
+    int err = lmdb_env_open(&lmdb->env, path, lmdb->map_bytes, 0, ret_error);
+
+    ASSERT(lmdb->dir.lock_fd >= 0);
+    free(path);
+    if (err == 0) {
+        err = read_meta(lmdb, ret_error);
+    }
+    if (err == 0) {
+        err = check_identity(lmdb, wanted, ret_error);
+    }
+    return err != 0 ? err : check_marker(lmdb, ret_error);
+}
+
+static void lmdb_free(struct store_lmdb *lmdb)
+{
+    lmdb_snapshots_close_all(&lmdb->snapshots);
+    lmdb_env_close(&lmdb->env);
+    lmdb_dir_release(&lmdb->dir);
+    store_meta_release(&lmdb->now);
+    free(lmdb);
+}
+
+int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_store,
+                    bool *ret_made, struct store_error *ret_error)
+{
+    struct store_lmdb *lmdb = calloc(1, sizeof *lmdb);
+    struct lmdb_checker checker;
+    bool made = false;
+    int err;
+
+    ASSERT(lmdb != NULL && config->map_bytes >= (1 << 20));
+    ASSERT(strnlen(config->identity.cluster_id, LIMIT_CLUSTER_ID_BYTES + 1) <=
+           LIMIT_CLUSTER_ID_BYTES);
+    lmdb->store.ops = &lmdb_ops;
+    lmdb_dir_init(&lmdb->dir, config->dir);
+    lmdb->map_bytes = config->map_bytes;
+    lmdb->identity = config->identity;
+
+    err = lmdb_checker_start(&checker, lmdb->dir.path, ret_error);
+    if (err == 0) {
+        err = check_locked(lmdb, &checker, &made, ret_error);
+    }
+    if (err == 0) {
+        err = open_checked(lmdb, &config->identity, ret_error);
+    }
+    if (err != 0) {
+        lmdb_free(lmdb);
+        return err;
+    }
+    *ret_store = &lmdb->store;
+    *ret_made = made;
+    return 0;
+}
+
+/* --- struct store_ops --- */
+
+static int lmdb_op_load(struct store *store, struct store_loaded *ret_loaded, store_row_fn row_fn,
+                        void *data, struct store_error *ret_error)
+{
+    return lmdb_load(&lmdb_of(store)->env, ret_loaded, row_fn, data, ret_error);
+}
+
+static void lmdb_op_space(struct store *store, struct store_space *ret_space)
+{
+    struct store_lmdb *lmdb = lmdb_of(store);
+
+    lmdb_env_space(&lmdb->env, lmdb->dir.path, ret_space);
+}
+
+static int lmdb_op_commit(struct store *store, struct store_op_list *list,
+                          struct store_error *ret_error)
+{
+    struct store_lmdb *lmdb = lmdb_of(store);
+    int err = lmdb_commit(&lmdb->env, &lmdb->now, list, ret_error);
+
+    ASSERT(lmdb->now.position.index <= lmdb->now.last_index);
+    /* A full disk shows as EIO when a write ended short. */
+    if (err == ERR_IO) {
+        struct store_space space;
+
+        lmdb_op_space(store, &space);
+        err = space.disk_free_bytes < DISK_FULL_BYTES ? ERR_DISK_FULL : err;
+    }
+    return err;
+}
+
+static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **ret_snapshot,
+                                 struct store_position *ret_position)
+{
+    struct store_lmdb *lmdb = lmdb_of(store);
+
+    return lmdb_snapshot_open(&lmdb->snapshots, &lmdb->env, &lmdb->now.position, ret_snapshot,
+                              ret_position);
+}
+
+static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *snapshot,
+                                 size_t max_bytes, struct buf *chunk, bool *ret_end)
+{
+    (void)lmdb_of(store);
+    return lmdb_snapshot_read(snapshot, max_bytes, chunk, ret_end);
+}
+
+static void lmdb_op_snapshot_close(struct store *store, struct store_snapshot *snapshot)
+{
+    lmdb_snapshot_close(&lmdb_of(store)->snapshots, snapshot);
+}
+
+static void lmdb_op_close(struct store *store)
+{
+    lmdb_free(lmdb_of(store));
+}
+
+static const struct store_ops lmdb_ops = {
+    .load = lmdb_op_load,
+    .commit = lmdb_op_commit,
+    .snapshot_open = lmdb_op_snapshot_open,
+    .snapshot_read = lmdb_op_snapshot_read,
+    .snapshot_close = lmdb_op_snapshot_close,
+    .space = lmdb_op_space,
+    .close = lmdb_op_close,
+};

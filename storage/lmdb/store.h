@@ -1,0 +1,50 @@
+/*
+ * store.h - the store in LMDB 0.9: one environment `<dir>/db`, fully durable commits.
+ *
+ * One environment holds log, meta and state, so that an install replaces all of them in one
+ * transaction and a batch of appends and applies costs one commit. Its price: a snapshot being read
+ * keeps freed pages from reuse for that time; transfers are bounded (LIMIT_SNAPSHOT_MS), so the
+ * file grows by little.
+ *
+ * No MDB_NOSYNC, MDB_NOMETASYNC, MDB_WRITEMAP or MDB_MAPASYNC, ever.
+ *
+ * The environment is made in `<dir>/db.new`, filled with identity and sentinel, synced, and renamed
+ * (then the directory is synced), so a crash never leaves a half-made one that looks like a valid
+ * empty one. A marker `<dir>/made` says that a store was made here: a database that vanished is
+ * ERR_CORRUPT, not a first start.
+ *
+ * A commit that failed at its very end, in the write of its meta page, is finished at the next open
+ * (file.h): it is the commit under way, which may have happened.
+ *
+ * Opening checks first: the lock (flock on `<dir>/lock`, held until close: ERR_LOCKED for a second
+ * process); then, in a child process that may die of it, the structure of the data file page by
+ * page, the "not empty" sentinel, format version, and every record's checksum; then the identity. A
+ * million rows take about a quarter of a second.
+ *
+ * A hot copy is `mdb_copy` without -c: compacting numbers the transactions anew, and the check
+ * takes such a file for one whose newest commits were lost.
+ *
+ * Thread: as store.h.
+ */
+#ifndef LEAFD_STORAGE_LMDB_STORE_H
+#define LEAFD_STORAGE_LMDB_STORE_H
+
+#include "storage/store.h"
+
+struct store_lmdb_config {
+    const char *dir;                /* made (mode 0700) if missing */
+    uint64_t map_bytes;             /* address space reserved, the bound of the data; >= 1 MiB */
+    struct store_identity identity; /* used when the store is made; cluster_id and node_id are
+                                       checked when it exists (store_id is read from it) */
+};
+
+/* Open the store, or make it when there is none (*ret_made). 0; ERR_LOCKED; ERR_CORRUPT;
+ * ERR_BAD_VERSION; ERR_WRONG_NODE (made for another node or cluster); ERR_IO; ERR_DISK_FULL. On
+ * failure *ret_error says what and where, and nothing is left open. */
+int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_store,
+                    bool *ret_made, struct store_error *ret_error) MUST_CHECK;
+
+/* The version of LMDB that is loaded, "0.9.24". Valid until the thread's next call. Any thread. */
+const char *store_lmdb_version(void);
+
+#endif
