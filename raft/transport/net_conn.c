@@ -55,18 +55,18 @@ static void out_failed_cb(struct net_out *out, const char *reason)
     net_conn_close(CONTAINER(out, struct net_conn, out), reason);
 }
 
-struct net_conn *net_conn_new(struct net_hub *hub, uint64_t wanted_id,
+struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint64_t wanted_id,
                               const struct net_conn_ops *ops, void *owner)
 {
     struct net_conn *conn = calloc(1, sizeof *conn);
 
-    ASSERT(conn != NULL && !hub->closing);
+    ASSERT(conn != NULL && !hub->closing && (wanted_id != 0) == (role == NET_CONN_DIALS));
     conn->hub = hub;
     conn->ops = ops;
     conn->owner = owner;
     conn->wanted_id = wanted_id;
-    conn->dialled = wanted_id != 0;
-    conn->state = conn->dialled ? NET_CONN_RESOLVING : NET_CONN_HANDSHAKE;
+    conn->role = role;
+    conn->state = role == NET_CONN_ACCEPTS ? NET_CONN_HANDSHAKE : NET_CONN_RESOLVING;
     frame_decoder_init(&conn->decoder);
     ASSERT(uv_tcp_init(hub->loop, &conn->tcp) == 0);
     ASSERT(uv_timer_init(hub->loop, &conn->timer) == 0);
@@ -128,7 +128,7 @@ static uint64_t check_interval_ms(const struct net_conn *conn)
     const struct net_uv_config *config = &conn->hub->config;
     uint64_t ms = config->silent_ms;
 
-    if (conn->dialled) {
+    if (conn->role == NET_CONN_DIALS) {
         ms = config->stall_ms < config->idle_ms ? config->stall_ms : config->idle_ms;
     }
     return ms / CHECKS_PER_LIMIT > 0 ? ms / CHECKS_PER_LIMIT : 1;
@@ -152,7 +152,7 @@ static void check_output(struct net_conn *conn)
 void net_conn_check(struct net_conn *conn)
 {
     ASSERT(conn->state == NET_CONN_UP);
-    if (conn->dialled) {
+    if (conn->role == NET_CONN_DIALS) {
         check_output(conn);
     } else if (uv_now(conn->hub->loop) - conn->read_ms >= conn->hub->config.silent_ms) {
         net_conn_close(conn, "the peer is silent");
@@ -172,7 +172,7 @@ static void conn_up(struct net_conn *conn)
     conn->was_up = true;
     conn->up_ms = uv_now(conn->hub->loop);
     ASSERT(uv_timer_start(&conn->timer, check_cb, interval_ms, interval_ms) == 0);
-    if (!conn->dialled) {
+    if (conn->role == NET_CONN_ACCEPTS) {
         frame_decoder_open(&conn->decoder);
     }
     conn->ops->up(conn);
@@ -191,8 +191,12 @@ static void handshake_frame(struct net_conn *conn, const struct frame *frame)
     if (conn->state == NET_CONN_CLOSING) {
         return;
     }
-    if (conn->handshake.state == HANDSHAKE_DONE) {
+    if (conn->handshake.state == HANDSHAKE_DONE && conn->role == NET_CONN_JOINS) {
+        net_conn_close(conn, "the other side took this node for a peer");
+    } else if (conn->handshake.state == HANDSHAKE_DONE) {
         conn_up(conn);
+    } else if (conn->handshake.state == HANDSHAKE_ANSWERED && conn->role == NET_CONN_JOINS) {
+        conn->ops->answered(conn, frame);
     } else if (conn->handshake.state == HANDSHAKE_ANSWERED) {
         net_conn_reject(conn); /* until the other side has read it and closes */
     } else if (conn->handshake.state == HANDSHAKE_FAILED) {
@@ -241,7 +245,7 @@ static void take_input(struct net_conn *conn, const uint8_t *data, size_t len)
             net_conn_close(conn, broken_text(rv));
         } else if (conn->state == NET_CONN_HANDSHAKE) {
             handshake_frame(conn, &frame);
-        } else if (conn->dialled) {
+        } else if (conn->role == NET_CONN_DIALS) {
             net_conn_close(conn, "data on a link that only sends");
         } else {
             peer_frame(conn, &frame);
@@ -303,9 +307,11 @@ static void begin_handshake(struct net_conn *conn)
     for (size_t i = 0; i < sizeof nonce / sizeof nonce[0]; i++) {
         nonce[i] = prng_entropy();
     }
-    if (conn->dialled) {
+    if (conn->role == NET_CONN_DIALS) {
         handshake_dial(&conn->handshake, &conn->hub->handshake, conn->wanted_id,
                        (const uint8_t *)nonce, &out);
+    } else if (conn->role == NET_CONN_JOINS) {
+        handshake_join(&conn->handshake, &conn->hub->handshake, (const uint8_t *)nonce, &out);
     } else {
         handshake_accept(&conn->handshake, &conn->hub->handshake, (const uint8_t *)nonce);
     }
@@ -332,7 +338,7 @@ static void connected(struct net_conn *conn)
 
 void net_conn_accepted(struct net_conn *conn)
 {
-    ASSERT(!conn->dialled);
+    ASSERT(conn->role == NET_CONN_ACCEPTS);
     connected(conn);
 }
 
@@ -408,7 +414,7 @@ void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn)
     struct net_address parsed;
     int rv;
 
-    ASSERT(conn->dialled && conn->state == NET_CONN_RESOLVING);
+    ASSERT(conn->role != NET_CONN_ACCEPTS && conn->state == NET_CONN_RESOLVING);
     conn->turn = turn;
     if (net_address_parse(address, &parsed) != 0) {
         net_conn_close(conn, "its address is not host:port");

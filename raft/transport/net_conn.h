@@ -5,7 +5,7 @@
  * (net_conn_accepted()); the handshake runs, then its owner gets `up`, and the frames of an
  * accepted one.
  *
- *   dialled:  RESOLVING --> CONNECTING --> HANDSHAKE --> UP --> CLOSING
+ *   dialled:  RESOLVING --> CONNECTING --> HANDSHAKE --> UP --> CLOSING (one that joins: no UP)
  *   accepted:                              HANDSHAKE --> UP --> CLOSING
  *                                              `--> REJECTING ----^
  *
@@ -39,14 +39,23 @@ enum net_conn_state {
     NET_CONN_CLOSING
 };
 
+/* What this end is in the handshake. */
+enum net_conn_role {
+    NET_CONN_ACCEPTS, /* accepted: receives */
+    NET_CONN_DIALS,   /* dialled: sends */
+    NET_CONN_JOINS    /* dialled to ask for membership: gets an answer, and is never up */
+};
+
 struct net_conn;
 
-/* What its owner, a link or the inbound side, hears of a connection. */
+/* What its owner, a link, the inbound side or a join, hears of a connection. */
 struct net_conn_ops {
     /* The handshake is done: who is there is proved (conn->handshake). */
     void (*up)(struct net_conn *conn);
     /* The handshake failed, and the other side has been sent why. */
     void (*failed)(struct net_conn *conn);
+    /* Of one that joins: this is the answer. */
+    void (*answered)(struct net_conn *conn, const struct frame *frame);
     /* A frame came, other than PING. False: close for the reason that was set. */
     const char *(*frame)(struct net_conn *conn, const struct frame *frame);
     /* It closes: it was in this state, and is CLOSING now. */
@@ -62,8 +71,8 @@ struct net_conn {
     struct net_hub *hub;
     const struct net_conn_ops *ops;
     void *owner;
-    bool dialled;       /* we dial and send; or else we accepted and receive */
-    uint64_t wanted_id; /* dialled: who is to be there */
+    enum net_conn_role role;
+    uint64_t wanted_id; /* who is to be there, for one that dials */
     enum net_conn_state state;
     bool was_up;
     unsigned ref_count; /* handles and requests that will still call back; freed at 0 */
@@ -82,8 +91,8 @@ struct net_conn {
 
 TAILQ_HEAD(net_conn_list, net_conn);
 
-/* A connection to peer wanted_id, or (0) one to be accepted. It holds the hub. */
-struct net_conn *net_conn_new(struct net_hub *hub, uint64_t wanted_id,
+/* A connection of this role; wanted_id is 0 but for one that dials. It holds the hub. */
+struct net_conn *net_conn_new(struct net_hub *hub, enum net_conn_role role, uint64_t wanted_id,
                               const struct net_conn_ops *ops, void *owner);
 
 /* Connect to "host:port"; of a name's addresses to the one whose turn it is. An address that cannot

@@ -2,8 +2,8 @@
  * net_hub.h - what the connections of one node have in common: the loop, the settings, whom they
  * serve, and how many things are still alive.
  *
- * The happy path: whatever has handles on the loop holds the hub from its making to its end; the
- * close of the net waits until the last one has let go, and then `all_gone` is called, once.
+ * The happy path: whatever has handles on the loop holds the hub from its making to its end; a close
+ * waits until the last one has let go, and then `all_gone` is called, once.
  *
  * Thread: the raft loop.
  */
@@ -33,15 +33,18 @@ struct net_uv_config {
 
 struct net_hub {
     uv_loop_t *loop;
-    struct net_receiver *receiver;
-    struct net_uv_config config; /* times filled in */
+    struct net_receiver *receiver; /* NULL: there are no links */
+    struct net_uv_config config;   /* times filled in */
     struct handshake_config handshake;
     struct prng prng;
     bool closing;         /* nothing new begins, and the receiver is called no more */
     unsigned alive_count; /* things that hold the hub */
-    void (*all_gone)(struct net_hub *hub);
+    void (*all_gone)(struct net_hub *hub); /* may be NULL */
     uint8_t input[64 * 1024]; /* of the read under way; connections keep only parts of frames */
 };
+
+/* Times that are 0 become the limits. The caller fills in the rest: handshake, receiver, all_gone. */
+void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config);
 
 void net_hub_hold(struct net_hub *hub);
 

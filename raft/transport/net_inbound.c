@@ -160,7 +160,7 @@ void net_inbound_cb(uv_stream_t *listener, int status)
         }
         return;
     }
-    conn = net_conn_new(inbound->hub, 0, &conn_ops, inbound);
+    conn = net_conn_new(inbound->hub, NET_CONN_ACCEPTS, 0, &conn_ops, inbound);
     TAILQ_INSERT_TAIL(&inbound->conns, conn, link);
     inbound->open_count++;
     rv = uv_accept(listener, (uv_stream_t *)&conn->tcp);

@@ -181,7 +181,7 @@ static const struct net_conn_ops conn_ops = {
 static void dial(struct net_link *link)
 {
     ASSERT(link->conn == NULL);
-    link->conn = net_conn_new(link->links->hub, link->id, &conn_ops, link);
+    link->conn = net_conn_new(link->links->hub, NET_CONN_DIALS, link->id, &conn_ops, link);
     net_conn_dial(link->conn, link->address, link->turn++);
 }
 

@@ -44,7 +44,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
 static bool net_connected(struct net *base, uint64_t peer);
 static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count);
 static int listen_open(uv_loop_t *loop, const char *text, int *ret_fd, uint16_t *ret_port);
-static void fill_config(struct net_uv *net, const struct net_uv_config *config);
+static void fill_handshake(struct net_uv *net, const struct net_uv_config *config);
 static void prepare_cb(uv_prepare_t *prepare);
 static void handle_close_cb(uv_handle_t *handle);
 static void all_gone(struct net_hub *hub);
@@ -71,12 +71,11 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     net = calloc(1, sizeof *net);
     ASSERT(net != NULL);
     net->base.ops = &net_uv_ops;
-    net->hub.loop = loop;
+    net_hub_init(&net->hub, loop, config);
     net->hub.receiver = receiver;
     net->hub.all_gone = all_gone;
     net->port = port;
-    fill_config(net, config);
-    prng_seed(&net->hub.prng, prng_entropy());
+    fill_handshake(net, config);
     net_links_init(&net->links, &net->hub);
     net_inbound_init(&net->inbound, &net->hub, &net->links);
     ASSERT(uv_tcp_init(loop, &net->listener) == 0);
@@ -255,19 +254,8 @@ static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
     return net->hub.receiver->admit(net->hub.receiver, peer, store_id);
 }
 
-static uint32_t or_default(uint32_t value, uint32_t standard)
+static void fill_handshake(struct net_uv *net, const struct net_uv_config *config)
 {
-    return value != 0 ? value : standard;
-}
-
-static void fill_config(struct net_uv *net, const struct net_uv_config *config)
-{
-    net->hub.config = *config;
-    net->hub.config.connect_ms = or_default(config->connect_ms, LIMIT_CONNECT_MS);
-    net->hub.config.handshake_ms = or_default(config->handshake_ms, LIMIT_HANDSHAKE_MS);
-    net->hub.config.idle_ms = or_default(config->idle_ms, LIMIT_PEER_IDLE_MS);
-    net->hub.config.stall_ms = or_default(config->stall_ms, LIMIT_PEER_STALL_MS);
-    net->hub.config.silent_ms = or_default(config->silent_ms, LIMIT_PEER_SILENT_MS);
     net->hub.handshake = (struct handshake_config){
         .node_id = config->node_id,
         .store_id = config->store_id,
