@@ -76,7 +76,7 @@ define LAYER_RULE
 $(call lib,$(1)): $(call objs,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	$$(call SAY,AR $$@)ar rcs $$@ $$^
+	$$(call SAY,AR $$@)ar qcs $$@ $$^
 endef
 $(foreach layer,$(LAYERS) history model,$(eval $(call LAYER_RULE,$(layer))))
 
@@ -129,7 +129,7 @@ define TEST_RULE
 $(OUT)/libhelp-$(1).a: $(call helpers_of,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	$$(call SAY,AR $$@)ar rcs $$@ $$^
+	$$(call SAY,AR $$@)ar qcs $$@ $$^
 $(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(UNIT_OBJS) $(OUT)/libhelp-$(1).a $(TEST_WITH_$(1)) \
                       $(foreach layer,$(SEEN_$(1)),$(call lib,$(layer)))
 	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) $$(UNIT_WRAP) -o $$@ $$^ -lcmocka $(call libs_of,$(1))

@@ -2,8 +2,8 @@
  * net_hub.h - what the connections of one node have in common: the loop, the settings, whom they
  * serve, and how many things are still alive.
  *
- * The happy path: whatever has handles on the loop holds the hub from its making to its end; a close
- * waits until the last one has let go, and then `all_gone` is called, once.
+ * The happy path: whatever has handles on the loop holds the hub from its making to its end; a
+ * close waits until the last one has let go, and then `all_gone` is called, once.
  *
  * Thread: the raft loop.
  */
@@ -43,7 +43,8 @@ struct net_hub {
     uint8_t input[64 * 1024]; /* of the read under way; connections keep only parts of frames */
 };
 
-/* Times that are 0 become the limits. The caller fills in the rest: handshake, receiver, all_gone. */
+/* Times that are 0 become the limits. The caller fills in the rest: handshake, receiver,
+ * all_gone. */
 void net_hub_init(struct net_hub *hub, uv_loop_t *loop, const struct net_uv_config *config);
 
 void net_hub_hold(struct net_hub *hub);
