@@ -25,6 +25,8 @@ FROM ${BASE_IMAGE}
 COPY --from=build /leafd/leafd /usr/local/bin/leafd
 COPY --from=build /leafd/packages /usr/local/share/leafd/packages
 COPY scripts/compose/healthcheck /usr/local/bin/leafd-healthcheck
+# Whoever passes on the image passes these on with it; Debian has the texts of the (L)GPL in it.
+COPY LICENSE NOTICE /usr/local/share/doc/leafd/
 # The user's number is fixed, so that volumes fit every build. Directories are made here so that a
 # new volume takes over their owner and mode. The last line: nothing that leafd needs is missing.
 RUN apt-get update && \

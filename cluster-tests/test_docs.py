@@ -1,9 +1,12 @@
-"""What the documentation names exists: tests, metrics, exit codes, log lines, error codes, links.
+"""What the documents name exists: tests, metrics, exit codes, log lines, error codes, links, files.
+Their words are those of the glossary, and NOTICE names what is linked.
 
 docs/failure-model.md lives by this: a promise whose test is gone is no promise.
 """
 
 import glob
+import importlib.machinery
+import importlib.util
 import os
 import re
 
@@ -11,8 +14,22 @@ import pytest
 
 from node import ROOT
 
-PAGES = sorted(glob.glob(os.path.join(ROOT, "docs", "*.md"))) + [os.path.join(ROOT, "README.md")]
+DOCS = sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))
+PAGES = DOCS + [os.path.join(ROOT, name) for name in
+                ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "cluster-tests/README.md")]
+PICTURES = sorted(glob.glob(os.path.join(ROOT, "docs", "*.svg")))
 FAILURE_MODEL = os.path.join(ROOT, "docs", "failure-model.md")
+GLOSSARY = os.path.join(ROOT, "docs", "glossary.md")
+TOP = "src|raft|http|storage|scripts|cluster-tests|docs"
+
+# Words that have another name now. Each is a pattern.
+OLD_WORDS = [r"timekeeper", r"grantees?", r"gatherer", r"peer[_ ]memory", r"wish(es)?\b", r"memo\b",
+             r"guests?", r"(earlier|later|last|two) (life|lives)", r"life of (a|the) node",
+             r"\bpokes?\b", r"\bverbs?\b", r"\bthe own\b", r"\b(is|are|be) told\b",
+             r"\bwarm(ed|ing)\b"]
+# What the linker is given: its name in NOTICE.
+LINKED = {"isal": "ISA-L", "xxhash": "xxHash", "lmdb": "LMDB", ":libraft.a": "C-Raft",
+          "crypto": "OpenSSL", "http_parser": "http-parser", "jansson": "jansson", "uv": "libuv"}
 
 
 def read(path):
@@ -57,8 +74,9 @@ def test_the_failure_model_names_tests_for_each_promise():
     parts = re.split(r"^### (P\d)\. ", text, flags=re.M)[1:]
     promises = dict(zip(parts[::2], parts[1::2]))
     assert sorted(promises) == [f"P{number}" for number in range(1, 9)]
-    design = read(os.path.join(ROOT, "docs", "design.md"))
-    assert sorted(re.findall(r"^\| (P\d) \|", design, re.M)) == sorted(promises)
+    assert sorted(re.findall(r"^\| (P\d) \|", text, re.M)) == sorted(promises)
+    for page in PAGES:  # it stands once
+        assert page == FAILURE_MODEL or not re.search(r"^\| P\d \|", read(page), re.M), page
     for promise, part in promises.items():
         if promise != "P2":  # which every test under load checks
             assert re.search(r"`test_\w+`", part.split("\n## ")[0]), promise
@@ -112,3 +130,125 @@ def test_links_lead_somewhere(page):
             headings = re.findall(r"^#+ (.*)$", read(path), re.M)
             slugs = {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
             assert anchor in slugs, f"{page} links to {target}: {sorted(slugs)}"
+
+
+def files_of_tree():
+    """All files, from the root, but for what was built or is not the project's."""
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders
+                      if not name.startswith((".", "build", "__pycache__")) and name != "data"]
+        for name in names:
+            yield os.path.relpath(os.path.join(folder, name), ROOT)
+
+
+def missing_paths(words):
+    """Those of these words that look like a file or folder of the tree and are none."""
+    files = list(files_of_tree())
+    names = {os.path.basename(path) for path in files}
+    missing = set()
+    for word in words:
+        if re.fullmatch(rf"({TOP})/[\w./*-]*", word):
+            if not glob.glob(os.path.join(ROOT, word)):
+                missing.add(word)
+        elif re.fullmatch(r"[\w-]+\.(c|h|py|md|svg)", word) and word not in names:
+            missing.add(word)
+    return missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=os.path.basename)
+def test_files_that_are_named_exist(page):
+    missing = missing_paths(in_code(read(page)))
+    assert not missing, f"{page} names files that do not exist: {sorted(missing)}"
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=os.path.basename)
+def test_files_that_a_picture_names_exist(picture):
+    missing = missing_paths(re.findall(r">([\w./-]+)<", read(picture)))
+    assert not missing, f"{picture} names files that do not exist: {sorted(missing)}"
+
+
+def test_paths_that_do_not_exist_are_found():
+    assert missing_paths(["raft/core/nothing.c", "nothing.h", "docs/nothing/"]) == {
+        "raft/core/nothing.c", "nothing.h", "docs/nothing/"}
+    assert not missing_paths(["docs/design.md", "raft/", "test_docs.py", "a.b", "src/id"])
+
+
+def glossary():
+    """{word: meaning}; what stands in brackets says of which thing."""
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| [^|]*\|$", read(GLOSSARY), re.M)
+    return {word: meaning for word, meaning in rows if word != "word"}
+
+
+def test_the_glossary_has_a_line_for_each_word():
+    """Each word once; those that lines lean on have lines; code or documents use each."""
+    words = {part.strip() for word in glossary()
+             for part in re.sub(r"\([^)]*\)", "", word).split(",")}
+    lines = re.findall(r"^\| (?!word )([^|]+) \|", read(GLOSSARY), re.M)
+    assert len(lines) == len(set(lines)) and len(lines) > 60
+    meanings = "\n".join(glossary().values())
+    leant_on = {re.sub(r"(?<=[^s])s$", "", word.lower()).replace("entrie", "entry")
+                for word in re.findall(r"(?<!\*)\*([^*\n]+)\*", meanings)}
+    missing = leant_on - words
+    assert not missing, f"the glossary leans on words that have no line: {sorted(missing)}"
+    used = (sources("src/**/*.h", "raft/**/*.h", "http/**/*.h", "storage/**/*.h")
+            + "".join(read(page) for page in PAGES if page != GLOSSARY)).lower()
+    used = re.sub(r"[\s*_]+", " ", used)
+    unused = {word for word in words if word.lower().replace("_", " ") not in used}
+    assert not unused, f"nobody uses these words: {sorted(unused)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=os.path.basename)
+def test_one_name_for_one_thing(page):
+    text = " ".join(re.sub(r"^```.*?^```|`[^`\n]*`", "", read(page), flags=re.M | re.S).split())
+    found = {match.group(0) for word in OLD_WORDS for match in re.finditer(word, text, re.I)}
+    assert not found, f"{page} has words that docs/glossary.md names otherwise: {sorted(found)}"
+
+
+@pytest.mark.parametrize("page", DOCS, ids=os.path.basename)
+def test_a_page_begins_with_who_should_read_it(page):
+    title, first = read(page).split("\n\n")[:2]
+    assert re.fullmatch(r"# [^\n]+", title) and first.startswith("For "), f"{page}: {first[:60]}"
+
+
+def test_the_readme_leads_everywhere():
+    """Each page is one click away, or two."""
+    text = read(os.path.join(ROOT, "README.md"))
+    for page in DOCS:
+        assert f"(docs/{os.path.basename(page)}" in text, page
+    for name in ("LICENSE", "NOTICE", "CONTRIBUTING.md", "CHANGELOG.md"):
+        assert f"({name})" in text and os.path.exists(os.path.join(ROOT, name)), name
+
+
+def test_notice_names_what_is_linked():
+    lines = re.findall(r"^LIBS_\w+\s*:= (.*)$", read(os.path.join(ROOT, "Makefile")), re.M)
+    linked = {word for line in lines for word in re.findall(r"-l(\S+)", line)}
+    assert linked == set(LINKED), linked ^ set(LINKED)
+    notice = read(os.path.join(ROOT, "NOTICE"))
+    assert not [name for name in LINKED.values() if name not in notice]
+    check = read(os.path.join(ROOT, "scripts", "check-raft-version"))
+    version = re.search(r"libraft-dev (0\.\d+\.\d+)", check).group(1)
+    assert f"C-Raft {version}" in notice
+    assert "Apache License" in read(os.path.join(ROOT, "LICENSE"))
+
+
+def test_known_survivors_still_stand_in_their_files():
+    """Of faults that no test notices docs/testing.md says why, each with a line that is there."""
+    page = read(os.path.join(ROOT, "docs", "testing.md")).replace("\\|", "|")
+    rows = re.findall(r"^\| `([\w/.]+)` \| `(.+?)` → `.*?` \| .+ \|$", page, re.M)
+    assert rows
+    for path, line in rows:
+        lines = [text.strip() for text in read(os.path.join(ROOT, path)).splitlines()]
+        assert line in lines, f"{path}: {line}"
+
+
+def test_the_design_names_every_floor():
+    """The table of layers has the folders that scripts/check-layers knows, and no others."""
+    path = os.path.join(ROOT, "scripts", "check-layers")
+    loader = importlib.machinery.SourceFileLoader("check_layers", path)
+    spec = importlib.util.spec_from_loader("check_layers", loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    section = read(os.path.join(ROOT, "docs", "design.md")).split("\n## Layers\n")[1]
+    table = section.split("|---|---|---|\n")[1].split("\n\n")[0]
+    missing = set(module.LAYERS) - set(in_code(table))
+    assert not missing, f"floors that docs/design.md does not have: {sorted(missing)}"

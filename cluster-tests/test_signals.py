@@ -22,7 +22,7 @@ from wait import wait_until
 TABLE = os.path.join(ROOT, "docs", "operations.md")
 REAL_TIME = "real-time signals"
 # How a row's text begins, and what the tests call its signals.
-ROWS = {"Stops it": "stops", "Told in": "told", "Ignored.": "ignored", "Paused until": "pauses",
+ROWS = {"Stops it": "stops", "Logged": "told", "Ignored.": "ignored", "Paused until": "pauses",
         "Ends it": "ends"}
 
 
