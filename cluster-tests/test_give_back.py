@@ -157,7 +157,7 @@ def test_only_the_top_is_given_back(make_cluster, tag):
 
 def test_what_was_returned_and_granted_again_is_not_returned_twice(make_cluster, tag):
     """Ranges of the same bounds go from node to node; each id is handed out once."""
-    cluster = make_cluster(settings={**FAST, "warm-tags": 0})
+    cluster = make_cluster(settings={**FAST, "prefetch-tags": 0})
     cluster.create_tag(tag, step=100, max_step=100)
     last = 0
     for turn in range(6):
@@ -171,7 +171,7 @@ def test_what_was_returned_and_granted_again_is_not_returned_twice(make_cluster,
 
 
 def test_a_kill_burns(make_cluster, tag):
-    cluster = make_cluster(settings={**FAST, "warm-tags": 0})
+    cluster = make_cluster(settings={**FAST, "prefetch-tags": 0})
     cluster.create_tag(tag, step=100)
     node, other = cluster.followers()
     for turn in range(3):
@@ -183,7 +183,7 @@ def test_a_kill_burns(make_cluster, tag):
 
 def test_without_a_majority_it_is_burnt(make_cluster, tag):
     """Nobody is there to take it: the node says so, in time, and its ids never come again."""
-    cluster = make_cluster(settings={**FAST, "shutdown-grace-ms": 500, "warm-tags": 0})
+    cluster = make_cluster(settings={**FAST, "shutdown-grace-ms": 500, "prefetch-tags": 0})
     cluster.create_tag(tag, step=100)
     node = cluster.followers()[0]
     others = cluster.others(node)
@@ -201,7 +201,7 @@ def test_without_a_majority_it_is_burnt(make_cluster, tag):
 @pytest.mark.slow
 def test_cut_off_it_is_burnt(make_cluster, proxies, tag):
     """The same, while the others go on."""
-    settings = {**FAST, "shutdown-grace-ms": 500, "warm-tags": 0}
+    settings = {**FAST, "shutdown-grace-ms": 500, "prefetch-tags": 0}
     cluster = make_cluster(settings=settings, start=False)
     proxies.attach(cluster)
     cluster.start()
@@ -220,7 +220,7 @@ def test_cut_off_it_is_burnt(make_cluster, proxies, tag):
 
 def test_deleted_forced_and_strict_tags_have_nothing_to_give(make_cluster):
     """What the node held of them was burnt before, and the new axis is not touched."""
-    cluster = make_cluster(settings={**FAST, "warm-tags": 0})
+    cluster = make_cluster(settings={**FAST, "prefetch-tags": 0})
     node, other = cluster.followers()
     for tag in ("deleted", "forced", "strict", "kept"):
         cluster.create_tag(tag, step=100, max_id=1000)

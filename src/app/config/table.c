@@ -116,11 +116,11 @@ const struct setting settings[] = {
      "Idempotency keys that the cluster holds at a time, each for a day and in some 200 bytes "
      "of memory and disk on every node. Beyond it new keys get 503 `idempotency_full`. Should "
      "be the same on all nodes: the node that took the request decides."},
-    {"warm.tags", NUMBER(node.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
+    {"prefetch.tags", NUMBER(node.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
      DEFAULT(VALUE_OF(PREFETCH_DEFAULT_TAGS)),
      "This node remembers so many of the tags it served in the last day, the busiest, and "
      "fetches a segment of each after a restart. 0 switches that off."},
-    {"warm.rate", NUMBER(node.prefetch.rate_per_s, 1, LIMIT_PREFETCH_RATE, "tags/s"),
+    {"prefetch.rate", NUMBER(node.prefetch.rate_per_s, 1, LIMIT_PREFETCH_RATE, "tags/s"),
      DEFAULT(VALUE_OF(PREFETCH_DEFAULT_RATE)), "How many of them it fetches in a second."},
     {"snowflake.workers", NUMBER(node.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
      "Worker ids that this node takes, each good for as many ids a millisecond as the layout "

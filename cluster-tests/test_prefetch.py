@@ -91,9 +91,9 @@ def test_first_requests_find_ids(make_cluster, who, how):
 
 
 def test_without_it_the_first_request_waits(make_cluster):
-    """warm.tags=0 switches it off: then a request that waits for nothing gets nothing, which also
+    """prefetch.tags=0 switches it off: then a request that waits for nothing gets nothing, which
     shows that the test above measures something."""
-    cluster = make_cluster(settings={**FAST, "warm-tags": 0})
+    cluster = make_cluster(settings={**FAST, "prefetch-tags": 0})
     tags = [f"t{number}" for number in range(5)]
     make_tags(cluster, ["asked", *tags], step=100)
     node, other = cluster.followers()
@@ -114,7 +114,7 @@ def test_without_it_the_first_request_waits(make_cluster):
 
 @pytest.mark.bound(60)
 def test_busiest_first_at_a_bounded_rate(make_cluster):
-    cluster = make_cluster(settings={**FAST, "warm-rate": 10})
+    cluster = make_cluster(settings={**FAST, "prefetch-rate": 10})
     tags = [f"t{number:02}" for number in range(20)]
     make_tags(cluster, tags, step=50)
     node = cluster.followers()[0]
@@ -137,7 +137,7 @@ def test_busiest_first_at_a_bounded_rate(make_cluster):
 
 
 def test_only_as_many_as_are_configured(make_cluster):
-    cluster = make_cluster(settings={**FAST, "warm-tags": 3})
+    cluster = make_cluster(settings={**FAST, "prefetch-tags": 3})
     tags = [f"t{number}" for number in range(8)]
     make_tags(cluster, tags, step=1000)
     node, other = cluster.followers()
@@ -266,7 +266,7 @@ def test_ten_thousand_tags(make_cluster):
     """At the given rate, in a bounded time, and nobody is kept waiting meanwhile."""
     rate = 8000
     count = 10_000
-    cluster = make_cluster(settings={**FAST, "warm-rate": rate})
+    cluster = make_cluster(settings={**FAST, "prefetch-rate": rate})
     tags = [f"service-{number:05}" for number in range(count)]
     make_tags(cluster, tags, step=10)
     cluster.create_tag("other")
