@@ -24,6 +24,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/yield.h"
+#include "src/id/codec/tag_marks.h"
 
 #define QUEUE_FIRST_CAPACITY 64
 /* Batches at once, with those that were abandoned and not answered yet. */
@@ -158,8 +159,9 @@ void allocator_tag_changed(struct allocator *allocator, const struct tag_row *ro
     }
 }
 
-void allocator_outdate(struct allocator *allocator, const char *name, size_t name_len,
-                       uint32_t generation)
+/* The tag has this generation. Nothing if it is not in the table, or no older than that here. */
+static void outdate(struct allocator *allocator, const char *name, size_t name_len,
+                    uint32_t generation)
 {
     struct id_tag *tag = id_table_find(allocator->table, name, name_len);
 
@@ -171,6 +173,26 @@ void allocator_outdate(struct allocator *allocator, const char *name, size_t nam
      * unless this node's log does before. */
     atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
     tag_wake(allocator, tag);
+}
+
+int allocator_take_marks(struct allocator *allocator, const void *command, size_t len,
+                         const void *marks, size_t marks_len)
+{
+    struct tag_names names;
+    struct reader reader;
+    const char *name;
+    size_t name_len;
+
+    tag_names_begin(&names, command, len);
+    if (marks_len != (size_t)names.left * TAG_MARK_BYTES) {
+        return ERR_BAD_MESSAGE;
+    }
+    reader_init(&reader, marks, marks_len);
+    while (tag_names_next(&names, &name, &name_len)) {
+        outdate(allocator, name, name_len, reader_u32(&reader));
+    }
+    ASSERT(reader_done(&reader));
+    return 0;
 }
 
 struct id_tag *allocator_open(struct allocator *allocator, const struct tag_row *row)

@@ -38,14 +38,10 @@
 #ifndef LEAFD_ID_ALLOC_ALLOCATOR_H
 #define LEAFD_ID_ALLOC_ALLOCATOR_H
 
-#include "src/id/backend/id_backend.h"
-
-/* How the allocator reaches the cluster: an id_request of kind COMMAND (raft/ implements it by the
- * same function that serves id_backend.submit; the simulation and tests give their own). Owner's
- * thread. */
-struct id_proposer {
-    void (*propose)(struct id_proposer *proposer, struct id_request *request);
-};
+#include "src/base/clock.h"
+#include "src/id/alloc/segment_report.h"
+#include "src/id/codec/request.h"
+#include "src/id/codec/tag.h"
 
 struct allocator_config {
     uint32_t cover_ms;       /* REFILL_DEFAULT_COVER_MS */
@@ -85,10 +81,10 @@ uint64_t allocator_next_ms(const struct allocator *allocator);
  */
 void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row);
 
-/* The cluster has told that a tag has this generation, ahead of this node's own log: burn what is
- * held of an older one. Nothing if the tag is not in the table, or no older than that here. */
-void allocator_outdate(struct allocator *allocator, const char *name, size_t name_len,
-                       uint32_t generation);
+/* The cluster answered this command of the node with the marks of its tags (tag_marks.h), ahead of
+ * this node's log: burn what is held of older generations. 0 or ERR_BAD_MESSAGE. */
+int allocator_take_marks(struct allocator *allocator, const void *command, size_t len,
+                         const void *marks, size_t marks_len) MUST_CHECK;
 
 /* Make (or find) the table's entry for a known tag row, and adopt the row as above: this is also
  * how a tag that was made again is found before this node has applied it. NULL when the table is

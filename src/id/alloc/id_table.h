@@ -47,6 +47,15 @@ struct id_tag {
     char name[]; /* name_len bytes and a NUL */
 };
 
+/*
+ * Called when parked requests of a tag should try again: a segment was published, or the tag's
+ * state changed. Called on the raft loop with the bits of waiting_loops that were set (and are now
+ * cleared).
+ */
+struct id_waker {
+    void (*wake)(struct id_waker *waker, struct id_tag *tag, uint64_t loops);
+};
+
 struct id_table;
 
 struct id_table *id_table_new(void);

@@ -25,7 +25,8 @@
 #ifndef LEAFD_ID_ALLOC_STRICT_H
 #define LEAFD_ID_ALLOC_STRICT_H
 
-#include "src/id/alloc/allocator.h"
+#include "src/base/clock.h"
+#include "src/id/codec/request.h"
 #include "src/id/codec/strict_command.h"
 
 struct strict_config {

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command_bytes.h"
 
 static void put_row(struct buf *buf, const struct tag_row *row);
 static int read_row(struct reader *reader, struct tag_row *ret_row);

@@ -15,10 +15,8 @@
 #ifndef LEAFD_ID_CODEC_COMMAND_H
 #define LEAFD_ID_CODEC_COMMAND_H
 
+#include "src/id/codec/command_bytes.h"
 #include "src/id/codec/tag.h"
-
-#define COMMAND_VERSION 2
-#define MESSAGE_VERSION 1 /* of queries, results, and requests between parts of leafd */
 
 enum command_type {
     COMMAND_NOOP = 1,       /* start of a leader's term; or all that it carries is its stamp */

@@ -1,6 +1,6 @@
 /*
- * command_bytes.h - what the writing and the reading side of commands share: constants, and the
- * beginning of messages and items.
+ * command_bytes.h - what all messages have in common: versions, types, where the stamp stands, and
+ * how a message and an item begin.
  *
  * Every message begins with a byte of version and a byte of type; queries and results have ranges
  * of their own, so that one can never be taken for another. A command has a stamp behind that
@@ -11,8 +11,13 @@
 #define LEAFD_ID_CODEC_COMMAND_BYTES_H
 
 #include "src/base/assert.h"
-#include "src/id/codec/command.h"
-#include "src/id/codec/session.h"
+#include "src/base/buf.h"
+
+#define COMMAND_VERSION 2
+#define MESSAGE_VERSION 1 /* of queries, results, and requests between parts of leafd */
+
+#define SESSION_STAMP_AT 2 /* in a command: behind version and type */
+#define SESSION_STAMP_BYTES 26
 
 #define COMMAND_ITEM 1
 #define COMMAND_END 0

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command_bytes.h"
 
 _Static_assert(SESSION_STAMP_BYTES == 2 + 3 * 8, "node, incarnation, seq, lowest");
 _Static_assert(LIMIT_NODE_ID <= UINT16_MAX, "a node id fits the stamp");

@@ -36,6 +36,7 @@
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
+#include "src/id/codec/command_bytes.h"
 
 /* Whose a command is. Stands behind the type of every command (command.h), little-endian; zeros: of
  * nobody, which only the first entry of a term is. */
@@ -45,9 +46,6 @@ struct session_stamp {
     uint64_t seq;         /* 1.. in the incarnation */
     uint64_t lowest;      /* 1..seq: what the node still waits for begins here */
 };
-
-#define SESSION_STAMP_AT 2 /* in a command: behind version and type */
-#define SESSION_STAMP_BYTES 26
 
 /* Write the stamp into a command, in the place of the one that it has. */
 void session_stamp_put(struct buf *command, const struct session_stamp *stamp);

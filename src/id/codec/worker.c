@@ -15,7 +15,6 @@
 
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
-#include "src/id/codec/command_bytes.h"
 
 #define WORKER_ROW_VERSION 2
 #define WORKER_EPOCH_END INT64_MAX /* shown as a JSON number; no log is ever as long */

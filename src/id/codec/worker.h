@@ -26,7 +26,7 @@
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
-#include "src/id/snowflake/snowflake.h"
+#include "src/id/codec/snowflake_layout.h"
 
 #define WORKER_ID_ANY 0xffffu
 

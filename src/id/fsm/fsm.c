@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/id/codec/tag_marks.h"
 #include "src/id/fsm/fsm_state.h"
 
 /* A committed command. */
@@ -118,6 +119,21 @@ const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t na
     struct fsm_row *row = fsm_row_find(fsm, name, name_len);
 
     return row != NULL ? &row->tag : NULL;
+}
+
+void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struct buf *marks)
+{
+    struct tag_names names;
+    const char *name;
+    size_t name_len;
+
+    tag_names_begin(&names, command, len);
+    buf_reserve(marks, (size_t)names.left * TAG_MARK_BYTES);
+    while (tag_names_next(&names, &name, &name_len)) {
+        const struct tag_row *row = fsm_tag(fsm, name, name_len);
+
+        buf_put_u32(marks, row != NULL ? row->generation : 0);
+    }
 }
 
 bool fsm_node(const struct fsm *fsm, uint64_t node_id, struct node_info *ret_info)

@@ -28,6 +28,7 @@
 #define LEAFD_ID_FSM_FSM_H
 
 #include "src/id/codec/command.h"
+#include "src/id/codec/member.h"
 #include "src/id/codec/session.h"
 #include "src/id/codec/worker.h"
 
@@ -92,6 +93,10 @@ int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *
 /* The live or deleted row of a name, or NULL. Borrowed until the next apply. */
 const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t name_len);
 
+/* Append the marks (tag_marks.h) of a command that has just been applied: the generations that the
+ * tags it names have now. */
+void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struct buf *marks);
+
 /* A node's registered info; false if none. */
 bool fsm_node(const struct fsm *fsm, uint64_t node_id, struct node_info *ret_info);
 
@@ -132,6 +137,21 @@ uint64_t fsm_drain_node(const struct fsm *fsm, const char *name, size_t name_len
 
 /* Tags that drain. */
 size_t fsm_drain_count(const struct fsm *fsm);
+
+/* --- membership (member.h) --- */
+
+/* The change under way, or the last one if it was given up; NULL: none. Borrowed until the next
+ * apply. */
+const struct member_change *fsm_member_change(const struct fsm *fsm);
+
+/* Was this id a member's that was removed? */
+bool fsm_member_removed(const struct fsm *fsm, uint64_t node_id);
+
+/* The entry at index, a configuration, is applied: before and after it. Remembers the ids that went
+ * and ends a change that this completes. Deterministic, as fsm_apply() is. */
+void fsm_configured(struct fsm *fsm, uint64_t index, const struct member *before,
+                    size_t before_count, const struct member *after, size_t after_count,
+                    struct fsm_changes *changes);
 
 /* --- loading --- */
 

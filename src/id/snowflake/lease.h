@@ -32,9 +32,11 @@
 #ifndef LEAFD_ID_SNOWFLAKE_LEASE_H
 #define LEAFD_ID_SNOWFLAKE_LEASE_H
 
-#include "src/id/alloc/allocator.h"
-#include "src/id/snowflake/clock_check.h"
+#include "src/base/clock.h"
+#include "src/id/codec/request.h"
 #include "src/id/codec/worker.h"
+#include "src/id/snowflake/clock_check.h"
+#include "src/id/snowflake/snowflake.h"
 
 struct lease_config {
     uint64_t node_id;

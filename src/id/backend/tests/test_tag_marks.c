@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/backend/tag_marks.h"
+#include "src/id/codec/tag_marks.h"
 #include "src/id/tests/id_world.h"
 
 /* A change as this node sent it, and what comes back. */
@@ -53,13 +53,13 @@ static void carry_out(struct id_world *w, struct change *change)
 
     buf_put(&copy, change->command.data, change->command.len);
     id_world_command(w, &copy);
-    tag_marks_put(w->cluster, change->command.data, change->command.len, &change->marks);
+    fsm_tag_marks(w->cluster, change->command.data, change->command.len, &change->marks);
 }
 
 static void hear(struct id_world *w, struct change *change)
 {
-    assert_int_equal(tag_marks_adopt(w->allocator, change->command.data, change->command.len,
-                                     change->marks.data, change->marks.len),
+    assert_int_equal(allocator_take_marks(w->allocator, change->command.data, change->command.len,
+                                          change->marks.data, change->marks.len),
                      0);
 }
 
@@ -272,9 +272,9 @@ static void test_marks_that_do_not_fit_are_refused(void **state)
         const uint8_t marks[2 * TAG_MARK_BYTES] = {200, 0, 0, 0, 200};
 
         if (len != TAG_MARK_BYTES) {
-            assert_int_equal(
-                tag_marks_adopt(w->allocator, change.command.data, change.command.len, marks, len),
-                ERR_BAD_MESSAGE);
+            assert_int_equal(allocator_take_marks(w->allocator, change.command.data,
+                                                  change.command.len, marks, len),
+                             ERR_BAD_MESSAGE);
         }
     }
     assert_int_equal(left(tag), 10);
@@ -285,10 +285,10 @@ static void expect_marks(struct id_world *w, const struct buf *command, size_t e
 {
     struct buf marks = BUF_INIT;
 
-    tag_marks_put(w->cluster, command->data, command->len, &marks);
+    fsm_tag_marks(w->cluster, command->data, command->len, &marks);
     assert_int_equal(marks.len, expected);
     assert_int_equal(
-        tag_marks_adopt(w->allocator, command->data, command->len, marks.data, marks.len), 0);
+        allocator_take_marks(w->allocator, command->data, command->len, marks.data, marks.len), 0);
     buf_free(&marks);
 }
 
