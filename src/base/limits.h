@@ -17,7 +17,7 @@
 #define LIMIT_GRANTS_PER_ENTRY 512      /* grants in one Raft entry; the rest waits a turn */
 #define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8 /* grant entries a node has under way at once */
 #define LIMIT_GIVE_BACK_TAGS 20000      /* tags whose segments a stop gives back; the rest burns */
-#define LIMIT_GRANTEES 64               /* nodes that may hold segments; more: overloaded */
+#define LIMIT_SEGMENT_HOLDERS 64        /* nodes that may hold segments; more: overloaded */
 
 #define LIMIT_PREFETCH_TAGS 10000  /* prefetch.tags; more: a configuration error */
 #define LIMIT_PREFETCH_RATE 100000 /* prefetch.rate; more: a configuration error */
@@ -26,7 +26,7 @@
 #define LIMIT_STRICT_WAITING 20000 /* strict requests a node holds; more: overloaded */
 #define LIMIT_STRICT_ITEMS 1024    /* requests in one entry; the rest goes into the next */
 #define LIMIT_STRICT_BATCHES 8     /* entries a node has under way */
-#define LIMIT_DRAINS 10000         /* tags on their way to strict mode; more: overloaded */
+#define LIMIT_RECALLS 10000        /* tags on their way to strict mode; more: overloaded */
 #define LIMIT_KEY_BYTES 128        /* Idempotency-Key; longer: 400 bad_key */
 #define LIMIT_KEYS 10000000        /* strict.keys; more: a configuration error */
 #define LIMIT_KEY_LIFE_MS 86400000 /* of the log's time, for which a key is kept */

@@ -34,7 +34,7 @@ enum command_type {
     /* strict_command.h has these */
     COMMAND_STRICT = 12,
     COMMAND_GIVE_BACK = 13,
-    COMMAND_DRAINED = 14,
+    COMMAND_RECALLED = 14,
     /* member.h has these */
     COMMAND_MEMBER_BEGIN = 20,
     COMMAND_MEMBER_END = 21
@@ -49,7 +49,7 @@ struct grant_item {
 
 struct grant_result {
     int32_t status;      /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED, ERR_WRONG_MODE (the tag is strict),
-                            ERR_OVERLOADED (LIMIT_GRANTEES) */
+                            ERR_OVERLOADED (LIMIT_SEGMENT_HOLDERS) */
     uint32_t size;       /* ids granted, > 0 when status is 0 */
     uint64_t first;      /* first id of the range: [first, first + size) */
     uint32_t generation; /* the tag's; also set for ERR_EXHAUSTED and ERR_WRONG_MODE, and for
@@ -97,7 +97,7 @@ void command_put_end(struct buf *buf);
 
 struct put_result {
     int32_t status;     /* 0, ERR_WOULD_REPEAT, ERR_INVALID (a rule broken after merging),
-                           ERR_OVERLOADED (LIMIT_TAGS, LIMIT_DRAINS) */
+                           ERR_OVERLOADED (LIMIT_TAGS, LIMIT_RECALLS) */
     uint32_t failed_at; /* position of the item that failed, when status is not 0 */
     uint32_t made;      /* counts, when status is 0 */
     uint32_t changed;

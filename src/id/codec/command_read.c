@@ -29,7 +29,7 @@ int command_type(const void *data, size_t len)
     version = reader_u8(&reader);
     type = reader_u8(&reader);
     if (reader.bad || version != COMMAND_VERSION || type < COMMAND_NOOP ||
-        type > COMMAND_MEMBER_END || (type > COMMAND_DRAINED && type < COMMAND_MEMBER_BEGIN)) {
+        type > COMMAND_MEMBER_END || (type > COMMAND_RECALLED && type < COMMAND_MEMBER_BEGIN)) {
         return ERR_BAD_MESSAGE;
     }
     return type;

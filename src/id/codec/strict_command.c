@@ -22,7 +22,7 @@ static void put_item(struct buf *buf, const struct strict_item *item);
 static bool read_item(struct reader *reader, struct strict_item *ret_item);
 static bool read_next(struct reader *reader, struct strict_item *ret_item);
 static bool read_give_back(struct reader *reader, struct give_back_item *ret_item);
-static bool read_drained(struct reader *reader, struct drained_item *ret_item);
+static bool read_recalled(struct reader *reader, struct recalled_item *ret_item);
 static const char *read_name(struct reader *reader, uint16_t *ret_len);
 static bool read_result(struct reader *reader, struct strict_result *ret_result);
 
@@ -223,36 +223,36 @@ int statuses_decode(const void *data, size_t len, int32_t *ret_statuses, size_t 
     return 0;
 }
 
-/* --- drained --- */
+/* --- recalled --- */
 
-void command_drained_begin(struct buf *buf)
+void command_recalled_begin(struct buf *buf)
 {
-    command_head_put(buf, COMMAND_DRAINED);
+    command_head_put(buf, COMMAND_RECALLED);
 }
 
-void command_drained_add(struct buf *buf, const struct drained_item *item)
+void command_recalled_add(struct buf *buf, const struct recalled_item *item)
 {
     buf_put_u8(buf, COMMAND_ITEM);
     buf_put_str16(buf, item->name, item->name_len);
     buf_put_u32(buf, item->generation);
 }
 
-void command_drained_end(struct buf *buf)
+void command_recalled_end(struct buf *buf)
 {
     buf_put_u8(buf, COMMAND_END);
 }
 
-int drained_command_read(const void *data, size_t len, struct drained_command *ret_command)
+int recalled_command_read(const void *data, size_t len, struct recalled_command *ret_command)
 {
     struct reader reader;
-    struct drained_command command = {0};
-    struct drained_item item;
+    struct recalled_command command = {0};
+    struct recalled_item item;
 
-    if (!command_head_read(&reader, data, len, COMMAND_DRAINED)) {
+    if (!command_head_read(&reader, data, len, COMMAND_RECALLED)) {
         return ERR_BAD_MESSAGE;
     }
     command.items = reader;
-    while (read_drained(&reader, &item)) {
+    while (read_recalled(&reader, &item)) {
         command.count++;
     }
     if (!reader_done(&reader) || command.count < 1 || command.count > LIMIT_GRANTS_PER_ENTRY) {
@@ -262,9 +262,9 @@ int drained_command_read(const void *data, size_t len, struct drained_command *r
     return 0;
 }
 
-bool drained_command_next(struct drained_command *command, struct drained_item *ret_item)
+bool recalled_command_next(struct recalled_command *command, struct recalled_item *ret_item)
 {
-    return read_drained(&command->items, ret_item);
+    return read_recalled(&command->items, ret_item);
 }
 
 /* --- shared --- */
@@ -311,7 +311,7 @@ static bool read_give_back(struct reader *reader, struct give_back_item *ret_ite
     return !reader->bad;
 }
 
-static bool read_drained(struct reader *reader, struct drained_item *ret_item)
+static bool read_recalled(struct reader *reader, struct recalled_item *ret_item)
 {
     if (!command_item_begins(reader)) {
         return false;

@@ -48,7 +48,7 @@ struct strict_batch {
  *  ERR_KEYS_FULL     detail: the limit
  *  ERR_EMPTY         the log has no time yet, which a key needs: ask again
  *
- * A key is looked up before draining, room and ids left are looked at: while the tag is there and
+ * A key is looked up before recalling, room and ids left are looked at: while the tag is there and
  * strict, the ids of a known key are given again whatever happened to it since.
  */
 struct strict_result {
@@ -124,29 +124,29 @@ void statuses_encode(const int32_t *statuses, size_t count, struct buf *buf);
 int statuses_decode(const void *data, size_t len, int32_t *ret_statuses, size_t max,
                     size_t *ret_count) MUST_CHECK;
 
-/* --- drained --- */
+/* --- recalled --- */
 
 /* The node whose stamp it bears holds no segment of the tag that is older than the generation, and
  * takes none any more.
  * Result: a status_result, 0. */
-struct drained_item {
+struct recalled_item {
     const char *name; /* borrowed */
     uint16_t name_len;
     uint32_t generation;
 };
 
-void command_drained_begin(struct buf *buf);
-void command_drained_add(struct buf *buf, const struct drained_item *item);
-void command_drained_end(struct buf *buf); /* 1..LIMIT_GRANTS_PER_ENTRY items */
+void command_recalled_begin(struct buf *buf);
+void command_recalled_add(struct buf *buf, const struct recalled_item *item);
+void command_recalled_end(struct buf *buf); /* 1..LIMIT_GRANTS_PER_ENTRY items */
 
-struct drained_command {
+struct recalled_command {
     uint32_t count;
     struct reader items;
 };
 
-int drained_command_read(const void *data, size_t len,
-                         struct drained_command *ret_command) MUST_CHECK;
-bool drained_command_next(struct drained_command *command,
-                          struct drained_item *ret_item) MUST_CHECK;
+int recalled_command_read(const void *data, size_t len,
+                          struct recalled_command *ret_command) MUST_CHECK;
+bool recalled_command_next(struct recalled_command *command,
+                           struct recalled_item *ret_item) MUST_CHECK;
 
 #endif

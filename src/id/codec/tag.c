@@ -17,7 +17,7 @@
 
 #define TAG_ROW_VERSION 3
 #define TAG_ROW_DELETED 0x01 /* bits of the flags byte */
-#define TAG_ROW_DRAINING 0x02
+#define TAG_ROW_RECALLING 0x02
 
 static int check_known(const struct tag_row *row, const char **ret_why);
 static size_t utf8_decode(const uint8_t *text, size_t len, uint32_t *ret_code);
@@ -135,7 +135,7 @@ void tag_row_encode(const struct tag_row *row, struct buf *buf)
     ASSERT(row->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
     buf_put_u8(buf, TAG_ROW_VERSION);
     buf_put_u8(buf, (uint8_t)((row->deleted ? TAG_ROW_DELETED : 0) |
-                              (row->draining ? TAG_ROW_DRAINING : 0)));
+                              (row->recalling ? TAG_ROW_RECALLING : 0)));
     buf_put_u8(buf, row->mode);
     buf_put_u32(buf, row->generation);
     buf_put_u32(buf, row->step);
@@ -174,11 +174,11 @@ int tag_row_decode(const char *name, size_t name_len, const void *value, size_t 
     if (reader.bad) {
         return ERR_TRUNCATED;
     }
-    if (!reader_done(&reader) || (flags & ~(TAG_ROW_DELETED | TAG_ROW_DRAINING)) != 0) {
+    if (!reader_done(&reader) || (flags & ~(TAG_ROW_DELETED | TAG_ROW_RECALLING)) != 0) {
         return ERR_CORRUPT;
     }
     row.deleted = (flags & TAG_ROW_DELETED) != 0;
-    row.draining = (flags & TAG_ROW_DRAINING) != 0;
+    row.recalling = (flags & TAG_ROW_RECALLING) != 0;
     /* Borrowed until the rules are checked: then the copy owns its strings. */
     row.name = (char *)(uintptr_t)name;
     row.name_len = (uint16_t)name_len;
@@ -197,8 +197,8 @@ static int check_known(const struct tag_row *row, const char **ret_why)
     if (row->mode > TAG_MODE_STRICT) {
         return refuse(ret_why, "mode is not known");
     }
-    if (row->draining && row->mode != TAG_MODE_STRICT) {
-        return refuse(ret_why, "draining, but not strict");
+    if (row->recalling && row->mode != TAG_MODE_STRICT) {
+        return refuse(ret_why, "recalling, but not strict");
     }
     return 0;
 }

@@ -48,7 +48,7 @@ struct fsm *fsm_new(void)
 
     ASSERT(fsm != NULL);
     RB_INIT(&fsm->tags);
-    RB_INIT(&fsm->drains);
+    RB_INIT(&fsm->recalls);
     TAILQ_INIT(&fsm->keys.ages);
     return fsm;
 }
@@ -186,10 +186,10 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
         return fsm_load_member_change(fsm, key_len, value, value_len);
     case FSM_TABLE_REMOVED:
         return fsm_load_member_removed(fsm, bytes, key_len, value, value_len);
-    case FSM_TABLE_GRANTEES:
-        return fsm_load_grantee(fsm, bytes, key_len, value, value_len);
-    case FSM_TABLE_DRAINS:
-        return fsm_load_drain(fsm, bytes, key_len, value, value_len);
+    case FSM_TABLE_HOLDERS:
+        return fsm_load_holder(fsm, bytes, key_len, value, value_len);
+    case FSM_TABLE_RECALLS:
+        return fsm_load_recall(fsm, bytes, key_len, value, value_len);
     case FSM_TABLE_ANSWERS:
         return fsm_load_answer(fsm, bytes, key_len, value, value_len);
     case FSM_TABLE_KEYS:
@@ -205,7 +205,7 @@ int fsm_load_end(struct fsm *fsm, uint64_t index)
 
     ASSERT(fsm->loading);
     if (err == 0) {
-        err = fsm_drains_check(fsm);
+        err = fsm_recalls_check(fsm);
     }
     if (err == 0) {
         err = fsm_sessions_check(fsm);
@@ -317,7 +317,7 @@ static int apply_ids(struct fsm *fsm, const struct entry *entry, struct buf *res
     struct grant_command grant;
     struct strict_command strict;
     struct give_back_command give_back;
-    struct drained_command drained;
+    struct recalled_command recalled;
     int err = ERR_BAD_MESSAGE;
 
     switch (entry->type) {
@@ -339,10 +339,10 @@ static int apply_ids(struct fsm *fsm, const struct entry *entry, struct buf *res
             fsm_apply_give_back(fsm, &give_back, result, changes);
         }
         break;
-    case COMMAND_DRAINED:
-        err = drained_command_read(entry->data, entry->len, &drained);
+    case COMMAND_RECALLED:
+        err = recalled_command_read(entry->data, entry->len, &recalled);
         if (err == 0) {
-            fsm_apply_drained(fsm, entry->stamp.node_id, &drained, result, changes);
+            fsm_apply_recalled(fsm, entry->stamp.node_id, &recalled, result, changes);
         }
         break;
     default: /* no command, or of a newer version */

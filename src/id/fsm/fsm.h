@@ -36,7 +36,7 @@ struct fsm;
 
 /*
  * A row changed by apply, as storage keeps it. Key: one byte of table, and
- *  't' tag, 'd' tag that drains    the name
+ *  't' tag, 'd' tag that recalls    the name
  *  'n' node, 'g' node that was     the node's id (8 bytes, big-endian)
  *      ever granted a segment
  *  'a' answer to a command         the id of its node as above, and a slot (2, big-endian)
@@ -121,22 +121,22 @@ size_t fsm_tag_count(const struct fsm *fsm);
 /* Idempotency keys in the table, also those that are not in force any more. */
 size_t fsm_key_count(const struct fsm *fsm);
 
-/* --- strict tags that drain: nodes that may hold a segment yet are waited for --- */
+/* --- strict tags that recall: nodes that may hold a segment yet are waited for --- */
 
 /* Is the node waited for? Then it must drop what it holds of the tag, and say so by a
- * COMMAND_DRAINED with the row's generation. */
-bool fsm_drain_has(const struct fsm *fsm, const char *name, size_t name_len, uint64_t node_id);
+ * COMMAND_RECALLED with the row's generation. */
+bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_len, uint64_t node_id);
 
 /* The first tag, in the order of names, after which the node is waited for; NULL: none. Only names
  * greater than after; empty: from the start. Borrowed until the next apply. */
-const struct tag_row *fsm_drain_next(const struct fsm *fsm, uint64_t node_id, const char *after,
-                                     size_t after_len);
+const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, const char *after,
+                                      size_t after_len);
 
 /* A node that the tag waits for (the smallest id), 0: none. */
-uint64_t fsm_drain_node(const struct fsm *fsm, const char *name, size_t name_len);
+uint64_t fsm_recall_node(const struct fsm *fsm, const char *name, size_t name_len);
 
-/* Tags that drain. */
-size_t fsm_drain_count(const struct fsm *fsm);
+/* Tags that recall. */
+size_t fsm_recall_count(const struct fsm *fsm);
 
 /* --- membership (member.h) --- */
 

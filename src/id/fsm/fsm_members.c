@@ -127,7 +127,7 @@ static const struct member *member_find(const struct member *members, size_t cou
 static void fsm_node_removed(struct fsm *fsm, uint64_t node_id, struct fsm_changes *changes)
 {
     removed_put(fsm, node_id, changes);
-    fsm_grantee_removed(fsm, node_id, changes);
+    fsm_holder_removed(fsm, node_id, changes);
     fsm_session_removed(fsm, node_id, changes);
 }
 

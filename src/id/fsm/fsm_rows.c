@@ -163,7 +163,7 @@ int fsm_load_tag(struct fsm *fsm, const char *name, size_t name_len, const void 
         tag.description = row->tag.description;
         row->tag = tag;
         fsm->hollow_count--;
-        fsm->draining_count += tag.draining && !tag.deleted;
+        fsm->recalling_count += tag.recalling && !tag.deleted;
         fsm_row_change_end(fsm, row, NULL);
     }
     tag_row_release(&loaded);
@@ -264,12 +264,12 @@ void fsm_rows_clear(struct fsm *fsm)
     fsm_workers_clear(fsm);
     fsm_settings_clear(fsm);
     fsm_members_clear(fsm);
-    fsm_drains_clear(fsm);
+    fsm_recalls_clear(fsm);
     fsm_sessions_clear(fsm);
     fsm_keys_clear(fsm);
     fsm->tag_count = 0;
     fsm->hollow_count = 0;
-    fsm->draining_count = 0;
+    fsm->recalling_count = 0;
     fsm->digest = 0;
 }
 

@@ -23,8 +23,8 @@
 
 /* The first byte of a row's key: its table. */
 #define FSM_TABLE_ANSWERS 'a'
-#define FSM_TABLE_DRAINS 'd'
-#define FSM_TABLE_GRANTEES 'g'
+#define FSM_TABLE_RECALLS 'd'
+#define FSM_TABLE_HOLDERS 'g'
 #define FSM_TABLE_KEYS 'i'
 #define FSM_TABLE_NODES 'n'
 #define FSM_TABLE_SETTINGS 's'
@@ -57,15 +57,15 @@ struct fsm_members {
 };
 
 /* A tag that became strict while nodes may hold segments of it: there is one exactly for each live
- * tag that is draining. */
-struct fsm_drain {
-    RB_ENTRY(fsm_drain) link; /* by name */
+ * tag that is recalling. */
+struct fsm_recall {
+    RB_ENTRY(fsm_recall) link; /* by name */
     struct fsm_row *row;
     uint16_t count;   /* > 0 */
     uint16_t nodes[]; /* that have not said yet that they hold nothing; rising */
 };
 
-RB_HEAD(fsm_drains, fsm_drain);
+RB_HEAD(fsm_recalls, fsm_recall);
 
 /* An idempotency key: in a chain of its bucket, and in the order of age. */
 struct fsm_key {
@@ -126,11 +126,11 @@ struct fsm {
     struct worker_row *workers; /* LIMIT_WORKER_IDS by id, state 0: never used; NULL: none was */
     bool has_layout;
     struct snowflake_layout layout;
-    uint64_t log_ms;                   /* the log's time, 0: none yet */
-    uint16_t grantees[LIMIT_GRANTEES]; /* nodes that were ever granted a segment; rising */
-    size_t grantee_count;
-    struct fsm_drains drains;
-    size_t drain_count;
+    uint64_t log_ms;                         /* the log's time, 0: none yet */
+    uint16_t holders[LIMIT_SEGMENT_HOLDERS]; /* nodes that were ever granted a segment; rising */
+    size_t holder_count;
+    struct fsm_recalls recalls;
+    size_t recall_count;
     struct fsm_session *sessions[LIMIT_SESSIONS]; /* sorted by node */
     size_t session_count;
     struct fsm_keys keys;
@@ -140,7 +140,7 @@ struct fsm {
     struct buf scratch;                             /* for the bytes of one row */
     bool loading;                                   /* between fsm_load_begin and _end */
     size_t hollow_count;                            /* while loading: fsm_row_expect() */
-    size_t draining_count;                          /* while loading: live tags that drain */
+    size_t recalling_count;                         /* while loading: live tags that recall */
     struct fsm_digest_mark marks[FSM_DIGEST_MARKS]; /* at index % FSM_DIGEST_MARKS */
 };
 
@@ -224,29 +224,29 @@ int fsm_load_answer(struct fsm *fsm, const uint8_t *key, size_t key_len, const v
 int fsm_sessions_check(const struct fsm *fsm) MUST_CHECK;
 void fsm_sessions_clear(struct fsm *fsm);
 
-/* --- fsm_drain.c: nodes that hold segments, and tags on their way to strict mode --- */
+/* --- fsm_recall.c: nodes that hold segments, and tags on their way to strict mode --- */
 
 /* The node is granted a segment. False: the table of such nodes is full. */
-bool fsm_grantee_add(struct fsm *fsm, uint64_t node_id, struct fsm_changes *changes) MUST_CHECK;
+bool fsm_holder_add(struct fsm *fsm, uint64_t node_id, struct fsm_changes *changes) MUST_CHECK;
 /* The node was removed from the cluster for good, and its commands are refused from now on: nobody
  * waits for it any more. May change tags. */
-void fsm_grantee_removed(struct fsm *fsm, uint64_t node_id, struct fsm_changes *changes);
+void fsm_holder_removed(struct fsm *fsm, uint64_t node_id, struct fsm_changes *changes);
 
-/* Must the tag, which becomes or stays strict, drain? old: as it was before, NULL: never there;
+/* Must the tag, which becomes or stays strict, recall? old: as it was before, NULL: never there;
  * ended: the operator says that nobody holds a segment of it. */
-bool fsm_drain_is_due(const struct fsm *fsm, const struct tag_row *old, bool ended);
-struct fsm_drain *fsm_drain_find(const struct fsm *fsm, const char *name, size_t len);
-/* The tag was changed: make or drop its drain, as it says. */
-void fsm_drain_follow(struct fsm *fsm, struct fsm_row *row, struct fsm_changes *changes);
-void fsm_apply_drained(struct fsm *fsm, uint64_t node_id, struct drained_command *command,
-                       struct buf *result, struct fsm_changes *changes);
-int fsm_load_grantee(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
-                     size_t value_len) MUST_CHECK;
-int fsm_load_drain(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
-                   size_t value_len) MUST_CHECK;
+bool fsm_recall_is_due(const struct fsm *fsm, const struct tag_row *old, bool ended);
+struct fsm_recall *fsm_recall_find(const struct fsm *fsm, const char *name, size_t len);
+/* The tag was changed: make or drop its recall, as it says. */
+void fsm_recall_follow(struct fsm *fsm, struct fsm_row *row, struct fsm_changes *changes);
+void fsm_apply_recalled(struct fsm *fsm, uint64_t node_id, struct recalled_command *command,
+                        struct buf *result, struct fsm_changes *changes);
+int fsm_load_holder(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                    size_t value_len) MUST_CHECK;
+int fsm_load_recall(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
+                    size_t value_len) MUST_CHECK;
 /* All rows are there: ERR_CORRUPT if they contradict each other. */
-int fsm_drains_check(const struct fsm *fsm) MUST_CHECK;
-void fsm_drains_clear(struct fsm *fsm);
+int fsm_recalls_check(const struct fsm *fsm) MUST_CHECK;
+void fsm_recalls_clear(struct fsm *fsm);
 
 /* --- fsm_strict.c: allocations of strict tags --- */
 

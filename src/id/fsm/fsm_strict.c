@@ -3,7 +3,7 @@
  * is the session's business (fsm_sessions.c).
  *
  * The happy path: items in order, and of each: the tag must be there, in strict mode; a key that is
- * known gives the ids that it gave before; the tag must not drain; then the ids are
+ * known gives the ids that it gave before; the tag must not recall; then the ids are
  * [max_id, max_id + count). A run of items of one tag takes its row out of the digest once.
  *
  * Failure modes: of an item, into its result (strict_command.h), and then nothing was allocated for
@@ -114,9 +114,9 @@ static void item_apply(struct batch *batch, const struct strict_item *item, uint
     if (item->key_len > 0 && item_by_key(batch, item, result)) {
         return;
     }
-    if (tag->draining) {
+    if (tag->recalling) {
         result->status = ERR_CHANGING;
-        result->detail = fsm_drain_node(batch->fsm, tag->name, tag->name_len);
+        result->detail = fsm_recall_node(batch->fsm, tag->name, tag->name_len);
         return;
     }
     if (item->key_len > 0 && keys_full(batch, &result->detail)) {

@@ -91,7 +91,7 @@ static int delete_one(struct fsm *fsm, const struct delete_command *command,
     tag->generation++;
     tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(command->wall_ms));
     fsm_row_change_end(fsm, row, changes);
-    fsm_drain_follow(fsm, row, changes);
+    fsm_recall_follow(fsm, row, changes);
     return 0;
 }
 
@@ -149,7 +149,7 @@ static void grant_one(struct fsm *fsm, const struct grant_to *to, const struct g
         ret_result->status = ERR_EXHAUSTED;
         return;
     }
-    if (!fsm_grantee_add(fsm, to->node_id, changes)) {
+    if (!fsm_holder_add(fsm, to->node_id, changes)) {
         ret_result->status = ERR_OVERLOADED;
         return;
     }
@@ -190,7 +190,7 @@ static bool put_refused(struct fsm *fsm, struct put_command command, struct put_
     struct tag_put put;
     uint32_t twice_at = 0;
     size_t made = 0;
-    size_t drains = 0;
+    size_t recalls = 0;
 
     if (command.count < 1) {
         return refuse_put(result, ERR_INVALID, "the list of tags is empty");
@@ -212,11 +212,11 @@ static bool put_refused(struct fsm *fsm, struct put_command command, struct put_
             return true;
         }
         made += row == NULL;
-        drains += merged.draining && fsm_drain_find(fsm, put.name, put.name_len) == NULL;
+        recalls += merged.recalling && fsm_recall_find(fsm, put.name, put.name_len) == NULL;
         if (fsm->tag_count + made > LIMIT_TAGS) {
             return refuse_put(result, ERR_OVERLOADED, "the table of tags is full (4000000)");
         }
-        if (fsm->drain_count + drains > LIMIT_DRAINS) {
+        if (fsm->recall_count + recalls > LIMIT_RECALLS) {
             return refuse_put(result, ERR_OVERLOADED,
                               "10000 tags wait for nodes already to become strict");
         }
@@ -254,7 +254,7 @@ static void put_carry_out(struct fsm *fsm, struct put_command command, struct pu
         merged.updated_ms = fsm_later(row->tag.updated_ms, command.wall_ms);
         row->tag = merged;
         fsm_row_change_end(fsm, row, changes);
-        fsm_drain_follow(fsm, row, changes);
+        fsm_recall_follow(fsm, row, changes);
         result->made += !live;
         result->changed += live;
         if (first) {
@@ -304,7 +304,7 @@ static int put_merge(const struct fsm *fsm, const struct tag_row *old, const str
         row.description = (char *)(uintptr_t)put->description;
         row.description_len = put->description_len;
     }
-    row.draining = row.mode == TAG_MODE_STRICT && fsm_drain_is_due(fsm, old, force);
+    row.recalling = row.mode == TAG_MODE_STRICT && fsm_recall_is_due(fsm, old, force);
     err = merge_max_id(old, put, force, &row, result);
     if (err != 0) {
         return err;

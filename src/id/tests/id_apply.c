@@ -282,15 +282,16 @@ int id_apply_give_back(struct id_apply *apply, struct give_back_item item)
     return status;
 }
 
-void id_apply_drained(struct id_apply *apply, uint64_t node_id, const char *name,
-                      uint32_t generation)
+void id_apply_recalled(struct id_apply *apply, uint64_t node_id, const char *name,
+                       uint32_t generation)
 {
     struct buf command = BUF_INIT;
     int status;
 
-    command_drained_begin(&command);
-    command_drained_add(&command, &(struct drained_item){name, (uint16_t)strlen(name), generation});
-    command_drained_end(&command);
+    command_recalled_begin(&command);
+    command_recalled_add(&command,
+                         &(struct recalled_item){name, (uint16_t)strlen(name), generation});
+    command_recalled_end(&command);
     stamp(apply, node_id, &command);
     status = apply_status(apply, &command);
     ASSERT(status == 0);

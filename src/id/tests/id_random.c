@@ -151,13 +151,13 @@ static void random_strict_command(struct prng *prng, struct buf *buf)
         return;
     case 1:
     case 2:
-        command_drained_begin(buf);
+        command_recalled_begin(buf);
         for (uint64_t n = 1 + prng_below(prng, 5); n > 0; n--) {
             id_random_name(prng, name);
-            command_drained_add(buf,
-                                &(struct drained_item){name, 2, (uint32_t)prng_below(prng, 1000)});
+            command_recalled_add(
+                buf, &(struct recalled_item){name, 2, (uint32_t)prng_below(prng, 1000)});
         }
-        command_drained_end(buf);
+        command_recalled_end(buf);
         return;
     default:
         random_batch(prng, wall_ms, buf);

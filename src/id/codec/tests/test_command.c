@@ -345,7 +345,7 @@ static void test_command_type_by_head_alone(void **state)
     (void)state;
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
-        bool known = (type >= COMMAND_NOOP && type <= COMMAND_DRAINED) ||
+        bool known = (type >= COMMAND_NOOP && type <= COMMAND_RECALLED) ||
                      type == COMMAND_MEMBER_BEGIN || type == COMMAND_MEMBER_END;
 
         assert_int_equal(command_type(head, 3), known ? type : ERR_BAD_MESSAGE);

@@ -159,7 +159,7 @@ static void test_what_happened_to_the_tag_since(void **state)
     refuses(id_apply_take_by(a, "a", "k", 5), ERR_UNKNOWN_TAG, 0);
     id_apply_mode(a, "a", TAG_MODE_TREND);
     refuses(id_apply_take_by(a, "a", "k", 5), ERR_WRONG_MODE, 0);
-    id_apply_mode(a, "a", TAG_MODE_STRICT); /* drains: node 1 may hold a segment */
+    id_apply_mode(a, "a", TAG_MODE_STRICT); /* recalls: node 1 may hold a segment */
     replays(id_apply_take_by(a, "a", "k", 5), 1);
     refuses(id_apply_take_by(a, "a", "k", 6), ERR_KEY_CONFLICT, 5);
     refuses(id_apply_take_by(a, "a", "new", 5), ERR_CHANGING, 1);

@@ -1,6 +1,6 @@
 /*
  * test_fsm_strict.c - strict batches: what each item is told, and that each batch is applied once.
- * Idempotency keys are in test_fsm_keys.c, changes of mode in test_fsm_drain.c, random
+ * Idempotency keys are in test_fsm_keys.c, changes of mode in test_fsm_recall.c, random
  * interleavings in test_fsm_strict_model.c.
  *
  * Thread: one.
