@@ -60,6 +60,18 @@ struct member {
     bool voter;
 };
 
+/* NULL: it is none. */
+static inline const struct member *member_find(const struct member *members, size_t count,
+                                               uint64_t node_id)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (members[i].node_id == node_id) {
+            return &members[i];
+        }
+    }
+    return NULL;
+}
+
 /* --- what an operator asks the leader --- */
 
 enum member_ask_kind { MEMBER_ASK_ADD = 1, MEMBER_ASK_REMOVE = 2, MEMBER_ASK_LEAD = 3 };

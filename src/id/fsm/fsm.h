@@ -31,43 +31,9 @@
 #include "src/id/codec/member.h"
 #include "src/id/codec/session.h"
 #include "src/id/codec/worker.h"
+#include "src/id/fsm/fsm_changes.h"
 
 struct fsm;
-
-/*
- * A row changed by apply, as storage keeps it. Key: one byte of table, and
- *  't' tag, 'd' tag that recalls    the name
- *  'n' node, 'g' node that was     the node's id (8 bytes, big-endian)
- *      ever granted a segment
- *  'a' answer to a command         the id of its node as above, and a slot (2, big-endian)
- *  'i' idempotency key             the length of the tag's name (1), the name, the key
- *  'w' worker id                   the id (2, big-endian)
- *  's' setting                     its name
- *  'm' change of the membership    nothing
- *  'r' node that was removed       the node's id as above
- */
-struct fsm_change {
-    struct buf key;
-    struct buf value; /* empty: the row was deleted (tags never are, they leave tombstones) */
-};
-
-/* In the order of apply: a key may be there several times, put and deleted; the last one counts. */
-struct fsm_changes {
-    struct fsm_change *items;
-    size_t count;
-    size_t capacity;
-};
-
-void fsm_changes_release(struct fsm_changes *changes);
-
-/* Told of each row after a command changed it, on the owner's thread, during fsm_apply(), and for
- * each row after fsm_load_end(): the layout, then worker ids, then tags. Rows are borrowed for the
- * call. A function may be NULL. */
-struct fsm_listener {
-    void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
-    void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
-    void (*layout_changed)(struct fsm_listener *listener, const struct snowflake_layout *layout);
-};
 
 struct fsm *fsm_new(void);
 void fsm_free(struct fsm *fsm); /* accepts NULL */

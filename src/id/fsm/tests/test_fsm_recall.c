@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-#include "src/id/fsm/fsm_state.h"
+#include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 #include "src/id/tests/id_hex.h"
 
@@ -187,7 +188,7 @@ static void test_a_grant_of_a_strict_tag_has_the_wrong_mode(void **state)
         assert_true(result.generation == 1 && result.size == 0);
         assert_int_equal(a->changed, 0); /* and makes nobody a holder */
     }
-    assert_int_equal(a->fsm->holder_count, 0);
+    assert_int_equal(a->fsm->recalls.holders.count, 0);
 }
 
 static void test_back_to_trend_ends_the_recalling(void **state)
@@ -332,9 +333,13 @@ static void test_a_removed_node_is_waited_for_no_more(void **state)
     id_apply_mode(a, "a", TAG_MODE_STRICT);
     id_apply_recalled(a, 1, "a", 2);
     id_apply_recalled(a, 3, "a", 2);
-    fsm_holder_removed(a->fsm, 4, &changes);
+    a->fsm->journal.changes = &changes;
+    fsm_holder_removed(&a->fsm->recalls, 4);
+    a->fsm->journal.changes = NULL;
     assert_int_equal(changes.count, 0);
-    fsm_holder_removed(a->fsm, 2, &changes);
+    a->fsm->journal.changes = &changes;
+    fsm_holder_removed(&a->fsm->recalls, 2);
+    a->fsm->journal.changes = NULL;
     assert_int_equal(changes.count,
                      4); /* its row; a recall and a tag that ended; a shorter recall */
     waits_for(a, "a", "");
@@ -342,8 +347,12 @@ static void test_a_removed_node_is_waited_for_no_more(void **state)
     id_apply_keep(a, &changes);
     id_apply_mode(a, "b", TAG_MODE_STRICT);
     waits_for(a, "b", "13");
-    fsm_holder_removed(a->fsm, 1, &changes);
-    fsm_holder_removed(a->fsm, 3, &changes);
+    a->fsm->journal.changes = &changes;
+    fsm_holder_removed(&a->fsm->recalls, 1);
+    a->fsm->journal.changes = NULL;
+    a->fsm->journal.changes = &changes;
+    fsm_holder_removed(&a->fsm->recalls, 3);
+    a->fsm->journal.changes = NULL;
     id_apply_keep(a, &changes);
     waits_for(a, "b", "");
     open(a, "order", 31);
@@ -361,7 +370,9 @@ static void test_holders_at_their_limit(void **state)
     for (uint64_t node = 1; node <= LIMIT_SEGMENT_HOLDERS; node++) {
         assert_int_equal(id_apply_grant_to(a, node, "order", 1).status, 0);
     }
-    fsm_session_removed(a->fsm, 1, &changes); /* else there is no room for another node's */
+    a->fsm->journal.changes = &changes; /* else there is no room for another node's */
+    fsm_session_removed(&a->fsm->sessions, 1);
+    a->fsm->journal.changes = NULL;
     id_apply_keep(a, &changes);
     result = id_apply_grant_to(a, LIMIT_SEGMENT_HOLDERS + 1, "order", 1);
     assert_int_equal(result.status, ERR_OVERLOADED);
