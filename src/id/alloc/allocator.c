@@ -17,18 +17,29 @@
  *
  * Thread: one owner (the raft loop).
  */
-#include "src/id/alloc/allocator_internal.h"
+#include "src/id/alloc/allocator.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/yield.h"
+#include "src/id/alloc/give_back.h"
+#include "src/id/codec/command.h"
 #include "src/id/codec/tag_marks.h"
 
 #define QUEUE_FIRST_CAPACITY 64
 /* Batches at once, with those that were abandoned and not answered yet. */
 #define BATCHES_MAX (4 * LIMIT_GRANT_ENTRIES_IN_FLIGHT)
+
+/* First in, first out; a ring that grows. A tag is in at most one queue (refill.queued). */
+struct tag_queue {
+    struct id_tag **items;
+    size_t head;
+    size_t count;
+    size_t capacity; /* a power of two, or 0 */
+};
 
 /* One COMMAND_GRANT under way. */
 struct batch {
@@ -40,6 +51,26 @@ struct batch {
     bool abandoned;
     size_t count;
     struct id_tag *tags[LIMIT_GRANTS_PER_ENTRY];
+};
+
+struct allocator {
+    struct allocator_config config;
+    struct id_table *table;
+    const struct clock *clock;
+    struct id_proposer *proposer;
+    struct id_waker *waker;
+    void (*granted)(void *data, struct id_tag *tag); /* NULL: nobody hears */
+    void *granted_data;
+    struct tag_queue ready;
+    struct tag_queue delayed; /* in order of refill.retry_at_ms, but for less than retry_ms */
+    TAILQ_HEAD(batch_list, batch) batches; /* of grants; oldest first */
+    size_t batch_count;
+    size_t abandoned_count;
+    uint64_t last_batch_id;
+    uint64_t burnt[ID_BURN_CAUSES];
+    size_t held;
+    bool stopped; /* segments were given back: none is asked for or published any more */
+    struct give_back give_back;
 };
 
 static void queue_push(struct tag_queue *queue, struct id_tag *tag);
@@ -78,6 +109,7 @@ struct allocator *allocator_new(const struct allocator_config *config, struct id
     allocator->clock = clock;
     allocator->proposer = proposer;
     allocator->waker = waker;
+    allocator->give_back = (struct give_back){.table = table, .clock = clock, .proposer = proposer};
     TAILQ_INIT(&allocator->batches);
     return allocator;
 }
@@ -87,7 +119,7 @@ void allocator_free(struct allocator *allocator)
     if (allocator == NULL) {
         return;
     }
-    ASSERT(allocator->batch_count == 0 && allocator->returns_open == 0);
+    ASSERT(allocator->batch_count == 0 && allocator->give_back.open == 0);
     free(allocator->ready.items);
     free(allocator->delayed.items);
     free(allocator);
@@ -237,7 +269,25 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
 
 uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause)
 {
-    return allocator->burnt[cause];
+    return allocator->burnt[cause] + (cause == ID_BURN_STOP ? allocator->give_back.burnt : 0);
+}
+
+void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_of_fn row_of,
+                         void *data)
+{
+    ASSERT(!allocator->stopped);
+    allocator->stopped = true;
+    give_back_begin(&allocator->give_back, deadline_ms, row_of, data);
+}
+
+bool allocator_given_back(const struct allocator *allocator)
+{
+    return allocator->give_back.open == 0;
+}
+
+uint64_t allocator_returned(const struct allocator *allocator)
+{
+    return allocator->give_back.returned;
 }
 
 size_t allocator_held(const struct allocator *allocator)
@@ -380,7 +430,7 @@ static bool tag_can_be_asked(struct allocator *allocator, struct id_tag *tag)
 
 static void batch_done_cb(struct id_request *request)
 {
-    struct batch *batch = (struct batch *)request; /* its first member */
+    struct batch *batch = CONTAINER(request, struct batch, request);
     struct allocator *allocator = batch->allocator;
     uint64_t now_ms = clock_now_ms(allocator->clock);
     struct grant_result results[LIMIT_GRANTS_PER_ENTRY];

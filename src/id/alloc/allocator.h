@@ -39,6 +39,7 @@
 #define LEAFD_ID_ALLOC_ALLOCATOR_H
 
 #include "src/base/clock.h"
+#include "src/id/alloc/give_back.h"
 #include "src/id/alloc/segment_report.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/tag.h"
@@ -99,15 +100,9 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
 /* Ids burnt by this node since start: ID_BURN_GENERATION, _LATE or _STOP. */
 uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause);
 
-/*
- * The node stops: take everything that is left in memory out of it (nobody can claim it any more)
- * and give back, by COMMAND_GIVE_BACK, what is the top of its tag's range as far as this node knows
- * (row_of tells the state machine's row; fsm_tag). What is not the top, does not fit into
- * LIMIT_GIVE_BACK_TAGS, or is refused, is burnt. No segment is asked for or published afterwards.
- * deadline_ms: of the commands.
- */
-void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms,
-                         const struct tag_row *(*row_of)(void *data, const char *name, size_t len),
+/* The node stops: everything that is left in memory goes back if it can, and is burnt else
+ * (give_back.h). No segment is asked for or published afterwards. */
+void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_of_fn row_of,
                          void *data);
 /* Nothing of it is under way (also when it was never called). */
 bool allocator_given_back(const struct allocator *allocator);

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 #define SCAN_MS 10 /* how exact deadlines are */
 /* A batch goes at once if it is half as large as all that are under way; a smaller one after so
@@ -46,7 +47,7 @@ struct place {
 };
 
 struct batch {
-    struct id_request request; /* first: see batch_done_cb() */
+    struct id_request request;
     struct strict *strict;
     bool busy; /* proposed and not done */
     uint32_t count;
@@ -488,7 +489,7 @@ static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
 
 static void batch_done_cb(struct id_request *base)
 {
-    struct batch *batch = (struct batch *)base; /* its first member */
+    struct batch *batch = CONTAINER(base, struct batch, request);
     struct strict *strict = batch->strict;
     uint64_t now_ms = clock_now_ms(strict->clock);
     size_t count = 0;
