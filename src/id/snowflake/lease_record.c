@@ -8,7 +8,7 @@
  */
 #include "src/base/assert.h"
 #include "src/base/hash.h"
-#include "src/id/snowflake/lease.h"
+#include "src/id/snowflake/lease_record.h"
 
 #define RECORD_VERSION 1
 #define RECORD_BYTES (1 + 2 + 4 * 8 + 4)

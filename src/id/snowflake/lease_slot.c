@@ -1,32 +1,7 @@
 /*
- * lease_slot.c - one worker id of a lease (lease_internal.h): what the log's rows, the disk and the
- * generator make of it.
- *
- * The happy path: the row that this slot's acquire is given is taken; its record is written; once
- * that is durable the worker id is published to the generator; later rows move the window's end,
- * and later writes the mark.
- *
- * Why no time is stamped twice. Two incarnations of this node that stamp under the same epoch are
- * kept apart by the mark, everybody else by the epochs, whose windows are disjoint.
- *  - An incarnation stamps at most its durable mark (lease_slot_publish, written_cb), and a later
- *    incarnation only above the mark that it finds on disk. A write that was under way at the crash
- *    may be found or not: nothing was stamped by it yet, so both are right.
- *  - A worker id and epoch stamps nothing before a record of it is durable. So a later incarnation
- *    either finds that record or nothing was stamped. (One write at a time, so records are never
- *    overtaken.) It is also why an incarnation that finds no record at all may take the row that
- *    the log has under its name, as if it had just acquired it: its name holds the store id, and so
- *    the disk is the one that would have the record.
- *  - The window's end need not be durable before it is used: a later incarnation that finds an
- *    older end on disk stops earlier. It is written together with the mark, and by itself only when
- *    the disk lags by half a window, so that a node that was idle can resume as well.
- *  - The mark is never above the window's end: mark <= until in every record.
- *
- * Failure modes: a row with another epoch or holder fences the slot. A row older than what is known
- * (this node's state machine may lag behind a result, or behind its own disk) changes nothing.
- *
- * Thread: one owner (the raft loop).
+ * lease_slot.c - see lease_slot.h.
  */
-#include "src/id/snowflake/lease_internal.h"
+#include "src/id/snowflake/lease_slot.h"
 
 #include <string.h>
 
@@ -81,11 +56,18 @@ void lease_slot_row(struct lease_slot *slot, const struct worker_row *row)
     row_adopt(slot, row);
 }
 
+void lease_slots_row(struct lease_slots *all, const struct worker_row *row)
+{
+    for (unsigned k = 0; k < all->count && !all->stopped; k++) {
+        lease_slot_row(&all->items[k], row);
+    }
+}
+
 void lease_slot_acquired(struct lease_slot *slot, const struct worker_row *row)
 {
     if (slot->state == LEASE_NONE && row_is_own(slot, row)) {
         row_take(slot, row);
-        slot->unsure = clock_now_ms(slot->lease->clock) - slot->asked_ms >= LEASE_REQUEST_MS;
+        slot->unsure = clock_now_ms(slot->all->clock) - slot->asked_ms >= LEASE_REQUEST_MS;
         if (slot->unsure) {
             slot->next_ask_ms = 0;
         }
@@ -104,12 +86,12 @@ void lease_slot_fence(struct lease_slot *slot)
     slot->unsure = false;
     slot->next_ask_ms = 0;
     slot->skewed = false;
-    lease_touch(slot->lease);
+    lease_slots_touch(slot->all);
 }
 
 void lease_slot_publish(struct lease_slot *slot)
 {
-    struct snowflake *snowflake = slot->lease->snowflake;
+    struct snowflake *snowflake = slot->all->snowflake;
     uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed);
     uint64_t start_ms = later(slot->start_ms, slot->last_timestamp_ms);
 
@@ -133,7 +115,7 @@ void lease_slot_publish(struct lease_slot *slot)
 
 void lease_slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark, bool wanted)
 {
-    struct lease_disk *disk = slot->lease->disk;
+    struct lease_disk *disk = slot->all->disk;
     struct lease_record record = slot->held;
     struct buf bytes = BUF_INIT;
 
@@ -164,7 +146,7 @@ uint64_t lease_slot_waits_ms(const struct lease_slot *slot, bool *ret_far)
     ASSERT(slot->state == LEASE_SERVING);
     from_ms = atomic_load_explicit(&slot->generator->from_ms, memory_order_relaxed);
     /* Read after the time that claims go on moving: what they used is not ahead of it. */
-    wall_ms = clock_wall_ms(slot->lease->clock);
+    wall_ms = clock_wall_ms(slot->all->clock);
     *ret_far = false;
     if (used_ms > 0) {
         *ret_far = used_ms > wall_ms && used_ms - wall_ms > LIMIT_CLOCK_BACK_WAIT_MS;
@@ -203,7 +185,7 @@ static uint64_t row_reported_ms(const struct worker_row *row)
 
 static void row_take(struct lease_slot *slot, const struct worker_row *row)
 {
-    struct lease *lease = slot->lease;
+    struct lease_slots *all = slot->all;
 
     slot->state = LEASE_RECORDING;
     slot->held = (struct lease_record){.worker_id = row->id,
@@ -213,8 +195,8 @@ static void row_take(struct lease_slot *slot, const struct worker_row *row)
     slot->start_ms = row->granted_from_ms;
     slot->last_timestamp_ms = row_reported_ms(row);
     /* As in lease_slot_publish(): what this node stamped of that worker id before. */
-    for (unsigned k = 0; k < lease->config.workers; k++) {
-        const struct lease_slot *other = &lease->slots[k];
+    for (unsigned k = 0; k < all->count; k++) {
+        const struct lease_slot *other = &all->items[k];
 
         if (other->recorded && other->durable.worker_id == row->id) {
             slot->start_ms = later(slot->start_ms, other->durable.mark_ms);
@@ -223,8 +205,8 @@ static void row_take(struct lease_slot *slot, const struct worker_row *row)
     slot->held.from_ms = earlier(slot->start_ms, slot->held.until_ms);
     slot->acquiring = false;
     slot->skewed = false;
-    slot->next_ask_ms = clock_now_ms(lease->clock) + lease->renew_ms;
-    lease_touch(lease);
+    slot->next_ask_ms = clock_now_ms(all->clock) + all->renew_ms;
+    lease_slots_touch(all);
 }
 
 /* The same epoch: its window may have grown. */
@@ -245,10 +227,10 @@ static void row_adopt(struct lease_slot *slot, const struct worker_row *row)
  * slot has the newest epoch. */
 static bool fence_others(struct lease_slot *slot)
 {
-    struct lease *lease = slot->lease;
+    struct lease_slots *all = slot->all;
 
-    for (unsigned k = 0; k < lease->config.workers; k++) {
-        struct lease_slot *other = &lease->slots[k];
+    for (unsigned k = 0; k < all->count; k++) {
+        struct lease_slot *other = &all->items[k];
 
         if (other == slot || !lease_slot_holds(other) ||
             other->held.worker_id != slot->held.worker_id) {
@@ -265,7 +247,7 @@ static bool fence_others(struct lease_slot *slot)
 /* Less than half of the lead is left, and ids are being claimed. */
 static bool mark_is_due(const struct lease_slot *slot, uint64_t wall_ms, bool wanted)
 {
-    uint64_t lead_ms = slot->lease->config.mark_lead_ms;
+    uint64_t lead_ms = slot->all->mark_lead_ms;
     uint64_t mark_ms = slot->held.mark_ms;
     uint64_t left_ms = mark_ms > wall_ms ? mark_ms - wall_ms : 0;
 
@@ -280,7 +262,7 @@ static bool until_is_due(const struct lease_slot *slot)
         return false;
     }
     ASSERT(same_grant(&slot->held, &slot->durable));
-    return slot->held.until_ms - slot->durable.until_ms > slot->lease->config.window_ms / 2;
+    return slot->held.until_ms - slot->durable.until_ms > slot->all->window_ms / 2;
 }
 
 /* The mark that a record written now has. Time that cannot be stamped is not used up: not by a
@@ -293,7 +275,7 @@ static uint64_t next_mark(const struct lease_slot *slot, uint64_t wall_ms, bool 
     if (!may_mark || wall_ms >= slot->held.until_ms) {
         return mark_ms;
     }
-    return later(mark_ms, earlier(wall_ms + slot->lease->config.mark_lead_ms, slot->held.until_ms));
+    return later(mark_ms, earlier(wall_ms + slot->all->mark_lead_ms, slot->held.until_ms));
 }
 
 /* The record is durable. */
@@ -305,10 +287,10 @@ static void written_cb(void *data)
     slot->writing = false;
     slot->recorded = true;
     slot->durable = slot->written;
-    if (slot->lease->stopped) {
+    if (slot->all->stopped) {
         return;
     }
-    lease_touch(slot->lease);
+    lease_slots_touch(slot->all);
     if (!lease_slot_holds(slot) || !same_grant(&slot->held, &slot->durable)) {
         return; /* fenced meanwhile */
     }
@@ -324,7 +306,7 @@ static void written_cb(void *data)
 /* 0: none in this incarnation. */
 static uint64_t last_used_ms(const struct lease_slot *slot)
 {
-    return slot->generator != NULL ? snowflake_last_used_ms(slot->lease->snowflake, slot->generator)
+    return slot->generator != NULL ? snowflake_last_used_ms(slot->all->snowflake, slot->generator)
                                    : 0;
 }
 
