@@ -149,7 +149,7 @@ static unsigned gather_drained(struct replica *replica, struct buf *payload)
         row = fsm_recall_next(replica->fsm, self, drain->after, drain->after_len);
         count++;
     }
-    command_recalled_end(payload);
+    command_items_end(payload);
     return count;
 }
 

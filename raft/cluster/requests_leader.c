@@ -9,7 +9,7 @@
 
 #include "raft/cluster/requests_internal.h"
 #include "src/base/assert.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 
 /* --- work --- */
 

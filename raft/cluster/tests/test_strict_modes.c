@@ -165,7 +165,7 @@ static void test_many_tags_become_strict_at_once(void **state)
             put.name_len = (uint16_t)snprintf(name, sizeof name, "tag-%u", i);
             command_put_add(&asked.base.payload, &put);
         }
-        command_put_end(&asked.base.payload);
+        command_items_end(&asked.base.payload);
         ask(&ring, leader, &asked, PATIENCE_MS);
         ring_settle(&ring);
         assert_int_equal(asked.done, 1);

@@ -406,7 +406,7 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
         tag->refill.request_id = batch->id;
         batch->tags[batch->count++] = tag;
     }
-    command_grant_end(payload);
+    command_items_end(payload);
     if (batch->count == 0) {
         buf_free(payload);
         free(batch);

@@ -62,7 +62,7 @@ static void send(struct giving *giving)
         return;
     }
     giving->gathered = NULL;
-    command_give_back_end(&returned->request.payload);
+    command_items_end(&returned->request.payload);
     giving->to->open++;
     giving->to->proposer->propose(giving->to->proposer, &returned->request);
 }

@@ -482,7 +482,7 @@ static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
         request->reply.len = 0;
         latest_ms = request->deadline_ms > latest_ms ? request->deadline_ms : latest_ms;
     }
-    command_strict_end(&batch->request.payload);
+    command_items_end(&batch->request.payload);
     batch->request.deadline_ms =
         latest_ms < now_ms + LIMIT_TIMEOUT_MS ? latest_ms : now_ms + LIMIT_TIMEOUT_MS;
 }

@@ -5,6 +5,14 @@
 
 #include <stddef.h>
 
+static const struct field LAYOUT_FIELDS[] = {
+    FIELD_NUMBER(struct snowflake_layout, epoch_ms),
+    FIELD_NUMBER(struct snowflake_layout, time_bits),
+    FIELD_NUMBER(struct snowflake_layout, worker_bits),
+    FIELD_NUMBER(struct snowflake_layout, sequence_bits),
+};
+const struct fields snowflake_layout_fields = FIELDS(LAYOUT_FIELDS);
+
 /* The first rule that the bits break, NULL if none. */
 static const char *broken_rule(const struct snowflake_layout *layout)
 {

@@ -20,6 +20,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/err.h"
+#include "src/id/codec/fields.h"
 
 struct snowflake_layout {
     uint64_t epoch_ms; /* Unix time of time 0 */
@@ -38,6 +39,9 @@ struct snowflake_layout {
     {                                                                                              \
         SNOWFLAKE_EPOCH_MS, 41, 6, 6                                                               \
     }
+
+/* Its bytes, in a command and in a row. */
+extern const struct fields snowflake_layout_fields;
 
 /* 0, or ERR_INVALID with the rule in *ret_why (NULL on success): 39..45 time bits, 1..10 worker
  * bits, 4..16 sequence bits, at most 63 together; epoch not after now_ms; now_ms within the time

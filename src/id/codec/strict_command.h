@@ -60,10 +60,9 @@ struct strict_result {
 };
 
 void command_strict_begin(struct buf *buf, const struct strict_batch *batch);
+/* 1..LIMIT_STRICT_ITEMS of them. Items of one tag should stand together: then its row is written
+ * once. */
 void command_strict_add(struct buf *buf, const struct strict_item *item);
-/* Must be called once after the last item; 1..LIMIT_STRICT_ITEMS of them. Items of one tag should
- * stand together: then its row is written once. */
-void command_strict_end(struct buf *buf);
 
 struct strict_command {
     struct strict_batch batch;
@@ -71,7 +70,7 @@ struct strict_command {
     struct reader items;
 };
 
-/* As in command_read.h: the whole command is walked once; ERR_BAD_MESSAGE. */
+/* As in command.h: the whole command is walked once; ERR_BAD_MESSAGE. */
 int strict_command_read(const void *data, size_t len,
                         struct strict_command *ret_command) MUST_CHECK;
 bool strict_command_next(struct strict_command *command, struct strict_item *ret_item) MUST_CHECK;
@@ -105,8 +104,8 @@ struct give_back_item {
 };
 
 void command_give_back_begin(struct buf *buf, uint64_t wall_ms);
-void command_give_back_add(struct buf *buf, const struct give_back_item *item);
-void command_give_back_end(struct buf *buf); /* 1..LIMIT_GRANTS_PER_ENTRY items */
+void command_give_back_add(struct buf *buf,
+                           const struct give_back_item *item); /* 1..LIMIT_GRANTS_PER_ENTRY items */
 
 struct give_back_command {
     uint64_t wall_ms;
@@ -136,8 +135,8 @@ struct recalled_item {
 };
 
 void command_recalled_begin(struct buf *buf);
-void command_recalled_add(struct buf *buf, const struct recalled_item *item);
-void command_recalled_end(struct buf *buf); /* 1..LIMIT_GRANTS_PER_ENTRY items */
+void command_recalled_add(struct buf *buf,
+                          const struct recalled_item *item); /* 1..LIMIT_GRANTS_PER_ENTRY items */
 
 struct recalled_command {
     uint32_t count;

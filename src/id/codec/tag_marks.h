@@ -19,7 +19,7 @@
 #ifndef LEAFD_ID_CODEC_TAG_MARKS_H
 #define LEAFD_ID_CODEC_TAG_MARKS_H
 
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 
 #define TAG_MARK_BYTES 4
 #define TAG_MARKS_BYTES_MAX (TAG_MARK_BYTES * LIMIT_TAGS_PER_BULK)

@@ -116,6 +116,17 @@ void command_layout_encode(struct buf *buf, const struct snowflake_layout *layou
  * but a step ahead of more than a day is cut to a day. */
 void command_clock_encode(struct buf *buf, uint64_t cluster_ms);
 
+/* The commands taken apart, as in command.h: 0 or ERR_BAD_MESSAGE. */
+int worker_acquire_command_read(const void *data, size_t len,
+                                struct worker_acquire *ret_acquire) MUST_CHECK;
+int worker_renew_command_read(const void *data, size_t len,
+                              struct worker_renew *ret_renew) MUST_CHECK;
+int worker_release_command_read(const void *data, size_t len,
+                                struct worker_release *ret_release) MUST_CHECK;
+int layout_command_read(const void *data, size_t len,
+                        struct snowflake_layout *ret_layout) MUST_CHECK;
+int clock_command_read(const void *data, size_t len, uint64_t *ret_cluster_ms) MUST_CHECK;
+
 /* Result of acquire, renew and release (layout and clock give a status_result). */
 struct worker_result {
     int32_t status;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/codec/tag_marks.h"
 #include "src/id/fsm/fsm_puts.h"
 #include "src/id/fsm/fsm_segments.h"

@@ -9,10 +9,18 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
+#include "src/id/codec/fields.h"
 
 _Static_assert(2 + LIMIT_TAG_NAME_BYTES + LIMIT_KEY_BYTES <= LIMIT_ROW_KEY_BYTES, "a row's key");
 _Static_assert(LIMIT_TAG_NAME_BYTES <= UINT8_MAX && LIMIT_KEY_BYTES <= UINT8_MAX, "lengths");
 _Static_assert(LIMIT_STRICT_ITEMS <= UINT16_MAX, "positions");
+
+static const struct field VALUE_FIELDS[] = {
+    FIELD_NUMBER(struct fsm_key, first),    FIELD_NUMBER(struct fsm_key, count),
+    FIELD_NUMBER(struct fsm_key, at_ms),    FIELD_NUMBER(struct fsm_key, index),
+    FIELD_NUMBER(struct fsm_key, position),
+};
+static const struct fields VALUE = FIELDS(VALUE_FIELDS);
 
 static uint32_t hash_of(const struct hash_link *link)
 {
@@ -79,11 +87,7 @@ static void journal_put(struct fsm_keys *keys, const struct fsm_key *key)
     buf_put(row, key->key, key->len);
     fsm_journal_value(keys->journal);
     buf_put_u8(row, FSM_ROW_VERSION);
-    buf_put_u64(row, key->first);
-    buf_put_u32(row, key->count);
-    buf_put_u64(row, key->at_ms);
-    buf_put_u64(row, key->index);
-    buf_put_u16(row, key->position);
+    fields_put(row, &VALUE, key);
 }
 
 /* A key of these ids takes its place as the youngest, and comes into the digest. */
@@ -162,27 +166,14 @@ void fsm_keys_expire(struct fsm_keys *keys, uint64_t log_ms, unsigned max)
 
 static int load_value(const void *value, size_t len, struct fsm_key *ret_key)
 {
-    struct reader at;
-    struct reader *reader = &at;
-    int err = fsm_value_begin(reader, value, len);
+    int err = fields_row_read(value, len, FSM_ROW_VERSION, &VALUE, ret_key);
 
-    if (err != 0) {
-        return err;
+    if (err == 0 && (ret_key->count < 1 || ret_key->count > LIMIT_COUNT ||
+                     ret_key->first > (uint64_t)TAG_MAX_ID_END - ret_key->count ||
+                     ret_key->at_ms < 1 || ret_key->position >= LIMIT_STRICT_ITEMS)) {
+        err = ERR_CORRUPT;
     }
-    ret_key->first = reader_u64(reader);
-    ret_key->count = reader_u32(reader);
-    ret_key->at_ms = reader_u64(reader);
-    ret_key->index = reader_u64(reader);
-    ret_key->position = reader_u16(reader);
-    if (reader->bad) {
-        return ERR_TRUNCATED;
-    }
-    if (!reader_done(reader) || ret_key->count < 1 || ret_key->count > LIMIT_COUNT ||
-        ret_key->first > (uint64_t)TAG_MAX_ID_END - ret_key->count || ret_key->at_ms < 1 ||
-        ret_key->position >= LIMIT_STRICT_ITEMS) {
-        return ERR_CORRUPT;
-    }
-    return 0;
+    return err;
 }
 
 int fsm_keys_load(struct fsm_keys *keys, const uint8_t *key, size_t key_len, const void *value,

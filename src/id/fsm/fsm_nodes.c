@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 
 #define FIRST_CAPACITY 8
 

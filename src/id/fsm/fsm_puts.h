@@ -11,7 +11,7 @@
 #ifndef LEAFD_ID_FSM_FSM_PUTS_H
 #define LEAFD_ID_FSM_FSM_PUTS_H
 
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_recalls.h"
 
 void fsm_puts_apply(struct fsm_recalls *recalls, struct put_command *command, struct buf *result);

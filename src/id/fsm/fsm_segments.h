@@ -12,7 +12,7 @@
 #ifndef LEAFD_ID_FSM_FSM_SEGMENTS_H
 #define LEAFD_ID_FSM_FSM_SEGMENTS_H
 
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_recalls.h"
 
 /* The node becomes a segment holder. */

@@ -43,14 +43,9 @@ static void journal_begin(struct fsm_journal *journal, const char *name)
 
 static void journal_layout(struct fsm_settings *settings)
 {
-    struct buf *row = &settings->journal->row;
-
     ASSERT(settings->has_layout);
     journal_begin(settings->journal, LAYOUT_KEY);
-    buf_put_u64(row, settings->layout.epoch_ms);
-    buf_put_u8(row, settings->layout.time_bits);
-    buf_put_u8(row, settings->layout.worker_bits);
-    buf_put_u8(row, settings->layout.sequence_bits);
+    fields_put(&settings->journal->row, &snowflake_layout_fields, &settings->layout);
 }
 
 static void journal_time(struct fsm_settings *settings)
@@ -128,11 +123,7 @@ static int load_layout(struct fsm_settings *settings, struct reader *reader)
 {
     struct snowflake_layout layout = {0};
 
-    layout.epoch_ms = reader_u64(reader);
-    layout.time_bits = reader_u8(reader);
-    layout.worker_bits = reader_u8(reader);
-    layout.sequence_bits = reader_u8(reader);
-    if (reader->bad) {
+    if (!fields_read(reader, &snowflake_layout_fields, &layout)) {
         return ERR_TRUNCATED;
     }
     if (!reader_done(reader) || layout_check(&layout, layout.epoch_ms) != 0) {

@@ -21,7 +21,7 @@
 #ifndef LEAFD_ID_FSM_FSM_WORKERS_H
 #define LEAFD_ID_FSM_FSM_WORKERS_H
 
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_settings.h"
 
 struct fsm_workers {

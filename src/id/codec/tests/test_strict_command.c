@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/codec/strict_command.h"
 #include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_stamp.h"
@@ -40,7 +40,7 @@ static void encode_strict(struct buf *buf)
     command_strict_begin(buf, &BATCH);
     command_strict_add(buf, &KEYED);
     command_strict_add(buf, &PLAIN);
-    command_strict_end(buf);
+    command_items_end(buf);
 }
 
 static void encode_item(struct buf *buf)
@@ -53,7 +53,7 @@ static void encode_give_back(struct buf *buf)
     command_give_back_begin(buf, WALL_MS);
     command_give_back_add(buf, &(struct give_back_item){"a", 1, 4, 100, 0x1122});
     command_give_back_add(buf, &(struct give_back_item){"bb", 2, 1, 0, TAG_MAX_ID_END});
-    command_give_back_end(buf);
+    command_items_end(buf);
 }
 
 static void encode_recalled(struct buf *buf)
@@ -61,7 +61,7 @@ static void encode_recalled(struct buf *buf)
     command_recalled_begin(buf);
     command_recalled_add(buf, &(struct recalled_item){"a", 1, 4});
     command_recalled_add(buf, &(struct recalled_item){"bb", 2, UINT32_MAX});
-    command_recalled_end(buf);
+    command_items_end(buf);
 }
 
 static void encode_results(struct buf *buf)
@@ -256,7 +256,7 @@ static int read_batch(const struct strict_batch *batch, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         command_strict_add(&buf, &PLAIN);
     }
-    command_strict_end(&buf);
+    command_items_end(&buf);
     err = decode_strict(buf.data, buf.len);
     buf_free(&buf);
     return err;
@@ -385,7 +385,7 @@ static int read_give_backs(unsigned count)
     for (unsigned i = 0; i < count; i++) {
         command_give_back_add(&buf, &(struct give_back_item){"a", 1, 1, 1, 2});
     }
-    command_give_back_end(&buf);
+    command_items_end(&buf);
     err = decode_give_back(buf.data, buf.len);
     buf_free(&buf);
     return err;
@@ -400,7 +400,7 @@ static int read_recalleds(unsigned count)
     for (unsigned i = 0; i < count; i++) {
         command_recalled_add(&buf, &(struct recalled_item){"a", 1, 1});
     }
-    command_recalled_end(&buf);
+    command_items_end(&buf);
     err = decode_recalled(buf.data, buf.len);
     buf_free(&buf);
     return err;

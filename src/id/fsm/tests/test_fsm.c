@@ -391,7 +391,7 @@ static void maybe_give_back(struct prng *prng, const struct fsm *fsm, struct giv
         command->len = 0;
         command_give_back_begin(command, 0);
         command_give_back_add(command, last);
-        command_give_back_end(command);
+        command_items_end(command);
         session_stamp_put(command, &stamp);
     }
 }

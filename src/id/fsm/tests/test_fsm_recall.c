@@ -404,7 +404,7 @@ static int put_many(struct fsm *fsm, uint64_t index, unsigned from, unsigned cou
                                                     .fields = TAG_FIELD_MODE,
                                                     .mode = (uint8_t)mode});
     }
-    command_put_end(&command);
+    command_items_end(&command);
     id_stamp_as(&command, 1, 1, index, index);
     assert_int_equal(fsm_apply(fsm, index, command.data, command.len, &answer, NULL), 0);
     assert_int_equal(put_result_decode(answer.data, answer.len, &result), 0);

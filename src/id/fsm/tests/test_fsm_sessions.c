@@ -36,7 +36,7 @@ static void put_step(struct buf *command, const char *name, uint32_t step)
 
     command_put_begin(command, false, 1000);
     command_put_add(command, &put);
-    command_put_end(command);
+    command_items_end(command);
 }
 
 static void apply_stamped(struct id_apply *a, struct buf *command, uint64_t node_id,
@@ -67,7 +67,7 @@ static uint64_t grant_stamped(struct id_apply *a, uint64_t incarnation, uint64_t
 
     command_grant_begin(&command, 1000);
     command_grant_add(&command, &item);
-    command_grant_end(&command);
+    command_items_end(&command);
     apply_stamped(a, &command, 2, incarnation, seq, lowest);
     buf_free(&command);
     if (grant_results_decode(a->result.data, a->result.len, &result, 1, &count) != 0) {
@@ -361,7 +361,7 @@ static void big_batch(struct id_apply *a, uint64_t seq, uint64_t lowest)
         command_strict_add(&command,
                            &(struct strict_item){.name = "none", .name_len = 4, .count = 1});
     }
-    command_strict_end(&command);
+    command_items_end(&command);
     apply_stamped(a, &command, 2, 1, seq, lowest);
     buf_free(&command);
 }

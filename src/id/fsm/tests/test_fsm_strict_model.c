@@ -135,7 +135,7 @@ static void gather(struct world *world, unsigned number)
                                                                   .name_len = 1,
                                                                   .count = batch->counts[i]});
     }
-    command_strict_end(&batch->command);
+    command_items_end(&batch->command);
     id_stamp_as(&batch->command, SENDER + number, node->incarnation, node->seq, lowest_of(node));
     send(world, copy);
 }

@@ -147,7 +147,7 @@ static void test_grant_of_many_tags_in_one_command(void **state)
     command_grant_add(&command, &(struct grant_item){"none", 4, 0});
     command_grant_add(&command, &(struct grant_item){"a", 1, 3});
     command_grant_add(&command, &(struct grant_item){"b", 1, 7}); /* a second time */
-    command_grant_end(&command);
+    command_items_end(&command);
     assert_int_equal(id_apply_bytes(a, &command), 0);
     assert_int_equal(grant_results_decode(a->result.data, a->result.len, results, 4, &count), 0);
     assert_int_equal(count, 4);
@@ -377,7 +377,7 @@ static void test_put_bulk_at_its_limit(void **state)
         puts[i].name_len = (uint16_t)strlen(names[i]);
         command_put_add(&command, &puts[i]);
     }
-    command_put_end(&command);
+    command_items_end(&command);
     id_stamp_as(&command, 1, 1, 1, 1);
     for (unsigned round = 0; round < 2; round++) { /* the second is a repetition */
         struct buf answer = BUF_INIT;
