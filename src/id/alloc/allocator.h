@@ -63,7 +63,7 @@ void allocator_free(struct allocator *allocator);
 /* The waker may be set after creation (the HTTP side starts later); NULL: nobody to wake. */
 void allocator_set_waker(struct allocator *allocator, struct id_waker *waker);
 
-/* Be told, on the owner's thread, of each segment that was published. */
+/* Called, on the owner's thread, with the tag of each segment that was published. */
 void allocator_set_granted(struct allocator *allocator,
                            void (*granted)(void *data, struct id_tag *tag), void *data);
 
@@ -78,7 +78,7 @@ void allocator_turn(struct allocator *allocator);
 uint64_t allocator_next_ms(const struct allocator *allocator);
 
 /* The state machine changed a tag (or loaded it): adopt step, max_step, generation and deletion.
- * Tags not in the table are ignored, and so are rows older than what the leader has told already.
+ * Tags not in the table are ignored, and so are rows older than what is known from the leader.
  */
 void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row);
 

@@ -478,7 +478,7 @@ static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
 
         command_strict_add(&batch->request.payload, &pick->item);
         batch->places[i] = (struct place){request, pick->item.count, pick->item.key_len > 0};
-        request->status = 0; /* what it was told before is no longer true */
+        request->status = 0; /* the earlier answer is no longer true */
         request->reply.len = 0;
         latest_ms = request->deadline_ms > latest_ms ? request->deadline_ms : latest_ms;
     }

@@ -1,5 +1,5 @@
 /*
- * strict.h - the gatherer of strict requests: what waits on this node, of all tags, goes into one
+ * strict.h - the batcher of strict requests: what waits on this node, of all tags, goes into one
  * command a turn.
  *
  * The happy path: strict_submit() queues a request; at the end of the loop's turn strict_turn()

@@ -73,11 +73,11 @@ struct id_health {
     _Atomic uint64_t leader_through; /* this one; 0: directly, or not at all */
     _Atomic bool applied_once;       /* the state is at least as new as this node's last stop */
     _Atomic bool disk_low;           /* new proposals are refused */
-    _Atomic uint64_t implausible;    /* what peers told and cannot be, since the start */
+    _Atomic uint64_t implausible;    /* what peers said and cannot be, since the start */
     _Atomic uint32_t members;        /* of the configuration in force here */
     _Atomic uint32_t voters;         /* of these */
     _Atomic bool member_change;      /* one is under way */
-    _Atomic bool stopping;           /* draining */
+    _Atomic bool stopping;           /* no request is taken any more */
     _Atomic uint64_t segments_held;  /* tags with ids in memory, a recent count */
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the
                                                HTTP loops' own */
@@ -91,7 +91,7 @@ struct id_health {
 struct id_backend;
 
 struct id_backend_ops {
-    /* Take the request; done will be called. Any thread. */
+    /* Take the request; done will be called (request.h says where). Any thread. */
     void (*submit)(struct id_backend *backend, struct id_request *request);
     /* The tag needs a refill: the caller has just set tag->refill_wanted from false to true. Any
      * thread; cheap; never blocks. */

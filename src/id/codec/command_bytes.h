@@ -29,7 +29,7 @@
 
 #define QUERY_BASE 0x40 /* added to enum query_type */
 
-#define REQUEST_STRICT 0x60 /* one strict request on its way to the gatherer */
+#define REQUEST_STRICT 0x60 /* one strict request on its way to the batcher */
 
 enum result_type {
     RESULT_GRANTS = 0x81,

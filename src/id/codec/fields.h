@@ -1,5 +1,5 @@
 /*
- * fields.h - the bytes of a struct, told once: a table of its fields, from which they are written
+ * fields.h - the bytes of a struct, said once: a table of its fields, from which they are written
  * and read.
  *
  * The happy path: a static table names the fields in the order of their bytes; fields_put() writes

@@ -36,8 +36,12 @@ enum id_request_kind {
 };
 
 /*
- * One request. The caller owns the struct until done is called, exactly once, on the raft loop's
- * thread, never from inside submit. Repeated internally (through elections) until deadline_ms.
+ * One request. The caller owns the struct until done is called, exactly once. Repeated internally
+ * (through elections) until deadline_ms.
+ * done runs on the raft loop's thread, and never from inside submit or propose; but for a request
+ * that the backend cannot even take (its mailbox is full: ERR_OVERLOADED; it has ended:
+ * ERR_SHUTTING_DOWN): of that, id_backend.submit calls done itself, on the caller's thread. So the
+ * done of an HTTP loop's request must be good for any thread.
  * Status: 0, or what the kind says, or ERR_NO_LEADER (no leader until the deadline), ERR_TIMEOUT
  * (sent, no answer until the deadline), ERR_OVERLOADED, ERR_DISK_FULL, ERR_TOO_LARGE,
  * ERR_SHUTTING_DOWN.

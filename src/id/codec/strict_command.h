@@ -80,7 +80,7 @@ void strict_results_encode(const struct strict_result *results, size_t count, st
 int strict_results_decode(const void *data, size_t len, struct strict_result *ret_results,
                           size_t max, size_t *ret_count) MUST_CHECK;
 
-/* --- one request on its way from HTTP to the gatherer (ID_REQUEST_STRICT) --- */
+/* --- one request on its way from HTTP to the batcher (ID_REQUEST_STRICT) --- */
 
 void strict_item_encode(const struct strict_item *item, struct buf *buf);
 /* Strings are borrowed from data. ERR_BAD_MESSAGE. */

@@ -27,7 +27,7 @@ enum fsm_table {
     FSM_TABLE_KEYS = 'i',     /* idempotency key: the length of the tag's name (1), the name, the
                                  key */
     FSM_TABLE_MEMBERS = 'm',  /* the change of the membership under way: nothing */
-    FSM_TABLE_NODES = 'n',    /* node that told of itself: its id */
+    FSM_TABLE_NODES = 'n',    /* what a node reported of itself: its id */
     FSM_TABLE_REMOVED = 'r',  /* node that was removed: its id */
     FSM_TABLE_SETTINGS = 's', /* setting: its name */
     FSM_TABLE_TAGS = 't',     /* tag: its name */
@@ -71,7 +71,7 @@ uint64_t fsm_key_node(const uint8_t *key);
 /* At the value's first byte behind FSM_ROW_VERSION. 0 or ERR_BAD_VERSION; an empty value makes the
  * reader bad, for the caller to find. */
 int fsm_value_begin(struct reader *reader, const void *value, size_t len) MUST_CHECK;
-/* The key and value of a row of which nothing is told but that the node is there. */
+/* The key and value of a row that says of a node only that it is there. */
 int fsm_node_row_read(const uint8_t *key, size_t key_len, const void *value, size_t value_len,
                       uint64_t *ret_node_id) MUST_CHECK;
 

@@ -1,5 +1,5 @@
 /*
- * fsm_nodes.h - the table of nodes that told of themselves: address, version, store id.
+ * fsm_nodes.h - what nodes have reported of themselves: address, version, store id.
  *
  * The happy path: COMMAND_NODE_INFO of a node puts its row, which changes only if something
  * differs.
@@ -23,7 +23,7 @@ struct fsm_nodes {
 void fsm_nodes_init(struct fsm_nodes *nodes, struct fsm_journal *journal);
 void fsm_nodes_clear(struct fsm_nodes *nodes);
 
-/* NULL: it never told. Borrowed until the next put. */
+/* NULL: it never did. Borrowed until the next put. */
 const struct node_info *fsm_nodes_find(const struct fsm_nodes *nodes, uint64_t node_id);
 void fsm_nodes_put(struct fsm_nodes *nodes, const struct node_info *info);
 

@@ -261,7 +261,7 @@ static void apply_release(struct fsm_workers *workers, const struct worker_relea
     result->row = row;
 }
 
-/* What can be told without looking at the rows. */
+/* What is clear without looking at the rows. */
 static int acquire_check(const struct fsm_workers *workers, const struct worker_acquire *acquire)
 {
     if ((acquire->kind != WORKER_NODE && acquire->kind != WORKER_CLIENT) ||

@@ -1,7 +1,7 @@
 /*
- * clock_check.c - see clock_check.h: the median of clocks, and jumps of the own one.
+ * clock_check.c - see clock_check.h: the median of clocks, and jumps of our own.
  *
- * The happy path of a verdict: no jump stands, and the own clock is near the median of itself and
+ * The happy path of a verdict: no jump stands, and our own clock is near the median of itself and
  * the fresh samples.
  *
  * A jump is seen by the distance of the wall clock from the line that begins at the anchor (the
@@ -16,7 +16,7 @@
 
 #include "src/base/assert.h"
 
-#define CLOCKS_MAX (LIMIT_NODES + 1)       /* all samples and the own clock */
+#define CLOCKS_MAX (LIMIT_NODES + 1)       /* all samples and our own clock */
 #define DISTANCE_MAX_MS ((int64_t)1 << 61) /* three of them add up within 64 bits */
 
 static int64_t distance_ms(uint64_t from_ms, uint64_t to_ms);
@@ -188,7 +188,7 @@ static size_t fresh_offsets(const struct clock_check *check, uint64_t now_ms, ui
     return count;
 }
 
-/* The cluster's time minus the own wall clock. */
+/* The cluster's time minus our own wall clock. */
 static int64_t median_offset(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                              size_t *ret_samples)
 {
@@ -196,7 +196,7 @@ static int64_t median_offset(const struct clock_check *check, uint64_t now_ms, u
     size_t count = fresh_offsets(check, now_ms, wall_ms, offsets);
 
     *ret_samples = count;
-    offsets[count++] = 0; /* the own clock */
+    offsets[count++] = 0; /* our own clock */
     for (size_t i = 1; i < count; i++) {
         int64_t offset = offsets[i];
         size_t place = i;
@@ -209,7 +209,7 @@ static int64_t median_offset(const struct clock_check *check, uint64_t now_ms, u
     return offsets[(count - 1) / 2];
 }
 
-/* Are more than half of the clocks near the own one, which is one of them? */
+/* Are more than half of the clocks near our own one, which is one of them? */
 static bool majority_confirms(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms)
 {
     int64_t offsets[CLOCKS_MAX];

@@ -82,11 +82,11 @@ struct lease_slot {
     uint64_t asked_ms;    /* monotonic; of an acquire */
     uint64_t next_ask_ms; /* monotonic */
     bool acquiring;       /* by an acquire of this incarnation: only its result is taken */
-    bool unsure;          /* RECORDING what was told so late that it may be over by now: nothing is
+    bool unsure;        /* RECORDING what was granted so late that it may be over by now: nothing is
                              recorded before a renewal says that it is not */
-    bool denied;          /* the log said last that no worker id is free */
-    bool skewed;          /* the log refuses our time as being ahead of its own, */
-    uint64_t skewed_ms;   /* and has since then (monotonic) */
+    bool denied;        /* the log said last that no worker id is free */
+    bool skewed;        /* the log refuses our time as being ahead of its own, */
+    uint64_t skewed_ms; /* and has since then (monotonic) */
     struct id_request request;
 };
 
@@ -141,7 +141,7 @@ void lease_slot_publish(struct lease_slot *slot);
 void lease_slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark, bool wanted);
 
 /* SERVING: the wall time that the clock has to reach before the slot can stamp, 0 if it has.
- * *ret_far: that is further away than what a claim is told to wait for. */
+ * *ret_far: that is further away than what a claim waits for. */
 uint64_t lease_slot_waits_ms(const struct lease_slot *slot, bool *ret_far);
 
 #endif
