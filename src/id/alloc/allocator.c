@@ -73,29 +73,6 @@ struct allocator {
     struct give_back give_back;
 };
 
-static void queue_push(struct tag_queue *queue, struct id_tag *tag);
-static struct id_tag *queue_pop(struct tag_queue *queue);
-static struct id_tag *queue_head(const struct tag_queue *queue);
-static bool may_send(const struct allocator *allocator);
-static void requeue_delayed(struct allocator *allocator, uint64_t now_ms);
-static void abandon_late(struct allocator *allocator, uint64_t now_ms);
-static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms);
-static bool tag_can_be_asked(struct allocator *allocator, struct id_tag *tag);
-static void batch_done_cb(struct id_request *request);
-static void tag_result(struct allocator *allocator, struct id_tag *tag,
-                       const struct grant_result *result, uint64_t now_ms);
-static void tag_granted(struct allocator *allocator, struct id_tag *tag,
-                        const struct grant_result *result, uint64_t now_ms);
-static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint32_t generation);
-static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step);
-static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const struct tag_row *row);
-static void tag_queue(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms);
-static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms);
-static void tag_end(struct allocator *allocator, struct id_tag *tag);
-static void tag_wake(struct allocator *allocator, struct id_tag *tag);
-static bool tag_needed(struct id_tag *tag);
-static bool result_is_sane(const struct grant_result *result);
-
 struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
                                 const struct clock *clock, struct id_proposer *proposer,
                                 struct id_waker *waker)
@@ -137,12 +114,329 @@ void allocator_set_granted(struct allocator *allocator,
     allocator->granted_data = data;
 }
 
+static void queue_push(struct tag_queue *queue, struct id_tag *tag)
+{
+    ASSERT(!tag->refill.queued && !tag->refill.in_flight);
+    if (queue->count == queue->capacity) {
+        size_t capacity = queue->capacity > 0 ? queue->capacity * 2 : QUEUE_FIRST_CAPACITY;
+        struct id_tag **items = calloc(capacity, sizeof(struct id_tag *));
+
+        ASSERT(items != NULL);
+        for (size_t i = 0; i < queue->count; i++) {
+            items[i] = queue->items[(queue->head + i) & (queue->capacity - 1)];
+        }
+        free(queue->items);
+        queue->items = items;
+        queue->head = 0;
+        queue->capacity = capacity;
+    }
+    queue->items[(queue->head + queue->count) & (queue->capacity - 1)] = tag;
+    queue->count++;
+    tag->refill.queued = true;
+}
+
+/* Into the queue that its last failure leaves open. */
+static void tag_queue(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
+{
+    bool delayed = tag->refill.retry_at_ms > now_ms;
+
+    queue_push(delayed ? &allocator->delayed : &allocator->ready, tag);
+}
+
 void allocator_want(struct allocator *allocator, struct id_tag *tag)
 {
     if (tag->refill.in_flight || tag->refill.queued) {
         return;
     }
     tag_queue(allocator, tag, clock_now_ms(allocator->clock));
+}
+
+/* There is something to ask for, and room for a batch. */
+static bool may_send(const struct allocator *allocator)
+{
+    return !allocator->stopped && allocator->ready.count > 0 &&
+           allocator->batch_count < BATCHES_MAX &&
+           allocator->batch_count - allocator->abandoned_count < LIMIT_GRANT_ENTRIES_IN_FLIGHT;
+}
+
+static struct id_tag *queue_head(const struct tag_queue *queue)
+{
+    return queue->count > 0 ? queue->items[queue->head] : NULL;
+}
+
+/* NULL when empty. */
+static struct id_tag *queue_pop(struct tag_queue *queue)
+{
+    struct id_tag *tag = queue_head(queue);
+
+    if (tag != NULL) {
+        ASSERT(tag->refill.queued);
+        tag->refill.queued = false;
+        queue->head = (queue->head + 1) & (queue->capacity - 1);
+        queue->count--;
+    }
+    return tag;
+}
+
+static void requeue_delayed(struct allocator *allocator, uint64_t now_ms)
+{
+    struct id_tag *tag = queue_head(&allocator->delayed);
+
+    while (tag != NULL && tag->refill.retry_at_ms <= now_ms) {
+        (void)queue_pop(&allocator->delayed);
+        queue_push(&allocator->ready, tag);
+        tag = queue_head(&allocator->delayed);
+    }
+}
+
+/* Give up waiting for batches that should long have been answered. */
+static void abandon_late(struct allocator *allocator, uint64_t now_ms)
+{
+    struct batch *batch;
+
+    TAILQ_FOREACH (batch, &allocator->batches, link) {
+        if (batch->abandoned || batch->abandon_ms > now_ms) {
+            continue;
+        }
+        batch->abandoned = true;
+        allocator->abandoned_count++;
+        for (size_t i = 0; i < batch->count; i++) {
+            struct refill *refill = &batch->tags[i]->refill;
+
+            ASSERT(refill->in_flight && refill->request_id == batch->id);
+            refill->in_flight = false;
+            refill->request_id = 0;
+            queue_push(&allocator->ready, batch->tags[i]);
+        }
+    }
+}
+
+static void tag_wake(struct allocator *allocator, struct id_tag *tag)
+{
+    uint64_t loops;
+
+    if (allocator->waker == NULL) {
+        return;
+    }
+    loops = atomic_exchange_explicit(&tag->waiting_loops, 0, memory_order_acq_rel);
+    YIELD("took the waiting bits");
+    if (loops != 0) {
+        allocator->waker->wake(allocator->waker, tag, loops);
+    }
+}
+
+/* The request ended. See allocator.h for the order. */
+static void tag_end(struct allocator *allocator, struct id_tag *tag)
+{
+    (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
+    YIELD("cleared refill_wanted");
+    tag_wake(allocator, tag);
+}
+
+/* False if the tag needs no segment now: then its request has ended, and who waits looks again. */
+static bool tag_can_be_asked(struct allocator *allocator, struct id_tag *tag)
+{
+    if (atomic_load_explicit(&tag->state, memory_order_relaxed) == ID_TAG_ACTIVE &&
+        segment_can_publish(&tag->buffer)) {
+        return true;
+    }
+    tag_end(allocator, tag);
+    return false;
+}
+
+static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step)
+{
+    tag->refill.step = step;
+    tag->refill.max_step = max_step;
+    atomic_store_explicit(&tag->max_step, max_step, memory_order_relaxed);
+}
+
+/* Read by a read-modify-write, so that it has a place in the order that allocator.h speaks of: a
+ * claimer whose bit is not seen here sees that refill_wanted was cleared before. */
+static bool tag_needed(struct id_tag *tag)
+{
+    return atomic_fetch_or_explicit(&tag->waiting_loops, 0, memory_order_acq_rel) != 0 ||
+           atomic_load_explicit(&tag->demand, memory_order_acquire) > 0;
+}
+
+/* The request failed: ask again after a pause if anybody still needs it, else leave it to the next
+ * claimer. Clearing first and looking again afterwards loses nobody who came in between. */
+static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
+{
+    tag->refill.retry_at_ms = now_ms + allocator->config.retry_ms;
+    if (!tag_needed(tag)) {
+        YIELD("saw that nobody waits");
+        (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
+        YIELD("gave up a refill");
+        if (!tag_needed(tag) ||
+            atomic_exchange_explicit(&tag->refill_wanted, true, memory_order_acq_rel)) {
+            return; /* nobody, or one who calls want() himself */
+        }
+    }
+    tag_queue(allocator, tag, now_ms);
+}
+
+static void tag_granted(struct allocator *allocator, struct id_tag *tag,
+                        const struct grant_result *result, uint64_t now_ms)
+{
+    struct refill *refill = &tag->refill;
+
+    if (allocator->stopped) { /* nobody will claim any more */
+        allocator->burnt[ID_BURN_STOP] += result->size;
+        tag_end(allocator, tag);
+        return;
+    }
+    if (result->first < refill->end) { /* ids that this node was given before */
+        allocator->burnt[ID_BURN_LATE] += result->size;
+        tag_retry(allocator, tag, now_ms);
+        return;
+    }
+    tag_steps(tag, result->step, result->max_step);
+    allocator->held += refill->loads == 0;
+    refill_loaded(refill, now_ms, result->size, segment_left(&tag->buffer));
+    refill->end = result->first + result->size;
+    refill->retry_at_ms = 0;
+    segment_publish(&tag->buffer, result->first, result->size);
+    YIELD("published a segment");
+    if (allocator->granted != NULL) {
+        allocator->granted(allocator->granted_data, tag);
+    }
+    if (atomic_load_explicit(&tag->state, memory_order_relaxed) != ID_TAG_ACTIVE) {
+        atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
+    }
+    tag_end(allocator, tag);
+}
+
+/* The tag has (at least) this generation: burn what is held of an older one. */
+static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint32_t generation)
+{
+    ASSERT(generation >= tag->refill.generation);
+    if (generation == tag->refill.generation) {
+        return;
+    }
+    allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
+    allocator->held -= tag->refill.loads > 0;
+    refill_reset(&tag->refill, generation);
+}
+
+/* The rules that every granted range keeps. */
+static bool result_is_sane(const struct grant_result *result)
+{
+    return result->size > 0 && result->size <= LIMIT_TAG_STEP && result->first < TAG_MAX_ID_END &&
+           result->size <= TAG_MAX_ID_END - result->first && result->step > 0 &&
+           result->step <= result->max_step && result->max_step <= LIMIT_TAG_STEP;
+}
+
+/* What the cluster said about one tag. */
+static void tag_result(struct allocator *allocator, struct id_tag *tag,
+                       const struct grant_result *result, uint64_t now_ms)
+{
+    bool known = result->status == ERR_UNKNOWN_TAG || result->status == ERR_EXHAUSTED ||
+                 result->status == ERR_WRONG_MODE;
+
+    if (result->generation < tag->refill.generation || (result->status != 0 && !known) ||
+        (result->status == 0 && !result_is_sane(result))) {
+        allocator->burnt[ID_BURN_LATE] += result->size;
+        tag_retry(allocator, tag, now_ms); /* said of an older tag of that name, or nonsense */
+        return;
+    }
+    tag_generation(allocator, tag, result->generation);
+    if (result->status == 0) {
+        tag_granted(allocator, tag, result, now_ms);
+        return;
+    }
+    if (result->status == ERR_UNKNOWN_TAG || result->status == ERR_WRONG_MODE) {
+        uint32_t state = result->status == ERR_UNKNOWN_TAG ? ID_TAG_UNKNOWN : ID_TAG_STRICT;
+
+        atomic_store_explicit(&tag->state, state, memory_order_release);
+        allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
+    } else {
+        tag_steps(tag, result->step, result->max_step);
+        atomic_store_explicit(&tag->state, ID_TAG_EXHAUSTED, memory_order_release);
+    }
+    tag_end(allocator, tag);
+}
+
+static void batch_done_cb(struct id_request *request)
+{
+    struct batch *batch = CONTAINER(request, struct batch, request);
+    struct allocator *allocator = batch->allocator;
+    uint64_t now_ms = clock_now_ms(allocator->clock);
+    struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
+    size_t count = 0;
+    int err = request->status;
+
+    TAILQ_REMOVE(&allocator->batches, batch, link);
+    allocator->batch_count--;
+    allocator->abandoned_count -= batch->abandoned;
+    if (err == 0) {
+        err = grant_results_decode(request->reply.data, request->reply.len, results,
+                                   LIMIT_GRANTS_PER_ENTRY, &count);
+    }
+    if (err == 0 && count != batch->count) {
+        err = ERR_BAD_MESSAGE;
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        struct id_tag *tag = batch->tags[i];
+
+        if (batch->abandoned) { /* late: another request may be under way */
+            ASSERT(tag->refill.request_id != batch->id);
+            allocator->burnt[ID_BURN_LATE] += err == 0 ? results[i].size : 0;
+            continue;
+        }
+        ASSERT(tag->refill.in_flight && tag->refill.request_id == batch->id);
+        tag->refill.in_flight = false;
+        tag->refill.request_id = 0;
+        if (err == 0) {
+            tag_result(allocator, tag, &results[i], now_ms);
+        } else {
+            tag_retry(allocator, tag, now_ms);
+        }
+    }
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+    free(batch);
+}
+
+/* Take tags from the queue into a command. NULL: none of them is to be asked for any more. */
+static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
+{
+    const struct allocator_config *config = &allocator->config;
+    struct batch *batch = calloc(1, sizeof *batch);
+    struct buf *payload = &batch->request.payload;
+
+    ASSERT(batch != NULL);
+    batch->allocator = allocator;
+    batch->id = ++allocator->last_batch_id;
+    batch->request.kind = ID_REQUEST_COMMAND;
+    batch->request.deadline_ms = now_ms + config->request_ms;
+    batch->request.done = batch_done_cb;
+    /* The proposer's own deadline comes first; this is for answers that never come. */
+    batch->abandon_ms = batch->request.deadline_ms + config->retry_ms;
+    command_grant_begin(payload, clock_wall_ms(allocator->clock));
+    while (batch->count < LIMIT_GRANTS_PER_ENTRY && allocator->ready.count > 0) {
+        struct id_tag *tag = queue_pop(&allocator->ready);
+        struct grant_item item = {tag->name, tag->name_len, 0};
+
+        if (!tag_can_be_asked(allocator, tag)) {
+            continue;
+        }
+        item.size = refill_size(&tag->refill, now_ms, config->cover_ms,
+                                atomic_load_explicit(&tag->demand, memory_order_relaxed));
+        command_grant_add(payload, &item);
+        tag->refill.in_flight = true;
+        tag->refill.request_id = batch->id;
+        batch->tags[batch->count++] = tag;
+    }
+    command_items_end(payload);
+    if (batch->count == 0) {
+        buf_free(payload);
+        free(batch);
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&allocator->batches, batch, link);
+    allocator->batch_count++;
+    return batch;
 }
 
 void allocator_turn(struct allocator *allocator)
@@ -180,6 +474,37 @@ uint64_t allocator_next_ms(const struct allocator *allocator)
         }
     }
     return next_ms;
+}
+
+/* Take over what a row says, unless it is older than what is known. */
+static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const struct tag_row *row)
+{
+    uint32_t before = atomic_load_explicit(&tag->state, memory_order_relaxed);
+    uint32_t after = before;
+    bool newer = row->generation > tag->refill.generation;
+
+    if (row->generation < tag->refill.generation) {
+        return;
+    }
+    if (row->deleted) {
+        after = ID_TAG_UNKNOWN;
+    } else if (row->mode == TAG_MODE_STRICT) {
+        after = ID_TAG_STRICT;
+    } else if (newer) {
+        after = ID_TAG_ACTIVE;
+    }
+    tag_steps(tag, row->step, row->max_step);
+    if (after != before) {
+        atomic_store_explicit(&tag->state, after, memory_order_release);
+    }
+    if (after == ID_TAG_UNKNOWN || after == ID_TAG_STRICT) {
+        allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
+    }
+    tag_generation(allocator, tag, row->generation);
+    /* A request that is wanted or under way goes on; it ends by itself, and then wakes again. */
+    if (newer || after != before) {
+        tag_wake(allocator, tag);
+    }
 }
 
 void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row)
@@ -293,352 +618,4 @@ uint64_t allocator_returned(const struct allocator *allocator)
 size_t allocator_held(const struct allocator *allocator)
 {
     return allocator->held;
-}
-
-static void queue_push(struct tag_queue *queue, struct id_tag *tag)
-{
-    ASSERT(!tag->refill.queued && !tag->refill.in_flight);
-    if (queue->count == queue->capacity) {
-        size_t capacity = queue->capacity > 0 ? queue->capacity * 2 : QUEUE_FIRST_CAPACITY;
-        struct id_tag **items = calloc(capacity, sizeof(struct id_tag *));
-
-        ASSERT(items != NULL);
-        for (size_t i = 0; i < queue->count; i++) {
-            items[i] = queue->items[(queue->head + i) & (queue->capacity - 1)];
-        }
-        free(queue->items);
-        queue->items = items;
-        queue->head = 0;
-        queue->capacity = capacity;
-    }
-    queue->items[(queue->head + queue->count) & (queue->capacity - 1)] = tag;
-    queue->count++;
-    tag->refill.queued = true;
-}
-
-/* NULL when empty. */
-static struct id_tag *queue_pop(struct tag_queue *queue)
-{
-    struct id_tag *tag = queue_head(queue);
-
-    if (tag != NULL) {
-        ASSERT(tag->refill.queued);
-        tag->refill.queued = false;
-        queue->head = (queue->head + 1) & (queue->capacity - 1);
-        queue->count--;
-    }
-    return tag;
-}
-
-static struct id_tag *queue_head(const struct tag_queue *queue)
-{
-    return queue->count > 0 ? queue->items[queue->head] : NULL;
-}
-
-/* There is something to ask for, and room for a batch. */
-static bool may_send(const struct allocator *allocator)
-{
-    return !allocator->stopped && allocator->ready.count > 0 &&
-           allocator->batch_count < BATCHES_MAX &&
-           allocator->batch_count - allocator->abandoned_count < LIMIT_GRANT_ENTRIES_IN_FLIGHT;
-}
-
-static void requeue_delayed(struct allocator *allocator, uint64_t now_ms)
-{
-    struct id_tag *tag = queue_head(&allocator->delayed);
-
-    while (tag != NULL && tag->refill.retry_at_ms <= now_ms) {
-        (void)queue_pop(&allocator->delayed);
-        queue_push(&allocator->ready, tag);
-        tag = queue_head(&allocator->delayed);
-    }
-}
-
-/* Give up waiting for batches that should long have been answered. */
-static void abandon_late(struct allocator *allocator, uint64_t now_ms)
-{
-    struct batch *batch;
-
-    TAILQ_FOREACH (batch, &allocator->batches, link) {
-        if (batch->abandoned || batch->abandon_ms > now_ms) {
-            continue;
-        }
-        batch->abandoned = true;
-        allocator->abandoned_count++;
-        for (size_t i = 0; i < batch->count; i++) {
-            struct refill *refill = &batch->tags[i]->refill;
-
-            ASSERT(refill->in_flight && refill->request_id == batch->id);
-            refill->in_flight = false;
-            refill->request_id = 0;
-            queue_push(&allocator->ready, batch->tags[i]);
-        }
-    }
-}
-
-/* Take tags from the queue into a command. NULL: none of them is to be asked for any more. */
-static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
-{
-    const struct allocator_config *config = &allocator->config;
-    struct batch *batch = calloc(1, sizeof *batch);
-    struct buf *payload = &batch->request.payload;
-
-    ASSERT(batch != NULL);
-    batch->allocator = allocator;
-    batch->id = ++allocator->last_batch_id;
-    batch->request.kind = ID_REQUEST_COMMAND;
-    batch->request.deadline_ms = now_ms + config->request_ms;
-    batch->request.done = batch_done_cb;
-    /* The proposer's own deadline comes first; this is for answers that never come. */
-    batch->abandon_ms = batch->request.deadline_ms + config->retry_ms;
-    command_grant_begin(payload, clock_wall_ms(allocator->clock));
-    while (batch->count < LIMIT_GRANTS_PER_ENTRY && allocator->ready.count > 0) {
-        struct id_tag *tag = queue_pop(&allocator->ready);
-        struct grant_item item = {tag->name, tag->name_len, 0};
-
-        if (!tag_can_be_asked(allocator, tag)) {
-            continue;
-        }
-        item.size = refill_size(&tag->refill, now_ms, config->cover_ms,
-                                atomic_load_explicit(&tag->demand, memory_order_relaxed));
-        command_grant_add(payload, &item);
-        tag->refill.in_flight = true;
-        tag->refill.request_id = batch->id;
-        batch->tags[batch->count++] = tag;
-    }
-    command_items_end(payload);
-    if (batch->count == 0) {
-        buf_free(payload);
-        free(batch);
-        return NULL;
-    }
-    TAILQ_INSERT_TAIL(&allocator->batches, batch, link);
-    allocator->batch_count++;
-    return batch;
-}
-
-/* False if the tag needs no segment now: then its request has ended, and who waits looks again. */
-static bool tag_can_be_asked(struct allocator *allocator, struct id_tag *tag)
-{
-    if (atomic_load_explicit(&tag->state, memory_order_relaxed) == ID_TAG_ACTIVE &&
-        segment_can_publish(&tag->buffer)) {
-        return true;
-    }
-    tag_end(allocator, tag);
-    return false;
-}
-
-static void batch_done_cb(struct id_request *request)
-{
-    struct batch *batch = CONTAINER(request, struct batch, request);
-    struct allocator *allocator = batch->allocator;
-    uint64_t now_ms = clock_now_ms(allocator->clock);
-    struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
-    size_t count = 0;
-    int err = request->status;
-
-    TAILQ_REMOVE(&allocator->batches, batch, link);
-    allocator->batch_count--;
-    allocator->abandoned_count -= batch->abandoned;
-    if (err == 0) {
-        err = grant_results_decode(request->reply.data, request->reply.len, results,
-                                   LIMIT_GRANTS_PER_ENTRY, &count);
-    }
-    if (err == 0 && count != batch->count) {
-        err = ERR_BAD_MESSAGE;
-    }
-    for (size_t i = 0; i < batch->count; i++) {
-        struct id_tag *tag = batch->tags[i];
-
-        if (batch->abandoned) { /* late: another request may be under way */
-            ASSERT(tag->refill.request_id != batch->id);
-            allocator->burnt[ID_BURN_LATE] += err == 0 ? results[i].size : 0;
-            continue;
-        }
-        ASSERT(tag->refill.in_flight && tag->refill.request_id == batch->id);
-        tag->refill.in_flight = false;
-        tag->refill.request_id = 0;
-        if (err == 0) {
-            tag_result(allocator, tag, &results[i], now_ms);
-        } else {
-            tag_retry(allocator, tag, now_ms);
-        }
-    }
-    buf_free(&request->payload);
-    buf_free(&request->reply);
-    free(batch);
-}
-
-/* What the cluster said about one tag. */
-static void tag_result(struct allocator *allocator, struct id_tag *tag,
-                       const struct grant_result *result, uint64_t now_ms)
-{
-    bool known = result->status == ERR_UNKNOWN_TAG || result->status == ERR_EXHAUSTED ||
-                 result->status == ERR_WRONG_MODE;
-
-    if (result->generation < tag->refill.generation || (result->status != 0 && !known) ||
-        (result->status == 0 && !result_is_sane(result))) {
-        allocator->burnt[ID_BURN_LATE] += result->size;
-        tag_retry(allocator, tag, now_ms); /* said of an older tag of that name, or nonsense */
-        return;
-    }
-    tag_generation(allocator, tag, result->generation);
-    if (result->status == 0) {
-        tag_granted(allocator, tag, result, now_ms);
-        return;
-    }
-    if (result->status == ERR_UNKNOWN_TAG || result->status == ERR_WRONG_MODE) {
-        uint32_t state = result->status == ERR_UNKNOWN_TAG ? ID_TAG_UNKNOWN : ID_TAG_STRICT;
-
-        atomic_store_explicit(&tag->state, state, memory_order_release);
-        allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
-    } else {
-        tag_steps(tag, result->step, result->max_step);
-        atomic_store_explicit(&tag->state, ID_TAG_EXHAUSTED, memory_order_release);
-    }
-    tag_end(allocator, tag);
-}
-
-static void tag_granted(struct allocator *allocator, struct id_tag *tag,
-                        const struct grant_result *result, uint64_t now_ms)
-{
-    struct refill *refill = &tag->refill;
-
-    if (allocator->stopped) { /* nobody will claim any more */
-        allocator->burnt[ID_BURN_STOP] += result->size;
-        tag_end(allocator, tag);
-        return;
-    }
-    if (result->first < refill->end) { /* ids that this node was given before */
-        allocator->burnt[ID_BURN_LATE] += result->size;
-        tag_retry(allocator, tag, now_ms);
-        return;
-    }
-    tag_steps(tag, result->step, result->max_step);
-    allocator->held += refill->loads == 0;
-    refill_loaded(refill, now_ms, result->size, segment_left(&tag->buffer));
-    refill->end = result->first + result->size;
-    refill->retry_at_ms = 0;
-    segment_publish(&tag->buffer, result->first, result->size);
-    YIELD("published a segment");
-    if (allocator->granted != NULL) {
-        allocator->granted(allocator->granted_data, tag);
-    }
-    if (atomic_load_explicit(&tag->state, memory_order_relaxed) != ID_TAG_ACTIVE) {
-        atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
-    }
-    tag_end(allocator, tag);
-}
-
-/* The tag has (at least) this generation: burn what is held of an older one. */
-static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint32_t generation)
-{
-    ASSERT(generation >= tag->refill.generation);
-    if (generation == tag->refill.generation) {
-        return;
-    }
-    allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
-    allocator->held -= tag->refill.loads > 0;
-    refill_reset(&tag->refill, generation);
-}
-
-static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step)
-{
-    tag->refill.step = step;
-    tag->refill.max_step = max_step;
-    atomic_store_explicit(&tag->max_step, max_step, memory_order_relaxed);
-}
-
-/* Take over what a row says, unless it is older than what is known. */
-static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const struct tag_row *row)
-{
-    uint32_t before = atomic_load_explicit(&tag->state, memory_order_relaxed);
-    uint32_t after = before;
-    bool newer = row->generation > tag->refill.generation;
-
-    if (row->generation < tag->refill.generation) {
-        return;
-    }
-    if (row->deleted) {
-        after = ID_TAG_UNKNOWN;
-    } else if (row->mode == TAG_MODE_STRICT) {
-        after = ID_TAG_STRICT;
-    } else if (newer) {
-        after = ID_TAG_ACTIVE;
-    }
-    tag_steps(tag, row->step, row->max_step);
-    if (after != before) {
-        atomic_store_explicit(&tag->state, after, memory_order_release);
-    }
-    if (after == ID_TAG_UNKNOWN || after == ID_TAG_STRICT) {
-        allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
-    }
-    tag_generation(allocator, tag, row->generation);
-    /* A request that is wanted or under way goes on; it ends by itself, and then wakes again. */
-    if (newer || after != before) {
-        tag_wake(allocator, tag);
-    }
-}
-
-/* Into the queue that its last failure leaves open. */
-static void tag_queue(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
-{
-    bool delayed = tag->refill.retry_at_ms > now_ms;
-
-    queue_push(delayed ? &allocator->delayed : &allocator->ready, tag);
-}
-
-/* The request failed: ask again after a pause if anybody still needs it, else leave it to the next
- * claimer. Clearing first and looking again afterwards loses nobody who came in between. */
-static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
-{
-    tag->refill.retry_at_ms = now_ms + allocator->config.retry_ms;
-    if (!tag_needed(tag)) {
-        YIELD("saw that nobody waits");
-        (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
-        YIELD("gave up a refill");
-        if (!tag_needed(tag) ||
-            atomic_exchange_explicit(&tag->refill_wanted, true, memory_order_acq_rel)) {
-            return; /* nobody, or one who calls want() himself */
-        }
-    }
-    tag_queue(allocator, tag, now_ms);
-}
-
-/* The request ended. See allocator.h for the order. */
-static void tag_end(struct allocator *allocator, struct id_tag *tag)
-{
-    (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
-    YIELD("cleared refill_wanted");
-    tag_wake(allocator, tag);
-}
-
-static void tag_wake(struct allocator *allocator, struct id_tag *tag)
-{
-    uint64_t loops;
-
-    if (allocator->waker == NULL) {
-        return;
-    }
-    loops = atomic_exchange_explicit(&tag->waiting_loops, 0, memory_order_acq_rel);
-    YIELD("took the waiting bits");
-    if (loops != 0) {
-        allocator->waker->wake(allocator->waker, tag, loops);
-    }
-}
-
-/* Read by a read-modify-write, so that it has a place in the order that allocator.h speaks of: a
- * claimer whose bit is not seen here sees that refill_wanted was cleared before. */
-static bool tag_needed(struct id_tag *tag)
-{
-    return atomic_fetch_or_explicit(&tag->waiting_loops, 0, memory_order_acq_rel) != 0 ||
-           atomic_load_explicit(&tag->demand, memory_order_acquire) > 0;
-}
-
-/* The rules that every granted range keeps. */
-static bool result_is_sane(const struct grant_result *result)
-{
-    return result->size > 0 && result->size <= LIMIT_TAG_STEP && result->first < TAG_MAX_ID_END &&
-           result->size <= TAG_MAX_ID_END - result->first && result->step > 0 &&
-           result->step <= result->max_step && result->max_step <= LIMIT_TAG_STEP;
 }

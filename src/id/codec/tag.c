@@ -19,12 +19,6 @@
 #define TAG_ROW_DELETED 0x01 /* bits of the flags byte */
 #define TAG_ROW_RECALLING 0x02
 
-static int check_known(const struct tag_row *row, const char **ret_why);
-static size_t utf8_decode(const uint8_t *text, size_t len, uint32_t *ret_code);
-static bool is_control(uint32_t code);
-static int refuse(const char **ret_why, const char *why);
-static char *text_dup(const char *text, size_t len);
-
 int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
 {
     size_t shorter = a_len < b_len ? a_len : b_len;
@@ -34,6 +28,49 @@ int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
         return order;
     }
     return a_len < b_len ? -1 : a_len > b_len;
+}
+
+/* Bytes of the character at the front, or 0 if they are not strict UTF-8. len > 0. */
+static size_t utf8_decode(const uint8_t *text, size_t len, uint32_t *ret_code)
+{
+    uint8_t lead = text[0];
+    uint32_t code;
+    uint32_t lowest; /* smaller ones would fit into fewer bytes: an overlong form */
+    size_t more;
+
+    if (lead < 0x80) {
+        *ret_code = lead;
+        return 1;
+    }
+    if ((lead & 0xe0) == 0xc0) {
+        code = lead & 0x1f, more = 1, lowest = 0x80;
+    } else if ((lead & 0xf0) == 0xe0) {
+        code = lead & 0x0f, more = 2, lowest = 0x800;
+    } else if ((lead & 0xf8) == 0xf0) {
+        code = lead & 0x07, more = 3, lowest = 0x10000;
+    } else {
+        return 0;
+    }
+    if (more >= len) {
+        return 0;
+    }
+    for (size_t i = 1; i <= more; i++) {
+        if ((text[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        code = code << 6 | (text[i] & 0x3f);
+    }
+    if (code < lowest || (code >= 0xd800 && code <= 0xdfff) || code > 0x10ffff) {
+        return 0;
+    }
+    *ret_code = code;
+    return more + 1;
+}
+
+/* C0, DEL and C1. */
+static bool is_control(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code <= 0x9f);
 }
 
 HOT int tag_text_check(const char *text, size_t len, bool controls)
@@ -60,6 +97,14 @@ HOT int tag_text_check(const char *text, size_t len, bool controls)
     return 0;
 }
 
+static int refuse(const char **ret_why, const char *why)
+{
+    if (ret_why != NULL) {
+        *ret_why = why;
+    }
+    return ERR_INVALID;
+}
+
 HOT int tag_name_check(const char *name, size_t len, const char **ret_why)
 {
     if (len == 0) {
@@ -83,6 +128,18 @@ int tag_description_check(const char *text, size_t len, const char **ret_why)
     }
     if (tag_text_check(text, len, true) != 0) {
         return refuse(ret_why, "description is not UTF-8, or holds a NUL");
+    }
+    return 0;
+}
+
+/* What only a later version, or damage, can have made. */
+static int check_known(const struct tag_row *row, const char **ret_why)
+{
+    if (row->mode > TAG_MODE_STRICT) {
+        return refuse(ret_why, "mode is not known");
+    }
+    if (row->recalling && row->mode != TAG_MODE_STRICT) {
+        return refuse(ret_why, "recalling, but not strict");
     }
     return 0;
 }
@@ -120,6 +177,19 @@ void tag_row_release(struct tag_row *row)
     free(row->name);
     free(row->description);
     *row = (struct tag_row){0};
+}
+
+/* A copy with a NUL behind it. */
+static char *text_dup(const char *text, size_t len)
+{
+    char *copy = malloc(len + 1);
+
+    ASSERT(copy != NULL);
+    if (len > 0) {
+        memcpy(copy, text, len);
+    }
+    copy[len] = '\0';
+    return copy;
 }
 
 void tag_row_copy(struct tag_row *ret_row, const struct tag_row *row)
@@ -189,80 +259,4 @@ int tag_row_decode(const char *name, size_t name_len, const void *value, size_t 
     }
     tag_row_copy(ret_row, &row);
     return 0;
-}
-
-/* What only a later version, or damage, can have made. */
-static int check_known(const struct tag_row *row, const char **ret_why)
-{
-    if (row->mode > TAG_MODE_STRICT) {
-        return refuse(ret_why, "mode is not known");
-    }
-    if (row->recalling && row->mode != TAG_MODE_STRICT) {
-        return refuse(ret_why, "recalling, but not strict");
-    }
-    return 0;
-}
-
-/* Bytes of the character at the front, or 0 if they are not strict UTF-8. len > 0. */
-static size_t utf8_decode(const uint8_t *text, size_t len, uint32_t *ret_code)
-{
-    uint8_t lead = text[0];
-    uint32_t code;
-    uint32_t lowest; /* smaller ones would fit into fewer bytes: an overlong form */
-    size_t more;
-
-    if (lead < 0x80) {
-        *ret_code = lead;
-        return 1;
-    }
-    if ((lead & 0xe0) == 0xc0) {
-        code = lead & 0x1f, more = 1, lowest = 0x80;
-    } else if ((lead & 0xf0) == 0xe0) {
-        code = lead & 0x0f, more = 2, lowest = 0x800;
-    } else if ((lead & 0xf8) == 0xf0) {
-        code = lead & 0x07, more = 3, lowest = 0x10000;
-    } else {
-        return 0;
-    }
-    if (more >= len) {
-        return 0;
-    }
-    for (size_t i = 1; i <= more; i++) {
-        if ((text[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        code = code << 6 | (text[i] & 0x3f);
-    }
-    if (code < lowest || (code >= 0xd800 && code <= 0xdfff) || code > 0x10ffff) {
-        return 0;
-    }
-    *ret_code = code;
-    return more + 1;
-}
-
-/* C0, DEL and C1. */
-static bool is_control(uint32_t code)
-{
-    return code < 0x20 || (code >= 0x7f && code <= 0x9f);
-}
-
-static int refuse(const char **ret_why, const char *why)
-{
-    if (ret_why != NULL) {
-        *ret_why = why;
-    }
-    return ERR_INVALID;
-}
-
-/* A copy with a NUL behind it. */
-static char *text_dup(const char *text, size_t len)
-{
-    char *copy = malloc(len + 1);
-
-    ASSERT(copy != NULL);
-    if (len > 0) {
-        memcpy(copy, text, len);
-    }
-    copy[len] = '\0';
-    return copy;
 }

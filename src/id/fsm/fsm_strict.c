@@ -20,17 +20,16 @@ struct batch {
     bool changing;       /* it is out of the digest */
 };
 
-static void batch_turn_to(struct batch *batch, const struct strict_item *item);
-static void batch_close(struct batch *batch);
-static void item_apply(struct batch *batch, const struct strict_item *item, uint16_t position,
-                       struct strict_result *result);
-static bool item_by_key(struct batch *batch, const struct strict_item *item,
-                        struct strict_result *result);
-static bool keys_full(struct batch *batch, uint64_t *ret_limit);
-static void item_allocate(struct batch *batch, const struct strict_item *item, uint16_t position,
-                          struct strict_result *result);
-
 /* --- a batch --- */
+
+/* The present row goes back into the digest, if it left. */
+static void batch_close(struct batch *batch)
+{
+    if (batch->changing) {
+        fsm_tags_change_end(batch->on->tags, batch->row);
+        batch->changing = false;
+    }
+}
 
 /* The row of the item's tag, or NULL, becomes the present one. */
 static void batch_turn_to(struct batch *batch, const struct strict_item *item)
@@ -45,15 +44,6 @@ static void batch_turn_to(struct batch *batch, const struct strict_item *item)
     batch->row = fsm_tags_find(batch->on->tags, item->name, item->name_len);
 }
 
-/* The present row goes back into the digest, if it left. */
-static void batch_close(struct batch *batch)
-{
-    if (batch->changing) {
-        fsm_tags_change_end(batch->on->tags, batch->row);
-        batch->changing = false;
-    }
-}
-
 /* --- an item --- */
 
 /* A node that may hold a segment of the tag yet. */
@@ -64,41 +54,6 @@ static uint64_t waited_for(const struct batch *batch, const struct tag_row *tag)
 
     ASSERT(recall != NULL && recall->nodes.count > 0);
     return recall->nodes.ids[0];
-}
-
-static void item_apply(struct batch *batch, const struct strict_item *item, uint16_t position,
-                       struct strict_result *result)
-{
-    const struct tag_row *tag = batch->row != NULL ? &batch->row->tag : NULL;
-
-    *result = (struct strict_result){.generation = tag != NULL ? tag->generation : 0};
-    if (tag == NULL || tag->deleted) {
-        result->status = ERR_UNKNOWN_TAG;
-        return;
-    }
-    if (tag->mode != TAG_MODE_STRICT) {
-        result->status = ERR_WRONG_MODE;
-        return;
-    }
-    if (item->key_len > 0 && item_by_key(batch, item, result)) {
-        return;
-    }
-    if (tag->recalling) {
-        result->status = ERR_CHANGING;
-        result->detail = waited_for(batch, tag);
-        return;
-    }
-    if (item->key_len > 0 && keys_full(batch, &result->detail)) {
-        result->status = ERR_KEYS_FULL;
-        return;
-    }
-    ASSERT(tag->max_id <= TAG_MAX_ID_END);
-    if (item->count > TAG_MAX_ID_END - tag->max_id) {
-        result->status = ERR_EXHAUSTED;
-        result->detail = TAG_MAX_ID_END - tag->max_id;
-        return;
-    }
-    item_allocate(batch, item, position, result);
 }
 
 /* True if the key decides: it is known and in force, or cannot be looked up yet. A key that is not
@@ -166,6 +121,41 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
 
         fsm_key_add(batch->on->keys, batch->row, item, &ids);
     }
+}
+
+static void item_apply(struct batch *batch, const struct strict_item *item, uint16_t position,
+                       struct strict_result *result)
+{
+    const struct tag_row *tag = batch->row != NULL ? &batch->row->tag : NULL;
+
+    *result = (struct strict_result){.generation = tag != NULL ? tag->generation : 0};
+    if (tag == NULL || tag->deleted) {
+        result->status = ERR_UNKNOWN_TAG;
+        return;
+    }
+    if (tag->mode != TAG_MODE_STRICT) {
+        result->status = ERR_WRONG_MODE;
+        return;
+    }
+    if (item->key_len > 0 && item_by_key(batch, item, result)) {
+        return;
+    }
+    if (tag->recalling) {
+        result->status = ERR_CHANGING;
+        result->detail = waited_for(batch, tag);
+        return;
+    }
+    if (item->key_len > 0 && keys_full(batch, &result->detail)) {
+        result->status = ERR_KEYS_FULL;
+        return;
+    }
+    ASSERT(tag->max_id <= TAG_MAX_ID_END);
+    if (item->count > TAG_MAX_ID_END - tag->max_id) {
+        result->status = ERR_EXHAUSTED;
+        result->detail = TAG_MAX_ID_END - tag->max_id;
+        return;
+    }
+    item_allocate(batch, item, position, result);
 }
 
 void fsm_strict_apply(const struct fsm_strict *strict, struct strict_command *command,

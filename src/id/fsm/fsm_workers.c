@@ -8,128 +8,195 @@
 
 #include "src/base/assert.h"
 
-#define WORKER_KEY_BYTES 3 /* 'w' and the id, big-endian */
+#define WORKER_KEY_BYTES 3
 
-static void apply_acquire(struct fsm_workers *workers, const struct worker_acquire *acquire,
-                          struct worker_result *result);
-static void apply_renew(struct fsm_workers *workers, const struct worker_renew *renew,
-                        struct worker_result *result);
-static void apply_release(struct fsm_workers *workers, const struct worker_release *release,
-                          struct worker_result *result);
-static int acquire_check(const struct fsm_workers *workers, const struct worker_acquire *acquire);
-static int acquire_choose(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                          const struct worker_row *own, uint16_t *ret_id);
-static int choose_given(const struct fsm_workers *workers, uint16_t id,
-                        const struct worker_row *own, uint16_t *ret_id);
-static int choose_any(const struct fsm_workers *workers, const struct worker_row *own,
-                      uint16_t *ret_id);
-static int acquire_window(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                          struct worker_row *row);
-static bool is_free(const struct fsm_workers *workers, const struct worker_row *row);
-static const struct worker_row *find_name(const struct fsm_workers *workers, const char *name,
-                                          size_t len);
-static void put_row(struct fsm_workers *workers, const struct worker_row *row);
-static void journal_put(struct fsm_workers *workers, const struct worker_row *row);
-static void tell(const struct fsm_workers *workers, const struct worker_row *row);
-static bool ahead(const struct fsm_workers *workers, uint64_t ms, uint64_t by_ms);
-static bool window_fits(uint64_t window_ms);
-
-int fsm_workers_apply(struct fsm_workers *workers, int type, const void *command, size_t len,
-                      struct buf *result)
+/* True if the time is further ahead of the log's than allowed. */
+static bool ahead(const struct fsm_workers *workers, uint64_t ms, uint64_t by_ms)
 {
-    struct worker_result answer = {0};
-    struct worker_acquire acquire;
-    struct worker_renew renew;
-    struct worker_release release;
-    int err = ERR_BAD_MESSAGE;
-
-    switch (type) {
-    case COMMAND_WORKER_ACQUIRE:
-        err = worker_acquire_command_read(command, len, &acquire);
-        if (err == 0) {
-            apply_acquire(workers, &acquire, &answer);
-        }
-        break;
-    case COMMAND_WORKER_RENEW:
-        err = worker_renew_command_read(command, len, &renew);
-        if (err == 0) {
-            apply_renew(workers, &renew, &answer);
-        }
-        break;
-    case COMMAND_WORKER_RELEASE:
-        err = worker_release_command_read(command, len, &release);
-        if (err == 0) {
-            apply_release(workers, &release, &answer);
-        }
-        break;
-    default:
-        UNREACHABLE("not a command on worker ids");
-    }
-    if (err == 0) {
-        worker_result_encode(&answer, result);
-    }
-    return err;
+    return ms > workers->settings->log_ms + by_ms;
 }
 
-void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,
-                      struct buf *result)
+static bool window_fits(uint64_t window_ms)
 {
-    const struct worker_row *rows[LIMIT_WORKER_IDS];
-    size_t count = 0;
-
-    for (unsigned id = query->first; id < LIMIT_WORKER_IDS && count < query->limit; id++) {
-        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
-
-        if (row != NULL) {
-            rows[count++] = row;
-        }
-    }
-    worker_rows_encode(rows, count, workers->settings->log_ms, result);
+    return window_ms >= LIMIT_WINDOW_MIN_MS && window_ms <= LIMIT_WINDOW_MAX_MS;
 }
 
-int fsm_workers_load(struct fsm_workers *workers, const uint8_t *key, size_t key_len,
-                     const void *value, size_t value_len)
+/* What is clear without looking at the rows. */
+static int acquire_check(const struct fsm_workers *workers, const struct worker_acquire *acquire)
 {
-    struct worker_row row;
-    uint16_t id;
-    int err;
-
-    if (key_len != WORKER_KEY_BYTES) {
-        return ERR_CORRUPT;
+    if ((acquire->kind != WORKER_NODE && acquire->kind != WORKER_CLIENT) ||
+        !window_fits(acquire->window_ms) || acquire->name_len > LIMIT_WORKER_NAME_BYTES ||
+        tag_name_check(acquire->name, acquire->name_len, NULL) != 0 ||
+        acquire->address_len > LIMIT_ADDRESS_BYTES ||
+        tag_text_check(acquire->address, acquire->address_len, false) != 0) {
+        return ERR_INVALID;
     }
-    id = (uint16_t)(key[1] << 8 | key[2]);
-    err = worker_row_decode(id, value, value_len, &row);
-    if (err != 0) {
-        return err;
+    if (!workers->settings->has_layout || workers->settings->log_ms == 0) {
+        return ERR_EMPTY;
     }
-    if (fsm_workers_find(workers, id) != NULL) {
-        return ERR_EXISTS;
+    if (acquire->worker_id != WORKER_ID_ANY &&
+        acquire->worker_id >= 1u << workers->settings->layout.worker_bits) {
+        return ERR_INVALID;
     }
-    put_row(workers, &row);
+    if (ahead(workers, acquire->wall_ms, LIMIT_WORKER_AHEAD_MS) ||
+        ahead(workers, acquire->floor_ms, LIMIT_WINDOW_MAX_MS)) {
+        return ERR_CLOCK_SKEW;
+    }
     return 0;
 }
 
-void fsm_workers_tell(const struct fsm_workers *workers)
+/* Its holder gave it back, or let its window pass. */
+static bool is_free(const struct fsm_workers *workers, const struct worker_row *row)
 {
+    return row->state == WORKER_RELEASED || row->granted_until_ms < workers->settings->log_ms;
+}
+
+static int choose_given(const struct fsm_workers *workers, uint16_t id,
+                        const struct worker_row *own, uint16_t *ret_id)
+{
+    const struct worker_row *row = fsm_workers_find(workers, id);
+
+    *ret_id = id;
+    if (own != NULL && own->id == id) {
+        return 0;
+    }
+    if (own != NULL && !is_free(workers, own)) {
+        *ret_id = own->id;
+        return ERR_CONFLICT;
+    }
+    return row == NULL || is_free(workers, row) ? 0 : ERR_CONFLICT;
+}
+
+static int choose_any(const struct fsm_workers *workers, const struct worker_row *own,
+                      uint16_t *ret_id)
+{
+    unsigned count = 1u << workers->settings->layout.worker_bits;
+    const struct worker_row *best = NULL;
+
+    ASSERT(count <= LIMIT_WORKER_IDS);
+    if (own != NULL) {
+        *ret_id = own->id;
+        return 0;
+    }
+    for (unsigned id = 0; id < count; id++) {
+        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
+
+        if (row == NULL) {
+            *ret_id = (uint16_t)id;
+            return 0;
+        }
+        if (is_free(workers, row) &&
+            (best == NULL || row->granted_until_ms < best->granted_until_ms)) {
+            best = row;
+        }
+    }
+    if (best == NULL) {
+        return ERR_NO_WORKER_ID;
+    }
+    *ret_id = best->id;
+    return 0;
+}
+
+/* 0 with the worker id to grant, ERR_NO_WORKER_ID, or ERR_CONFLICT with the one in the way. */
+static int acquire_choose(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+                          const struct worker_row *own, uint16_t *ret_id)
+{
+    return acquire->worker_id != WORKER_ID_ANY
+               ? choose_given(workers, acquire->worker_id, own, ret_id)
+               : choose_any(workers, own, ret_id);
+}
+
+/* Make the row the name's, with a window above all that the id had before; row is the old row, or
+ * zeros but for its id. */
+static int acquire_window(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+                          struct worker_row *row)
+{
+    uint64_t from_ms = fsm_later(row->granted_until_ms, acquire->floor_ms);
+    uint64_t until_ms = fsm_later(acquire->wall_ms, from_ms) + acquire->window_ms;
+
+    if (ahead(workers, until_ms, LIMIT_WORKER_AHEAD_MS + LIMIT_WINDOW_MAX_MS)) {
+        return ERR_CLOCK_SKEW;
+    }
+    ASSERT(from_ms >= row->granted_until_ms && until_ms > from_ms);
+    row->state = WORKER_HELD;
+    row->kind = acquire->kind;
+    row->epoch++;
+    row->granted_from_ms = from_ms;
+    row->granted_until_ms = until_ms;
+    row->updated_ms = workers->settings->log_ms;
+    memset(row->name, 0, sizeof row->name);
+    memset(row->address, 0, sizeof row->address);
+    ASSERT(acquire->name_len <= sizeof row->name && acquire->address_len <= sizeof row->address);
+    row->name_len = acquire->name_len;
+    row->address_len = acquire->address_len;
+    memcpy(row->name, acquire->name, acquire->name_len);
+    if (acquire->address_len > 0) {
+        memcpy(row->address, acquire->address, acquire->address_len);
+    }
+    return 0;
+}
+
+/* The row that is the name's: the one it holds, else the one that changed last; NULL if none. */
+static const struct worker_row *find_name(const struct fsm_workers *workers, const char *name,
+                                          size_t len)
+{
+    const struct worker_row *best = NULL;
+
     for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
         const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
 
-        if (row != NULL) {
-            tell(workers, row);
+        if (row == NULL || tag_name_compare(row->name, row->name_len, name, len) != 0) {
+            continue;
         }
+        if (row->state == WORKER_HELD) {
+            return row;
+        }
+        if (best == NULL || row->updated_ms > best->updated_ms) {
+            best = row;
+        }
+    }
+    return best;
+}
+
+/* The row's key and value into the journal. */
+static void journal_put(struct fsm_workers *workers, const struct worker_row *row)
+{
+    struct fsm_journal *journal = workers->journal;
+
+    fsm_journal_key(journal, FSM_TABLE_WORKERS);
+    buf_put_u8(&journal->row, (uint8_t)(row->id >> 8));
+    buf_put_u8(&journal->row, (uint8_t)row->id);
+    fsm_journal_value(journal);
+    worker_row_encode(row, &journal->row);
+}
+
+static void tell(const struct fsm_workers *workers, const struct worker_row *row)
+{
+    struct fsm_listener *listener = workers->journal->listener;
+
+    if (listener != NULL && listener->worker_changed != NULL && !workers->journal->loading) {
+        listener->worker_changed(listener, row);
     }
 }
 
-void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *settings,
-                      struct fsm_journal *journal)
+/* Insert or replace, and keep digest, changes (NULL while loading) and listener in step. */
+static void put_row(struct fsm_workers *workers, const struct worker_row *row)
 {
-    *workers = (struct fsm_workers){.journal = journal, .settings = settings};
-}
+    const struct worker_row *old = fsm_workers_find(workers, row->id);
 
-void fsm_workers_clear(struct fsm_workers *workers)
-{
-    free(workers->rows);
-    workers->rows = NULL;
+    ASSERT(row->id < LIMIT_WORKER_IDS);
+    if (old != NULL) {
+        journal_put(workers, old);
+        fsm_journal_leave(workers->journal);
+    }
+    if (workers->rows == NULL) {
+        workers->rows = calloc(LIMIT_WORKER_IDS, sizeof *workers->rows);
+        ASSERT(workers->rows != NULL);
+    }
+    workers->rows[row->id] = *row;
+    journal_put(workers, row);
+    fsm_journal_enter(workers->journal);
+    tell(workers, &workers->rows[row->id]);
 }
 
 static void apply_acquire(struct fsm_workers *workers, const struct worker_acquire *acquire,
@@ -261,141 +328,103 @@ static void apply_release(struct fsm_workers *workers, const struct worker_relea
     result->row = row;
 }
 
-/* What is clear without looking at the rows. */
-static int acquire_check(const struct fsm_workers *workers, const struct worker_acquire *acquire)
+/* 'w' and the id, big-endian */
+int fsm_workers_apply(struct fsm_workers *workers, int type, const void *command, size_t len,
+                      struct buf *result)
 {
-    if ((acquire->kind != WORKER_NODE && acquire->kind != WORKER_CLIENT) ||
-        !window_fits(acquire->window_ms) || acquire->name_len > LIMIT_WORKER_NAME_BYTES ||
-        tag_name_check(acquire->name, acquire->name_len, NULL) != 0 ||
-        acquire->address_len > LIMIT_ADDRESS_BYTES ||
-        tag_text_check(acquire->address, acquire->address_len, false) != 0) {
-        return ERR_INVALID;
+    struct worker_result answer = {0};
+    struct worker_acquire acquire;
+    struct worker_renew renew;
+    struct worker_release release;
+    int err = ERR_BAD_MESSAGE;
+
+    switch (type) {
+    case COMMAND_WORKER_ACQUIRE:
+        err = worker_acquire_command_read(command, len, &acquire);
+        if (err == 0) {
+            apply_acquire(workers, &acquire, &answer);
+        }
+        break;
+    case COMMAND_WORKER_RENEW:
+        err = worker_renew_command_read(command, len, &renew);
+        if (err == 0) {
+            apply_renew(workers, &renew, &answer);
+        }
+        break;
+    case COMMAND_WORKER_RELEASE:
+        err = worker_release_command_read(command, len, &release);
+        if (err == 0) {
+            apply_release(workers, &release, &answer);
+        }
+        break;
+    default:
+        UNREACHABLE("not a command on worker ids");
     }
-    if (!workers->settings->has_layout || workers->settings->log_ms == 0) {
-        return ERR_EMPTY;
+    if (err == 0) {
+        worker_result_encode(&answer, result);
     }
-    if (acquire->worker_id != WORKER_ID_ANY &&
-        acquire->worker_id >= 1u << workers->settings->layout.worker_bits) {
-        return ERR_INVALID;
-    }
-    if (ahead(workers, acquire->wall_ms, LIMIT_WORKER_AHEAD_MS) ||
-        ahead(workers, acquire->floor_ms, LIMIT_WINDOW_MAX_MS)) {
-        return ERR_CLOCK_SKEW;
-    }
-    return 0;
+    return err;
 }
 
-/* 0 with the worker id to grant, ERR_NO_WORKER_ID, or ERR_CONFLICT with the one in the way. */
-static int acquire_choose(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                          const struct worker_row *own, uint16_t *ret_id)
+void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,
+                      struct buf *result)
 {
-    return acquire->worker_id != WORKER_ID_ANY
-               ? choose_given(workers, acquire->worker_id, own, ret_id)
-               : choose_any(workers, own, ret_id);
-}
+    const struct worker_row *rows[LIMIT_WORKER_IDS];
+    size_t count = 0;
 
-static int choose_given(const struct fsm_workers *workers, uint16_t id,
-                        const struct worker_row *own, uint16_t *ret_id)
-{
-    const struct worker_row *row = fsm_workers_find(workers, id);
-
-    *ret_id = id;
-    if (own != NULL && own->id == id) {
-        return 0;
-    }
-    if (own != NULL && !is_free(workers, own)) {
-        *ret_id = own->id;
-        return ERR_CONFLICT;
-    }
-    return row == NULL || is_free(workers, row) ? 0 : ERR_CONFLICT;
-}
-
-static int choose_any(const struct fsm_workers *workers, const struct worker_row *own,
-                      uint16_t *ret_id)
-{
-    unsigned count = 1u << workers->settings->layout.worker_bits;
-    const struct worker_row *best = NULL;
-
-    ASSERT(count <= LIMIT_WORKER_IDS);
-    if (own != NULL) {
-        *ret_id = own->id;
-        return 0;
-    }
-    for (unsigned id = 0; id < count; id++) {
+    for (unsigned id = query->first; id < LIMIT_WORKER_IDS && count < query->limit; id++) {
         const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
 
-        if (row == NULL) {
-            *ret_id = (uint16_t)id;
-            return 0;
-        }
-        if (is_free(workers, row) &&
-            (best == NULL || row->granted_until_ms < best->granted_until_ms)) {
-            best = row;
+        if (row != NULL) {
+            rows[count++] = row;
         }
     }
-    if (best == NULL) {
-        return ERR_NO_WORKER_ID;
+    worker_rows_encode(rows, count, workers->settings->log_ms, result);
+}
+
+int fsm_workers_load(struct fsm_workers *workers, const uint8_t *key, size_t key_len,
+                     const void *value, size_t value_len)
+{
+    struct worker_row row;
+    uint16_t id;
+    int err;
+
+    if (key_len != WORKER_KEY_BYTES) {
+        return ERR_CORRUPT;
     }
-    *ret_id = best->id;
+    id = (uint16_t)(key[1] << 8 | key[2]);
+    err = worker_row_decode(id, value, value_len, &row);
+    if (err != 0) {
+        return err;
+    }
+    if (fsm_workers_find(workers, id) != NULL) {
+        return ERR_EXISTS;
+    }
+    put_row(workers, &row);
     return 0;
 }
 
-/* Make the row the name's, with a window above all that the id had before; row is the old row, or
- * zeros but for its id. */
-static int acquire_window(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                          struct worker_row *row)
+void fsm_workers_tell(const struct fsm_workers *workers)
 {
-    uint64_t from_ms = fsm_later(row->granted_until_ms, acquire->floor_ms);
-    uint64_t until_ms = fsm_later(acquire->wall_ms, from_ms) + acquire->window_ms;
-
-    if (ahead(workers, until_ms, LIMIT_WORKER_AHEAD_MS + LIMIT_WINDOW_MAX_MS)) {
-        return ERR_CLOCK_SKEW;
-    }
-    ASSERT(from_ms >= row->granted_until_ms && until_ms > from_ms);
-    row->state = WORKER_HELD;
-    row->kind = acquire->kind;
-    row->epoch++;
-    row->granted_from_ms = from_ms;
-    row->granted_until_ms = until_ms;
-    row->updated_ms = workers->settings->log_ms;
-    memset(row->name, 0, sizeof row->name);
-    memset(row->address, 0, sizeof row->address);
-    ASSERT(acquire->name_len <= sizeof row->name && acquire->address_len <= sizeof row->address);
-    row->name_len = acquire->name_len;
-    row->address_len = acquire->address_len;
-    memcpy(row->name, acquire->name, acquire->name_len);
-    if (acquire->address_len > 0) {
-        memcpy(row->address, acquire->address, acquire->address_len);
-    }
-    return 0;
-}
-
-/* Its holder gave it back, or let its window pass. */
-static bool is_free(const struct fsm_workers *workers, const struct worker_row *row)
-{
-    return row->state == WORKER_RELEASED || row->granted_until_ms < workers->settings->log_ms;
-}
-
-/* The row that is the name's: the one it holds, else the one that changed last; NULL if none. */
-static const struct worker_row *find_name(const struct fsm_workers *workers, const char *name,
-                                          size_t len)
-{
-    const struct worker_row *best = NULL;
-
     for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
         const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
 
-        if (row == NULL || tag_name_compare(row->name, row->name_len, name, len) != 0) {
-            continue;
-        }
-        if (row->state == WORKER_HELD) {
-            return row;
-        }
-        if (best == NULL || row->updated_ms > best->updated_ms) {
-            best = row;
+        if (row != NULL) {
+            tell(workers, row);
         }
     }
-    return best;
+}
+
+void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *settings,
+                      struct fsm_journal *journal)
+{
+    *workers = (struct fsm_workers){.journal = journal, .settings = settings};
+}
+
+void fsm_workers_clear(struct fsm_workers *workers)
+{
+    free(workers->rows);
+    workers->rows = NULL;
 }
 
 const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint16_t id)
@@ -404,56 +433,4 @@ const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uin
         return NULL;
     }
     return &workers->rows[id];
-}
-
-/* Insert or replace, and keep digest, changes (NULL while loading) and listener in step. */
-static void put_row(struct fsm_workers *workers, const struct worker_row *row)
-{
-    const struct worker_row *old = fsm_workers_find(workers, row->id);
-
-    ASSERT(row->id < LIMIT_WORKER_IDS);
-    if (old != NULL) {
-        journal_put(workers, old);
-        fsm_journal_leave(workers->journal);
-    }
-    if (workers->rows == NULL) {
-        workers->rows = calloc(LIMIT_WORKER_IDS, sizeof *workers->rows);
-        ASSERT(workers->rows != NULL);
-    }
-    workers->rows[row->id] = *row;
-    journal_put(workers, row);
-    fsm_journal_enter(workers->journal);
-    tell(workers, &workers->rows[row->id]);
-}
-
-/* The row's key and value into the journal. */
-static void journal_put(struct fsm_workers *workers, const struct worker_row *row)
-{
-    struct fsm_journal *journal = workers->journal;
-
-    fsm_journal_key(journal, FSM_TABLE_WORKERS);
-    buf_put_u8(&journal->row, (uint8_t)(row->id >> 8));
-    buf_put_u8(&journal->row, (uint8_t)row->id);
-    fsm_journal_value(journal);
-    worker_row_encode(row, &journal->row);
-}
-
-static void tell(const struct fsm_workers *workers, const struct worker_row *row)
-{
-    struct fsm_listener *listener = workers->journal->listener;
-
-    if (listener != NULL && listener->worker_changed != NULL && !workers->journal->loading) {
-        listener->worker_changed(listener, row);
-    }
-}
-
-/* True if the time is further ahead of the log's than allowed. */
-static bool ahead(const struct fsm_workers *workers, uint64_t ms, uint64_t by_ms)
-{
-    return ms > workers->settings->log_ms + by_ms;
-}
-
-static bool window_fits(uint64_t window_ms)
-{
-    return window_ms >= LIMIT_WINDOW_MIN_MS && window_ms <= LIMIT_WINDOW_MAX_MS;
 }

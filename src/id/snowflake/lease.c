@@ -36,16 +36,17 @@ struct lease {
     struct lease_slots slots;
 };
 
-static void slot_init(struct lease *lease, const struct lease_config *config, unsigned k);
-static bool turn_is_due(struct lease *lease, uint64_t now_ms, bool *ret_wanted);
-static void publish_all(struct lease *lease);
-static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
-static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
-                       uint64_t *ret_until_ms);
-static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
-static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms);
-static bool must_ask_first(const struct lease *lease, uint64_t now_ms);
-static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
+static void slot_init(struct lease *lease, const struct lease_config *config, unsigned k)
+{
+    struct lease_slot *slot = &lease->slots.items[k];
+    int len = snprintf(slot->name, sizeof slot->name, "node-%" PRIu64 "/%016" PRIx64 "/%u",
+                       config->node_id, config->store_id, k);
+
+    ASSERT(len > 0 && (size_t)len < sizeof slot->name);
+    slot->all = &lease->slots;
+    slot->k = k;
+    slot->name_len = (uint16_t)len;
+}
 
 struct lease *lease_new(const struct lease_config *config, struct snowflake *snowflake,
                         struct clock_check *check, const struct clock *clock,
@@ -120,94 +121,6 @@ void lease_worker_changed(struct lease *lease, const struct worker_row *row)
     lease_slots_row(&lease->slots, row);
 }
 
-void lease_turn(struct lease *lease)
-{
-    uint64_t now_ms;
-    uint64_t wall_ms;
-    bool wanted;
-
-    if (lease->slots.count == 0 || lease->slots.stopped) {
-        return;
-    }
-    now_ms = clock_now_ms(lease->slots.clock);
-    if (!turn_is_due(lease, now_ms, &wanted)) {
-        return;
-    }
-    publish_all(lease);
-    now_ms = clock_now_ms(lease->slots.clock);
-    wall_ms = clock_wall_ms(lease->slots.clock);
-    judge(lease, now_ms, wall_ms);
-    /* Before the commands: an answer may come at once, and wants another turn. */
-    lease->slots.due_ms = next_tick_ms(lease, now_ms, wall_ms);
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        struct lease_slot *slot = &lease->slots.items[k];
-        uint64_t next_ms;
-
-        lease_slot_write(slot, wall_ms, lease->clock_fit, wanted);
-        lease_slot_ask(slot, now_ms, wall_ms);
-        next_ms = lease_slot_next_ms(slot);
-        lease->slots.due_ms = next_ms < lease->slots.due_ms ? next_ms : lease->slots.due_ms;
-    }
-}
-
-uint64_t lease_next_ms(const struct lease *lease)
-{
-    return lease->slots.count == 0 || lease->slots.stopped ? UINT64_MAX : lease->slots.due_ms;
-}
-
-void lease_stop(struct lease *lease)
-{
-    lease->slots.stopped = true;
-}
-
-void lease_status(const struct lease *lease, struct lease_status *ret_status)
-{
-    struct lease_status status = {.refusal = lease->refusal,
-                                  .clock_off_ms = lease->clock_off_ms,
-                                  .wait_until_ms = lease->wait_until_ms};
-    uint64_t wall_ms = clock_wall_ms(lease->slots.clock);
-    uint64_t longest_ms = 0;
-
-    status.window_left_ms = UINT64_MAX;
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        const struct lease_slot *slot = &lease->slots.items[k];
-        uint64_t until_ms = slot->held.until_ms;
-        uint64_t left_ms = until_ms > wall_ms ? until_ms - wall_ms : 0;
-
-        if (slot->state != LEASE_SERVING) {
-            continue;
-        }
-        status.serving++;
-        status.window_left_ms = left_ms < status.window_left_ms ? left_ms : status.window_left_ms;
-        longest_ms = left_ms > longest_ms ? left_ms : longest_ms;
-    }
-    if (status.serving == 0) {
-        status.window_left_ms = 0;
-    }
-    /* What the generator answers by itself. */
-    if (status.refusal == 0 && status.serving == 0) {
-        status.refusal = ERR_EMPTY;
-    } else if (status.refusal == 0 &&
-               wall_ms > snowflake_last_ms(&lease->slots.snowflake->layout)) {
-        status.refusal = ERR_EPOCH_EXHAUSTED;
-    } else if (status.refusal == 0 && longest_ms == 0) {
-        status.refusal = ERR_WINDOW_EXPIRED;
-    }
-    *ret_status = status;
-}
-
-static void slot_init(struct lease *lease, const struct lease_config *config, unsigned k)
-{
-    struct lease_slot *slot = &lease->slots.items[k];
-    int len = snprintf(slot->name, sizeof slot->name, "node-%" PRIu64 "/%016" PRIx64 "/%u",
-                       config->node_id, config->store_id, k);
-
-    ASSERT(len > 0 && (size_t)len < sizeof slot->name);
-    slot->all = &lease->slots;
-    slot->k = k;
-    slot->name_len = (uint16_t)len;
-}
-
 /* Cheap when nothing is. The flag is cleared before anything is looked at, so that a claim that
  * sets it later is seen later. */
 static bool turn_is_due(struct lease *lease, uint64_t now_ms, bool *ret_wanted)
@@ -229,37 +142,6 @@ static void publish_all(struct lease *lease)
             lease_slot_publish(&lease->slots.items[k]);
         }
     }
-}
-
-/* Compare the clock, and tell the claimers what they are refused with, if anything. */
-static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
-{
-    uint64_t clock_ms = 0;
-    uint64_t slots_ms;
-    int refusal;
-    int slots;
-
-    clock_check_tick(lease->check, now_ms, wall_ms);
-    refusal = judge_clock(lease, now_ms, wall_ms, &clock_ms);
-    lease->asking_clocks = must_ask_first(lease, now_ms);
-    if (refusal == 0 && lease->asking_clocks) {
-        refusal = ERR_EMPTY;
-    }
-    lease->slots.clock_bad = refusal != 0;
-    if (refusal == 0 && log_refuses(lease, now_ms, wall_ms)) {
-        refusal = ERR_CLOCK_SKEW;
-    }
-    lease->clock_fit = refusal == 0;
-    slots = judge_slots(lease, &slots_ms);
-    if (refusal == 0) {
-        refusal = slots;
-    }
-    lease->wait_until_ms = clock_ms > slots_ms ? clock_ms : slots_ms;
-    if (refusal == ERR_CLOCK_SKEW) {
-        lease->wait_until_ms = 0; /* time alone does not help */
-    }
-    lease->refusal = refusal;
-    atomic_store_explicit(&lease->slots.snowflake->refusal, refusal, memory_order_relaxed);
 }
 
 /* At its start a node hears the other clocks before it trusts its own; where they do not answer, it
@@ -344,6 +226,37 @@ static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
     return refusal;
 }
 
+/* Compare the clock, and tell the claimers what they are refused with, if anything. */
+static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
+{
+    uint64_t clock_ms = 0;
+    uint64_t slots_ms;
+    int refusal;
+    int slots;
+
+    clock_check_tick(lease->check, now_ms, wall_ms);
+    refusal = judge_clock(lease, now_ms, wall_ms, &clock_ms);
+    lease->asking_clocks = must_ask_first(lease, now_ms);
+    if (refusal == 0 && lease->asking_clocks) {
+        refusal = ERR_EMPTY;
+    }
+    lease->slots.clock_bad = refusal != 0;
+    if (refusal == 0 && log_refuses(lease, now_ms, wall_ms)) {
+        refusal = ERR_CLOCK_SKEW;
+    }
+    lease->clock_fit = refusal == 0;
+    slots = judge_slots(lease, &slots_ms);
+    if (refusal == 0) {
+        refusal = slots;
+    }
+    lease->wait_until_ms = clock_ms > slots_ms ? clock_ms : slots_ms;
+    if (refusal == ERR_CLOCK_SKEW) {
+        lease->wait_until_ms = 0; /* time alone does not help */
+    }
+    lease->refusal = refusal;
+    atomic_store_explicit(&lease->slots.snowflake->refusal, refusal, memory_order_relaxed);
+}
+
 static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 {
     if (lease->asking_clocks) {
@@ -360,4 +273,80 @@ static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_
         }
     }
     return now_ms + IDLE_TICK_MS;
+}
+
+void lease_turn(struct lease *lease)
+{
+    uint64_t now_ms;
+    uint64_t wall_ms;
+    bool wanted;
+
+    if (lease->slots.count == 0 || lease->slots.stopped) {
+        return;
+    }
+    now_ms = clock_now_ms(lease->slots.clock);
+    if (!turn_is_due(lease, now_ms, &wanted)) {
+        return;
+    }
+    publish_all(lease);
+    now_ms = clock_now_ms(lease->slots.clock);
+    wall_ms = clock_wall_ms(lease->slots.clock);
+    judge(lease, now_ms, wall_ms);
+    /* Before the commands: an answer may come at once, and wants another turn. */
+    lease->slots.due_ms = next_tick_ms(lease, now_ms, wall_ms);
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        struct lease_slot *slot = &lease->slots.items[k];
+        uint64_t next_ms;
+
+        lease_slot_write(slot, wall_ms, lease->clock_fit, wanted);
+        lease_slot_ask(slot, now_ms, wall_ms);
+        next_ms = lease_slot_next_ms(slot);
+        lease->slots.due_ms = next_ms < lease->slots.due_ms ? next_ms : lease->slots.due_ms;
+    }
+}
+
+uint64_t lease_next_ms(const struct lease *lease)
+{
+    return lease->slots.count == 0 || lease->slots.stopped ? UINT64_MAX : lease->slots.due_ms;
+}
+
+void lease_stop(struct lease *lease)
+{
+    lease->slots.stopped = true;
+}
+
+void lease_status(const struct lease *lease, struct lease_status *ret_status)
+{
+    struct lease_status status = {.refusal = lease->refusal,
+                                  .clock_off_ms = lease->clock_off_ms,
+                                  .wait_until_ms = lease->wait_until_ms};
+    uint64_t wall_ms = clock_wall_ms(lease->slots.clock);
+    uint64_t longest_ms = 0;
+
+    status.window_left_ms = UINT64_MAX;
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        const struct lease_slot *slot = &lease->slots.items[k];
+        uint64_t until_ms = slot->held.until_ms;
+        uint64_t left_ms = until_ms > wall_ms ? until_ms - wall_ms : 0;
+
+        if (slot->state != LEASE_SERVING) {
+            continue;
+        }
+        status.serving++;
+        status.window_left_ms = left_ms < status.window_left_ms ? left_ms : status.window_left_ms;
+        longest_ms = left_ms > longest_ms ? left_ms : longest_ms;
+    }
+    if (status.serving == 0) {
+        status.window_left_ms = 0;
+    }
+    /* What the generator answers by itself. */
+    if (status.refusal == 0 && status.serving == 0) {
+        status.refusal = ERR_EMPTY;
+    } else if (status.refusal == 0 &&
+               wall_ms > snowflake_last_ms(&lease->slots.snowflake->layout)) {
+        status.refusal = ERR_EPOCH_EXHAUSTED;
+    } else if (status.refusal == 0 && longest_ms == 0) {
+        status.refusal = ERR_WINDOW_EXPIRED;
+    }
+    *ret_status = status;
 }

@@ -7,39 +7,7 @@
 
 #include "src/base/assert.h"
 
-#define LEASE_SOON_MS 200 /* pause before a command is repeated that will soon be answered */
-
-static bool slot_may_ask(const struct lease_slot *slot);
-static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms);
-static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms);
-static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
-                                        uint64_t deadline_ms);
-static void done_cb(struct id_request *request);
-static void acquire_answered(struct lease_slot *slot, const struct worker_result *result);
-static void renewal_answered(struct lease_slot *slot, const struct worker_result *result);
-static void skew_answered(struct lease_slot *slot);
-
-void lease_slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
-{
-    const struct snowflake *snowflake = slot->all->snowflake;
-
-    if (now_ms < slot->next_ask_ms || !slot_may_ask(slot)) {
-        return;
-    }
-    if (slot->state != LEASE_NONE) {
-        renew(slot, now_ms, wall_ms);
-    } else if (atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed) ==
-               LIMIT_SNOWFLAKE_SLOTS) {
-        slot->state = LEASE_SPENT; /* another worker id would be of no use */
-    } else {
-        acquire(slot, now_ms, wall_ms);
-    }
-}
-
-uint64_t lease_slot_next_ms(const struct lease_slot *slot)
-{
-    return slot_may_ask(slot) ? slot->next_ask_ms : UINT64_MAX;
-}
+#define LEASE_SOON_MS 200
 
 static bool slot_may_ask(const struct lease_slot *slot)
 {
@@ -60,99 +28,17 @@ static bool slot_may_ask(const struct lease_slot *slot)
            atomic_load_explicit(&all->snowflake->ready, memory_order_relaxed);
 }
 
-static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+static void skew_answered(struct lease_slot *slot)
 {
-    struct lease_slots *all = slot->all;
-    const char *address = all->address;
-    struct id_request *request = request_begin(slot, now_ms, UINT64_MAX);
-    struct worker_acquire command = {
-        .kind = WORKER_NODE,
-        .worker_id = WORKER_ID_ANY,
-        .window_ms = all->window_ms,
-        .wall_ms = wall_ms,
-        .name = slot->name,
-        .name_len = slot->name_len,
-        .address = address,
-        .address_len = (uint16_t)strlen(address),
-    };
+    const struct lease_slots *all = slot->all;
+    uint64_t now_ms = clock_now_ms(all->clock);
 
-    slot->acquiring = true;
-    slot->asked_ms = now_ms;
-    slot->asked_renewal = false;
-    command_worker_acquire_encode(&request->payload, &command);
-    all->proposer->propose(all->proposer, request);
-}
-
-static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
-{
-    struct lease_slots *all = slot->all;
-    struct id_request *request = request_begin(slot, now_ms, now_ms + LEASE_REQUEST_MS);
-    struct worker_renew command = {
-        .worker_id = slot->held.worker_id,
-        .epoch = slot->held.epoch,
-        .expected_until_ms = slot->held.until_ms,
-        .window_ms = all->window_ms,
-        .last_timestamp_ms =
-            slot->generator != NULL ? snowflake_last_used_ms(all->snowflake, slot->generator) : 0,
-        .wall_ms = wall_ms,
-        .kind = WORKER_NODE,
-    };
-
-    slot->asked_renewal = true;
-    slot->asked_worker = command.worker_id;
-    slot->asked_epoch = command.epoch;
-    command_worker_renew_encode(&request->payload, &command);
-    all->proposer->propose(all->proposer, request);
-}
-
-/* It may be done, and its slot fenced, from propose() on. */
-static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
-                                        uint64_t deadline_ms)
-{
-    struct id_request *request = &slot->request;
-
-    ASSERT(!slot->asking);
-    memset(request, 0, sizeof *request);
-    request->kind = ID_REQUEST_COMMAND;
-    request->deadline_ms = deadline_ms;
-    request->done = done_cb;
-    request->data = slot;
-    slot->asking = true;
-    slot->next_ask_ms = now_ms + slot->all->renew_ms;
-    return request;
-}
-
-static void done_cb(struct id_request *request)
-{
-    struct lease_slot *slot = request->data;
-    struct lease_slots *all = slot->all;
-    struct worker_result result = {0};
-    int err = request->status;
-
-    ASSERT(slot->asking);
-    slot->asking = false;
-    if (err == 0) {
-        err = worker_result_decode(request->reply.data, request->reply.len, &result);
+    if (!slot->skewed) {
+        slot->skewed = true;
+        slot->skewed_ms = now_ms;
     }
-    buf_free(&request->payload);
-    buf_free(&request->reply);
-    if (all->stopped) {
-        return;
-    }
-    lease_slots_touch(all);
-    if (err != 0) {
-        return; /* perhaps applied, perhaps not: next_ask_ms is set */
-    }
-    if (!slot->asked_renewal && result.status == 0) {
-        lease_slot_acquired(slot, &result.row);
-    }
-    if (result.has_row) {
-        lease_slots_row(all, &result.row);
-    }
-    if (slot->asked_renewal) {
-        renewal_answered(slot, &result);
-    } else {
-        acquire_answered(slot, &result);
+    if (now_ms - slot->skewed_ms < all->renew_ms) {
+        slot->next_ask_ms = now_ms + LEASE_SOON_MS;
     }
 }
 
@@ -209,16 +95,121 @@ static void renewal_answered(struct lease_slot *slot, const struct worker_result
     slot->skewed = false;
 }
 
-static void skew_answered(struct lease_slot *slot)
+static void done_cb(struct id_request *request)
 {
-    const struct lease_slots *all = slot->all;
-    uint64_t now_ms = clock_now_ms(all->clock);
+    struct lease_slot *slot = request->data;
+    struct lease_slots *all = slot->all;
+    struct worker_result result = {0};
+    int err = request->status;
 
-    if (!slot->skewed) {
-        slot->skewed = true;
-        slot->skewed_ms = now_ms;
+    ASSERT(slot->asking);
+    slot->asking = false;
+    if (err == 0) {
+        err = worker_result_decode(request->reply.data, request->reply.len, &result);
     }
-    if (now_ms - slot->skewed_ms < all->renew_ms) {
-        slot->next_ask_ms = now_ms + LEASE_SOON_MS;
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+    if (all->stopped) {
+        return;
     }
+    lease_slots_touch(all);
+    if (err != 0) {
+        return; /* perhaps applied, perhaps not: next_ask_ms is set */
+    }
+    if (!slot->asked_renewal && result.status == 0) {
+        lease_slot_acquired(slot, &result.row);
+    }
+    if (result.has_row) {
+        lease_slots_row(all, &result.row);
+    }
+    if (slot->asked_renewal) {
+        renewal_answered(slot, &result);
+    } else {
+        acquire_answered(slot, &result);
+    }
+}
+
+/* It may be done, and its slot fenced, from propose() on. */
+static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
+                                        uint64_t deadline_ms)
+{
+    struct id_request *request = &slot->request;
+
+    ASSERT(!slot->asking);
+    memset(request, 0, sizeof *request);
+    request->kind = ID_REQUEST_COMMAND;
+    request->deadline_ms = deadline_ms;
+    request->done = done_cb;
+    request->data = slot;
+    slot->asking = true;
+    slot->next_ask_ms = now_ms + slot->all->renew_ms;
+    return request;
+}
+
+static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    struct lease_slots *all = slot->all;
+    const char *address = all->address;
+    struct id_request *request = request_begin(slot, now_ms, UINT64_MAX);
+    struct worker_acquire command = {
+        .kind = WORKER_NODE,
+        .worker_id = WORKER_ID_ANY,
+        .window_ms = all->window_ms,
+        .wall_ms = wall_ms,
+        .name = slot->name,
+        .name_len = slot->name_len,
+        .address = address,
+        .address_len = (uint16_t)strlen(address),
+    };
+
+    slot->acquiring = true;
+    slot->asked_ms = now_ms;
+    slot->asked_renewal = false;
+    command_worker_acquire_encode(&request->payload, &command);
+    all->proposer->propose(all->proposer, request);
+}
+
+static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    struct lease_slots *all = slot->all;
+    struct id_request *request = request_begin(slot, now_ms, now_ms + LEASE_REQUEST_MS);
+    struct worker_renew command = {
+        .worker_id = slot->held.worker_id,
+        .epoch = slot->held.epoch,
+        .expected_until_ms = slot->held.until_ms,
+        .window_ms = all->window_ms,
+        .last_timestamp_ms =
+            slot->generator != NULL ? snowflake_last_used_ms(all->snowflake, slot->generator) : 0,
+        .wall_ms = wall_ms,
+        .kind = WORKER_NODE,
+    };
+
+    slot->asked_renewal = true;
+    slot->asked_worker = command.worker_id;
+    slot->asked_epoch = command.epoch;
+    command_worker_renew_encode(&request->payload, &command);
+    all->proposer->propose(all->proposer, request);
+}
+
+/* pause before a command is repeated that will soon be answered */
+void lease_slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    const struct snowflake *snowflake = slot->all->snowflake;
+
+    if (now_ms < slot->next_ask_ms || !slot_may_ask(slot)) {
+        return;
+    }
+    if (slot->state != LEASE_NONE) {
+        renew(slot, now_ms, wall_ms);
+    } else if (atomic_load_explicit(&snowflake->slot_count, memory_order_relaxed) ==
+               LIMIT_SNOWFLAKE_SLOTS) {
+        slot->state = LEASE_SPENT; /* another worker id would be of no use */
+    } else {
+        acquire(slot, now_ms, wall_ms);
+    }
+}
+
+uint64_t lease_slot_next_ms(const struct lease_slot *slot)
+{
+    return slot_may_ask(slot) ? slot->next_ask_ms : UINT64_MAX;
 }

@@ -46,16 +46,6 @@ struct position {
     uint32_t next; /* next sequence of it; 0: no id yet */
 };
 
-static struct position position_of(const struct snowflake_layout *layout, uint64_t word);
-static uint64_t word_of(const struct snowflake_layout *layout, struct position at);
-static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *slot, uint32_t count,
-                      uint64_t random, struct segment_range *ret_range, bool *ret_lapsed);
-static int time_check(const struct snowflake_layout *layout, const struct snowflake_slot *slot,
-                      uint64_t at_ms, bool *ret_lapsed);
-static uint32_t first_sequence(const struct snowflake_layout *layout, struct position last,
-                               uint64_t at_ms, uint64_t random);
-static int sooner_over(int a, int b);
-
 void snowflake_init(struct snowflake *snowflake, const struct clock *clock)
 {
     memset(&snowflake->layout, 0, sizeof snowflake->layout);
@@ -137,6 +127,13 @@ void snowflake_kill(struct snowflake_slot *slot)
     slot->dead = true;
 }
 
+HOT static struct position position_of(const struct snowflake_layout *layout, uint64_t word)
+{
+    uint64_t time = (word & ~WORD_CLOSED) >> NEXT_BITS;
+
+    return (struct position){layout->epoch_ms + time, (uint32_t)(word & NEXT_MASK)};
+}
+
 uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
                                 const struct snowflake_slot *slot)
 {
@@ -146,49 +143,6 @@ uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
     return last.next > 0 ? last.unix_ms : 0;
 }
 
-HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
-                        struct segment_range *ret_range, bool *ret_notify)
-{
-    int refusal = atomic_load_explicit(&snowflake->refusal, memory_order_relaxed);
-    int err = ERR_NO_WORKER_ID;
-    bool lapsed = false;
-    uint32_t slots;
-
-    ASSERT(count >= 1);
-    *ret_notify = false;
-    if (refusal != 0) {
-        return refusal;
-    }
-    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
-        return ERR_NO_WORKER_ID;
-    }
-    slots = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
-    for (uint32_t i = 0; i < slots; i++) {
-        struct snowflake_slot *slot = &snowflake->slots[(hint % slots + i) % slots];
-        int slot_err = slot_claim(snowflake, slot, count, random, ret_range, &lapsed);
-
-        if (slot_err == 0) {
-            atomic_fetch_add_explicit(&snowflake->claimed_total, ret_range->count,
-                                      memory_order_relaxed);
-            return 0;
-        }
-        err = sooner_over(err, slot_err);
-    }
-    if (lapsed) {
-        ASSERT(err == ERR_EMPTY);
-        /* If it was set already, its owner has yet to clear it, and looks after that. */
-        *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
-    }
-    return err;
-}
-
-HOT static struct position position_of(const struct snowflake_layout *layout, uint64_t word)
-{
-    uint64_t time = (word & ~WORD_CLOSED) >> NEXT_BITS;
-
-    return (struct position){layout->epoch_ms + time, (uint32_t)(word & NEXT_MASK)};
-}
-
 HOT static uint64_t word_of(const struct snowflake_layout *layout, struct position at)
 {
     uint64_t time = at.unix_ms - layout->epoch_ms;
@@ -196,6 +150,46 @@ HOT static uint64_t word_of(const struct snowflake_layout *layout, struct positi
     ASSERT(time <= snowflake_span_ms(layout));
     ASSERT(at.next >= 1 && at.next <= snowflake_sequences(layout));
     return time << NEXT_BITS | at.next;
+}
+
+/* May the slot stamp this time? */
+HOT static int time_check(const struct snowflake_layout *layout, const struct snowflake_slot *slot,
+                          uint64_t at_ms, bool *ret_lapsed)
+{
+    uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
+    uint64_t limit_ms = atomic_load_explicit(&slot->limit_ms, memory_order_acquire);
+    uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_acquire);
+
+    if (at_ms <= from_ms) {
+        return from_ms - at_ms <= SNOWFLAKE_FROM_WAIT_MS ? ERR_EMPTY : ERR_CLOCK_BACKWARDS;
+    }
+    if (at_ms > snowflake_last_ms(layout)) {
+        return ERR_EPOCH_EXHAUSTED;
+    }
+    if (at_ms <= limit_ms) {
+        return 0;
+    }
+    if (at_ms > until_ms) {
+        return ERR_WINDOW_EXPIRED;
+    }
+    *ret_lapsed = true;
+    return ERR_EMPTY;
+}
+
+/* The first sequence to take of a time; one past the last if the time is used up. */
+HOT static uint32_t first_sequence(const struct snowflake_layout *layout, struct position last,
+                                   uint64_t at_ms, uint64_t random)
+{
+    uint32_t sequences = snowflake_sequences(layout);
+    uint32_t starts = sequences < SNOWFLAKE_RANDOM_START ? sequences : SNOWFLAKE_RANDOM_START;
+
+    if (last.next > 0 && at_ms == last.unix_ms) {
+        return last.next;
+    }
+    if (last.next == sequences && at_ms == last.unix_ms + 1) {
+        return 0;
+    }
+    return (uint32_t)(random % starts);
 }
 
 /* Claim from one slot. ret_lapsed is set, and else left alone, when the mark was in the way. */
@@ -242,46 +236,6 @@ HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *sl
     return ERR_NO_WORKER_ID;
 }
 
-/* May the slot stamp this time? */
-HOT static int time_check(const struct snowflake_layout *layout, const struct snowflake_slot *slot,
-                          uint64_t at_ms, bool *ret_lapsed)
-{
-    uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
-    uint64_t limit_ms = atomic_load_explicit(&slot->limit_ms, memory_order_acquire);
-    uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_acquire);
-
-    if (at_ms <= from_ms) {
-        return from_ms - at_ms <= SNOWFLAKE_FROM_WAIT_MS ? ERR_EMPTY : ERR_CLOCK_BACKWARDS;
-    }
-    if (at_ms > snowflake_last_ms(layout)) {
-        return ERR_EPOCH_EXHAUSTED;
-    }
-    if (at_ms <= limit_ms) {
-        return 0;
-    }
-    if (at_ms > until_ms) {
-        return ERR_WINDOW_EXPIRED;
-    }
-    *ret_lapsed = true;
-    return ERR_EMPTY;
-}
-
-/* The first sequence to take of a time; one past the last if the time is used up. */
-HOT static uint32_t first_sequence(const struct snowflake_layout *layout, struct position last,
-                                   uint64_t at_ms, uint64_t random)
-{
-    uint32_t sequences = snowflake_sequences(layout);
-    uint32_t starts = sequences < SNOWFLAKE_RANDOM_START ? sequences : SNOWFLAKE_RANDOM_START;
-
-    if (last.next > 0 && at_ms == last.unix_ms) {
-        return last.next;
-    }
-    if (last.next == sequences && at_ms == last.unix_ms + 1) {
-        return 0;
-    }
-    return (uint32_t)(random % starts);
-}
-
 /* Of two errors the one that is over sooner by itself. */
 static int sooner_over(int a, int b)
 {
@@ -294,4 +248,40 @@ static int sooner_over(int a, int b)
         }
     }
     UNREACHABLE("an error that no slot returns");
+}
+
+HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
+                        struct segment_range *ret_range, bool *ret_notify)
+{
+    int refusal = atomic_load_explicit(&snowflake->refusal, memory_order_relaxed);
+    int err = ERR_NO_WORKER_ID;
+    bool lapsed = false;
+    uint32_t slots;
+
+    ASSERT(count >= 1);
+    *ret_notify = false;
+    if (refusal != 0) {
+        return refusal;
+    }
+    if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
+        return ERR_NO_WORKER_ID;
+    }
+    slots = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
+    for (uint32_t i = 0; i < slots; i++) {
+        struct snowflake_slot *slot = &snowflake->slots[(hint % slots + i) % slots];
+        int slot_err = slot_claim(snowflake, slot, count, random, ret_range, &lapsed);
+
+        if (slot_err == 0) {
+            atomic_fetch_add_explicit(&snowflake->claimed_total, ret_range->count,
+                                      memory_order_relaxed);
+            return 0;
+        }
+        err = sooner_over(err, slot_err);
+    }
+    if (lapsed) {
+        ASSERT(err == ERR_EMPTY);
+        /* If it was set already, its owner has yet to clear it, and looks after that. */
+        *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
+    }
+    return err;
 }
