@@ -29,17 +29,11 @@
 #include "src/id/codec/command.h"
 #include "src/id/codec/tag_marks.h"
 
-#define QUEUE_FIRST_CAPACITY 64
 /* Batches at once, with those that were abandoned and not answered yet. */
 #define BATCHES_MAX (4 * LIMIT_GRANT_ENTRIES_IN_FLIGHT)
 
-/* First in, first out; a ring that grows. A tag is in at most one queue (refill.queued). */
-struct tag_queue {
-    struct id_tag **items;
-    size_t head;
-    size_t count;
-    size_t capacity; /* a power of two, or 0 */
-};
+/* First in, first out. A tag is in at most one queue (refill.queued). */
+STAILQ_HEAD(tag_queue, id_tag);
 
 /* One COMMAND_GRANT under way. */
 struct batch {
@@ -87,6 +81,8 @@ struct allocator *allocator_new(const struct allocator_config *config, struct id
     allocator->proposer = proposer;
     allocator->waker = waker;
     allocator->give_back = (struct give_back){.table = table, .clock = clock, .proposer = proposer};
+    STAILQ_INIT(&allocator->ready);
+    STAILQ_INIT(&allocator->delayed);
     TAILQ_INIT(&allocator->batches);
     return allocator;
 }
@@ -97,8 +93,6 @@ void allocator_free(struct allocator *allocator)
         return;
     }
     ASSERT(allocator->batch_count == 0 && allocator->give_back.open == 0);
-    free(allocator->ready.items);
-    free(allocator->delayed.items);
     free(allocator);
 }
 
@@ -117,21 +111,7 @@ void allocator_set_granted(struct allocator *allocator,
 static void queue_push(struct tag_queue *queue, struct id_tag *tag)
 {
     ASSERT(!tag->refill.queued && !tag->refill.in_flight);
-    if (queue->count == queue->capacity) {
-        size_t capacity = queue->capacity > 0 ? queue->capacity * 2 : QUEUE_FIRST_CAPACITY;
-        struct id_tag **items = calloc(capacity, sizeof(struct id_tag *));
-
-        ASSERT(items != NULL);
-        for (size_t i = 0; i < queue->count; i++) {
-            items[i] = queue->items[(queue->head + i) & (queue->capacity - 1)];
-        }
-        free(queue->items);
-        queue->items = items;
-        queue->head = 0;
-        queue->capacity = capacity;
-    }
-    queue->items[(queue->head + queue->count) & (queue->capacity - 1)] = tag;
-    queue->count++;
+    STAILQ_INSERT_TAIL(queue, tag, queue_link);
     tag->refill.queued = true;
 }
 
@@ -154,38 +134,32 @@ void allocator_want(struct allocator *allocator, struct id_tag *tag)
 /* There is something to ask for, and room for a batch. */
 static bool may_send(const struct allocator *allocator)
 {
-    return !allocator->stopped && allocator->ready.count > 0 &&
+    return !allocator->stopped && !STAILQ_EMPTY(&allocator->ready) &&
            allocator->batch_count < BATCHES_MAX &&
            allocator->batch_count - allocator->abandoned_count < LIMIT_GRANT_ENTRIES_IN_FLIGHT;
-}
-
-static struct id_tag *queue_head(const struct tag_queue *queue)
-{
-    return queue->count > 0 ? queue->items[queue->head] : NULL;
 }
 
 /* NULL when empty. */
 static struct id_tag *queue_pop(struct tag_queue *queue)
 {
-    struct id_tag *tag = queue_head(queue);
+    struct id_tag *tag = STAILQ_FIRST(queue);
 
     if (tag != NULL) {
-        ASSERT(tag->refill.queued);
+        ASSERT(tag->refill.queued && !tag->refill.in_flight);
         tag->refill.queued = false;
-        queue->head = (queue->head + 1) & (queue->capacity - 1);
-        queue->count--;
+        STAILQ_REMOVE_HEAD(queue, queue_link);
     }
     return tag;
 }
 
 static void requeue_delayed(struct allocator *allocator, uint64_t now_ms)
 {
-    struct id_tag *tag = queue_head(&allocator->delayed);
+    struct id_tag *tag = STAILQ_FIRST(&allocator->delayed);
 
     while (tag != NULL && tag->refill.retry_at_ms <= now_ms) {
         (void)queue_pop(&allocator->delayed);
         queue_push(&allocator->ready, tag);
-        tag = queue_head(&allocator->delayed);
+        tag = STAILQ_FIRST(&allocator->delayed);
     }
 }
 
@@ -414,7 +388,7 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
     /* The proposer's own deadline comes first; this is for answers that never come. */
     batch->abandon_ms = batch->request.deadline_ms + config->retry_ms;
     command_grant_begin(payload, clock_wall_ms(allocator->clock));
-    while (batch->count < LIMIT_GRANTS_PER_ENTRY && allocator->ready.count > 0) {
+    while (batch->count < LIMIT_GRANTS_PER_ENTRY && !STAILQ_EMPTY(&allocator->ready)) {
         struct id_tag *tag = queue_pop(&allocator->ready);
         struct grant_item item = {tag->name, tag->name_len, 0};
 
@@ -458,7 +432,7 @@ void allocator_turn(struct allocator *allocator)
 
 uint64_t allocator_next_ms(const struct allocator *allocator)
 {
-    const struct id_tag *delayed = queue_head(&allocator->delayed);
+    const struct id_tag *delayed = STAILQ_FIRST(&allocator->delayed);
     const struct batch *batch;
     uint64_t next_ms = UINT64_MAX;
 

@@ -61,6 +61,7 @@ static void send(struct giving *giving)
     if (returned == NULL) {
         return;
     }
+    ASSERT(returned->count >= 1 && returned->count <= LIMIT_GRANTS_PER_ENTRY);
     giving->gathered = NULL;
     command_items_end(&returned->request.payload);
     giving->to->open++;
@@ -127,6 +128,7 @@ static void give_tag(struct giving *giving, struct id_tag *tag)
         gather(giving, &item);
         given = top.count;
     }
+    ASSERT(given <= total);
     giving->to->burnt += total - given;
 }
 

@@ -249,6 +249,7 @@ int node_info_command_read(const void *data, size_t len, struct node_info *ret_i
 
 void node_info_row_encode(const struct node_info *info, struct buf *buf)
 {
+    ASSERT(node_info_is_sound(info));
     buf_put_u8(buf, NODE_ROW_VERSION);
     fields_put(buf, &NODE_ROW, info);
 }

@@ -202,7 +202,8 @@ void tag_row_copy(struct tag_row *ret_row, const struct tag_row *row)
 
 void tag_row_encode(const struct tag_row *row, struct buf *buf)
 {
-    ASSERT(row->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
+    ASSERT(row->description_len <= LIMIT_TAG_DESCRIPTION_BYTES && row->max_id <= TAG_MAX_ID_END);
+    ASSERT_IMPLIES(row->recalling, row->mode == TAG_MODE_STRICT);
     buf_put_u8(buf, TAG_ROW_VERSION);
     buf_put_u8(buf, (uint8_t)((row->deleted ? TAG_ROW_DELETED : 0) |
                               (row->recalling ? TAG_ROW_RECALLING : 0)));

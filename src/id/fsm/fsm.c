@@ -57,6 +57,7 @@ static void clear(struct fsm *fsm)
     fsm_workers_clear(&fsm->workers);
     fsm_sessions_clear(&fsm->sessions);
     fsm_members_clear(&fsm->members);
+    ASSERT(fsm->tags.count == 0 && fsm->recalls.count == 0 && fsm->keys.table.count == 0);
     fsm->journal.digest = 0;
 }
 
@@ -253,6 +254,7 @@ static int apply_once(struct fsm *fsm, const struct entry *entry, struct buf *re
     size_t before = result->len;
     int err = 0;
 
+    ASSERT(stamp->lowest >= 1 && stamp->lowest <= stamp->seq);
     if (node_set_has(&fsm->members.removed, stamp->node_id)) {
         session_refusal_encode(&(struct session_refusal){.status = ERR_REMOVED}, result);
         return 0;
@@ -263,6 +265,7 @@ static int apply_once(struct fsm *fsm, const struct entry *entry, struct buf *re
     if (!fsm_session_is_full(&fsm->sessions, stamp, result)) {
         err = apply_type(fsm, entry, result);
     }
+    ASSERT((err == ERR_BAD_MESSAGE) == (result->len == before)); /* an answer for every command */
     if (err != ERR_BAD_MESSAGE) {
         fsm_session_answer(&fsm->sessions, stamp, result->data + before, result->len - before);
     }
@@ -518,7 +521,7 @@ int fsm_load_end(struct fsm *fsm, uint64_t index)
 {
     int err = check(fsm, index);
 
-    ASSERT(fsm->journal.loading);
+    ASSERT(fsm->journal.loading && fsm->journal.changes == NULL);
     if (err != 0) {
         return err;
     }

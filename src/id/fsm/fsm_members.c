@@ -40,6 +40,7 @@ static void change_forget(struct fsm_members *members)
 
 static void change_put(struct fsm_members *members, const struct member_change *change)
 {
+    ASSERT(change->kind != 0 && change->node_id >= 1 && change->node_id <= LIMIT_NODE_ID);
     if (members->change.kind != 0) {
         journal_change(members);
         fsm_journal_leave(members->journal);
@@ -98,6 +99,7 @@ int fsm_members_begin(struct fsm_members *members, const struct member_change *c
         return ERR_EXISTS;
     }
     begun.index = index;
+    ASSERT(index > 0 && !begun.given_up);
     change_put(members, &begun);
     return 0;
 }
@@ -106,6 +108,7 @@ int fsm_members_end(struct fsm_members *members, uint64_t index, bool given_up)
 {
     struct member_change change = members->change;
 
+    ASSERT_IMPLIES(change.given_up, change.kind != 0);
     if (change.kind == 0 || change.given_up || change.index != index) {
         return ERR_NOT_FOUND;
     }

@@ -22,29 +22,19 @@ void fsm_nodes_clear(struct fsm_nodes *nodes)
     fsm_nodes_init(nodes, nodes->journal);
 }
 
-/* Where the node stands, or would. */
-static size_t place(const struct fsm_nodes *nodes, uint64_t node_id)
+static struct node_info *find(const struct fsm_nodes *nodes, uint64_t node_id)
 {
-    size_t low = 0;
-    size_t high = nodes->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (nodes->items[middle].node_id < node_id) {
-            low = middle + 1;
-        } else {
-            high = middle;
+    for (size_t i = 0; i < nodes->count; i++) {
+        if (nodes->items[i].node_id == node_id) {
+            return &nodes->items[i];
         }
     }
-    return low;
+    return NULL;
 }
 
 const struct node_info *fsm_nodes_find(const struct fsm_nodes *nodes, uint64_t node_id)
 {
-    size_t at = place(nodes, node_id);
-
-    return at < nodes->count && nodes->items[at].node_id == node_id ? &nodes->items[at] : NULL;
+    return find(nodes, node_id);
 }
 
 /* The row's key and value into the journal. */
@@ -55,35 +45,34 @@ static void journal_put(struct fsm_nodes *nodes, const struct node_info *info)
     node_info_row_encode(info, &nodes->journal->row);
 }
 
-/* Room for one more at a place. */
-static void make_room(struct fsm_nodes *nodes, size_t at)
+/* A new last row. */
+static struct node_info *add(struct fsm_nodes *nodes)
 {
+    ASSERT(nodes->count <= nodes->capacity && nodes->count < LIMIT_NODE_ID);
     if (nodes->count == nodes->capacity) {
         nodes->capacity = nodes->capacity > 0 ? nodes->capacity * 2 : FIRST_CAPACITY;
         nodes->items = realloc(nodes->items, nodes->capacity * sizeof *nodes->items);
         ASSERT(nodes->items != NULL);
     }
-    memmove(&nodes->items[at + 1], &nodes->items[at], (nodes->count - at) * sizeof *nodes->items);
-    nodes->count++;
+    return &nodes->items[nodes->count++];
 }
 
 void fsm_nodes_put(struct fsm_nodes *nodes, const struct node_info *info)
 {
-    const struct node_info *old = fsm_nodes_find(nodes, info->node_id);
-    size_t at = place(nodes, info->node_id);
+    struct node_info *row = find(nodes, info->node_id);
 
-    if (old == NULL) {
-        make_room(nodes, at);
-    } else if (old->store_id == info->store_id && strcmp(old->version, info->version) == 0 &&
-               strcmp(old->http_address, info->http_address) == 0) {
+    ASSERT(info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID);
+    if (row == NULL) {
+        row = add(nodes);
+    } else if (row->store_id == info->store_id && strcmp(row->version, info->version) == 0 &&
+               strcmp(row->http_address, info->http_address) == 0) {
         return;
     } else {
-        journal_put(nodes, old);
+        journal_put(nodes, row);
         fsm_journal_leave(nodes->journal);
     }
-    nodes->items[at] = *info;
-    ASSERT(at == 0 || nodes->items[at - 1].node_id < info->node_id);
-    journal_put(nodes, info);
+    *row = *info;
+    journal_put(nodes, row);
     fsm_journal_enter(nodes->journal);
 }
 

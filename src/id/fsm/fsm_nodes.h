@@ -15,7 +15,7 @@
 
 struct fsm_nodes {
     struct fsm_journal *journal;
-    struct node_info *items; /* sorted by id */
+    struct node_info *items; /* in no order; as many as there ever were nodes */
     size_t count;
     size_t capacity;
 };

@@ -184,7 +184,10 @@ static void put_row(struct fsm_workers *workers, const struct worker_row *row)
 {
     const struct worker_row *old = fsm_workers_find(workers, row->id);
 
-    ASSERT(row->id < LIMIT_WORKER_IDS);
+    ASSERT(row->id < LIMIT_WORKER_IDS && row->granted_from_ms <= row->granted_until_ms);
+    ASSERT(old == NULL || row->epoch >= old->epoch);
+    ASSERT(old == NULL || row->epoch == old->epoch ||
+           row->granted_from_ms >= old->granted_until_ms); /* windows are disjoint */
     if (old != NULL) {
         journal_put(workers, old);
         fsm_journal_leave(workers->journal);

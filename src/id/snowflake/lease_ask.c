@@ -135,7 +135,8 @@ static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms
 {
     struct id_request *request = &slot->request;
 
-    ASSERT(!slot->asking);
+    ASSERT(!slot->asking && deadline_ms > now_ms);
+    ASSERT(!slot->all->stopped && slot->all->renew_ms > 0);
     memset(request, 0, sizeof *request);
     request->kind = ID_REQUEST_COMMAND;
     request->deadline_ms = deadline_ms;
@@ -162,6 +163,7 @@ static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
         .address_len = (uint16_t)strlen(address),
     };
 
+    ASSERT(slot->state == LEASE_NONE && slot->generator == NULL);
     slot->acquiring = true;
     slot->asked_ms = now_ms;
     slot->asked_renewal = false;
@@ -184,6 +186,7 @@ static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
         .kind = WORKER_NODE,
     };
 
+    ASSERT(lease_slot_holds(slot) && slot->held.epoch >= 1);
     slot->asked_renewal = true;
     slot->asked_worker = command.worker_id;
     slot->asked_epoch = command.epoch;
