@@ -5,22 +5,16 @@
 
 #include <stdlib.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
-
-#define FIRST_CAPACITY 8
 
 struct fsm_change *fsm_changes_add(struct fsm_changes *changes, const void *key, size_t key_len)
 {
     struct fsm_change *change;
 
     ASSERT(key_len > 0);
-    if (changes->count == changes->capacity) {
-        size_t capacity = changes->capacity > 0 ? changes->capacity * 2 : FIRST_CAPACITY;
-
-        changes->items = realloc(changes->items, capacity * sizeof *changes->items);
-        ASSERT(changes->items != NULL);
-        changes->capacity = capacity;
-    }
+    changes->items =
+        array_room(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
     change = &changes->items[changes->count++];
     *change = (struct fsm_change){BUF_INIT, BUF_INIT};
     buf_put(&change->key, key, key_len);

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
-
-#define FIRST_CAPACITY 8
 
 void fsm_nodes_init(struct fsm_nodes *nodes, struct fsm_journal *journal)
 {
@@ -49,11 +48,7 @@ static void journal_put(struct fsm_nodes *nodes, const struct node_info *info)
 static struct node_info *add(struct fsm_nodes *nodes)
 {
     ASSERT(nodes->count <= nodes->capacity && nodes->count < LIMIT_NODE_ID);
-    if (nodes->count == nodes->capacity) {
-        nodes->capacity = nodes->capacity > 0 ? nodes->capacity * 2 : FIRST_CAPACITY;
-        nodes->items = realloc(nodes->items, nodes->capacity * sizeof *nodes->items);
-        ASSERT(nodes->items != NULL);
-    }
+    nodes->items = array_room(nodes->items, nodes->count, &nodes->capacity, sizeof *nodes->items);
     return &nodes->items[nodes->count++];
 }
 

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
-
-#define FIRST_CAPACITY 4
 
 _Static_assert(LIMIT_NODE_ID <= UINT16_MAX, "a node's id has two bytes here");
 
@@ -38,16 +37,6 @@ bool node_set_has(const struct node_set *set, uint64_t node_id)
     return at < set->count && set->ids[at] == node_id;
 }
 
-static void reserve(struct node_set *set, size_t count)
-{
-    if (count > set->capacity) {
-        set->capacity = set->capacity > 0 ? 2 * set->capacity : FIRST_CAPACITY;
-        set->capacity = set->capacity > count ? set->capacity : count;
-        set->ids = realloc(set->ids, set->capacity * sizeof *set->ids);
-        ASSERT(set->ids != NULL);
-    }
-}
-
 bool node_set_add(struct node_set *set, uint64_t node_id)
 {
     size_t at = place(set, node_id);
@@ -56,7 +45,7 @@ bool node_set_add(struct node_set *set, uint64_t node_id)
     if (node_set_has(set, node_id)) {
         return false;
     }
-    reserve(set, set->count + 1);
+    set->ids = array_room(set->ids, set->count, &set->capacity, sizeof *set->ids);
     memmove(&set->ids[at + 1], &set->ids[at], (set->count - at) * sizeof *set->ids);
     set->ids[at] = (uint16_t)node_id;
     set->count++;
@@ -79,11 +68,9 @@ bool node_set_remove(struct node_set *set, uint64_t node_id)
 void node_set_copy(struct node_set *to, const struct node_set *from)
 {
     ASSERT(to->count == 0 && to->capacity == 0);
-    reserve(to, from->count);
-    if (from->count > 0) {
-        memcpy(to->ids, from->ids, from->count * sizeof *to->ids);
+    for (size_t i = 0; i < from->count; i++) {
+        (void)node_set_add(to, from->ids[i]);
     }
-    to->count = from->count;
 }
 
 void node_set_free(struct node_set *set)
