@@ -178,7 +178,7 @@ static void put(struct conn *conn, const char *name, size_t name_len)
         conn_fail(conn, 400, fault.code, "%s", fault.message);
         return;
     }
-    command_put_end(command);
+    command_items_end(command);
     /* The largest bulk of the longest tags fits one entry of the log. */
     ASSERT(command->len <= LIMIT_ENTRY_BYTES);
     wait_all_submit(control, &wait);

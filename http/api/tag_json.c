@@ -280,7 +280,7 @@ void tag_json_put(const struct tag_row *row, struct buf *buf)
                (unsigned long long)row->max_id, row->step, row->max_step,
                row->mode == TAG_MODE_STRICT ? "strict" : "trend");
     if (row->mode == TAG_MODE_STRICT) {
-        buf_printf(buf, ",\"changing\":%s", row->draining ? "true" : "false");
+        buf_printf(buf, ",\"changing\":%s", row->recalling ? "true" : "false");
     }
     buf_printf(buf, ",\"description\":");
     text_put_json(buf, row->description != NULL ? row->description : "", row->description_len);

@@ -17,7 +17,7 @@
 #include "http/proto/target.h"
 #include "http/proto/tests/reference_parser.h"
 #include "src/base/assert.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/codec/tag.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -188,7 +188,7 @@ static void fuzz_body(const uint8_t *data, size_t len, bool bulk)
     rv = bulk ? tag_json_read_bulk(data, len, &command, &fault)
               : tag_json_read_one("tag", 3, data, len, &command, &fault);
     if (rv == 0) {
-        command_put_end(&command);
+        command_items_end(&command);
         ASSERT(put_command_read(command.data, command.len, &read) == 0);
         while (put_command_next(&read, &put)) {
             ASSERT(tag_name_check(put.name, put.name_len, NULL) == 0);

@@ -12,7 +12,7 @@
 
 #include "http/server/server_internal.h"
 #include "src/base/assert.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/codec/tag.h"
 
 #define START_MS 1000000

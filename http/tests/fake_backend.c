@@ -123,7 +123,7 @@ static void grant(struct fake *fake, struct id_tag *tag)
     }
     command_grant_begin(&command, 1000);
     command_grant_add(&command, &item);
-    command_grant_end(&command);
+    command_items_end(&command);
     apply(fake, &command, &reply);
     ASSERT(grant_results_decode(reply.data, reply.len, &result, 1, &count) == 0 && count == 1);
     if (result.status == 0) {
@@ -203,7 +203,7 @@ static int take_strict(struct fake *fake, struct id_request *request)
     } else {
         command_strict_begin(&command, &batch);
         command_strict_add(&command, &item);
-        command_strict_end(&command);
+        command_items_end(&command);
         apply(fake, &command, &reply);
         ASSERT(strict_results_decode(reply.data, reply.len, &result, 1, &count) == 0);
         buf_free(&command);
@@ -471,7 +471,7 @@ void fake_make_tag(struct fake *fake, const char *name, uint64_t max_id, uint32_
     lock(fake);
     command_put_begin(&command, true, 1000);
     command_put_add(&command, &put);
-    command_put_end(&command);
+    command_items_end(&command);
     apply(fake, &command, &reply);
     unlock(fake);
     buf_free(&command);
@@ -490,7 +490,7 @@ void fake_set_mode(struct fake *fake, const char *name, enum tag_mode mode)
     lock(fake);
     command_put_begin(&command, true, 1000);
     command_put_add(&command, &put);
-    command_put_end(&command);
+    command_items_end(&command);
     apply(fake, &command, &reply);
     unlock(fake);
     buf_free(&command);

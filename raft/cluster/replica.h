@@ -61,7 +61,7 @@ struct replica_owner {
 struct replica_drain {
     struct id_request request;
     bool look;      /* there may be some that wait for this node */
-    bool in_flight; /* a COMMAND_DRAINED is */
+    bool in_flight; /* a COMMAND_RECALLED is */
     uint64_t next_ms;
     char after[LIMIT_TAG_NAME_BYTES]; /* the last tag that was told of; empty: from the start */
     uint16_t after_len;

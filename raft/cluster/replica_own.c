@@ -95,7 +95,7 @@ static void maybe_compare_digests(struct replica *replica)
 
 void replica_own_tag_changed(struct replica *replica, const struct tag_row *row)
 {
-    if (row->draining) {
+    if (row->recalling) {
         replica->drain.look = true;
         replica->drain.next_ms = 0;
         replica->drain.after_len = 0;
@@ -131,25 +131,25 @@ static unsigned gather_drained(struct replica *replica, struct buf *payload)
 {
     uint64_t self = replica->config.driver.node_id;
     struct replica_drain *drain = &replica->drain;
-    const struct tag_row *row = fsm_drain_next(replica->fsm, self, drain->after, drain->after_len);
+    const struct tag_row *row = fsm_recall_next(replica->fsm, self, drain->after, drain->after_len);
     unsigned count = 0;
 
     if (row == NULL) {
         return 0;
     }
-    command_drained_begin(payload);
+    command_recalled_begin(payload);
     while (row != NULL && count < LIMIT_GRANTS_PER_ENTRY) {
-        struct drained_item item = {row->name, row->name_len, row->generation};
+        struct recalled_item item = {row->name, row->name_len, row->generation};
 
         assert_dropped(replica, row);
-        command_drained_add(payload, &item);
+        command_recalled_add(payload, &item);
         ASSERT(row->name_len <= sizeof drain->after);
         drain->after_len = row->name_len;
         memcpy(drain->after, row->name, row->name_len);
-        row = fsm_drain_next(replica->fsm, self, drain->after, drain->after_len);
+        row = fsm_recall_next(replica->fsm, self, drain->after, drain->after_len);
         count++;
     }
-    command_drained_end(payload);
+    command_items_end(payload);
     return count;
 }
 

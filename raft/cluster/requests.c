@@ -276,8 +276,8 @@ static bool receive_reply(struct requests *requests, uint64_t from, const uint8_
     }
     /* Before its client hears of a change, this node holds nothing that the change made old. */
     if (reply.status == 0 && request->kind == ID_REQUEST_COMMAND &&
-        tag_marks_adopt(requests->allocator, request->payload.data, request->payload.len,
-                        reply.marks, reply.marks_len) != 0) {
+        allocator_take_marks(requests->allocator, request->payload.data, request->payload.len,
+                             reply.marks, reply.marks_len) != 0) {
         return false;
     }
     request->index = reply.index;

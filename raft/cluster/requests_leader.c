@@ -9,7 +9,7 @@
 
 #include "raft/cluster/requests_internal.h"
 #include "src/base/assert.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 
 /* --- work --- */
 
@@ -75,7 +75,7 @@ static void finish_applied(struct requests *requests, struct work *work, const v
         work->local->index = work->index;
         requests_complete_local(requests, work->local, 0, result, len);
     } else if (work->from != 0) {
-        tag_marks_put(requests->fsm, work->payload.data, work->payload.len, &marks);
+        fsm_tag_marks(requests->fsm, work->payload.data, work->payload.len, &marks);
         reply.marks = marks.data;
         reply.marks_len = marks.len;
         requests_send_reply(requests, work->from, &reply);

@@ -9,7 +9,7 @@
 
 #include "raft/sim/sim_view.h"
 #include "src/base/assert.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/codec/strict_command.h"
 
 void sim_check_init(struct sim_world *world)

@@ -224,7 +224,7 @@ static void put_submit(struct sim_request *request, const struct tag_put *put)
     request->world->stats.puts++;
     command_put_begin(&request->base.payload, request->force, clock_wall_ms(&node->clock));
     command_put_add(&request->base.payload, put);
-    command_put_end(&request->base.payload);
+    command_items_end(&request->base.payload);
     replica_submit(&node->replica, &request->base);
 }
 

@@ -9,7 +9,7 @@
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 
 /* How late a command comes again: half of them soon, half at any time. */
 #define REPEAT_SOON_MS 800

@@ -480,7 +480,7 @@ static void final_step(struct sim_node *node, unsigned tag, bool put)
     item.name_len = (uint16_t)strlen(item.name);
     command_put_begin(&request->base.payload, false, clock_wall_ms(&node->clock));
     command_put_add(&request->base.payload, &item);
-    command_put_end(&request->base.payload);
+    command_items_end(&request->base.payload);
     replica_submit(&node->replica, &request->base);
 }
 

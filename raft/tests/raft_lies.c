@@ -145,7 +145,7 @@ static void put_tag_change(struct liar *liar, struct buf *buf)
     put.max_id = number(liar);
     command_put_begin(buf, liar_below(liar->source, 4) == 0, number(liar));
     command_put_add(buf, &put);
-    command_put_end(buf);
+    command_items_end(buf);
 }
 
 /* Whose the command is, in the place that it has for that: the liar's own next one, another's, or
@@ -196,7 +196,7 @@ static void put_command(struct liar *liar, struct buf *buf)
     case 5:
         command_grant_begin(buf, number(liar));
         command_grant_add(buf, &grant);
-        command_grant_end(buf);
+        command_items_end(buf);
         break;
     case 6:
         command_delete_encode(buf, "a", 1, number(liar));

@@ -399,7 +399,7 @@ void asked_put(struct asked *asked, const char *tag, uint32_t step)
     put.max_step = step;
     command_put_begin(&asked->base.payload, false, FAKE_WALL_MS);
     command_put_add(&asked->base.payload, &put);
-    command_put_end(&asked->base.payload);
+    command_items_end(&asked->base.payload);
 }
 
 void asked_delete(struct asked *asked, const char *tag)

@@ -94,7 +94,7 @@ void strict_mode(struct ring *ring, uint64_t id, const char *tag, uint8_t mode)
     asked.base.payload.len = 0;
     command_put_begin(&asked.base.payload, false, FAKE_WALL_MS);
     command_put_add(&asked.base.payload, &put);
-    command_put_end(&asked.base.payload);
+    command_items_end(&asked.base.payload);
     ask(ring, id, &asked, 5000);
     strict_wait(ring, &waiting, 1);
     ASSERT(asked.base.status == 0);

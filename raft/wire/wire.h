@@ -18,7 +18,7 @@
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/id/codec/member.h"
-#include "src/id/backend/tag_marks.h"
+#include "src/id/codec/tag_marks.h"
 
 /* Append a message of the core. AppendEntries: entries must be filled in by the caller.
  * InstallSnapshot: conf must be filled in; data is ignored (rows travel in chunks) and `transfer`

@@ -3,6 +3,7 @@
  */
 #include "src/base/buf.h"
 
+#include <endian.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +21,13 @@ void buf_free(struct buf *buf)
 HOT void buf_reserve(struct buf *buf, size_t more)
 {
     size_t need = buf->len + more;
-    size_t capacity = buf->capacity ? buf->capacity : 64;
+    size_t capacity;
 
     ASSERT(need >= more);
     if (need <= buf->capacity) {
         return;
     }
+    capacity = buf->capacity ? buf->capacity : 64;
     while (capacity < need) {
         capacity *= 2;
     }
@@ -44,14 +46,11 @@ void buf_put(struct buf *buf, const void *data, size_t len)
     buf->len += len;
 }
 
-static void put_le(struct buf *buf, uint64_t value, unsigned bytes)
+static inline void put_le(struct buf *buf, uint64_t value, unsigned bytes)
 {
-    uint8_t le[8];
+    uint64_t le = htole64(value);
 
-    for (unsigned i = 0; i < bytes; i++) {
-        le[i] = (uint8_t)(value >> (8 * i));
-    }
-    buf_put(buf, le, bytes);
+    buf_put(buf, &le, bytes);
 }
 
 void buf_put_u8(struct buf *buf, uint8_t value)
@@ -90,10 +89,10 @@ void buf_put_str32(struct buf *buf, const void *data, size_t len)
 
 void buf_set_u32(struct buf *buf, size_t offset, uint32_t value)
 {
+    uint32_t le = htole32(value);
+
     ASSERT(offset + 4 <= buf->len);
-    for (unsigned i = 0; i < 4; i++) {
-        buf->data[offset + i] = (uint8_t)(value >> (8 * i));
-    }
+    memcpy(buf->data + offset, &le, sizeof le);
 }
 
 void buf_printf(struct buf *buf, const char *format, ...)
@@ -143,18 +142,15 @@ const uint8_t *reader_bytes(struct reader *reader, size_t len)
     return at;
 }
 
-static uint64_t get_le(struct reader *reader, unsigned bytes)
+static inline uint64_t get_le(struct reader *reader, unsigned bytes)
 {
     const uint8_t *at = reader_bytes(reader, bytes);
-    uint64_t value = 0;
+    uint64_t le = 0;
 
-    if (at == NULL) {
-        return 0;
+    if (at != NULL) {
+        memcpy(&le, at, bytes);
     }
-    for (unsigned i = 0; i < bytes; i++) {
-        value |= (uint64_t)at[i] << (8 * i);
-    }
-    return value;
+    return le64toh(le);
 }
 
 uint8_t reader_u8(struct reader *reader)

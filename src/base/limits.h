@@ -17,7 +17,7 @@
 #define LIMIT_GRANTS_PER_ENTRY 512      /* grants in one Raft entry; the rest waits a turn */
 #define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8 /* grant entries a node has under way at once */
 #define LIMIT_GIVE_BACK_TAGS 20000      /* tags whose segments a stop gives back; the rest burns */
-#define LIMIT_GRANTEES 64               /* nodes that may hold segments; more: overloaded */
+#define LIMIT_SEGMENT_HOLDERS 64        /* nodes that may hold segments; more: overloaded */
 
 #define LIMIT_PREFETCH_TAGS 10000  /* prefetch.tags; more: a configuration error */
 #define LIMIT_PREFETCH_RATE 100000 /* prefetch.rate; more: a configuration error */
@@ -26,7 +26,7 @@
 #define LIMIT_STRICT_WAITING 20000 /* strict requests a node holds; more: overloaded */
 #define LIMIT_STRICT_ITEMS 1024    /* requests in one entry; the rest goes into the next */
 #define LIMIT_STRICT_BATCHES 8     /* entries a node has under way */
-#define LIMIT_DRAINS 10000         /* tags on their way to strict mode; more: overloaded */
+#define LIMIT_RECALLS 10000        /* tags on their way to strict mode; more: overloaded */
 #define LIMIT_KEY_BYTES 128        /* Idempotency-Key; longer: 400 bad_key */
 #define LIMIT_KEYS 10000000        /* strict.keys; more: a configuration error */
 #define LIMIT_KEY_LIFE_MS 86400000 /* of the log's time, for which a key is kept */
@@ -69,10 +69,10 @@
 #define LIMIT_HTTP_WRITE_MS 10000          /* a reader that takes nothing for so long; closes */
 #define LIMIT_HTTP_LINGER_MS 2000          /* input dropped after an error's reply before closing */
 #define LIMIT_HTTP_BODIES_BYTES (64 << 20) /* request bodies in memory, a loop; 503 and close */
-#define LIMIT_HTTP_REFUSED 64              /* connections over the limit being told so, a loop */
-#define LIMIT_HTTP_BACKLOG 1024            /* connections the kernel holds for accept, a loop */
-#define LIMIT_HTTP_ACCEPTS_PER_TURN 64     /* then the connections that are there get their turn */
-#define LIMIT_HTTP_ACCEPT_PAUSE_MS 100     /* out of file descriptors: before the next try */
+#define LIMIT_HTTP_REFUSED 64          /* connections over the limit being answered so, a loop */
+#define LIMIT_HTTP_BACKLOG 1024        /* connections the kernel holds for accept, a loop */
+#define LIMIT_HTTP_ACCEPTS_PER_TURN 64 /* then the connections that are there get their turn */
+#define LIMIT_HTTP_ACCEPT_PAUSE_MS 100 /* out of file descriptors: before the next try */
 
 /* --- replication (raft/) --- */
 #define LIMIT_NODES 7           /* members of a cluster */
@@ -106,7 +106,7 @@
 #define LIMIT_PEER_IDLE_MS 10000   /* nothing sent for so long: a PING */
 #define LIMIT_PEER_STALL_MS 5000   /* unsent bytes without progress for so long; closes */
 #define LIMIT_PEER_SILENT_MS 30000 /* nothing received, not even a PING, for so long; closes */
-/* How far a term or an index that a peer tells may be above the own one; further: not believed. */
+/* How far a term or an index that a peer says may be above our own; further: not believed. */
 #define LIMIT_PLAUSIBLE_JUMP (1ULL << 32)
 #define LIMIT_PLAUSIBLE_RISE_PER_MS 1 /* what a term may rise by on top of one such jump */
 #define LIMIT_PLAUSIBLE_WAIT_MS 60000 /* refused for so long: what it may rise by grows on */

@@ -93,8 +93,8 @@ const char *history_undeclared(const struct history *history, size_t *ret_len)
 {
     for (size_t i = 0; i < history->axis_count; i++) {
         if (history->axes[i].count > 0 && !history->axes[i].declared) {
-            *ret_len = history->tags.names[i].len;
-            return history->tags.names[i].text;
+            *ret_len = history->tags.names[i]->len;
+            return history->tags.names[i]->text;
         }
     }
     return NULL;

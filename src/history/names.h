@@ -1,7 +1,7 @@
 /*
  * names.h - names as numbers: each name is kept once and known by its place.
  *
- * An open table of hashes; the name asked for last is found without it, since files have long runs
+ * A table of hashes; the name asked for last is found without it, since files have long runs
  * of one client. Thread: one owner each.
  */
 #ifndef LEAFD_HISTORY_NAMES_H
@@ -10,18 +10,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/base/hash_table.h"
+
 struct history_name {
-    char *text; /* len bytes and a NUL */
+    struct hash_link link;
+    uint32_t number;
+    uint32_t hash;
     size_t len;
-    uint64_t hash;
+    char text[]; /* len bytes and a NUL */
 };
 
 struct history_names {
-    struct history_name *names;
-    uint32_t count;
+    struct history_name **names; /* by number */
+    size_t count;
     size_t capacity;
-    uint32_t *slots; /* number + 1 of a name, 0: empty; slot_count is a power of two */
-    uint32_t slot_count;
+    struct hash_table table;
     uint32_t latest; /* asked for last */
 };
 

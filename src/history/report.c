@@ -26,7 +26,7 @@ const char *history_kind_name(enum history_kind kind)
 
 static void put_name(struct report *report, const struct history_names *names, uint32_t number)
 {
-    const struct history_name *name = &names->names[number];
+    const struct history_name *name = names->names[number];
     char shown[SHOWN_NAME_BYTES];
 
     ASSERT(number < names->count);

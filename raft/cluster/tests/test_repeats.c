@@ -138,7 +138,7 @@ static void ask_mode(struct asked *asked, const char *tag, enum tag_mode mode)
     asked->base.payload.len = 0;
     command_put_begin(&asked->base.payload, false, 1000);
     command_put_add(&asked->base.payload, &put);
-    command_put_end(&asked->base.payload);
+    command_items_end(&asked->base.payload);
 }
 
 static void test_a_mode_that_comes_again_does_not_undo_a_later_one(void **state)

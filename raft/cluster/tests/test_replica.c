@@ -70,7 +70,7 @@ static void put_max_id(struct ring *ring, uint64_t id, const char *tag, uint64_t
     put.max_id = max_id;
     command_put_begin(&asked.base.payload, force, FAKE_WALL_MS);
     command_put_add(&asked.base.payload, &put);
-    command_put_end(&asked.base.payload);
+    command_items_end(&asked.base.payload);
     ask(ring, id, &asked, PATIENCE_MS);
     ring_settle(ring);
     assert_int_equal(asked.done, 1);

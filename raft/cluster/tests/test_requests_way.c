@@ -359,15 +359,15 @@ static void test_a_node_says_round_the_cut_that_it_holds_nothing(void **state)
     cut_link(&ring, &roles, CUT_THERE);
     strict_mode(&ring, roles.leader, "a", TAG_MODE_STRICT);
     ring_run_ms(&ring, FOUND_MS);
-    assert_true(ring_row(&ring, roles.far, "a")->draining);
-    assert_true(ring_row(&ring, roles.leader, "a")->draining);
+    assert_true(ring_row(&ring, roles.far, "a")->recalling);
+    assert_true(ring_row(&ring, roles.leader, "a")->recalling);
     cut_link(&ring, &roles, CUT_BOTH);
     ring_run_ms(&ring, 6000); /* what it has said by then is over */
-    assert_true(ring_row(&ring, roles.leader, "a")->draining);
+    assert_true(ring_row(&ring, roles.leader, "a")->recalling);
     ring.lost[FRAME_RELAY] = false;
     ring_run_ms(&ring, 500);
-    assert_true(ring_row(&ring, roles.far, "a")->draining); /* for all it knows */
-    assert_false(ring_row(&ring, roles.leader, "a")->draining);
+    assert_true(ring_row(&ring, roles.far, "a")->recalling); /* for all it knows */
+    assert_false(ring_row(&ring, roles.leader, "a")->recalling);
     assert_true(strict_take(&ring, roles.leader, "a", 1, NULL) > 0);
     last = entry_log_last(&ring_node(&ring, roles.leader)->replica.driver.log);
     ring_run_ms(&ring, 10000);

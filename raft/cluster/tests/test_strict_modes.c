@@ -81,7 +81,7 @@ static void test_a_tag_becomes_strict(void **state)
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(left_at(&ring, id, "a"), 0);
         burnt += ring_node(&ring, id)->replica.health.burnt[ID_BURN_GENERATION];
-        assert_false(ring_row(&ring, id, "a")->draining);
+        assert_false(ring_row(&ring, id, "a")->recalling);
     }
     assert_int_equal(burnt, end - 1 - 3); /* all but the three that were taken */
     assert_int_equal(strict_take(&ring, leader, "a", 1, NULL), end + 2);
@@ -165,7 +165,7 @@ static void test_many_tags_become_strict_at_once(void **state)
             put.name_len = (uint16_t)snprintf(name, sizeof name, "tag-%u", i);
             command_put_add(&asked.base.payload, &put);
         }
-        command_put_end(&asked.base.payload);
+        command_items_end(&asked.base.payload);
         ask(&ring, leader, &asked, PATIENCE_MS);
         ring_settle(&ring);
         assert_int_equal(asked.done, 1);
@@ -174,7 +174,7 @@ static void test_many_tags_become_strict_at_once(void **state)
     }
     ring_run_ms(&ring, 500);
     for (uint64_t id = 1; id <= 3; id++) {
-        assert_int_equal(fsm_drain_count(ring_node(&ring, id)->replica.fsm), 0);
+        assert_int_equal(fsm_recall_count(ring_node(&ring, id)->replica.fsm), 0);
     }
     assert_int_equal(strict_take(&ring, leader, "tag-0", 1, NULL), 1);
     assert_int_equal(strict_take(&ring, leader, "tag-1024", 1, NULL), 1);

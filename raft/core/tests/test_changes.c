@@ -57,7 +57,7 @@ static void asked_max_ids(struct asked *asked, bool force, uint64_t a, uint64_t 
     put.name = "b";
     put.max_id = b;
     command_put_add(&asked->base.payload, &put);
-    command_put_end(&asked->base.payload);
+    command_items_end(&asked->base.payload);
 }
 
 /* No time goes by, so the node that answers has not heard yet that the entry is committed. */

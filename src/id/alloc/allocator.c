@@ -17,17 +17,23 @@
  *
  * Thread: one owner (the raft loop).
  */
-#include "src/id/alloc/allocator_internal.h"
+#include "src/id/alloc/allocator.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/yield.h"
+#include "src/id/alloc/give_back.h"
+#include "src/id/codec/command.h"
+#include "src/id/codec/tag_marks.h"
 
-#define QUEUE_FIRST_CAPACITY 64
 /* Batches at once, with those that were abandoned and not answered yet. */
 #define BATCHES_MAX (4 * LIMIT_GRANT_ENTRIES_IN_FLIGHT)
+
+/* First in, first out. A tag is in at most one queue (refill.queued). */
+STAILQ_HEAD(tag_queue, id_tag);
 
 /* One COMMAND_GRANT under way. */
 struct batch {
@@ -41,28 +47,25 @@ struct batch {
     struct id_tag *tags[LIMIT_GRANTS_PER_ENTRY];
 };
 
-static void queue_push(struct tag_queue *queue, struct id_tag *tag);
-static struct id_tag *queue_pop(struct tag_queue *queue);
-static struct id_tag *queue_head(const struct tag_queue *queue);
-static bool may_send(const struct allocator *allocator);
-static void requeue_delayed(struct allocator *allocator, uint64_t now_ms);
-static void abandon_late(struct allocator *allocator, uint64_t now_ms);
-static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms);
-static bool tag_can_be_asked(struct allocator *allocator, struct id_tag *tag);
-static void batch_done_cb(struct id_request *request);
-static void tag_result(struct allocator *allocator, struct id_tag *tag,
-                       const struct grant_result *result, uint64_t now_ms);
-static void tag_granted(struct allocator *allocator, struct id_tag *tag,
-                        const struct grant_result *result, uint64_t now_ms);
-static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint32_t generation);
-static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step);
-static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const struct tag_row *row);
-static void tag_queue(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms);
-static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms);
-static void tag_end(struct allocator *allocator, struct id_tag *tag);
-static void tag_wake(struct allocator *allocator, struct id_tag *tag);
-static bool tag_needed(struct id_tag *tag);
-static bool result_is_sane(const struct grant_result *result);
+struct allocator {
+    struct allocator_config config;
+    struct id_table *table;
+    const struct clock *clock;
+    struct id_proposer *proposer;
+    struct id_waker *waker;
+    void (*granted)(void *data, struct id_tag *tag); /* NULL: nobody hears */
+    void *granted_data;
+    struct tag_queue ready;
+    struct tag_queue delayed; /* in order of refill.retry_at_ms, but for less than retry_ms */
+    TAILQ_HEAD(batch_list, batch) batches; /* of grants; oldest first */
+    size_t batch_count;
+    size_t abandoned_count;
+    uint64_t last_batch_id;
+    uint64_t burnt[ID_BURN_CAUSES];
+    size_t held;
+    bool stopped; /* segments were given back: none is asked for or published any more */
+    struct give_back give_back;
+};
 
 struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
                                 const struct clock *clock, struct id_proposer *proposer,
@@ -77,6 +80,9 @@ struct allocator *allocator_new(const struct allocator_config *config, struct id
     allocator->clock = clock;
     allocator->proposer = proposer;
     allocator->waker = waker;
+    allocator->give_back = (struct give_back){.table = table, .clock = clock, .proposer = proposer};
+    STAILQ_INIT(&allocator->ready);
+    STAILQ_INIT(&allocator->delayed);
     TAILQ_INIT(&allocator->batches);
     return allocator;
 }
@@ -86,9 +92,7 @@ void allocator_free(struct allocator *allocator)
     if (allocator == NULL) {
         return;
     }
-    ASSERT(allocator->batch_count == 0 && allocator->returns_open == 0);
-    free(allocator->ready.items);
-    free(allocator->delayed.items);
+    ASSERT(allocator->batch_count == 0 && allocator->give_back.open == 0);
     free(allocator);
 }
 
@@ -104,6 +108,21 @@ void allocator_set_granted(struct allocator *allocator,
     allocator->granted_data = data;
 }
 
+static void queue_push(struct tag_queue *queue, struct id_tag *tag)
+{
+    ASSERT(!tag->refill.queued && !tag->refill.in_flight);
+    STAILQ_INSERT_TAIL(queue, tag, queue_link);
+    tag->refill.queued = true;
+}
+
+/* Into the queue that its last failure leaves open. */
+static void tag_queue(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
+{
+    bool delayed = tag->refill.retry_at_ms > now_ms;
+
+    queue_push(delayed ? &allocator->delayed : &allocator->ready, tag);
+}
+
 void allocator_want(struct allocator *allocator, struct id_tag *tag)
 {
     if (tag->refill.in_flight || tag->refill.queued) {
@@ -112,173 +131,35 @@ void allocator_want(struct allocator *allocator, struct id_tag *tag)
     tag_queue(allocator, tag, clock_now_ms(allocator->clock));
 }
 
-void allocator_turn(struct allocator *allocator)
+/* There is something to ask for, and room for a batch. */
+static bool may_send(const struct allocator *allocator)
 {
-    uint64_t now_ms = clock_now_ms(allocator->clock);
-
-    abandon_late(allocator, now_ms);
-    requeue_delayed(allocator, now_ms);
-    while (may_send(allocator)) {
-        struct batch *batch = batch_gather(allocator, now_ms);
-
-        if (batch == NULL) {
-            return;
-        }
-        /* From here on the batch may be done and freed at any call. */
-        allocator->proposer->propose(allocator->proposer, &batch->request);
-    }
-}
-
-uint64_t allocator_next_ms(const struct allocator *allocator)
-{
-    const struct id_tag *delayed = queue_head(&allocator->delayed);
-    const struct batch *batch;
-    uint64_t next_ms = UINT64_MAX;
-
-    if (may_send(allocator)) {
-        return clock_now_ms(allocator->clock);
-    }
-    if (delayed != NULL) {
-        next_ms = delayed->refill.retry_at_ms;
-    }
-    TAILQ_FOREACH (batch, &allocator->batches, link) {
-        if (!batch->abandoned) {
-            return batch->abandon_ms < next_ms ? batch->abandon_ms : next_ms;
-        }
-    }
-    return next_ms;
-}
-
-void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row)
-{
-    struct id_tag *tag = id_table_find(allocator->table, row->name, row->name_len);
-
-    if (tag != NULL) {
-        tag_adopt(allocator, tag, row);
-    }
-}
-
-void allocator_outdate(struct allocator *allocator, const char *name, size_t name_len,
-                       uint32_t generation)
-{
-    struct id_tag *tag = id_table_find(allocator->table, name, name_len);
-
-    if (tag == NULL || generation <= tag->refill.generation) {
-        return;
-    }
-    tag_generation(allocator, tag, generation);
-    /* What has become of it is not known here. The next one to need ids asks, and the grant tells,
-     * unless this node's log does before. */
-    atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
-    tag_wake(allocator, tag);
-}
-
-struct id_tag *allocator_open(struct allocator *allocator, const struct tag_row *row)
-{
-    struct id_tag *tag = id_table_insert(allocator->table, row->name, row->name_len);
-
-    if (tag != NULL) {
-        tag_adopt(allocator, tag, row);
-    }
-    return tag;
-}
-
-void allocator_segments(struct allocator *allocator, const char *prefix, size_t prefix_len,
-                        const char *after, size_t after_len, uint32_t limit,
-                        struct id_segments_page *ret_page)
-{
-    uint64_t now_ms = clock_now_ms(allocator->clock);
-    struct id_segments_page page = {0};
-    struct id_tag *tag = id_table_next(allocator->table, prefix, prefix_len, after, after_len);
-
-    ASSERT(limit >= 1 && limit <= LIMIT_TAGS_PER_PAGE);
-    page.items = calloc(limit, sizeof *page.items);
-    ASSERT(page.items != NULL);
-    while (tag != NULL && page.count < limit) {
-        struct id_segment_info *info = &page.items[page.count++];
-        const struct refill *refill = &tag->refill;
-
-        ASSERT(tag->name_len < sizeof info->name);
-        memcpy(info->name, tag->name, tag->name_len);
-        info->name_len = tag->name_len;
-        info->state = atomic_load_explicit(&tag->state, memory_order_relaxed);
-        segment_inspect(&tag->buffer, info->slots);
-        info->step = refill->size;
-        info->refill_in_flight = refill->in_flight;
-        info->last_refill_ago_ms = refill->loads > 0 ? now_ms - refill->last_load_ms : UINT64_MAX;
-        info->rate_per_s = refill->rate_per_s;
-        tag = id_table_next(allocator->table, prefix, prefix_len, tag->name, tag->name_len);
-    }
-    page.more = tag != NULL;
-    *ret_page = page;
-}
-
-uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause)
-{
-    return allocator->burnt[cause];
-}
-
-size_t allocator_held(const struct allocator *allocator)
-{
-    return allocator->held;
-}
-
-static void queue_push(struct tag_queue *queue, struct id_tag *tag)
-{
-    ASSERT(!tag->refill.queued && !tag->refill.in_flight);
-    if (queue->count == queue->capacity) {
-        size_t capacity = queue->capacity > 0 ? queue->capacity * 2 : QUEUE_FIRST_CAPACITY;
-        struct id_tag **items = calloc(capacity, sizeof(struct id_tag *));
-
-        ASSERT(items != NULL);
-        for (size_t i = 0; i < queue->count; i++) {
-            items[i] = queue->items[(queue->head + i) & (queue->capacity - 1)];
-        }
-        free(queue->items);
-        queue->items = items;
-        queue->head = 0;
-        queue->capacity = capacity;
-    }
-    queue->items[(queue->head + queue->count) & (queue->capacity - 1)] = tag;
-    queue->count++;
-    tag->refill.queued = true;
+    return !allocator->stopped && !STAILQ_EMPTY(&allocator->ready) &&
+           allocator->batch_count < BATCHES_MAX &&
+           allocator->batch_count - allocator->abandoned_count < LIMIT_GRANT_ENTRIES_IN_FLIGHT;
 }
 
 /* NULL when empty. */
 static struct id_tag *queue_pop(struct tag_queue *queue)
 {
-    struct id_tag *tag = queue_head(queue);
+    struct id_tag *tag = STAILQ_FIRST(queue);
 
     if (tag != NULL) {
-        ASSERT(tag->refill.queued);
+        ASSERT(tag->refill.queued && !tag->refill.in_flight);
         tag->refill.queued = false;
-        queue->head = (queue->head + 1) & (queue->capacity - 1);
-        queue->count--;
+        STAILQ_REMOVE_HEAD(queue, queue_link);
     }
     return tag;
 }
 
-static struct id_tag *queue_head(const struct tag_queue *queue)
-{
-    return queue->count > 0 ? queue->items[queue->head] : NULL;
-}
-
-/* There is something to ask for, and room for a batch. */
-static bool may_send(const struct allocator *allocator)
-{
-    return !allocator->stopped && allocator->ready.count > 0 &&
-           allocator->batch_count < BATCHES_MAX &&
-           allocator->batch_count - allocator->abandoned_count < LIMIT_GRANT_ENTRIES_IN_FLIGHT;
-}
-
 static void requeue_delayed(struct allocator *allocator, uint64_t now_ms)
 {
-    struct id_tag *tag = queue_head(&allocator->delayed);
+    struct id_tag *tag = STAILQ_FIRST(&allocator->delayed);
 
     while (tag != NULL && tag->refill.retry_at_ms <= now_ms) {
         (void)queue_pop(&allocator->delayed);
         queue_push(&allocator->ready, tag);
-        tag = queue_head(&allocator->delayed);
+        tag = STAILQ_FIRST(&allocator->delayed);
     }
 }
 
@@ -304,45 +185,26 @@ static void abandon_late(struct allocator *allocator, uint64_t now_ms)
     }
 }
 
-/* Take tags from the queue into a command. NULL: none of them is to be asked for any more. */
-static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
+static void tag_wake(struct allocator *allocator, struct id_tag *tag)
 {
-    const struct allocator_config *config = &allocator->config;
-    struct batch *batch = calloc(1, sizeof *batch);
-    struct buf *payload = &batch->request.payload;
+    uint64_t loops;
 
-    ASSERT(batch != NULL);
-    batch->allocator = allocator;
-    batch->id = ++allocator->last_batch_id;
-    batch->request.kind = ID_REQUEST_COMMAND;
-    batch->request.deadline_ms = now_ms + config->request_ms;
-    batch->request.done = batch_done_cb;
-    /* The proposer's own deadline comes first; this is for answers that never come. */
-    batch->abandon_ms = batch->request.deadline_ms + config->retry_ms;
-    command_grant_begin(payload, clock_wall_ms(allocator->clock));
-    while (batch->count < LIMIT_GRANTS_PER_ENTRY && allocator->ready.count > 0) {
-        struct id_tag *tag = queue_pop(&allocator->ready);
-        struct grant_item item = {tag->name, tag->name_len, 0};
+    if (allocator->waker == NULL) {
+        return;
+    }
+    loops = atomic_exchange_explicit(&tag->waiting_loops, 0, memory_order_acq_rel);
+    YIELD("took the waiting bits");
+    if (loops != 0) {
+        allocator->waker->wake(allocator->waker, tag, loops);
+    }
+}
 
-        if (!tag_can_be_asked(allocator, tag)) {
-            continue;
-        }
-        item.size = refill_size(&tag->refill, now_ms, config->cover_ms,
-                                atomic_load_explicit(&tag->demand, memory_order_relaxed));
-        command_grant_add(payload, &item);
-        tag->refill.in_flight = true;
-        tag->refill.request_id = batch->id;
-        batch->tags[batch->count++] = tag;
-    }
-    command_grant_end(payload);
-    if (batch->count == 0) {
-        buf_free(payload);
-        free(batch);
-        return NULL;
-    }
-    TAILQ_INSERT_TAIL(&allocator->batches, batch, link);
-    allocator->batch_count++;
-    return batch;
+/* The request ended. See allocator.h for the order. */
+static void tag_end(struct allocator *allocator, struct id_tag *tag)
+{
+    (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
+    YIELD("cleared refill_wanted");
+    tag_wake(allocator, tag);
 }
 
 /* False if the tag needs no segment now: then its request has ended, and who waits looks again. */
@@ -356,75 +218,36 @@ static bool tag_can_be_asked(struct allocator *allocator, struct id_tag *tag)
     return false;
 }
 
-static void batch_done_cb(struct id_request *request)
+static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step)
 {
-    struct batch *batch = (struct batch *)request; /* its first member */
-    struct allocator *allocator = batch->allocator;
-    uint64_t now_ms = clock_now_ms(allocator->clock);
-    struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
-    size_t count = 0;
-    int err = request->status;
-
-    TAILQ_REMOVE(&allocator->batches, batch, link);
-    allocator->batch_count--;
-    allocator->abandoned_count -= batch->abandoned;
-    if (err == 0) {
-        err = grant_results_decode(request->reply.data, request->reply.len, results,
-                                   LIMIT_GRANTS_PER_ENTRY, &count);
-    }
-    if (err == 0 && count != batch->count) {
-        err = ERR_BAD_MESSAGE;
-    }
-    for (size_t i = 0; i < batch->count; i++) {
-        struct id_tag *tag = batch->tags[i];
-
-        if (batch->abandoned) { /* late: another request may be under way */
-            ASSERT(tag->refill.request_id != batch->id);
-            allocator->burnt[ID_BURN_LATE] += err == 0 ? results[i].size : 0;
-            continue;
-        }
-        ASSERT(tag->refill.in_flight && tag->refill.request_id == batch->id);
-        tag->refill.in_flight = false;
-        tag->refill.request_id = 0;
-        if (err == 0) {
-            tag_result(allocator, tag, &results[i], now_ms);
-        } else {
-            tag_retry(allocator, tag, now_ms);
-        }
-    }
-    buf_free(&request->payload);
-    buf_free(&request->reply);
-    free(batch);
+    tag->refill.step = step;
+    tag->refill.max_step = max_step;
+    atomic_store_explicit(&tag->max_step, max_step, memory_order_relaxed);
 }
 
-/* What the cluster said about one tag. */
-static void tag_result(struct allocator *allocator, struct id_tag *tag,
-                       const struct grant_result *result, uint64_t now_ms)
+/* Read by a read-modify-write, so that it has a place in the order that allocator.h speaks of: a
+ * claimer whose bit is not seen here sees that refill_wanted was cleared before. */
+static bool tag_needed(struct id_tag *tag)
 {
-    bool known = result->status == ERR_UNKNOWN_TAG || result->status == ERR_EXHAUSTED ||
-                 result->status == ERR_WRONG_MODE;
+    return atomic_fetch_or_explicit(&tag->waiting_loops, 0, memory_order_acq_rel) != 0 ||
+           atomic_load_explicit(&tag->demand, memory_order_acquire) > 0;
+}
 
-    if (result->generation < tag->refill.generation || (result->status != 0 && !known) ||
-        (result->status == 0 && !result_is_sane(result))) {
-        allocator->burnt[ID_BURN_LATE] += result->size;
-        tag_retry(allocator, tag, now_ms); /* said of an older tag of that name, or nonsense */
-        return;
+/* The request failed: ask again after a pause if anybody still needs it, else leave it to the next
+ * claimer. Clearing first and looking again afterwards loses nobody who came in between. */
+static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
+{
+    tag->refill.retry_at_ms = now_ms + allocator->config.retry_ms;
+    if (!tag_needed(tag)) {
+        YIELD("saw that nobody waits");
+        (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
+        YIELD("gave up a refill");
+        if (!tag_needed(tag) ||
+            atomic_exchange_explicit(&tag->refill_wanted, true, memory_order_acq_rel)) {
+            return; /* nobody, or one who calls want() himself */
+        }
     }
-    tag_generation(allocator, tag, result->generation);
-    if (result->status == 0) {
-        tag_granted(allocator, tag, result, now_ms);
-        return;
-    }
-    if (result->status == ERR_UNKNOWN_TAG || result->status == ERR_WRONG_MODE) {
-        uint32_t state = result->status == ERR_UNKNOWN_TAG ? ID_TAG_UNKNOWN : ID_TAG_STRICT;
-
-        atomic_store_explicit(&tag->state, state, memory_order_release);
-        allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
-    } else {
-        tag_steps(tag, result->step, result->max_step);
-        atomic_store_explicit(&tag->state, ID_TAG_EXHAUSTED, memory_order_release);
-    }
-    tag_end(allocator, tag);
+    tag_queue(allocator, tag, now_ms);
 }
 
 static void tag_granted(struct allocator *allocator, struct id_tag *tag,
@@ -470,11 +293,161 @@ static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint
     refill_reset(&tag->refill, generation);
 }
 
-static void tag_steps(struct id_tag *tag, uint32_t step, uint32_t max_step)
+/* The rules that every granted range keeps. */
+static bool result_is_sane(const struct grant_result *result)
 {
-    tag->refill.step = step;
-    tag->refill.max_step = max_step;
-    atomic_store_explicit(&tag->max_step, max_step, memory_order_relaxed);
+    return result->size > 0 && result->size <= LIMIT_TAG_STEP && result->first < TAG_MAX_ID_END &&
+           result->size <= TAG_MAX_ID_END - result->first && result->step > 0 &&
+           result->step <= result->max_step && result->max_step <= LIMIT_TAG_STEP;
+}
+
+/* What the cluster said about one tag. */
+static void tag_result(struct allocator *allocator, struct id_tag *tag,
+                       const struct grant_result *result, uint64_t now_ms)
+{
+    bool known = result->status == ERR_UNKNOWN_TAG || result->status == ERR_EXHAUSTED ||
+                 result->status == ERR_WRONG_MODE;
+
+    if (result->generation < tag->refill.generation || (result->status != 0 && !known) ||
+        (result->status == 0 && !result_is_sane(result))) {
+        allocator->burnt[ID_BURN_LATE] += result->size;
+        tag_retry(allocator, tag, now_ms); /* said of an older tag of that name, or nonsense */
+        return;
+    }
+    tag_generation(allocator, tag, result->generation);
+    if (result->status == 0) {
+        tag_granted(allocator, tag, result, now_ms);
+        return;
+    }
+    if (result->status == ERR_UNKNOWN_TAG || result->status == ERR_WRONG_MODE) {
+        uint32_t state = result->status == ERR_UNKNOWN_TAG ? ID_TAG_UNKNOWN : ID_TAG_STRICT;
+
+        atomic_store_explicit(&tag->state, state, memory_order_release);
+        allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
+    } else {
+        tag_steps(tag, result->step, result->max_step);
+        atomic_store_explicit(&tag->state, ID_TAG_EXHAUSTED, memory_order_release);
+    }
+    tag_end(allocator, tag);
+}
+
+static void batch_done_cb(struct id_request *request)
+{
+    struct batch *batch = CONTAINER(request, struct batch, request);
+    struct allocator *allocator = batch->allocator;
+    uint64_t now_ms = clock_now_ms(allocator->clock);
+    struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
+    size_t count = 0;
+    int err = request->status;
+
+    TAILQ_REMOVE(&allocator->batches, batch, link);
+    allocator->batch_count--;
+    allocator->abandoned_count -= batch->abandoned;
+    if (err == 0) {
+        err = grant_results_decode(request->reply.data, request->reply.len, results,
+                                   LIMIT_GRANTS_PER_ENTRY, &count);
+    }
+    if (err == 0 && count != batch->count) {
+        err = ERR_BAD_MESSAGE;
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        struct id_tag *tag = batch->tags[i];
+
+        if (batch->abandoned) { /* late: another request may be under way */
+            ASSERT(tag->refill.request_id != batch->id);
+            allocator->burnt[ID_BURN_LATE] += err == 0 ? results[i].size : 0;
+            continue;
+        }
+        ASSERT(tag->refill.in_flight && tag->refill.request_id == batch->id);
+        tag->refill.in_flight = false;
+        tag->refill.request_id = 0;
+        if (err == 0) {
+            tag_result(allocator, tag, &results[i], now_ms);
+        } else {
+            tag_retry(allocator, tag, now_ms);
+        }
+    }
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+    free(batch);
+}
+
+/* Take tags from the queue into a command. NULL: none of them is to be asked for any more. */
+static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
+{
+    const struct allocator_config *config = &allocator->config;
+    struct batch *batch = calloc(1, sizeof *batch);
+    struct buf *payload = &batch->request.payload;
+
+    ASSERT(batch != NULL);
+    batch->allocator = allocator;
+    batch->id = ++allocator->last_batch_id;
+    batch->request.kind = ID_REQUEST_COMMAND;
+    batch->request.deadline_ms = now_ms + config->request_ms;
+    batch->request.done = batch_done_cb;
+    /* The proposer's own deadline comes first; this is for answers that never come. */
+    batch->abandon_ms = batch->request.deadline_ms + config->retry_ms;
+    command_grant_begin(payload, clock_wall_ms(allocator->clock));
+    while (batch->count < LIMIT_GRANTS_PER_ENTRY && !STAILQ_EMPTY(&allocator->ready)) {
+        struct id_tag *tag = queue_pop(&allocator->ready);
+        struct grant_item item = {tag->name, tag->name_len, 0};
+
+        if (!tag_can_be_asked(allocator, tag)) {
+            continue;
+        }
+        item.size = refill_size(&tag->refill, now_ms, config->cover_ms,
+                                atomic_load_explicit(&tag->demand, memory_order_relaxed));
+        command_grant_add(payload, &item);
+        tag->refill.in_flight = true;
+        tag->refill.request_id = batch->id;
+        batch->tags[batch->count++] = tag;
+    }
+    command_items_end(payload);
+    if (batch->count == 0) {
+        buf_free(payload);
+        free(batch);
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&allocator->batches, batch, link);
+    allocator->batch_count++;
+    return batch;
+}
+
+void allocator_turn(struct allocator *allocator)
+{
+    uint64_t now_ms = clock_now_ms(allocator->clock);
+
+    abandon_late(allocator, now_ms);
+    requeue_delayed(allocator, now_ms);
+    while (may_send(allocator)) {
+        struct batch *batch = batch_gather(allocator, now_ms);
+
+        if (batch == NULL) {
+            return;
+        }
+        /* From here on the batch may be done and freed at any call. */
+        allocator->proposer->propose(allocator->proposer, &batch->request);
+    }
+}
+
+uint64_t allocator_next_ms(const struct allocator *allocator)
+{
+    const struct id_tag *delayed = STAILQ_FIRST(&allocator->delayed);
+    const struct batch *batch;
+    uint64_t next_ms = UINT64_MAX;
+
+    if (may_send(allocator)) {
+        return clock_now_ms(allocator->clock);
+    }
+    if (delayed != NULL) {
+        next_ms = delayed->refill.retry_at_ms;
+    }
+    TAILQ_FOREACH (batch, &allocator->batches, link) {
+        if (!batch->abandoned) {
+            return batch->abandon_ms < next_ms ? batch->abandon_ms : next_ms;
+        }
+    }
+    return next_ms;
 }
 
 /* Take over what a row says, unless it is older than what is known. */
@@ -508,65 +481,115 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
     }
 }
 
-/* Into the queue that its last failure leaves open. */
-static void tag_queue(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
+void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row)
 {
-    bool delayed = tag->refill.retry_at_ms > now_ms;
+    struct id_tag *tag = id_table_find(allocator->table, row->name, row->name_len);
 
-    queue_push(delayed ? &allocator->delayed : &allocator->ready, tag);
-}
-
-/* The request failed: ask again after a pause if anybody still needs it, else leave it to the next
- * claimer. Clearing first and looking again afterwards loses nobody who came in between. */
-static void tag_retry(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
-{
-    tag->refill.retry_at_ms = now_ms + allocator->config.retry_ms;
-    if (!tag_needed(tag)) {
-        YIELD("saw that nobody waits");
-        (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
-        YIELD("gave up a refill");
-        if (!tag_needed(tag) ||
-            atomic_exchange_explicit(&tag->refill_wanted, true, memory_order_acq_rel)) {
-            return; /* nobody, or one who calls want() himself */
-        }
+    if (tag != NULL) {
+        tag_adopt(allocator, tag, row);
     }
-    tag_queue(allocator, tag, now_ms);
 }
 
-/* The request ended. See allocator.h for the order. */
-static void tag_end(struct allocator *allocator, struct id_tag *tag)
+/* The tag has this generation. Nothing if it is not in the table, or no older than that here. */
+static void outdate(struct allocator *allocator, const char *name, size_t name_len,
+                    uint32_t generation)
 {
-    (void)atomic_exchange_explicit(&tag->refill_wanted, false, memory_order_acq_rel);
-    YIELD("cleared refill_wanted");
+    struct id_tag *tag = id_table_find(allocator->table, name, name_len);
+
+    if (tag == NULL || generation <= tag->refill.generation) {
+        return;
+    }
+    tag_generation(allocator, tag, generation);
+    /* What has become of it is not known here. The next one to need ids asks, and the grant tells,
+     * unless this node's log does before. */
+    atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
     tag_wake(allocator, tag);
 }
 
-static void tag_wake(struct allocator *allocator, struct id_tag *tag)
+int allocator_take_marks(struct allocator *allocator, const void *command, size_t len,
+                         const void *marks, size_t marks_len)
 {
-    uint64_t loops;
+    struct tag_names names;
+    struct reader reader;
+    const char *name;
+    size_t name_len;
 
-    if (allocator->waker == NULL) {
-        return;
+    tag_names_begin(&names, command, len);
+    if (marks_len != (size_t)names.left * TAG_MARK_BYTES) {
+        return ERR_BAD_MESSAGE;
     }
-    loops = atomic_exchange_explicit(&tag->waiting_loops, 0, memory_order_acq_rel);
-    YIELD("took the waiting bits");
-    if (loops != 0) {
-        allocator->waker->wake(allocator->waker, tag, loops);
+    reader_init(&reader, marks, marks_len);
+    while (tag_names_next(&names, &name, &name_len)) {
+        outdate(allocator, name, name_len, reader_u32(&reader));
     }
+    ASSERT(reader_done(&reader));
+    return 0;
 }
 
-/* Read by a read-modify-write, so that it has a place in the order that allocator.h speaks of: a
- * claimer whose bit is not seen here sees that refill_wanted was cleared before. */
-static bool tag_needed(struct id_tag *tag)
+struct id_tag *allocator_open(struct allocator *allocator, const struct tag_row *row)
 {
-    return atomic_fetch_or_explicit(&tag->waiting_loops, 0, memory_order_acq_rel) != 0 ||
-           atomic_load_explicit(&tag->demand, memory_order_acquire) > 0;
+    struct id_tag *tag = id_table_insert(allocator->table, row->name, row->name_len);
+
+    if (tag != NULL) {
+        tag_adopt(allocator, tag, row);
+    }
+    return tag;
 }
 
-/* The rules that every granted range keeps. */
-static bool result_is_sane(const struct grant_result *result)
+void allocator_segments(struct allocator *allocator, const char *prefix, size_t prefix_len,
+                        const char *after, size_t after_len, uint32_t limit,
+                        struct id_segments_page *ret_page)
 {
-    return result->size > 0 && result->size <= LIMIT_TAG_STEP && result->first < TAG_MAX_ID_END &&
-           result->size <= TAG_MAX_ID_END - result->first && result->step > 0 &&
-           result->step <= result->max_step && result->max_step <= LIMIT_TAG_STEP;
+    uint64_t now_ms = clock_now_ms(allocator->clock);
+    struct id_segments_page page = {0};
+    struct id_tag *tag = id_table_next(allocator->table, prefix, prefix_len, after, after_len);
+
+    ASSERT(limit >= 1 && limit <= LIMIT_TAGS_PER_PAGE);
+    page.items = calloc(limit, sizeof *page.items);
+    ASSERT(page.items != NULL);
+    while (tag != NULL && page.count < limit) {
+        struct id_segment_info *info = &page.items[page.count++];
+        const struct refill *refill = &tag->refill;
+
+        ASSERT(tag->name_len < sizeof info->name);
+        memcpy(info->name, tag->name, tag->name_len);
+        info->name_len = tag->name_len;
+        info->state = atomic_load_explicit(&tag->state, memory_order_relaxed);
+        segment_inspect(&tag->buffer, info->slots);
+        info->step = refill->size;
+        info->refill_in_flight = refill->in_flight;
+        info->last_refill_ago_ms = refill->loads > 0 ? now_ms - refill->last_load_ms : UINT64_MAX;
+        info->rate_per_s = refill->rate_per_s;
+        tag = id_table_next(allocator->table, prefix, prefix_len, tag->name, tag->name_len);
+    }
+    page.more = tag != NULL;
+    *ret_page = page;
+}
+
+uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause)
+{
+    return allocator->burnt[cause] + (cause == ID_BURN_STOP ? allocator->give_back.burnt : 0);
+}
+
+void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_of_fn row_of,
+                         void *data)
+{
+    ASSERT(!allocator->stopped);
+    allocator->stopped = true;
+    give_back_begin(&allocator->give_back, deadline_ms, row_of, data);
+}
+
+bool allocator_given_back(const struct allocator *allocator)
+{
+    return allocator->give_back.open == 0;
+}
+
+uint64_t allocator_returned(const struct allocator *allocator)
+{
+    return allocator->give_back.returned;
+}
+
+size_t allocator_held(const struct allocator *allocator)
+{
+    return allocator->held;
 }

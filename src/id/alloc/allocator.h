@@ -38,14 +38,11 @@
 #ifndef LEAFD_ID_ALLOC_ALLOCATOR_H
 #define LEAFD_ID_ALLOC_ALLOCATOR_H
 
-#include "src/id/backend/id_backend.h"
-
-/* How the allocator reaches the cluster: an id_request of kind COMMAND (raft/ implements it by the
- * same function that serves id_backend.submit; the simulation and tests give their own). Owner's
- * thread. */
-struct id_proposer {
-    void (*propose)(struct id_proposer *proposer, struct id_request *request);
-};
+#include "src/base/clock.h"
+#include "src/id/alloc/give_back.h"
+#include "src/id/alloc/segment_report.h"
+#include "src/id/codec/request.h"
+#include "src/id/codec/tag.h"
 
 struct allocator_config {
     uint32_t cover_ms;       /* REFILL_DEFAULT_COVER_MS */
@@ -66,7 +63,7 @@ void allocator_free(struct allocator *allocator);
 /* The waker may be set after creation (the HTTP side starts later); NULL: nobody to wake. */
 void allocator_set_waker(struct allocator *allocator, struct id_waker *waker);
 
-/* Be told, on the owner's thread, of each segment that was published. */
+/* Called, on the owner's thread, with the tag of each segment that was published. */
 void allocator_set_granted(struct allocator *allocator,
                            void (*granted)(void *data, struct id_tag *tag), void *data);
 
@@ -81,14 +78,14 @@ void allocator_turn(struct allocator *allocator);
 uint64_t allocator_next_ms(const struct allocator *allocator);
 
 /* The state machine changed a tag (or loaded it): adopt step, max_step, generation and deletion.
- * Tags not in the table are ignored, and so are rows older than what the leader has told already.
+ * Tags not in the table are ignored, and so are rows older than what is known from the leader.
  */
 void allocator_tag_changed(struct allocator *allocator, const struct tag_row *row);
 
-/* The cluster has told that a tag has this generation, ahead of this node's own log: burn what is
- * held of an older one. Nothing if the tag is not in the table, or no older than that here. */
-void allocator_outdate(struct allocator *allocator, const char *name, size_t name_len,
-                       uint32_t generation);
+/* The cluster answered this command of the node with the marks of its tags (tag_marks.h), ahead of
+ * this node's log: burn what is held of older generations. 0 or ERR_BAD_MESSAGE. */
+int allocator_take_marks(struct allocator *allocator, const void *command, size_t len,
+                         const void *marks, size_t marks_len) MUST_CHECK;
 
 /* Make (or find) the table's entry for a known tag row, and adopt the row as above: this is also
  * how a tag that was made again is found before this node has applied it. NULL when the table is
@@ -103,15 +100,9 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
 /* Ids burnt by this node since start: ID_BURN_GENERATION, _LATE or _STOP. */
 uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause);
 
-/*
- * The node stops: take everything that is left in memory out of it (nobody can claim it any more)
- * and give back, by COMMAND_GIVE_BACK, what is the top of its tag's range as far as this node knows
- * (row_of tells the state machine's row; fsm_tag). What is not the top, does not fit into
- * LIMIT_GIVE_BACK_TAGS, or is refused, is burnt. No segment is asked for or published afterwards.
- * deadline_ms: of the commands.
- */
-void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms,
-                         const struct tag_row *(*row_of)(void *data, const char *name, size_t len),
+/* The node stops: everything that is left in memory goes back if it can, and is burnt else
+ * (give_back.h). No segment is asked for or published afterwards. */
+void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_of_fn row_of,
                          void *data);
 /* Nothing of it is under way (also when it was never called). */
 bool allocator_given_back(const struct allocator *allocator);

@@ -1,38 +1,26 @@
 /*
- * give_back.c - the end of a node's segments: what is unused goes back to the cluster if it can,
- * and is burnt if not (allocator.h).
- *
- * The happy path: allocator_give_back() claims all that is left in both slots of every tag, as any
- * claimer would, so that nobody else can; what is the top of its tag's range goes into
- * COMMAND_GIVE_BACKs, whose answers say what was taken back.
- *
- * Why nothing can be handed out twice: the ids were claimed by this function and go to nobody; the
- * state machine takes them back only if no id above them was granted since (max_id is their end)
- * and at most once (session.h). See strict_command.h.
- *
- * Failure modes: a range that is not the top, more than LIMIT_GIVE_BACK_TAGS of them, a refusal, no
- * answer in time: burnt, and counted so. An answer that was lost counts as burnt as well.
- *
- * Thread: one owner (the raft loop).
+ * give_back.c - see give_back.h.
  */
+#include "src/id/alloc/give_back.h"
+
 #include <stdlib.h>
 
 #include "src/base/assert.h"
-#include "src/id/alloc/allocator_internal.h"
+#include "src/base/container.h"
 #include "src/id/codec/strict_command.h"
 
 /* One COMMAND_GIVE_BACK, gathered or under way. */
 struct returned {
     struct id_request request;
-    struct allocator *allocator;
+    struct give_back *to;
     size_t count;
     uint32_t sizes[LIMIT_GRANTS_PER_ENTRY];
     uint64_t total;
 };
 
 struct giving {
-    struct allocator *allocator;
-    const struct tag_row *(*row_of)(void *data, const char *name, size_t len);
+    struct give_back *to;
+    row_of_fn row_of;
     void *data;
     uint64_t deadline_ms;
     struct returned *gathered; /* NULL: nothing */
@@ -41,8 +29,8 @@ struct giving {
 
 static void returned_done_cb(struct id_request *request)
 {
-    struct returned *returned = (struct returned *)request; /* its first member */
-    struct allocator *allocator = returned->allocator;
+    struct returned *returned = CONTAINER(request, struct returned, request);
+    struct give_back *to = returned->to;
     int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
     uint64_t taken = 0;
     size_t count = 0;
@@ -57,10 +45,10 @@ static void returned_done_cb(struct id_request *request)
             taken += statuses[i] == 0 ? returned->sizes[i] : 0;
         }
     }
-    allocator->returned += taken;
-    allocator->burnt[ID_BURN_STOP] += returned->total - taken;
-    ASSERT(allocator->returns_open > 0);
-    allocator->returns_open--;
+    ASSERT(taken <= returned->total && to->open > 0);
+    to->returned += taken;
+    to->burnt += returned->total - taken;
+    to->open--;
     buf_free(&request->payload);
     buf_free(&request->reply);
     free(returned);
@@ -69,30 +57,29 @@ static void returned_done_cb(struct id_request *request)
 static void send(struct giving *giving)
 {
     struct returned *returned = giving->gathered;
-    struct allocator *allocator = giving->allocator;
 
     if (returned == NULL) {
         return;
     }
+    ASSERT(returned->count >= 1 && returned->count <= LIMIT_GRANTS_PER_ENTRY);
     giving->gathered = NULL;
-    command_give_back_end(&returned->request.payload);
-    allocator->returns_open++;
-    allocator->proposer->propose(allocator->proposer, &returned->request);
+    command_items_end(&returned->request.payload);
+    giving->to->open++;
+    giving->to->proposer->propose(giving->to->proposer, &returned->request);
 }
 
 static void gather(struct giving *giving, const struct give_back_item *item)
 {
-    struct allocator *allocator = giving->allocator;
     struct returned *returned = giving->gathered;
 
     if (returned == NULL) {
         returned = calloc(1, sizeof *returned);
         ASSERT(returned != NULL);
-        returned->allocator = allocator;
+        returned->to = giving->to;
         returned->request.kind = ID_REQUEST_COMMAND;
         returned->request.deadline_ms = giving->deadline_ms;
         returned->request.done = returned_done_cb;
-        command_give_back_begin(&returned->request.payload, clock_wall_ms(allocator->clock));
+        command_give_back_begin(&returned->request.payload, clock_wall_ms(giving->to->clock));
         giving->gathered = returned;
     }
     command_give_back_add(&returned->request.payload, item);
@@ -141,31 +128,19 @@ static void give_tag(struct giving *giving, struct id_tag *tag)
         gather(giving, &item);
         given = top.count;
     }
-    giving->allocator->burnt[ID_BURN_STOP] += total - given;
+    ASSERT(given <= total);
+    giving->to->burnt += total - given;
 }
 
-void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms,
-                         const struct tag_row *(*row_of)(void *data, const char *name, size_t len),
-                         void *data)
+void give_back_begin(struct give_back *give_back, uint64_t deadline_ms, row_of_fn row_of,
+                     void *data)
 {
     struct giving giving = {
-        .allocator = allocator, .row_of = row_of, .data = data, .deadline_ms = deadline_ms};
-    struct id_tag *tag = id_table_next(allocator->table, "", 0, "", 0);
+        .to = give_back, .row_of = row_of, .data = data, .deadline_ms = deadline_ms};
+    struct id_tag *tag = id_table_next(give_back->table, "", 0, "", 0);
 
-    ASSERT(!allocator->stopped);
-    allocator->stopped = true;
-    for (; tag != NULL; tag = id_table_next(allocator->table, "", 0, tag->name, tag->name_len)) {
+    for (; tag != NULL; tag = id_table_next(give_back->table, "", 0, tag->name, tag->name_len)) {
         give_tag(&giving, tag);
     }
     send(&giving);
-}
-
-bool allocator_given_back(const struct allocator *allocator)
-{
-    return allocator->returns_open == 0;
-}
-
-uint64_t allocator_returned(const struct allocator *allocator)
-{
-    return allocator->returned;
 }

@@ -42,18 +42,23 @@ struct id_table {
     size_t count;
 };
 
-static int tag_order(const struct id_tag *a, const struct id_tag *b);
+static int tag_order(const struct id_tag *a, const struct id_tag *b)
+{
+    return tag_name_compare(a->name, a->name_len, b->name, b->name_len);
+}
+
+static struct index *index_new(unsigned bits)
+{
+    struct index *index = calloc(1, sizeof *index + (sizeof index->slots[0] << bits));
+
+    ASSERT(bits >= FIRST_BITS && bits < 32);
+    ASSERT(index != NULL);
+    index->bits = bits;
+    return index;
+}
 
 /* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
 RB_GENERATE_INTERNAL(id_tags, id_tag, by_name, tag_order, __attribute__((unused)) static)
-
-static struct index *index_new(unsigned bits);
-static void index_put(struct index *index, uint64_t slot);
-static uint32_t index_place(const struct index *index, uint64_t slot);
-static void table_grow(struct id_table *table);
-static struct id_tag *tag_new(struct id_table *table, const char *name, size_t len,
-                              uint32_t *ret_handle);
-static struct id_tag *tag_seek(struct id_table *table, const char *name, size_t len, bool beyond);
 
 struct id_table *id_table_new(void)
 {
@@ -83,6 +88,12 @@ void id_table_free(struct id_table *table)
     free(table);
 }
 
+/* The first slot to look at: the upper bits of the hash. */
+static uint32_t index_place(const struct index *index, uint64_t slot)
+{
+    return (uint32_t)(slot >> (64 - index->bits));
+}
+
 HOT struct id_tag *id_table_find(const struct id_table *table, const char *name, size_t len)
 {
     const struct index *index = atomic_load_explicit(&table->index, memory_order_acquire);
@@ -105,78 +116,6 @@ HOT struct id_tag *id_table_find(const struct id_table *table, const char *name,
             return tag;
         }
     }
-}
-
-struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t len)
-{
-    struct id_tag *tag;
-    struct index *index;
-    uint32_t handle;
-
-    ASSERT(len >= 1 && len <= LIMIT_TAG_NAME_BYTES);
-    tag = id_table_find(table, name, len);
-    if (tag != NULL) {
-        return tag;
-    }
-    if (table->count >= LIMIT_TAGS) {
-        return NULL;
-    }
-    tag = tag_new(table, name, len, &handle);
-    if (tag == NULL) {
-        return NULL;
-    }
-    index = atomic_load_explicit(&table->index, memory_order_relaxed);
-    if ((table->count + 1) * 2 > (size_t)1 << index->bits) {
-        table_grow(table);
-        index = atomic_load_explicit(&table->index, memory_order_relaxed);
-    }
-    table->count++;
-    index_put(index, (hash_bytes(name, len, 0) >> 32) << 32 | handle);
-    return tag;
-}
-
-size_t id_table_count(const struct id_table *table)
-{
-    return table->count;
-}
-
-struct id_tag *id_table_next(struct id_table *table, const char *prefix, size_t prefix_len,
-                             const char *after, size_t after_len)
-{
-    struct id_tag *tag;
-
-    /* Names up to and including after, and all that begin below the prefix, come first. */
-    if (after_len > 0 && tag_name_compare(after, after_len, prefix, prefix_len) >= 0) {
-        tag = tag_seek(table, after, after_len, true);
-    } else {
-        tag = tag_seek(table, prefix, prefix_len, false);
-    }
-    if (tag == NULL || tag->name_len < prefix_len ||
-        (prefix_len > 0 && memcmp(tag->name, prefix, prefix_len) != 0)) {
-        return NULL;
-    }
-    return tag;
-}
-
-static int tag_order(const struct id_tag *a, const struct id_tag *b)
-{
-    return tag_name_compare(a->name, a->name_len, b->name, b->name_len);
-}
-
-static struct index *index_new(unsigned bits)
-{
-    struct index *index = calloc(1, sizeof *index + (sizeof index->slots[0] << bits));
-
-    ASSERT(bits >= FIRST_BITS && bits < 32);
-    ASSERT(index != NULL);
-    index->bits = bits;
-    return index;
-}
-
-/* The first slot to look at: the upper bits of the hash. */
-static uint32_t index_place(const struct index *index, uint64_t slot)
-{
-    return (uint32_t)(slot >> (64 - index->bits));
 }
 
 /* Release: who sees the slot sees the entry that it names. */
@@ -231,6 +170,39 @@ static struct id_tag *tag_new(struct id_table *table, const char *name, size_t l
     return tag;
 }
 
+struct id_tag *id_table_insert(struct id_table *table, const char *name, size_t len)
+{
+    struct id_tag *tag;
+    struct index *index;
+    uint32_t handle;
+
+    ASSERT(len >= 1 && len <= LIMIT_TAG_NAME_BYTES);
+    tag = id_table_find(table, name, len);
+    if (tag != NULL) {
+        return tag;
+    }
+    if (table->count >= LIMIT_TAGS) {
+        return NULL;
+    }
+    tag = tag_new(table, name, len, &handle);
+    if (tag == NULL) {
+        return NULL;
+    }
+    index = atomic_load_explicit(&table->index, memory_order_relaxed);
+    if ((table->count + 1) * 2 > (size_t)1 << index->bits) {
+        table_grow(table);
+        index = atomic_load_explicit(&table->index, memory_order_relaxed);
+    }
+    table->count++;
+    index_put(index, (hash_bytes(name, len, 0) >> 32) << 32 | handle);
+    return tag;
+}
+
+size_t id_table_count(const struct id_table *table)
+{
+    return table->count;
+}
+
 /* The first entry whose name is >= name, or > name. */
 static struct id_tag *tag_seek(struct id_table *table, const char *name, size_t len, bool beyond)
 {
@@ -248,4 +220,22 @@ static struct id_tag *tag_seek(struct id_table *table, const char *name, size_t 
         }
     }
     return found;
+}
+
+struct id_tag *id_table_next(struct id_table *table, const char *prefix, size_t prefix_len,
+                             const char *after, size_t after_len)
+{
+    struct id_tag *tag;
+
+    /* Names up to and including after, and all that begin below the prefix, come first. */
+    if (after_len > 0 && tag_name_compare(after, after_len, prefix, prefix_len) >= 0) {
+        tag = tag_seek(table, after, after_len, true);
+    } else {
+        tag = tag_seek(table, prefix, prefix_len, false);
+    }
+    if (tag == NULL || tag->name_len < prefix_len ||
+        (prefix_len > 0 && memcmp(tag->name, prefix, prefix_len) != 0)) {
+        return NULL;
+    }
+    return tag;
 }

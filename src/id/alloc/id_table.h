@@ -17,6 +17,7 @@
 
 #include <bsd/sys/tree.h>
 #include <stddef.h>
+#include <sys/queue.h>
 
 #include "src/id/alloc/refill.h"
 #include "src/id/alloc/segment.h"
@@ -42,9 +43,19 @@ struct id_tag {
     struct id_tag *want_next;       /* want_list.h */
     /* raft loop alone */
     struct refill refill;
+    STAILQ_ENTRY(id_tag) queue_link; /* in one of the allocator's queues */
     struct prefetch_entry *prefetch; /* its place among the tags in use (prefetch.h), or NULL */
     RB_ENTRY(id_tag) by_name;
     char name[]; /* name_len bytes and a NUL */
+};
+
+/*
+ * Called when parked requests of a tag should try again: a segment was published, or the tag's
+ * state changed. Called on the raft loop with the bits of waiting_loops that were set (and are now
+ * cleared).
+ */
+struct id_waker {
+    void (*wake)(struct id_waker *waker, struct id_tag *tag, uint64_t loops);
 };
 
 struct id_table;

@@ -14,9 +14,9 @@
  * two looks), PREFETCH_KEEP_MS of age, `rate_per_s`. No segment is fetched for a tag that nobody
  * asked this node for within that time, that is deleted or strict, or that has one already.
  *
- * Failure modes: records that do not read are told and ignored, what they named is fetched when it
- * is asked for. A crash loses what happened since the last writing (save_ms). Nothing here decides
- * about an id.
+ * Failure modes: records that do not read are logged and ignored, what they named is fetched when
+ * it is asked for. A crash loses what happened since the last writing (save_ms). Nothing here
+ * decides about an id.
  *
  * Thread: one owner (the raft loop).
  */

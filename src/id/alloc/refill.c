@@ -14,9 +14,40 @@
 #include "src/base/hot.h"
 #include "src/base/limits.h"
 
-static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms);
-static uint64_t passed_since(const struct refill *refill, uint64_t now_ms);
-static uint64_t product(uint64_t a, uint64_t b);
+/* Since the last load; 0 should the clock stand or fall. */
+static uint64_t passed_since(const struct refill *refill, uint64_t now_ms)
+{
+    return now_ms > refill->last_load_ms ? now_ms - refill->last_load_ms : 0;
+}
+
+/* Leaf's rule; the first two are the tag's step. At least step, and 0 only while that is unknown.
+ */
+static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms)
+{
+    uint64_t size = refill->size;
+    uint64_t passed_ms = passed_since(refill, now_ms);
+
+    if (refill->loads < 2) {
+        return refill->step;
+    }
+    if (passed_ms < REFILL_SEGMENT_DURATION_MS) {
+        if (size * 2 <= refill->max_step) {
+            size *= 2;
+        }
+    } else if (passed_ms >= 2 * REFILL_SEGMENT_DURATION_MS) {
+        if (size / 2 >= refill->step) {
+            size /= 2;
+        }
+    }
+    return size > refill->step ? (uint32_t)size : refill->step;
+}
+
+static uint64_t product(uint64_t a, uint64_t b)
+{
+    uint64_t result;
+
+    return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
+}
 
 uint32_t refill_size(const struct refill *refill, uint64_t now_ms, uint32_t cover_ms,
                      uint64_t demand)
@@ -73,39 +104,4 @@ void refill_reset(struct refill *refill, uint32_t generation)
 HOT bool refill_due(uint32_t used, uint32_t size, uint32_t percent)
 {
     return used >= size || (uint64_t)used * 100 > (uint64_t)size * percent;
-}
-
-/* Leaf's rule; the first two are the tag's step. At least step, and 0 only while that is unknown.
- */
-static uint32_t leaf_size(const struct refill *refill, uint64_t now_ms)
-{
-    uint64_t size = refill->size;
-    uint64_t passed_ms = passed_since(refill, now_ms);
-
-    if (refill->loads < 2) {
-        return refill->step;
-    }
-    if (passed_ms < REFILL_SEGMENT_DURATION_MS) {
-        if (size * 2 <= refill->max_step) {
-            size *= 2;
-        }
-    } else if (passed_ms >= 2 * REFILL_SEGMENT_DURATION_MS) {
-        if (size / 2 >= refill->step) {
-            size /= 2;
-        }
-    }
-    return size > refill->step ? (uint32_t)size : refill->step;
-}
-
-/* Since the last load; 0 should the clock stand or fall. */
-static uint64_t passed_since(const struct refill *refill, uint64_t now_ms)
-{
-    return now_ms > refill->last_load_ms ? now_ms - refill->last_load_ms : 0;
-}
-
-static uint64_t product(uint64_t a, uint64_t b)
-{
-    uint64_t result;
-
-    return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
 }

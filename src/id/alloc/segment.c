@@ -36,16 +36,6 @@ struct position {
     uint32_t used;
 };
 
-static struct position position_of(uint64_t word);
-static bool move_word(struct segment_buffer *buffer, uint64_t *word, struct position to);
-static uint32_t slot_size(const struct segment_buffer *buffer, uint32_t generation);
-static uint64_t slot_first(const struct segment_buffer *buffer, uint32_t generation);
-static uint32_t ready_of(const struct segment_buffer *buffer);
-static void slot_view(const struct segment_buffer *buffer, uint32_t generation, uint32_t used,
-                      struct segment_slot_view *ret_slot);
-static void view_set(const struct segment_buffer *buffer, struct position at, uint32_t size,
-                     struct segment_view *ret_view);
-
 void segment_init(struct segment_buffer *buffer)
 {
     atomic_init(&buffer->word, 0);
@@ -54,6 +44,43 @@ void segment_init(struct segment_buffer *buffer)
         atomic_init(&buffer->slot[i].first, 0);
         atomic_init(&buffer->slot[i].size, 0);
     }
+}
+
+static struct position position_of(uint64_t word)
+{
+    return (struct position){(uint32_t)(word >> 32), (uint32_t)word};
+}
+
+/* Swap *word for the new position. On failure *word is the present one. */
+HOT static bool move_word(struct segment_buffer *buffer, uint64_t *word, struct position to)
+{
+    uint64_t wanted = (uint64_t)to.generation << 32 | to.used;
+
+    return atomic_compare_exchange_weak_explicit(&buffer->word, word, wanted, memory_order_acq_rel,
+                                                 memory_order_acquire);
+}
+
+/* Acquire: who sees the size of a refilled slot sees `ready` of that time. */
+static uint32_t slot_size(const struct segment_buffer *buffer, uint32_t generation)
+{
+    return atomic_load_explicit(&buffer->slot[generation & 1].size, memory_order_acquire);
+}
+
+static uint64_t slot_first(const struct segment_buffer *buffer, uint32_t generation)
+{
+    return atomic_load_explicit(&buffer->slot[generation & 1].first, memory_order_relaxed);
+}
+
+/* Acquire: who sees a generation published sees its slot filled. */
+static uint32_t ready_of(const struct segment_buffer *buffer)
+{
+    return atomic_load_explicit(&buffer->ready, memory_order_acquire);
+}
+
+HOT static void view_set(const struct segment_buffer *buffer, struct position at, uint32_t size,
+                         struct segment_view *ret_view)
+{
+    *ret_view = (struct segment_view){at.used, size, ready_of(buffer) == at.generation + 1, 0};
 }
 
 HOT int segment_claim(struct segment_buffer *buffer, uint32_t count,
@@ -141,6 +168,21 @@ bool segment_can_publish(const struct segment_buffer *buffer)
     return position_of(word).generation == ready_of(buffer);
 }
 
+/* Acquire here, against the release stores of publish: who reads a refilled slot finds the word
+ * moved on when it looks again. */
+static void slot_view(const struct segment_buffer *buffer, uint32_t generation, uint32_t used,
+                      struct segment_slot_view *ret_slot)
+{
+    const struct segment_slot *slot = &buffer->slot[generation & 1];
+    uint32_t size = atomic_load_explicit(&slot->size, memory_order_acquire);
+    uint64_t first = atomic_load_explicit(&slot->first, memory_order_acquire);
+
+    *ret_slot = (struct segment_slot_view){0};
+    if (used < size) {
+        *ret_slot = (struct segment_slot_view){first + used, first + size, size};
+    }
+}
+
 void segment_publish(struct segment_buffer *buffer, uint64_t first, uint32_t size)
 {
     uint32_t generation = atomic_load_explicit(&buffer->ready, memory_order_relaxed) + 1;
@@ -197,56 +239,4 @@ void segment_inspect(const struct segment_buffer *buffer, struct segment_slot_vi
         }
         word = again;
     }
-}
-
-static struct position position_of(uint64_t word)
-{
-    return (struct position){(uint32_t)(word >> 32), (uint32_t)word};
-}
-
-/* Swap *word for the new position. On failure *word is the present one. */
-HOT static bool move_word(struct segment_buffer *buffer, uint64_t *word, struct position to)
-{
-    uint64_t wanted = (uint64_t)to.generation << 32 | to.used;
-
-    return atomic_compare_exchange_weak_explicit(&buffer->word, word, wanted, memory_order_acq_rel,
-                                                 memory_order_acquire);
-}
-
-/* Acquire: who sees the size of a refilled slot sees `ready` of that time. */
-static uint32_t slot_size(const struct segment_buffer *buffer, uint32_t generation)
-{
-    return atomic_load_explicit(&buffer->slot[generation & 1].size, memory_order_acquire);
-}
-
-static uint64_t slot_first(const struct segment_buffer *buffer, uint32_t generation)
-{
-    return atomic_load_explicit(&buffer->slot[generation & 1].first, memory_order_relaxed);
-}
-
-/* Acquire: who sees a generation published sees its slot filled. */
-static uint32_t ready_of(const struct segment_buffer *buffer)
-{
-    return atomic_load_explicit(&buffer->ready, memory_order_acquire);
-}
-
-/* Acquire here, against the release stores of publish: who reads a refilled slot finds the word
- * moved on when it looks again. */
-static void slot_view(const struct segment_buffer *buffer, uint32_t generation, uint32_t used,
-                      struct segment_slot_view *ret_slot)
-{
-    const struct segment_slot *slot = &buffer->slot[generation & 1];
-    uint32_t size = atomic_load_explicit(&slot->size, memory_order_acquire);
-    uint64_t first = atomic_load_explicit(&slot->first, memory_order_acquire);
-
-    *ret_slot = (struct segment_slot_view){0};
-    if (used < size) {
-        *ret_slot = (struct segment_slot_view){first + used, first + size, size};
-    }
-}
-
-HOT static void view_set(const struct segment_buffer *buffer, struct position at, uint32_t size,
-                         struct segment_view *ret_view)
-{
-    *ret_view = (struct segment_view){at.used, size, ready_of(buffer) == at.generation + 1, 0};
 }

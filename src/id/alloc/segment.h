@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "src/base/err.h"
+#include "src/id/codec/id_range.h"
 
 struct segment_slot {
     _Atomic uint64_t first; /* first id of the range */
@@ -36,11 +37,6 @@ struct segment_buffer {
     _Atomic uint64_t word;  /* generation:32 | used:32 of the current slot */
     _Atomic uint32_t ready; /* newest generation that was published */
     struct segment_slot slot[2];
-};
-
-struct segment_range {
-    uint64_t first;
-    uint32_t count; /* > 0 */
 };
 
 /* What a claim learnt beside its ids, for the refill decision. */

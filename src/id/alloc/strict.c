@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 #define SCAN_MS 10 /* how exact deadlines are */
 /* A batch goes at once if it is half as large as all that are under way; a smaller one after so
@@ -46,7 +47,7 @@ struct place {
 };
 
 struct batch {
-    struct id_request request; /* first: see batch_done_cb() */
+    struct id_request request;
     struct strict *strict;
     bool busy; /* proposed and not done */
     uint32_t count;
@@ -83,31 +84,6 @@ struct strict {
     struct strict_result results[LIMIT_STRICT_ITEMS]; /* while one is answered */
     struct batch batches[LIMIT_STRICT_BATCHES];
 };
-
-static int submit_check(const struct strict *strict, const struct id_request *request);
-static void wait_for_scan(struct strict *strict, uint64_t deadline_ms);
-static void finish(struct strict *strict, struct id_request *request, int status);
-static void finish_late(struct strict *strict, struct id_request *request);
-static void finish_list(struct strict *strict, struct strict_list *list, int status);
-static void answer_refused(struct strict *strict);
-static void scan(struct strict *strict, uint64_t now_ms);
-static uint64_t scan_list(struct strict *strict, struct strict_list *list, uint64_t now_ms);
-static uint64_t scan_batch(struct strict *strict, struct batch *batch, uint64_t now_ms);
-static void take_delayed(struct strict *strict, uint64_t now_ms);
-static void enqueue(struct strict *strict, struct id_request *request, uint64_t now_ms);
-static bool may_send(const struct strict *strict);
-static uint64_t send_at_ms(const struct strict *strict);
-static struct batch *batch_gather(struct strict *strict, uint64_t now_ms);
-static uint32_t pick_waiting(struct strict *strict, uint64_t now_ms);
-static void picks_sort(struct pick *picks, uint32_t count);
-static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms);
-static void batch_done_cb(struct id_request *request);
-static struct batch *batch_free(struct strict *strict);
-static void place_result(struct strict *strict, const struct place *place,
-                         const struct strict_result *result, uint64_t now_ms);
-static bool ask_again(struct strict *strict, struct id_request *request, int status,
-                      uint64_t now_ms);
-static bool result_is_sane(const struct strict_result *result, uint32_t count);
 
 struct strict *strict_new(const struct strict_config *config, const struct clock *clock,
                           struct id_proposer *proposer, strict_answer_fn answer, void *data)
@@ -146,72 +122,6 @@ void strict_free(struct strict *strict)
     free(strict);
 }
 
-void strict_submit(struct strict *strict, struct id_request *request)
-{
-    ASSERT(request->kind == ID_REQUEST_STRICT);
-    request->reply.len = 0;
-    request->status = submit_check(strict, request);
-    if (request->status != 0) {
-        TAILQ_INSERT_TAIL(&strict->refused, request, link);
-        return;
-    }
-    enqueue(strict, request, clock_now_ms(strict->clock));
-    strict->held++;
-    wait_for_scan(strict, request->deadline_ms);
-}
-
-void strict_leader_known(struct strict *strict, bool known)
-{
-    strict->leader_known = known;
-}
-
-void strict_turn(struct strict *strict)
-{
-    uint64_t now_ms = clock_now_ms(strict->clock);
-    struct batch *batch;
-
-    answer_refused(strict);
-    scan(strict, now_ms);
-    take_delayed(strict, now_ms);
-    while (may_send(strict) && send_at_ms(strict) <= now_ms) {
-        batch = batch_gather(strict, now_ms);
-        if (batch != NULL) {
-            /* From here on the batch may be done at any call. */
-            strict->proposer->propose(strict->proposer, &batch->request);
-        }
-    }
-}
-
-uint64_t strict_next_ms(const struct strict *strict)
-{
-    const struct id_request *delayed = TAILQ_FIRST(&strict->delayed);
-    uint64_t now_ms = clock_now_ms(strict->clock);
-    uint64_t next_ms = strict->scan_at_ms;
-
-    if (!TAILQ_EMPTY(&strict->refused)) {
-        return now_ms;
-    }
-    if (delayed != NULL && delayed->sent_ms < next_ms) {
-        next_ms = delayed->sent_ms;
-    }
-    if (may_send(strict) && send_at_ms(strict) < next_ms) {
-        next_ms = send_at_ms(strict);
-    }
-    return next_ms > now_ms ? next_ms : now_ms;
-}
-
-void strict_stop(struct strict *strict)
-{
-    strict->stopped = true;
-    finish_list(strict, &strict->waiting, ERR_SHUTTING_DOWN);
-    finish_list(strict, &strict->delayed, ERR_SHUTTING_DOWN);
-}
-
-uint64_t strict_burnt(const struct strict *strict)
-{
-    return strict->burnt;
-}
-
 /* 0 if the request can be taken. */
 static int submit_check(const struct strict *strict, const struct id_request *request)
 {
@@ -239,6 +149,42 @@ static void wait_for_scan(struct strict *strict, uint64_t deadline_ms)
     strict->scan_at_ms = at_ms < strict->scan_at_ms ? at_ms : strict->scan_at_ms;
 }
 
+static void enqueue(struct strict *strict, struct id_request *request, uint64_t now_ms)
+{
+    request->sent_ms = now_ms;
+    TAILQ_INSERT_TAIL(&strict->waiting, request, link);
+    strict->waiting_count++;
+}
+
+void strict_submit(struct strict *strict, struct id_request *request)
+{
+    ASSERT(request->kind == ID_REQUEST_STRICT);
+    request->reply.len = 0;
+    request->status = submit_check(strict, request);
+    if (request->status != 0) {
+        TAILQ_INSERT_TAIL(&strict->refused, request, link);
+        return;
+    }
+    enqueue(strict, request, clock_now_ms(strict->clock));
+    strict->held++;
+    wait_for_scan(strict, request->deadline_ms);
+}
+
+void strict_leader_known(struct strict *strict, bool known)
+{
+    strict->leader_known = known;
+}
+
+static void answer_refused(struct strict *strict)
+{
+    struct id_request *request;
+
+    while ((request = TAILQ_FIRST(&strict->refused)) != NULL) {
+        TAILQ_REMOVE(&strict->refused, request, link);
+        strict->answer(strict->data, request, request->status);
+    }
+}
+
 /* Answer a request that is in no list and no batch any more. */
 static void finish(struct strict *strict, struct id_request *request, int status)
 {
@@ -254,54 +200,6 @@ static void finish_late(struct strict *strict, struct id_request *request)
     int status = strict->leader_known ? ERR_TIMEOUT : ERR_NO_LEADER;
 
     finish(strict, request, request->status != 0 ? request->status : status);
-}
-
-static void finish_list(struct strict *strict, struct strict_list *list, int status)
-{
-    struct id_request *request;
-
-    strict->waiting_count -= list == &strict->waiting ? strict->waiting_count : 0;
-    while ((request = TAILQ_FIRST(list)) != NULL) {
-        TAILQ_REMOVE(list, request, link);
-        request->reply.len = 0;
-        finish(strict, request, status);
-    }
-}
-
-static void answer_refused(struct strict *strict)
-{
-    struct id_request *request;
-
-    while ((request = TAILQ_FIRST(&strict->refused)) != NULL) {
-        TAILQ_REMOVE(&strict->refused, request, link);
-        strict->answer(strict->data, request, request->status);
-    }
-}
-
-/* Answer what is late, and find out when the next one will be. */
-static void scan(struct strict *strict, uint64_t now_ms)
-{
-    uint64_t next_ms;
-
-    if (now_ms < strict->scan_at_ms) {
-        return;
-    }
-    strict->scan_at_ms = UINT64_MAX;
-    strict->scanned_ms = now_ms;
-    next_ms = scan_list(strict, &strict->waiting, now_ms);
-    if (next_ms != UINT64_MAX) {
-        wait_for_scan(strict, next_ms);
-    }
-    next_ms = scan_list(strict, &strict->delayed, now_ms);
-    if (next_ms != UINT64_MAX) {
-        wait_for_scan(strict, next_ms);
-    }
-    for (unsigned i = 0; i < LIMIT_STRICT_BATCHES; i++) {
-        next_ms = scan_batch(strict, &strict->batches[i], now_ms);
-        if (next_ms != UINT64_MAX) {
-            wait_for_scan(strict, next_ms);
-        }
-    }
 }
 
 /* Returns the earliest deadline that is left, UINT64_MAX if none. */
@@ -345,6 +243,32 @@ static uint64_t scan_batch(struct strict *strict, struct batch *batch, uint64_t 
     return earliest_ms;
 }
 
+/* Answer what is late, and find out when the next one will be. */
+static void scan(struct strict *strict, uint64_t now_ms)
+{
+    uint64_t next_ms;
+
+    if (now_ms < strict->scan_at_ms) {
+        return;
+    }
+    strict->scan_at_ms = UINT64_MAX;
+    strict->scanned_ms = now_ms;
+    next_ms = scan_list(strict, &strict->waiting, now_ms);
+    if (next_ms != UINT64_MAX) {
+        wait_for_scan(strict, next_ms);
+    }
+    next_ms = scan_list(strict, &strict->delayed, now_ms);
+    if (next_ms != UINT64_MAX) {
+        wait_for_scan(strict, next_ms);
+    }
+    for (unsigned i = 0; i < LIMIT_STRICT_BATCHES; i++) {
+        next_ms = scan_batch(strict, &strict->batches[i], now_ms);
+        if (next_ms != UINT64_MAX) {
+            wait_for_scan(strict, next_ms);
+        }
+    }
+}
+
 /* Those whose pause is over, oldest first again. */
 static void take_delayed(struct strict *strict, uint64_t now_ms)
 {
@@ -363,25 +287,6 @@ static bool may_send(const struct strict *strict)
            strict->busy_count < LIMIT_STRICT_BATCHES;
 }
 
-/* One that is not under way. */
-static struct batch *batch_free(struct strict *strict)
-{
-    struct batch *batch = strict->batches;
-
-    while (batch->busy) {
-        batch++;
-        ASSERT(batch < strict->batches + LIMIT_STRICT_BATCHES);
-    }
-    return batch;
-}
-
-static void enqueue(struct strict *strict, struct id_request *request, uint64_t now_ms)
-{
-    request->sent_ms = now_ms;
-    TAILQ_INSERT_TAIL(&strict->waiting, request, link);
-    strict->waiting_count++;
-}
-
 /* When what waits is to be sent. */
 static uint64_t send_at_ms(const struct strict *strict)
 {
@@ -395,17 +300,15 @@ static uint64_t send_at_ms(const struct strict *strict)
     return oldest->sent_ms + HOLD_MS;
 }
 
-/* Make a batch of what waits. NULL: all of that was late. */
-static struct batch *batch_gather(struct strict *strict, uint64_t now_ms)
+/* One that is not under way. */
+static struct batch *batch_free(struct strict *strict)
 {
-    struct batch *batch = batch_free(strict);
-    uint32_t count = pick_waiting(strict, now_ms);
+    struct batch *batch = strict->batches;
 
-    if (count == 0) {
-        return NULL;
+    while (batch->busy) {
+        batch++;
+        ASSERT(batch < strict->batches + LIMIT_STRICT_BATCHES);
     }
-    picks_sort(strict->picks, count);
-    batch_fill(batch, count, now_ms);
     return batch;
 }
 
@@ -454,41 +357,54 @@ static void picks_sort(struct pick *picks, uint32_t count)
     }
 }
 
-static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
+/* True if it got nothing now and may get something later. */
+static bool ask_again(struct strict *strict, struct id_request *request, int status,
+                      uint64_t now_ms)
 {
-    const struct strict *strict = batch->strict;
-    struct strict_batch head = {.wall_ms = clock_wall_ms(strict->clock),
-                                .key_limit = strict->config.key_limit};
-    uint64_t latest_ms = 0;
+    uint64_t at_ms = now_ms + strict->config.retry_ms;
 
-    batch->busy = true;
-    batch->strict->busy_count++;
-    batch->count = count;
-    batch->strict->flying += count;
-    batch->request.kind = ID_REQUEST_COMMAND;
-    batch->request.status = 0;
-    batch->request.done = batch_done_cb;
-    batch->request.payload.len = 0;
-    batch->request.reply.len = 0;
-    command_strict_begin(&batch->request.payload, &head);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct pick *pick = &strict->picks[i];
-        struct id_request *request = pick->request;
-
-        command_strict_add(&batch->request.payload, &pick->item);
-        batch->places[i] = (struct place){request, pick->item.count, pick->item.key_len > 0};
-        request->status = 0; /* what it was told before is no longer true */
-        request->reply.len = 0;
-        latest_ms = request->deadline_ms > latest_ms ? request->deadline_ms : latest_ms;
+    if ((status != ERR_CHANGING && status != ERR_EMPTY) || strict->stopped ||
+        at_ms >= request->deadline_ms) {
+        return false;
     }
-    command_strict_end(&batch->request.payload);
-    batch->request.deadline_ms =
-        latest_ms < now_ms + LIMIT_TIMEOUT_MS ? latest_ms : now_ms + LIMIT_TIMEOUT_MS;
+    request->status = status;
+    request->sent_ms = at_ms;
+    TAILQ_INSERT_TAIL(&strict->delayed, request, link);
+    return true;
+}
+
+/* The rules that every allocated range keeps. */
+static bool result_is_sane(const struct strict_result *result, uint32_t count)
+{
+    return result->first < TAG_MAX_ID_END && count <= TAG_MAX_ID_END - result->first;
+}
+
+/* What the cluster said to one request of a batch. */
+static void place_result(struct strict *strict, const struct place *place,
+                         const struct strict_result *result, uint64_t now_ms)
+{
+    struct id_request *request = place->request;
+    int status = result->status;
+
+    if (request == NULL) {
+        bool lost = status == 0 && !result->replayed && !place->keyed;
+
+        strict->burnt += lost ? place->count : 0;
+        return;
+    }
+    if (status == 0 && !result_is_sane(result, place->count)) {
+        status = ERR_BAD_MESSAGE;
+    } else {
+        strict_results_encode(result, 1, &request->reply);
+    }
+    if (!ask_again(strict, request, status, now_ms)) {
+        finish(strict, request, status);
+    }
 }
 
 static void batch_done_cb(struct id_request *base)
 {
-    struct batch *batch = (struct batch *)base; /* its first member */
+    struct batch *batch = CONTAINER(base, struct batch, request);
     struct strict *strict = batch->strict;
     uint64_t now_ms = clock_now_ms(strict->clock);
     size_t count = 0;
@@ -515,47 +431,107 @@ static void batch_done_cb(struct id_request *base)
     strict->busy_count--;
 }
 
-/* What the cluster said to one request of a batch. */
-static void place_result(struct strict *strict, const struct place *place,
-                         const struct strict_result *result, uint64_t now_ms)
+static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
 {
-    struct id_request *request = place->request;
-    int status = result->status;
+    const struct strict *strict = batch->strict;
+    struct strict_batch head = {.wall_ms = clock_wall_ms(strict->clock),
+                                .key_limit = strict->config.key_limit};
+    uint64_t latest_ms = 0;
 
-    if (request == NULL) {
-        bool lost = status == 0 && !result->replayed && !place->keyed;
+    batch->busy = true;
+    batch->strict->busy_count++;
+    batch->count = count;
+    batch->strict->flying += count;
+    batch->request.kind = ID_REQUEST_COMMAND;
+    batch->request.status = 0;
+    batch->request.done = batch_done_cb;
+    batch->request.payload.len = 0;
+    batch->request.reply.len = 0;
+    command_strict_begin(&batch->request.payload, &head);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct pick *pick = &strict->picks[i];
+        struct id_request *request = pick->request;
 
-        strict->burnt += lost ? place->count : 0;
-        return;
+        command_strict_add(&batch->request.payload, &pick->item);
+        batch->places[i] = (struct place){request, pick->item.count, pick->item.key_len > 0};
+        request->status = 0; /* the earlier answer is no longer true */
+        request->reply.len = 0;
+        latest_ms = request->deadline_ms > latest_ms ? request->deadline_ms : latest_ms;
     }
-    if (status == 0 && !result_is_sane(result, place->count)) {
-        status = ERR_BAD_MESSAGE;
-    } else {
-        strict_results_encode(result, 1, &request->reply);
+    command_items_end(&batch->request.payload);
+    batch->request.deadline_ms =
+        latest_ms < now_ms + LIMIT_TIMEOUT_MS ? latest_ms : now_ms + LIMIT_TIMEOUT_MS;
+}
+
+/* Make a batch of what waits. NULL: all of that was late. */
+static struct batch *batch_gather(struct strict *strict, uint64_t now_ms)
+{
+    struct batch *batch = batch_free(strict);
+    uint32_t count = pick_waiting(strict, now_ms);
+
+    if (count == 0) {
+        return NULL;
     }
-    if (!ask_again(strict, request, status, now_ms)) {
+    picks_sort(strict->picks, count);
+    batch_fill(batch, count, now_ms);
+    return batch;
+}
+
+void strict_turn(struct strict *strict)
+{
+    uint64_t now_ms = clock_now_ms(strict->clock);
+    struct batch *batch;
+
+    answer_refused(strict);
+    scan(strict, now_ms);
+    take_delayed(strict, now_ms);
+    while (may_send(strict) && send_at_ms(strict) <= now_ms) {
+        batch = batch_gather(strict, now_ms);
+        if (batch != NULL) {
+            /* From here on the batch may be done at any call. */
+            strict->proposer->propose(strict->proposer, &batch->request);
+        }
+    }
+}
+
+uint64_t strict_next_ms(const struct strict *strict)
+{
+    const struct id_request *delayed = TAILQ_FIRST(&strict->delayed);
+    uint64_t now_ms = clock_now_ms(strict->clock);
+    uint64_t next_ms = strict->scan_at_ms;
+
+    if (!TAILQ_EMPTY(&strict->refused)) {
+        return now_ms;
+    }
+    if (delayed != NULL && delayed->sent_ms < next_ms) {
+        next_ms = delayed->sent_ms;
+    }
+    if (may_send(strict) && send_at_ms(strict) < next_ms) {
+        next_ms = send_at_ms(strict);
+    }
+    return next_ms > now_ms ? next_ms : now_ms;
+}
+
+static void finish_list(struct strict *strict, struct strict_list *list, int status)
+{
+    struct id_request *request;
+
+    strict->waiting_count -= list == &strict->waiting ? strict->waiting_count : 0;
+    while ((request = TAILQ_FIRST(list)) != NULL) {
+        TAILQ_REMOVE(list, request, link);
+        request->reply.len = 0;
         finish(strict, request, status);
     }
 }
 
-/* True if it got nothing now and may get something later. */
-static bool ask_again(struct strict *strict, struct id_request *request, int status,
-                      uint64_t now_ms)
+void strict_stop(struct strict *strict)
 {
-    uint64_t at_ms = now_ms + strict->config.retry_ms;
-
-    if ((status != ERR_CHANGING && status != ERR_EMPTY) || strict->stopped ||
-        at_ms >= request->deadline_ms) {
-        return false;
-    }
-    request->status = status;
-    request->sent_ms = at_ms;
-    TAILQ_INSERT_TAIL(&strict->delayed, request, link);
-    return true;
+    strict->stopped = true;
+    finish_list(strict, &strict->waiting, ERR_SHUTTING_DOWN);
+    finish_list(strict, &strict->delayed, ERR_SHUTTING_DOWN);
 }
 
-/* The rules that every allocated range keeps. */
-static bool result_is_sane(const struct strict_result *result, uint32_t count)
+uint64_t strict_burnt(const struct strict *strict)
 {
-    return result->first < TAG_MAX_ID_END && count <= TAG_MAX_ID_END - result->first;
+    return strict->burnt;
 }

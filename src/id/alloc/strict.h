@@ -1,5 +1,5 @@
 /*
- * strict.h - the gatherer of strict requests: what waits on this node, of all tags, goes into one
+ * strict.h - the batcher of strict requests: what waits on this node, of all tags, goes into one
  * command a turn.
  *
  * The happy path: strict_submit() queues a request; at the end of the loop's turn strict_turn()
@@ -25,7 +25,8 @@
 #ifndef LEAFD_ID_ALLOC_STRICT_H
 #define LEAFD_ID_ALLOC_STRICT_H
 
-#include "src/id/alloc/allocator.h"
+#include "src/base/clock.h"
+#include "src/id/codec/request.h"
 #include "src/id/codec/strict_command.h"
 
 struct strict_config {

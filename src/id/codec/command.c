@@ -1,28 +1,42 @@
 /*
- * command.c - see command.h: the bytes of commands, queries and results, except for the commands'
- * reading side, which is command_read.c.
+ * command.c - the bytes of commands: written by their proposers, taken apart for the state machine.
  *
- * The happy path: a proposer writes a command with the encode functions into an empty buffer, the
- * state machine's result comes back and is read with the decode functions.
+ * The happy path: encode into an empty buffer; on the other side the read function of the type
+ * reads every field, walks through all items and requires that nothing is left over.
  *
- * Failure modes: decoding gives ERR_BAD_MESSAGE and leaves nothing to release. Encoding cannot
- * fail; what is too long for its field is the caller's mistake (ASSERT). Thread: pure functions,
- * any.
+ * Failure modes: reading gives ERR_BAD_MESSAGE. Only the form counts here; what the values may be
+ * is the state machine's to judge. Encoding cannot fail; what is too long for its field is the
+ * caller's mistake (ASSERT). Thread: pure functions, any.
  */
 #include "src/id/codec/command.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command_bytes.h"
 
-static void put_row(struct buf *buf, const struct tag_row *row);
-static int read_row(struct reader *reader, struct tag_row *ret_row);
-static void put_status(struct buf *buf, int32_t status);
-static int32_t read_status(struct reader *reader);
+int command_type(const void *data, size_t len)
+{
+    struct reader reader;
+    uint8_t version;
+    uint8_t type;
 
-/* --- commands --- */
+    reader_init(&reader, data, len);
+    version = reader_u8(&reader);
+    type = reader_u8(&reader);
+    if (reader.bad || version != COMMAND_VERSION || type < COMMAND_NOOP ||
+        type > COMMAND_MEMBER_END || (type > COMMAND_RECALLED && type < COMMAND_MEMBER_BEGIN)) {
+        return ERR_BAD_MESSAGE;
+    }
+    return type;
+}
+
+/* --- segments granted --- */
+
+static const struct field GRANT_FIELDS[] = {
+    FIELD_STRING(struct grant_item, name),
+    FIELD_NUMBER(struct grant_item, size),
+};
+static const struct command_items GRANTS = {FIELDS(GRANT_FIELDS), sizeof(struct grant_item), NULL};
 
 void command_grant_begin(struct buf *buf, uint64_t wall_ms)
 {
@@ -32,15 +46,27 @@ void command_grant_begin(struct buf *buf, uint64_t wall_ms)
 
 void command_grant_add(struct buf *buf, const struct grant_item *item)
 {
-    buf_put_u8(buf, COMMAND_ITEM);
-    buf_put_str16(buf, item->name, item->name_len);
-    buf_put_u32(buf, item->size);
+    command_item_put(buf, &GRANTS, item);
 }
 
-void command_grant_end(struct buf *buf)
+int grant_command_read(const void *data, size_t len, struct grant_command *ret_command)
 {
-    buf_put_u8(buf, COMMAND_END);
+    struct reader reader;
+
+    if (!command_head_read(&reader, data, len, COMMAND_GRANT)) {
+        return ERR_BAD_MESSAGE;
+    }
+    ret_command->wall_ms = reader_u64(&reader);
+    return command_items_read(&reader, &GRANTS, LIMIT_GRANTS_PER_ENTRY, &ret_command->items,
+                              &ret_command->count);
 }
+
+bool grant_command_next(struct grant_command *command, struct grant_item *ret_item)
+{
+    return command_item_next(&command->items, &GRANTS, ret_item);
+}
+
+/* --- tags made and changed: an item has only those fields that were given --- */
 
 void command_put_begin(struct buf *buf, bool force, uint64_t wall_ms)
 {
@@ -72,313 +98,171 @@ void command_put_add(struct buf *buf, const struct tag_put *put)
     }
 }
 
-void command_put_end(struct buf *buf)
+static bool read_put(struct reader *reader, struct tag_put *ret_put)
 {
-    buf_put_u8(buf, COMMAND_END);
+    struct tag_put put = {0};
+    size_t len;
+    uint8_t mark = reader_u8(reader);
+
+    if (reader->bad || mark == COMMAND_END) {
+        return false;
+    }
+    put.name = (const char *)reader_str16(reader, &len);
+    put.name_len = (uint16_t)len;
+    put.fields = reader_u8(reader);
+    if (mark != COMMAND_ITEM || (put.fields & ~COMMAND_TAG_FIELDS) != 0) {
+        reader->bad = true;
+    }
+    if (put.fields & TAG_FIELD_MAX_ID) {
+        put.max_id = reader_u64(reader);
+    }
+    if (put.fields & TAG_FIELD_STEP) {
+        put.step = reader_u32(reader);
+    }
+    if (put.fields & TAG_FIELD_MAX_STEP) {
+        put.max_step = reader_u32(reader);
+    }
+    if (put.fields & TAG_FIELD_MODE) {
+        put.mode = reader_u8(reader);
+    }
+    if (put.fields & TAG_FIELD_DESCRIPTION) {
+        put.description = (const char *)reader_str16(reader, &len);
+        put.description_len = (uint16_t)len;
+    }
+    if (reader->bad) {
+        return false;
+    }
+    *ret_put = put;
+    return true;
 }
+
+int put_command_read(const void *data, size_t len, struct put_command *ret_command)
+{
+    struct reader reader;
+    struct put_command command = {0};
+    struct tag_put put;
+    uint8_t flags;
+
+    if (!command_head_read(&reader, data, len, COMMAND_TAGS_PUT)) {
+        return ERR_BAD_MESSAGE;
+    }
+    flags = reader_u8(&reader);
+    command.wall_ms = reader_u64(&reader);
+    command.items = reader;
+    while (read_put(&reader, &put)) {
+        command.count++;
+    }
+    if (!reader_done(&reader) || (flags & ~COMMAND_PUT_FORCE) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    command.force = (flags & COMMAND_PUT_FORCE) != 0;
+    *ret_command = command;
+    return 0;
+}
+
+bool put_command_next(struct put_command *command, struct tag_put *ret_put)
+{
+    return read_put(&command->items, ret_put);
+}
+
+/* --- commands that are all fields --- */
+
+static const struct field DELETE_FIELDS[] = {
+    FIELD_NUMBER(struct delete_command, wall_ms),
+    FIELD_STRING(struct delete_command, name),
+};
+static const struct fields DELETE = FIELDS(DELETE_FIELDS);
+
+static const struct field DIGEST_FIELDS[] = {
+    FIELD_NUMBER(struct digest_command, index),
+    FIELD_NUMBER(struct digest_command, digest),
+};
+static const struct fields DIGEST = FIELDS(DIGEST_FIELDS);
+
+static const struct fields NOTHING = {NULL, 0};
 
 void command_delete_encode(struct buf *buf, const char *name, size_t name_len, uint64_t wall_ms)
 {
-    command_head_put(buf, COMMAND_TAG_DELETE);
-    buf_put_u64(buf, wall_ms);
-    buf_put_str16(buf, name, name_len);
+    struct delete_command command = {name, (uint16_t)name_len, wall_ms};
+
+    ASSERT(name_len <= UINT16_MAX);
+    command_fields_put(buf, COMMAND_TAG_DELETE, &DELETE, &command);
 }
 
-void command_node_info_encode(struct buf *buf, const struct node_info *info)
+int delete_command_read(const void *data, size_t len, struct delete_command *ret_command)
 {
-    size_t address_len = strnlen(info->http_address, sizeof info->http_address);
-    size_t version_len = strnlen(info->version, sizeof info->version);
-
-    ASSERT(address_len < sizeof info->http_address);
-    ASSERT(version_len < sizeof info->version);
-    command_head_put(buf, COMMAND_NODE_INFO);
-    buf_put_u64(buf, info->node_id);
-    buf_put_u64(buf, info->store_id);
-    buf_put_str16(buf, info->http_address, address_len);
-    buf_put_str16(buf, info->version, version_len);
-}
-
-void command_noop_encode(struct buf *buf)
-{
-    command_head_put(buf, COMMAND_NOOP);
+    return command_fields_read(data, len, COMMAND_TAG_DELETE, &DELETE, ret_command);
 }
 
 void command_digest_encode(struct buf *buf, uint64_t index, uint64_t digest)
 {
-    command_head_put(buf, COMMAND_DIGEST);
-    buf_put_u64(buf, index);
-    buf_put_u64(buf, digest);
+    command_fields_put(buf, COMMAND_DIGEST, &DIGEST, &(struct digest_command){index, digest});
 }
 
-/* --- queries --- */
-
-void query_get_encode(struct buf *buf, const char *name, size_t name_len)
+int digest_command_read(const void *data, size_t len, struct digest_command *ret_command)
 {
-    message_head_put(buf, QUERY_BASE + QUERY_TAG_GET);
-    buf_put_str16(buf, name, name_len);
+    return command_fields_read(data, len, COMMAND_DIGEST, &DIGEST, ret_command);
 }
 
-void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, const char *after,
-                       size_t after_len, uint32_t limit)
+void command_noop_encode(struct buf *buf)
 {
-    message_head_put(buf, QUERY_BASE + QUERY_TAG_LIST);
-    buf_put_str16(buf, prefix, prefix_len);
-    buf_put_str16(buf, after, after_len);
-    buf_put_u32(buf, limit);
+    command_fields_put(buf, COMMAND_NOOP, &NOTHING, NULL);
 }
 
-int query_decode(const void *data, size_t len, struct query *ret_query)
+int noop_command_read(const void *data, size_t len)
 {
-    struct reader reader;
-    struct query query = {0};
+    return command_fields_read(data, len, COMMAND_NOOP, &NOTHING, NULL);
+}
 
-    if (message_head_read(&reader, data, len, QUERY_BASE + QUERY_TAG_GET)) {
-        query.type = QUERY_TAG_GET;
-        query.name = (const char *)reader_str16(&reader, &query.name_len);
-    } else if (message_head_read(&reader, data, len, QUERY_BASE + QUERY_TAG_LIST)) {
-        query.type = QUERY_TAG_LIST;
-        query.name = (const char *)reader_str16(&reader, &query.name_len);
-        query.after = (const char *)reader_str16(&reader, &query.after_len);
-        query.limit = reader_u32(&reader);
-        if (query.limit < 1 || query.limit > LIMIT_TAGS_PER_PAGE) {
-            return ERR_BAD_MESSAGE;
-        }
-    } else if (message_head_read(&reader, data, len, QUERY_BASE + QUERY_WORKERS)) {
-        query.type = QUERY_WORKERS;
-        query.first = reader_u16(&reader);
-        query.limit = reader_u16(&reader);
-        if (query.limit < 1 || query.limit > LIMIT_WORKER_IDS) {
-            return ERR_BAD_MESSAGE;
-        }
-    } else {
-        return ERR_BAD_MESSAGE;
+/* --- nodes: the command, and the row --- */
+
+#define NODE_ROW_VERSION 1
+
+static const struct field NODE_INFO_FIELDS[] = {
+    FIELD_NUMBER(struct node_info, node_id), /* in a row it stands in the key */
+    FIELD_NUMBER(struct node_info, store_id),
+    FIELD_TEXT(struct node_info, http_address),
+    FIELD_TEXT(struct node_info, version),
+};
+static const struct fields NODE_INFO = FIELDS(NODE_INFO_FIELDS);
+static const struct fields NODE_ROW = {NODE_INFO_FIELDS + 1,
+                                       sizeof NODE_INFO_FIELDS / sizeof *NODE_INFO_FIELDS - 1};
+
+static bool node_info_is_sound(const struct node_info *info)
+{
+    return info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID &&
+           tag_text_check(info->http_address, strlen(info->http_address), false) == 0 &&
+           tag_text_check(info->version, strlen(info->version), false) == 0;
+}
+
+void command_node_info_encode(struct buf *buf, const struct node_info *info)
+{
+    command_fields_put(buf, COMMAND_NODE_INFO, &NODE_INFO, info);
+}
+
+int node_info_command_read(const void *data, size_t len, struct node_info *ret_info)
+{
+    int err = command_fields_read(data, len, COMMAND_NODE_INFO, &NODE_INFO, ret_info);
+
+    return err == 0 && !node_info_is_sound(ret_info) ? ERR_BAD_MESSAGE : err;
+}
+
+void node_info_row_encode(const struct node_info *info, struct buf *buf)
+{
+    ASSERT(node_info_is_sound(info));
+    buf_put_u8(buf, NODE_ROW_VERSION);
+    fields_put(buf, &NODE_ROW, info);
+}
+
+int node_info_row_decode(uint64_t node_id, const void *value, size_t len,
+                         struct node_info *ret_info)
+{
+    struct node_info info = {.node_id = node_id};
+    int err = fields_row_read(value, len, NODE_ROW_VERSION, &NODE_ROW, &info);
+
+    if (err != 0 || !node_info_is_sound(&info)) {
+        return err != 0 ? err : ERR_CORRUPT;
     }
-    if (!reader_done(&reader)) {
-        return ERR_BAD_MESSAGE;
-    }
-    *ret_query = query;
+    *ret_info = info;
     return 0;
-}
-
-/* --- results --- */
-
-void grant_results_encode(const struct grant_result *results, size_t count, struct buf *buf)
-{
-    ASSERT(count <= LIMIT_GRANTS_PER_ENTRY);
-    message_head_put(buf, RESULT_GRANTS);
-    buf_put_u32(buf, (uint32_t)count);
-    for (size_t i = 0; i < count; i++) {
-        const struct grant_result *result = &results[i];
-
-        ASSERT_IMPLIES(result->status == 0, result->size > 0);
-        put_status(buf, result->status);
-        buf_put_u32(buf, result->size);
-        buf_put_u64(buf, result->first);
-        buf_put_u32(buf, result->generation);
-        buf_put_u32(buf, result->step);
-        buf_put_u32(buf, result->max_step);
-    }
-}
-
-int grant_results_decode(const void *data, size_t len, struct grant_result *ret_results, size_t max,
-                         size_t *ret_count)
-{
-    struct reader reader;
-    uint32_t count;
-
-    if (!message_head_read(&reader, data, len, RESULT_GRANTS)) {
-        return ERR_BAD_MESSAGE;
-    }
-    count = reader_u32(&reader);
-    if (count > max) {
-        return ERR_BAD_MESSAGE;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        struct grant_result *result = &ret_results[i];
-
-        result->status = read_status(&reader);
-        result->size = reader_u32(&reader);
-        result->first = reader_u64(&reader);
-        result->generation = reader_u32(&reader);
-        result->step = reader_u32(&reader);
-        result->max_step = reader_u32(&reader);
-        if (reader.bad || (result->status == 0) != (result->size > 0)) {
-            return ERR_BAD_MESSAGE;
-        }
-    }
-    if (!reader_done(&reader)) {
-        return ERR_BAD_MESSAGE;
-    }
-    *ret_count = count;
-    return 0;
-}
-
-void put_result_encode(const struct put_result *result, struct buf *buf)
-{
-    size_t why_len = strnlen(result->why, sizeof result->why);
-
-    ASSERT(why_len < sizeof result->why);
-    message_head_put(buf, RESULT_PUT);
-    put_status(buf, result->status);
-    buf_put_u32(buf, result->failed_at);
-    buf_put_u32(buf, result->made);
-    buf_put_u32(buf, result->changed);
-    buf_put_u64(buf, result->max_id);
-    buf_put_u64(buf, result->asked);
-    buf_put_str16(buf, result->why, why_len);
-    if (result->status == 0) {
-        put_row(buf, &result->first);
-    }
-}
-
-int put_result_decode(const void *data, size_t len, struct put_result *ret_result)
-{
-    struct reader reader;
-    struct put_result result = {0};
-    const uint8_t *why;
-    size_t why_len;
-
-    if (!message_head_read(&reader, data, len, RESULT_PUT)) {
-        return ERR_BAD_MESSAGE;
-    }
-    result.status = read_status(&reader);
-    result.failed_at = reader_u32(&reader);
-    result.made = reader_u32(&reader);
-    result.changed = reader_u32(&reader);
-    result.max_id = reader_u64(&reader);
-    result.asked = reader_u64(&reader);
-    why = reader_str16(&reader, &why_len);
-    if (reader.bad || why_len >= sizeof result.why) {
-        return ERR_BAD_MESSAGE;
-    }
-    memcpy(result.why, why, why_len);
-    if (result.status == 0 && read_row(&reader, &result.first) != 0) {
-        return ERR_BAD_MESSAGE;
-    }
-    if (!reader_done(&reader)) {
-        put_result_release(&result);
-        return ERR_BAD_MESSAGE;
-    }
-    *ret_result = result;
-    return 0;
-}
-
-void put_result_release(struct put_result *result)
-{
-    tag_row_release(&result->first);
-}
-
-void status_result_encode(int32_t status, struct buf *buf)
-{
-    message_head_put(buf, RESULT_STATUS);
-    put_status(buf, status);
-}
-
-int status_result_decode(const void *data, size_t len, int32_t *ret_status)
-{
-    struct reader reader;
-    int32_t status;
-
-    if (!message_head_read(&reader, data, len, RESULT_STATUS)) {
-        return ERR_BAD_MESSAGE;
-    }
-    status = read_status(&reader);
-    if (!reader_done(&reader)) {
-        return ERR_BAD_MESSAGE;
-    }
-    *ret_status = status;
-    return 0;
-}
-
-void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
-                     struct buf *buf)
-{
-    ASSERT(count <= LIMIT_TAGS_PER_PAGE);
-    message_head_put(buf, RESULT_ROWS);
-    buf_put_u16(buf, next != NULL ? next->name_len : 0);
-    if (next != NULL) {
-        buf_put(buf, next->name, next->name_len);
-    }
-    buf_put_u32(buf, (uint32_t)count);
-    for (size_t i = 0; i < count; i++) {
-        put_row(buf, rows[i]);
-    }
-}
-
-int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
-{
-    struct reader reader;
-    struct tag_rows rows = {0};
-    const uint8_t *next;
-    uint32_t count;
-
-    if (!message_head_read(&reader, data, len, RESULT_ROWS)) {
-        return ERR_BAD_MESSAGE;
-    }
-    rows.next_len = reader_u16(&reader);
-    if (reader.bad || rows.next_len > sizeof rows.next) {
-        return ERR_BAD_MESSAGE;
-    }
-    next = reader_bytes(&reader, rows.next_len);
-    count = reader_u32(&reader);
-    if (reader.bad || count > LIMIT_TAGS_PER_PAGE) {
-        return ERR_BAD_MESSAGE;
-    }
-    memcpy(rows.next, next, rows.next_len);
-    rows.rows = calloc(count > 0 ? count : 1, sizeof *rows.rows);
-    ASSERT(rows.rows != NULL);
-    while (rows.count < count && read_row(&reader, &rows.rows[rows.count]) == 0) {
-        rows.count++;
-    }
-    if (rows.count < count || !reader_done(&reader)) {
-        tag_rows_release(&rows);
-        return ERR_BAD_MESSAGE;
-    }
-    *ret_rows = rows;
-    return 0;
-}
-
-void tag_rows_release(struct tag_rows *rows)
-{
-    for (size_t i = 0; i < rows->count; i++) {
-        tag_row_release(&rows->rows[i]);
-    }
-    free(rows->rows);
-    *rows = (struct tag_rows){0};
-}
-
-/* A row on its way: the name, and the bytes that storage keeps as its value. */
-static void put_row(struct buf *buf, const struct tag_row *row)
-{
-    size_t len_at;
-
-    buf_put_str16(buf, row->name, row->name_len);
-    len_at = buf->len;
-    buf_put_u32(buf, 0);
-    tag_row_encode(row, buf);
-    buf_set_u32(buf, len_at, (uint32_t)(buf->len - len_at - 4));
-}
-
-static int read_row(struct reader *reader, struct tag_row *ret_row)
-{
-    size_t name_len;
-    size_t value_len;
-    const uint8_t *name = reader_str16(reader, &name_len);
-    const uint8_t *value = reader_str32(reader, &value_len);
-
-    if (reader->bad) {
-        return ERR_BAD_MESSAGE;
-    }
-    return tag_row_decode((const char *)name, name_len, value, value_len, ret_row);
-}
-
-static void put_status(struct buf *buf, int32_t status)
-{
-    ASSERT(status <= 0);
-    buf_put_u32(buf, (uint32_t)status);
-}
-
-static int32_t read_status(struct reader *reader)
-{
-    return (int32_t)reader_u32(reader);
 }

@@ -15,10 +15,8 @@
 #ifndef LEAFD_ID_CODEC_COMMAND_H
 #define LEAFD_ID_CODEC_COMMAND_H
 
+#include "src/id/codec/command_bytes.h"
 #include "src/id/codec/tag.h"
-
-#define COMMAND_VERSION 2
-#define MESSAGE_VERSION 1 /* of queries, results, and requests between parts of leafd */
 
 enum command_type {
     COMMAND_NOOP = 1,       /* start of a leader's term; or all that it carries is its stamp */
@@ -36,7 +34,7 @@ enum command_type {
     /* strict_command.h has these */
     COMMAND_STRICT = 12,
     COMMAND_GIVE_BACK = 13,
-    COMMAND_DRAINED = 14,
+    COMMAND_RECALLED = 14,
     /* member.h has these */
     COMMAND_MEMBER_BEGIN = 20,
     COMMAND_MEMBER_END = 21
@@ -51,7 +49,7 @@ struct grant_item {
 
 struct grant_result {
     int32_t status;      /* 0, ERR_UNKNOWN_TAG, ERR_EXHAUSTED, ERR_WRONG_MODE (the tag is strict),
-                            ERR_OVERLOADED (LIMIT_GRANTEES) */
+                            ERR_OVERLOADED (LIMIT_SEGMENT_HOLDERS) */
     uint32_t size;       /* ids granted, > 0 when status is 0 */
     uint64_t first;      /* first id of the range: [first, first + size) */
     uint32_t generation; /* the tag's; also set for ERR_EXHAUSTED and ERR_WRONG_MODE, and for
@@ -61,11 +59,10 @@ struct grant_result {
     uint32_t max_step;
 };
 
-/* The node whose stamp it bears is granted the segments. */
+/* The node whose stamp it bears is granted the segments. After the last item of this and all other
+ * commands with a list: command_items_end(). */
 void command_grant_begin(struct buf *buf, uint64_t wall_ms);
 void command_grant_add(struct buf *buf, const struct grant_item *item);
-/* Must be called once after the last item. */
-void command_grant_end(struct buf *buf);
 
 void grant_results_encode(const struct grant_result *results, size_t count, struct buf *buf);
 /* Read results; *ret_count <= max. ERR_BAD_MESSAGE if the bytes are not results. */
@@ -95,11 +92,10 @@ struct tag_put {
 
 void command_put_begin(struct buf *buf, bool force, uint64_t wall_ms);
 void command_put_add(struct buf *buf, const struct tag_put *put);
-void command_put_end(struct buf *buf);
 
 struct put_result {
     int32_t status;     /* 0, ERR_WOULD_REPEAT, ERR_INVALID (a rule broken after merging),
-                           ERR_OVERLOADED (LIMIT_TAGS, LIMIT_DRAINS) */
+                           ERR_OVERLOADED (LIMIT_TAGS, LIMIT_RECALLS) */
     uint32_t failed_at; /* position of the item that failed, when status is not 0 */
     uint32_t made;      /* counts, when status is 0 */
     uint32_t changed;
@@ -169,5 +165,62 @@ void tag_rows_encode(const struct tag_row *const *rows, size_t count, const stru
                      struct buf *buf);
 int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows) MUST_CHECK;
 void tag_rows_release(struct tag_rows *rows);
+
+/* --- commands taken apart, for the state machine ---
+ *
+ * command_type() tells which; the read function of that type walks the whole command once, so that
+ * apply can go through the items afterwards knowing that all of them are well formed.
+ * ERR_BAD_MESSAGE: nothing in the output is of use. What the values may be is the state machine's
+ * to judge; here only the form counts. All strings are borrowed from the command. */
+
+struct grant_command {
+    uint64_t wall_ms;
+    uint32_t count;      /* items: 1..LIMIT_GRANTS_PER_ENTRY */
+    struct reader items; /* at the next item */
+};
+
+struct put_command {
+    bool force;
+    uint64_t wall_ms;
+    uint32_t count; /* items, any number */
+    struct reader items;
+};
+
+struct delete_command {
+    const char *name;
+    uint16_t name_len;
+    uint64_t wall_ms;
+};
+
+struct digest_command {
+    uint64_t index;
+    uint64_t digest;
+};
+
+/* The command's type (enum command_type), or ERR_BAD_MESSAGE. Only the first two bytes are read. */
+int command_type(const void *data, size_t len) MUST_CHECK;
+
+int grant_command_read(const void *data, size_t len, struct grant_command *ret_command) MUST_CHECK;
+/* The next item; false after the last. */
+bool grant_command_next(struct grant_command *command, struct grant_item *ret_item) MUST_CHECK;
+
+int put_command_read(const void *data, size_t len, struct put_command *ret_command) MUST_CHECK;
+bool put_command_next(struct put_command *command, struct tag_put *ret_put) MUST_CHECK;
+
+int delete_command_read(const void *data, size_t len,
+                        struct delete_command *ret_command) MUST_CHECK;
+int digest_command_read(const void *data, size_t len,
+                        struct digest_command *ret_command) MUST_CHECK;
+int noop_command_read(const void *data, size_t len) MUST_CHECK;
+
+/* Also checks what a row of the table of nodes must keep: id in range, texts of UTF-8 and short
+ * enough. */
+int node_info_command_read(const void *data, size_t len, struct node_info *ret_info) MUST_CHECK;
+
+/* The value bytes of a node's row (the key holds the id). decode: 0, ERR_TRUNCATED,
+ * ERR_BAD_VERSION or ERR_CORRUPT. */
+void node_info_row_encode(const struct node_info *info, struct buf *buf);
+int node_info_row_decode(uint64_t node_id, const void *value, size_t len,
+                         struct node_info *ret_info) MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * command_bytes.h - what the writing and the reading side of commands share: constants, and the
- * beginning of messages and items.
+ * command_bytes.h - what all messages have in common: versions, types, where the stamp stands, and
+ * how a message and an item begin.
  *
  * Every message begins with a byte of version and a byte of type; queries and results have ranges
  * of their own, so that one can never be taken for another. A command has a stamp behind that
@@ -11,8 +11,15 @@
 #define LEAFD_ID_CODEC_COMMAND_BYTES_H
 
 #include "src/base/assert.h"
-#include "src/id/codec/command.h"
-#include "src/id/codec/session.h"
+#include "src/base/buf.h"
+#include "src/base/err.h"
+#include "src/id/codec/fields.h"
+
+#define COMMAND_VERSION 2
+#define MESSAGE_VERSION 1 /* of queries, results, and requests between parts of leafd */
+
+#define SESSION_STAMP_AT 2 /* in a command: behind version and type */
+#define SESSION_STAMP_BYTES 26
 
 #define COMMAND_ITEM 1
 #define COMMAND_END 0
@@ -22,7 +29,7 @@
 
 #define QUERY_BASE 0x40 /* added to enum query_type */
 
-#define REQUEST_STRICT 0x60 /* one strict request on its way to the gatherer */
+#define REQUEST_STRICT 0x60 /* one strict request on its way to the batcher */
 
 enum result_type {
     RESULT_GRANTS = 0x81,
@@ -76,15 +83,36 @@ static inline bool command_head_read(struct reader *reader, const void *data, si
            reader_bytes(reader, SESSION_STAMP_BYTES) != NULL && !reader->bad;
 }
 
-/* True if an item follows. Anything but the two marks makes the reader bad. */
-static inline bool command_item_begins(struct reader *reader)
-{
-    uint8_t mark = reader_u8(reader);
+/* A command that is all fields. _read: 0, or ERR_BAD_MESSAGE and what is in record is of no use. */
+void command_fields_put(struct buf *buf, unsigned type, const struct fields *fields,
+                        const void *record);
+int command_fields_read(const void *data, size_t len, unsigned type, const struct fields *fields,
+                        void *record) MUST_CHECK;
 
-    if (mark > COMMAND_ITEM) {
-        reader->bad = true;
-    }
-    return mark == COMMAND_ITEM && !reader->bad;
+/* --- items --- */
+
+/* What a list of a command consists of. */
+struct command_items {
+    struct fields fields;
+    size_t size;                        /* of an item's struct; <= COMMAND_ITEM_SIZE_MAX */
+    bool (*is_sound)(const void *item); /* NULL: all that reads is */
+};
+
+#define COMMAND_ITEM_SIZE_MAX 64
+
+void command_item_put(struct buf *buf, const struct command_items *items, const void *item);
+/* After the last item. */
+static inline void command_items_end(struct buf *buf)
+{
+    buf_put_u8(buf, COMMAND_END);
 }
+
+/* The next item; false after the last, or where the reader turns bad. */
+bool command_item_next(struct reader *reader, const struct command_items *items,
+                       void *ret_item) MUST_CHECK;
+/* Walk all items, which must be well formed and the end of the command. *ret_first is at the first
+ * of them. 0, or ERR_BAD_MESSAGE also for none or more than max. */
+int command_items_read(struct reader *reader, const struct command_items *items, uint32_t max,
+                       struct reader *ret_first, uint32_t *ret_count) MUST_CHECK;
 
 #endif

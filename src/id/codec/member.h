@@ -8,12 +8,12 @@
  *
  * The happy path: the leader appends COMMAND_MEMBER_BEGIN; whoever leads from then on appends the
  * configurations that lead to its end; the one that completes it ends it in the state, too
- * (fsm_configured()).
+ * (fsm_configured() in fsm.h).
  *
  * Failure modes: a change that cannot be completed is ended by COMMAND_MEMBER_END and stays visible
  * as given up until the next one begins.
  *
- * Thread: pure functions, any; those on the state machine: its owner.
+ * Thread: pure functions, any.
  */
 #ifndef LEAFD_ID_CODEC_MEMBER_H
 #define LEAFD_ID_CODEC_MEMBER_H
@@ -21,7 +21,7 @@
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
-#include "src/id/fsm/fsm.h"
+#include "src/id/codec/session.h"
 
 /* --- the change that is under way --- */
 
@@ -54,26 +54,23 @@ void member_change_row_encode(const struct member_change *change, struct buf *bu
 int member_change_row_decode(const void *value, size_t len,
                              struct member_change *ret_change) MUST_CHECK;
 
-/* --- the state machine (fsm_members.c) --- */
-
-/* The change under way, or the last one if it was given up; NULL: none. Borrowed until the next
- * apply. */
-const struct member_change *fsm_member_change(const struct fsm *fsm);
-
-/* Was this id a member's that was removed? */
-bool fsm_member_removed(const struct fsm *fsm, uint64_t node_id);
-
 /* A member of a configuration. */
 struct member {
     uint64_t node_id;
     bool voter;
 };
 
-/* The entry at index, a configuration, is applied: before and after it. Remembers the ids that went
- * and ends a change that this completes. Deterministic, as fsm_apply() is. */
-void fsm_configured(struct fsm *fsm, uint64_t index, const struct member *before,
-                    size_t before_count, const struct member *after, size_t after_count,
-                    struct fsm_changes *changes);
+/* NULL: it is none. */
+static inline const struct member *member_find(const struct member *members, size_t count,
+                                               uint64_t node_id)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (members[i].node_id == node_id) {
+            return &members[i];
+        }
+    }
+    return NULL;
+}
 
 /* --- what an operator asks the leader --- */
 

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command_bytes.h"
 
 _Static_assert(SESSION_STAMP_BYTES == 2 + 3 * 8, "node, incarnation, seq, lowest");
 _Static_assert(LIMIT_NODE_ID <= UINT16_MAX, "a node id fits the stamp");
@@ -148,22 +147,22 @@ void session_end(struct session *session, uint64_t seq, uint64_t applied_lowest,
         session->held_bytes -= session->bytes[session->lowest % LIMIT_SESSION_COMMANDS];
         session->lowest++;
     }
-    if (applied_lowest > session->told) {
-        session->told = applied_lowest;
+    if (applied_lowest > session->applied) {
+        session->applied = applied_lowest;
     }
     if (!tidying && seq > session->over) {
-        session->over_ms = session->over < session->told ? now_ms : session->over_ms;
+        session->over_ms = session->over < session->applied ? now_ms : session->over_ms;
         session->over = seq;
     }
 }
 
 uint64_t session_due_ms(const struct session *session)
 {
-    if (session->told == 0) {
+    if (session->applied == 0) {
         return 0; /* nothing of this incarnation was applied yet */
     }
-    if (session->over < session->told || session->lowest <= session->told) {
-        return UINT64_MAX; /* all that can be told was told */
+    if (session->over < session->applied || session->lowest <= session->applied) {
+        return UINT64_MAX; /* there is no news for the cluster */
     }
     return session->over_ms + SESSION_TIDY_MS;
 }

@@ -8,7 +8,7 @@
  * it, and the lowest number that the node still waits for. The state machine looks that up before
  * it does anything (fsm_sessions.c):
  *  - a number that it has the answer of: the same answer again, and nothing is done;
- *  - a number below the lowest that was ever told: ERR_STALE, and nothing is done. Its node has the
+ *  - a number below the lowest that was ever said: ERR_STALE, and nothing is done. Its node has the
  *    answer, or has given it up;
  *  - an incarnation before the newest one: ERR_STALE, and nothing is done. So the first command of
  *    an incarnation ends all that the earlier ones left on their way;
@@ -25,7 +25,7 @@
  *
  * What is below is the node's side: it gives out the numbers. The happy path: session_take() when a
  * command is sent first, session_stamp() whenever it is sent, session_end() when its request is
- * over. session_is_due() says when the cluster must be told of numbers that are over by a command
+ * over. session_is_due() says when the cluster must hear of numbers that are over, by a command
  * that does nothing else.
  *
  * Thread: one owner (the raft loop); the functions on stamps: any.
@@ -36,6 +36,7 @@
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
+#include "src/id/codec/command_bytes.h"
 
 /* Whose a command is. Stands behind the type of every command (command.h), little-endian; zeros: of
  * nobody, which only the first entry of a term is. */
@@ -45,9 +46,6 @@ struct session_stamp {
     uint64_t seq;         /* 1.. in the incarnation */
     uint64_t lowest;      /* 1..seq: what the node still waits for begins here */
 };
-
-#define SESSION_STAMP_AT 2 /* in a command: behind version and type */
-#define SESSION_STAMP_BYTES 26
 
 /* Write the stamp into a command, in the place of the one that it has. */
 void session_stamp_put(struct buf *command, const struct session_stamp *stamp);
@@ -60,10 +58,10 @@ int session_stamp_read(const void *command, size_t len, struct session_stamp *re
  * the largest answers, it stays below LIMIT_SESSION_BYTES. */
 #define SESSION_HOLD_BYTES (LIMIT_SESSION_BYTES / 2)
 
-/* What a command is told that was not looked at: instead of the result that it would have. */
+/* What a command is answered that was not looked at, instead of the result that it would have. */
 struct session_refusal {
     int32_t status;       /* ERR_STALE, ERR_REMOVED, ERR_OVERLOADED (LIMIT_SESSIONS other nodes have
-                             one, or the answers that the node was told are too many bytes) */
+                             one, or its answers are too many bytes) */
     uint64_t incarnation; /* the newest one of that node that the state machine knows; 0: none */
 };
 void session_refusal_encode(const struct session_refusal *refusal, struct buf *buf);
@@ -78,9 +76,9 @@ struct session {
     uint64_t incarnation;
     uint64_t newest;   /* the last number that was given out; 0: none yet */
     uint64_t lowest;   /* the lowest awaited, or newest + 1 */
-    uint64_t told;     /* the highest lowest that the cluster has surely applied */
+    uint64_t applied;  /* the highest lowest that the cluster has surely applied */
     uint64_t over;     /* the newest that is over and was no tidying command */
-    uint64_t over_ms;  /* monotonic: since when one is over that the cluster was not told of */
+    uint64_t over_ms;  /* monotonic: since when one is over that the cluster has not heard of */
     size_t held_bytes; /* of answers that the cluster still keeps, as far as this node knows */
     uint8_t awaited[LIMIT_SESSION_COMMANDS / 8]; /* a bit for seq % LIMIT_SESSION_COMMANDS */
     uint32_t bytes[LIMIT_SESSION_COMMANDS];      /* of its answer */

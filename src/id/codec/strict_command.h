@@ -48,7 +48,7 @@ struct strict_batch {
  *  ERR_KEYS_FULL     detail: the limit
  *  ERR_EMPTY         the log has no time yet, which a key needs: ask again
  *
- * A key is looked up before draining, room and ids left are looked at: while the tag is there and
+ * A key is looked up before recalling, room and ids left are looked at: while the tag is there and
  * strict, the ids of a known key are given again whatever happened to it since.
  */
 struct strict_result {
@@ -60,10 +60,9 @@ struct strict_result {
 };
 
 void command_strict_begin(struct buf *buf, const struct strict_batch *batch);
+/* 1..LIMIT_STRICT_ITEMS of them. Items of one tag should stand together: then its row is written
+ * once. */
 void command_strict_add(struct buf *buf, const struct strict_item *item);
-/* Must be called once after the last item; 1..LIMIT_STRICT_ITEMS of them. Items of one tag should
- * stand together: then its row is written once. */
-void command_strict_end(struct buf *buf);
 
 struct strict_command {
     struct strict_batch batch;
@@ -71,7 +70,7 @@ struct strict_command {
     struct reader items;
 };
 
-/* As in command_read.h: the whole command is walked once; ERR_BAD_MESSAGE. */
+/* As in command.h: the whole command is walked once; ERR_BAD_MESSAGE. */
 int strict_command_read(const void *data, size_t len,
                         struct strict_command *ret_command) MUST_CHECK;
 bool strict_command_next(struct strict_command *command, struct strict_item *ret_item) MUST_CHECK;
@@ -81,7 +80,7 @@ void strict_results_encode(const struct strict_result *results, size_t count, st
 int strict_results_decode(const void *data, size_t len, struct strict_result *ret_results,
                           size_t max, size_t *ret_count) MUST_CHECK;
 
-/* --- one request on its way from HTTP to the gatherer (ID_REQUEST_STRICT) --- */
+/* --- one request on its way from HTTP to the batcher (ID_REQUEST_STRICT) --- */
 
 void strict_item_encode(const struct strict_item *item, struct buf *buf);
 /* Strings are borrowed from data. ERR_BAD_MESSAGE. */
@@ -105,8 +104,8 @@ struct give_back_item {
 };
 
 void command_give_back_begin(struct buf *buf, uint64_t wall_ms);
-void command_give_back_add(struct buf *buf, const struct give_back_item *item);
-void command_give_back_end(struct buf *buf); /* 1..LIMIT_GRANTS_PER_ENTRY items */
+void command_give_back_add(struct buf *buf,
+                           const struct give_back_item *item); /* 1..LIMIT_GRANTS_PER_ENTRY items */
 
 struct give_back_command {
     uint64_t wall_ms;
@@ -124,29 +123,29 @@ void statuses_encode(const int32_t *statuses, size_t count, struct buf *buf);
 int statuses_decode(const void *data, size_t len, int32_t *ret_statuses, size_t max,
                     size_t *ret_count) MUST_CHECK;
 
-/* --- drained --- */
+/* --- recalled --- */
 
 /* The node whose stamp it bears holds no segment of the tag that is older than the generation, and
  * takes none any more.
  * Result: a status_result, 0. */
-struct drained_item {
+struct recalled_item {
     const char *name; /* borrowed */
     uint16_t name_len;
     uint32_t generation;
 };
 
-void command_drained_begin(struct buf *buf);
-void command_drained_add(struct buf *buf, const struct drained_item *item);
-void command_drained_end(struct buf *buf); /* 1..LIMIT_GRANTS_PER_ENTRY items */
+void command_recalled_begin(struct buf *buf);
+void command_recalled_add(struct buf *buf,
+                          const struct recalled_item *item); /* 1..LIMIT_GRANTS_PER_ENTRY items */
 
-struct drained_command {
+struct recalled_command {
     uint32_t count;
     struct reader items;
 };
 
-int drained_command_read(const void *data, size_t len,
-                         struct drained_command *ret_command) MUST_CHECK;
-bool drained_command_next(struct drained_command *command,
-                          struct drained_item *ret_item) MUST_CHECK;
+int recalled_command_read(const void *data, size_t len,
+                          struct recalled_command *ret_command) MUST_CHECK;
+bool recalled_command_next(struct recalled_command *command,
+                           struct recalled_item *ret_item) MUST_CHECK;
 
 #endif

@@ -17,13 +17,7 @@
 
 #define TAG_ROW_VERSION 3
 #define TAG_ROW_DELETED 0x01 /* bits of the flags byte */
-#define TAG_ROW_DRAINING 0x02
-
-static int check_known(const struct tag_row *row, const char **ret_why);
-static size_t utf8_decode(const uint8_t *text, size_t len, uint32_t *ret_code);
-static bool is_control(uint32_t code);
-static int refuse(const char **ret_why, const char *why);
-static char *text_dup(const char *text, size_t len);
+#define TAG_ROW_RECALLING 0x02
 
 int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
 {
@@ -34,173 +28,6 @@ int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
         return order;
     }
     return a_len < b_len ? -1 : a_len > b_len;
-}
-
-HOT int tag_text_check(const char *text, size_t len, bool controls)
-{
-    const uint8_t *at = (const uint8_t *)text;
-
-    while (len > 0) {
-        uint32_t code = 0;
-        size_t used;
-
-        if (*at >= 0x20 && *at < 0x7f) { /* most are ASCII */
-            at++;
-            len--;
-            continue;
-        }
-        used = utf8_decode(at, len, &code);
-        if (used == 0 || code == 0 || (!controls && is_control(code))) {
-            return ERR_INVALID;
-        }
-        ASSERT(used <= len);
-        at += used;
-        len -= used;
-    }
-    return 0;
-}
-
-HOT int tag_name_check(const char *name, size_t len, const char **ret_why)
-{
-    if (len == 0) {
-        return refuse(ret_why, "the name of a tag is empty");
-    }
-    if (len > LIMIT_TAG_NAME_BYTES) {
-        return refuse(ret_why, "the name of a tag is longer than 128 bytes");
-    }
-    if (tag_text_check(name, len, false) == 0) {
-        return 0;
-    }
-    return refuse(ret_why, tag_text_check(name, len, true) != 0
-                               ? "the name of a tag is not UTF-8, or holds a NUL"
-                               : "the name of a tag holds a control character");
-}
-
-int tag_description_check(const char *text, size_t len, const char **ret_why)
-{
-    if (len > LIMIT_TAG_DESCRIPTION_BYTES) {
-        return refuse(ret_why, "description is longer than 256 bytes");
-    }
-    if (tag_text_check(text, len, true) != 0) {
-        return refuse(ret_why, "description is not UTF-8, or holds a NUL");
-    }
-    return 0;
-}
-
-int tag_row_check(const struct tag_row *row, const char **ret_why)
-{
-    int err = tag_name_check(row->name, row->name_len, ret_why);
-
-    if (err == 0) {
-        err = tag_description_check(row->description, row->description_len, ret_why);
-    }
-    if (err != 0) {
-        return err;
-    }
-    if (row->step < 1 || row->step > LIMIT_TAG_STEP) {
-        return refuse(ret_why, "step is not in 1 to 1000000000");
-    }
-    if (row->max_step < 1 || row->max_step > LIMIT_TAG_STEP) {
-        return refuse(ret_why, "max_step is not in 1 to 1000000000");
-    }
-    if (row->max_step < row->step) {
-        return refuse(ret_why, "max_step is smaller than step");
-    }
-    if (row->max_id > TAG_MAX_ID_END) {
-        return refuse(ret_why, "max_id is larger than 9223372036854775807");
-    }
-    if (row->created_ms > TAG_TIME_MAX_MS || row->updated_ms > TAG_TIME_MAX_MS) {
-        return refuse(ret_why, "a time lies beyond the year 9999");
-    }
-    return check_known(row, ret_why);
-}
-
-void tag_row_release(struct tag_row *row)
-{
-    free(row->name);
-    free(row->description);
-    *row = (struct tag_row){0};
-}
-
-void tag_row_copy(struct tag_row *ret_row, const struct tag_row *row)
-{
-    ASSERT(ret_row != row);
-    *ret_row = *row;
-    ret_row->name = text_dup(row->name, row->name_len);
-    ret_row->description = text_dup(row->description, row->description_len);
-}
-
-void tag_row_encode(const struct tag_row *row, struct buf *buf)
-{
-    ASSERT(row->description_len <= LIMIT_TAG_DESCRIPTION_BYTES);
-    buf_put_u8(buf, TAG_ROW_VERSION);
-    buf_put_u8(buf, (uint8_t)((row->deleted ? TAG_ROW_DELETED : 0) |
-                              (row->draining ? TAG_ROW_DRAINING : 0)));
-    buf_put_u8(buf, row->mode);
-    buf_put_u32(buf, row->generation);
-    buf_put_u32(buf, row->step);
-    buf_put_u32(buf, row->max_step);
-    buf_put_u64(buf, row->max_id);
-    buf_put_u64(buf, row->created_ms);
-    buf_put_u64(buf, row->updated_ms);
-    buf_put_str16(buf, row->description, row->description_len);
-}
-
-int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,
-                   struct tag_row *ret_row)
-{
-    struct reader reader;
-    struct tag_row row = {0};
-    const uint8_t *description;
-    size_t description_len;
-    uint8_t flags;
-
-    if (tag_name_check(name, name_len, NULL) != 0) {
-        return ERR_CORRUPT;
-    }
-    reader_init(&reader, value, value_len);
-    if (value_len > 0 && reader_u8(&reader) != TAG_ROW_VERSION) {
-        return ERR_BAD_VERSION;
-    }
-    flags = reader_u8(&reader);
-    row.mode = reader_u8(&reader);
-    row.generation = reader_u32(&reader);
-    row.step = reader_u32(&reader);
-    row.max_step = reader_u32(&reader);
-    row.max_id = reader_u64(&reader);
-    row.created_ms = reader_u64(&reader);
-    row.updated_ms = reader_u64(&reader);
-    description = reader_str16(&reader, &description_len);
-    if (reader.bad) {
-        return ERR_TRUNCATED;
-    }
-    if (!reader_done(&reader) || (flags & ~(TAG_ROW_DELETED | TAG_ROW_DRAINING)) != 0) {
-        return ERR_CORRUPT;
-    }
-    row.deleted = (flags & TAG_ROW_DELETED) != 0;
-    row.draining = (flags & TAG_ROW_DRAINING) != 0;
-    /* Borrowed until the rules are checked: then the copy owns its strings. */
-    row.name = (char *)(uintptr_t)name;
-    row.name_len = (uint16_t)name_len;
-    row.description = (char *)(uintptr_t)description;
-    row.description_len = (uint16_t)description_len;
-    if (tag_row_check(&row, NULL) != 0) {
-        return ERR_CORRUPT;
-    }
-    tag_row_copy(ret_row, &row);
-    return 0;
-}
-
-/* What only a later version, or damage, can have made. */
-static int check_known(const struct tag_row *row, const char **ret_why)
-{
-    if (row->mode > TAG_MODE_STRICT) {
-        return refuse(ret_why, "mode is not known");
-    }
-    if (row->draining && row->mode != TAG_MODE_STRICT) {
-        return refuse(ret_why, "draining, but not strict");
-    }
-    return 0;
 }
 
 /* Bytes of the character at the front, or 0 if they are not strict UTF-8. len > 0. */
@@ -246,12 +73,110 @@ static bool is_control(uint32_t code)
     return code < 0x20 || (code >= 0x7f && code <= 0x9f);
 }
 
+HOT int tag_text_check(const char *text, size_t len, bool controls)
+{
+    const uint8_t *at = (const uint8_t *)text;
+
+    while (len > 0) {
+        uint32_t code = 0;
+        size_t used;
+
+        if (*at >= 0x20 && *at < 0x7f) { /* most are ASCII */
+            at++;
+            len--;
+            continue;
+        }
+        used = utf8_decode(at, len, &code);
+        if (used == 0 || code == 0 || (!controls && is_control(code))) {
+            return ERR_INVALID;
+        }
+        ASSERT(used <= len);
+        at += used;
+        len -= used;
+    }
+    return 0;
+}
+
 static int refuse(const char **ret_why, const char *why)
 {
     if (ret_why != NULL) {
         *ret_why = why;
     }
     return ERR_INVALID;
+}
+
+HOT int tag_name_check(const char *name, size_t len, const char **ret_why)
+{
+    if (len == 0) {
+        return refuse(ret_why, "the name of a tag is empty");
+    }
+    if (len > LIMIT_TAG_NAME_BYTES) {
+        return refuse(ret_why, "the name of a tag is longer than 128 bytes");
+    }
+    if (tag_text_check(name, len, false) == 0) {
+        return 0;
+    }
+    return refuse(ret_why, tag_text_check(name, len, true) != 0
+                               ? "the name of a tag is not UTF-8, or holds a NUL"
+                               : "the name of a tag holds a control character");
+}
+
+int tag_description_check(const char *text, size_t len, const char **ret_why)
+{
+    if (len > LIMIT_TAG_DESCRIPTION_BYTES) {
+        return refuse(ret_why, "description is longer than 256 bytes");
+    }
+    if (tag_text_check(text, len, true) != 0) {
+        return refuse(ret_why, "description is not UTF-8, or holds a NUL");
+    }
+    return 0;
+}
+
+/* What only a later version, or damage, can have made. */
+static int check_known(const struct tag_row *row, const char **ret_why)
+{
+    if (row->mode > TAG_MODE_STRICT) {
+        return refuse(ret_why, "mode is not known");
+    }
+    if (row->recalling && row->mode != TAG_MODE_STRICT) {
+        return refuse(ret_why, "recalling, but not strict");
+    }
+    return 0;
+}
+
+int tag_row_check(const struct tag_row *row, const char **ret_why)
+{
+    int err = tag_name_check(row->name, row->name_len, ret_why);
+
+    if (err == 0) {
+        err = tag_description_check(row->description, row->description_len, ret_why);
+    }
+    if (err != 0) {
+        return err;
+    }
+    if (row->step < 1 || row->step > LIMIT_TAG_STEP) {
+        return refuse(ret_why, "step is not in 1 to 1000000000");
+    }
+    if (row->max_step < 1 || row->max_step > LIMIT_TAG_STEP) {
+        return refuse(ret_why, "max_step is not in 1 to 1000000000");
+    }
+    if (row->max_step < row->step) {
+        return refuse(ret_why, "max_step is smaller than step");
+    }
+    if (row->max_id > TAG_MAX_ID_END) {
+        return refuse(ret_why, "max_id is larger than 9223372036854775807");
+    }
+    if (row->created_ms > TAG_TIME_MAX_MS || row->updated_ms > TAG_TIME_MAX_MS) {
+        return refuse(ret_why, "a time lies beyond the year 9999");
+    }
+    return check_known(row, ret_why);
+}
+
+void tag_row_release(struct tag_row *row)
+{
+    free(row->name);
+    free(row->description);
+    *row = (struct tag_row){0};
 }
 
 /* A copy with a NUL behind it. */
@@ -265,4 +190,74 @@ static char *text_dup(const char *text, size_t len)
     }
     copy[len] = '\0';
     return copy;
+}
+
+void tag_row_copy(struct tag_row *ret_row, const struct tag_row *row)
+{
+    ASSERT(ret_row != row);
+    *ret_row = *row;
+    ret_row->name = text_dup(row->name, row->name_len);
+    ret_row->description = text_dup(row->description, row->description_len);
+}
+
+void tag_row_encode(const struct tag_row *row, struct buf *buf)
+{
+    ASSERT(row->description_len <= LIMIT_TAG_DESCRIPTION_BYTES && row->max_id <= TAG_MAX_ID_END);
+    ASSERT_IMPLIES(row->recalling, row->mode == TAG_MODE_STRICT);
+    buf_put_u8(buf, TAG_ROW_VERSION);
+    buf_put_u8(buf, (uint8_t)((row->deleted ? TAG_ROW_DELETED : 0) |
+                              (row->recalling ? TAG_ROW_RECALLING : 0)));
+    buf_put_u8(buf, row->mode);
+    buf_put_u32(buf, row->generation);
+    buf_put_u32(buf, row->step);
+    buf_put_u32(buf, row->max_step);
+    buf_put_u64(buf, row->max_id);
+    buf_put_u64(buf, row->created_ms);
+    buf_put_u64(buf, row->updated_ms);
+    buf_put_str16(buf, row->description, row->description_len);
+}
+
+int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,
+                   struct tag_row *ret_row)
+{
+    struct reader reader;
+    struct tag_row row = {0};
+    const uint8_t *description;
+    size_t description_len;
+    uint8_t flags;
+
+    if (tag_name_check(name, name_len, NULL) != 0) {
+        return ERR_CORRUPT;
+    }
+    reader_init(&reader, value, value_len);
+    if (value_len > 0 && reader_u8(&reader) != TAG_ROW_VERSION) {
+        return ERR_BAD_VERSION;
+    }
+    flags = reader_u8(&reader);
+    row.mode = reader_u8(&reader);
+    row.generation = reader_u32(&reader);
+    row.step = reader_u32(&reader);
+    row.max_step = reader_u32(&reader);
+    row.max_id = reader_u64(&reader);
+    row.created_ms = reader_u64(&reader);
+    row.updated_ms = reader_u64(&reader);
+    description = reader_str16(&reader, &description_len);
+    if (reader.bad) {
+        return ERR_TRUNCATED;
+    }
+    if (!reader_done(&reader) || (flags & ~(TAG_ROW_DELETED | TAG_ROW_RECALLING)) != 0) {
+        return ERR_CORRUPT;
+    }
+    row.deleted = (flags & TAG_ROW_DELETED) != 0;
+    row.recalling = (flags & TAG_ROW_RECALLING) != 0;
+    /* Borrowed until the rules are checked: then the copy owns its strings. */
+    row.name = (char *)(uintptr_t)name;
+    row.name_len = (uint16_t)name_len;
+    row.description = (char *)(uintptr_t)description;
+    row.description_len = (uint16_t)description_len;
+    if (tag_row_check(&row, NULL) != 0) {
+        return ERR_CORRUPT;
+    }
+    tag_row_copy(ret_row, &row);
+    return 0;
 }

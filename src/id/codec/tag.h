@@ -44,8 +44,8 @@ struct tag_row {
     uint16_t description_len; /* 0..LIMIT_TAG_DESCRIPTION_BYTES */
     uint8_t mode;             /* enum tag_mode */
     bool deleted;             /* a tombstone: it keeps the high-water mark */
-    bool draining;            /* strict, but a node may hold a segment yet: nothing is handed out
-                                 until every one of them has said that it does not (fsm_drain.c) */
+    bool recalling;           /* strict, but a node may hold a segment yet: nothing is handed out
+                                 until every one of them has said that it does not (fsm_recall.c) */
     uint32_t generation;      /* grows by 1 when made, deleted, changed in mode, or when the max_id
                                  of a trend tag is set by hand */
     uint32_t step;            /* 1..LIMIT_TAG_STEP: smallest segment */
@@ -79,7 +79,7 @@ void tag_row_release(struct tag_row *row);
 void tag_row_copy(struct tag_row *ret_row, const struct tag_row *row);
 
 /* Append the row's value bytes (format version first, little-endian; the name is the key and not in
- * it). Version 1 as long as draining and returns are 0, so that equal rows have equal bytes in any
+ * it). Version 1 as long as recalling and returns are 0, so that equal rows have equal bytes in any
  * release; else 2. Golden bytes in src/id/codec/tests/test_tag.c. */
 void tag_row_encode(const struct tag_row *row, struct buf *buf);
 

@@ -1,6 +1,6 @@
 /*
- * worker.c - see worker.h: the bytes of worker rows, and of what acquire, renew, release and the
- * query are answered.
+ * worker.c - see worker.h: the bytes of worker rows, of the commands on worker ids, on the layout
+ * and on the log's time, and of their results.
  *
  * The happy path: the state machine encodes a row as storage keeps it; a result carries the same
  * bytes behind the worker id, so that there is one format and one place that checks it.
@@ -11,72 +11,82 @@
 #include "src/id/codec/worker.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
-#include "src/id/codec/command_bytes.h"
 
 #define WORKER_ROW_VERSION 2
 #define WORKER_EPOCH_END INT64_MAX /* shown as a JSON number; no log is ever as long */
 
-static bool row_keeps_rules(const struct worker_row *row);
-static void put_row(struct buf *buf, const struct worker_row *row);
-static int read_row(struct reader *reader, struct worker_row *ret_row);
+static const struct field ROW_FIELDS[] = {
+    FIELD_NUMBER(struct worker_row, state),
+    FIELD_NUMBER(struct worker_row, kind),
+    FIELD_NUMBER(struct worker_row, epoch),
+    FIELD_NUMBER(struct worker_row, granted_from_ms),
+    FIELD_NUMBER(struct worker_row, granted_until_ms),
+    FIELD_NUMBER(struct worker_row, last_timestamp_ms),
+    FIELD_NUMBER(struct worker_row, updated_ms),
+    FIELD_CHARS(struct worker_row, name),
+    FIELD_CHARS(struct worker_row, address),
+};
+static const struct fields ROW = FIELDS(ROW_FIELDS);
+
+/* What every row that the state machine makes keeps, and no damaged one is loaded without. */
+static bool row_keeps_rules(const struct worker_row *row)
+{
+    return row->id < LIMIT_WORKER_IDS &&
+           (row->state == WORKER_HELD || row->state == WORKER_RELEASED) &&
+           (row->kind == WORKER_NODE || row->kind == WORKER_CLIENT) && row->epoch >= 1 &&
+           row->epoch <= WORKER_EPOCH_END && row->granted_from_ms <= row->granted_until_ms &&
+           row->granted_until_ms <= TAG_TIME_MAX_MS &&
+           row->last_timestamp_ms <= row->granted_until_ms && row->updated_ms <= TAG_TIME_MAX_MS &&
+           row->name_len <= LIMIT_WORKER_NAME_BYTES &&
+           tag_name_check(row->name, row->name_len, NULL) == 0 &&
+           row->address_len <= LIMIT_ADDRESS_BYTES &&
+           tag_text_check(row->address, row->address_len, false) == 0;
+}
 
 void worker_row_encode(const struct worker_row *row, struct buf *buf)
 {
     ASSERT(row_keeps_rules(row));
     buf_put_u8(buf, WORKER_ROW_VERSION);
-    buf_put_u8(buf, row->state);
-    buf_put_u8(buf, row->kind);
-    buf_put_u64(buf, row->epoch);
-    buf_put_u64(buf, row->granted_from_ms);
-    buf_put_u64(buf, row->granted_until_ms);
-    buf_put_u64(buf, row->last_timestamp_ms);
-    buf_put_u64(buf, row->updated_ms);
-    buf_put_str16(buf, row->name, row->name_len);
-    buf_put_str16(buf, row->address, row->address_len);
+    fields_put(buf, &ROW, row);
 }
 
 int worker_row_decode(uint16_t id, const void *value, size_t len, struct worker_row *ret_row)
 {
-    struct reader reader;
     struct worker_row row = {.id = id};
-    const uint8_t *name;
-    const uint8_t *address;
-    size_t name_len;
-    size_t address_len;
+    int err = fields_row_read(value, len, WORKER_ROW_VERSION, &ROW, &row);
 
-    reader_init(&reader, value, len);
-    if (len > 0 && reader_u8(&reader) != WORKER_ROW_VERSION) {
-        return ERR_BAD_VERSION;
-    }
-    row.state = reader_u8(&reader);
-    row.kind = reader_u8(&reader);
-    row.epoch = reader_u64(&reader);
-    row.granted_from_ms = reader_u64(&reader);
-    row.granted_until_ms = reader_u64(&reader);
-    row.last_timestamp_ms = reader_u64(&reader);
-    row.updated_ms = reader_u64(&reader);
-    name = reader_str16(&reader, &name_len);
-    address = reader_str16(&reader, &address_len);
-    if (reader.bad) {
-        return ERR_TRUNCATED;
-    }
-    if (!reader_done(&reader) || name_len > LIMIT_WORKER_NAME_BYTES ||
-        address_len > LIMIT_ADDRESS_BYTES) {
-        return ERR_CORRUPT;
-    }
-    row.name_len = (uint16_t)name_len;
-    row.address_len = (uint16_t)address_len;
-    memcpy(row.name, name, name_len);
-    memcpy(row.address, address, address_len);
-    if (!row_keeps_rules(&row)) {
-        return ERR_CORRUPT;
+    if (err != 0 || !row_keeps_rules(&row)) {
+        return err != 0 ? err : ERR_CORRUPT;
     }
     *ret_row = row;
     return 0;
+}
+
+/* A row on its way: the worker id, and the bytes that storage keeps as its value. */
+static void put_row(struct buf *buf, const struct worker_row *row)
+{
+    size_t len_at;
+
+    buf_put_u16(buf, row->id);
+    len_at = buf->len;
+    buf_put_u32(buf, 0);
+    worker_row_encode(row, buf);
+    buf_set_u32(buf, len_at, (uint32_t)(buf->len - len_at - 4));
+}
+
+static int read_row(struct reader *reader, struct worker_row *ret_row)
+{
+    size_t len;
+    uint16_t id = reader_u16(reader);
+    const uint8_t *value = reader_str32(reader, &len);
+
+    if (reader->bad) {
+        return ERR_BAD_MESSAGE;
+    }
+    return worker_row_decode(id, value, len, ret_row);
 }
 
 void worker_result_encode(const struct worker_result *result, struct buf *buf)
@@ -163,41 +173,91 @@ void worker_rows_release(struct worker_rows *rows)
     *rows = (struct worker_rows){0};
 }
 
-/* What every row that the state machine makes keeps, and no damaged one is loaded without. */
-static bool row_keeps_rules(const struct worker_row *row)
+/* --- commands and the query --- */
+
+static const struct field ACQUIRE_FIELDS[] = {
+    FIELD_NUMBER(struct worker_acquire, kind),     FIELD_NUMBER(struct worker_acquire, worker_id),
+    FIELD_NUMBER(struct worker_acquire, floor_ms), FIELD_NUMBER(struct worker_acquire, window_ms),
+    FIELD_NUMBER(struct worker_acquire, wall_ms),  FIELD_STRING(struct worker_acquire, name),
+    FIELD_STRING(struct worker_acquire, address),
+};
+static const struct fields ACQUIRE = FIELDS(ACQUIRE_FIELDS);
+
+static const struct field RENEW_FIELDS[] = {
+    FIELD_NUMBER(struct worker_renew, worker_id),
+    FIELD_NUMBER(struct worker_renew, epoch),
+    FIELD_NUMBER(struct worker_renew, expected_until_ms),
+    FIELD_NUMBER(struct worker_renew, window_ms),
+    FIELD_NUMBER(struct worker_renew, last_timestamp_ms),
+    FIELD_NUMBER(struct worker_renew, wall_ms),
+    FIELD_NUMBER(struct worker_renew, kind),
+};
+static const struct fields RENEW = FIELDS(RENEW_FIELDS);
+
+static const struct field RELEASE_FIELDS[] = {
+    FIELD_NUMBER(struct worker_release, worker_id),
+    FIELD_NUMBER(struct worker_release, epoch),
+    FIELD_NUMBER(struct worker_release, last_timestamp_ms),
+    FIELD_NUMBER(struct worker_release, kind),
+};
+static const struct fields RELEASE = FIELDS(RELEASE_FIELDS);
+
+static const struct field CLOCK_FIELDS[] = {{FIELD_KIND_NUMBER, 0, sizeof(uint64_t), 0}};
+static const struct fields CLOCK = FIELDS(CLOCK_FIELDS);
+
+void command_worker_acquire_encode(struct buf *buf, const struct worker_acquire *acquire)
 {
-    return row->id < LIMIT_WORKER_IDS &&
-           (row->state == WORKER_HELD || row->state == WORKER_RELEASED) &&
-           (row->kind == WORKER_NODE || row->kind == WORKER_CLIENT) && row->epoch >= 1 &&
-           row->epoch <= WORKER_EPOCH_END && row->granted_from_ms <= row->granted_until_ms &&
-           row->granted_until_ms <= TAG_TIME_MAX_MS &&
-           row->last_timestamp_ms <= row->granted_until_ms && row->updated_ms <= TAG_TIME_MAX_MS &&
-           row->name_len <= LIMIT_WORKER_NAME_BYTES &&
-           tag_name_check(row->name, row->name_len, NULL) == 0 &&
-           row->address_len <= LIMIT_ADDRESS_BYTES &&
-           tag_text_check(row->address, row->address_len, false) == 0;
+    command_fields_put(buf, COMMAND_WORKER_ACQUIRE, &ACQUIRE, acquire);
 }
 
-/* A row on its way: the worker id, and the bytes that storage keeps as its value. */
-static void put_row(struct buf *buf, const struct worker_row *row)
+int worker_acquire_command_read(const void *data, size_t len, struct worker_acquire *ret_acquire)
 {
-    size_t len_at;
-
-    buf_put_u16(buf, row->id);
-    len_at = buf->len;
-    buf_put_u32(buf, 0);
-    worker_row_encode(row, buf);
-    buf_set_u32(buf, len_at, (uint32_t)(buf->len - len_at - 4));
+    return command_fields_read(data, len, COMMAND_WORKER_ACQUIRE, &ACQUIRE, ret_acquire);
 }
 
-static int read_row(struct reader *reader, struct worker_row *ret_row)
+void command_worker_renew_encode(struct buf *buf, const struct worker_renew *renew)
 {
-    size_t len;
-    uint16_t id = reader_u16(reader);
-    const uint8_t *value = reader_str32(reader, &len);
+    command_fields_put(buf, COMMAND_WORKER_RENEW, &RENEW, renew);
+}
 
-    if (reader->bad) {
-        return ERR_BAD_MESSAGE;
-    }
-    return worker_row_decode(id, value, len, ret_row);
+int worker_renew_command_read(const void *data, size_t len, struct worker_renew *ret_renew)
+{
+    return command_fields_read(data, len, COMMAND_WORKER_RENEW, &RENEW, ret_renew);
+}
+
+void command_worker_release_encode(struct buf *buf, const struct worker_release *release)
+{
+    command_fields_put(buf, COMMAND_WORKER_RELEASE, &RELEASE, release);
+}
+
+int worker_release_command_read(const void *data, size_t len, struct worker_release *ret_release)
+{
+    return command_fields_read(data, len, COMMAND_WORKER_RELEASE, &RELEASE, ret_release);
+}
+
+void command_layout_encode(struct buf *buf, const struct snowflake_layout *layout)
+{
+    command_fields_put(buf, COMMAND_LAYOUT, &snowflake_layout_fields, layout);
+}
+
+int layout_command_read(const void *data, size_t len, struct snowflake_layout *ret_layout)
+{
+    return command_fields_read(data, len, COMMAND_LAYOUT, &snowflake_layout_fields, ret_layout);
+}
+
+void command_clock_encode(struct buf *buf, uint64_t cluster_ms)
+{
+    command_fields_put(buf, COMMAND_CLOCK, &CLOCK, &cluster_ms);
+}
+
+int clock_command_read(const void *data, size_t len, uint64_t *ret_cluster_ms)
+{
+    return command_fields_read(data, len, COMMAND_CLOCK, &CLOCK, ret_cluster_ms);
+}
+
+void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit)
+{
+    message_head_put(buf, QUERY_BASE + QUERY_WORKERS);
+    buf_put_u16(buf, first);
+    buf_put_u16(buf, limit);
 }

@@ -26,7 +26,7 @@
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
-#include "src/id/snowflake/snowflake.h"
+#include "src/id/codec/snowflake_layout.h"
 
 #define WORKER_ID_ANY 0xffffu
 
@@ -115,6 +115,17 @@ void command_layout_encode(struct buf *buf, const struct snowflake_layout *layou
 /* The median of the nodes' clocks as its proposer sees it; the log's time is the highest so far,
  * but a step ahead of more than a day is cut to a day. */
 void command_clock_encode(struct buf *buf, uint64_t cluster_ms);
+
+/* The commands taken apart, as in command.h: 0 or ERR_BAD_MESSAGE. */
+int worker_acquire_command_read(const void *data, size_t len,
+                                struct worker_acquire *ret_acquire) MUST_CHECK;
+int worker_renew_command_read(const void *data, size_t len,
+                              struct worker_renew *ret_renew) MUST_CHECK;
+int worker_release_command_read(const void *data, size_t len,
+                                struct worker_release *ret_release) MUST_CHECK;
+int layout_command_read(const void *data, size_t len,
+                        struct snowflake_layout *ret_layout) MUST_CHECK;
+int clock_command_read(const void *data, size_t len, uint64_t *ret_cluster_ms) MUST_CHECK;
 
 /* Result of acquire, renew and release (layout and clock give a status_result). */
 struct worker_result {

@@ -28,45 +28,12 @@
 #define LEAFD_ID_FSM_FSM_H
 
 #include "src/id/codec/command.h"
+#include "src/id/codec/member.h"
 #include "src/id/codec/session.h"
 #include "src/id/codec/worker.h"
+#include "src/id/fsm/fsm_changes.h"
 
 struct fsm;
-
-/*
- * A row changed by apply, as storage keeps it. Key: one byte of table, and
- *  't' tag, 'd' tag that drains    the name
- *  'n' node, 'g' node that was     the node's id (8 bytes, big-endian)
- *      ever granted a segment
- *  'a' answer to a command         the id of its node as above, and a slot (2, big-endian)
- *  'i' idempotency key             the length of the tag's name (1), the name, the key
- *  'w' worker id                   the id (2, big-endian)
- *  's' setting                     its name
- *  'm' change of the membership    nothing
- *  'r' node that was removed       the node's id as above
- */
-struct fsm_change {
-    struct buf key;
-    struct buf value; /* empty: the row was deleted (tags never are, they leave tombstones) */
-};
-
-/* In the order of apply: a key may be there several times, put and deleted; the last one counts. */
-struct fsm_changes {
-    struct fsm_change *items;
-    size_t count;
-    size_t capacity;
-};
-
-void fsm_changes_release(struct fsm_changes *changes);
-
-/* Told of each row after a command changed it, on the owner's thread, during fsm_apply(), and for
- * each row after fsm_load_end(): the layout, then worker ids, then tags. Rows are borrowed for the
- * call. A function may be NULL. */
-struct fsm_listener {
-    void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
-    void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
-    void (*layout_changed)(struct fsm_listener *listener, const struct snowflake_layout *layout);
-};
 
 struct fsm *fsm_new(void);
 void fsm_free(struct fsm *fsm); /* accepts NULL */
@@ -92,6 +59,10 @@ int fsm_query(const struct fsm *fsm, const void *query, size_t len, struct buf *
 /* The live or deleted row of a name, or NULL. Borrowed until the next apply. */
 const struct tag_row *fsm_tag(const struct fsm *fsm, const char *name, size_t name_len);
 
+/* Append the marks (tag_marks.h) of a command that has just been applied: the generations that the
+ * tags it names have now. */
+void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struct buf *marks);
+
 /* A node's registered info; false if none. */
 bool fsm_node(const struct fsm *fsm, uint64_t node_id, struct node_info *ret_info);
 
@@ -116,22 +87,37 @@ size_t fsm_tag_count(const struct fsm *fsm);
 /* Idempotency keys in the table, also those that are not in force any more. */
 size_t fsm_key_count(const struct fsm *fsm);
 
-/* --- strict tags that drain: nodes that may hold a segment yet are waited for --- */
+/* --- strict tags that recall: nodes that may hold a segment yet are waited for --- */
 
 /* Is the node waited for? Then it must drop what it holds of the tag, and say so by a
- * COMMAND_DRAINED with the row's generation. */
-bool fsm_drain_has(const struct fsm *fsm, const char *name, size_t name_len, uint64_t node_id);
+ * COMMAND_RECALLED with the row's generation. */
+bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_len, uint64_t node_id);
 
 /* The first tag, in the order of names, after which the node is waited for; NULL: none. Only names
  * greater than after; empty: from the start. Borrowed until the next apply. */
-const struct tag_row *fsm_drain_next(const struct fsm *fsm, uint64_t node_id, const char *after,
-                                     size_t after_len);
+const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, const char *after,
+                                      size_t after_len);
 
 /* A node that the tag waits for (the smallest id), 0: none. */
-uint64_t fsm_drain_node(const struct fsm *fsm, const char *name, size_t name_len);
+uint64_t fsm_recall_node(const struct fsm *fsm, const char *name, size_t name_len);
 
-/* Tags that drain. */
-size_t fsm_drain_count(const struct fsm *fsm);
+/* Tags that recall. */
+size_t fsm_recall_count(const struct fsm *fsm);
+
+/* --- membership (member.h) --- */
+
+/* The change under way, or the last one if it was given up; NULL: none. Borrowed until the next
+ * apply. */
+const struct member_change *fsm_member_change(const struct fsm *fsm);
+
+/* Was this id a member's that was removed? */
+bool fsm_member_removed(const struct fsm *fsm, uint64_t node_id);
+
+/* The entry at index, a configuration, is applied: before and after it. Remembers the ids that went
+ * and ends a change that this completes. Deterministic, as fsm_apply() is. */
+void fsm_configured(struct fsm *fsm, uint64_t index, const struct member *before,
+                    size_t before_count, const struct member *after, size_t after_count,
+                    struct fsm_changes *changes);
 
 /* --- loading --- */
 

@@ -1,70 +1,62 @@
 /*
- * fsm_sessions.c - which commands were carried out, and what each was told (session.h,
- * fsm_state.h).
- *
- * The happy path: fsm_session_lookup() finds that a command is new; it is carried out;
- * fsm_session_answer() remembers what it was told, and forgets what its node no longer waits for. A
- * command that comes again is answered from there, byte for byte.
- *
- * Each answer is a row, in a slot: its value tells the incarnation, the number, the lowest number
- * awaited as of then, and the bytes. The first answer that is forgotten leaves its slot to the new
- * one, so that a busy node writes the same few rows again and again, and deletes none.
- *
- * Failure modes: a command that must not be carried out is refused, as session.h says, and nothing
- * changes. A row that no apply can have made is ERR_CORRUPT.
- *
- * Thread: one owner. Deterministic: only the state and the command decide.
+ * fsm_sessions.c - see fsm_sessions.h.
  */
+#include "src/id/fsm/fsm_sessions.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command_bytes.h"
-#include "src/id/fsm/fsm_state.h"
 
 #define KEY_BYTES (FSM_NODE_KEY_BYTES + 2) /* table, node, slot */
-#define ROW_VERSION 1
-#define ROW_HEAD_BYTES (1 + 3 * 8) /* version, incarnation, seq, lowest */
+#define ROW_HEAD_BYTES (1 + 3 * 8)         /* version, incarnation, seq, lowest */
 
 _Static_assert(ROW_HEAD_BYTES + STRICT_RESULTS_HEAD_BYTES +
                        LIMIT_STRICT_ITEMS * STRICT_RESULT_BYTES <=
                    LIMIT_ROW_VALUE_BYTES,
                "the largest answer fits a row");
 
+void fsm_sessions_init(struct fsm_sessions *sessions, struct fsm_journal *journal)
+{
+    sessions->journal = journal;
+    sessions->count = 0;
+}
+
 /* --- sessions --- */
 
 /* Where the node stands in the sorted array, or would. */
-static size_t session_place(const struct fsm *fsm, uint64_t node_id)
+static size_t session_place(const struct fsm_sessions *sessions, uint64_t node_id)
 {
     size_t at = 0;
 
-    while (at < fsm->session_count && fsm->sessions[at]->node_id < node_id) {
+    while (at < sessions->count && sessions->items[at]->node_id < node_id) {
         at++;
     }
     return at;
 }
 
-static struct fsm_session *session_find(const struct fsm *fsm, uint64_t node_id)
+static struct fsm_session *session_find(const struct fsm_sessions *sessions, uint64_t node_id)
 {
-    size_t at = session_place(fsm, node_id);
+    size_t at = session_place(sessions, node_id);
 
-    return at < fsm->session_count && fsm->sessions[at]->node_id == node_id ? fsm->sessions[at]
-                                                                            : NULL;
+    return at < sessions->count && sessions->items[at]->node_id == node_id ? sessions->items[at]
+                                                                           : NULL;
 }
 
-static struct fsm_session *session_make(struct fsm *fsm, uint64_t node_id, uint64_t incarnation)
+static struct fsm_session *session_make(struct fsm_sessions *sessions, uint64_t node_id,
+                                        uint64_t incarnation)
 {
-    size_t at = session_place(fsm, node_id);
+    size_t at = session_place(sessions, node_id);
     struct fsm_session *session = calloc(1, sizeof *session);
 
-    ASSERT(session != NULL && fsm->session_count < LIMIT_SESSIONS);
+    ASSERT(session != NULL && sessions->count < LIMIT_SESSIONS);
     session->node_id = node_id;
     session->incarnation = incarnation;
     session->lowest = 1;
-    memmove(&fsm->sessions[at + 1], &fsm->sessions[at],
-            (fsm->session_count - at) * sizeof fsm->sessions[0]);
-    fsm->sessions[at] = session;
-    fsm->session_count++;
+    memmove(&sessions->items[at + 1], &sessions->items[at],
+            (sessions->count - at) * sizeof sessions->items[0]);
+    sessions->items[at] = session;
+    sessions->count++;
     return session;
 }
 
@@ -91,21 +83,22 @@ static struct fsm_answer *answer_find(struct fsm_session *session, uint64_t seq)
     return slot != 0 && session->slots[slot - 1].seq == seq ? &session->slots[slot - 1] : NULL;
 }
 
-/* Key and value of its row, one behind the other, into the scratch buffer. */
-static void answer_bytes(struct fsm *fsm, const struct fsm_session *session,
-                         const struct fsm_answer *answer)
+/* The answer's row, key and value, into the journal. */
+static void journal_answer(struct fsm_journal *journal, const struct fsm_session *session,
+                           const struct fsm_answer *answer)
 {
     uint16_t slot = (uint16_t)(answer - session->slots);
 
-    fsm_scratch_node(fsm, FSM_TABLE_ANSWERS, session->node_id);
-    buf_put_u8(&fsm->scratch, (uint8_t)(slot >> 8));
-    buf_put_u8(&fsm->scratch, (uint8_t)slot);
-    ASSERT(fsm->scratch.len == KEY_BYTES);
-    buf_put_u8(&fsm->scratch, ROW_VERSION);
-    buf_put_u64(&fsm->scratch, session->incarnation);
-    buf_put_u64(&fsm->scratch, answer->seq);
-    buf_put_u64(&fsm->scratch, answer->lowest);
-    buf_put(&fsm->scratch, answer->bytes.data, answer->bytes.len);
+    fsm_journal_node_key(journal, FSM_TABLE_ANSWERS, session->node_id);
+    buf_put_u8(&journal->row, (uint8_t)(slot >> 8));
+    buf_put_u8(&journal->row, (uint8_t)slot);
+    fsm_journal_value(journal);
+    ASSERT(journal->key_len == KEY_BYTES);
+    buf_put_u8(&journal->row, FSM_ROW_VERSION);
+    buf_put_u64(&journal->row, session->incarnation);
+    buf_put_u64(&journal->row, answer->seq);
+    buf_put_u64(&journal->row, answer->lowest);
+    buf_put(&journal->row, answer->bytes.data, answer->bytes.len);
 }
 
 /* Nobody waits for it any more. Its row is out of the digest, or deleted. */
@@ -152,9 +145,9 @@ static struct fsm_answer *slot_take(struct fsm_session *session)
 }
 
 /* Fill a free slot, whose row is not in the digest. */
-static void answer_put(struct fsm *fsm, struct fsm_session *session, struct fsm_answer *answer,
-                       const struct session_stamp *stamp, const void *data, size_t len,
-                       struct fsm_changes *changes)
+static void answer_put(struct fsm_sessions *sessions, struct fsm_session *session,
+                       struct fsm_answer *answer, const struct session_stamp *stamp,
+                       const void *data, size_t len)
 {
     ASSERT(answer->seq == 0 && *slot_of(session, stamp->seq) == 0);
     answer->seq = stamp->seq;
@@ -162,14 +155,14 @@ static void answer_put(struct fsm *fsm, struct fsm_session *session, struct fsm_
     buf_put(&answer->bytes, data, len);
     session->bytes += len;
     *slot_of(session, stamp->seq) = (uint16_t)(answer - session->slots + 1);
-    answer_bytes(fsm, session, answer);
-    fsm_scratch_enter(fsm, KEY_BYTES, changes);
+    journal_answer(sessions->journal, session, answer);
+    fsm_journal_enter(sessions->journal);
 }
 
 /* Forget the answers below lowest. One of their slots, whose row has left the digest, is for the
  * next answer; NULL: there was none. */
-static struct fsm_answer *forget_below(struct fsm *fsm, struct fsm_session *session,
-                                       uint64_t lowest, struct fsm_changes *changes)
+static struct fsm_answer *forget_below(struct fsm_sessions *sessions, struct fsm_session *session,
+                                       uint64_t lowest)
 {
     uint64_t end = session->lowest + LIMIT_SESSION_COMMANDS;
     struct fsm_answer *kept = NULL;
@@ -181,12 +174,12 @@ static struct fsm_answer *forget_below(struct fsm *fsm, struct fsm_session *sess
         if (answer == NULL) {
             continue;
         }
-        answer_bytes(fsm, session, answer);
+        journal_answer(sessions->journal, session, answer);
         if (kept == NULL) {
-            fsm_scratch_leave(fsm, KEY_BYTES);
+            fsm_journal_leave(sessions->journal);
             kept = answer;
         } else {
-            fsm_scratch_delete(fsm, KEY_BYTES, changes);
+            fsm_journal_delete(sessions->journal);
         }
         answer_drop(session, answer);
     }
@@ -196,14 +189,14 @@ static struct fsm_answer *forget_below(struct fsm *fsm, struct fsm_session *sess
     return kept;
 }
 
-static void forget_all(struct fsm *fsm, struct fsm_session *session, struct fsm_changes *changes)
+static void forget_all(struct fsm_sessions *sessions, struct fsm_session *session)
 {
     for (size_t i = 0; i < session->slot_count; i++) {
         struct fsm_answer *answer = &session->slots[i];
 
         if (answer->seq != 0) {
-            answer_bytes(fsm, session, answer);
-            fsm_scratch_delete(fsm, KEY_BYTES, changes);
+            journal_answer(sessions->journal, session, answer);
+            fsm_journal_delete(sessions->journal);
             answer_drop(session, answer);
         }
     }
@@ -220,17 +213,14 @@ static bool refuse(int status, uint64_t incarnation, struct buf *result)
     return true;
 }
 
-bool fsm_session_lookup(const struct fsm *fsm, const struct session_stamp *stamp,
+bool fsm_session_lookup(const struct fsm_sessions *sessions, const struct session_stamp *stamp,
                         struct buf *result)
 {
-    struct fsm_session *session = session_find(fsm, stamp->node_id);
+    struct fsm_session *session = session_find(sessions, stamp->node_id);
     const struct fsm_answer *known;
 
-    if (fsm_member_removed(fsm, stamp->node_id)) {
-        return refuse(ERR_REMOVED, 0, result);
-    }
     if (session == NULL) {
-        return fsm->session_count == LIMIT_SESSIONS && refuse(ERR_OVERLOADED, 0, result);
+        return sessions->count == LIMIT_SESSIONS && refuse(ERR_OVERLOADED, 0, result);
     }
     if (stamp->incarnation != session->incarnation) {
         return stamp->incarnation < session->incarnation &&
@@ -246,62 +236,62 @@ bool fsm_session_lookup(const struct fsm *fsm, const struct session_stamp *stamp
     return known != NULL;
 }
 
-bool fsm_session_is_full(const struct fsm *fsm, const struct session_stamp *stamp,
+bool fsm_session_is_full(const struct fsm_sessions *sessions, const struct session_stamp *stamp,
                          struct buf *result)
 {
-    const struct fsm_session *session = session_find(fsm, stamp->node_id);
+    const struct fsm_session *session = session_find(sessions, stamp->node_id);
 
     return session != NULL && session->incarnation == stamp->incarnation &&
            stamp->lowest <= session->lowest && session->bytes >= LIMIT_SESSION_BYTES &&
            refuse(ERR_OVERLOADED, session->incarnation, result);
 }
 
-void fsm_session_answer(struct fsm *fsm, const struct session_stamp *stamp, const void *data,
-                        size_t len, struct fsm_changes *changes)
+void fsm_session_answer(struct fsm_sessions *sessions, const struct session_stamp *stamp,
+                        const void *data, size_t len)
 {
-    struct fsm_session *session = session_find(fsm, stamp->node_id);
-    struct session_stamp as_told = *stamp;
+    struct fsm_session *session = session_find(sessions, stamp->node_id);
+    struct session_stamp as_answered = *stamp;
     struct fsm_answer *answer;
 
     ASSERT(len <= LIMIT_ROW_VALUE_BYTES - ROW_HEAD_BYTES);
     if (session == NULL) {
-        session = session_make(fsm, stamp->node_id, stamp->incarnation);
+        session = session_make(sessions, stamp->node_id, stamp->incarnation);
     }
     ASSERT(stamp->incarnation >= session->incarnation);
     if (stamp->incarnation > session->incarnation) {
-        forget_all(fsm, session, changes);
+        forget_all(sessions, session);
         session->incarnation = stamp->incarnation;
         session->lowest = 1;
     }
     ASSERT(stamp->seq >= session->lowest);
-    answer = forget_below(fsm, session, stamp->lowest, changes);
+    answer = forget_below(sessions, session, stamp->lowest);
     if (answer == NULL) {
         answer = slot_take(session);
     } else if ((size_t)(answer - session->slots) == session->free_from) {
         session->free_from++;
     }
-    as_told.lowest = session->lowest;
-    answer_put(fsm, session, answer, &as_told, data, len, changes);
+    as_answered.lowest = session->lowest;
+    answer_put(sessions, session, answer, &as_answered, data, len);
 }
 
-void fsm_session_removed(struct fsm *fsm, uint64_t node_id, struct fsm_changes *changes)
+void fsm_session_removed(struct fsm_sessions *sessions, uint64_t node_id)
 {
-    struct fsm_session *session = session_find(fsm, node_id);
-    size_t at = session_place(fsm, node_id);
+    struct fsm_session *session = session_find(sessions, node_id);
+    size_t at = session_place(sessions, node_id);
 
     if (session == NULL) {
         return;
     }
-    forget_all(fsm, session, changes);
+    forget_all(sessions, session);
     session_free(session);
-    fsm->session_count--;
-    memmove(&fsm->sessions[at], &fsm->sessions[at + 1],
-            (fsm->session_count - at) * sizeof fsm->sessions[0]);
+    sessions->count--;
+    memmove(&sessions->items[at], &sessions->items[at + 1],
+            (sessions->count - at) * sizeof sessions->items[0]);
 }
 
-bool fsm_session_is_over(const struct fsm *fsm, const struct session_stamp *stamp)
+bool fsm_session_is_past(const struct fsm_sessions *sessions, const struct session_stamp *stamp)
 {
-    const struct fsm_session *session = session_find(fsm, stamp->node_id);
+    const struct fsm_session *session = session_find(sessions, stamp->node_id);
 
     return session != NULL &&
            (stamp->incarnation < session->incarnation ||
@@ -316,8 +306,8 @@ static bool stamp_fits(const struct session_stamp *stamp)
            stamp->lowest >= 1 && stamp->lowest <= stamp->seq;
 }
 
-int fsm_load_answer(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
-                    size_t value_len)
+int fsm_sessions_load(struct fsm_sessions *sessions, const uint8_t *key, size_t key_len,
+                      const void *value, size_t value_len)
 {
     struct fsm_session *session;
     struct session_stamp stamp;
@@ -326,8 +316,7 @@ int fsm_load_answer(struct fsm *fsm, const uint8_t *key, size_t key_len, const v
     uint16_t slot;
     size_t len;
 
-    reader_init(&reader, value, value_len);
-    if (value_len > 0 && reader_u8(&reader) != ROW_VERSION) {
+    if (fsm_value_begin(&reader, value, value_len) != 0) {
         return ERR_BAD_VERSION;
     }
     stamp.incarnation = reader_u64(&reader);
@@ -346,12 +335,12 @@ int fsm_load_answer(struct fsm *fsm, const uint8_t *key, size_t key_len, const v
     if (!stamp_fits(&stamp) || slot >= LIMIT_SESSION_COMMANDS) {
         return ERR_CORRUPT;
     }
-    session = session_find(fsm, stamp.node_id);
-    if (session == NULL && fsm->session_count == LIMIT_SESSIONS) {
+    session = session_find(sessions, stamp.node_id);
+    if (session == NULL && sessions->count == LIMIT_SESSIONS) {
         return ERR_CORRUPT;
     }
     if (session == NULL) {
-        session = session_make(fsm, stamp.node_id, stamp.incarnation);
+        session = session_make(sessions, stamp.node_id, stamp.incarnation);
     }
     if (session->incarnation != stamp.incarnation || *slot_of(session, stamp.seq) != 0) {
         return ERR_CORRUPT;
@@ -362,14 +351,14 @@ int fsm_load_answer(struct fsm *fsm, const uint8_t *key, size_t key_len, const v
     }
     /* The newest answer tells up to where the others were forgotten. */
     session->lowest = fsm_later(session->lowest, stamp.lowest);
-    answer_put(fsm, session, &session->slots[slot], &stamp, bytes, len, NULL);
+    answer_put(sessions, session, &session->slots[slot], &stamp, bytes, len);
     return 0;
 }
 
-int fsm_sessions_check(const struct fsm *fsm)
+int fsm_sessions_check(const struct fsm_sessions *sessions)
 {
-    for (size_t i = 0; i < fsm->session_count; i++) {
-        const struct fsm_session *session = fsm->sessions[i];
+    for (size_t i = 0; i < sessions->count; i++) {
+        const struct fsm_session *session = sessions->items[i];
 
         for (size_t slot = 0; slot < session->slot_count; slot++) {
             uint64_t seq = session->slots[slot].seq;
@@ -383,10 +372,10 @@ int fsm_sessions_check(const struct fsm *fsm)
     return 0;
 }
 
-void fsm_sessions_clear(struct fsm *fsm)
+void fsm_sessions_clear(struct fsm_sessions *sessions)
 {
-    for (size_t i = 0; i < fsm->session_count; i++) {
-        session_free(fsm->sessions[i]);
+    for (size_t i = 0; i < sessions->count; i++) {
+        session_free(sessions->items[i]);
     }
-    fsm->session_count = 0;
+    sessions->count = 0;
 }

@@ -1,122 +1,21 @@
 /*
- * fsm_settings.c - the settings that the log fixes or moves: the snowflake layout and the log's
- * time (fsm_state.h).
- *
- * The happy path: the first COMMAND_LAYOUT sets the layout for good; every COMMAND_CLOCK above the
- * log's time moves it up. Each setting is a row of its own in the table of settings.
- *
- * Failure modes: a layout that breaks a rule, or differs from the one in force, is told so and
- * changes nothing. A row that no apply can have made is ERR_CORRUPT.
- *
- * Thread: one owner. Deterministic: only the state and the command decide.
+ * fsm_settings.c - see fsm_settings.h.
  */
-#include "src/id/fsm/fsm_state.h"
+#include "src/id/fsm/fsm_settings.h"
 
 #include <string.h>
 
 #include "src/base/assert.h"
 
-#define SETTING_VERSION 1
 #define LAYOUT_KEY "layout"
 #define TIME_KEY "time"
 
 /* So low that no window granted by the log's time ends later than what can be shown. */
 #define LOG_MS_MAX (TAG_TIME_MAX_MS - LIMIT_WORKER_AHEAD_MS - LIMIT_WINDOW_MAX_MS)
 
-static int layout_check(const struct snowflake_layout *layout, uint64_t now_ms);
-static bool layout_equal(const struct snowflake_layout *a, const struct snowflake_layout *b);
-static void put_key(struct fsm *fsm, const char *name, size_t *ret_key_len);
-static void layout_bytes(struct fsm *fsm, size_t *ret_key_len);
-static void time_bytes(struct fsm *fsm, size_t *ret_key_len);
-static bool is_key(const uint8_t *key, size_t key_len, const char *name);
-static int load_layout(struct fsm *fsm, struct reader *reader);
-static int load_time(struct fsm *fsm, struct reader *reader);
-
-bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout)
+void fsm_settings_init(struct fsm_settings *settings, struct fsm_journal *journal)
 {
-    if (fsm->has_layout) {
-        *ret_layout = fsm->layout;
-    }
-    return fsm->has_layout;
-}
-
-uint64_t fsm_log_ms(const struct fsm *fsm)
-{
-    return fsm->log_ms;
-}
-
-int fsm_apply_layout(struct fsm *fsm, const struct snowflake_layout *layout,
-                     struct fsm_changes *changes)
-{
-    size_t key_len;
-
-    if (fsm->has_layout) {
-        return layout_equal(&fsm->layout, layout) ? 0 : ERR_EXISTS;
-    }
-    /* While the log has no time, there is nothing to hold the epoch against. */
-    if (layout_check(layout, fsm->log_ms > 0 ? fsm->log_ms : layout->epoch_ms) != 0) {
-        return ERR_INVALID;
-    }
-    fsm->has_layout = true;
-    fsm->layout = *layout;
-    layout_bytes(fsm, &key_len);
-    fsm_scratch_enter(fsm, key_len, changes);
-    fsm_tell_layout(fsm);
-    return 0;
-}
-
-void fsm_apply_clock(struct fsm *fsm, uint64_t cluster_ms, struct fsm_changes *changes)
-{
-    size_t key_len;
-
-    if (cluster_ms > LOG_MS_MAX) {
-        cluster_ms = LOG_MS_MAX;
-    }
-    if (cluster_ms <= fsm->log_ms) {
-        return;
-    }
-    if (fsm->log_ms > 0) {
-        time_bytes(fsm, &key_len);
-        fsm_scratch_leave(fsm, key_len);
-        if (cluster_ms - fsm->log_ms > LIMIT_LOG_STEP_MS) {
-            cluster_ms = fsm->log_ms + LIMIT_LOG_STEP_MS;
-        }
-    }
-    fsm->log_ms = cluster_ms;
-    time_bytes(fsm, &key_len);
-    fsm_scratch_enter(fsm, key_len, changes);
-}
-
-void fsm_tell_layout(struct fsm *fsm)
-{
-    if (fsm->listener != NULL && fsm->listener->layout_changed != NULL && fsm->has_layout) {
-        fsm->listener->layout_changed(fsm->listener, &fsm->layout);
-    }
-}
-
-int fsm_load_setting(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
-                     size_t value_len)
-{
-    struct reader reader;
-
-    reader_init(&reader, value, value_len);
-    if (value_len > 0 && reader_u8(&reader) != SETTING_VERSION) {
-        return ERR_BAD_VERSION;
-    }
-    if (is_key(key, key_len, LAYOUT_KEY)) {
-        return load_layout(fsm, &reader);
-    }
-    if (is_key(key, key_len, TIME_KEY)) {
-        return load_time(fsm, &reader);
-    }
-    return ERR_CORRUPT;
-}
-
-void fsm_settings_clear(struct fsm *fsm)
-{
-    fsm->has_layout = false;
-    fsm->layout = (struct snowflake_layout){0};
-    fsm->log_ms = 0;
+    *settings = (struct fsm_settings){.journal = journal};
 }
 
 /* The rules of the layout, and an epoch so low that no time of the layout wraps. */
@@ -134,66 +33,112 @@ static bool layout_equal(const struct snowflake_layout *a, const struct snowflak
            a->worker_bits == b->worker_bits && a->sequence_bits == b->sequence_bits;
 }
 
-static void put_key(struct fsm *fsm, const char *name, size_t *ret_key_len)
+static void journal_begin(struct fsm_journal *journal, const char *name)
 {
-    fsm->scratch.len = 0;
-    buf_put_u8(&fsm->scratch, FSM_TABLE_SETTINGS);
-    buf_put(&fsm->scratch, name, strlen(name));
-    *ret_key_len = fsm->scratch.len;
-    buf_put_u8(&fsm->scratch, SETTING_VERSION);
+    fsm_journal_key(journal, FSM_TABLE_SETTINGS);
+    buf_put(&journal->row, name, strlen(name));
+    fsm_journal_value(journal);
+    buf_put_u8(&journal->row, FSM_ROW_VERSION);
 }
 
-static void layout_bytes(struct fsm *fsm, size_t *ret_key_len)
+static void journal_layout(struct fsm_settings *settings)
 {
-    ASSERT(fsm->has_layout);
-    put_key(fsm, LAYOUT_KEY, ret_key_len);
-    buf_put_u64(&fsm->scratch, fsm->layout.epoch_ms);
-    buf_put_u8(&fsm->scratch, fsm->layout.time_bits);
-    buf_put_u8(&fsm->scratch, fsm->layout.worker_bits);
-    buf_put_u8(&fsm->scratch, fsm->layout.sequence_bits);
+    ASSERT(settings->has_layout);
+    journal_begin(settings->journal, LAYOUT_KEY);
+    fields_put(&settings->journal->row, &snowflake_layout_fields, &settings->layout);
 }
 
-static void time_bytes(struct fsm *fsm, size_t *ret_key_len)
+static void journal_time(struct fsm_settings *settings)
 {
-    ASSERT(fsm->log_ms > 0 && fsm->log_ms <= LOG_MS_MAX);
-    put_key(fsm, TIME_KEY, ret_key_len);
-    buf_put_u64(&fsm->scratch, fsm->log_ms);
+    ASSERT(settings->log_ms > 0 && settings->log_ms <= LOG_MS_MAX);
+    journal_begin(settings->journal, TIME_KEY);
+    buf_put_u64(&settings->journal->row, settings->log_ms);
 }
+
+static void set_layout(struct fsm_settings *settings, const struct snowflake_layout *layout)
+{
+    ASSERT(!settings->has_layout);
+    settings->has_layout = true;
+    settings->layout = *layout;
+    journal_layout(settings);
+    fsm_journal_enter(settings->journal);
+}
+
+static void set_time(struct fsm_settings *settings, uint64_t log_ms)
+{
+    ASSERT(log_ms > settings->log_ms);
+    if (settings->log_ms > 0) {
+        journal_time(settings);
+        fsm_journal_leave(settings->journal);
+    }
+    settings->log_ms = log_ms;
+    journal_time(settings);
+    fsm_journal_enter(settings->journal);
+}
+
+void fsm_settings_tell(const struct fsm_settings *settings)
+{
+    struct fsm_listener *listener = settings->journal->listener;
+
+    if (listener != NULL && listener->layout_changed != NULL && settings->has_layout) {
+        listener->layout_changed(listener, &settings->layout);
+    }
+}
+
+int fsm_settings_layout(struct fsm_settings *settings, const struct snowflake_layout *layout)
+{
+    if (settings->has_layout) {
+        return layout_equal(&settings->layout, layout) ? 0 : ERR_EXISTS;
+    }
+    /* While the log has no time, there is nothing to hold the epoch against. */
+    if (layout_check(layout, settings->log_ms > 0 ? settings->log_ms : layout->epoch_ms) != 0) {
+        return ERR_INVALID;
+    }
+    set_layout(settings, layout);
+    fsm_settings_tell(settings);
+    return 0;
+}
+
+void fsm_settings_clock(struct fsm_settings *settings, uint64_t cluster_ms)
+{
+    uint64_t log_ms = cluster_ms < LOG_MS_MAX ? cluster_ms : LOG_MS_MAX;
+
+    if (log_ms <= settings->log_ms) {
+        return;
+    }
+    if (settings->log_ms > 0 && log_ms - settings->log_ms > LIMIT_LOG_STEP_MS) {
+        log_ms = settings->log_ms + LIMIT_LOG_STEP_MS;
+    }
+    set_time(settings, log_ms);
+}
+
+/* --- loading --- */
 
 static bool is_key(const uint8_t *key, size_t key_len, const char *name)
 {
     return key_len == 1 + strlen(name) && memcmp(key + 1, name, key_len - 1) == 0;
 }
 
-static int load_layout(struct fsm *fsm, struct reader *reader)
+static int load_layout(struct fsm_settings *settings, struct reader *reader)
 {
     struct snowflake_layout layout = {0};
-    size_t key_len;
 
-    layout.epoch_ms = reader_u64(reader);
-    layout.time_bits = reader_u8(reader);
-    layout.worker_bits = reader_u8(reader);
-    layout.sequence_bits = reader_u8(reader);
-    if (reader->bad) {
+    if (!fields_read(reader, &snowflake_layout_fields, &layout)) {
         return ERR_TRUNCATED;
     }
     if (!reader_done(reader) || layout_check(&layout, layout.epoch_ms) != 0) {
         return ERR_CORRUPT;
     }
-    if (fsm->has_layout) {
+    if (settings->has_layout) {
         return ERR_EXISTS;
     }
-    fsm->has_layout = true;
-    fsm->layout = layout;
-    layout_bytes(fsm, &key_len);
-    fsm_scratch_enter(fsm, key_len, NULL);
+    set_layout(settings, &layout);
     return 0;
 }
 
-static int load_time(struct fsm *fsm, struct reader *reader)
+static int load_time(struct fsm_settings *settings, struct reader *reader)
 {
     uint64_t log_ms = reader_u64(reader);
-    size_t key_len;
 
     if (reader->bad) {
         return ERR_TRUNCATED;
@@ -201,11 +146,26 @@ static int load_time(struct fsm *fsm, struct reader *reader)
     if (!reader_done(reader) || log_ms < 1 || log_ms > LOG_MS_MAX) {
         return ERR_CORRUPT;
     }
-    if (fsm->log_ms > 0) {
+    if (settings->log_ms > 0) {
         return ERR_EXISTS;
     }
-    fsm->log_ms = log_ms;
-    time_bytes(fsm, &key_len);
-    fsm_scratch_enter(fsm, key_len, NULL);
+    set_time(settings, log_ms);
     return 0;
+}
+int fsm_settings_load(struct fsm_settings *settings, const uint8_t *key, size_t key_len,
+                      const void *value, size_t value_len)
+{
+    struct reader reader;
+    int err = fsm_value_begin(&reader, value, value_len);
+
+    if (err != 0) {
+        return err;
+    }
+    if (is_key(key, key_len, LAYOUT_KEY)) {
+        return load_layout(settings, &reader);
+    }
+    if (is_key(key, key_len, TIME_KEY)) {
+        return load_time(settings, &reader);
+    }
+    return ERR_CORRUPT;
 }

@@ -1,21 +1,11 @@
 /*
- * fsm_strict.c - allocations of strict tags, in batches (fsm_state.h). That a batch is applied once
- * is the session's business (fsm_sessions.c).
- *
- * The happy path: items in order, and of each: the tag must be there, in strict mode; a key that is
- * known gives the ids that it gave before; the tag must not drain; then the ids are
- * [max_id, max_id + count). A run of items of one tag takes its row out of the digest once.
- *
- * Failure modes: of an item, into its result (strict_command.h), and then nothing was allocated for
- * it; the others stand for themselves.
- *
- * Thread: one owner. Deterministic: only the state and the command decide.
+ * fsm_strict.c - see fsm_strict.h.
  */
+#include "src/id/fsm/fsm_strict.h"
+
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command_bytes.h"
-#include "src/id/fsm/fsm_state.h"
 
 /* So many expired keys go for each new one: then a table that is full of them has room for all keys
  * of a batch, and shrinks. */
@@ -24,53 +14,21 @@ _Static_assert(EXPIRE_PER_KEY *LIMIT_STRICT_ITEMS <= LIMIT_KEYS_FORGOTTEN, "keys
 
 /* Where the application of a batch stands. */
 struct batch {
-    struct fsm *fsm;
+    const struct fsm_strict *on;
     const struct strict_batch *head;
-    uint64_t index;
-    struct fsm_changes *changes;
     struct fsm_row *row; /* of the last item's tag; NULL: unknown, or no item yet */
     bool changing;       /* it is out of the digest */
 };
 
-static void batch_apply(struct fsm *fsm, uint64_t index, struct strict_command *command,
-                        struct strict_result *results, struct fsm_changes *changes);
-static void batch_turn_to(struct batch *batch, const struct strict_item *item);
-static void batch_close(struct batch *batch);
-static void item_apply(struct batch *batch, const struct strict_item *item, uint16_t position,
-                       struct strict_result *result);
-static bool item_by_key(struct batch *batch, const struct strict_item *item,
-                        struct strict_result *result);
-static bool keys_full(struct batch *batch, uint64_t *ret_limit);
-static void item_allocate(struct batch *batch, const struct strict_item *item, uint16_t position,
-                          struct strict_result *result);
-
-void fsm_apply_strict(struct fsm *fsm, uint64_t index, struct strict_command *command,
-                      struct buf *result, struct fsm_changes *changes)
-{
-    struct strict_result results[LIMIT_STRICT_ITEMS];
-
-    ASSERT(command->count >= 1 && command->count <= LIMIT_STRICT_ITEMS);
-    batch_apply(fsm, index, command, results, changes);
-    strict_results_encode(results, command->count, result);
-}
-
 /* --- a batch --- */
 
-static void batch_apply(struct fsm *fsm, uint64_t index, struct strict_command *command,
-                        struct strict_result *results, struct fsm_changes *changes)
+/* The present row goes back into the digest, if it left. */
+static void batch_close(struct batch *batch)
 {
-    struct batch batch = {.fsm = fsm, .head = &command->batch, .index = index, .changes = changes};
-    struct strict_item item;
-    uint16_t position = 0;
-
-    while (strict_command_next(command, &item)) {
-        ASSERT(position < command->count);
-        batch_turn_to(&batch, &item);
-        item_apply(&batch, &item, position, &results[position]);
-        position++;
+    if (batch->changing) {
+        fsm_tags_change_end(batch->on->tags, batch->row);
+        batch->changing = false;
     }
-    ASSERT(position == command->count);
-    batch_close(&batch);
 }
 
 /* The row of the item's tag, or NULL, becomes the present one. */
@@ -83,19 +41,87 @@ static void batch_turn_to(struct batch *batch, const struct strict_item *item)
         return;
     }
     batch_close(batch);
-    batch->row = fsm_row_find(batch->fsm, item->name, item->name_len);
-}
-
-/* The present row goes back into the digest, if it left. */
-static void batch_close(struct batch *batch)
-{
-    if (batch->changing) {
-        fsm_row_change_end(batch->fsm, batch->row, batch->changes);
-        batch->changing = false;
-    }
+    batch->row = fsm_tags_find(batch->on->tags, item->name, item->name_len);
 }
 
 /* --- an item --- */
+
+/* A node that may hold a segment of the tag yet. */
+static uint64_t waited_for(const struct batch *batch, const struct tag_row *tag)
+{
+    const struct fsm_recall *recall =
+        fsm_recalls_find(batch->on->recalls, tag->name, tag->name_len);
+
+    ASSERT(recall != NULL && recall->nodes.count > 0);
+    return recall->nodes.ids[0];
+}
+
+/* True if the key decides: it is known and in force, or cannot be looked up yet. A key that is not
+ * in force any more goes: to its tag it is a new one. */
+static bool item_by_key(struct batch *batch, const struct strict_item *item,
+                        struct strict_result *result)
+{
+    const struct fsm_strict *on = batch->on;
+    struct fsm_key *key;
+
+    if (on->log_ms == 0) {
+        result->status = ERR_EMPTY;
+        return true;
+    }
+    key = fsm_key_find(on->keys, batch->row, item->key, item->key_len);
+    if (key == NULL) {
+        return false;
+    }
+    if (!fsm_key_in_force(key, on->log_ms)) {
+        fsm_key_forget(on->keys, key);
+        return false;
+    }
+    if (key->count == item->count) {
+        result->first = key->first;
+        result->replayed = true;
+    } else {
+        result->status = ERR_KEY_CONFLICT;
+        result->detail = key->count;
+    }
+    return true;
+}
+
+/* True if there is no room for a new key, also after old ones went. */
+static bool keys_full(struct batch *batch, uint64_t *ret_limit)
+{
+    uint32_t limit = batch->head->key_limit < LIMIT_KEYS ? batch->head->key_limit : LIMIT_KEYS;
+
+    fsm_keys_expire(batch->on->keys, batch->on->log_ms, EXPIRE_PER_KEY);
+    if (batch->on->keys->table.count < limit) {
+        return false;
+    }
+    *ret_limit = limit;
+    return true;
+}
+
+static void item_allocate(struct batch *batch, const struct strict_item *item, uint16_t position,
+                          struct strict_result *result)
+{
+    struct tag_row *tag = &batch->row->tag;
+
+    if (!batch->changing) {
+        fsm_tags_change_begin(batch->on->tags, batch->row);
+        batch->changing = true;
+        tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(batch->head->wall_ms));
+    }
+    result->first = tag->max_id;
+    tag->max_id += item->count;
+    ASSERT(tag->max_id <= TAG_MAX_ID_END);
+    if (item->key_len > 0) {
+        const struct fsm_key ids = {.first = result->first,
+                                    .count = item->count,
+                                    .at_ms = batch->on->log_ms,
+                                    .index = batch->on->index,
+                                    .position = position};
+
+        fsm_key_add(batch->on->keys, batch->row, item, &ids);
+    }
+}
 
 static void item_apply(struct batch *batch, const struct strict_item *item, uint16_t position,
                        struct strict_result *result)
@@ -114,9 +140,9 @@ static void item_apply(struct batch *batch, const struct strict_item *item, uint
     if (item->key_len > 0 && item_by_key(batch, item, result)) {
         return;
     }
-    if (tag->draining) {
+    if (tag->recalling) {
         result->status = ERR_CHANGING;
-        result->detail = fsm_drain_node(batch->fsm, tag->name, tag->name_len);
+        result->detail = waited_for(batch, tag);
         return;
     }
     if (item->key_len > 0 && keys_full(batch, &result->detail)) {
@@ -132,64 +158,22 @@ static void item_apply(struct batch *batch, const struct strict_item *item, uint
     item_allocate(batch, item, position, result);
 }
 
-/* True if the key decides: it is known and in force, or cannot be looked up yet. A key that is not
- * in force any more goes: to its tag it is a new one. */
-static bool item_by_key(struct batch *batch, const struct strict_item *item,
-                        struct strict_result *result)
+void fsm_strict_apply(const struct fsm_strict *strict, struct strict_command *command,
+                      struct buf *result)
 {
-    struct fsm *fsm = batch->fsm;
-    struct fsm_key *key;
+    struct batch batch = {.on = strict, .head = &command->batch};
+    struct strict_result results[LIMIT_STRICT_ITEMS];
+    struct strict_item item;
+    uint16_t position = 0;
 
-    if (fsm->log_ms == 0) {
-        result->status = ERR_EMPTY;
-        return true;
+    ASSERT(command->count >= 1 && command->count <= LIMIT_STRICT_ITEMS);
+    while (strict_command_next(command, &item)) {
+        ASSERT(position < command->count);
+        batch_turn_to(&batch, &item);
+        item_apply(&batch, &item, position, &results[position]);
+        position++;
     }
-    key = fsm_key_find(fsm, batch->row, item->key, item->key_len);
-    if (key == NULL) {
-        return false;
-    }
-    if (!fsm_key_in_force(fsm, key)) {
-        fsm_key_forget(fsm, key, batch->changes);
-        return false;
-    }
-    if (key->count == item->count) {
-        result->first = key->first;
-        result->replayed = true;
-    } else {
-        result->status = ERR_KEY_CONFLICT;
-        result->detail = key->count;
-    }
-    return true;
-}
-
-/* True if there is no room for a new key, also after old ones went. */
-static bool keys_full(struct batch *batch, uint64_t *ret_limit)
-{
-    uint32_t limit = batch->head->key_limit < LIMIT_KEYS ? batch->head->key_limit : LIMIT_KEYS;
-
-    fsm_keys_expire(batch->fsm, EXPIRE_PER_KEY, batch->changes);
-    if (batch->fsm->keys.count < limit) {
-        return false;
-    }
-    *ret_limit = limit;
-    return true;
-}
-
-static void item_allocate(struct batch *batch, const struct strict_item *item, uint16_t position,
-                          struct strict_result *result)
-{
-    struct tag_row *tag = &batch->row->tag;
-
-    if (!batch->changing) {
-        fsm_row_change_begin(batch->fsm, batch->row);
-        batch->changing = true;
-        tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(batch->head->wall_ms));
-    }
-    result->first = tag->max_id;
-    tag->max_id += item->count;
-    ASSERT(tag->max_id <= TAG_MAX_ID_END);
-    if (item->key_len > 0) {
-        fsm_key_add(batch->fsm, batch->row, item, result->first, batch->index, position,
-                    batch->changes);
-    }
+    ASSERT(position == command->count);
+    batch_close(&batch);
+    strict_results_encode(results, command->count, result);
 }

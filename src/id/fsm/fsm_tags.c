@@ -1,403 +1,235 @@
 /*
- * fsm_tags.c - what commands do to tags: grant, give back, put, delete (fsm_state.h).
- *
- * The happy path of a put: check that no name stands twice, merge and check every item against its
- * row, and only then change the rows. Of a grant: item by item, each takes [max_id, max_id + n) and
- * moves max_id up. Of a range given back: it must be the topmost, of this generation, and then
- * max_id is its first id again. Of a delete: the row becomes a tombstone.
- *
- * Failure modes go into the result, and then nothing was changed, but for single grants of a
- * command: each of them stands for itself.
- *
- * Thread: one owner. Deterministic: only the state and the command decide.
+ * fsm_tags.c - see fsm_tags.h.
  */
-#include "src/id/fsm/fsm_state.h"
+#include "src/id/fsm/fsm_tags.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
 
-/* Who is granted segments, and when. */
-struct grant_to {
-    uint64_t node_id;
-    uint64_t wall_ms;
-};
-
-/* An item's name and its position, to find names that stand twice. */
-struct named {
-    const char *name;
-    uint16_t len;
-    uint32_t at;
-};
-
-static void grant_one(struct fsm *fsm, const struct grant_to *to, const struct grant_item *item,
-                      struct fsm_changes *changes, struct grant_result *ret_result);
-static bool give_back_one(struct fsm *fsm, const struct give_back_item *item, uint64_t wall_ms,
-                          struct fsm_changes *changes);
-static bool put_refused(struct fsm *fsm, struct put_command command, struct put_result *result);
-static void put_carry_out(struct fsm *fsm, struct put_command command, struct put_result *result,
-                          struct fsm_changes *changes);
-static int put_merge(const struct fsm *fsm, const struct tag_row *old, const struct tag_put *put,
-                     bool force, struct tag_row *ret_row, struct put_result *result);
-static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bool force,
-                        struct tag_row *row, struct put_result *result);
-static bool find_twice(struct put_command command, uint32_t *ret_at);
-static int named_order(const void *a, const void *b);
-static bool refuse_put(struct put_result *result, int status, const char *why);
-
-void fsm_apply_grant(struct fsm *fsm, uint64_t node_id, struct grant_command *command,
-                     struct buf *result, struct fsm_changes *changes)
+static int row_order(const struct fsm_row *a, const struct fsm_row *b)
 {
-    const struct grant_to to = {node_id, fsm_shown_ms(command->wall_ms)};
-    struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
-    struct grant_item item;
+    return tag_name_compare(a->tag.name, a->tag.name_len, b->tag.name, b->tag.name_len);
+}
+
+/* RB_GENERATE_STATIC of libbsd wants BSD's __unused; not all that is generated is used here. */
+RB_GENERATE_INTERNAL(fsm_row_tree, fsm_row, link, row_order, __attribute__((unused)) static)
+
+void fsm_tags_init(struct fsm_tags *tags, struct fsm_journal *journal)
+{
+    *tags = (struct fsm_tags){.journal = journal, .rows = RB_INITIALIZER(&tags->rows)};
+}
+
+void fsm_tags_clear(struct fsm_tags *tags)
+{
+    for (struct fsm_row *row = fsm_tags_seek(tags, "", 0); row != NULL; row = fsm_tags_next(row)) {
+        fsm_row_describe(row, NULL, 0);
+    }
+    arena_free(&tags->arena);
+    fsm_tags_init(tags, tags->journal);
+}
+
+struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len)
+{
+    struct fsm_row *row = fsm_tags_seek(tags, name, len);
+
+    if (row == NULL || tag_name_compare(name, len, row->tag.name, row->tag.name_len) != 0) {
+        return NULL;
+    }
+    return row;
+}
+
+struct fsm_row *fsm_tags_seek(const struct fsm_tags *tags, const char *name, size_t len)
+{
+    struct fsm_row *at = RB_ROOT(&tags->rows);
+    struct fsm_row *found = NULL;
+
+    while (at != NULL) {
+        int order = tag_name_compare(name, len, at->tag.name, at->tag.name_len);
+
+        if (order == 0) {
+            return at;
+        }
+        if (order < 0) {
+            found = at;
+        }
+        at = order < 0 ? RB_LEFT(at, link) : RB_RIGHT(at, link);
+    }
+    return found;
+}
+
+struct fsm_row *fsm_tags_next(struct fsm_row *row)
+{
+    return RB_NEXT(fsm_row_tree, NULL, row);
+}
+
+struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t len)
+{
+    struct fsm_row *row;
+    struct fsm_row *twin;
+    uint32_t handle;
+
+    ASSERT(len >= 1 && len <= LIMIT_TAG_NAME_BYTES);
+    if (tags->count >= LIMIT_TAGS) {
+        return NULL;
+    }
+    handle = arena_alloc(&tags->arena, offsetof(struct fsm_row, name) + len + 1);
+    ASSERT(handle != 0); /* the arena holds LIMIT_TAGS rows with the longest names */
+    row = arena_at(&tags->arena, handle);
+    memcpy(row->name, name, len);
+    row->tag.name = row->name;
+    row->tag.name_len = (uint16_t)len;
+    row->tag.description = row->name + len;
+    twin = RB_INSERT(fsm_row_tree, &tags->rows, row);
+    ASSERT(twin == NULL);
+    tags->count++;
+    return row;
+}
+
+/* The row's key and value into the journal. */
+static void journal_put(struct fsm_tags *tags, const struct fsm_row *row)
+{
+    struct fsm_journal *journal = tags->journal;
+
+    fsm_journal_key(journal, FSM_TABLE_TAGS);
+    buf_put(&journal->row, row->tag.name, row->tag.name_len);
+    fsm_journal_value(journal);
+    tag_row_encode(&row->tag, &journal->row);
+}
+
+void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
+{
+    journal_put(tags, row);
+    fsm_journal_leave(tags->journal);
+}
+
+static void tell(const struct fsm_tags *tags, const struct fsm_row *row)
+{
+    struct fsm_listener *listener = tags->journal->listener;
+
+    if (listener != NULL && listener->tag_changed != NULL && !tags->journal->loading) {
+        listener->tag_changed(listener, &row->tag);
+    }
+}
+
+void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
+{
+    journal_put(tags, row);
+    fsm_journal_enter(tags->journal);
+    tell(tags, row);
+}
+
+void fsm_row_describe(struct fsm_row *row, const char *text, size_t len)
+{
+    char *empty = row->name + row->tag.name_len;
+    char *description = empty;
+
+    ASSERT(len <= LIMIT_TAG_DESCRIPTION_BYTES);
+    if (len > 0) {
+        description = malloc(len + 1);
+        ASSERT(description != NULL);
+        memcpy(description, text, len);
+        description[len] = '\0';
+    }
+    if (row->tag.description != empty) {
+        free(row->tag.description);
+    }
+    row->tag.description = description;
+    row->tag.description_len = (uint16_t)len;
+}
+
+void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struct buf *result)
+{
+    const struct tag_row *rows[LIMIT_TAGS_PER_PAGE];
+    bool by_after = query->after_len > 0 && tag_name_compare(query->after, query->after_len,
+                                                             query->name, query->name_len) >= 0;
+    struct fsm_row *row = by_after ? fsm_tags_seek(tags, query->after, query->after_len)
+                                   : fsm_tags_seek(tags, query->name, query->name_len);
+    const struct tag_row *looked_at = NULL; /* the last one */
+    const struct tag_row *next = NULL;
     size_t count = 0;
+    size_t looks = 0;
 
-    while (grant_command_next(command, &item)) {
-        ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
-        grant_one(fsm, &to, &item, changes, &results[count++]);
+    if (by_after && row != NULL &&
+        tag_name_compare(query->after, query->after_len, row->tag.name, row->tag.name_len) == 0) {
+        row = fsm_tags_next(row);
     }
-    ASSERT(count == command->count);
-    grant_results_encode(results, count, result);
-}
-
-void fsm_apply_put(struct fsm *fsm, struct put_command *command, struct buf *result,
-                   struct fsm_changes *changes)
-{
-    struct put_result answer = {0};
-
-    command->wall_ms = fsm_shown_ms(command->wall_ms);
-    if (!put_refused(fsm, *command, &answer)) {
-        put_carry_out(fsm, *command, &answer, changes);
-    }
-    put_result_encode(&answer, result);
-    put_result_release(&answer);
-}
-
-/* What the delete is told. */
-static int delete_one(struct fsm *fsm, const struct delete_command *command,
-                      struct fsm_changes *changes)
-{
-    struct fsm_row *row = fsm_row_find(fsm, command->name, command->name_len);
-    struct tag_row *tag = row != NULL ? &row->tag : NULL;
-
-    if (tag == NULL || tag->deleted) {
-        return ERR_UNKNOWN_TAG;
-    }
-    fsm_row_change_begin(fsm, row);
-    tag->deleted = true;
-    tag->generation++;
-    tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(command->wall_ms));
-    fsm_row_change_end(fsm, row, changes);
-    fsm_drain_follow(fsm, row, changes);
-    return 0;
-}
-
-void fsm_apply_delete(struct fsm *fsm, const struct delete_command *command, struct buf *result,
-                      struct fsm_changes *changes)
-{
-    status_result_encode(delete_one(fsm, command, changes), result);
-}
-
-void fsm_apply_give_back(struct fsm *fsm, struct give_back_command *command, struct buf *result,
-                         struct fsm_changes *changes)
-{
-    uint64_t wall_ms = fsm_shown_ms(command->wall_ms);
-    int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
-    struct give_back_item item;
-    size_t count = 0;
-
-    while (give_back_command_next(command, &item)) {
-        ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
-        statuses[count++] = give_back_one(fsm, &item, wall_ms, changes) ? 0 : ERR_CONFLICT;
-    }
-    ASSERT(count == command->count);
-    statuses_encode(statuses, count, result);
-}
-
-static void grant_one(struct fsm *fsm, const struct grant_to *to, const struct grant_item *item,
-                      struct fsm_changes *changes, struct grant_result *ret_result)
-{
-    struct fsm_row *row = fsm_row_find(fsm, item->name, item->name_len);
-    struct tag_row *tag = row != NULL ? &row->tag : NULL;
-    uint64_t left;
-    uint32_t size;
-
-    *ret_result = (struct grant_result){0};
-    if (tag == NULL || tag->deleted) {
-        ret_result->status = ERR_UNKNOWN_TAG;
-        ret_result->generation = tag != NULL ? tag->generation : 0;
-        return;
-    }
-    ret_result->generation = tag->generation;
-    ret_result->step = tag->step;
-    ret_result->max_step = tag->max_step;
-    ASSERT(tag->step >= 1 && tag->step <= tag->max_step);
-    ASSERT(tag->max_id <= TAG_MAX_ID_END);
-    if (tag->mode != TAG_MODE_TREND) {
-        ret_result->status = ERR_WRONG_MODE;
-        return;
-    }
-    size = item->size > 0 ? item->size : tag->step;
-    if (size > tag->max_step) {
-        size = tag->max_step;
-    }
-    left = TAG_MAX_ID_END - tag->max_id;
-    if (left == 0) {
-        ret_result->status = ERR_EXHAUSTED;
-        return;
-    }
-    if (!fsm_grantee_add(fsm, to->node_id, changes)) {
-        ret_result->status = ERR_OVERLOADED;
-        return;
-    }
-    if (size > left) {
-        size = (uint32_t)left;
-    }
-    ret_result->first = tag->max_id;
-    ret_result->size = size;
-    fsm_row_change_begin(fsm, row);
-    tag->max_id += size;
-    tag->updated_ms = fsm_later(tag->updated_ms, to->wall_ms);
-    fsm_row_change_end(fsm, row, changes);
-    ASSERT(tag->max_id <= TAG_MAX_ID_END);
-}
-
-/* False: the range stays burnt. */
-static bool give_back_one(struct fsm *fsm, const struct give_back_item *item, uint64_t wall_ms,
-                          struct fsm_changes *changes)
-{
-    struct fsm_row *row = fsm_row_find(fsm, item->name, item->name_len);
-    struct tag_row *tag = row != NULL ? &row->tag : NULL;
-
-    ASSERT(item->first < item->end);
-    if (tag == NULL || tag->deleted || tag->mode != TAG_MODE_TREND ||
-        tag->generation != item->generation || tag->max_id != item->end) {
-        return false;
-    }
-    fsm_row_change_begin(fsm, row);
-    tag->max_id = item->first;
-    tag->updated_ms = fsm_later(tag->updated_ms, wall_ms);
-    fsm_row_change_end(fsm, row, changes);
-    return true;
-}
-
-/* True if an item breaks a rule; the result says which and why. */
-static bool put_refused(struct fsm *fsm, struct put_command command, struct put_result *result)
-{
-    struct tag_put put;
-    uint32_t twice_at = 0;
-    size_t made = 0;
-    size_t drains = 0;
-
-    if (command.count < 1) {
-        return refuse_put(result, ERR_INVALID, "the list of tags is empty");
-    }
-    if (command.count > LIMIT_TAGS_PER_BULK) {
-        result->failed_at = LIMIT_TAGS_PER_BULK;
-        return refuse_put(result, ERR_INVALID, "more than 10000 tags in one request");
-    }
-    if (find_twice(command, &twice_at)) {
-        result->failed_at = twice_at;
-        return refuse_put(result, ERR_INVALID, "the same tag stands twice in one request");
-    }
-    for (; put_command_next(&command, &put); result->failed_at++) {
-        struct fsm_row *row = fsm_row_find(fsm, put.name, put.name_len);
-        const struct tag_row *old = row != NULL ? &row->tag : NULL;
-        struct tag_row merged;
-
-        if (put_merge(fsm, old, &put, command.force, &merged, result) != 0) {
-            return true;
+    for (; row != NULL && next == NULL; row = fsm_tags_next(row)) {
+        if (row->tag.name_len < query->name_len ||
+            memcmp(row->tag.name, query->name, query->name_len) != 0) {
+            break; /* past the prefix */
         }
-        made += row == NULL;
-        drains += merged.draining && fsm_drain_find(fsm, put.name, put.name_len) == NULL;
-        if (fsm->tag_count + made > LIMIT_TAGS) {
-            return refuse_put(result, ERR_OVERLOADED, "the table of tags is full (4000000)");
+        if (looks == LIMIT_ROWS_PER_LOOK) { /* of a loop that has others to serve */
+            next = looked_at;
+        } else if (!row->tag.deleted && count == query->limit) {
+            next = rows[count - 1];
+        } else if (!row->tag.deleted) {
+            rows[count++] = &row->tag;
         }
-        if (fsm->drain_count + drains > LIMIT_DRAINS) {
-            return refuse_put(result, ERR_OVERLOADED,
-                              "10000 tags wait for nodes already to become strict");
-        }
+        looked_at = &row->tag;
+        looks++;
     }
-    result->failed_at = 0;
-    return false;
+    tag_rows_encode(rows, count, next, result);
 }
 
-/* Change the rows; put_refused() has seen that nothing stands against it. */
-static void put_carry_out(struct fsm *fsm, struct put_command command, struct put_result *result,
-                          struct fsm_changes *changes)
+/* --- loading --- */
+
+struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t len)
 {
-    struct tag_put put;
-    bool first = true;
+    struct fsm_row *row = fsm_tags_find(tags, name, len);
 
-    while (put_command_next(&command, &put)) {
-        struct fsm_row *row = fsm_row_find(fsm, put.name, put.name_len);
-        bool exists = row != NULL;
-        bool live = exists && !row->tag.deleted;
-        struct tag_row merged;
-        int err = put_merge(fsm, exists ? &row->tag : NULL, &put, command.force, &merged, result);
-
-        ASSERT(err == 0);
-        if (exists) {
-            fsm_row_change_begin(fsm, row);
-        } else {
-            row = fsm_row_make(fsm, put.name, put.name_len);
-            ASSERT(row != NULL);
-        }
-        fsm_row_describe(row, merged.description, merged.description_len);
-        merged.name = row->tag.name;
-        merged.description = row->tag.description;
-        merged.created_ms =
-            live ? row->tag.created_ms : fsm_later(row->tag.created_ms, command.wall_ms);
-        merged.updated_ms = fsm_later(row->tag.updated_ms, command.wall_ms);
-        row->tag = merged;
-        fsm_row_change_end(fsm, row, changes);
-        fsm_drain_follow(fsm, row, changes);
-        result->made += !live;
-        result->changed += live;
-        if (first) {
-            tag_row_copy(&result->first, &row->tag);
-        }
-        first = false;
+    ASSERT(tags->journal->loading);
+    if (row != NULL) {
+        return row;
     }
+    row = fsm_tags_make(tags, name, len);
+    tags->hollow_count += row != NULL;
+    return row;
 }
 
-/*
- * What the row becomes: fields that were not given keep the row's values, or take the defaults
- * where there is no row or only a tombstone. name and description are borrowed from the item or
- * from the old row; times are the caller's to set.
- */
-static int put_merge(const struct fsm *fsm, const struct tag_row *old, const struct tag_put *put,
-                     bool force, struct tag_row *ret_row, struct put_result *result)
+int fsm_tags_load(struct fsm_tags *tags, const uint8_t *key, size_t key_len, const void *value,
+                  size_t value_len)
 {
-    bool live = old != NULL && !old->deleted;
-    struct tag_row row = {
-        .description = (char *)(uintptr_t) "",
-        .mode = TAG_MODE_TREND,
-        .step = TAG_DEFAULT_STEP,
-        .max_step = TAG_DEFAULT_MAX_STEP,
-    };
-    const char *why = NULL;
-    int err;
+    const char *name = (const char *)key + 1;
+    size_t name_len = key_len - 1;
+    struct tag_row loaded;
+    struct fsm_row *row;
+    int err = tag_row_decode(name, name_len, value, value_len, &loaded);
 
-    if (live) {
-        row = *old;
-    }
-    row.name = (char *)(uintptr_t)put->name;
-    row.name_len = put->name_len;
-    row.deleted = false;
-    row.generation = old != NULL ? old->generation : 0;
-    if (put->fields & TAG_FIELD_STEP) {
-        row.step = put->step;
-    }
-    if (put->fields & TAG_FIELD_MAX_STEP) {
-        row.max_step = put->max_step;
-    } else if (row.max_step < row.step) {
-        row.max_step = row.step;
-    }
-    if (put->fields & TAG_FIELD_MODE) {
-        row.mode = put->mode;
-    }
-    if (put->fields & TAG_FIELD_DESCRIPTION) {
-        row.description = (char *)(uintptr_t)put->description;
-        row.description_len = put->description_len;
-    }
-    row.draining = row.mode == TAG_MODE_STRICT && fsm_drain_is_due(fsm, old, force);
-    err = merge_max_id(old, put, force, &row, result);
     if (err != 0) {
         return err;
     }
-    if (tag_row_check(&row, &why) != 0) {
-        (void)refuse_put(result, ERR_INVALID, why);
-        return ERR_INVALID;
+    row = fsm_tags_expect(tags, name, name_len);
+    if (row == NULL) {
+        err = ERR_CORRUPT; /* more rows than any node can have made */
+    } else if (row->tag.step != 0) {
+        err = ERR_EXISTS;
+    } else {
+        struct tag_row tag = loaded;
+
+        fsm_row_describe(row, loaded.description, loaded.description_len);
+        tag.name = row->tag.name;
+        tag.description = row->tag.description;
+        row->tag = tag;
+        tags->hollow_count--;
+        tags->recalling_count += tag.recalling && !tag.deleted;
+        fsm_tags_change_end(tags, row);
     }
-    /* New to the nodes: they burn what they hold. That max_id is set means that ids below it are in
-     * use elsewhere (Leaf went on, or a backup was restored), so they must not come from here
-     * either, nor be given back, also if it is what it was; of a strict tag nobody holds any. */
-    row.generation += !live || row.mode != old->mode || row.max_id < old->max_id ||
-                      ((put->fields & TAG_FIELD_MAX_ID) != 0 && row.mode == TAG_MODE_TREND);
-    *ret_row = row;
-    return 0;
+    tag_row_release(&loaded);
+    return err;
 }
 
-/* The mark of what was granted. Only force moves it down, and then to a new generation. */
-static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bool force,
-                        struct tag_row *row, struct put_result *result)
+int fsm_tags_check(const struct fsm_tags *tags)
 {
-    bool asked = (put->fields & TAG_FIELD_MAX_ID) != 0;
-    bool live = old != NULL && !old->deleted;
-    uint64_t mark = old != NULL ? old->max_id : 0;
-    uint64_t wanted = asked ? put->max_id : TAG_DEFAULT_MAX_ID;
-
-    if (live && !asked) {
-        row->max_id = mark;
-        return 0;
-    }
-    if (wanted >= mark) {
-        row->max_id = wanted;
-        return 0;
-    }
-    if (asked && force) {
-        row->max_id = wanted;
-        return 0;
-    }
-    if (!live) {
-        row->max_id = mark; /* made again, it goes on above what was granted */
-        return 0;
-    }
-    result->status = ERR_WOULD_REPEAT;
-    result->max_id = mark;
-    result->asked = wanted;
-    return ERR_WOULD_REPEAT;
+    return tags->hollow_count > 0 ? ERR_CORRUPT : 0;
 }
 
-/* The position of the first item whose name stood before it; false if there is none. */
-static bool find_twice(struct put_command command, uint32_t *ret_at)
+void fsm_tags_tell(const struct fsm_tags *tags)
 {
-    struct named *names = calloc(command.count, sizeof *names);
-    struct tag_put put;
-    uint32_t count = 0;
-    uint32_t at = UINT32_MAX;
+    struct fsm_row *row = tags->journal->listener != NULL ? fsm_tags_seek(tags, "", 0) : NULL;
 
-    ASSERT(names != NULL);
-    while (put_command_next(&command, &put)) {
-        ASSERT(count < command.count);
-        names[count] = (struct named){put.name, put.name_len, count};
-        count++;
+    for (; row != NULL; row = fsm_tags_next(row)) {
+        tell(tags, row);
     }
-    qsort(names, count, sizeof *names, named_order);
-    for (uint32_t i = 1; i < count; i++) {
-        if (tag_name_compare(names[i - 1].name, names[i - 1].len, names[i].name, names[i].len) ==
-                0 &&
-            names[i].at < at) {
-            at = names[i].at;
-        }
-    }
-    free(names);
-    *ret_at = at;
-    return at != UINT32_MAX;
-}
-
-/* By name, then by position: a total order, so that every C library sorts alike. */
-static int named_order(const void *a, const void *b)
-{
-    const struct named *left = a;
-    const struct named *right = b;
-    int order = tag_name_compare(left->name, left->len, right->name, right->len);
-
-    if (order != 0) {
-        return order;
-    }
-    return left->at < right->at ? -1 : left->at > right->at;
-}
-
-/* True, for the caller to return. */
-static bool refuse_put(struct put_result *result, int status, const char *why)
-{
-    ASSERT(why != NULL);
-    result->status = status;
-    (void)snprintf(result->why, sizeof result->why, "%s", why);
-    return true;
 }

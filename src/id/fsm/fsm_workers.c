@@ -1,158 +1,215 @@
 /*
- * fsm_workers.c - the table of worker ids, and what acquire, renew and release do to it
- * (fsm_state.h; the rules are in worker.h).
- *
- * The happy path of an acquire: check what was asked, find the row that the name had, choose the
- * worker id, and grant the window above all windows that this id ever had. Of a renewal: the epoch
- * and the previous bound must be the row's, then the bound moves up. Of a release: the row becomes
- * free, and what its holder says it did not use is given back. Neither touches a row of the other
- * kind: a client's command, whatever it says, does nothing to a node's row.
- *
- * A name has one row that is held at most: one that asks for another worker id than the one it
- * holds is refused, and an expired one that it leaves behind becomes released, so that its old
- * epoch is fenced. Released rows keep their names; of several the one changed last counts.
- *
- * Failure modes go into the result, and then nothing was changed.
- *
- * Thread: one owner. Deterministic: only the state and the command decide.
+ * fsm_workers.c - see fsm_workers.h.
  */
-#include "src/id/fsm/fsm_state.h"
+#include "src/id/fsm/fsm_workers.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
 
-#define WORKER_KEY_BYTES 3 /* 'w' and the id, big-endian */
+#define WORKER_KEY_BYTES 3
 
-static void apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
-                          struct worker_result *result, struct fsm_changes *changes);
-static void apply_renew(struct fsm *fsm, const struct worker_renew *renew,
-                        struct worker_result *result, struct fsm_changes *changes);
-static void apply_release(struct fsm *fsm, const struct worker_release *release,
-                          struct worker_result *result, struct fsm_changes *changes);
-static int acquire_check(const struct fsm *fsm, const struct worker_acquire *acquire);
-static int acquire_choose(const struct fsm *fsm, const struct worker_acquire *acquire,
-                          const struct worker_row *own, uint16_t *ret_id);
-static int choose_given(const struct fsm *fsm, uint16_t id, const struct worker_row *own,
-                        uint16_t *ret_id);
-static int choose_any(const struct fsm *fsm, const struct worker_row *own, uint16_t *ret_id);
-static int acquire_window(const struct fsm *fsm, const struct worker_acquire *acquire,
-                          struct worker_row *row);
-static bool is_free(const struct fsm *fsm, const struct worker_row *row);
-static const struct worker_row *find_name(const struct fsm *fsm, const char *name, size_t len);
-static struct worker_row *find_row(const struct fsm *fsm, uint16_t id);
-static void put_row(struct fsm *fsm, const struct worker_row *row, struct fsm_changes *changes);
-static void row_bytes(struct fsm *fsm, const struct worker_row *row, size_t *ret_key_len);
-static void tell(struct fsm *fsm, const struct worker_row *row);
-static bool ahead(const struct fsm *fsm, uint64_t ms, uint64_t by_ms);
-static bool window_fits(uint64_t window_ms);
-static uint64_t later(uint64_t a, uint64_t b);
-
-int fsm_apply_worker(struct fsm *fsm, int type, const void *command, size_t len, struct buf *result,
-                     struct fsm_changes *changes)
+/* True if the time is further ahead of the log's than allowed. */
+static bool ahead(const struct fsm_workers *workers, uint64_t ms, uint64_t by_ms)
 {
-    struct worker_result answer = {0};
-    struct worker_acquire acquire;
-    struct worker_renew renew;
-    struct worker_release release;
-    int err = ERR_BAD_MESSAGE;
-
-    switch (type) {
-    case COMMAND_WORKER_ACQUIRE:
-        err = worker_acquire_command_read(command, len, &acquire);
-        if (err == 0) {
-            apply_acquire(fsm, &acquire, &answer, changes);
-        }
-        break;
-    case COMMAND_WORKER_RENEW:
-        err = worker_renew_command_read(command, len, &renew);
-        if (err == 0) {
-            apply_renew(fsm, &renew, &answer, changes);
-        }
-        break;
-    case COMMAND_WORKER_RELEASE:
-        err = worker_release_command_read(command, len, &release);
-        if (err == 0) {
-            apply_release(fsm, &release, &answer, changes);
-        }
-        break;
-    default:
-        UNREACHABLE("not a command on worker ids");
-    }
-    if (err == 0) {
-        worker_result_encode(&answer, result);
-    }
-    return err;
+    return ms > workers->settings->log_ms + by_ms;
 }
 
-const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id)
+static bool window_fits(uint64_t window_ms)
 {
-    return find_row(fsm, worker_id);
+    return window_ms >= LIMIT_WINDOW_MIN_MS && window_ms <= LIMIT_WINDOW_MAX_MS;
 }
 
-void fsm_query_workers(const struct fsm *fsm, const struct query *query, struct buf *result)
+/* What is clear without looking at the rows. */
+static int acquire_check(const struct fsm_workers *workers, const struct worker_acquire *acquire)
 {
-    const struct worker_row *rows[LIMIT_WORKER_IDS];
-    size_t count = 0;
-
-    for (unsigned id = query->first; id < LIMIT_WORKER_IDS && count < query->limit; id++) {
-        const struct worker_row *row = find_row(fsm, (uint16_t)id);
-
-        if (row != NULL) {
-            rows[count++] = row;
-        }
+    if ((acquire->kind != WORKER_NODE && acquire->kind != WORKER_CLIENT) ||
+        !window_fits(acquire->window_ms) || acquire->name_len > LIMIT_WORKER_NAME_BYTES ||
+        tag_name_check(acquire->name, acquire->name_len, NULL) != 0 ||
+        acquire->address_len > LIMIT_ADDRESS_BYTES ||
+        tag_text_check(acquire->address, acquire->address_len, false) != 0) {
+        return ERR_INVALID;
     }
-    worker_rows_encode(rows, count, fsm->log_ms, result);
-}
-
-int fsm_load_worker(struct fsm *fsm, const uint8_t *key, size_t key_len, const void *value,
-                    size_t value_len)
-{
-    struct worker_row row;
-    uint16_t id;
-    int err;
-
-    if (key_len != WORKER_KEY_BYTES) {
-        return ERR_CORRUPT;
+    if (!workers->settings->has_layout || workers->settings->log_ms == 0) {
+        return ERR_EMPTY;
     }
-    id = (uint16_t)(key[1] << 8 | key[2]);
-    err = worker_row_decode(id, value, value_len, &row);
-    if (err != 0) {
-        return err;
+    if (acquire->worker_id != WORKER_ID_ANY &&
+        acquire->worker_id >= 1u << workers->settings->layout.worker_bits) {
+        return ERR_INVALID;
     }
-    if (find_row(fsm, id) != NULL) {
-        return ERR_EXISTS;
+    if (ahead(workers, acquire->wall_ms, LIMIT_WORKER_AHEAD_MS) ||
+        ahead(workers, acquire->floor_ms, LIMIT_WINDOW_MAX_MS)) {
+        return ERR_CLOCK_SKEW;
     }
-    put_row(fsm, &row, NULL);
     return 0;
 }
 
-void fsm_tell_workers(struct fsm *fsm)
+/* Its holder gave it back, or let its window pass. */
+static bool is_free(const struct fsm_workers *workers, const struct worker_row *row)
 {
-    for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
-        const struct worker_row *row = find_row(fsm, (uint16_t)id);
+    return row->state == WORKER_RELEASED || row->granted_until_ms < workers->settings->log_ms;
+}
 
-        if (row != NULL) {
-            tell(fsm, row);
+static int choose_given(const struct fsm_workers *workers, uint16_t id,
+                        const struct worker_row *own, uint16_t *ret_id)
+{
+    const struct worker_row *row = fsm_workers_find(workers, id);
+
+    *ret_id = id;
+    if (own != NULL && own->id == id) {
+        return 0;
+    }
+    if (own != NULL && !is_free(workers, own)) {
+        *ret_id = own->id;
+        return ERR_CONFLICT;
+    }
+    return row == NULL || is_free(workers, row) ? 0 : ERR_CONFLICT;
+}
+
+static int choose_any(const struct fsm_workers *workers, const struct worker_row *own,
+                      uint16_t *ret_id)
+{
+    unsigned count = 1u << workers->settings->layout.worker_bits;
+    const struct worker_row *best = NULL;
+
+    ASSERT(count <= LIMIT_WORKER_IDS);
+    if (own != NULL) {
+        *ret_id = own->id;
+        return 0;
+    }
+    for (unsigned id = 0; id < count; id++) {
+        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
+
+        if (row == NULL) {
+            *ret_id = (uint16_t)id;
+            return 0;
         }
+        if (is_free(workers, row) &&
+            (best == NULL || row->granted_until_ms < best->granted_until_ms)) {
+            best = row;
+        }
+    }
+    if (best == NULL) {
+        return ERR_NO_WORKER_ID;
+    }
+    *ret_id = best->id;
+    return 0;
+}
+
+/* 0 with the worker id to grant, ERR_NO_WORKER_ID, or ERR_CONFLICT with the one in the way. */
+static int acquire_choose(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+                          const struct worker_row *own, uint16_t *ret_id)
+{
+    return acquire->worker_id != WORKER_ID_ANY
+               ? choose_given(workers, acquire->worker_id, own, ret_id)
+               : choose_any(workers, own, ret_id);
+}
+
+/* Make the row the name's, with a window above all that the id had before; row is the old row, or
+ * zeros but for its id. */
+static int acquire_window(const struct fsm_workers *workers, const struct worker_acquire *acquire,
+                          struct worker_row *row)
+{
+    uint64_t from_ms = fsm_later(row->granted_until_ms, acquire->floor_ms);
+    uint64_t until_ms = fsm_later(acquire->wall_ms, from_ms) + acquire->window_ms;
+
+    if (ahead(workers, until_ms, LIMIT_WORKER_AHEAD_MS + LIMIT_WINDOW_MAX_MS)) {
+        return ERR_CLOCK_SKEW;
+    }
+    ASSERT(from_ms >= row->granted_until_ms && until_ms > from_ms);
+    row->state = WORKER_HELD;
+    row->kind = acquire->kind;
+    row->epoch++;
+    row->granted_from_ms = from_ms;
+    row->granted_until_ms = until_ms;
+    row->updated_ms = workers->settings->log_ms;
+    memset(row->name, 0, sizeof row->name);
+    memset(row->address, 0, sizeof row->address);
+    ASSERT(acquire->name_len <= sizeof row->name && acquire->address_len <= sizeof row->address);
+    row->name_len = acquire->name_len;
+    row->address_len = acquire->address_len;
+    memcpy(row->name, acquire->name, acquire->name_len);
+    if (acquire->address_len > 0) {
+        memcpy(row->address, acquire->address, acquire->address_len);
+    }
+    return 0;
+}
+
+/* The row that is the name's: the one it holds, else the one that changed last; NULL if none. */
+static const struct worker_row *find_name(const struct fsm_workers *workers, const char *name,
+                                          size_t len)
+{
+    const struct worker_row *best = NULL;
+
+    for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
+        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
+
+        if (row == NULL || tag_name_compare(row->name, row->name_len, name, len) != 0) {
+            continue;
+        }
+        if (row->state == WORKER_HELD) {
+            return row;
+        }
+        if (best == NULL || row->updated_ms > best->updated_ms) {
+            best = row;
+        }
+    }
+    return best;
+}
+
+/* The row's key and value into the journal. */
+static void journal_put(struct fsm_workers *workers, const struct worker_row *row)
+{
+    struct fsm_journal *journal = workers->journal;
+
+    fsm_journal_key(journal, FSM_TABLE_WORKERS);
+    buf_put_u8(&journal->row, (uint8_t)(row->id >> 8));
+    buf_put_u8(&journal->row, (uint8_t)row->id);
+    fsm_journal_value(journal);
+    worker_row_encode(row, &journal->row);
+}
+
+static void tell(const struct fsm_workers *workers, const struct worker_row *row)
+{
+    struct fsm_listener *listener = workers->journal->listener;
+
+    if (listener != NULL && listener->worker_changed != NULL && !workers->journal->loading) {
+        listener->worker_changed(listener, row);
     }
 }
 
-void fsm_workers_clear(struct fsm *fsm)
+/* Insert or replace, and keep digest, changes (NULL while loading) and listener in step. */
+static void put_row(struct fsm_workers *workers, const struct worker_row *row)
 {
-    free(fsm->workers);
-    fsm->workers = NULL;
+    const struct worker_row *old = fsm_workers_find(workers, row->id);
+
+    ASSERT(row->id < LIMIT_WORKER_IDS && row->granted_from_ms <= row->granted_until_ms);
+    ASSERT(old == NULL || row->epoch >= old->epoch);
+    ASSERT(old == NULL || row->epoch == old->epoch ||
+           row->granted_from_ms >= old->granted_until_ms); /* windows are disjoint */
+    if (old != NULL) {
+        journal_put(workers, old);
+        fsm_journal_leave(workers->journal);
+    }
+    if (workers->rows == NULL) {
+        workers->rows = calloc(LIMIT_WORKER_IDS, sizeof *workers->rows);
+        ASSERT(workers->rows != NULL);
+    }
+    workers->rows[row->id] = *row;
+    journal_put(workers, row);
+    fsm_journal_enter(workers->journal);
+    tell(workers, &workers->rows[row->id]);
 }
 
-static void apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
-                          struct worker_result *result, struct fsm_changes *changes)
+static void apply_acquire(struct fsm_workers *workers, const struct worker_acquire *acquire,
+                          struct worker_result *result)
 {
-    const struct worker_row *own = find_name(fsm, acquire->name, acquire->name_len);
+    const struct worker_row *own = find_name(workers, acquire->name, acquire->name_len);
     const struct worker_row *old;
     struct worker_row row = {0};
 
-    result->status = acquire_check(fsm, acquire);
+    result->status = acquire_check(workers, acquire);
     if (result->status != 0) {
         return;
     }
@@ -162,8 +219,8 @@ static void apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
         result->row = *own;
         return;
     }
-    result->status = acquire_choose(fsm, acquire, own, &row.id);
-    old = result->status == ERR_NO_WORKER_ID ? NULL : find_row(fsm, row.id);
+    result->status = acquire_choose(workers, acquire, own, &row.id);
+    old = result->status == ERR_NO_WORKER_ID ? NULL : fsm_workers_find(workers, row.id);
     if (result->status == ERR_CONFLICT) {
         ASSERT(old != NULL);
         result->has_row = true;
@@ -175,7 +232,7 @@ static void apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
     if (old != NULL) {
         row = *old;
     }
-    result->status = acquire_window(fsm, acquire, &row);
+    result->status = acquire_window(workers, acquire, &row);
     if (result->status != 0) {
         return;
     }
@@ -183,18 +240,18 @@ static void apply_acquire(struct fsm *fsm, const struct worker_acquire *acquire,
         struct worker_row left = *own;
 
         left.state = WORKER_RELEASED;
-        left.updated_ms = fsm->log_ms;
-        put_row(fsm, &left, changes);
+        left.updated_ms = workers->settings->log_ms;
+        put_row(workers, &left);
     }
-    put_row(fsm, &row, changes);
+    put_row(workers, &row);
     result->has_row = true;
     result->row = row;
 }
 
-static void apply_renew(struct fsm *fsm, const struct worker_renew *renew,
-                        struct worker_result *result, struct fsm_changes *changes)
+static void apply_renew(struct fsm_workers *workers, const struct worker_renew *renew,
+                        struct worker_result *result)
 {
-    const struct worker_row *old = find_row(fsm, renew->worker_id);
+    const struct worker_row *old = fsm_workers_find(workers, renew->worker_id);
     struct worker_row row;
 
     if (old == NULL) {
@@ -219,26 +276,26 @@ static void apply_renew(struct fsm *fsm, const struct worker_renew *renew,
         result->status = ERR_CONFLICT;
         return;
     }
-    if (ahead(fsm, renew->wall_ms, LIMIT_WORKER_AHEAD_MS)) {
+    if (ahead(workers, renew->wall_ms, LIMIT_WORKER_AHEAD_MS)) {
         result->status = ERR_CLOCK_SKEW;
         return;
     }
     row = *old;
-    row.granted_until_ms = later(old->granted_until_ms, renew->wall_ms + renew->window_ms);
-    row.last_timestamp_ms = later(old->last_timestamp_ms, renew->last_timestamp_ms);
-    row.updated_ms = fsm->log_ms;
+    row.granted_until_ms = fsm_later(old->granted_until_ms, renew->wall_ms + renew->window_ms);
+    row.last_timestamp_ms = fsm_later(old->last_timestamp_ms, renew->last_timestamp_ms);
+    row.updated_ms = workers->settings->log_ms;
     if (row.last_timestamp_ms > row.granted_until_ms) {
         result->status = ERR_INVALID; /* such a time was never granted */
         return;
     }
-    put_row(fsm, &row, changes);
+    put_row(workers, &row);
     result->row = row;
 }
 
-static void apply_release(struct fsm *fsm, const struct worker_release *release,
-                          struct worker_result *result, struct fsm_changes *changes)
+static void apply_release(struct fsm_workers *workers, const struct worker_release *release,
+                          struct worker_result *result)
 {
-    const struct worker_row *old = find_row(fsm, release->worker_id);
+    const struct worker_row *old = fsm_workers_find(workers, release->worker_id);
     struct worker_row row;
 
     if (old == NULL) {
@@ -260,213 +317,123 @@ static void apply_release(struct fsm *fsm, const struct worker_release *release,
     }
     row = *old;
     row.state = WORKER_RELEASED;
-    row.updated_ms = fsm->log_ms;
+    row.updated_ms = workers->settings->log_ms;
     if (release->last_timestamp_ms != 0) {
-        uint64_t used_ms = later(old->last_timestamp_ms, release->last_timestamp_ms);
+        uint64_t used_ms = fsm_later(old->last_timestamp_ms, release->last_timestamp_ms);
 
         /* What was reported before counts too: a release cannot take it back. */
         if (used_ms < old->granted_until_ms) {
-            row.granted_until_ms = later(old->granted_from_ms, used_ms);
+            row.granted_until_ms = fsm_later(old->granted_from_ms, used_ms);
         }
         row.last_timestamp_ms = used_ms < row.granted_until_ms ? used_ms : row.granted_until_ms;
     }
-    put_row(fsm, &row, changes);
+    put_row(workers, &row);
     result->row = row;
 }
 
-/* What can be told without looking at the rows. */
-static int acquire_check(const struct fsm *fsm, const struct worker_acquire *acquire)
+/* 'w' and the id, big-endian */
+int fsm_workers_apply(struct fsm_workers *workers, int type, const void *command, size_t len,
+                      struct buf *result)
 {
-    if ((acquire->kind != WORKER_NODE && acquire->kind != WORKER_CLIENT) ||
-        !window_fits(acquire->window_ms) || acquire->name_len > LIMIT_WORKER_NAME_BYTES ||
-        tag_name_check(acquire->name, acquire->name_len, NULL) != 0 ||
-        acquire->address_len > LIMIT_ADDRESS_BYTES ||
-        tag_text_check(acquire->address, acquire->address_len, false) != 0) {
-        return ERR_INVALID;
-    }
-    if (!fsm->has_layout || fsm->log_ms == 0) {
-        return ERR_EMPTY;
-    }
-    if (acquire->worker_id != WORKER_ID_ANY &&
-        acquire->worker_id >= 1u << fsm->layout.worker_bits) {
-        return ERR_INVALID;
-    }
-    if (ahead(fsm, acquire->wall_ms, LIMIT_WORKER_AHEAD_MS) ||
-        ahead(fsm, acquire->floor_ms, LIMIT_WINDOW_MAX_MS)) {
-        return ERR_CLOCK_SKEW;
-    }
-    return 0;
-}
+    struct worker_result answer = {0};
+    struct worker_acquire acquire;
+    struct worker_renew renew;
+    struct worker_release release;
+    int err = ERR_BAD_MESSAGE;
 
-/* 0 with the worker id to grant, ERR_NO_WORKER_ID, or ERR_CONFLICT with the one in the way. */
-static int acquire_choose(const struct fsm *fsm, const struct worker_acquire *acquire,
-                          const struct worker_row *own, uint16_t *ret_id)
-{
-    return acquire->worker_id != WORKER_ID_ANY ? choose_given(fsm, acquire->worker_id, own, ret_id)
-                                               : choose_any(fsm, own, ret_id);
-}
-
-static int choose_given(const struct fsm *fsm, uint16_t id, const struct worker_row *own,
-                        uint16_t *ret_id)
-{
-    const struct worker_row *row = find_row(fsm, id);
-
-    *ret_id = id;
-    if (own != NULL && own->id == id) {
-        return 0;
-    }
-    if (own != NULL && !is_free(fsm, own)) {
-        *ret_id = own->id;
-        return ERR_CONFLICT;
-    }
-    return row == NULL || is_free(fsm, row) ? 0 : ERR_CONFLICT;
-}
-
-static int choose_any(const struct fsm *fsm, const struct worker_row *own, uint16_t *ret_id)
-{
-    unsigned count = 1u << fsm->layout.worker_bits;
-    const struct worker_row *best = NULL;
-
-    ASSERT(count <= LIMIT_WORKER_IDS);
-    if (own != NULL) {
-        *ret_id = own->id;
-        return 0;
-    }
-    for (unsigned id = 0; id < count; id++) {
-        const struct worker_row *row = find_row(fsm, (uint16_t)id);
-
-        if (row == NULL) {
-            *ret_id = (uint16_t)id;
-            return 0;
+    switch (type) {
+    case COMMAND_WORKER_ACQUIRE:
+        err = worker_acquire_command_read(command, len, &acquire);
+        if (err == 0) {
+            apply_acquire(workers, &acquire, &answer);
         }
-        if (is_free(fsm, row) && (best == NULL || row->granted_until_ms < best->granted_until_ms)) {
-            best = row;
+        break;
+    case COMMAND_WORKER_RENEW:
+        err = worker_renew_command_read(command, len, &renew);
+        if (err == 0) {
+            apply_renew(workers, &renew, &answer);
+        }
+        break;
+    case COMMAND_WORKER_RELEASE:
+        err = worker_release_command_read(command, len, &release);
+        if (err == 0) {
+            apply_release(workers, &release, &answer);
+        }
+        break;
+    default:
+        UNREACHABLE("not a command on worker ids");
+    }
+    if (err == 0) {
+        worker_result_encode(&answer, result);
+    }
+    return err;
+}
+
+void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,
+                      struct buf *result)
+{
+    const struct worker_row *rows[LIMIT_WORKER_IDS];
+    size_t count = 0;
+
+    for (unsigned id = query->first; id < LIMIT_WORKER_IDS && count < query->limit; id++) {
+        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
+
+        if (row != NULL) {
+            rows[count++] = row;
         }
     }
-    if (best == NULL) {
-        return ERR_NO_WORKER_ID;
+    worker_rows_encode(rows, count, workers->settings->log_ms, result);
+}
+
+int fsm_workers_load(struct fsm_workers *workers, const uint8_t *key, size_t key_len,
+                     const void *value, size_t value_len)
+{
+    struct worker_row row;
+    uint16_t id;
+    int err;
+
+    if (key_len != WORKER_KEY_BYTES) {
+        return ERR_CORRUPT;
     }
-    *ret_id = best->id;
+    id = (uint16_t)(key[1] << 8 | key[2]);
+    err = worker_row_decode(id, value, value_len, &row);
+    if (err != 0) {
+        return err;
+    }
+    if (fsm_workers_find(workers, id) != NULL) {
+        return ERR_EXISTS;
+    }
+    put_row(workers, &row);
     return 0;
 }
 
-/* Make the row the name's, with a window above all that the id had before; row is the old row, or
- * zeros but for its id. */
-static int acquire_window(const struct fsm *fsm, const struct worker_acquire *acquire,
-                          struct worker_row *row)
+void fsm_workers_tell(const struct fsm_workers *workers)
 {
-    uint64_t from_ms = later(row->granted_until_ms, acquire->floor_ms);
-    uint64_t until_ms = later(acquire->wall_ms, from_ms) + acquire->window_ms;
-
-    if (ahead(fsm, until_ms, LIMIT_WORKER_AHEAD_MS + LIMIT_WINDOW_MAX_MS)) {
-        return ERR_CLOCK_SKEW;
-    }
-    ASSERT(from_ms >= row->granted_until_ms && until_ms > from_ms);
-    row->state = WORKER_HELD;
-    row->kind = acquire->kind;
-    row->epoch++;
-    row->granted_from_ms = from_ms;
-    row->granted_until_ms = until_ms;
-    row->updated_ms = fsm->log_ms;
-    memset(row->name, 0, sizeof row->name);
-    memset(row->address, 0, sizeof row->address);
-    ASSERT(acquire->name_len <= sizeof row->name && acquire->address_len <= sizeof row->address);
-    row->name_len = acquire->name_len;
-    row->address_len = acquire->address_len;
-    memcpy(row->name, acquire->name, acquire->name_len);
-    if (acquire->address_len > 0) {
-        memcpy(row->address, acquire->address, acquire->address_len);
-    }
-    return 0;
-}
-
-/* Its holder gave it back, or let its window pass. */
-static bool is_free(const struct fsm *fsm, const struct worker_row *row)
-{
-    return row->state == WORKER_RELEASED || row->granted_until_ms < fsm->log_ms;
-}
-
-/* The row that is the name's: the one it holds, else the one that changed last; NULL if none. */
-static const struct worker_row *find_name(const struct fsm *fsm, const char *name, size_t len)
-{
-    const struct worker_row *best = NULL;
-
     for (unsigned id = 0; id < LIMIT_WORKER_IDS; id++) {
-        const struct worker_row *row = find_row(fsm, (uint16_t)id);
+        const struct worker_row *row = fsm_workers_find(workers, (uint16_t)id);
 
-        if (row == NULL || tag_name_compare(row->name, row->name_len, name, len) != 0) {
-            continue;
-        }
-        if (row->state == WORKER_HELD) {
-            return row;
-        }
-        if (best == NULL || row->updated_ms > best->updated_ms) {
-            best = row;
+        if (row != NULL) {
+            tell(workers, row);
         }
     }
-    return best;
 }
 
-static struct worker_row *find_row(const struct fsm *fsm, uint16_t id)
+void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *settings,
+                      struct fsm_journal *journal)
 {
-    if (fsm->workers == NULL || id >= LIMIT_WORKER_IDS || fsm->workers[id].state == 0) {
+    *workers = (struct fsm_workers){.journal = journal, .settings = settings};
+}
+
+void fsm_workers_clear(struct fsm_workers *workers)
+{
+    free(workers->rows);
+    workers->rows = NULL;
+}
+
+const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint16_t id)
+{
+    if (workers->rows == NULL || id >= LIMIT_WORKER_IDS || workers->rows[id].state == 0) {
         return NULL;
     }
-    return &fsm->workers[id];
-}
-
-/* Insert or replace, and keep digest, changes (NULL while loading) and listener in step. */
-static void put_row(struct fsm *fsm, const struct worker_row *row, struct fsm_changes *changes)
-{
-    const struct worker_row *old = find_row(fsm, row->id);
-    size_t key_len;
-
-    ASSERT(row->id < LIMIT_WORKER_IDS);
-    if (old != NULL) {
-        row_bytes(fsm, old, &key_len);
-        fsm_scratch_leave(fsm, key_len);
-    }
-    if (fsm->workers == NULL) {
-        fsm->workers = calloc(LIMIT_WORKER_IDS, sizeof *fsm->workers);
-        ASSERT(fsm->workers != NULL);
-    }
-    fsm->workers[row->id] = *row;
-    row_bytes(fsm, row, &key_len);
-    fsm_scratch_enter(fsm, key_len, changes);
-    if (!fsm->loading) {
-        tell(fsm, &fsm->workers[row->id]);
-    }
-}
-
-static void row_bytes(struct fsm *fsm, const struct worker_row *row, size_t *ret_key_len)
-{
-    fsm->scratch.len = 0;
-    buf_put_u8(&fsm->scratch, FSM_TABLE_WORKERS);
-    buf_put_u8(&fsm->scratch, (uint8_t)(row->id >> 8)); /* storage keeps the order of ids */
-    buf_put_u8(&fsm->scratch, (uint8_t)row->id);
-    *ret_key_len = fsm->scratch.len;
-    worker_row_encode(row, &fsm->scratch);
-}
-
-static void tell(struct fsm *fsm, const struct worker_row *row)
-{
-    if (fsm->listener != NULL && fsm->listener->worker_changed != NULL) {
-        fsm->listener->worker_changed(fsm->listener, row);
-    }
-}
-
-/* True if the time is further ahead of the log's than allowed. */
-static bool ahead(const struct fsm *fsm, uint64_t ms, uint64_t by_ms)
-{
-    return ms > fsm->log_ms + by_ms;
-}
-
-static bool window_fits(uint64_t window_ms)
-{
-    return window_ms >= LIMIT_WINDOW_MIN_MS && window_ms <= LIMIT_WINDOW_MAX_MS;
-}
-
-static uint64_t later(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
+    return &workers->rows[id];
 }

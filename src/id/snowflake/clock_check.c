@@ -1,7 +1,7 @@
 /*
- * clock_check.c - see clock_check.h: the median of clocks, and jumps of the own one.
+ * clock_check.c - see clock_check.h: the median of clocks, and jumps of our own.
  *
- * The happy path of a verdict: no jump stands, and the own clock is near the median of itself and
+ * The happy path of a verdict: no jump stands, and our own clock is near the median of itself and
  * the fresh samples.
  *
  * A jump is seen by the distance of the wall clock from the line that begins at the anchor (the
@@ -16,22 +16,10 @@
 
 #include "src/base/assert.h"
 
-#define CLOCKS_MAX (LIMIT_NODES + 1)       /* all samples and the own clock */
-#define DISTANCE_MAX_MS ((int64_t)1 << 61) /* three of them add up within 64 bits */
+#define CLOCKS_MAX (LIMIT_NODES + 1) /* all samples and our own clock */
+#define DISTANCE_MAX_MS ((int64_t)1 << 61)
 
-static int64_t distance_ms(uint64_t from_ms, uint64_t to_ms);
-static int64_t stepped_ms(uint64_t then_now_ms, uint64_t then_wall_ms, uint64_t now_ms,
-                          uint64_t wall_ms);
-static struct clock_sample *sample_place(struct clock_check *check, uint64_t peer);
-static bool is_fresh(const struct clock_sample *sample, uint64_t now_ms);
-static size_t fresh_offsets(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
-                            int64_t ret_offsets[CLOCKS_MAX]);
-static int64_t median_offset(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
-                             size_t *ret_samples);
-static bool majority_confirms(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms);
-static bool jump_stands(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
-                        int64_t *ret_off_ms);
-
+/* three of them add up within 64 bits */
 void clock_check_init(struct clock_check *check, uint32_t threshold_ms)
 {
     ASSERT(threshold_ms > 0);
@@ -45,88 +33,6 @@ void clock_check_members(struct clock_check *check, size_t members)
     check->members = members;
 }
 
-void clock_check_sample(struct clock_check *check, uint64_t peer, uint64_t sent_ms, uint64_t now_ms,
-                        uint64_t peer_wall_ms, uint64_t own_wall_ms)
-{
-    uint64_t rtt_ms = now_ms > sent_ms ? now_ms - sent_ms : 0;
-    struct clock_sample *sample;
-
-    if (rtt_ms > CLOCK_SAMPLE_RTT_MAX_MS) {
-        return;
-    }
-    sample = sample_place(check, peer);
-    *sample = (struct clock_sample){
-        .peer = peer,
-        .taken_ms = now_ms,
-        .own_ms = own_wall_ms,
-        .offset_ms = distance_ms(own_wall_ms, peer_wall_ms) + (int64_t)(rtt_ms / 2),
-        .rtt_ms = (uint32_t)rtt_ms,
-    };
-}
-
-void clock_check_tick(struct clock_check *check, uint64_t now_ms, uint64_t wall_ms)
-{
-    int64_t off_ms;
-
-    if (!jump_stands(check, now_ms, wall_ms, &off_ms)) {
-        check->anchored = true;
-        check->anchor_now_ms = now_ms;
-        check->anchor_wall_ms = wall_ms;
-        check->jumped = false;
-        check->jumped_ms = 0;
-        check->caught_up_ms = 0;
-        return;
-    }
-    ASSERT(check->anchored && off_ms != 0);
-    check->jumped = true;
-    check->jumped_ms = off_ms;
-    if (off_ms < 0 && check->caught_up_ms == 0) {
-        check->caught_up_ms = check->anchor_wall_ms + (now_ms - check->anchor_now_ms);
-    }
-}
-
-bool clock_check_asked(const struct clock_check *check, uint64_t now_ms)
-{
-    size_t clocks = 1;
-
-    for (size_t i = 0; i < check->count; i++) {
-        clocks += is_fresh(&check->samples[i], now_ms);
-    }
-    return clocks > check->members / 2;
-}
-
-uint64_t clock_check_cluster_ms(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
-                                size_t *ret_samples)
-{
-    int64_t offset_ms = median_offset(check, now_ms, wall_ms, ret_samples);
-    uint64_t cluster_ms;
-
-    if (offset_ms < 0) {
-        uint64_t behind_ms = (uint64_t)-offset_ms;
-
-        return wall_ms > behind_ms ? wall_ms - behind_ms : 0;
-    }
-    return __builtin_add_overflow(wall_ms, (uint64_t)offset_ms, &cluster_ms) ? UINT64_MAX
-                                                                             : cluster_ms;
-}
-
-int clock_check_verdict(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
-                        int64_t *ret_off_ms)
-{
-    int64_t threshold_ms = check->threshold_ms;
-    int64_t off_ms;
-    size_t samples;
-
-    if (jump_stands(check, now_ms, wall_ms, &off_ms)) {
-        *ret_off_ms = off_ms;
-        return off_ms < 0 ? ERR_CLOCK_BACKWARDS : ERR_CLOCK_SKEW;
-    }
-    off_ms = -median_offset(check, now_ms, wall_ms, &samples);
-    ASSERT_IMPLIES(samples == 0, off_ms == 0);
-    *ret_off_ms = off_ms;
-    return off_ms > threshold_ms || off_ms < -threshold_ms ? ERR_CLOCK_SKEW : 0;
-}
-
 /* to - from, saturated. */
 static int64_t distance_ms(uint64_t from_ms, uint64_t to_ms)
 {
@@ -134,13 +40,6 @@ static int64_t distance_ms(uint64_t from_ms, uint64_t to_ms)
     int64_t distance = apart_ms > (uint64_t)DISTANCE_MAX_MS ? DISTANCE_MAX_MS : (int64_t)apart_ms;
 
     return to_ms > from_ms ? distance : -distance;
-}
-
-/* By how much the wall clock moved on more than the monotonic one did. */
-static int64_t stepped_ms(uint64_t then_now_ms, uint64_t then_wall_ms, uint64_t now_ms,
-                          uint64_t wall_ms)
-{
-    return distance_ms(then_wall_ms, wall_ms) - distance_ms(then_now_ms, now_ms);
 }
 
 /* Where the peer's sample goes: its own place, a new one, or the oldest one's. */
@@ -163,6 +62,32 @@ static struct clock_sample *sample_place(struct clock_check *check, uint64_t pee
         return &check->samples[check->count++];
     }
     return oldest;
+}
+
+void clock_check_sample(struct clock_check *check, uint64_t peer, uint64_t sent_ms, uint64_t now_ms,
+                        uint64_t peer_wall_ms, uint64_t own_wall_ms)
+{
+    uint64_t rtt_ms = now_ms > sent_ms ? now_ms - sent_ms : 0;
+    struct clock_sample *sample;
+
+    if (rtt_ms > CLOCK_SAMPLE_RTT_MAX_MS) {
+        return;
+    }
+    sample = sample_place(check, peer);
+    *sample = (struct clock_sample){
+        .peer = peer,
+        .taken_ms = now_ms,
+        .own_ms = own_wall_ms,
+        .offset_ms = distance_ms(own_wall_ms, peer_wall_ms) + (int64_t)(rtt_ms / 2),
+        .rtt_ms = (uint32_t)rtt_ms,
+    };
+}
+
+/* By how much the wall clock moved on more than the monotonic one did. */
+static int64_t stepped_ms(uint64_t then_now_ms, uint64_t then_wall_ms, uint64_t now_ms,
+                          uint64_t wall_ms)
+{
+    return distance_ms(then_wall_ms, wall_ms) - distance_ms(then_now_ms, now_ms);
 }
 
 static bool is_fresh(const struct clock_sample *sample, uint64_t now_ms)
@@ -188,28 +113,7 @@ static size_t fresh_offsets(const struct clock_check *check, uint64_t now_ms, ui
     return count;
 }
 
-/* The cluster's time minus the own wall clock. */
-static int64_t median_offset(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
-                             size_t *ret_samples)
-{
-    int64_t offsets[CLOCKS_MAX];
-    size_t count = fresh_offsets(check, now_ms, wall_ms, offsets);
-
-    *ret_samples = count;
-    offsets[count++] = 0; /* the own clock */
-    for (size_t i = 1; i < count; i++) {
-        int64_t offset = offsets[i];
-        size_t place = i;
-
-        for (; place > 0 && offsets[place - 1] > offset; place--) {
-            offsets[place] = offsets[place - 1];
-        }
-        offsets[place] = offset;
-    }
-    return offsets[(count - 1) / 2];
-}
-
-/* Are more than half of the clocks near the own one, which is one of them? */
+/* Are more than half of the clocks near our own one, which is one of them? */
 static bool majority_confirms(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms)
 {
     int64_t offsets[CLOCKS_MAX];
@@ -244,4 +148,88 @@ static bool jump_stands(const struct clock_check *check, uint64_t now_ms, uint64
     }
     *ret_off_ms = off_ms;
     return !majority_confirms(check, now_ms, wall_ms);
+}
+
+void clock_check_tick(struct clock_check *check, uint64_t now_ms, uint64_t wall_ms)
+{
+    int64_t off_ms;
+
+    if (!jump_stands(check, now_ms, wall_ms, &off_ms)) {
+        check->anchored = true;
+        check->anchor_now_ms = now_ms;
+        check->anchor_wall_ms = wall_ms;
+        check->jumped = false;
+        check->jumped_ms = 0;
+        check->caught_up_ms = 0;
+        return;
+    }
+    ASSERT(check->anchored && off_ms != 0);
+    check->jumped = true;
+    check->jumped_ms = off_ms;
+    if (off_ms < 0 && check->caught_up_ms == 0) {
+        check->caught_up_ms = check->anchor_wall_ms + (now_ms - check->anchor_now_ms);
+    }
+}
+
+bool clock_check_asked(const struct clock_check *check, uint64_t now_ms)
+{
+    size_t clocks = 1;
+
+    for (size_t i = 0; i < check->count; i++) {
+        clocks += is_fresh(&check->samples[i], now_ms);
+    }
+    return clocks > check->members / 2;
+}
+
+/* The cluster's time minus our own wall clock. */
+static int64_t median_offset(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
+                             size_t *ret_samples)
+{
+    int64_t offsets[CLOCKS_MAX];
+    size_t count = fresh_offsets(check, now_ms, wall_ms, offsets);
+
+    *ret_samples = count;
+    offsets[count++] = 0; /* our own clock */
+    for (size_t i = 1; i < count; i++) {
+        int64_t offset = offsets[i];
+        size_t place = i;
+
+        for (; place > 0 && offsets[place - 1] > offset; place--) {
+            offsets[place] = offsets[place - 1];
+        }
+        offsets[place] = offset;
+    }
+    return offsets[(count - 1) / 2];
+}
+
+uint64_t clock_check_cluster_ms(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
+                                size_t *ret_samples)
+{
+    int64_t offset_ms = median_offset(check, now_ms, wall_ms, ret_samples);
+    uint64_t cluster_ms;
+
+    if (offset_ms < 0) {
+        uint64_t behind_ms = (uint64_t)-offset_ms;
+
+        return wall_ms > behind_ms ? wall_ms - behind_ms : 0;
+    }
+    return __builtin_add_overflow(wall_ms, (uint64_t)offset_ms, &cluster_ms) ? UINT64_MAX
+                                                                             : cluster_ms;
+}
+
+int clock_check_verdict(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
+                        int64_t *ret_off_ms)
+{
+    int64_t threshold_ms = check->threshold_ms;
+    int64_t off_ms;
+    size_t samples;
+
+    if (jump_stands(check, now_ms, wall_ms, &off_ms)) {
+        *ret_off_ms = off_ms;
+        return off_ms < 0 ? ERR_CLOCK_BACKWARDS : ERR_CLOCK_SKEW;
+    }
+    off_ms = -median_offset(check, now_ms, wall_ms, &samples);
+    ASSERT_IMPLIES(samples == 0, off_ms == 0);
+    *ret_off_ms = off_ms;
+    return off_ms > threshold_ms || off_ms < -threshold_ms ? ERR_CLOCK_SKEW : 0;
 }

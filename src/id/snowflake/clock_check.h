@@ -2,7 +2,7 @@
  * clock_check.h - is this node's clock fit to stamp ids? Pure decisions on samples.
  *
  * Peers are asked for their wall clock over the peer links; half of the round trip is added
- * (Cristian 1989). The cluster's time is the median of the own clock and the fresh samples of the
+ * (Cristian 1989). The cluster's time is the median of our own clock and the fresh samples of the
  * peers (the lower one of two middles): a mean, as Leaf's article has it, would let one clock that
  * is off by years make every healthy node refuse. With two clocks in sight the lower one passes and
  * the higher one refuses: time that is lost comes back, time that is used up does not.
@@ -11,20 +11,20 @@
  * verdict of 0.
  *
  * Checks:
- *  - The own clock against the median: off by more than threshold_ms (default 1 s) refuses. With no
+ *  - Our own clock against the median: off by more than threshold_ms (default 1 s) refuses. With no
  *    fresh sample there is nothing to compare with, and it passes.
- *  - The own clock against its own monotonic clock since the last tick (NTP's slewing moves both
+ *  - Our own clock against its own monotonic clock since the last tick (NTP's slewing moves both
  *    alike): a step back by more than LIMIT_CLOCK_BACK_WAIT_MS, or ahead by more than threshold_ms,
  *    is a jump. It is held against the clock until
  *      - it returns: it is back within these bounds of where it would be without the jump; or,
  *        after a step back, it has caught up with where it would have been when the step was seen,
  *        which is as far as ids can carry its time; or
- *      - a majority confirms it: more than half of the cluster's clocks, the own one counted, are
- *        within threshold_ms of it by fresh samples. Until clock_check_members() told how many
+ *      - a majority confirms it: more than half of the cluster's clocks, our own one counted, are
+ *        within threshold_ms of it by fresh samples. Until clock_check_members() says how many
  *        there are, the cluster is this node and those that answered, at least one.
  *
  * A sample is kept as the peer's distance from this node's clock together with a reading of that
- * clock: what the own clock is stepped by later does not change what is known of the peer.
+ * clock: what our own clock is stepped by later does not change what is known of the peer.
  *
  * Failure modes: none; numbers of peers are not trusted, and distances saturate at some 70 million
  * years.
@@ -54,7 +54,7 @@ struct clock_sample {
 
 struct clock_check {
     uint32_t threshold_ms;
-    size_t members; /* clocks of the cluster, the own one counted; 0: not told */
+    size_t members; /* clocks of the cluster, our own one counted; 0: not known */
     size_t count;
     struct clock_sample samples[LIMIT_NODES]; /* one a peer */
     /* The last tick's clocks; while a jump stands, those of the last tick before it. */
@@ -87,12 +87,12 @@ void clock_check_tick(struct clock_check *check, uint64_t now_ms, uint64_t wall_
 uint64_t clock_check_cluster_ms(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                                 size_t *ret_samples);
 
-/* True when the own clock and the fresh samples together are a majority of the members' clocks. */
+/* True when our own clock and the fresh samples together are a majority of the members' clocks. */
 bool clock_check_asked(const struct clock_check *check, uint64_t now_ms);
 
 /* 0, or ERR_CLOCK_SKEW (off the median by more than the threshold, or a jump ahead), or
  * ERR_CLOCK_BACKWARDS (a jump back). A jump since the last tick counts as well. *ret_off_ms is
- * always set: by how much the own clock is ahead (behind: negative) of where it would be without
+ * always set: by how much our own clock is ahead (behind: negative) of where it would be without
  * the jump, or else of the median. */
 int clock_check_verdict(const struct clock_check *check, uint64_t now_ms, uint64_t wall_ms,
                         int64_t *ret_off_ms) MUST_CHECK;

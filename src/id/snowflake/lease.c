@@ -19,49 +19,64 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/snowflake/lease_internal.h"
+#include "src/id/snowflake/lease_ask.h"
+#include "src/id/snowflake/lease_slot.h"
 
 #define ACTIVE_TICK_MS 100 /* while a slot can stamp, or while claims are refused */
 #define IDLE_TICK_MS 1000
 
-static void slot_init(struct lease *lease, unsigned k);
-static bool turn_is_due(struct lease *lease, uint64_t now_ms, bool *ret_wanted);
-static void publish_all(struct lease *lease);
-static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
-static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
-                       uint64_t *ret_until_ms);
-static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
-static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms);
-static bool must_ask_first(const struct lease *lease, uint64_t now_ms);
-static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms);
+struct lease {
+    struct clock_check *check;
+    uint64_t begun_ms;  /* monotonic; of this incarnation */
+    bool asking_clocks; /* the other nodes' clocks are not known yet */
+    bool clock_fit;     /* the mark follows the clock, as the last judgement found it */
+    int refusal;
+    int64_t clock_off_ms;
+    uint64_t wait_until_ms;
+    struct lease_slots slots;
+};
+
+static void slot_init(struct lease *lease, const struct lease_config *config, unsigned k)
+{
+    struct lease_slot *slot = &lease->slots.items[k];
+    int len = snprintf(slot->name, sizeof slot->name, "node-%" PRIu64 "/%016" PRIx64 "/%u",
+                       config->node_id, config->store_id, k);
+
+    ASSERT(len > 0 && (size_t)len < sizeof slot->name);
+    slot->all = &lease->slots;
+    slot->k = k;
+    slot->name_len = (uint16_t)len;
+}
 
 struct lease *lease_new(const struct lease_config *config, struct snowflake *snowflake,
                         struct clock_check *check, const struct clock *clock,
                         struct id_proposer *proposer, struct lease_disk *disk)
 {
     struct lease *lease = calloc(1, sizeof *lease);
+    struct lease_slots *slots = &lease->slots;
 
     ASSERT(lease != NULL);
     ASSERT(config->workers <= LIMIT_WORKERS_PER_NODE);
-    lease->config = *config;
-    lease->snowflake = snowflake;
+    slots->snowflake = snowflake;
+    slots->clock = clock;
+    slots->proposer = proposer;
+    slots->disk = disk;
+    slots->address = config->address != NULL ? config->address : "";
+    slots->window_ms = config->window_ms;
+    slots->mark_lead_ms = config->mark_lead_ms;
+    slots->renew_ms =
+        config->renew_ms < config->window_ms / 3 ? config->renew_ms : config->window_ms / 3;
+    slots->count = config->workers;
     lease->check = check;
-    lease->clock = clock;
-    lease->proposer = proposer;
-    lease->disk = disk;
     lease->begun_ms = clock_now_ms(clock);
-    if (config->workers == 0) {
-        lease->refusal = ERR_DISABLED;
-    } else {
+    lease->refusal = config->workers > 0 ? ERR_EMPTY : ERR_DISABLED;
+    if (config->workers > 0) {
         ASSERT(config->window_ms >= LIMIT_WINDOW_MIN_MS &&
                config->window_ms <= LIMIT_WINDOW_MAX_MS);
         ASSERT(config->renew_ms > 0 && config->mark_lead_ms > 0);
-        lease->refusal = ERR_EMPTY;
-        lease->renew_ms =
-            config->renew_ms < config->window_ms / 3 ? config->renew_ms : config->window_ms / 3;
     }
     for (unsigned k = 0; k < config->workers; k++) {
-        slot_init(lease, k);
+        slot_init(lease, config, k);
     }
     if (snowflake != NULL) {
         atomic_store_explicit(&snowflake->refusal, lease->refusal, memory_order_relaxed);
@@ -74,8 +89,8 @@ void lease_free(struct lease *lease)
     if (lease == NULL) {
         return;
     }
-    for (unsigned k = 0; k < lease->config.workers; k++) {
-        ASSERT(!lease->slots[k].asking && !lease->slots[k].writing);
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        ASSERT(!lease->slots.items[k].asking && !lease->slots.items[k].writing);
     }
     free(lease);
 }
@@ -85,183 +100,55 @@ int lease_resume(struct lease *lease, unsigned k, const void *data, size_t len)
     struct lease_record record;
     int err = lease_record_decode(data, len, &record);
 
-    if (err == 0 && k < lease->config.workers) {
-        lease_slot_resume(&lease->slots[k], &record);
+    if (err == 0 && k < lease->slots.count) {
+        lease_slot_resume(&lease->slots.items[k], &record);
     }
     return err;
 }
 
 void lease_layout(struct lease *lease, const struct snowflake_layout *layout)
 {
-    if (lease->snowflake == NULL ||
-        atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed)) {
+    if (lease->slots.snowflake == NULL ||
+        atomic_load_explicit(&lease->slots.snowflake->ready, memory_order_relaxed)) {
         return;
     }
-    snowflake_set_layout(lease->snowflake, layout);
-    lease_touch(lease);
+    snowflake_set_layout(lease->slots.snowflake, layout);
+    lease_slots_touch(&lease->slots);
 }
 
 void lease_worker_changed(struct lease *lease, const struct worker_row *row)
 {
-    if (lease->stopped) {
-        return;
-    }
-    for (unsigned k = 0; k < lease->config.workers; k++) {
-        lease_slot_row(&lease->slots[k], row);
-    }
-}
-
-void lease_turn(struct lease *lease)
-{
-    uint64_t now_ms;
-    uint64_t wall_ms;
-    bool wanted;
-
-    if (lease->config.workers == 0 || lease->stopped) {
-        return;
-    }
-    now_ms = clock_now_ms(lease->clock);
-    if (!turn_is_due(lease, now_ms, &wanted)) {
-        return;
-    }
-    publish_all(lease);
-    now_ms = clock_now_ms(lease->clock);
-    wall_ms = clock_wall_ms(lease->clock);
-    judge(lease, now_ms, wall_ms);
-    /* Before the commands: an answer may come at once, and wants another turn. */
-    lease->due_ms = next_tick_ms(lease, now_ms, wall_ms);
-    for (unsigned k = 0; k < lease->config.workers; k++) {
-        struct lease_slot *slot = &lease->slots[k];
-        uint64_t next_ms;
-
-        lease_slot_write(slot, wall_ms, lease->clock_fit, wanted);
-        lease_slot_ask(slot, now_ms, wall_ms);
-        next_ms = lease_slot_next_ms(slot);
-        lease->due_ms = next_ms < lease->due_ms ? next_ms : lease->due_ms;
-    }
-}
-
-uint64_t lease_next_ms(const struct lease *lease)
-{
-    return lease->config.workers == 0 || lease->stopped ? UINT64_MAX : lease->due_ms;
-}
-
-void lease_stop(struct lease *lease)
-{
-    lease->stopped = true;
-}
-
-void lease_status(const struct lease *lease, struct lease_status *ret_status)
-{
-    struct lease_status status = {.refusal = lease->refusal,
-                                  .clock_off_ms = lease->clock_off_ms,
-                                  .wait_until_ms = lease->wait_until_ms};
-    uint64_t wall_ms = clock_wall_ms(lease->clock);
-    uint64_t longest_ms = 0;
-
-    status.window_left_ms = UINT64_MAX;
-    for (unsigned k = 0; k < lease->config.workers; k++) {
-        const struct lease_slot *slot = &lease->slots[k];
-        uint64_t until_ms = slot->held.until_ms;
-        uint64_t left_ms = until_ms > wall_ms ? until_ms - wall_ms : 0;
-
-        if (slot->state != LEASE_SERVING) {
-            continue;
-        }
-        status.serving++;
-        status.window_left_ms = left_ms < status.window_left_ms ? left_ms : status.window_left_ms;
-        longest_ms = left_ms > longest_ms ? left_ms : longest_ms;
-    }
-    if (status.serving == 0) {
-        status.window_left_ms = 0;
-    }
-    /* What the generator answers by itself. */
-    if (status.refusal == 0 && status.serving == 0) {
-        status.refusal = ERR_EMPTY;
-    } else if (status.refusal == 0 && wall_ms > snowflake_last_ms(&lease->snowflake->layout)) {
-        status.refusal = ERR_EPOCH_EXHAUSTED;
-    } else if (status.refusal == 0 && longest_ms == 0) {
-        status.refusal = ERR_WINDOW_EXPIRED;
-    }
-    *ret_status = status;
-}
-
-void lease_touch(struct lease *lease)
-{
-    lease->due_ms = 0;
-}
-
-static void slot_init(struct lease *lease, unsigned k)
-{
-    struct lease_slot *slot = &lease->slots[k];
-    int len = snprintf(slot->name, sizeof slot->name, "node-%" PRIu64 "/%016" PRIx64 "/%u",
-                       lease->config.node_id, lease->config.store_id, k);
-
-    ASSERT(len > 0 && (size_t)len < sizeof slot->name);
-    slot->lease = lease;
-    slot->k = k;
-    slot->name_len = (uint16_t)len;
+    lease_slots_row(&lease->slots, row);
 }
 
 /* Cheap when nothing is. The flag is cleared before anything is looked at, so that a claim that
  * sets it later is seen later. */
 static bool turn_is_due(struct lease *lease, uint64_t now_ms, bool *ret_wanted)
 {
-    _Atomic bool *wanted = &lease->snowflake->wanted;
+    _Atomic bool *wanted = &lease->slots.snowflake->wanted;
 
     *ret_wanted = atomic_load_explicit(wanted, memory_order_relaxed) &&
                   atomic_exchange_explicit(wanted, false, memory_order_acq_rel);
-    return *ret_wanted || now_ms >= lease->due_ms;
+    return *ret_wanted || now_ms >= lease->slots.due_ms;
 }
 
 static void publish_all(struct lease *lease)
 {
-    if (!atomic_load_explicit(&lease->snowflake->ready, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&lease->slots.snowflake->ready, memory_order_relaxed)) {
         return;
     }
-    for (unsigned k = 0; k < lease->config.workers; k++) {
-        if (lease->slots[k].state == LEASE_RECORDED) {
-            lease_slot_publish(&lease->slots[k]);
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        if (lease->slots.items[k].state == LEASE_RECORDED) {
+            lease_slot_publish(&lease->slots.items[k]);
         }
     }
-}
-
-/* Compare the clock, and tell the claimers what they are refused with, if anything. */
-static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
-{
-    uint64_t clock_ms = 0;
-    uint64_t slots_ms;
-    int refusal;
-    int slots;
-
-    clock_check_tick(lease->check, now_ms, wall_ms);
-    refusal = judge_clock(lease, now_ms, wall_ms, &clock_ms);
-    lease->asking_clocks = must_ask_first(lease, now_ms);
-    if (refusal == 0 && lease->asking_clocks) {
-        refusal = ERR_EMPTY;
-    }
-    lease->clock_bad = refusal != 0;
-    if (refusal == 0 && log_refuses(lease, now_ms, wall_ms)) {
-        refusal = ERR_CLOCK_SKEW;
-    }
-    lease->clock_fit = refusal == 0;
-    slots = judge_slots(lease, &slots_ms);
-    if (refusal == 0) {
-        refusal = slots;
-    }
-    lease->wait_until_ms = clock_ms > slots_ms ? clock_ms : slots_ms;
-    if (refusal == ERR_CLOCK_SKEW) {
-        lease->wait_until_ms = 0; /* time alone does not help */
-    }
-    lease->refusal = refusal;
-    atomic_store_explicit(&lease->snowflake->refusal, refusal, memory_order_relaxed);
 }
 
 /* At its start a node hears the other clocks before it trusts its own; where they do not answer, it
  * waits no longer than it may have to wait for its mark anyway. */
 static bool must_ask_first(const struct lease *lease, uint64_t now_ms)
 {
-    return now_ms - lease->begun_ms < lease->config.mark_lead_ms &&
+    return now_ms - lease->begun_ms < lease->slots.mark_lead_ms &&
            !clock_check_asked(lease->check, now_ms);
 }
 
@@ -279,8 +166,8 @@ static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
     if (verdict != 0) {
         return verdict;
     }
-    for (unsigned k = 0; k < lease->config.workers; k++) {
-        const struct lease_slot *slot = &lease->slots[k];
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        const struct lease_slot *slot = &lease->slots.items[k];
 
         if (lease_slot_holds(slot) && slot->last_timestamp_ms > reported_ms) {
             reported_ms = slot->last_timestamp_ms;
@@ -299,10 +186,10 @@ static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wal
     size_t samples;
 
     (void)clock_check_cluster_ms(lease->check, now_ms, wall_ms, &samples);
-    for (unsigned k = 0; k < lease->config.workers; k++) {
-        const struct lease_slot *slot = &lease->slots[k];
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        const struct lease_slot *slot = &lease->slots.items[k];
 
-        if (slot->skewed && now_ms - slot->skewed_ms >= lease->renew_ms) {
+        if (slot->skewed && now_ms - slot->skewed_ms >= lease->slots.renew_ms) {
             return samples == 0; /* with samples, the verdict was that we agree with them */
         }
     }
@@ -316,8 +203,8 @@ static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
     uint64_t first_ms = UINT64_MAX;
     int refusal = ERR_EMPTY; /* the first worker id is on its way */
 
-    for (unsigned k = 0; k < lease->config.workers; k++) {
-        const struct lease_slot *slot = &lease->slots[k];
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        const struct lease_slot *slot = &lease->slots.items[k];
         uint64_t slot_ms;
         bool far;
 
@@ -339,6 +226,37 @@ static int judge_slots(const struct lease *lease, uint64_t *ret_until_ms)
     return refusal;
 }
 
+/* Compare the clock, and tell the claimers what they are refused with, if anything. */
+static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
+{
+    uint64_t clock_ms = 0;
+    uint64_t slots_ms;
+    int refusal;
+    int slots;
+
+    clock_check_tick(lease->check, now_ms, wall_ms);
+    refusal = judge_clock(lease, now_ms, wall_ms, &clock_ms);
+    lease->asking_clocks = must_ask_first(lease, now_ms);
+    if (refusal == 0 && lease->asking_clocks) {
+        refusal = ERR_EMPTY;
+    }
+    lease->slots.clock_bad = refusal != 0;
+    if (refusal == 0 && log_refuses(lease, now_ms, wall_ms)) {
+        refusal = ERR_CLOCK_SKEW;
+    }
+    lease->clock_fit = refusal == 0;
+    slots = judge_slots(lease, &slots_ms);
+    if (refusal == 0) {
+        refusal = slots;
+    }
+    lease->wait_until_ms = clock_ms > slots_ms ? clock_ms : slots_ms;
+    if (refusal == ERR_CLOCK_SKEW) {
+        lease->wait_until_ms = 0; /* time alone does not help */
+    }
+    lease->refusal = refusal;
+    atomic_store_explicit(&lease->slots.snowflake->refusal, refusal, memory_order_relaxed);
+}
+
 static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
 {
     if (lease->asking_clocks) {
@@ -347,12 +265,88 @@ static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_
     if (lease->refusal != 0 && lease->refusal != ERR_NO_WORKER_ID && lease->refusal != ERR_EMPTY) {
         return now_ms + ACTIVE_TICK_MS;
     }
-    for (unsigned k = 0; k < lease->config.workers; k++) {
-        const struct lease_slot *slot = &lease->slots[k];
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        const struct lease_slot *slot = &lease->slots.items[k];
 
         if (slot->state == LEASE_SERVING && slot->held.mark_ms >= wall_ms) {
             return now_ms + ACTIVE_TICK_MS;
         }
     }
     return now_ms + IDLE_TICK_MS;
+}
+
+void lease_turn(struct lease *lease)
+{
+    uint64_t now_ms;
+    uint64_t wall_ms;
+    bool wanted;
+
+    if (lease->slots.count == 0 || lease->slots.stopped) {
+        return;
+    }
+    now_ms = clock_now_ms(lease->slots.clock);
+    if (!turn_is_due(lease, now_ms, &wanted)) {
+        return;
+    }
+    publish_all(lease);
+    now_ms = clock_now_ms(lease->slots.clock);
+    wall_ms = clock_wall_ms(lease->slots.clock);
+    judge(lease, now_ms, wall_ms);
+    /* Before the commands: an answer may come at once, and wants another turn. */
+    lease->slots.due_ms = next_tick_ms(lease, now_ms, wall_ms);
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        struct lease_slot *slot = &lease->slots.items[k];
+        uint64_t next_ms;
+
+        lease_slot_write(slot, wall_ms, lease->clock_fit, wanted);
+        lease_slot_ask(slot, now_ms, wall_ms);
+        next_ms = lease_slot_next_ms(slot);
+        lease->slots.due_ms = next_ms < lease->slots.due_ms ? next_ms : lease->slots.due_ms;
+    }
+}
+
+uint64_t lease_next_ms(const struct lease *lease)
+{
+    return lease->slots.count == 0 || lease->slots.stopped ? UINT64_MAX : lease->slots.due_ms;
+}
+
+void lease_stop(struct lease *lease)
+{
+    lease->slots.stopped = true;
+}
+
+void lease_status(const struct lease *lease, struct lease_status *ret_status)
+{
+    struct lease_status status = {.refusal = lease->refusal,
+                                  .clock_off_ms = lease->clock_off_ms,
+                                  .wait_until_ms = lease->wait_until_ms};
+    uint64_t wall_ms = clock_wall_ms(lease->slots.clock);
+    uint64_t longest_ms = 0;
+
+    status.window_left_ms = UINT64_MAX;
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        const struct lease_slot *slot = &lease->slots.items[k];
+        uint64_t until_ms = slot->held.until_ms;
+        uint64_t left_ms = until_ms > wall_ms ? until_ms - wall_ms : 0;
+
+        if (slot->state != LEASE_SERVING) {
+            continue;
+        }
+        status.serving++;
+        status.window_left_ms = left_ms < status.window_left_ms ? left_ms : status.window_left_ms;
+        longest_ms = left_ms > longest_ms ? left_ms : longest_ms;
+    }
+    if (status.serving == 0) {
+        status.window_left_ms = 0;
+    }
+    /* What the generator answers by itself. */
+    if (status.refusal == 0 && status.serving == 0) {
+        status.refusal = ERR_EMPTY;
+    } else if (status.refusal == 0 &&
+               wall_ms > snowflake_last_ms(&lease->slots.snowflake->layout)) {
+        status.refusal = ERR_EPOCH_EXHAUSTED;
+    } else if (status.refusal == 0 && longest_ms == 0) {
+        status.refusal = ERR_WINDOW_EXPIRED;
+    }
+    *ret_status = status;
 }

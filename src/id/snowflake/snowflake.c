@@ -1,5 +1,5 @@
 /*
- * snowflake.c - see snowflake.h: the layout of an id, and claims by one compare-and-swap.
+ * snowflake.c - see snowflake.h: claims by one compare-and-swap.
  *
  * The happy path of a claim: load the slot's word, read the clock, load the slot's bounds, decide
  * on a time and a first sequence, and swap the word for one that counts the claimed ids as used.
@@ -46,68 +46,6 @@ struct position {
     uint32_t next; /* next sequence of it; 0: no id yet */
 };
 
-static const char *layout_broken_rule(const struct snowflake_layout *layout);
-static uint32_t sequence_count(const struct snowflake_layout *layout);
-static uint64_t span_ms(const struct snowflake_layout *layout);
-static struct position position_of(const struct snowflake_layout *layout, uint64_t word);
-static uint64_t word_of(const struct snowflake_layout *layout, struct position at);
-static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *slot, uint32_t count,
-                      uint64_t random, struct segment_range *ret_range, bool *ret_lapsed);
-static int time_check(const struct snowflake_layout *layout, const struct snowflake_slot *slot,
-                      uint64_t at_ms, bool *ret_lapsed);
-static uint32_t first_sequence(const struct snowflake_layout *layout, struct position last,
-                               uint64_t at_ms, uint64_t random);
-static int sooner_over(int a, int b);
-
-int snowflake_layout_check(const struct snowflake_layout *layout, uint64_t now_ms,
-                           const char **ret_why)
-{
-    *ret_why = layout_broken_rule(layout);
-    if (*ret_why != NULL) {
-        return ERR_INVALID;
-    }
-    if (layout->epoch_ms > now_ms) {
-        *ret_why = "the epoch must not be after the present time";
-        return ERR_INVALID;
-    }
-    if (now_ms - layout->epoch_ms > span_ms(layout)) {
-        *ret_why = "the present time must be within the layout's time bits";
-        return ERR_INVALID;
-    }
-    return 0;
-}
-
-uint64_t snowflake_last_ms(const struct snowflake_layout *layout)
-{
-    return layout->epoch_ms + span_ms(layout);
-}
-
-HOT uint64_t snowflake_compose(const struct snowflake_layout *layout, uint64_t unix_ms,
-                               uint32_t worker, uint32_t sequence)
-{
-    uint64_t time;
-
-    ASSERT(unix_ms >= layout->epoch_ms);
-    time = unix_ms - layout->epoch_ms;
-    ASSERT(time <= span_ms(layout));
-    ASSERT(worker >> layout->worker_bits == 0);
-    ASSERT(sequence < sequence_count(layout));
-    return time << (layout->worker_bits + layout->sequence_bits) |
-           (uint64_t)worker << layout->sequence_bits | sequence;
-}
-
-struct snowflake_parts snowflake_decode(const struct snowflake_layout *layout, uint64_t id)
-{
-    uint32_t worker_mask = (1u << layout->worker_bits) - 1;
-    uint32_t sequence_mask = sequence_count(layout) - 1;
-
-    return (struct snowflake_parts){
-        .unix_ms = layout->epoch_ms + (id >> (layout->worker_bits + layout->sequence_bits)),
-        .worker = (uint32_t)(id >> layout->sequence_bits) & worker_mask,
-        .sequence = (uint32_t)id & sequence_mask,
-    };
-}
-
 void snowflake_init(struct snowflake *snowflake, const struct clock *clock)
 {
     memset(&snowflake->layout, 0, sizeof snowflake->layout);
@@ -132,7 +70,7 @@ void snowflake_init(struct snowflake *snowflake, const struct clock *clock)
 void snowflake_set_layout(struct snowflake *snowflake, const struct snowflake_layout *layout)
 {
     ASSERT(!atomic_load_explicit(&snowflake->ready, memory_order_relaxed));
-    ASSERT(layout_broken_rule(layout) == NULL);
+    ASSERT(snowflake_bits_fit(layout));
     snowflake->layout = *layout;
     atomic_store_explicit(&snowflake->ready, true, memory_order_release);
 }
@@ -189,6 +127,13 @@ void snowflake_kill(struct snowflake_slot *slot)
     slot->dead = true;
 }
 
+HOT static struct position position_of(const struct snowflake_layout *layout, uint64_t word)
+{
+    uint64_t time = (word & ~WORD_CLOSED) >> NEXT_BITS;
+
+    return (struct position){layout->epoch_ms + time, (uint32_t)(word & NEXT_MASK)};
+}
+
 uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
                                 const struct snowflake_slot *slot)
 {
@@ -196,6 +141,113 @@ uint64_t snowflake_last_used_ms(const struct snowflake *snowflake,
     struct position last = position_of(&snowflake->layout, word);
 
     return last.next > 0 ? last.unix_ms : 0;
+}
+
+HOT static uint64_t word_of(const struct snowflake_layout *layout, struct position at)
+{
+    uint64_t time = at.unix_ms - layout->epoch_ms;
+
+    ASSERT(time <= snowflake_span_ms(layout));
+    ASSERT(at.next >= 1 && at.next <= snowflake_sequences(layout));
+    return time << NEXT_BITS | at.next;
+}
+
+/* May the slot stamp this time? */
+HOT static int time_check(const struct snowflake_layout *layout, const struct snowflake_slot *slot,
+                          uint64_t at_ms, bool *ret_lapsed)
+{
+    uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
+    uint64_t limit_ms = atomic_load_explicit(&slot->limit_ms, memory_order_acquire);
+    uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_acquire);
+
+    if (at_ms <= from_ms) {
+        return from_ms - at_ms <= SNOWFLAKE_FROM_WAIT_MS ? ERR_EMPTY : ERR_CLOCK_BACKWARDS;
+    }
+    if (at_ms > snowflake_last_ms(layout)) {
+        return ERR_EPOCH_EXHAUSTED;
+    }
+    if (at_ms <= limit_ms) {
+        return 0;
+    }
+    if (at_ms > until_ms) {
+        return ERR_WINDOW_EXPIRED;
+    }
+    *ret_lapsed = true;
+    return ERR_EMPTY;
+}
+
+/* The first sequence to take of a time; one past the last if the time is used up. */
+HOT static uint32_t first_sequence(const struct snowflake_layout *layout, struct position last,
+                                   uint64_t at_ms, uint64_t random)
+{
+    uint32_t sequences = snowflake_sequences(layout);
+    uint32_t starts = sequences < SNOWFLAKE_RANDOM_START ? sequences : SNOWFLAKE_RANDOM_START;
+
+    if (last.next > 0 && at_ms == last.unix_ms) {
+        return last.next;
+    }
+    if (last.next == sequences && at_ms == last.unix_ms + 1) {
+        return 0;
+    }
+    return (uint32_t)(random % starts);
+}
+
+/* Claim from one slot. ret_lapsed is set, and else left alone, when the mark was in the way. */
+HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *slot, uint32_t count,
+                          uint64_t random, struct segment_range *ret_range, bool *ret_lapsed)
+{
+    const struct snowflake_layout *layout = &snowflake->layout;
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
+
+    while ((word & WORD_CLOSED) == 0) {
+        struct position last = position_of(layout, word);
+        uint64_t at_ms = clock_wall_ms(snowflake->clock);
+        uint32_t first;
+        uint32_t take;
+        uint64_t wanted;
+        int err;
+
+        if (last.next > 0 && at_ms < last.unix_ms) {
+            if (last.unix_ms - at_ms > LIMIT_CLOCK_BACK_WAIT_MS) {
+                return ERR_CLOCK_BACKWARDS;
+            }
+            at_ms = last.unix_ms;
+        }
+        err = time_check(layout, slot, at_ms, ret_lapsed);
+        if (err != 0) {
+            return err;
+        }
+        first = first_sequence(layout, last, at_ms, random);
+        take = snowflake_sequences(layout) - first;
+        if (take == 0) {
+            return ERR_EMPTY;
+        }
+        take = take < count ? take : count;
+        wanted = word_of(layout, (struct position){at_ms, first + take});
+        ASSERT(wanted > word);
+        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, wanted, memory_order_acq_rel,
+                                                  memory_order_acquire)) {
+            uint64_t id = snowflake_compose(layout, at_ms, slot->worker, first);
+
+            *ret_range = (struct segment_range){id, take};
+            return 0;
+        }
+    }
+    return ERR_NO_WORKER_ID;
+}
+
+/* Of two errors the one that is over sooner by itself. */
+static int sooner_over(int a, int b)
+{
+    static const int soonest_first[] = {ERR_EMPTY, ERR_CLOCK_BACKWARDS, ERR_WINDOW_EXPIRED,
+                                        ERR_EPOCH_EXHAUSTED, ERR_NO_WORKER_ID};
+
+    for (size_t i = 0; i < sizeof soonest_first / sizeof soonest_first[0]; i++) {
+        if (a == soonest_first[i] || b == soonest_first[i]) {
+            return soonest_first[i];
+        }
+    }
+    UNREACHABLE("an error that no slot returns");
 }
 
 HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t count, uint64_t random,
@@ -232,148 +284,4 @@ HOT int snowflake_claim(struct snowflake *snowflake, unsigned hint, uint32_t cou
         *ret_notify = !atomic_exchange_explicit(&snowflake->wanted, true, memory_order_acq_rel);
     }
     return err;
-}
-
-/* The first rule that the bits break, NULL if none. */
-static const char *layout_broken_rule(const struct snowflake_layout *layout)
-{
-    if (layout->time_bits < 39 || layout->time_bits > 45) {
-        return "time bits must be 39 to 45";
-    }
-    if (layout->worker_bits < 1 || layout->worker_bits > 10) {
-        return "worker bits must be 1 to 10";
-    }
-    if (layout->sequence_bits < 4 || layout->sequence_bits > 16) {
-        return "sequence bits must be 4 to 16";
-    }
-    if (layout->time_bits + layout->worker_bits + layout->sequence_bits > 63) {
-        return "time, worker and sequence must be at most 63 bits together";
-    }
-    return NULL;
-}
-
-/* Sequences of a millisecond. */
-static uint32_t sequence_count(const struct snowflake_layout *layout)
-{
-    return 1u << layout->sequence_bits;
-}
-
-/* The highest time since the epoch. */
-static uint64_t span_ms(const struct snowflake_layout *layout)
-{
-    return (1ULL << layout->time_bits) - 1;
-}
-
-HOT static struct position position_of(const struct snowflake_layout *layout, uint64_t word)
-{
-    uint64_t time = (word & ~WORD_CLOSED) >> NEXT_BITS;
-
-    return (struct position){layout->epoch_ms + time, (uint32_t)(word & NEXT_MASK)};
-}
-
-HOT static uint64_t word_of(const struct snowflake_layout *layout, struct position at)
-{
-    uint64_t time = at.unix_ms - layout->epoch_ms;
-
-    ASSERT(time <= span_ms(layout));
-    ASSERT(at.next >= 1 && at.next <= sequence_count(layout));
-    return time << NEXT_BITS | at.next;
-}
-
-/* Claim from one slot. ret_lapsed is set, and else left alone, when the mark was in the way. */
-HOT static int slot_claim(struct snowflake *snowflake, struct snowflake_slot *slot, uint32_t count,
-                          uint64_t random, struct segment_range *ret_range, bool *ret_lapsed)
-{
-    const struct snowflake_layout *layout = &snowflake->layout;
-    uint64_t word = atomic_load_explicit(&slot->word, memory_order_acquire);
-
-    while ((word & WORD_CLOSED) == 0) {
-        struct position last = position_of(layout, word);
-        uint64_t at_ms = clock_wall_ms(snowflake->clock);
-        uint32_t first;
-        uint32_t take;
-        uint64_t wanted;
-        int err;
-
-        if (last.next > 0 && at_ms < last.unix_ms) {
-            if (last.unix_ms - at_ms > LIMIT_CLOCK_BACK_WAIT_MS) {
-                return ERR_CLOCK_BACKWARDS;
-            }
-            at_ms = last.unix_ms;
-        }
-        err = time_check(layout, slot, at_ms, ret_lapsed);
-        if (err != 0) {
-            return err;
-        }
-        first = first_sequence(layout, last, at_ms, random);
-        take = sequence_count(layout) - first;
-        if (take == 0) {
-            return ERR_EMPTY;
-        }
-        take = take < count ? take : count;
-        wanted = word_of(layout, (struct position){at_ms, first + take});
-        ASSERT(wanted > word);
-        if (atomic_compare_exchange_weak_explicit(&slot->word, &word, wanted, memory_order_acq_rel,
-                                                  memory_order_acquire)) {
-            uint64_t id = snowflake_compose(layout, at_ms, slot->worker, first);
-
-            *ret_range = (struct segment_range){id, take};
-            return 0;
-        }
-    }
-    return ERR_NO_WORKER_ID;
-}
-
-/* May the slot stamp this time? */
-HOT static int time_check(const struct snowflake_layout *layout, const struct snowflake_slot *slot,
-                          uint64_t at_ms, bool *ret_lapsed)
-{
-    uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
-    uint64_t limit_ms = atomic_load_explicit(&slot->limit_ms, memory_order_acquire);
-    uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_acquire);
-
-    if (at_ms <= from_ms) {
-        return from_ms - at_ms <= SNOWFLAKE_FROM_WAIT_MS ? ERR_EMPTY : ERR_CLOCK_BACKWARDS;
-    }
-    if (at_ms > snowflake_last_ms(layout)) {
-        return ERR_EPOCH_EXHAUSTED;
-    }
-    if (at_ms <= limit_ms) {
-        return 0;
-    }
-    if (at_ms > until_ms) {
-        return ERR_WINDOW_EXPIRED;
-    }
-    *ret_lapsed = true;
-    return ERR_EMPTY;
-}
-
-/* The first sequence to take of a time; one past the last if the time is used up. */
-HOT static uint32_t first_sequence(const struct snowflake_layout *layout, struct position last,
-                                   uint64_t at_ms, uint64_t random)
-{
-    uint32_t sequences = sequence_count(layout);
-    uint32_t starts = sequences < SNOWFLAKE_RANDOM_START ? sequences : SNOWFLAKE_RANDOM_START;
-
-    if (last.next > 0 && at_ms == last.unix_ms) {
-        return last.next;
-    }
-    if (last.next == sequences && at_ms == last.unix_ms + 1) {
-        return 0;
-    }
-    return (uint32_t)(random % starts);
-}
-
-/* Of two errors the one that is over sooner by itself. */
-static int sooner_over(int a, int b)
-{
-    static const int soonest_first[] = {ERR_EMPTY, ERR_CLOCK_BACKWARDS, ERR_WINDOW_EXPIRED,
-                                        ERR_EPOCH_EXHAUSTED, ERR_NO_WORKER_ID};
-
-    for (size_t i = 0; i < sizeof soonest_first / sizeof soonest_first[0]; i++) {
-        if (a == soonest_first[i] || b == soonest_first[i]) {
-            return soonest_first[i];
-        }
-    }
-    UNREACHABLE("an error that no slot returns");
 }

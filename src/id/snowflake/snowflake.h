@@ -1,9 +1,6 @@
 /*
- * snowflake.h - ids of time, worker id and sequence: the layout, and the generator that all HTTP
- * loops share without a lock.
- *
- * An id is  time since the epoch << (worker bits + sequence bits) | worker << sequence bits |
- * sequence, with the top bit 0. Leaf's layout is 41 + 10 + 12 bits and epoch 1288834974657.
+ * snowflake.h - ids of time, worker id and sequence (snowflake_layout.h): the generator that all
+ * HTTP loops share without a lock.
  *
  * The happy path of a claim: read the wall clock; one compare-and-swap on the slot's word
  * {milliseconds, next sequence} takes the next sequences of this millisecond. A new millisecond
@@ -23,7 +20,7 @@
  *
  * Failure modes: see snowflake_claim().
  *
- * Threads: snowflake_claim, _decode, _last_used_ms, _last_ms from any; the rest from the owner (the
+ * Threads: snowflake_claim, _last_used_ms from any; the rest from the owner (the
  * raft loop). All shared fields are atomics.
  */
 #ifndef LEAFD_ID_SNOWFLAKE_SNOWFLAKE_H
@@ -36,25 +33,8 @@
 #include "src/base/clock.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
-#include "src/id/alloc/segment.h"
-
-struct snowflake_layout {
-    uint64_t epoch_ms; /* Unix time of time 0 */
-    uint8_t time_bits;
-    uint8_t worker_bits;
-    uint8_t sequence_bits;
-};
-
-#define SNOWFLAKE_EPOCH_MS 1288834974657ULL /* Leaf's and Twitter's */
-#define SNOWFLAKE_LEAF_LAYOUT                                                                      \
-    {                                                                                              \
-        SNOWFLAKE_EPOCH_MS, 41, 10, 12                                                             \
-    }
-/* Fits the 53 bits that a JavaScript number holds exactly: 41 + 6 + 6. */
-#define SNOWFLAKE_JS53_LAYOUT                                                                      \
-    {                                                                                              \
-        SNOWFLAKE_EPOCH_MS, 41, 6, 6                                                               \
-    }
+#include "src/id/codec/id_range.h"
+#include "src/id/codec/snowflake_layout.h"
 
 /* How long a clock that has not reached from_ms yet is worth waiting for: a restart begins at a
  * mark that was kept about a second ahead. */
@@ -62,28 +42,6 @@ struct snowflake_layout {
 
 /* A new millisecond's first sequence is a random one below this (and within the layout's). */
 #define SNOWFLAKE_RANDOM_START 100
-
-/* 0, or ERR_INVALID with the rule in *ret_why (NULL on success): 39..45 time bits, 1..10 worker
- * bits, 4..16 sequence bits, at most 63 together; epoch not after now_ms; now_ms within the time
- * bits. */
-int snowflake_layout_check(const struct snowflake_layout *layout, uint64_t now_ms,
-                           const char **ret_why) MUST_CHECK;
-
-/* The last Unix millisecond that the layout can hold. */
-uint64_t snowflake_last_ms(const struct snowflake_layout *layout);
-
-/* Parts must fit (ASSERT). */
-uint64_t snowflake_compose(const struct snowflake_layout *layout, uint64_t unix_ms, uint32_t worker,
-                           uint32_t sequence);
-
-struct snowflake_parts {
-    uint64_t unix_ms;
-    uint32_t worker;
-    uint32_t sequence;
-};
-
-/* Any 64-bit number decodes; bits above the layout's count as time. */
-struct snowflake_parts snowflake_decode(const struct snowflake_layout *layout, uint64_t id);
 
 /* One worker id's generator. */
 struct snowflake_slot {

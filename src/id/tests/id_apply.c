@@ -146,7 +146,7 @@ struct grant_result id_apply_grant_to(struct id_apply *apply, uint64_t node_id, 
 
     command_grant_begin(&command, apply->wall_ms);
     command_grant_add(&command, &item);
-    command_grant_end(&command);
+    command_items_end(&command);
     err = id_apply_as(apply, node_id, &command);
     ASSERT(err == 0);
     err = grant_results_decode(apply->result.data, apply->result.len, &result, 1, &count);
@@ -174,7 +174,7 @@ struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *pu
         }
         command_put_add(&command, &put);
     }
-    command_put_end(&command);
+    command_items_end(&command);
     err = id_apply_bytes(apply, &command);
     ASSERT(err == 0);
     err = put_result_decode(apply->result.data, apply->result.len, &result);
@@ -230,7 +230,7 @@ void id_apply_strict(struct id_apply *apply, struct strict_batch batch,
         }
         command_strict_add(&command, &item);
     }
-    command_strict_end(&command);
+    command_items_end(&command);
     err = id_apply_bytes(apply, &command);
     ASSERT(err == 0);
     buf_free(&command);
@@ -273,7 +273,7 @@ int id_apply_give_back(struct id_apply *apply, struct give_back_item item)
     }
     command_give_back_begin(&command, apply->wall_ms);
     command_give_back_add(&command, &item);
-    command_give_back_end(&command);
+    command_items_end(&command);
     err = id_apply_bytes(apply, &command);
     ASSERT(err == 0);
     err = statuses_decode(apply->result.data, apply->result.len, &status, 1, &count);
@@ -282,15 +282,16 @@ int id_apply_give_back(struct id_apply *apply, struct give_back_item item)
     return status;
 }
 
-void id_apply_drained(struct id_apply *apply, uint64_t node_id, const char *name,
-                      uint32_t generation)
+void id_apply_recalled(struct id_apply *apply, uint64_t node_id, const char *name,
+                       uint32_t generation)
 {
     struct buf command = BUF_INIT;
     int status;
 
-    command_drained_begin(&command);
-    command_drained_add(&command, &(struct drained_item){name, (uint16_t)strlen(name), generation});
-    command_drained_end(&command);
+    command_recalled_begin(&command);
+    command_recalled_add(&command,
+                         &(struct recalled_item){name, (uint16_t)strlen(name), generation});
+    command_items_end(&command);
     stamp(apply, node_id, &command);
     status = apply_status(apply, &command);
     ASSERT(status == 0);

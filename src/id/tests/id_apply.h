@@ -81,8 +81,8 @@ struct strict_result id_apply_take_by(struct id_apply *apply, const char *name, 
 int id_apply_give_back(struct id_apply *apply, struct give_back_item item);
 
 /* The node confirms that it holds nothing of the tag older than the generation. */
-void id_apply_drained(struct id_apply *apply, uint64_t node_id, const char *name,
-                      uint32_t generation);
+void id_apply_recalled(struct id_apply *apply, uint64_t node_id, const char *name,
+                       uint32_t generation);
 
 /* The status that a layout or the cluster's time was told. */
 int id_apply_layout(struct id_apply *apply, const struct snowflake_layout *layout);

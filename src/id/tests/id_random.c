@@ -108,7 +108,7 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
             id_random_name(prng, name);
             command_grant_add(buf, &(struct grant_item){name, 2, (uint32_t)prng_below(prng, 3000)});
         }
-        command_grant_end(buf);
+        command_items_end(buf);
     }
 }
 
@@ -129,7 +129,7 @@ static void random_put(struct prng *prng, uint64_t wall_ms, struct buf *buf)
                                                .description = "text",
                                                .description_len = 4});
     }
-    command_put_end(buf);
+    command_items_end(buf);
 }
 
 static void random_strict_command(struct prng *prng, struct buf *buf)
@@ -147,17 +147,17 @@ static void random_strict_command(struct prng *prng, struct buf *buf)
             command_give_back_add(buf, &(struct give_back_item){
                                            name, 2, (uint32_t)prng_below(prng, 8), end / 2, end});
         }
-        command_give_back_end(buf);
+        command_items_end(buf);
         return;
     case 1:
     case 2:
-        command_drained_begin(buf);
+        command_recalled_begin(buf);
         for (uint64_t n = 1 + prng_below(prng, 5); n > 0; n--) {
             id_random_name(prng, name);
-            command_drained_add(buf,
-                                &(struct drained_item){name, 2, (uint32_t)prng_below(prng, 1000)});
+            command_recalled_add(
+                buf, &(struct recalled_item){name, 2, (uint32_t)prng_below(prng, 1000)});
         }
-        command_drained_end(buf);
+        command_items_end(buf);
         return;
     default:
         random_batch(prng, wall_ms, buf);
@@ -184,7 +184,7 @@ static void random_batch(struct prng *prng, uint64_t wall_ms, struct buf *buf)
             id_random_name(prng, name);
         }
     }
-    command_strict_end(buf);
+    command_items_end(buf);
 }
 
 static void random_worker_command(struct prng *prng, struct buf *buf)

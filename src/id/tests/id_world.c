@@ -111,7 +111,7 @@ static void put_tag(struct id_world *world, struct tag_put put)
     put.name_len = (uint16_t)strlen(put.name);
     command_put_begin(&command, true, 1);
     command_put_add(&command, &put);
-    command_put_end(&command);
+    command_items_end(&command);
     apply(world, &command, NULL);
     buf_free(&command);
 }

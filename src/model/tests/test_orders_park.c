@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "src/id/alloc/allocator.h"
+#include "src/id/codec/command.h"
 #include "src/model/model_atomic.h"
 #include "src/model/tests/orders.h"
 

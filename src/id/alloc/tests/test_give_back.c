@@ -50,7 +50,7 @@ static void grant_elsewhere(struct id_world *w, const char *name, uint32_t size)
 
     command_grant_begin(&command, 1);
     command_grant_add(&command, &item);
-    command_grant_end(&command);
+    command_items_end(&command);
     id_stamp(&w->stamps, 2, &command);
     id_world_command(w, &command);
 }

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/backend/tag_marks.h"
+#include "src/id/codec/tag_marks.h"
 #include "src/id/tests/id_world.h"
 
 /* A change as this node sent it, and what comes back. */
@@ -53,13 +53,13 @@ static void carry_out(struct id_world *w, struct change *change)
 
     buf_put(&copy, change->command.data, change->command.len);
     id_world_command(w, &copy);
-    tag_marks_put(w->cluster, change->command.data, change->command.len, &change->marks);
+    fsm_tag_marks(w->cluster, change->command.data, change->command.len, &change->marks);
 }
 
 static void hear(struct id_world *w, struct change *change)
 {
-    assert_int_equal(tag_marks_adopt(w->allocator, change->command.data, change->command.len,
-                                     change->marks.data, change->marks.len),
+    assert_int_equal(allocator_take_marks(w->allocator, change->command.data, change->command.len,
+                                          change->marks.data, change->marks.len),
                      0);
 }
 
@@ -73,7 +73,7 @@ static void raise_max_id(struct id_world *w, struct change *change, const char *
 {
     begin(change);
     add(change, (struct tag_put){.name = name, .fields = TAG_FIELD_MAX_ID, .max_id = to});
-    command_put_end(&change->command);
+    command_items_end(&change->command);
     carry_out(w, change);
 }
 
@@ -167,7 +167,7 @@ static void test_a_change_that_ends_nothing_burns_nothing(void **state)
     id_world_load(w, tag);
     begin(&change);
     add(&change, (struct tag_put){.name = "order", .fields = TAG_FIELD_STEP, .step = 20});
-    command_put_end(&change.command);
+    command_items_end(&change.command);
     carry_out(w, &change);
     hear(w, &change);
     assert_int_equal(left(tag), 10);
@@ -221,7 +221,7 @@ static void test_a_tag_that_became_strict_is_found_out(void **state)
     begin(&change);
     add(&change,
         (struct tag_put){.name = "order", .fields = TAG_FIELD_MODE, .mode = TAG_MODE_STRICT});
-    command_put_end(&change.command);
+    command_items_end(&change.command);
     carry_out(w, &change);
     hear(w, &change);
     assert_int_equal(left(tag), 0);
@@ -248,7 +248,7 @@ static void test_each_tag_of_a_bulk_has_its_own_mark(void **state)
     add(&change, (struct tag_put){.name = "new"});
     add(&change, (struct tag_put){.name = "b", .fields = TAG_FIELD_STEP, .step = 20});
     add(&change, (struct tag_put){.name = "c", .fields = TAG_FIELD_MAX_ID, .max_id = 5});
-    command_put_end(&change.command);
+    command_items_end(&change.command);
     carry_out(w, &change);
     hear(w, &change);
     assert_int_equal(left(a), 0);
@@ -272,9 +272,9 @@ static void test_marks_that_do_not_fit_are_refused(void **state)
         const uint8_t marks[2 * TAG_MARK_BYTES] = {200, 0, 0, 0, 200};
 
         if (len != TAG_MARK_BYTES) {
-            assert_int_equal(
-                tag_marks_adopt(w->allocator, change.command.data, change.command.len, marks, len),
-                ERR_BAD_MESSAGE);
+            assert_int_equal(allocator_take_marks(w->allocator, change.command.data,
+                                                  change.command.len, marks, len),
+                             ERR_BAD_MESSAGE);
         }
     }
     assert_int_equal(left(tag), 10);
@@ -285,10 +285,10 @@ static void expect_marks(struct id_world *w, const struct buf *command, size_t e
 {
     struct buf marks = BUF_INIT;
 
-    tag_marks_put(w->cluster, command->data, command->len, &marks);
+    fsm_tag_marks(w->cluster, command->data, command->len, &marks);
     assert_int_equal(marks.len, expected);
     assert_int_equal(
-        tag_marks_adopt(w->allocator, command->data, command->len, marks.data, marks.len), 0);
+        allocator_take_marks(w->allocator, command->data, command->len, marks.data, marks.len), 0);
     buf_free(&marks);
 }
 
@@ -305,7 +305,7 @@ static void test_commands_that_name_no_tags_have_none(void **state)
     command.len = 0;
     command_grant_begin(&command, 1);
     command_grant_add(&command, &item);
-    command_grant_end(&command);
+    command_items_end(&command);
     expect_marks(w, &command, 0);
     buf_free(&command);
 }
@@ -324,7 +324,7 @@ static void test_the_largest_bulk_and_one_more(void **state)
             snprintf(name, sizeof name, "t%u", i);
             add(&change, (struct tag_put){.name = name});
         }
-        command_put_end(&change.command);
+        command_items_end(&change.command);
         expect_marks(w, &change.command, count == LIMIT_TAGS_PER_BULK ? TAG_MARKS_BYTES_MAX : 0);
         end(&change);
     }

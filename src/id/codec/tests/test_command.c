@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_stamp.h"
 
@@ -54,7 +54,7 @@ static void encode_grant(struct buf *buf)
     command_grant_begin(buf, WALL_MS);
     command_grant_add(buf, &(struct grant_item){"order", 5, 1000});
     command_grant_add(buf, &(struct grant_item){"a", 1, 0});
-    command_grant_end(buf);
+    command_items_end(buf);
 }
 
 static void encode_put(struct buf *buf)
@@ -77,7 +77,7 @@ static void encode_put(struct buf *buf)
     command_put_add(buf, &all);
     command_put_add(buf, &step);
     command_put_add(buf, &none);
-    command_put_end(buf);
+    command_items_end(buf);
 }
 
 static void encode_delete(struct buf *buf)
@@ -345,7 +345,7 @@ static void test_command_type_by_head_alone(void **state)
     (void)state;
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
-        bool known = (type >= COMMAND_NOOP && type <= COMMAND_DRAINED) ||
+        bool known = (type >= COMMAND_NOOP && type <= COMMAND_RECALLED) ||
                      type == COMMAND_MEMBER_BEGIN || type == COMMAND_MEMBER_END;
 
         assert_int_equal(command_type(head, 3), known ? type : ERR_BAD_MESSAGE);
@@ -387,7 +387,7 @@ static int read_grants(unsigned count)
     for (unsigned i = 0; i < count; i++) {
         command_grant_add(&buf, &(struct grant_item){"a", 1, 0});
     }
-    command_grant_end(&buf);
+    command_items_end(&buf);
     err = grant_command_read(buf.data, buf.len, &command);
     buf_free(&buf);
     return err;

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_stamp.h"
 

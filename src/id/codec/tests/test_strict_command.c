@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/codec/strict_command.h"
 #include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_stamp.h"
@@ -40,7 +40,7 @@ static void encode_strict(struct buf *buf)
     command_strict_begin(buf, &BATCH);
     command_strict_add(buf, &KEYED);
     command_strict_add(buf, &PLAIN);
-    command_strict_end(buf);
+    command_items_end(buf);
 }
 
 static void encode_item(struct buf *buf)
@@ -53,15 +53,15 @@ static void encode_give_back(struct buf *buf)
     command_give_back_begin(buf, WALL_MS);
     command_give_back_add(buf, &(struct give_back_item){"a", 1, 4, 100, 0x1122});
     command_give_back_add(buf, &(struct give_back_item){"bb", 2, 1, 0, TAG_MAX_ID_END});
-    command_give_back_end(buf);
+    command_items_end(buf);
 }
 
-static void encode_drained(struct buf *buf)
+static void encode_recalled(struct buf *buf)
 {
-    command_drained_begin(buf);
-    command_drained_add(buf, &(struct drained_item){"a", 1, 4});
-    command_drained_add(buf, &(struct drained_item){"bb", 2, UINT32_MAX});
-    command_drained_end(buf);
+    command_recalled_begin(buf);
+    command_recalled_add(buf, &(struct recalled_item){"a", 1, 4});
+    command_recalled_add(buf, &(struct recalled_item){"bb", 2, UINT32_MAX});
+    command_items_end(buf);
 }
 
 static void encode_results(struct buf *buf)
@@ -103,11 +103,11 @@ static int decode_give_back(const void *data, size_t len)
     return give_back_command_read(data, len, &command);
 }
 
-static int decode_drained(const void *data, size_t len)
+static int decode_recalled(const void *data, size_t len)
 {
-    struct drained_command command;
+    struct recalled_command command;
 
-    return drained_command_read(data, len, &command);
+    return recalled_command_read(data, len, &command);
 }
 
 static int decode_results(const void *data, size_t len)
@@ -134,7 +134,7 @@ static const struct golden GOLDEN[] = {
     {"give back", encode_give_back, decode_give_back,
      "02 0d " ID_STAMP_EMPTY WALL "01 0100 61 04000000 6400000000000000 2211000000000000 "
      "01 0200 6262 01000000 0000000000000000 ffffffffffffff7f 00"},
-    {"drained", encode_drained, decode_drained,
+    {"recalled", encode_recalled, decode_recalled,
      "02 0e " ID_STAMP_EMPTY "01 0100 61 04000000 01 0200 6262 ffffffff 00"},
     {"results", encode_results, decode_results,
      "01 87 03000000 00000000 00 09000000 8877665544332211 00000000 01 02000000 0500000000000000 "
@@ -256,7 +256,7 @@ static int read_batch(const struct strict_batch *batch, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         command_strict_add(&buf, &PLAIN);
     }
-    command_strict_end(&buf);
+    command_items_end(&buf);
     err = decode_strict(buf.data, buf.len);
     buf_free(&buf);
     return err;
@@ -385,23 +385,23 @@ static int read_give_backs(unsigned count)
     for (unsigned i = 0; i < count; i++) {
         command_give_back_add(&buf, &(struct give_back_item){"a", 1, 1, 1, 2});
     }
-    command_give_back_end(&buf);
+    command_items_end(&buf);
     err = decode_give_back(buf.data, buf.len);
     buf_free(&buf);
     return err;
 }
 
-static int read_draineds(unsigned count)
+static int read_recalleds(unsigned count)
 {
     struct buf buf = BUF_INIT;
     int err;
 
-    command_drained_begin(&buf);
+    command_recalled_begin(&buf);
     for (unsigned i = 0; i < count; i++) {
-        command_drained_add(&buf, &(struct drained_item){"a", 1, 1});
+        command_recalled_add(&buf, &(struct recalled_item){"a", 1, 1});
     }
-    command_drained_end(&buf);
-    err = decode_drained(buf.data, buf.len);
+    command_items_end(&buf);
+    err = decode_recalled(buf.data, buf.len);
     buf_free(&buf);
     return err;
 }
@@ -412,26 +412,26 @@ static void test_lists_of_items_have_limits(void **state)
     assert_int_equal(read_give_backs(0), ERR_BAD_MESSAGE);
     assert_int_equal(read_give_backs(LIMIT_GRANTS_PER_ENTRY), 0);
     assert_int_equal(read_give_backs(LIMIT_GRANTS_PER_ENTRY + 1), ERR_BAD_MESSAGE);
-    assert_int_equal(read_draineds(0), ERR_BAD_MESSAGE);
-    assert_int_equal(read_draineds(LIMIT_GRANTS_PER_ENTRY), 0);
-    assert_int_equal(read_draineds(LIMIT_GRANTS_PER_ENTRY + 1), ERR_BAD_MESSAGE);
+    assert_int_equal(read_recalleds(0), ERR_BAD_MESSAGE);
+    assert_int_equal(read_recalleds(LIMIT_GRANTS_PER_ENTRY), 0);
+    assert_int_equal(read_recalleds(LIMIT_GRANTS_PER_ENTRY + 1), ERR_BAD_MESSAGE);
 }
 
-static void test_drained_items_in_order(void **state)
+static void test_recalled_items_in_order(void **state)
 {
     struct buf buf = BUF_INIT;
-    struct drained_command command;
-    struct drained_item item;
+    struct recalled_command command;
+    struct recalled_item item;
 
     (void)state;
-    encode_drained(&buf);
-    assert_int_equal(drained_command_read(buf.data, buf.len, &command), 0);
+    encode_recalled(&buf);
+    assert_int_equal(recalled_command_read(buf.data, buf.len, &command), 0);
     assert_true(command.count == 2);
-    assert_true(drained_command_next(&command, &item));
+    assert_true(recalled_command_next(&command, &item));
     assert_true(item.name_len == 1 && item.generation == 4);
-    assert_true(drained_command_next(&command, &item));
+    assert_true(recalled_command_next(&command, &item));
     assert_true(item.name_len == 2 && item.generation == UINT32_MAX);
-    assert_false(drained_command_next(&command, &item));
+    assert_false(recalled_command_next(&command, &item));
     buf_free(&buf);
 }
 
@@ -465,7 +465,7 @@ int main(void)
         cmocka_unit_test(test_strict_results_at_their_limit),
         cmocka_unit_test(test_give_back_items_and_limits),
         cmocka_unit_test(test_lists_of_items_have_limits),
-        cmocka_unit_test(test_drained_items_in_order),
+        cmocka_unit_test(test_recalled_items_in_order),
         cmocka_unit_test(test_statuses_round_trip),
     };
 

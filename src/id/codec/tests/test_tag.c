@@ -85,15 +85,15 @@ static const char *const SAMPLE_BYTES =
     "0600 64c3a96ac3a0";
 
 /* The same, on its way to strict mode. */
-static struct tag_row draining_row(void)
+static struct tag_row recalling_row(void)
 {
     struct tag_row row = sample_row();
 
-    row.draining = true;
+    row.recalling = true;
     return row;
 }
 
-static const char *const DRAINING_BYTES =
+static const char *const RECALLING_BYTES =
     "03 03 01 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 0168e5cf8b010000 "
     "0600 64c3a96ac3a0";
 
@@ -227,10 +227,10 @@ static void test_row_check_one_beyond(void **state)
     CHECK_REFUSED(updated_ms, TAG_TIME_MAX_MS + 1, "9999");
     CHECK_REFUSED(name_len, 0, "empty");
     CHECK_REFUSED(description_len, 2, "description"); /* cuts a character */
-    row = draining_row();
+    row = recalling_row();
     row.mode = TAG_MODE_TREND;
     assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
-    assert_string_equal(why, "draining, but not strict");
+    assert_string_equal(why, "recalling, but not strict");
 }
 
 static void golden_is(const struct tag_row *row, const char *bytes)
@@ -248,23 +248,23 @@ static void test_row_golden_bytes(void **state)
 
     (void)state;
     golden_is(&row, SAMPLE_BYTES);
-    row = draining_row();
-    golden_is(&row, DRAINING_BYTES);
+    row = recalling_row();
+    golden_is(&row, RECALLING_BYTES);
 }
 
 /* The digest is over the bytes: a row has the same whoever wrote it and whatever it was before. */
 static void test_row_version_is_one_for_all_content(void **state)
 {
-    struct tag_row row = draining_row();
+    struct tag_row row = recalling_row();
 
     (void)state;
-    row.draining = false;
+    row.recalling = false;
     golden_is(&row, SAMPLE_BYTES);
-    row.draining = true;
+    row.recalling = true;
     row.deleted = false;
     golden_is(&row, "03 02 01 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 "
                     "0168e5cf8b010000 0600 64c3a96ac3a0");
-    row.draining = false;
+    row.recalling = false;
     row.mode = TAG_MODE_TREND;
     golden_is(&row, "03 00 00 04030201 00100000 00001000 0807060504030201 0068e5cf8b010000 "
                     "0168e5cf8b010000 0600 64c3a96ac3a0");
@@ -281,7 +281,7 @@ static void round_trip(const struct tag_row *row, const char *bytes)
     assert_string_equal(back.description, row->description);
     assert_true(back.deleted);
     assert_int_equal(back.mode, TAG_MODE_STRICT);
-    assert_true(back.draining == row->draining);
+    assert_true(back.recalling == row->recalling);
     assert_int_equal(back.generation, row->generation);
     assert_int_equal(back.step, row->step);
     assert_int_equal(back.max_step, row->max_step);
@@ -299,8 +299,8 @@ static void test_row_round_trip(void **state)
 
     (void)state;
     round_trip(&row, SAMPLE_BYTES);
-    row = draining_row();
-    round_trip(&row, DRAINING_BYTES);
+    row = recalling_row();
+    round_trip(&row, RECALLING_BYTES);
 }
 
 static int decode(const struct buf *buf)
@@ -348,15 +348,15 @@ static void test_row_decode_refuses_damage(void **state)
 
     (void)state;
     refuse_damage(SAMPLE_BYTES);
-    refuse_damage(DRAINING_BYTES);
+    refuse_damage(RECALLING_BYTES);
     id_hex_put(&buf, SAMPLE_BYTES);
-    buf.data[1] = 2; /* draining alone */
+    buf.data[1] = 2; /* recalling alone */
     assert_int_equal(decode(&buf), 0);
     buf.data[1] = 0x40; /* an unknown flag alone */
     assert_int_equal(decode(&buf), ERR_CORRUPT);
     buf.len = 0;
-    id_hex_put(&buf, DRAINING_BYTES);
-    buf.data[2] = TAG_MODE_TREND; /* draining, but not strict */
+    id_hex_put(&buf, RECALLING_BYTES);
+    buf.data[2] = TAG_MODE_TREND; /* recalling, but not strict */
     assert_int_equal(decode(&buf), ERR_CORRUPT);
     buf.data[1] = 1;
     assert_int_equal(decode(&buf), 0);
@@ -401,7 +401,7 @@ static void test_row_decode_survives_any_bytes(void **state)
 {
     (void)state;
     survive_any_bytes(SAMPLE_BYTES);
-    survive_any_bytes(DRAINING_BYTES);
+    survive_any_bytes(RECALLING_BYTES);
 }
 
 static void test_row_copy_is_deep(void **state)

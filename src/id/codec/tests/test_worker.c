@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/tests/id_apply.h"
 #include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_random.h"

@@ -391,7 +391,7 @@ static void maybe_give_back(struct prng *prng, const struct fsm *fsm, struct giv
         command->len = 0;
         command_give_back_begin(command, 0);
         command_give_back_add(command, last);
-        command_give_back_end(command);
+        command_items_end(command);
         session_stamp_put(command, &stamp);
     }
 }
@@ -443,8 +443,8 @@ struct granted {
     uint64_t given_seq; /* its number */
 };
 
-#define GRANTEE 9      /* no node of id_random.c */
-#define GRANTEE_HAS 50 /* commands that it waits for */
+#define HOLDER 9      /* no node of id_random.c */
+#define HOLDER_HAS 50 /* commands that it waits for */
 
 /* Half of the segment is given back. */
 static void give_back_half(struct id_apply *a, const char *name, struct granted *granted,
@@ -459,7 +459,7 @@ static void give_back_half(struct id_apply *a, const char *name, struct granted 
     granted->end = item.first;
     buf_free(&granted->given);
     granted->given = id_apply_copy(a);
-    granted->given_seq = a->stamps.seqs[GRANTEE];
+    granted->given_seq = a->stamps.seqs[HOLDER];
 }
 
 /* A copy comes of what was given back before: it is told the same again, or too late for that. True
@@ -467,7 +467,7 @@ static void give_back_half(struct id_apply *a, const char *name, struct granted 
 static bool give_back_again(struct id_apply *a, struct granted *granted)
 {
     uint64_t digest = fsm_digest(a->fsm);
-    bool awaited = granted->given_seq >= a->stamps.awaited[GRANTEE];
+    bool awaited = granted->given_seq >= a->stamps.awaited[HOLDER];
     int32_t status = 1;
     size_t count = 0;
 
@@ -485,9 +485,9 @@ static bool give_back_again(struct id_apply *a, struct granted *granted)
 /* Another command of the node. */
 static void await_one_more(struct id_stamps *stamps)
 {
-    uint64_t next = stamps->seqs[GRANTEE] + 1;
+    uint64_t next = stamps->seqs[HOLDER] + 1;
 
-    stamps->awaited[GRANTEE] = next > GRANTEE_HAS ? next - GRANTEE_HAS : 1;
+    stamps->awaited[HOLDER] = next > HOLDER_HAS ? next - HOLDER_HAS : 1;
 }
 
 /* Grants of random commands, ranges given back and copies of that never hand out an id of a
@@ -500,7 +500,7 @@ static void test_random_grants_never_overlap(void **state)
     unsigned counts[4] = {0};
 
     prng_seed(&prng, 99);
-    a->node_id = GRANTEE;
+    a->node_id = HOLDER;
     for (unsigned i = 0; i < 20000; i++) {
         struct buf command = BUF_INIT;
         char name[4];

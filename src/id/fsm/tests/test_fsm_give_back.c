@@ -165,7 +165,7 @@ static void test_what_was_given_up_is_not_carried_out(void **state)
     grant_is(id_apply_grant(a, "order", 1000), 1, 1000);
     command_give_back_begin(&command, a->wall_ms);
     command_give_back_add(&command, &item);
-    command_give_back_end(&command);
+    command_items_end(&command);
     id_stamp(&a->stamps, 1, &command);
     (void)id_apply_grant(a, "none", 1); /* says that the one before is over */
     digest = fsm_digest(a->fsm);
@@ -298,7 +298,7 @@ static void test_many_in_one_command_stand_each_for_itself(void **state)
     command_give_back_add(&command, &(struct give_back_item){"b", 1, 2, 11, 51});
     command_give_back_add(&command, &(struct give_back_item){"b", 1, 1, 11, 51});
     command_give_back_add(&command, &(struct give_back_item){"order", 5, 1, 801, 901});
-    command_give_back_end(&command);
+    command_items_end(&command);
     assert_int_equal(id_apply_bytes(a, &command), 0);
     assert_int_equal(statuses_decode(a->result.data, a->result.len, statuses, 4, &count), 0);
     assert_int_equal(count, 4);

@@ -15,7 +15,8 @@
 
 #include <cmocka.h>
 
-#include "src/id/fsm/fsm_state.h"
+#include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 #include "src/id/tests/id_hex.h"
 
@@ -197,7 +198,7 @@ static void add_keys(struct fsm *fsm, uint64_t index, unsigned from, unsigned co
 
         command_strict_add(&command, &(struct strict_item){"a", 1, key, (uint16_t)len, 1});
     }
-    command_strict_end(&command);
+    command_items_end(&command);
     id_stamp_as(&command, 1, 1, index, index);
     assert_int_equal(fsm_apply(fsm, index, command.data, command.len, &answer, NULL), 0);
     assert_int_equal(strict_results_decode(answer.data, answer.len, ret_results, count, &got), 0);
@@ -235,11 +236,11 @@ static void test_the_table_at_its_hard_limit(void **state)
     struct id_apply *a = *state;
 
     a->key_limit = UINT32_MAX;
-    a->fsm->keys.count = LIMIT_KEYS - 1; /* as if */
+    a->fsm->keys.table.count = LIMIT_KEYS - 1; /* as if */
     gives(id_apply_take_by(a, "a", "k", 1), 1);
     refuses(id_apply_take_by(a, "a", "l", 1), ERR_KEYS_FULL, LIMIT_KEYS);
     replays(id_apply_take_by(a, "a", "k", 1), 1);
-    a->fsm->keys.count = 1;
+    a->fsm->keys.table.count = 1;
 }
 
 /* A hundred thousand keys: each is found, at 120 bytes a key with a text of 36 at most. */

@@ -60,7 +60,7 @@ static void make(struct table *table, const char *name)
 
     command_put_begin(&command, false, 1);
     command_put_add(&command, &put);
-    command_put_end(&command);
+    command_items_end(&command);
     apply(table, &command);
 }
 

@@ -194,7 +194,7 @@ static void test_rows(void **state)
 
 static void test_load_refuses_damage(void **state)
 {
-    const char *change = "01 01 00 0400000000000000 0900000000000000 0300 683a31";
+    const char *change = "01 01 00 00 0400000000000000 0900000000000000 0300 683a31";
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
     fsm_load_begin(fsm);
@@ -204,11 +204,14 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "6d", "02"), ERR_BAD_VERSION);
     assert_int_equal(id_load_hex(fsm, "6d", "01 01 00 04"), ERR_TRUNCATED);
     assert_int_equal(
-        id_load_hex(fsm, "6d", "01 03 00 0400000000000000 0900000000000000 0300 683a31"),
+        id_load_hex(fsm, "6d", "01 03 00 00 0400000000000000 0900000000000000 0300 683a31"),
         ERR_CORRUPT); /* no such kind */
     assert_int_equal(
-        id_load_hex(fsm, "6d", "01 02 00 0400000000000000 0900000000000000 0300 683a31"),
+        id_load_hex(fsm, "6d", "01 02 00 00 0400000000000000 0900000000000000 0300 683a31"),
         ERR_CORRUPT); /* a removal has no address */
+    assert_int_equal(
+        id_load_hex(fsm, "6d", "01 01 02 00 0400000000000000 0900000000000000 0300 683a31"),
+        ERR_CORRUPT); /* forced or not, and nothing else */
     assert_int_equal(id_load_hex(fsm, "72 0000000000000004", "01"), 0);
     assert_int_equal(id_load_hex(fsm, "72 0000000000000004", "01"), ERR_EXISTS);
     assert_int_equal(id_load_hex(fsm, "72 0000000000000000", "01"), ERR_CORRUPT);
@@ -246,10 +249,10 @@ static void test_golden_bytes(void **state)
     assert_bytes(&buf, "02 14 " ID_STAMP_EMPTY "01 01 0400000000000000 0300 683a31");
     buf.len = 0;
     command_member_end_encode(&buf, 9, true);
-    assert_bytes(&buf, "02 15 " ID_STAMP_EMPTY "02 0900000000000000");
+    assert_bytes(&buf, "02 15 " ID_STAMP_EMPTY "01 0900000000000000");
     buf.len = 0;
     member_ask_encode(&ask, &buf);
-    assert_bytes(&buf, "02 03 " ID_STAMP_EMPTY "04 0200000000000000 0000");
+    assert_bytes(&buf, "02 03 " ID_STAMP_EMPTY "00 01 0200000000000000 0000");
     buf.len = 0;
     member_answer_encode(&answer, &buf);
     assert_bytes(&buf, "01 07 0200 6e6f");

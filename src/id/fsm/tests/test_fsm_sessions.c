@@ -12,7 +12,8 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "src/id/fsm/fsm_state.h"
+#include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 #include "src/id/tests/id_random.h"
 
@@ -35,7 +36,7 @@ static void put_step(struct buf *command, const char *name, uint32_t step)
 
     command_put_begin(command, false, 1000);
     command_put_add(command, &put);
-    command_put_end(command);
+    command_items_end(command);
 }
 
 static void apply_stamped(struct id_apply *a, struct buf *command, uint64_t node_id,
@@ -66,7 +67,7 @@ static uint64_t grant_stamped(struct id_apply *a, uint64_t incarnation, uint64_t
 
     command_grant_begin(&command, 1000);
     command_grant_add(&command, &item);
-    command_grant_end(&command);
+    command_items_end(&command);
     apply_stamped(a, &command, 2, incarnation, seq, lowest);
     buf_free(&command);
     if (grant_results_decode(a->result.data, a->result.len, &result, 1, &count) != 0) {
@@ -338,10 +339,12 @@ static void test_sessions_of_as_many_nodes_as_there_may_be(void **state)
     command_noop_encode(&command);
     apply_stamped(a, &command, LIMIT_SESSIONS + 1, 1, 1, 1);
     refused(a, ERR_OVERLOADED, 0);
-    fsm_session_removed(a->fsm, 5, &changes);
+    a->fsm->journal.changes = &changes;
+    fsm_session_removed(&a->fsm->sessions, 5);
+    a->fsm->journal.changes = NULL;
     id_apply_keep(a, &changes);
     apply_stamped(a, &command, LIMIT_SESSIONS + 1, 1, 1, 1);
-    assert_int_equal(a->fsm->session_count, LIMIT_SESSIONS);
+    assert_int_equal(a->fsm->sessions.count, LIMIT_SESSIONS);
     assert_int_equal(answer_rows(a), LIMIT_SESSIONS);
     buf_free(&command);
     id_apply_free(a);
@@ -358,7 +361,7 @@ static void big_batch(struct id_apply *a, uint64_t seq, uint64_t lowest)
         command_strict_add(&command,
                            &(struct strict_item){.name = "none", .name_len = 4, .count = 1});
     }
-    command_strict_end(&command);
+    command_items_end(&command);
     apply_stamped(a, &command, 2, 1, seq, lowest);
     buf_free(&command);
 }
@@ -371,7 +374,7 @@ static void test_bytes_of_answers_have_a_bound(void **state)
 
     make(a, "a");
     big_batch(a, ++seq, 1);
-    session = a->fsm->sessions[1];
+    session = a->fsm->sessions.items[1];
     while (session->bytes < LIMIT_SESSION_BYTES) {
         big_batch(a, ++seq, 1);
         assert_true(session->bytes < LIMIT_SESSION_BYTES + 32768);
@@ -393,10 +396,10 @@ static void same_as_loaded(const struct id_apply *a)
 
     id_apply_load(a, loaded);
     assert_true(fsm_digest(loaded) == fsm_digest(a->fsm));
-    assert_int_equal(loaded->session_count, a->fsm->session_count);
-    for (size_t i = 0; i < loaded->session_count; i++) {
-        const struct fsm_session *left = a->fsm->sessions[i];
-        const struct fsm_session *right = loaded->sessions[i];
+    assert_int_equal(loaded->sessions.count, a->fsm->sessions.count);
+    for (size_t i = 0; i < loaded->sessions.count; i++) {
+        const struct fsm_session *left = a->fsm->sessions.items[i];
+        const struct fsm_session *right = loaded->sessions.items[i];
 
         assert_int_equal(left->node_id, right->node_id);
         assert_int_equal(left->incarnation, right->incarnation);

@@ -1,6 +1,6 @@
 /*
  * test_fsm_strict.c - strict batches: what each item is told, and that each batch is applied once.
- * Idempotency keys are in test_fsm_keys.c, changes of mode in test_fsm_drain.c, random
+ * Idempotency keys are in test_fsm_keys.c, changes of mode in test_fsm_recall.c, random
  * interleavings in test_fsm_strict_model.c.
  *
  * Thread: one.
@@ -15,7 +15,8 @@
 
 #include <cmocka.h>
 
-#include "src/id/fsm/fsm_state.h"
+#include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 #include "src/id/tests/id_hex.h"
 
@@ -303,9 +304,13 @@ static void test_senders_at_their_limit(void **state)
     assert_int_equal(a->changed, 0);
     max_id_is(a, "a", LAST + 1);
     assert_int_equal(take(a, LAST, 1, 2).status, 0);
-    fsm_session_removed(a->fsm, 1000, &changes);
+    a->fsm->journal.changes = &changes;
+    fsm_session_removed(&a->fsm->sessions, 1000);
+    a->fsm->journal.changes = NULL;
     assert_int_equal(changes.count, 0);
-    fsm_session_removed(a->fsm, LAST, &changes);
+    a->fsm->journal.changes = &changes;
+    fsm_session_removed(&a->fsm->sessions, LAST);
+    a->fsm->journal.changes = NULL;
     assert_int_equal(changes.count, 2);
     id_apply_keep(a, &changes);
     assert_int_equal(take(a, 1000, 1, 1).status, 0);

@@ -135,7 +135,7 @@ static void gather(struct world *world, unsigned number)
                                                                   .name_len = 1,
                                                                   .count = batch->counts[i]});
     }
-    command_strict_end(&batch->command);
+    command_items_end(&batch->command);
     id_stamp_as(&batch->command, SENDER + number, node->incarnation, node->seq, lowest_of(node));
     send(world, copy);
 }
@@ -166,7 +166,7 @@ static void grant(struct world *world, unsigned number, unsigned tag)
 }
 
 /* The node drops its segment and says so; or a late copy of an earlier word comes. */
-static void drained(struct world *world, unsigned number, unsigned tag)
+static void recalled(struct world *world, unsigned number, unsigned tag)
 {
     const struct tag_row *row = row_of(world, tag);
 
@@ -174,11 +174,11 @@ static void drained(struct world *world, unsigned number, unsigned tag)
         return;
     }
     if (prng_below(&world->prng, 3) == 0) {
-        id_apply_drained(&world->apply, number + 1, NAMES[tag], row->generation - 1);
+        id_apply_recalled(&world->apply, number + 1, NAMES[tag], row->generation - 1);
         return;
     }
     world->nodes[number].holds[tag] = 0;
-    id_apply_drained(&world->apply, number + 1, NAMES[tag], row->generation);
+    id_apply_recalled(&world->apply, number + 1, NAMES[tag], row->generation);
 }
 
 static void change_tag(struct world *world, unsigned tag)
@@ -231,8 +231,8 @@ static void check_fresh(struct world *world, const struct batch *batch,
             check_given(world, batch->tags[i], batch->counts[i], &results[i]);
             break;
         case ERR_CHANGING:
-            assert_true(row->draining);
-            assert_true(fsm_drain_has(world->apply.fsm, row->name, 1, results[i].detail));
+            assert_true(row->recalling);
+            assert_true(fsm_recall_has(world->apply.fsm, row->name, 1, results[i].detail));
             world->counts[CHANGING]++;
             break;
         case ERR_WRONG_MODE:
@@ -350,7 +350,7 @@ static void step(struct world *world)
         break;
     default:
         if (prng_below(&world->prng, 6) == 0) {
-            drained(world, number, tag);
+            recalled(world, number, tag);
         } else if (prng_below(&world->prng, 3) == 0) {
             gather(world, number);
         } else {
@@ -369,7 +369,7 @@ static void check_end(struct world *world)
     for (unsigned tag = 0; tag < TAGS; tag++) {
         id_apply_mode(&world->apply, NAMES[tag], TAG_MODE_STRICT);
         for (unsigned n = 0; n < NODES; n++) {
-            id_apply_drained(&world->apply, n + 1, NAMES[tag], row_of(world, tag)->generation);
+            id_apply_recalled(&world->apply, n + 1, NAMES[tag], row_of(world, tag)->generation);
         }
         item.name = NAMES[tag];
         id_apply_strict(&world->apply, head, &item, 1, &result);

@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-#include "src/id/fsm/fsm_state.h"
+#include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 
 #define PUT(...) ((struct tag_put){__VA_ARGS__})
@@ -146,7 +147,7 @@ static void test_grant_of_many_tags_in_one_command(void **state)
     command_grant_add(&command, &(struct grant_item){"none", 4, 0});
     command_grant_add(&command, &(struct grant_item){"a", 1, 3});
     command_grant_add(&command, &(struct grant_item){"b", 1, 7}); /* a second time */
-    command_grant_end(&command);
+    command_items_end(&command);
     assert_int_equal(id_apply_bytes(a, &command), 0);
     assert_int_equal(grant_results_decode(a->result.data, a->result.len, results, 4, &count), 0);
     assert_int_equal(count, 4);
@@ -376,7 +377,7 @@ static void test_put_bulk_at_its_limit(void **state)
         puts[i].name_len = (uint16_t)strlen(names[i]);
         command_put_add(&command, &puts[i]);
     }
-    command_put_end(&command);
+    command_items_end(&command);
     id_stamp_as(&command, 1, 1, 1, 1);
     for (unsigned round = 0; round < 2; round++) { /* the second is a repetition */
         struct buf answer = BUF_INIT;
@@ -408,21 +409,21 @@ static void test_put_at_the_limit_of_tags(void **state)
     const struct tag_put again[2] = {{.name = "a"}, {.name = "a2"}};
     struct put_result result;
 
-    a->fsm->tag_count = LIMIT_TAGS - 1;
+    a->fsm->tags.count = LIMIT_TAGS - 1;
     result = id_apply_puts(a, puts, 2, false);
     assert_int_equal(result.status, ERR_OVERLOADED);
     assert_int_equal(result.failed_at, 1);
     assert_int_equal(a->changed, 0);
     result = id_apply_puts(a, puts, 1, false);
     assert_int_equal(result.status, 0);
-    assert_int_equal(a->fsm->tag_count, LIMIT_TAGS);
+    assert_int_equal(a->fsm->tags.count, LIMIT_TAGS);
     put_result_release(&result);
     result = id_apply_puts(a, again, 2, false);
     assert_int_equal(result.status, ERR_OVERLOADED);
     result = id_apply_puts(a, again, 1, false); /* a tag that is there can still be changed */
     assert_int_equal(result.status, 0);
     put_result_release(&result);
-    a->fsm->tag_count = 1;
+    a->fsm->tags.count = 1;
 }
 
 /* --- delete, and making again --- */

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/codec/command_read.h"
+#include "src/id/codec/command.h"
 #include "src/id/snowflake/tests/lease_world.h"
 
 #define SOON_MS 50      /* an acquire and a write */

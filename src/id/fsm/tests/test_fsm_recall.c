@@ -1,6 +1,6 @@
 /*
- * test_fsm_drain.c - changes of a tag's mode: a tag that becomes strict hands out nothing until all
- * nodes that may hold a segment of it have confirmed that they do not.
+ * test_fsm_recall.c - changes of a tag's mode: a tag that becomes strict hands out nothing until
+ * all nodes that may hold a segment of it have confirmed that they do not.
  *
  * Thread: one.
  */
@@ -14,7 +14,8 @@
 
 #include <cmocka.h>
 
-#include "src/id/fsm/fsm_state.h"
+#include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 #include "src/id/tests/id_hex.h"
 
@@ -36,7 +37,7 @@ static int teardown(void **state)
 
     id_apply_load(a, other);
     assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    assert_int_equal(fsm_drain_count(other), fsm_drain_count(a->fsm));
+    assert_int_equal(fsm_recall_count(other), fsm_recall_count(a->fsm));
     fsm_free(other);
     id_apply_free(a);
     free(a);
@@ -44,7 +45,7 @@ static int teardown(void **state)
 }
 
 /* Nodes 3, 1 and 2 are granted a segment of some tag. */
-static void three_grantees(struct id_apply *a)
+static void three_holders(struct id_apply *a)
 {
     id_apply_mode(a, "order", TAG_MODE_TREND);
     for (uint64_t node = 3; node > 0; node--) {
@@ -64,13 +65,13 @@ static void waits_for(struct id_apply *a, const char *name, const char *nodes)
     size_t len = 0;
 
     for (uint64_t node = 1; node < 9; node++) {
-        if (fsm_drain_has(a->fsm, name, strlen(name), node)) {
+        if (fsm_recall_has(a->fsm, name, strlen(name), node)) {
             got[len++] = (char)('0' + node);
         }
     }
     assert_string_equal(got, nodes);
-    assert_int_equal(id_apply_row(a, name)->draining, len > 0);
-    assert_int_equal(fsm_drain_node(a->fsm, name, strlen(name)), len > 0 ? nodes[0] - '0' : 0);
+    assert_int_equal(id_apply_row(a, name)->recalling, len > 0);
+    assert_int_equal(fsm_recall_node(a->fsm, name, strlen(name)), len > 0 ? nodes[0] - '0' : 0);
 }
 
 static void changing(struct id_apply *a, const char *name, uint64_t node)
@@ -99,7 +100,7 @@ static void test_made_strict_is_open_at_once(void **state)
 {
     struct id_apply *a = *state;
 
-    three_grantees(a);
+    three_holders(a);
     id_apply_mode(a, "new", TAG_MODE_STRICT);
     assert_int_equal(a->changed, 1);
     generation_is(a, "new", 1);
@@ -117,34 +118,34 @@ static void test_without_grants_a_change_is_open_at_once(void **state)
     open(a, "order", 1);
 }
 
-static void test_a_change_waits_for_every_grantee(void **state)
+static void test_a_change_waits_for_every_holder(void **state)
 {
     struct id_apply *a = *state;
 
-    three_grantees(a);
+    three_holders(a);
     id_apply_mode(a, "order", TAG_MODE_STRICT);
     assert_int_equal(a->changed, 2); /* the tag, and what it waits for */
     generation_is(a, "order", 2);
     waits_for(a, "order", "123");
     changing(a, "order", 1);
-    id_apply_drained(a, 1, "order", 2);
+    id_apply_recalled(a, 1, "order", 2);
     assert_int_equal(a->changed, 1);
     waits_for(a, "order", "23");
     changing(a, "order", 2);
-    id_apply_drained(a, 3, "order", 2);
+    id_apply_recalled(a, 3, "order", 2);
     waits_for(a, "order", "2");
-    id_apply_drained(a, 2, "order", 2);
+    id_apply_recalled(a, 2, "order", 2);
     assert_int_equal(a->changed, 2);
     waits_for(a, "order", "");
     generation_is(a, "order", 2);
     open(a, "order", 31); /* above all that was granted */
-    id_apply_drained(a, 2, "order", 2);
+    id_apply_recalled(a, 2, "order", 2);
     assert_int_equal(a->changed, 0);
 }
 
 /* Another tag's grant counts too: the table says nothing of tags. A node without a grant does not.
  */
-static void test_grantees_are_of_all_tags(void **state)
+static void test_holders_are_of_all_tags(void **state)
 {
     struct id_apply *a = *state;
 
@@ -162,16 +163,16 @@ static void test_confirmations_that_do_not_count(void **state)
 {
     struct id_apply *a = *state;
 
-    three_grantees(a);
+    three_holders(a);
     id_apply_mode(a, "order", TAG_MODE_STRICT);
-    id_apply_drained(a, 1, "order", 1); /* of the generation before */
+    id_apply_recalled(a, 1, "order", 1); /* of the generation before */
     assert_int_equal(a->changed, 0);
-    id_apply_drained(a, 4, "order", 2); /* nobody waits for it */
+    id_apply_recalled(a, 4, "order", 2); /* nobody waits for it */
     assert_int_equal(a->changed, 0);
-    id_apply_drained(a, 1, "none", 2);
+    id_apply_recalled(a, 1, "none", 2);
     assert_int_equal(a->changed, 0);
     waits_for(a, "order", "123");
-    id_apply_drained(a, 1, "order", UINT32_MAX); /* a later one would */
+    id_apply_recalled(a, 1, "order", UINT32_MAX); /* a later one would */
     waits_for(a, "order", "23");
 }
 
@@ -185,28 +186,28 @@ static void test_a_grant_of_a_strict_tag_has_the_wrong_mode(void **state)
         result = id_apply_grant(a, "order", size);
         assert_int_equal(result.status, ERR_WRONG_MODE);
         assert_true(result.generation == 1 && result.size == 0);
-        assert_int_equal(a->changed, 0); /* and makes nobody a grantee */
+        assert_int_equal(a->changed, 0); /* and makes nobody a holder */
     }
-    assert_int_equal(a->fsm->grantee_count, 0);
+    assert_int_equal(a->fsm->recalls.holders.count, 0);
 }
 
-static void test_back_to_trend_ends_the_draining(void **state)
+static void test_back_to_trend_ends_the_recalling(void **state)
 {
     struct id_apply *a = *state;
 
-    three_grantees(a);
+    three_holders(a);
     id_apply_mode(a, "order", TAG_MODE_STRICT);
-    id_apply_drained(a, 1, "order", 2);
+    id_apply_recalled(a, 1, "order", 2);
     id_apply_mode(a, "order", TAG_MODE_TREND);
     generation_is(a, "order", 3);
     waits_for(a, "order", "");
-    assert_int_equal(fsm_drain_count(a->fsm), 0);
+    assert_int_equal(fsm_recall_count(a->fsm), 0);
     assert_int_equal(id_apply_take(a, "order", 1).status, ERR_WRONG_MODE);
     assert_int_equal(id_apply_grant(a, "order", 10).status, 0);
     id_apply_mode(a, "order", TAG_MODE_STRICT);
     generation_is(a, "order", 4);
-    waits_for(a, "order", "123");       /* all of them again */
-    id_apply_drained(a, 2, "order", 2); /* late, for the first time */
+    waits_for(a, "order", "123");        /* all of them again */
+    id_apply_recalled(a, 2, "order", 2); /* late, for the first time */
     waits_for(a, "order", "123");
 }
 
@@ -214,28 +215,28 @@ static void test_a_put_that_keeps_the_mode_changes_nothing_of_it(void **state)
 {
     struct id_apply *a = *state;
 
-    three_grantees(a);
+    three_holders(a);
     id_apply_mode(a, "order", TAG_MODE_TREND);
     generation_is(a, "order", 1);
     id_apply_mode(a, "order", TAG_MODE_STRICT);
-    id_apply_drained(a, 1, "order", 2);
+    id_apply_recalled(a, 1, "order", 2);
     id_apply_mode(a, "order", TAG_MODE_STRICT);
     generation_is(a, "order", 2);
     waits_for(a, "order", "23");
 }
 
-static void test_force_ends_the_draining(void **state)
+static void test_force_ends_the_recalling(void **state)
 {
     struct id_apply *a = *state;
 
-    three_grantees(a);
+    three_holders(a);
     assert_int_equal(
         id_apply_put(
             a, (struct tag_put){.name = "order", .fields = TAG_FIELD_MODE, .mode = TAG_MODE_STRICT},
             true)
             .status,
         0);
-    waits_for(a, "order", "123"); /* it was not draining: force says nothing of its nodes yet */
+    waits_for(a, "order", "123"); /* it was not recalling: force says nothing of its nodes yet */
     put_forced(a, "order");
     waits_for(a, "order", "");
     generation_is(a, "order", 2);
@@ -248,7 +249,7 @@ static void test_a_tombstone_of_a_trend_tag_drains_when_made_strict(void **state
 {
     struct id_apply *a = *state;
 
-    three_grantees(a);
+    three_holders(a);
     assert_int_equal(id_apply_delete(a, "order"), 0);
     id_apply_mode(a, "order", TAG_MODE_STRICT);
     generation_is(a, "order", 3);
@@ -256,18 +257,18 @@ static void test_a_tombstone_of_a_trend_tag_drains_when_made_strict(void **state
     changing(a, "order", 1);
 }
 
-static void test_deleted_while_draining_drains_again(void **state)
+static void test_deleted_while_recalling_drains_again(void **state)
 {
     struct id_apply *a = *state;
 
-    three_grantees(a);
+    three_holders(a);
     id_apply_mode(a, "order", TAG_MODE_STRICT);
-    id_apply_drained(a, 1, "order", 2);
+    id_apply_recalled(a, 1, "order", 2);
     assert_int_equal(id_apply_delete(a, "order"), 0);
-    assert_int_equal(fsm_drain_count(a->fsm), 0);
-    assert_true(id_apply_row(a, "order")->draining);
+    assert_int_equal(fsm_recall_count(a->fsm), 0);
+    assert_true(id_apply_row(a, "order")->recalling);
     assert_int_equal(id_apply_take(a, "order", 1).status, ERR_UNKNOWN_TAG);
-    id_apply_drained(a, 2, "order", 3); /* a tombstone hears nothing */
+    id_apply_recalled(a, 2, "order", 3); /* a tombstone hears nothing */
     assert_int_equal(a->changed, 0);
     put_forced(a, "order"); /* made again in trend mode */
     waits_for(a, "order", "");
@@ -281,11 +282,11 @@ static void test_deleted_while_draining_drains_again(void **state)
     generation_is(a, "order", 7);
 }
 
-static void test_a_tombstone_of_a_strict_tag_does_not_drain(void **state)
+static void test_a_tombstone_of_a_strict_tag_does_not_recall(void **state)
 {
     struct id_apply *a = *state;
 
-    three_grantees(a);
+    three_holders(a);
     id_apply_mode(a, "new", TAG_MODE_STRICT);
     open(a, "new", 1);
     assert_int_equal(id_apply_delete(a, "new"), 0);
@@ -300,7 +301,7 @@ static void test_the_tags_of_a_node_in_order(void **state)
     const struct tag_row *row;
 
     id_apply_mode(a, "order", TAG_MODE_TREND);
-    assert_null(fsm_drain_next(a->fsm, 1, "", 0));
+    assert_null(fsm_recall_next(a->fsm, 1, "", 0));
     id_apply_mode(a, "c", TAG_MODE_TREND);
     id_apply_mode(a, "a", TAG_MODE_TREND);
     id_apply_mode(a, "b", TAG_MODE_TREND);
@@ -309,15 +310,15 @@ static void test_the_tags_of_a_node_in_order(void **state)
     id_apply_mode(a, "c", TAG_MODE_STRICT);
     id_apply_mode(a, "a", TAG_MODE_STRICT);
     id_apply_mode(a, "b", TAG_MODE_STRICT);
-    id_apply_drained(a, 1, "b", 2);
-    row = fsm_drain_next(a->fsm, 1, "", 0);
+    id_apply_recalled(a, 1, "b", 2);
+    row = fsm_recall_next(a->fsm, 1, "", 0);
     assert_string_equal(row->name, "a");
     assert_int_equal(row->generation, 2);
-    assert_string_equal(fsm_drain_next(a->fsm, 1, "a", 1)->name, "c");
-    assert_string_equal(fsm_drain_next(a->fsm, 2, "a", 1)->name, "b");
-    assert_string_equal(fsm_drain_next(a->fsm, 2, "aa", 2)->name, "b");
-    assert_null(fsm_drain_next(a->fsm, 1, "c", 1));
-    assert_null(fsm_drain_next(a->fsm, 3, "", 0));
+    assert_string_equal(fsm_recall_next(a->fsm, 1, "a", 1)->name, "c");
+    assert_string_equal(fsm_recall_next(a->fsm, 2, "a", 1)->name, "b");
+    assert_string_equal(fsm_recall_next(a->fsm, 2, "aa", 2)->name, "b");
+    assert_null(fsm_recall_next(a->fsm, 1, "c", 1));
+    assert_null(fsm_recall_next(a->fsm, 3, "", 0));
 }
 
 static void test_a_removed_node_is_waited_for_no_more(void **state)
@@ -325,24 +326,33 @@ static void test_a_removed_node_is_waited_for_no_more(void **state)
     struct id_apply *a = *state;
     struct fsm_changes changes = {0};
 
-    three_grantees(a);
+    three_holders(a);
     id_apply_mode(a, "a", TAG_MODE_TREND);
     id_apply_mode(a, "b", TAG_MODE_TREND);
     id_apply_mode(a, "order", TAG_MODE_STRICT);
     id_apply_mode(a, "a", TAG_MODE_STRICT);
-    id_apply_drained(a, 1, "a", 2);
-    id_apply_drained(a, 3, "a", 2);
-    fsm_grantee_removed(a->fsm, 4, &changes);
+    id_apply_recalled(a, 1, "a", 2);
+    id_apply_recalled(a, 3, "a", 2);
+    a->fsm->journal.changes = &changes;
+    fsm_holder_removed(&a->fsm->recalls, 4);
+    a->fsm->journal.changes = NULL;
     assert_int_equal(changes.count, 0);
-    fsm_grantee_removed(a->fsm, 2, &changes);
-    assert_int_equal(changes.count, 4); /* its row; a drain and a tag that ended; a shorter drain */
+    a->fsm->journal.changes = &changes;
+    fsm_holder_removed(&a->fsm->recalls, 2);
+    a->fsm->journal.changes = NULL;
+    assert_int_equal(changes.count,
+                     4); /* its row; a recall and a tag that ended; a shorter recall */
     waits_for(a, "a", "");
     waits_for(a, "order", "13");
     id_apply_keep(a, &changes);
     id_apply_mode(a, "b", TAG_MODE_STRICT);
     waits_for(a, "b", "13");
-    fsm_grantee_removed(a->fsm, 1, &changes);
-    fsm_grantee_removed(a->fsm, 3, &changes);
+    a->fsm->journal.changes = &changes;
+    fsm_holder_removed(&a->fsm->recalls, 1);
+    a->fsm->journal.changes = NULL;
+    a->fsm->journal.changes = &changes;
+    fsm_holder_removed(&a->fsm->recalls, 3);
+    a->fsm->journal.changes = NULL;
     id_apply_keep(a, &changes);
     waits_for(a, "b", "");
     open(a, "order", 31);
@@ -350,27 +360,29 @@ static void test_a_removed_node_is_waited_for_no_more(void **state)
 
 /* --- limits --- */
 
-static void test_grantees_at_their_limit(void **state)
+static void test_holders_at_their_limit(void **state)
 {
     struct id_apply *a = *state;
     struct fsm_changes changes = {0};
     struct grant_result result;
 
     id_apply_mode(a, "order", TAG_MODE_TREND);
-    for (uint64_t node = 1; node <= LIMIT_GRANTEES; node++) {
+    for (uint64_t node = 1; node <= LIMIT_SEGMENT_HOLDERS; node++) {
         assert_int_equal(id_apply_grant_to(a, node, "order", 1).status, 0);
     }
-    fsm_session_removed(a->fsm, 1, &changes); /* else there is no room for another node's */
+    a->fsm->journal.changes = &changes; /* else there is no room for another node's */
+    fsm_session_removed(&a->fsm->sessions, 1);
+    a->fsm->journal.changes = NULL;
     id_apply_keep(a, &changes);
-    result = id_apply_grant_to(a, LIMIT_GRANTEES + 1, "order", 1);
+    result = id_apply_grant_to(a, LIMIT_SEGMENT_HOLDERS + 1, "order", 1);
     assert_int_equal(result.status, ERR_OVERLOADED);
     assert_int_equal(result.generation, 1);
     assert_int_equal(a->changed, 0);
-    assert_int_equal(id_apply_grant_to(a, LIMIT_GRANTEES, "order", 1).status, 0);
-    assert_true(id_apply_row(a, "order")->max_id == LIMIT_GRANTEES + 2);
-    a->node_id = LIMIT_GRANTEES;
+    assert_int_equal(id_apply_grant_to(a, LIMIT_SEGMENT_HOLDERS, "order", 1).status, 0);
+    assert_true(id_apply_row(a, "order")->max_id == LIMIT_SEGMENT_HOLDERS + 2);
+    a->node_id = LIMIT_SEGMENT_HOLDERS;
     id_apply_mode(a, "order", TAG_MODE_STRICT);
-    assert_true(fsm_drain_has(a->fsm, "order", 5, LIMIT_GRANTEES));
+    assert_true(fsm_recall_has(a->fsm, "order", 5, LIMIT_SEGMENT_HOLDERS));
 }
 
 /* A bulk of count tags t<from>, in the mode. */
@@ -392,7 +404,7 @@ static int put_many(struct fsm *fsm, uint64_t index, unsigned from, unsigned cou
                                                     .fields = TAG_FIELD_MODE,
                                                     .mode = (uint8_t)mode});
     }
-    command_put_end(&command);
+    command_items_end(&command);
     id_stamp_as(&command, 1, 1, index, index);
     assert_int_equal(fsm_apply(fsm, index, command.data, command.len, &answer, NULL), 0);
     assert_int_equal(put_result_decode(answer.data, answer.len, &result), 0);
@@ -410,23 +422,23 @@ static void test_drains_at_their_limit(void **state)
     struct id_apply b = {.fsm = fsm, .wall_ms = 1, .node_id = 2};
 
     (void)state;
-    assert_int_equal(put_many(fsm, 1, 0, LIMIT_DRAINS, TAG_MODE_TREND), 0);
-    assert_int_equal(put_many(fsm, 2, LIMIT_DRAINS, 2, TAG_MODE_TREND), 0);
+    assert_int_equal(put_many(fsm, 1, 0, LIMIT_RECALLS, TAG_MODE_TREND), 0);
+    assert_int_equal(put_many(fsm, 2, LIMIT_RECALLS, 2, TAG_MODE_TREND), 0);
     b.index = 2;
     assert_int_equal(id_apply_grant(&b, "t0", 1).status, 0);
-    assert_int_equal(put_many(fsm, 4, 0, LIMIT_DRAINS - 1, TAG_MODE_STRICT), 0);
-    assert_int_equal(put_many(fsm, 5, LIMIT_DRAINS - 1, 2, TAG_MODE_STRICT), ERR_OVERLOADED);
-    assert_int_equal(fsm_drain_count(fsm), LIMIT_DRAINS - 1); /* not one of the two */
+    assert_int_equal(put_many(fsm, 4, 0, LIMIT_RECALLS - 1, TAG_MODE_STRICT), 0);
+    assert_int_equal(put_many(fsm, 5, LIMIT_RECALLS - 1, 2, TAG_MODE_STRICT), ERR_OVERLOADED);
+    assert_int_equal(fsm_recall_count(fsm), LIMIT_RECALLS - 1); /* not one of the two */
     assert_int_equal(fsm_tag(fsm, "t9999", 5)->mode, TAG_MODE_TREND);
     assert_int_equal(fsm_tag(fsm, "t10000", 6)->mode, TAG_MODE_TREND);
-    assert_int_equal(put_many(fsm, 6, LIMIT_DRAINS - 1, 1, TAG_MODE_STRICT), 0);
-    assert_int_equal(fsm_drain_count(fsm), LIMIT_DRAINS);
-    assert_int_equal(put_many(fsm, 7, LIMIT_DRAINS, 1, TAG_MODE_STRICT), ERR_OVERLOADED);
-    /* Those that drain already, or need not, are none more. */
-    assert_int_equal(put_many(fsm, 8, 0, LIMIT_DRAINS, TAG_MODE_STRICT), 0);
-    assert_int_equal(put_many(fsm, 9, LIMIT_DRAINS + 2, 1, TAG_MODE_STRICT), 0);
+    assert_int_equal(put_many(fsm, 6, LIMIT_RECALLS - 1, 1, TAG_MODE_STRICT), 0);
+    assert_int_equal(fsm_recall_count(fsm), LIMIT_RECALLS);
+    assert_int_equal(put_many(fsm, 7, LIMIT_RECALLS, 1, TAG_MODE_STRICT), ERR_OVERLOADED);
+    /* Those that recall already, or need not, are none more. */
+    assert_int_equal(put_many(fsm, 8, 0, LIMIT_RECALLS, TAG_MODE_STRICT), 0);
+    assert_int_equal(put_many(fsm, 9, LIMIT_RECALLS + 2, 1, TAG_MODE_STRICT), 0);
     assert_int_equal(put_many(fsm, 10, 0, 1, TAG_MODE_TREND), 0);
-    assert_int_equal(put_many(fsm, 11, LIMIT_DRAINS, 1, TAG_MODE_STRICT), 0);
+    assert_int_equal(put_many(fsm, 11, LIMIT_RECALLS, 1, TAG_MODE_STRICT), 0);
     id_apply_free(&b);
 }
 
@@ -477,23 +489,23 @@ static void test_load_refuses_damage(void **state)
 }
 
 #define TAG_FIELDS " 0a000000 64000000 0500000000000000 0000000000000000 0000000000000000 0000"
-#define DRAINING "03 02 01 02000000" TAG_FIELDS
-#define DRAINING_GONE "03 03 01 02000000" TAG_FIELDS
+#define RECALLING "03 02 01 02000000" TAG_FIELDS
+#define RECALLING_GONE "03 03 01 02000000" TAG_FIELDS
 #define STRICT "03 00 01 02000000" TAG_FIELDS
 
 /* What three rows give; a value NULL is no row. */
-static int load_three(const char *tag, const char *drain, const char *grantee)
+static int load_three(const char *tag, const char *recall, const char *holder)
 {
     struct fsm *fsm = fsm_new();
     int err;
 
     fsm_load_begin(fsm);
-    if (drain != NULL) { /* in the order of keys */
-        assert_int_equal(id_load_hex(fsm, "64 61", drain), 0);
-        assert_int_equal(id_load_hex(fsm, "64 61", drain), ERR_EXISTS);
+    if (recall != NULL) { /* in the order of keys */
+        assert_int_equal(id_load_hex(fsm, "64 61", recall), 0);
+        assert_int_equal(id_load_hex(fsm, "64 61", recall), ERR_EXISTS);
     }
-    if (grantee != NULL) {
-        assert_int_equal(id_load_hex(fsm, "67 0000000000000003", grantee), 0);
+    if (holder != NULL) {
+        assert_int_equal(id_load_hex(fsm, "67 0000000000000003", holder), 0);
     }
     if (tag != NULL) {
         assert_int_equal(id_load_hex(fsm, "74 61", tag), 0);
@@ -507,15 +519,15 @@ static int load_three(const char *tag, const char *drain, const char *grantee)
 static void test_load_refuses_contradictions(void **state)
 {
     (void)state;
-    assert_int_equal(load_three(DRAINING, "01 0300", "01"), 0);
-    assert_int_equal(load_three(DRAINING_GONE, NULL, "01"), 0);
+    assert_int_equal(load_three(RECALLING, "01 0300", "01"), 0);
+    assert_int_equal(load_three(RECALLING_GONE, NULL, "01"), 0);
     assert_int_equal(load_three(STRICT, NULL, "01"), 0);
     assert_int_equal(load_three(NULL, "01 0300", "01"), ERR_CORRUPT); /* no tag */
-    assert_int_equal(load_three(DRAINING, "01 0300", NULL), ERR_CORRUPT);
-    assert_int_equal(load_three(DRAINING, "01 0200", "01"), ERR_CORRUPT); /* no grantee */
-    assert_int_equal(load_three(DRAINING, NULL, "01"), ERR_CORRUPT);
+    assert_int_equal(load_three(RECALLING, "01 0300", NULL), ERR_CORRUPT);
+    assert_int_equal(load_three(RECALLING, "01 0200", "01"), ERR_CORRUPT); /* no holder */
+    assert_int_equal(load_three(RECALLING, NULL, "01"), ERR_CORRUPT);
     assert_int_equal(load_three(STRICT, "01 0300", "01"), ERR_CORRUPT);
-    assert_int_equal(load_three(DRAINING_GONE, "01 0300", "01"), ERR_CORRUPT);
+    assert_int_equal(load_three(RECALLING_GONE, "01 0300", "01"), ERR_CORRUPT);
 }
 
 int main(void)
@@ -524,19 +536,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_made_strict_is_open_at_once),
         TEST(test_without_grants_a_change_is_open_at_once),
-        TEST(test_a_change_waits_for_every_grantee),
-        TEST(test_grantees_are_of_all_tags),
+        TEST(test_a_change_waits_for_every_holder),
+        TEST(test_holders_are_of_all_tags),
         TEST(test_confirmations_that_do_not_count),
         TEST(test_a_grant_of_a_strict_tag_has_the_wrong_mode),
-        TEST(test_back_to_trend_ends_the_draining),
+        TEST(test_back_to_trend_ends_the_recalling),
         TEST(test_a_put_that_keeps_the_mode_changes_nothing_of_it),
-        TEST(test_force_ends_the_draining),
+        TEST(test_force_ends_the_recalling),
         TEST(test_a_tombstone_of_a_trend_tag_drains_when_made_strict),
-        TEST(test_deleted_while_draining_drains_again),
-        TEST(test_a_tombstone_of_a_strict_tag_does_not_drain),
+        TEST(test_deleted_while_recalling_drains_again),
+        TEST(test_a_tombstone_of_a_strict_tag_does_not_recall),
         TEST(test_the_tags_of_a_node_in_order),
         TEST(test_a_removed_node_is_waited_for_no_more),
-        TEST(test_grantees_at_their_limit),
+        TEST(test_holders_at_their_limit),
         TEST(test_drains_at_their_limit),
         TEST(test_rows_are_golden),
         TEST(test_load_refuses_damage),

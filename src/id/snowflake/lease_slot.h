@@ -1,13 +1,41 @@
 /*
- * lease_internal.h - what the files of the lease share: lease.c (turns, clock, status),
- * lease_slot.c (one worker id: rows, disk, generator) and lease_ask.c (its commands).
+ * lease_slot.h - one worker id of a node: what the log's rows, the disk and the generator make of
+ * it.
+ *
+ * The happy path: the row that this slot's acquire is given is taken; its record is written; once
+ * that is durable the worker id is published to the generator; later rows move the window's end,
+ * and later writes the mark.
+ *
+ * Why no time is stamped twice. Two incarnations of this node that stamp under the same epoch are
+ * kept apart by the mark, everybody else by the epochs, whose windows are disjoint.
+ *  - An incarnation stamps at most its durable mark (lease_slot_publish, written_cb), and a later
+ *    incarnation only above the mark that it finds on disk. A write that was under way at the crash
+ *    may be found or not: nothing was stamped by it yet, so both are right.
+ *  - A worker id and epoch stamps nothing before a record of it is durable. So a later incarnation
+ *    either finds that record or nothing was stamped. (One write at a time, so records are never
+ *    overtaken.) It is also why an incarnation that finds no record at all may take the row that
+ *    the log has under its name, as if it had just acquired it: its name holds the store id, and so
+ *    the disk is the one that would have the record.
+ *  - The window's end need not be durable before it is used: a later incarnation that finds an
+ *    older end on disk stops earlier. It is written together with the mark, and by itself only when
+ *    the disk lags by half a window, so that a node that was idle can resume as well.
+ *  - The mark is never above the window's end: mark <= until in every record.
+ *
+ * Failure modes: a row with another epoch or holder fences the slot. A row older than what is known
+ * (this node's state machine may lag behind a result, or behind its own disk) changes nothing.
  *
  * Thread: one owner (the raft loop).
  */
-#ifndef LEAFD_ID_SNOWFLAKE_LEASE_INTERNAL_H
-#define LEAFD_ID_SNOWFLAKE_LEASE_INTERNAL_H
+#ifndef LEAFD_ID_SNOWFLAKE_LEASE_SLOT_H
+#define LEAFD_ID_SNOWFLAKE_LEASE_SLOT_H
 
-#include "src/id/snowflake/lease.h"
+#include "src/base/clock.h"
+#include "src/id/codec/request.h"
+#include "src/id/codec/worker.h"
+#include "src/id/snowflake/lease_record.h"
+#include "src/id/snowflake/snowflake.h"
+
+struct lease_slots;
 
 /*
  *   NONE --row--> RECORDING --written--> RECORDED --layout--> SERVING
@@ -26,7 +54,7 @@ enum lease_state {
 
 /* Worker id number k of this node. */
 struct lease_slot {
-    struct lease *lease;
+    struct lease_slots *all; /* of the node, this one among them */
     unsigned k;
     enum lease_state state;
     uint16_t name_len;
@@ -54,41 +82,41 @@ struct lease_slot {
     uint64_t asked_ms;    /* monotonic; of an acquire */
     uint64_t next_ask_ms; /* monotonic */
     bool acquiring;       /* by an acquire of this incarnation: only its result is taken */
-    bool unsure;          /* RECORDING what was told so late that it may be over by now: nothing is
+    bool unsure;        /* RECORDING what was granted so late that it may be over by now: nothing is
                              recorded before a renewal says that it is not */
-    bool denied;          /* the log said last that no worker id is free */
-    bool skewed;          /* the log refuses our time as being ahead of its own, */
-    uint64_t skewed_ms;   /* and has since then (monotonic) */
+    bool denied;        /* the log said last that no worker id is free */
+    bool skewed;        /* the log refuses our time as being ahead of its own, */
+    uint64_t skewed_ms; /* and has since then (monotonic) */
     struct id_request request;
 };
 
-struct lease {
-    struct lease_config config;
+/* The worker ids of a node, and what they share. */
+struct lease_slots {
     struct snowflake *snowflake;
-    struct clock_check *check;
     const struct clock *clock;
     struct id_proposer *proposer;
     struct lease_disk *disk;
+    const char *address; /* borrowed; "": none */
+    uint32_t window_ms;
     uint32_t renew_ms; /* not longer than a third of the window */
-    bool stopped;
-    uint64_t due_ms;    /* monotonic; the next turn that has something to do */
-    uint64_t begun_ms;  /* monotonic; of this incarnation */
-    bool asking_clocks; /* the other nodes' clocks are not known yet */
-    bool clock_bad;     /* nothing is asked of the log, */
-    bool clock_fit;     /* and the mark follows the clock, as the last judgement found it */
-    int refusal;
-    int64_t clock_off_ms;
-    uint64_t wait_until_ms;
-    struct lease_slot slots[LIMIT_WORKERS_PER_NODE];
+    uint32_t mark_lead_ms;
+    bool stopped;    /* nothing more is proposed or written */
+    bool clock_bad;  /* nothing is asked of the log */
+    uint64_t due_ms; /* monotonic; the next turn that has something to do */
+    unsigned count;
+    struct lease_slot items[LIMIT_WORKERS_PER_NODE];
 };
 
 #define LEASE_REQUEST_MS 5000 /* deadline of one renewal */
-#define LEASE_SOON_MS 200     /* pause before a command is repeated that will soon be answered */
 
 /* Something happened that the next turn is to look at. */
-void lease_touch(struct lease *lease);
+static inline void lease_slots_touch(struct lease_slots *all)
+{
+    all->due_ms = 0;
+}
 
-/* --- lease_slot.c --- */
+/* A row as the state machine or a result shows it: each slot takes what concerns it. */
+void lease_slots_row(struct lease_slots *all, const struct worker_row *row);
 
 /* Does the slot hold a worker id? */
 bool lease_slot_holds(const struct lease_slot *slot);
@@ -113,15 +141,7 @@ void lease_slot_publish(struct lease_slot *slot);
 void lease_slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark, bool wanted);
 
 /* SERVING: the wall time that the clock has to reach before the slot can stamp, 0 if it has.
- * *ret_far: that is further away than what a claim is told to wait for. */
+ * *ret_far: that is further away than what a claim waits for. */
 uint64_t lease_slot_waits_ms(const struct lease_slot *slot, bool *ret_far);
-
-/* --- lease_ask.c --- */
-
-/* Propose what is due, if anything. */
-void lease_slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms);
-
-/* Monotonic ms of the next command; UINT64_MAX if something else has to happen first. */
-uint64_t lease_slot_next_ms(const struct lease_slot *slot);
 
 #endif

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "src/id/snowflake/snowflake.h"
+#include "src/id/codec/snowflake_layout.h"
 #include "src/tests/unit/death.h"
 
 #define T0 1700000000000ULL /* a present for all tests */

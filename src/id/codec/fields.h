@@ -1,0 +1,80 @@
+/*
+ * fields.h - the bytes of a struct, said once: a table of its fields, from which they are written
+ * and read.
+ *
+ * The happy path: a static table names the fields in the order of their bytes; fields_put() writes
+ * them from a struct and fields_read() reads them into one. Numbers are little-endian and as wide
+ * as the member; strings have their length before them (u16).
+ *
+ * What the values may be is the caller's to check after reading.
+ *
+ * Failure modes: fields_read() says false; the struct is half filled then. Thread: pure functions,
+ * any.
+ */
+#ifndef LEAFD_ID_CODEC_FIELDS_H
+#define LEAFD_ID_CODEC_FIELDS_H
+
+#include "src/base/buf.h"
+#include "src/base/err.h"
+
+enum field_kind {
+    FIELD_KIND_NUMBER, /* of 1, 2, 4 or 8 bytes */
+    FIELD_KIND_BOOL,   /* a byte, 0 or 1 */
+    FIELD_KIND_STRING, /* const char *x and uint16_t x_len; read in place */
+    FIELD_KIND_TEXT,   /* char x[] with its NUL; read into zeros, and without a NUL in it */
+    FIELD_KIND_CHARS   /* char x[] with a NUL behind uint16_t x_len bytes of any value */
+};
+
+struct field {
+    enum field_kind kind;
+    uint16_t at;
+    uint16_t size; /* of the member */
+    uint16_t len_at;
+};
+
+#define FIELD_OF(kind, type, member) kind, offsetof(type, member), sizeof(((type *)NULL)->member)
+
+#define FIELD_NUMBER(type, member)                                                                 \
+    {                                                                                              \
+        FIELD_OF(FIELD_KIND_NUMBER, type, member), 0                                               \
+    }
+#define FIELD_BOOL(type, member)                                                                   \
+    {                                                                                              \
+        FIELD_OF(FIELD_KIND_BOOL, type, member), 0                                                 \
+    }
+#define FIELD_STRING(type, member)                                                                 \
+    {                                                                                              \
+        FIELD_OF(FIELD_KIND_STRING, type, member), offsetof(type, member##_len)                    \
+    }
+#define FIELD_TEXT(type, member)                                                                   \
+    {                                                                                              \
+        FIELD_OF(FIELD_KIND_TEXT, type, member), 0                                                 \
+    }
+#define FIELD_CHARS(type, member)                                                                  \
+    {                                                                                              \
+        FIELD_OF(FIELD_KIND_CHARS, type, member), offsetof(type, member##_len)                     \
+    }
+
+/* The fields of one struct. */
+struct fields {
+    const struct field *items;
+    size_t count;
+};
+
+#define FIELDS(table)                                                                              \
+    {                                                                                              \
+        table, sizeof(table) / sizeof(table)[0]                                                    \
+    }
+
+void fields_put(struct buf *buf, const struct fields *fields, const void *record);
+
+/* False if the bytes are too few (then the reader is bad), or a text or bool does not fit its
+ * field. Members that are no fields stay as they are. */
+bool fields_read(struct reader *reader, const struct fields *fields, void *record);
+
+/* The value of a row: its version, its fields, and nothing else. 0, ERR_BAD_VERSION, ERR_TRUNCATED
+ * or ERR_CORRUPT. */
+int fields_row_read(const void *value, size_t len, uint8_t version, const struct fields *fields,
+                    void *record) MUST_CHECK;
+
+#endif

@@ -1,0 +1,228 @@
+/*
+ * member.c - see member.h: the bytes of commands, the row of the change, requests, answers.
+ *
+ * The happy path: encode into a buffer; on the other side every field is read and nothing may be
+ * left over.
+ *
+ * Failure modes: decoding gives ERR_BAD_MESSAGE (rows: see member.h). Encoding asserts what
+ * decoding checks. Thread: pure functions, any.
+ */
+#include "src/id/codec/member.h"
+
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/id/codec/command.h"
+
+#define ROW_VERSION 1
+
+static const struct field BEGIN_FIELDS[] = {
+    FIELD_NUMBER(struct member_change, kind),
+    FIELD_BOOL(struct member_change, force),
+    FIELD_NUMBER(struct member_change, node_id),
+    FIELD_TEXT(struct member_change, address),
+};
+static const struct fields BEGIN = FIELDS(BEGIN_FIELDS);
+
+static const struct field ROW_FIELDS[] = {
+    FIELD_NUMBER(struct member_change, kind),   FIELD_BOOL(struct member_change, force),
+    FIELD_BOOL(struct member_change, given_up), FIELD_NUMBER(struct member_change, node_id),
+    FIELD_NUMBER(struct member_change, index),  FIELD_TEXT(struct member_change, address),
+};
+static const struct fields ROW = FIELDS(ROW_FIELDS);
+
+static const struct field END_FIELDS[] = {
+    FIELD_BOOL(struct member_change, given_up),
+    FIELD_NUMBER(struct member_change, index),
+};
+static const struct fields END = FIELDS(END_FIELDS);
+
+static const struct field ASK_FIELDS[] = {
+    FIELD_BOOL(struct member_ask, force),
+    FIELD_BOOL(struct member_ask, again),
+    FIELD_NUMBER(struct member_ask, node_id),
+    FIELD_TEXT(struct member_ask, address),
+};
+static const struct fields ASK = FIELDS(ASK_FIELDS);
+
+static const struct field ANSWER_FIELDS[] = {
+    FIELD_NUMBER(struct member_answer, outcome),
+    FIELD_TEXT(struct member_answer, why),
+};
+static const struct fields ANSWER = FIELDS(ANSWER_FIELDS);
+
+/* A node's id, with an address that others may dial, or none. */
+static bool member_is_sound(uint64_t node_id, const char *address, bool has_address)
+{
+    const char *why;
+
+    return node_id >= 1 && node_id <= LIMIT_NODE_ID &&
+           (has_address ? member_address_check(address, strlen(address), &why)
+                        : address[0] == '\0');
+}
+
+static bool change_is_sound(const struct member_change *change)
+{
+    return (change->kind == MEMBER_ADD || change->kind == MEMBER_REMOVE) &&
+           member_is_sound(change->node_id, change->address, change->kind == MEMBER_ADD);
+}
+
+void command_member_begin_encode(struct buf *buf, const struct member_change *change)
+{
+    ASSERT(change_is_sound(change));
+    command_fields_put(buf, COMMAND_MEMBER_BEGIN, &BEGIN, change);
+}
+
+int member_begin_command_read(const void *data, size_t len, struct member_change *ret_change)
+{
+    *ret_change = (struct member_change){0};
+    return command_fields_read(data, len, COMMAND_MEMBER_BEGIN, &BEGIN, ret_change) == 0 &&
+                   change_is_sound(ret_change)
+               ? 0
+               : ERR_BAD_MESSAGE;
+}
+
+void command_member_end_encode(struct buf *buf, uint64_t index, bool given_up)
+{
+    const struct member_change change = {.index = index, .given_up = given_up};
+
+    command_fields_put(buf, COMMAND_MEMBER_END, &END, &change);
+}
+
+int member_end_command_read(const void *data, size_t len, uint64_t *ret_index, bool *ret_given_up)
+{
+    struct member_change change;
+    int err = command_fields_read(data, len, COMMAND_MEMBER_END, &END, &change);
+
+    if (err == 0) {
+        *ret_index = change.index;
+        *ret_given_up = change.given_up;
+    }
+    return err;
+}
+
+void member_change_row_encode(const struct member_change *change, struct buf *buf)
+{
+    ASSERT(change_is_sound(change));
+    buf_put_u8(buf, ROW_VERSION);
+    fields_put(buf, &ROW, change);
+}
+
+int member_change_row_decode(const void *value, size_t len, struct member_change *ret_change)
+{
+    int err = fields_row_read(value, len, ROW_VERSION, &ROW, ret_change);
+
+    return err == 0 && !change_is_sound(ret_change) ? ERR_CORRUPT : err;
+}
+
+void member_ask_encode(const struct member_ask *ask, struct buf *buf)
+{
+    ASSERT(ask->kind >= MEMBER_ASK_ADD && ask->kind <= MEMBER_ASK_LEAD);
+    command_fields_put(buf, ask->kind, &ASK, ask);
+}
+
+int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask)
+{
+    uint8_t kind = len > 1 ? ((const uint8_t *)data)[1] : 0;
+
+    *ret_ask = (struct member_ask){.kind = kind};
+    return kind >= MEMBER_ASK_ADD && kind <= MEMBER_ASK_LEAD &&
+                   session_stamp_read(data, len, &ret_ask->stamp) == 0 &&
+                   command_fields_read(data, len, kind, &ASK, ret_ask) == 0 &&
+                   member_is_sound(ret_ask->node_id, ret_ask->address, kind == MEMBER_ASK_ADD)
+               ? 0
+               : ERR_BAD_MESSAGE;
+}
+
+void member_answer_encode(const struct member_answer *answer, struct buf *buf)
+{
+    ASSERT(answer->outcome < MEMBER_OUTCOMES);
+    buf_put_u8(buf, MESSAGE_VERSION);
+    fields_put(buf, &ANSWER, answer);
+}
+
+int member_answer_decode(const void *data, size_t len, struct member_answer *ret_answer)
+{
+    struct reader reader;
+
+    reader_init(&reader, data, len);
+    *ret_answer = (struct member_answer){0};
+    return reader_u8(&reader) == MESSAGE_VERSION && fields_read(&reader, &ANSWER, ret_answer) &&
+                   reader_done(&reader) && ret_answer->outcome < MEMBER_OUTCOMES
+               ? 0
+               : ERR_BAD_MESSAGE;
+}
+
+/* --- addresses --- */
+
+static bool port_fits(const char *text, size_t len)
+{
+    unsigned port = 0;
+
+    if (len < 1 || len > 5) {
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < '0' || text[i] > '9') {
+            return false;
+        }
+        port = port * 10 + (unsigned)(text[i] - '0');
+    }
+    return port >= 1 && port <= 65535;
+}
+
+static bool all_of(const char *text, size_t len, const char *allowed)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] == '\0' || strchr(allowed, text[i]) == NULL) {
+            return false;
+        }
+    }
+    return len > 0;
+}
+
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
+
+static bool host_fits(const char *host, size_t len)
+{
+    if (len >= 2 && host[0] == '[' && host[len - 1] == ']') {
+        return all_of(host + 1, len - 2, LETTERS DIGITS ":.%");
+    }
+    return all_of(host, len, LETTERS DIGITS ".-_");
+}
+
+/* Zeros and what parts them only: an address to listen on, and not one to dial. */
+static bool is_wildcard(const char *host, size_t len)
+{
+    return all_of(host, len, "0.[]:");
+}
+
+bool member_address_check(const char *address, size_t len, const char **ret_why)
+{
+    const char *colon = len > 0 ? memrchr(address, ':', len) : NULL;
+    size_t host_len;
+
+    if (len > LIMIT_ADDRESS_BYTES) {
+        *ret_why = "it is too long";
+        return false;
+    }
+    if (colon == NULL) {
+        *ret_why = "it is not host:port";
+        return false;
+    }
+    host_len = (size_t)(colon - address);
+    if (!port_fits(colon + 1, len - host_len - 1)) {
+        *ret_why = "its port is not a number from 1 to 65535";
+        return false;
+    }
+    if (!host_fits(address, host_len)) {
+        *ret_why = "its host is no name, no IPv4 address and no IPv6 address in brackets";
+        return false;
+    }
+    if (is_wildcard(address, host_len)) {
+        *ret_why = "its host is a wildcard, which nobody can dial";
+        return false;
+    }
+    return true;
+}

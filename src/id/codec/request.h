@@ -1,0 +1,82 @@
+/*
+ * request.h - one request to the cluster, and how those below the node hand it over.
+ *
+ * The happy path: the caller fills kind, deadline, payload and done, and hands the request over, by
+ * id_backend.submit from an HTTP loop or by an id_proposer on the raft loop; done is called with
+ * the status and the reply.
+ *
+ * Failure modes: the status, as below. Thread: as each struct says.
+ */
+#ifndef LEAFD_ID_CODEC_REQUEST_H
+#define LEAFD_ID_CODEC_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "src/base/buf.h"
+
+enum id_request_kind {
+    ID_REQUEST_COMMAND,  /* payload: a command (command.h); reply: its result */
+    ID_REQUEST_QUERY,    /* payload: a query; reply: its result; linearizable unless local */
+    ID_REQUEST_OPEN,     /* payload: a tag's name; afterwards the id table holds it. Status 0 or
+                           ERR_UNKNOWN_TAG; asks the leader before it says unknown */
+    ID_REQUEST_STATUS,   /* out: struct id_cluster_status, filled from this node's view */
+    ID_REQUEST_SEGMENTS, /* payload: a QUERY_TAG_LIST; out: struct id_segments_page */
+    ID_REQUEST_STRICT,   /* payload: strict_item_encode(); reply: strict_results_encode() of one
+                            result, also when status says what that result's does (the details of
+                            an ERR_KEY_CONFLICT, ERR_KEYS_FULL, ERR_CHANGING, ERR_EXHAUSTED);
+                            empty when the request never got as far */
+    ID_REQUEST_MEMBER,   /* payload: a member_ask; reply: a member_answer, which says PENDING if the
+                         deadline comes before the end */
+    ID_REQUEST_EVERYWHERE /* index: of an entry of the log. Status 0 once all members have applied
+                             it; else ERR_TIMEOUT, ERR_OVERLOADED (LIMIT_EVERYWHERE_WAITS) or
+                             ERR_SHUTTING_DOWN; out: struct id_missing, who has not, as far as this
+                             node knows. The reply is left as it is */
+};
+
+/*
+ * One request. The caller owns the struct until done is called, exactly once. Repeated internally
+ * (through elections) until deadline_ms.
+ * done runs on the raft loop's thread, and never from inside submit or propose; but for a request
+ * that the backend cannot even take (its mailbox is full: ERR_OVERLOADED; it has ended:
+ * ERR_SHUTTING_DOWN): of that, id_backend.submit calls done itself, on the caller's thread. So the
+ * done of an HTTP loop's request must be good for any thread.
+ * Status: 0, or what the kind says, or ERR_NO_LEADER (no leader until the deadline), ERR_TIMEOUT
+ * (sent, no answer until the deadline), ERR_OVERLOADED, ERR_DISK_FULL, ERR_TOO_LARGE,
+ * ERR_SHUTTING_DOWN.
+ */
+struct id_request {
+    enum id_request_kind kind;
+    bool local;           /* ID_REQUEST_QUERY: this node's state, however old */
+    uint64_t deadline_ms; /* on the backend's clock (clock_now_ms) */
+    struct buf payload;   /* owned by the request */
+    struct buf reply;     /* filled by the backend; owned by the request */
+    void *out;            /* caller's struct, for STATUS, SEGMENTS and EVERYWHERE */
+    uint64_t index;       /* COMMAND: of its entry, filled by the backend with status 0 */
+    int status;
+    void (*done)(struct id_request *request);
+    void *data; /* the caller's */
+    /* Of a COMMAND: the caller has stamped it. The backend then repeats it as any other, and
+     * counts it as none of its own session. */
+    bool stamped;
+    /* Of a COMMAND or MEMBER: done leaves its number awaited. The caller submits the request again,
+     * with another payload and the same number, or ends that by requests_release(). */
+    bool keeps_seq;
+    /* the backend's own while it holds the request */
+    TAILQ_ENTRY(id_request) link;
+    uint64_t seq;    /* its number in this node's session, 0: none (session.h) */
+    uint64_t lowest; /* of its stamp */
+    uint64_t id;
+    uint64_t sent_to;
+    uint64_t sent_ms;
+};
+
+/* How a part of the node that lives on the raft loop reaches the cluster: by an id_request of kind
+ * COMMAND. raft/ implements it by the same function that serves id_backend.submit; the simulation
+ * and tests give their own. Owner's thread. */
+struct id_proposer {
+    void (*propose)(struct id_proposer *proposer, struct id_request *request);
+};
+
+#endif

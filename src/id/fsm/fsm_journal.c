@@ -1,0 +1,100 @@
+/*
+ * fsm_journal.c - see fsm_journal.h.
+ */
+#include "src/id/fsm/fsm_journal.h"
+
+#include "src/base/assert.h"
+#include "src/base/hash.h"
+
+void fsm_journal_key(struct fsm_journal *journal, enum fsm_table table)
+{
+    journal->row.len = 0;
+    journal->key_len = 0;
+    buf_put_u8(&journal->row, (uint8_t)table);
+}
+
+void fsm_journal_node_key(struct fsm_journal *journal, enum fsm_table table, uint64_t node_id)
+{
+    fsm_journal_key(journal, table);
+    for (int shift = 56; shift >= 0; shift -= 8) {
+        buf_put_u8(&journal->row, (uint8_t)(node_id >> shift));
+    }
+    ASSERT(journal->row.len == FSM_NODE_KEY_BYTES);
+}
+
+void fsm_journal_value(struct fsm_journal *journal)
+{
+    ASSERT(journal->key_len == 0 && journal->row.len >= 1);
+    ASSERT(journal->row.len <= LIMIT_ROW_KEY_BYTES);
+    journal->key_len = journal->row.len;
+}
+
+static uint64_t hash_of(const struct fsm_journal *journal)
+{
+    ASSERT(journal->key_len > 0 && journal->row.len > journal->key_len); /* else: a deletion */
+    return hash_row(journal->row.data, journal->key_len, journal->row.data + journal->key_len,
+                    journal->row.len - journal->key_len);
+}
+
+void fsm_journal_leave(struct fsm_journal *journal)
+{
+    journal->digest -= hash_of(journal);
+}
+
+void fsm_journal_enter(struct fsm_journal *journal)
+{
+    journal->digest += hash_of(journal);
+    if (journal->changes != NULL) {
+        struct fsm_change *change =
+            fsm_changes_add(journal->changes, journal->row.data, journal->key_len);
+
+        buf_put(&change->value, journal->row.data + journal->key_len,
+                journal->row.len - journal->key_len);
+    }
+}
+
+void fsm_journal_delete(struct fsm_journal *journal)
+{
+    fsm_journal_leave(journal);
+    if (journal->changes != NULL) {
+        (void)fsm_changes_add(journal->changes, journal->row.data, journal->key_len);
+    }
+}
+
+uint64_t fsm_key_node(const uint8_t *key)
+{
+    uint64_t node_id = 0;
+
+    for (size_t i = 1; i < FSM_NODE_KEY_BYTES; i++) {
+        node_id = node_id << 8 | key[i];
+    }
+    return node_id;
+}
+
+int fsm_value_begin(struct reader *reader, const void *value, size_t len)
+{
+    uint8_t version;
+
+    reader_init(reader, value, len);
+    version = reader_u8(reader);
+    return reader->bad || version == FSM_ROW_VERSION ? 0 : ERR_BAD_VERSION;
+}
+
+int fsm_node_row_read(const uint8_t *key, size_t key_len, const void *value, size_t value_len,
+                      uint64_t *ret_node_id)
+{
+    struct reader reader;
+    int err = fsm_value_begin(&reader, value, value_len);
+
+    if (err != 0) {
+        return err;
+    }
+    if (reader.bad) {
+        return ERR_TRUNCATED;
+    }
+    if (key_len != FSM_NODE_KEY_BYTES || !reader_done(&reader)) {
+        return ERR_CORRUPT;
+    }
+    *ret_node_id = fsm_key_node(key);
+    return *ret_node_id >= 1 && *ret_node_id <= LIMIT_NODE_ID ? 0 : ERR_CORRUPT;
+}

@@ -1,0 +1,77 @@
+/*
+ * fsm_keys.h - the table of idempotency keys: which ids a key of a tag stands for.
+ *
+ * The happy path: a strict allocation with a new key is remembered by fsm_key_add(); the same key
+ * finds it for LIMIT_KEY_LIFE_MS of the log's time; later commands and the log's clock delete it,
+ * the oldest first.
+ *
+ * Memory: 67 bytes and the key in one piece of malloc (8 bytes more, in steps of 16), and 8 bytes
+ * of the buckets: 120 bytes for a key of 36, the name of the tag being its row's. The hash is
+ * seeded with the address of the row, which no client can know; nothing that is replicated depends
+ * on it.
+ *
+ * Failure modes: a full table is the caller's to refuse. A row that no apply can have made is
+ * ERR_CORRUPT.
+ *
+ * Thread: one owner. Deterministic: only the state and the command decide.
+ */
+#ifndef LEAFD_ID_FSM_FSM_KEYS_H
+#define LEAFD_ID_FSM_FSM_KEYS_H
+
+#include <sys/queue.h>
+
+#include "src/base/hash_table.h"
+#include "src/id/codec/strict_command.h"
+#include "src/id/fsm/fsm_tags.h"
+
+/* An idempotency key: in the table, and in the order of age. */
+struct fsm_key {
+    struct hash_link link;
+    TAILQ_ENTRY(fsm_key) age;
+    struct fsm_row *row; /* the tag's */
+    uint64_t first;      /* the ids that it stands for: [first, first + count) */
+    uint64_t at_ms;      /* the log's time when they were allocated */
+    uint64_t index;      /* of the entry that did it */
+    uint32_t count;
+    uint32_t hash;
+    uint16_t position; /* of the item in the entry */
+    uint8_t len;       /* 1..LIMIT_KEY_BYTES */
+    char key[];
+};
+
+TAILQ_HEAD(fsm_key_ages, fsm_key);
+
+struct fsm_keys {
+    struct fsm_journal *journal;
+    struct fsm_tags *tags;
+    struct fsm_key_ages ages; /* oldest first: by (index, position) */
+    struct hash_table table;
+};
+
+void fsm_keys_init(struct fsm_keys *keys, struct fsm_tags *tags);
+void fsm_keys_clear(struct fsm_keys *keys);
+
+/* The key of the tag, in force or not; NULL if it is not there. */
+struct fsm_key *fsm_key_find(const struct fsm_keys *keys, const struct fsm_row *row,
+                             const char *key, size_t len);
+static inline bool fsm_key_in_force(const struct fsm_key *key, uint64_t log_ms)
+{
+    return log_ms < key->at_ms + LIMIT_KEY_LIFE_MS;
+}
+
+/* A new one of these ids, of the tag. It must not be there. */
+void fsm_key_add(struct fsm_keys *keys, struct fsm_row *row, const struct strict_item *item,
+                 const struct fsm_key *ids);
+/* Delete it; frees key. */
+void fsm_key_forget(struct fsm_keys *keys, struct fsm_key *key);
+/* Delete up to max keys that are not in force any more, the oldest first. */
+void fsm_keys_expire(struct fsm_keys *keys, uint64_t log_ms, unsigned max);
+
+/* A row as fsm_load_row() gets it. */
+int fsm_keys_load(struct fsm_keys *keys, const uint8_t *key, size_t key_len, const void *value,
+                  size_t value_len) MUST_CHECK;
+/* All rows are there, as of the entry at index and the log's time: bring the keys into the order of
+ * their age. ERR_CORRUPT if there is none. */
+int fsm_keys_order(struct fsm_keys *keys, uint64_t index, uint64_t log_ms) MUST_CHECK;
+
+#endif

@@ -1,0 +1,267 @@
+/*
+ * fsm_puts.c - see fsm_puts.h.
+ */
+#include "src/id/fsm/fsm_puts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+
+/* An item's name and its position, to find names that stand twice. */
+struct named {
+    const char *name;
+    uint16_t len;
+    uint32_t at;
+};
+
+/* The mark of what was granted. Only force moves it down, and then to a new generation. */
+static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bool force,
+                        struct tag_row *row, struct put_result *result)
+{
+    bool asked = (put->fields & TAG_FIELD_MAX_ID) != 0;
+    bool live = old != NULL && !old->deleted;
+    uint64_t mark = old != NULL ? old->max_id : 0;
+    uint64_t wanted = asked ? put->max_id : TAG_DEFAULT_MAX_ID;
+
+    if (live && !asked) {
+        row->max_id = mark;
+        return 0;
+    }
+    if (wanted >= mark) {
+        row->max_id = wanted;
+        return 0;
+    }
+    if (asked && force) {
+        row->max_id = wanted;
+        return 0;
+    }
+    if (!live) {
+        row->max_id = mark; /* made again, it goes on above what was granted */
+        return 0;
+    }
+    result->status = ERR_WOULD_REPEAT;
+    result->max_id = mark;
+    result->asked = wanted;
+    return ERR_WOULD_REPEAT;
+}
+
+/* True, for the caller to return. */
+static bool refuse_put(struct put_result *result, int status, const char *why)
+{
+    ASSERT(why != NULL);
+    result->status = status;
+    (void)snprintf(result->why, sizeof result->why, "%s", why);
+    return true;
+}
+
+/*
+ * What the row becomes: fields that were not given keep the row's values, or take the defaults
+ * where there is no row or only a tombstone. name and description are borrowed from the item or
+ * from the old row; times are the caller's to set.
+ */
+static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *old,
+                     const struct tag_put *put, bool force, struct tag_row *ret_row,
+                     struct put_result *result)
+{
+    bool live = old != NULL && !old->deleted;
+    struct tag_row row = {
+        .description = (char *)(uintptr_t) "",
+        .mode = TAG_MODE_TREND,
+        .step = TAG_DEFAULT_STEP,
+        .max_step = TAG_DEFAULT_MAX_STEP,
+    };
+    const char *why = NULL;
+    int err;
+
+    if (live) {
+        row = *old;
+    }
+    row.name = (char *)(uintptr_t)put->name;
+    row.name_len = put->name_len;
+    row.deleted = false;
+    row.generation = old != NULL ? old->generation : 0;
+    if (put->fields & TAG_FIELD_STEP) {
+        row.step = put->step;
+    }
+    if (put->fields & TAG_FIELD_MAX_STEP) {
+        row.max_step = put->max_step;
+    } else if (row.max_step < row.step) {
+        row.max_step = row.step;
+    }
+    if (put->fields & TAG_FIELD_MODE) {
+        row.mode = put->mode;
+    }
+    if (put->fields & TAG_FIELD_DESCRIPTION) {
+        row.description = (char *)(uintptr_t)put->description;
+        row.description_len = put->description_len;
+    }
+    row.recalling = row.mode == TAG_MODE_STRICT && fsm_recall_is_due(recalls, old, force);
+    err = merge_max_id(old, put, force, &row, result);
+    if (err != 0) {
+        return err;
+    }
+    if (tag_row_check(&row, &why) != 0) {
+        (void)refuse_put(result, ERR_INVALID, why);
+        return ERR_INVALID;
+    }
+    /* New to the nodes: they burn what they hold. That max_id is set means that ids below it are in
+     * use elsewhere (Leaf went on, or a backup was restored), so they must not come from here
+     * either, nor be given back, also if it is what it was; of a strict tag nobody holds any. */
+    row.generation += !live || row.mode != old->mode || row.max_id < old->max_id ||
+                      ((put->fields & TAG_FIELD_MAX_ID) != 0 && row.mode == TAG_MODE_TREND);
+    *ret_row = row;
+    return 0;
+}
+
+/* By name, then by position: a total order, so that every C library sorts alike. */
+static int named_order(const void *a, const void *b)
+{
+    const struct named *left = a;
+    const struct named *right = b;
+    int order = tag_name_compare(left->name, left->len, right->name, right->len);
+
+    if (order != 0) {
+        return order;
+    }
+    return left->at < right->at ? -1 : left->at > right->at;
+}
+
+/* The position of the first item whose name stood before it; false if there is none. */
+static bool find_twice(struct put_command command, uint32_t *ret_at)
+{
+    struct named *names = calloc(command.count, sizeof *names);
+    struct tag_put put;
+    uint32_t count = 0;
+    uint32_t at = UINT32_MAX;
+
+    ASSERT(names != NULL);
+    while (put_command_next(&command, &put)) {
+        ASSERT(count < command.count);
+        names[count] = (struct named){put.name, put.name_len, count};
+        count++;
+    }
+    qsort(names, count, sizeof *names, named_order);
+    for (uint32_t i = 1; i < count; i++) {
+        if (tag_name_compare(names[i - 1].name, names[i - 1].len, names[i].name, names[i].len) ==
+                0 &&
+            names[i].at < at) {
+            at = names[i].at;
+        }
+    }
+    free(names);
+    *ret_at = at;
+    return at != UINT32_MAX;
+}
+
+/* True if an item breaks a rule; the result says which and why. */
+static bool put_refused(struct fsm_recalls *recalls, struct put_command command,
+                        struct put_result *result)
+{
+    struct tag_put put;
+    uint32_t twice_at = 0;
+    size_t made = 0;
+    size_t recalled = 0;
+
+    if (command.count < 1) {
+        return refuse_put(result, ERR_INVALID, "the list of tags is empty");
+    }
+    if (command.count > LIMIT_TAGS_PER_BULK) {
+        result->failed_at = LIMIT_TAGS_PER_BULK;
+        return refuse_put(result, ERR_INVALID, "more than 10000 tags in one request");
+    }
+    if (find_twice(command, &twice_at)) {
+        result->failed_at = twice_at;
+        return refuse_put(result, ERR_INVALID, "the same tag stands twice in one request");
+    }
+    for (; put_command_next(&command, &put); result->failed_at++) {
+        struct fsm_row *row = fsm_tags_find(recalls->tags, put.name, put.name_len);
+        const struct tag_row *old = row != NULL ? &row->tag : NULL;
+        struct tag_row merged;
+
+        if (put_merge(recalls, old, &put, command.force, &merged, result) != 0) {
+            return true;
+        }
+        made += row == NULL;
+        recalled += merged.recalling && fsm_recalls_find(recalls, put.name, put.name_len) == NULL;
+        if (recalls->tags->count + made > LIMIT_TAGS) {
+            return refuse_put(result, ERR_OVERLOADED, "the table of tags is full (4000000)");
+        }
+        if (recalls->count + recalled > LIMIT_RECALLS) {
+            return refuse_put(result, ERR_OVERLOADED,
+                              "10000 tags wait for nodes already to become strict");
+        }
+    }
+    result->failed_at = 0;
+    return false;
+}
+
+/* Change the rows; put_refused() has seen that nothing stands against it. */
+static void put_carry_out(struct fsm_recalls *recalls, struct put_command command,
+                          struct put_result *result)
+{
+    struct tag_put put;
+    bool first = true;
+
+    while (put_command_next(&command, &put)) {
+        struct fsm_row *row = fsm_tags_find(recalls->tags, put.name, put.name_len);
+        bool exists = row != NULL;
+        bool live = exists && !row->tag.deleted;
+        struct tag_row merged;
+        int err =
+            put_merge(recalls, exists ? &row->tag : NULL, &put, command.force, &merged, result);
+
+        ASSERT(err == 0);
+        if (exists) {
+            fsm_tags_change_begin(recalls->tags, row);
+        } else {
+            row = fsm_tags_make(recalls->tags, put.name, put.name_len);
+            ASSERT(row != NULL);
+        }
+        fsm_row_describe(row, merged.description, merged.description_len);
+        merged.name = row->tag.name;
+        merged.description = row->tag.description;
+        merged.created_ms =
+            live ? row->tag.created_ms : fsm_later(row->tag.created_ms, command.wall_ms);
+        merged.updated_ms = fsm_later(row->tag.updated_ms, command.wall_ms);
+        row->tag = merged;
+        fsm_tags_change_end(recalls->tags, row);
+        fsm_recall_follow(recalls, row);
+        result->made += !live;
+        result->changed += live;
+        if (first) {
+            tag_row_copy(&result->first, &row->tag);
+        }
+        first = false;
+    }
+}
+
+void fsm_puts_apply(struct fsm_recalls *recalls, struct put_command *command, struct buf *result)
+{
+    struct put_result answer = {0};
+
+    command->wall_ms = fsm_shown_ms(command->wall_ms);
+    if (!put_refused(recalls, *command, &answer)) {
+        put_carry_out(recalls, *command, &answer);
+    }
+    put_result_encode(&answer, result);
+    put_result_release(&answer);
+}
+
+int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *command)
+{
+    struct fsm_row *row = fsm_tags_find(recalls->tags, command->name, command->name_len);
+    struct tag_row *tag = row != NULL ? &row->tag : NULL;
+
+    if (tag == NULL || tag->deleted) {
+        return ERR_UNKNOWN_TAG;
+    }
+    fsm_tags_change_begin(recalls->tags, row);
+    tag->deleted = true;
+    tag->generation++;
+    tag->updated_ms = fsm_later(tag->updated_ms, fsm_shown_ms(command->wall_ms));
+    fsm_tags_change_end(recalls->tags, row);
+    fsm_recall_follow(recalls, row);
+    return 0;
+}

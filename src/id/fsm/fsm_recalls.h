@@ -1,0 +1,81 @@
+/*
+ * fsm_recalls.h - the segment holders, and the tags whose segments are recalled from them.
+ *
+ * A segment in a node's memory is below max_id. Were its ids handed out after the tag became
+ * strict, they would be smaller than ids acknowledged before. So the tag's segments are recalled
+ * first: it hands out nothing until each node that may hold one has said that it does not.
+ *
+ * The happy path: every node that is granted a segment, of whatever tag, becomes a segment holder
+ * for good (a node's row says nothing of tags: that would cost a row a tag and node). A tag that
+ * becomes strict gets a row with all holders; each COMMAND_RECALLED takes one off; with the last
+ * the row goes and the tag is open.
+ *
+ * A tag that is deleted while it is recalled keeps the mark without the row: made again as strict,
+ * it begins with all holders anew, since nodes confirm a generation.
+ *
+ * Invariant: there is a recall exactly for each live tag with tag_row.recalling, and every node of
+ * it is a segment holder.
+ *
+ * Failure modes: a confirmation of an older generation, or of a node that is not waited for,
+ * changes nothing. Full tables are the callers' to refuse. A row that no apply can have made is
+ * ERR_CORRUPT.
+ *
+ * Thread: one owner. Deterministic: only the state and the command decide.
+ */
+#ifndef LEAFD_ID_FSM_FSM_RECALLS_H
+#define LEAFD_ID_FSM_FSM_RECALLS_H
+
+#include "src/id/codec/strict_command.h"
+#include "src/id/fsm/fsm_tags.h"
+#include "src/id/fsm/node_set.h"
+
+struct fsm_recall {
+    RB_ENTRY(fsm_recall) link; /* by name */
+    struct fsm_row *row;
+    struct node_set nodes; /* that have not said yet that they hold nothing; never empty */
+};
+
+RB_HEAD(fsm_recall_tree, fsm_recall);
+
+struct fsm_recalls {
+    struct fsm_journal *journal;
+    struct fsm_tags *tags;
+    struct node_set holders; /* nodes that were ever granted a segment */
+    struct fsm_recall_tree tree;
+    size_t count;
+};
+
+void fsm_recalls_init(struct fsm_recalls *recalls, struct fsm_tags *tags);
+void fsm_recalls_clear(struct fsm_recalls *recalls);
+
+/* The node is granted a segment. False: the table of holders is full. */
+bool fsm_holder_add(struct fsm_recalls *recalls, uint64_t node_id) MUST_CHECK;
+/* The node was removed from the cluster for good, and its commands are refused from now on: nobody
+ * waits for it any more. May change tags. */
+void fsm_holder_removed(struct fsm_recalls *recalls, uint64_t node_id);
+
+/* Must the segments of a tag that becomes or stays strict be recalled? old: as it was before, NULL:
+ * never there; ended: the operator says that nobody holds a segment of it. */
+bool fsm_recall_is_due(const struct fsm_recalls *recalls, const struct tag_row *old, bool ended);
+/* NULL: nobody is waited for. */
+struct fsm_recall *fsm_recalls_find(const struct fsm_recalls *recalls, const char *name,
+                                    size_t len);
+/* The first recall, in the order of names, after which the node is waited for; NULL: none. Only
+ * names greater than after. */
+struct fsm_recall *fsm_recalls_next(const struct fsm_recalls *recalls, uint64_t node_id,
+                                    const char *after, size_t after_len);
+/* The tag was changed: make or drop its recall, as it says. */
+void fsm_recall_follow(struct fsm_recalls *recalls, struct fsm_row *row);
+/* COMMAND_RECALLED of a node. */
+void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id,
+                         struct recalled_command *command, struct buf *result);
+
+/* Rows as fsm_load_row() gets them. */
+int fsm_holders_load(struct fsm_recalls *recalls, const uint8_t *key, size_t key_len,
+                     const void *value, size_t value_len) MUST_CHECK;
+int fsm_recalls_load(struct fsm_recalls *recalls, const uint8_t *key, size_t key_len,
+                     const void *value, size_t value_len) MUST_CHECK;
+/* All rows are there: ERR_CORRUPT if they contradict each other. */
+int fsm_recalls_check(const struct fsm_recalls *recalls) MUST_CHECK;
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * fsm_strict.h - allocations of strict tags, in batches. That a batch is applied once is the
+ * session's business (fsm_sessions.h).
+ *
+ * The happy path: items in order, and of each: the tag must be there, in strict mode; a key that is
+ * known gives the ids that it gave before; the tag's segments must not be on recall; then the ids
+ * are [max_id, max_id + count). A run of items of one tag takes its row out of the digest once.
+ *
+ * Failure modes: of an item, into its result (strict_command.h), and then nothing was allocated for
+ * it; the others stand for themselves.
+ *
+ * Thread: one owner. Deterministic: only the state and the command decide.
+ */
+#ifndef LEAFD_ID_FSM_FSM_STRICT_H
+#define LEAFD_ID_FSM_FSM_STRICT_H
+
+#include "src/id/fsm/fsm_keys.h"
+#include "src/id/fsm/fsm_recalls.h"
+
+/* The tables that a batch needs, and what the log says. */
+struct fsm_strict {
+    struct fsm_tags *tags;
+    struct fsm_keys *keys;
+    const struct fsm_recalls *recalls;
+    uint64_t log_ms;
+    uint64_t index; /* of the batch's entry */
+};
+
+void fsm_strict_apply(const struct fsm_strict *strict, struct strict_command *command,
+                      struct buf *result);
+
+#endif

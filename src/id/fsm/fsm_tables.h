@@ -1,0 +1,41 @@
+/*
+ * fsm_tables.h - the state machine's tables together: for fsm.c, which composes them, and for its
+ * tests.
+ *
+ * Thread: one owner (the raft loop).
+ */
+#ifndef LEAFD_ID_FSM_FSM_TABLES_H
+#define LEAFD_ID_FSM_FSM_TABLES_H
+
+#include "src/id/fsm/fsm_journal.h"
+#include "src/id/fsm/fsm_keys.h"
+#include "src/id/fsm/fsm_members.h"
+#include "src/id/fsm/fsm_nodes.h"
+#include "src/id/fsm/fsm_recalls.h"
+#include "src/id/fsm/fsm_sessions.h"
+#include "src/id/fsm/fsm_settings.h"
+#include "src/id/fsm/fsm_tags.h"
+#include "src/id/fsm/fsm_workers.h"
+
+/* Entries whose digest is remembered, for COMMAND_DIGEST. */
+#define FSM_DIGEST_MARKS 1024
+
+struct fsm_digest_mark {
+    uint64_t index; /* 0: none */
+    uint64_t digest;
+};
+
+struct fsm {
+    struct fsm_journal journal;
+    struct fsm_tags tags;
+    struct fsm_recalls recalls;
+    struct fsm_keys keys;
+    struct fsm_nodes nodes;
+    struct fsm_settings settings;
+    struct fsm_workers workers;
+    struct fsm_sessions sessions;
+    struct fsm_members members;
+    struct fsm_digest_mark marks[FSM_DIGEST_MARKS]; /* at index % FSM_DIGEST_MARKS */
+};
+
+#endif

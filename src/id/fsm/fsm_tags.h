@@ -1,0 +1,71 @@
+/*
+ * fsm_tags.h - the state machine's table of tags: rows in the order of their names.
+ *
+ * The happy path: find or make a row; fsm_tags_change_begin() takes it out of the digest, the
+ * caller changes it, fsm_tags_change_end() puts it back and tells the listener.
+ *
+ * Rows live in an arena until the whole state is replaced, so that other tables may point to them.
+ *
+ * Failure modes: the table is full (LIMIT_TAGS): NULL. Thread: one owner.
+ */
+#ifndef LEAFD_ID_FSM_FSM_TAGS_H
+#define LEAFD_ID_FSM_FSM_TAGS_H
+
+#include <bsd/sys/tree.h>
+
+#include "src/base/arena.h"
+#include "src/id/codec/command.h"
+#include "src/id/fsm/fsm_journal.h"
+
+struct fsm_row {
+    RB_ENTRY(fsm_row) link;
+    struct tag_row tag; /* tag.name is name below; an empty description is the NUL behind it */
+    char name[];
+};
+
+RB_HEAD(fsm_row_tree, fsm_row);
+
+struct fsm_tags {
+    struct fsm_journal *journal;
+    struct fsm_row_tree rows;
+    struct arena arena;
+    size_t count;
+    size_t hollow_count;    /* while loading: fsm_tags_expect() */
+    size_t recalling_count; /* while loading: live tags that are recalled */
+};
+
+void fsm_tags_init(struct fsm_tags *tags, struct fsm_journal *journal);
+/* Forget all rows. */
+void fsm_tags_clear(struct fsm_tags *tags);
+
+struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len);
+/* The first row whose name is >= name. */
+struct fsm_row *fsm_tags_seek(const struct fsm_tags *tags, const char *name, size_t len);
+struct fsm_row *fsm_tags_next(struct fsm_row *row);
+
+/* A new row with its name and zeros, not in the digest yet: fsm_tags_change_end() must follow. The
+ * name must not be there. NULL: the table is full. */
+struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t len);
+/* Take an existing row out of the digest, to change it. */
+void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row);
+/* Put it back, list the change and tell the listener. */
+void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row);
+void fsm_row_describe(struct fsm_row *row, const char *text, size_t len);
+
+/* Answer a QUERY_TAG_LIST. */
+void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struct buf *result);
+
+/* --- loading --- */
+
+/* A row as fsm_load_row() gets it. */
+int fsm_tags_load(struct fsm_tags *tags, const uint8_t *key, size_t key_len, const void *value,
+                  size_t value_len) MUST_CHECK;
+/* The row of a name that another table's row tells of. If the tag's own row was not loaded yet, it
+ * is made hollow, and fsm_tags_load() must fill it before the load ends. NULL: full. */
+struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t len);
+/* All rows are there: ERR_CORRUPT if some are hollow. */
+int fsm_tags_check(const struct fsm_tags *tags) MUST_CHECK;
+/* Tell the listener of every row. */
+void fsm_tags_tell(const struct fsm_tags *tags);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * fsm_workers.h - the table of worker ids, and what acquire, renew and release do to it (the rules
+ * are in worker.h).
+ *
+ * The happy path of an acquire: check what was asked, find the row that the name had, choose the
+ * worker id, and grant the window above all windows that this id ever had. Of a renewal: the epoch
+ * and the previous bound must be the row's, then the bound moves up. Of a release: the row becomes
+ * free, and what its holder says it did not use is given back. Neither touches a row of the other
+ * kind: a client's command, whatever it says, does nothing to a node's row.
+ *
+ * A name has one row that is held at most: one that asks for another worker id than the one it
+ * holds is refused, and an expired one that it leaves behind becomes released, so that its old
+ * epoch is fenced. Released rows keep their names; of several the one changed last counts.
+ *
+ * Failure modes go into the result, and then nothing was changed.
+ *
+ * Thread: one owner. Deterministic: only the state and the command decide.
+ *
+ * Thread: one owner. Deterministic: only the state and the command decide.
+ */
+#ifndef LEAFD_ID_FSM_FSM_WORKERS_H
+#define LEAFD_ID_FSM_FSM_WORKERS_H
+
+#include "src/id/codec/command.h"
+#include "src/id/fsm/fsm_settings.h"
+
+struct fsm_workers {
+    struct fsm_journal *journal;
+    const struct fsm_settings *settings;
+    struct worker_row *rows; /* LIMIT_WORKER_IDS by id, state 0: never used; NULL: none was */
+};
+
+void fsm_workers_init(struct fsm_workers *workers, const struct fsm_settings *settings,
+                      struct fsm_journal *journal);
+void fsm_workers_clear(struct fsm_workers *workers);
+
+/* The row of a worker id that was ever held, or NULL. Borrowed until the next apply. */
+const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint16_t id);
+
+/* type is acquire, renew or release. 0, or ERR_BAD_MESSAGE, and then nothing was changed or
+ * appended. */
+int fsm_workers_apply(struct fsm_workers *workers, int type, const void *command, size_t len,
+                      struct buf *result) MUST_CHECK;
+/* Answer a QUERY_WORKERS. */
+void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,
+                      struct buf *result);
+
+/* A row as fsm_load_row() gets it. */
+int fsm_workers_load(struct fsm_workers *workers, const uint8_t *key, size_t key_len,
+                     const void *value, size_t value_len) MUST_CHECK;
+/* Tell the listener of every row. */
+void fsm_workers_tell(const struct fsm_workers *workers);
+
+#endif

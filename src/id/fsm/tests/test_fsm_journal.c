@@ -1,0 +1,111 @@
+/*
+ * test_fsm_journal.c - what becomes of a row in the journal: it comes into the digest
+ * and is listed, leaves it, and is deleted, in that order as often as apply does it.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/base/hash.h"
+#include "src/base/assert.h"
+#include "src/id/fsm/fsm_journal.h"
+#include "src/tests/unit/death.h"
+
+static struct fsm_journal *row(struct fsm_journal *journal, const char *key, const char *value)
+{
+    ASSERT(strlen(key) > 1);
+    fsm_journal_key(journal, (enum fsm_table)key[0]);
+    buf_put(&journal->row, key + 1, strlen(key) - 1);
+    fsm_journal_value(journal);
+    buf_put(&journal->row, value, strlen(value));
+    return journal;
+}
+
+static uint64_t hash_of(const char *key, const char *value)
+{
+    return hash_row(key, strlen(key), value, strlen(value));
+}
+
+static void expect(const struct fsm_change *change, const char *key, const char *value)
+{
+    assert_int_equal(change->key.len, strlen(key));
+    assert_memory_equal(change->key.data, key, strlen(key));
+    assert_int_equal(change->value.len, strlen(value));
+    assert_memory_equal(change->value.len > 0 ? (const void *)change->value.data : "", value,
+                        strlen(value));
+}
+
+static void test_rows_are_listed_in_order(void **state)
+{
+    struct fsm_changes changes = {0};
+    struct fsm_journal here = {.changes = &changes};
+    struct fsm_journal *journal = &here;
+
+    (void)state;
+    fsm_journal_enter(row(journal, "xa", "1"));
+    fsm_journal_enter(row(journal, "xb", "2"));
+    assert_true(journal->digest == hash_of("xa", "1") + hash_of("xb", "2"));
+    fsm_journal_delete(row(journal, "xa", "1"));
+    assert_true(journal->digest == hash_of("xb", "2"));
+    fsm_journal_enter(row(journal, "xa", "3"));
+    fsm_journal_delete(row(journal, "xa", "3"));
+    fsm_journal_leave(row(journal, "xb", "2")); /* a change: leaves and comes, listed once */
+    fsm_journal_enter(row(journal, "xb", "4"));
+    assert_true(journal->digest == hash_of("xb", "4"));
+    assert_int_equal(changes.count, 6);
+    expect(&changes.items[0], "xa", "1");
+    expect(&changes.items[1], "xb", "2");
+    expect(&changes.items[2], "xa", "");
+    expect(&changes.items[3], "xa", "3");
+    expect(&changes.items[4], "xa", "");
+    expect(&changes.items[5], "xb", "4");
+    fsm_changes_release(&changes);
+    buf_free(&here.row);
+}
+
+static void test_rows_are_deleted_without_a_list(void **state)
+{
+    struct fsm_journal here = {0};
+    struct fsm_journal *journal = &here;
+
+    (void)state;
+    fsm_journal_enter(row(journal, "xa", "1"));
+    fsm_journal_delete(row(journal, "xa", "1"));
+    assert_true(journal->digest == 0);
+    buf_free(&here.row);
+}
+
+static void enter_empty(void *data)
+{
+    struct fsm_journal *journal = data;
+
+    fsm_journal_enter(row(journal, "xa", ""));
+}
+
+/* Storage would take it for a deletion. */
+static void test_rows_are_never_empty(void **state)
+{
+    struct fsm_journal here = {0};
+    struct fsm_journal *journal = &here;
+
+    (void)state;
+    assert_true(death_by_assert(enter_empty, journal));
+    buf_free(&here.row);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_are_listed_in_order),
+        cmocka_unit_test(test_rows_are_deleted_without_a_list),
+        cmocka_unit_test(test_rows_are_never_empty),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
