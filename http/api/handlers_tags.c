@@ -289,15 +289,15 @@ void handle_tag(struct conn *conn)
     if (!conn_tag_name(conn, name, &name_len)) {
         return;
     }
-    switch (conn->head.verb) {
-    case VERB_GET:
-    case VERB_HEAD:
+    switch (conn->head.method) {
+    case METHOD_GET:
+    case METHOD_HEAD:
         tag_get(conn, name, name_len);
         return;
-    case VERB_PUT:
+    case METHOD_PUT:
         put(conn, name, name_len);
         return;
-    case VERB_DELETE:
+    case METHOD_DELETE:
         tag_delete(conn, name, name_len);
         return;
     default:
@@ -307,7 +307,7 @@ void handle_tag(struct conn *conn)
 
 void handle_tags(struct conn *conn)
 {
-    if (conn->head.verb == VERB_POST) {
+    if (conn->head.method == METHOD_POST) {
         put(conn, NULL, 0);
     } else {
         tags_list(conn);

@@ -381,17 +381,17 @@ void handle_worker(struct conn *conn)
     if (!path_worker_id(conn, &worker_id)) {
         return;
     }
-    if (conn->head.verb == VERB_PUT) {
+    if (conn->head.method == METHOD_PUT) {
         worker_renew(conn, worker_id);
     } else {
-        ASSERT(conn->head.verb == VERB_DELETE);
+        ASSERT(conn->head.method == METHOD_DELETE);
         worker_release(conn, worker_id);
     }
 }
 
 void handle_workers(struct conn *conn)
 {
-    if (conn->head.verb == VERB_POST) {
+    if (conn->head.method == METHOD_POST) {
         worker_acquire(conn);
     } else {
         workers_list(conn);

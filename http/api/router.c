@@ -12,25 +12,26 @@
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 
-#define BIT(verb) (1u << (verb))
-#define READ (BIT(VERB_GET) | BIT(VERB_HEAD))
-#define IDS (BIT(VERB_GET) | BIT(VERB_POST))
+#define BIT(method) (1u << (method))
+#define READ (BIT(METHOD_GET) | BIT(METHOD_HEAD))
+#define IDS (BIT(METHOD_GET) | BIT(METHOD_POST))
 
 static const struct route routes[] = {
     {"/api/segment/get/", true, true, IDS, "GET, POST", false, handle_segment_get},
     {"/api/snowflake/get/", true, true, IDS, "GET, POST", false, handle_snowflake_get},
     {"/api/snowflake/decode/", true, false, IDS, "GET, POST", false, handle_snowflake_decode},
     {"/decodeSnowflakeId", false, false, IDS, "GET, POST", false, handle_leaf_decode},
-    {"/api/tags/", true, false, READ | BIT(VERB_PUT) | BIT(VERB_DELETE), "GET, HEAD, PUT, DELETE",
-     true, handle_tag},
-    {"/api/tags", false, false, READ | BIT(VERB_POST), "GET, HEAD, POST", true, handle_tags},
-    {"/api/workers/", true, false, BIT(VERB_PUT) | BIT(VERB_DELETE), "PUT, DELETE", true,
+    {"/api/tags/", true, false, READ | BIT(METHOD_PUT) | BIT(METHOD_DELETE),
+     "GET, HEAD, PUT, DELETE", true, handle_tag},
+    {"/api/tags", false, false, READ | BIT(METHOD_POST), "GET, HEAD, POST", true, handle_tags},
+    {"/api/workers/", true, false, BIT(METHOD_PUT) | BIT(METHOD_DELETE), "PUT, DELETE", true,
      handle_worker},
-    {"/api/workers", false, false, READ | BIT(VERB_POST), "GET, HEAD, POST", true, handle_workers},
+    {"/api/workers", false, false, READ | BIT(METHOD_POST), "GET, HEAD, POST", true,
+     handle_workers},
     {"/api/cluster", false, false, READ, "GET, HEAD", false, handle_cluster},
-    {"/api/cluster/members/", true, false, BIT(VERB_DELETE), "DELETE", false, handle_member},
-    {"/api/cluster/members", false, false, BIT(VERB_POST), "POST", true, handle_members},
-    {"/api/cluster/leader", false, false, BIT(VERB_POST), "POST", true, handle_leader},
+    {"/api/cluster/members/", true, false, BIT(METHOD_DELETE), "DELETE", false, handle_member},
+    {"/api/cluster/members", false, false, BIT(METHOD_POST), "POST", true, handle_members},
+    {"/api/cluster/leader", false, false, BIT(METHOD_POST), "POST", true, handle_leader},
     {"/api/node/segments", false, false, READ, "GET, HEAD", false, handle_node_segments},
     {"/livez", false, false, READ, "GET, HEAD", false, handle_livez},
     {"/readyz", false, false, READ, "GET, HEAD", false, handle_readyz},
@@ -65,7 +66,7 @@ HOT static enum router_result route_match(const struct route *route, const char 
     return slash == NULL ? ROUTER_FOUND : ROUTER_SLASH;
 }
 
-HOT enum router_result router_find(enum verb verb, const char *path, size_t path_len,
+HOT enum router_result router_find(enum method method, const char *path, size_t path_len,
                                    const struct route **ret_route, const char **ret_name,
                                    size_t *ret_name_len)
 {
@@ -80,7 +81,7 @@ HOT enum router_result router_find(enum verb verb, const char *path, size_t path
         }
         if (result == ROUTER_FOUND) {
             *ret_route = route;
-            return (route->verbs & BIT(verb)) != 0 ? ROUTER_FOUND : ROUTER_NO_METHOD;
+            return (route->verbs & BIT(method)) != 0 ? ROUTER_FOUND : ROUTER_NO_METHOD;
         }
     }
     return ROUTER_NO_ROUTE;

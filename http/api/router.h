@@ -18,7 +18,7 @@ struct route {
     const char *path;    /* whole path, or its beginning when takes_name */
     bool takes_name;     /* one more, non-empty path segment follows: the name, still encoded */
     bool trailing_slash; /* "name/" means "name", as Leaf's clients may write it */
-    unsigned verbs;      /* bits of enum verb */
+    unsigned verbs;      /* bits of enum method */
     const char *allow;   /* the same for the Allow header */
     bool takes_body;     /* bodies are kept for the handler; else read and dropped */
     void (*handle)(struct conn *conn);
@@ -44,7 +44,7 @@ struct request {
 
 /* Find the route of a path. ret_name is the rest behind route->path (encoded, borrowed from
  * path). */
-enum router_result router_find(enum verb verb, const char *path, size_t path_len,
+enum router_result router_find(enum method method, const char *path, size_t path_len,
                                const struct route **ret_route, const char **ret_name,
                                size_t *ret_name_len);
 

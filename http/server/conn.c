@@ -33,7 +33,7 @@ HOT static bool request_resolve(struct conn *conn)
         request->query_at = (uint32_t)(target.query - head);
         request->query_len = (uint32_t)target.query_len;
     }
-    conn->routed = router_find(conn->head.verb, target.path, target.path_len, &request->route,
+    conn->routed = router_find(conn->head.method, target.path, target.path_len, &request->route,
                                &name, &name_len);
     if (conn->routed == ROUTER_FOUND) {
         request->name_at = (uint32_t)(name - head);

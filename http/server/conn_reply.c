@@ -59,7 +59,7 @@ HOT void conn_reply(struct conn *conn, int status, const char *type, const char 
     struct response_frame frame = {
         .date = loop_date(conn->loop),
         .close = conn->closing || !head->keep_alive || conn->loop->draining,
-        .head_only = head->verb == VERB_HEAD,
+        .head_only = head->method == METHOD_HEAD,
     };
 
     ASSERT(conn->state == CONN_READING || conn->state == CONN_WAITING);

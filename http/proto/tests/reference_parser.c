@@ -242,21 +242,21 @@ static int headers_complete_cb(http_parser *core)
     return 1;
 }
 
-static enum verb verb_of(const http_parser *core)
+static enum method method_of(const http_parser *core)
 {
     switch (core->method) {
     case HTTP_GET:
-        return VERB_GET;
+        return METHOD_GET;
     case HTTP_HEAD:
-        return VERB_HEAD;
+        return METHOD_HEAD;
     case HTTP_POST:
-        return VERB_POST;
+        return METHOD_POST;
     case HTTP_PUT:
-        return VERB_PUT;
+        return METHOD_PUT;
     case HTTP_DELETE:
-        return VERB_DELETE;
+        return METHOD_DELETE;
     default:
-        return VERB_OTHER;
+        return METHOD_OTHER;
     }
 }
 
@@ -288,7 +288,7 @@ static enum parser_event head_confirm(struct parser *parser, const char *data)
     if (used != parser->head.len || !complete) {
         return malformed(parser, "the request head is malformed");
     }
-    parser->head.verb = verb_of(&core);
+    parser->head.method = method_of(&core);
     parser->head.keep_alive = http_should_keep_alive(&core) != 0;
     return PARSER_DONE;
 }

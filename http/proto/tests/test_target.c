@@ -166,36 +166,36 @@ static void test_options(void **state)
 static void test_router(void **state)
 {
     static const struct {
-        enum verb verb;
+        enum method verb;
         const char *path;
         enum router_result result;
         const char *route;
         const char *name;
     } cases[] = {
-        {VERB_GET, "/api/segment/get/a", ROUTER_FOUND, "/api/segment/get/", "a"},
-        {VERB_POST, "/api/segment/get/a/", ROUTER_FOUND, "/api/segment/get/", "a"},
-        {VERB_GET, "/api/segment/get/", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_GET, "/api/segment/get//", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_GET, "/api/segment/get/a//", ROUTER_SLASH, NULL, NULL},
-        {VERB_GET, "/api/segment/get/a/b", ROUTER_SLASH, NULL, NULL},
-        {VERB_HEAD, "/api/segment/get/a", ROUTER_NO_METHOD, "/api/segment/get/", NULL},
-        {VERB_OTHER, "/api/tags/a", ROUTER_NO_METHOD, "/api/tags/", NULL},
-        {VERB_PUT, "/api/tags/a", ROUTER_FOUND, "/api/tags/", "a"},
-        {VERB_PUT, "/api/tags/a/", ROUTER_SLASH, NULL, NULL},
-        {VERB_GET, "/api/tags/", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_HEAD, "/api/tags", ROUTER_FOUND, "/api/tags", ""},
-        {VERB_DELETE, "/api/tags", ROUTER_NO_METHOD, "/api/tags", NULL},
-        {VERB_GET, "/api/tagsx", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_GET, "/api/cluster", ROUTER_FOUND, "/api/cluster", ""},
-        {VERB_GET, "/api/cluster/", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_POST, "/api/cluster/members", ROUTER_FOUND, "/api/cluster/members", ""},
-        {VERB_GET, "/api/cluster/members", ROUTER_NO_METHOD, "/api/cluster/members", NULL},
-        {VERB_DELETE, "/api/cluster/members/4", ROUTER_FOUND, "/api/cluster/members/", "4"},
-        {VERB_POST, "/api/cluster/leader", ROUTER_FOUND, "/api/cluster/leader", ""},
-        {VERB_GET, "/livez", ROUTER_FOUND, "/livez", ""},
-        {VERB_POST, "/livez", ROUTER_NO_METHOD, "/livez", NULL},
-        {VERB_GET, "", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_GET, "/", ROUTER_NO_ROUTE, NULL, NULL},
+        {METHOD_GET, "/api/segment/get/a", ROUTER_FOUND, "/api/segment/get/", "a"},
+        {METHOD_POST, "/api/segment/get/a/", ROUTER_FOUND, "/api/segment/get/", "a"},
+        {METHOD_GET, "/api/segment/get/", ROUTER_NO_ROUTE, NULL, NULL},
+        {METHOD_GET, "/api/segment/get//", ROUTER_NO_ROUTE, NULL, NULL},
+        {METHOD_GET, "/api/segment/get/a//", ROUTER_SLASH, NULL, NULL},
+        {METHOD_GET, "/api/segment/get/a/b", ROUTER_SLASH, NULL, NULL},
+        {METHOD_HEAD, "/api/segment/get/a", ROUTER_NO_METHOD, "/api/segment/get/", NULL},
+        {METHOD_OTHER, "/api/tags/a", ROUTER_NO_METHOD, "/api/tags/", NULL},
+        {METHOD_PUT, "/api/tags/a", ROUTER_FOUND, "/api/tags/", "a"},
+        {METHOD_PUT, "/api/tags/a/", ROUTER_SLASH, NULL, NULL},
+        {METHOD_GET, "/api/tags/", ROUTER_NO_ROUTE, NULL, NULL},
+        {METHOD_HEAD, "/api/tags", ROUTER_FOUND, "/api/tags", ""},
+        {METHOD_DELETE, "/api/tags", ROUTER_NO_METHOD, "/api/tags", NULL},
+        {METHOD_GET, "/api/tagsx", ROUTER_NO_ROUTE, NULL, NULL},
+        {METHOD_GET, "/api/cluster", ROUTER_FOUND, "/api/cluster", ""},
+        {METHOD_GET, "/api/cluster/", ROUTER_NO_ROUTE, NULL, NULL},
+        {METHOD_POST, "/api/cluster/members", ROUTER_FOUND, "/api/cluster/members", ""},
+        {METHOD_GET, "/api/cluster/members", ROUTER_NO_METHOD, "/api/cluster/members", NULL},
+        {METHOD_DELETE, "/api/cluster/members/4", ROUTER_FOUND, "/api/cluster/members/", "4"},
+        {METHOD_POST, "/api/cluster/leader", ROUTER_FOUND, "/api/cluster/leader", ""},
+        {METHOD_GET, "/livez", ROUTER_FOUND, "/livez", ""},
+        {METHOD_POST, "/livez", ROUTER_NO_METHOD, "/livez", NULL},
+        {METHOD_GET, "", ROUTER_NO_ROUTE, NULL, NULL},
+        {METHOD_GET, "/", ROUTER_NO_ROUTE, NULL, NULL},
     };
 
     (void)state;
@@ -205,7 +205,7 @@ static void test_router(void **state)
         size_t len;
 
         assert_int_equal(
-            router_find(cases[i].verb, cases[i].path, strlen(cases[i].path), &route, &name, &len),
+            router_find(cases[i].method, cases[i].path, strlen(cases[i].path), &route, &name, &len),
             cases[i].result);
         assert_int_equal(route == NULL, cases[i].route == NULL);
         if (route != NULL) {
