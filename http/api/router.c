@@ -81,7 +81,7 @@ HOT enum router_result router_find(enum method method, const char *path, size_t 
         }
         if (result == ROUTER_FOUND) {
             *ret_route = route;
-            return (route->verbs & BIT(method)) != 0 ? ROUTER_FOUND : ROUTER_NO_METHOD;
+            return (route->methods & BIT(method)) != 0 ? ROUTER_FOUND : ROUTER_NO_METHOD;
         }
     }
     return ROUTER_NO_ROUTE;

@@ -368,7 +368,7 @@ HOT static enum parser_event target_done(struct parser *parser, unsigned char c)
                      LIMIT_HTTP_TARGET_BYTES);
 }
 
-/* A target that does not begin with a slash: "*", "http://host/path", and "host:port" of CONNECT. */
+/* A target without a slash in front: "*", "http://host/path", and "host:port" of CONNECT. */
 static bool is_other_target(const char *text, size_t len, bool is_connect)
 {
     size_t at = 0;
