@@ -282,7 +282,12 @@ static enum parser_event head_confirm(struct parser *parser, const char *data)
     http_parser_init(&core, HTTP_REQUEST);
     core.data = &complete;
     used = http_parser_execute(&core, &settings, data, parser->head.len);
-    if (HTTP_PARSER_ERRNO(&core) != HPE_OK) {
+    if (HTTP_PARSER_ERRNO(&core) == HPE_UNEXPECTED_CONTENT_LENGTH && !parser->head.chunked) {
+        /* It takes a header whose name only begins with Transfer-Encoding for that one. All lines
+         * were read. */
+        used = parser->head.len;
+        complete = true;
+    } else if (HTTP_PARSER_ERRNO(&core) != HPE_OK) {
         return malformed(parser, http_errno_description(HTTP_PARSER_ERRNO(&core)));
     }
     if (used != parser->head.len || !complete) {

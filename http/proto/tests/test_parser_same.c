@@ -167,21 +167,12 @@ static void make_request(struct prng *prng, struct buf *buf)
                                           "a://[::1]?b"};
     static const char *const versions[] = {"HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0",
                                            "HTTP/1.2"};
-    static const char *const names[] = {"Host",
-                                        "Connection",
-                                        "Proxy-Connection",
-                                        "Upgrade",
-                                        "Content-Length",
-                                        "X",
-                                        "Transfer-Encoding",
-                                        "connection",
-                                        "Content-Length",
-                                        "Expect",
-                                        "Connection-X",
-                                        "Idempotency-Key",
-                                        "Accept",
-                                        "UPGRADE",
-                                        "Hosts"};
+    static const char *const names[] = {
+        "Host",           "Connection", "Proxy-Connection",   "Upgrade",
+        "Content-Length", "X",          "Transfer-Encoding",  "connection",
+        "Content-Length", "Expect",     "Connection-X",       "Idempotency-Key",
+        "Accept",         "UPGRADE",    "Transfer-EncodingX", "Content-LengthX",
+        "Connectio",      "Hosts"};
     static const char *const values[] = {"a",
                                          "keep-alive",
                                          "Keep-Alive",
