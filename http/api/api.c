@@ -42,6 +42,7 @@ COLD __attribute__((noinline)) static void refuse(struct conn *conn)
     const struct route *route;
     const char *name;
     size_t name_len;
+    char allow[ROUTER_ALLOW_BYTES];
     char shown[160];
 
     text_show(path, request->path_len, shown, sizeof shown);
@@ -55,7 +56,8 @@ COLD __attribute__((noinline)) static void refuse(struct conn *conn)
                     "nothing is served at %s; a slash in a name is written %%2F", shown);
         return;
     case ROUTER_NO_METHOD:
-        reply_wrong_method(conn, route->allow);
+        router_allow(route, allow);
+        reply_wrong_method(conn, allow);
         return;
     case ROUTER_FOUND:
         break;

@@ -32,20 +32,25 @@ void handle_snowflake_decode(struct conn *conn);
 void handle_leaf_decode(struct conn *conn);
 
 /* handlers_workers.c */
-void handle_worker(struct conn *conn);
-void handle_workers(struct conn *conn);
+void handle_worker_acquire(struct conn *conn);
+void handle_worker_renew(struct conn *conn);
+void handle_worker_release(struct conn *conn);
+void handle_workers_list(struct conn *conn);
 
 /* handlers_tags.c */
-void handle_tag(struct conn *conn);
-void handle_tags(struct conn *conn);
+void handle_tag_get(struct conn *conn);
+void handle_tag_put(struct conn *conn);
+void handle_tag_delete(struct conn *conn);
+void handle_tags_put(struct conn *conn);
+void handle_tags_list(struct conn *conn);
 
 /* handlers_cluster.c */
 void handle_cluster(struct conn *conn);
 void handle_node_segments(struct conn *conn);
 
 /* handlers_members.c */
-void handle_members(struct conn *conn);
-void handle_member(struct conn *conn);
+void handle_member_add(struct conn *conn);
+void handle_member_remove(struct conn *conn);
 void handle_leader(struct conn *conn);
 
 /* handlers_health.c */

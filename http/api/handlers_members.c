@@ -129,7 +129,7 @@ static bool read_body(struct conn *conn, struct member_ask *ask)
     return good;
 }
 
-void handle_members(struct conn *conn)
+void handle_member_add(struct conn *conn)
 {
     struct member_ask ask = {.kind = MEMBER_ASK_ADD};
     uint32_t timeout_ms;
@@ -149,7 +149,7 @@ void handle_leader(struct conn *conn)
     }
 }
 
-void handle_member(struct conn *conn)
+void handle_member_remove(struct conn *conn)
 {
     struct member_ask ask = {.kind = MEMBER_ASK_REMOVE};
     uint32_t timeout_ms;

@@ -44,14 +44,16 @@ static void get_cb(struct conn *conn, struct call *call)
     tag_rows_release(&rows);
 }
 
-static void tag_get(struct conn *conn, const char *name, size_t name_len)
+void handle_tag_get(struct conn *conn)
 {
+    char name[LIMIT_TAG_NAME_BYTES];
     struct option options[] = {{.name = "consistency"}};
     char space[LIMIT_HTTP_TARGET_BYTES];
     struct call *call;
+    size_t name_len;
     bool local;
 
-    if (!request_options(conn, options, 1, space) ||
+    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 1, space) ||
         !request_consistency(conn, &options[0], &local)) {
         return;
     }
@@ -167,6 +169,21 @@ static void put(struct conn *conn, const char *name, size_t name_len)
     wait_all_submit(conn, call, &wait);
 }
 
+void handle_tag_put(struct conn *conn)
+{
+    char name[LIMIT_TAG_NAME_BYTES];
+    size_t name_len;
+
+    if (request_tag_name(conn, name, &name_len)) {
+        put(conn, name, name_len);
+    }
+}
+
+void handle_tags_put(struct conn *conn)
+{
+    put(conn, NULL, 0);
+}
+
 /* --- delete --- */
 
 static void delete_cb(struct conn *conn, struct call *call)
@@ -188,14 +205,16 @@ static void delete_cb(struct conn *conn, struct call *call)
     }
 }
 
-static void tag_delete(struct conn *conn, const char *name, size_t name_len)
+void handle_tag_delete(struct conn *conn)
 {
+    char name[LIMIT_TAG_NAME_BYTES];
     struct option options[] = {{.name = "wait"}, {.name = "timeout_ms"}};
     char space[LIMIT_HTTP_TARGET_BYTES];
     struct change_wait wait;
     struct call *call;
+    size_t name_len;
 
-    if (!request_options(conn, options, 2, space) ||
+    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 2, space) ||
         !wait_all_read(conn, &options[0], &options[1], &wait)) {
         return;
     }
@@ -239,7 +258,7 @@ static void list_cb(struct conn *conn, struct call *call)
     tag_rows_release(&rows);
 }
 
-static void tags_list(struct conn *conn)
+void handle_tags_list(struct conn *conn)
 {
     struct option options[] = {PAGE_OPTION_NAMES, {.name = "consistency"}};
     char space[LIMIT_HTTP_TARGET_BYTES];
@@ -256,37 +275,4 @@ static void tags_list(struct conn *conn)
     query_list_encode(&call->request.payload, page.prefix, page.prefix_len, page.after,
                       page.after_len, page.limit);
     call_submit(conn, call);
-}
-
-void handle_tag(struct conn *conn)
-{
-    char name[LIMIT_TAG_NAME_BYTES];
-    size_t name_len;
-
-    if (!request_tag_name(conn, name, &name_len)) {
-        return;
-    }
-    switch (conn_head(conn)->method) {
-    case METHOD_GET:
-    case METHOD_HEAD:
-        tag_get(conn, name, name_len);
-        return;
-    case METHOD_PUT:
-        put(conn, name, name_len);
-        return;
-    case METHOD_DELETE:
-        tag_delete(conn, name, name_len);
-        return;
-    default:
-        UNREACHABLE("a method the router lets through");
-    }
-}
-
-void handle_tags(struct conn *conn)
-{
-    if (conn_head(conn)->method == METHOD_POST) {
-        put(conn, NULL, 0);
-    } else {
-        tags_list(conn);
-    }
 }

@@ -150,7 +150,7 @@ static void acquire_cb(struct conn *conn, struct call *call)
     }
 }
 
-static void worker_acquire(struct conn *conn)
+void handle_worker_acquire(struct conn *conn)
 {
     struct worker_acquire acquire = {.kind = WORKER_CLIENT,
                                      .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)};
@@ -200,17 +200,19 @@ static void renew_cb(struct conn *conn, struct call *call)
     }
 }
 
-static void worker_renew(struct conn *conn, uint16_t worker_id)
+void handle_worker_renew(struct conn *conn)
 {
     struct body_fault fault;
     struct call *call;
+    uint64_t id;
 
-    if (!request_no_options(conn)) {
+    if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id) ||
+        !request_no_options(conn)) {
         return;
     }
     call = call_new(ID_REQUEST_COMMAND, renew_cb);
     call->worker.kind = WORKER_CLIENT;
-    call->worker.worker_id = worker_id;
+    call->worker.worker_id = (uint16_t)id;
     call->worker.wall_ms = clock_wall_ms(api_loop(conn)->backend->clock);
     if (worker_json_read_renew(conn->body.data, conn->body.len, &call->worker, &fault) != 0) {
         call_free(call);
@@ -262,16 +264,19 @@ static bool read_release(struct conn *conn, struct worker_release *release)
     return true;
 }
 
-static void worker_release(struct conn *conn, uint16_t worker_id)
+void handle_worker_release(struct conn *conn)
 {
-    struct worker_release release = {.worker_id = worker_id, .kind = WORKER_CLIENT};
+    struct worker_release release = {.kind = WORKER_CLIENT};
     struct call *call;
+    uint64_t id;
 
-    if (!read_release(conn, &release)) {
+    if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id) ||
+        !read_release(conn, &release)) {
         return;
     }
+    release.worker_id = (uint16_t)id;
     call = call_new(ID_REQUEST_COMMAND, release_cb);
-    call->worker.worker_id = worker_id;
+    call->worker.worker_id = release.worker_id;
     command_worker_release_encode(&call->request.payload, &release);
     call_submit(conn, call);
 }
@@ -313,7 +318,7 @@ static void list_cb(struct conn *conn, struct call *call)
     worker_rows_release(&rows);
 }
 
-static void workers_list(struct conn *conn)
+void handle_workers_list(struct conn *conn)
 {
     struct option options[] = {{.name = "after"}, {.name = "limit"}, {.name = "consistency"}};
     char space[LIMIT_HTTP_TARGET_BYTES];
@@ -339,30 +344,4 @@ static void workers_list(struct conn *conn)
     query_workers_encode(&call->request.payload, (uint16_t)(after + 1),
                          (uint16_t)(limit < LIMIT_WORKER_IDS ? limit + 1 : limit));
     call_submit(conn, call);
-}
-
-/* --- routes --- */
-
-void handle_worker(struct conn *conn)
-{
-    uint64_t id;
-
-    if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id)) {
-        return;
-    }
-    if (conn_head(conn)->method == METHOD_PUT) {
-        worker_renew(conn, (uint16_t)id);
-    } else {
-        ASSERT(conn_head(conn)->method == METHOD_DELETE);
-        worker_release(conn, (uint16_t)id);
-    }
-}
-
-void handle_workers(struct conn *conn)
-{
-    if (conn_head(conn)->method == METHOD_POST) {
-        worker_acquire(conn);
-    } else {
-        workers_list(conn);
-    }
 }
