@@ -142,7 +142,7 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
     }
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 struct api *api_new(const struct http_settings *settings, const struct http_build *build,
                     struct id_backend *backend)

@@ -22,7 +22,7 @@
 #include "src/base/assert.h"
 #include "src/id/codec/member.h"
 
-/* How an outcome is told. */
+/* How an outcome is answered. */
 struct outcome {
     int status;
     const char *code; /* NULL: it is no error */

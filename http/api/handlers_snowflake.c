@@ -32,7 +32,7 @@
 #define RETRY_MS 1
 
 /* A node that has just started, or was fenced off, has no worker id for a moment. So long a request
- * waits before it is told that there is none. */
+ * waits before it hears that there is none. */
 #define WORKER_ID_WAIT_MS 500
 
 /* All that a reply could ever hold: full milliseconds of one worker id. */

@@ -109,7 +109,7 @@ void loop_post_stop(struct http_loop *loop)
     ASSERT(http_port_post(loop->port, &loop->stop_item) == 0);
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 int loop_init(struct http_loop *loop, unsigned index, const struct http_settings *settings,
               const struct http_service *service, int listen_fd)

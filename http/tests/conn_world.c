@@ -145,7 +145,7 @@ static bool take_replies(struct conn_world *world)
     size_t before = replies->len;
     ssize_t got = 1;
 
-    while (world->fd >= 0 && !world->ended && got > 0) {
+    while (world->fd >= 0 && !world->ended && !world->deaf && got > 0) {
         buf_reserve(replies, 64 << 10);
         got = recv(world->fd, replies->data + replies->len, 64 << 10, 0);
         ASSERT(got >= 0 || errno == EAGAIN || errno == ECONNRESET);
@@ -169,7 +169,7 @@ static uint64_t progress(struct conn_world *world)
            2;
 }
 
-static void settle(struct conn_world *world)
+static void come_to_rest(struct conn_world *world)
 {
     unsigned still = 0;
     unsigned turns = 0;
@@ -197,21 +197,21 @@ void conn_world_pass(struct conn_world *world, uint64_t ms)
         /* It is armed, for a time of the clock on the wall. */
         ASSERT(uv_timer_start(&loop->timer, loop->timer.timer_cb, 0, 0) == 0);
     }
-    settle(world);
+    come_to_rest(world);
 }
 
 void conn_world_rest(struct conn_world *world)
 {
     unsigned steps = 0;
 
-    settle(world);
+    come_to_rest(world);
     while (!world->late && world->conn != NULL && world->conn->state == CONN_SERVING) {
         conn_world_pass(world, STEP_MS);
         ASSERT(++steps < STEPS_MAX);
     }
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 static void make_tags(struct fake *fake)
 {
@@ -303,7 +303,7 @@ void conn_world_connect(struct conn_world *world)
     conns_take(&world->loop->conns, fds[0]);
     world->fd = fds[1];
     world->ended = false;
-    settle(world);
+    come_to_rest(world);
 }
 
 void conn_world_send(struct conn_world *world, const void *data, size_t len)

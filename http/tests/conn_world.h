@@ -33,6 +33,7 @@ struct conn_world {
     struct conn *conn;  /* that is open; NULL: none, or the server has closed it */
     int fd;             /* the client's end, -1: not connected */
     bool ended;         /* the server has closed its end */
+    bool deaf;          /* the client reads nothing */
     bool late;          /* the backend is not told to work, and no time passes by itself */
     struct buf replies; /* all that was sent to clients since the reset */
     struct buf asked;   /* what the backend was asked since the reset, a line each, without what

@@ -275,7 +275,7 @@ void grant_race_show(struct grant_race *race, const char *name)
     }
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 void grant_race_start(struct grant_race *race, unsigned loops)
 {
