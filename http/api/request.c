@@ -12,6 +12,8 @@
 #include "src/base/hot.h"
 #include "src/id/codec/tag.h"
 
+#define MESSAGE_BYTES 640
+
 /* --- replies --- */
 
 void reply_json(struct conn *conn, int status, const struct buf *body)
@@ -26,42 +28,35 @@ void reply_nothing(struct conn *conn)
 
 void reply_error(struct conn *conn, int status, const char *code, const char *format, ...)
 {
+    char message[MESSAGE_BYTES];
     va_list args;
 
     va_start(args, format);
-    conn_vfail(conn, status, code, NULL, "", format, args);
+    (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    conn_fail(conn, status, code, NULL, "", message);
 }
 
 void reply_error_with(struct conn *conn, int status, const char *code, const char *more,
                       const char *format, ...)
 {
+    char message[MESSAGE_BYTES];
     va_list args;
 
     va_start(args, format);
-    conn_vfail(conn, status, code, NULL, more, format, args);
+    (void)vsnprintf(message, sizeof message, format, args);
     va_end(args);
-}
-
-static void fail_with_header(struct conn *conn, int status, const char *code, const char *extra,
-                             const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-static void fail_with_header(struct conn *conn, int status, const char *code, const char *extra,
-                             const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    conn_vfail(conn, status, code, extra, "", format, args);
-    va_end(args);
+    conn_fail(conn, status, code, NULL, more, message);
 }
 
 void reply_wrong_method(struct conn *conn, const char *allow)
 {
+    char message[96];
     char extra[96];
 
+    (void)snprintf(message, sizeof message, "this route is for %s", allow);
     (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
-    fail_with_header(conn, 405, "method_not_allowed", extra, "this route is for %s", allow);
+    conn_fail(conn, 405, "method_not_allowed", extra, "", message);
 }
 
 void reply_err(struct conn *conn, int err)

@@ -17,7 +17,6 @@
 #include "src/base/container.h"
 #include "src/base/log.h"
 
-#define MESSAGE_BYTES 640
 #define CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
 
 /* A busy connection is idle again after each request. Its timer is moved only when the deadline has
@@ -178,14 +177,12 @@ HOT void conn_reply(struct conn *conn, int status, const char *type, const char 
     request_done(conn, frame.close);
 }
 
-void conn_vfail(struct conn *conn, int status, const char *code, const char *extra,
-                const char *more, const char *format, va_list args)
+void conn_fail(struct conn *conn, int status, const char *code, const char *extra, const char *more,
+               const char *message)
 {
     const struct request *request = &conn->request;
     struct buf *scratch = &conn->conns->scratch;
-    char message[MESSAGE_BYTES];
 
-    (void)vsnprintf(message, sizeof message, format, args);
     scratch->len = 0;
     response_error_json(scratch, clock_wall_ms(conn->conns->service->clock), status, code, message,
                         request->path_len > 0 ? conn_at(conn, request->path_at) : "",
@@ -193,29 +190,16 @@ void conn_vfail(struct conn *conn, int status, const char *code, const char *ext
     conn_reply(conn, status, RESPONSE_JSON, extra, scratch->data, scratch->len);
 }
 
-static void conn_fail(struct conn *conn, const struct parser_reject *reject, const char *format,
-                      ...) __attribute__((format(printf, 3, 4)));
-
-static void conn_fail(struct conn *conn, const struct parser_reject *reject, const char *format,
-                      ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    conn_vfail(conn, reject->status, reject->code, NULL, "", format, args);
-    va_end(args);
-}
-
 /* Answer with an error and close: the input cannot be trusted to be in step. */
 COLD static void conn_reject(struct conn *conn, const struct parser_reject *reject)
 {
+    char message[160];
+
+    (void)snprintf(message, sizeof message, "%s; the limit is %llu", reject->why,
+                   (unsigned long long)reject->limit);
     conn->ending = CONN_LINGERS;
-    if (reject->limit > 0) {
-        conn_fail(conn, reject, "%s; the limit is %llu", reject->why,
-                  (unsigned long long)reject->limit);
-    } else {
-        conn_fail(conn, reject, "%s", reject->why);
-    }
+    conn_fail(conn, reject->status, reject->code, NULL, "",
+              reject->limit > 0 ? message : reject->why);
 }
 
 /* --- requests that wait --- */

@@ -25,7 +25,6 @@
 #ifndef LEAFD_HTTP_SERVER_CONN_H
 #define LEAFD_HTTP_SERVER_CONN_H
 
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/queue.h>
@@ -212,10 +211,9 @@ struct conn *conn_resume(struct http_wait *wait);
 void conn_reply(struct conn *conn, int status, const char *type, const char *extra,
                 const void *body, size_t len);
 
-/* Answer with an error. message: printf-like; extra: more header lines with CRLF, or NULL; more:
- * further members of the error's JSON, each with a comma before it. */
-COLD void conn_vfail(struct conn *conn, int status, const char *code, const char *extra,
-                     const char *more, const char *format, va_list args)
-    __attribute__((format(printf, 6, 0)));
+/* Answer with an error. extra: more header lines with CRLF, or NULL; more: further members of the
+ * error's JSON, each with a comma before it, or "". */
+COLD void conn_fail(struct conn *conn, int status, const char *code, const char *extra,
+                    const char *more, const char *message);
 
 #endif
