@@ -146,6 +146,7 @@ HOT static enum claim_result claim_take(struct api_loop *loop, struct id_tag *ta
 /* The request fails, or begins anew: what it had claimed so far is burnt. */
 static void claim_burn(struct api_loop *loop, struct id_claim *claim)
 {
+    ASSERT(claim->left <= claim->count);
     if (claim->left < claim->count) {
         conns_count(&loop->counts.burnt_unanswered, claim->count - claim->left);
     }
@@ -274,6 +275,8 @@ void segment_wake(struct api_loop *loop, struct id_tag *tag)
         struct parked *parked = CONTAINER(waiter, struct parked, waiter);
         enum claim_result result = claim_take(loop, tag, &parked->claim);
 
+        ASSERT(parked->loop == loop && parked->waiter.tag == tag);
+        ASSERT_IMPLIES(result == CLAIM_EMPTY, parked->claim.left > 0);
         next = waiters_after(waiter);
         if (result != CLAIM_EMPTY) {
             answer_claim(parked_resume(parked), &parked->claim, tag, result);
@@ -357,6 +360,7 @@ HOT static void ids_start(struct conn *conn, struct id_claim *claim, struct id_t
 /* The tag turned out to be in trend mode: start again, having asked the cluster about it. */
 static void ids_reopen(struct conn *conn, struct id_claim *claim)
 {
+    ASSERT(claim->strict && !claim->reopened && !claim->keyed);
     claim->strict = false;
     claim->reopened = true;
     ids_open(conn, claim);

@@ -13,6 +13,7 @@
 
 HOT struct buf *output_buf(struct output *output, struct output_pool *pool)
 {
+    ASSERT_IMPLIES(output->out.capacity == 0, output->out.len == 0);
     if (output->out.capacity == 0 && pool->count > 0) {
         output->out = pool->spare[--pool->count];
     }
@@ -22,6 +23,7 @@ HOT struct buf *output_buf(struct output *output, struct output_pool *pool)
 /* All of a buffer is sent: its memory is for whoever answers next. */
 HOT static void give_back(struct output_pool *pool, struct buf *buf)
 {
+    ASSERT(pool->count <= OUTPUT_BATCH);
     buf->len = 0;
     if (pool->count < OUTPUT_BATCH && buf->capacity <= KEPT_BYTES) {
         pool->spare[pool->count++] = *buf;
