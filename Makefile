@@ -29,9 +29,12 @@ LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now $(filter -fsanitize%,$(OPT_$(FLAVOU
 LIBS_base    := -lisal -lxxhash
 LIBS_storage := -llmdb
 LIBS_raft    := -l:libraft.a -lcrypto
-LIBS_http    := -lhttp_parser -ljansson
+LIBS_http    := -ljansson
 LIBS_loop    := -luv
 LIBS_all     := $(LIBS_http) $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
+
+# The parser that the tests hold ours against.
+TEST_LIBS_http := -lhttp_parser
 
 # One static library a layer. A layer links those after it.
 LAYERS    := app http raft storage loop id base
@@ -132,7 +135,8 @@ $(OUT)/libhelp-$(1).a: $(call helpers_of,$(1))
 	$$(call SAY,AR $$@)ar qcs $$@ $$^
 $(call tests_of,$(1)): $(OUT)/%: $(OUT)/%.o $(UNIT_OBJS) $(OUT)/libhelp-$(1).a $(TEST_WITH_$(1)) \
                       $(foreach layer,$(SEEN_$(1)),$(call lib,$(layer)))
-	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) $$(UNIT_WRAP) -o $$@ $$^ -lcmocka $(call libs_of,$(1))
+	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) $$(UNIT_WRAP) -o $$@ $$^ -lcmocka \
+		$(TEST_LIBS_$(1)) $(call libs_of,$(1))
 endef
 $(foreach layer,$(TESTED),$(eval $(call TEST_RULE,$(layer))))
 
@@ -161,7 +165,8 @@ FUZZ_BINS  = $(foreach layer,$(FUZZED),$(call fuzzers_of,$(layer)))
 define FUZZ_RULE
 $(call fuzzers_of,$(1)): $(OUT)/%: $(OUT)/%.o $(OUT)/libhelp-$(1).a \
                       $(foreach layer,$(SEEN_$(1)),$(call lib,$(layer)))
-	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ $(call libs_of,$(1))
+	$$(call SAY,LINK $$@)$$(CC) $$(LDFLAGS) -fsanitize=fuzzer -o $$@ $$^ \
+		$(TEST_LIBS_$(1)) $(call libs_of,$(1))
 endef
 $(foreach layer,$(FUZZED),$(eval $(call FUZZ_RULE,$(layer))))
 .PHONY: fuzz fuzz-run

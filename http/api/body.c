@@ -1,5 +1,5 @@
 /*
- * json_read.c - see body.h. Thread: pure functions, any.
+ * body.c - see body.h. Thread: pure functions, any.
  */
 #include "http/api/body.h"
 
@@ -50,25 +50,24 @@ const char *body_show(const json_t *value, char out[BODY_SHOWN_BYTES])
     }
 }
 
-int body_number(const char *field, const json_t *value, uint64_t min, uint64_t max, bool text,
-                uint64_t *ret_number, struct body_fault *ret_fault)
+static int read_number(const json_t *value, struct body_field *field, struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
 
     if (json_is_integer(value) && json_integer_value(value) >= 0) {
-        *ret_number = (uint64_t)json_integer_value(value);
-        if (*ret_number >= min && *ret_number <= max) {
+        field->number = (uint64_t)json_integer_value(value);
+        if (field->number >= field->min && field->number <= field->max) {
             return 0;
         }
     }
-    if (text && json_is_string(value) &&
-        text_parse_decimal(json_string_value(value), json_string_length(value), min, max,
-                           ret_number) == 0) {
+    if (field->takes_digits && json_is_string(value) &&
+        text_parse_decimal(json_string_value(value), json_string_length(value), field->min,
+                           field->max, &field->number) == 0) {
         return 0;
     }
     return body_fail(ret_fault, "bad_request", "%s=%s is not a whole number from %llu to %llu",
-                     field, body_show(value, shown), (unsigned long long)min,
-                     (unsigned long long)max);
+                     field->name, body_show(value, shown), (unsigned long long)field->min,
+                     (unsigned long long)field->max);
 }
 
 /* The field whose value ends at `end` of the body, for numbers the JSON library cannot hold: back
@@ -136,15 +135,16 @@ json_t *body_parse(const void *body, size_t len, int first_line, struct body_fau
     return value;
 }
 
-/* Text is taken as it is: its own rules are the caller's. */
 static int read_field(const json_t *value, struct body_field *field, struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
 
     field->present = true;
+    if (field->read != NULL) {
+        return field->read(value, field, ret_fault);
+    }
     if (!field->is_text) {
-        return body_number(field->name, value, field->min, field->max, false, &field->number,
-                           ret_fault);
+        return read_number(value, field, ret_fault);
     }
     if (!json_is_string(value)) {
         return body_fail(ret_fault, "bad_request", "%s=%s is not a string", field->name,
@@ -211,4 +211,21 @@ int body_fields(json_t *object, const char *what, struct body_field *fields, siz
         }
     }
     return 0;
+}
+
+int body_object(const void *body, size_t len, const char *what, struct body_field *fields,
+                size_t count, json_t **ret_root, struct body_fault *ret_fault)
+{
+    int rv;
+
+    *ret_root = body_parse(len > 0 ? body : "{}", len > 0 ? len : 2, 1, ret_fault);
+    if (*ret_root == NULL) {
+        return ERR_INVALID;
+    }
+    rv = body_fields(*ret_root, what, fields, count, ret_fault);
+    if (rv != 0) {
+        json_decref(*ret_root);
+        *ret_root = NULL;
+    }
+    return rv;
 }

@@ -35,22 +35,21 @@ int body_fail(struct body_fault *ret_fault, const char *code, const char *format
 /* A value for a message. Returns out or static text. */
 const char *body_show(const json_t *value, char out[BODY_SHOWN_BYTES]);
 
-/* A whole number in [min, max]; where `text` allows it, also a string of its digits. 0 or
- * ERR_INVALID. */
-int body_number(const char *field, const json_t *value, uint64_t min, uint64_t max, bool text,
-                uint64_t *ret_number, struct body_fault *ret_fault) MUST_CHECK;
-
 /* Parse a value; its text begins in line first_line of the body. NULL with *ret_fault; else the
  * caller owns it. */
 json_t *body_parse(const void *body, size_t len, int first_line, struct body_fault *ret_fault);
 
-/* A field that an object may have. Reading fills in what comes after the blank line. */
+/* A field that an object may have: a whole number, unless it is said otherwise. Reading fills in
+ * what comes after the blank line. */
 struct body_field {
     const char *name;
     bool needed;
-    bool is_text;
-    uint64_t min; /* of a number */
+    bool is_text;      /* taken as it is: its own rules are the caller's */
+    bool takes_digits; /* of a number: also a string of its digits */
+    uint64_t min;      /* of a number */
     uint64_t max;
+    /* Reads it by rules of its own. 0 or ERR_INVALID with *ret_fault */
+    int (*read)(const json_t *value, struct body_field *field, struct body_fault *ret_fault);
 
     bool present;
     uint64_t number;  /* not touched while it is absent: the caller's default */
@@ -62,5 +61,11 @@ struct body_field {
  * fields"). 0, or ERR_INVALID with *ret_fault. */
 int body_fields(json_t *object, const char *what, struct body_field *fields, size_t count,
                 struct body_fault *ret_fault) MUST_CHECK;
+
+/* Parse a body and read the one object that it is; an empty body is an empty object. 0, and
+ * *ret_root holds the fields' texts, to be freed by json_decref(); or ERR_INVALID with
+ * *ret_fault. */
+int body_object(const void *body, size_t len, const char *what, struct body_field *fields,
+                size_t count, json_t **ret_root, struct body_fault *ret_fault) MUST_CHECK;
 
 #endif

@@ -2,7 +2,7 @@
  * handlers_cluster.c - GET /api/cluster and GET /api/node/segments: views of this node, asked of
  * the raft loop.
  *
- * Failure modes: those of the backend, see conn_fail_err().
+ * Failure modes: those of the backend, see reply_err().
  *
  * Thread: the loop's.
  */
@@ -10,8 +10,9 @@
 
 #include <string.h>
 
-#include "http/server/conn.h"
-#include "http/api/page.h"
+#include "http/api/call.h"
+#include "http/api/context.h"
+#include "http/api/request.h"
 #include "src/base/assert.h"
 
 static const char *state_name(enum id_node_state state)
@@ -85,26 +86,20 @@ static void put_cluster(const struct id_cluster_status *status, struct buf *buf)
     buf_printf(buf, "}");
 }
 
-static void cluster_cb(struct conn *conn, struct control *control)
+static void cluster_cb(struct conn *conn, struct call *call)
 {
-    struct buf *scratch = &conn->loop->scratch;
+    struct buf *scratch = &conn->conns->scratch;
 
-    if (control->request.status != 0) {
-        conn_fail_err(conn, control->request.status);
-        return;
-    }
     scratch->len = 0;
-    put_cluster(&control->cluster, scratch);
-    conn_reply_json(conn, 200, scratch);
+    put_cluster(&call->cluster, scratch);
+    reply_json(conn, 200, scratch);
 }
 
 void handle_cluster(struct conn *conn)
 {
-    char space[LIMIT_HTTP_TARGET_BYTES];
 
-    if (conn_options(conn, NULL, 0, space)) {
-        control_submit(control_new(conn, ID_REQUEST_STATUS, cluster_cb),
-                       conn->loop->settings->default_timeout_ms);
+    if (request_no_options(conn)) {
+        call_submit(conn, call_new(ID_REQUEST_STATUS, cluster_cb));
     }
 }
 
@@ -127,7 +122,7 @@ static void put_segment(const struct id_segment_info *info, struct buf *buf)
                                          [ID_TAG_EXHAUSTED] = "exhausted",
                                          [ID_TAG_STRICT] = "strict"};
 
-    ASSERT(info->state < sizeof(states) / sizeof(states[0]));
+    ASSERT(info->state < sizeof states / sizeof(states[0]));
     buf_printf(buf, "{\"tag\":");
     text_put_json(buf, info->name, info->name_len);
     buf_printf(buf, ",\"state\":\"%s\",\"slots\":[", states[info->state]);
@@ -144,15 +139,11 @@ static void put_segment(const struct id_segment_info *info, struct buf *buf)
     buf_printf(buf, ",\"rate_per_s\":%llu}", (unsigned long long)info->rate_per_s);
 }
 
-static void segments_cb(struct conn *conn, struct control *control)
+static void segments_cb(struct conn *conn, struct call *call)
 {
-    const struct id_segments_page *page = &control->segments;
-    struct buf *scratch = &conn->loop->scratch;
+    const struct id_segments_page *page = &call->segments;
+    struct buf *scratch = &conn->conns->scratch;
 
-    if (control->request.status != 0) {
-        conn_fail_err(conn, control->request.status);
-        return;
-    }
     scratch->len = 0;
     buf_printf(scratch, "{\"segments\":[");
     for (size_t i = 0; i < page->count; i++) {
@@ -168,21 +159,21 @@ static void segments_cb(struct conn *conn, struct control *control)
         buf_printf(scratch, "null");
     }
     buf_printf(scratch, "}");
-    conn_reply_json(conn, 200, scratch);
+    reply_json(conn, 200, scratch);
 }
 
 void handle_node_segments(struct conn *conn)
 {
     struct option options[PAGE_OPTIONS] = {PAGE_OPTION_NAMES};
     char space[LIMIT_HTTP_TARGET_BYTES];
-    struct control *control;
+    struct call *call;
     struct page page;
 
-    if (!page_read(conn, options, PAGE_OPTIONS, space, &page)) {
+    if (!request_page(conn, options, PAGE_OPTIONS, space, &page)) {
         return;
     }
-    control = control_new(conn, ID_REQUEST_SEGMENTS, segments_cb);
-    query_list_encode(&control->request.payload, page.prefix, page.prefix_len, page.after,
+    call = call_new(ID_REQUEST_SEGMENTS, segments_cb);
+    query_list_encode(&call->request.payload, page.prefix, page.prefix_len, page.after,
                       page.after_len, page.limit);
-    control_submit(control, conn->loop->settings->default_timeout_ms);
+    call_submit(conn, call);
 }

@@ -12,48 +12,27 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "http/server/conn.h"
+#include "http/api/context.h"
+#include "http/api/request.h"
 #include "src/base/assert.h"
-
-#define SHOWN_BYTES 160
-
-/* The number in the path; ids have 63 bits. False when it is none; answered. */
-static bool path_id(struct conn *conn, uint64_t *ret_id)
-{
-    const struct request *request = &conn->request;
-    const char *raw = conn_at(conn, request->name_at);
-    char text[LIMIT_TAG_NAME_BYTES];
-    char shown[SHOWN_BYTES];
-    size_t len;
-
-    if (target_decode(raw, request->name_len, TARGET_PLUS_IS_PLUS, text, sizeof(text), &len) == 0 &&
-        text_parse_decimal(text, len, 0, INT64_MAX, ret_id) == 0) {
-        return true;
-    }
-    conn_fail(conn, 400, "bad_request", "id %s is not a whole number from 0 to %llu",
-              text_show(raw, request->name_len, shown, sizeof(shown)),
-              (unsigned long long)INT64_MAX);
-    return false;
-}
 
 void handle_snowflake_decode(struct conn *conn)
 {
-    const struct snowflake *snowflake = conn->loop->backend->snowflake;
-    struct buf *scratch = &conn->loop->scratch;
-    char space[LIMIT_HTTP_TARGET_BYTES];
+    const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
+    struct buf *scratch = &conn->conns->scratch;
     char time[TEXT_TIME_BYTES];
     struct snowflake_parts parts;
     uint64_t id;
 
-    if (!conn_options(conn, NULL, 0, space) || !path_id(conn, &id)) {
+    if (!request_no_options(conn) || !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
         return;
     }
     if (snowflake == NULL) {
-        conn_fail(conn, 503, "disabled", "snowflake ids are switched off on this node");
+        reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
         return;
     }
     if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
-        conn_fail(conn, 503, "no_leader", "the cluster's layout is not known on this node yet");
+        reply_error(conn, 503, "no_leader", "the cluster's layout is not known on this node yet");
         return;
     }
     parts = snowflake_decode(&snowflake->layout, id);
@@ -63,7 +42,7 @@ void handle_snowflake_decode(struct conn *conn)
                "\"sequence\":%u}",
                (unsigned long long)id, (unsigned long long)parts.unix_ms,
                text_time_rfc3339(parts.unix_ms, time), parts.worker, parts.sequence);
-    conn_reply_json(conn, 200, scratch);
+    reply_json(conn, 200, scratch);
 }
 
 /* As Java's Long.parseLong: an optional sign and digits, in range. */
@@ -98,7 +77,7 @@ static void put_leaf_time(int64_t ms, struct buf *buf)
     struct tm tm;
 
     ASSERT(localtime_r(&seconds, &tm) != NULL);
-    ASSERT(strftime(local, sizeof(local), "%Y-%m-%d %H:%M:%S", &tm) > 0);
+    ASSERT(strftime(local, sizeof local, "%Y-%m-%d %H:%M:%S", &tm) > 0);
     buf_printf(buf, "%lld(%s.%03d)", (long long)ms, local, (int)fraction_ms);
 }
 
@@ -107,20 +86,20 @@ void handle_leaf_decode(struct conn *conn)
     static const char no_id[] = "{\"errorMsg\":\"snowflake Id反解析发生异常!\"}";
     static const struct snowflake_layout leaf = SNOWFLAKE_LEAF_LAYOUT;
     struct option options[] = {{.name = "snowflakeId"}};
-    struct buf *scratch = &conn->loop->scratch;
+    struct buf *scratch = &conn->conns->scratch;
     char space[LIMIT_HTTP_TARGET_BYTES];
     struct snowflake_parts parts;
     int64_t id;
 
-    if (!conn_options(conn, options, 1, space)) {
+    if (!request_options(conn, options, 1, space)) {
         return;
     }
     if (!options[0].present) {
-        conn_fail(conn, 400, "bad_request", "the option snowflakeId is missing");
+        reply_error(conn, 400, "bad_request", "the option snowflakeId is missing");
         return;
     }
     if (!parse_signed(options[0].value, options[0].len, &id)) {
-        conn_reply(conn, 200, RESPONSE_JSON, NULL, no_id, sizeof(no_id) - 1);
+        conn_reply(conn, 200, RESPONSE_JSON, NULL, no_id, sizeof no_id - 1);
         return;
     }
     parts = snowflake_decode(&leaf, (uint64_t)id);
@@ -131,5 +110,5 @@ void handle_leaf_decode(struct conn *conn)
     put_leaf_time((id >> (leaf.worker_bits + leaf.sequence_bits)) + (int64_t)leaf.epoch_ms,
                   scratch);
     buf_printf(scratch, "\"}");
-    conn_reply_json(conn, 200, scratch);
+    reply_json(conn, 200, scratch);
 }

@@ -12,7 +12,8 @@
 
 #include <string.h>
 
-#include "http/server/conn.h"
+#include "http/api/context.h"
+#include "http/api/request.h"
 #include "http/api/refusal.h"
 #include "src/base/assert.h"
 
@@ -35,10 +36,9 @@ struct checks {
 void handle_livez(struct conn *conn)
 {
     static const char body[] = "{\"status\":\"alive\"}";
-    char space[LIMIT_HTTP_TARGET_BYTES];
 
-    if (conn_options(conn, NULL, 0, space)) {
-        conn_reply(conn, 200, RESPONSE_JSON, NULL, body, sizeof(body) - 1);
+    if (request_no_options(conn)) {
+        conn_reply(conn, 200, RESPONSE_JSON, NULL, body, sizeof body - 1);
     }
 }
 
@@ -124,14 +124,14 @@ static void put_reasons(const struct checks *checks, bool ready, struct buf *buf
 
 void handle_readyz(struct conn *conn)
 {
-    const struct id_backend *backend = conn->loop->backend;
+    const struct id_backend *backend = api_loop(conn)->backend;
     struct option options[] = {{.name = "verbose"}};
-    struct buf *scratch = &conn->loop->scratch;
+    struct buf *scratch = &conn->conns->scratch;
     struct checks checks;
     char space[LIMIT_HTTP_TARGET_BYTES];
     bool ready = true;
 
-    if (!conn_options(conn, options, 1, space)) {
+    if (!request_options(conn, options, 1, space)) {
         return;
     }
     checks_make(backend, &checks);
@@ -145,16 +145,15 @@ void handle_readyz(struct conn *conn)
         put_checks(backend, &checks, scratch);
     }
     buf_printf(scratch, "}");
-    conn_reply_json(conn, ready ? 200 : 503, scratch);
+    reply_json(conn, ready ? 200 : 503, scratch);
 }
 
 void handle_version(struct conn *conn)
 {
-    const struct http_build *build = conn->loop->build;
-    struct buf *scratch = &conn->loop->scratch;
-    char space[LIMIT_HTTP_TARGET_BYTES];
+    const struct http_build *build = api_loop(conn)->api->build;
+    struct buf *scratch = &conn->conns->scratch;
 
-    if (!conn_options(conn, NULL, 0, space)) {
+    if (!request_no_options(conn)) {
         return;
     }
     scratch->len = 0;
@@ -163,5 +162,5 @@ void handle_version(struct conn *conn)
     buf_printf(scratch, ",\"commit\":");
     text_put_json(scratch, build->commit, strlen(build->commit));
     buf_printf(scratch, ",\"libraries\":%s}", build->libraries);
-    conn_reply_json(conn, 200, scratch);
+    reply_json(conn, 200, scratch);
 }

@@ -10,11 +10,50 @@
 
 #include <string.h>
 
-#include "http/server/conn.h"
+#include "http/api/context.h"
+#include "http/api/request.h"
 #include "http/api/refusal.h"
-#include "http/server/server_internal.h"
 
 #define METRICS_TYPE "text/plain; version=0.0.4"
+
+/* Sums over all loops, as of now. */
+struct totals {
+    uint64_t segment_ids;
+    uint64_t snowflake_ids;
+    uint64_t strict_ids;
+    uint64_t burnt_skipped;
+    uint64_t burnt_unanswered;
+    uint64_t replies[6]; /* by the first digit of their status */
+    uint64_t connections;
+    uint64_t waiting; /* requests that wait for ids */
+};
+
+static uint64_t count_of(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void totals_make(const struct api *api, struct totals *ret_totals)
+{
+    struct totals totals = {0};
+
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        const struct api_loop *loop = api->loops[i];
+        const struct conn_counts *counts = &loop->conns->counts;
+
+        totals.segment_ids += count_of(&loop->counts.segment_ids);
+        totals.snowflake_ids += count_of(&loop->counts.snowflake_ids);
+        totals.strict_ids += count_of(&loop->counts.strict_ids);
+        totals.burnt_skipped += count_of(&loop->counts.burnt_skipped);
+        totals.burnt_unanswered += count_of(&loop->counts.burnt_unanswered);
+        for (unsigned k = 0; k < sizeof totals.replies / sizeof totals.replies[0]; k++) {
+            totals.replies[k] += count_of(&counts->replies[k]);
+        }
+        totals.connections += atomic_load_explicit(&counts->conns, memory_order_relaxed);
+        totals.waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
+    }
+    *ret_totals = totals;
+}
 
 static void put_head(struct buf *buf, const char *name, const char *type, const char *help)
 {
@@ -44,7 +83,7 @@ static void put_label(struct buf *buf, const char *name, const char *value)
     buf_put_u8(buf, '"');
 }
 
-static void put_counters(struct buf *buf, const struct http_totals *totals)
+static void put_counters(struct buf *buf, const struct totals *totals)
 {
     put_head(buf, "leafd_ids_total", "counter", "Ids handed out by this node.");
     buf_printf(buf, "leafd_ids_total{kind=\"segment\"} %llu\n",
@@ -61,8 +100,7 @@ static void put_counters(struct buf *buf, const struct http_totals *totals)
     }
 }
 
-static void put_burnt(struct buf *buf, const struct id_health *health,
-                      const struct http_totals *totals)
+static void put_burnt(struct buf *buf, const struct id_health *health, const struct totals *totals)
 {
     static const char *const causes[] = {[ID_BURN_GENERATION] = "generation",
                                          [ID_BURN_LATE] = "late",
@@ -96,8 +134,7 @@ static void put_implausible(struct buf *buf, const struct id_health *health)
         (unsigned long long)atomic_load_explicit(&health->implausible, memory_order_relaxed));
 }
 
-static void put_health(struct buf *buf, const struct id_health *health,
-                       const struct http_totals *totals)
+static void put_health(struct buf *buf, const struct id_health *health, const struct totals *totals)
 {
     put_gauge(buf, "leafd_connections", "Open client connections.", totals->connections);
     put_gauge(buf, "leafd_waiting_requests", "Requests that wait for ids.", totals->waiting);
@@ -134,7 +171,7 @@ static void put_snowflake(struct buf *buf, const struct id_backend *backend)
 
     put_head(buf, "leafd_snowflake_refused", "gauge",
              "1 while snowflake ids are refused for this reason.");
-    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+    for (size_t i = 0; i < sizeof codes / sizeof(codes[0]); i++) {
         buf_printf(buf, "leafd_snowflake_refused{code=\"%s\"} %d\n", err_code(codes[i]),
                    codes[i] == refusal);
     }
@@ -151,15 +188,14 @@ static void put_snowflake(struct buf *buf, const struct id_backend *backend)
 
 void handle_metrics(struct conn *conn)
 {
-    const struct http_loop *loop = conn->loop;
-    struct buf *scratch = &conn->loop->scratch;
-    char space[LIMIT_HTTP_TARGET_BYTES];
-    struct http_totals totals;
+    const struct api_loop *loop = api_loop(conn);
+    struct buf *scratch = &conn->conns->scratch;
+    struct totals totals;
 
-    if (!conn_options(conn, NULL, 0, space)) {
+    if (!request_no_options(conn)) {
         return;
     }
-    http_server_totals(loop->server, &totals);
+    totals_make(loop->api, &totals);
     scratch->len = 0;
     put_counters(scratch, &totals);
     put_burnt(scratch, loop->backend->health, &totals);
@@ -168,7 +204,7 @@ void handle_metrics(struct conn *conn)
     put_snowflake(scratch, loop->backend);
     put_head(scratch, "leafd_build_info", "gauge", "1, with what this binary is.");
     buf_printf(scratch, "leafd_build_info{");
-    put_label(scratch, "version", loop->build->version);
+    put_label(scratch, "version", loop->api->build->version);
     buf_printf(scratch, "} 1\n");
     conn_reply(conn, 200, METRICS_TYPE, NULL, scratch->data, scratch->len);
 }

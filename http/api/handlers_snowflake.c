@@ -7,7 +7,7 @@
  * When a millisecond has too few ids, what there is is taken and kept, and the request parks with a
  * deadline. There is nobody who could wake it: time alone brings new ids, or the raft loop extends
  * the mark. So the loop's timer lets the parked ones try again each millisecond, oldest first.
- * They are kept in loop->waiters under a tag that is none, the loop's own. When a reply has no
+ * When a reply has no
  * place for one more range, the shortest is given up for it: so the most that the layout allows can
  * be had, though others claim from the same milliseconds.
  *
@@ -18,16 +18,21 @@
  */
 #include "http/api/handlers.h"
 
-#include "http/server/conn.h"
+#include <stdlib.h>
+
+#include "http/api/context.h"
+#include "http/api/parked.h"
 #include "http/api/refusal.h"
+#include "http/api/request.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/hot.h"
 
 /* Before parked requests try again. */
 #define RETRY_MS 1
 
 /* A node that has just started, or was fenced off, has no worker id for a moment. So long a request
- * waits before it is told that there is none. */
+ * waits before it hears that there is none. */
 #define WORKER_ID_WAIT_MS 500
 
 /* All that a reply could ever hold: full milliseconds of one worker id. */
@@ -58,16 +63,16 @@ static bool no_worker_id(const struct id_health *health)
            atomic_load(&health->leader_known) && atomic_load(&health->applied_once);
 }
 
-static bool waited_for_worker_id(const struct http_loop *loop, const struct id_claim *claim)
+static bool waited_for_worker_id(const struct api_loop *loop, const struct id_claim *claim)
 {
     uint64_t begun_ms = claim->deadline_ms - claim->timeout_ms;
 
-    return loop_now_ms(loop) >= begun_ms + WORKER_ID_WAIT_MS;
+    return conns_now_ms(loop->conns) >= begun_ms + WORKER_ID_WAIT_MS;
 }
 
 /* Claim what is still wanted, as far as there is time for it. 0; ERR_EMPTY: try again in a
  * millisecond; or what refuses it. */
-HOT static int claim_take(struct http_loop *loop, struct id_claim *claim)
+HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
 {
     struct id_backend *backend = loop->backend;
     int rv = claim_check(backend->snowflake, claim);
@@ -95,142 +100,150 @@ HOT static int claim_take(struct http_loop *loop, struct id_claim *claim)
 }
 
 /* Answer a claim that is complete or refused. */
-HOT static void answer(struct conn *conn, int rv)
+HOT static void answer(struct conn *conn, const struct id_claim *claim, int rv)
 {
-    const struct id_backend *backend = conn->loop->backend;
-    const struct id_claim *claim = &conn->claim;
+    const struct id_backend *backend = api_loop(conn)->backend;
     char text[REFUSAL_TEXT_BYTES];
 
     switch (rv) {
     case 0:
-        ids_answer(conn, NULL);
+        ids_answer(conn, claim, NULL);
         return;
     case ERR_TOO_LARGE:
-        conn_fail(conn, 400, "bad_count",
-                  "count=%u is more than the %llu ids of %d milliseconds, which is the most that "
-                  "one reply holds in this cluster's layout",
-                  claim->count, (unsigned long long)count_max(backend->snowflake),
-                  LIMIT_RANGES_PER_REPLY);
+        reply_error(conn, 400, "bad_count",
+                    "count=%u is more than the %llu ids of %d milliseconds, which is the most that "
+                    "one reply holds in this cluster's layout",
+                    claim->count, (unsigned long long)count_max(backend->snowflake),
+                    LIMIT_RANGES_PER_REPLY);
         return;
     case ERR_NOT_CONTIGUOUS:
-        conn_fail(conn, 409, "not_contiguous",
-                  "count=%u does not fit one millisecond, which has %u ids in this cluster's "
-                  "layout",
-                  claim->count, 1u << backend->snowflake->layout.sequence_bits);
+        reply_error(conn, 409, "not_contiguous",
+                    "count=%u does not fit one millisecond, which has %u ids in this cluster's "
+                    "layout",
+                    claim->count, 1u << backend->snowflake->layout.sequence_bits);
         return;
     case ERR_CLOCK_BACKWARDS:
     case ERR_CLOCK_SKEW:
     case ERR_WINDOW_EXPIRED:
-        conn_fail(conn, 503, err_code(rv), "%s", refusal_text(backend, rv, text, sizeof(text)));
+        reply_error(conn, 503, err_code(rv), "%s", refusal_text(backend, rv, text, sizeof text));
         return;
     case ERR_EPOCH_EXHAUSTED:
-        conn_fail(conn, 507, err_code(rv), "%s", refusal_text(backend, rv, text, sizeof(text)));
+        reply_error(conn, 507, err_code(rv), "%s", refusal_text(backend, rv, text, sizeof text));
         return;
     case ERR_NO_WORKER_ID:
-        conn_fail(conn, 409, err_code(rv), "%s", refusal_text(backend, rv, text, sizeof(text)));
+        reply_error(conn, 409, err_code(rv), "%s", refusal_text(backend, rv, text, sizeof text));
         return;
     case ERR_DISABLED:
-        conn_fail(conn, 503, "disabled", "snowflake ids are switched off on this node");
+        reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
         return;
     default:
-        conn_fail_err(conn, rv);
+        reply_err(conn, rv);
         return;
     }
 }
 
-void snowflake_timeout(struct conn *conn)
+static void answer_timeout(struct conn *conn, const struct id_claim *claim)
 {
-    const struct id_claim *claim = &conn->claim;
-    const struct id_backend *backend = conn->loop->backend;
+    const struct id_backend *backend = api_loop(conn)->backend;
     bool has_none = atomic_load(&backend->snowflake->slot_count) == 0;
 
     if (no_worker_id(backend->health)) {
-        answer(conn, ERR_NO_WORKER_ID);
+        answer(conn, claim, ERR_NO_WORKER_ID);
     } else if (has_none && !atomic_load(&backend->health->leader_known)) {
-        conn_fail(conn, 503, "no_leader",
-                  "this node has no worker id yet, and no leader is known to grant one; waited %u "
-                  "ms",
-                  claim->timeout_ms);
+        reply_error(
+            conn, 503, "no_leader",
+            "this node has no worker id yet, and no leader is known to grant one; waited %u "
+            "ms",
+            claim->timeout_ms);
     } else {
-        conn_fail(conn, 503, "timeout", "%u of %u ids were not there within %u ms", claim->left,
-                  claim->count, claim->timeout_ms);
+        reply_error(conn, 503, "timeout", "%u of %u ids were not there within %u ms", claim->left,
+                    claim->count, claim->timeout_ms);
     }
+}
+
+/* The connection goes away; ids that the clock brings are not counted as burnt. */
+static void cancel(struct http_wait *wait)
+{
+    struct parked *parked = CONTAINER(wait, struct parked, wait);
+
+    waiters_remove(&parked->loop->waiters, &parked->waiter);
+    free(parked);
+}
+
+static void expire(struct http_wait *wait)
+{
+    struct parked *parked = CONTAINER(wait, struct parked, wait);
+
+    answer_timeout(parked_resume(parked), &parked->claim);
+    free(parked);
 }
 
 /* The parked ones try again in a millisecond. */
-static void retry_arm(struct http_loop *loop)
+static void retry_arm(struct api_loop *loop)
 {
-    loop->snowflake_again_ms = loop_now_ms(loop) + RETRY_MS;
-    loop_arm(loop, loop->snowflake_again_ms);
+    timer_arm_by(&loop->conns->timers, &loop->snowflake_retry,
+                 conns_now_ms(loop->conns) + RETRY_MS);
 }
 
-static void park(struct conn *conn)
+static void park(struct conn *conn, const struct id_claim *claim)
 {
-    struct http_loop *loop = conn->loop;
-    struct id_claim *claim = &conn->claim;
+    struct api_loop *loop = api_loop(conn);
 
     /* As for segments: a client that closed its side may have gone. */
-    if (conn->ended || claim->deadline_ms <= loop_now_ms(loop)) {
-        snowflake_timeout(conn);
-        return;
-    }
-    if (waiters_add(&loop->waiters, &claim->waiter, loop->snowflake_queue, claim->deadline_ms,
-                    claim->left) != 0) {
-        conn_fail(conn, 503, "overloaded", "%d requests wait for ids on this loop already",
-                  LIMIT_WAITERS_PER_LOOP);
-        return;
-    }
-    conn_wait(conn);
-    if (loop->snowflake_again_ms == UINT64_MAX) {
+    if (conn->ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
+        answer_timeout(conn, claim);
+    } else if (parked_begin(conn, claim, NULL, cancel, expire)) {
         retry_arm(loop);
     }
 }
 
-void snowflake_retry(struct http_loop *loop)
+void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
 {
-    struct waiter *waiter;
+    struct api_loop *loop = CONTAINER(timer, struct api_loop, snowflake_retry);
+    struct parked *parked;
 
-    loop->snowflake_again_ms = UINT64_MAX;
-    while ((waiter = waiters_first(&loop->waiters, loop->snowflake_queue)) != NULL) {
-        struct conn *conn = ids_conn(waiter);
-        int rv = claim_take(loop, &conn->claim);
+    (void)now_ms;
+    while ((parked = parked_first(&loop->waiters, NULL)) != NULL) {
+        int rv = claim_take(loop, &parked->claim);
 
         if (rv == ERR_EMPTY) {
             retry_arm(loop);
             return;
         }
-        waiters_remove(&loop->waiters, waiter);
-        answer(conn, rv);
+        answer(parked_resume(parked), &parked->claim, rv);
+        free(parked);
     }
 }
 
 HOT void handle_snowflake_get(struct conn *conn)
 {
-    struct http_loop *loop = conn->loop;
+    struct api_loop *loop = api_loop(conn);
+    struct id_claim claim;
     int rv;
 
-    if (!ids_read(conn, true)) {
+    if (!ids_read(conn, &claim, true)) {
         return;
     }
-    if (conn->claim.keyed) {
-        conn_fail(conn, 400, "bad_key",
-                  "an Idempotency-Key needs a tag in strict mode; snowflake ids have no tag");
+    conn->request.known = claim.plain ? loop : NULL; /* the key is a name, should the head repeat */
+    if (claim.keyed) {
+        reply_error(conn, 400, "bad_key",
+                    "an Idempotency-Key needs a tag in strict mode; snowflake ids have no tag");
         return;
     }
     if (loop->backend->snowflake == NULL) {
-        answer(conn, ERR_DISABLED);
+        answer(conn, &claim, ERR_DISABLED);
         return;
     }
     /* Those that wait already come first. */
-    if (loop->waiters.count > 0 && waiters_first(&loop->waiters, loop->snowflake_queue) != NULL) {
-        rv = claim_check(loop->backend->snowflake, &conn->claim);
+    if (parked_first(&loop->waiters, NULL) != NULL) {
+        rv = claim_check(loop->backend->snowflake, &claim);
         rv = rv == 0 ? ERR_EMPTY : rv;
     } else {
-        rv = claim_take(loop, &conn->claim);
+        rv = claim_take(loop, &claim);
     }
     if (rv == ERR_EMPTY) {
-        park(conn);
+        park(conn, &claim);
     } else {
-        answer(conn, rv);
+        answer(conn, &claim, rv);
     }
 }

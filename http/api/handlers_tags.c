@@ -15,63 +15,52 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "http/server/conn.h"
+#include "http/api/call.h"
+#include "http/api/context.h"
 #include "http/api/wait_all.h"
-#include "http/api/page.h"
+#include "http/api/request.h"
 #include "http/api/tag_json.h"
 #include "src/base/assert.h"
 
-static void submit(struct control *control)
-{
-    control_submit(control, control->conn->loop->settings->default_timeout_ms);
-}
-
-/* The backend answered, but not with what was asked. */
-static void fail_reply(struct conn *conn)
-{
-    conn_fail_err(conn, ERR_BAD_MESSAGE);
-}
-
 /* --- get --- */
 
-static void get_cb(struct conn *conn, struct control *control)
+static void get_cb(struct conn *conn, struct call *call)
 {
-    const struct buf *reply = &control->request.reply;
-    struct buf *scratch = &conn->loop->scratch;
+    const struct buf *reply = &call->request.reply;
+    struct buf *scratch = &conn->conns->scratch;
     struct tag_rows rows;
 
-    if (control->request.status != 0) {
-        conn_fail_err(conn, control->request.status);
-        return;
-    }
     if (tag_rows_decode(reply->data, reply->len, &rows) != 0) {
-        fail_reply(conn);
+        reply_err(conn, ERR_BAD_MESSAGE);
         return;
     }
     if (rows.count != 1) {
-        fail_reply(conn);
+        reply_err(conn, ERR_BAD_MESSAGE);
     } else {
         scratch->len = 0;
         tag_json_put(&rows.rows[0], scratch);
-        conn_reply_json(conn, 200, scratch);
+        reply_json(conn, 200, scratch);
     }
     tag_rows_release(&rows);
 }
 
-static void tag_get(struct conn *conn, const char *name, size_t name_len)
+void handle_tag_get(struct conn *conn)
 {
+    char name[LIMIT_TAG_NAME_BYTES];
     struct option options[] = {{.name = "consistency"}};
     char space[LIMIT_HTTP_TARGET_BYTES];
-    struct control *control;
+    struct call *call;
+    size_t name_len;
     bool local;
 
-    if (!conn_options(conn, options, 1, space) || !page_consistency(conn, &options[0], &local)) {
+    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 1, space) ||
+        !request_consistency(conn, &options[0], &local)) {
         return;
     }
-    control = control_new(conn, ID_REQUEST_QUERY, get_cb);
-    control->request.local = local;
-    query_get_encode(&control->request.payload, name, name_len);
-    submit(control);
+    call = call_new(ID_REQUEST_QUERY, get_cb);
+    call->request.local = local;
+    query_get_encode(&call->request.payload, name, name_len);
+    call_submit(conn, call);
 }
 
 /* --- put --- */
@@ -82,22 +71,22 @@ static void fail_put(struct conn *conn, const struct put_result *result, bool bu
     char item[32] = "";
 
     if (bulk) {
-        (void)snprintf(item, sizeof(item), "item %u: ", result->failed_at);
+        (void)snprintf(item, sizeof item, "item %u: ", result->failed_at);
     }
     switch (result->status) {
     case ERR_WOULD_REPEAT:
-        conn_fail(conn, 409, "would_repeat",
-                  "%smax_id is %llu; lowering it to %llu would hand out ids again (force=1 does)",
-                  item, (unsigned long long)result->max_id, (unsigned long long)result->asked);
+        reply_error(conn, 409, "would_repeat",
+                    "%smax_id is %llu; lowering it to %llu would hand out ids again (force=1 does)",
+                    item, (unsigned long long)result->max_id, (unsigned long long)result->asked);
         return;
     case ERR_INVALID:
-        conn_fail(conn, 400, "bad_request", "%s%s", item, result->why);
+        reply_error(conn, 400, "bad_request", "%s%s", item, result->why);
         return;
     case ERR_OVERLOADED:
-        conn_fail(conn, 503, "overloaded", "%s%s", item, result->why);
+        reply_error(conn, 503, "overloaded", "%s%s", item, result->why);
         return;
     default:
-        conn_fail_err(conn, result->status);
+        reply_err(conn, result->status);
         return;
     }
 }
@@ -105,50 +94,46 @@ static void fail_put(struct conn *conn, const struct put_result *result, bool bu
 /* A put that was carried out. bulk: counts instead of the tag. */
 static void show_put(struct conn *conn, const struct put_result *result, bool bulk)
 {
-    struct buf *scratch = &conn->loop->scratch;
+    struct buf *scratch = &conn->conns->scratch;
 
     scratch->len = 0;
     if (bulk) {
         buf_printf(scratch, "{\"made\":%u,\"changed\":%u}", result->made, result->changed);
-        conn_reply_json(conn, 200, scratch);
+        reply_json(conn, 200, scratch);
         return;
     }
     tag_json_put(&result->first, scratch);
-    conn_reply_json(conn, result->made > 0 ? 201 : 200, scratch);
+    reply_json(conn, result->made > 0 ? 201 : 200, scratch);
 }
 
-static void answer_put(struct conn *conn, struct control *control, bool bulk)
+static void answer_put(struct conn *conn, struct call *call, bool bulk)
 {
-    const struct buf *reply = &control->request.reply;
+    const struct buf *reply = &call->request.reply;
     struct put_result result;
 
-    if (wait_all_failed(conn, control, "the change is made")) {
-        return;
-    }
-    if (control->request.status != 0) {
-        conn_fail_err(conn, control->request.status);
+    if (wait_all_failed(conn, call, "the change is made")) {
         return;
     }
     if (put_result_decode(reply->data, reply->len, &result) != 0) {
-        fail_reply(conn);
+        reply_err(conn, ERR_BAD_MESSAGE);
         return;
     }
     if (result.status != 0) {
         fail_put(conn, &result, bulk);
-    } else if (!wait_all_begin(conn, control)) {
+    } else if (!wait_all_begin(conn, call)) {
         show_put(conn, &result, bulk);
     }
     put_result_release(&result);
 }
 
-static void put_cb(struct conn *conn, struct control *control)
+static void put_cb(struct conn *conn, struct call *call)
 {
-    answer_put(conn, control, false);
+    answer_put(conn, call, false);
 }
 
-static void bulk_cb(struct conn *conn, struct control *control)
+static void bulk_cb(struct conn *conn, struct call *call)
 {
-    answer_put(conn, control, true);
+    answer_put(conn, call, true);
 }
 
 /* Propose the tags of the body: one of that name, or a bulk when name is NULL. */
@@ -158,70 +143,85 @@ static void put(struct conn *conn, const char *name, size_t name_len)
     struct change_wait wait;
     struct body_fault fault;
     char space[LIMIT_HTTP_TARGET_BYTES];
-    struct control *control;
+    struct call *call;
     struct buf *command;
     bool force;
     int rv;
 
-    if (!conn_options(conn, options, 3, space) || !conn_option_flag(conn, &options[0], &force) ||
+    if (!request_options(conn, options, 3, space) || !request_flag(conn, &options[0], &force) ||
         !wait_all_read(conn, &options[1], &options[2], &wait)) {
         return;
     }
-    control = control_new(conn, ID_REQUEST_COMMAND, name != NULL ? put_cb : bulk_cb);
-    command = &control->request.payload;
-    command_put_begin(command, force, clock_wall_ms(conn->loop->backend->clock));
+    call = call_new(ID_REQUEST_COMMAND, name != NULL ? put_cb : bulk_cb);
+    command = &call->request.payload;
+    command_put_begin(command, force, clock_wall_ms(api_loop(conn)->backend->clock));
     rv = name != NULL
              ? tag_json_read_one(name, name_len, conn->body.data, conn->body.len, command, &fault)
              : tag_json_read_bulk(conn->body.data, conn->body.len, command, &fault);
     if (rv != 0) {
-        control_free(control);
-        conn_fail(conn, 400, fault.code, "%s", fault.message);
+        call_free(call);
+        reply_error(conn, 400, fault.code, "%s", fault.message);
         return;
     }
     command_items_end(command);
     /* The largest bulk of the longest tags fits one entry of the log. */
     ASSERT(command->len <= LIMIT_ENTRY_BYTES);
-    wait_all_submit(control, &wait);
+    wait_all_submit(conn, call, &wait);
+}
+
+void handle_tag_put(struct conn *conn)
+{
+    char name[LIMIT_TAG_NAME_BYTES];
+    size_t name_len;
+
+    if (request_tag_name(conn, name, &name_len)) {
+        put(conn, name, name_len);
+    }
+}
+
+void handle_tags_put(struct conn *conn)
+{
+    put(conn, NULL, 0);
 }
 
 /* --- delete --- */
 
-static void delete_cb(struct conn *conn, struct control *control)
+static void delete_cb(struct conn *conn, struct call *call)
 {
-    const struct buf *reply = &control->request.reply;
+    const struct buf *reply = &call->request.reply;
     int32_t status;
 
-    if (wait_all_failed(conn, control, "there is no such tag any more")) {
+    if (wait_all_failed(conn, call, "there is no such tag any more")) {
         return;
     }
-    if (control->request.status != 0) {
-        conn_fail_err(conn, control->request.status);
-    } else if (status_result_decode(reply->data, reply->len, &status) != 0) {
-        fail_reply(conn);
-    } else if ((status == 0 || status == ERR_UNKNOWN_TAG) && wait_all_begin(conn, control)) {
+    if (status_result_decode(reply->data, reply->len, &status) != 0) {
+        reply_err(conn, ERR_BAD_MESSAGE);
+    } else if ((status == 0 || status == ERR_UNKNOWN_TAG) && wait_all_begin(conn, call)) {
         return; /* that it is gone already may be what this client did before */
     } else if (status != 0) {
-        conn_fail_err(conn, status);
+        reply_err(conn, status);
     } else {
-        conn_reply(conn, 204, NULL, NULL, NULL, 0);
+        reply_nothing(conn);
     }
 }
 
-static void tag_delete(struct conn *conn, const char *name, size_t name_len)
+void handle_tag_delete(struct conn *conn)
 {
+    char name[LIMIT_TAG_NAME_BYTES];
     struct option options[] = {{.name = "wait"}, {.name = "timeout_ms"}};
     char space[LIMIT_HTTP_TARGET_BYTES];
     struct change_wait wait;
-    struct control *control;
+    struct call *call;
+    size_t name_len;
 
-    if (!conn_options(conn, options, 2, space) ||
+    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 2, space) ||
         !wait_all_read(conn, &options[0], &options[1], &wait)) {
         return;
     }
-    control = control_new(conn, ID_REQUEST_COMMAND, delete_cb);
-    command_delete_encode(&control->request.payload, name, name_len,
-                          clock_wall_ms(conn->loop->backend->clock));
-    wait_all_submit(control, &wait);
+    call = call_new(ID_REQUEST_COMMAND, delete_cb);
+    command_delete_encode(&call->request.payload, name, name_len,
+                          clock_wall_ms(api_loop(conn)->backend->clock));
+    wait_all_submit(conn, call, &wait);
 }
 
 /* --- list --- */
@@ -242,74 +242,37 @@ static void put_list(const struct tag_rows *rows, struct buf *buf)
     buf_printf(buf, "}");
 }
 
-static void list_cb(struct conn *conn, struct control *control)
+static void list_cb(struct conn *conn, struct call *call)
 {
-    const struct buf *reply = &control->request.reply;
-    struct buf *scratch = &conn->loop->scratch;
+    const struct buf *reply = &call->request.reply;
+    struct buf *scratch = &conn->conns->scratch;
     struct tag_rows rows;
 
-    if (control->request.status != 0) {
-        conn_fail_err(conn, control->request.status);
-        return;
-    }
     if (tag_rows_decode(reply->data, reply->len, &rows) != 0) {
-        fail_reply(conn);
+        reply_err(conn, ERR_BAD_MESSAGE);
         return;
     }
     scratch->len = 0;
     put_list(&rows, scratch);
-    conn_reply_json(conn, 200, scratch);
+    reply_json(conn, 200, scratch);
     tag_rows_release(&rows);
 }
 
-static void tags_list(struct conn *conn)
+void handle_tags_list(struct conn *conn)
 {
     struct option options[] = {PAGE_OPTION_NAMES, {.name = "consistency"}};
     char space[LIMIT_HTTP_TARGET_BYTES];
-    struct control *control;
+    struct call *call;
     struct page page;
     bool local;
 
-    if (!page_read(conn, options, PAGE_OPTIONS + 1, space, &page) ||
-        !page_consistency(conn, &options[PAGE_OPTIONS], &local)) {
+    if (!request_page(conn, options, PAGE_OPTIONS + 1, space, &page) ||
+        !request_consistency(conn, &options[PAGE_OPTIONS], &local)) {
         return;
     }
-    control = control_new(conn, ID_REQUEST_QUERY, list_cb);
-    control->request.local = local;
-    query_list_encode(&control->request.payload, page.prefix, page.prefix_len, page.after,
+    call = call_new(ID_REQUEST_QUERY, list_cb);
+    call->request.local = local;
+    query_list_encode(&call->request.payload, page.prefix, page.prefix_len, page.after,
                       page.after_len, page.limit);
-    submit(control);
-}
-
-void handle_tag(struct conn *conn)
-{
-    char name[LIMIT_TAG_NAME_BYTES];
-    size_t name_len;
-
-    if (!conn_tag_name(conn, name, &name_len)) {
-        return;
-    }
-    switch (conn->head.verb) {
-    case VERB_GET:
-    case VERB_HEAD:
-        tag_get(conn, name, name_len);
-        return;
-    case VERB_PUT:
-        put(conn, name, name_len);
-        return;
-    case VERB_DELETE:
-        tag_delete(conn, name, name_len);
-        return;
-    default:
-        UNREACHABLE("a method the router lets through");
-    }
-}
-
-void handle_tags(struct conn *conn)
-{
-    if (conn->head.verb == VERB_POST) {
-        put(conn, NULL, 0);
-    } else {
-        tags_list(conn);
-    }
+    call_submit(conn, call);
 }

@@ -17,17 +17,11 @@
  */
 #include "http/api/handlers.h"
 
-#include "http/server/conn.h"
-#include "http/api/page.h"
+#include "http/api/call.h"
+#include "http/api/context.h"
+#include "http/api/request.h"
 #include "http/api/worker_json.h"
 #include "src/base/assert.h"
-
-#define SHOWN_BYTES 160
-
-static void submit(struct control *control)
-{
-    control_submit(control, control->conn->loop->settings->default_timeout_ms);
-}
 
 /* --- what the state machine refused --- */
 
@@ -37,19 +31,21 @@ static void fail_conflict(struct conn *conn, const struct worker_renew *asked,
     char shown[SHOWN_BYTES];
 
     if (row->kind == WORKER_NODE) {
-        conn_fail(conn, 409, "conflict",
-                  "worker id %u is the own one of node %s until %llu: a node alone changes its row",
-                  row->id, text_show(row->name, row->name_len, shown, sizeof(shown)),
-                  (unsigned long long)row->granted_until_ms);
+        reply_error(
+            conn, 409, "conflict",
+            "worker id %u is the own one of node %s until %llu: a node alone changes its row",
+            row->id, text_show(row->name, row->name_len, shown, sizeof shown),
+            (unsigned long long)row->granted_until_ms);
     } else if (asked->expected_until_ms != 0) {
-        conn_fail(conn, 409, "conflict",
-                  "expected_until_ms=%llu is not the present bound of worker id %u, which is %llu",
-                  (unsigned long long)asked->expected_until_ms, row->id,
-                  (unsigned long long)row->granted_until_ms);
+        reply_error(
+            conn, 409, "conflict",
+            "expected_until_ms=%llu is not the present bound of worker id %u, which is %llu",
+            (unsigned long long)asked->expected_until_ms, row->id,
+            (unsigned long long)row->granted_until_ms);
     } else {
-        conn_fail(conn, 409, "conflict", "worker id %u is held by %s until %llu", row->id,
-                  text_show(row->name, row->name_len, shown, sizeof(shown)),
-                  (unsigned long long)row->granted_until_ms);
+        reply_error(conn, 409, "conflict", "worker id %u is held by %s until %llu", row->id,
+                    text_show(row->name, row->name_len, shown, sizeof shown),
+                    (unsigned long long)row->granted_until_ms);
     }
 }
 
@@ -57,9 +53,9 @@ static void fail_fenced(struct conn *conn, const struct worker_row *row)
 {
     char shown[SHOWN_BYTES];
 
-    conn_fail(conn, 409, "fenced", "worker id %u is at epoch %llu and %s by %s", row->id,
-              (unsigned long long)row->epoch, row->state == WORKER_HELD ? "held" : "was released",
-              text_show(row->name, row->name_len, shown, sizeof(shown)));
+    reply_error(conn, 409, "fenced", "worker id %u is at epoch %llu and %s by %s", row->id,
+                (unsigned long long)row->epoch, row->state == WORKER_HELD ? "held" : "was released",
+                text_show(row->name, row->name_len, shown, sizeof shown));
 }
 
 /* The layout's bits for an acquire, the granted window for a renewal: the rest was checked here. */
@@ -67,13 +63,14 @@ static void fail_invalid(struct conn *conn, const struct worker_renew *asked,
                          const struct worker_result *result)
 {
     if (result->has_row) {
-        conn_fail(conn, 400, "bad_request",
-                  "last_timestamp_ms=%llu is above the window of worker id %u, granted until %llu",
-                  (unsigned long long)asked->last_timestamp_ms, result->row.id,
-                  (unsigned long long)result->row.granted_until_ms);
+        reply_error(
+            conn, 400, "bad_request",
+            "last_timestamp_ms=%llu is above the window of worker id %u, granted until %llu",
+            (unsigned long long)asked->last_timestamp_ms, result->row.id,
+            (unsigned long long)result->row.granted_until_ms);
     } else {
-        conn_fail(conn, 400, "bad_request", "worker_id=%u is beyond this cluster's layout",
-                  asked->worker_id);
+        reply_error(conn, 400, "bad_request", "worker_id=%u is beyond this cluster's layout",
+                    asked->worker_id);
     }
 }
 
@@ -82,8 +79,9 @@ static void fail_result(struct conn *conn, const struct worker_renew *asked,
 {
     switch (result->status) {
     case ERR_NO_WORKER_ID:
-        conn_fail(conn, 409, "no_worker_id",
-                  "all worker ids are held; one is free when it is released or its window is over");
+        reply_error(
+            conn, 409, "no_worker_id",
+            "all worker ids are held; one is free when it is released or its window is over");
         return;
     case ERR_CONFLICT:
         fail_conflict(conn, asked, &result->row);
@@ -92,90 +90,86 @@ static void fail_result(struct conn *conn, const struct worker_renew *asked,
         fail_fenced(conn, &result->row);
         return;
     case ERR_CLOCK_SKEW:
-        conn_fail(conn, 503, "clock_skew",
-                  "too far ahead of the cluster's time: this node's clock shows %llu, at most %d "
-                  "ms are allowed; for from_ms and the window's end, %d ms more",
-                  (unsigned long long)asked->wall_ms, LIMIT_WORKER_AHEAD_MS, LIMIT_WINDOW_MAX_MS);
+        reply_error(conn, 503, "clock_skew",
+                    "too far ahead of the cluster's time: this node's clock shows %llu, at most %d "
+                    "ms are allowed; for from_ms and the window's end, %d ms more",
+                    (unsigned long long)asked->wall_ms, LIMIT_WORKER_AHEAD_MS, LIMIT_WINDOW_MAX_MS);
         return;
     case ERR_INVALID:
         fail_invalid(conn, asked, result);
         return;
     case ERR_NOT_FOUND:
-        conn_fail(conn, 404, "unknown_worker", "nobody ever held worker id %u", asked->worker_id);
+        reply_error(conn, 404, "unknown_worker", "nobody ever held worker id %u", asked->worker_id);
         return;
     case ERR_EMPTY:
-        conn_fail(conn, 503, "no_leader",
-                  "the cluster has no time or no layout yet, as right after its first start; try "
-                  "again");
+        reply_error(conn, 503, "no_leader",
+                    "the cluster has no time or no layout yet, as right after its first start; try "
+                    "again");
         return;
     default:
-        conn_fail_err(conn, result->status);
+        reply_err(conn, result->status);
         return;
     }
 }
 
 /* The command's result. False if there is none; answered. */
-static bool read_result(struct conn *conn, const struct control *control,
+static bool read_result(struct conn *conn, const struct call *call,
                         struct worker_result *ret_result)
 {
-    const struct buf *reply = &control->request.reply;
-    int rv = control->request.status;
+    const struct buf *reply = &call->request.reply;
 
-    if (rv == 0) {
-        rv = worker_result_decode(reply->data, reply->len, ret_result) == 0 ? 0 : ERR_BAD_MESSAGE;
+    if (worker_result_decode(reply->data, reply->len, ret_result) != 0) {
+        reply_err(conn, ERR_BAD_MESSAGE);
+        return false;
     }
-    if (rv != 0) {
-        conn_fail_err(conn, rv);
-    }
-    return rv == 0;
+    return true;
 }
 
 static void answer_grant(struct conn *conn, int status, const struct worker_row *row)
 {
-    struct buf *scratch = &conn->loop->scratch;
+    struct buf *scratch = &conn->conns->scratch;
 
     scratch->len = 0;
     worker_json_put_grant(row, scratch);
-    conn_reply_json(conn, status, scratch);
+    reply_json(conn, status, scratch);
 }
 
 /* --- acquire --- */
 
-static void acquire_cb(struct conn *conn, struct control *control)
+static void acquire_cb(struct conn *conn, struct call *call)
 {
     struct worker_result result;
 
-    if (!read_result(conn, control, &result)) {
+    if (!read_result(conn, call, &result)) {
         return;
     }
     if (result.status == 0 && result.has_row) {
         answer_grant(conn, 201, &result.row);
     } else {
-        fail_result(conn, &control->asked, &result);
+        fail_result(conn, &call->worker, &result);
     }
 }
 
-static void worker_acquire(struct conn *conn)
+void handle_worker_acquire(struct conn *conn)
 {
     struct worker_acquire acquire = {.kind = WORKER_CLIENT,
-                                     .wall_ms = clock_wall_ms(conn->loop->backend->clock)};
-    char space[LIMIT_HTTP_TARGET_BYTES];
+                                     .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)};
     struct body_fault fault;
-    struct control *control;
+    struct call *call;
 
-    if (!conn_options(conn, NULL, 0, space)) {
+    if (!request_no_options(conn)) {
         return;
     }
-    control = control_new(conn, ID_REQUEST_COMMAND, acquire_cb);
-    if (worker_json_read_acquire(conn->body.data, conn->body.len, &acquire,
-                                 &control->request.payload, &fault) != 0) {
-        control_free(control);
-        conn_fail(conn, 400, fault.code, "%s", fault.message);
+    call = call_new(ID_REQUEST_COMMAND, acquire_cb);
+    if (worker_json_read_acquire(conn->body.data, conn->body.len, &acquire, &call->request.payload,
+                                 &fault) != 0) {
+        call_free(call);
+        reply_error(conn, 400, fault.code, "%s", fault.message);
         return;
     }
-    control->asked.worker_id = acquire.worker_id;
-    control->asked.wall_ms = acquire.wall_ms;
-    submit(control);
+    call->worker.worker_id = acquire.worker_id;
+    call->worker.wall_ms = acquire.wall_ms;
+    call_submit(conn, call);
 }
 
 /* --- renew --- */
@@ -192,55 +186,56 @@ static bool renewed_already(const struct worker_renew *asked, const struct worke
            row->last_timestamp_ms >= asked->last_timestamp_ms;
 }
 
-static void renew_cb(struct conn *conn, struct control *control)
+static void renew_cb(struct conn *conn, struct call *call)
 {
     struct worker_result result;
 
-    if (!read_result(conn, control, &result)) {
+    if (!read_result(conn, call, &result)) {
         return;
     }
-    if (result.has_row && (result.status == 0 || renewed_already(&control->asked, &result))) {
+    if (result.has_row && (result.status == 0 || renewed_already(&call->worker, &result))) {
         answer_grant(conn, 200, &result.row);
     } else {
-        fail_result(conn, &control->asked, &result);
+        fail_result(conn, &call->worker, &result);
     }
 }
 
-static void worker_renew(struct conn *conn, uint16_t worker_id)
+void handle_worker_renew(struct conn *conn)
 {
-    char space[LIMIT_HTTP_TARGET_BYTES];
     struct body_fault fault;
-    struct control *control;
+    struct call *call;
+    uint64_t id;
 
-    if (!conn_options(conn, NULL, 0, space)) {
+    if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id) ||
+        !request_no_options(conn)) {
         return;
     }
-    control = control_new(conn, ID_REQUEST_COMMAND, renew_cb);
-    control->asked.kind = WORKER_CLIENT;
-    control->asked.worker_id = worker_id;
-    control->asked.wall_ms = clock_wall_ms(conn->loop->backend->clock);
-    if (worker_json_read_renew(conn->body.data, conn->body.len, &control->asked, &fault) != 0) {
-        control_free(control);
-        conn_fail(conn, 400, fault.code, "%s", fault.message);
+    call = call_new(ID_REQUEST_COMMAND, renew_cb);
+    call->worker.kind = WORKER_CLIENT;
+    call->worker.worker_id = (uint16_t)id;
+    call->worker.wall_ms = clock_wall_ms(api_loop(conn)->backend->clock);
+    if (worker_json_read_renew(conn->body.data, conn->body.len, &call->worker, &fault) != 0) {
+        call_free(call);
+        reply_error(conn, 400, fault.code, "%s", fault.message);
         return;
     }
-    command_worker_renew_encode(&control->request.payload, &control->asked);
-    submit(control);
+    command_worker_renew_encode(&call->request.payload, &call->worker);
+    call_submit(conn, call);
 }
 
 /* --- release --- */
 
-static void release_cb(struct conn *conn, struct control *control)
+static void release_cb(struct conn *conn, struct call *call)
 {
     struct worker_result result;
 
-    if (!read_result(conn, control, &result)) {
+    if (!read_result(conn, call, &result)) {
         return;
     }
     if (result.status == 0) {
-        conn_reply(conn, 204, NULL, NULL, NULL, 0);
+        reply_nothing(conn);
     } else {
-        fail_result(conn, &control->asked, &result);
+        fail_result(conn, &call->worker, &result);
     }
 }
 
@@ -251,36 +246,39 @@ static bool read_release(struct conn *conn, struct worker_release *release)
     char space[LIMIT_HTTP_TARGET_BYTES];
     struct body_fault fault;
 
-    if (!conn_options(conn, options, 2, space) ||
-        !conn_option_number(conn, &options[0], "bad_request", 1, WORKER_EPOCH_MAX, 0,
-                            &release->epoch) ||
-        !conn_option_number(conn, &options[1], "bad_request", 0, WORKER_TIME_MAX_MS, 0,
-                            &release->last_timestamp_ms)) {
+    if (!request_options(conn, options, 2, space) ||
+        !request_number(conn, &options[0], "bad_request", 1, WORKER_EPOCH_MAX, 0,
+                        &release->epoch) ||
+        !request_number(conn, &options[1], "bad_request", 0, WORKER_TIME_MAX_MS, 0,
+                        &release->last_timestamp_ms)) {
         return false;
     }
     if (worker_json_read_release(conn->body.data, conn->body.len, release, &fault) != 0) {
-        conn_fail(conn, 400, fault.code, "%s", fault.message);
+        reply_error(conn, 400, fault.code, "%s", fault.message);
         return false;
     }
     if (release->epoch == 0) {
-        conn_fail(conn, 400, "bad_request", "epoch is missing, in the query or in the body");
+        reply_error(conn, 400, "bad_request", "epoch is missing, in the query or in the body");
         return false;
     }
     return true;
 }
 
-static void worker_release(struct conn *conn, uint16_t worker_id)
+void handle_worker_release(struct conn *conn)
 {
-    struct worker_release release = {.worker_id = worker_id, .kind = WORKER_CLIENT};
-    struct control *control;
+    struct worker_release release = {.kind = WORKER_CLIENT};
+    struct call *call;
+    uint64_t id;
 
-    if (!read_release(conn, &release)) {
+    if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id) ||
+        !read_release(conn, &release)) {
         return;
     }
-    control = control_new(conn, ID_REQUEST_COMMAND, release_cb);
-    control->asked.worker_id = worker_id;
-    command_worker_release_encode(&control->request.payload, &release);
-    submit(control);
+    release.worker_id = (uint16_t)id;
+    call = call_new(ID_REQUEST_COMMAND, release_cb);
+    call->worker.worker_id = release.worker_id;
+    command_worker_release_encode(&call->request.payload, &release);
+    call_submit(conn, call);
 }
 
 /* --- list --- */
@@ -304,96 +302,46 @@ static void put_list(const struct worker_rows *rows, size_t limit, struct buf *b
     }
 }
 
-static void list_cb(struct conn *conn, struct control *control)
+static void list_cb(struct conn *conn, struct call *call)
 {
-    const struct buf *reply = &control->request.reply;
-    struct buf *scratch = &conn->loop->scratch;
+    const struct buf *reply = &call->request.reply;
+    struct buf *scratch = &conn->conns->scratch;
     struct worker_rows rows;
 
-    if (control->request.status != 0) {
-        conn_fail_err(conn, control->request.status);
-        return;
-    }
     if (worker_rows_decode(reply->data, reply->len, &rows) != 0) {
-        conn_fail_err(conn, ERR_BAD_MESSAGE);
+        reply_err(conn, ERR_BAD_MESSAGE);
         return;
     }
     scratch->len = 0;
-    put_list(&rows, control->list_limit, scratch);
-    conn_reply_json(conn, 200, scratch);
+    put_list(&rows, call->list_limit, scratch);
+    reply_json(conn, 200, scratch);
     worker_rows_release(&rows);
 }
 
-static void workers_list(struct conn *conn)
+void handle_workers_list(struct conn *conn)
 {
     struct option options[] = {{.name = "after"}, {.name = "limit"}, {.name = "consistency"}};
     char space[LIMIT_HTTP_TARGET_BYTES];
-    struct control *control;
+    struct call *call;
     uint64_t after;
     uint64_t limit;
     bool local;
 
-    if (!conn_options(conn, options, 3, space)) {
+    if (!request_options(conn, options, 3, space)) {
         return;
     }
     options[0].present = options[0].len > 0; /* after= means from the start, as for tags */
-    if (!conn_option_number(conn, &options[0], "bad_request", 0, LIMIT_WORKER_IDS - 1, UINT64_MAX,
-                            &after) ||
-        !conn_option_number(conn, &options[1], "bad_request", 1, LIMIT_WORKER_IDS,
-                            PAGE_LIMIT_DEFAULT, &limit) ||
-        !page_consistency(conn, &options[2], &local)) {
+    if (!request_number(conn, &options[0], "bad_request", 0, LIMIT_WORKER_IDS - 1, UINT64_MAX,
+                        &after) ||
+        !request_number(conn, &options[1], "bad_request", 1, LIMIT_WORKER_IDS, PAGE_LIMIT_DEFAULT,
+                        &limit) ||
+        !request_consistency(conn, &options[2], &local)) {
         return;
     }
-    control = control_new(conn, ID_REQUEST_QUERY, list_cb);
-    control->request.local = local;
-    control->list_limit = (uint32_t)limit;
-    query_workers_encode(&control->request.payload, (uint16_t)(after + 1),
+    call = call_new(ID_REQUEST_QUERY, list_cb);
+    call->request.local = local;
+    call->list_limit = (uint32_t)limit;
+    query_workers_encode(&call->request.payload, (uint16_t)(after + 1),
                          (uint16_t)(limit < LIMIT_WORKER_IDS ? limit + 1 : limit));
-    submit(control);
-}
-
-/* --- routes --- */
-
-/* The worker id in the path. False if it is none; answered. */
-static bool path_worker_id(struct conn *conn, uint16_t *ret_id)
-{
-    const struct request *request = &conn->request;
-    const char *raw = conn_at(conn, request->name_at);
-    char text[LIMIT_TAG_NAME_BYTES];
-    char shown[SHOWN_BYTES];
-    uint64_t id;
-    size_t len;
-
-    if (target_decode(raw, request->name_len, TARGET_PLUS_IS_PLUS, text, sizeof(text), &len) == 0 &&
-        text_parse_decimal(text, len, 0, LIMIT_WORKER_IDS - 1, &id) == 0) {
-        *ret_id = (uint16_t)id;
-        return true;
-    }
-    conn_fail(conn, 400, "bad_request", "worker id %s is not a whole number from 0 to %d",
-              text_show(raw, request->name_len, shown, sizeof(shown)), LIMIT_WORKER_IDS - 1);
-    return false;
-}
-
-void handle_worker(struct conn *conn)
-{
-    uint16_t worker_id;
-
-    if (!path_worker_id(conn, &worker_id)) {
-        return;
-    }
-    if (conn->head.verb == VERB_PUT) {
-        worker_renew(conn, worker_id);
-    } else {
-        ASSERT(conn->head.verb == VERB_DELETE);
-        worker_release(conn, worker_id);
-    }
-}
-
-void handle_workers(struct conn *conn)
-{
-    if (conn->head.verb == VERB_POST) {
-        worker_acquire(conn);
-    } else {
-        workers_list(conn);
-    }
+    call_submit(conn, call);
 }

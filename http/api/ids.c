@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "http/api/context.h"
+#include "http/api/request.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
@@ -40,7 +42,7 @@ static void remove_range(struct id_claim *claim, uint32_t at)
     ASSERT(at < claim->range_count);
     claim->range_count--;
     memmove(&claim->ranges[at], &claim->ranges[at + 1],
-            (claim->range_count - at) * sizeof(claim->ranges[0]));
+            (claim->range_count - at) * sizeof claim->ranges[0]);
 }
 
 /* Join a range to those before and behind the place where it belongs. False if it fits neither. */
@@ -96,7 +98,7 @@ HOT void id_claim_insert(struct id_claim *claim, const struct segment_range *ran
         return;
     }
     memmove(&claim->ranges[at + 1], &claim->ranges[at],
-            (claim->range_count - at) * sizeof(claim->ranges[0]));
+            (claim->range_count - at) * sizeof claim->ranges[0]);
     claim->ranges[at] = *range;
     claim->range_count++;
 }
@@ -192,4 +194,101 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
             put_range(range, buf);
         }
     }
+}
+
+HOT void ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
+{
+    struct api_counts *counts = &api_loop(conn)->counts;
+    struct buf *scratch = &conn->conns->scratch;
+    char digits[TEXT_DECIMAL_BYTES];
+
+    conns_count(claim->snowflake ? &counts->snowflake_ids
+                : claim->strict  ? &counts->strict_ids
+                                 : &counts->segment_ids,
+                claim->count);
+    if (!claim->counted && claim->format == ID_FORMAT_TEXT) {
+        ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
+        conn_reply(conn, 200, RESPONSE_TEXT, extra, digits,
+                   text_decimal(claim->ranges[0].first, digits));
+        return;
+    }
+    scratch->len = 0;
+    id_claim_put(claim, scratch);
+    conn_reply(conn, 200, claim->format == ID_FORMAT_JSON ? RESPONSE_JSON : RESPONSE_TEXT, extra,
+               scratch->data, scratch->len);
+}
+
+static bool option_format(struct conn *conn, const struct option *option, enum id_format *ret)
+{
+    static const char *const names[] = {
+        [ID_FORMAT_TEXT] = "text", [ID_FORMAT_RANGE] = "range", [ID_FORMAT_JSON] = "json"};
+    char shown[80];
+
+    *ret = ID_FORMAT_TEXT;
+    if (!option->present) {
+        return true;
+    }
+    for (unsigned i = 0; i < sizeof names / sizeof(names[0]); i++) {
+        if (strlen(names[i]) == option->len && memcmp(names[i], option->value, option->len) == 0) {
+            *ret = (enum id_format)i;
+            return true;
+        }
+    }
+    reply_error(conn, 400, "bad_request", "format=%s is not text, range or json",
+                text_show(option->value, option->len, shown, sizeof shown));
+    return false;
+}
+
+/* Read the query into the claim. A function of its own because of the room it takes on the stack,
+ * which most requests do without. */
+static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_claim *claim)
+{
+    struct option options[] = {
+        {.name = "count"}, {.name = "format"}, {.name = "contiguous"}, {.name = "timeout_ms"}};
+    char space[LIMIT_HTTP_TARGET_BYTES];
+    uint64_t count;
+
+    if (!request_options(conn, options, sizeof options / sizeof(options[0]), space) ||
+        !request_number(conn, &options[0], "bad_count", 1, LIMIT_COUNT, 1, &count) ||
+        !option_format(conn, &options[1], &claim->format) ||
+        !request_flag(conn, &options[2], &claim->contiguous) ||
+        !request_timeout(conn, &options[3], &claim->timeout_ms)) {
+        return false;
+    }
+    claim->counted = options[0].present;
+    claim->count = (uint32_t)count;
+    return true;
+}
+
+HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
+{
+    size_t name_len;
+
+    claim->counted = false;
+    claim->contiguous = false;
+    claim->format = ID_FORMAT_TEXT;
+    claim->count = 1;
+    claim->timeout_ms = api_loop(conn)->api->settings->default_timeout_ms;
+    if (conn->request.known != NULL) {
+        /* The head repeats one whose name was found to be plain. */
+        name_len = conn->request.name_len;
+        ASSERT(name_len <= sizeof claim->name);
+        memcpy(claim->name, conn_at(conn, conn->request.name_at), name_len);
+    } else if (!request_tag_name(conn, claim->name, &name_len)) {
+        return false;
+    }
+    if (conn->request.query_len > 0 && !read_query(conn, claim)) {
+        return false;
+    }
+    claim->snowflake = snowflake;
+    claim->name_len = (uint16_t)name_len;
+    claim->plain = name_len == conn->request.name_len;
+    claim->left = claim->count;
+    claim->range_count = 0;
+    claim->opened = false;
+    claim->strict = false;
+    claim->reopened = false;
+    claim->keyed = conn_head(conn)->key_count > 0;
+    claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
+    return true;
 }

@@ -2,7 +2,10 @@
  * ids.h - a claim of ids under way: what was asked, what was claimed so far, and how it is
  * answered.
  *
- * Part of a connection; see handlers_ids.c. Thread: the loop's.
+ * As a rule it lives on the stack of its handler. One that waits is kept in a struct parked or in a
+ * struct call.
+ *
+ * Thread: the loop's.
  */
 #ifndef LEAFD_HTTP_API_IDS_H
 #define LEAFD_HTTP_API_IDS_H
@@ -10,19 +13,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "http/server/waiters.h"
 #include "src/base/buf.h"
 #include "src/base/limits.h"
+#include "src/id/alloc/segment.h"
 
 enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON };
 
+struct conn;
+
 struct id_claim {
-    struct waiter waiter; /* first of all: a waiter is its claim */
-    uint32_t count;       /* asked for */
-    uint32_t left;        /* not claimed yet */
-    bool counted;         /* count= was given: lines instead of the bare number */
+    uint32_t count; /* asked for */
+    uint32_t left;  /* not claimed yet */
+    bool counted;   /* count= was given: lines instead of the bare number */
     bool contiguous;
     bool snowflake; /* ids by the clock; name is the key that was given */
+    bool plain;     /* the name stands in the path as it is, without decoding */
     bool opened;    /* the cluster was asked about the tag once */
     bool strict;    /* its ids come from the log */
     bool reopened;  /* it did not, as it turned out: the cluster was asked again */
@@ -49,5 +54,12 @@ void id_claim_insert(struct id_claim *claim, const struct segment_range *range);
 
 /* Append the body of the answer to a claim of several ids, or in another format than text. */
 void id_claim_put(const struct id_claim *claim, struct buf *buf);
+
+/* Read name and options of a request, with nothing claimed yet. False if they are wrong;
+ * answered. */
+bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake);
+
+/* Answer with the ids of a claim that is complete. extra: more header lines with CRLF, or NULL. */
+void ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
 
 #endif

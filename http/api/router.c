@@ -6,36 +6,50 @@
  */
 #include "http/api/router.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "http/api/handlers.h"
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 
-#define BIT(verb) (1u << (verb))
-#define READ (BIT(VERB_GET) | BIT(VERB_HEAD))
-#define IDS (BIT(VERB_GET) | BIT(VERB_POST))
+#define BIT(method) (1u << (method))
+#define READ (BIT(METHOD_GET) | BIT(METHOD_HEAD))
+#define IDS (BIT(METHOD_GET) | BIT(METHOD_POST))
 
+#define ROUTE(methods_, path_, ...)                                                                \
+    {                                                                                              \
+        .methods = (methods_), .path = (path_), __VA_ARGS__                                        \
+    }
+#define NAME .takes_name = true
+#define BODY .takes_body = true
+#define SERVED_BY(function) .handle = (function)
+
+/* In the order of docs/http-api.md. Rows of one path stand together. */
 static const struct route routes[] = {
-    {"/api/segment/get/", true, true, IDS, "GET, POST", false, handle_segment_get},
-    {"/api/snowflake/get/", true, true, IDS, "GET, POST", false, handle_snowflake_get},
-    {"/api/snowflake/decode/", true, false, IDS, "GET, POST", false, handle_snowflake_decode},
-    {"/decodeSnowflakeId", false, false, IDS, "GET, POST", false, handle_leaf_decode},
-    {"/api/tags/", true, false, READ | BIT(VERB_PUT) | BIT(VERB_DELETE), "GET, HEAD, PUT, DELETE",
-     true, handle_tag},
-    {"/api/tags", false, false, READ | BIT(VERB_POST), "GET, HEAD, POST", true, handle_tags},
-    {"/api/workers/", true, false, BIT(VERB_PUT) | BIT(VERB_DELETE), "PUT, DELETE", true,
-     handle_worker},
-    {"/api/workers", false, false, READ | BIT(VERB_POST), "GET, HEAD, POST", true, handle_workers},
-    {"/api/cluster", false, false, READ, "GET, HEAD", false, handle_cluster},
-    {"/api/cluster/members/", true, false, BIT(VERB_DELETE), "DELETE", false, handle_member},
-    {"/api/cluster/members", false, false, BIT(VERB_POST), "POST", true, handle_members},
-    {"/api/cluster/leader", false, false, BIT(VERB_POST), "POST", true, handle_leader},
-    {"/api/node/segments", false, false, READ, "GET, HEAD", false, handle_node_segments},
-    {"/livez", false, false, READ, "GET, HEAD", false, handle_livez},
-    {"/readyz", false, false, READ, "GET, HEAD", false, handle_readyz},
-    {"/metrics", false, false, READ, "GET, HEAD", false, handle_metrics},
-    {"/version", false, false, READ, "GET, HEAD", false, handle_version},
+    ROUTE(IDS, "/api/segment/get/", NAME, .trailing_slash = true, SERVED_BY(handle_segment_get)),
+    ROUTE(IDS, "/api/snowflake/get/", NAME, .trailing_slash = true,
+          SERVED_BY(handle_snowflake_get)),
+    ROUTE(IDS, "/api/snowflake/decode/", NAME, SERVED_BY(handle_snowflake_decode)),
+    ROUTE(IDS, "/decodeSnowflakeId", SERVED_BY(handle_leaf_decode)),
+    ROUTE(READ, "/api/tags/", NAME, SERVED_BY(handle_tag_get)),
+    ROUTE(BIT(METHOD_PUT), "/api/tags/", NAME, BODY, SERVED_BY(handle_tag_put)),
+    ROUTE(BIT(METHOD_DELETE), "/api/tags/", NAME, SERVED_BY(handle_tag_delete)),
+    ROUTE(READ, "/api/tags", SERVED_BY(handle_tags_list)),
+    ROUTE(BIT(METHOD_POST), "/api/tags", BODY, SERVED_BY(handle_tags_put)),
+    ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, SERVED_BY(handle_worker_renew)),
+    ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, SERVED_BY(handle_worker_release)),
+    ROUTE(READ, "/api/workers", SERVED_BY(handle_workers_list)),
+    ROUTE(BIT(METHOD_POST), "/api/workers", BODY, SERVED_BY(handle_worker_acquire)),
+    ROUTE(READ, "/api/cluster", SERVED_BY(handle_cluster)),
+    ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, SERVED_BY(handle_member_remove)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, SERVED_BY(handle_member_add)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, SERVED_BY(handle_leader)),
+    ROUTE(READ, "/api/node/segments", SERVED_BY(handle_node_segments)),
+    ROUTE(READ, "/livez", SERVED_BY(handle_livez)),
+    ROUTE(READ, "/readyz", SERVED_BY(handle_readyz)),
+    ROUTE(READ, "/metrics", SERVED_BY(handle_metrics)),
+    ROUTE(READ, "/version", SERVED_BY(handle_version)),
 };
 
 /* Whether the path is this route's; the name behind it in ret_name. */
@@ -65,12 +79,14 @@ HOT static enum router_result route_match(const struct route *route, const char 
     return slash == NULL ? ROUTER_FOUND : ROUTER_SLASH;
 }
 
-HOT enum router_result router_find(enum verb verb, const char *path, size_t path_len,
+HOT enum router_result router_find(enum method method, const char *path, size_t path_len,
                                    const struct route **ret_route, const char **ret_name,
                                    size_t *ret_name_len)
 {
+    enum router_result found = ROUTER_NO_ROUTE;
+
     *ret_route = NULL;
-    for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         const struct route *route = &routes[i];
         enum router_result result = route_match(route, path, path_len, ret_name, ret_name_len);
 
@@ -80,8 +96,33 @@ HOT enum router_result router_find(enum verb verb, const char *path, size_t path
         }
         if (result == ROUTER_FOUND) {
             *ret_route = route;
-            return (route->verbs & BIT(verb)) != 0 ? ROUTER_FOUND : ROUTER_NO_METHOD;
+            if ((route->methods & BIT(method)) != 0) {
+                return ROUTER_FOUND;
+            }
+            found = ROUTER_NO_METHOD;
         }
     }
-    return ROUTER_NO_ROUTE;
+    return found;
+}
+
+void router_allow(const struct route *route, char out[ROUTER_ALLOW_BYTES])
+{
+    static const char *const names[] = {[METHOD_GET] = "GET",
+                                        [METHOD_HEAD] = "HEAD",
+                                        [METHOD_POST] = "POST",
+                                        [METHOD_PUT] = "PUT",
+                                        [METHOD_DELETE] = "DELETE"};
+    unsigned methods = 0;
+    size_t at = 0;
+
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        methods |= strcmp(routes[i].path, route->path) == 0 ? routes[i].methods : 0;
+    }
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if ((methods & BIT(i)) != 0) {
+            at += (size_t)snprintf(out + at, ROUTER_ALLOW_BYTES - at, "%s%s", at > 0 ? ", " : "",
+                                   names[i]);
+        }
+    }
+    ASSERT(at > 0 && at < ROUTER_ALLOW_BYTES);
 }

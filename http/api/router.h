@@ -16,10 +16,9 @@ struct conn;
 
 struct route {
     const char *path;    /* whole path, or its beginning when takes_name */
+    unsigned methods;    /* bits of enum method */
     bool takes_name;     /* one more, non-empty path segment follows: the name, still encoded */
     bool trailing_slash; /* "name/" means "name", as Leaf's clients may write it */
-    unsigned verbs;      /* bits of enum verb */
-    const char *allow;   /* the same for the Allow header */
     bool takes_body;     /* bodies are kept for the handler; else read and dropped */
     void (*handle)(struct conn *conn);
 };
@@ -28,24 +27,18 @@ enum router_result {
     ROUTER_FOUND,
     ROUTER_NO_ROUTE,
     ROUTER_SLASH,     /* a name with an unencoded slash */
-    ROUTER_NO_METHOD, /* the route is there, the method is not; *ret_route is set */
-};
-
-/* What a request's target says, as offsets from the first byte of its head. */
-struct request {
-    const struct route *route; /* NULL until the head is complete, or where there is none */
-    uint32_t path_at;          /* 0: no path yet, it would be the method's place */
-    uint32_t path_len;
-    uint32_t name_at; /* what follows route->path, still encoded */
-    uint32_t name_len;
-    uint32_t query_at;
-    uint32_t query_len;
+    ROUTER_NO_METHOD, /* the path is there, with other methods; *ret_route is one of its routes */
 };
 
 /* Find the route of a path. ret_name is the rest behind route->path (encoded, borrowed from
  * path). */
-enum router_result router_find(enum verb verb, const char *path, size_t path_len,
+enum router_result router_find(enum method method, const char *path, size_t path_len,
                                const struct route **ret_route, const char **ret_name,
                                size_t *ret_name_len);
+
+#define ROUTER_ALLOW_BYTES 48
+
+/* The methods of all routes of this one's path, as the Allow header has them. */
+void router_allow(const struct route *route, char out[ROUTER_ALLOW_BYTES]);
 
 #endif

@@ -9,121 +9,86 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 
-static int read_step(const char *field, const json_t *value, uint32_t *ret_step,
-                     struct body_fault *ret_fault)
+static int read_mode(const json_t *value, struct body_field *field, struct body_fault *ret_fault)
 {
-    uint64_t number;
-    int rv = body_number(field, value, 1, LIMIT_TAG_STEP, false, &number, ret_fault);
-
-    if (rv == 0) {
-        *ret_step = (uint32_t)number;
-    }
-    return rv;
-}
-
-static int read_mode(const json_t *value, struct tag_put *put, struct body_fault *ret_fault)
-{
+    const char *text = json_is_string(value) ? json_string_value(value) : "";
     char shown[BODY_SHOWN_BYTES];
 
-    if (json_is_string(value) && strcmp(json_string_value(value), "trend") == 0) {
-        put->mode = TAG_MODE_TREND;
-        return 0;
+    if (strcmp(text, "trend") != 0 && strcmp(text, "strict") != 0) {
+        return body_fail(ret_fault, "bad_request", "mode=%s is neither \"trend\" nor \"strict\"",
+                         body_show(value, shown));
     }
-    if (json_is_string(value) && strcmp(json_string_value(value), "strict") == 0) {
-        put->mode = TAG_MODE_STRICT;
-        return 0;
-    }
-    return body_fail(ret_fault, "bad_request", "mode=%s is neither \"trend\" nor \"strict\"",
-                     body_show(value, shown));
+    field->number = text[0] == 's' ? TAG_MODE_STRICT : TAG_MODE_TREND;
+    return 0;
 }
 
-static int read_description(const json_t *value, struct tag_put *put, struct body_fault *ret_fault)
+static int read_description(const json_t *value, struct body_field *field,
+                            struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
     const char *why = "description is not a string";
 
-    if (!json_is_string(value) ||
-        tag_description_check(json_string_value(value), json_string_length(value), &why) != 0) {
+    field->text = json_string_value(value);
+    field->len = json_string_length(value);
+    if (field->text == NULL || tag_description_check(field->text, field->len, &why) != 0) {
         return body_fail(ret_fault, "bad_request", "description=%s: %s", body_show(value, shown),
                          why);
     }
-    put->description = json_string_value(value);
-    put->description_len = (uint16_t)json_string_length(value);
     return 0;
 }
 
-static int read_name(const json_t *value, struct tag_put *put, struct body_fault *ret_fault)
+static int read_name(const json_t *value, struct body_field *field, struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
     const char *why = "the name of a tag is not a string";
 
-    if (!json_is_string(value) ||
-        tag_name_check(json_string_value(value), json_string_length(value), &why) != 0) {
+    field->text = json_string_value(value);
+    field->len = json_string_length(value);
+    if (field->text == NULL || tag_name_check(field->text, field->len, &why) != 0) {
         return body_fail(ret_fault, "bad_tag", "bad tag %s: %s", body_show(value, shown), why);
     }
-    put->name = json_string_value(value);
-    put->name_len = (uint16_t)json_string_length(value);
     return 0;
-}
-
-/* One field of an object; with_name: "tag" is one of them. */
-static int read_field(const char *key, const json_t *value, bool with_name, struct tag_put *put,
-                      struct body_fault *ret_fault)
-{
-    char shown[BODY_SHOWN_BYTES];
-
-    if (strcmp(key, "step") == 0) {
-        put->fields |= TAG_FIELD_STEP;
-        return read_step(key, value, &put->step, ret_fault);
-    }
-    if (strcmp(key, "max_step") == 0) {
-        put->fields |= TAG_FIELD_MAX_STEP;
-        return read_step(key, value, &put->max_step, ret_fault);
-    }
-    if (strcmp(key, "max_id") == 0) {
-        put->fields |= TAG_FIELD_MAX_ID;
-        return body_number(key, value, 0, TAG_MAX_ID_END, true, &put->max_id, ret_fault);
-    }
-    if (strcmp(key, "mode") == 0) {
-        put->fields |= TAG_FIELD_MODE;
-        return read_mode(value, put, ret_fault);
-    }
-    if (strcmp(key, "description") == 0) {
-        put->fields |= TAG_FIELD_DESCRIPTION;
-        return read_description(value, put, ret_fault);
-    }
-    if (with_name && strcmp(key, "tag") == 0) {
-        return read_name(value, put, ret_fault);
-    }
-    return body_fail(ret_fault, "bad_request",
-                     "unknown field %s; known are %sstep, max_id, max_step, mode, description",
-                     text_show(key, strlen(key), shown, sizeof(shown)), with_name ? "tag, " : "");
 }
 
 /* The fields of an object into put, whose name is set unless it comes from the object. Strings stay
  * the object's. */
 static int read_object(json_t *object, struct tag_put *put, struct body_fault *ret_fault)
 {
-    bool with_name = put->name == NULL;
-    char shown[BODY_SHOWN_BYTES];
-    const char *key;
-    json_t *value;
+    struct body_field fields[] = {
+        {.name = "tag", .needed = true, .read = read_name},
+        {.name = "step", .min = 1, .max = LIMIT_TAG_STEP},
+        {.name = "max_id", .max = TAG_MAX_ID_END, .takes_digits = true},
+        {.name = "max_step", .min = 1, .max = LIMIT_TAG_STEP},
+        {.name = "mode", .read = read_mode},
+        {.name = "description", .read = read_description},
+    };
+    static const uint8_t bits[] = {0,
+                                   TAG_FIELD_STEP,
+                                   TAG_FIELD_MAX_ID,
+                                   TAG_FIELD_MAX_STEP,
+                                   TAG_FIELD_MODE,
+                                   TAG_FIELD_DESCRIPTION};
+    size_t skip = put->name != NULL ? 1 : 0; /* the name is no field then */
+    int rv = body_fields(object, "a tag's fields", fields + skip, 6 - skip, ret_fault);
 
-    if (!json_is_object(object)) {
-        return body_fail(ret_fault, "bad_request", "%s is not an object of a tag's fields",
-                         body_show(object, shown));
+    if (rv != 0) {
+        return rv;
     }
-    json_object_foreach(object, key, value)
-    {
-        int rv = read_field(key, value, with_name, put, ret_fault);
-
-        if (rv != 0) {
-            return rv;
+    if (skip == 0) {
+        put->name = fields[0].text;
+        put->name_len = (uint16_t)fields[0].len;
+    }
+    for (size_t i = 1; i < sizeof fields / sizeof fields[0]; i++) {
+        if (fields[i].present) {
+            put->fields |= bits[i];
         }
     }
-    if (put->name == NULL) {
-        return body_fail(ret_fault, "bad_request", "the field \"tag\" is missing");
-    }
+    put->step = (uint32_t)fields[1].number;
+    put->max_id = fields[2].number;
+    put->max_step = (uint32_t)fields[3].number;
+    put->mode = (uint8_t)fields[4].number;
+    put->description = fields[5].text;
+    put->description_len = (uint16_t)fields[5].len;
     return 0;
 }
 

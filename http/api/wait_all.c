@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "http/server/conn.h"
+#include "http/api/context.h"
+#include "http/api/request.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 /* A change needs a majority, which no request that waits for nothing could ever hear: with less
  * than that, timeout_ms bounds only the wait for all. */
@@ -17,63 +19,61 @@
 bool wait_all_read(struct conn *conn, const struct option *wait, const struct option *timeout_ms,
                    struct change_wait *ret_wait)
 {
-    uint64_t ms;
     char shown[80];
 
     ret_wait->all = wait->present && wait->len == 3 && memcmp(wait->value, "all", 3) == 0;
     if (wait->present && !ret_wait->all) {
-        conn_fail(conn, 400, "bad_request", "wait=%s is not all, its only value",
-                  text_show(wait->value, wait->len, shown, sizeof(shown)));
+        reply_error(conn, 400, "bad_request", "wait=%s is not all, its only value",
+                    text_show(wait->value, wait->len, shown, sizeof shown));
         return false;
     }
-    if (!conn_option_number(conn, timeout_ms, "bad_request", 0, LIMIT_TIMEOUT_MS,
-                            conn->loop->settings->default_timeout_ms, &ms)) {
+    if (!request_timeout(conn, timeout_ms, &ret_wait->timeout_ms)) {
         return false;
     }
-    ret_wait->timeout_ms = (uint32_t)ms;
-    ret_wait->until_ms = loop_now_ms(conn->loop) + ms;
+    ret_wait->until_ms = conns_now_ms(conn->conns) + ret_wait->timeout_ms;
     return true;
 }
 
-void wait_all_submit(struct control *change, const struct change_wait *wait)
+void wait_all_submit(struct conn *conn, struct call *change, const struct change_wait *wait)
 {
-    change->wait = *wait;
-    control_submit(change,
-                   wait->timeout_ms > CHANGE_WAIT_MIN_MS ? wait->timeout_ms : CHANGE_WAIT_MIN_MS);
+    change->sees_errors = true;
+    change->change.wait = *wait;
+    call_submit_for(conn, change,
+                    wait->timeout_ms > CHANGE_WAIT_MIN_MS ? wait->timeout_ms : CHANGE_WAIT_MIN_MS);
 }
+
+static void drain(struct http_wait *wait);
 
 /* Ask for the wait of a change, or once more for one that is asked for; its answer moves on. */
-static void ask(struct conn *conn, struct control *from, uint32_t wait_ms)
+static void ask(struct conn *conn, struct call *from, uint32_t wait_ms)
 {
-    struct control *waited = control_new(conn, ID_REQUEST_EVERYWHERE, from->finish);
+    struct call *waited = call_new(ID_REQUEST_EVERYWHERE, from->finish);
 
-    waited->wait = from->wait;
+    waited->sees_errors = true;
+    waited->change.wait = from->change.wait;
     waited->request.index = from->request.index;
     buf_move(&waited->request.reply, &from->request.reply);
-    control_submit(waited, wait_ms);
+    waited->wait.expire = drain;
+    waited->wait.expires_on_drain = true;
+    call_submit_for(conn, waited, wait_ms);
 }
 
-bool wait_all_begin(struct conn *conn, struct control *change)
+/* The loop drains: the request is answered with what is known now. */
+static void drain(struct http_wait *wait)
 {
-    uint64_t now_ms = loop_now_ms(conn->loop);
-    uint64_t until_ms = conn->loop->draining ? now_ms : change->wait.until_ms;
+    ask(conn_resume(wait), CONTAINER(wait, struct call, wait), 0);
+}
 
-    if (!change->wait.all || change->request.kind == ID_REQUEST_EVERYWHERE) {
+bool wait_all_begin(struct conn *conn, struct call *change)
+{
+    uint64_t now_ms = conns_now_ms(conn->conns);
+    uint64_t until_ms = conn->conns->draining ? now_ms : change->change.wait.until_ms;
+
+    if (!change->change.wait.all || change->request.kind == ID_REQUEST_EVERYWHERE) {
         return false;
     }
     ask(conn, change, until_ms > now_ms ? (uint32_t)(until_ms - now_ms) : 0);
     return true;
-}
-
-void wait_all_drain(struct conn *conn)
-{
-    struct control *waited = conn->control;
-
-    if (waited != NULL && waited->request.kind == ID_REQUEST_EVERYWHERE) {
-        conn->control = NULL;
-        control_forget(waited);
-        ask(conn, waited, 0);
-    }
 }
 
 /* "node 2 and node 3 (cut off)"; as JSON: [{"id":2,"reachable":true},...]. */
@@ -97,7 +97,7 @@ static void name_missing(const struct id_missing *missing, char names[NAMES_BYTE
     }
 }
 
-bool wait_all_failed(struct conn *conn, const struct control *waited, const char *what)
+bool wait_all_failed(struct conn *conn, const struct call *waited, const char *what)
 {
     char names[NAMES_BYTES] = "some node";
     char json[NAMES_BYTES] = "";
@@ -105,23 +105,27 @@ bool wait_all_failed(struct conn *conn, const struct control *waited, const char
     char why[96] = "";
     char more[NAMES_BYTES + 32];
 
-    if (waited->request.kind != ID_REQUEST_EVERYWHERE || waited->request.status == 0) {
+    if (waited->request.status == 0) {
         return false;
     }
-    name_missing(&waited->missing, names, json);
-    (void)snprintf(more, sizeof(more), ",\"missing\":[%s]", json);
-    if (conn->loop->draining) {
-        (void)snprintf(why, sizeof(why), ": %s", err_text(ERR_SHUTTING_DOWN));
+    if (waited->request.kind != ID_REQUEST_EVERYWHERE) {
+        reply_err(conn, waited->request.status);
+        return true;
+    }
+    name_missing(&waited->change.missing, names, json);
+    (void)snprintf(more, sizeof more, ",\"missing\":[%s]", json);
+    if (conn->conns->draining) {
+        (void)snprintf(why, sizeof why, ": %s", err_text(ERR_SHUTTING_DOWN));
     } else if (waited->request.status == ERR_TIMEOUT) {
-        (void)snprintf(when, sizeof(when), "within %u ms", waited->wait.timeout_ms);
+        (void)snprintf(when, sizeof when, "within %u ms", waited->change.wait.timeout_ms);
     } else if (waited->request.status == ERR_OVERLOADED) {
-        (void)snprintf(why, sizeof(why), ": %d requests wait for all already",
+        (void)snprintf(why, sizeof why, ": %d requests wait for all already",
                        LIMIT_EVERYWHERE_WAITS);
     } else {
-        (void)snprintf(why, sizeof(why), ": %s", err_text(waited->request.status));
+        (void)snprintf(why, sizeof why, ": %s", err_text(waited->request.status));
     }
-    conn_fail_with(conn, 503, "not_everywhere", more,
-                   "%s, but %s %s not followed %s, and may hand out older ids%s", what, names,
-                   waited->missing.count > 1 ? "have" : "has", when, why);
+    reply_error_with(conn, 503, "not_everywhere", more,
+                     "%s, but %s %s not followed %s, and may hand out older ids%s", what, names,
+                     waited->change.missing.count > 1 ? "have" : "has", when, why);
     return true;
 }

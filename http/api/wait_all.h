@@ -17,7 +17,7 @@
 
 #include <stdbool.h>
 
-#include "http/api/control.h"
+#include "http/api/call.h"
 
 struct conn;
 struct option;
@@ -27,17 +27,14 @@ bool wait_all_read(struct conn *conn, const struct option *wait, const struct op
                    struct change_wait *ret_wait);
 
 /* Hand the change to the backend. */
-void wait_all_submit(struct control *change, const struct change_wait *wait);
+void wait_all_submit(struct conn *conn, struct call *change, const struct change_wait *wait);
 
 /* The change was answered. True if all are waited for first: then change->finish is called with
- * another control, whose request's reply is this one's and whose status tells of the others. */
-bool wait_all_begin(struct conn *conn, struct control *change);
+ * another call, whose request's reply is this one's and whose status tells of the others. */
+bool wait_all_begin(struct conn *conn, struct call *change);
 
-/* The loop drains: a request that waits for all is answered with what is known now. */
-void wait_all_drain(struct conn *conn);
-
-/* True if it was waited for all, and not all were there in time; answered. what: that which holds
- * nevertheless, for the message. */
-bool wait_all_failed(struct conn *conn, const struct control *waited, const char *what);
+/* True if the change failed, or was made and not all had it in time; answered. what: that which
+ * holds nevertheless, for the message. */
+bool wait_all_failed(struct conn *conn, const struct call *waited, const char *what);
 
 #endif

@@ -44,16 +44,13 @@ int worker_json_read_acquire(const void *body, size_t len, struct worker_acquire
         {.name = "worker_id", .max = LIMIT_WORKER_IDS - 1, .number = WORKER_ID_ANY},
         {.name = "from_ms", .max = WORKER_TIME_MAX_MS},
     };
-    json_t *object = body_parse(len > 0 ? body : "{}", len > 0 ? len : 2, 1, ret_fault);
-    int rv;
+    json_t *object;
+    int rv = body_object(body, len, WHAT, fields, COUNT_OF(fields), &object, ret_fault);
 
-    if (object == NULL) {
-        return ERR_INVALID;
+    if (rv != 0) {
+        return rv;
     }
-    rv = body_fields(object, WHAT, fields, COUNT_OF(fields), ret_fault);
-    if (rv == 0) {
-        rv = check_texts(&fields[0], &fields[1], ret_fault);
-    }
+    rv = check_texts(&fields[0], &fields[1], ret_fault);
     if (rv == 0) {
         acquire->name = fields[0].text;
         acquire->name_len = (uint16_t)fields[0].len;
@@ -80,20 +77,16 @@ int worker_json_read_renew(const void *body, size_t len, struct worker_renew *re
         {.name = "last_timestamp_ms", .max = WORKER_TIME_MAX_MS},
         {.name = "expected_until_ms", .max = WORKER_TIME_MAX_MS},
     };
-    json_t *object = body_parse(len > 0 ? body : "{}", len > 0 ? len : 2, 1, ret_fault);
-    int rv;
+    json_t *object;
+    int rv = body_object(body, len, WHAT, fields, COUNT_OF(fields), &object, ret_fault);
 
-    if (object == NULL) {
-        return ERR_INVALID;
-    }
-    rv = body_fields(object, WHAT, fields, COUNT_OF(fields), ret_fault);
     if (rv == 0) {
         renew->epoch = fields[0].number;
         renew->window_ms = fields[1].number;
         renew->last_timestamp_ms = fields[2].number;
         renew->expected_until_ms = fields[3].number;
+        json_decref(object);
     }
-    json_decref(object);
     return rv;
 }
 
@@ -119,24 +112,14 @@ int worker_json_read_release(const void *body, size_t len, struct worker_release
         {.name = "last_timestamp_ms", .max = WORKER_TIME_MAX_MS},
     };
     json_t *object;
-    int rv;
+    int rv = body_object(body, len, WHAT, fields, COUNT_OF(fields), &object, ret_fault);
 
-    if (len == 0) {
-        return 0;
+    if (rv != 0) {
+        return rv;
     }
-    object = body_parse(body, len, 1, ret_fault);
-    if (object == NULL) {
-        return ERR_INVALID;
-    }
-    rv = body_fields(object, WHAT, fields, COUNT_OF(fields), ret_fault);
-    if (rv == 0) {
-        rv = merge(&fields[0], &release->epoch, ret_fault);
-    }
-    if (rv == 0) {
-        rv = merge(&fields[1], &release->last_timestamp_ms, ret_fault);
-    }
-    json_decref(object);
-    return rv;
+    json_decref(object); /* it has no texts */
+    rv = merge(&fields[0], &release->epoch, ret_fault);
+    return rv != 0 ? rv : merge(&fields[1], &release->last_timestamp_ms, ret_fault);
 }
 
 void worker_json_put_grant(const struct worker_row *row, struct buf *buf)

@@ -49,7 +49,7 @@ static void check_head(const struct parser *parser, enum parser_event event, con
         ASSERT(parser->reject.limit == reference.reject.limit);
     }
     if (event == PARSER_DONE) {
-        ASSERT(got->len == want->len && got->verb == want->verb);
+        ASSERT(got->len == want->len && got->method == want->method);
         ASSERT(got->target_at == want->target_at && got->target_len == want->target_len);
         ASSERT(got->content_length == want->content_length && got->chunked == want->chunked);
         ASSERT(got->has_body == want->has_body && got->keep_alive == want->keep_alive);

@@ -1,6 +1,6 @@
 /*
- * parser.c - see parser.h. The head's scanner, the meaning of its headers, and http-parser's
- * verdict.
+ * parser.c - see parser.h. The head's scanner, the meaning of its headers, and the framing of
+ * bodies.
  *
  *   START -> METHOD -> TARGET -> VERSION -> LINE_LF -> LINE -> NAME -> VALUE -> LINE_LF ...
  *     ^ empty lines before the request          |         LINE -> END_LF -> HEAD_DONE
@@ -8,17 +8,15 @@
  * A state takes as many bytes at once as belong to its element. Nothing but the place is kept, so
  * it makes no difference in how many pieces the bytes came.
  *
- * Reading each head a second time costs more than all the rest of a request. http-parser has
- * nothing to add to a plain head: a known method, a path of characters that it lets pass, HTTP/1.1,
- * and no header that it acts on but "Connection: keep-alive". Whatever is not plain it is asked
- * about. tests/test_parser_same.c holds this against a parser that takes one byte at a time and
- * always asks.
+ * What no single line of a grammar says is as http-parser has it: which methods there are, which
+ * targets that do not begin with a slash, and how a list of connection options is read.
+ * tests/test_parser_same.c holds all of it against a parser that takes one byte at a time and asks
+ * http-parser about every head.
  *
  * Thread: one owner each.
  */
 #include "http/proto/parser.h"
 
-#include <http_parser.h>
 #include <string.h>
 
 #include "http/proto/text.h"
@@ -26,7 +24,8 @@
 #include "src/base/hot.h"
 
 #define METHOD_BYTES_MAX 20
-#define VERSION_BYTES 8 /* "HTTP/1.1" */
+#define VERSION_BYTES 8    /* "HTTP/1.1" */
+#define CHUNK_DIGITS_MAX 8 /* hex digits of a chunk's size */
 
 enum scan_state {
     SCAN_START,
@@ -45,47 +44,63 @@ enum scan_state {
 /* What a byte may be part of. */
 #define METHOD 0x01
 #define TARGET 0x02
-#define PLAIN 0x04 /* of a target, and http-parser takes it in any path or query */
+#define HOST 0x04  /* of "user@host:port" in a target */
 #define TOKEN 0x08 /* names of headers: tchar of RFC 9110 */
 #define VALUE 0x10 /* values of headers */
-#define IN_URL (TARGET | PLAIN | VALUE)
+#define IN_URL (TARGET | VALUE)
 #define IN_NAME (IN_URL | TOKEN)
 
 static const uint8_t char_class[256] = {
     ['\t'] = VALUE,
     [' '] = VALUE,
-    ['!'] = IN_NAME,
+    ['!'] = IN_NAME | HOST,
     ['"'] = IN_URL,
-    ['#'] = TARGET | TOKEN | VALUE,
-    ['$' ... '\''] = IN_NAME,
-    ['(' ... ')'] = IN_URL,
-    ['*' ... '+'] = IN_NAME,
-    [','] = IN_URL,
-    ['-'] = IN_NAME | METHOD,
-    ['.'] = IN_NAME,
+    ['#'] = IN_NAME,
+    ['$' ... '\''] = IN_NAME | HOST,
+    ['(' ... ')'] = IN_URL | HOST,
+    ['*' ... '+'] = IN_NAME | HOST,
+    [','] = IN_URL | HOST,
+    ['-'] = IN_NAME | HOST | METHOD,
+    ['.'] = IN_NAME | HOST,
     ['/'] = IN_URL,
-    ['0' ... '9'] = IN_NAME,
-    [':' ... '@'] = IN_URL,
-    ['A' ... 'Z'] = IN_NAME | METHOD,
-    ['[' ... ']'] = IN_URL,
-    ['^' ... 'z'] = IN_NAME,
+    ['0' ... '9'] = IN_NAME | HOST,
+    [':' ... ';'] = IN_URL | HOST,
+    ['<'] = IN_URL,
+    ['='] = IN_URL | HOST,
+    ['>' ... '?'] = IN_URL,
+    ['@'] = IN_URL | HOST,
+    ['A' ... 'Z'] = IN_NAME | HOST | METHOD,
+    ['['] = IN_URL | HOST,
+    ['\\'] = IN_URL,
+    [']'] = IN_URL | HOST,
+    ['^'] = IN_NAME,
+    ['_'] = IN_NAME | HOST,
+    ['`'] = IN_NAME,
+    ['a' ... 'z'] = IN_NAME | HOST,
     ['{'] = IN_URL,
     ['|'] = IN_NAME,
     ['}'] = IN_URL,
-    ['~'] = IN_NAME,
-    [0x80 ... 0xff] = TARGET | VALUE,
+    ['~'] = IN_NAME | HOST,
+    [0x80 ... 0xff] = IN_URL,
 };
 
-/* Headers that mean something to framing or to http-parser. */
+/* Further methods of HTTP, none of which leafd serves. */
+static const char *const other_methods[] = {
+    "CONNECT", "OPTIONS",    "TRACE",     "COPY",      "LOCK",        "MKCOL",
+    "MOVE",    "PROPFIND",   "PROPPATCH", "SEARCH",    "UNLOCK",      "BIND",
+    "REBIND",  "UNBIND",     "ACL",       "REPORT",    "MKACTIVITY",  "CHECKOUT",
+    "MERGE",   "M-SEARCH",   "NOTIFY",    "SUBSCRIBE", "UNSUBSCRIBE", "PATCH",
+    "PURGE",   "MKCALENDAR", "LINK",      "UNLINK",    "SOURCE",
+};
+
+/* Headers that mean something here. */
 enum header {
     HEADER_OTHER,
     HEADER_HOST,
     HEADER_EXPECT,
-    HEADER_UPGRADE,
     HEADER_CONNECTION,
     HEADER_CONTENT_LENGTH,
     HEADER_IDEMPOTENCY_KEY,
-    HEADER_PROXY_CONNECTION,
     HEADER_TRANSFER_ENCODING
 };
 
@@ -96,11 +111,10 @@ static const struct {
 } headers[] = {
     [4] = {"host", HEADER_HOST},
     [6] = {"expect", HEADER_EXPECT},
-    [7] = {"upgrade", HEADER_UPGRADE},
     [10] = {"connection", HEADER_CONNECTION},
     [14] = {"content-length", HEADER_CONTENT_LENGTH},
     [15] = {"idempotency-key", HEADER_IDEMPOTENCY_KEY},
-    [16] = {"proxy-connection", HEADER_PROXY_CONNECTION},
+    [16] = {"proxy-connection", HEADER_CONNECTION},
     [17] = {"transfer-encoding", HEADER_TRANSFER_ENCODING},
 };
 
@@ -154,8 +168,73 @@ static bool equals(const char *text, size_t len, const char *word)
     return strlen(word) == len && is_word(text, word, len);
 }
 
-static enum parser_event header_length(struct parser *parser, const char *value, size_t len)
+/* Each line is well-formed, but the whole will be refused: the first reason counts, and it is said
+ * once the head is complete. */
+static void object(struct parser *parser, const char *why)
 {
+    parser->objection = parser->objection != NULL ? parser->objection : why;
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+/* How far the text follows the word, whose first letter it has. */
+static size_t word_len(const char *text, size_t len, const char *word)
+{
+    size_t at = 1;
+
+    while (at < len && word[at] != '\0' && lower(text[at]) == word[at]) {
+        at++;
+    }
+    return at;
+}
+
+/*
+ * A list of connection options, of which "close" and "keep-alive" mean something. It is read as
+ * http-parser reads it, also where the list is odd: what only begins like an option swallows the
+ * comma that cuts it short, an option ends at a comma, spaces, or the line's end, and what can
+ * begin no option ends the list.
+ */
+static void header_connection(struct parser *parser, const char *value, size_t len)
+{
+    for (size_t at = 0; at < len; at++) {
+        char first = lower(value[at]);
+        const char *word = first == 'k'   ? "keep-alive"
+                           : first == 'c' ? "close"
+                           : first == 'u' ? "upgrade"
+                                          : "";
+        size_t used = word[0] != '\0' ? word_len(value + at, len - at, word) : 0;
+
+        at += used;
+        if (used > 0 && word[used] == '\0') {
+            while (at < len && value[at] == ' ') {
+                at++;
+            }
+            parser->says_close |= first == 'c' && (at == len || value[at] == ',');
+            parser->says_keep_alive |= first == 'k' && (at == len || value[at] == ',');
+        } else {
+            at++;
+        }
+        while (at < len && value[at] != ',') {
+            at++;
+        }
+        while (at + 1 < len && value[at + 1] == ' ') {
+            at++;
+        }
+        if (at + 1 < len && (char_class[(unsigned char)value[at + 1]] & TOKEN) == 0) {
+            return;
+        }
+    }
+}
+
+static enum parser_event header_length(struct parser *parser, const char *value, size_t len,
+                                       size_t raw_len)
+{
+    if (memchr(value + len, '\t', raw_len - len) != NULL) {
+        object(parser, "invalid character in content-length header");
+    }
     if (parser->has_length) {
         return malformed(parser, "Content-Length is given twice");
     }
@@ -190,11 +269,13 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
     const char *name = data + parser->name_at;
     const char *value = data + parser->mark;
     size_t len = parser->at - parser->mark;
+    size_t raw_len; /* with the spaces behind the value */
 
     while (len > 0 && (value[0] == ' ' || value[0] == '\t')) {
         value++;
         len--;
     }
+    raw_len = len;
     while (len > 0 && (value[len - 1] == ' ' || value[len - 1] == '\t')) {
         len--;
     }
@@ -208,11 +289,7 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
         parser->head.expect_continue = equals(value, len, "100-continue");
         return PARSER_MORE;
     case HEADER_CONNECTION:
-        parser->not_plain |= !equals(value, len, "keep-alive");
-        return PARSER_MORE;
-    case HEADER_UPGRADE:
-    case HEADER_PROXY_CONNECTION:
-        parser->not_plain = true;
+        header_connection(parser, value, raw_len);
         return PARSER_MORE;
     case HEADER_IDEMPOTENCY_KEY:
         parser->head.key_count++;
@@ -220,10 +297,8 @@ HOT static enum parser_event header_done(struct parser *parser, const char *data
         parser->head.key_len = (uint32_t)len;
         return PARSER_MORE;
     case HEADER_CONTENT_LENGTH:
-        parser->not_plain = true;
-        return header_length(parser, value, len);
+        return header_length(parser, value, len, raw_len);
     case HEADER_TRANSFER_ENCODING:
-        parser->not_plain = true;
         return header_transfer(parser, value, len);
     }
     UNREACHABLE("a header");
@@ -270,7 +345,6 @@ HOT static enum parser_event scan_version(struct parser *parser, const char *dat
         return malformed(parser, "the protocol version is not HTTP/1.1 or HTTP/1.0");
     }
     parser->head.http_1_0 = version[VERSION_BYTES - 1] == '0';
-    parser->not_plain |= parser->head.http_1_0;
     parser->at++;
     parser->state = SCAN_LINE_LF;
     return scan_lf(parser, data, end, SCAN_LINE);
@@ -294,33 +368,78 @@ HOT static enum parser_event target_done(struct parser *parser, unsigned char c)
                      LIMIT_HTTP_TARGET_BYTES);
 }
 
+/* A target without a slash in front: "*", "http://host/path", and "host:port" of CONNECT. */
+static bool is_other_target(const char *text, size_t len, bool is_connect)
+{
+    size_t at = 0;
+
+    if (text[0] == '*' && !is_connect) {
+        return true;
+    }
+    if (!is_connect) {
+        while (at < len && lower(text[at]) >= 'a' && lower(text[at]) <= 'z') {
+            at++;
+        }
+        if (at == 0 || len - at < 3 || memcmp(text + at, "://", 3) != 0) {
+            return false;
+        }
+        at += 3;
+    }
+    if (at == len) {
+        return false;
+    }
+    for (; at < len && text[at] != '/' && text[at] != '?'; at++) {
+        if ((char_class[(unsigned char)text[at]] & HOST) == 0 ||
+            (text[at] == '@' && at + 1 < len && text[at + 1] == '@')) {
+            return false;
+        }
+    }
+    return true;
+}
+
 HOT static enum parser_event scan_target(struct parser *parser, const char *data, size_t end)
 {
-    size_t bound = min_size(end, parser->head.target_at + LIMIT_HTTP_TARGET_BYTES);
-    size_t plain_end = run_end(data, parser->at, bound, PLAIN);
+    const struct parser_head *head = &parser->head;
+    size_t bound = min_size(end, head->target_at + LIMIT_HTTP_TARGET_BYTES);
     enum parser_event event;
 
-    parser->at = run_end(data, plain_end, bound, TARGET);
-    parser->not_plain |= parser->at > plain_end;
+    parser->at = run_end(data, parser->at, bound, TARGET);
     if (parser->at == end) {
         return PARSER_MORE;
     }
-    parser->not_plain |= data[parser->head.target_at] != '/';
     event = target_done(parser, (unsigned char)data[parser->at]);
-    return event == PARSER_MORE ? scan_version(parser, data, end) : event;
+    if (event != PARSER_MORE) {
+        return event;
+    }
+    if ((parser->is_connect || data[head->target_at] != '/') &&
+        !is_other_target(data + head->target_at, head->target_len, parser->is_connect)) {
+        object(parser, "invalid URL");
+    }
+    return scan_version(parser, data, end);
 }
 
-/* The methods that leafd may serve; of any other http-parser says whether it is one. */
-static enum verb verb_named(const char *name, size_t len)
+HOT static enum method method_named(const char *name, size_t len)
 {
 #define IS(word) (len == sizeof(word) - 1 && memcmp(name, word, sizeof(word) - 1) == 0)
-    return IS("GET")      ? VERB_GET
-           : IS("POST")   ? VERB_POST
-           : IS("HEAD")   ? VERB_HEAD
-           : IS("PUT")    ? VERB_PUT
-           : IS("DELETE") ? VERB_DELETE
-                          : VERB_OTHER;
+    return IS("GET")      ? METHOD_GET
+           : IS("POST")   ? METHOD_POST
+           : IS("HEAD")   ? METHOD_HEAD
+           : IS("PUT")    ? METHOD_PUT
+           : IS("DELETE") ? METHOD_DELETE
+                          : METHOD_OTHER;
 #undef IS
+}
+
+/* A method that leafd does not serve, but HTTP may have it. */
+COLD static void other_method(struct parser *parser, const char *name, size_t len)
+{
+    parser->is_connect = len == 7 && memcmp(name, "CONNECT", len) == 0;
+    for (size_t i = 0; i < sizeof(other_methods) / sizeof(other_methods[0]); i++) {
+        if (strlen(other_methods[i]) == len && memcmp(other_methods[i], name, len) == 0) {
+            return;
+        }
+    }
+    object(parser, "invalid HTTP method");
 }
 
 HOT static enum parser_event scan_method(struct parser *parser, const char *data, size_t end)
@@ -334,8 +453,10 @@ HOT static enum parser_event scan_method(struct parser *parser, const char *data
     if (data[parser->at] != ' ') {
         return malformed(parser, "the request does not begin with a method");
     }
-    parser->head.verb = verb_named(data + parser->mark, parser->at - parser->mark);
-    parser->not_plain |= parser->head.verb == VERB_OTHER;
+    parser->head.method = method_named(data + parser->mark, parser->at - parser->mark);
+    if (parser->head.method == METHOD_OTHER) {
+        other_method(parser, data + parser->mark, parser->at - parser->mark);
+    }
     parser->at++;
     parser->head.target_at = (uint32_t)parser->at;
     parser->state = SCAN_TARGET;
@@ -449,67 +570,8 @@ HOT static enum parser_event scan(struct parser *parser, const char *data, size_
     UNREACHABLE("a state of the scanner");
 }
 
-/* The body is framed by parser_body(), so http-parser is told there is none; an upgrade is not
- * taken, so the request is answered as an ordinary one. */
-static int headers_complete_cb(http_parser *core)
-{
-    core->upgrade = 0;
-    return 1;
-}
-
-static enum verb verb_of(const http_parser *core)
-{
-    switch (core->method) {
-    case HTTP_GET:
-        return VERB_GET;
-    case HTTP_HEAD:
-        return VERB_HEAD;
-    case HTTP_POST:
-        return VERB_POST;
-    case HTTP_PUT:
-        return VERB_PUT;
-    case HTTP_DELETE:
-        return VERB_DELETE;
-    default:
-        return VERB_OTHER;
-    }
-}
-
-static int message_complete_cb(http_parser *core)
-{
-    bool *complete = core->data;
-
-    *complete = true;
-    return 0;
-}
-
-/* Let http-parser read the whole head too: it must come to the same end. */
-static enum parser_event head_confirm(struct parser *parser, const char *data)
-{
-    http_parser_settings settings;
-    bool complete = false;
-    http_parser core;
-    size_t used;
-
-    http_parser_settings_init(&settings);
-    settings.on_headers_complete = headers_complete_cb;
-    settings.on_message_complete = message_complete_cb;
-    http_parser_init(&core, HTTP_REQUEST);
-    core.data = &complete;
-    used = http_parser_execute(&core, &settings, data, parser->head.len);
-    if (HTTP_PARSER_ERRNO(&core) != HPE_OK) {
-        return malformed(parser, http_errno_description(HTTP_PARSER_ERRNO(&core)));
-    }
-    if (used != parser->head.len || !complete) {
-        return malformed(parser, "the request head is malformed");
-    }
-    parser->head.verb = verb_of(&core);
-    parser->head.keep_alive = http_should_keep_alive(&core) != 0;
-    return PARSER_DONE;
-}
-
 /* All lines are there: the rules that no single line shows. */
-HOT static enum parser_event head_done(struct parser *parser, const char *data)
+HOT static enum parser_event head_done(struct parser *parser)
 {
     struct parser_head *head = &parser->head;
 
@@ -528,11 +590,11 @@ HOT static enum parser_event head_done(struct parser *parser, const char *data)
         return too_large(parser, 413, "body_too_large", "the request body is too large",
                          LIMIT_HTTP_BODY_BYTES);
     }
-    parser->body_left = head->content_length;
-    if (parser->not_plain) {
-        return head_confirm(parser, data);
+    if (parser->objection != NULL) {
+        return malformed(parser, parser->objection);
     }
-    head->keep_alive = true;
+    parser->body_left = head->content_length;
+    head->keep_alive = head->http_1_0 ? parser->says_keep_alive : !parser->says_close;
     return PARSER_DONE;
 }
 
@@ -550,7 +612,7 @@ HOT enum parser_event parser_head(struct parser *parser, const char *data, size_
         }
         if (parser->state == SCAN_HEAD_DONE) {
             parser->state = 0;
-            return head_done(parser, data);
+            return head_done(parser);
         }
     }
     if (len > end) {
@@ -558,4 +620,165 @@ HOT enum parser_event parser_head(struct parser *parser, const char *data, size_
                          LIMIT_HTTP_HEADERS_BYTES);
     }
     return PARSER_MORE;
+}
+
+/*
+ * Bodies, by length or by strict chunks:
+ *
+ *   SIZE -> [EXTENSION] -> SIZE_LF -> DATA -> DATA_CR -> DATA_LF -> SIZE ...
+ *                             size 0 -> TRAILER -> [TRAILER_LINE -> TRAILER_LF] -> END_LF -> done
+ *
+ * Extensions and trailers are read and dropped, together within the bound of a head.
+ * parser->state is 0 when the head is done, so a chunked body begins with a size.
+ */
+enum body_state {
+    BODY_SIZE = 0,
+    BODY_EXTENSION,
+    BODY_SIZE_LF,
+    BODY_DATA,
+    BODY_DATA_CR,
+    BODY_DATA_LF,
+    BODY_TRAILER,
+    BODY_TRAILER_LINE,
+    BODY_TRAILER_LF,
+    BODY_END_LF,
+    BODY_DONE
+};
+
+static enum parser_event bad_chunk(struct parser *parser)
+{
+    return malformed(parser, "a malformed chunk in the request body");
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static enum parser_event chunk_size(struct parser *parser, char c)
+{
+    int value = hex_value(c);
+
+    if (value >= 0 && parser->digit_count < CHUNK_DIGITS_MAX) {
+        parser->digit_count++;
+        parser->body_left = parser->body_left << 4 | (uint64_t)value;
+        return PARSER_MORE;
+    }
+    if (parser->digit_count == 0 || (c != '\r' && c != ';')) {
+        return bad_chunk(parser);
+    }
+    if (parser->body_bytes + parser->body_left > LIMIT_HTTP_BODY_BYTES) {
+        return too_large(parser, 413, "body_too_large", "the request body is too large",
+                         LIMIT_HTTP_BODY_BYTES);
+    }
+    parser->state = c == '\r' ? BODY_SIZE_LF : BODY_EXTENSION;
+    return PARSER_MORE;
+}
+
+/* A byte of an extension or of a trailer line: to its CR. */
+static enum parser_event skip_line(struct parser *parser, char c, int next)
+{
+    if (c == '\r') {
+        parser->state = next;
+        return PARSER_MORE;
+    }
+    return ((unsigned char)c >= ' ' && c != 0x7f) || c == '\t' ? PARSER_MORE : bad_chunk(parser);
+}
+
+static enum parser_event line_feed(struct parser *parser, char c, int next)
+{
+    if (c != '\n') {
+        return bad_chunk(parser);
+    }
+    parser->state = next;
+    parser->digit_count = 0;
+    return PARSER_MORE;
+}
+
+/* One byte of the framing, that is, not of a chunk's data. */
+static enum parser_event chunk_step(struct parser *parser, char c)
+{
+    bool is_line = parser->state == BODY_EXTENSION || parser->state == BODY_TRAILER_LINE ||
+                   parser->state == BODY_TRAILER;
+
+    if (is_line && ++parser->line_bytes > LIMIT_HTTP_HEADERS_BYTES) {
+        return too_large(parser, 431, "headers_too_large", "the chunks' trailers are too large",
+                         LIMIT_HTTP_HEADERS_BYTES);
+    }
+    switch (parser->state) {
+    case BODY_SIZE:
+        return chunk_size(parser, c);
+    case BODY_EXTENSION:
+        return skip_line(parser, c, BODY_SIZE_LF);
+    case BODY_SIZE_LF:
+        return line_feed(parser, c, parser->body_left > 0 ? BODY_DATA : BODY_TRAILER);
+    case BODY_DATA_CR:
+        parser->state = BODY_DATA_LF;
+        return c == '\r' ? PARSER_MORE : bad_chunk(parser);
+    case BODY_DATA_LF:
+        return line_feed(parser, c, BODY_SIZE);
+    case BODY_TRAILER:
+        parser->state = c == '\r' ? BODY_END_LF : BODY_TRAILER_LINE;
+        return c == '\r' || (unsigned char)c > ' ' ? PARSER_MORE : bad_chunk(parser);
+    case BODY_TRAILER_LINE:
+        return skip_line(parser, c, BODY_TRAILER_LF);
+    case BODY_TRAILER_LF:
+        return line_feed(parser, c, BODY_TRAILER);
+    case BODY_END_LF:
+        return line_feed(parser, c, BODY_DONE) == PARSER_MORE ? PARSER_DONE : PARSER_REJECT;
+    default:
+        UNREACHABLE("a state of the chunks");
+    }
+}
+
+/* Take as much of the data that is due as is there. */
+static size_t take_data(struct parser *parser, char *to, const char *from, size_t len)
+{
+    size_t take = parser->body_left < len ? (size_t)parser->body_left : len;
+
+    memmove(to, from, take);
+    parser->body_left -= take;
+    parser->body_bytes += take;
+    return take;
+}
+
+static enum parser_event chunked_body(struct parser *parser, char *data, size_t len,
+                                      size_t *ret_used, size_t *ret_decoded)
+{
+    size_t decoded = 0;
+    size_t at = 0;
+    enum parser_event event = PARSER_MORE;
+
+    while (event == PARSER_MORE && at < len) {
+        if (parser->state == BODY_DATA) {
+            size_t took = take_data(parser, data + decoded, data + at, len - at);
+
+            decoded += took;
+            at += took;
+            parser->state = parser->body_left == 0 ? BODY_DATA_CR : BODY_DATA;
+            continue;
+        }
+        event = chunk_step(parser, data[at]);
+        at++;
+    }
+    *ret_used = at;
+    *ret_decoded = decoded;
+    return event;
+}
+
+enum parser_event parser_body(struct parser *parser, char *data, size_t len, size_t *ret_used,
+                              size_t *ret_decoded)
+{
+    ASSERT(parser->head.has_body);
+    ASSERT(parser->state < BODY_DONE);
+    if (parser->head.chunked) {
+        return chunked_body(parser, data, len, ret_used, ret_decoded);
+    }
+    *ret_decoded = take_data(parser, data, data, len);
+    *ret_used = *ret_decoded;
+    return parser->body_left == 0 ? PARSER_DONE : PARSER_MORE;
 }

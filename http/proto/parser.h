@@ -1,12 +1,9 @@
 /*
- * parser.h - one HTTP/1.x request at a time, strictly: http-parser behind a scanner of our own.
+ * parser.h - one HTTP/1.x request at a time, strictly.
  *
- * Debian builds http-parser in its lenient mode: it takes spaces in header names, bare LF line
- * ends, junk behind a chunk. A proxy in front of leafd may read such bytes differently, which is
- * how requests are smuggled. So every byte of a head first passes a strict scanner that knows the
- * grammar of lines; only a head that passed is given to http-parser, which decides method and
- * keep-alive, unless it is so plain that there is nothing left to decide. Bodies are framed here,
- * by Content-Length or by strict chunks.
+ * Bytes that two programs read differently are how requests are smuggled past a proxy. So the
+ * scanner takes only what the grammar of lines allows: no spaces in header names, no bare LF, no
+ * junk behind a chunk. It is held against http-parser by the tests.
  *
  * The happy path: parser_init(); parser_head() with all bytes of the request so far, again and
  * again as they grow, until PARSER_DONE; if head.has_body, parser_body() with the bytes that follow
@@ -27,7 +24,7 @@
 
 #include "src/base/limits.h"
 
-enum verb { VERB_GET, VERB_HEAD, VERB_POST, VERB_PUT, VERB_DELETE, VERB_OTHER };
+enum method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_PUT, METHOD_DELETE, METHOD_OTHER };
 
 enum parser_event { PARSER_MORE, PARSER_DONE, PARSER_REJECT };
 
@@ -43,7 +40,7 @@ struct parser_head {
     uint32_t len; /* of the head, its empty line included */
     uint32_t target_at;
     uint32_t target_len;
-    enum verb verb;
+    enum method method;
     uint64_t content_length; /* 0 when chunked */
     bool http_1_0;
     bool keep_alive;
@@ -67,11 +64,14 @@ struct parser {
     uint32_t header_count;
     uint32_t host_count;
     bool has_length;
-    bool not_plain;       /* http-parser has to be asked */
-    uint64_t body_left;   /* of the body, or of the present chunk */
-    uint32_t digit_count; /* of the present chunk's size */
-    uint64_t body_bytes;  /* decoded so far */
-    size_t line_bytes;    /* of chunk extensions and trailers, together bounded as a head */
+    bool is_connect; /* CONNECT, whose target is "host:port" */
+    bool says_close; /* a Connection header does */
+    bool says_keep_alive;
+    const char *objection; /* why the head will be refused; NULL: nothing yet */
+    uint64_t body_left;    /* of the body, or of the present chunk */
+    uint32_t digit_count;  /* of the present chunk's size */
+    uint64_t body_bytes;   /* decoded so far */
+    size_t line_bytes;     /* of chunk extensions and trailers, together bounded as a head */
 };
 
 /* Ready for a request's first byte. */

@@ -14,6 +14,7 @@
 
 #include "http/server/conn.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/log.h"
 
 /* --- making the sockets --- */
@@ -45,7 +46,7 @@ static int address_parse(const char *address, struct sockaddr_storage *ret_addr,
     if (getaddrinfo(host, colon + 1, &hints, &found) != 0) {
         return ERR_INVALID;
     }
-    ASSERT(found->ai_addrlen <= sizeof(*ret_addr));
+    ASSERT(found->ai_addrlen <= sizeof *ret_addr);
     memcpy(ret_addr, found->ai_addr, found->ai_addrlen);
     *ret_len = found->ai_addrlen;
     freeaddrinfo(found);
@@ -82,8 +83,8 @@ static int socket_listen(const struct sockaddr_storage *addr, socklen_t len, boo
     if (fd < 0) {
         return ERR_IO;
     }
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-        (share && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0)) {
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        (share && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)) {
         close(fd);
         return ERR_IO;
     }
@@ -112,7 +113,7 @@ static int probe(const struct sockaddr_storage *addr, socklen_t len)
 int listener_open(const char *address, unsigned count, int *ret_fds, uint16_t *ret_port)
 {
     struct sockaddr_storage addr = {0};
-    socklen_t len = sizeof(addr);
+    socklen_t len = sizeof addr;
     int rv;
 
     ASSERT(count >= 1 && count <= LIMIT_HTTP_LOOPS);
@@ -124,7 +125,7 @@ int listener_open(const char *address, unsigned count, int *ret_fds, uint16_t *r
         rv = socket_listen(&addr, len, count > 1, &ret_fds[i]);
         if (rv == 0 && i == 0) {
             /* The port that 0 became, for the others too. */
-            len = sizeof(addr);
+            len = sizeof addr;
             ASSERT(getsockname(ret_fds[0], (struct sockaddr *)&addr, &len) == 0);
         }
         if (rv != 0) {
@@ -141,134 +142,127 @@ int listener_open(const char *address, unsigned count, int *ret_fds, uint16_t *r
 
 /* --- accepting --- */
 
-static void reserve_open(struct http_loop *loop)
+static void reserve_open(struct acceptor *acceptor)
 {
-    if (loop->reserve_fd < 0) {
-        loop->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (acceptor->reserve_fd < 0) {
+        acceptor->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
 }
 
-static void reserve_close(struct http_loop *loop)
+static void fd_close(int *fd)
 {
-    if (loop->reserve_fd >= 0) {
-        close(loop->reserve_fd);
-        loop->reserve_fd = -1;
+    if (*fd >= 0) {
+        close(*fd);
+        *fd = -1;
     }
 }
 
-static int accept_one(struct http_loop *loop)
+static int accept_one(const struct acceptor *acceptor)
 {
-    return accept4(loop->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    return accept4(acceptor->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-static void accept_pause(struct http_loop *loop)
+static void accept_pause(struct acceptor *acceptor)
 {
-    uv_poll_stop(&loop->listener);
-    loop->accept_again_ms = loop_now_ms(loop) + LIMIT_HTTP_ACCEPT_PAUSE_MS;
-    loop_arm(loop, loop->accept_again_ms);
+    struct conns *conns = acceptor->conns;
+
+    uv_poll_stop(&acceptor->listener);
+    timer_arm(&conns->timers, &acceptor->again, conns_now_ms(conns) + LIMIT_HTTP_ACCEPT_PAUSE_MS);
 }
 
 /* Out of descriptors: with the reserve's, tell one who waits, then pause. */
-static void accept_starved(struct http_loop *loop, int err)
+static void accept_starved(struct acceptor *acceptor, int err)
 {
     static const char reply[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
                                 "Connection: close\r\nContent-Length: 0\r\n\r\n";
     int fd;
 
-    if (!loop->accept_warned) {
-        log_warn("http", "cannot accept connections; pausing", "loop=%u error=\"%s\"", loop->index,
-                 strerrordesc_np(err));
-        loop->accept_warned = true;
+    if (!acceptor->warned) {
+        log_warn("http", "cannot accept connections; pausing", "loop=%u error=\"%s\"",
+                 acceptor->index, strerrordesc_np(err));
+        acceptor->warned = true;
     }
-    reserve_close(loop);
-    fd = accept_one(loop);
+    fd_close(&acceptor->reserve_fd);
+    fd = accept_one(acceptor);
     if (fd >= 0) {
-        (void)send(fd, reply, sizeof(reply) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)send(fd, reply, sizeof reply - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         (void)shutdown(fd, SHUT_WR);
         close(fd);
     }
-    reserve_open(loop);
-    accept_pause(loop);
+    reserve_open(acceptor);
+    accept_pause(acceptor);
 }
 
-static void take(struct http_loop *loop, int fd)
+static void take(struct acceptor *acceptor, int fd)
 {
-    if (loop->accept_warned) {
-        loop->accept_warned = false;
-        log_info("http", "accepting connections again", "loop=%u", loop->index);
+    if (acceptor->warned) {
+        acceptor->warned = false;
+        log_info("http", "accepting connections again", "loop=%u", acceptor->index);
     }
-    if (loop->conn_count - loop->refused_count < loop->settings->connections) {
-        conn_open(loop, fd, false);
-    } else if (loop->refused_count < LIMIT_HTTP_REFUSED) {
-        conn_open(loop, fd, true);
-    } else {
-        close(fd);
-    }
+    conns_take(acceptor->conns, fd);
 }
 
 static void accept_cb(uv_poll_t *listener, int status, int events)
 {
-    struct http_loop *loop = listener->data;
+    struct acceptor *acceptor = listener->data;
 
     (void)events;
     if (status != 0) {
         /* libuv has stopped watching. */
         log_warn("http", "the listener reports an error; pausing", "loop=%u error=\"%s\"",
-                 loop->index, uv_strerror(status));
-        accept_pause(loop);
+                 acceptor->index, uv_strerror(status));
+        accept_pause(acceptor);
         return;
     }
     for (int i = 0; i < LIMIT_HTTP_ACCEPTS_PER_TURN; i++) {
-        int fd = accept_one(loop);
+        int fd = accept_one(acceptor);
 
         if (fd >= 0) {
-            take(loop, fd);
+            take(acceptor, fd);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            accept_starved(loop, errno);
+            accept_starved(acceptor, errno);
             break;
         } else if (errno != ECONNABORTED && errno != EINTR) {
             break;
         }
     }
-    loop_settle(loop);
 }
 
-int accept_init(struct http_loop *loop)
+static void again_fire(struct timer *timer, uint64_t now_ms)
 {
-    loop->accept_again_ms = UINT64_MAX;
-    loop->reserve_fd = -1;
-    if (uv_poll_init(&loop->uv, &loop->listener, loop->listen_fd) != 0) {
+    struct acceptor *acceptor = CONTAINER(timer, struct acceptor, again);
+
+    (void)now_ms;
+    ASSERT(uv_poll_start(&acceptor->listener, UV_READABLE, accept_cb) == 0);
+}
+
+int acceptor_init(struct acceptor *acceptor, struct conns *conns, unsigned index, int listen_fd)
+{
+    *acceptor =
+        (struct acceptor){.conns = conns, .index = index, .listen_fd = listen_fd, .reserve_fd = -1};
+    timer_init(&acceptor->again, again_fire);
+    if (uv_poll_init(conns->uv, &acceptor->listener, listen_fd) != 0) {
+        fd_close(&acceptor->listen_fd);
         return ERR_IO;
     }
-    loop->listener.data = loop;
-    reserve_open(loop);
+    acceptor->listener.data = acceptor;
+    reserve_open(acceptor);
+    ASSERT(uv_poll_start(&acceptor->listener, UV_READABLE, accept_cb) == 0);
     return 0;
-}
-
-void accept_start(struct http_loop *loop)
-{
-    loop->accept_again_ms = UINT64_MAX;
-    ASSERT(uv_poll_start(&loop->listener, UV_READABLE, accept_cb) == 0);
 }
 
 static void listener_closed_cb(uv_handle_t *handle)
 {
-    accept_release(handle->data);
+    struct acceptor *acceptor = handle->data;
+
+    fd_close(&acceptor->reserve_fd);
+    fd_close(&acceptor->listen_fd);
 }
 
-void accept_close(struct http_loop *loop)
+void acceptor_close(struct acceptor *acceptor)
 {
-    loop->accept_again_ms = UINT64_MAX;
-    if (!uv_is_closing((uv_handle_t *)&loop->listener)) {
-        uv_close((uv_handle_t *)&loop->listener, listener_closed_cb);
-    }
-}
-
-void accept_release(struct http_loop *loop)
-{
-    reserve_close(loop);
-    if (loop->listen_fd >= 0) {
-        close(loop->listen_fd);
-        loop->listen_fd = -1;
+    timer_cancel(&acceptor->conns->timers, &acceptor->again);
+    if (!uv_is_closing((uv_handle_t *)&acceptor->listener)) {
+        uv_close((uv_handle_t *)&acceptor->listener, listener_closed_cb);
     }
 }

@@ -3,37 +3,46 @@
  * accepted on the loop's.
  *
  * The happy path: listener_open() makes one socket a loop, all bound to one port by SO_REUSEPORT,
- * so the kernel spreads connections; accept_start() watches the loop's socket; each turn takes a
+ * so the kernel spreads connections; acceptor_init() watches the loop's socket; each turn takes a
  * bounded number of connections.
  *
- * Failure modes: more than the configured connections: the newcomer gets 503 and is closed. No file
- * descriptors left: the loop gives up its reserve one to accept and refuse who waits, takes it
- * back, and pauses for a moment, so that the process spins neither here nor starves those it
- * serves; it is logged once until accepting works again.
+ * Failure modes: no file descriptors left: the loop gives up its reserve one to accept and refuse
+ * who waits, takes it back, and pauses for a moment, so that the process spins neither here nor
+ * starves those it serves; it is logged once until accepting works again.
  *
  * Thread: listener_open from the main thread, the rest is the loop's.
  */
 #ifndef LEAFD_HTTP_SERVER_ACCEPT_H
 #define LEAFD_HTTP_SERVER_ACCEPT_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <uv.h>
 
 #include "src/base/err.h"
+#include "src/base/timers.h"
 
-struct http_loop;
+struct conns;
+
+struct acceptor {
+    uv_poll_t listener;
+    struct conns *conns; /* that take what is accepted */
+    unsigned index;      /* of the loop, for the log */
+    int listen_fd;       /* owned; -1: closed */
+    int reserve_fd;      /* -1 while it is in use */
+    struct timer again;  /* while it pauses */
+    bool warned;
+};
 
 /* Make count listening sockets on "host:port" ("[::1]:8080" for IPv6). port 0 picks one. 0;
  * ERR_INVALID (address); ERR_EXISTS (in use); ERR_IO. On failure nothing is left open. */
 int listener_open(const char *address, unsigned count, int *ret_fds, uint16_t *ret_port) MUST_CHECK;
 
-/* Watch loop->listen_fd. The handle is loop->listener; 0 or ERR_IO. */
-int accept_init(struct http_loop *loop) MUST_CHECK;
-void accept_start(struct http_loop *loop);
+/* Take over listen_fd, also on failure, and begin to accept. 0 or ERR_IO. */
+int acceptor_init(struct acceptor *acceptor, struct conns *conns, unsigned index,
+                  int listen_fd) MUST_CHECK;
 
 /* Stop for good: close handle and descriptors. Idempotent. */
-void accept_close(struct http_loop *loop);
-
-/* Close the descriptors of a loop whose handle was never made. */
-void accept_release(struct http_loop *loop);
+void acceptor_close(struct acceptor *acceptor);
 
 #endif

@@ -1,21 +1,19 @@
 /*
- * conn.h - a client's connection: bytes in, one request at a time, replies out in order.
+ * conn.h - the connections of one loop: bytes in, one request at a time, replies out in order.
  *
- *   READING --request complete--> (handler) --reply--> READING
- *      |                              `--conn_wait()--> WAITING --reply--> READING
- *      |  reply with "Connection: close", or the client's end
- *      `----> FINISHING --all written--> LINGERING --the client's end or a deadline--> CLOSED
- *                                 `------------------------------------------------> CLOSED
+ * The happy path: bytes are read into a buffer of fixed size (input.h); every complete request in
+ * it is given to the service at once, its reply appended to the output (output.h); what a turn of
+ * the loop caused is written at its end, by one write for each connection. So first all requests
+ * are read and served, then all replies sent: reading and serving, and the kernel's way from send()
+ * to the receiver, both fit into the processor's caches, but not together.
  *
- * The happy path: bytes are read into a buffer of fixed size; every complete request in it is
- * served at once, its reply appended to `out`; what a batch of requests caused is written by one
- * write. While a request waits (for a refill, or for the cluster) the connection reads no further
- * than its buffer, so that replies stay in order; its end shows at once that the client has gone.
+ * A request may wait: the service embeds a struct http_wait in what it keeps for it. Meanwhile the
+ * connection reads no further than its buffer, so that replies stay in order; its end shows at once
+ * that the client has gone. What is answered in the turn of another connection is only queued, and
+ * goes on at the end of the turn: no recursion, whatever a request causes.
  *
- * Both buffers are lent by the loop as long as a connection is served. It has memory of its own
- * only for what it must keep: a request that is not complete or that waits, and replies that the
- * socket does not take. So an idle connection costs little memory, and all requests pass through
- * the same memory, which the processor has at hand, however many connections there are.
+ * A connection keeps the last head that it read: who takes ids sends the same one again and again,
+ * and the same bytes say the same, so they are not read again.
  *
  * Failure modes: each closes with a reason, logged at debug level. A request that breaks the
  * protocol gets its error, then the connection closes; it lingers, reading and dropping for a
@@ -27,148 +25,195 @@
 #ifndef LEAFD_HTTP_SERVER_CONN_H
 #define LEAFD_HTTP_SERVER_CONN_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/queue.h>
 #include <uv.h>
 
-#include "http/api/ids.h"
-#include "http/server/loop.h"
-#include "http/server/memo.h"
 #include "http/proto/parser.h"
 #include "http/proto/response.h"
-#include "http/api/router.h"
-#include "http/proto/target.h"
+#include "http/proto/text.h"
+#include "http/server/input.h"
+#include "http/server/output.h"
+#include "http/server/service.h"
 #include "src/base/hot.h"
+#include "src/base/timers.h"
 
-enum conn_state { CONN_READING, CONN_WAITING, CONN_FINISHING, CONN_LINGERING, CONN_CLOSED };
+/*
+ *   IDLE --first byte--> HEAD --its end--> BODY --its end--> SERVING --conn_reply()--> IDLE
+ *     |                   `---- there is no body ---------------^
+ *     `---- the head repeats the one before it -----------------^
+ *
+ *   any of these --the last reply, or the client's end--> FINISHING
+ *   FINISHING --all written--> LINGERING --the client's end, or a deadline--> CLOSED
+ *   any --an error of the socket, a deadline--> CLOSED
+ *
+ * conn_move() in conn.c is the only one that changes it.
+ */
+enum conn_state {
+    CONN_IDLE,    /* no byte of a request was looked at; there may be some */
+    CONN_HEAD,    /* a head is being received */
+    CONN_BODY,    /* a body is being received */
+    CONN_SERVING, /* the service has the request, and may let it wait */
+    CONN_FINISHING,
+    CONN_LINGERING,
+    CONN_CLOSED
+};
+
+/* How it goes on after the next reply. */
+enum conn_ending {
+    CONN_STAYS,
+    CONN_CLOSES, /* the next reply is the last */
+    CONN_LINGERS /* so it is, and unread input is likely: see above */
+};
+
+/* A longer head is read each time. */
+#define CONN_LAST_BYTES 512
+
+/* What a request's target says, as offsets from the first byte of its head. */
+struct request {
+    enum http_admission admission;
+    uint32_t path_at; /* 0: no path yet, it would be the method's place */
+    uint32_t path_len;
+    uint32_t query_at;
+    uint32_t query_len;
+    /* the service's own; zeros when a head is read, and kept when it repeats */
+    const void *route;
+    void *known;
+    uint32_t name_at;
+    uint32_t name_len;
+};
+
+/*
+ * A request that waits for its answer, embedded in what the service keeps for it: conn_wait()
+ * enters it, conn_resume() or the connection's end takes it out.
+ */
+struct http_wait {
+    /* The connection has closed: nothing is to be answered. */
+    void (*cancel)(struct http_wait *wait);
+    /* Its deadline has come: to be answered now, after conn_resume(). */
+    void (*expire)(struct http_wait *wait);
+    bool needs_client;     /* a client that has closed its side is taken to be gone */
+    bool expires_on_drain; /* a drain is its deadline */
+    /* the connection's own */
+    struct conn *conn;
+    struct timer timer;
+};
+
+struct conn_counts {
+    _Atomic uint64_t replies[6]; /* by the first digit of their status */
+    _Atomic uint32_t conns;      /* that are open */
+};
+
+TAILQ_HEAD(conn_queue, conn);
+
+/* The connections of a loop, and what they share. */
+struct conns {
+    uv_loop_t *uv;
+    const struct http_settings *settings;
+    const struct http_service *service;
+    void *data; /* the service's, of this loop */
+    struct timers timers;
+    bool draining;
+    struct conn_queue queue; /* to go on, or to have their replies sent, at the end of the turn */
+    uint32_t queue_len;
+    struct conn_queue all;
+    uint32_t refused_count;    /* over the limit: they only get their 503 */
+    size_t body_bytes;         /* request bodies in memory */
+    struct conn_counts counts; /* the loop alone writes; any thread may read */
+    struct output_pool pool;
+    struct buf scratch;     /* a reply's body under construction, for the moment */
+    uint64_t date_until_ms; /* on the loop's clock */
+    char date[TEXT_TIME_BYTES];
+    char input[INPUT_BYTES]; /* lent to the connection that is being read from */
+};
 
 /* What each request touches comes first. */
 struct conn {
     uv_poll_t poll;
-    struct http_loop *loop;
+    struct conns *conns;
     int fd;
     int events; /* of the socket that are waited for: UV_READABLE, UV_WRITABLE */
     enum conn_state state;
-    enum loop_phase phase;
-    uint64_t phase_due_ms;
-    bool processing; /* conn_process() is on the stack */
-    bool served;     /* a request was, since the phase was set: a new wait begins */
-    bool ready;      /* in loop->ready */
-    bool unflushed;  /* in loop->unflushed */
-    bool writing;    /* there is something in `sending` */
-    bool refused;    /* over the limit of connections */
-    bool closing;    /* the next reply is the last */
-    bool linger;     /* unread input is likely: see above */
-    bool reset;      /* close without delivering what is unsent */
-    bool ended;      /* the client's end was read */
-    bool in_head;    /* `parser` is in the present request's head */
-    bool in_body;
-    TAILQ_ENTRY(conn) flush_link;
-    /* input[start, end) holds the present request and what follows; the body is consumed up to
-     * next */
-    char *input; /* LOOP_INPUT_BYTES: the loop's, or own memory; NULL: there is nothing in it */
-    uint32_t start;
-    uint32_t next;
-    uint32_t end;
-    uint32_t reply_count;    /* replies in out and sending */
-    struct buf out;          /* replies not given to the socket yet */
-    struct control *control; /* the request to the cluster that is waited for, or NULL */
-    struct memo *memo;       /* of the present head, as long as it is being served; or NULL */
-    struct parser_head head; /* of the present request; zeros until it is complete */
+    enum conn_ending ending;
+    uint64_t since_ms; /* when the state was entered, if it may have a deadline */
+    bool queued;       /* in conns->queue */
+    bool ended;        /* the client's end was read */
+    bool refused;      /* over the limit of connections */
+    TAILQ_ENTRY(conn) queue_link;
+    struct input input;
+    struct output output;
+    struct http_wait *wait; /* of the request, NULL: it does not wait */
+    struct timer read_timer;
     struct request request;
-    enum router_result routed;
-    struct buf body;       /* of the present request, where the route takes one */
-    struct id_claim claim; /* of an id request */
-    struct buf sending;    /* what the socket did not take at once */
-    size_t sent_bytes;     /* of it */
-    size_t sent_before;    /* at the last look: progress moves the deadline */
-    uint64_t write_due_ms;
+    struct parser parser; /* its head is the present request's */
+    uint32_t last_len;    /* of `last`, the head that was read last; 0: it is not kept */
+    char last[CONN_LAST_BYTES];
+    struct buf body; /* of the present request, where the service wants it */
+    struct timer write_timer;
+    size_t sent_before; /* at its last look: progress moves the deadline */
     TAILQ_ENTRY(conn) all_link;
-    TAILQ_ENTRY(conn) ready_link;
-    TAILQ_ENTRY(conn) phase_link;
-    TAILQ_ENTRY(conn) write_link;
-    struct parser parser;
 };
 
-/* --- for the loop (conn_io.c, conn.c) --- */
+/* --- for the loop --- */
 
-/* Take over an accepted socket. refused: it only gets a 503. Closes fd on failure. */
-void conn_open(struct http_loop *loop, int fd, bool refused);
+void conns_init(struct conns *conns, uv_loop_t *uv, const struct http_settings *settings,
+                const struct http_service *service);
 
-/* Serve what is in the buffer; the replies are written by loop_flush(). From loop_settle() and the
- * callbacks of the socket. */
-void conn_process(struct conn *conn);
+/* All are closed. */
+void conns_free(struct conns *conns);
 
-/* Close without another word; memory goes when libuv is through. Idempotent. */
-COLD void conn_close(struct conn *conn, const char *reason);
+/* Take over an accepted socket, to serve it, or, if there are too many, to say so. */
+void conns_take(struct conns *conns, int fd);
 
-/* A deadline of the read side (conn->phase) or of the write side came. */
-void conn_phase_expired(struct conn *conn);
-void conn_write_expired(struct conn *conn);
+/* The end of a turn: go on with what was answered, and send all replies. */
+void conns_turn_end(struct conns *conns);
 
-/* The loop drains: close if nothing is under way. */
-void conn_drain(struct conn *conn);
+/* Finish what is under way, close the rest; what comes to an end meanwhile closes. */
+void conns_drain(struct conns *conns);
 
-/* Write what waits in `out`; at the end of a FINISHING connection begin to close it. From
- * loop_flush(). */
-void conn_flush(struct conn *conn);
+COLD void conns_close(struct conns *conns, const char *reason);
 
-/* After a turn: which deadline holds, and whether to read on. */
-void conn_rest(struct conn *conn);
+/* --- for the service --- */
 
-/* True when so much is unsent that no further request is served. */
-bool conn_output_full(const struct conn *conn);
-
-/* Where replies are appended. */
-struct buf *conn_output(struct conn *conn);
-
-/* --- for handlers (conn_reply.c) --- */
-
-/* A place in the present request. There is one (input is not NULL). */
-static inline const char *conn_at(const struct conn *conn, size_t at)
+/* The loop's clock, as of this turn. */
+static inline uint64_t conns_now_ms(const struct conns *conns)
 {
-    return conn->input + conn->start + at;
+    return uv_now(conns->uv);
 }
 
-/* The handler answers later. */
-void conn_wait(struct conn *conn);
+/* Count something that one thread writes: no need to lock the bus. */
+static inline void conns_count(_Atomic uint64_t *counter, uint64_t more)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
+
+/* A place in the present request. There is one. */
+static inline const char *conn_at(const struct conn *conn, size_t at)
+{
+    return conn->input.bytes + conn->input.start + at;
+}
+
+static inline const struct parser_head *conn_head(const struct conn *conn)
+{
+    return &conn->parser.head;
+}
+
+/* The request is answered later; until_ms: on the loop's clock, TIMER_NEVER: it has no deadline
+ * here. */
+void conn_wait(struct conn *conn, struct http_wait *wait, uint64_t until_ms);
+
+/* It waits no more, and is to be answered. Returns its connection. */
+struct conn *conn_resume(struct http_wait *wait);
 
 /* Answer the present request. extra: more header lines with CRLF, or NULL. */
 void conn_reply(struct conn *conn, int status, const char *type, const char *extra,
                 const void *body, size_t len);
-void conn_reply_json(struct conn *conn, int status, const struct buf *body);
 
-/* Answer with an error. The message is printf-like; values shown by text_show(). */
-COLD void conn_fail(struct conn *conn, int status, const char *code, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-/* The same; more: further members of the error's JSON, each with a comma before it. */
-COLD void conn_fail_with(struct conn *conn, int status, const char *code, const char *more,
-                         const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-/* Answer 405 with the Allow header. */
-COLD void conn_fail_method(struct conn *conn, const char *allow);
-
-/* Answer with an error and close: the input cannot be trusted to be in step. */
-COLD void conn_reject(struct conn *conn, const struct parser_reject *reject);
-
-/* The answer for an error of the backend that is not particular to a route. */
-COLD void conn_fail_err(struct conn *conn, int err);
-
-/* Parse the request's query into options (space: LIMIT_HTTP_TARGET_BYTES). On failure the error is
- * answered and false returned. */
-bool conn_options(struct conn *conn, struct option *options, size_t count, char *space);
-
-/* The decoded, checked tag name of the path into name (LIMIT_TAG_NAME_BYTES). On failure the error
- * is answered and false returned. */
-bool conn_tag_name(struct conn *conn, char *name, size_t *ret_len);
-
-/* An option's whole number, or fallback when absent; answers 400 and returns false if it is
- * none. */
-bool conn_option_number(struct conn *conn, const struct option *option, const char *code,
-                        uint64_t min, uint64_t max, uint64_t fallback, uint64_t *ret_value);
-
-/* An option of 1 or 0, false when absent. */
-bool conn_option_flag(struct conn *conn, const struct option *option, bool *ret_value);
+/* Answer with an error. extra: more header lines with CRLF, or NULL; more: further members of the
+ * error's JSON, each with a comma before it, or "". */
+COLD void conn_fail(struct conn *conn, int status, const char *code, const char *extra,
+                    const char *more, const char *message);
 
 #endif

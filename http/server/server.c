@@ -7,91 +7,31 @@
  *
  * Failure modes: anything that fails during the start undoes all of it.
  *
- * Thread: the main thread; waker_wake on the raft loop; http_server_drained on the loops.
+ * Thread: the main thread; loop_drained on the loops.
  */
 #include "http/server/server.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "http/server/accept.h"
 #include "http/server/loop.h"
-#include "http/server/server_internal.h"
 #include "src/base/assert.h"
 
 struct http_server {
-    struct id_waker waker;
     const struct http_settings *settings;
-    const struct http_build *build;
-    struct id_backend *backend;
+    const struct http_service *service;
     uint16_t port;
     unsigned loop_count;
     unsigned running;        /* the first so many loops have a thread */
     struct http_loop *loops; /* loop_count */
     bool drain_begun;
-    uint32_t grace_ms;
-    _Atomic unsigned drain_left; /* loops that have not told yet */
+    _Atomic unsigned drain_left; /* loops that still have connections */
     void (*drain_cb)(void *data);
     void *drain_data;
 };
-
-const struct http_settings *http_server_settings(const struct http_server *server)
-{
-    return server->settings;
-}
-
-const struct http_build *http_server_build(const struct http_server *server)
-{
-    return server->build;
-}
-
-struct id_backend *http_server_backend(const struct http_server *server)
-{
-    return server->backend;
-}
-
-uint32_t http_server_grace_ms(const struct http_server *server)
-{
-    return server->grace_ms;
-}
-
-void http_server_totals(const struct http_server *server, struct http_totals *ret_totals)
-{
-    struct http_totals totals = {0};
-
-    for (unsigned i = 0; i < server->loop_count; i++) {
-        const struct http_loop *loop = &server->loops[i];
-        const struct loop_counts *counts = &loop->counts;
-
-        totals.segment_ids += atomic_load_explicit(&counts->segment_ids, memory_order_relaxed);
-        totals.snowflake_ids += atomic_load_explicit(&counts->snowflake_ids, memory_order_relaxed);
-        totals.strict_ids += atomic_load_explicit(&counts->strict_ids, memory_order_relaxed);
-        totals.burnt_skipped += atomic_load_explicit(&counts->burnt_skipped, memory_order_relaxed);
-        totals.burnt_unanswered +=
-            atomic_load_explicit(&counts->burnt_unanswered, memory_order_relaxed);
-        for (unsigned k = 0; k < sizeof(totals.replies) / sizeof(totals.replies[0]); k++) {
-            totals.replies[k] += atomic_load_explicit(&counts->replies[k], memory_order_relaxed);
-        }
-        totals.connections += atomic_load_explicit(&loop->conn_count, memory_order_relaxed);
-        totals.waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
-    }
-    *ret_totals = totals;
-}
-
-static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loops)
-{
-    struct http_server *server =
-        (struct http_server *)((char *)waker - offsetof(struct http_server, waker));
-
-    for (unsigned i = 0; i < server->loop_count; i++) {
-        if ((loops >> i & 1) != 0) {
-            loop_post_wake(&server->loops[i], tag);
-        }
-    }
-}
 
 static void server_free(struct http_server *server)
 {
@@ -110,7 +50,7 @@ static int loops_init(struct http_server *server, const int *fds)
             close(fds[i]);
             continue;
         }
-        rv = loop_init(&server->loops[i], server, i, fds[i]);
+        rv = loop_init(&server->loops[i], i, server->settings, server->service, fds[i]);
         if (rv != 0) {
             server->loop_count = i;
         }
@@ -153,8 +93,8 @@ static int loops_run(struct http_server *server)
     return server->running < server->loop_count ? ERR_IO : 0;
 }
 
-int http_server_make(const struct http_settings *settings, const struct http_build *build,
-                     struct id_backend *backend, struct http_server **ret_server)
+int http_server_make(const struct http_settings *settings, const struct http_service *service,
+                     struct http_server **ret_server)
 {
     struct http_server *server;
     int fds[LIMIT_HTTP_LOOPS];
@@ -164,14 +104,12 @@ int http_server_make(const struct http_settings *settings, const struct http_bui
         settings->listen_address == NULL || settings->default_timeout_ms > LIMIT_TIMEOUT_MS) {
         return ERR_INVALID;
     }
-    server = calloc(1, sizeof(*server));
+    server = calloc(1, sizeof *server);
     ASSERT(server != NULL);
     server->settings = settings;
-    server->build = build;
-    server->waker.wake = waker_wake;
-    server->backend = backend;
+    server->service = service;
     server->loop_count = settings->loops;
-    server->loops = calloc(settings->loops, sizeof(*server->loops));
+    server->loops = calloc(settings->loops, sizeof *server->loops);
     ASSERT(server->loops != NULL);
     rv = listener_open(settings->listen_address, settings->loops, fds, &server->port);
     if (rv == 0) {
@@ -185,11 +123,11 @@ int http_server_make(const struct http_settings *settings, const struct http_bui
     return 0;
 }
 
-int http_server_start(const struct http_settings *settings, const struct http_build *build,
-                      struct id_backend *backend, struct http_server **ret_server)
+int http_server_start(const struct http_settings *settings, const struct http_service *service,
+                      struct http_server **ret_server)
 {
     struct http_server *server;
-    int rv = http_server_make(settings, build, backend, &server);
+    int rv = http_server_make(settings, service, &server);
 
     if (rv != 0) {
         return rv;
@@ -214,13 +152,10 @@ uint16_t http_server_port(const struct http_server *server)
     return server->port;
 }
 
-struct id_waker *http_server_waker(struct http_server *server)
+/* A loop has no connection left. Each says so once, on its thread. */
+static void loop_drained(void *data)
 {
-    return &server->waker;
-}
-
-void http_server_drained(struct http_server *server)
-{
+    struct http_server *server = data;
     unsigned before = atomic_fetch_sub(&server->drain_left, 1);
 
     ASSERT(before > 0);
@@ -234,12 +169,11 @@ void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)
 {
     ASSERT(!server->drain_begun);
     server->drain_begun = true;
-    server->grace_ms = grace_ms;
     server->drain_cb = cb;
     server->drain_data = data;
     atomic_store(&server->drain_left, server->loop_count);
     for (unsigned i = 0; i < server->loop_count; i++) {
-        loop_post_drain(&server->loops[i]);
+        loop_post_drain(&server->loops[i], grace_ms, loop_drained, server);
     }
 }
 

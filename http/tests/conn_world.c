@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "http/server/server_internal.h"
+#include "http/api/api.h"
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/tag.h"
@@ -145,7 +145,7 @@ static bool take_replies(struct conn_world *world)
     size_t before = replies->len;
     ssize_t got = 1;
 
-    while (world->fd >= 0 && !world->ended && got > 0) {
+    while (world->fd >= 0 && !world->ended && !world->deaf && got > 0) {
         buf_reserve(replies, 64 << 10);
         got = recv(world->fd, replies->data + replies->len, 64 << 10, 0);
         ASSERT(got >= 0 || errno == EAGAIN || errno == ECONNRESET);
@@ -158,17 +158,18 @@ static bool take_replies(struct conn_world *world)
 /* What changes when a connection gets on without a word to anybody. */
 static uint64_t progress(struct conn_world *world)
 {
-    const struct conn *conn = TAILQ_FIRST(&world->loop->conns);
+    const struct conn *conn = TAILQ_FIRST(&world->loop->conns.all);
     int unread = 0;
 
     if (conn == NULL || conn->state == CONN_CLOSED) {
-        return world->loop->conn_count;
+        return world->loop->conns.counts.conns;
     }
     (void)ioctl(conn->fd, FIONREAD, &unread);
-    return (((uint64_t)unread * 31 + conn->start) * 31 + conn->end) * 31 + conn->state + 2;
+    return (((uint64_t)unread * 31 + conn->input.start) * 31 + conn->input.end) * 31 + conn->state +
+           2;
 }
 
-static void settle(struct conn_world *world)
+static void come_to_rest(struct conn_world *world)
 {
     unsigned still = 0;
     unsigned turns = 0;
@@ -182,7 +183,7 @@ static void settle(struct conn_world *world)
         still = moved ? 0 : still + 1;
         ASSERT(++turns < TURNS_MAX);
     }
-    world->conn = TAILQ_FIRST(&world->loop->conns);
+    world->conn = TAILQ_FIRST(&world->loop->conns.all);
 }
 
 void conn_world_pass(struct conn_world *world, uint64_t ms)
@@ -196,21 +197,21 @@ void conn_world_pass(struct conn_world *world, uint64_t ms)
         /* It is armed, for a time of the clock on the wall. */
         ASSERT(uv_timer_start(&loop->timer, loop->timer.timer_cb, 0, 0) == 0);
     }
-    settle(world);
+    come_to_rest(world);
 }
 
 void conn_world_rest(struct conn_world *world)
 {
     unsigned steps = 0;
 
-    settle(world);
-    while (!world->late && world->conn != NULL && world->conn->state == CONN_WAITING) {
+    come_to_rest(world);
+    while (!world->late && world->conn != NULL && world->conn->state == CONN_SERVING) {
         conn_world_pass(world, STEP_MS);
         ASSERT(++steps < STEPS_MAX);
     }
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 static void make_tags(struct fake *fake)
 {
@@ -255,7 +256,8 @@ void conn_world_start(struct conn_world *world)
     world->fd = -1;
     backend_start(world);
     fake_settings(&world->settings);
-    ASSERT(http_server_make(&world->settings, &build, &world->fake.backend, &world->server) == 0);
+    world->api = api_new(&world->settings, &build, &world->fake.backend);
+    ASSERT(http_server_make(&world->settings, api_service(world->api), &world->server) == 0);
     world->loop = http_server_loop(world->server, 0);
     conn_world_reset(world);
 }
@@ -264,6 +266,7 @@ void conn_world_stop(struct conn_world *world)
 {
     still_ms = 0;
     http_server_stop(world->server);
+    api_free(world->api);
     fake_stop(&world->fake);
     buf_free(&world->replies);
     buf_free(&world->asked);
@@ -277,12 +280,12 @@ void conn_world_reset(struct conn_world *world)
     ASSERT(world->fd < 0);
     fake_stop(&world->fake);
     backend_start(world);
-    fake_set_waker(&world->fake, http_server_waker(world->server));
-    memset(&loop->memos, 0, sizeof(loop->memos));
-    memset(&loop->counts, 0, sizeof(loop->counts));
-    prng_seed(&loop->prng, 1);
-    loop->date_until_ms = 0;
-    loop->snowflake_again_ms = UINT64_MAX;
+    fake_set_waker(&world->fake, api_waker(world->api));
+    memset(&loop->conns.counts, 0, sizeof loop->conns.counts);
+    memset(&world->api->loops[0]->counts, 0, sizeof world->api->loops[0]->counts);
+    prng_seed(&world->api->loops[0]->prng, 1);
+    loop->conns.date_until_ms = 0;
+    timer_cancel(&loop->conns.timers, &world->api->loops[0]->snowflake_retry);
     loop->timer_due_ms = UINT64_MAX;
     ASSERT(uv_timer_stop(&loop->timer) == 0);
     still_ms = START_MS;
@@ -297,10 +300,10 @@ void conn_world_connect(struct conn_world *world)
 
     ASSERT(world->fd < 0);
     ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
-    conn_open(world->loop, fds[0], false);
+    conns_take(&world->loop->conns, fds[0]);
     world->fd = fds[1];
     world->ended = false;
-    settle(world);
+    come_to_rest(world);
 }
 
 void conn_world_send(struct conn_world *world, const void *data, size_t len)
@@ -332,12 +335,11 @@ void conn_world_disconnect(struct conn_world *world)
     close(world->fd);
     world->fd = -1;
     conn_world_rest(world);
-    ASSERT(loop->conn_count == 0);
-    ASSERT(loop->body_bytes == 0);
-    ASSERT(loop->waiters.count == 0);
-    ASSERT(loop->unflushed_count == 0);
-    ASSERT(TAILQ_EMPTY(&loop->ready) && TAILQ_EMPTY(&loop->writers));
-    for (int phase = 0; phase < PHASE_COUNT; phase++) {
-        ASSERT(TAILQ_EMPTY(&loop->phases[phase]));
-    }
+    ASSERT(loop->conns.counts.conns == 0);
+    ASSERT(loop->conns.body_bytes == 0);
+    ASSERT(world->api->loops[0]->waiters.count == 0);
+    ASSERT(loop->conns.queue_len == 0 && TAILQ_EMPTY(&loop->conns.queue));
+    /* One more try for nobody may be left. */
+    timer_cancel(&loop->conns.timers, &world->api->loops[0]->snowflake_retry);
+    ASSERT(timers_next_ms(&loop->conns.timers) == TIMER_NEVER);
 }

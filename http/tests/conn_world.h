@@ -19,17 +19,21 @@
 #ifndef LEAFD_HTTP_TESTS_CONN_WORLD_H
 #define LEAFD_HTTP_TESTS_CONN_WORLD_H
 
-#include "http/server/conn.h"
+#include "http/api/context.h"
+#include "http/server/loop.h"
+#include "http/server/server.h"
 #include "http/tests/fake_backend.h"
 
 struct conn_world {
     struct fake fake;
     struct http_settings settings;
+    struct api *api;
     struct http_server *server;
     struct http_loop *loop;
     struct conn *conn;  /* that is open; NULL: none, or the server has closed it */
     int fd;             /* the client's end, -1: not connected */
     bool ended;         /* the server has closed its end */
+    bool deaf;          /* the client reads nothing */
     bool late;          /* the backend is not told to work, and no time passes by itself */
     struct buf replies; /* all that was sent to clients since the reset */
     struct buf asked;   /* what the backend was asked since the reset, a line each, without what
@@ -40,7 +44,7 @@ struct conn_world {
 void conn_world_start(struct conn_world *world);
 void conn_world_stop(struct conn_world *world);
 
-/* Everything as at the start: cluster, table of tags, remembered heads, clocks, what was recorded.
+/* Everything as at the start: cluster, table of tags, clocks, what was recorded.
  * Tags are there: "plain", "a/b" and one of 128 bytes 'n' with large segments, "small" with
  * segments of 1 to 8 ids, "full" without any ids left, "strict"; "behind1" and "behind2", which
  * this node takes for strict ones. Snowflake ids have one worker id. */

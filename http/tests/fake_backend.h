@@ -56,7 +56,7 @@ struct fake {
     uint64_t notified;                         /* calls of ops->notify so far */
     const struct strict_result *strict_answer; /* to every strict request; NULL: as the state
                                                   machine says */
-    struct member_ask asked;                   /* of the last wish for a member */
+    struct member_ask asked;                   /* of the last membership request */
     struct member_answer member_answer;        /* to all of them */
     struct fsm *fsm;
     int everywhere_status;     /* to requests that wait for all members, */

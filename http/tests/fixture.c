@@ -25,14 +25,15 @@ void fixture_start_with(struct fixture *f, const struct http_settings *limits,
     static const struct http_build build = {
         .version = "9.8.7", .commit = "abc\"def", .libraries = "{\"libuv\":\"1.44.2\"}"};
 
-    fake_start(&f->fake);
     f->settings = limits != NULL ? *limits : (struct http_settings){.loops = 1};
     fake_settings(&f->settings);
+    fake_start(&f->fake);
     if (prepare != NULL) {
         prepare(f);
     }
-    assert_int_equal(http_server_start(&f->settings, &build, &f->fake.backend, &f->server), 0);
-    fake_set_waker(&f->fake, http_server_waker(f->server));
+    f->api = api_new(&f->settings, &build, &f->fake.backend);
+    assert_int_equal(http_server_start(&f->settings, api_service(f->api), &f->server), 0);
+    fake_set_waker(&f->fake, api_waker(f->api));
     f->client = fixture_connect(f);
 }
 
@@ -45,6 +46,7 @@ void fixture_stop(struct fixture *f)
     if (f->server != NULL) {
         http_server_stop(f->server);
     }
+    api_free(f->api);
     fake_stop(&f->fake);
 }
 

@@ -4,6 +4,7 @@
 #ifndef LEAFD_HTTP_TESTS_FIXTURE_H
 #define LEAFD_HTTP_TESTS_FIXTURE_H
 
+#include "http/api/api.h"
 #include "http/server/server.h"
 #include "http/tests/client.h"
 #include "http/tests/fake_backend.h"
@@ -11,6 +12,7 @@
 struct fixture {
     struct fake fake;
     struct http_settings settings;
+    struct api *api;
     struct http_server *server;
     struct client *client;
 };

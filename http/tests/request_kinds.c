@@ -36,7 +36,7 @@ struct spec {
 #define KEY "Idempotency-Key: "
 
 static const struct spec specs[] = {
-    /* ids: heads that are remembered */
+    /* ids: heads whose name may be known when they repeat */
     {"get", ID "plain", "", NONE, ""},
     {"get of an escaped name", ID "a%2Fb", "", NONE, ""},
     {"get of an escaped name without need", ID "%70lain", "", NONE, ""},

@@ -1,12 +1,14 @@
 /*
  * test_conn_time.c - the deadlines of a connection begin anew with each request: those of its head
- * and its body to arrive, of its ids, and of idling. On a clock that the test moves.
+ * and its body to arrive, of its ids, and of idling. What a client that says no more gets. On a
+ * clock that the test moves.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -146,6 +148,77 @@ static void test_each_request_has_its_own_time_to_wait(void **state)
     }
 }
 
+/* Half a client is no client to a request for ids, but one to a change. */
+static void test_ids_are_for_clients_that_are_there(void **state)
+{
+    struct conn_world *world = *state;
+    struct id_tag *tag;
+
+    conn_world_reset(world);
+    conn_world_connect(world);
+    send_and_expect(world, WAITS("small", "4000"), "200");
+    tag = id_table_find(world->fake.backend.table, "small", 5);
+    world->late = true;
+    drain_small(world);
+    send_text(world, WAITS("small", "4000"));
+    assert_int_equal(atomic_load(&tag->demand), 1);
+    assert_int_equal(shutdown(world->fd, SHUT_WR), 0);
+    conn_world_rest(world);
+    assert_true(world->ended);
+    assert_int_equal(world->replies.len, 0);
+    assert_int_equal(atomic_load(&tag->demand), 0);
+    conn_world_disconnect(world);
+
+    conn_world_connect(world);
+    world->late = true;
+    send_text(world, BODY "}");
+    assert_int_equal(shutdown(world->fd, SHUT_WR), 0);
+    conn_world_rest(world);
+    assert_false(world->ended);
+    world->late = false;
+    conn_world_rest(world);
+    expect_status(world, "200");
+    assert_true(world->ended);
+    conn_world_disconnect(world);
+}
+
+/* While its replies are on their way a connection is not idle, and then it has all of the time. */
+static void test_idle_time_begins_when_all_is_sent(void **state)
+{
+    enum { COUNT = 9, READ_BYTES = 256 << 10 };
+    struct conn_world *world = *state;
+    char *buffer = malloc(READ_BYTES);
+
+    assert_non_null(buffer);
+    conn_world_reset(world);
+    fake_make_tag(&world->fake, "big", UINT64_C(1000000000000000), 1000, 1000000);
+    (void)fake_open(&world->fake, "big", UINT64_C(1000000000000000), 100000 * COUNT);
+    conn_world_connect(world);
+    world->deaf = true;
+    for (int i = 0; i < COUNT; i++) {
+        send_text(world, "GET /api/segment/get/big?count=100000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    for (int ms = 0; ms < LIMIT_HTTP_IDLE_MS; ms += LIMIT_HTTP_WRITE_MS / 2) {
+        conn_world_pass(world, LIMIT_HTTP_WRITE_MS / 2);
+        for (size_t got = 0; got < READ_BYTES;) {
+            ssize_t count = recv(world->fd, buffer, READ_BYTES - got, 0);
+
+            assert_true(count > 0 || got > 0);
+            got = count > 0 ? got + (size_t)count : READ_BYTES;
+        }
+        conn_world_rest(world);
+    }
+    world->deaf = false;
+    conn_world_rest(world);
+    assert_true(world->replies.len > 100000 * 17);
+    conn_world_pass(world, LIMIT_HTTP_IDLE_MS - 1);
+    assert_false(world->ended);
+    conn_world_pass(world, LIMIT_HTTP_IDLE_MS / 16);
+    assert_true(world->ended);
+    conn_world_disconnect(world);
+    free(buffer);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -153,6 +226,8 @@ int main(void)
         TEST(test_each_request_has_its_own_time_to_arrive),
         TEST(test_each_request_begins_the_idle_time_anew),
         TEST(test_each_request_has_its_own_time_to_wait),
+        TEST(test_ids_are_for_clients_that_are_there),
+        TEST(test_idle_time_begins_when_all_is_sent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,16 +41,19 @@ static int try_start(const char *address, unsigned loops)
     struct http_settings settings = {0};
     struct http_server *server;
     struct fake fake;
+    struct api *api;
     int rv;
 
     fake_start(&fake);
     fake_settings(&settings);
     settings.listen_address = address;
     settings.loops = loops;
-    rv = http_server_start(&settings, &build, &fake.backend, &server);
+    api = api_new(&settings, &build, &fake.backend);
+    rv = http_server_start(&settings, api_service(api), &server);
     if (rv == 0) {
         http_server_stop(server);
     }
+    api_free(api);
     fake_stop(&fake);
     return rv;
 }

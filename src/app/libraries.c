@@ -1,6 +1,6 @@
 /*
- * libraries.c - see libraries.h. Headers of LMDB and of the HTTP parser belong to their layers, so
- * those are asked. C-Raft is linked statically and the build takes one exact version. Thread: any.
+ * libraries.c - see libraries.h. LMDB's header belongs to its layer, so that is asked. C-Raft is
+ * linked statically and the build takes one exact version. Thread: any.
  */
 #include "src/app/libraries.h"
 
@@ -8,7 +8,6 @@
 #include <openssl/crypto.h>
 #include <uv.h>
 
-#include "http/proto/version.h"
 #include "storage/lmdb/store.h"
 
 #ifndef LEAFD_RAFT_VERSION
@@ -18,9 +17,8 @@
 void libraries_json(struct buf *out)
 {
     buf_printf(out,
-               "{\"libuv\":\"%s\",\"lmdb\":\"%s\",\"c-raft\":\"%s\",\"http-parser\":\"%s\","
+               "{\"libuv\":\"%s\",\"lmdb\":\"%s\",\"c-raft\":\"%s\","
                "\"jansson\":\"%s\",\"openssl\":\"%s\"}",
-               uv_version_string(), store_lmdb_version(), LEAFD_RAFT_VERSION,
-               http_parser_library_version(), jansson_version_str(),
+               uv_version_string(), store_lmdb_version(), LEAFD_RAFT_VERSION, jansson_version_str(),
                OpenSSL_version(OPENSSL_VERSION_STRING));
 }

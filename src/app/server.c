@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "http/api/api.h"
+#include "http/server/server.h"
 #include "src/app/libraries.h"
 #include "src/app/report.h"
 #include "src/app/signals.h"
@@ -38,6 +40,7 @@ struct server {
     struct node *node; /* NULL before the start and after the stop */
     struct node_owner owner;
     struct http_server *http; /* NULL before the start and after the stop */
+    struct api *api;          /* what it serves, likewise */
     struct http_build build;
     struct buf libraries;    /* of build */
     uint64_t began_ms;       /* of the start, then of the stop; monotonic */
@@ -285,13 +288,14 @@ static enum exit_code start_http(struct server *server)
     if (server->node == NULL) {
         return EXIT_CODE_STOPPED;
     }
-    err = http_server_start(settings, &server->build, node_backend(server->node), &server->http);
+    server->api = api_new(settings, &server->build, node_backend(server->node));
+    err = http_server_start(settings, api_service(server->api), &server->http);
     if (err != 0) {
         report_http_failed(server->config, err);
         return exit_code_of(err);
     }
     /* The loop has not run since node_start(), so no wake-up was missed. */
-    node_set_waker(server->node, http_server_waker(server->http));
+    node_set_waker(server->node, api_waker(server->api));
     log_info("http", "listening", "address=%s loops=%" PRIu32, settings->listen_address,
              settings->loops);
     return EXIT_CODE_STOPPED;
@@ -379,6 +383,10 @@ static void node_stopped_cb(void *data)
     if (server->http != NULL) {
         http_server_stop(server->http);
         server->http = NULL;
+    }
+    if (server->api != NULL) {
+        api_free(server->api);
+        server->api = NULL;
     }
     node_free(server->node);
     server->node = NULL;

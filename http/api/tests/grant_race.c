@@ -275,7 +275,7 @@ void grant_race_show(struct grant_race *race, const char *name)
     }
 }
 
-/* --- life --- */
+/* --- start and end --- */
 
 void grant_race_start(struct grant_race *race, unsigned loops)
 {
@@ -303,8 +303,9 @@ void grant_race_start(struct grant_race *race, unsigned loops)
     race->timer.data = race;
     race->settings.loops = loops;
     fake_settings(&race->settings);
-    ASSERT(http_server_start(&race->settings, &build, &race->backend, &race->server) == 0);
-    allocator_set_waker(race->allocator, http_server_waker(race->server));
+    race->api = api_new(&race->settings, &build, &race->backend);
+    ASSERT(http_server_start(&race->settings, api_service(race->api), &race->server) == 0);
+    allocator_set_waker(race->allocator, api_waker(race->api));
     ASSERT(pthread_create(&race->thread, NULL, owner_run, race) == 0);
 }
 
@@ -330,6 +331,7 @@ void grant_race_stop(struct grant_race *race)
     atomic_store(&race->fail_every, 0);
     grant_race_do(race, stop_cb, NULL);
     http_server_stop(race->server);
+    api_free(race->api);
     grant_race_do(race, close_cb, NULL);
     ASSERT(pthread_join(race->thread, NULL) == 0);
     ASSERT(uv_loop_close(&race->uv) == 0);

@@ -15,6 +15,7 @@
 #include <semaphore.h>
 #include <uv.h>
 
+#include "http/api/api.h"
 #include "http/server/server.h"
 #include "http/tests/fake_backend.h"
 #include "src/base/prng.h"
@@ -28,6 +29,7 @@ struct grant_race {
     struct id_backend backend;
     struct fake fake; /* the state machine, the table, the clock */
     struct http_settings settings;
+    struct api *api;
     struct http_server *server;
     /* the owner's thread and what is its own */
     pthread_t thread;

@@ -275,15 +275,18 @@ static void test_version_is_escaped(void **state)
     struct fixture *f = malloc(sizeof(*f));
     struct http_server *server;
     const struct http_build build = {.version = "1\"\\\n2", .commit = "", .libraries = "{}"};
+    struct api *api;
 
     (void)state;
     ASSERT(f != NULL);
     fixture_start(f, NULL);
-    assert_int_equal(http_server_start(&f->settings, &build, &f->fake.backend, &server), 0);
+    api = api_new(&f->settings, &build, &f->fake.backend);
+    assert_int_equal(http_server_start(&f->settings, api_service(api), &server), 0);
     client_close(f->client);
     f->client = client_open(http_server_port(server));
     assert_int_equal(VALUE("leafd_build_info{version=\"1\\\"\\\\\\n2\"}"), 1);
     http_server_stop(server);
+    api_free(api);
     fixture_stop(f);
     free(f);
 }

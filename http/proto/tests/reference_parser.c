@@ -242,21 +242,21 @@ static int headers_complete_cb(http_parser *core)
     return 1;
 }
 
-static enum verb verb_of(const http_parser *core)
+static enum method method_of(const http_parser *core)
 {
     switch (core->method) {
     case HTTP_GET:
-        return VERB_GET;
+        return METHOD_GET;
     case HTTP_HEAD:
-        return VERB_HEAD;
+        return METHOD_HEAD;
     case HTTP_POST:
-        return VERB_POST;
+        return METHOD_POST;
     case HTTP_PUT:
-        return VERB_PUT;
+        return METHOD_PUT;
     case HTTP_DELETE:
-        return VERB_DELETE;
+        return METHOD_DELETE;
     default:
-        return VERB_OTHER;
+        return METHOD_OTHER;
     }
 }
 
@@ -282,13 +282,18 @@ static enum parser_event head_confirm(struct parser *parser, const char *data)
     http_parser_init(&core, HTTP_REQUEST);
     core.data = &complete;
     used = http_parser_execute(&core, &settings, data, parser->head.len);
-    if (HTTP_PARSER_ERRNO(&core) != HPE_OK) {
+    if (HTTP_PARSER_ERRNO(&core) == HPE_UNEXPECTED_CONTENT_LENGTH && !parser->head.chunked) {
+        /* It takes a header whose name only begins with Transfer-Encoding for that one. All lines
+         * were read. */
+        used = parser->head.len;
+        complete = true;
+    } else if (HTTP_PARSER_ERRNO(&core) != HPE_OK) {
         return malformed(parser, http_errno_description(HTTP_PARSER_ERRNO(&core)));
     }
     if (used != parser->head.len || !complete) {
         return malformed(parser, "the request head is malformed");
     }
-    parser->head.verb = verb_of(&core);
+    parser->head.method = method_of(&core);
     parser->head.keep_alive = http_should_keep_alive(&core) != 0;
     return PARSER_DONE;
 }

@@ -129,7 +129,7 @@ static void assert_same(const struct outcome *a, const struct outcome *b)
     assert_int_equal(a->requests, b->requests);
     assert_int_equal(a->status, b->status);
     assert_int_equal(a->partial, b->partial);
-    assert_int_equal(a->last.verb, b->last.verb);
+    assert_int_equal(a->last.method, b->last.method);
     assert_int_equal(a->last.len, b->last.len);
     assert_int_equal(a->last.target_at, b->last.target_at);
     assert_int_equal(a->last.target_len, b->last.target_len);
@@ -168,42 +168,42 @@ static void test_taken(void **state)
     static const struct {
         const char *text;
         unsigned requests;
-        enum verb verb;
+        enum method method;
         bool keep_alive;
         const char *body;
     } cases[] = {
-        {GET_LINE HOST "\r\n", 1, VERB_GET, true, ""},
-        {"\r\n\r\n" GET_LINE HOST "\r\n", 1, VERB_GET, true, ""},
-        {GET_LINE HOST "\r\n" GET_LINE HOST "\r\n" GET_LINE HOST "\r\n", 3, VERB_GET, true, ""},
-        {"HEAD / HTTP/1.1\r\n" HOST "\r\n", 1, VERB_HEAD, true, ""},
-        {"DELETE / HTTP/1.1\r\n" HOST "\r\n", 1, VERB_DELETE, true, ""},
-        {"PUT / HTTP/1.1\r\n" HOST "\r\n", 1, VERB_PUT, true, ""},
-        {"OPTIONS * HTTP/1.1\r\n" HOST "\r\n", 1, VERB_OTHER, true, ""},
-        {"CONNECT a:1 HTTP/1.1\r\n" HOST "\r\n", 1, VERB_OTHER, true, ""},
-        {"M-SEARCH / HTTP/1.1\r\n" HOST "\r\n", 1, VERB_OTHER, true, ""},
-        {GET_LINE "host:a\r\nX:\r\nY: \r\nZ:\t v \t\r\n\r\n", 1, VERB_GET, true, ""},
-        {GET_LINE HOST "X: caf\xc3\xa9\r\n\r\n", 1, VERB_GET, true, ""},
-        {GET_LINE HOST "Connection: close\r\n\r\n", 1, VERB_GET, false, ""},
-        {GET_LINE HOST "Connection: keep-alive\r\n\r\n", 1, VERB_GET, true, ""},
+        {GET_LINE HOST "\r\n", 1, METHOD_GET, true, ""},
+        {"\r\n\r\n" GET_LINE HOST "\r\n", 1, METHOD_GET, true, ""},
+        {GET_LINE HOST "\r\n" GET_LINE HOST "\r\n" GET_LINE HOST "\r\n", 3, METHOD_GET, true, ""},
+        {"HEAD / HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_HEAD, true, ""},
+        {"DELETE / HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_DELETE, true, ""},
+        {"PUT / HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_PUT, true, ""},
+        {"OPTIONS * HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_OTHER, true, ""},
+        {"CONNECT a:1 HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_OTHER, true, ""},
+        {"M-SEARCH / HTTP/1.1\r\n" HOST "\r\n", 1, METHOD_OTHER, true, ""},
+        {GET_LINE "host:a\r\nX:\r\nY: \r\nZ:\t v \t\r\n\r\n", 1, METHOD_GET, true, ""},
+        {GET_LINE HOST "X: caf\xc3\xa9\r\n\r\n", 1, METHOD_GET, true, ""},
+        {GET_LINE HOST "Connection: close\r\n\r\n", 1, METHOD_GET, false, ""},
+        {GET_LINE HOST "Connection: keep-alive\r\n\r\n", 1, METHOD_GET, true, ""},
         {GET_LINE HOST "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n" GET_LINE HOST
                        "\r\n",
-         2, VERB_GET, true, ""},
-        {"GET / HTTP/1.0\r\n\r\n", 1, VERB_GET, false, ""},
-        {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 1, VERB_GET, true, ""},
-        {POST_LINE "Content-Length: 0\r\n\r\n", 1, VERB_POST, true, ""},
-        {POST_LINE "Content-Length: 5\r\n\r\nhello", 1, VERB_POST, true, "hello"},
-        {POST_LINE "content-length:  005 \r\n\r\nhello" GET_LINE HOST "\r\n", 2, VERB_GET, true,
+         2, METHOD_GET, true, ""},
+        {"GET / HTTP/1.0\r\n\r\n", 1, METHOD_GET, false, ""},
+        {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 1, METHOD_GET, true, ""},
+        {POST_LINE "Content-Length: 0\r\n\r\n", 1, METHOD_POST, true, ""},
+        {POST_LINE "Content-Length: 5\r\n\r\nhello", 1, METHOD_POST, true, "hello"},
+        {POST_LINE "content-length:  005 \r\n\r\nhello" GET_LINE HOST "\r\n", 2, METHOD_GET, true,
          ""},
-        {CHUNKED "0\r\n\r\n", 1, VERB_POST, true, ""},
-        {CHUNKED "5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n", 1, VERB_POST, true, "hello!"},
-        {CHUNKED "00000005\r\nhello\r\n000\r\n\r\n", 1, VERB_POST, true, "hello"},
-        {CHUNKED "a;x=\"y\"\r\n0123456789\r\nA;z\r\nabcdefghij\r\n0;q\r\n\r\n", 1, VERB_POST, true,
-         "0123456789abcdefghij"},
-        {CHUNKED "1\r\na\r\n0\r\nTrailer: x\r\nOther:y\r\n\r\n" GET_LINE HOST "\r\n", 2, VERB_GET,
+        {CHUNKED "0\r\n\r\n", 1, METHOD_POST, true, ""},
+        {CHUNKED "5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n", 1, METHOD_POST, true, "hello!"},
+        {CHUNKED "00000005\r\nhello\r\n000\r\n\r\n", 1, METHOD_POST, true, "hello"},
+        {CHUNKED "a;x=\"y\"\r\n0123456789\r\nA;z\r\nabcdefghij\r\n0;q\r\n\r\n", 1, METHOD_POST,
+         true, "0123456789abcdefghij"},
+        {CHUNKED "1\r\na\r\n0\r\nTrailer: x\r\nOther:y\r\n\r\n" GET_LINE HOST "\r\n", 2, METHOD_GET,
          true, ""},
-        {POST_LINE "Transfer-Encoding: Chunked\r\n\r\n2\r\n\r\n\r\n0\r\n\r\n", 1, VERB_POST, true,
+        {POST_LINE "Transfer-Encoding: Chunked\r\n\r\n2\r\n\r\n\r\n0\r\n\r\n", 1, METHOD_POST, true,
          "\r\n"},
-        {GET_LINE HOST "Content-Length: 3\r\n\r\nabc", 1, VERB_GET, true, "abc"},
+        {GET_LINE HOST "Content-Length: 3\r\n\r\nabc", 1, METHOD_GET, true, "abc"},
     };
     struct outcome outcome;
 
@@ -216,7 +216,7 @@ static void test_taken(void **state)
         assert_int_equal(outcome.status, 0);
         assert_int_equal(outcome.requests, cases[i].requests);
         assert_false(outcome.partial);
-        assert_int_equal(outcome.last.verb, cases[i].verb);
+        assert_int_equal(outcome.last.method, cases[i].method);
         assert_int_equal(outcome.last.keep_alive, cases[i].keep_alive);
         assert_int_equal(outcome.body_len, strlen(cases[i].body));
         assert_memory_equal(outcome.body, cases[i].body, outcome.body_len);

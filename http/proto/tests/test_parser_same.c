@@ -17,7 +17,7 @@
 #include "src/base/buf.h"
 #include "src/base/prng.h"
 
-#define RANDOM_REQUESTS 4000
+#define RANDOM_REQUESTS 8000
 
 #define CHECK(field) assert_int_equal(got->field, want->field)
 
@@ -27,7 +27,7 @@ static void assert_same_head(const struct parser_head *got, const struct parser_
     CHECK(target_at);
     CHECK(target_len);
     CHECK(content_length);
-    CHECK(verb);
+    CHECK(method);
     CHECK(http_1_0);
     CHECK(keep_alive);
     CHECK(chunked);
@@ -159,26 +159,20 @@ static void make_request(struct prng *prng, struct buf *buf)
 {
     static const char *const methods[] = {"GET",  "GET",     "GET",   "POST", "PUT",     "DELETE",
                                           "HEAD", "CONNECT", "PATCH", "GETS", "M-SEARCH"};
-    static const char *const targets[] = {
-        "/",  "/a?b=c",   "/api/segment/get/tag", "*", "http://h/", "/#f", "/a?b?c", "h:80",
-        "/~", "/\xc3\xa9"};
+    static const char *const targets[] = {"/",          "/a?b=c",         "/api/segment/get/tag",
+                                          "*",          "http://h/",      "/#f",
+                                          "/a?b?c",     "h:80",           "/~",
+                                          "/\xc3\xa9",  "http://u@h:1/a", "http://a@@b/",
+                                          "ftp:/h",     "x://",           "http://h<",
+                                          "a://[::1]?b"};
     static const char *const versions[] = {"HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0",
                                            "HTTP/1.2"};
-    static const char *const names[] = {"Host",
-                                        "Connection",
-                                        "Proxy-Connection",
-                                        "Upgrade",
-                                        "Content-Length",
-                                        "X",
-                                        "Transfer-Encoding",
-                                        "connection",
-                                        "Content-Length",
-                                        "Expect",
-                                        "Connection-X",
-                                        "Idempotency-Key",
-                                        "Accept",
-                                        "UPGRADE",
-                                        "Hosts"};
+    static const char *const names[] = {
+        "Host",           "Connection", "Proxy-Connection",   "Upgrade",
+        "Content-Length", "X",          "Transfer-Encoding",  "connection",
+        "Content-Length", "Expect",     "Connection-X",       "Idempotency-Key",
+        "Accept",         "UPGRADE",    "Transfer-EncodingX", "Content-LengthX",
+        "Connectio",      "Hosts"};
     static const char *const values[] = {"a",
                                          "keep-alive",
                                          "Keep-Alive",
@@ -194,7 +188,20 @@ static void make_request(struct prng *prng, struct buf *buf)
                                          "\t keep-alive \t",
                                          "close,x",
                                          "Upgrade, HTTP2-Settings",
-                                         "keep-alive,"};
+                                         "keep-alive,",
+                                         "clos,close",
+                                         "clos,x,close",
+                                         "close\t",
+                                         "close ,x",
+                                         "close x,Keep-Alive",
+                                         ",close",
+                                         "x,,close",
+                                         "x, \tclose  , y",
+                                         "upgrad,keep-alive,close",
+                                         "\"x\",close",
+                                         "x,\"y\",close",
+                                         "closeclose",
+                                         "5\t"};
     uint64_t lines = prng_below(prng, 5);
 
     buf_printf(buf, "%s %s %s\r\n", PICK(prng, methods), PICK(prng, targets), PICK(prng, versions));

@@ -1,5 +1,5 @@
 /*
- * test_target.c - targets split, percent encoding undone, query options, and the table of routes.
+ * test_target.c - targets split, percent encoding undone, query options.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "http/api/router.h"
 #include "http/proto/target.h"
 
 static void test_split(void **state)
@@ -163,68 +162,12 @@ static void test_options(void **state)
     }
 }
 
-static void test_router(void **state)
-{
-    static const struct {
-        enum verb verb;
-        const char *path;
-        enum router_result result;
-        const char *route;
-        const char *name;
-    } cases[] = {
-        {VERB_GET, "/api/segment/get/a", ROUTER_FOUND, "/api/segment/get/", "a"},
-        {VERB_POST, "/api/segment/get/a/", ROUTER_FOUND, "/api/segment/get/", "a"},
-        {VERB_GET, "/api/segment/get/", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_GET, "/api/segment/get//", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_GET, "/api/segment/get/a//", ROUTER_SLASH, NULL, NULL},
-        {VERB_GET, "/api/segment/get/a/b", ROUTER_SLASH, NULL, NULL},
-        {VERB_HEAD, "/api/segment/get/a", ROUTER_NO_METHOD, "/api/segment/get/", NULL},
-        {VERB_OTHER, "/api/tags/a", ROUTER_NO_METHOD, "/api/tags/", NULL},
-        {VERB_PUT, "/api/tags/a", ROUTER_FOUND, "/api/tags/", "a"},
-        {VERB_PUT, "/api/tags/a/", ROUTER_SLASH, NULL, NULL},
-        {VERB_GET, "/api/tags/", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_HEAD, "/api/tags", ROUTER_FOUND, "/api/tags", ""},
-        {VERB_DELETE, "/api/tags", ROUTER_NO_METHOD, "/api/tags", NULL},
-        {VERB_GET, "/api/tagsx", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_GET, "/api/cluster", ROUTER_FOUND, "/api/cluster", ""},
-        {VERB_GET, "/api/cluster/", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_POST, "/api/cluster/members", ROUTER_FOUND, "/api/cluster/members", ""},
-        {VERB_GET, "/api/cluster/members", ROUTER_NO_METHOD, "/api/cluster/members", NULL},
-        {VERB_DELETE, "/api/cluster/members/4", ROUTER_FOUND, "/api/cluster/members/", "4"},
-        {VERB_POST, "/api/cluster/leader", ROUTER_FOUND, "/api/cluster/leader", ""},
-        {VERB_GET, "/livez", ROUTER_FOUND, "/livez", ""},
-        {VERB_POST, "/livez", ROUTER_NO_METHOD, "/livez", NULL},
-        {VERB_GET, "", ROUTER_NO_ROUTE, NULL, NULL},
-        {VERB_GET, "/", ROUTER_NO_ROUTE, NULL, NULL},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const struct route *route;
-        const char *name;
-        size_t len;
-
-        assert_int_equal(
-            router_find(cases[i].verb, cases[i].path, strlen(cases[i].path), &route, &name, &len),
-            cases[i].result);
-        assert_int_equal(route == NULL, cases[i].route == NULL);
-        if (route != NULL) {
-            assert_string_equal(route->path, cases[i].route);
-        }
-        if (cases[i].name != NULL) {
-            assert_int_equal(len, strlen(cases[i].name));
-            assert_memory_equal(name, cases[i].name, len);
-        }
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_decode),
         cmocka_unit_test(test_options),
-        cmocka_unit_test(test_router),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

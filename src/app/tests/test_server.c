@@ -22,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "http/api/api.h"
 #include "http/server/server.h"
 #include "raft/node/node.h"
 #include "src/app/config/load.h"
@@ -29,7 +30,7 @@
 #include "storage/lmdb/store.h"
 
 struct fake {
-    char events[256]; /* names of what was called, in order */
+    char events[512]; /* names of what was called, in order */
     /* what goes wrong */
     int store_err;
     int node_err;
@@ -41,6 +42,7 @@ struct fake {
     /* what came */
     const struct node_settings *node_settings;
     struct node_owner *owner;
+    const struct http_settings *api_settings;
     const struct http_settings *http_settings;
     const struct http_build *build;
     struct store_lmdb_config store_config;
@@ -170,27 +172,48 @@ void node_free(struct node *node)
 
 /* --- HTTP --- */
 
-int http_server_start(const struct http_settings *http, const struct http_build *build,
-                      struct id_backend *backend, struct http_server **ret_server)
+struct api *api_new(const struct http_settings *http, const struct http_build *build,
+                    struct id_backend *backend)
+{
+    event("api_new");
+    assert_ptr_equal(backend, &fake_backend);
+    fake.api_settings = http;
+    fake.build = build;
+    return (struct api *)&fake;
+}
+
+const struct http_service *api_service(const struct api *api)
+{
+    assert_ptr_equal(api, &fake);
+    return (const struct http_service *)&fake;
+}
+
+struct id_waker *api_waker(struct api *api)
+{
+    static struct id_waker waker;
+
+    assert_ptr_equal(api, &fake);
+    return &waker;
+}
+
+void api_free(struct api *api)
+{
+    assert_ptr_equal(api, &fake);
+    event("api_free");
+}
+
+int http_server_start(const struct http_settings *http, const struct http_service *service,
+                      struct http_server **ret_server)
 {
     event("http_start");
-    assert_ptr_equal(backend, &fake_backend);
+    assert_ptr_equal(service, &fake);
     fake.http_settings = http;
-    fake.build = build;
     if (fake.http_err != 0) {
         return fake.http_err;
     }
     assert_int_equal(raise(fake.signal), 0);
     *ret_server = (struct http_server *)&fake;
     return 0;
-}
-
-struct id_waker *http_server_waker(struct http_server *server)
-{
-    static struct id_waker waker;
-
-    assert_ptr_equal(server, &fake);
-    return &waker;
 }
 
 static void *drain_thread(void *data)
@@ -260,8 +283,8 @@ static void configure(const char *flag, const char *value)
     }
 }
 
-#define UP "store_open node_start http_start waker"
-#define DOWN "node_drain http_drain no_waker node_stop http_stop node_free store_close"
+#define UP "store_open node_start api_new http_start waker"
+#define DOWN "node_drain http_drain no_waker node_stop http_stop api_free node_free store_close"
 
 /* HTTP is there until leadership is elsewhere; the node is there until HTTP is drained; the memory
  * of the node until HTTP's threads have ended; the store until the last. */
@@ -283,6 +306,7 @@ static void test_settings_are_handed_down(void **state)
     configure("--http-loops", "3");
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
     assert_ptr_equal(fake.node_settings, &config.node);
+    assert_ptr_equal(fake.api_settings, &config.http);
     assert_ptr_equal(fake.http_settings, &config.http);
     assert_string_equal(fake.store_config.dir, "/nonexistent");
     assert_int_equal(fake.store_config.map_bytes, 16ULL << 30);
@@ -400,8 +424,9 @@ static void test_http_errors(void **state)
     configure(NULL, NULL);
     fake.http_err = ERR_EXISTS;
     assert_int_equal(server_run(&config), EXIT_CODE_ADDRESS);
-    assert_string_equal(fake.events,
-                        "store_open node_start http_start node_stop node_free store_close");
+    assert_string_equal(
+        fake.events,
+        "store_open node_start api_new http_start node_stop api_free node_free store_close");
     fake = (struct fake){.http_err = ERR_INVALID};
     assert_int_equal(server_run(&config), EXIT_CODE_CONFIG);
 }

@@ -1,5 +1,5 @@
 /*
- * test_waiters.c - parked requests by tag and deadline, their demand and their bound; claims
+ * test_waiters.c - parked requests by tag, their demand and their bound; claims
  * joined.
  */
 #include <setjmp.h>
@@ -12,25 +12,27 @@
 #include <cmocka.h>
 
 #include "http/api/ids.h"
-#include "http/server/waiters.h"
+#include "http/api/waiters.h"
 #include "src/base/limits.h"
 
-static void test_order_by_tag_and_deadline(void **state)
+static void test_order_by_tag(void **state)
 {
     struct id_table *table = id_table_new();
     struct id_tag *a = id_table_insert(table, "a", 1);
     struct id_tag *b = id_table_insert(table, "b", 1);
-    struct waiter w[4] = {0};
+    struct waiter w[6] = {0};
     struct waiters waiters;
 
     (void)state;
     waiters_init(&waiters);
-    assert_int_equal(waiters_next_ms(&waiters), UINT64_MAX);
     assert_null(waiters_first(&waiters, a));
-    assert_int_equal(waiters_add(&waiters, &w[0], a, 300, 3), 0);
-    assert_int_equal(waiters_add(&waiters, &w[1], b, 100, 5), 0);
-    assert_int_equal(waiters_add(&waiters, &w[2], a, 200, 4), 0);
-    assert_int_equal(waiters_add(&waiters, &w[3], a, 200, 1), 0);
+    assert_null(waiters_first(&waiters, NULL));
+    assert_int_equal(waiters_add(&waiters, &w[0], a, 3), 0);
+    assert_int_equal(waiters_add(&waiters, &w[1], b, 5), 0);
+    assert_int_equal(waiters_add(&waiters, &w[4], NULL, 9), 0);
+    assert_int_equal(waiters_add(&waiters, &w[2], a, 4), 0);
+    assert_int_equal(waiters_add(&waiters, &w[3], a, 1), 0);
+    assert_int_equal(waiters_add(&waiters, &w[5], NULL, 1), 0);
     assert_int_equal(atomic_load(&a->demand), 8);
     assert_int_equal(atomic_load(&b->demand), 5);
     assert_ptr_equal(waiters_first(&waiters, a), &w[0]);
@@ -38,12 +40,16 @@ static void test_order_by_tag_and_deadline(void **state)
     assert_ptr_equal(waiters_after(&w[2]), &w[3]);
     assert_null(waiters_after(&w[3]));
     assert_null(waiters_after(&w[1]));
-    assert_int_equal(waiters_next_ms(&waiters), 100);
-    assert_null(waiters_due(&waiters, 99));
-    assert_ptr_equal(waiters_due(&waiters, 100), &w[1]);
+    /* Those that wait for the clock are no tag's. */
+    assert_ptr_equal(waiters_first(&waiters, NULL), &w[4]);
+    assert_ptr_equal(waiters_after(&w[4]), &w[5]);
+    assert_null(waiters_after(&w[5]));
+    waiters_remove(&waiters, &w[4]);
+    assert_ptr_equal(waiters_first(&waiters, NULL), &w[5]);
+    waiters_remove(&waiters, &w[5]);
+    assert_null(waiters_first(&waiters, NULL));
     waiters_remove(&waiters, &w[1]);
     assert_int_equal(atomic_load(&b->demand), 0);
-    assert_ptr_equal(waiters_due(&waiters, 1000), &w[2]);
     waiters_set_demand(&w[2], 1);
     assert_int_equal(atomic_load(&a->demand), 5);
     waiters_remove(&waiters, &w[2]);
@@ -67,13 +73,13 @@ static void test_bound(void **state)
     assert_non_null(w);
     waiters_init(&waiters);
     for (size_t i = 0; i < LIMIT_WAITERS_PER_LOOP; i++) {
-        assert_int_equal(waiters_add(&waiters, &w[i], tag, 1000 - i % 1000, 1), 0);
+        assert_int_equal(waiters_add(&waiters, &w[i], tag, 1), 0);
     }
-    assert_int_equal(waiters_add(&waiters, &w[LIMIT_WAITERS_PER_LOOP], tag, 5, 1), ERR_OVERLOADED);
+    assert_int_equal(waiters_add(&waiters, &w[LIMIT_WAITERS_PER_LOOP], tag, 1), ERR_OVERLOADED);
     assert_false(w[LIMIT_WAITERS_PER_LOOP].parked);
     assert_int_equal(atomic_load(&tag->demand), LIMIT_WAITERS_PER_LOOP);
     waiters_remove(&waiters, &w[7]);
-    assert_int_equal(waiters_add(&waiters, &w[LIMIT_WAITERS_PER_LOOP], tag, 5, 1), 0);
+    assert_int_equal(waiters_add(&waiters, &w[LIMIT_WAITERS_PER_LOOP], tag, 1), 0);
     for (size_t i = 0; i <= LIMIT_WAITERS_PER_LOOP; i++) {
         if (w[i].parked) {
             waiters_remove(&waiters, &w[i]);
@@ -159,8 +165,8 @@ static void test_lines_at_carries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_by_tag_and_deadline), cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_ranges_are_joined),         cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_order_by_tag),      cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_ranges_are_joined), cmocka_unit_test(test_formats),
         cmocka_unit_test(test_lines_at_carries),
     };
 

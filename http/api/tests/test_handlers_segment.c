@@ -1,5 +1,5 @@
 /*
- * test_handlers_ids.c - /api/segment/get/{tag} over real sockets: formats, options, errors,
+ * test_handlers_segment.c - /api/segment/get/{tag} over real sockets: formats, options, errors,
  * waiting.
  */
 #include <setjmp.h>

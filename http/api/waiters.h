@@ -1,18 +1,19 @@
 /*
- * waiters.h - requests parked until their tag has ids again: by tag in order of arrival, and by
- * deadline.
+ * waiters.h - requests that wait for ids: by tag, in order of arrival.
  *
  * The happy path: waiters_add(); when the tag is woken, waiters_first() and waiters_after() walk
  * its requests oldest first; one that is served is taken out by waiters_remove(). The ids they want
  * are counted in tag->demand as long as they are parked, so that segments are sized for them.
  *
+ * Those that wait for snowflake ids, which time alone brings, have no tag: NULL in its place.
+ *
  * Failure modes: more than LIMIT_WAITERS_PER_LOOP: ERR_OVERLOADED. Nothing allocates: the struct is
- * part of the connection.
+ * part of what the api keeps for the request.
  *
  * Thread: the owner's (one HTTP loop); tag->demand and count are atomics.
  */
-#ifndef LEAFD_HTTP_SERVER_WAITERS_H
-#define LEAFD_HTTP_SERVER_WAITERS_H
+#ifndef LEAFD_HTTP_API_WAITERS_H
+#define LEAFD_HTTP_API_WAITERS_H
 
 #include <bsd/sys/tree.h>
 #include <stdatomic.h>
@@ -24,21 +25,17 @@
 #include "src/id/alloc/id_table.h"
 
 struct waiter {
-    RB_ENTRY(waiter) by_tag;
-    RB_ENTRY(waiter) by_deadline;
-    struct id_tag *tag;
-    uint64_t seq; /* order of arrival on this loop */
-    uint64_t deadline_ms;
-    uint64_t demand; /* what this one adds to tag->demand */
+    RB_ENTRY(waiter) link;
+    struct id_tag *tag; /* NULL: it waits for the clock alone */
+    uint64_t seq;       /* order of arrival on this loop */
+    uint64_t demand;    /* what this one adds to tag->demand */
     bool parked;
 };
 
-RB_HEAD(waiters_by_tag, waiter);
-RB_HEAD(waiters_by_deadline, waiter);
+RB_HEAD(waiter_tree, waiter);
 
 struct waiters {
-    struct waiters_by_tag by_tag;
-    struct waiters_by_deadline by_deadline;
+    struct waiter_tree tree;
     _Atomic size_t count; /* read by any thread */
     uint64_t next_seq;
 };
@@ -47,7 +44,7 @@ void waiters_init(struct waiters *waiters);
 
 /* Park. 0 or ERR_OVERLOADED. */
 int waiters_add(struct waiters *waiters, struct waiter *waiter, struct id_tag *tag,
-                uint64_t deadline_ms, uint64_t demand) MUST_CHECK;
+                uint64_t demand) MUST_CHECK;
 
 /* Take a parked one out, and its demand back. */
 void waiters_remove(struct waiters *waiters, struct waiter *waiter);
@@ -60,11 +57,5 @@ struct waiter *waiters_first(struct waiters *waiters, const struct id_tag *tag);
 
 /* The next one of the same tag. */
 struct waiter *waiters_after(struct waiter *waiter);
-
-/* One whose deadline is at or before now_ms, the earliest first; NULL if there is none. */
-struct waiter *waiters_due(struct waiters *waiters, uint64_t now_ms);
-
-/* The earliest deadline, UINT64_MAX if none is parked. */
-uint64_t waiters_next_ms(struct waiters *waiters);
 
 #endif

@@ -1,0 +1,182 @@
+/*
+ * api.c - see api.h. Thread: the main thread; admit and handle on a loop's, wake on the raft
+ * loop's.
+ */
+#include "http/api/api.h"
+
+#include <stdlib.h>
+
+#include "http/api/context.h"
+#include "http/api/handlers.h"
+#include "http/api/request.h"
+#include "http/api/router.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/base/hot.h"
+
+/* --- requests --- */
+
+HOT static enum http_admission admit(struct conn *conn)
+{
+    struct request *request = &conn->request;
+    const char *path = conn_at(conn, request->path_at);
+    const struct route *route;
+    const char *name;
+    size_t name_len;
+
+    if (router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len) !=
+        ROUTER_FOUND) {
+        return HTTP_REFUSE;
+    }
+    request->route = route;
+    request->name_at = request->path_at + (uint32_t)(name - path);
+    request->name_len = (uint32_t)name_len;
+    return route->takes_body ? HTTP_KEEP_BODY : HTTP_DROP_BODY;
+}
+
+/* Nothing is served there; the router says why. */
+COLD __attribute__((noinline)) static void refuse(struct conn *conn)
+{
+    const struct request *request = &conn->request;
+    const char *path = conn_at(conn, request->path_at);
+    const struct route *route;
+    const char *name;
+    size_t name_len;
+    char allow[ROUTER_ALLOW_BYTES];
+    char shown[160];
+
+    text_show(path, request->path_len, shown, sizeof shown);
+    switch (
+        router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len)) {
+    case ROUTER_NO_ROUTE:
+        reply_error(conn, 404, "no_route", "nothing is served at %s", shown);
+        return;
+    case ROUTER_SLASH:
+        reply_error(conn, 404, "no_route",
+                    "nothing is served at %s; a slash in a name is written %%2F", shown);
+        return;
+    case ROUTER_NO_METHOD:
+        router_allow(route, allow);
+        reply_wrong_method(conn, allow);
+        return;
+    case ROUTER_FOUND:
+        break;
+    }
+    UNREACHABLE("a result of the router");
+}
+
+HOT static void handle(struct conn *conn)
+{
+    const struct route *route = conn->request.route;
+
+    if (route != NULL) {
+        route->handle(conn);
+    } else {
+        refuse(conn);
+    }
+}
+
+/* --- loops --- */
+
+static void *loop_begin(void *data, unsigned index, struct conns *conns, struct http_port *port)
+{
+    struct api *api = data;
+    struct api_loop *loop = calloc(1, sizeof *loop);
+
+    ASSERT(loop != NULL);
+    ASSERT(index < LIMIT_HTTP_LOOPS && api->loops[index] == NULL);
+    loop->api = api;
+    loop->backend = api->backend;
+    loop->conns = conns;
+    loop->port = port;
+    loop->index = index;
+    waiters_init(&loop->waiters);
+    timer_init(&loop->snowflake_retry, snowflake_retry_fire);
+    prng_seed(&loop->prng, prng_entropy());
+    api->loops[index] = loop;
+    api->loop_count++;
+    return loop;
+}
+
+static void loop_end(void *loop_data)
+{
+    struct api_loop *loop = loop_data;
+
+    ASSERT(loop->waiters.count == 0);
+    loop->api->loops[loop->index] = NULL;
+    loop->api->loop_count--;
+    free(loop);
+}
+
+/* A tag's parked requests are to try again; on its way to their loop. */
+struct wake {
+    struct mailbox_item item;
+    struct api_loop *loop;
+    struct id_tag *tag;
+};
+
+static void wake_cb(struct mailbox_item *item)
+{
+    struct wake *wake = CONTAINER(item, struct wake, item);
+
+    segment_wake(wake->loop, wake->tag);
+    free(wake);
+}
+
+static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loops)
+{
+    struct api *api = CONTAINER(waker, struct api, waker);
+
+    for (unsigned i = 0; i < api->loop_count; i++) {
+        struct wake *wake;
+
+        if ((loops >> i & 1) == 0) {
+            continue;
+        }
+        wake = malloc(sizeof *wake);
+        ASSERT(wake != NULL);
+        *wake = (struct wake){.item.run = wake_cb, .loop = api->loops[i], .tag = tag};
+        if (http_port_post(wake->loop->port, &wake->item) != 0) {
+            free(wake);
+        }
+    }
+}
+
+/* --- start and end --- */
+
+struct api *api_new(const struct http_settings *settings, const struct http_build *build,
+                    struct id_backend *backend)
+{
+    struct api *api = calloc(1, sizeof *api);
+
+    ASSERT(api != NULL);
+    api->settings = settings;
+    api->build = build;
+    api->backend = backend;
+    api->waker.wake = waker_wake;
+    api->service = (struct http_service){
+        .data = api,
+        .clock = backend->clock,
+        .loop_begin = loop_begin,
+        .loop_end = loop_end,
+        .admit = admit,
+        .handle = handle,
+    };
+    return api;
+}
+
+const struct http_service *api_service(const struct api *api)
+{
+    return &api->service;
+}
+
+struct id_waker *api_waker(struct api *api)
+{
+    return &api->waker;
+}
+
+void api_free(struct api *api)
+{
+    ASSERT(api->loop_count == 0);
+    free(api);
+}

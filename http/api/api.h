@@ -1,0 +1,40 @@
+/*
+ * api.h - leafd over HTTP: the service that an HTTP server is given, and what it needs of the
+ * cluster.
+ *
+ * Contract of the routes: docs/http-api.md. Ids are claimed from backend->table with atomics on the
+ * loop's own thread; everything else goes by id_request to the raft loop and comes back by the
+ * loop's port.
+ *
+ * The happy path: api_new(), http_server_start() with api_service(), and api_waker() is given to
+ * the backend; at the end http_server_stop(), then api_free().
+ *
+ * Failure modes: none of its own. Requests that are still with the backend may be answered before,
+ * during or after http_server_stop(): their done() is safe at any time, and only frees them once
+ * the loops have stopped.
+ *
+ * Thread: the main thread.
+ */
+#ifndef LEAFD_HTTP_API_API_H
+#define LEAFD_HTTP_API_API_H
+
+#include "http/api/build.h"
+#include "http/server/service.h"
+#include "src/id/backend/id_backend.h"
+
+struct api;
+
+/* Settings and build are borrowed until api_free(). */
+struct api *api_new(const struct http_settings *settings, const struct http_build *build,
+                    struct id_backend *backend);
+
+/* Serves one server; valid until api_free(). */
+const struct http_service *api_service(const struct api *api);
+
+/* To be given to the backend; take it off again before http_server_stop(). */
+struct id_waker *api_waker(struct api *api);
+
+/* The server has stopped, or never started. */
+void api_free(struct api *api);
+
+#endif

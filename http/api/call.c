@@ -1,0 +1,95 @@
+/*
+ * call.c - see call.h. Threads: the loop's, and the raft loop's for done_cb.
+ */
+#include "http/api/call.h"
+
+#include <stdlib.h>
+
+#include "http/api/context.h"
+#include "http/api/request.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+
+void call_free(struct call *call)
+{
+    buf_free(&call->request.payload);
+    buf_free(&call->request.reply);
+    if (call->request.kind == ID_REQUEST_SEGMENTS) {
+        free(call->segments.items);
+    }
+    free(call);
+}
+
+/* On the loop's thread: the answer is there. */
+static void answered_cb(struct mailbox_item *item)
+{
+    struct call *call = CONTAINER(item, struct call, item);
+
+    if (call->wait.conn != NULL) {
+        struct conn *conn = conn_resume(&call->wait);
+
+        if (call->request.status != 0 && !call->sees_errors) {
+            reply_err(conn, call->request.status);
+        } else {
+            call->finish(conn, call);
+        }
+    }
+    call_free(call);
+}
+
+/* On the raft loop's thread. After the post the call may be gone, so the port is held here. */
+static void done_cb(struct id_request *request)
+{
+    struct call *call = CONTAINER(request, struct call, request);
+    struct http_port *port = call->port;
+
+    call->item.run = answered_cb;
+    if (http_port_post(port, &call->item) != 0) {
+        /* The loop has stopped; every connection is closed. */
+        call_free(call);
+    }
+    http_port_unref(port);
+}
+
+/* The connection has closed, and its wait has let go of it: the answer will find that. */
+static void cancelled(struct http_wait *wait)
+{
+    ASSERT(wait->conn == NULL);
+}
+
+struct call *call_new(enum id_request_kind kind,
+                      void (*finish)(struct conn *conn, struct call *call))
+{
+    struct call *call = calloc(1, sizeof *call);
+
+    ASSERT(call != NULL);
+    call->request.kind = kind;
+    call->request.done = done_cb;
+    call->finish = finish;
+    call->wait.cancel = cancelled;
+    if (kind == ID_REQUEST_STATUS) {
+        call->request.out = &call->cluster;
+    } else if (kind == ID_REQUEST_SEGMENTS) {
+        call->request.out = &call->segments;
+    } else if (kind == ID_REQUEST_EVERYWHERE) {
+        call->request.out = &call->change.missing;
+    }
+    return call;
+}
+
+void call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms)
+{
+    struct api_loop *loop = api_loop(conn);
+    struct id_backend *backend = loop->backend;
+
+    call->port = loop->port;
+    http_port_ref(call->port);
+    call->request.deadline_ms = clock_now_ms(backend->clock) + wait_ms;
+    conn_wait(conn, &call->wait, TIMER_NEVER);
+    backend->ops->submit(backend, &call->request);
+}
+
+void call_submit(struct conn *conn, struct call *call)
+{
+    call_submit_for(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
+}

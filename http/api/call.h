@@ -1,0 +1,66 @@
+/*
+ * call.h - requests to the cluster on behalf of a connection.
+ *
+ * The happy path: call_new(), fill the payload, call_submit(): the connection waits. The backend
+ * calls done on the raft loop, which posts to the loop's port; on the loop's thread `finish` writes
+ * the reply.
+ *
+ * Failure modes: an error of the backend is answered as reply_err() does, unless the call wants to
+ * see it itself. The connection closes meanwhile: the answer is dropped when it comes. The loop
+ * stops meanwhile: late answers are freed.
+ *
+ * Threads: the loop's; the backend's done from any.
+ */
+#ifndef LEAFD_HTTP_API_CALL_H
+#define LEAFD_HTTP_API_CALL_H
+
+#include "http/api/ids.h"
+#include "http/server/conn.h"
+#include "http/server/port.h"
+#include "src/id/backend/id_backend.h"
+#include "src/id/codec/worker.h"
+
+/* How long a change of tags may take, and whether all nodes are waited for. */
+struct change_wait {
+    bool all;
+    uint32_t timeout_ms;
+    uint64_t until_ms; /* on the loop's clock */
+};
+
+struct call {
+    struct http_wait wait;
+    struct id_request request;
+    struct mailbox_item item;
+    struct http_port *port;
+    void (*finish)(struct conn *conn, struct call *call);
+    /* of a request for strict ids: its tag is in trend mode */
+    void (*on_trend)(struct conn *conn, struct id_claim *claim);
+    bool sees_errors; /* finish is called for every status, else for 0 */
+    union {
+        struct id_claim claim;            /* of a request for ids */
+        struct worker_renew worker;       /* of a change of a worker id, as far as it applies */
+        uint64_t member_id;               /* of a change of the members */
+        uint32_t list_limit;              /* of a list of worker ids */
+        struct id_cluster_status cluster; /* out of ID_REQUEST_STATUS */
+        struct id_segments_page segments; /* out of ID_REQUEST_SEGMENTS */
+        struct {
+            struct change_wait wait;   /* of a change of tags, and of ID_REQUEST_EVERYWHERE */
+            struct id_missing missing; /* out of the latter */
+        } change;
+    };
+};
+
+/* A call whose finish is called on the loop's thread unless the connection closes. */
+struct call *call_new(enum id_request_kind kind,
+                      void (*finish)(struct conn *conn, struct call *call));
+
+/* Give up a call that was never submitted. */
+void call_free(struct call *call);
+
+/* Hand it to the backend; the connection waits until finish, as long as the settings say. */
+void call_submit(struct conn *conn, struct call *call);
+
+/* The same, with a time of its own. */
+void call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms);
+
+#endif

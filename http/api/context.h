@@ -1,0 +1,52 @@
+/*
+ * context.h - what handlers find: the api, and its part in each HTTP loop.
+ *
+ * Thread: a loop's part is its thread's own, but for counts, which any thread may read.
+ */
+#ifndef LEAFD_HTTP_API_CONTEXT_H
+#define LEAFD_HTTP_API_CONTEXT_H
+
+#include "http/api/build.h"
+#include "http/api/waiters.h"
+#include "http/server/conn.h"
+#include "http/server/port.h"
+#include "src/base/prng.h"
+#include "src/id/backend/id_backend.h"
+
+/* The loop alone writes; any thread may read. */
+struct api_counts {
+    _Atomic uint64_t segment_ids; /* handed out */
+    _Atomic uint64_t snowflake_ids;
+    _Atomic uint64_t strict_ids;
+    _Atomic uint64_t burnt_skipped; /* see enum id_burn_cause */
+    _Atomic uint64_t burnt_unanswered;
+};
+
+struct api_loop {
+    struct api *api;
+    struct id_backend *backend;
+    struct conns *conns;
+    struct http_port *port;
+    unsigned index;
+    struct api_counts counts;
+    struct waiters waiters;       /* requests that wait for ids */
+    struct timer snowflake_retry; /* armed while some wait for the clock */
+    struct prng prng;
+};
+
+struct api {
+    struct http_service service;
+    struct id_waker waker;
+    const struct http_settings *settings;
+    const struct http_build *build;
+    struct id_backend *backend;
+    unsigned loop_count;
+    struct api_loop *loops[LIMIT_HTTP_LOOPS]; /* loop_count, fixed while threads run */
+};
+
+static inline struct api_loop *api_loop(const struct conn *conn)
+{
+    return conn->conns->data;
+}
+
+#endif

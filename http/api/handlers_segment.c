@@ -1,0 +1,388 @@
+/*
+ * handlers_segment.c - the data plane: GET and POST /api/segment/get/{tag}.
+ *
+ * The happy path: the tag is found in the id table, one compare-and-swap claims the ids, the reply
+ * is appended to the connection's output. No lock, no allocation, no system call.
+ *
+ * When the ids there are too few, what is there is taken and kept, the request parks with a
+ * deadline and is woken, oldest first, when the raft loop has published more. No wake-up is lost:
+ * this loop's bit in tag->waiting_loops is set before the claim is tried again, and the raft loop
+ * publishes before it takes the bits; both change the same word, so one of the two sees the other.
+ *
+ * A tag in strict mode goes to strict.c, also one that became strict while its request was
+ * parked.
+ *
+ * Failure modes: unknown tag 404 (only the cluster may say so), exhausted 409, not contiguous 409,
+ * the deadline 503, too many parked or too many ranges 503. Ids claimed for a request that then
+ * fails are burnt: an id may be skipped, never repeated.
+ *
+ * Thread: the loop's.
+ */
+#include "http/api/handlers.h"
+
+#include <stdlib.h>
+
+#include "http/api/call.h"
+#include "http/api/context.h"
+#include "http/api/parked.h"
+#include "http/api/request.h"
+#include "http/api/strict.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/base/hot.h"
+#include "src/base/yield.h"
+
+/* Asking the cluster whether a tag exists may take so long, even for a request that will not wait
+ * for ids: without it a tag could never become known to clients that ask with timeout_ms=0. */
+#define OPEN_WAIT_MIN_MS 500
+
+enum claim_result {
+    CLAIM_DONE,
+    CLAIM_EMPTY,
+    CLAIM_UNKNOWN,
+    CLAIM_EXHAUSTED,
+    CLAIM_NOT_CONTIGUOUS,
+    CLAIM_SCATTERED, /* more ranges than a reply may have */
+    CLAIM_STRICT     /* the tag has no segments: its ids come from the log */
+};
+
+static void ids_reopen(struct conn *conn, struct id_claim *claim);
+
+/* Ask for a refill, unless somebody has or there is nothing to be had. */
+static void tag_want(struct id_backend *backend, struct id_tag *tag)
+{
+    if (atomic_load_explicit(&tag->state, memory_order_relaxed) == ID_TAG_ACTIVE &&
+        !atomic_load_explicit(&tag->refill_wanted, memory_order_relaxed) &&
+        !atomic_exchange(&tag->refill_wanted, true)) {
+        YIELD("set refill_wanted");
+        backend->ops->want(backend, tag);
+    }
+}
+
+/* One claim of the buffer into the claim's ranges. 0, ERR_EMPTY, or ERR_OVERLOADED (too many
+ * ranges). */
+HOT static int claim_step(struct api_loop *loop, struct id_tag *tag, struct id_claim *claim)
+{
+    struct id_backend *backend = loop->backend;
+    struct segment_range range;
+    struct segment_view view;
+    int rv = claim->contiguous ? segment_claim_whole(&tag->buffer, claim->left, &range, &view)
+                               : segment_claim(&tag->buffer, claim->left, &range, &view);
+
+    if (view.skipped > 0) {
+        conns_count(&loop->counts.burnt_skipped, view.skipped);
+    }
+    if (rv == ERR_EMPTY) {
+        return rv;
+    }
+    ASSERT(rv == 0);
+    ASSERT_IMPLIES(claim->contiguous, range.count == claim->left);
+    if (!view.next_ready && refill_due(view.used, view.size, backend->refill_percent)) {
+        tag_want(backend, tag);
+    }
+    if (!id_claim_add(claim, &range)) {
+        conns_count(&loop->counts.burnt_unanswered, range.count);
+        return ERR_OVERLOADED;
+    }
+    return 0;
+}
+
+/* What it means that the buffer could not give all. */
+static enum claim_result claim_short(struct id_backend *backend, struct id_tag *tag,
+                                     const struct id_claim *claim)
+{
+    uint32_t state;
+
+    YIELD("found too few ids");
+    state = atomic_load(&tag->state);
+    if (state == ID_TAG_UNKNOWN) {
+        return CLAIM_UNKNOWN;
+    }
+    if (state == ID_TAG_STRICT) {
+        return CLAIM_STRICT;
+    }
+    if (state != ID_TAG_EXHAUSTED) {
+        YIELD("saw the tag's state");
+        tag_want(backend, tag);
+        return CLAIM_EMPTY;
+    }
+    return claim->contiguous && segment_left(&tag->buffer) > 0 ? CLAIM_NOT_CONTIGUOUS
+                                                               : CLAIM_EXHAUSTED;
+}
+
+/* Claim what is still wanted, as far as the tag has it. */
+HOT static enum claim_result claim_take(struct api_loop *loop, struct id_tag *tag,
+                                        struct id_claim *claim)
+{
+    struct id_backend *backend = loop->backend;
+    uint32_t state = atomic_load_explicit(&tag->state, memory_order_acquire);
+    uint32_t max_step = atomic_load_explicit(&tag->max_step, memory_order_relaxed);
+    int rv = 0;
+
+    ASSERT(claim->left > 0);
+    if (state == ID_TAG_UNKNOWN) {
+        return CLAIM_UNKNOWN;
+    }
+    if (state == ID_TAG_STRICT) {
+        return CLAIM_STRICT;
+    }
+    if (claim->contiguous && max_step != 0 && claim->count > max_step) {
+        return CLAIM_NOT_CONTIGUOUS;
+    }
+    /* Nothing more will come: taking a part would only burn it. */
+    if ((state == ID_TAG_EXHAUSTED || claim->timeout_ms == 0) &&
+        segment_left(&tag->buffer) < claim->left) {
+        return claim_short(backend, tag, claim);
+    }
+    while (rv == 0 && claim->left > 0) {
+        rv = claim_step(loop, tag, claim);
+    }
+    if (rv == ERR_OVERLOADED) {
+        return CLAIM_SCATTERED;
+    }
+    return rv == 0 ? CLAIM_DONE : claim_short(backend, tag, claim);
+}
+
+/* The request fails, or begins anew: what it had claimed so far is burnt. */
+static void claim_burn(struct api_loop *loop, struct id_claim *claim)
+{
+    ASSERT(claim->left <= claim->count);
+    if (claim->left < claim->count) {
+        conns_count(&loop->counts.burnt_unanswered, claim->count - claim->left);
+    }
+    claim->left = claim->count;
+    claim->range_count = 0;
+}
+
+static void answer_timeout(struct conn *conn, const struct id_claim *claim)
+{
+    if (!atomic_load(&api_loop(conn)->backend->health->leader_known)) {
+        reply_error(conn, 503, "no_leader",
+                    "no ids in memory and no leader to grant more; waited %u ms",
+                    claim->timeout_ms);
+    } else {
+        reply_error(conn, 503, "timeout", "%u of %u ids were not granted within %u ms", claim->left,
+                    claim->count, claim->timeout_ms);
+    }
+}
+
+COLD static void fail_claim(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
+                            enum claim_result result)
+{
+    char shown[160];
+
+    text_show(claim->name, claim->name_len, shown, sizeof shown);
+    switch (result) {
+    case CLAIM_UNKNOWN:
+        reply_error(conn, 404, "unknown_tag", "there is no tag %s", shown);
+        return;
+    case CLAIM_EXHAUSTED:
+        reply_error(conn, 409, "exhausted", "tag %s has no %u ids left below 2^63", shown,
+                    claim->count);
+        return;
+    case CLAIM_NOT_CONTIGUOUS:
+        reply_error(conn, 409, "not_contiguous",
+                    "count=%u does not fit one segment of tag %s, whose max_step is %u",
+                    claim->count, shown, atomic_load(&tag->max_step));
+        return;
+    case CLAIM_SCATTERED:
+        reply_error(conn, 503, "overloaded", "count=%u would take more than %d ranges of tag %s",
+                    claim->count, LIMIT_RANGES_PER_REPLY, shown);
+        return;
+    case CLAIM_DONE:
+    case CLAIM_EMPTY:
+    case CLAIM_STRICT:
+        break;
+    }
+    UNREACHABLE("a result of a claim that fails");
+}
+
+/* Answer a request that does not wait. What it has claimed is burnt unless it gets all. */
+HOT static void answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
+                             enum claim_result result)
+{
+    switch (result) {
+    case CLAIM_DONE:
+        ids_answer(conn, claim, NULL);
+        return;
+    case CLAIM_EMPTY:
+        answer_timeout(conn, claim);
+        claim_burn(api_loop(conn), claim);
+        return;
+    case CLAIM_STRICT:
+        claim_burn(api_loop(conn), claim);
+        strict_start(conn, claim, ids_reopen);
+        return;
+    case CLAIM_UNKNOWN:
+    case CLAIM_EXHAUSTED:
+    case CLAIM_NOT_CONTIGUOUS:
+    case CLAIM_SCATTERED:
+        claim_burn(api_loop(conn), claim);
+        fail_claim(conn, claim, tag, result);
+        return;
+    }
+    UNREACHABLE("a result of a claim");
+}
+
+/* The connection goes away. */
+static void ids_cancel(struct http_wait *wait)
+{
+    struct parked *parked = CONTAINER(wait, struct parked, wait);
+    struct api_loop *loop = parked->loop;
+
+    waiters_remove(&loop->waiters, &parked->waiter);
+    claim_burn(loop, &parked->claim);
+    free(parked);
+}
+
+/* The deadline has come. */
+static void ids_expire(struct http_wait *wait)
+{
+    struct parked *parked = CONTAINER(wait, struct parked, wait);
+
+    answer_claim(parked_resume(parked), &parked->claim, NULL, CLAIM_EMPTY);
+    free(parked);
+}
+
+/* Wait for more ids. */
+static void ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
+{
+    struct api_loop *loop = api_loop(conn);
+
+    /* A client that has closed its side cannot be told from one that has gone; nobody may ever read
+     * the ids, so none are claimed for it. */
+    if (conn->ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
+        answer_claim(conn, claim, tag, CLAIM_EMPTY);
+    } else if (parked_begin(conn, claim, tag, ids_cancel, ids_expire)) {
+        YIELD("added to the demand");
+        segment_wake(loop, tag);
+    } else {
+        claim_burn(loop, claim);
+    }
+}
+
+void segment_wake(struct api_loop *loop, struct id_tag *tag)
+{
+    struct waiter *waiter = waiters_first(&loop->waiters, tag);
+    struct waiter *next;
+
+    if (waiter == NULL) {
+        return;
+    }
+    atomic_fetch_or(&tag->waiting_loops, UINT64_C(1) << loop->index);
+    YIELD("set the waiting bit");
+    for (; waiter != NULL; waiter = next) {
+        struct parked *parked = CONTAINER(waiter, struct parked, waiter);
+        enum claim_result result = claim_take(loop, tag, &parked->claim);
+
+        ASSERT(parked->loop == loop && parked->waiter.tag == tag);
+        ASSERT_IMPLIES(result == CLAIM_EMPTY, parked->claim.left > 0);
+        next = waiters_after(waiter);
+        if (result != CLAIM_EMPTY) {
+            answer_claim(parked_resume(parked), &parked->claim, tag, result);
+            free(parked);
+            continue;
+        }
+        waiters_set_demand(waiter, parked->claim.left);
+        if (!parked->claim.contiguous) {
+            /* Not one id is left. A contiguous request may leave some to those behind it. */
+            break;
+        }
+    }
+}
+
+static void ids_start(struct conn *conn, struct id_claim *claim, struct id_tag *tag);
+
+static struct id_tag *tag_of(const struct api_loop *loop, const struct id_claim *claim)
+{
+    return id_table_find(loop->backend->table, claim->name, claim->name_len);
+}
+
+/* The cluster has said whether the tag exists. */
+static void opened_cb(struct conn *conn, struct call *call)
+{
+    int status = call->request.status;
+    struct id_tag *tag = tag_of(api_loop(conn), &call->claim);
+
+    if (status == ERR_UNKNOWN_TAG) {
+        answer_claim(conn, &call->claim, NULL, CLAIM_UNKNOWN);
+    } else if (status == 0) {
+        call->claim.opened = true;
+        ids_start(conn, &call->claim, tag);
+    } else if (tag != NULL && atomic_load(&tag->state) == ID_TAG_EXHAUSTED) {
+        /* Nobody could say anything newer. */
+        answer_claim(conn, &call->claim, NULL, CLAIM_EXHAUSTED);
+    } else {
+        reply_err(conn, status);
+    }
+}
+
+/* This node does not know the tag, or knows it as deleted: it may have been made a moment ago. */
+static void ids_open(struct conn *conn, const struct id_claim *claim)
+{
+    uint32_t wait_ms = claim->timeout_ms > OPEN_WAIT_MIN_MS ? claim->timeout_ms : OPEN_WAIT_MIN_MS;
+    struct call *call = call_new(ID_REQUEST_OPEN, opened_cb);
+
+    call->sees_errors = true;
+    call->claim = *claim;
+    buf_put(&call->request.payload, claim->name, claim->name_len);
+    call_submit_for(conn, call, wait_ms);
+}
+
+/* tag: of the claim's name, NULL: the table does not have it. */
+HOT static void ids_start(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
+{
+    struct api_loop *loop = api_loop(conn);
+    bool unknown =
+        tag == NULL || atomic_load_explicit(&tag->state, memory_order_acquire) == ID_TAG_UNKNOWN;
+    enum claim_result result;
+
+    if (unknown && !claim->opened) {
+        ids_open(conn, claim);
+        return;
+    }
+    if (tag == NULL) {
+        /* It exists, but the table has no room for it. */
+        reply_err(conn, ERR_OVERLOADED);
+        return;
+    }
+    /* Those that wait already come first. */
+    result = parked_first(&loop->waiters, tag) != NULL ? CLAIM_EMPTY : claim_take(loop, tag, claim);
+    if (result == CLAIM_EMPTY) {
+        ids_park(conn, claim, tag);
+    } else if (result == CLAIM_EXHAUSTED && !claim->opened) {
+        ids_open(conn, claim); /* it may have been set back by force, or made again, a moment ago */
+    } else {
+        answer_claim(conn, claim, tag, result);
+    }
+}
+
+/* The tag turned out to be in trend mode: start again, having asked the cluster about it. */
+static void ids_reopen(struct conn *conn, struct id_claim *claim)
+{
+    ASSERT(claim->strict && !claim->reopened && !claim->keyed);
+    claim->strict = false;
+    claim->reopened = true;
+    ids_open(conn, claim);
+}
+
+HOT void handle_segment_get(struct conn *conn)
+{
+    struct id_tag *tag = conn->request.known;
+    struct id_claim claim;
+
+    if (!ids_read(conn, &claim, false)) {
+        return;
+    }
+    if (claim.keyed) {
+        /* Whatever this node knows of the tag, the log knows it better. */
+        strict_start(conn, &claim, ids_reopen);
+        return;
+    }
+    if (tag == NULL) {
+        tag = tag_of(api_loop(conn), &claim);
+        /* An entry of the table stays where it is: good for the same head, should it repeat. */
+        conn->request.known = claim.plain ? tag : NULL;
+    }
+    ids_start(conn, &claim, tag);
+}

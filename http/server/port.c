@@ -1,0 +1,47 @@
+/*
+ * port.c - see port.h. Threads: as said there.
+ */
+#include "http/server/port.h"
+
+#include <stdlib.h>
+
+#include "src/base/assert.h"
+#include "src/base/limits.h"
+
+struct http_port *http_port_new(uv_loop_t *uv)
+{
+    struct http_port *port = calloc(1, sizeof *port);
+
+    ASSERT(port != NULL);
+    atomic_init(&port->refs, 1);
+    if (mailbox_init(&port->mailbox, uv, LIMIT_MAILBOX_ITEMS) != 0) {
+        free(port);
+        return NULL;
+    }
+    return port;
+}
+
+void http_port_ref(struct http_port *port)
+{
+    ASSERT(atomic_fetch_add(&port->refs, 1) > 0);
+}
+
+void http_port_unref(struct http_port *port)
+{
+    uint32_t before = atomic_fetch_sub(&port->refs, 1);
+
+    ASSERT(before > 0);
+    if (before == 1) {
+        free(port);
+    }
+}
+
+int http_port_post(struct http_port *port, struct mailbox_item *item)
+{
+    return mailbox_post_always(&port->mailbox, item);
+}
+
+void http_port_close(struct http_port *port)
+{
+    mailbox_close(&port->mailbox, NULL);
+}

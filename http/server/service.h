@@ -1,0 +1,60 @@
+/*
+ * service.h - what the HTTP server serves: the functions that its creator gives it, and the
+ * settings.
+ *
+ * The server reads requests, frames replies and keeps the time limits of connections. Which routes
+ * there are, and what they answer, it learns from the service alone.
+ *
+ * Thread: as said; loops run each on a thread of its own.
+ */
+#ifndef LEAFD_HTTP_SERVER_SERVICE_H
+#define LEAFD_HTTP_SERVER_SERVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/base/clock.h"
+
+#define HTTP_DEFAULT_TIMEOUT_MS 3000
+
+struct conn;
+struct conns;
+struct http_port;
+
+/* What is to become of a request whose head is there. */
+enum http_admission {
+    HTTP_REFUSE,    /* `handle` answers with an error, whatever the body is */
+    HTTP_DROP_BODY, /* a body is read and dropped */
+    HTTP_KEEP_BODY
+};
+
+struct http_service {
+    void *data;                /* the service's own */
+    const struct clock *clock; /* wall time of replies */
+
+    /* For each loop, before its thread runs and after it has ended, on the main thread: what
+     * conn->conns->data is to be, and the end of that. */
+    void *(*loop_begin)(void *data, unsigned index, struct conns *conns, struct http_port *port);
+    void (*loop_end)(void *loop_data);
+
+    /* A head is complete: find its route, from conn->request. On the loop's thread. */
+    enum http_admission (*admit)(struct conn *conn);
+
+    /* A request is complete: conn_reply() answers it, now, or later after conn_wait(). On the
+     * loop's thread. */
+    void (*handle)(struct conn *conn);
+};
+
+/* What an operator sets (docs/configuration.md). */
+struct http_settings {
+    const char *listen_address;  /* "host:port"; port 0 picks one (tests) */
+    uint32_t loops;              /* 1..LIMIT_HTTP_LOOPS */
+    uint32_t default_timeout_ms; /* the service's: when a request names none; ..LIMIT_TIMEOUT_MS */
+    uint32_t head_ms;            /* the time limits of limits.h */
+    uint32_t body_ms;
+    uint32_t idle_ms;
+    uint32_t write_ms;
+    uint32_t connections; /* of a loop */
+};
+
+#endif
