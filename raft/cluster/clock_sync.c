@@ -63,12 +63,12 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
 
 static void ask_all(struct clock_sync *sync, uint64_t now_ms)
 {
-    const struct raft_configuration *configuration = &sync->driver->raft.configuration;
+    const struct configuration *configuration = driver_configuration(sync->driver);
     struct wire_clock question = {.sent_ms = now_ms};
 
-    for (unsigned i = 0; i < configuration->n; i++) {
-        if (configuration->servers[i].id != sync->driver->config.node_id) {
-            send(sync, configuration->servers[i].id, &question);
+    for (unsigned i = 0; i < configuration->count; i++) {
+        if (configuration->members[i].id != sync->driver->config.node_id) {
+            send(sync, configuration->members[i].id, &question);
         }
     }
 }

@@ -40,7 +40,7 @@ static uint64_t applied_by(const struct everywhere *everywhere, uint64_t id)
     unsigned at = place_of(everywhere, id);
 
     if (id == everywhere->driver->config.node_id) {
-        return everywhere->driver->applied.index;
+        return driver_applied(everywhere->driver)->index;
     }
     return at < LIMIT_NODES ? everywhere->applied[at] : 0;
 }
@@ -48,11 +48,11 @@ static uint64_t applied_by(const struct everywhere *everywhere, uint64_t id)
 /* How far all have. */
 static uint64_t applied_by_all(const struct everywhere *everywhere)
 {
-    const struct raft_configuration *configuration = &everywhere->driver->raft.configuration;
-    uint64_t least = everywhere->driver->applied.index;
+    const struct configuration *configuration = driver_configuration(everywhere->driver);
+    uint64_t least = driver_applied(everywhere->driver)->index;
 
-    for (unsigned i = 0; i < configuration->n; i++) {
-        uint64_t applied = applied_by(everywhere, configuration->servers[i].id);
+    for (unsigned i = 0; i < configuration->count; i++) {
+        uint64_t applied = applied_by(everywhere, configuration->members[i].id);
 
         least = applied < least ? applied : least;
     }
@@ -109,7 +109,7 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
         return false;
     }
     if (!message.answer) {
-        send(everywhere, from, true, everywhere->driver->applied.index);
+        send(everywhere, from, true, driver_applied(everywhere->driver)->index);
         return true;
     }
     if (driver_member(everywhere->driver, from) == NULL) {
@@ -124,11 +124,11 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
 /* Those who are not known to have come as far as somebody waits for. */
 static void ask_others(struct everywhere *everywhere)
 {
-    const struct raft_configuration *configuration = &everywhere->driver->raft.configuration;
+    const struct configuration *configuration = driver_configuration(everywhere->driver);
     uint64_t highest = TAILQ_LAST(&everywhere->waits, request_list)->index;
 
-    for (unsigned i = 0; i < configuration->n; i++) {
-        uint64_t id = configuration->servers[i].id;
+    for (unsigned i = 0; i < configuration->count; i++) {
+        uint64_t id = configuration->members[i].id;
 
         if (id != everywhere->driver->config.node_id && applied_by(everywhere, id) < highest) {
             send(everywhere, id, false, 0);
@@ -141,7 +141,7 @@ static void ask_others(struct everywhere *everywhere)
 static void tell_missing(const struct everywhere *everywhere, uint64_t index,
                          struct id_missing *missing)
 {
-    const struct raft_configuration *configuration = &everywhere->driver->raft.configuration;
+    const struct configuration *configuration = driver_configuration(everywhere->driver);
     struct net *net = everywhere->net;
     uint64_t self = everywhere->driver->config.node_id;
 
@@ -150,8 +150,8 @@ static void tell_missing(const struct everywhere *everywhere, uint64_t index,
         missing->nodes[missing->count].id = self;
         missing->nodes[missing->count++].reachable = true;
     }
-    for (unsigned i = 0; i < configuration->n; i++) {
-        uint64_t id = configuration->servers[i].id;
+    for (unsigned i = 0; i < configuration->count; i++) {
+        uint64_t id = configuration->members[i].id;
 
         if (id != self && applied_by(everywhere, id) < index) {
             ASSERT(missing->count <= LIMIT_NODES);

@@ -49,7 +49,7 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
 /* A link came or went: what the peer said before was perhaps of an earlier incarnation of it. */
 void everywhere_link_changed(struct everywhere *everywhere, uint64_t peer);
 
-/* Ask and answer what is due. After driver_settle(). */
+/* Ask and answer what is due. After driver_turn(). */
 void everywhere_turn(struct everywhere *everywhere);
 
 /* When everywhere_turn() is due next; UINT64_MAX: nothing waits. */

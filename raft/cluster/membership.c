@@ -93,13 +93,13 @@ bool membership_reaches(const struct membership *membership, uint64_t node_id)
 bool membership_keeps_quorum(const struct membership *membership, uint64_t with, uint64_t without,
                              struct voter_count *ret_count)
 {
-    const struct raft_configuration *configuration = &membership->driver->raft.configuration;
+    const struct configuration *configuration = driver_configuration(membership->driver);
     struct voter_count count = {0};
 
-    for (unsigned i = 0; i < configuration->n; i++) {
-        const struct raft_server *server = &configuration->servers[i];
+    for (unsigned i = 0; i < configuration->count; i++) {
+        const struct conf_member *server = &configuration->members[i];
 
-        if (server->id != with && server->id != without && server->role == RAFT_VOTER) {
+        if (server->id != with && server->id != without && server->role == ROLE_VOTER) {
             count.voters++;
             count.reached += membership_reaches(membership, server->id);
         }
@@ -115,11 +115,10 @@ bool membership_keeps_quorum(const struct membership *membership, uint64_t with,
 /* --- steps --- */
 
 /* What cannot be done now is tried again at the next look. */
-static bool step(struct membership *membership, uint64_t node_id, const char *address, int role)
+static bool step(struct membership *membership, uint64_t node_id, const char *address,
+                 enum conf_role role)
 {
-    struct driver_server server = {node_id, address, role};
-
-    return driver_change(membership->driver, &server) == 0;
+    return driver_change(membership->driver, node_id, address, role) == 0;
 }
 
 /* The node's data directory is known to the cluster: from then on another one with its id, which
@@ -135,12 +134,12 @@ static bool is_registered(const struct membership *membership, uint64_t node_id)
  * what counts is one that was begun for this change. */
 static void watch_catch_up(struct membership *membership, uint64_t node_id)
 {
-    int status = driver_caught_up(membership->driver, node_id);
+    enum driver_catch_up status = driver_caught_up(membership->driver, node_id);
 
-    if (status == RAFT_CATCH_UP_RUNNING) {
+    if (status == DRIVER_CATCH_UP_RUNNING) {
         return;
     }
-    if (status == RAFT_CATCH_UP_FINISHED && membership->catching_up) {
+    if (status == DRIVER_CATCH_UP_FINISHED && membership->catching_up) {
         membership->caught_up = node_id;
         return;
     }
@@ -150,14 +149,14 @@ static void watch_catch_up(struct membership *membership, uint64_t node_id)
 
 static void drive_add(struct membership *membership, const struct member_change *change)
 {
-    const struct raft_server *server = driver_member(membership->driver, change->node_id);
+    const struct conf_member *server = driver_member(membership->driver, change->node_id);
     struct voter_count count;
 
     if (server == NULL) {
-        (void)step(membership, change->node_id, change->address, RAFT_STANDBY);
+        (void)step(membership, change->node_id, change->address, ROLE_STANDBY);
         return;
     }
-    if (server->role == RAFT_VOTER) { /* it was one already when the change began */
+    if (server->role == ROLE_VOTER) { /* it was one already when the change began */
         end_change(membership, change, false);
         return;
     }
@@ -167,7 +166,7 @@ static void drive_add(struct membership *membership, const struct member_change 
     if (membership->caught_up == change->node_id && is_registered(membership, change->node_id) &&
         membership_reaches(membership, change->node_id) &&
         (change->force || membership_keeps_quorum(membership, change->node_id, 0, &count))) {
-        (void)step(membership, change->node_id, NULL, RAFT_VOTER);
+        (void)step(membership, change->node_id, NULL, ROLE_VOTER);
     }
 }
 
@@ -182,8 +181,8 @@ static void demote(struct membership *membership, uint64_t node_id)
     uint64_t now = clock_now_ms(membership->clock);
     uint64_t election_ms = membership->driver->config.election_ms;
 
-    if (driver_is_settled(membership->driver)) {
-        (void)step(membership, node_id, NULL, RAFT_STANDBY);
+    if (driver_all_committed(membership->driver)) {
+        (void)step(membership, node_id, NULL, ROLE_STANDBY);
         membership->hold_until_ms = 0;
         membership->hold_again_ms = 0;
         return;
@@ -199,7 +198,7 @@ static void demote(struct membership *membership, uint64_t node_id)
 
 static void drive_remove(struct membership *membership, const struct member_change *change)
 {
-    const struct raft_server *server = driver_member(membership->driver, change->node_id);
+    const struct conf_member *server = driver_member(membership->driver, change->node_id);
     bool own = change->node_id == membership->driver->config.node_id;
     struct voter_count count;
 
@@ -207,8 +206,8 @@ static void drive_remove(struct membership *membership, const struct member_chan
         end_change(membership, change, false);
         return;
     }
-    if (server->role != RAFT_VOTER) {
-        (void)step(membership, change->node_id, NULL, DRIVER_NO_ROLE);
+    if (server->role != ROLE_VOTER) {
+        (void)step(membership, change->node_id, NULL, ROLE_GONE);
         return;
     }
     if (!change->force && !membership_keeps_quorum(membership, 0, change->node_id, &count)) {
@@ -226,9 +225,9 @@ static void drive_remove(struct membership *membership, const struct member_chan
 static uint64_t progress_of(struct membership *membership, uint64_t node_id)
 {
     const struct snapshot_transfers *transfers = &membership->driver->transfers;
-    raft_index match = 0;
+    uint64_t match = 0;
 
-    (void)raft_match_index(&membership->driver->raft, node_id, &match);
+    (void)driver_match(membership->driver, node_id, &match);
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
         if (transfers->out[i].active && transfers->out[i].peer == node_id) {
             return match + transfers->out[i].acked;
@@ -242,8 +241,8 @@ static uint64_t progress_of(struct membership *membership, uint64_t node_id)
 static void note_progress(struct membership *membership, const struct member_change *change)
 {
     uint64_t now = clock_now_ms(membership->clock);
-    uint64_t term = raft_current_term(&membership->driver->raft);
-    uint64_t conf = membership->driver->applied.conf_index;
+    uint64_t term = driver_term(membership->driver);
+    uint64_t conf = driver_applied(membership->driver)->conf_index;
     uint64_t progress = progress_of(membership, change->node_id);
 
     if (membership->change_index != change->index || membership->change_term != term) {
@@ -284,7 +283,7 @@ static void drive(struct membership *membership, const struct member_change *cha
         return;
     }
     membership->look_ms = now + LOOK_MS;
-    if (driver_change_pending(membership->driver)) {
+    if (driver_pending_change(membership->driver) != 0) {
         return;
     }
     if (patience_is_over(membership)) {
@@ -319,7 +318,7 @@ static void transfer_turn(struct membership *membership)
     if (!membership->transferring) {
         return;
     }
-    over = driver_transfer_to(membership->driver, membership->transfer_to);
+    over = driver_transfer(membership->driver, membership->transfer_to);
     if (over || now >= membership->transfer_until_ms) {
         membership->transferring = false;
         membership->transfer_again_ms = now + membership->driver->config.election_ms;
@@ -333,7 +332,7 @@ static void give_way_if_low(struct membership *membership)
 {
     uint64_t now = clock_now_ms(membership->clock);
 
-    if (!membership->driver->disk->ops->low(membership->driver->disk)) {
+    if (!driver_disk_is_low(membership->driver)) {
         membership->give_way_again_ms = 0;
     } else if (driver_leads(membership->driver) && now >= membership->give_way_again_ms) {
         membership->give_way_again_ms = now + GIVE_WAY_MS;
@@ -352,7 +351,7 @@ void membership_turn(struct membership *membership, bool *ret_holding)
     const struct member_change *change = fsm_member_change(membership->fsm);
 
     give_way_if_low(membership);
-    if (raft_state(&membership->driver->raft) != RAFT_LEADER || membership->driver->failed) {
+    if (!driver_is_leader(membership->driver) || membership->driver->failed) {
         membership->transferring = false;
         membership->transfer_again_ms = 0;
         membership->transfers_failed = 0;

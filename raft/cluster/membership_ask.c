@@ -87,14 +87,14 @@ static struct member_answer begin(struct membership *membership, const struct me
                kind == MEMBER_ADD ? "added" : "removed");
 }
 
-static const struct raft_server *with_address(const struct membership *membership,
+static const struct conf_member *with_address(const struct membership *membership,
                                               const char *address)
 {
-    const struct raft_configuration *configuration = &membership->driver->raft.configuration;
+    const struct configuration *configuration = driver_configuration(membership->driver);
 
-    for (unsigned i = 0; i < configuration->n; i++) {
-        if (strcmp(configuration->servers[i].address, address) == 0) {
-            return &configuration->servers[i];
+    for (unsigned i = 0; i < configuration->count; i++) {
+        if (strcmp(configuration->members[i].address, address) == 0) {
+            return &configuration->members[i];
         }
     }
     return NULL;
@@ -102,8 +102,8 @@ static const struct raft_server *with_address(const struct membership *membershi
 
 static struct member_answer ask_add(struct membership *membership, const struct member_ask *ask)
 {
-    const struct raft_server *server = driver_member(membership->driver, ask->node_id);
-    const struct raft_server *other = with_address(membership, ask->address);
+    const struct conf_member *server = driver_member(membership->driver, ask->node_id);
+    const struct conf_member *other = with_address(membership, ask->address);
     const struct member_change *change = under_way(membership);
     struct voter_count count;
 
@@ -126,7 +126,7 @@ static struct member_answer ask_add(struct membership *membership, const struct 
         return say(MEMBER_EXISTS, "node %llu is being added already, at %.100s", ULL(ask->node_id),
                    change->address);
     }
-    if (server != NULL && server->role == RAFT_VOTER && change == NULL) {
+    if (server != NULL && server->role == ROLE_VOTER && change == NULL) {
         return say(MEMBER_DONE, "node %llu is a member", ULL(ask->node_id));
     }
     if (was_given_up(membership, ask, MEMBER_ADD)) {
@@ -138,7 +138,7 @@ static struct member_answer ask_add(struct membership *membership, const struct 
     if (change != NULL) {
         return say_in_progress(change);
     }
-    if (server == NULL && membership->driver->raft.configuration.n >= LIMIT_NODES) {
+    if (server == NULL && driver_configuration(membership->driver)->count >= LIMIT_NODES) {
         return say(MEMBER_TOO_MANY, "the cluster has %d members already, the most there can be",
                    LIMIT_NODES);
     }
@@ -148,17 +148,17 @@ static struct member_answer ask_add(struct membership *membership, const struct 
     return begin(membership, ask, MEMBER_ADD);
 }
 
-static bool is_last_voter(const struct membership *membership, const struct raft_server *server)
+static bool is_last_voter(const struct membership *membership, const struct conf_member *server)
 {
     struct voter_count count;
 
     (void)membership_keeps_quorum(membership, 0, server->id, &count);
-    return server->role == RAFT_VOTER && count.voters == 0;
+    return server->role == ROLE_VOTER && count.voters == 0;
 }
 
 static struct member_answer ask_remove(struct membership *membership, const struct member_ask *ask)
 {
-    const struct raft_server *server = driver_member(membership->driver, ask->node_id);
+    const struct conf_member *server = driver_member(membership->driver, ask->node_id);
     const struct member_change *change = under_way(membership);
     struct voter_count count;
 
@@ -183,7 +183,7 @@ static struct member_answer ask_remove(struct membership *membership, const stru
     if (server != NULL && is_last_voter(membership, server)) {
         return say(MEMBER_LAST_VOTER, "node %llu is the last voter", ULL(ask->node_id));
     }
-    if (server != NULL && server->role == RAFT_VOTER && !ask->force &&
+    if (server != NULL && server->role == ROLE_VOTER && !ask->force &&
         !membership_keeps_quorum(membership, 0, ask->node_id, &count)) {
         return say_no_quorum(&count);
     }
@@ -192,15 +192,15 @@ static struct member_answer ask_remove(struct membership *membership, const stru
 
 static struct member_answer ask_lead(struct membership *membership, const struct member_ask *ask)
 {
-    const struct raft_server *server = driver_member(membership->driver, ask->node_id);
+    const struct conf_member *server = driver_member(membership->driver, ask->node_id);
     const struct member_change *change = under_way(membership);
-    struct raft *raft = &membership->driver->raft;
-    raft_index match = 0;
+    uint64_t last = driver_last_index(membership->driver);
+    uint64_t match = 0;
 
     if (server == NULL) {
         return say(MEMBER_UNKNOWN, "no member has the id %llu", ULL(ask->node_id));
     }
-    if (server->role != RAFT_VOTER) {
+    if (server->role != ROLE_VOTER) {
         return say(MEMBER_NOT_VOTER, "node %llu is a standby and cannot lead", ULL(ask->node_id));
     }
     if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_REMOVE) {
@@ -212,11 +212,10 @@ static struct member_answer ask_lead(struct membership *membership, const struct
     if (!membership_reaches(membership, ask->node_id)) {
         return say(MEMBER_UNREACHABLE, "node %llu cannot be reached", ULL(ask->node_id));
     }
-    if (raft_match_index(raft, ask->node_id, &match) != 0 ||
-        match + LAG_ENTRIES < raft_last_index(raft)) {
+    if (!driver_match(membership->driver, ask->node_id, &match) || match + LAG_ENTRIES < last) {
         return say(MEMBER_NOT_CAUGHT_UP,
                    "node %llu has the log up to entry %llu only, and the last is %llu",
-                   ULL(ask->node_id), ULL(match), ULL(raft_last_index(raft)));
+                   ULL(ask->node_id), ULL(match), ULL(last));
     }
     membership_transfer(membership, ask->node_id);
     return say(MEMBER_PENDING, "leadership is being handed to node %llu", ULL(ask->node_id));

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "raft/cluster/replica_internal.h"
+#include "raft/core/prepare.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/prng.h"
 
 #define STRICT_RETRY_MS 20
 
@@ -169,7 +171,8 @@ static void start_members(struct replica *replica)
 static void follow_members(struct replica *replica)
 {
     if (members_turn(&replica->members)) {
-        clock_check_members(&replica->clock_sync.check, replica->driver.raft.configuration.n);
+        clock_check_members(&replica->clock_sync.check,
+                            driver_configuration(&replica->driver)->count);
         requests_set_peers(&replica->requests, replica->members.peers, replica->members.peer_count);
     }
 }
@@ -195,7 +198,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     replica->lease_disk.write = on_lease_write;
     replica->proposer.propose = on_propose;
     replica->start_last = loaded->first_index + loaded->entry_count - 1;
-    replica->joiner_incarnation = driver_is_joiner(loaded) ? loaded->incarnation : 0;
+    replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
     replica->info_next_ms = now;
     replica->digest_next_ms = now + config->digest_ms;
     replica->drain.look = true; /* also after a restart, with nothing in memory */
@@ -273,7 +276,7 @@ static void turn_members(struct replica *replica)
 
     follow_members(replica);
     /* With the log of the others: from now on an empty one is a loss. */
-    if (replica->joiner_incarnation != 0 && replica->driver.applied.conf_index > 0) {
+    if (replica->joiner_incarnation != 0 && driver_applied(&replica->driver)->conf_index > 0) {
         driver_mark_joined(&replica->driver, replica->joiner_incarnation);
         replica->joiner_incarnation = 0;
     }
@@ -298,7 +301,7 @@ bool replica_turn(struct replica *replica)
     /* First what came in is answered, and applied, which answers more. Then all that is to be sent
      * is gathered, as late as can be, and leaves this node, or is appended here, in one step. */
     requests_answer(&replica->requests);
-    more = driver_settle(&replica->driver);
+    more = driver_turn(&replica->driver);
     requests_answer(&replica->requests);
     if (!replica->stopping) {
         everywhere_turn(&replica->everywhere);
@@ -343,7 +346,7 @@ uint64_t replica_next_ms(const struct replica *replica)
 
 bool replica_transfer(struct replica *replica)
 {
-    bool over = driver_transfer(&replica->driver);
+    bool over = driver_transfer(&replica->driver, 0);
 
     /* With nobody to hand it to, this node goes on serving as the leader. */
     replica->draining = !over;

@@ -111,7 +111,7 @@ struct replica {
 
 /*
  * Start. loaded's rows must have been given to a new fsm between fsm_load_begin() and
- * fsm_load_end(), and driver_prepare() must have been called. The replica takes the fsm over. 0 or
+ * fsm_load_end(), and prepare_store() must have been called. The replica takes the fsm over. 0 or
  * ERR_CORRUPT.
  */
 int replica_start(struct replica *replica, const struct replica_config *config, struct fsm *fsm,

@@ -61,14 +61,14 @@ static void update_burnt(struct replica *replica)
 
 static void update_members(struct replica *replica)
 {
-    const struct raft_configuration *configuration = &replica->driver.raft.configuration;
+    const struct configuration *configuration = driver_configuration(&replica->driver);
     const struct member_change *change = fsm_member_change(replica->fsm);
     uint32_t voters = 0;
 
-    for (unsigned i = 0; i < configuration->n; i++) {
-        voters += configuration->servers[i].role == RAFT_VOTER;
+    for (unsigned i = 0; i < configuration->count; i++) {
+        voters += configuration->members[i].role == ROLE_VOTER;
     }
-    atomic_store_explicit(&replica->health.members, configuration->n, memory_order_relaxed);
+    atomic_store_explicit(&replica->health.members, configuration->count, memory_order_relaxed);
     atomic_store_explicit(&replica->health.voters, voters, memory_order_relaxed);
     atomic_store_explicit(&replica->health.member_change, change != NULL && !change->given_up,
                           memory_order_relaxed);
@@ -99,14 +99,14 @@ void replica_health_update(struct replica *replica)
     atomic_store_explicit(&replica->health.clock_off_ms, lease.clock_off_ms, memory_order_relaxed);
     atomic_store_explicit(&replica->health.clock_wait_until_ms, lease.wait_until_ms,
                           memory_order_relaxed);
-    atomic_store_explicit(&replica->health.implausible, replica->driver.alarm.count,
+    atomic_store_explicit(&replica->health.implausible, replica->driver.trust.alarm.count,
                           memory_order_relaxed);
     update_members(replica);
     update_held(replica);
     update_burnt(replica);
     atomic_store_explicit(&replica->health.disk_low, replica->disk->ops->low(replica->disk),
                           memory_order_relaxed);
-    if (replica->driver.applied.index >= replica->start_last) {
+    if (driver_applied(&replica->driver)->index >= replica->start_last) {
         atomic_store_explicit(&replica->health.applied_once, true, memory_order_relaxed);
     }
 }
@@ -118,38 +118,37 @@ static enum id_node_state state_of(struct replica *replica)
     if (replica->stopping) {
         return ID_NODE_STOPPING;
     }
-    switch (raft_state(&replica->driver.raft)) {
-    case RAFT_LEADER:
+    switch (driver_state(&replica->driver)) {
+    case DRIVER_LEADER:
         return ID_NODE_LEADER;
-    case RAFT_CANDIDATE:
+    case DRIVER_CANDIDATE:
         return ID_NODE_CANDIDATE;
-    case RAFT_FOLLOWER:
+    case DRIVER_FOLLOWER:
         return ID_NODE_FOLLOWER;
-    case RAFT_UNAVAILABLE:
+    case DRIVER_STARTING:
     default:
         return ID_NODE_STARTING;
     }
 }
 
-static void fill_member(struct replica *replica, const struct raft_server *server,
+static void fill_member(struct replica *replica, const struct conf_member *server,
                         struct id_member *member)
 {
-    struct raft *raft = &replica->driver.raft;
     struct node_info info;
-    raft_index match = 0;
+    uint64_t match;
     bool self = server->id == replica->config.driver.node_id;
 
     memset(member, 0, sizeof *member);
     member->id = server->id;
-    strncpy(member->peer_address, server->address, LIMIT_ADDRESS_BYTES);
-    strncpy(member->role, server->role == RAFT_VOTER ? "voter" : "standby",
+    memcpy(member->peer_address, server->address, sizeof server->address);
+    strncpy(member->role, server->role == ROLE_VOTER ? "voter" : "standby",
             sizeof member->role - 1);
     if (fsm_node(replica->fsm, server->id, &info)) {
         memcpy(member->http_address, info.http_address, sizeof member->http_address);
         memcpy(member->version, info.version, sizeof member->version);
     }
     member->reachable = self || replica->net->ops->connected(replica->net, server->id);
-    if (raft_state(raft) == RAFT_LEADER && raft_match_index(raft, server->id, &match) == 0) {
+    if (driver_match(&replica->driver, server->id, &match)) {
         member->match_index = match;
     }
 }
@@ -164,21 +163,21 @@ static void fill_change(const struct member_change *change, struct id_member_cha
 
 void replica_status(struct replica *replica, struct id_cluster_status *ret_status)
 {
-    struct raft *raft = &replica->driver.raft;
+    const struct configuration *configuration = driver_configuration(&replica->driver);
 
     memset(ret_status, 0, sizeof *ret_status);
     strncpy(ret_status->cluster_id, replica->config.cluster_id, LIMIT_CLUSTER_ID_BYTES);
     ret_status->node_id = replica->config.driver.node_id;
     ret_status->state = state_of(replica);
     ret_status->leader_id = driver_leader(&replica->driver);
-    ret_status->term = raft_current_term(raft);
+    ret_status->term = driver_term(&replica->driver);
     ret_status->commit_index = replica->driver.commit;
-    ret_status->applied_index = replica->driver.applied.index;
+    ret_status->applied_index = driver_applied(&replica->driver)->index;
     if (fsm_member_change(replica->fsm) != NULL) {
         fill_change(fsm_member_change(replica->fsm), &ret_status->change);
     }
-    for (unsigned i = 0; i < raft->configuration.n && i < LIMIT_NODES; i++) {
-        fill_member(replica, &raft->configuration.servers[i], &ret_status->members[i]);
+    for (unsigned i = 0; i < configuration->count; i++) {
+        fill_member(replica, &configuration->members[i], &ret_status->members[i]);
         ret_status->member_count++;
     }
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "raft/core/driver_internal.h"
+#include "raft/core/driver.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 
@@ -42,25 +42,24 @@ static void peers_add(struct peers *peers, const struct members *members, uint64
 }
 
 static void peers_add_all(struct peers *peers, const struct members *members,
-                          const struct raft_configuration *configuration)
+                          const struct configuration *configuration)
 {
-    for (unsigned i = 0; i < configuration->n; i++) {
-        peers_add(peers, members, configuration->servers[i].id, configuration->servers[i].address);
+    for (unsigned i = 0; i < configuration->count; i++) {
+        peers_add(peers, members, configuration->members[i].id, configuration->members[i].address);
     }
 }
 
 static void gather(const struct members *members, struct peers *ret_peers)
 {
     const struct driver *driver = members->driver;
-    struct raft_configuration applied;
+    struct configuration applied;
 
     ret_peers->count = 0;
-    peers_add_all(ret_peers, members, &driver->raft.configuration);
-    if (driver->applied.conf.len > 0 &&
-        driver_decode_configuration(driver->applied.conf.data, driver->applied.conf.len,
-                                    &applied) == 0) {
+    peers_add_all(ret_peers, members, driver_configuration(driver));
+    if (driver_applied(driver)->conf.len > 0 &&
+        configuration_decode(driver_applied(driver)->conf.data, driver_applied(driver)->conf.len,
+                             &applied) == 0) {
         peers_add_all(ret_peers, members, &applied);
-        raft_configuration_close(&applied);
     }
     for (size_t i = 0; i < members->guest_count; i++) {
         peers_add(ret_peers, members, members->guests[i].id, members->guests[i].address);
@@ -70,7 +69,8 @@ static void gather(const struct members *members, struct peers *ret_peers)
 /* What the own log says by now needs no guests any more. */
 static void dismiss_guests(struct members *members)
 {
-    if (members->guest_count > 0 && members->driver->applied.conf_index >= members->guest_index) {
+    if (members->guest_count > 0 &&
+        driver_applied(members->driver)->conf_index >= members->guest_index) {
         members->guest_count = 0;
         members->guests_made++;
     }
@@ -92,16 +92,16 @@ static void forget_removed(struct members *members)
 
 bool members_turn(struct members *members)
 {
-    const struct raft *raft = &members->driver->raft;
+    const struct driver *driver = members->driver;
     struct members_seen now;
     struct peers peers;
 
     dismiss_guests(members);
     memset(&now, 0, sizeof now);
-    now.term = raft_current_term(raft);
-    now.committed = raft->configuration_committed_index;
-    now.uncommitted = raft->configuration_uncommitted_index;
-    now.applied = members->driver->applied.conf_index;
+    now.term = driver_term(driver);
+    now.committed = driver_applied_change(driver);
+    now.uncommitted = driver_pending_change(driver);
+    now.applied = driver_applied(members->driver)->conf_index;
     now.guests = members->guests_made;
     if (members->seen_any && memcmp(&now, &members->seen, sizeof now) == 0) {
         return false;
@@ -151,23 +151,22 @@ int members_admit(const struct members *members, uint64_t peer, uint64_t store_i
     return 0;
 }
 
-static const struct raft_server *server_of(const struct raft_configuration *configuration,
-                                           uint64_t id)
+static const struct conf_member *server_of(const struct configuration *configuration, uint64_t id)
 {
-    for (unsigned i = 0; i < configuration->n; i++) {
-        if (configuration->servers[i].id == id) {
-            return &configuration->servers[i];
+    for (unsigned i = 0; i < configuration->count; i++) {
+        if (configuration->members[i].id == id) {
+            return &configuration->members[i];
         }
     }
     return NULL;
 }
 
-static void invite(struct members *members, const struct raft_configuration *configuration,
+static void invite(struct members *members, const struct configuration *configuration,
                    uint64_t index)
 {
     members->guest_count = 0;
-    for (unsigned i = 0; i < configuration->n; i++) {
-        const struct raft_server *server = &configuration->servers[i];
+    for (unsigned i = 0; i < configuration->count; i++) {
+        const struct conf_member *server = &configuration->members[i];
 
         if (server->id != members->driver->config.node_id) {
             peer_set(&members->guests[members->guest_count++], server->id, server->address);
@@ -179,7 +178,7 @@ static void invite(struct members *members, const struct raft_configuration *con
 
 bool members_know(struct members *members, uint64_t peer, const void *statement, size_t len)
 {
-    struct raft_configuration configuration;
+    struct configuration configuration;
     struct peer_start start;
     struct wire_conf conf = {0};
     struct peers peers;
@@ -192,10 +191,11 @@ bool members_know(struct members *members, uint64_t peer, const void *statement,
         }
     }
     if (len == 0 || wire_statement_decode(statement, len, &start, &conf) != 0 ||
-        conf.index <= members->driver->applied.conf_index || conf.index <= members->guest_index ||
+        conf.index <= driver_applied(members->driver)->conf_index ||
+        conf.index <= members->guest_index ||
         !driver_believes_index(members->driver, peer, "configuration_index", conf.index) ||
         fsm_member_removed(members->fsm, peer) ||
-        driver_decode_configuration(conf.data, conf.len, &configuration) != 0) {
+        configuration_decode(conf.data, conf.len, &configuration) != 0) {
         return false;
     }
     both = server_of(&configuration, peer) != NULL &&
@@ -203,7 +203,6 @@ bool members_know(struct members *members, uint64_t peer, const void *statement,
     if (both) {
         invite(members, &configuration, conf.index);
     }
-    raft_configuration_close(&configuration);
     return both;
 }
 
@@ -218,7 +217,7 @@ int members_check(struct members *members, uint64_t peer, const void *statement,
 
 static struct wire_conf applied_conf(const struct members *members)
 {
-    const struct driver_position *applied = &members->driver->applied;
+    const struct log_position *applied = driver_applied(members->driver);
 
     return (struct wire_conf){applied->conf.len > 0 ? applied->conf_index : 0, applied->conf.data,
                               applied->conf.len};
@@ -266,18 +265,17 @@ static void join_begin(struct members *members, uint64_t peer, const char *addre
 /* The applied configuration has the node, at this address: then it may begin. */
 static bool is_member(const struct members *members, uint64_t peer, const char *address)
 {
-    const struct driver_position *applied = &members->driver->applied;
-    struct raft_configuration configuration;
-    const struct raft_server *server;
+    const struct log_position *applied = driver_applied(members->driver);
+    struct configuration configuration;
+    const struct conf_member *server;
     bool found;
 
     if (applied->conf.len == 0 ||
-        driver_decode_configuration(applied->conf.data, applied->conf.len, &configuration) != 0) {
+        configuration_decode(applied->conf.data, applied->conf.len, &configuration) != 0) {
         return false;
     }
     server = server_of(&configuration, peer);
     found = server != NULL && strcmp(server->address, address) == 0;
-    raft_configuration_close(&configuration);
     return found;
 }
 

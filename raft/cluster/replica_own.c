@@ -86,7 +86,7 @@ static void maybe_compare_digests(struct replica *replica)
     }
     replica->digest_in_flight = true;
     replica->digest_next_ms = now + replica->config.digest_ms;
-    command_digest_encode(&replica->digest_request.payload, replica->driver.applied.index,
+    command_digest_encode(&replica->digest_request.payload, driver_applied(&replica->driver)->index,
                           fsm_digest(replica->fsm));
     own_command(replica, &replica->digest_request, digest_done);
 }

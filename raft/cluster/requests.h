@@ -175,7 +175,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up);
  * answer may lead to another request. */
 void requests_answer(struct requests *requests);
 
-/* Route, append, confirm, answer. Call once, at the end of every turn, after driver_settle(): what
+/* Route, append, confirm, answer. Call once, at the end of every turn, after driver_turn(): what
  * is to be appended then goes to the disk and to the peers in one step. */
 void requests_turn(struct requests *requests);
 

@@ -151,8 +151,8 @@ void requests_serve(struct requests *requests, uint64_t from, const struct wire_
     bool member = wire->origin == 0 || driver_member(requests->driver, wire->origin) != NULL;
     struct work *work;
 
-    if (raft_state(&requests->driver->raft) != RAFT_LEADER || requests->transferring ||
-        requests->stopping || !member) {
+    if (!driver_is_leader(requests->driver) || requests->transferring || requests->stopping ||
+        !member) {
         requests_refuse(requests, from, wire->id, ERR_NOT_LEADER);
         return;
     }
@@ -318,14 +318,14 @@ void requests_applied(struct requests *requests, uint64_t index, uint64_t term, 
 
 static bool is_voter(const struct driver *driver, uint64_t id, unsigned *ret_voters)
 {
-    const struct raft_configuration *configuration = &driver->raft.configuration;
+    const struct configuration *configuration = driver_configuration(driver);
     bool found = false;
 
     *ret_voters = 0;
-    for (unsigned i = 0; i < configuration->n; i++) {
-        if (configuration->servers[i].role == RAFT_VOTER) {
+    for (unsigned i = 0; i < configuration->count; i++) {
+        if (configuration->members[i].role == ROLE_VOTER) {
             (*ret_voters)++;
-            found = found || configuration->servers[i].id == id;
+            found = found || configuration->members[i].id == id;
         }
     }
     return found;
@@ -370,18 +370,18 @@ static void round_done_if_majority(struct requests *requests)
 
 static void send_round(struct requests *requests)
 {
-    const struct raft_configuration *configuration = &requests->driver->raft.configuration;
-    struct wire_confirm confirm = {raft_current_term(&requests->driver->raft), requests->round};
+    const struct configuration *configuration = driver_configuration(requests->driver);
+    struct wire_confirm confirm = {driver_term(requests->driver), requests->round};
 
     requests->round_sent_ms = clock_now_ms(requests->clock);
-    for (unsigned i = 0; i < configuration->n; i++) {
+    for (unsigned i = 0; i < configuration->count; i++) {
         struct buf frame = BUF_INIT;
 
-        if (configuration->servers[i].id == requests->driver->config.node_id) {
+        if (configuration->members[i].id == requests->driver->config.node_id) {
             continue;
         }
         wire_confirm_encode(&confirm, &frame);
-        (void)requests->net->ops->send(requests->net, configuration->servers[i].id, FRAME_CONFIRM,
+        (void)requests->net->ops->send(requests->net, configuration->members[i].id, FRAME_CONFIRM,
                                        &frame);
         buf_free(&frame);
     }
@@ -417,7 +417,7 @@ static void answer_confirmed(struct requests *requests)
         int rv;
 
         next = TAILQ_NEXT(work, link);
-        if (work->index > requests->driver->applied.index) {
+        if (work->index > driver_applied(requests->driver)->index) {
             continue;
         }
         rv = work->kind == WIRE_REQUEST_MEMBER
@@ -441,7 +441,7 @@ bool requests_receive_confirm(struct requests *requests, uint64_t from, const ui
     if (!driver_believes_term(requests->driver, from, "confirm_term", confirm.term)) {
         return false;
     }
-    if (confirm.term == raft_current_term(&requests->driver->raft)) {
+    if (confirm.term == driver_term(requests->driver)) {
         wire_confirm_encode(&confirm, &frame);
         (void)requests->net->ops->send(requests->net, from, FRAME_CONFIRM_ACK, &frame);
         buf_free(&frame);
@@ -462,7 +462,7 @@ bool requests_receive_ack(struct requests *requests, uint64_t from, const uint8_
         return false;
     }
     if (!requests->round_active || confirm.round != requests->round ||
-        confirm.term != raft_current_term(&requests->driver->raft) ||
+        confirm.term != driver_term(requests->driver) ||
         !is_voter(requests->driver, from, &voters)) {
         return true;
     }

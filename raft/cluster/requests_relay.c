@@ -91,7 +91,7 @@ bool requests_receive_relay(struct requests *requests, uint64_t from, const uint
     if (wire_request_decode(payload, len, &wire) != 0 || wire.origin != 0) {
         return false;
     }
-    if (raft_state(&requests->driver->raft) == RAFT_LEADER) {
+    if (driver_is_leader(requests->driver)) {
         requests_serve(requests, from, &wire);
         return true;
     }

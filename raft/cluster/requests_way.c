@@ -310,7 +310,7 @@ static void ask_on(struct requests *requests, uint64_t origin, uint64_t round)
 bool requests_receive_probe(struct requests *requests, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
-    bool leads = raft_state(&requests->driver->raft) == RAFT_LEADER && !requests->stopping;
+    bool leads = driver_is_leader(requests->driver) && !requests->stopping;
     struct wire_probe probe;
 
     if (wire_probe_decode(payload, len, &probe) != 0) {

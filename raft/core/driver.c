@@ -1,6 +1,9 @@
 /*
- * driver.c - start, submit, receive, transfer: the driver's public face (driver.h), but for what
- * comes before the first start, which is in driver_prepare.c.
+ * driver.c - see driver.h.
+ *
+ * One event: consensus_step(); then, in this order, term and vote to the disk, entries to the cache
+ * and the disk, a snapshot's install, messages (held while a term and vote is on its way), commit
+ * index, and the timer. Nothing of an update survives the next event.
  *
  * Thread: the raft loop.
  */
@@ -10,58 +13,346 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/core/driver_internal.h"
+#include "raft/core/consensus.h"
 #include "raft/core/guard.h"
+#include "raft/core/message.h"
+#include "raft/core/prepare.h"
+#include "raft/core/witness.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
+#include "src/base/prng.h"
+#include "src/id/codec/command.h"
 
-void driver_encode_configuration(const struct raft_configuration *configuration, struct buf *buf)
+#define APPLY_PER_TURN 2048
+
+_Static_assert((int)DRIVER_CATCH_UP_RUNNING == RAFT_CATCH_UP_RUNNING &&
+                   (int)DRIVER_CATCH_UP_ABORTED == RAFT_CATCH_UP_ABORTED &&
+                   (int)DRIVER_CATCH_UP_FINISHED == RAFT_CATCH_UP_FINISHED,
+               "a catch-up has the same states as in the library");
+
+static void fail(struct driver *driver, int err, const char *text)
 {
-    struct raft_buffer encoded;
-
-    ASSERT(raft_configuration_encode(configuration, &encoded) == 0);
-    buf_put(buf, encoded.base, encoded.len);
-    raft_free(encoded.base);
-}
-
-int driver_decode_configuration(const void *data, size_t len,
-                                struct raft_configuration *ret_configuration)
-{
-    struct raft_buffer encoded = {(void *)(uintptr_t)data, len};
-
-    if (wire_configuration_check(data, len) != 0 ||
-        raft_configuration_decode(&encoded, ret_configuration) != 0) {
-        return ERR_CORRUPT;
+    if (!driver->failed) {
+        driver->failed = true;
+        driver->observer->failed(driver->observer, err, text);
     }
-    return 0;
 }
 
-uint64_t driver_term_at(const struct driver *driver, uint64_t index)
+static struct raft *raft_of(const struct driver *driver)
 {
-    const struct log_entry *entry = entry_log_get(&driver->log, index);
+    return &driver->consensus->raft;
+}
 
-    if (entry != NULL) {
-        return entry->term;
+static struct witness witness_of(const struct driver *driver)
+{
+    return (struct witness){&driver->log, &driver->applier.applied, driver->commit};
+}
+
+static struct trust_own own_of(const struct driver *driver)
+{
+    return (struct trust_own){driver_term(driver), driver_last_index(driver)};
+}
+
+static struct raft_event event_of(enum raft_event_type type)
+{
+    struct raft_event event;
+
+    memset(&event, 0, sizeof event);
+    event.type = type;
+    return event;
+}
+
+/* Copy the data of entries into one batch, which the core frees at once. */
+static void *gather(struct raft_entry *entries, unsigned n)
+{
+    size_t total = 1;
+    size_t at = 0;
+    uint8_t *batch;
+
+    for (unsigned i = 0; i < n; i++) {
+        total += entries[i].buf.len;
     }
-    return index == driver->applied.index ? driver->applied.term : 0;
+    batch = raft_malloc(total);
+    ASSERT(batch != NULL);
+    for (unsigned i = 0; i < n; i++) {
+        if (entries[i].buf.len > 0) { /* a peer may ask for nothing at all */
+            memcpy(batch + at, entries[i].buf.base, entries[i].buf.len);
+        }
+        entries[i].buf.base = batch + at;
+        entries[i].batch = batch;
+        at += entries[i].buf.len;
+    }
+    ASSERT(at < total);
+    return batch;
 }
 
-/* --- start --- */
+/* --- an update --- */
 
-static void init_core(struct driver *driver)
+static void write_entries(struct driver *driver, const struct raft_update *update)
 {
-    struct raft *raft = &driver->raft;
+    uint64_t index = update->entries.index;
+    unsigned n = update->entries.n;
+    struct write *write;
 
-    memset(raft, 0, sizeof *raft);
-    ASSERT(raft_init(raft, NULL, NULL, driver->config.node_id, driver->config.address) == 0);
-    raft_seed(raft, (unsigned)driver->config.seed);
-    raft->tracer = NULL;
-    raft_set_election_timeout(raft, driver->config.election_ms);
-    raft_set_heartbeat_timeout(raft, driver->config.heartbeat_ms);
-    raft_set_install_snapshot_timeout(raft, 3 * driver->config.election_ms);
-    raft_set_pre_vote(raft, true);
-    raft_set_max_inflight_entries(raft, LIMIT_ENTRIES_PER_FRAME);
+    applier_join(&driver->applier);
+    write = writes_new(&driver->writes, STORE_APPEND);
+    ASSERT(n > 0 && index > driver->commit);
+    if (index <= driver->persisted) {
+        driver->persisted = index - 1;
+    }
+    entry_log_truncate(&driver->log, index);
+    ASSERT(entry_log_last(&driver->log) + 1 == index);
+    write->op.index = index;
+    write->op.entry_count = n;
+    write->entries = calloc(n, sizeof *write->entries);
+    write->blocks = calloc(n, sizeof(struct entry_block *));
+    ASSERT(write->entries != NULL && write->blocks != NULL);
+    for (unsigned i = 0; i < n; i++) {
+        const struct raft_entry *entry = &update->entries.batch[i];
+        struct entry_block *block = entry_block_new(entry->buf.base, entry->buf.len);
+
+        entry_log_append(&driver->log, entry->term, (uint8_t)entry->type, write->number, block);
+        write->blocks[i] = entry_block_ref(block);
+        write->entries[i] =
+            (struct store_entry){entry->term, (uint8_t)entry->type, block->len, block->data};
+    }
+    write->op.entries = write->entries;
+    raft_free(update->entries.batch[0].batch);
+    write_submit(write);
 }
+
+/* Begin to install the snapshot that has come. */
+static void install(struct driver *driver, struct raft_update *update)
+{
+    struct raft_snapshot_metadata *metadata = &update->snapshot.metadata;
+    struct snapshot_rows rows = snapshot_rows(&driver->transfers);
+    struct log_position position = {metadata->index, metadata->term, metadata->configuration_index,
+                                    BUF_INIT};
+
+    message_conf_encode(&metadata->configuration, &position.conf);
+    raft_configuration_close(&metadata->configuration);
+    raft_free(update->snapshot.chunk.base);
+    entry_log_clear(&driver->log, metadata->index + 1);
+    applier_install(&driver->applier, &position, rows.data, rows.len, rows.digest);
+}
+
+/* Point the message's entries at the log, as many as fit one frame (one always does); n is how many
+ * of them it is to carry at most. Returns how many it carries. */
+static unsigned fill_append(struct driver *driver, struct raft_append_entries *args, unsigned n,
+                            struct raft_entry *entries)
+{
+    size_t bytes = 0;
+    unsigned i;
+
+    for (i = 0; i < n; i++) {
+        const struct log_entry *entry = entry_log_get(&driver->log, args->prev_log_index + 1 + i);
+
+        ASSERT(entry != NULL);
+        bytes += entry->block->len;
+        if (i > 0 && bytes > LIMIT_APPEND_BYTES) {
+            break;
+        }
+        entries[i] = (struct raft_entry){.term = entry->term,
+                                         .type = (enum raft_entry_type)entry->type,
+                                         .buf = {entry->block->data, entry->block->len}};
+    }
+    args->entries = entries;
+    args->n_entries = i;
+    return i;
+}
+
+/* The core counts entries and not bytes: what would not fit one frame goes in several messages,
+ * each of which begins where the one before ended. */
+static void send_append(struct driver *driver, struct raft_message *message)
+{
+    struct raft_append_entries *args = &message->append_entries;
+    struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
+    unsigned left = args->n_entries;
+
+    ASSERT(left <= LIMIT_ENTRIES_PER_FRAME);
+    do {
+        struct buf payload = BUF_INIT;
+        unsigned n = fill_append(driver, args, left, entries);
+
+        message_encode(message, 0, &payload);
+        outbox_send(&driver->outbox, message->server_id, &payload);
+        left -= n;
+        if (n > 0) {
+            args->prev_log_index += n;
+            args->prev_log_term = entries[n - 1].term;
+        }
+    } while (left > 0);
+    args->entries = NULL;
+}
+
+static void send_messages(struct driver *driver, const struct raft_update *update, bool stale)
+{
+    for (unsigned i = 0; i < update->messages.n; i++) {
+        struct raft_message *message = &update->messages.batch[i];
+        struct buf payload = BUF_INIT;
+
+        if (message->server_id == 0) {
+            continue; /* an acknowledgement for a leader that was forgotten meanwhile (G6, G13) */
+        }
+        guard_stale_result(message, stale);
+        guard_pre_vote_refusal(message, driver_term(driver));
+        if (message->type == RAFT_APPEND_ENTRIES) {
+            send_append(driver, message);
+        } else if (message->type == RAFT_INSTALL_SNAPSHOT) {
+            snapshot_send(&driver->transfers, message->server_id,
+                          message->install_snapshot.last_index, driver->applier.durable.index);
+        } else {
+            message_encode(message, 0, &payload);
+            outbox_send(&driver->outbox, message->server_id, &payload);
+        }
+    }
+}
+
+static void arm_timer(struct driver *driver)
+{
+    driver->timer_ms =
+        guard_timer(raft_timeout(raft_of(driver)), clock_now_ms(driver->clock)); /* G8 */
+}
+
+static void write_vote(struct driver *driver)
+{
+    outbox_vote(&driver->outbox, driver_term(driver), raft_voted_for(raft_of(driver)));
+}
+
+static void carry_out(struct driver *driver, struct raft_update *update, bool stale)
+{
+    ASSERT(driver->stepping);
+    if (update->flags & (unsigned)(RAFT_UPDATE_CURRENT_TERM | RAFT_UPDATE_VOTED_FOR)) {
+        write_vote(driver);
+    }
+    if (update->flags & (unsigned)(RAFT_UPDATE_ENTRIES)) {
+        write_entries(driver, update);
+    }
+    if (update->flags & (unsigned)(RAFT_UPDATE_SNAPSHOT)) {
+        install(driver, update);
+    }
+    if (update->flags & (unsigned)(RAFT_UPDATE_MESSAGES)) {
+        send_messages(driver, update, stale);
+    }
+    if (update->flags & (unsigned)(RAFT_UPDATE_COMMIT_INDEX)) {
+        uint64_t commit = raft_commit_index(raft_of(driver));
+
+        driver->commit = commit > driver->commit ? commit : driver->commit; /* G5 */
+    }
+    arm_timer(driver);
+}
+
+/* --- an event --- */
+
+/* This node has stepped down in a term that it led: the others need not wait to notice it. */
+static void send_resign(struct driver *driver)
+{
+    const struct configuration *configuration = driver_configuration(driver);
+
+    for (unsigned i = 0; i < configuration->count; i++) {
+        uint64_t id = configuration->members[i].id;
+        struct buf payload = BUF_INIT;
+
+        if (id != driver->config.node_id) {
+            wire_resign_encode(driver_term(driver), &payload);
+            (void)driver->net->ops->send(driver->net, id, FRAME_RESIGN, &payload);
+            buf_free(&payload);
+        }
+    }
+}
+
+static void note_role(struct driver *driver)
+{
+    enum driver_state role = driver_state(driver);
+    uint64_t term = driver_term(driver);
+    uint64_t leader = driver_leader(driver);
+    struct trust_own own;
+
+    if (role == driver->seen_state && term == driver->seen_term && leader == driver->seen_leader) {
+        return;
+    }
+    ASSERT(term >= driver->seen_term);
+    if (driver->seen_state == DRIVER_LEADER && role == DRIVER_FOLLOWER &&
+        term == driver->seen_term) {
+        send_resign(driver);
+    }
+    driver->seen_state = role;
+    driver->seen_term = term;
+    driver->seen_leader = leader;
+    if (role == DRIVER_LEADER) {
+        own = own_of(driver);
+        trust_note_leader(&driver->trust, &own, driver->config.node_id, term);
+    }
+    driver->observer->role_changed(driver->observer);
+}
+
+static const char *event_name(const struct raft_event *event)
+{
+    switch (event->type) {
+    case RAFT_START:
+        return "the start";
+    case RAFT_RECEIVE:
+        return "a message";
+    case RAFT_PERSISTED_ENTRIES:
+        return "entries that are on disk";
+    case RAFT_PERSISTED_SNAPSHOT:
+        return "a snapshot that is on disk";
+    case RAFT_CONFIGURATION:
+        return "a configuration";
+    case RAFT_SNAPSHOT:
+        return "a compaction";
+    case RAFT_TIMEOUT:
+        return "a timer";
+    default:
+        return "an event";
+    }
+}
+
+/* Give the core one event and carry out its update. SUBMIT and TRANSFER return the core's error (>
+ * 0) and change nothing; for any other event an error fails the driver: what a peer may have caused
+ * was refused before. */
+static int step_as(struct driver *driver, struct raft_event *event, bool as_voter)
+{
+    uint64_t term = driver_term(driver);
+    bool stale = event->type == RAFT_RECEIVE && message_is_of_leader(event->receive.message) &&
+                 message_term(event->receive.message) < term;
+    struct raft_update update;
+    char text[160];
+    int rv;
+
+    ASSERT(!driver->failed && !driver->stepping);
+    driver->stepping = true;
+    rv = consensus_step(driver->consensus, event, clock_now_ms(driver->clock), as_voter, &update);
+    if (rv == 0) {
+        if (event->type == RAFT_RECEIVE) {
+            plausible_rose(&driver->trust.plausible, driver_term(driver) - term);
+        }
+        carry_out(driver, &update, stale);
+    }
+    driver->stepping = false;
+    if (rv == 0) {
+        note_role(driver);
+    } else if (event->type != RAFT_SUBMIT && event->type != RAFT_TRANSFER) {
+        snprintf(text, sizeof text, "the consensus core refused %s: %s (%d)", event_name(event),
+                 raft_strerror(rv), rv);
+        fail(driver, ERR_CONFLICT, text);
+    }
+    return rv;
+}
+
+static int step(struct driver *driver, struct raft_event *event)
+{
+    return driver->failed ? RAFT_SHUTDOWN : step_as(driver, event, false);
+}
+
+static bool begins_alone(const struct driver *driver)
+{
+    return consensus_begins_alone(driver->consensus,
+                                  !driver->applier.installing &&
+                                      driver->persisted == entry_log_last(&driver->log));
+}
+
+/* --- start and end --- */
 
 /* The configurations of the log must decode: the core trusts them, and frees entries that it
  * refuses, which are not its own here. */
@@ -70,14 +361,14 @@ static bool changes_decode(const struct store_loaded *loaded)
     for (size_t i = 0; i < loaded->entry_count; i++) {
         const struct store_entry *entry = &loaded->entries[i];
 
-        if (entry->type == RAFT_CHANGE && wire_configuration_check(entry->data, entry->len) != 0) {
+        if (entry->type == RAFT_CHANGE && configuration_check(entry->data, entry->len) != 0) {
             return false;
         }
     }
     return true;
 }
 
-/* Copy the loaded log into the cache (tag 0: on disk already) and into entries for the core. */
+/* Copy the loaded log into the cache (write 0: on disk already) and into entries for the core. */
 static struct raft_entry *copy_log(struct driver *driver, const struct store_loaded *loaded)
 {
     struct raft_entry *entries = NULL;
@@ -100,54 +391,76 @@ static struct raft_entry *copy_log(struct driver *driver, const struct store_loa
     return entries;
 }
 
+static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm,
+                       const struct store_loaded *loaded)
+{
+    const struct driver_config *config = &driver->config;
+    const struct applier_config applier = {
+        .snapshot_entries = config->snapshot_entries,
+        .trailing_entries = config->trailing_entries,
+        .rows_join_ms = config->rows_join_ms,
+        .rows_hold_ms = config->rows_hold_ms,
+    };
+    struct prng prng;
+
+    prng_seed(&prng, config->seed);
+    writes_init(&driver->writes, disk);
+    outbox_init(&driver->outbox, &driver->writes, driver->net);
+    snapshot_init(&driver->transfers, disk, driver->net, &driver->outbox, driver->clock,
+                  config->election_ms, prng_next(&prng) >> 1);
+    entry_log_init(&driver->log, loaded->first_index);
+    applier_init(&driver->applier, &applier, fsm, &driver->writes, driver->clock,
+                 &loaded->position);
+    trust_init(&driver->trust, driver->clock);
+    driver->commit = loaded->position.index;
+    driver->start = (struct peer_start){config->incarnation, loaded->term,
+                                        loaded->first_index + loaded->entry_count - 1};
+}
+
+static void init_consensus(struct driver *driver)
+{
+    const struct consensus_config config = {
+        .node_id = driver->config.node_id,
+        .address = driver->config.address,
+        .heartbeat_ms = driver->config.heartbeat_ms,
+        .election_ms = driver->config.election_ms,
+        .seed = driver->config.seed,
+    };
+
+    driver->consensus = consensus_new(&config);
+    leader_watch_init(&driver->watch, driver->consensus, driver->clock, config.heartbeat_ms,
+                      config.election_ms);
+}
+
 int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,
                  struct net *net, const struct clock *clock, struct fsm *fsm,
                  struct driver_observer *observer, const struct store_loaded *loaded)
 {
-    const struct store_position *at = &loaded->position;
+    const struct buf *record = &loaded->locals[LOCAL_PEERS];
+    struct raft_event event = event_of(RAFT_START);
     struct raft_snapshot_metadata metadata;
-    struct raft_event event;
     int rv;
 
-    memset(driver, 0, sizeof *driver);
-    driver->config = *config;
-    driver->disk = disk;
-    driver->net = net;
-    driver->clock = clock;
-    driver->fsm = fsm;
-    driver->observer = observer;
-    prng_seed(&driver->prng, config->seed);
-    STAILQ_INIT(&driver->held);
-    driver->held_since_ms = UINT64_MAX;
-    snapshot_init(driver);
-    entry_log_init(&driver->log, loaded->first_index);
-    driver_position_set(&driver->applied, at->index, at->term, at->conf_index, at->conf,
-                        at->conf_len);
-    driver_position_set(&driver->durable, at->index, at->term, at->conf_index, at->conf,
-                        at->conf_len);
-    driver->commit = at->index;
-    driver->compacted = at->index;
-    plausible_init(&driver->plausible, clock_now_ms(clock));
-    rv = changes_decode(loaded) ? driver_peers_start(driver, loaded) : ERR_CORRUPT;
-    memset(&event, 0, sizeof event);
-    event.type = RAFT_START;
-    if (rv == 0 && at->index > 0) {
-        rv = driver_metadata(&driver->applied, &metadata);
+    *driver = (struct driver){.config = *config, .net = net, .clock = clock, .observer = observer};
+    init_parts(driver, disk, fsm, loaded);
+    rv = changes_decode(loaded) ? rollback_load(&driver->peers, record->data, record->len)
+                                : ERR_CORRUPT;
+    if (rv == 0 && loaded->position.index > 0) {
+        rv = consensus_metadata(&driver->applier.applied, &metadata);
         event.start.metadata = &metadata;
     }
     if (rv != 0) {
+        driver->failed = true; /* there is no core to take a step */
         return rv;
     }
-    init_core(driver);
+    init_consensus(driver);
     event.start.term = loaded->term;
     event.start.voted_for = loaded->vote;
     event.start.start_index = loaded->first_index;
     event.start.entries = copy_log(driver, loaded);
     event.start.n_entries = (unsigned)loaded->entry_count;
     driver->persisted = entry_log_last(&driver->log);
-    driver->started = true;
-    driver_leader_heard(driver);
-    (void)driver_step(driver, &event);
+    (void)step(driver, &event);
     free(event.start.entries);
     return driver->failed ? ERR_CORRUPT : 0;
 }
@@ -155,67 +468,30 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
 void driver_quiesce(struct driver *driver)
 {
     if (!driver->failed) {
-        driver_rows_write(driver, false);
+        applier_write(&driver->applier, false);
     }
     driver->failed = true;
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        snapshot_link_down(driver, driver->transfers.out[i].peer);
-    }
+    snapshot_drop_out(&driver->transfers);
 }
 
-bool driver_is_quiet(const struct driver *driver)
+bool driver_is_quiet(struct driver *driver)
 {
-    return driver->writes_in_flight == 0 && snapshot_reads(driver) == 0;
+    driver_take_events(driver);
+    return driver->writes.count == 0 && snapshot_reads(&driver->transfers) == 0;
 }
 
 void driver_close(struct driver *driver)
 {
-    struct held_frame *frame;
-
     ASSERT(driver_is_quiet(driver));
-    driver_rows_drop(driver);
-    snapshot_close(driver);
-    while ((frame = STAILQ_FIRST(&driver->held)) != NULL) {
-        STAILQ_REMOVE_HEAD(&driver->held, link);
-        buf_free(&frame->payload);
-        free(frame);
-    }
-    if (driver->started) {
-        raft_close(&driver->raft, NULL);
-    }
+    applier_free(&driver->applier);
+    snapshot_close(&driver->transfers);
+    outbox_free(&driver->outbox);
+    consensus_free(driver->consensus);
+    driver->consensus = NULL;
     entry_log_free(&driver->log);
-    buf_free(&driver->applied.conf);
-    buf_free(&driver->durable.conf);
-    driver->started = false;
 }
 
 /* --- submit --- */
-
-static void *fill_batch(const struct driver_command *commands, unsigned n, uint64_t term,
-                        struct raft_entry *entries)
-{
-    size_t total = 1;
-    size_t at = 0;
-    uint8_t *batch;
-
-    for (unsigned i = 0; i < n; i++) {
-        total += commands[i].len;
-    }
-    batch = raft_malloc(total);
-    ASSERT(batch != NULL);
-    for (unsigned i = 0; i < n; i++) {
-        if (commands[i].len > 0) { /* a peer may ask for nothing at all */
-            memcpy(batch + at, commands[i].data, commands[i].len);
-        }
-        entries[i].term = term;
-        entries[i].type = RAFT_COMMAND;
-        entries[i].buf.base = batch + at;
-        entries[i].buf.len = commands[i].len;
-        entries[i].batch = batch;
-        at += commands[i].len;
-    }
-    return batch;
-}
 
 /* Would the log hold too much that is not committed, with these on top? */
 static bool too_much_uncommitted(const struct driver *driver, const struct driver_command *commands,
@@ -236,71 +512,108 @@ static bool too_much_uncommitted(const struct driver *driver, const struct drive
     return bytes > LIMIT_UNCOMMITTED_BYTES;
 }
 
-int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
-                  uint64_t *ret_first, uint64_t *ret_term)
+/* Append entries, whose data is copied. */
+static int submit(struct driver *driver, struct raft_entry *entries, unsigned n)
 {
-    struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
-    struct raft_event event;
-    void *batch;
+    struct raft_event event = event_of(RAFT_SUBMIT);
+    void *batch = gather(entries, n);
 
-    ASSERT(n >= 1 && n <= LIMIT_ENTRIES_PER_FRAME);
-    if (driver->failed || raft_state(&driver->raft) != RAFT_LEADER) {
-        return ERR_NOT_LEADER;
-    }
-    if (too_much_uncommitted(driver, commands, n)) {
-        return ERR_OVERLOADED;
-    }
-    memset(entries, 0, n * sizeof *entries);
-    *ret_term = raft_current_term(&driver->raft);
-    *ret_first = raft_last_index(&driver->raft) + 1;
-    batch = fill_batch(commands, n, *ret_term, entries);
-    memset(&event, 0, sizeof event);
-    event.type = RAFT_SUBMIT;
+    ASSERT(driver_is_leader(driver));
     event.submit.entries = entries;
     event.submit.n = n;
-    if (driver_step(driver, &event) != 0) {
+    if (step(driver, &event) != 0) {
         raft_free(batch);
         return ERR_NOT_LEADER; /* a transfer is under way */
     }
     return 0;
 }
 
-/* --- receive --- */
+int driver_submit(struct driver *driver, const struct driver_command *commands, unsigned n,
+                  uint64_t *ret_first, uint64_t *ret_term)
+{
+    struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
+
+    ASSERT(n >= 1 && n <= LIMIT_ENTRIES_PER_FRAME);
+    if (driver->failed || !driver_is_leader(driver)) {
+        return ERR_NOT_LEADER;
+    }
+    if (too_much_uncommitted(driver, commands, n)) {
+        return ERR_OVERLOADED;
+    }
+    *ret_term = driver_term(driver);
+    *ret_first = driver_last_index(driver) + 1;
+    memset(entries, 0, n * sizeof *entries);
+    for (unsigned i = 0; i < n; i++) {
+        entries[i].term = *ret_term;
+        entries[i].type = RAFT_COMMAND;
+        entries[i].buf.base = (void *)(uintptr_t)commands[i].data;
+        entries[i].buf.len = commands[i].len;
+    }
+    return submit(driver, entries, n);
+}
+
+/* --- messages --- */
+
+/* Index of the change, not committed yet, that takes this voter's vote away; 0: there is none. */
+static uint64_t pending_demotion(const struct driver *driver)
+{
+    uint64_t pending = driver_pending_change(driver);
+    uint64_t self = driver->config.node_id;
+    struct configuration before;
+
+    if (pending <= driver->commit ||
+        configuration_role(driver_configuration(driver), self) == ROLE_VOTER ||
+        !applier_configured(&driver->applier, &before)) {
+        return 0;
+    }
+    return configuration_role(&before, self) == ROLE_VOTER ? pending : 0;
+}
+
+static void step_vote_request(struct driver *driver, struct raft_event *event)
+{
+    struct raft *raft = raft_of(driver);
+    bool as_voter = guard_vote_as_voter(event->receive.message, (int)raft_state(raft),
+                                        raft_role(raft), raft_last_index(raft));
+    uint64_t demotion = as_voter ? pending_demotion(driver) : 0;
+    uint64_t last = entry_log_last(&driver->log);
+
+    if (demotion > 0) {
+        (void)guard_vote_before_demotion(event->receive.message, demotion - 1,
+                                         driver_term_at(driver, demotion - 1), last,
+                                         driver_term_at(driver, last));
+    }
+    if (raft_state(raft) == RAFT_FOLLOWER && leader_watch_is_silent(&driver->watch)) {
+        consensus_forget_leader(driver->consensus); /* G6, G13 */
+    }
+    (void)step_as(driver, event, as_voter);
+}
+
+/* Give the core a message, with the guards for incoming ones that need its state. Its owned parts
+ * are consumed. */
+static void step_message(struct driver *driver, struct raft_message *message)
+{
+    struct raft_event event = event_of(RAFT_RECEIVE);
+
+    ASSERT(!driver->failed);
+    event.receive.message = message;
+    if (consensus_drops(driver->consensus, message)) {
+        return;
+    }
+    if (message->type == RAFT_REQUEST_VOTE) {
+        step_vote_request(driver, &event);
+        return;
+    }
+    if (message->type == RAFT_TIMEOUT_NOW && begins_alone(driver)) {
+        return; /* G14: its timer fires soon, and nobody else can be elected meanwhile */
+    }
+    (void)step(driver, &event);
+}
 
 static const char *address_of(const struct driver *driver, uint64_t id)
 {
-    const struct raft_configuration *configuration = &driver->raft.configuration;
+    const struct conf_member *member = driver_member(driver, id);
 
-    for (unsigned i = 0; i < configuration->n; i++) {
-        if (configuration->servers[i].id == id) {
-            return configuration->servers[i].address;
-        }
-    }
-    return "unknown";
-}
-
-/* Put entries [from, from + n) of a message into a batch of their own: the core frees one batch a
- * message. */
-static struct raft_entry *repack(const struct raft_entry *entries, unsigned n)
-{
-    struct raft_entry *copy = calloc(n, sizeof *copy);
-    size_t total = 1;
-    size_t at = 0;
-    uint8_t *batch;
-
-    for (unsigned i = 0; i < n; i++) {
-        total += entries[i].buf.len;
-    }
-    batch = raft_malloc(total);
-    ASSERT(copy != NULL && batch != NULL);
-    for (unsigned i = 0; i < n; i++) {
-        copy[i] = entries[i];
-        copy[i].buf.base = batch + at;
-        copy[i].batch = batch;
-        memcpy(batch + at, entries[i].buf.base, entries[i].buf.len);
-        at += entries[i].buf.len;
-    }
-    return copy;
+    return member != NULL ? member->address : "unknown";
 }
 
 /* One part of an AppendEntries, entry 0 of which may be a CHANGE (G1); G4 and G5 cut what is
@@ -310,9 +623,11 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
 {
     struct raft_message part = *whole;
     struct raft_append_entries *args = &part.append_entries;
-    struct raft_entry *owned = NULL;
+    struct raft_entry entries[LIMIT_ENTRIES_PER_FRAME];
     unsigned skip = 0;
 
+    ASSERT(n <= LIMIT_ENTRIES_PER_FRAME);
+    ASSERT(from + n <= whole->append_entries.n_entries);
     /* The text is the configuration's, which a CHANGE in the part before has replaced. */
     part.server_address = address_of(driver, part.server_id);
     args->n_entries = n;
@@ -321,25 +636,62 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
         args->prev_log_index += from;
         args->prev_log_term = whole->append_entries.entries[from - 1].term;
     }
-    if (!driver->installing) {
-        skip = guard_normalise(&part, raft_current_term(&driver->raft), driver->commit,
+    if (!driver->applier.installing) {
+        skip = guard_normalise(&part, driver_term(driver), driver->commit,
                                driver_term_at(driver, driver->commit));
     }
     args->n_entries = n - skip;
     if (args->n_entries > 0) {
-        owned = repack(args->entries + skip, args->n_entries);
+        memcpy(entries, args->entries + skip, args->n_entries * sizeof *entries);
+        (void)gather(entries, args->n_entries);
     }
-    args->entries = owned;
-    driver_step_receive(driver, &part);
-    free(owned);
+    args->entries = args->n_entries > 0 ? entries : NULL;
+    step_message(driver, &part);
 }
 
 /* While a snapshot is being installed the core has no log but its end, and takes another term there
  * for a reason to shut down. What is wrong shows once it is installed. */
 static bool parts_from_install(const struct driver *driver, const struct raft_append_entries *args)
 {
-    return driver->installing && args->prev_log_index == driver->raft.trail.snapshot.index &&
-           args->prev_log_term != driver->raft.trail.snapshot.term;
+    const struct raft_trail *trail = &raft_of(driver)->trail;
+
+    return driver->applier.installing && args->prev_log_index == trail->snapshot.index &&
+           args->prev_log_term != trail->snapshot.term;
+}
+
+/* Entries, or a snapshot, of a leader: do they agree with what is committed here? False: the driver
+ * has failed. */
+static bool agrees(struct driver *driver, uint64_t from, const struct raft_message *message)
+{
+    struct witness witness = witness_of(driver);
+    struct contradiction contradiction = {0};
+    char text[380];
+
+    if (driver->applier.installing || message_term(message) < driver_term(driver) ||
+        witness_agrees(&witness, message, &contradiction)) {
+        return true;
+    }
+    snprintf(text, sizeof text,
+             "node %llu leads term %llu with another entry %llu (term %llu) than the one committed "
+             "here (term %llu): acknowledged changes were lost there, or forged. Nothing was "
+             "changed here: stop all nodes, keep all data directories, and read 'The witness' in "
+             "docs/failure-model.md",
+             (unsigned long long)from, (unsigned long long)message_term(message),
+             (unsigned long long)contradiction.index, (unsigned long long)contradiction.term,
+             (unsigned long long)contradiction.known_term);
+    fail(driver, ERR_CONTRADICTED, text);
+    return false;
+}
+
+/* A message that is believed says that its sender leads. */
+static void note_leader(struct driver *driver, uint64_t from, uint64_t term)
+{
+    struct trust_own own = own_of(driver);
+
+    trust_note_leader(&driver->trust, &own, from, term);
+    if (term >= own.term) {
+        leader_watch_heard(&driver->watch);
+    }
 }
 
 static void receive_append(struct driver *driver, struct raft_message *message)
@@ -347,13 +699,10 @@ static void receive_append(struct driver *driver, struct raft_message *message)
     struct raft_append_entries *args = &message->append_entries;
     unsigned from = 0;
 
-    if (!driver_agrees(driver, message->server_id, message) || parts_from_install(driver, args)) {
+    if (!agrees(driver, message->server_id, message) || parts_from_install(driver, args)) {
         return;
     }
-    driver_note_leader(driver, message->server_id, args->term);
-    if (args->term >= raft_current_term(&driver->raft)) {
-        driver_leader_heard(driver);
-    }
+    note_leader(driver, message->server_id, args->term);
     if (args->n_entries == 0) {
         receive_part(driver, message, 0, 0);
         return;
@@ -366,35 +715,139 @@ static void receive_append(struct driver *driver, struct raft_message *message)
     }
 }
 
+/* How far a peer's log must reach that has this term, as far as this node knows as the leader. */
+static uint64_t acknowledged(const struct driver *driver, uint64_t peer, uint64_t term)
+{
+    uint64_t match;
+
+    if (!driver_match(driver, peer, &match)) {
+        return 0;
+    }
+    if (term == driver_term(driver)) {
+        return match; /* only a leader of a newer term could have taken anything of it back */
+    }
+    return match < driver->commit ? match : driver->commit;
+}
+
+static void receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
+                         struct raft_message *message)
+{
+    if (snapshot_is_older(&driver->transfers, message) || !agrees(driver, from, message)) {
+        message_release(message);
+    } else {
+        snapshot_receive_head(&driver->transfers, from, transfer, message);
+    }
+}
+
 static bool receive_message(struct driver *driver, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
+    struct trust_own own = own_of(driver);
     struct raft_message message;
     uint64_t transfer;
 
     memset(&message, 0, sizeof message);
-    if (wire_raft_decode(payload, len, &message, &transfer) != 0) {
+    if (message_decode(payload, len, &message, &transfer) != 0) {
         return false;
     }
     message.server_id = from;
     message.server_address = address_of(driver, from);
-    if (!driver_believes(driver, from, &message)) {
-        wire_raft_release(&message);
+    if (!trust_message(&driver->trust, &own, from, &message)) {
+        message_release(&message);
         return false;
     }
-    driver_note_term(driver, from, &message);
+    rollback_term(&driver->peers, from, message_senders_term(&message));
     switch (message.type) {
     case RAFT_APPEND_ENTRIES:
         receive_append(driver, &message);
-        wire_raft_release(&message);
+        message_release(&message);
         break;
     case RAFT_INSTALL_SNAPSHOT:
-        snapshot_receive_head(driver, from, transfer, &message);
+        receive_head(driver, from, transfer, &message);
         break;
     default:
-        driver_step_receive(driver, &message);
-        driver_note_acknowledged(driver, from);
+        step_message(driver, &message);
+        rollback_index(&driver->peers, from, acknowledged(driver, from, 0));
         break;
+    }
+    return true;
+}
+
+/* Give the core the head of a snapshot whose rows are here. False: it is not believed. */
+static bool deliver_head(struct driver *driver, uint64_t from, struct raft_message *message)
+{
+    struct raft_install_snapshot *args = &message->install_snapshot;
+    struct trust_own own = own_of(driver);
+
+    ASSERT(message->type == RAFT_INSTALL_SNAPSHOT);
+    /* Asked when the head came; since then this node may have learnt more, or have been elected. */
+    if (!trust_message(&driver->trust, &own, from, message)) {
+        message_release(message);
+        return false;
+    }
+    /* While one is being installed the core would drop it; what the log has passed already it
+     * answers by itself, so that the leader learns where this node stands. */
+    if (driver->applier.installing || !agrees(driver, from, message)) {
+        message_release(message);
+        return true;
+    }
+    message->server_id = from;
+    message->server_address = address_of(driver, from);
+    args->data.base = raft_malloc(1); /* a handle: the core only hands it back */
+    args->data.len = 1;
+    ASSERT(args->data.base != NULL);
+    note_leader(driver, from, args->term);
+    step_message(driver, message);
+    return true;
+}
+
+/* The last chunk is in. What does not fit its digest is dropped, and the leader sends it anew: once
+ * the core begins to install, there is no way back. What fits it and makes no state is a lie: the
+ * disk must not have it. False: it is not believed. */
+static bool deliver_snapshot(struct driver *driver, uint64_t from)
+{
+    struct snapshot_rows rows = snapshot_rows(&driver->transfers);
+    struct trust_own own = own_of(driver);
+    struct raft_message message;
+    struct store_error error;
+    uint64_t index;
+    bool believed = true;
+
+    if (store_rows_check(rows.data, rows.len, rows.digest, &error) == 0) {
+        index = driver->transfers.in.message->install_snapshot.last_index;
+        believed = applier_loads(rows.data, rows.len, index);
+        if (believed) {
+            snapshot_take_head(&driver->transfers, &message);
+            believed = deliver_head(driver, from, &message);
+        } else {
+            trust_alarm(&driver->trust, &own, from, "snapshot_rows", index, 0);
+        }
+    }
+    snapshot_drop_in(&driver->transfers);
+    return believed;
+}
+
+static bool receive_chunk(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
+{
+    switch (snapshot_receive_chunk(&driver->transfers, from, payload, len)) {
+    case SNAPSHOT_WHOLE:
+        return deliver_snapshot(driver, from);
+    case SNAPSHOT_MORE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
+{
+    uint64_t term;
+
+    if (wire_resign_decode(payload, len, &term) != 0) {
+        return false;
+    }
+    if (leader_watch_resigned(&driver->watch, from, term)) {
+        arm_timer(driver);
     }
     return true;
 }
@@ -409,70 +862,158 @@ bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
     case FRAME_RAFT:
         return receive_message(driver, from, payload, len);
     case FRAME_SNAPSHOT_CHUNK:
-        return snapshot_receive_chunk(driver, from, payload, len);
+        return receive_chunk(driver, from, payload, len);
     case FRAME_SNAPSHOT_ACK:
-        return snapshot_receive_ack(driver, from, payload, len);
+        return snapshot_receive_ack(&driver->transfers, from, payload, len);
     case FRAME_RESIGN:
-        return driver_leader_resigned(driver, from, payload, len);
+        return receive_resign(driver, from, payload, len);
     default:
         return false;
     }
 }
 
-bool driver_deliver_snapshot(struct driver *driver, uint64_t from, struct raft_message *message,
-                             struct buf *stream)
+void driver_link_changed(struct driver *driver, uint64_t peer, bool up)
 {
-    struct raft_install_snapshot *args = &message->install_snapshot;
-
-    ASSERT(stream == &driver->transfers.in.stream);
-    /* Asked when the head came; since then this node may have learnt more, or have been elected. */
-    if (!driver_believes(driver, from, message)) {
-        wire_raft_release(message);
-        return false;
+    if (!up) {
+        snapshot_link_down(&driver->transfers, peer);
     }
-    /* While one is being installed the core would drop it; what the log has passed already it
-     * answers by itself, so that the leader learns where this node stands. */
-    if (driver->installing || !driver_agrees(driver, from, message)) {
-        wire_raft_release(message);
-        return true;
-    }
-    message->server_id = from;
-    message->server_address = address_of(driver, from);
-    args->data.base = raft_malloc(1); /* a handle: the core only hands it back */
-    args->data.len = 1;
-    ASSERT(args->data.base != NULL);
-    driver_note_leader(driver, from, args->term);
-    if (args->term >= raft_current_term(&driver->raft)) {
-        driver_leader_heard(driver);
-    }
-    driver_step_receive(driver, message);
-    return true;
 }
 
-/* --- time, role, transfer --- */
+void driver_peer_refused(struct driver *driver, uint64_t peer)
+{
+    if (!driver->failed && leader_watch_refused(&driver->watch, peer)) {
+        arm_timer(driver);
+    }
+}
+
+/* --- what the disk has done --- */
+
+static void entries_written(struct driver *driver, const struct write *write)
+{
+    struct raft_event event = event_of(RAFT_PERSISTED_ENTRIES);
+    uint64_t highest = 0;
+
+    if (write_is_current(write)) {
+        highest = entry_log_persisted(&driver->log, write->op.index, write->op.entry_count,
+                                      write->number);
+    }
+    ASSERT(highest <= entry_log_last(&driver->log));
+    if (highest > driver->persisted) {
+        driver->persisted = highest;
+        event.persisted_entries.index = highest;
+        (void)step(driver, &event);
+    }
+}
+
+/* The state on disk stands for all entries up to some: let the log forget them, but for a tail that
+ * saves slow followers a whole snapshot. */
+static void maybe_compact(struct driver *driver)
+{
+    struct raft_event event = event_of(RAFT_SNAPSHOT);
+    uint32_t trailing = 0;
+    uint64_t upto = applier_compaction(&driver->applier, &driver->log,
+                                       snapshot_needed_index(&driver->transfers), &trailing);
+    struct write *write;
+
+    if (upto == 0) {
+        return;
+    }
+    event.snapshot.trailing = trailing;
+    if (consensus_metadata(&driver->applier.durable, &event.snapshot.metadata) != 0) {
+        fail(driver, ERR_CORRUPT, "the applied configuration does not decode");
+        return;
+    }
+    if (step(driver, &event) != 0 || upto <= trailing) {
+        return;
+    }
+    entry_log_drop_prefix(&driver->log, upto - trailing);
+    ASSERT(driver->log.first == upto - trailing + 1);
+    write = writes_new(&driver->writes, STORE_COMPACT);
+    write->op.index = driver->log.first;
+    write_submit(write);
+}
+
+static void snapshot_written(struct driver *driver, const struct write *write)
+{
+    struct raft_event event = event_of(RAFT_PERSISTED_SNAPSHOT);
+    uint64_t index = write->position.index;
+
+    driver->persisted = index;
+    driver->commit = index > driver->commit ? index : driver->commit;
+    if (applier_installed(&driver->applier, write) != 0 ||
+        consensus_metadata(&write->position, &event.persisted_snapshot.metadata) != 0) {
+        fail(driver, ERR_CORRUPT, "the rows of an installed snapshot do not load");
+        return;
+    }
+    ASSERT(driver->applier.applied.index == index && driver->log.first == index + 1);
+    event.persisted_snapshot.last = true;
+    (void)step(driver, &event);
+    driver->observer->configuration_changed(driver->observer);
+    driver->observer->installed(driver->observer, index);
+}
+
+static void take_write(struct driver *driver, const struct write *write)
+{
+    switch (write->op.kind) {
+    case STORE_HARD_STATE:
+        outbox_written(&driver->outbox, write);
+        break;
+    case STORE_APPEND:
+        entries_written(driver, write);
+        break;
+    case STORE_APPLY:
+        applier_written(&driver->applier, write);
+        maybe_compact(driver);
+        break;
+    case STORE_INSTALL:
+        snapshot_written(driver, write);
+        break;
+    default:
+        break;
+    }
+}
+
+void driver_take_events(struct driver *driver)
+{
+    struct write *write;
+
+    ASSERT(!driver->stepping);
+    while ((write = writes_take(&driver->writes)) != NULL) {
+        if (write->op.kind == STORE_LOCAL) {
+            write->on_local(write->local_data);
+        } else if (!driver->failed) {
+            take_write(driver, write);
+        }
+        write_free(write);
+    }
+    snapshot_turn(&driver->transfers,
+                  !driver->failed && driver_is_leader(driver) ? driver_term(driver) : 0);
+}
+
+/* --- turns --- */
 
 void driver_tick(struct driver *driver)
 {
-    struct raft_event event;
+    struct raft_event event = event_of(RAFT_TIMEOUT);
 
+    driver_take_events(driver);
     if (driver->failed) {
         return;
     }
-    snapshot_tick(driver);
-    if (clock_now_ms(driver->clock) >= driver_rows_due_ms(driver)) {
-        driver_rows_write(driver, false);
-    }
+    applier_tick(&driver->applier);
     if (clock_now_ms(driver->clock) < driver->timer_ms) {
         return;
     }
-    memset(&event, 0, sizeof event);
-    event.type = RAFT_TIMEOUT;
-    (void)driver_step(driver, &event);
+    if (begins_alone(driver)) { /* G14 */
+        consensus_begin_alone(driver->consensus);
+        write_vote(driver);
+    }
+    (void)step(driver, &event);
 }
 
 uint64_t driver_next_ms(const struct driver *driver)
 {
-    uint64_t rows_ms = driver_rows_due_ms(driver);
+    uint64_t rows_ms = applier_next_ms(&driver->applier);
 
     if (driver->failed) {
         return UINT64_MAX;
@@ -480,24 +1021,444 @@ uint64_t driver_next_ms(const struct driver *driver)
     return driver->timer_ms < rows_ms ? driver->timer_ms : rows_ms;
 }
 
-void driver_link_changed(struct driver *driver, uint64_t peer, bool up)
+/* G10: a leader's own first entry, since the core adds none on a clean election. */
+static void submit_noop(struct driver *driver)
 {
-    if (!up) {
-        snapshot_link_down(driver, peer);
+    uint64_t term = driver_term(driver);
+    struct buf noop = BUF_INIT;
+    struct driver_command command;
+    uint64_t index;
+
+    if (!driver_is_leader(driver) || driver->noop_term == term || driver->applier.installing) {
+        return;
+    }
+    command_noop_encode(&noop);
+    command = (struct driver_command){noop.data, noop.len};
+    if (driver_submit(driver, &command, 1, &index, &term) == 0) {
+        driver->noop_term = term;
+    }
+    buf_free(&noop);
+}
+
+static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
+                         const struct entry_block *block)
+{
+    struct raft_event event = event_of(RAFT_CONFIGURATION);
+
+    if (applier_configuration(&driver->applier, index, term, block) != 0 ||
+        message_conf_decode(block->data, block->len, &event.configuration.conf) != 0) {
+        fail(driver, ERR_CORRUPT, "a committed configuration does not decode");
+        return;
+    }
+    event.configuration.index = index;
+    (void)step(driver, &event);
+    driver->observer->configuration_changed(driver->observer);
+}
+
+static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
+                          const struct entry_block *block)
+{
+    struct buf result = BUF_INIT;
+    int rv = applier_command(&driver->applier, index, term, block, &result);
+
+    if (rv == ERR_DIVERGED) {
+        fail(driver, rv, "the state differs from the leader's at an equal index");
+    } else {
+        driver->observer->applied(driver->observer, index, term, result.data, result.len);
+    }
+    buf_free(&result);
+}
+
+/* The next committed entry, if it may be applied now. */
+static const struct log_entry *next_to_apply(const struct driver *driver)
+{
+    const struct applier *applier = &driver->applier;
+
+    ASSERT(driver->failed || applier->applied.index <= driver->commit);
+    if (applier->installing || driver->failed || applier->applied.index >= driver->commit) {
+        return NULL;
+    }
+    ASSERT(applier->applied.index + 1 >= driver->log.first);
+    /* NULL: the commit index can be ahead of the log for a moment. */
+    return entry_log_get(&driver->log, applier->applied.index + 1);
+}
+
+static void apply(struct driver *driver, const struct log_entry *entry)
+{
+    /* A step below may move the log's memory. */
+    struct entry_block *block = entry_block_ref(entry->block);
+    uint64_t index = driver->applier.applied.index + 1;
+    uint64_t term = entry->term;
+
+    switch (entry->type) {
+    case RAFT_CHANGE:
+        apply_change(driver, index, term, block);
+        break;
+    case RAFT_COMMAND:
+        apply_command(driver, index, term, block);
+        break;
+    default:
+        applier_skip(&driver->applier, index, term);
+        break;
+    }
+    entry_block_unref(block);
+}
+
+bool driver_turn(struct driver *driver)
+{
+    const struct log_entry *entry;
+    unsigned count = 0;
+
+    if (driver->failed) {
+        return false;
+    }
+    submit_noop(driver);
+    while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL) {
+        apply(driver, entry);
+        count++;
+    }
+    if (count > 0 && !driver->failed) {
+        applier_hold(&driver->applier);
+    }
+    return next_to_apply(driver) != NULL;
+}
+
+/* --- the node's own records --- */
+
+void driver_rows_write(struct driver *driver, bool more)
+{
+    applier_write(&driver->applier, more);
+}
+
+bool driver_disk_is_low(const struct driver *driver)
+{
+    return driver->writes.disk->ops->low(driver->writes.disk);
+}
+
+void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,
+                        void (*done)(void *data), void *done_data)
+{
+    struct write *write = writes_new(&driver->writes, STORE_LOCAL);
+
+    ASSERT(len >= 1 && len <= LIMIT_LOCAL_RECORD_BYTES);
+    write->on_local = done;
+    write->local_data = done_data;
+    buf_put(&write->bytes, data, len);
+    write->op.local_key = key;
+    write->op.local = write->bytes.data;
+    write->op.local_len = (uint32_t)len;
+    write_submit(write);
+}
+
+static void on_nothing_to_do(void *data)
+{
+    (void)data; /* one that is lost is written again at the next start, or meeting */
+}
+
+void driver_mark_joined(struct driver *driver, uint64_t incarnation)
+{
+    struct buf record = BUF_INIT;
+
+    prepare_member_record(incarnation, &record);
+    driver_write_local(driver, LOCAL_INCARNATION, record.data, record.len, on_nothing_to_do, NULL);
+    buf_free(&record);
+}
+
+static void write_peers(struct driver *driver, void (*done)(void *data), void *data)
+{
+    struct buf record = BUF_INIT;
+
+    ASSERT(driver->peers.changed || driver->peers.older);
+    driver->peers.changed = false;
+    rollback_save(&driver->peers, &record);
+    driver_write_local(driver, LOCAL_PEERS, record.data, record.len, done, data);
+    buf_free(&record);
+}
+
+void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data)
+{
+    driver->peers.older = true;
+    write_peers(driver, done, data);
+}
+
+int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *start)
+{
+    const struct peer_seen *seen = rollback_find(&driver->peers, peer);
+    uint64_t index = acknowledged(driver, peer, start->term);
+    int rv = 0;
+
+    /* A node that has failed ends: nothing of what it says now matters. */
+    if ((seen != NULL && seen->incarnation == start->incarnation) || driver->failed) {
+        return 0;
+    }
+    if (!driver_believes_term(driver, peer, "start_term", start->term) ||
+        !driver_believes_index(driver, peer, "start_index", start->index)) {
+        return ERR_IMPLAUSIBLE;
+    }
+    rv = start->index < index ? ERR_STALE : rollback_meet(&driver->peers, peer, start);
+    if (rv != 0) {
+        rollback_log_older(&driver->peers, peer, start, index);
+    } else if (driver->peers.changed) {
+        write_peers(driver, on_nothing_to_do, NULL);
+    }
+    return rv;
+}
+
+bool driver_believes_term(struct driver *driver, uint64_t from, const char *field, uint64_t term)
+{
+    struct trust_own own = own_of(driver);
+
+    return trust_term(&driver->trust, &own, from, field, term);
+}
+
+bool driver_believes_index(struct driver *driver, uint64_t from, const char *field, uint64_t index)
+{
+    struct trust_own own = own_of(driver);
+
+    return trust_index(&driver->trust, &own, from, field, index);
+}
+
+/* --- what it knows --- */
+
+enum driver_state driver_state(const struct driver *driver)
+{
+    switch (raft_state(raft_of(driver))) {
+    case RAFT_LEADER:
+        return DRIVER_LEADER;
+    case RAFT_CANDIDATE:
+        return DRIVER_CANDIDATE;
+    case RAFT_FOLLOWER:
+        return DRIVER_FOLLOWER;
+    default:
+        return DRIVER_STARTING;
     }
 }
 
-bool driver_leads(struct driver *driver)
+const char *driver_state_name(enum driver_state state)
 {
-    return !driver->failed && raft_state(&driver->raft) == RAFT_LEADER &&
-           guard_term_settled(driver->applied.term, raft_current_term(&driver->raft));
+    static const char *const names[] = {"starting", "follower", "candidate", "leader"};
+
+    return names[state];
 }
 
-uint64_t driver_leader(struct driver *driver)
+uint64_t driver_term(const struct driver *driver)
+{
+    return raft_current_term(raft_of(driver));
+}
+
+bool driver_is_leader(const struct driver *driver)
+{
+    return raft_state(raft_of(driver)) == RAFT_LEADER;
+}
+
+bool driver_leads(const struct driver *driver)
+{
+    return !driver->failed && driver_is_leader(driver) &&
+           guard_own_term_applied(driver->applier.applied.term, driver_term(driver));
+}
+
+uint64_t driver_leader(const struct driver *driver)
 {
     raft_id id = 0;
     const char *address;
 
-    raft_leader(&driver->raft, &id, &address);
+    raft_leader(raft_of(driver), &id, &address);
     return id;
+}
+
+uint64_t driver_last_index(const struct driver *driver)
+{
+    return raft_last_index(raft_of(driver));
+}
+
+uint64_t driver_term_at(const struct driver *driver, uint64_t index)
+{
+    struct witness witness = witness_of(driver);
+
+    return witness_term_at(&witness, index);
+}
+
+const struct log_position *driver_applied(const struct driver *driver)
+{
+    return &driver->applier.applied;
+}
+
+bool driver_match(const struct driver *driver, uint64_t peer, uint64_t *ret_index)
+{
+    raft_index match = 0;
+
+    if (!driver_is_leader(driver) || raft_match_index(raft_of(driver), peer, &match) != 0) {
+        return false;
+    }
+    *ret_index = match;
+    return true;
+}
+
+/* --- membership --- */
+
+const struct configuration *driver_configuration(const struct driver *driver)
+{
+    return &driver->consensus->configuration;
+}
+
+const struct conf_member *driver_member(const struct driver *driver, uint64_t id)
+{
+    return configuration_find(driver_configuration(driver), id);
+}
+
+uint64_t driver_applied_change(const struct driver *driver)
+{
+    return raft_of(driver)->configuration_committed_index;
+}
+
+uint64_t driver_pending_change(const struct driver *driver)
+{
+    return raft_of(driver)->configuration_uncommitted_index;
+}
+
+bool driver_all_committed(const struct driver *driver)
+{
+    return driver->commit == entry_log_last(&driver->log);
+}
+
+/* The present configuration with one member added at the end, gone, or in another role: positions
+ * never change, since the core keeps what it knows of each by its position. False: no room. */
+static bool changed_configuration(const struct driver *driver, uint64_t id, const char *address,
+                                  enum conf_role role, struct configuration *ret_configuration)
+{
+    const struct configuration *now = driver_configuration(driver);
+
+    ret_configuration->count = 0;
+    for (unsigned i = 0; i < now->count; i++) {
+        const struct conf_member *member = &now->members[i];
+        enum conf_role then = member->id == id ? role : member->role;
+
+        if (then != ROLE_GONE) {
+            configuration_add(ret_configuration, member->id, member->address, then);
+        }
+    }
+    if (configuration_find(now, id) == NULL) {
+        ASSERT(role == ROLE_STANDBY);
+        if (now->count == LIMIT_NODES) {
+            return false;
+        }
+        configuration_add(ret_configuration, id, address, role);
+    }
+    return true;
+}
+
+int driver_change(struct driver *driver, uint64_t id, const char *address, enum conf_role role)
+{
+    struct configuration configuration;
+    struct raft_entry entry;
+    struct buf conf = BUF_INIT;
+    int rv;
+
+    if (!driver_leads(driver)) { /* G10 */
+        return ERR_NOT_LEADER;
+    }
+    if (driver_pending_change(driver) != 0 ||
+        (role != ROLE_VOTER && !driver_all_committed(driver) &&
+         configuration_role(driver_configuration(driver), id) == ROLE_VOTER)) {
+        return ERR_CONFLICT;
+    }
+    if (!changed_configuration(driver, id, address, role, &configuration)) {
+        return ERR_INVALID;
+    }
+    configuration_encode(&configuration, &conf);
+    if (configuration_check(conf.data, conf.len) != 0) {
+        buf_free(&conf);
+        return ERR_INVALID;
+    }
+    memset(&entry, 0, sizeof entry);
+    entry.term = driver_term(driver);
+    entry.type = RAFT_CHANGE;
+    entry.buf = (struct raft_buffer){conf.data, conf.len};
+    rv = submit(driver, &entry, 1);
+    buf_free(&conf);
+    return rv;
+}
+
+/* The core watches one node at a time; a second one would leave the first one's state at "running"
+ * for good. */
+static bool is_catching_up(const struct driver *driver)
+{
+    const struct configuration *configuration = driver_configuration(driver);
+    bool running = false;
+
+    for (unsigned i = 0; i < configuration->count && !running; i++) {
+        running = driver_caught_up(driver, configuration->members[i].id) == DRIVER_CATCH_UP_RUNNING;
+    }
+    return running;
+}
+
+bool driver_catch_up(struct driver *driver, uint64_t id)
+{
+    enum conf_role role = configuration_role(driver_configuration(driver), id);
+    struct raft_event event = event_of(RAFT_CATCH_UP);
+
+    if (!driver_leads(driver) || driver_pending_change(driver) != 0 || role == ROLE_GONE ||
+        role == ROLE_VOTER || is_catching_up(driver)) {
+        return false;
+    }
+    event.catch_up.server_id = id;
+    return step(driver, &event) == 0;
+}
+
+enum driver_catch_up driver_caught_up(const struct driver *driver, uint64_t id)
+{
+    int status;
+
+    if (driver->failed || !driver_is_leader(driver) ||
+        raft_catch_up(raft_of(driver), id, &status) != 0) {
+        return DRIVER_CATCH_UP_NONE;
+    }
+    return (enum driver_catch_up)status;
+}
+
+/* --- leadership --- */
+
+static uint64_t best_successor(const struct driver *driver)
+{
+    const struct configuration *configuration = driver_configuration(driver);
+    uint64_t best_match = 0;
+    uint64_t best = 0;
+
+    for (unsigned i = 0; i < configuration->count; i++) {
+        const struct conf_member *member = &configuration->members[i];
+        uint64_t match;
+
+        if (member->id != driver->config.node_id && member->role == ROLE_VOTER &&
+            driver->net->ops->connected(driver->net, member->id) &&
+            driver_match(driver, member->id, &match) && (best == 0 || match > best_match)) {
+            best = member->id;
+            best_match = match;
+        }
+    }
+    return best;
+}
+
+bool driver_transfer(struct driver *driver, uint64_t target)
+{
+    struct raft_event event = event_of(RAFT_TRANSFER);
+    uint64_t match;
+
+    if (driver->failed || !driver_is_leader(driver)) {
+        return true;
+    }
+    if (raft_transferee(raft_of(driver)) != 0) {
+        return false;
+    }
+    target = target != 0 ? target : best_successor(driver);
+    if (target == 0 || !driver_match(driver, target, &match)) {
+        return true;
+    }
+    /* The core would send TimeoutNow after the first acknowledgement even to one that lags, and it
+     * would be ignored there: wait until it has everything. */
+    if (match != driver_last_index(driver)) {
+        return false;
+    }
+    event.transfer.server_id = target;
+    /* Refused by the core: the target cannot lead. */
+    return step(driver, &event) != 0;
 }

@@ -83,13 +83,13 @@ static void make_room(struct entry_log *log)
     ASSERT(log->items != NULL);
 }
 
-void entry_log_append(struct entry_log *log, uint64_t term, uint8_t type, uint64_t tag,
+void entry_log_append(struct entry_log *log, uint64_t term, uint8_t type, uint64_t write,
                       struct entry_block *block)
 {
     ASSERT(term > 0);
     ASSERT_IMPLIES(log->count > 0, term >= log->items[log->head + log->count - 1].term);
     make_room(log);
-    log->items[log->head + log->count] = (struct log_entry){term, tag, type, block};
+    log->items[log->head + log->count] = (struct log_entry){term, write, type, block};
     log->count++;
     log->bytes += block->len;
 }
@@ -126,7 +126,7 @@ const struct log_entry *entry_log_get(const struct entry_log *log, uint64_t inde
 }
 
 uint64_t entry_log_persisted(const struct entry_log *log, uint64_t index, uint32_t count,
-                             uint64_t tag)
+                             uint64_t write)
 {
     uint64_t highest = 0;
 
@@ -134,7 +134,7 @@ uint64_t entry_log_persisted(const struct entry_log *log, uint64_t index, uint32
         const struct log_entry *entry = entry_log_get(log, i);
         bool dropped = entry == NULL && i < log->first;
 
-        if (!dropped && (entry == NULL || entry->tag != tag)) {
+        if (!dropped && (entry == NULL || entry->write != write)) {
             break;
         }
         highest = i;

@@ -3,9 +3,9 @@
  *
  * The consensus core keeps no entries, only a trail of terms; the driver owns this cache. Entries
  * are immutable blocks with a reference count, shared by the cache and by writes under way (no
- * copies). Each entry carries the tag of the write that carries it to disk: only entries whose tag
- * equals the finished write's count as persisted, since an index can be truncated and appended
- * again, even with the same term, while an older write is in flight.
+ * copies). Each entry carries the number of the write that carries it to disk: only entries whose
+ * number equals the finished write's count as persisted, since an index can be truncated and
+ * appended again, even with the same term, while an older write is in flight.
  *
  * Invariant: indexes first..last without a gap; terms never fall.
  *
@@ -27,8 +27,8 @@ struct entry_block {
 
 struct log_entry {
     uint64_t term;
-    uint64_t tag; /* of the write that makes it durable */
-    uint8_t type; /* enum raft_entry_type */
+    uint64_t write; /* number of the write that makes it durable */
+    uint8_t type;   /* enum raft_entry_type */
     struct entry_block *block;
 };
 
@@ -53,7 +53,7 @@ void entry_log_free(struct entry_log *log);
 void entry_log_clear(struct entry_log *log, uint64_t first);
 
 /* Append one entry; takes over a reference to the block. */
-void entry_log_append(struct entry_log *log, uint64_t term, uint8_t type, uint64_t tag,
+void entry_log_append(struct entry_log *log, uint64_t term, uint8_t type, uint64_t write,
                       struct entry_block *block);
 
 /* Drop entries from `from` to the end. */
@@ -69,11 +69,11 @@ uint64_t entry_log_last(const struct entry_log *log);
 const struct log_entry *entry_log_get(const struct entry_log *log, uint64_t index);
 
 /*
- * The highest index persisted by a finished write of `count` entries from `index` on, tagged `tag`:
- * the end of the unbroken run whose entries still carry the tag (entries dropped from the front
- * count). 0 if none.
+ * The highest index persisted by a finished write of `count` entries from `index` on, numbered
+ * `write`: the end of the unbroken run whose entries still carry its number (entries dropped from
+ * the front count). 0 if none.
  */
 uint64_t entry_log_persisted(const struct entry_log *log, uint64_t index, uint32_t count,
-                             uint64_t tag);
+                             uint64_t write);
 
 #endif

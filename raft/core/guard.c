@@ -110,27 +110,21 @@ bool guard_drop_vote_result(const struct raft_message *in, int state)
     return in->type == RAFT_REQUEST_VOTE_RESULT && state != RAFT_CANDIDATE;
 }
 
-bool guard_term_settled(raft_term applied_term, raft_term own_term)
+bool guard_own_term_applied(raft_term applied_term, raft_term own_term)
 {
     return own_term > 0 && applied_term == own_term;
 }
 
-bool guard_sole_voter(const struct raft_configuration *configuration, raft_id self)
+bool guard_sole_voter(const struct configuration *configuration, raft_id self)
 {
-    unsigned voters = 0;
-    bool self_votes = false;
+    unsigned voters = configuration_voters(configuration);
+    bool self_votes = configuration_role(configuration, self) == ROLE_VOTER;
 
-    for (unsigned i = 0; i < configuration->n; i++) {
-        if (configuration->servers[i].role == RAFT_VOTER) {
-            voters++;
-            self_votes = self_votes || configuration->servers[i].id == self;
-        }
-    }
     return voters == 1 && self_votes;
 }
 
-bool guard_sole_voter_begins(const struct raft_configuration *configuration, raft_id self,
-                             int state, bool stored)
+bool guard_sole_voter_begins(const struct configuration *configuration, raft_id self, int state,
+                             bool stored)
 {
     return state == RAFT_FOLLOWER && stored && guard_sole_voter(configuration, self);
 }

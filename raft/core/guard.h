@@ -6,13 +6,15 @@
  * the story of each. raft/core/tests/test_guard.c has a directed test a guard, and runs the core
  * itself with and without it where the defect can be shown on one server.
  *
- * The driver is the only caller. Thread: any.
+ * The driver and consensus.c call them. Thread: any.
  */
 #ifndef LEAFD_RAFT_CORE_GUARD_H
 #define LEAFD_RAFT_CORE_GUARD_H
 
 #include <raft.h>
 #include <stdbool.h>
+
+#include "raft/wire/configuration.h"
 
 /*
  * G1: the core takes a CHANGE for the first new entry of its message, so that one further on is
@@ -24,7 +26,7 @@ unsigned guard_split(const struct raft_entry *entries, unsigned from, unsigned n
 /*
  * G2: the reply to a message of an old term carries an uninitialised last_log_index and may look
  * like a success. Call on each outgoing message of the step; stale: the received message's term was
- * below the own term before the step.
+ * below its own term before the step.
  */
 void guard_stale_result(struct raft_message *out, bool stale);
 
@@ -36,7 +38,7 @@ bool guard_drop_rejection(const struct raft_message *in, raft_term own_term, raf
 
 /*
  * G4, G5: an AppendEntries that begins below the commit index lowers the commit index, or is
- * appended at the end of a compacted log. Rewrite a message of the own or a newer term to begin at
+ * appended at the end of a compacted log. Rewrite a message of its own or a newer term to begin at
  * the commit index: entries up to it are skipped (they are equal by the log matching property).
  * commit_term is the term of the entry at commit. Returns how many leading entries the caller
  * drops; prev is adjusted.
@@ -61,14 +63,14 @@ bool guard_forget_leader(raft_time now, raft_time leader_heard, unsigned electio
  * acknowledgement, and whoever is elected without it by a majority of the voters of before has one
  * of every majority of those of afterwards behind him: so its vote has to protect its log only up
  * to the entry before (before_index, before_term), which was committed before that change was
- * appended (driver_change()). A request from a log that is as far as that is made to pass the
+ * appended (driver.h). A request from a log that is as far as that is made to pass the
  * core's comparison with the whole one (last_index, last_term). True if it was.
  */
 bool guard_vote_before_demotion(struct raft_message *in, raft_index before_index,
                                 raft_term before_term, raft_index last_index, raft_term last_term);
 
 /* G7: the refusal of a pre-vote carries the request's term and hides the higher own one, so that a
- * long log with a low term and a short log with a high term wait for each other. Put the own term
+ * long log with a low term and a short log with a high term wait for each other. Put its own term
  * in. */
 void guard_pre_vote_refusal(struct raft_message *out, raft_term own_term);
 
@@ -82,20 +84,20 @@ bool guard_drop_vote_result(const struct raft_message *in, int state);
 /* G10: no entry of its own term on a clean election, and a CHANGE is accepted at once (the
  * single-server change bug of 2015). True when membership changes and reads may be served: an entry
  * of the current term was applied. */
-bool guard_term_settled(raft_term applied_term, raft_term own_term);
+bool guard_own_term_applied(raft_term applied_term, raft_term own_term);
 
 /* G11: a sole voter restarts as leader of its old term and may reissue an index with other content.
- * True if the configuration has `self` as its only voter: begin with term + 1 and the own vote,
+ * True if the configuration has `self` as its only voter: begin with term + 1 and its own vote,
  * durably. */
-bool guard_sole_voter(const struct raft_configuration *configuration, raft_id self);
+bool guard_sole_voter(const struct configuration *configuration, raft_id self);
 
 /*
  * G14: and so does a follower that has become the sole voter, when its timer fires, or when it is
- * told to take over: it leads the very term that somebody else led before, whose entries behind the
- * change that made it so it need not have. True if it must begin a new term first, with its own
+ * asked to take over: it leads the very term that somebody else led before, whose entries behind
+ * the change that made it so it need not have. True if it must begin a new term first, with its own
  * vote; stored: its whole log is on disk, and no snapshot on its way there (else the core waits).
  */
-bool guard_sole_voter_begins(const struct raft_configuration *configuration, raft_id self,
-                             int state, bool stored);
+bool guard_sole_voter_begins(const struct configuration *configuration, raft_id self, int state,
+                             bool stored);
 
 #endif

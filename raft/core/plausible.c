@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "src/base/assert.h"
 #include "src/base/limits.h"
 
 _Static_assert(LIMIT_PLAUSIBLE <= UINT64_MAX / 4, "sums of two believed numbers do not wrap");
@@ -37,6 +38,8 @@ static void catch_up(struct plausible *plausible, uint64_t now_ms)
     if (!grows && plausible->left > LIMIT_PLAUSIBLE_JUMP) {
         plausible->left = LIMIT_PLAUSIBLE_JUMP;
     }
+    ASSERT(plausible->left < LIMIT_PLAUSIBLE);
+    ASSERT_IMPLIES(plausible->refusing, plausible->refused_since_ms <= plausible->refused_ms);
 }
 
 uint64_t plausible_term(struct plausible *plausible, uint64_t own, bool has_log, uint64_t now_ms)

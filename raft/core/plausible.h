@@ -10,7 +10,7 @@
  *  - A term is at most that much above the node's own, all rises by messages taken together, beside
  *    LIMIT_PLAUSIBLE_RISE_PER_MS: in t ms a liar moves a term by 2^32 + t, however many messages
  *    it sends, and needs more than 70 million years for all numbers.
- *  - Nothing gets to LIMIT_PLAUSIBLE: from there on the own data directory is not believed either.
+ *  - Nothing gets to LIMIT_PLAUSIBLE: from there on its own data directory is not believed either.
  *
  * A node that has nothing yet (no log, no state) has nothing to compare with and nothing to lose:
  * there the last rule holds alone, or no node could join an old cluster.
@@ -46,10 +46,10 @@ void plausible_init(struct plausible *plausible, uint64_t now_ms);
 /* The highest term that is believed now. has_log: this node has a log or a state. */
 uint64_t plausible_term(struct plausible *plausible, uint64_t own, bool has_log, uint64_t now_ms);
 
-/* Messages moved the own term up by so much. */
+/* Messages moved this node's term up by so much. */
 void plausible_rose(struct plausible *plausible, uint64_t by);
 
-/* A higher term was told, and not believed. */
+/* A peer named a higher term, and was not believed. */
 void plausible_refused(struct plausible *plausible, uint64_t now_ms);
 
 /* The highest index that is believed: last is that of this node's last entry, 0 for none. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/log.h"
 
 #define RECORD_VERSION 1
 
@@ -25,6 +26,7 @@ const struct peer_seen *rollback_find(const struct rollback *memory, uint64_t pe
 /* NULL when there is no room for another. */
 static struct peer_seen *find_or_add(struct rollback *memory, uint64_t peer)
 {
+    ASSERT(peer > 0 && peer <= LIMIT_NODE_ID);
     for (size_t i = 0; i < memory->count; i++) {
         if (memory->peers[i].id == peer) {
             return &memory->peers[i];
@@ -67,9 +69,31 @@ int rollback_meet(struct rollback *memory, uint64_t peer, const struct peer_star
         start->term < seen->term || start->index < seen->index) {
         return ERR_STALE;
     }
+    ASSERT(start->incarnation > seen->incarnation);
     seen->incarnation = start->incarnation;
     memory->changed = true;
     return 0;
+}
+
+static unsigned long long count_of(uint64_t incarnation)
+{
+    return incarnation >> PEER_INCARNATION_RANDOM_BITS;
+}
+
+void rollback_log_older(const struct rollback *memory, uint64_t peer,
+                        const struct peer_start *start, uint64_t index)
+{
+    const struct peer_seen none = {0};
+    const struct peer_seen *seen = rollback_find(memory, peer);
+
+    seen = seen != NULL ? seen : &none;
+    log_warn("raft", "the data directory of a peer is an older copy",
+             "peer=%llu start=%llu term=%llu last=%llu seen_start=%llu seen_term=%llu "
+             "seen_last=%llu",
+             (unsigned long long)peer, count_of(start->incarnation),
+             (unsigned long long)start->term, (unsigned long long)start->index,
+             count_of(seen->incarnation), (unsigned long long)seen->term,
+             (unsigned long long)(seen->index > index ? seen->index : index));
 }
 
 void rollback_forget(struct rollback *memory, uint64_t peer)
@@ -85,6 +109,7 @@ void rollback_forget(struct rollback *memory, uint64_t peer)
 
 void rollback_save(const struct rollback *memory, struct buf *record)
 {
+    ASSERT(memory->count <= ROLLBACK_MAX);
     buf_put_u8(record, RECORD_VERSION);
     buf_put_u8(record, memory->older);
     for (size_t i = 0; i < memory->count; i++) {

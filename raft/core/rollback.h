@@ -1,6 +1,6 @@
 /*
  * rollback.h - what this node has seen of its peers, so that a data directory that was set back
- * to an older copy is told from one that was not.
+ * to an older copy is not taken for one that was not.
  *
  * A node whose directory was set back has forgotten votes and entries that it acknowledged. Its
  * vote could count twice, and what was committed with its help could be lost. It cannot notice by
@@ -13,7 +13,7 @@
  *  - its log reaches at least to what it had acknowledged and was committed, and within one term
  *    and under one leader to all that it had acknowledged.
  *
- * A node that was told so marks its directory, and never starts on it again: each start counts the
+ * A node that hears so marks its directory, and never starts on it again: each start counts the
  * older copy's incarnations up, until they look like later ones.
  *
  * Incarnations are also kept on disk (LOCAL_PEERS), terms and indexes in memory alone. So what
@@ -32,19 +32,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "raft/wire/wire.h"
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 
 #define ROLLBACK_MAX (2 * LIMIT_PEERS) /* more peers are not remembered */
-#define PEER_INCARNATION_RANDOM_BITS 32
-
-/* What a node says of its start. */
-struct peer_start {
-    uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
-    uint64_t term;        /* current term, as its disk had it */
-    uint64_t index;       /* of the last entry, as its disk had it */
-};
 
 /* Of one peer; 0 is "nothing yet". */
 struct peer_seen {
@@ -71,6 +64,11 @@ void rollback_index(struct rollback *memory, uint64_t peer, uint64_t index);
  * remembered of an earlier incarnation, ERR_STALE, and nothing changes. */
 int rollback_meet(struct rollback *memory, uint64_t peer,
                   const struct peer_start *start) MUST_CHECK;
+
+/* Log that a peer is an older copy: it said this of its start, and index is how far its log must
+ * reach. */
+void rollback_log_older(const struct rollback *memory, uint64_t peer,
+                        const struct peer_start *start, uint64_t index);
 
 /* What is remembered of a peer, NULL if nothing. Borrowed until the next call. */
 const struct peer_seen *rollback_find(const struct rollback *memory, uint64_t peer);

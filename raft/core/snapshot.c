@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/core/driver_internal.h"
+#include "raft/core/message.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 
@@ -20,45 +20,56 @@
 
 static void pump(struct snapshot_out *out);
 
-void snapshot_init(struct driver *driver)
+void snapshot_init(struct snapshot_transfers *transfers, struct disk *disk, struct net *net,
+                   struct outbox *outbox, const struct clock *clock, uint32_t election_ms,
+                   uint64_t first)
 {
-    memset(&driver->transfers, 0, sizeof driver->transfers);
-    /* Random, so that a transfer of an earlier incarnation is not taken for this one's. */
-    driver->transfers.next_transfer = prng_next(&driver->prng) >> 1;
+    *transfers = (struct snapshot_transfers){.disk = disk,
+                                             .net = net,
+                                             .outbox = outbox,
+                                             .clock = clock,
+                                             .election_ms = election_ms,
+                                             .next_transfer = first};
 }
 
-static void drop_in(struct driver *driver)
+void snapshot_drop_in(struct snapshot_transfers *transfers)
 {
-    struct snapshot_in *in = &driver->transfers.in;
+    struct snapshot_in *in = &transfers->in;
 
     if (in->active) {
-        wire_raft_release(&in->message);
+        message_release(in->message);
     }
+    free(in->message);
+    in->message = NULL;
     buf_free(&in->stream);
     in->active = false;
 }
 
-void snapshot_close(struct driver *driver)
+void snapshot_close(struct snapshot_transfers *transfers)
 {
-    drop_in(driver);
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        ASSERT(!driver->transfers.out[i].reading);
-    }
+    snapshot_drop_in(transfers);
+    ASSERT(snapshot_reads(transfers) == 0);
 }
 
-unsigned snapshot_reads(const struct driver *driver)
+unsigned snapshot_reads(const struct snapshot_transfers *transfers)
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        count += driver->transfers.out[i].reading;
+        count += transfers->out[i].reading;
     }
     return count;
 }
 
 /* --- out --- */
 
-static void read_done(struct disk_read *read);
+static void on_read(struct disk_read *read)
+{
+    struct snapshot_out *out = read->data;
+
+    ASSERT(out->reading && !out->back);
+    out->back = true;
+}
 
 static void start_read(struct snapshot_out *out, size_t max_bytes, bool close)
 {
@@ -68,35 +79,35 @@ static void start_read(struct snapshot_out *out, size_t max_bytes, bool close)
     out->read.snapshot = out->view;
     out->read.max_bytes = max_bytes;
     out->read.close = close;
-    out->read.done = read_done;
+    out->read.done = on_read;
     out->read.data = out;
-    out->driver->disk->ops->read(out->driver->disk, &out->read);
+    out->transfers->disk->ops->read(out->transfers->disk, &out->read);
 }
 
 /* The peer has a while to ask for what comes behind the snapshot. */
 static void hold_end(const struct snapshot_out *out)
 {
-    struct driver *driver = out->driver;
-    struct snapshot_hold *hold = &driver->transfers.holds[out - driver->transfers.out];
+    struct snapshot_transfers *transfers = out->transfers;
+    struct snapshot_hold *hold = &transfers->holds[out - transfers->out];
 
     if (hold->until_ms == UINT64_MAX) {
-        hold->until_ms = clock_now_ms(driver->clock) + 2 * (uint64_t)driver->config.election_ms;
+        hold->until_ms = clock_now_ms(transfers->clock) + 2 * (uint64_t)transfers->election_ms;
     }
 }
 
-uint64_t snapshot_held_index(const struct driver *driver)
+uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers)
 {
-    uint64_t now = clock_now_ms(driver->clock);
-    uint64_t held = UINT64_MAX;
+    uint64_t now = clock_now_ms(transfers->clock);
+    uint64_t needed = UINT64_MAX;
 
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        const struct snapshot_hold *hold = &driver->transfers.holds[i];
+        const struct snapshot_hold *hold = &transfers->holds[i];
 
-        if (now < hold->until_ms && hold->index < held) {
-            held = hold->index;
+        if (now < hold->until_ms && hold->index < needed) {
+            needed = hold->index;
         }
     }
-    return held;
+    return needed;
 }
 
 /* End a transfer: the view is closed by the disk, now or when the read under way comes back. */
@@ -129,7 +140,8 @@ static void send_chunk(struct snapshot_out *out, const struct buf *rows, const u
     wire_chunk_encode(&chunk, &payload);
     out->sent += data.len;
     buf_free(&data);
-    if (out->driver->net->ops->send(out->driver->net, out->peer, FRAME_SNAPSHOT_CHUNK, &payload)) {
+    if (out->transfers->net->ops->send(out->transfers->net, out->peer, FRAME_SNAPSHOT_CHUNK,
+                                       &payload)) {
         drop_out(out);
     }
     buf_free(&payload);
@@ -137,43 +149,43 @@ static void send_chunk(struct snapshot_out *out, const struct buf *rows, const u
 
 /* The head: which snapshot this is. It goes the way of the core's messages, behind term and vote.
  */
-static int send_head(struct snapshot_out *out, const struct store_position *at)
+static int send_head(struct snapshot_out *out, const struct store_position *at, uint64_t term)
 {
-    struct driver *driver = out->driver;
     struct raft_message message;
     struct buf payload = BUF_INIT;
 
     memset(&message, 0, sizeof message);
-    if (driver_decode_configuration(at->conf, at->conf_len, &message.install_snapshot.conf) != 0) {
+    if (message_conf_decode(at->conf, at->conf_len, &message.install_snapshot.conf) != 0) {
         return ERR_CORRUPT;
     }
     message.type = RAFT_INSTALL_SNAPSHOT;
     message.server_id = out->peer;
-    message.install_snapshot.term = raft_current_term(&driver->raft);
+    message.install_snapshot.term = term;
     message.install_snapshot.last_index = at->index;
     message.install_snapshot.last_term = at->term;
     message.install_snapshot.conf_index = at->conf_index;
-    wire_raft_encode(&message, out->transfer, &payload);
+    message_encode(&message, out->transfer, &payload);
     raft_configuration_close(&message.install_snapshot.conf);
-    driver_send(driver, out->peer, &payload);
+    outbox_send(out->transfers->outbox, out->peer, &payload);
     return 0;
 }
 
-static void read_done(struct disk_read *read)
+static void go_on(struct snapshot_out *out, uint64_t led_term)
 {
-    struct snapshot_out *out = read->data;
-    struct disk_read result = *read; /* the next read may begin below and reuses the struct */
+    struct disk_read result = out->read; /* the next read may begin below and reuses the struct */
     bool first = out->view == NULL;
 
+    ASSERT(out->reading && out->back);
     out->reading = false;
+    out->back = false;
     out->view = result.close ? NULL : result.snapshot;
     if (out->dropped) {
         out->dropped = false;
         out->active = true; /* for drop_out() to close the view */
         drop_out(out);
-    } else if (result.status != 0 || raft_state(&out->driver->raft) != RAFT_LEADER ||
+    } else if (result.status != 0 || led_term == 0 ||
                (first && result.position.index < out->at_least) ||
-               (first && send_head(out, &result.position) != 0)) {
+               (first && send_head(out, &result.position, led_term) != 0)) {
         drop_out(out);
     } else {
         out->ended = result.end;
@@ -200,17 +212,17 @@ static void pump(struct snapshot_out *out)
     }
 }
 
-void snapshot_send(struct driver *driver, uint64_t peer, uint64_t last_index)
+void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t last_index,
+                   uint64_t durable)
 {
-    struct snapshot_transfers *transfers = &driver->transfers;
-    uint64_t now = clock_now_ms(driver->clock);
+    uint64_t now = clock_now_ms(transfers->clock);
     struct snapshot_out *free_slot = NULL;
 
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
         struct snapshot_out *out = &transfers->out[i];
 
         if (out->active && out->peer == peer) {
-            if (now - out->progress_ms < 2 * driver->config.election_ms) {
+            if (now - out->progress_ms < 2 * (uint64_t)transfers->election_ms) {
                 return; /* one transfer a peer, and this one is moving */
             }
             drop_out(out);
@@ -224,17 +236,17 @@ void snapshot_send(struct driver *driver, uint64_t peer, uint64_t last_index)
     }
     memset(free_slot, 0, sizeof *free_slot);
     free_slot->active = true;
-    free_slot->driver = driver;
+    free_slot->transfers = transfers;
     free_slot->peer = peer;
     free_slot->transfer = ++transfers->next_transfer;
     free_slot->at_least = last_index;
     free_slot->progress_ms = now;
-    transfers->holds[free_slot - transfers->out] =
-        (struct snapshot_hold){driver->durable.index, UINT64_MAX};
+    transfers->holds[free_slot - transfers->out] = (struct snapshot_hold){durable, UINT64_MAX};
     start_read(free_slot, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
 }
 
-bool snapshot_receive_ack(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
+bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
+                          const uint8_t *payload, size_t len)
 {
     struct wire_chunk_ack ack;
 
@@ -242,7 +254,7 @@ bool snapshot_receive_ack(struct driver *driver, uint64_t from, const uint8_t *p
         return false;
     }
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        struct snapshot_out *out = &driver->transfers.out[i];
+        struct snapshot_out *out = &transfers->out[i];
 
         if (!out->active || out->peer != from || out->transfer != ack.transfer) {
             continue;
@@ -251,7 +263,7 @@ bool snapshot_receive_ack(struct driver *driver, uint64_t from, const uint8_t *p
             drop_out(out);
         } else if (ack.offset > out->acked) {
             out->acked = ack.offset;
-            out->progress_ms = clock_now_ms(driver->clock);
+            out->progress_ms = clock_now_ms(transfers->clock);
             pump(out);
         }
     }
@@ -260,113 +272,116 @@ bool snapshot_receive_ack(struct driver *driver, uint64_t from, const uint8_t *p
 
 /* --- in --- */
 
-void snapshot_receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
-                           struct raft_message *message)
+bool snapshot_is_older(const struct snapshot_transfers *transfers,
+                       const struct raft_message *message)
 {
-    struct snapshot_in *in = &driver->transfers.in;
+    return transfers->in.active && message_term(message) < message_term(transfers->in.message);
+}
 
-    if (in->active && message->install_snapshot.term < in->message.install_snapshot.term) {
-        wire_raft_release(message); /* an older leader's */
-        return;
-    }
-    if (!driver_agrees(driver, from, message)) {
-        wire_raft_release(message);
-        return;
-    }
-    drop_in(driver);
+void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, uint64_t transfer,
+                           const struct raft_message *message)
+{
+    struct snapshot_in *in = &transfers->in;
+
+    ASSERT(message->type == RAFT_INSTALL_SNAPSHOT && !snapshot_is_older(transfers, message));
+    snapshot_drop_in(transfers);
     in->active = true;
     in->from = from;
     in->transfer = transfer;
-    in->started_ms = clock_now_ms(driver->clock);
-    in->message = *message;
+    in->progress_ms = clock_now_ms(transfers->clock);
+    in->message = malloc(sizeof *in->message);
+    ASSERT(in->message != NULL);
+    *in->message = *message;
 }
 
-static void send_ack(struct driver *driver, uint64_t to, const struct wire_chunk_ack *ack)
+struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers)
+{
+    struct reader reader;
+    struct snapshot_rows rows;
+
+    reader_init(&reader, transfers->in.stream.data, transfers->in.stream.len);
+    rows.digest = reader_u64(&reader);
+    ASSERT(!reader.bad);
+    rows.len = reader_left(&reader);
+    rows.data = reader.data + reader.at;
+    return rows;
+}
+
+void snapshot_take_head(struct snapshot_transfers *transfers, struct raft_message *ret_message)
+{
+    ASSERT(transfers->in.active);
+    transfers->in.active = false;
+    *ret_message = *transfers->in.message;
+}
+
+static void send_ack(struct snapshot_transfers *transfers, uint64_t to,
+                     const struct wire_chunk_ack *ack)
 {
     struct buf payload = BUF_INIT;
 
     wire_chunk_ack_encode(ack, &payload);
-    (void)driver->net->ops->send(driver->net, to, FRAME_SNAPSHOT_ACK, &payload);
+    (void)transfers->net->ops->send(transfers->net, to, FRAME_SNAPSHOT_ACK, &payload);
     buf_free(&payload);
 }
 
-/* The last chunk is in. What does not fit its digest is dropped, and the leader sends it anew: once
- * the core begins to install, there is no way back. What fits it and makes no state is a lie: the
- * disk must not have it. (That is tried with a state machine of its own, which for the moment takes
- * as much memory as the state, beside the stream.) False: it is not believed. */
-static bool deliver(struct driver *driver, uint64_t from)
+enum snapshot_got snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
+                                         const uint8_t *payload, size_t len)
 {
-    struct snapshot_in *in = &driver->transfers.in;
-    struct raft_message message = in->message;
-    struct store_error error;
-    struct reader reader;
-    uint64_t digest;
-    bool believed = true;
-
-    reader_init(&reader, in->stream.data, in->stream.len);
-    digest = reader_u64(&reader);
-    if (store_rows_check(reader.data + reader.at, reader_left(&reader), digest, &error) == 0) {
-        believed = driver_rows_load(&in->stream, message.install_snapshot.last_index);
-        if (believed) {
-            in->active = false; /* the message's configuration goes to the core */
-            believed = driver_deliver_snapshot(driver, from, &message, &in->stream);
-        } else {
-            driver_disbelieve(driver, from, "snapshot_rows", message.install_snapshot.last_index,
-                              0);
-        }
-    }
-    drop_in(driver);
-    return believed;
-}
-
-bool snapshot_receive_chunk(struct driver *driver, uint64_t from, const uint8_t *payload,
-                            size_t len)
-{
-    struct snapshot_in *in = &driver->transfers.in;
+    struct snapshot_in *in = &transfers->in;
     struct wire_chunk chunk;
     struct wire_chunk_ack ack = {0};
 
     if (wire_chunk_decode(payload, len, &chunk) != 0) {
-        return false;
+        return SNAPSHOT_MALFORMED;
     }
     ack.transfer = chunk.transfer;
     if (!in->active || in->from != from || in->transfer != chunk.transfer ||
         chunk.offset != in->stream.len || in->stream.len + chunk.len > LIMIT_SNAPSHOT_BYTES ||
         (chunk.offset == 0 && chunk.len < sizeof(uint64_t))) {
         ack.abort = true;
-        send_ack(driver, from, &ack);
-        return true;
+        send_ack(transfers, from, &ack);
+        return SNAPSHOT_MORE;
     }
     buf_put(&in->stream, chunk.data, chunk.len);
-    in->started_ms = clock_now_ms(driver->clock);
+    in->progress_ms = clock_now_ms(transfers->clock);
     ack.offset = in->stream.len;
-    send_ack(driver, from, &ack);
-    return !chunk.last || deliver(driver, from);
+    send_ack(transfers, from, &ack);
+    return chunk.last ? SNAPSHOT_WHOLE : SNAPSHOT_MORE;
 }
 
 /* --- ends --- */
 
-void snapshot_link_down(struct driver *driver, uint64_t peer)
+void snapshot_drop_out(struct snapshot_transfers *transfers)
 {
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        if (driver->transfers.out[i].active && driver->transfers.out[i].peer == peer) {
-            drop_out(&driver->transfers.out[i]);
+        drop_out(&transfers->out[i]);
+    }
+}
+
+void snapshot_link_down(struct snapshot_transfers *transfers, uint64_t peer)
+{
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        if (transfers->out[i].active && transfers->out[i].peer == peer) {
+            transfers->out[i].link_lost = true;
         }
     }
 }
 
-void snapshot_tick(struct driver *driver)
+void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
 {
-    uint64_t now = clock_now_ms(driver->clock);
+    uint64_t now = clock_now_ms(transfers->clock);
 
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        struct snapshot_out *out = &driver->transfers.out[i];
+        struct snapshot_out *out = &transfers->out[i];
 
-        if (out->active && now - out->progress_ms > LIMIT_SNAPSHOT_MS) {
+        if (out->active && (out->link_lost || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
             drop_out(out);
         }
+        if (out->back) {
+            go_on(out, led_term);
+        }
     }
-    if (driver->transfers.in.active && now - driver->transfers.in.started_ms > LIMIT_SNAPSHOT_MS) {
-        drop_in(driver);
+    if (transfers->in.active && now - transfers->in.progress_ms > LIMIT_SNAPSHOT_MS) {
+        snapshot_drop_in(transfers);
     }
 }

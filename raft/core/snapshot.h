@@ -1,33 +1,41 @@
 /*
  * snapshot.h - transfers of the state to nodes that lag behind the log: chunks out, chunks in.
  *
- * The core asks for INSTALL_SNAPSHOT; the driver opens a read view of the store at its newest
- * durable position, sends the message's head (FRAME_RAFT) and then the rows in chunks
- * (FRAME_SNAPSHOT_CHUNK) with at most LIMIT_SNAPSHOT_WINDOW unacknowledged. The receiver gathers
- * them and gives the core one message when the last has come. The stream is {u64 digest, records as
- * the store gives them}.
+ * Out: snapshot_send() opens a read view of the store at its newest durable position; the message's
+ * head (FRAME_RAFT) leaves first, then the rows in chunks (FRAME_SNAPSHOT_CHUNK) with at most
+ * LIMIT_SNAPSHOT_WINDOW unacknowledged. In: the head, then the chunks in their order, until
+ * snapshot_receive_chunk() says that the last has come; its owner has the head given to the core.
+ * The stream is {u64 digest, records as the store gives them}.
+ *
+ * What the disk has read, and links that went down, wait for snapshot_turn().
  *
  * Failure modes: link down, no acknowledgement for two election timeouts when the core asks again,
  * or for LIMIT_SNAPSHOT_MS: the transfer is dropped, the core asks anew. A chunk out of order: the
  * receiver answers abort. More than LIMIT_SNAPSHOT_BYTES: abort.
+ *
+ * Invariant: each view that was opened is closed by a read of its own, before the transfer's place
+ * is used again.
  *
  * Thread: the raft loop.
  */
 #ifndef LEAFD_RAFT_CORE_SNAPSHOT_H
 #define LEAFD_RAFT_CORE_SNAPSHOT_H
 
-#include <raft.h>
-
+#include "raft/core/outbox.h"
 #include "raft/transport/net.h"
+#include "src/base/clock.h"
 #include "storage/disk.h"
 
-struct driver;
+struct raft_message;
+struct snapshot_transfers;
 
 struct snapshot_out {
     bool active;
-    bool reading; /* a disk_read is under way */
+    bool reading; /* a disk_read is under way, */
+    bool back;    /* or has come back */
     bool ended;   /* the last chunk was sent */
     bool dropped; /* close the view when the read comes back */
+    bool link_lost;
     uint64_t peer;
     uint64_t transfer;
     uint64_t at_least; /* index the core asked for */
@@ -36,15 +44,15 @@ struct snapshot_out {
     uint64_t progress_ms;
     struct store_snapshot *view;
     struct disk_read read;
-    struct driver *driver;
+    struct snapshot_transfers *transfers;
 };
 
 struct snapshot_in {
     bool active;
     uint64_t from;
     uint64_t transfer;
-    uint64_t started_ms;
-    struct raft_message message; /* its conf is owned */
+    uint64_t progress_ms;
+    struct raft_message *message; /* the head; owned, with its configuration */
     struct buf stream;
 };
 
@@ -55,40 +63,79 @@ struct snapshot_hold {
 };
 
 struct snapshot_transfers {
+    struct disk *disk;
+    struct net *net;
+    struct outbox *outbox;
+    const struct clock *clock;
+    uint32_t election_ms;
     struct snapshot_out out[LIMIT_NODES];
     struct snapshot_hold holds[LIMIT_NODES]; /* of each of out */
     struct snapshot_in in;
     uint64_t next_transfer;
 };
 
-void snapshot_init(struct driver *driver);
+/* first: random, so that a transfer of an earlier incarnation is not taken for this one's. */
+void snapshot_init(struct snapshot_transfers *transfers, struct disk *disk, struct net *net,
+                   struct outbox *outbox, const struct clock *clock, uint32_t election_ms,
+                   uint64_t first);
 
-/* Drop everything that is not being read from disk. */
-void snapshot_close(struct driver *driver);
+/* Free all; no read may be under way. */
+void snapshot_close(struct snapshot_transfers *transfers);
 
-/* The core wants a peer to install a snapshot at or above last_index. */
-void snapshot_send(struct driver *driver, uint64_t peer, uint64_t last_index);
+/* End all that goes out; views are closed by the disk. */
+void snapshot_drop_out(struct snapshot_transfers *transfers);
+
+/* Go on with what the disk has read, and drop what was lost or makes no progress. led_term: the
+ * term in which this node leads; 0: in none. */
+void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term);
+
+/* Transfers whose disk read is under way or came back. */
+unsigned snapshot_reads(const struct snapshot_transfers *transfers);
+
+/* --- out --- */
+
+/* The core wants a peer to install a snapshot at or above last_index. durable: where the store's
+ * state stands. */
+void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t last_index,
+                   uint64_t durable);
 
 /* Entries above this index are needed by peers that get a snapshot, or just got one; UINT64_MAX:
  * none are. Without them a peer would need the next snapshot when it has this one, for ever, where
  * the log grows fast. */
-uint64_t snapshot_held_index(const struct driver *driver);
+uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers);
 
-/* The head of a snapshot arrived; takes over message->install_snapshot.conf. */
-void snapshot_receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
-                           struct raft_message *message);
+/* A frame. False: malformed. */
+bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
+                          const uint8_t *payload, size_t len);
 
-/* Frames. False: malformed. */
-bool snapshot_receive_chunk(struct driver *driver, uint64_t from, const uint8_t *payload,
-                            size_t len);
-bool snapshot_receive_ack(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len);
+void snapshot_link_down(struct snapshot_transfers *transfers, uint64_t peer);
 
-void snapshot_link_down(struct driver *driver, uint64_t peer);
+/* --- in --- */
 
-/* Drop transfers without progress. */
-void snapshot_tick(struct driver *driver);
+/* Is this the head of a leader older than the one whose snapshot is coming? */
+bool snapshot_is_older(const struct snapshot_transfers *transfers,
+                       const struct raft_message *message);
 
-/* Outgoing transfers whose disk read is under way. */
-unsigned snapshot_reads(const struct driver *driver);
+/* The head of a snapshot arrived; its configuration is taken over. */
+void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, uint64_t transfer,
+                           const struct raft_message *message);
+
+enum snapshot_got { SNAPSHOT_MALFORMED, SNAPSHOT_MORE, SNAPSHOT_WHOLE };
+
+/* A frame. After SNAPSHOT_WHOLE: snapshot_rows(), snapshot_take_head(), snapshot_drop_in(). */
+enum snapshot_got snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
+                                         const uint8_t *payload, size_t len);
+
+/* What has come: borrowed until snapshot_drop_in(). */
+struct snapshot_rows {
+    uint64_t digest;
+    const uint8_t *data;
+    size_t len;
+};
+struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers);
+
+/* Give the head away, with its configuration. */
+void snapshot_take_head(struct snapshot_transfers *transfers, struct raft_message *ret_message);
+void snapshot_drop_in(struct snapshot_transfers *transfers);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * fuzz_liar.c - a member that proved its id and lies: the bytes are its frames, and what happens to
- * its victims between them (raft/tests/raft_liar.h says what must hold).
+ * its victims between them (raft/core/tests/raft_liar.h says what must hold).
  *
  * The first byte says whether it is tame. Everything else is drawn byte by byte, so that a small
  * change of the input is a small change of the story.
  *
  * Thread: one.
  */
-#include "raft/tests/raft_liar.h"
+#include "raft/core/tests/raft_liar.h"
 #include "src/base/log.h"
 
 #define STEPS 400

@@ -20,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/core/driver_internal.h"
+#include "raft/core/driver.h"
+#include "raft/core/prepare.h"
 #include "raft/node/backend.h"
 #include "raft/node/node.h"
 #include "raft/transport/join.h"
@@ -215,7 +216,7 @@ static void on_role_changed(struct replica_owner *owner)
     struct node *node = CONTAINER(owner, struct node, owner);
     struct driver *driver = &node->replica.driver;
     uint64_t leader = driver_leader(driver);
-    unsigned long long term = raft_current_term(&driver->raft);
+    unsigned long long term = driver_term(driver);
 
     if (leader == node->seen_leader) {
         return;
@@ -572,12 +573,12 @@ static int start_replica(struct node *node, struct fsm *fsm, const struct store_
 
 static void learn_members(struct node *node, const struct join_result *joined)
 {
-    struct raft_configuration configuration;
+    struct configuration configuration;
 
-    ASSERT(driver_decode_configuration(joined->conf.data, joined->conf.len, &configuration) == 0);
+    ASSERT(configuration_decode(joined->conf.data, joined->conf.len, &configuration) == 0);
     node->learned_index = joined->index;
-    for (unsigned i = 0; i < configuration.n; i++) {
-        const struct raft_server *server = &configuration.servers[i];
+    for (unsigned i = 0; i < configuration.count; i++) {
+        const struct conf_member *server = &configuration.members[i];
 
         if (server->id != node->settings->node_id) {
             struct net_peer *peer = &node->learned[node->learned_count++];
@@ -586,7 +587,6 @@ static void learn_members(struct node *node, const struct join_result *joined)
             (void)snprintf(peer->address, sizeof peer->address, "%s", server->address);
         }
     }
-    raft_configuration_close(&configuration);
 }
 
 /* A store without a log belongs to a node that begins a cluster with others, or joins one. */
@@ -605,7 +605,7 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
     struct join_result joined;
     int rv;
 
-    if (!driver_is_empty(loaded)) {
+    if (!prepare_is_empty(loaded)) {
         return 0;
     }
     if (settings->join.count == 0) {
@@ -635,12 +635,12 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     node->process = owner;
     node->loop = loop;
     node->store = store;
-    rv = settings->reset_term ? driver_reset_term(store, ret_error) : 0;
+    rv = settings->reset_term ? prepare_reset_term(store, ret_error) : 0;
     if (rv != 0) {
         goto err_free;
     }
-    rv = driver_load(store, fsm, settings->node_id, settings->members.peers,
-                     settings->join.count > 0 ? 0 : settings->members.count, &loaded, ret_error);
+    rv = prepare_load(store, fsm, settings->node_id, settings->members.peers,
+                      settings->join.count > 0 ? 0 : settings->members.count, &loaded, ret_error);
     if (rv != 0) {
         goto err_free;
     }

@@ -55,7 +55,7 @@ struct node_settings {
     uint32_t refill_percent;
     uint32_t strict_keys; /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
     struct prefetch_config prefetch;
-    bool reset_term; /* driver_reset_term() first */
+    bool reset_term; /* prepare_reset_term() first */
 };
 
 /* What the node reports to the process. */

@@ -205,7 +205,8 @@ static bool settled(struct sim_world *world)
         if (!world->clock_faults && !world->flake_served[i]) {
             return false;
         }
-        if (node->replica.driver.applied.index != first->replica.driver.applied.index) {
+        if (driver_applied(&node->replica.driver)->index !=
+            driver_applied(&first->replica.driver)->index) {
             return false;
         }
     }
@@ -269,12 +270,12 @@ static void tell_all(struct sim_world *world)
             world,
             "node %u: %s, term %llu, leader %llu, last %llu, persisted %llu, commit %llu, "
             "applied %llu, configuration %llu, pending %llu, links %x, change %u of node %u%s",
-            i + 1, raft_state_name((int)raft_state(&driver->raft)),
-            raft_current_term(&driver->raft), (unsigned long long)driver_leader(driver),
+            i + 1, driver_state_name(driver_state(driver)), (unsigned long long)driver_term(driver),
+            (unsigned long long)driver_leader(driver),
             (unsigned long long)entry_log_last(&driver->log), (unsigned long long)driver->persisted,
-            (unsigned long long)driver->commit, (unsigned long long)driver->applied.index,
-            (unsigned long long)driver->applied.conf_index,
-            driver->raft.configuration_uncommitted_index, node->peers,
+            (unsigned long long)driver->commit, (unsigned long long)driver_applied(driver)->index,
+            (unsigned long long)driver_applied(driver)->conf_index,
+            (unsigned long long)driver_pending_change(driver), node->peers,
             change != NULL ? change->kind : 0, change != NULL ? (unsigned)change->node_id : 0,
             change != NULL && change->given_up ? ", given up" : "");
     }

@@ -28,9 +28,8 @@ static struct sim_node *leader_of(struct sim_world *world)
     for (unsigned i = 0; i < world->node_count; i++) {
         struct sim_node *node = &world->nodes[i];
 
-        if (leads(node) &&
-            (leader == NULL || raft_current_term(&node->replica.driver.raft) >
-                                   raft_current_term(&leader->replica.driver.raft))) {
+        if (leads(node) && (leader == NULL || driver_term(&node->replica.driver) >
+                                                  driver_term(&leader->replica.driver))) {
             leader = node;
         }
     }
@@ -55,25 +54,25 @@ static bool is_sent_snapshot(const struct sim_node *leader, uint64_t id)
 static bool keeps_up(struct sim_node *leader, uint64_t id)
 {
     struct driver *driver = &leader->replica.driver;
-    raft_index match = 0;
+    uint64_t match;
 
-    return raft_match_index(&driver->raft, id, &match) == 0 && match + LAG_MAX >= driver->commit;
+    return driver_match(driver, id, &match) && match + LAG_MAX >= driver->commit;
 }
 
 /* The leader and the voters that can work with it, a bit an id; 0: they are no majority. */
 static unsigned majority_of(struct sim_node *leader)
 {
-    const struct raft_configuration *configuration = &leader->replica.driver.raft.configuration;
+    const struct configuration *configuration = driver_configuration(&leader->replica.driver);
     struct sim_world *world = leader->world;
     unsigned voters = 0;
     unsigned working = 0;
     unsigned who = 0;
 
-    for (unsigned i = 0; i < configuration->n; i++) {
-        const struct raft_server *server = &configuration->servers[i];
+    for (unsigned i = 0; i < configuration->count; i++) {
+        const struct conf_member *server = &configuration->members[i];
         const struct sim_node *node = &world->nodes[server->id - 1];
 
-        if (server->role != RAFT_VOTER) {
+        if (server->role != ROLE_VOTER) {
             continue;
         }
         voters++;
@@ -153,22 +152,22 @@ static void look_at_reach(struct sim_world *world, bool same)
  * is heard by it. A bit an id; 0: it is not so. */
 static unsigned deaf_majority(struct sim_node *leader)
 {
-    const struct raft *raft = &leader->replica.driver.raft;
+    const struct configuration *configuration = driver_configuration(&leader->replica.driver);
     struct sim_world *world = leader->world;
     unsigned voters = 0;
     unsigned count = 0;
     unsigned who = 0;
 
-    if (!sim_is_quiet(world) || raft->configuration_uncommitted_index != 0) {
+    if (!sim_is_quiet(world) || driver_pending_change(&leader->replica.driver) != 0) {
         return 0;
     }
-    for (unsigned i = 0; i < raft->configuration.n; i++) {
-        const struct raft_server *server = &raft->configuration.servers[i];
+    for (unsigned i = 0; i < configuration->count; i++) {
+        const struct conf_member *server = &configuration->members[i];
         struct sim_node *node = node_of(world, server->id);
         bool hears = works(node) && !world->cut[leader->id - 1][node->id - 1];
 
-        voters += server->role == RAFT_VOTER;
-        if (node == leader || server->role != RAFT_VOTER || !hears) {
+        voters += server->role == ROLE_VOTER;
+        if (node == leader || server->role != ROLE_VOTER || !hears) {
             continue;
         }
         if (!world->cut[node->id - 1][leader->id - 1]) {
@@ -189,10 +188,10 @@ static unsigned deaf_majority(struct sim_node *leader)
 static bool is_replaced(struct sim_world *world)
 {
     for (unsigned i = 0; i < world->node_count; i++) {
-        struct raft *raft = &world->nodes[i].replica.driver.raft;
+        const struct driver *driver = &world->nodes[i].replica.driver;
 
-        if (world->nodes[i].up && raft_state(raft) == RAFT_LEADER &&
-            raft_current_term(raft) > world->deaf.term) {
+        if (world->nodes[i].up && driver_is_leader(driver) &&
+            driver_term(driver) > world->deaf.term) {
             return true;
         }
     }
@@ -204,14 +203,13 @@ static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
     struct sim_deaf *deaf = &world->deaf;
     unsigned who;
 
-    if (leader != NULL &&
-        (deaf->term == 0 || deaf->term != raft_current_term(&leader->replica.driver.raft))) {
+    if (leader != NULL && (deaf->term == 0 || deaf->term != driver_term(&leader->replica.driver))) {
         who = deaf_majority(leader);
         *deaf = (struct sim_deaf){.who = who,
                                   .leader = leader->id,
                                   .incarnations = incarnations_of(world, who),
                                   .since_ms = world->now_ms};
-        deaf->term = who != 0 ? raft_current_term(&leader->replica.driver.raft) : 0;
+        deaf->term = who != 0 ? driver_term(&leader->replica.driver) : 0;
         world->stats.deaf += who != 0;
     }
     if (deaf->term == 0) {
@@ -237,7 +235,7 @@ void sim_calm_look(struct sim_world *world)
     if (leader != NULL) {
         calm.who = majority_of(leader);
         calm.leader = leader->id;
-        calm.term = raft_current_term(&leader->replica.driver.raft);
+        calm.term = driver_term(&leader->replica.driver);
         calm.incarnations = incarnations_of(world, calm.who);
     }
     same = calm.who != 0 && calm.who == world->calm.who && calm.leader == world->calm.leader &&

@@ -137,13 +137,14 @@ static void check_returned(struct sim_node *node, unsigned t, const struct tag_r
 {
     struct sim_world *world = node->world;
     struct sim_tag *tag = &world->tags[t];
-    uint64_t index = node->replica.driver.applied.index;
+    uint64_t index = driver_applied(&node->replica.driver)->index;
     struct sim_offer *offer = find_offer(tag, row->max_id, node->max_id[t]);
 
     if (index <= tag->changed_at) {
         return;
     }
-    if (row->mode != TAG_MODE_TREND || (offer == NULL && node->replica.driver.compacted != index)) {
+    if (row->mode != TAG_MODE_TREND ||
+        (offer == NULL && node->replica.driver.applier.compacted != index)) {
         sim_fail(world, "ids %llu to %llu of %s came back on node %llu, and nobody gave them back",
                  (unsigned long long)row->max_id, (unsigned long long)node->max_id[t] - 1,
                  row->name, (unsigned long long)node->id);
@@ -163,9 +164,9 @@ static void check_returned(struct sim_node *node, unsigned t, const struct tag_r
 static bool fell_unseen(const struct sim_node *node, unsigned t, const struct tag_row *row)
 {
     const struct sim_tag *tag = &node->world->tags[t];
-    uint64_t index = node->replica.driver.applied.index;
+    uint64_t index = driver_applied(&node->replica.driver)->index;
 
-    return node->replica.driver.compacted == index &&
+    return node->replica.driver.applier.compacted == index &&
            (index <= tag->changed_at ||
             row->max_id >= tag->epochs[tag->epoch_count - 1].highest_end);
 }
@@ -177,8 +178,8 @@ static void follow_row(struct sim_node *node, unsigned t, const struct tag_row *
     node->generation[t] = row->generation;
     node->max_id[t] = row->max_id;
     tag->generation = row->generation > tag->generation ? row->generation : tag->generation;
-    if (node->replica.driver.applied.index > tag->changed_at) {
-        tag->changed_at = node->replica.driver.applied.index;
+    if (driver_applied(&node->replica.driver)->index > tag->changed_at) {
+        tag->changed_at = driver_applied(&node->replica.driver)->index;
     }
 }
 
@@ -350,16 +351,16 @@ static void check_indexes(struct sim_node *node)
 {
     const struct driver *driver = &node->replica.driver;
 
-    if (driver->applied.index > driver->commit) {
+    if (driver_applied(driver)->index > driver->commit) {
         sim_fail(node->world, "node %llu applied above its commit index",
                  (unsigned long long)node->id);
     }
-    if (driver->commit < node->seen_commit || driver->applied.index < node->seen_applied) {
+    if (driver->commit < node->seen_commit || driver_applied(driver)->index < node->seen_applied) {
         sim_fail(node->world, "node %llu: commit or applied index went back",
                  (unsigned long long)node->id);
     }
     node->seen_commit = driver->commit;
-    node->seen_applied = driver->applied.index;
+    node->seen_applied = driver_applied(driver)->index;
 }
 
 /* The first time that the log gets is not that of one clock which is ahead: by the lower one of
@@ -380,8 +381,8 @@ static void check_first_time(struct sim_node *node)
                              world->nodes[i].wall_highest_ms;
 
         there += (int64_t)log_ms <= highest_ms;
-        alone = alone ||
-                (world->nodes[i].up && world->nodes[i].replica.driver.raft.configuration.n == 1);
+        alone = alone || (world->nodes[i].up &&
+                          driver_configuration(&world->nodes[i].replica.driver)->count == 1);
     }
     if (there < 2 && !alone) { /* who is a cluster alone has no other clock */
         sim_fail(world, "the first time of the log, %llu, is that of one clock, which is ahead",
@@ -402,15 +403,15 @@ void sim_check_node(struct sim_node *node)
 {
     struct sim_world *world = node->world;
     struct driver *driver = &node->replica.driver;
-    uint64_t index = driver->applied.index;
-    uint64_t digest = fsm_digest(node->replica.fsm) + (driver->applied.term << 32);
-    uint64_t term = raft_current_term(&driver->raft);
+    uint64_t index = driver_applied(driver)->index;
+    uint64_t digest = fsm_digest(node->replica.fsm) + (driver_applied(driver)->term << 32);
+    uint64_t term = driver_term(driver);
 
     digest |= 1; /* 0 marks "not seen" */
     check_indexes(node);
     check_first_time(node);
     sim_note(world, digest);
-    if (!driver->installing) {
+    if (!driver->applier.installing) {
         make_table(&world->digests, &world->digest_capacity, index);
         if (world->digests[index] != 0 && world->digests[index] != digest) {
             sim_fail(world, "node %llu has another state at index %llu",
@@ -418,7 +419,7 @@ void sim_check_node(struct sim_node *node)
         }
         world->digests[index] = digest;
     }
-    if (raft_state(&driver->raft) == RAFT_LEADER) {
+    if (driver_is_leader(driver)) {
         make_table(&world->leaders, &world->leader_capacity, term);
         if (world->leaders[term] != 0 && world->leaders[term] != node->id) {
             sim_fail(world, "two leaders in term %llu", (unsigned long long)term);

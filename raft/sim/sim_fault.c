@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "raft/core/peek.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_node.h"
 #include "raft/wire/wire.h"
@@ -267,14 +268,11 @@ static void strike_follower(struct sim_node *node, struct sim_node *leader)
 }
 
 /* The voters of the configuration in force, and whether there are others. */
-static unsigned voters_of(const struct raft *raft, bool *ret_standbys)
+static unsigned voters_of(const struct driver *driver, bool *ret_standbys)
 {
-    unsigned voters = 0;
+    unsigned voters = configuration_voters(driver_configuration(driver));
 
-    for (unsigned i = 0; i < raft->configuration.n; i++) {
-        voters += raft->configuration.servers[i].role == RAFT_VOTER;
-    }
-    *ret_standbys = voters < raft->configuration.n;
+    *ret_standbys = voters < driver_configuration(driver)->count;
     return voters;
 }
 
@@ -287,10 +285,10 @@ static unsigned voters_of(const struct raft *raft, bool *ret_standbys)
 static void strike_leader(struct sim_node *node, struct sim_node *peer)
 {
     struct sim_world *world = node->world;
-    const struct raft *raft = &node->replica.driver.raft;
-    bool changing = raft->configuration_uncommitted_index != 0;
+    const struct driver *driver = &node->replica.driver;
+    bool changing = driver_pending_change(driver) != 0;
     bool standbys;
-    unsigned voters = voters_of(raft, &standbys);
+    unsigned voters = voters_of(driver, &standbys);
 
     if (voters == 1 && standbys && sim_percent(world, changing ? 25 : 2)) {
         world->stats.strikes++;
@@ -320,27 +318,19 @@ void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
 {
     struct sim_world *world = node->world;
     struct sim_node *peer = &world->nodes[to - 1];
-    struct raft_message message;
-    uint64_t transfer;
+    enum peek about;
 
     if (!world->faults || type != FRAME_RAFT || !node->up || sim_is_quiet(world)) {
         return;
     }
-    if (payload->data[0] == RAFT_APPEND_ENTRIES) {
+    about = peek(payload->data, payload->len);
+    if (about == PEEK_ENTRIES) {
         strike_leader(node, peer);
-        return;
-    }
-    if ((payload->data[0] != RAFT_REQUEST_VOTE_RESULT &&
-         payload->data[0] != RAFT_APPEND_ENTRIES_RESULT) ||
-        wire_raft_decode(payload->data, payload->len, &message, &transfer) != 0) {
-        return;
-    }
-    if (message.type == RAFT_APPEND_ENTRIES_RESULT) {
+    } else if (about == PEEK_RECEIPT) {
         if (sim_below(world, 1000) < (somebody_lags(peer) ? 10 : 1)) {
             strike_follower(node, peer);
         }
-    } else if (message.request_vote_result.vote_granted && !message.request_vote_result.pre_vote &&
-               sim_percent(world, 15)) {
+    } else if (about == PEEK_VOTE && sim_percent(world, 15)) {
         strike_voter(node, peer);
     }
 }

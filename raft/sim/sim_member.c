@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/core/driver_internal.h"
+#include "raft/core/driver.h"
 #include "raft/sim/sim_node.h"
 #include "raft/sim/sim_view.h"
 #include "raft/wire/wire.h"
@@ -137,12 +137,12 @@ static void new_node(struct sim_world *world)
 
 static void start_joined(struct sim_node *node, const struct wire_joined *joined)
 {
-    struct raft_configuration configuration;
+    struct configuration configuration;
 
-    ASSERT(driver_decode_configuration(joined->conf.data, joined->conf.len, &configuration) == 0);
+    ASSERT(configuration_decode(joined->conf.data, joined->conf.len, &configuration) == 0);
     node->guest_count = 0;
-    for (unsigned i = 0; i < configuration.n; i++) {
-        const struct raft_server *server = &configuration.servers[i];
+    for (unsigned i = 0; i < configuration.count; i++) {
+        const struct conf_member *server = &configuration.members[i];
 
         if (server->id != node->id) {
             struct net_peer *guest = &node->guests[node->guest_count++];
@@ -151,7 +151,6 @@ static void start_joined(struct sim_node *node, const struct wire_joined *joined
             snprintf(guest->address, sizeof guest->address, "%s", server->address);
         }
     }
-    raft_configuration_close(&configuration);
     node->guest_index = joined->conf.index;
     sim_node_start(node);
 }
@@ -220,9 +219,9 @@ static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
         if (node->gone) {
             continue;
         }
-        if (!node->up || change_is_under_way(node) ||
-            driver->raft.configuration_uncommitted_index != 0 ||
-            driver->applied.conf_index != first->replica.driver.applied.conf_index) {
+        if (!node->up || change_is_under_way(node) || driver_pending_change(driver) != 0 ||
+            driver_applied(driver)->conf_index !=
+                driver_applied(&first->replica.driver)->conf_index) {
             return false;
         }
     }
@@ -351,7 +350,7 @@ static bool follows(unsigned members, unsigned voters, unsigned next_members, un
 static void check_configuration(struct sim_node *node)
 {
     struct sim_world *world = node->world;
-    uint64_t index = node->replica.driver.applied.conf_index;
+    uint64_t index = driver_applied(&node->replica.driver)->conf_index;
     struct sim_conf *conf;
     unsigned members;
     unsigned voters;
@@ -386,29 +385,29 @@ static void check_configuration(struct sim_node *node)
 static void check_promotion(struct sim_node *leader)
 {
     struct sim_world *world = leader->world;
-    const struct raft *raft = &leader->replica.driver.raft;
+    const struct driver *driver = &leader->replica.driver;
+    const struct configuration *configuration = driver_configuration(driver);
     const struct sim_conf *conf = &world->confs[world->conf_count - 1];
 
-    for (unsigned i = 0; i < raft->configuration.n; i++) {
-        const struct raft_server *server = &raft->configuration.servers[i];
+    for (unsigned i = 0; i < configuration->count; i++) {
+        const struct conf_member *server = &configuration->members[i];
         const struct sim_node *node = &world->nodes[server->id - 1];
 
-        if (server->role == RAFT_VOTER && !(conf->voters & BIT(server->id)) && node->up &&
-            raft->configuration_uncommitted_index != leader->seen_change &&
+        if (server->role == ROLE_VOTER && !(conf->voters & BIT(server->id)) && node->up &&
+            driver_pending_change(driver) != leader->seen_change &&
             node->replica.driver.persisted < conf->index) {
             sim_fail(world, "node %u votes and has the log only up to %llu, not to %llu",
                      (unsigned)server->id, (unsigned long long)node->replica.driver.persisted,
                      (unsigned long long)conf->index);
         }
     }
-    leader->seen_change = raft->configuration_uncommitted_index;
+    leader->seen_change = driver_pending_change(driver);
 }
 
 void sim_member_check(struct sim_node *node)
 {
     struct sim_world *world = node->world;
     struct driver *driver = &node->replica.driver;
-    struct raft *raft = &driver->raft;
     const struct member_change *change = fsm_member_change(node->replica.fsm);
 
     for (unsigned i = 0; i < world->node_count; i++) {
@@ -419,20 +418,20 @@ void sim_member_check(struct sim_node *node)
     if (change != NULL && change->given_up) {
         world->given_up |= BIT(change->node_id);
     }
-    if (driver->installing) {
+    if (driver->applier.installing) {
         return;
     }
-    if (raft->configuration_uncommitted_index != 0 &&
-        raft->configuration_uncommitted_index <= driver->applied.index) {
+    if (driver_pending_change(driver) != 0 &&
+        driver_pending_change(driver) <= driver_applied(driver)->index) {
         sim_fail(world, "node %u holds the configuration at %llu for pending, and applied it",
-                 (unsigned)node->id, raft->configuration_uncommitted_index);
+                 (unsigned)node->id, (unsigned long long)driver_pending_change(driver));
     }
-    if (driver->applied.conf_index != node->seen_conf) {
-        node->seen_conf = driver->applied.conf_index;
+    if (driver_applied(driver)->conf_index != node->seen_conf) {
+        node->seen_conf = driver_applied(driver)->conf_index;
         check_configuration(node);
     }
-    if (raft_state(raft) == RAFT_LEADER && world->conf_count > 0 &&
-        raft->configuration_uncommitted_index > world->confs[world->conf_count - 1].index) {
+    if (driver_is_leader(driver) && world->conf_count > 0 &&
+        driver_pending_change(driver) > world->confs[world->conf_count - 1].index) {
         check_promotion(node);
     }
 }
@@ -466,8 +465,9 @@ bool sim_member_settled(const struct sim_world *world)
             continue;
         }
         if (!node->up || change_is_under_way(node) ||
-            node->replica.driver.raft.configuration_uncommitted_index != 0 ||
-            node->replica.driver.applied.conf_index != first->replica.driver.applied.conf_index) {
+            driver_pending_change(&node->replica.driver) != 0 ||
+            driver_applied(&node->replica.driver)->conf_index !=
+                driver_applied(&first->replica.driver)->conf_index) {
             return false;
         }
     }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/core/prepare.h"
 #include "raft/sim/sim_check.h"
 #include "raft/sim/sim_disk.h"
 #include "raft/sim/sim_late.h"
@@ -41,14 +42,14 @@ static void on_failed(struct replica_owner *owner, int err, const char *text)
 static void on_role_changed(struct replica_owner *owner)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
-    struct raft *raft = &node->replica.driver.raft;
+    const struct driver *driver = &node->replica.driver;
 
-    if (raft_state(raft) == RAFT_CANDIDATE) {
+    if (driver_state(driver) == DRIVER_CANDIDATE) {
         node->world->stats.elections++;
     }
     sim_trace(node->world, "node %llu: %s, term %llu, leader %llu", (unsigned long long)node->id,
-              raft_state_name((int)raft_state(raft)), raft_current_term(raft),
-              (unsigned long long)driver_leader(&node->replica.driver));
+              driver_state_name(driver_state(driver)), (unsigned long long)driver_term(driver),
+              (unsigned long long)driver_leader(driver));
 }
 
 static void on_installed(struct replica_owner *owner, uint64_t index)
@@ -156,8 +157,8 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
         snprintf(members[i].address, sizeof members[i].address, "sim:%u", i + 1);
     }
     sim_store_open(node);
-    if (driver_load(node->store, fsm, node->id, members, node->joins ? 0 : node->world->first_count,
-                    ret_loaded, &error) != 0) {
+    if (prepare_load(node->store, fsm, node->id, members,
+                     node->joins ? 0 : node->world->first_count, ret_loaded, &error) != 0) {
         sim_fail(node->world, "node %llu does not load: %s", (unsigned long long)node->id,
                  error.text);
     }
@@ -271,7 +272,9 @@ void sim_node_crash(struct sim_node *node)
     node->world->stats.crashes++;
     driver_quiesce(&node->replica.driver);
     replica_stop(&node->replica);
-    sim_disk_crash(&node->disk);
+    do { /* what the driver takes back may close a view, which is a read of its own */
+        sim_disk_crash(&node->disk);
+    } while (!driver_is_quiet(&node->replica.driver));
     close_node(node);
 }
 
@@ -286,8 +289,9 @@ void sim_node_stop(struct sim_node *node)
     driver_quiesce(&node->replica.driver);
     node->up = false;
     node->incarnation++;
-    sim_disk_flush(&node->disk);
-    ASSERT(driver_is_quiet(&node->replica.driver));
+    do {
+        sim_disk_flush(&node->disk);
+    } while (!driver_is_quiet(&node->replica.driver));
     close_node(node);
 }
 

@@ -3,7 +3,7 @@
  */
 #include "raft/sim/sim_view.h"
 
-#include "raft/core/driver_internal.h"
+#include "raft/core/driver.h"
 
 /* The node whose configuration is the newest that is applied. */
 const struct sim_node *sim_newest(const struct sim_world *world)
@@ -13,8 +13,8 @@ const struct sim_node *sim_newest(const struct sim_world *world)
     for (unsigned i = 0; i < world->node_count; i++) {
         const struct sim_node *node = &world->nodes[i];
 
-        if (node->up && (best == NULL || node->replica.driver.applied.conf_index >
-                                             best->replica.driver.applied.conf_index)) {
+        if (node->up && (best == NULL || driver_applied(&node->replica.driver)->conf_index >
+                                             driver_applied(&best->replica.driver)->conf_index)) {
             best = node;
         }
     }
@@ -24,22 +24,21 @@ const struct sim_node *sim_newest(const struct sim_world *world)
 /* Ids of the configuration that a node has applied: all of them, and those that vote. */
 void sim_configuration_of(const struct sim_node *node, unsigned *ret_members, unsigned *ret_voters)
 {
-    const struct driver_position *applied = &node->replica.driver.applied;
-    struct raft_configuration configuration;
+    const struct log_position *applied = driver_applied(&node->replica.driver);
+    struct configuration configuration;
 
     *ret_members = 0;
     *ret_voters = 0;
     if (applied->conf.len == 0 ||
-        driver_decode_configuration(applied->conf.data, applied->conf.len, &configuration) != 0) {
+        configuration_decode(applied->conf.data, applied->conf.len, &configuration) != 0) {
         return;
     }
-    for (unsigned i = 0; i < configuration.n; i++) {
-        *ret_members |= BIT(configuration.servers[i].id);
-        if (configuration.servers[i].role == RAFT_VOTER) {
-            *ret_voters |= BIT(configuration.servers[i].id);
+    for (unsigned i = 0; i < configuration.count; i++) {
+        *ret_members |= BIT(configuration.members[i].id);
+        if (configuration.members[i].role == ROLE_VOTER) {
+            *ret_voters |= BIT(configuration.members[i].id);
         }
     }
-    raft_configuration_close(&configuration);
 }
 
 bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id)

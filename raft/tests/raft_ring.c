@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/core/prepare.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -74,8 +75,8 @@ static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
         members[i].id = i + 1;
         memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
     }
-    rv = driver_load(node->store, fsm, node->id, members, node->id > count ? 0 : count, ret_loaded,
-                     &error);
+    rv = prepare_load(node->store, fsm, node->id, members, node->id > count ? 0 : count, ret_loaded,
+                      &error);
     if (rv != 0) {
         fprintf(stderr, "node %u does not load: %s\n", (unsigned)node->id, error.text);
     }
@@ -166,7 +167,9 @@ void ring_crash(struct ring *ring, uint64_t id)
     node->up = false;
     driver_quiesce(&node->replica.driver);
     replica_stop(&node->replica);
-    fake_disk_lose(&node->disk);
+    do { /* what the driver takes back may close a view, which is a read of its own */
+        fake_disk_lose(&node->disk);
+    } while (!driver_is_quiet(&node->replica.driver));
     (void)replica_turn(&node->replica);
     replica_close(&node->replica);
     replica_release(&node->replica);
@@ -326,7 +329,7 @@ static uint64_t agreed_leader(struct ring *ring)
     }
     for (unsigned i = 0; i < ring->count && leader > 0; i++) {
         bool reached = ring->nodes[i].up && !ring->cut[leader][i + 1] &&
-                       ring->nodes[i].replica.driver.applied.conf_index > 0;
+                       driver_applied(&ring->nodes[i].replica.driver)->conf_index > 0;
 
         if (reached && driver_leader(&ring->nodes[i].replica.driver) != leader) {
             return 0;
@@ -360,7 +363,7 @@ uint64_t ring_follower(struct ring *ring)
     for (uint64_t id = 1; id <= ring->count; id++) {
         struct ring_node *node = ring_node(ring, id);
 
-        if (node->up && raft_state(&node->replica.driver.raft) != RAFT_LEADER) {
+        if (node->up && !driver_is_leader(&node->replica.driver)) {
             return id;
         }
     }
@@ -370,9 +373,9 @@ uint64_t ring_follower(struct ring *ring)
 
 int ring_role(struct ring *ring, uint64_t on, uint64_t id)
 {
-    const struct raft_server *server = driver_member(&ring_node(ring, on)->replica.driver, id);
+    const struct conf_member *server = driver_member(&ring_node(ring, on)->replica.driver, id);
 
-    return server != NULL ? server->role : DRIVER_NO_ROLE;
+    return server != NULL ? server->role : ROLE_GONE;
 }
 
 /* --- requests --- */

@@ -88,7 +88,7 @@ void ring_resume(struct ring *ring, uint64_t id);
 /* A node that does not lead: the first of them. */
 uint64_t ring_follower(struct ring *ring);
 
-/* What `on` takes id for: RAFT_VOTER, RAFT_STANDBY, ..., or DRIVER_NO_ROLE for no member. */
+/* What `on` takes id for: ROLE_VOTER, ROLE_STANDBY, ..., or ROLE_GONE for no member. */
 int ring_role(struct ring *ring, uint64_t on, uint64_t id);
 
 /* --- requests --- */

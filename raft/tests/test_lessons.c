@@ -242,7 +242,7 @@ static void turn(struct ring_node *node)
 
 static bool leads(struct ring_node *node)
 {
-    return raft_state(&node->replica.driver.raft) == RAFT_LEADER;
+    return driver_is_leader(&node->replica.driver);
 }
 
 /* Give each of two nodes what the other has sent, frame by frame, until one of them is elected; it

@@ -14,32 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "raft/wire/frame.h"
 #include "src/base/buf.h"
 #include "src/base/limits.h"
-
-/* Types of frames; wire.h has their payloads. New ones go at the end. */
-enum frame_type {
-    FRAME_HELLO = 1, /* handshake: never reaches the receiver below */
-    FRAME_CHALLENGE = 2,
-    FRAME_PROOF = 3,
-    FRAME_WELCOME = 4,
-    FRAME_REJECT = 5,
-    FRAME_JOINED = 6,
-    FRAME_RAFT = 16,           /* a message of the consensus core */
-    FRAME_SNAPSHOT_CHUNK = 17, /* part of a snapshot's rows */
-    FRAME_SNAPSHOT_ACK = 18,
-    FRAME_REQUEST = 19, /* a command or query forwarded to the leader */
-    FRAME_REPLY = 20,
-    FRAME_CONFIRM = 21, /* leader asks: is this still the term? (linearizable reads) */
-    FRAME_CONFIRM_ACK = 22,
-    FRAME_PING = 23,    /* keeps an idle link checked; never reaches the receiver */
-    FRAME_CLOCK = 24,   /* what time is it? and the answer (wire.h) */
-    FRAME_APPLIED = 25, /* how far have you applied the log? and the answer */
-    FRAME_RESIGN = 26,  /* a leader steps down: it has no majority any more */
-    FRAME_PROBE = 27,   /* do you lead? and the answer, directly or through another */
-    FRAME_RELAY = 28    /* a command or query for a member to forward to the leader */
-};
-#define FRAME_TYPE_MAX FRAME_RELAY
 
 struct net_peer {
     uint64_t id;

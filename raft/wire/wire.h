@@ -1,61 +1,19 @@
 /*
  * wire.h - the payloads of frames between nodes: encode, decode, validate.
  *
- * Little-endian, versioned by the frame header, golden bytes in raft/wire/tests/test_wire.c.
- * Decoding validates everything the consensus core takes on trust (its asserts are compiled out in
- * Debian's build): see raft_message rules in docs/replication.md. Sender id and address come from
- * the authenticated link, never from the message.
+ * Little-endian, versioned by the frame header, golden bytes in raft/wire/tests.
+ * The messages of the consensus core itself are raft/core/message.h; configurations are
+ * configuration.h. Sender id and address come from the authenticated link, never from the payload.
  *
  * Thread: pure functions, any.
  */
 #ifndef LEAFD_RAFT_WIRE_WIRE_H
 #define LEAFD_RAFT_WIRE_WIRE_H
 
-#include <raft.h>
-
-#include "raft/transport/net.h"
-#include "raft/core/rollback.h"
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/id/codec/member.h"
 #include "src/id/codec/tag_marks.h"
-
-/* Append a message of the core. AppendEntries: entries must be filled in by the caller.
- * InstallSnapshot: conf must be filled in; data is ignored (rows travel in chunks) and `transfer`
- * names the chunks that belong to it. */
-void wire_raft_encode(const struct raft_message *message, uint64_t transfer, struct buf *buf);
-
-/*
- * Read a message. server_id and server_address are left for the caller to set. AppendEntries:
- * entries (malloc'ed array, owned by the caller) with all data in one raft_malloc'ed batch, as the
- * core wants it (never NULL, entries without data too); no entries: no array and no batch. Each
- * entry's data is aligned to 8. The array is the caller's to free() once the core has the message;
- * the batch goes to the core, or wire_raft_release() frees both. InstallSnapshot: conf is a decoded
- * configuration the caller (or the core) closes; data is empty. *ret_transfer is 0 for all other
- * types.
- *
- * ERR_BAD_MESSAGE for: short or long payload; unknown type; term 0; entry terms 0, falling or above
- * the message's or below prev_log_term; prev_log_term above the message's, or 0 while
- * prev_log_index is not, or the reverse; entry type not 1..3; entry data above LIMIT_ENTRY_BYTES; a
- * configuration (of a CHANGE or a snapshot) that wire_configuration_check() refuses; more than
- * LIMIT_ENTRIES_PER_FRAME entries; a candidate id not in 1..LIMIT_NODE_ID; a snapshot with index,
- * term or configuration index 0, a term above the message's or a configuration index above its own;
- * indexes and terms at or above 2^62; boolean bytes not 0 or 1.
- */
-int wire_raft_decode(const void *data, size_t len, struct raft_message *ret_message,
-                     uint64_t *ret_transfer) MUST_CHECK;
-
-/* Free what a decoded message still owns: the entries array and its batch, or conf. For messages
- * that were not given to the core. (Of one that was given: set entries[0].batch to NULL to free the
- * array.) */
-void wire_raft_release(struct raft_message *message);
-
-/* Check an encoded configuration (bounds first: the core's own decoder does not check them). 0, or
- * ERR_BAD_MESSAGE for: short, long or not padded with zeros to a multiple of 8; a version other
- * than 1; no servers or more than LIMIT_NODES; no voter; ids not in 1..LIMIT_NODE_ID or twice;
- * roles out of range; addresses above LIMIT_ADDRESS_BYTES or twice. What passes is decoded by the
- * core without an error. */
-int wire_configuration_check(const void *data, size_t len) MUST_CHECK;
 
 /* A chunk ends with a whole row: it may go over LIMIT_SNAPSHOT_CHUNK_BYTES by one. */
 #define WIRE_CHUNK_BYTES_MAX (LIMIT_SNAPSHOT_CHUNK_BYTES + LIMIT_ROW_BYTES)
@@ -160,7 +118,16 @@ int wire_resign_decode(const void *data, size_t len, uint64_t *ret_term) MUST_CH
 
 /* --- handshakes (wire_member.c) --- */
 
-/* A committed configuration, in the core's encoding; index 0 and len 0: none. */
+#define PEER_INCARNATION_RANDOM_BITS 32
+
+/* What a node says of its start. */
+struct peer_start {
+    uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
+    uint64_t term;        /* current term, as its disk had it */
+    uint64_t index;       /* of the last entry, as its disk had it */
+};
+
+/* A committed configuration (configuration.h); index 0 and len 0: none. */
 struct wire_conf {
     uint64_t index;
     const uint8_t *data; /* borrowed */
@@ -178,7 +145,7 @@ void wire_join_encode(const char *address, struct buf *buf);
 int wire_join_decode(const void *data, size_t len,
                      char ret_address[LIMIT_ADDRESS_BYTES + 1]) MUST_CHECK;
 
-/* And what it is told: DONE with the configuration that has it as a member, or why not (yet). */
+/* And what it gets: DONE with the configuration that has it as a member, or why not (yet). */
 struct wire_joined {
     struct member_answer answer;
     struct wire_conf conf;

@@ -1,10 +1,9 @@
 /*
  * wire_member.c - what nodes tell each other about the membership in their handshakes.
  *
- *   STATEMENT   u8 version, u64 incarnation, u64 term and u64 last index at the start of that
- *   incarnation, u64
- *               index of a configuration, u32 length, the configuration
- *   JOIN        u8 version, str16 the own peer address
+ *   STATEMENT   u8 version, u64 incarnation, u64 term and u64 last index at its start,
+ *               u64 index of a configuration, u32 length, the configuration
+ *   JOIN        u8 version, str16 its peer address
  *   JOINED      u8 version, u8 outcome, str16 why, u64 index, u32 length, the configuration
  *
  * Failure modes: ERR_BAD_MESSAGE for anything that is short, long or out of bounds; a configuration
@@ -15,6 +14,7 @@
  */
 #include <string.h>
 
+#include "raft/wire/configuration.h"
 #include "raft/wire/wire.h"
 #include "raft/wire/wire_check.h"
 #include "src/base/assert.h"
@@ -36,7 +36,7 @@ static void read_conf(struct reader *reader, struct wire_conf *ret_conf)
     wire_require(reader, ret_conf->index < WIRE_NUMBER_BOUND);
     wire_require(reader, (ret_conf->index == 0) == (ret_conf->len == 0));
     if (!reader->bad && ret_conf->len > 0) {
-        wire_require(reader, wire_configuration_check(ret_conf->data, ret_conf->len) == 0);
+        wire_require(reader, configuration_check(ret_conf->data, ret_conf->len) == 0);
     }
 }
 

@@ -102,7 +102,7 @@ static void answered_by(bool by_leader)
     ring_run_ms(&ring, RING_HEARTBEAT_MS + 25);
     expect_all(&waited);
     for (uint64_t id = 1; id <= 3; id++) {
-        assert_true(ring_node(&ring, id)->replica.driver.applied.index >= index);
+        assert_true(driver_applied(&ring_node(&ring, id)->replica.driver)->index >= index);
     }
     expect_idle(&ring);
     asked_free(&waited.asked);
@@ -146,7 +146,7 @@ static void test_all_waits_ask_together(void **state)
     start(&ring, &leader, &follower);
     passed = ring.passed[FRAME_APPLIED];
     for (unsigned i = 0; i < 100; i++) {
-        uint64_t applied = ring_node(&ring, leader)->replica.driver.applied.index;
+        uint64_t applied = driver_applied(&ring_node(&ring, leader)->replica.driver)->index;
 
         asked_everywhere(&waited[i].asked, applied + 100 - i, &waited[i].missing);
         ask(&ring, leader, &waited[i].asked, 70);
@@ -177,7 +177,7 @@ static void test_each_wait_ends_at_its_own_entry(void **state)
     (void)state;
     start(&ring, &leader, &follower);
     ring_run_ms(&ring, 200);
-    applied = ring_node(&ring, leader)->replica.driver.applied.index;
+    applied = driver_applied(&ring_node(&ring, leader)->replica.driver)->index;
     asked_everywhere(&later.asked, applied + 1, &later.missing);
     ask(&ring, leader, &later.asked, PATIENCE_MS);
     asked_everywhere(&first.asked, applied, &first.missing);
@@ -260,7 +260,7 @@ static void test_the_node_that_waits_is_one_of_them(void **state)
     ring_run_ms(&ring, 220);
     assert_int_equal(waited.asked.done, 1);
     assert_int_equal(waited.asked.base.status, ERR_TIMEOUT);
-    assert_true(ring_node(&ring, follower)->replica.driver.applied.index < index);
+    assert_true(driver_applied(&ring_node(&ring, follower)->replica.driver)->index < index);
     assert_int_equal(waited.missing.count, 2);
     for (unsigned i = 0; i < 2; i++) {
         assert_int_not_equal(waited.missing.nodes[i].id, third(leader, follower));
@@ -488,7 +488,7 @@ static void test_no_more_waits_than_the_limit(void **state)
     ring_run_ms(&ring, 200);
     ring_crash(&ring, other);
     for (unsigned i = 0; i <= LIMIT_EVERYWHERE_WAITS; i++) {
-        uint64_t applied = ring_node(&ring, leader)->replica.driver.applied.index;
+        uint64_t applied = driver_applied(&ring_node(&ring, leader)->replica.driver)->index;
 
         asked_everywhere(&waited[i].asked, applied, &waited[i].missing);
         ask(&ring, leader, &waited[i].asked, 200);

@@ -13,11 +13,10 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
+#include "raft/core/driver.h"
 #include "raft/wire/frame.h"
 #include "raft/transport/handshake.h"
-#include "raft/transport/tests/net_messages.h"
-#include "raft/core/tests/raft_core.h"
+#include "raft/core/tests/core_frames.h"
 #include "raft/tests/raft_ring.h"
 
 #define PATIENCE_MS 2000
@@ -30,18 +29,16 @@ static void put_statement(uint64_t index, uint64_t first, unsigned count, bool w
                           size_t address_len, struct buf *statement)
 {
     const struct peer_start start = {.incarnation = 1, .term = 1, .index = 1};
-    struct raft_configuration configuration;
+    struct configuration configuration = {0};
     char address[LIMIT_ADDRESS_BYTES + 1];
     struct buf conf = BUF_INIT;
 
-    raft_configuration_init(&configuration);
     for (unsigned i = 0; i < count; i++) {
         memset(address, (int)('a' + i), address_len);
         address[address_len] = '\0';
-        conf_add(&configuration, i == 0 && with_us ? 1 : first + i, address, RAFT_VOTER);
+        configuration_add(&configuration, i == 0 && with_us ? 1 : first + i, address, ROLE_VOTER);
     }
-    conf_encode(&configuration, &conf);
-    raft_configuration_close(&configuration);
+    configuration_encode(&configuration, &conf);
     wire_statement_encode(&start, &(struct wire_conf){index, conf.data, conf.len}, statement);
     buf_free(&conf);
 }
@@ -74,7 +71,7 @@ static void test_strangers_are_judged_by_their_configuration(void **state)
     (void)state;
     ring_start(&ring, 3);
     (void)ring_elect(&ring);
-    index = ring_node(&ring, 1)->replica.driver.applied.conf_index;
+    index = driver_applied(&ring_node(&ring, 1)->replica.driver)->conf_index;
     assert_int_equal(index, 1);
     assert_true(knows(&ring, 2, &none)); /* a member need not say anything */
     assert_false(knows(&ring, STRANGER + 1, &none));
@@ -229,7 +226,6 @@ static bool receive_from(struct ring *ring, uint64_t to, uint64_t from, enum fra
 static void test_frames_of_a_removed_node(void **state)
 {
     struct ring ring = {0};
-    struct raft_message message;
     const struct driver *driver;
     struct buf payload = BUF_INIT;
     struct asked wish;
@@ -248,20 +244,18 @@ static void test_frames_of_a_removed_node(void **state)
     ask(&ring, leader, &wish, PATIENCE_MS);
     ring_member_done(&ring, &wish);
     ring_isolate(&ring, gone, true);
-    term = raft_current_term(&driver->raft);
+    term = driver_term(driver);
     /* It acknowledges what it never got, and takes the place of a voter in no majority. */
-    message = append_result_of(gone, term, 0, entry_log_last(&driver->log));
-    wire_raft_encode(&message, 0, &payload);
+    core_receipt(term, entry_log_last(&driver->log), &payload);
     assert_true(receive_from(&ring, leader, gone, FRAME_RAFT, &payload));
     wire_confirm_encode(&(struct wire_confirm){.term = term, .round = 1000}, &payload);
     (void)receive_from(&ring, leader, gone, FRAME_CONFIRM_ACK, &payload);
     assert_true(driver_leads(&ring_node(&ring, leader)->replica.driver));
     /* Its campaign with pre-votes does not unseat a leader that is there. */
-    message = vote_of(gone, term + 1, 1000, term, true);
-    wire_raft_encode(&message, 0, &payload);
+    core_pre_vote(gone, term + 1, 1000, term, &payload);
     assert_true(receive_from(&ring, leader, gone, FRAME_RAFT, &payload));
     ring_run_ms(&ring, 2 * RING_ELECTION_MS);
-    assert_int_equal(raft_current_term(&driver->raft), term);
+    assert_int_equal(driver_term(driver), term);
     assert_int_equal(ring_elect(&ring), leader);
     /* A chunk of a snapshot, from whoever it is, that nobody asked for. */
     wire_chunk_encode(&(struct wire_chunk){.transfer = 1, .last = true}, &payload);

@@ -40,13 +40,7 @@ static enum member_outcome outcome_of(struct ring *ring, uint64_t via, enum memb
 
 static unsigned voters_of(struct ring *ring, uint64_t id)
 {
-    const struct raft *raft = &ring_node(ring, id)->replica.driver.raft;
-    unsigned voters = 0;
-
-    for (unsigned i = 0; i < raft->configuration.n; i++) {
-        voters += raft->configuration.servers[i].role == RAFT_VOTER;
-    }
-    return voters;
+    return configuration_voters(driver_configuration(&ring_node(ring, id)->replica.driver));
 }
 
 static void test_follower_is_removed(void **state)
@@ -80,7 +74,6 @@ static void test_follower_is_removed(void **state)
 /* Asked for, it is refused with words; but an entry may say so as well, of a leader that lies. */
 static void test_an_address_that_is_there_already(void **state)
 {
-    struct driver_server server = {7, "ring:2", RAFT_STANDBY};
     struct ring ring = {0};
     uint64_t leader;
 
@@ -88,8 +81,9 @@ static void test_an_address_that_is_there_already(void **state)
     ring_start(&ring, 3);
     leader = ring_elect(&ring);
     ring_run_ms(&ring, 100);
-    assert_int_equal(driver_change(&ring_node(&ring, leader)->replica.driver, &server),
-                     ERR_INVALID);
+    assert_int_equal(
+        driver_change(&ring_node(&ring, leader)->replica.driver, 7, "ring:2", ROLE_STANDBY),
+        ERR_INVALID);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 7, "ring:2"), MEMBER_ADDRESS_IN_USE);
     ring_close(&ring);
 }
@@ -171,7 +165,7 @@ static void test_requests_wait_while_leadership_moves(void **state)
 static void test_refusals(void **state)
 {
     struct ring ring = {0};
-    const struct raft_server *server;
+    const struct conf_member *server;
     uint64_t leader;
     uint64_t follower;
 
@@ -235,7 +229,7 @@ static void test_given_up(void **state)
     assert_non_null(change);
     assert_true(change->given_up);
     assert_int_equal(driver_member(&ring_node(&ring, leader)->replica.driver, 7)->role,
-                     RAFT_STANDBY);
+                     ROLE_STANDBY);
     /* In nobody's way. */
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, ring_follower(&ring), ""),
                      MEMBER_DONE);
@@ -306,10 +300,10 @@ static void test_a_catch_up_of_an_earlier_change_does_not_count(void **state)
     asked_member(&wish, MEMBER_ASK_ADD, 3, "ring:3");
     ask(&ring, leader, &wish, PATIENCE_MS);
     ring_run_ms(&ring, 300);
-    assert_int_equal(ring_role(&ring, leader, 3), RAFT_STANDBY);
+    assert_int_equal(ring_role(&ring, leader, 3), ROLE_STANDBY);
     ring.cut[leader][3] = false;
     ring_member_done(&ring, &wish);
-    assert_int_equal(ring_role(&ring, leader, 3), RAFT_VOTER);
+    assert_int_equal(ring_role(&ring, leader, 3), ROLE_VOTER);
     ring_close(&ring);
 }
 
@@ -352,9 +346,9 @@ static void test_leader_without_room_gives_way(void **state)
         ring_node(&ring, id)->disk.low = true;
     }
     ring_run_ms(&ring, 1000);
-    term = raft_current_term(&ring_node(&ring, first)->replica.driver.raft);
+    term = driver_term(&ring_node(&ring, first)->replica.driver);
     ring_run_ms(&ring, 5000);
-    assert_int_equal(raft_current_term(&ring_node(&ring, first)->replica.driver.raft), term);
+    assert_int_equal(driver_term(&ring_node(&ring, first)->replica.driver), term);
     assert_int_equal(status_of_put(&ring, first, "c"), ERR_DISK_FULL);
 
     for (uint64_t id = 1; id <= 3; id++) {

@@ -54,10 +54,11 @@ static void ask_unheard(struct scene *scene, struct asked *asked)
 
 static bool all_equal(struct scene *scene)
 {
-    const uint64_t index = ring_node(&scene->ring, scene->leader)->replica.driver.applied.index;
+    const uint64_t index =
+        driver_applied(&ring_node(&scene->ring, scene->leader)->replica.driver)->index;
 
-    return ring_node(&scene->ring, scene->cut)->replica.driver.applied.index == index &&
-           ring_node(&scene->ring, scene->other)->replica.driver.applied.index == index;
+    return driver_applied(&ring_node(&scene->ring, scene->cut)->replica.driver)->index == index &&
+           driver_applied(&ring_node(&scene->ring, scene->other)->replica.driver)->index == index;
 }
 
 static void finish(struct scene *scene, struct asked *asked)

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "raft/core/tests/raft_core.h"
+#include "raft/core/tests/core_frames.h"
 #include "raft/tests/raft_ring.h"
 
 #define PATIENCE_MS 3000

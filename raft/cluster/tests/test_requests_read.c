@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "raft/core/tests/raft_core.h"
+#include "raft/core/tests/core_frames.h"
 #include "raft/tests/raft_ring.h"
 
 #define PATIENCE_MS 3000
@@ -63,7 +63,7 @@ static void acknowledge(struct ring *ring, uint64_t leader, uint64_t from, uint6
 
 static uint64_t term_of(struct ring *ring, uint64_t id)
 {
-    return raft_current_term(&ring_node(ring, id)->replica.driver.raft);
+    return driver_term(&ring_node(ring, id)->replica.driver);
 }
 
 static void test_a_query_through_any_node(void **state)
@@ -144,20 +144,15 @@ static void test_one_voter_counts_once(void **state)
     struct asked asked;
     uint64_t leader;
     uint64_t follower;
-    struct raft_configuration *conf;
-    struct raft_configuration saved;
-    struct raft_server five[5];
+    struct configuration five = {0};
 
     (void)state;
     start(&ring, &leader, &follower);
     ring.lost[FRAME_CONFIRM] = true;
-    conf = &ring_node(&ring, leader)->replica.driver.raft.configuration;
-    saved = *conf;
     for (unsigned i = 0; i < 5; i++) {
-        five[i] = (struct raft_server){i + 1, saved.servers[0].address, RAFT_VOTER};
+        configuration_add(&five, i + 1, "", ROLE_VOTER);
     }
-    conf->servers = five;
-    conf->n = 5;
+    core_pretend(&ring_node(&ring, leader)->replica.driver, &five);
     asked_get(&asked, "a");
     ask(&ring, leader, &asked, PATIENCE_MS);
     acknowledge(&ring, leader, follower, term_of(&ring, leader), requests_of(&ring, leader)->round);
@@ -165,7 +160,6 @@ static void test_one_voter_counts_once(void **state)
     assert_int_equal(asked.done, 0);
     acknowledge(&ring, leader, 4, term_of(&ring, leader), requests_of(&ring, leader)->round);
     assert_int_equal(asked.done, 1);
-    *conf = saved;
     asked_free(&asked);
     ring_close(&ring);
 }
@@ -254,7 +248,6 @@ static void test_a_read_waits_for_the_applied_index(void **state)
     struct replica *replica;
     struct asked put;
     struct asked get;
-    struct raft_message ack;
     struct buf frame = BUF_INIT;
     struct wire_confirm confirm;
     uint64_t leader;
@@ -270,11 +263,9 @@ static void test_a_read_waits_for_the_applied_index(void **state)
     asked_get(&get, "a");
     ask(&ring, leader, &put, PATIENCE_MS);
     ring_settle(&ring);
-    ack =
-        append_result_of(follower, term_of(&ring, leader), 0, entry_log_last(&replica->driver.log));
-    wire_raft_encode(&ack, 0, &frame);
+    core_receipt(term_of(&ring, leader), entry_log_last(&replica->driver.log), &frame);
     assert_true(replica_receive(replica, follower, FRAME_RAFT, frame.data, frame.len));
-    assert_int_equal(replica->driver.commit, replica->driver.applied.index + 1);
+    assert_int_equal(replica->driver.commit, driver_applied(&replica->driver)->index + 1);
     get.base.deadline_ms = ring.clock.now_ms + PATIENCE_MS;
     replica_submit(replica, &get.base);
     requests_turn(requests);
@@ -311,7 +302,7 @@ static void test_a_deposed_leader_does_not_answer(void **state)
     ask(&ring, old, &lone, 300);
     ask(&ring, old, &kept, 10000);
     ring_run_ms(&ring, 200);
-    assert_int_equal(raft_state(&ring_node(&ring, old)->replica.driver.raft), RAFT_LEADER);
+    assert_int_equal(driver_state(&ring_node(&ring, old)->replica.driver), DRIVER_LEADER);
     assert_int_equal(lone.done, 0);
     ring_run_ms(&ring, 2000);
     assert_int_equal(lone.done, 1);
@@ -359,7 +350,6 @@ static void test_a_confirmation_is_for_the_own_term_only(void **state)
  * node are no news. */
 static void test_a_round_under_way_counts_the_voters_of_now(void **state)
 {
-    struct driver_server standby = {.role = RAFT_STANDBY};
     struct ring ring = {0};
     struct asked asked;
     uint64_t leader;
@@ -367,7 +357,6 @@ static void test_a_round_under_way_counts_the_voters_of_now(void **state)
     (void)state;
     ring_start(&ring, 2);
     leader = ring_elect(&ring);
-    standby.id = 3 - leader;
     ring_run_ms(&ring, 100);
     ring_make(&ring, leader, "a", 10);
     ring.lost[FRAME_CONFIRM] = true; /* the other voter's word, which is needed, does not come */
@@ -375,7 +364,9 @@ static void test_a_round_under_way_counts_the_voters_of_now(void **state)
     ask(&ring, leader, &asked, PATIENCE_MS);
     ring_settle(&ring);
     assert_int_equal(asked.done, 0);
-    assert_int_equal(driver_change(&ring_node(&ring, leader)->replica.driver, &standby), 0);
+    assert_int_equal(
+        driver_change(&ring_node(&ring, leader)->replica.driver, 3 - leader, NULL, ROLE_STANDBY),
+        0);
     ring_run_ms(&ring, RING_HEARTBEAT_MS);
     assert_int_equal(step_of(&asked), 10);
     asked_free(&asked);

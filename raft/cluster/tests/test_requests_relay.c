@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
-#include "raft/core/tests/raft_core.h"
+#include "raft/core/driver.h"
+#include "raft/core/tests/core_frames.h"
 #include "raft/tests/raft_ring.h"
 
 #define LEFT_MS 1000
@@ -437,15 +437,13 @@ static void test_a_new_leader_gives_requests_back(void **state)
     struct ring ring = {0};
     struct roles roles;
     struct driver *driver;
-    struct raft_message heartbeat;
     struct buf frame = BUF_INIT;
 
     (void)state;
     begin(&ring, &roles);
     driver = &replica_of(&ring, roles.relay)->driver;
-    heartbeat = append_of(roles.far, raft_current_term(&driver->raft) + 1, driver->commit,
-                          driver_term_at(driver, driver->commit), driver->commit, NULL, 0);
-    wire_raft_encode(&heartbeat, 0, &frame);
+    core_heartbeat(driver_term(driver) + 1, driver->commit, driver_term_at(driver, driver->commit),
+                   &frame);
     assert_true(replica_receive(replica_of(&ring, roles.relay), roles.far, FRAME_RAFT, frame.data,
                                 frame.len));
     assert_int_equal(driver_leader(driver), roles.far);

@@ -53,7 +53,7 @@ static struct requests *requests_of(struct ring *ring, uint64_t id)
 
 static uint64_t term_of(struct ring *ring, uint64_t id)
 {
-    return raft_current_term(&ring_node(ring, id)->replica.driver.raft);
+    return driver_term(&ring_node(ring, id)->replica.driver);
 }
 
 static void expect_idle(struct ring *ring)

@@ -11,7 +11,6 @@
 #include "src/id/codec/command.h"
 
 const int THREE_VOTERS[3] = {RAFT_VOTER, RAFT_VOTER, RAFT_VOTER};
-const uint8_t NOOP_BYTES[SESSION_STAMP_AT + SESSION_STAMP_BYTES] = {COMMAND_VERSION, COMMAND_NOOP};
 
 void conf_of_roles(const int *roles, unsigned n, struct buf *buf)
 {

@@ -10,8 +10,8 @@
 
 #include <raft.h>
 
+#include "raft/core/tests/core_noop.h"
 #include "src/base/buf.h"
-#include "src/id/codec/session.h"
 
 #define BOOT_MS 1000 /* the clock at a start */
 #define BOOT_ELECTION_MS 1000
@@ -36,9 +36,6 @@ extern const int THREE_VOTERS[3];
 /* A configuration of servers 1..n ("s1", "s2", ...) in the core's encoding, appended. */
 void conf_of_roles(const int *roles, unsigned n, struct buf *buf);
 struct raft_configuration conf_decoded(const struct buf *buf);
-
-/* Bytes of a command that does nothing. Static memory. */
-extern const uint8_t NOOP_BYTES[SESSION_STAMP_AT + SESSION_STAMP_BYTES];
 
 /* An entry for a message: a command, or a change when conf is not NULL. */
 struct raft_entry entry_of(raft_term term, const struct buf *conf);

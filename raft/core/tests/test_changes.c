@@ -63,14 +63,14 @@ static void asked_max_ids(struct asked *asked, bool force, uint64_t a, uint64_t 
 /* No time goes by, so the node that answers has not heard yet that the entry is committed. */
 static void ask_at_once(struct ring *ring, uint64_t id, struct asked *asked)
 {
-    uint64_t before = ring_node(ring, id)->replica.driver.applied.index;
+    uint64_t before = driver_applied(&ring_node(ring, id)->replica.driver)->index;
 
     ask(ring, id, asked, PATIENCE_MS);
     ring_settle(ring);
     assert_int_equal(asked->done, 1);
     assert_int_equal(asked->base.status, 0);
     assert_true(asked->base.index > before);
-    assert_true(ring_node(ring, id)->replica.driver.applied.index < asked->base.index);
+    assert_true(driver_applied(&ring_node(ring, id)->replica.driver)->index < asked->base.index);
 }
 
 static void test_a_raise_is_not_acknowledged_before_lower_ids_are_burnt(void **state)
@@ -113,7 +113,8 @@ static void test_the_leader_has_burnt_them_too(void **state)
     ask(&ring, leader, &asked, PATIENCE_MS);
     ring_settle(&ring);
     assert_int_equal(asked.done, 1);
-    assert_int_equal(asked.base.index, ring_node(&ring, leader)->replica.driver.applied.index);
+    assert_int_equal(asked.base.index,
+                     driver_applied(&ring_node(&ring, leader)->replica.driver)->index);
     assert_int_equal(left(&ring, leader, "a"), 0);
     asked_free(&open);
     asked_free(&asked);

@@ -14,8 +14,9 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
-#include "raft/tests/raft_bench.h"
+#include "raft/core/consensus.h"
+#include "raft/core/driver.h"
+#include "raft/core/tests/raft_bench.h"
 #include "src/base/assert.h"
 
 static const struct boot FOLLOWER = {
@@ -48,7 +49,7 @@ static void test_a_vote_leaves_after_it_is_durable(void **state)
     assert_int_equal(bench_term(&bench), 3);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_HARD_STATE), 1);
     assert_int_equal(bench.net.frame_count, 0);
-    fake_disk_run(&bench.disk);
+    bench_disk_run(&bench);
     assert_true(bench_sent(&bench, 1, RAFT_REQUEST_VOTE_RESULT, &reply));
     assert_true(reply.request_vote_result.vote_granted);
     bench_close(&bench);
@@ -85,7 +86,7 @@ static void test_a_vote_that_was_sent_outlives_a_crash(void **state)
     (void)state;
     bench_start(&bench, &FOLLOWER);
     bench_receive(&bench, &vote);
-    fake_disk_run(&bench.disk);
+    bench_disk_run(&bench);
     assert_int_equal(bench.net.frame_count, 1);
     bench_crash(&bench);
     bench_restart(&bench);
@@ -114,7 +115,7 @@ static void test_later_frames_wait_behind_the_write(void **state)
     bench_receive(&bench, &pre_vote); /* writes nothing, but speaks as a server of term 3 */
     bench_receive(&bench, &next);     /* writes term 5 */
     assert_int_equal(bench.net.frame_count, 0);
-    assert_true(fake_disk_step(&bench.disk));
+    assert_true(bench_disk_step(&bench));
     assert_int_equal(bench.net.frame_count, 2);
     frame = fake_net_take(&bench.net);
     assert_int_equal(frame->to, 1);
@@ -122,7 +123,7 @@ static void test_later_frames_wait_behind_the_write(void **state)
     frame = fake_net_take(&bench.net);
     assert_int_equal(frame->to, 3);
     fake_frame_free(frame);
-    fake_disk_run(&bench.disk);
+    bench_disk_run(&bench);
     assert_int_equal(bench.net.frame_count, 1);
     bench_close(&bench);
 }
@@ -136,13 +137,13 @@ static void test_a_candidate_asks_after_its_own_vote_is_durable(void **state)
     bench_start(&bench, &FIRST);
     bench_run(&bench);
     bench_timeout(&bench);
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_CANDIDATE);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_CANDIDATE);
     assert_int_equal(bench.net.frame_count, 2); /* pre-votes stand for nothing: at once */
     fake_net_clear(&bench.net);
     bench_receive(&bench, &result);
     assert_int_equal(bench_term(&bench), 2);
     assert_int_equal(bench.net.frame_count, 0);
-    fake_disk_run(&bench.disk);
+    bench_disk_run(&bench);
     assert_int_equal(fake_net_count(&bench.net, 2, FRAME_RAFT), 1);
     assert_int_equal(fake_net_count(&bench.net, 3, FRAME_RAFT), 1);
     bench_close(&bench);
@@ -168,7 +169,7 @@ static void finish_append(struct bench *bench)
     size_t before = fake_disk_count(&bench->disk, STORE_APPEND);
 
     while (fake_disk_count(&bench->disk, STORE_APPEND) == before) {
-        assert_true(fake_disk_step(&bench->disk));
+        assert_true(bench_disk_step(bench));
     }
 }
 
@@ -204,12 +205,12 @@ static void test_an_old_write_does_not_count_for_what_was_appended_again(void **
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPEND), 3);
     finish_append(&bench);
     assert_int_equal(bench.driver.persisted, 4);
-    assert_int_equal(bench.driver.raft.last_stored, 4);
+    assert_int_equal(bench.driver.consensus->raft.last_stored, 4);
     finish_append(&bench);
     assert_int_equal(bench.driver.persisted, 4);
     finish_append(&bench);
     assert_int_equal(bench.driver.persisted, 6);
-    assert_int_equal(bench.driver.raft.last_stored, 6);
+    assert_int_equal(bench.driver.consensus->raft.last_stored, 6);
     bench_close(&bench);
 }
 
@@ -241,7 +242,7 @@ static void test_two_others_commit_without_the_leaders_disk(void **state)
     assert_int_equal(bench.driver.commit, 2);
     bench_ack(&bench, 3);
     assert_int_equal(bench.driver.commit, 5);
-    assert_int_equal(bench.driver.applied.index, 5);
+    assert_int_equal(driver_applied(&bench.driver)->index, 5);
     /* On the disk the rows come behind the log all the same. */
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPEND), 1);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
@@ -343,7 +344,7 @@ static void test_large_entries_go_in_several_messages(void **state)
         assert_true(message.append_entries.n_entries >= 1);
         next += message.append_entries.n_entries;
         parts++;
-        wire_raft_release(&message);
+        message_release(&message);
     }
     assert_int_equal(next, entry_log_last(&bench.driver.log) + 1);
     assert_int_equal(parts, 4);
@@ -361,14 +362,15 @@ static void test_apply_goes_on_in_turns(void **state)
     for (unsigned i = 0; i < 12; i++) {
         assert_int_equal(bench_submit(&bench, 250), 0);
     }
-    fake_disk_run(&bench.disk);
+    bench_disk_run(&bench);
     bench_ack(&bench, 2);
     assert_int_equal(bench.driver.commit, 3002);
-    assert_true(bench.driver.applied.index < 3002); /* heartbeats must not wait for all of it */
-    while (driver_settle(&bench.driver)) {
+    assert_true(driver_applied(&bench.driver)->index <
+                3002); /* heartbeats must not wait for all of it */
+    while (driver_turn(&bench.driver)) {
         turns++;
     }
-    assert_int_equal(bench.driver.applied.index, 3002);
+    assert_int_equal(driver_applied(&bench.driver)->index, 3002);
     assert_int_equal(bench.observer.applied_index, 3002);
     assert_int_equal(bench.observer.applied_count, 3001);
     assert_int_equal(turns, 1);
@@ -383,14 +385,14 @@ static void test_the_log_is_compacted_behind_the_durable_state(void **state)
     (void)state;
     lead(&bench);
     assert_int_equal(bench_submit(&bench, 18), 0); /* 3..20 */
-    fake_disk_run(&bench.disk);
+    bench_disk_run(&bench);
     bench_ack(&bench, 2);
-    assert_int_equal(bench.driver.applied.index, 20);
-    assert_int_equal(bench.driver.durable.index, 2);
+    assert_int_equal(driver_applied(&bench.driver)->index, 20);
+    assert_int_equal(bench.driver.applier.durable.index, 2);
     assert_int_equal(bench.driver.log.first, 1); /* applied, but not durable */
     bench_run(&bench);
-    assert_int_equal(bench.driver.durable.index, 20);
-    assert_int_equal(bench.driver.compacted, 20);
+    assert_int_equal(bench.driver.applier.durable.index, 20);
+    assert_int_equal(bench.driver.applier.compacted, 20);
     assert_int_equal(bench.driver.log.first, 17); /* 17..20 stay for those behind */
     bench_crash(&bench);
     assert_int_equal(bench.store->ops->load(bench.store, &loaded, NULL, NULL, NULL), 0);
@@ -398,7 +400,7 @@ static void test_the_log_is_compacted_behind_the_durable_state(void **state)
     assert_int_equal(loaded.position.index, 20);
     store_loaded_release(&loaded);
     bench_restart(&bench);
-    assert_int_equal(bench.driver.applied.index, 20);
+    assert_int_equal(driver_applied(&bench.driver)->index, 20);
     assert_int_equal(entry_log_last(&bench.driver.log), 20);
     bench_close(&bench);
 }
@@ -417,13 +419,13 @@ static void test_compaction_goes_as_far_as_the_rows_are_durable(void **state)
     assert_int_equal(bench_submit(&bench, 10), 0); /* 15..24 */
     bench_ack(&bench, 2);
     bench_ack(&bench, 3);
-    assert_int_equal(bench.driver.applied.index, 24);
+    assert_int_equal(driver_applied(&bench.driver)->index, 24);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 2);
     while (fake_disk_count(&bench.disk, STORE_APPLY) == 2) {
-        assert_true(fake_disk_step(&bench.disk));
+        assert_true(bench_disk_step(&bench));
     }
-    assert_int_equal(bench.driver.durable.index, 14);
-    assert_int_equal(bench.driver.compacted, 14);
+    assert_int_equal(bench.driver.applier.durable.index, 14);
+    assert_int_equal(bench.driver.applier.compacted, 14);
     assert_int_equal(bench.driver.log.first, 11);
     bench_close(&bench);
 }
@@ -440,17 +442,17 @@ static void test_a_log_of_large_entries_is_compacted_by_its_bytes(void **state)
     lead(&bench);
     for (unsigned i = 0; i < 2 * LIMIT_LOG_BYTES / LIMIT_ENTRY_BYTES; i++) {
         assert_int_equal(submit_bytes(&bench, data, LIMIT_ENTRY_BYTES), 0);
-        fake_disk_run(&bench.disk);
+        bench_disk_run(&bench);
         bench_ack(&bench, 2);
         bench_run(&bench);
         fake_net_clear(&bench.net);
         most_bytes = bench.driver.log.bytes > most_bytes ? bench.driver.log.bytes : most_bytes;
     }
-    assert_true(bench.driver.compacted > 0);
+    assert_true(bench.driver.applier.compacted > 0);
     assert_true(most_bytes >= LIMIT_LOG_BYTES - 2 * LIMIT_ENTRY_BYTES); /* and not sooner */
     assert_true(most_bytes <= LIMIT_LOG_BYTES + LIMIT_ENTRY_BYTES);
     assert_true(bench.driver.log.first + LIMIT_LOG_TRAILING_BYTES / LIMIT_ENTRY_BYTES <=
-                bench.driver.compacted + 1);
+                bench.driver.applier.compacted + 1);
     free(data);
     bench_close(&bench);
 }
@@ -462,10 +464,10 @@ static void test_a_short_log_is_kept_whole(void **state)
     (void)state;
     lead(&bench);
     assert_int_equal(bench_submit(&bench, 18), 0);
-    fake_disk_run(&bench.disk);
+    bench_disk_run(&bench);
     bench_ack(&bench, 2);
     bench_run(&bench);
-    assert_int_equal(bench.driver.compacted, 20);
+    assert_int_equal(bench.driver.applier.compacted, 20);
     assert_int_equal(bench.driver.log.first, 1);
     bench_close(&bench);
 }
@@ -481,12 +483,12 @@ static void test_transfer_waits_until_the_successor_has_everything(void **state)
     lead(&bench);
     assert_int_equal(bench_submit(&bench, 3), 0);
     bench_run(&bench);
-    assert_false(driver_transfer(&bench.driver)); /* 2 is at 2, the log at 5 */
-    assert_int_equal(raft_transferee(&bench.driver.raft), 0);
+    assert_false(driver_transfer(&bench.driver, 0)); /* 2 is at 2, the log at 5 */
+    assert_int_equal(raft_transferee(&bench.driver.consensus->raft), 0);
     assert_int_equal(bench_submit(&bench, 1), 0);
     bench_ack(&bench, 2);
-    assert_false(driver_transfer(&bench.driver));
-    assert_int_equal(raft_transferee(&bench.driver.raft), 2);
+    assert_false(driver_transfer(&bench.driver, 0));
+    assert_int_equal(raft_transferee(&bench.driver.consensus->raft), 2);
     assert_true(bench_sent(&bench, 2, RAFT_TIMEOUT_NOW, &sent));
     assert_int_equal(sent.timeout_now.last_log_index, 6);
     assert_int_equal(bench_submit(&bench, 1), ERR_NOT_LEADER);
@@ -506,11 +508,11 @@ static void test_transfer_takes_the_furthest_that_is_connected(void **state)
     ack = append_result_of(2, bench_term(&bench), 0, 4);
     bench_receive(&bench, &ack);
     bench.net.down[3] = true; /* it has all, but it is not there */
-    assert_false(driver_transfer(&bench.driver));
-    assert_int_equal(raft_transferee(&bench.driver.raft), 0);
+    assert_false(driver_transfer(&bench.driver, 0));
+    assert_int_equal(raft_transferee(&bench.driver.consensus->raft), 0);
     bench.net.down[3] = false;
-    assert_false(driver_transfer(&bench.driver));
-    assert_int_equal(raft_transferee(&bench.driver.raft), 3);
+    assert_false(driver_transfer(&bench.driver, 0));
+    assert_int_equal(raft_transferee(&bench.driver.consensus->raft), 3);
     bench_close(&bench);
 }
 
@@ -522,8 +524,8 @@ static void test_transfer_without_a_successor_is_over(void **state)
     lead(&bench);
     bench.net.down[2] = true;
     bench.net.down[3] = true;
-    assert_true(driver_transfer(&bench.driver));
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    assert_true(driver_transfer(&bench.driver, 0));
+    assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     bench_close(&bench);
 }
 
@@ -534,10 +536,10 @@ static void test_transfer_is_over_when_another_leads(void **state)
 
     (void)state;
     lead(&bench);
-    assert_false(driver_transfer(&bench.driver));
+    assert_false(driver_transfer(&bench.driver, 0));
     heartbeat = append_of(2, bench_term(&bench) + 1, 2, 2, 2, NULL, 0);
     bench_receive(&bench, &heartbeat);
-    assert_true(driver_transfer(&bench.driver));
+    assert_true(driver_transfer(&bench.driver, 0));
     assert_int_equal(driver_leader(&bench.driver), 2);
     bench_close(&bench);
 }
@@ -551,19 +553,19 @@ static void test_transfer_is_tried_again(void **state)
 
     (void)state;
     lead(&bench);
-    assert_false(driver_transfer(&bench.driver));
+    assert_false(driver_transfer(&bench.driver, 0));
     assert_true(bench_sent(&bench, 2, RAFT_TIMEOUT_NOW, &sent));
     end = bench.clock.now_ms + BOOT_ELECTION_MS;
     while (bench.clock.now_ms <= end) {
         bench_timeout(&bench);
         bench_ack(&bench, 3);
     }
-    assert_int_equal(raft_transferee(&bench.driver.raft), 0);
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    assert_int_equal(raft_transferee(&bench.driver.consensus->raft), 0);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     fake_net_clear(&bench.net);
     bench_ack(&bench, 2);
-    assert_false(driver_transfer(&bench.driver));
-    assert_int_not_equal(raft_transferee(&bench.driver.raft), 0);
+    assert_false(driver_transfer(&bench.driver, 0));
+    assert_int_not_equal(raft_transferee(&bench.driver.consensus->raft), 0);
     bench_close(&bench);
 }
 

@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
+#include "raft/core/prepare.h"
+#include "raft/core/driver.h"
 #include "raft/tests/raft_ring.h"
 
 static struct driver *driver_of(struct ring *ring, uint64_t id)
@@ -26,7 +27,7 @@ static struct peer_start next_start(struct ring *ring, uint64_t id)
     struct peer_start start = driver_of(ring, id)->start;
 
     start.incarnation += 1ULL << PEER_INCARNATION_RANDOM_BITS;
-    start.term = raft_current_term(&driver_of(ring, id)->raft);
+    start.term = driver_term(driver_of(ring, id));
     start.index = entry_log_last(&driver_of(ring, id)->log);
     return start;
 }
@@ -160,9 +161,9 @@ static void test_an_older_copy_is_marked_for_good(void **state)
     for (unsigned i = 0; i < 3; i++) {
         struct fsm *fsm = fsm_new();
 
-        assert_int_equal(
-            driver_load(ring_node(&ring, follower)->store, fsm, follower, NULL, 0, &loaded, &error),
-            ERR_STALE);
+        assert_int_equal(prepare_load(ring_node(&ring, follower)->store, fsm, follower, NULL, 0,
+                                      &loaded, &error),
+                         ERR_STALE);
         assert_non_null(strstr(error.text, "an older copy"));
         fsm_free(fsm);
     }

@@ -12,7 +12,8 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
+#include "raft/core/prepare.h"
+#include "raft/core/driver.h"
 #include "raft/core/tests/raft_core.h"
 #include "raft/tests/raft_fakes.h"
 #include "src/base/assert.h"
@@ -54,7 +55,7 @@ static struct store *store_of(uint64_t last_term, uint64_t term)
 static int load(struct store *store, struct store_loaded *ret_loaded, struct store_error *ret_error)
 {
     struct fsm *fsm = fsm_new();
-    int rv = driver_load(store, fsm, 1, MEMBERS, 3, ret_loaded, ret_error);
+    int rv = prepare_load(store, fsm, 1, MEMBERS, 3, ret_loaded, ret_error);
 
     fsm_free(fsm);
     return rv;
@@ -121,9 +122,9 @@ static void test_a_reset_puts_a_plausible_term(void **state)
     struct store_error error = {{0}};
 
     (void)state;
-    assert_int_equal(driver_reset_term(store, &error), 0);
+    assert_int_equal(prepare_reset_term(store, &error), 0);
     expect_loads(store, 7 + LIMIT_PLAUSIBLE_JUMP / 2, 0);
-    assert_int_equal(driver_reset_term(store, &error), 0); /* once is enough */
+    assert_int_equal(prepare_reset_term(store, &error), 0); /* once is enough */
     expect_loads(store, 7 + LIMIT_PLAUSIBLE_JUMP / 2, 0);
     store_mem_free(store);
 }
@@ -134,7 +135,7 @@ static void test_a_reset_leaves_what_is_plausible(void **state)
     struct store_error error = {{0}};
 
     (void)state;
-    assert_int_equal(driver_reset_term(store, &error), 0);
+    assert_int_equal(prepare_reset_term(store, &error), 0);
     expect_loads(store, LIMIT_PLAUSIBLE - 1, 3);
     store_mem_free(store);
 }
@@ -146,7 +147,7 @@ static void test_a_reset_is_refused_beside_entries_of_such_a_term(void **state)
     struct store_error error = {{0}};
 
     (void)state;
-    assert_int_equal(driver_reset_term(store, &error), ERR_IMPLAUSIBLE);
+    assert_int_equal(prepare_reset_term(store, &error), ERR_IMPLAUSIBLE);
     assert_non_null(strstr(error.text, "has entries of term 4611686018427387902"));
     expect_refused(store, "the term is 4611686018427387903");
     store_mem_free(store);

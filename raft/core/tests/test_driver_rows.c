@@ -13,8 +13,11 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
-#include "raft/tests/raft_bench.h"
+#include "src/base/prng.h"
+#include "raft/core/rows.h"
+#include "raft/core/prepare.h"
+#include "raft/core/driver.h"
+#include "raft/core/tests/raft_bench.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "storage/store_mem.h"
@@ -74,7 +77,7 @@ static int commit(struct store *store, struct store_op *op)
 
 static void apply(struct store *store, const struct picture *picture, struct fsm_changes *changes)
 {
-    struct store_row *rows = driver_rows(changes);
+    struct store_row *rows = rows_of(changes);
     struct store_op op = {.kind = STORE_APPLY,
                           .position = {.index = 1, .term = 1, .digest = picture->digest},
                           .rows = rows,
@@ -136,7 +139,7 @@ static void random_changes(bool coalesced)
         }
         all += changes.count;
         if (coalesced) {
-            driver_rows_coalesce(&changes);
+            rows_coalesce(&changes);
             assert_true(changes.count <= 2 * KEYS);
         }
         written += changes.count;
@@ -173,9 +176,9 @@ static const struct boot FIRST = {.id = 1,
 static void apply_some(struct bench *bench, unsigned n)
 {
     assert_int_equal(bench_submit(bench, n), 0);
-    fake_disk_run(&bench->disk);
+    bench_disk_run(bench);
     bench_ack(bench, 2);
-    assert_int_equal(bench->driver.applied.index, entry_log_last(&bench->driver.log));
+    assert_int_equal(driver_applied(&bench->driver)->index, entry_log_last(&bench->driver.log));
 }
 
 static void test_rows_wait_for_entries_to_be_written_with(void **state)
@@ -188,16 +191,16 @@ static void test_rows_wait_for_entries_to_be_written_with(void **state)
     bench_elect(&bench);
     bench_ack(&bench, 2);
     bench_run(&bench);
-    durable = bench.driver.applied.index; /* nothing of it is yet */
+    durable = driver_applied(&bench.driver)->index; /* nothing of it is yet */
     apply_some(&bench, 3);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
     assert_int_equal(bench_submit(&bench, 1), 0);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPEND), 1);
     assert_true(STAILQ_FIRST(&bench.disk.queue)->op->more); /* rows first, for one commit */
-    assert_true(fake_disk_step(&bench.disk));
-    assert_int_equal(bench.driver.durable.index, durable + 3);
-    fake_disk_run(&bench.disk);
+    assert_true(bench_disk_step(&bench));
+    assert_int_equal(bench.driver.applier.durable.index, durable + 3);
+    bench_disk_run(&bench);
     bench_ack(&bench, 2);
     /* Nothing more comes: they go alone. */
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
@@ -208,8 +211,8 @@ static void test_rows_wait_for_entries_to_be_written_with(void **state)
     bench.clock.now_ms += 1;
     driver_tick(&bench.driver);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
-    fake_disk_run(&bench.disk);
-    assert_int_equal(bench.driver.durable.index, durable + 4);
+    bench_disk_run(&bench);
+    assert_int_equal(bench.driver.applier.durable.index, durable + 4);
     bench_close(&bench);
 }
 
@@ -229,7 +232,7 @@ static void test_rows_that_are_young_let_entries_go_without_them(void **state)
         driver_tick(&bench.driver);
         assert_int_equal(bench_submit(&bench, 1), 0);
         assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0);
-        fake_disk_run(&bench.disk);
+        bench_disk_run(&bench);
         bench_ack(&bench, 2);
     }
     bench.clock.now_ms += 1;
@@ -238,8 +241,8 @@ static void test_rows_that_are_young_let_entries_go_without_them(void **state)
     assert_int_equal(bench_submit(&bench, 1), 0);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
     assert_true(STAILQ_FIRST(&bench.disk.queue)->op->more);
-    fake_disk_run(&bench.disk);
-    assert_int_equal(bench.driver.durable.index, entry_log_last(&bench.driver.log) - 1);
+    bench_disk_run(&bench);
+    assert_int_equal(bench.driver.applier.durable.index, entry_log_last(&bench.driver.log) - 1);
     bench_close(&bench);
 }
 
@@ -255,16 +258,16 @@ static void test_rows_that_are_held_are_not_lost(void **state)
     bench_ack(&bench, 2);
     bench_run(&bench);
     apply_some(&bench, 3);
-    applied = bench.driver.applied.index;
+    applied = driver_applied(&bench.driver)->index;
     digest = fsm_digest(bench.fsm);
     bench_crash(&bench);
     bench_restart(&bench);
     bench_elect(&bench);
     bench_ack(&bench, 2);
-    assert_true(bench.driver.applied.index > applied); /* from the log */
+    assert_true(driver_applied(&bench.driver)->index > applied); /* from the log */
     assert_true(fsm_digest(bench.fsm) == digest);
     /* An orderly stop writes what is held. */
-    assert_true(bench.driver.held_since_ms != UINT64_MAX);
+    assert_true(bench.driver.applier.rows_since_ms != UINT64_MAX);
     driver_quiesce(&bench.driver);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
     bench_close(&bench);
@@ -275,7 +278,7 @@ static void test_driver_rows_of_no_changes(void **state)
     const struct fsm_changes none = {0};
 
     (void)state;
-    assert_null(driver_rows(&none));
+    assert_null(rows_of(&none));
 }
 
 /* A value that was emptied keeps its memory: still a deletion. */
@@ -289,7 +292,7 @@ static void test_driver_rows_of_an_emptied_value(void **state)
     buf_put_u8(&item.key, 'x');
     buf_put_u8(&item.value, 1);
     item.value.len = 0;
-    rows = driver_rows(&changes);
+    rows = rows_of(&changes);
     assert_null(rows[0].value);
     assert_int_equal(rows[0].value_len, 0);
     assert_int_equal(rows[0].key_len, 1);
@@ -315,7 +318,7 @@ static void test_driver_load_of_rows_that_contradict_each_other(void **state)
 
     (void)state;
     assert_int_equal(commit(store, &op), 0);
-    assert_int_equal(driver_load(store, fsm, 1, &member, 1, &loaded, &error), ERR_CORRUPT);
+    assert_int_equal(prepare_load(store, fsm, 1, &member, 1, &loaded, &error), ERR_CORRUPT);
     assert_non_null(strstr(error.text, "contradict"));
     fsm_free(fsm);
     store_mem_free(store);

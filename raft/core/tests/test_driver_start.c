@@ -13,8 +13,9 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
-#include "raft/tests/raft_bench.h"
+#include "raft/core/prepare.h"
+#include "raft/core/driver.h"
+#include "raft/core/tests/raft_bench.h"
 #include "src/base/assert.h"
 
 static const struct boot FOLLOWER = {
@@ -42,7 +43,7 @@ static struct store_loaded load(struct store *store)
 static int prepare(struct store *store, struct store_loaded *loaded, size_t members)
 {
     struct store_error error = {{0}};
-    int rv = driver_prepare(store, loaded, 1, MEMBERS, members, &error);
+    int rv = prepare_store(store, loaded, 1, MEMBERS, members, &error);
 
     if (rv != 0) {
         assert_true(error.text[0] != '\0');
@@ -276,24 +277,24 @@ static void test_a_store_that_joins_is_marked_until_it_has_a_log(void **state)
     struct store_loaded loaded = load(store);
 
     (void)state;
-    assert_false(driver_is_joiner(&loaded));
+    assert_false(prepare_is_joiner(&loaded));
     for (uint64_t incarnation = 1; incarnation <= 3;
          incarnation++) { /* it waits; what it knows of terms does not matter */
         assert_int_equal(prepare(store, &loaded, incarnation == 2 ? 3 : 0), 0);
-        assert_true(driver_is_joiner(&loaded));
+        assert_true(prepare_is_joiner(&loaded));
         assert_int_equal(loaded.entry_count, 0);
         assert_int_equal(loaded.incarnation, incarnation);
         store_loaded_release(&loaded);
         commit_op(store, (struct store_op){.kind = STORE_HARD_STATE, .term = 10 * incarnation});
         loaded = load(store);
-        assert_true(driver_is_joiner(&loaded));
+        assert_true(prepare_is_joiner(&loaded));
         assert_int_equal(loaded.locals[LOCAL_INCARNATION].data[0], 2);
         assert_int_equal(loaded.term, 10 * incarnation);
     }
     store_loaded_release(&loaded);
     append_first(store);
     loaded = load(store);
-    assert_false(driver_is_joiner(&loaded));
+    assert_false(prepare_is_joiner(&loaded));
     assert_int_equal(prepare(store, &loaded, 0), 0); /* the mark goes */
     assert_int_equal(loaded.locals[LOCAL_INCARNATION].data[0], 1);
     assert_int_equal(loaded.incarnation, 4);
@@ -329,10 +330,10 @@ static void test_a_lost_log_is_refused(void **state)
             set_incarnation(store, "\1\5\0\0\0\0\0\0\0", 9);
         }
         loaded = load(store);
-        assert_false(driver_is_joiner(&loaded));
+        assert_false(prepare_is_joiner(&loaded));
         assert_int_equal(prepare(store, &loaded, members), cases[k].err);
         assert_int_equal(loaded.incarnation, cases[k].err == 0 ? 1 : 0);
-        assert_int_equal(driver_is_joiner(&loaded), cases[k].err == 0 && members == 0);
+        assert_int_equal(prepare_is_joiner(&loaded), cases[k].err == 0 && members == 0);
         store_loaded_release(&loaded);
         store_mem_free(store);
     }
@@ -431,13 +432,13 @@ static void test_start_goes_on_from_the_middle_of_the_log(void **state)
 
     (void)state;
     bench_start(&bench, &boot);
-    assert_int_equal(bench.driver.applied.index, 40);
+    assert_int_equal(driver_applied(&bench.driver)->index, 40);
     assert_int_equal(bench.driver.commit, 40);
     assert_int_equal(bench.driver.log.first, 31);
     assert_int_equal(entry_log_last(&bench.driver.log), 60);
     bench_receive(&bench, &heartbeat);
     bench_run(&bench);
-    assert_int_equal(bench.driver.applied.index, 50);
+    assert_int_equal(driver_applied(&bench.driver)->index, 50);
     assert_int_equal(bench.observer.applied_count, 10);
     bench_close(&bench);
 }
@@ -452,13 +453,13 @@ static void test_a_restart_has_what_was_acknowledged(void **state)
     bench_start(&bench, &FOLLOWER);
     bench_receive(&bench, &append);
     bench_run(&bench);
-    assert_int_equal(bench.driver.applied.index, 5);
+    assert_int_equal(driver_applied(&bench.driver)->index, 5);
     append = append_of(1, 2, 5, 2, 5, entries, 2);
     bench_receive(&bench, &append); /* 6 and 7 do not get to the disk */
     bench_crash(&bench);
     bench_restart(&bench);
     assert_int_equal(entry_log_last(&bench.driver.log), 5);
-    assert_int_equal(bench.driver.applied.index, 5);
+    assert_int_equal(driver_applied(&bench.driver)->index, 5);
     assert_int_equal(bench_term(&bench), 2);
     bench_close(&bench);
 }
@@ -474,14 +475,14 @@ static void test_malformed_frames_are_told(void **state)
 
     (void)state;
     bench_start(&bench, &FOLLOWER);
-    wire_raft_encode(&heartbeat, 0, &payload);
+    message_encode(&heartbeat, 0, &payload);
     for (size_t len = 0; len < payload.len; len++) {
         assert_false(bench_frame(&bench, 1, FRAME_RAFT, payload.data, len));
     }
     assert_false(bench_frame(&bench, 1, FRAME_REQUEST, payload.data, payload.len));
     assert_true(bench_frame(&bench, 1, FRAME_RAFT, payload.data, payload.len));
     payload.len = 0;
-    wire_raft_encode(&vote, 0, &payload); /* server 3 asks in the name of server 1 */
+    message_encode(&vote, 0, &payload); /* server 3 asks in the name of server 1 */
     assert_false(bench_frame(&bench, 3, FRAME_RAFT, payload.data, payload.len));
     assert_int_equal(bench_term(&bench), 2);
     assert_false(bench_frame(&bench, 1, FRAME_SNAPSHOT_CHUNK, payload.data, payload.len));
@@ -510,17 +511,17 @@ static void test_a_driver_that_was_quieted_only_frees(void **state)
     roles = bench.observer.role_count;
     driver_quiesce(&bench.driver);
     assert_false(driver_is_quiet(&bench.driver));
-    fake_disk_run(&bench.disk);
+    bench_disk_run(&bench);
     assert_true(driver_is_quiet(&bench.driver));
     assert_int_equal(bench.net.frame_count, 0); /* no vote, no acknowledgement */
     assert_int_equal(bench.driver.persisted, 3);
     bench_receive(&bench, &vote); /* taken and forgotten */
     bench.clock.now_ms += 100000;
     driver_tick(&bench.driver);
-    assert_false(driver_settle(&bench.driver));
+    assert_false(driver_turn(&bench.driver));
     assert_int_equal(bench_submit(&bench, 1), ERR_NOT_LEADER);
     assert_true(driver_next_ms(&bench.driver) == UINT64_MAX);
-    assert_true(driver_transfer(&bench.driver));
+    assert_true(driver_transfer(&bench.driver, 0));
     assert_false(driver_leads(&bench.driver));
     assert_int_equal(bench.disk.queued, 0);
     assert_int_equal(bench.observer.role_count, roles);
@@ -557,7 +558,7 @@ static void test_a_state_that_differs_ends_the_node(void **state)
     bench_run(&bench);
     bench_ack(&bench, 2);
     bench_run(&bench);
-    assert_int_equal(bench.driver.applied.index, 3);
+    assert_int_equal(driver_applied(&bench.driver)->index, 3);
     assert_int_equal(bench.observer.failed_count, 0);
     assert_int_equal(submit_digest(&bench, 3, fsm_digest(bench.fsm) + 1), 0);
     bench_run(&bench);
@@ -566,7 +567,8 @@ static void test_a_state_that_differs_ends_the_node(void **state)
     assert_int_equal(bench.observer.failed_count, 1);
     assert_int_equal(bench.observer.failed_err, ERR_DIVERGED);
     assert_int_equal(bench.observer.applied_index, 3); /* nobody is told of a result */
-    driver_fail(&bench.driver, ERR_IO, "again");
+    bench_timeout(&bench);
+    bench_run(&bench);
     assert_int_equal(bench.observer.failed_count, 1); /* once */
     bench_close(&bench);
 }

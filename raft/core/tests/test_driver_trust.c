@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
-#include "raft/tests/raft_bench.h"
+#include "raft/core/driver.h"
+#include "raft/core/tests/raft_bench.h"
 #include "raft/tests/raft_ring.h"
 #include "src/base/hash.h"
 
@@ -35,12 +35,12 @@ static struct raft_message timeout_now_of(raft_id from, raft_term term, raft_ind
 /* The message is refused, an alarm is raised, and nothing is left of it. */
 static void expect_disbelieved(struct bench *bench, struct raft_message message)
 {
-    uint64_t count = bench->driver.alarm.count;
+    uint64_t count = bench->driver.trust.alarm.count;
     uint64_t term = bench_term(bench);
     const struct peer_seen *seen;
 
     assert_false(bench_takes(bench, &message));
-    assert_int_equal(bench->driver.alarm.count, count + 1);
+    assert_int_equal(bench->driver.trust.alarm.count, count + 1);
     assert_int_equal(bench_term(bench), term);
     assert_int_equal(fake_disk_count(&bench->disk, STORE_HARD_STATE), 0);
     assert_false(bench->driver.transfers.in.active);
@@ -123,7 +123,7 @@ static void test_what_is_at_the_bound_is_taken(void **state)
     assert_true(vote.request_vote_result.vote_granted);
     vote = vote_of(3, 6 + JUMP, 10, 4, false);
     assert_false(bench_takes(&bench, &vote)); /* all that it may rise by is used up */
-    assert_int_equal(bench.driver.alarm.count, 1);
+    assert_int_equal(bench.driver.trust.alarm.count, 1);
     bench.clock.now_ms += 2 * BOOT_ELECTION_MS;
     assert_true(bench_takes(&bench, &vote)); /* and some of it is back */
     bench_close(&bench);
@@ -158,7 +158,7 @@ static void test_own_candidacies_do_not_count(void **state)
     for (unsigned i = 0; i < 20; i++) {
         bench_timeout(&bench);
     }
-    assert_int_equal(bench.driver.plausible.left, JUMP);
+    assert_int_equal(bench.driver.trust.plausible.left, JUMP);
     bench_close(&bench);
 }
 
@@ -172,14 +172,14 @@ static void test_a_statement_that_jumps_is_refused(void **state)
     ring_start(&ring, 3);
     (void)ring_elect(&ring);
     driver = &ring_node(&ring, 1)->replica.driver;
-    start.term = raft_current_term(&driver->raft) + JUMP + 1;
+    start.term = driver_term(driver) + JUMP + 1;
     assert_int_equal(driver_meet(driver, 2, &start), ERR_IMPLAUSIBLE);
     start.term = 1ULL << 61;
     assert_int_equal(driver_meet(driver, 2, &start), ERR_IMPLAUSIBLE);
-    start.term = raft_current_term(&driver->raft);
-    start.index = raft_last_index(&driver->raft) + JUMP + 1;
+    start.term = driver_term(driver);
+    start.index = driver_last_index(driver) + JUMP + 1;
     assert_int_equal(driver_meet(driver, 2, &start), ERR_IMPLAUSIBLE);
-    assert_int_equal(driver->alarm.count, 3);
+    assert_int_equal(driver->trust.alarm.count, 3);
     start.index--;
     assert_int_equal(driver_meet(driver, 2, &start), 0);
     ring_close(&ring);
@@ -195,7 +195,7 @@ static void test_a_confirmation_that_jumps_is_refused(void **state)
     ring_start(&ring, 3);
     (void)ring_elect(&ring);
     replica = &ring_node(&ring, 1)->replica;
-    confirm.term = raft_current_term(&replica->driver.raft) + JUMP + 1;
+    confirm.term = driver_term(&replica->driver) + JUMP + 1;
     for (unsigned i = 0; i < 2; i++) {
         struct buf payload = BUF_INIT;
 
@@ -204,7 +204,7 @@ static void test_a_confirmation_that_jumps_is_refused(void **state)
                                      payload.data, payload.len));
         buf_free(&payload);
     }
-    assert_int_equal(replica->driver.alarm.count, 2);
+    assert_int_equal(replica->driver.trust.alarm.count, 2);
     (void)replica_turn(replica);
     assert_int_equal(atomic_load(&replica->health.implausible), 2); /* what the metric shows */
     ring_close(&ring);
@@ -256,7 +256,7 @@ static void test_nobody_else_leads_the_term_that_this_node_leads(void **state)
     entry.term = bench_term(&bench);
     expect_disbelieved(&bench, append_of(2, entry.term, 10, 4, 11, &entry, 1));
     expect_disbelieved(&bench, head_of(2, entry.term, 20, entry.term));
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     bench_close(&bench);
 }
 
@@ -278,9 +278,9 @@ static void test_a_snapshot_whose_term_this_node_leads_meanwhile(void **state)
     assert_int_equal(bench_term(&bench), 6);
     wire_chunk_encode(&chunk, &payload);
     assert_false(bench_frame(&bench, 2, FRAME_SNAPSHOT_CHUNK, payload.data, payload.len));
-    assert_false(bench.driver.installing);
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
-    assert_int_equal(bench.driver.alarm.count, 1);
+    assert_false(bench.driver.applier.installing);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
+    assert_int_equal(bench.driver.trust.alarm.count, 1);
     buf_free(&payload);
     bench_close(&bench);
 }
@@ -302,7 +302,7 @@ static void test_a_log_begins_with_a_configuration(void **state)
     append = append_of(2, 1, 0, 0, 1, &entry, 1);
     bench_receive(&bench, &append);
     bench_run(&bench);
-    assert_int_equal(bench.driver.applied.index, 1);
+    assert_int_equal(driver_applied(&bench.driver)->index, 1);
     buf_free(&conf);
     bench_close(&bench);
 }
@@ -327,8 +327,8 @@ static void test_rows_that_make_no_state_are_not_installed(void **state)
     wire_chunk_encode(&chunk, &payload);
     assert_false(bench_frame(&bench, 2, FRAME_SNAPSHOT_CHUNK, payload.data, payload.len));
     assert_int_equal(fake_disk_count(&bench.disk, STORE_INSTALL), 0);
-    assert_false(bench.driver.installing);
-    assert_int_equal(bench.driver.alarm.count, 1);
+    assert_false(bench.driver.applier.installing);
+    assert_int_equal(bench.driver.trust.alarm.count, 1);
     assert_int_equal(bench.observer.failed_count, 0);
     buf_free(&stream);
     buf_free(&payload);

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
-#include "raft/tests/raft_bench.h"
+#include "raft/core/driver.h"
+#include "raft/core/tests/raft_bench.h"
 
 static const struct boot FOLLOWER = {
     .id = 1, .term = 5, .last = 10, .last_term = 4, .servers = 3, .roles = THREE_VOTERS};
@@ -146,7 +146,7 @@ static void test_a_snapshot_without_a_committed_configuration(void **state)
     bench_receive(&bench, &append);
     bench_run(&bench);
     bench_receive(&bench, &append);
-    assert_int_equal(bench.driver.applied.conf_index, 11);
+    assert_int_equal(driver_applied(&bench.driver)->conf_index, 11);
     assert_true(bench_takes(&bench, &head));
     assert_int_equal(bench.observer.failed_err, ERR_CONTRADICTED);
     raft_configuration_close(&head.install_snapshot.conf);
@@ -173,7 +173,7 @@ static void test_a_heartbeat_that_parts_from_the_install(void **state)
     wire_chunk_encode(&chunk, &payload);
     assert_true(bench_frame(&bench, 3, FRAME_SNAPSHOT_CHUNK, payload.data, payload.len));
     buf_free(&payload);
-    assert_true(bench.driver.installing);
+    assert_true(bench.driver.applier.installing);
     assert_true(bench_takes(&bench, &fits)); /* which commits it */
     assert_true(bench_takes(&bench, &parts));
     assert_int_equal(bench.observer.failed_count, 0);

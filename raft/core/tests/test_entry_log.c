@@ -58,7 +58,7 @@ static void test_entries_are_found_by_index(void **state)
     assert_null(entry_log_get(&log, 8));
     assert_int_equal(entry_log_get(&log, 6)->block->len, 0);
     assert_int_equal(entry_log_get(&log, 7)->term, 3);
-    assert_int_equal(entry_log_get(&log, 7)->tag, 9);
+    assert_int_equal(entry_log_get(&log, 7)->write, 9);
     assert_memory_equal(entry_log_get(&log, 7)->block->data, "seven", 5);
     assert_int_equal(log.bytes, 9);
     entry_log_free(&log);

@@ -14,8 +14,9 @@
 
 #include <cmocka.h>
 
+#include "raft/core/consensus.h"
 #include "raft/core/guard.h"
-#include "raft/tests/raft_bench.h"
+#include "raft/core/tests/raft_bench.h"
 #include "raft/tests/raft_child.h"
 #include "src/base/assert.h"
 
@@ -110,14 +111,14 @@ static void test_g1_driver_commits_the_change(void **state)
     g1_init(&g1);
     bench_start(&bench, &G1_BOOT);
     bench_receive(&bench, &g1.message);
-    assert_int_equal(bench.driver.raft.configuration_uncommitted_index, 6);
+    assert_int_equal(driver_pending_change(&bench.driver), 6);
     bench_run(&bench);
     bench_receive(&bench, &heartbeat);
     bench_run(&bench);
-    assert_int_equal(bench.driver.applied.index, 6);
-    assert_int_equal(bench.driver.raft.configuration_uncommitted_index, 0);
-    assert_int_equal(bench.driver.raft.configuration_committed_index, 6);
-    assert_int_equal(bench.driver.applied.conf_index, 6);
+    assert_int_equal(driver_applied(&bench.driver)->index, 6);
+    assert_int_equal(driver_pending_change(&bench.driver), 0);
+    assert_int_equal(bench.driver.consensus->raft.configuration_committed_index, 6);
+    assert_int_equal(driver_applied(&bench.driver)->conf_index, 6);
     assert_int_equal(bench.observer.configuration_count, 2); /* entry 1 and entry 6 */
     bench_close(&bench);
     buf_free(&g1.conf);
@@ -140,9 +141,9 @@ static void test_g1_driver_takes_several_changes_of_a_message(void **state)
     bench_start(&bench, &G1_BOOT);
     bench_receive(&bench, &message);
     bench_run(&bench);
-    assert_int_equal(bench.driver.applied.index, 7);
-    assert_int_equal(bench.driver.applied.conf_index, 6);
-    assert_string_equal(bench.driver.raft.follower_state.current_leader.address, "s1");
+    assert_int_equal(driver_applied(&bench.driver)->index, 7);
+    assert_int_equal(driver_applied(&bench.driver)->conf_index, 6);
+    assert_string_equal(bench.driver.consensus->raft.follower_state.current_leader.address, "s1");
     bench_close(&bench);
     buf_free(&g1.conf);
 }
@@ -159,11 +160,11 @@ static void test_g1_driver_rolls_the_change_back(void **state)
     bench_start(&bench, &G1_BOOT);
     bench_receive(&bench, &g1.message);
     bench_run(&bench);
-    assert_int_equal(bench.driver.raft.configuration.servers[2].role, RAFT_STANDBY);
+    assert_int_equal(bench.driver.consensus->raft.configuration.servers[2].role, RAFT_STANDBY);
     bench_receive(&bench, &message);
     assert_int_equal(entry_log_last(&bench.driver.log), 5);
     assert_int_equal(entry_log_get(&bench.driver.log, 5)->term, 3);
-    assert_int_equal(bench.driver.raft.configuration.servers[2].role, RAFT_VOTER);
+    assert_int_equal(bench.driver.consensus->raft.configuration.servers[2].role, RAFT_VOTER);
     bench_close(&bench);
     buf_free(&g1.conf);
 }
@@ -250,13 +251,13 @@ static void test_g2_driver_claims_nothing_for_an_old_snapshot(void **state)
     head.install_snapshot.last_term = 3;
     head.install_snapshot.conf_index = 1;
     head.install_snapshot.conf = conf_decoded(&conf);
-    wire_raft_encode(&head, 77, &frame);
+    message_encode(&head, 77, &frame);
     assert_true(bench_frame(&bench, 1, FRAME_RAFT, frame.data, frame.len));
     frame.len = 0;
     wire_chunk_encode(&chunk, &frame);
     assert_true(bench_frame(&bench, 1, FRAME_SNAPSHOT_CHUNK, frame.data, frame.len));
     expect_harmless_reply(&bench, 1);
-    assert_false(bench.driver.installing);
+    assert_false(bench.driver.applier.installing);
     raft_configuration_close(&head.install_snapshot.conf);
     bench_close(&bench);
     buf_free(&frame);
@@ -350,7 +351,7 @@ static void test_g3_driver_drops_the_late_rejection(void **state)
     assert_int_equal(fake_net_count(&bench.net, 2, FRAME_RAFT), 0);
     late = append_result_of(2, bench_term(&bench), 7, 6); /* a real one is heard */
     bench_receive(&bench, &late);
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     bench_close(&bench);
 }
 
@@ -512,9 +513,9 @@ static void test_g5_driver_commit_index_stays(void **state)
     assert_int_equal(bench.driver.commit, 18);
     bench_receive(&bench, &behind);
     assert_int_equal(bench.driver.commit, 18);
-    assert_int_equal(raft_commit_index(&bench.driver.raft), 18);
+    assert_int_equal(raft_commit_index(&bench.driver.consensus->raft), 18);
     bench_run(&bench);
-    assert_int_equal(bench.driver.applied.index, 18);
+    assert_int_equal(driver_applied(&bench.driver)->index, 18);
     bench_close(&bench);
 }
 
@@ -534,7 +535,7 @@ static void test_g5_driver_takes_the_rest_of_an_overlapping_message(void **state
     bench_receive(&bench, &ahead);
     bench_receive(&bench, &overlap);
     assert_int_equal(entry_log_last(&bench.driver.log), 21);
-    assert_int_equal(entry_log_get(&bench.driver.log, 20)->tag, 0); /* not written again */
+    assert_int_equal(entry_log_get(&bench.driver.log, 20)->write, 0); /* not written again */
     assert_int_equal(bench.driver.commit, 18);
     bench_close(&bench);
 }

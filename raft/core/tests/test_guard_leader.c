@@ -1,5 +1,5 @@
 /*
- * test_guard_leader.c - G13 and driver_leader.c: when a follower gives its leader up; G14: a
+ * test_guard_leader.c - G13 and leader_watch.h: when a follower gives its leader up; G14: a
  * follower that has become the sole voter. The core alone showing the defect, the driver showing
  * that it is gone, and whole replicas whose leader ends. See test_guard.c.
  *
@@ -12,8 +12,9 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
-#include "raft/tests/raft_bench.h"
+#include "raft/core/consensus.h"
+#include "raft/core/driver.h"
+#include "raft/core/tests/raft_bench.h"
 #include "raft/tests/raft_ring.h"
 
 static const struct boot BOOT = {
@@ -47,7 +48,7 @@ static bool asks_for_vote(struct bench *bench)
     struct raft_message reply;
 
     bench_receive(bench, &vote);
-    fake_disk_run(&bench->disk); /* term and vote first */
+    bench_disk_run(bench); /* term and vote first */
     assert_true(bench_sent(bench, 2, RAFT_REQUEST_VOTE_RESULT, &reply));
     return reply.request_vote_result.vote_granted;
 }
@@ -73,7 +74,7 @@ static void test_g13_driver_votes_once_the_leader_is_silent(void **state)
     bench.clock.now_ms += 1;
     assert_true(asks_for_vote(&bench));
     assert_int_equal(bench_term(&bench), 3);
-    assert_int_equal(raft_voted_for(&bench.driver.raft), 2);
+    assert_int_equal(raft_voted_for(&bench.driver.consensus->raft), 2);
     bench_close(&bench);
 }
 
@@ -126,7 +127,7 @@ static void test_refused_brings_the_own_timeout_forward_in_turn(void **state)
     driver_peer_refused(&bench.driver, 1);
     assert_int_equal(driver_next_ms(&bench.driver), heard_ms + 3 * (uint64_t)heartbeat_ms);
     bench_timeout(&bench);
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_CANDIDATE);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_CANDIDATE);
     bench_close(&bench);
 }
 
@@ -189,7 +190,7 @@ static uint64_t leader_of(struct ring *ring, uint64_t id)
 
 static uint64_t term_of(struct ring *ring, uint64_t id)
 {
-    return raft_current_term(&ring_node(ring, id)->replica.driver.raft);
+    return driver_term(&ring_node(ring, id)->replica.driver);
 }
 
 static void test_a_leader_whose_process_ended_is_followed_within_a_few_heartbeats(void **state)
@@ -229,7 +230,7 @@ static void test_who_is_refused_alone_troubles_nobody(void **state)
     ring.cut[leader][other] = true; /* not heard either, and still the others are content */
     replica_peer_gone(&ring_node(&ring, other)->replica, leader);
     ring_run_ms(&ring, 5 * RING_HEARTBEAT_MS);
-    assert_int_equal(raft_state(&ring_node(&ring, other)->replica.driver.raft), RAFT_CANDIDATE);
+    assert_int_equal(driver_state(&ring_node(&ring, other)->replica.driver), DRIVER_CANDIDATE);
     ring.cut[leader][other] = false;
     ring_run_ms(&ring, 5 * RING_HEARTBEAT_MS);
     for (uint64_t id = 1; id <= 3; id++) {
@@ -288,7 +289,7 @@ static void test_g14_driver_begins_a_new_term(void **state)
     bench_run(&bench);
     fake_net_clear(&bench.net);
     bench_timeout(&bench);
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     assert_int_equal(bench_term(&bench), 6);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_HARD_STATE), 1);
     assert_false(bench_sent(&bench, 2, RAFT_APPEND_ENTRIES, &sent)); /* not durable yet */
@@ -296,7 +297,7 @@ static void test_g14_driver_begins_a_new_term(void **state)
     bench_timeout(&bench);
     assert_true(bench_sent(&bench, 2, RAFT_APPEND_ENTRIES, &sent));
     assert_int_equal(sent.append_entries.term, 6);
-    wire_raft_release(&sent);
+    message_release(&sent);
     assert_int_equal(bench.store->ops->load(bench.store, &loaded, NULL, NULL, &error), 0);
     assert_int_equal(loaded.term, 6);
     assert_int_equal(loaded.vote, 1);
@@ -320,10 +321,10 @@ static void test_g14_a_sole_voter_is_not_told_to_take_over(void **state)
     bench_receive(&bench, &append);
     bench_run(&bench);
     bench_receive(&bench, &take_over);
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_FOLLOWER);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_FOLLOWER);
     assert_int_equal(bench_term(&bench), 5);
     bench_timeout(&bench);
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     assert_int_equal(bench_term(&bench), 6);
     buf_free(&conf);
     bench_close(&bench);

@@ -13,9 +13,10 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
+#include "raft/core/consensus.h"
+#include "raft/core/driver.h"
 #include "raft/core/guard.h"
-#include "raft/tests/raft_bench.h"
+#include "raft/core/tests/raft_bench.h"
 #include "raft/tests/raft_ring.h"
 
 #define PATIENCE_MS 2000
@@ -79,7 +80,6 @@ static void expect_timer_ahead(struct ring *ring, const struct driver *driver, u
  */
 static void test_g8_a_leader_with_a_node_on_its_way_out_has_its_timer_ahead(void **state)
 {
-    struct driver_server spare = {.role = RAFT_SPARE};
     struct ring ring = {0};
     struct driver *driver;
     struct asked wish;
@@ -92,17 +92,16 @@ static void test_g8_a_leader_with_a_node_on_its_way_out_has_its_timer_ahead(void
     dead = ring_follower(&ring);
     driver = &ring_node(&ring, leader)->replica.driver;
     ring_crash(&ring, dead);
-    spare.id = dead;
-    assert_int_equal(driver_change(driver, &spare), 0);
+    assert_int_equal(driver_change(driver, dead, NULL, ROLE_SPARE), 0);
     ring_settle(&ring);
     assert_int_equal(ring_role(&ring, 6 - leader - dead, dead), RAFT_SPARE);
-    assert_false(driver_change_pending(driver));
+    assert_false(driver_pending_change(driver));
     expect_timer_ahead(&ring, driver, STEPS);
     asked_member(&wish, MEMBER_ASK_REMOVE, dead, "");
     ask(&ring, leader, &wish, PATIENCE_MS);
     expect_timer_ahead(&ring, driver, STEPS);
     ring_member_done(&ring, &wish);
-    assert_int_equal(ring_role(&ring, leader, dead), DRIVER_NO_ROLE);
+    assert_int_equal(ring_role(&ring, leader, dead), ROLE_GONE);
     assert_true(driver_leads(driver));
     ring_close(&ring);
 }
@@ -189,7 +188,7 @@ static bool votes_for_log_to(struct bench *bench, raft_term term, raft_index las
     struct raft_message reply;
 
     bench_receive(bench, &vote);
-    fake_disk_run(&bench->disk);
+    bench_disk_run(bench);
     assert_true(bench_sent(bench, 2, RAFT_REQUEST_VOTE_RESULT, &reply));
     return reply.request_vote_result.vote_granted;
 }
@@ -209,16 +208,17 @@ static void test_g12_driver_votes_for_a_log_without_its_demotion(void **state)
     bench_receive(&bench, &append);
     bench_run(&bench);
     assert_int_equal(entry_log_last(&bench.driver.log), 12);
-    assert_int_equal(driver_pending_demotion(&bench.driver), 11);
+    assert_int_equal(driver_pending_change(&bench.driver), 11);
+    assert_int_equal(driver_member(&bench.driver, bench.id)->role, ROLE_STANDBY);
     bench.clock.now_ms += 5000;
     assert_false(votes_for_log_to(&bench, 3, 9)); /* lacks what it acknowledged as a voter */
     assert_true(votes_for_log_to(&bench, 4, 10));
-    assert_int_equal(raft_voted_for(&bench.driver.raft), 2);
+    assert_int_equal(raft_voted_for(&bench.driver.consensus->raft), 2);
     /* Once the change is committed, who lacks it is not needed for anything. */
     append = append_of(2, 4, 12, 2, 12, NULL, 0);
     bench_receive(&bench, &append);
     bench_run(&bench);
-    assert_int_equal(driver_pending_demotion(&bench.driver), 0);
+    assert_int_equal(driver_pending_change(&bench.driver), 0);
     bench.clock.now_ms += 5000;
     assert_false(votes_for_log_to(&bench, 5, 11));
     bench_close(&bench);
@@ -232,7 +232,6 @@ static void test_g12_driver_votes_for_a_log_without_its_demotion(void **state)
  */
 static void test_g12_a_node_on_its_way_out_lets_a_leader_be_elected(void **state)
 {
-    struct driver_server standby = {.role = RAFT_STANDBY};
     struct ring ring = {0};
     struct asked wish;
     uint64_t leader;
@@ -244,8 +243,8 @@ static void test_g12_a_node_on_its_way_out_lets_a_leader_be_elected(void **state
     other = 3 - leader;
     ring_make(&ring, leader, "kept", 10);
     ring_node(&ring, leader)->disk_held = true;
-    standby.id = other;
-    assert_int_equal(driver_change(&ring_node(&ring, leader)->replica.driver, &standby), 0);
+    assert_int_equal(
+        driver_change(&ring_node(&ring, leader)->replica.driver, other, NULL, ROLE_STANDBY), 0);
     ring_settle(&ring);
     assert_int_equal(ring_role(&ring, other, other), RAFT_STANDBY);
     ring_crash(&ring, leader);
@@ -260,9 +259,8 @@ static void test_g12_a_node_on_its_way_out_lets_a_leader_be_elected(void **state
 }
 
 /* And so the leader takes no vote away while anything before that is not committed. */
-static void test_g12_no_vote_is_taken_away_before_the_log_is_settled(void **state)
+static void test_g12_no_vote_is_taken_away_before_all_is_committed(void **state)
 {
-    struct driver_server standby = {.role = RAFT_STANDBY};
     struct ring ring = {0};
     struct driver *driver;
     struct asked put;
@@ -274,18 +272,17 @@ static void test_g12_no_vote_is_taken_away_before_the_log_is_settled(void **stat
     leader = ring_elect(&ring);
     other = 3 - leader;
     driver = &ring_node(&ring, leader)->replica.driver;
-    standby.id = other;
     ring_node(&ring, leader)->disk_held = true;
     asked_put(&put, "put", 10);
     ask(&ring, leader, &put, PATIENCE_MS);
     ring_settle(&ring);
-    assert_false(driver_is_settled(driver));
-    assert_int_equal(driver_change(driver, &standby), ERR_CONFLICT);
+    assert_false(driver_all_committed(driver));
+    assert_int_equal(driver_change(driver, other, NULL, ROLE_STANDBY), ERR_CONFLICT);
     ring_node(&ring, leader)->disk_held = false;
     ring_settle(&ring);
     assert_int_equal(put.done, 1);
-    assert_true(driver_is_settled(driver));
-    assert_int_equal(driver_change(driver, &standby), 0);
+    assert_true(driver_all_committed(driver));
+    assert_int_equal(driver_change(driver, other, NULL, ROLE_STANDBY), 0);
     asked_free(&put);
     ring_close(&ring);
 }
@@ -298,7 +295,7 @@ int main(void)
         cmocka_unit_test(test_g11_a_sole_voter_beside_a_standby_never_issues_an_index_twice),
         cmocka_unit_test(test_g12_what_the_vote_has_to_protect),
         cmocka_unit_test(test_g12_driver_votes_for_a_log_without_its_demotion),
-        cmocka_unit_test(test_g12_no_vote_is_taken_away_before_the_log_is_settled),
+        cmocka_unit_test(test_g12_no_vote_is_taken_away_before_all_is_committed),
         cmocka_unit_test(test_g12_a_node_on_its_way_out_lets_a_leader_be_elected),
     };
 

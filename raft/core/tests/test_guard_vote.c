@@ -13,9 +13,11 @@
 
 #include <cmocka.h>
 
-#include "raft/core/driver_internal.h"
+#include "raft/core/consensus.h"
+#include "raft/core/prepare.h"
+#include "raft/core/driver.h"
 #include "raft/core/guard.h"
-#include "raft/tests/raft_bench.h"
+#include "raft/core/tests/raft_bench.h"
 
 static const int STANDBY_3[3] = {RAFT_VOTER, RAFT_VOTER, RAFT_STANDBY};
 
@@ -80,7 +82,7 @@ static bool asks_for_vote(struct bench *bench, raft_term term)
     struct raft_message reply;
 
     bench_receive(bench, &vote);
-    fake_disk_run(&bench->disk); /* term and vote first */
+    bench_disk_run(bench); /* term and vote first */
     assert_true(bench_sent(bench, 2, RAFT_REQUEST_VOTE_RESULT, &reply));
     return reply.request_vote_result.vote_granted;
 }
@@ -99,10 +101,10 @@ static void test_g6_driver_votes_once_the_leader_is_silent(void **state)
     bench.clock.now_ms += 1;
     assert_true(asks_for_vote(&bench, 3));
     assert_int_equal(bench_term(&bench), 3);
-    assert_int_equal(raft_voted_for(&bench.driver.raft), 2);
+    assert_int_equal(raft_voted_for(&bench.driver.consensus->raft), 2);
     /* Its own view is what it was. */
-    assert_int_equal(bench.driver.raft.configuration.n, 3);
-    assert_int_equal(raft_role(&bench.driver.raft), RAFT_STANDBY);
+    assert_int_equal(driver_configuration(&bench.driver)->count, 3);
+    assert_int_equal(raft_role(&bench.driver.consensus->raft), RAFT_STANDBY);
     bench_close(&bench);
 }
 
@@ -237,47 +239,28 @@ static void test_g8_core_timer_is_due_in_the_past(void **state)
     buf_free(&conf);
 }
 
-/* driver_submit() takes no CHANGE; give the core one as an own event. */
-static void submit_change(struct bench *bench, const struct buf *conf)
-{
-    struct raft_entry entry = entry_of(bench_term(bench), conf);
-    struct raft_event event = {0};
-
-    entry.batch = raft_malloc(conf->len);
-    assert_non_null(entry.batch);
-    memcpy(entry.batch, conf->data, conf->len);
-    entry.buf.base = entry.batch;
-    event.type = RAFT_SUBMIT;
-    event.submit.entries = &entry;
-    event.submit.n = 1;
-    assert_int_equal(driver_step(&bench->driver, &event), 0);
-}
-
 static void test_g8_driver_timer_is_always_ahead(void **state)
 {
-    struct buf conf = BUF_INIT;
     struct bench bench = {0};
 
     (void)state;
-    conf_of_roles(SPARE_3, 3, &conf);
     bench_start(&bench, &G8_BOOT);
     bench_elect(&bench);
     bench_ack(&bench, 2);
     bench_ack(&bench, 3);
-    submit_change(&bench, &conf);
+    assert_int_equal(driver_change(&bench.driver, 3, NULL, ROLE_SPARE), 0);
     bench_run(&bench);
     bench_ack(&bench, 2);
     bench_run(&bench);
-    assert_int_equal(bench.driver.raft.configuration_uncommitted_index, 0);
+    assert_int_equal(driver_pending_change(&bench.driver), 0);
     for (unsigned i = 0; i < 50; i++) {
         bench_timeout(&bench);
         assert_true(driver_next_ms(&bench.driver) > bench.clock.now_ms);
         bench_ack(&bench, 2);
         fake_net_clear(&bench.net);
     }
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     bench_close(&bench);
-    buf_free(&conf);
 }
 
 /* --- G9: a vote result outside of a candidacy reads another state's memory --- */
@@ -336,7 +319,7 @@ static void test_g9_driver_ignores_late_vote_results(void **state)
     late = vote_result_of(3, 4, true, true);
     bench_receive(&bench, &late);
     assert_int_equal(bench_term(&bench), 3);
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     assert_int_equal(bench.disk.queued, 0);
     bench_close(&bench);
 }
@@ -349,9 +332,9 @@ static const struct boot G10_BOOT = {
 static void test_g10_settled_by_an_entry_of_the_own_term(void **state)
 {
     (void)state;
-    assert_true(guard_term_settled(3, 3));
-    assert_false(guard_term_settled(2, 3));
-    assert_false(guard_term_settled(0, 0));
+    assert_true(guard_own_term_applied(3, 3));
+    assert_false(guard_own_term_applied(2, 3));
+    assert_false(guard_own_term_applied(0, 0));
 }
 
 static void test_g10_core_changes_members_before_its_term_is_settled(void **state)
@@ -383,7 +366,7 @@ static void test_g10_driver_appends_its_own_first_entry(void **state)
     assert_false(driver_leads(&bench.driver)); /* on the own disk alone */
     bench_ack(&bench, 2);
     bench_run(&bench);
-    assert_int_equal(bench.driver.applied.index, 2);
+    assert_int_equal(driver_applied(&bench.driver)->index, 2);
     assert_true(driver_leads(&bench.driver));
     bench_run(&bench);
     assert_int_equal(entry_log_last(&bench.driver.log), 2); /* one a term */
@@ -392,34 +375,23 @@ static void test_g10_driver_appends_its_own_first_entry(void **state)
 
 /* --- G11: a sole voter restarts in the same term --- */
 
-static const int SOLE_1[1] = {RAFT_VOTER};
 static const int SOLE_2[2] = {RAFT_VOTER, RAFT_STANDBY};
 static const struct boot G11_BOOT = {
     .id = 1, .term = 1, .last = 1, .last_term = 1, .servers = 2, .roles = SOLE_2};
 
 static void test_g11_who_is_a_sole_voter(void **state)
 {
-    struct buf conf = BUF_INIT;
-    struct raft_configuration configuration;
+    struct configuration configuration = {0};
 
     (void)state;
-    conf_of_roles(SOLE_2, 2, &conf);
-    configuration = conf_decoded(&conf);
+    configuration_add(&configuration, 1, "s1", ROLE_VOTER);
+    assert_true(guard_sole_voter(&configuration, 1));
+    configuration_add(&configuration, 2, "s2", ROLE_STANDBY);
     assert_true(guard_sole_voter(&configuration, 1));
     assert_false(guard_sole_voter(&configuration, 2));
     assert_false(guard_sole_voter(&configuration, 3));
-    raft_configuration_close(&configuration);
-    conf.len = 0;
-    conf_of_roles(THREE_VOTERS, 2, &conf);
-    configuration = conf_decoded(&conf);
+    configuration.members[1].role = ROLE_VOTER;
     assert_false(guard_sole_voter(&configuration, 1));
-    raft_configuration_close(&configuration);
-    conf.len = 0;
-    conf_of_roles(SOLE_1, 1, &conf);
-    configuration = conf_decoded(&conf);
-    assert_true(guard_sole_voter(&configuration, 1));
-    raft_configuration_close(&configuration);
-    buf_free(&conf);
 }
 
 static void test_g11_core_leads_again_in_its_old_term(void **state)
@@ -467,7 +439,7 @@ static void prepare(struct store *store, uint64_t id, struct store_loaded *ret_l
     struct store_error error;
 
     assert_int_equal(store->ops->load(store, ret_loaded, ignore_row, NULL, &error), 0);
-    assert_int_equal(driver_prepare(store, ret_loaded, id, members, 2, &error), 0);
+    assert_int_equal(prepare_store(store, ret_loaded, id, members, 2, &error), 0);
 }
 
 static void test_g11_each_start_of_a_sole_voter_has_a_term_of_its_own(void **state)
@@ -489,7 +461,7 @@ static void test_g11_each_start_of_a_sole_voter_has_a_term_of_its_own(void **sta
     assert_int_equal(again.vote, 1);
     store_loaded_release(&again);
     bench_restart(&bench);
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_LEADER);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_LEADER);
     assert_int_equal(bench_term(&bench), 2);
     bench_close(&bench);
 }

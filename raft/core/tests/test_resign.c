@@ -1,6 +1,6 @@
 /*
  * test_resign.c - a leader that steps down tells the others, and they do not wait for it
- * (driver_leader.c): one driver on a bench, and whole replicas whose leader hears nobody.
+ * (leader_watch.h): one driver on a bench, and whole replicas whose leader hears nobody.
  *
  * Thread: one.
  */
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "raft/tests/raft_bench.h"
+#include "raft/core/tests/raft_bench.h"
 #include "raft/tests/raft_ring.h"
 
 static const struct boot BOOT = {
@@ -47,7 +47,7 @@ static bool grants_vote(struct bench *bench)
     struct raft_message reply;
 
     bench_receive(bench, &vote);
-    fake_disk_run(&bench->disk); /* term and vote first */
+    bench_disk_run(bench); /* term and vote first */
     assert_true(bench_sent(bench, 2, RAFT_REQUEST_VOTE_RESULT, &reply));
     return reply.request_vote_result.vote_granted;
 }
@@ -77,7 +77,7 @@ static void test_a_resignation_brings_the_own_timeout_forward_in_turn(void **sta
     assert_int_equal(driver_next_ms(&bench.driver),
                      bench.clock.now_ms + bench.driver.config.heartbeat_ms);
     bench_timeout(&bench);
-    assert_int_equal(raft_state(&bench.driver.raft), RAFT_CANDIDATE);
+    assert_int_equal(driver_state(&bench.driver), DRIVER_CANDIDATE);
     bench_close(&bench);
 }
 
@@ -157,13 +157,13 @@ static void test_a_deaf_leader_is_replaced_after_one_election_timeout(void **sta
     memset(ring.passed, 0, sizeof ring.passed);
     make_deaf(&ring, old, true);
     ring_run_ms(&ring, RING_ELECTION_MS - 2 * RING_HEARTBEAT_MS);
-    assert_int_equal(raft_state(&driver_of(&ring, old)->raft), RAFT_LEADER);
+    assert_int_equal(driver_state(driver_of(&ring, old)), DRIVER_LEADER);
     assert_int_equal(ring.passed[FRAME_RESIGN], 0);
     ring_run_ms(&ring, 5 * RING_HEARTBEAT_MS);
     assert_int_equal(ring.passed[FRAME_RESIGN], 2);
     assert_true(driver_leads(driver_of(&ring, next)));
     assert_int_equal(driver_leader(driver_of(&ring, next % 3 + 1)), next);
-    assert_int_not_equal(raft_state(&driver_of(&ring, old)->raft), RAFT_LEADER);
+    assert_int_not_equal(driver_state(driver_of(&ring, old)), DRIVER_LEADER);
     ring_close(&ring);
 }
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "raft/tests/raft_pair.h"
+#include "raft/core/tests/raft_pair.h"
 
 #define WINDOW_BYTES ((uint64_t)LIMIT_SNAPSHOT_WINDOW * LIMIT_SNAPSHOT_CHUNK_BYTES)
 
@@ -24,7 +24,7 @@ static void test_a_follower_gets_the_whole_state(void **state)
 {
     struct bench leader = {0};
     struct bench follower = {0};
-    raft_index match;
+    uint64_t match;
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
@@ -35,16 +35,16 @@ static void test_a_follower_gets_the_whole_state(void **state)
     assert_int_equal(follower.observer.failed_count, 0);
     assert_int_equal(fsm_tag_count(follower.fsm), PAIR_ROWS);
     assert_true(fsm_digest(follower.fsm) == fsm_digest(leader.fsm));
-    assert_int_equal(follower.driver.durable.index, 40);
+    assert_int_equal(follower.driver.applier.durable.index, 40);
     expect_dropped(&leader);
     /* And it goes on with the log: the leader's own first entry. */
     for (unsigned i = 0; i < 5; i++) {
         bench_timeout(&leader);
         pair_exchange(&leader, &follower);
     }
-    assert_int_equal(raft_match_index(&leader.driver.raft, 2, &match), 0);
+    assert_true(driver_match(&leader.driver, 2, &match));
     assert_int_equal(match, 41);
-    assert_int_equal(follower.driver.applied.index, 41);
+    assert_int_equal(driver_applied(&follower.driver)->index, 41);
     bench_crash(&follower); /* what was installed is durable */
     bench_restart(&follower);
     assert_int_equal(fsm_tag_count(follower.fsm), PAIR_ROWS);
@@ -77,7 +77,7 @@ static void test_no_more_than_the_window_is_unacknowledged(void **state)
 
     (void)state;
     pair_lead(&leader, 12000, 0); /* about 3.5 MiB */
-    fake_disk_run(&leader.disk);
+    bench_disk_run(&leader);
     out = transfer_out(&leader);
     assert_non_null(out);
     assert_false(out->ended);
@@ -89,7 +89,7 @@ static void test_no_more_than_the_window_is_unacknowledged(void **state)
                   false); /* the window is full yet */
     assert_int_equal(leader.disk.queued, 0);
     pair_send_ack(&leader, 2, out->transfer, sent - WINDOW_BYTES + 1, false);
-    fake_disk_run(&leader.disk);
+    bench_disk_run(&leader);
     assert_int_equal(fake_net_count(&leader.net, 2, FRAME_SNAPSHOT_CHUNK), chunks + 1);
     bench_close(&leader);
 }
@@ -113,9 +113,9 @@ static void test_the_log_keeps_what_comes_behind_a_snapshot(void **state)
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
-    behind = leader.driver.durable.index + 1;
+    behind = leader.driver.applier.durable.index + 1;
     append_many(&leader, 50);
-    assert_true(leader.driver.compacted > behind + 20);
+    assert_true(leader.driver.applier.compacted > behind + 20);
     assert_non_null(transfer_out(&leader));
     assert_int_equal(leader.driver.log.first, behind);
     pair_send_ack(&leader, 2, transfer_out(&leader)->transfer, transfer_out(&leader)->sent, false);
@@ -136,7 +136,7 @@ static void test_an_abort_ends_it(void **state)
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
-    fake_disk_run(&leader.disk);
+    bench_disk_run(&leader);
     assert_non_null(transfer_out(&leader));
     pair_send_ack(&leader, 3, transfer_out(&leader)->transfer, 0, true);     /* not that peer's */
     pair_send_ack(&leader, 2, transfer_out(&leader)->transfer + 1, 0, true); /* nor another's */
@@ -152,13 +152,13 @@ static void test_an_acknowledgement_of_what_was_not_sent_ends_it(void **state)
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
-    fake_disk_run(&leader.disk);
+    bench_disk_run(&leader);
     pair_send_ack(&leader, 2, transfer_out(&leader)->transfer, transfer_out(&leader)->sent, false);
     expect_dropped(&leader); /* all of it is there */
     bench_close(&leader);
     memset(&leader, 0, sizeof leader);
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
-    assert_true(fake_disk_step(&leader.disk)); /* the first chunk */
+    assert_true(bench_disk_step(&leader)); /* the first chunk */
     pair_send_ack(&leader, 2, transfer_out(&leader)->transfer, transfer_out(&leader)->sent + 1,
                   false);
     expect_dropped(&leader);
@@ -171,8 +171,9 @@ static void test_a_broken_link_ends_it(void **state)
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
-    assert_true(fake_disk_step(&leader.disk));
-    assert_int_equal(snapshot_reads(&leader.driver), 1); /* the next chunk is being read */
+    assert_true(bench_disk_step(&leader));
+    assert_int_equal(snapshot_reads(&leader.driver.transfers),
+                     1); /* the next chunk is being read */
     driver_link_changed(&leader.driver, 3, false);
     assert_non_null(transfer_out(&leader));
     driver_link_changed(&leader.driver, 2, false);
@@ -188,7 +189,7 @@ static void test_a_send_that_fails_ends_it(void **state)
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
     leader.net.down[2] = true; /* not told yet */
-    fake_disk_run(&leader.disk);
+    bench_disk_run(&leader);
     expect_dropped(&leader);
     bench_close(&leader);
 }
@@ -200,16 +201,16 @@ static void test_a_read_that_fails_ends_it(void **state)
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
     leader.disk.read_status = ERR_OVERLOADED; /* at the opening */
-    fake_disk_run(&leader.disk);
+    bench_disk_run(&leader);
     expect_dropped(&leader);
     assert_int_equal(leader.net.frame_count, 0);
     leader.disk.read_status = 0;
     bench_close(&leader);
     memset(&leader, 0, sizeof leader);
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
-    assert_true(fake_disk_step(&leader.disk));
+    assert_true(bench_disk_step(&leader));
     leader.disk.read_status = ERR_IO; /* half way */
-    assert_true(fake_disk_step(&leader.disk));
+    assert_true(bench_disk_step(&leader));
     leader.disk.read_status = 0;
     expect_dropped(&leader);
     bench_close(&leader);
@@ -224,7 +225,7 @@ static void test_a_leader_that_lost_its_place_sends_nothing(void **state)
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
     heartbeat = append_of(3, bench_term(&leader) + 1, 40, 3, 40, NULL, 0);
     bench_receive(&leader, &heartbeat);
-    fake_disk_run(&leader.disk);
+    bench_disk_run(&leader);
     assert_int_equal(fake_net_count(&leader.net, 2, FRAME_SNAPSHOT_CHUNK), 0);
     expect_dropped(&leader);
     bench_close(&leader);
@@ -236,12 +237,12 @@ static void test_no_progress_for_long_ends_it(void **state)
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
-    fake_disk_run(&leader.disk);
+    bench_disk_run(&leader);
     leader.clock.now_ms += LIMIT_SNAPSHOT_MS;
-    snapshot_tick(&leader.driver);
+    driver_take_events(&leader.driver);
     assert_non_null(transfer_out(&leader));
     leader.clock.now_ms += 1;
-    snapshot_tick(&leader.driver);
+    driver_take_events(&leader.driver);
     expect_dropped(&leader);
     bench_close(&leader);
 }
@@ -255,18 +256,18 @@ static void test_a_moving_transfer_is_not_begun_again(void **state)
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
-    assert_true(fake_disk_step(&leader.disk));
+    assert_true(bench_disk_step(&leader));
     transfer = transfer_out(&leader)->transfer;
-    snapshot_send(&leader.driver, 2, 40);
+    snapshot_send(&leader.driver.transfers, 2, 40, leader.driver.applier.durable.index);
     leader.clock.now_ms += 2 * BOOT_ELECTION_MS - 1;
-    snapshot_send(&leader.driver, 2, 40);
+    snapshot_send(&leader.driver.transfers, 2, 40, leader.driver.applier.durable.index);
     assert_int_equal(transfer_out(&leader)->transfer, transfer);
     pair_send_ack(&leader, 2, transfer, 1, false); /* it moves: its time begins anew */
     leader.clock.now_ms += 2 * BOOT_ELECTION_MS - 1;
-    snapshot_send(&leader.driver, 2, 40);
+    snapshot_send(&leader.driver.transfers, 2, 40, leader.driver.applier.durable.index);
     assert_int_equal(transfer_out(&leader)->transfer, transfer);
     leader.clock.now_ms += 1; /* and now it stands still for too long */
-    snapshot_send(&leader.driver, 2, 40);
+    snapshot_send(&leader.driver.transfers, 2, 40, leader.driver.applier.durable.index);
     assert_int_equal(transfer_out(&leader)->transfer, transfer + 1);
     bench_close(&leader);
 }
@@ -277,12 +278,13 @@ static void test_each_peer_has_a_transfer_of_its_own(void **state)
 
     (void)state;
     pair_lead(&leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
-    snapshot_send(&leader.driver, 3, 40);
-    fake_disk_run(&leader.disk);
+    snapshot_send(&leader.driver.transfers, 3, 40, leader.driver.applier.durable.index);
+    bench_disk_run(&leader);
     assert_true(fake_net_count(&leader.net, 2, FRAME_SNAPSHOT_CHUNK) > 1);
     assert_int_equal(fake_net_count(&leader.net, 2, FRAME_SNAPSHOT_CHUNK),
                      fake_net_count(&leader.net, 3, FRAME_SNAPSHOT_CHUNK));
     driver_link_changed(&leader.driver, 2, false);
+    driver_take_events(&leader.driver);
     assert_int_equal(transfer_out(&leader)->peer, 3);
     bench_close(&leader);
 }

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "raft/tests/raft_pair.h"
+#include "raft/core/tests/raft_pair.h"
 
 static void test_a_lost_chunk_is_noticed(void **state)
 {
@@ -36,7 +36,7 @@ static void test_a_lost_chunk_is_noticed(void **state)
     expect_dropped(&pair.leader);
     /* The next try gets through. */
     fake_net_clear(&pair.leader.net);
-    snapshot_send(&pair.leader.driver, 2, 40);
+    snapshot_send(&pair.leader.driver.transfers, 2, 40, pair.leader.driver.applier.durable.index);
     pair_exchange(&pair.leader, &pair.follower);
     assert_int_equal(pair.follower.observer.installed_index, 40);
     pair_close(&pair);
@@ -103,7 +103,7 @@ static void test_a_chunk_that_comes_again_is_not_taken_twice(void **state)
         fake_frame_free(frame);
     }
     assert_true(repeated >= 3);
-    assert_true(pair.follower.driver.installing);
+    assert_true(pair.follower.driver.applier.installing);
     bench_run(&pair.follower);
     assert_int_equal(pair.follower.observer.installed_index, 40);
     assert_int_equal(fsm_tag_count(pair.follower.fsm), PAIR_ROWS);
@@ -173,7 +173,7 @@ static void receive_head(struct bench *bench, uint64_t from, raft_term term, uin
     struct raft_message head = head_of(from, term, 60, 3);
     struct buf payload = BUF_INIT;
 
-    wire_raft_encode(&head, transfer, &payload);
+    message_encode(&head, transfer, &payload);
     assert_true(bench_frame(bench, from, FRAME_RAFT, payload.data, payload.len));
     raft_configuration_close(&head.install_snapshot.conf);
     buf_free(&payload);
@@ -211,7 +211,7 @@ static void test_a_first_chunk_without_a_digest_is_refused(void **state)
     receive_head(&follower, 1, 4, 99);
     assert_true(receive_chunk(&follower, 1, &chunk));
     assert_true(pair_next_ack(&follower).abort);
-    assert_false(follower.driver.installing);
+    assert_false(follower.driver.applier.installing);
     bench_close(&follower);
 }
 
@@ -242,10 +242,10 @@ static void test_a_stream_that_stands_still_is_forgotten(void **state)
     pair_pass(&pair, false);
     pair_pass(&pair, false);
     pair.follower.clock.now_ms += LIMIT_SNAPSHOT_MS;
-    snapshot_tick(&pair.follower.driver);
+    driver_take_events(&pair.follower.driver);
     assert_true(pair.follower.driver.transfers.in.active);
     pair.follower.clock.now_ms += 1;
-    snapshot_tick(&pair.follower.driver);
+    driver_take_events(&pair.follower.driver);
     assert_false(pair.follower.driver.transfers.in.active);
     assert_int_equal(pair.follower.driver.transfers.in.stream.len, 0);
     pair_close(&pair);
@@ -263,7 +263,7 @@ static void test_another_snapshot_during_an_install_is_dropped(void **state)
     while (pair.leader.net.frame_count > 0) {
         pair_pass(&pair, false);
     }
-    assert_true(pair.follower.driver.installing);
+    assert_true(pair.follower.driver.applier.installing);
     assert_int_equal(entry_log_last(&pair.follower.driver.log), 40);
     receive_head(&pair.follower, 1, 4, 99);
     assert_true(receive_chunk(&pair.follower, 1, &chunk));
@@ -271,7 +271,8 @@ static void test_another_snapshot_during_an_install_is_dropped(void **state)
     bench_receive(&pair.follower, &append); /* entries have to wait */
     assert_int_equal(entry_log_last(&pair.follower.driver.log), 40);
     assert_int_equal(pair.follower.observer.installed_count, 0);
-    assert_int_equal(pair.follower.driver.applied.index, 1); /* nothing was applied meanwhile */
+    assert_int_equal(driver_applied(&pair.follower.driver)->index,
+                     1); /* nothing was applied meanwhile */
     bench_run(&pair.follower);
     assert_int_equal(pair.follower.observer.installed_count, 1);
     bench_receive(&pair.follower, &append);
@@ -292,18 +293,18 @@ static void test_older_writes_do_not_count_after_an_install(void **state)
     while (pair.leader.net.frame_count > 0) {
         pair_pass(&pair, false);
     }
-    assert_true(pair.follower.driver.installing);
+    assert_true(pair.follower.driver.applier.installing);
     while (fake_disk_count(&pair.follower.disk, STORE_APPEND) > 0) {
-        assert_true(fake_disk_step(&pair.follower.disk));
+        assert_true(bench_disk_step(&pair.follower));
     }
-    assert_true(pair.follower.driver.installing);
+    assert_true(pair.follower.driver.applier.installing);
     assert_int_equal(pair.follower.driver.persisted, 3); /* entry 4 is of a log that is gone */
-    while (pair.follower.driver.installing) {
-        assert_true(fake_disk_step(&pair.follower.disk));
+    while (pair.follower.driver.applier.installing) {
+        assert_true(bench_disk_step(&pair.follower));
     }
     assert_int_equal(pair.follower.observer.failed_count, 0);
     assert_int_equal(pair.follower.driver.persisted, 40);
-    assert_int_equal(pair.follower.driver.applied.index, 40);
+    assert_int_equal(driver_applied(&pair.follower.driver)->index, 40);
     pair_close(&pair);
 }
 
@@ -326,7 +327,7 @@ static void test_damaged_rows_are_not_installed(void **state)
     while (pair.leader.net.frame_count > 0) {
         pair_pass(&pair, false);
     }
-    assert_false(pair.follower.driver.installing);
+    assert_false(pair.follower.driver.applier.installing);
     assert_false(pair.follower.driver.transfers.in.active);
     assert_int_equal(fake_disk_count(&pair.follower.disk, STORE_INSTALL), 0);
     assert_int_equal(pair.follower.observer.failed_count, 0);
@@ -345,6 +346,26 @@ static void test_malformed_parts_are_told(void **state)
     bench_close(&follower);
 }
 
+/* A leader that lies may name other members under an index that is known: those of the snapshot
+ * are in force. */
+static void test_the_members_of_the_snapshot_are_in_force(void **state)
+{
+    struct boot two = PAIR_FOLLOWER;
+    struct pair pair = {0};
+
+    (void)state;
+    two.servers = 2;
+    pair_lead(&pair.leader, PAIR_ROWS, PAIR_CHUNK_BYTES);
+    bench_start(&pair.follower, &two);
+    assert_int_equal(driver_configuration(&pair.follower.driver)->count, 2);
+    pair_exchange(&pair.leader, &pair.follower);
+    assert_int_equal(pair.follower.observer.installed_index, 40);
+    assert_int_equal(driver_applied_change(&pair.follower.driver), 1);
+    assert_int_equal(driver_configuration(&pair.follower.driver)->count, 3);
+    assert_int_equal(driver_member(&pair.follower.driver, 3)->role, ROLE_VOTER);
+    pair_close(&pair);
+}
+
 static void test_a_crash_with_transfers_under_way(void **state)
 {
     struct pair pair;
@@ -353,13 +374,13 @@ static void test_a_crash_with_transfers_under_way(void **state)
     pair_start(&pair);
     pair_pass(&pair, false);
     pair_pass(&pair, false);
-    snapshot_send(&pair.leader.driver, 3, 40);
-    assert_int_equal(snapshot_reads(&pair.leader.driver), 1);
+    snapshot_send(&pair.leader.driver.transfers, 3, 40, pair.leader.driver.applier.durable.index);
+    assert_int_equal(snapshot_reads(&pair.leader.driver.transfers), 1);
     bench_crash(&pair.follower);
     bench_crash(&pair.leader);
     bench_restart(&pair.follower);
     bench_restart(&pair.leader);
-    assert_int_equal(pair.follower.driver.applied.index, 0);
+    assert_int_equal(driver_applied(&pair.follower.driver)->index, 0);
     pair_close(&pair);
 }
 
@@ -379,6 +400,7 @@ int main(void)
         cmocka_unit_test(test_older_writes_do_not_count_after_an_install),
         cmocka_unit_test(test_damaged_rows_are_not_installed),
         cmocka_unit_test(test_malformed_parts_are_told),
+        cmocka_unit_test(test_the_members_of_the_snapshot_are_in_force),
         cmocka_unit_test(test_a_crash_with_transfers_under_way),
     };
 

@@ -12,6 +12,9 @@
 
 #include "src/base/buf.h"
 
+/* A configuration: one voter, id 1, address "ab:1": 24 bytes. */
+#define CONF_HEX "01 0100000000000000 0100000000000000 61623a3100 01 00"
+
 /* Fail the test unless the bytes are those of the text ("01 02", spaces ignored). */
 void assert_hex(const void *data, size_t len, const char *text);
 

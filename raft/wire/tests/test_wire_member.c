@@ -17,7 +17,8 @@
 #include "raft/wire/frame.h"
 #include "raft/transport/handshake.h"
 #include "raft/transport/tests/net_hex.h"
-#include "raft/transport/tests/net_messages.h"
+#include "raft/wire/configuration.h"
+#include "raft/wire/wire.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"
 
@@ -89,20 +90,25 @@ static int check_hex(codec_fn codec, const char *hex)
     return rv;
 }
 
-/* count voters, ids from 1, addresses of address_len bytes. */
+/* count voters, ids from 1, addresses of address_len bytes; written by hand, since it may be more
+ * than a configuration holds. */
 static void make_conf(unsigned count, size_t address_len, struct buf *buf)
 {
-    struct raft_configuration conf;
-    char address[LIMIT_ADDRESS_BYTES + 2];
+    size_t begin = buf->len;
 
-    raft_configuration_init(&conf);
+    buf_put_u8(buf, 1);
+    buf_put_u64(buf, count);
     for (unsigned i = 1; i <= count; i++) {
-        memset(address, (int)('a' + i), address_len);
-        address[address_len] = '\0';
-        conf_add(&conf, i, address, RAFT_VOTER);
+        buf_put_u64(buf, i);
+        for (size_t k = 0; k < address_len; k++) {
+            buf_put_u8(buf, (uint8_t)('a' + i));
+        }
+        buf_put_u8(buf, 0);
+        buf_put_u8(buf, ROLE_VOTER);
     }
-    conf_encode(&conf, buf);
-    raft_configuration_close(&conf);
+    while ((buf->len - begin) % 8 != 0) {
+        buf_put_u8(buf, 0);
+    }
 }
 
 static void make_joined(enum member_outcome outcome, size_t why_len, const struct buf *conf,

@@ -16,7 +16,7 @@
  *
  * Invariants:
  *  - An incarnation is durable before its first command is sent, and never used again: it holds the
- *    count of the node's starts (driver_prepare()).
+ *    count of the node's starts (prepare_store()).
  *  - A number is used for one command, whatever way that goes and however often.
  *  - A number is awaited until its answer came or its request was given up, and from then on it is
  *    never awaited again: the lowest awaited number only rises.

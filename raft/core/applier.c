@@ -1,0 +1,276 @@
+/*
+ * applier.c - see applier.h. Thread: the raft loop.
+ */
+#include "raft/core/applier.h"
+
+#include "raft/core/rows.h"
+#include "src/base/assert.h"
+#include "src/id/codec/member.h"
+
+#define HOLD_ROWS_MAX 2048 /* then they go at once */
+
+void applier_init(struct applier *applier, const struct applier_config *config, struct fsm *fsm,
+                  struct writes *writes, const struct clock *clock, const struct store_position *at)
+{
+    ASSERT(config->rows_join_ms <= config->rows_hold_ms);
+    *applier = (struct applier){.config = *config,
+                                .fsm = fsm,
+                                .writes = writes,
+                                .clock = clock,
+                                .rows_since_ms = UINT64_MAX,
+                                .compacted = at->index};
+    log_position_set(&applier->applied, at->index, at->term, at->conf_index, at->conf,
+                     at->conf_len);
+    log_position_copy(&applier->durable, &applier->applied);
+}
+
+static void drop_rows(struct applier *applier)
+{
+    fsm_changes_release(&applier->rows);
+    applier->rows = (struct fsm_changes){0};
+    applier->rows_since_ms = UINT64_MAX;
+}
+
+void applier_free(struct applier *applier)
+{
+    drop_rows(applier);
+    buf_free(&applier->applied.conf);
+    buf_free(&applier->durable.conf);
+}
+
+/* --- entries --- */
+
+static void advance(struct applier *applier, uint64_t index, uint64_t term)
+{
+    ASSERT(!applier->installing);
+    ASSERT(index == applier->applied.index + 1 && term >= applier->applied.term);
+    applier->applied.index = index;
+    applier->applied.term = term;
+}
+
+void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
+{
+    advance(applier, index, term);
+}
+
+int applier_command(struct applier *applier, uint64_t index, uint64_t term,
+                    const struct entry_block *block, struct buf *result)
+{
+    advance(applier, index, term);
+    return fsm_apply(applier->fsm, index, block->data, block->len, result, &applier->rows);
+}
+
+bool applier_configured(const struct applier *applier, struct configuration *ret_configuration)
+{
+    const struct buf *conf = &applier->applied.conf;
+
+    return conf->len > 0 && configuration_decode(conf->data, conf->len, ret_configuration) == 0;
+}
+
+static size_t members_of(const struct configuration *configuration,
+                         struct member members[LIMIT_NODES])
+{
+    for (unsigned i = 0; i < configuration->count; i++) {
+        members[i].node_id = configuration->members[i].id;
+        members[i].voter = configuration->members[i].role == ROLE_VOTER;
+    }
+    return configuration->count;
+}
+
+int applier_configuration(struct applier *applier, uint64_t index, uint64_t term,
+                          const struct entry_block *block)
+{
+    struct configuration before = {0};
+    struct configuration after;
+    struct member old[LIMIT_NODES];
+    struct member new[LIMIT_NODES];
+
+    if (configuration_decode(block->data, block->len, &after) != 0) {
+        return ERR_CORRUPT;
+    }
+    if (applier->applied.conf.len > 0) {
+        ASSERT(applier_configured(applier, &before));
+    }
+    advance(applier, index, term);
+    fsm_configured(applier->fsm, index, old, members_of(&before, old), new, members_of(&after, new),
+                   &applier->rows);
+    ASSERT(index > applier->applied.conf_index);
+    log_position_set(&applier->applied, index, term, index, block->data, block->len);
+    return 0;
+}
+
+/* --- rows --- */
+
+void applier_hold(struct applier *applier)
+{
+    if (applier->rows_since_ms == UINT64_MAX) {
+        applier->rows_since_ms = clock_now_ms(applier->clock);
+    }
+    if (applier->config.rows_hold_ms == 0 || applier->rows.count >= HOLD_ROWS_MAX) {
+        applier_write(applier, false);
+    }
+}
+
+void applier_join(struct applier *applier)
+{
+    if (applier->rows_since_ms != UINT64_MAX &&
+        clock_now_ms(applier->clock) >= applier->rows_since_ms + applier->config.rows_join_ms) {
+        applier_write(applier, true);
+    }
+}
+
+uint64_t applier_next_ms(const struct applier *applier)
+{
+    return applier->rows_since_ms == UINT64_MAX
+               ? UINT64_MAX
+               : applier->rows_since_ms + applier->config.rows_hold_ms;
+}
+
+void applier_tick(struct applier *applier)
+{
+    if (clock_now_ms(applier->clock) >= applier_next_ms(applier)) {
+        applier_write(applier, false);
+    }
+}
+
+void applier_write(struct applier *applier, bool more)
+{
+    struct write *write;
+
+    if (applier->rows_since_ms == UINT64_MAX) {
+        return;
+    }
+    ASSERT(!applier->installing);
+    applier->rows_since_ms = UINT64_MAX;
+    rows_coalesce(&applier->rows);
+    write = writes_new(applier->writes, STORE_APPLY);
+    write->changes = applier->rows;
+    applier->rows = (struct fsm_changes){0};
+    log_position_copy(&write->position, &applier->applied);
+    write_set_position(write, fsm_digest(applier->fsm));
+    write->rows = rows_of(&write->changes);
+    write->op.rows = write->rows;
+    write->op.row_count = (uint32_t)write->changes.count;
+    write->op.more = more;
+    write_submit(write);
+}
+
+void applier_written(struct applier *applier, const struct write *write)
+{
+    if (!write_is_current(write)) {
+        return; /* a snapshot has taken its place */
+    }
+    ASSERT(write->position.index >= applier->durable.index);
+    ASSERT(write->position.index <= applier->applied.index);
+    log_position_copy(&applier->durable, &write->position);
+}
+
+/* --- compaction --- */
+
+/* How many entries up to `upto` stay for followers that are a little late. */
+static uint32_t trailing_entries(const struct applier *applier, const struct entry_log *log,
+                                 uint64_t upto)
+{
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+
+    while (count < applier->config.trailing_entries) {
+        const struct log_entry *entry = entry_log_get(log, upto - count);
+
+        if (entry == NULL || bytes + entry->block->len > LIMIT_LOG_TRAILING_BYTES) {
+            break;
+        }
+        bytes += entry->block->len;
+        count++;
+    }
+    return count;
+}
+
+/* As many as are there of those that peers with a snapshot need, unless the log is too large. */
+static uint32_t needed_entries(const struct entry_log *log, uint64_t upto, uint64_t needed)
+{
+    uint64_t first = log->first > needed ? log->first : needed + 1;
+
+    return needed < upto && log->bytes < LIMIT_LOG_BYTES ? (uint32_t)(upto + 1 - first) : 0;
+}
+
+/* Enough entries, or, where they are large, enough bytes: the log is held in memory. */
+uint64_t applier_compaction(struct applier *applier, const struct entry_log *log, uint64_t needed,
+                            uint32_t *ret_trailing)
+{
+    uint64_t upto = applier->durable.index;
+    uint32_t trailing;
+    uint32_t more;
+
+    if (applier->installing || upto <= applier->compacted || entry_log_get(log, upto) == NULL ||
+        (upto - applier->compacted < applier->config.snapshot_entries &&
+         log->bytes < LIMIT_LOG_BYTES)) {
+        return 0;
+    }
+    ASSERT(upto <= applier->applied.index);
+    applier->compacted = upto;
+    trailing = trailing_entries(applier, log, upto);
+    more = needed_entries(log, upto, needed);
+    *ret_trailing = more > trailing ? more : trailing;
+    return upto;
+}
+
+/* --- snapshots --- */
+
+static int load_rows(struct fsm *fsm, const void *rows, size_t len)
+{
+    struct reader reader;
+    struct store_row row;
+    int rv = 0;
+
+    fsm_load_begin(fsm);
+    reader_init(&reader, rows, len);
+    while (rv == 0 && store_rows_next(&reader, &row)) {
+        rv = fsm_load_row(fsm, row.key, row.key_len, row.value, row.value_len);
+    }
+    return rv == 0 && !reader_done(&reader) ? ERR_CORRUPT : rv;
+}
+
+bool applier_loads(const void *rows, size_t len, uint64_t index)
+{
+    struct fsm *fsm = fsm_new();
+    bool loads = load_rows(fsm, rows, len) == 0 && fsm_load_end(fsm, index) == 0;
+
+    fsm_free(fsm);
+    return loads;
+}
+
+void applier_install(struct applier *applier, struct log_position *position, const void *rows,
+                     size_t len, uint64_t digest)
+{
+    struct write *write;
+
+    ASSERT(!applier->installing && position->index > applier->applied.index);
+    applier->installing = true;
+    drop_rows(applier); /* the snapshot's rows take their place */
+    writes_end_epoch(applier->writes);
+    write = writes_new(applier->writes, STORE_INSTALL);
+    write->position = *position;
+    *position = (struct log_position){0};
+    buf_put(&write->bytes, rows, len);
+    write_set_position(write, digest);
+    write->op.rows_stream = write->bytes.data;
+    write->op.rows_stream_len = write->bytes.len;
+    write_submit(write);
+}
+
+int applier_installed(struct applier *applier, const struct write *write)
+{
+    uint64_t index = write->position.index;
+
+    ASSERT(applier->installing && write_is_current(write));
+    if (load_rows(applier->fsm, write->bytes.data, write->bytes.len) != 0 ||
+        fsm_digest(applier->fsm) != write->op.position.digest) {
+        return ERR_CORRUPT;
+    }
+    applier->installing = false;
+    log_position_copy(&applier->applied, &write->position);
+    log_position_copy(&applier->durable, &write->position);
+    applier->compacted = index;
+    return fsm_load_end(applier->fsm, index);
+}

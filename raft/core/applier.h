@@ -1,0 +1,111 @@
+/*
+ * applier.h - the state machine's place in the log: entries into it, its rows to the disk, a whole
+ * state out of a snapshot, and how much of the log may be forgotten behind it.
+ *
+ * Rows are written behind the log, and what they stand for is in the log: so there is no hurry, and
+ * a commit of their own would cost as much as one that carries new entries. The happy path:
+ * applier_command() leaves the changes here; once they are rows_join_ms old they go right before
+ * the next entries that go to the disk, in the same group commit (applier_join()); if none do until
+ * they are rows_hold_ms old, they go alone (applier_tick()). When enough of the state is durable,
+ * applier_compaction() says that the log may be cut.
+ *
+ * Failure modes: the process dies: what was held is applied again from the log. A state that
+ * diverged, or a snapshot whose rows do not load: an error, and the owner ends the process.
+ *
+ * Invariants: the applied index never falls, and no entry is applied while a snapshot is being
+ * installed; the durable position is never ahead of the applied one.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CORE_APPLIER_H
+#define LEAFD_RAFT_CORE_APPLIER_H
+
+#include "raft/core/entry_log.h"
+#include "raft/core/writes.h"
+#include "raft/wire/configuration.h"
+#include "src/base/clock.h"
+
+struct applier_config {
+    uint32_t snapshot_entries; /* compact after so many entries applied durably */
+    uint32_t trailing_entries; /* kept behind a compaction */
+    uint32_t rows_join_ms;     /* so old changed rows go with the next entries, */
+    uint32_t rows_hold_ms;     /* and so old ones without any; >= rows_join_ms */
+};
+
+struct applier {
+    struct applier_config config;
+    struct fsm *fsm;
+    struct writes *writes;
+    const struct clock *clock;
+    struct log_position applied; /* in memory */
+    struct log_position durable; /* as the disk has it */
+    struct fsm_changes rows;     /* changed, and not on their way to the disk yet */
+    uint64_t rows_since_ms;      /* UINT64_MAX: there are none */
+    uint64_t compacted;          /* index up to which the log was last cut, or a snapshot's */
+    bool installing;
+};
+
+/* The fsm holds the state of this position already. */
+void applier_init(struct applier *applier, const struct applier_config *config, struct fsm *fsm,
+                  struct writes *writes, const struct clock *clock,
+                  const struct store_position *at);
+void applier_free(struct applier *applier);
+
+/* --- entries: each the one behind the applied index --- */
+
+/* One that needs nothing done. */
+void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
+
+/* A command; returns what fsm_apply() does. */
+int applier_command(struct applier *applier, uint64_t index, uint64_t term,
+                    const struct entry_block *block, struct buf *result) MUST_CHECK;
+
+/* A configuration. 0, or ERR_CORRUPT: it does not decode. */
+int applier_configuration(struct applier *applier, uint64_t index, uint64_t term,
+                          const struct entry_block *block) MUST_CHECK;
+
+/* The configuration that is applied; false: none is yet. */
+bool applier_configured(const struct applier *applier, struct configuration *ret_configuration);
+
+/* --- rows --- */
+
+/* Entries were applied in this turn: their rows wait from now on. */
+void applier_hold(struct applier *applier);
+
+/* Entries are about to be written: rows that have waited long enough go with them. */
+void applier_join(struct applier *applier);
+
+/* Rows go that have waited as long as they may; and when that is (UINT64_MAX: none wait). */
+void applier_tick(struct applier *applier);
+uint64_t applier_next_ms(const struct applier *applier);
+
+/* The rows go now, if there are any. more: what is written next follows at once, for the same
+ * commit. */
+void applier_write(struct applier *applier, bool more);
+
+/* Such a write came back: the state is durable up to there. */
+void applier_written(struct applier *applier, const struct write *write);
+
+/* --- compaction --- */
+
+/* Is the log to be cut behind the durable state? Returns up to where it may be forgotten, and how
+ * many entries up to there are to stay nevertheless; 0: not now. needed: entries above this index
+ * are needed by peers that get a snapshot. */
+uint64_t applier_compaction(struct applier *applier, const struct entry_log *log, uint64_t needed,
+                            uint32_t *ret_trailing);
+
+/* --- snapshots --- */
+
+/* Do these rows make a state at this index? (Tried with a state machine of its own, which for the
+ * moment takes as much memory as the state, beside the rows.) */
+bool applier_loads(const void *rows, size_t len, uint64_t index);
+
+/* Put a snapshot on disk in place of log and state; position is taken over. Nothing is applied
+ * until it is there. */
+void applier_install(struct applier *applier, struct log_position *position, const void *rows,
+                     size_t len, uint64_t digest);
+
+/* It is there: it is the state from now on. 0, or ERR_CORRUPT: its rows do not load. */
+int applier_installed(struct applier *applier, const struct write *write) MUST_CHECK;
+
+#endif

@@ -1,0 +1,160 @@
+/*
+ * consensus.c - see consensus.h. Thread: the raft loop.
+ */
+#include "raft/core/consensus.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "raft/core/guard.h"
+#include "raft/core/message.h"
+#include "src/base/assert.h"
+
+_Static_assert((int)ROLE_STANDBY == RAFT_STANDBY && (int)ROLE_VOTER == RAFT_VOTER &&
+                   (int)ROLE_SPARE == RAFT_SPARE,
+               "a role is the same number in configuration.h and in the library");
+
+struct consensus *consensus_new(const struct consensus_config *config)
+{
+    struct consensus *consensus = calloc(1, sizeof *consensus);
+    struct raft *raft;
+
+    ASSERT(consensus != NULL && config->node_id > 0);
+    raft = &consensus->raft;
+    ASSERT(raft_init(raft, NULL, NULL, config->node_id, config->address) == 0);
+    raft_seed(raft, (unsigned)config->seed);
+    raft->tracer = NULL;
+    raft_set_election_timeout(raft, config->election_ms);
+    raft_set_heartbeat_timeout(raft, config->heartbeat_ms);
+    raft_set_install_snapshot_timeout(raft, 3 * config->election_ms);
+    raft_set_pre_vote(raft, true);
+    raft_set_max_inflight_entries(raft, LIMIT_ENTRIES_PER_FRAME);
+    return consensus;
+}
+
+void consensus_free(struct consensus *consensus)
+{
+    if (consensus != NULL) {
+        raft_close(&consensus->raft, NULL);
+        free(consensus);
+    }
+}
+
+int consensus_metadata(const struct log_position *position,
+                       struct raft_snapshot_metadata *ret_metadata)
+{
+    memset(ret_metadata, 0, sizeof *ret_metadata);
+    ret_metadata->index = position->index;
+    ret_metadata->term = position->term;
+    ret_metadata->configuration_index = position->conf_index;
+    return message_conf_decode(position->conf.data, position->conf.len,
+                               &ret_metadata->configuration);
+}
+
+/* --- steps --- */
+
+/* Steps change it where entries come and go, and snapshots: it is looked at after each. */
+static bool is_copied(const struct consensus *consensus)
+{
+    const struct raft_configuration *now = &consensus->raft.configuration;
+    const struct configuration *copy = &consensus->configuration;
+
+    if (copy->count != now->n) {
+        return false;
+    }
+    for (unsigned i = 0; i < now->n; i++) {
+        if (copy->members[i].id != now->servers[i].id ||
+            (int)copy->members[i].role != now->servers[i].role ||
+            strcmp(copy->members[i].address, now->servers[i].address) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void copy_configuration(struct consensus *consensus)
+{
+    const struct raft_configuration *now = &consensus->raft.configuration;
+
+    if (is_copied(consensus)) {
+        return;
+    }
+    ASSERT(now->n <= LIMIT_NODES);
+    consensus->configuration.count = 0;
+    for (unsigned i = 0; i < now->n; i++) {
+        configuration_add(&consensus->configuration, now->servers[i].id, now->servers[i].address,
+                          (enum conf_role)now->servers[i].role);
+    }
+}
+
+/* After a RECEIVE of a snapshot whose update has neither of these flags the library forgot to free
+ * it. */
+static void free_ignored_snapshot(const struct raft_event *event, const struct raft_update *update)
+{
+    const unsigned used = (unsigned)(RAFT_UPDATE_SNAPSHOT) | (unsigned)(RAFT_UPDATE_MESSAGES);
+
+    if (event->type != RAFT_RECEIVE || event->receive.message->type != RAFT_INSTALL_SNAPSHOT ||
+        (update->flags & used) != 0) {
+        return;
+    }
+    raft_configuration_close(&event->receive.message->install_snapshot.conf);
+    raft_free(event->receive.message->install_snapshot.data.base);
+}
+
+int consensus_step(struct consensus *consensus, struct raft_event *event, uint64_t now_ms,
+                   bool as_voter, struct raft_update *ret_update)
+{
+    struct raft *raft = &consensus->raft;
+    struct raft_configuration saved = raft->configuration;
+    struct raft_server self = {raft->id, raft->address, RAFT_VOTER};
+    uint64_t term = raft_current_term(raft);
+    int rv;
+
+    event->time = now_ms;
+    memset(ret_update, 0, sizeof *ret_update);
+    if (as_voter) {
+        raft->configuration.servers = &self;
+        raft->configuration.n = 1;
+    }
+    rv = raft_step(raft, event, ret_update);
+    if (as_voter) {
+        ASSERT(raft->configuration.servers == &self);
+        raft->configuration = saved;
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    ASSERT(raft_current_term(raft) >= term);
+    free_ignored_snapshot(event, ret_update);
+    copy_configuration(consensus);
+    return 0;
+}
+
+bool consensus_begins_alone(const struct consensus *consensus, bool stored)
+{
+    return guard_sole_voter_begins(&consensus->configuration, consensus->raft.id,
+                                   consensus->raft.state, stored);
+}
+
+void consensus_begin_alone(struct consensus *consensus)
+{
+    ASSERT(consensus->raft.state == RAFT_FOLLOWER);
+    consensus->raft.current_term++;
+    consensus->raft.voted_for = consensus->raft.id;
+}
+
+bool consensus_drops(const struct consensus *consensus, const struct raft_message *message)
+{
+    const struct raft *raft = &consensus->raft;
+    raft_index match = 0;
+
+    return guard_drop_vote_result(message, raft->state) ||
+           (raft->state == RAFT_LEADER && raft_match_index(raft, message->server_id, &match) == 0 &&
+            guard_drop_rejection(message, raft_current_term(raft), match));
+}
+
+void consensus_forget_leader(struct consensus *consensus)
+{
+    ASSERT(consensus->raft.state == RAFT_FOLLOWER);
+    consensus->raft.follower_state.current_leader.id = 0;
+}

@@ -1,0 +1,60 @@
+/*
+ * consensus.h - the consensus library behind one door: C-Raft's struct raft, one event in, one
+ * update out, and the guards that need to see inside (guard.h).
+ *
+ * The library has no clock, no disk and no links. The driver gives it events, and carries out what
+ * it answers. The configuration in force is kept as a plain struct beside it.
+ *
+ * Failure modes: the library refuses an event: its error (> 0), and nothing changes.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CORE_CONSENSUS_H
+#define LEAFD_RAFT_CORE_CONSENSUS_H
+
+#include <raft.h>
+
+#include "raft/core/writes.h"
+#include "raft/wire/configuration.h"
+
+struct consensus {
+    struct raft raft;
+    struct configuration configuration; /* as in raft, the one in force */
+};
+
+struct consensus_config {
+    uint64_t node_id;
+    const char *address; /* borrowed */
+    uint32_t heartbeat_ms;
+    uint32_t election_ms;
+    uint64_t seed;
+};
+
+struct consensus *consensus_new(const struct consensus_config *config);
+void consensus_free(struct consensus *consensus);
+
+/* What the state of a position stands for, for the library, which takes the configuration over. 0
+ * or ERR_CORRUPT. */
+int consensus_metadata(const struct log_position *position,
+                       struct raft_snapshot_metadata *ret_metadata) MUST_CHECK;
+
+/*
+ * Give the library one event, at this time. 0 and the update, or its error. as_voter: for this one
+ * event it sees itself as the only voter (G6). What a RECEIVE of a snapshot leaves behind that is
+ * ignored is freed here.
+ */
+int consensus_step(struct consensus *consensus, struct raft_event *event, uint64_t now_ms,
+                   bool as_voter, struct raft_update *ret_update);
+
+/* G14: is this the sole voter, and not in a term of its own yet? stored: see guard.h. And then:
+ * begin one, with its own vote, which have to be written down. */
+bool consensus_begins_alone(const struct consensus *consensus, bool stored);
+void consensus_begin_alone(struct consensus *consensus);
+
+/* G3, G9: has a message to be dropped, since it would do harm in this state? */
+bool consensus_drops(const struct consensus *consensus, const struct raft_message *message);
+
+/* G6, G13: the leader was not heard for long: forget it. A follower only. */
+void consensus_forget_leader(struct consensus *consensus);
+
+#endif

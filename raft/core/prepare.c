@@ -1,0 +1,349 @@
+/*
+ * prepare.c - see prepare.h. Thread: the one that starts the driver, before the writer runs.
+ */
+#include "raft/core/prepare.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "raft/core/guard.h"
+#include "raft/core/rollback.h"
+#include "raft/wire/configuration.h"
+#include "src/base/assert.h"
+#include "src/base/log.h"
+
+/* The record: kind u8, incarnation u64. */
+enum incarnation_kind {
+    INCARNATION_MEMBER = 1,
+    INCARNATION_JOINER = 2 /* of a node that joins, as long as nothing of the log has come */
+};
+
+/* What a start writes, in one commit. */
+struct preparation {
+    struct store_op_list list;
+    struct store_op incarnation_op;
+    struct store_op term_op;  /* of a new store that begins a log */
+    struct store_op entry_op; /* likewise */
+    struct store_op vote_op;  /* of a sole voter */
+    struct store_entry entry;
+    struct buf conf; /* of the entry */
+    struct buf incarnation_record;
+    uint64_t incarnation;
+    bool joins;
+    uint64_t term; /* as it will be */
+    uint64_t vote;
+};
+
+/* The number of this start: one more than the last. A store from before there was the record begins
+ * at 1. */
+static int next_incarnation(const struct store_loaded *loaded, uint64_t *ret_incarnation,
+                            struct store_error *ret_error)
+{
+    const struct buf *record = &loaded->locals[LOCAL_INCARNATION];
+    struct reader reader;
+    uint64_t incarnation;
+    uint8_t kind;
+
+    if (record->len == 0) {
+        *ret_incarnation = 1;
+        return 0;
+    }
+    reader_init(&reader, record->data, record->len);
+    kind = reader_u8(&reader);
+    if (kind != INCARNATION_MEMBER && kind != INCARNATION_JOINER) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "local record %d: the count of starts has version %u, supported are %d and %d",
+                 LOCAL_INCARNATION, kind, INCARNATION_MEMBER, INCARNATION_JOINER);
+        return ERR_BAD_VERSION;
+    }
+    incarnation = reader_u64(&reader);
+    if (!reader_done(&reader) || incarnation == 0 || incarnation == UINT64_MAX) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "local record %d: the count of starts is damaged", LOCAL_INCARNATION);
+        return ERR_CORRUPT;
+    }
+    *ret_incarnation = incarnation + 1;
+    return 0;
+}
+
+static void incarnation_encode(struct buf *buf, uint64_t incarnation, enum incarnation_kind kind)
+{
+    buf_put_u8(buf, (uint8_t)kind);
+    buf_put_u64(buf, incarnation);
+}
+
+/* What this node remembers of its peers must be sound, and not that they refused this directory. */
+static int check_peers(const struct store_loaded *loaded, struct store_error *ret_error)
+{
+    const struct buf *record = &loaded->locals[LOCAL_PEERS];
+    struct rollback memory;
+    int rv = rollback_load(&memory, record->data, record->len);
+
+    if (rv != 0) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "local record %d: what is known of the peers is damaged or of another version",
+                 LOCAL_PEERS);
+    } else if (memory.older) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "the data directory is an older copy and was refused by the cluster: put the "
+                 "newest back, or join under a new id");
+        rv = ERR_STALE;
+    }
+    return rv;
+}
+
+static uint64_t last_index(const struct store_loaded *loaded)
+{
+    return loaded->first_index + loaded->entry_count - 1;
+}
+
+/* Versions from before plausible.h took any number from a peer. One at the end of them would leave
+ * no room for another election, or entry; the core, and every peer, would trip over it. */
+static int check_numbers(const struct store_loaded *loaded, struct store_error *ret_error)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"term", loaded->term},
+        {"state's index", loaded->position.index},
+        {"log's last index", last_index(loaded)},
+    };
+
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (numbers[i].value >= LIMIT_PLAUSIBLE) {
+            snprintf(ret_error->text, sizeof ret_error->text,
+                     "the %s is %llu, and none can have got to %llu: a peer that lied, or an "
+                     "altered packet, put it there",
+                     numbers[i].name, (unsigned long long)numbers[i].value,
+                     (unsigned long long)LIMIT_PLAUSIBLE);
+            return ERR_IMPLAUSIBLE;
+        }
+    }
+    return 0;
+}
+
+bool prepare_is_empty(const struct store_loaded *loaded)
+{
+    return loaded->entry_count == 0 && loaded->position.index == 0;
+}
+
+bool prepare_is_joiner(const struct store_loaded *loaded)
+{
+    const struct buf *record = &loaded->locals[LOCAL_INCARNATION];
+
+    return prepare_is_empty(loaded) && record->len > 0 && record->data[0] == INCARNATION_JOINER;
+}
+
+/* Was the log lost? Every start leaves a record and, but for nodes that join, a log, in one commit.
+ * Versions from before the record wrote term 1 and the first entry apart. */
+static bool has_lost_its_log(const struct store_loaded *loaded)
+{
+    return prepare_is_empty(loaded) && !prepare_is_joiner(loaded) &&
+           (loaded->locals[LOCAL_INCARNATION].len > 0 || loaded->term > 1 || loaded->vote != 0);
+}
+
+static void first_configuration(const struct net_peer *members, size_t member_count,
+                                struct configuration *ret_configuration)
+{
+    for (size_t i = 0; i < member_count; i++) {
+        configuration_add(ret_configuration, members[i].id, members[i].address, ROLE_VOTER);
+    }
+}
+
+/* The configuration a start would run with: the last CHANGE of the log, or the position's. */
+static int start_configuration(const struct store_loaded *loaded,
+                               struct configuration *ret_configuration)
+{
+    const void *conf = loaded->position.conf;
+    size_t len = loaded->position.conf_len;
+
+    for (size_t i = loaded->entry_count; i > 0; i--) {
+        if (loaded->entries[i - 1].type == RAFT_CHANGE) {
+            conf = loaded->entries[i - 1].data;
+            len = loaded->entries[i - 1].len;
+            break;
+        }
+    }
+    return configuration_decode(conf, len, ret_configuration) == 0 ? 0 : ERR_CORRUPT;
+}
+
+static void add_incarnation(struct preparation *preparation)
+{
+    incarnation_encode(&preparation->incarnation_record, preparation->incarnation,
+                       preparation->joins ? INCARNATION_JOINER : INCARNATION_MEMBER);
+    preparation->incarnation_op =
+        (struct store_op){.kind = STORE_LOCAL,
+                          .local_key = LOCAL_INCARNATION,
+                          .local = preparation->incarnation_record.data,
+                          .local_len = (uint32_t)preparation->incarnation_record.len};
+    STAILQ_INSERT_TAIL(&preparation->list, &preparation->incarnation_op, link);
+}
+
+static void add_term(struct preparation *preparation, struct store_op *op, uint64_t term,
+                     uint64_t vote)
+{
+    ASSERT(term > 0 && term >= preparation->term);
+    preparation->term = term;
+    preparation->vote = vote;
+    *op = (struct store_op){.kind = STORE_HARD_STATE, .term = term, .vote = vote};
+    STAILQ_INSERT_TAIL(&preparation->list, op, link);
+}
+
+/* Term 1 and entry 1, which holds the configuration. */
+static void add_first_entry(struct preparation *preparation,
+                            const struct configuration *configuration)
+{
+    configuration_encode(configuration, &preparation->conf);
+    preparation->entry = (struct store_entry){1, RAFT_CHANGE, (uint32_t)preparation->conf.len,
+                                              preparation->conf.data};
+    preparation->entry_op = (struct store_op){
+        .kind = STORE_APPEND, .index = 1, .entry_count = 1, .entries = &preparation->entry};
+    add_term(preparation, &preparation->term_op, 1, 0);
+    STAILQ_INSERT_TAIL(&preparation->list, &preparation->entry_op, link);
+}
+
+static int commit(struct store *store, struct preparation *preparation, struct store_loaded *loaded,
+                  struct store_error *ret_error)
+{
+    int rv = store->ops->commit(store, &preparation->list, ret_error);
+
+    if (rv != 0) {
+        return rv;
+    }
+    ASSERT(preparation->incarnation > loaded->incarnation);
+    ASSERT(preparation->term >= loaded->term);
+    loaded->incarnation = preparation->incarnation;
+    buf_free(&loaded->locals[LOCAL_INCARNATION]);
+    buf_move(&loaded->locals[LOCAL_INCARNATION], &preparation->incarnation_record);
+    loaded->term = preparation->term;
+    loaded->vote = preparation->vote;
+    if (preparation->conf.len > 0) {
+        loaded->first_index = 1;
+        free(loaded->entries);
+        loaded->entries = calloc(1, sizeof *loaded->entries);
+        ASSERT(loaded->entries != NULL);
+        loaded->entries[0] = preparation->entry; /* conf's memory moves to loaded */
+        loaded->entry_count = 1;
+        preparation->conf = (struct buf)BUF_INIT;
+    }
+    return 0;
+}
+
+int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t node_id,
+                  const struct net_peer *members, size_t member_count,
+                  struct store_error *ret_error)
+{
+    struct preparation preparation = {.list = STAILQ_HEAD_INITIALIZER(preparation.list),
+                                      .term = loaded->term,
+                                      .vote = loaded->vote};
+    struct configuration configuration = {0};
+    int rv = check_numbers(loaded, ret_error);
+
+    if (rv == 0) {
+        rv = check_peers(loaded, ret_error);
+    }
+    if (rv == 0) {
+        rv = next_incarnation(loaded, &preparation.incarnation, ret_error);
+    }
+    if (rv != 0) {
+        return rv;
+    }
+    if (has_lost_its_log(loaded)) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "the log and the state are gone: term %llu, vote %llu, and no entry",
+                 (unsigned long long)loaded->term, (unsigned long long)loaded->vote);
+        return ERR_CORRUPT;
+    }
+    if (prepare_is_empty(loaded) && (member_count == 0 || prepare_is_joiner(loaded))) {
+        preparation.joins = true; /* the configuration comes with the log of the others */
+    } else if (prepare_is_empty(loaded)) {
+        first_configuration(members, member_count, &configuration);
+        add_first_entry(&preparation, &configuration);
+    } else {
+        rv = start_configuration(loaded, &configuration);
+        if (rv != 0) {
+            snprintf(ret_error->text, sizeof ret_error->text, "the log's configuration is damaged");
+            return rv;
+        }
+    }
+    if (guard_sole_voter(&configuration, node_id)) { /* G11 */
+        add_term(&preparation, &preparation.vote_op, preparation.term + 1, node_id);
+    }
+    add_incarnation(&preparation);
+    rv = commit(store, &preparation, loaded, ret_error);
+    buf_free(&preparation.conf);
+    buf_free(&preparation.incarnation_record);
+    return rv;
+}
+
+void prepare_member_record(uint64_t incarnation, struct buf *record)
+{
+    ASSERT(incarnation > 0);
+    incarnation_encode(record, incarnation, INCARNATION_MEMBER);
+}
+
+static int skip_row(void *data, const struct store_row *row)
+{
+    (void)data;
+    (void)row;
+    return 0;
+}
+
+int prepare_reset_term(struct store *store, struct store_error *ret_error)
+{
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_op op = {.kind = STORE_HARD_STATE, .lower = true};
+    struct store_loaded loaded;
+    uint64_t last_term;
+    int rv = store->ops->load(store, &loaded, skip_row, NULL, ret_error);
+
+    if (rv != 0) {
+        return rv;
+    }
+    last_term =
+        loaded.entry_count > 0 ? loaded.entries[loaded.entry_count - 1].term : loaded.position.term;
+    op.term = last_term + LIMIT_PLAUSIBLE_JUMP / 2;
+    if (loaded.term >= LIMIT_PLAUSIBLE && op.term >= LIMIT_PLAUSIBLE) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "the term %llu cannot be reset: the log has entries of term %llu",
+                 (unsigned long long)loaded.term, (unsigned long long)last_term);
+        rv = ERR_IMPLAUSIBLE;
+    } else if (loaded.term >= LIMIT_PLAUSIBLE) {
+        STAILQ_INSERT_TAIL(&list, &op, link);
+        rv = store->ops->commit(store, &list, ret_error);
+        log_warn("raft", "the term was reset", "was=%llu term=%llu last_entry=%llu",
+                 (unsigned long long)loaded.term, (unsigned long long)op.term,
+                 (unsigned long long)last_term);
+    }
+    store_loaded_release(&loaded);
+    return rv;
+}
+
+static int load_row(void *data, const struct store_row *row)
+{
+    return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
+}
+
+int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id,
+                 const struct net_peer *members, size_t member_count,
+                 struct store_loaded *ret_loaded, struct store_error *ret_error)
+{
+    int rv;
+
+    fsm_load_begin(fsm);
+    rv = store->ops->load(store, ret_loaded, load_row, fsm, ret_error);
+    if (rv != 0) {
+        return rv;
+    }
+    rv = fsm_load_end(fsm, ret_loaded->position.index);
+    if (rv == 0) {
+        rv = prepare_store(store, ret_loaded, node_id, members, member_count, ret_error);
+    } else {
+        snprintf(ret_error->text, sizeof ret_error->text, "the rows contradict each other");
+    }
+    if (rv != 0) {
+        store_loaded_release(ret_loaded);
+    }
+    return rv;
+}

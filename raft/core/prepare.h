@@ -1,0 +1,66 @@
+/*
+ * prepare.h - a store made ready for a start: the number of this start, the first configuration or
+ * the mark of a node that joins, and a term of its own for a sole voter.
+ *
+ * The happy path: one commit. It counts the node's incarnation up; a new store also gets term 1 and
+ * entry 1, which holds the configuration; a sole voter also gets the next term and its own vote
+ * (G11). The store of a node that joins gets the mark of one instead, with the count, and loses it
+ * once the log of the others has reached it.
+ *
+ * Failure modes: any error of the store ends the start, with `loaded` as it was. An incarnation
+ * that is lost would let requests of an earlier incarnation be taken for those of this one, so a
+ * record that does not decode is refused, never counted from 1 again. A store that was started
+ * before and has no log, without that mark, has lost it: a node that began anew, or joined, with it
+ * would have forgotten what it acknowledged. A term or an index that cannot be (plausible.h) is
+ * refused: no assertion of a later step may be where it shows.
+ *
+ * Thread: the one that starts the driver, before the writer runs.
+ */
+#ifndef LEAFD_RAFT_CORE_PREPARE_H
+#define LEAFD_RAFT_CORE_PREPARE_H
+
+#include "raft/transport/net.h"
+#include "src/id/fsm/fsm.h"
+#include "storage/store.h"
+
+/* Nothing of a log was ever in the store. */
+bool prepare_is_empty(const struct store_loaded *loaded);
+
+/* Such a store, with the mark of a node that joins a cluster: it waits for the log of the others,
+ * and must never begin one. */
+bool prepare_is_joiner(const struct store_loaded *loaded);
+
+/*
+ * Make a store ready for a start, in one commit, before the writer runs: its incarnation is counted
+ * up (1 for the first start, and for the first of a store from before there was a count); a new one
+ * gets entry 1 with the configuration (all members voters, the same on every node) and term 1, or
+ * without members the mark of a node that joins; a sole voter gets a new term with its own vote
+ * (G11). loaded is changed to match. 0 or the store's error, ERR_CORRUPT (also of a store that was
+ * started before, does not join, and has no log), ERR_BAD_VERSION or ERR_IMPLAUSIBLE (plausible.h)
+ * for what it holds, ERR_STALE if it was found to be an older copy (rollback.h); then loaded is as
+ * it was.
+ */
+int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t node_id,
+                  const struct net_peer *members, size_t member_count,
+                  struct store_error *ret_error) MUST_CHECK;
+
+/*
+ * For an operator who asks for it, while no other node runs either: if the store's term is one that
+ * prepare_store() refuses with ERR_IMPLAUSIBLE, put a lower one, without a vote, in its place. It
+ * is above all terms in which a node that kept its data can have been elected: LIMIT_PLAUSIBLE_JUMP
+ * / 2 above that of the last entry. 0 (also when there was nothing to do); ERR_IMPLAUSIBLE when an
+ * entry has such a term, too; or the store's error.
+ */
+int prepare_reset_term(struct store *store, struct store_error *ret_error) MUST_CHECK;
+
+/* All that comes before driver_start(): the rows into the new fsm, what the core needs into loaded
+ * (the caller's to release), and prepare_store(). 0, or an error of the store; then nothing is
+ * left but the fsm. */
+int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id,
+                 const struct net_peer *members, size_t member_count,
+                 struct store_loaded *ret_loaded, struct store_error *ret_error) MUST_CHECK;
+
+/* The record of a node that has the log of the others: it joins no more. */
+void prepare_member_record(uint64_t incarnation, struct buf *record);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * raft_liar.h - a member that proved its id, and lies: a ring of replicas (raft_ring.h) one of
+ * which is played by a source of bytes, for the fuzzer (raft/fuzz/fuzz_liar.c) and for a test of
+ * fixed seeds (test_liar.c).
+ *
+ * The liar knows everything that its victims know, and sends them any frame: every field is what an
+ * honest one would say, or a number at some end, or anything. Between its frames time passes, the
+ * victims get honest requests, are stopped and started, and now and then the liar's own, honest
+ * replica is heard.
+ *
+ * What must hold: nothing fires an assertion; a victim ends by itself only as a witness
+ * (ERR_CONTRADICTED), or because its state differs from what a leader said it was (ERR_DIVERGED);
+ * no term and no index gets further than plausible.h says. A liar that is `tame` lies in every
+ * field, but claims no lead that it could have, grants no vote and acknowledges nothing: then no
+ * victim ends at all, and afterwards the others serve.
+ *
+ * Thread: the test's.
+ */
+#ifndef LEAFD_RAFT_CORE_TESTS_RAFT_LIAR_H
+#define LEAFD_RAFT_CORE_TESTS_RAFT_LIAR_H
+
+#include "raft/core/tests/raft_liar_source.h"
+
+struct liar_result {
+    unsigned frames;  /* sent */
+    unsigned refused; /* of these, whose link was closed */
+    unsigned ended;   /* how often a victim ended by itself */
+    uint64_t alarms;  /* of the victims */
+    bool served;      /* the others, alone, made a tag in the end */
+};
+
+/* Play until the source is used up, or so many steps. Asserts what must hold. */
+void liar_play(struct liar_source *source, unsigned steps, bool tame,
+               struct liar_result *ret_result);
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * raft_lies.h - the frames of a member that lies (raft_liar.h): each field drawn from what an
+ * honest one would say, from numbers at some end, or from anything.
+ *
+ * Thread: the test's.
+ */
+#ifndef LEAFD_RAFT_CORE_TESTS_RAFT_LIES_H
+#define LEAFD_RAFT_CORE_TESTS_RAFT_LIES_H
+
+#include "raft/core/tests/raft_liar_source.h"
+#include "raft/tests/raft_ring.h"
+
+struct liar {
+    struct ring ring;
+    struct liar_source *source;
+    unsigned frames;  /* sent */
+    unsigned refused; /* of these, whose link was closed */
+    bool tame;
+    uint64_t id;     /* the liar's own */
+    uint64_t victim; /* whom the next frame is for */
+};
+
+/* Send the victim something; it takes a turn. */
+void lie_message(struct liar *liar);   /* of the core */
+void lie_snapshot(struct liar *liar);  /* a head, and chunks of rows */
+void lie_request(struct liar *liar);   /* a command, a query or a wish */
+void lie_reply(struct liar *liar);     /* to what the victim asked, or did not */
+void lie_small(struct liar *liar);     /* confirmations, clocks, acknowledgements of chunks */
+void lie_handshake(struct liar *liar); /* a statement, or a wish to join */
+void lie_bytes(struct liar *liar);     /* no frame at all */
+
+#endif

@@ -1,0 +1,168 @@
+/*
+ * trust.c - see trust.h. Thread: the raft loop.
+ */
+#include "raft/core/trust.h"
+
+#include "raft/core/message.h"
+#include "src/base/assert.h"
+#include "src/base/limits.h"
+#include "src/base/log.h"
+
+#define ALARM_MS 1000 /* between two lines about it */
+
+void trust_init(struct trust *trust, const struct clock *clock)
+{
+    *trust = (struct trust){.clock = clock};
+    plausible_init(&trust->plausible, clock_now_ms(clock));
+}
+
+/* --- numbers --- */
+
+void trust_alarm(struct trust *trust, const struct trust_own *own, uint64_t from, const char *field,
+                 uint64_t value, uint64_t bound)
+{
+    struct trust_alarm *alarm = &trust->alarm;
+    uint64_t now = clock_now_ms(trust->clock);
+
+    alarm->count++;
+    if (alarm->logged && now - alarm->logged_ms < ALARM_MS) {
+        alarm->unlogged++;
+        return;
+    }
+    log_error(
+        "raft", "a peer says what cannot be",
+        "peer=%llu field=%s value=%llu bound=%llu own_term=%llu own_last=%llu "
+        "not_logged_before_this=%llu hint=\"nothing of it is believed and its link is closed; "
+        "see LeafdPeerImplausible in docs/operations.md\"",
+        (unsigned long long)from, field, (unsigned long long)value, (unsigned long long)bound,
+        (unsigned long long)own->term, (unsigned long long)own->last,
+        (unsigned long long)alarm->unlogged);
+    alarm->logged = true;
+    alarm->logged_ms = now;
+    alarm->unlogged = 0;
+}
+
+bool trust_term(struct trust *trust, const struct trust_own *own, uint64_t from, const char *field,
+                uint64_t term)
+{
+    uint64_t now = clock_now_ms(trust->clock);
+    uint64_t bound = plausible_term(&trust->plausible, own->term, own->last > 0, now);
+
+    if (term <= own->term || term <= bound) {
+        return true;
+    }
+    plausible_refused(&trust->plausible, now);
+    trust_alarm(trust, own, from, field, term, bound);
+    return false;
+}
+
+bool trust_index(struct trust *trust, const struct trust_own *own, uint64_t from, const char *field,
+                 uint64_t index)
+{
+    uint64_t bound = plausible_index(own->last);
+
+    if (index <= bound) {
+        return true;
+    }
+    trust_alarm(trust, own, from, field, index, bound);
+    return false;
+}
+
+static bool believes_indexes(struct trust *trust, const struct trust_own *own, uint64_t from,
+                             const struct raft_message *message)
+{
+    switch (message->type) {
+    case RAFT_APPEND_ENTRIES:
+        return trust_index(trust, own, from, "previous_index",
+                           message->append_entries.prev_log_index) &&
+               trust_index(trust, own, from, "commit_index", message->append_entries.leader_commit);
+    case RAFT_APPEND_ENTRIES_RESULT:
+        return trust_index(trust, own, from, "rejected_index",
+                           message->append_entries_result.rejected) &&
+               trust_index(trust, own, from, "last_index",
+                           message->append_entries_result.last_log_index);
+    case RAFT_REQUEST_VOTE:
+        return trust_index(trust, own, from, "last_index", message->request_vote.last_log_index);
+    case RAFT_INSTALL_SNAPSHOT:
+        return trust_index(trust, own, from, "snapshot_index",
+                           message->install_snapshot.last_index);
+    case RAFT_TIMEOUT_NOW:
+        return trust_index(trust, own, from, "last_index", message->timeout_now.last_log_index);
+    case RAFT_REQUEST_VOTE_RESULT:
+        break;
+    }
+    return true;
+}
+
+/* --- leaders --- */
+
+static bool believes_leader(struct trust *trust, const struct trust_own *own, uint64_t from,
+                            uint64_t term)
+{
+    uint64_t leader = trust->led.id;
+
+    if (term != trust->led.term || from == leader) {
+        return true;
+    }
+    trust_alarm(trust, own, from, "leader_of_term", from, leader);
+    return false;
+}
+
+void trust_note_leader(struct trust *trust, const struct trust_own *own, uint64_t id, uint64_t term)
+{
+    ASSERT(id > 0 && term > 0);
+    if (term >= own->term && term > trust->led.term) {
+        trust->led.term = term;
+        trust->led.id = id;
+    }
+}
+
+/* Every log begins with the cluster's first configuration. A node that joined, and had anything
+ * else there, could not start again. */
+static bool believes_first_entry(struct trust *trust, const struct trust_own *own, uint64_t from,
+                                 const struct raft_message *message)
+{
+    const struct raft_append_entries *args = &message->append_entries;
+
+    if (message->type != RAFT_APPEND_ENTRIES || args->prev_log_index > 0 || args->n_entries == 0 ||
+        args->entries[0].type == RAFT_CHANGE) {
+        return true;
+    }
+    trust_alarm(trust, own, from, "type_of_entry_1", args->entries[0].type, RAFT_CHANGE);
+    return false;
+}
+
+/* Everybody stands for himself, and grants what was asked for: a vote in this node's term, a
+ * pre-vote for its next. */
+static bool believes_vote(struct trust *trust, const struct trust_own *own, uint64_t from,
+                          const struct raft_message *message)
+{
+    const struct raft_request_vote *vote = &message->request_vote;
+    const struct raft_request_vote_result *result = &message->request_vote_result;
+    uint64_t asked = own->term;
+
+    if (message->type == RAFT_REQUEST_VOTE && vote->candidate_id != from) {
+        trust_alarm(trust, own, from, "candidate_id", vote->candidate_id, from);
+        return false;
+    }
+    if (message->type != RAFT_REQUEST_VOTE_RESULT || !result->vote_granted) {
+        return true;
+    }
+    asked += result->pre_vote ? 1 : 0;
+    if (result->term > asked) {
+        trust_alarm(trust, own, from, "granted_term", result->term, asked);
+        return false;
+    }
+    return true;
+}
+
+bool trust_message(struct trust *trust, const struct trust_own *own, uint64_t from,
+                   const struct raft_message *message)
+{
+    uint64_t term = message_term(message);
+
+    return believes_vote(trust, own, from, message) && trust_term(trust, own, from, "term", term) &&
+           believes_indexes(trust, own, from, message) &&
+           believes_first_entry(trust, own, from, message) &&
+           (!message_is_of_leader(message) || believes_leader(trust, own, from, term));
+}

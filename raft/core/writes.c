@@ -1,0 +1,110 @@
+/*
+ * writes.c - see writes.h. Thread: the raft loop.
+ */
+#include "raft/core/writes.h"
+
+#include <stdlib.h>
+
+#include "src/base/assert.h"
+
+void log_position_set(struct log_position *position, uint64_t index, uint64_t term,
+                      uint64_t conf_index, const void *conf, size_t conf_len)
+{
+    struct buf copy = BUF_INIT;
+
+    buf_put(&copy, conf, conf_len);
+    buf_free(&position->conf);
+    *position = (struct log_position){index, term, conf_index, copy};
+}
+
+void log_position_copy(struct log_position *to, const struct log_position *from)
+{
+    log_position_set(to, from->index, from->term, from->conf_index, from->conf.data,
+                     from->conf.len);
+}
+
+void writes_init(struct writes *writes, struct disk *disk)
+{
+    *writes = (struct writes){.disk = disk};
+    STAILQ_INIT(&writes->back);
+}
+
+void writes_end_epoch(struct writes *writes)
+{
+    writes->epoch++;
+}
+
+static void on_done(struct store_op *op)
+{
+    struct write *write = op->data;
+
+    STAILQ_INSERT_TAIL(&write->writes->back, write, link);
+}
+
+struct write *writes_new(struct writes *writes, enum store_op_kind kind)
+{
+    struct write *write = calloc(1, sizeof *write);
+
+    ASSERT(write != NULL);
+    write->op.kind = kind;
+    write->op.done = on_done;
+    write->op.data = write;
+    write->writes = writes;
+    write->number = ++writes->last_number;
+    write->epoch = writes->epoch;
+    writes->count++;
+    return write;
+}
+
+void write_set_position(struct write *write, uint64_t digest)
+{
+    const struct log_position *position = &write->position;
+
+    ASSERT(position->index > 0 && position->conf_index <= position->index);
+    write->op.position = (struct store_position){position->index,
+                                                 position->term,
+                                                 position->conf_index,
+                                                 position->conf.data,
+                                                 (uint32_t)position->conf.len,
+                                                 digest};
+}
+
+void write_submit(struct write *write)
+{
+    ASSERT(write->epoch == write->writes->epoch);
+    write->writes->disk->ops->submit(write->writes->disk, &write->op);
+}
+
+struct write *writes_take(struct writes *writes)
+{
+    struct write *write = STAILQ_FIRST(&writes->back);
+
+    if (write != NULL) {
+        STAILQ_REMOVE_HEAD(&writes->back, link);
+        ASSERT(write->number > writes->last_taken);
+        writes->last_taken = write->number;
+    }
+    return write;
+}
+
+bool write_is_current(const struct write *write)
+{
+    ASSERT(write->epoch <= write->writes->epoch);
+    return write->epoch == write->writes->epoch;
+}
+
+void write_free(struct write *write)
+{
+    ASSERT(write->writes->count > 0);
+    write->writes->count--;
+    for (uint32_t i = 0; i < write->op.entry_count; i++) {
+        entry_block_unref(write->blocks[i]);
+    }
+    free(write->entries);
+    free(write->blocks);
+    free(write->rows);
+    fsm_changes_release(&write->changes);
+    buf_free(&write->position.conf);
+    buf_free(&write->bytes);
+    free(write);
+}
