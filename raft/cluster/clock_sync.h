@@ -7,7 +7,7 @@
  * every tick_ms, and a COMMAND_LAYOUT once while the log has none. The log's time judges only when
  * windows of worker ids are over; no id's uniqueness rests on it.
  *
- * Failure modes: no answers: the own clock is all there is, and the checks pass. Not the leader:
+ * Failure modes: no answers: its own clock is all there is, and the checks pass. Not the leader:
  * nothing is proposed.
  *
  * Thread: the raft loop.
@@ -15,8 +15,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_CLOCK_SYNC_H
 #define LEAFD_RAFT_CLUSTER_CLOCK_SYNC_H
 
-#include "raft/core/driver.h"
-#include "src/id/alloc/allocator.h"
+#include "raft/cluster/node_command.h"
 #include "src/id/snowflake/clock_check.h"
 
 struct clock_sync_config {
@@ -28,27 +27,21 @@ struct clock_sync_config {
 
 struct clock_sync {
     struct clock_sync_config config;
-    struct driver *driver;
-    struct net *net;
-    const struct clock *clock;
-    struct fsm *fsm;
-    struct id_proposer *proposer;
+    const struct ground *on;
     struct clock_check check;
-    uint64_t ask_at_ms;
-    uint64_t tick_at_ms;
-    uint64_t layout_at_ms; /* not before that is the layout proposed again */
-    bool in_flight;
-    struct id_request request;
+    struct timer ask;          /* the peers, again */
+    struct timer tick;         /* armed: the log had the time a moment ago */
+    struct timer layout_pause; /* armed: the layout was proposed a moment ago */
+    struct node_command command;
 };
 
-void clock_sync_init(struct clock_sync *sync, const struct clock_sync_config *config,
-                     struct driver *driver, struct net *net, const struct clock *clock,
-                     struct fsm *fsm, struct id_proposer *proposer);
+void clock_sync_init(struct clock_sync *sync, const struct ground *on,
+                     const struct clock_sync_config *config);
 
 /* A FRAME_CLOCK. False: malformed. */
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len);
 
+/* Propose what is due. */
 void clock_sync_turn(struct clock_sync *sync);
-uint64_t clock_sync_next_ms(const struct clock_sync *sync);
 
 #endif

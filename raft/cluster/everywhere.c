@@ -3,24 +3,11 @@
  */
 #include "raft/cluster/everywhere.h"
 
-#include <string.h>
-
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
-#define LOOK_MS 20 /* between two askings, and how exact deadlines are */
-
-void everywhere_init(struct everywhere *everywhere, struct driver *driver, struct net *net,
-                     const struct clock *clock, struct requests *requests)
-{
-    memset(everywhere, 0, sizeof *everywhere);
-    everywhere->driver = driver;
-    everywhere->net = net;
-    everywhere->clock = clock;
-    everywhere->requests = requests;
-    everywhere->look_ms = UINT64_MAX;
-    TAILQ_INIT(&everywhere->waits);
-}
+#define ASK_AGAIN_MS 20
 
 /* --- what is known of the members --- */
 
@@ -28,7 +15,7 @@ static unsigned place_of(const struct everywhere *everywhere, uint64_t id)
 {
     unsigned at = 0;
 
-    while (at < LIMIT_NODES && everywhere->told_by[at] != id) {
+    while (at < LIMIT_NODES && everywhere->heard_of[at] != id) {
         at++;
     }
     return at;
@@ -39,8 +26,8 @@ static uint64_t applied_by(const struct everywhere *everywhere, uint64_t id)
 {
     unsigned at = place_of(everywhere, id);
 
-    if (id == everywhere->driver->config.node_id) {
-        return driver_applied(everywhere->driver)->index;
+    if (id == everywhere->on->node_id) {
+        return driver_applied(everywhere->on->driver)->index;
     }
     return at < LIMIT_NODES ? everywhere->applied[at] : 0;
 }
@@ -48,18 +35,18 @@ static uint64_t applied_by(const struct everywhere *everywhere, uint64_t id)
 /* How far all have. */
 static uint64_t applied_by_all(const struct everywhere *everywhere)
 {
-    const struct configuration *configuration = driver_configuration(everywhere->driver);
-    uint64_t least = driver_applied(everywhere->driver)->index;
+    const struct configuration *conf = driver_configuration(everywhere->on->driver);
+    uint64_t least = driver_applied(everywhere->on->driver)->index;
 
-    for (unsigned i = 0; i < configuration->count; i++) {
-        uint64_t applied = applied_by(everywhere, configuration->members[i].id);
+    for (unsigned i = 0; i < conf->count; i++) {
+        uint64_t applied = applied_by(everywhere, conf->members[i].id);
 
         least = applied < least ? applied : least;
     }
     return least;
 }
 
-/* A place for a member's word: its own, a free one, or one of a node that is no member any more.
+/* A place for a member's answer: its own, a free one, or one of a node that is no member any more.
  * There is one, since id is a member, and a configuration names no more than LIMIT_NODES. */
 static unsigned place_for(const struct everywhere *everywhere, uint64_t id)
 {
@@ -69,7 +56,7 @@ static unsigned place_for(const struct everywhere *everywhere, uint64_t id)
         return at;
     }
     for (at = 0; at < LIMIT_NODES; at++) {
-        if (driver_member(everywhere->driver, everywhere->told_by[at]) == NULL) {
+        if (driver_member(everywhere->on->driver, everywhere->heard_of[at]) == NULL) {
             break;
         }
     }
@@ -82,7 +69,7 @@ void everywhere_link_changed(struct everywhere *everywhere, uint64_t peer)
     unsigned at = place_of(everywhere, peer);
 
     if (at < LIMIT_NODES) {
-        everywhere->told_by[at] = 0;
+        everywhere->heard_of[at] = 0;
         everywhere->applied[at] = 0;
     }
 }
@@ -92,11 +79,10 @@ void everywhere_link_changed(struct everywhere *everywhere, uint64_t peer)
 static void send(struct everywhere *everywhere, uint64_t to, bool answer, uint64_t index)
 {
     const struct wire_applied message = {answer, index};
-    struct buf payload = BUF_INIT;
+    struct buf frame = BUF_INIT;
 
-    wire_applied_encode(&message, &payload);
-    (void)everywhere->net->ops->send(everywhere->net, to, FRAME_APPLIED, &payload);
-    buf_free(&payload);
+    wire_applied_encode(&message, &frame);
+    (void)ground_send(everywhere->on, to, FRAME_APPLIED, &frame);
 }
 
 bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint8_t *payload,
@@ -109,14 +95,14 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
         return false;
     }
     if (!message.answer) {
-        send(everywhere, from, true, driver_applied(everywhere->driver)->index);
+        send(everywhere, from, true, driver_applied(everywhere->on->driver)->index);
         return true;
     }
-    if (driver_member(everywhere->driver, from) == NULL) {
+    if (driver_member(everywhere->on->driver, from) == NULL) {
         return true; /* a node of a newer configuration, perhaps: nothing waits for it here */
     }
     at = place_for(everywhere, from);
-    everywhere->told_by[at] = from;
+    everywhere->heard_of[at] = from;
     everywhere->applied[at] = message.index;
     return true;
 }
@@ -124,13 +110,13 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
 /* Those who are not known to have come as far as somebody waits for. */
 static void ask_others(struct everywhere *everywhere)
 {
-    const struct configuration *configuration = driver_configuration(everywhere->driver);
+    const struct configuration *conf = driver_configuration(everywhere->on->driver);
     uint64_t highest = TAILQ_LAST(&everywhere->waits, request_list)->index;
 
-    for (unsigned i = 0; i < configuration->count; i++) {
-        uint64_t id = configuration->members[i].id;
+    for (unsigned i = 0; i < conf->count; i++) {
+        uint64_t id = conf->members[i].id;
 
-        if (id != everywhere->driver->config.node_id && applied_by(everywhere, id) < highest) {
+        if (id != everywhere->on->node_id && applied_by(everywhere, id) < highest) {
             send(everywhere, id, false, 0);
         }
     }
@@ -138,25 +124,24 @@ static void ask_others(struct everywhere *everywhere)
 
 /* --- requests --- */
 
-static void tell_missing(const struct everywhere *everywhere, uint64_t index,
+static void fill_missing(const struct everywhere *everywhere, uint64_t index,
                          struct id_missing *missing)
 {
-    const struct configuration *configuration = driver_configuration(everywhere->driver);
-    struct net *net = everywhere->net;
-    uint64_t self = everywhere->driver->config.node_id;
+    const struct configuration *conf = driver_configuration(everywhere->on->driver);
+    uint64_t self = everywhere->on->node_id;
 
     missing->count = 0;
     if (applied_by(everywhere, self) < index) { /* perhaps it is no member any more */
         missing->nodes[missing->count].id = self;
         missing->nodes[missing->count++].reachable = true;
     }
-    for (unsigned i = 0; i < configuration->count; i++) {
-        uint64_t id = configuration->members[i].id;
+    for (unsigned i = 0; i < conf->count; i++) {
+        uint64_t id = conf->members[i].id;
 
         if (id != self && applied_by(everywhere, id) < index) {
             ASSERT(missing->count <= LIMIT_NODES);
             missing->nodes[missing->count].id = id;
-            missing->nodes[missing->count++].reachable = net->ops->connected(net, id);
+            missing->nodes[missing->count++].reachable = ground_reaches(everywhere->on, id);
         }
     }
 }
@@ -165,9 +150,9 @@ static void tell_missing(const struct everywhere *everywhere, uint64_t index,
 static void finish(struct everywhere *everywhere, struct id_request *request, int status)
 {
     if (status != 0) {
-        tell_missing(everywhere, request->index, request->out);
+        fill_missing(everywhere, request->index, request->out);
     }
-    requests_finish(everywhere->requests, request, status);
+    answers_put(everywhere->on->answers, request, status);
 }
 
 static void leave(struct everywhere *everywhere, struct id_request *request, int status)
@@ -175,7 +160,20 @@ static void leave(struct everywhere *everywhere, struct id_request *request, int
     ASSERT(everywhere->count > 0);
     TAILQ_REMOVE(&everywhere->waits, request, link);
     everywhere->count--;
+    timer_cancel(everywhere->on->timers, &request->deadline);
+    if (everywhere->count == 0) {
+        timer_cancel(everywhere->on->timers, &everywhere->ask_again);
+    }
     finish(everywhere, request, status);
+}
+
+static void on_deadline(struct timer *timer, uint64_t now_ms)
+{
+    struct id_request *request = CONTAINER(timer, struct id_request, deadline);
+
+    (void)now_ms;
+    ASSERT(request->kind == ID_REQUEST_EVERYWHERE);
+    leave(request->holder, request, ERR_TIMEOUT);
 }
 
 /* Into its place: they mostly come in order. */
@@ -191,6 +189,10 @@ static void insert(struct everywhere *everywhere, struct id_request *request)
     } else {
         TAILQ_INSERT_AFTER(&everywhere->waits, before, request, link);
     }
+    everywhere->count++;
+    request->holder = everywhere;
+    timer_init(&request->deadline, on_deadline);
+    timer_arm(everywhere->on->timers, &request->deadline, request->deadline_ms);
 }
 
 void everywhere_submit(struct everywhere *everywhere, struct id_request *request)
@@ -202,34 +204,11 @@ void everywhere_submit(struct everywhere *everywhere, struct id_request *request
         finish(everywhere, request, ERR_OVERLOADED);
     } else {
         insert(everywhere, request);
-        if (everywhere->count++ == 0) {
-            everywhere->look_ms = clock_now_ms(everywhere->clock);
-        }
-    }
-}
-
-static void look(struct everywhere *everywhere, uint64_t now_ms)
-{
-    struct id_request *request;
-    struct id_request *next;
-
-    for (request = TAILQ_FIRST(&everywhere->waits); request != NULL; request = next) {
-        next = TAILQ_NEXT(request, link);
-        if (request->deadline_ms <= now_ms) {
-            leave(everywhere, request, ERR_TIMEOUT);
-        }
-    }
-    if (everywhere->count > 0) {
-        ask_others(everywhere);
-        everywhere->look_ms = now_ms + LOOK_MS;
-    } else {
-        everywhere->look_ms = UINT64_MAX;
     }
 }
 
 void everywhere_turn(struct everywhere *everywhere)
 {
-    uint64_t now_ms = clock_now_ms(everywhere->clock);
     uint64_t all;
     struct id_request *request;
 
@@ -240,14 +219,18 @@ void everywhere_turn(struct everywhere *everywhere)
     while ((request = TAILQ_FIRST(&everywhere->waits)) != NULL && request->index <= all) {
         leave(everywhere, request, 0);
     }
-    if (now_ms >= everywhere->look_ms) {
-        look(everywhere, now_ms);
+    if (everywhere->count > 0 && !timer_is_armed(&everywhere->ask_again)) {
+        ask_others(everywhere);
+        timer_arm(everywhere->on->timers, &everywhere->ask_again,
+                  ground_now_ms(everywhere->on) + ASK_AGAIN_MS);
     }
 }
 
-uint64_t everywhere_next_ms(const struct everywhere *everywhere)
+void everywhere_init(struct everywhere *everywhere, const struct ground *on)
 {
-    return everywhere->count > 0 ? everywhere->look_ms : UINT64_MAX;
+    *everywhere = (struct everywhere){.on = on};
+    TAILQ_INIT(&everywhere->waits);
+    timer_init(&everywhere->ask_again, ground_wake);
 }
 
 void everywhere_stop(struct everywhere *everywhere)

@@ -21,25 +21,21 @@
 #ifndef LEAFD_RAFT_CLUSTER_EVERYWHERE_H
 #define LEAFD_RAFT_CLUSTER_EVERYWHERE_H
 
-#include "raft/cluster/requests.h"
+#include "raft/cluster/ground.h"
 
 struct everywhere {
-    struct driver *driver;
-    struct net *net;
-    const struct clock *clock;
-    struct requests *requests;     /* by which answers leave */
-    struct request_list waits;     /* by index, rising */
-    size_t count;                  /* of these; <= LIMIT_EVERYWHERE_WAITS */
-    uint64_t look_ms;              /* when to ask and to look at deadlines next */
-    uint64_t told_by[LIMIT_NODES]; /* who has said how far it has come; 0: a free place */
-    uint64_t applied[LIMIT_NODES]; /* and how far */
+    const struct ground *on;
+    struct request_list waits;      /* by index, rising */
+    size_t count;                   /* of these; <= LIMIT_EVERYWHERE_WAITS */
+    struct timer ask_again;         /* armed: the others were asked a moment ago */
+    uint64_t heard_of[LIMIT_NODES]; /* who has said how far it has come; 0: a free place */
+    uint64_t applied[LIMIT_NODES];  /* and how far */
     bool stopping;
 };
 
-void everywhere_init(struct everywhere *everywhere, struct driver *driver, struct net *net,
-                     const struct clock *clock, struct requests *requests);
+void everywhere_init(struct everywhere *everywhere, const struct ground *on);
 
-/* Take a request of kind ID_REQUEST_EVERYWHERE; done() comes from a later requests_turn(). */
+/* Take a request of kind ID_REQUEST_EVERYWHERE. */
 void everywhere_submit(struct everywhere *everywhere, struct id_request *request);
 
 /* A FRAME_APPLIED. False: malformed. */
@@ -49,11 +45,8 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
 /* A link came or went: what the peer said before was perhaps of an earlier incarnation of it. */
 void everywhere_link_changed(struct everywhere *everywhere, uint64_t peer);
 
-/* Ask and answer what is due. After driver_turn(). */
+/* Ask and answer. After driver_turn(). */
 void everywhere_turn(struct everywhere *everywhere);
-
-/* When everywhere_turn() is due next; UINT64_MAX: nothing waits. */
-uint64_t everywhere_next_ms(const struct everywhere *everywhere);
 
 /* Answer all with ERR_SHUTTING_DOWN, and what comes from now on. */
 void everywhere_stop(struct everywhere *everywhere);

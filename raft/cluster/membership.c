@@ -1,74 +1,323 @@
 /*
- * membership.c - the steps of a change and the hand-over of leadership (membership.h). The answers
- * are in membership_ask.c.
- *
- * Thread: the raft loop.
+ * membership.c - see membership.h: what the leader answers when somebody asks for a member, for one
+ * member less or for another leader, and the steps of a change. Thread: the raft loop.
  */
 #include "raft/cluster/membership.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "raft/cluster/membership_internal.h"
 #include "src/base/assert.h"
+#include "src/id/fsm/fsm.h"
 
-#define LOOK_MS 20           /* between two looks at a catch-up or a hand-over */
-#define COMMAND_MS 5000      /* patience of an own command */
-#define PATIENCES 10         /* of the change as a whole, however it goes on */
-#define TRANSFERS_FAILED 3   /* then a leader that is to be removed just steps down */
-#define TRANSFER_ELECTIONS 2 /* how long a hand-over may take, in election timeouts */
-#define GIVE_WAY_MS 30000    /* a leader without room tries again: the others may have none, too */
+#define LOOK_MS 20         /* between two looks at a catch-up */
+#define PATIENCES 10       /* of the change as a whole, however it goes on */
+#define HANDOVERS_FAILED 3 /* then a leader that is to be removed just steps down */
+#define LAG_ENTRIES 1000   /* more: a voter is too far behind to lead soon */
 
-void membership_init(struct membership *membership, struct driver *driver, struct net *net,
-                     const struct clock *clock, struct fsm *fsm, struct id_proposer *proposer,
-                     uint32_t patience_ms)
+#define ULL(number) ((unsigned long long)(number))
+
+void membership_init(struct membership *membership, const struct ground *on, uint32_t patience_ms)
 {
-    memset(membership, 0, sizeof *membership);
-    membership->driver = driver;
-    membership->net = net;
-    membership->clock = clock;
-    membership->fsm = fsm;
-    membership->proposer = proposer;
-    membership->patience_ms = patience_ms;
+    *membership = (struct membership){.on = on, .patience_ms = patience_ms};
+    timer_init(&membership->look, ground_wake);
+    timer_init(&membership->patience, ground_wake);
+    timer_init(&membership->whole_patience, ground_wake);
+    timer_init(&membership->hold, ground_wake);
+    timer_init(&membership->hold_pause, ground_wake);
+    timer_init(&membership->next_turn, ground_wake);
+    handover_init(&membership->handover, on);
 }
 
-/* --- commands of its own --- */
+/* --- who can be reached --- */
 
-static void command_done(struct id_request *request)
+struct voter_count {
+    unsigned voters;
+    unsigned reached; /* of these, this node counted */
+};
+
+/* Is there a link to it? To itself always. */
+static bool reaches(const struct membership *membership, uint64_t node_id)
 {
-    struct membership *membership = request->data;
-
-    membership->in_flight = false;
-    buf_free(&request->payload);
-    buf_free(&request->reply);
+    return node_id == membership->on->node_id || ground_reaches(membership->on, node_id);
 }
 
-/* Propose the command in `payload`, which is taken over. stamped: by who asked for it. */
-static void propose(struct membership *membership, struct buf *payload, bool stamped)
+/* Would the voters that can be reached be a majority, with one more voter and without another (0:
+ * none)? */
+static bool keeps_quorum(const struct membership *membership, uint64_t with, uint64_t without,
+                         struct voter_count *ret_count)
 {
-    struct id_request *request = &membership->request;
+    const struct configuration *conf = driver_configuration(membership->on->driver);
+    struct voter_count count = {0};
 
-    ASSERT(!membership->in_flight);
-    memset(request, 0, sizeof *request);
-    buf_move(&request->payload, payload);
-    request->kind = ID_REQUEST_COMMAND;
-    request->stamped = stamped;
-    request->deadline_ms = clock_now_ms(membership->clock) + COMMAND_MS;
-    request->done = command_done;
-    request->data = membership;
-    membership->in_flight = true;
-    membership->proposer->propose(membership->proposer, request);
+    for (unsigned i = 0; i < conf->count; i++) {
+        const struct conf_member *member = &conf->members[i];
+
+        if (member->id != with && member->id != without && member->role == ROLE_VOTER) {
+            count.voters++;
+            count.reached += reaches(membership, member->id);
+        }
+    }
+    if (with != 0) { /* it has to be reached before it becomes a voter */
+        count.voters++;
+        count.reached++;
+    }
+    ASSERT(count.reached <= count.voters);
+    *ret_count = count;
+    return count.reached >= count.voters / 2 + 1;
 }
 
-void membership_begin(struct membership *membership, const struct member_change *change,
-                      const struct session_stamp *stamp)
+/* The change under way, NULL if there is none. */
+static const struct member_change *under_way(const struct membership *membership)
 {
+    const struct member_change *change = fsm_member_change(membership->on->fsm);
+
+    return change != NULL && !change->given_up ? change : NULL;
+}
+
+/* --- answers --- */
+
+static struct member_answer say(enum member_outcome outcome, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static struct member_answer say(enum member_outcome outcome, const char *format, ...)
+{
+    struct member_answer answer = {.outcome = (uint8_t)outcome};
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(answer.why, sizeof answer.why, format, args);
+    va_end(args);
+    return answer;
+}
+
+static struct member_answer say_in_progress(const struct member_change *change)
+{
+    return say(MEMBER_IN_PROGRESS, "node %llu is being %s: one change at a time",
+               ULL(change->node_id), change->kind == MEMBER_ADD ? "added" : "removed");
+}
+
+static struct member_answer say_removed(uint64_t node_id)
+{
+    return say(MEMBER_WAS_REMOVED,
+               "node %llu was removed from the cluster, and its id never comes back: give the node "
+               "an empty data directory and a new id",
+               ULL(node_id));
+}
+
+static struct member_answer say_no_quorum(const struct voter_count *count)
+{
+    return say(MEMBER_NO_QUORUM,
+               "only %u of the %u voters of afterwards can be reached now, and %u are needed; "
+               "force=1 does it nevertheless",
+               count->reached, count->voters, count->voters / 2 + 1);
+}
+
+/* Was this very change given up, and is this not a new request for it? */
+static bool was_given_up(const struct membership *membership, const struct member_ask *ask,
+                         uint8_t kind)
+{
+    const struct member_change *change = fsm_member_change(membership->on->fsm);
+
+    return ask->again && change != NULL && change->given_up && change->kind == kind &&
+           change->node_id == ask->node_id;
+}
+
+/* Propose it under the stamp of who asked, unless a command is on its way. */
+static struct member_answer begin(struct membership *membership, const struct member_ask *ask,
+                                  uint8_t kind)
+{
+    struct member_change change = {.kind = kind, .force = ask->force, .node_id = ask->node_id};
     struct buf payload = BUF_INIT;
 
-    if (!membership->in_flight) {
-        command_member_begin_encode(&payload, change);
-        session_stamp_put(&payload, stamp);
-        propose(membership, &payload, true);
+    ASSERT(under_way(membership) == NULL || kind == MEMBER_REMOVE);
+    if (kind == MEMBER_ADD) {
+        memcpy(change.address, ask->address, sizeof change.address);
     }
+    if (!membership->command.in_flight) {
+        command_member_begin_encode(&payload, &change);
+        session_stamp_put(&payload, &ask->stamp);
+        node_command_send(&membership->command, membership->on, &payload, true);
+    }
+    return say(MEMBER_PENDING, "node %llu is being %s", ULL(ask->node_id),
+               kind == MEMBER_ADD ? "added" : "removed");
+}
+
+/* The member at this address; 0: none. */
+static uint64_t member_at(const struct membership *membership, const char *address)
+{
+    const struct configuration *conf = driver_configuration(membership->on->driver);
+
+    for (unsigned i = 0; i < conf->count; i++) {
+        if (strcmp(conf->members[i].address, address) == 0) {
+            return conf->members[i].id;
+        }
+    }
+    return 0;
+}
+
+static struct member_answer ask_add(struct membership *membership, const struct member_ask *ask)
+{
+    const struct member_change *change = under_way(membership);
+    uint64_t other = member_at(membership, ask->address);
+    const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
+    struct voter_count count;
+
+    if (fsm_member_removed(membership->on->fsm, ask->node_id)) {
+        return say_removed(ask->node_id);
+    }
+    if (member != NULL && strcmp(member->address, ask->address) != 0) {
+        return say(MEMBER_EXISTS, "node %llu is a member already, at %.100s", ULL(ask->node_id),
+                   member->address);
+    }
+    if (other != 0 && other != ask->node_id) {
+        return say(MEMBER_ADDRESS_IN_USE, "%.100s is the address of node %llu", ask->address,
+                   ULL(other));
+    }
+    if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_ADD &&
+        strcmp(change->address, ask->address) == 0) {
+        return say(MEMBER_PENDING, "node %llu is being added", ULL(ask->node_id));
+    }
+    if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_ADD) {
+        return say(MEMBER_EXISTS, "node %llu is being added already, at %.100s", ULL(ask->node_id),
+                   change->address);
+    }
+    if (member != NULL && member->role == ROLE_VOTER && change == NULL) {
+        return say(MEMBER_DONE, "node %llu is a member", ULL(ask->node_id));
+    }
+    if (was_given_up(membership, ask, MEMBER_ADD)) {
+        return say(MEMBER_GIVEN_UP,
+                   "node %llu did not catch up with the log in time; it stays a standby: is it "
+                   "running, can it be reached at %.80s? Ask again, or remove it",
+                   ULL(ask->node_id), ask->address);
+    }
+    if (change != NULL) {
+        return say_in_progress(change);
+    }
+    if (member == NULL && driver_configuration(membership->on->driver)->count >= LIMIT_NODES) {
+        return say(MEMBER_TOO_MANY, "the cluster has %d members already, the most there can be",
+                   LIMIT_NODES);
+    }
+    if (!ask->force && !keeps_quorum(membership, ask->node_id, 0, &count)) {
+        return say_no_quorum(&count);
+    }
+    return begin(membership, ask, MEMBER_ADD);
+}
+
+static bool is_last_voter(const struct membership *membership, uint64_t node_id)
+{
+    const struct configuration *conf = driver_configuration(membership->on->driver);
+
+    return configuration_role(conf, node_id) == ROLE_VOTER && configuration_voters(conf) == 1;
+}
+
+static struct member_answer ask_remove(struct membership *membership, const struct member_ask *ask)
+{
+    const struct member_change *change = under_way(membership);
+    const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
+    struct voter_count count;
+
+    if (fsm_member_removed(membership->on->fsm, ask->node_id)) {
+        return say(MEMBER_DONE, "node %llu is no member any more", ULL(ask->node_id));
+    }
+    if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_REMOVE) {
+        return say(MEMBER_PENDING, "node %llu is being removed", ULL(ask->node_id));
+    }
+    if (change != NULL && change->node_id != ask->node_id) {
+        return say_in_progress(change);
+    }
+    if (member == NULL && change == NULL) {
+        return say(MEMBER_UNKNOWN, "no member has the id %llu", ULL(ask->node_id));
+    }
+    if (was_given_up(membership, ask, MEMBER_REMOVE)) {
+        return say(MEMBER_GIVEN_UP,
+                   "node %llu could not be removed in time: are too few of the other voters "
+                   "reachable? GET /api/cluster tells",
+                   ULL(ask->node_id));
+    }
+    if (is_last_voter(membership, ask->node_id)) {
+        return say(MEMBER_LAST_VOTER, "node %llu is the last voter", ULL(ask->node_id));
+    }
+    if (member != NULL && member->role == ROLE_VOTER && !ask->force &&
+        !keeps_quorum(membership, 0, ask->node_id, &count)) {
+        return say_no_quorum(&count);
+    }
+    return begin(membership, ask, MEMBER_REMOVE);
+}
+
+static struct member_answer ask_lead(struct membership *membership, const struct member_ask *ask)
+{
+    const struct member_change *change = under_way(membership);
+    struct driver *driver = membership->on->driver;
+    uint64_t last = driver_last_index(driver);
+    const struct conf_member *member = driver_member(driver, ask->node_id);
+    uint64_t match = 0;
+
+    if (member == NULL) {
+        return say(MEMBER_UNKNOWN, "no member has the id %llu", ULL(ask->node_id));
+    }
+    if (member->role != ROLE_VOTER) {
+        return say(MEMBER_NOT_VOTER, "node %llu is a standby and cannot lead", ULL(ask->node_id));
+    }
+    if (change != NULL && change->node_id == ask->node_id && change->kind == MEMBER_REMOVE) {
+        return say_in_progress(change);
+    }
+    if (ask->node_id == membership->on->node_id) {
+        return say(MEMBER_DONE, "node %llu leads", ULL(ask->node_id));
+    }
+    if (!reaches(membership, ask->node_id)) {
+        return say(MEMBER_UNREACHABLE, "node %llu cannot be reached", ULL(ask->node_id));
+    }
+    if (!driver_match(driver, ask->node_id, &match) || match + LAG_ENTRIES < last) {
+        return say(MEMBER_NOT_CAUGHT_UP,
+                   "node %llu has the log up to entry %llu only, and the last is %llu",
+                   ULL(ask->node_id), ULL(match), ULL(last));
+    }
+    handover_begin(&membership->handover, ask->node_id);
+    return say(MEMBER_PENDING, "leadership is being handed to node %llu", ULL(ask->node_id));
+}
+
+int membership_answer(struct membership *membership, const void *data, size_t len,
+                      struct buf *reply)
+{
+    struct member_answer answer;
+    struct member_ask ask;
+    int rv = member_ask_decode(data, len, &ask);
+
+    if (rv != 0) {
+        return rv;
+    }
+    if (ask.stamp.node_id == 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (fsm_session_is_over(membership->on->fsm, &ask.stamp)) {
+        return ERR_STALE; /* a late copy: whoever asked has another answer, or has given up */
+    }
+    switch (ask.kind) {
+    case MEMBER_ASK_ADD:
+        answer = ask_add(membership, &ask);
+        break;
+    case MEMBER_ASK_REMOVE:
+        answer = ask_remove(membership, &ask);
+        break;
+    case MEMBER_ASK_LEAD:
+        answer = ask_lead(membership, &ask);
+        break;
+    default:
+        UNREACHABLE("kind of a membership request");
+    }
+    member_answer_encode(&answer, reply);
+    return 0;
+}
+
+/* --- steps; what cannot be done now is tried again at the next look --- */
+
+static void step(struct driver *driver, uint64_t node_id, const char *address, enum conf_role role)
+{
+    int rv = driver_change(driver, node_id, address, role);
+
+    (void)rv;
 }
 
 static void end_change(struct membership *membership, const struct member_change *change,
@@ -76,49 +325,10 @@ static void end_change(struct membership *membership, const struct member_change
 {
     struct buf payload = BUF_INIT;
 
-    if (!membership->in_flight) {
+    if (!membership->command.in_flight) {
         command_member_end_encode(&payload, change->index, given_up);
-        propose(membership, &payload, false);
+        node_command_send(&membership->command, membership->on, &payload, false);
     }
-}
-
-/* --- who can be reached --- */
-
-bool membership_reaches(const struct membership *membership, uint64_t node_id)
-{
-    return node_id == membership->driver->config.node_id ||
-           membership->net->ops->connected(membership->net, node_id);
-}
-
-bool membership_keeps_quorum(const struct membership *membership, uint64_t with, uint64_t without,
-                             struct voter_count *ret_count)
-{
-    const struct configuration *configuration = driver_configuration(membership->driver);
-    struct voter_count count = {0};
-
-    for (unsigned i = 0; i < configuration->count; i++) {
-        const struct conf_member *server = &configuration->members[i];
-
-        if (server->id != with && server->id != without && server->role == ROLE_VOTER) {
-            count.voters++;
-            count.reached += membership_reaches(membership, server->id);
-        }
-    }
-    if (with != 0) { /* it has to be reached before it becomes a voter */
-        count.voters++;
-        count.reached++;
-    }
-    *ret_count = count;
-    return count.reached >= count.voters / 2 + 1;
-}
-
-/* --- steps --- */
-
-/* What cannot be done now is tried again at the next look. */
-static bool step(struct membership *membership, uint64_t node_id, const char *address,
-                 enum conf_role role)
-{
-    return driver_change(membership->driver, node_id, address, role) == 0;
 }
 
 /* The node's data directory is known to the cluster: from then on another one with its id, which
@@ -127,36 +337,39 @@ static bool is_registered(const struct membership *membership, uint64_t node_id)
 {
     struct node_info info;
 
-    return fsm_node(membership->fsm, node_id, &info);
+    return fsm_node(membership->on->fsm, node_id, &info);
 }
 
 /* The core remembers how the last catch-up ended, perhaps of an earlier change that was given up:
  * what counts is one that was begun for this change. */
 static void watch_catch_up(struct membership *membership, uint64_t node_id)
 {
-    enum driver_catch_up status = driver_caught_up(membership->driver, node_id);
+    struct driver *driver = membership->on->driver;
+    enum driver_catch_up status = driver_caught_up(driver, node_id);
 
+    ASSERT(node_id != membership->on->node_id);
     if (status == DRIVER_CATCH_UP_RUNNING) {
         return;
     }
-    if (status == DRIVER_CATCH_UP_FINISHED && membership->catching_up) {
+    if (membership->catching_up && status == DRIVER_CATCH_UP_FINISHED) {
         membership->caught_up = node_id;
         return;
     }
-    membership->catching_up =
-        membership_reaches(membership, node_id) && driver_catch_up(membership->driver, node_id);
+    membership->catching_up = reaches(membership, node_id) && driver_catch_up(driver, node_id);
 }
 
 static void drive_add(struct membership *membership, const struct member_change *change)
 {
-    const struct conf_member *server = driver_member(membership->driver, change->node_id);
+    struct driver *driver = membership->on->driver;
+    const struct conf_member *member = driver_member(driver, change->node_id);
     struct voter_count count;
 
-    if (server == NULL) {
-        (void)step(membership, change->node_id, change->address, ROLE_STANDBY);
+    ASSERT(change->kind == MEMBER_ADD && change->node_id != 0);
+    if (member == NULL) {
+        step(driver, change->node_id, change->address, ROLE_STANDBY);
         return;
     }
-    if (server->role == ROLE_VOTER) { /* it was one already when the change began */
+    if (member->role == ROLE_VOTER) { /* it was one already when the change began */
         end_change(membership, change, false);
         return;
     }
@@ -164,9 +377,9 @@ static void drive_add(struct membership *membership, const struct member_change 
         watch_catch_up(membership, change->node_id);
     }
     if (membership->caught_up == change->node_id && is_registered(membership, change->node_id) &&
-        membership_reaches(membership, change->node_id) &&
-        (change->force || membership_keeps_quorum(membership, change->node_id, 0, &count))) {
-        (void)step(membership, change->node_id, NULL, ROLE_VOTER);
+        reaches(membership, change->node_id) &&
+        (change->force || keeps_quorum(membership, change->node_id, 0, &count))) {
+        step(driver, change->node_id, NULL, ROLE_VOTER);
     }
 }
 
@@ -178,56 +391,68 @@ static void drive_add(struct membership *membership, const struct member_change 
  */
 static void demote(struct membership *membership, uint64_t node_id)
 {
-    uint64_t now = clock_now_ms(membership->clock);
-    uint64_t election_ms = membership->driver->config.election_ms;
+    const struct ground *on = membership->on;
+    uint64_t now_ms = ground_now_ms(on);
+    uint64_t election_ms = on->driver->config.election_ms;
 
-    if (driver_all_committed(membership->driver)) {
-        (void)step(membership, node_id, NULL, ROLE_STANDBY);
-        membership->hold_until_ms = 0;
-        membership->hold_again_ms = 0;
+    ASSERT(driver_leads(on->driver));
+    if (driver_all_committed(on->driver)) {
+        step(on->driver, node_id, NULL, ROLE_STANDBY);
+        timer_cancel(on->timers, &membership->hold);
+        timer_cancel(on->timers, &membership->hold_pause);
         return;
     }
-    if (now >= membership->hold_again_ms) {
-        membership->hold_until_ms = now + election_ms;
-        membership->hold_again_ms = now + 2 * election_ms;
+    if (!timer_is_armed(&membership->hold_pause)) {
+        timer_arm(on->timers, &membership->hold, now_ms + election_ms);
+        timer_arm(on->timers, &membership->hold_pause, now_ms + 2 * election_ms);
     }
-    if (now < membership->hold_until_ms) {
-        membership->look_ms = now;
+    if (timer_is_armed(&membership->hold)) {
+        timer_cancel(on->timers, &membership->look);
     }
 }
 
 static void drive_remove(struct membership *membership, const struct member_change *change)
 {
-    const struct conf_member *server = driver_member(membership->driver, change->node_id);
-    bool own = change->node_id == membership->driver->config.node_id;
+    struct driver *driver = membership->on->driver;
+    bool own = change->node_id == membership->on->node_id;
+    const struct conf_member *member = driver_member(driver, change->node_id);
     struct voter_count count;
 
-    if (server == NULL) {
+    ASSERT(change->kind == MEMBER_REMOVE && change->node_id != 0);
+    if (member == NULL) {
         end_change(membership, change, false);
         return;
     }
-    if (server->role != ROLE_VOTER) {
-        (void)step(membership, change->node_id, NULL, ROLE_GONE);
+    if (member->role != ROLE_VOTER) {
+        step(driver, change->node_id, NULL, ROLE_GONE);
         return;
     }
-    if (!change->force && !membership_keeps_quorum(membership, 0, change->node_id, &count)) {
+    if (!change->force && !keeps_quorum(membership, 0, change->node_id, &count)) {
         return;
     }
-    if (own && membership->transfers_failed < TRANSFERS_FAILED) {
-        membership_transfer(membership, 0);
+    if (own && membership->handover.failed < HANDOVERS_FAILED) {
+        handover_begin(&membership->handover, 0);
         return;
     }
     /* Of the leader itself: it steps down once this is applied, and the next one goes on. */
     demote(membership, change->node_id);
 }
 
-/* What the node has of the log, or of the snapshot that is being sent to it. */
-static uint64_t progress_of(struct membership *membership, uint64_t node_id)
+/* A step forward: the change has its whole patience again, and the next step is looked at now. */
+static void note_forward(struct membership *membership)
 {
-    const struct snapshot_transfers *transfers = &membership->driver->transfers;
+    const struct ground *on = membership->on;
+
+    timer_arm(on->timers, &membership->patience, ground_now_ms(on) + membership->patience_ms);
+}
+
+/* What the node has of the log, or of the snapshot that is being sent to it. */
+static uint64_t progress_of(const struct driver *driver, uint64_t node_id)
+{
+    const struct snapshot_transfers *transfers = &driver->transfers;
     uint64_t match = 0;
 
-    (void)driver_match(membership->driver, node_id, &match);
+    (void)driver_match(driver, node_id, &match);
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
         if (transfers->out[i].active && transfers->out[i].peer == node_id) {
             return match + transfers->out[i].acked;
@@ -236,31 +461,32 @@ static uint64_t progress_of(struct membership *membership, uint64_t node_id)
     return match;
 }
 
-/* Note what has changed since the last look; a step forward gives the change its whole patience
- * again. Entries that arrive count only while the node is behind: they never end. */
+/* Note what has changed since the last look. Entries that arrive count only while the node is
+ * behind: they never end. */
 static void note_progress(struct membership *membership, const struct member_change *change)
 {
-    uint64_t now = clock_now_ms(membership->clock);
-    uint64_t term = driver_term(membership->driver);
-    uint64_t conf = driver_applied(membership->driver)->conf_index;
-    uint64_t progress = progress_of(membership, change->node_id);
+    const struct ground *on = membership->on;
+    uint64_t term = driver_term(on->driver);
+    uint64_t conf = driver_applied(on->driver)->conf_index;
+    uint64_t progress = progress_of(on->driver, change->node_id);
 
     if (membership->change_index != change->index || membership->change_term != term) {
         membership->change_index = change->index;
         membership->change_term = term;
         membership->catching_up = false;
         membership->caught_up = 0;
-        membership->begun_ms = now;
-        membership->forward_ms = now;
-        membership->look_ms = now;
+        timer_arm(on->timers, &membership->whole_patience,
+                  ground_now_ms(on) + PATIENCES * (uint64_t)membership->patience_ms);
+        note_forward(membership);
+        timer_cancel(on->timers, &membership->look);
     }
     if (membership->seen_conf != conf) {
-        membership->forward_ms = now;
-        membership->look_ms = now;
+        note_forward(membership);
+        timer_cancel(on->timers, &membership->look);
     }
     if (change->kind == MEMBER_ADD && membership->caught_up == 0 &&
         progress != membership->seen_progress) {
-        membership->forward_ms = now;
+        note_forward(membership);
     }
     membership->seen_conf = conf;
     membership->seen_progress = progress;
@@ -268,22 +494,20 @@ static void note_progress(struct membership *membership, const struct member_cha
 
 static bool patience_is_over(const struct membership *membership)
 {
-    uint64_t now = clock_now_ms(membership->clock);
-
-    return now - membership->forward_ms >= membership->patience_ms ||
-           now - membership->begun_ms >= PATIENCES * (uint64_t)membership->patience_ms;
+    return !timer_is_armed(&membership->patience) || !timer_is_armed(&membership->whole_patience);
 }
 
 static void drive(struct membership *membership, const struct member_change *change)
 {
-    uint64_t now = clock_now_ms(membership->clock);
+    const struct ground *on = membership->on;
 
+    ASSERT(change->index != 0 && !change->given_up);
     note_progress(membership, change);
-    if (now < membership->look_ms) {
+    if (timer_is_armed(&membership->look)) {
         return;
     }
-    membership->look_ms = now + LOOK_MS;
-    if (driver_pending_change(membership->driver) != 0) {
+    timer_arm(on->timers, &membership->look, ground_now_ms(on) + LOOK_MS);
+    if (driver_pending_change(on->driver) != 0) {
         return;
     }
     if (patience_is_over(membership)) {
@@ -295,92 +519,45 @@ static void drive(struct membership *membership, const struct member_change *cha
     }
 }
 
-/* --- hand-over --- */
-
-void membership_transfer(struct membership *membership, uint64_t to)
+static void forget_change(struct membership *membership)
 {
-    uint64_t now = clock_now_ms(membership->clock);
+    struct timers *timers = membership->on->timers;
 
-    if (membership->transferring || now < membership->transfer_again_ms) {
-        return;
-    }
-    membership->transferring = true;
-    membership->transfer_to = to;
-    membership->transfer_until_ms =
-        now + TRANSFER_ELECTIONS * (uint64_t)membership->driver->config.election_ms;
-}
-
-static void transfer_turn(struct membership *membership)
-{
-    uint64_t now = clock_now_ms(membership->clock);
-    bool over;
-
-    if (!membership->transferring) {
-        return;
-    }
-    over = driver_transfer(membership->driver, membership->transfer_to);
-    if (over || now >= membership->transfer_until_ms) {
-        membership->transferring = false;
-        membership->transfer_again_ms = now + membership->driver->config.election_ms;
-        membership->transfers_failed++;
-    }
-}
-
-/* A leader whose disk is low refuses the changes of all nodes: let one lead that may have room. If
- * no node has any, each does so once in a while, and leadership does not go round. */
-static void give_way_if_low(struct membership *membership)
-{
-    uint64_t now = clock_now_ms(membership->clock);
-
-    if (!driver_disk_is_low(membership->driver)) {
-        membership->give_way_again_ms = 0;
-    } else if (driver_leads(membership->driver) && now >= membership->give_way_again_ms) {
-        membership->give_way_again_ms = now + GIVE_WAY_MS;
-        membership_transfer(membership, 0);
-    }
+    membership->change_index = 0;
+    timer_cancel(timers, &membership->look);
+    timer_cancel(timers, &membership->patience);
+    timer_cancel(timers, &membership->whole_patience);
 }
 
 static bool is_holding(const struct membership *membership)
 {
-    return membership->change_index != 0 &&
-           clock_now_ms(membership->clock) < membership->hold_until_ms;
+    return membership->change_index != 0 && timer_is_armed(&membership->hold);
 }
 
-void membership_turn(struct membership *membership, bool *ret_holding)
+bool membership_turn(struct membership *membership)
 {
-    const struct member_change *change = fsm_member_change(membership->fsm);
+    const struct ground *on = membership->on;
+    const struct member_change *change = fsm_member_change(on->fsm);
 
-    give_way_if_low(membership);
-    if (!driver_is_leader(membership->driver) || membership->driver->failed) {
-        membership->transferring = false;
-        membership->transfer_again_ms = 0;
-        membership->transfers_failed = 0;
-        membership->change_index = 0;
-        membership->hold_until_ms = 0;
-        membership->hold_again_ms = 0;
-        *ret_holding = false;
-        return;
+    handover_if_no_room(&membership->handover);
+    if (!driver_is_leader(on->driver) || on->driver->failed) {
+        handover_reset(&membership->handover);
+        forget_change(membership);
+        timer_cancel(on->timers, &membership->hold);
+        timer_cancel(on->timers, &membership->hold_pause);
+        return false;
     }
-    if (driver_leads(membership->driver)) {
+    if (driver_leads(on->driver)) {
         if (change != NULL && !change->given_up) {
             drive(membership, change);
         } else {
-            membership->change_index = 0;
+            forget_change(membership);
         }
-        transfer_turn(membership);
+        handover_turn(&membership->handover);
     }
-    *ret_holding = membership->transferring || is_holding(membership);
-}
-
-uint64_t membership_next_ms(const struct membership *membership)
-{
-    uint64_t soon = clock_now_ms(membership->clock) + 1;
-
-    if (membership->transferring || is_holding(membership)) {
-        return soon;
+    ASSERT_IMPLIES(membership->change_index == 0, !timer_is_armed(&membership->look));
+    if (is_holding(membership)) {
+        timer_arm(on->timers, &membership->next_turn, ground_now_ms(on) + 1);
     }
-    if (membership->change_index == 0) {
-        return UINT64_MAX;
-    }
-    return membership->look_ms > soon ? membership->look_ms : soon;
+    return membership->handover.active || is_holding(membership);
 }

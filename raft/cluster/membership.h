@@ -22,57 +22,43 @@
 #ifndef LEAFD_RAFT_CLUSTER_MEMBERSHIP_H
 #define LEAFD_RAFT_CLUSTER_MEMBERSHIP_H
 
-#include "raft/core/driver.h"
-#include "src/id/alloc/allocator.h"
-#include "src/id/backend/id_backend.h"
+#include "raft/cluster/handover.h"
+#include "raft/cluster/node_command.h"
 #include "src/id/codec/member.h"
 
 struct membership {
-    struct driver *driver;
-    struct net *net;
-    const struct clock *clock;
-    struct fsm *fsm;
-    struct id_proposer *proposer;
+    const struct ground *on;
     uint32_t patience_ms;
+    struct handover handover;
+    struct node_command command; /* begins or ends a change */
     /* of the change under way, as this leader sees it */
-    uint64_t change_index;  /* which; 0: none looked at */
-    uint64_t change_term;   /* the own term in which it was first looked at */
-    uint64_t begun_ms;      /* when this leader took it over */
-    uint64_t forward_ms;    /* the last step forward */
-    uint64_t seen_conf;     /* index of the configuration then */
-    uint64_t seen_progress; /* of the node's log or snapshot then */
-    uint64_t look_ms;       /* next look at a catch-up */
-    bool catching_up;       /* the core was told to watch the node catch up */
-    uint64_t caught_up;     /* the node that the core has seen caught up since; 0: none */
-    /* a command of its own is on its way */
-    bool in_flight;
-    struct id_request request;
-    /* leadership is being handed over */
-    bool transferring;
-    uint64_t transfer_to; /* 0: to the furthest */
-    uint64_t transfer_until_ms;
-    uint64_t transfer_again_ms; /* not before, after one that failed */
-    unsigned transfers_failed;  /* since this leader's term began */
+    uint64_t change_index;       /* which; 0: none looked at */
+    uint64_t change_term;        /* this leader's term in which it was first looked at */
+    struct timer patience;       /* armed: there was a step forward not long ago */
+    struct timer whole_patience; /* armed: this leader took it over not long ago */
+    uint64_t seen_conf;          /* index of the configuration at the last look */
+    uint64_t seen_progress;      /* of the node's log or snapshot then */
+    struct timer look;           /* armed: there was one a moment ago */
+    bool catching_up;            /* the core has begun to watch the node catch up */
+    uint64_t caught_up;          /* the node that the core has seen caught up since; 0: none */
     /* requests wait until all of the log is committed, so that a vote can be taken away */
-    uint64_t hold_until_ms;
-    uint64_t hold_again_ms;     /* not before, after one that was not enough */
-    uint64_t give_way_again_ms; /* because its disk is low; also over terms */
+    struct timer hold;       /* armed: they do */
+    struct timer hold_pause; /* armed: they do, or did a moment ago, and it was not enough */
+    struct timer next_turn;  /* while they do: soon */
 };
 
-void membership_init(struct membership *membership, struct driver *driver, struct net *net,
-                     const struct clock *clock, struct fsm *fsm, struct id_proposer *proposer,
-                     uint32_t patience_ms);
+void membership_init(struct membership *membership, const struct ground *on, uint32_t patience_ms);
 
 /* Answer a member_ask on the leader, with all that was committed when it came applied: appends a
- * member_answer. What it begins goes on in membership_turn(). 0 or ERR_BAD_MESSAGE. */
-int membership_ask(struct membership *membership, const void *ask, size_t len,
-                   struct buf *reply) MUST_CHECK;
+ * member_answer, which has an outcome and a sentence with the values. It is so already: done.
+ * Nothing stands against it: it begins, goes on in membership_turn(), and the answer is "pending";
+ * the node that asked for its client asks again until it is done. 0, ERR_BAD_MESSAGE, or ERR_STALE
+ * for a late copy. */
+int membership_answer(struct membership *membership, const void *ask, size_t len,
+                      struct buf *reply) MUST_CHECK;
 
-/* One step, if one is possible. *ret_holding: requests wait meanwhile: leadership is being handed
- * over, or a vote is about to be taken away. */
-void membership_turn(struct membership *membership, bool *ret_holding);
-
-/* When membership_turn() is due next; UINT64_MAX: nothing waits for time. */
-uint64_t membership_next_ms(const struct membership *membership);
+/* One step, if one is possible. True: requests wait meanwhile: leadership is being handed over, or
+ * a vote is about to be taken away. */
+bool membership_turn(struct membership *membership);
 
 #endif

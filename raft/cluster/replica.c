@@ -1,9 +1,10 @@
 /*
  * replica.c - see replica.h. Thread: the raft loop.
  */
+#include "raft/cluster/replica.h"
+
 #include <string.h>
 
-#include "raft/cluster/replica_internal.h"
 #include "raft/core/prepare.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -11,14 +12,14 @@
 
 #define STRICT_RETRY_MS 20
 
-/* --- what the parts tell --- */
+/* --- what the parts report --- */
 
 static void on_applied(struct driver_observer *observer, uint64_t index, uint64_t term,
                        const void *result, size_t len)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
-    requests_applied(&replica->requests, index, term, result, len);
+    serving_applied(&replica->requests.serving, index, term, result, len);
 }
 
 static void on_role_changed(struct driver_observer *observer)
@@ -33,7 +34,7 @@ static void on_role_changed(struct driver_observer *observer)
 
 static void on_configuration_changed(struct driver_observer *observer)
 {
-    (void)observer; /* each turn looks at the configuration: members_turn() */
+    (void)observer; /* each turn looks at the configuration: peers_turn() */
 }
 
 static void on_installed(struct driver_observer *observer, uint64_t index)
@@ -59,7 +60,7 @@ static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *
     struct replica *replica = CONTAINER(listener, struct replica, listener);
 
     allocator_tag_changed(replica->allocator, row);
-    replica_own_tag_changed(replica, row);
+    announce_tag_changed(&replica->announce, row);
 }
 
 static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
@@ -92,9 +93,7 @@ static void on_propose(struct id_proposer *proposer, struct id_request *request)
 
 static void on_strict_answer(void *data, struct id_request *request, int status)
 {
-    struct replica *replica = data;
-
-    requests_finish(&replica->requests, request, status);
+    answers_put(data, request, status);
 }
 
 /* --- start --- */
@@ -114,29 +113,40 @@ static uint64_t number_of_incarnation(const struct replica_config *config, uint6
            prng_next(&prng) >> (64 - PEER_INCARNATION_RANDOM_BITS);
 }
 
-static struct strict *new_strict(struct replica *replica)
+/* What hands out ids: all but snowflake ids. */
+static void start_allocation(struct replica *replica, const struct store_loaded *loaded)
 {
     const struct replica_config *config = &replica->config;
     struct strict_config strict = {.key_limit = config->strict_keys, .retry_ms = STRICT_RETRY_MS};
 
-    return strict_new(&strict, replica->clock, &replica->proposer, on_strict_answer, replica);
+    replica->table = id_table_new();
+    replica->allocator = allocator_new(&config->allocator, replica->table, replica->ground.clock,
+                                       &replica->proposer, NULL);
+    ASSERT(replica->table != NULL && replica->allocator != NULL);
+    replica->strict = strict_new(&strict, replica->ground.clock, &replica->proposer,
+                                 on_strict_answer, &replica->answers);
+    recent_tags_start(&replica->recent_tags, &replica->ground, replica->allocator,
+                      &config->prefetch, loaded);
 }
 
-/* The generator, the lease with what the disk remembers of it, and the clock_sync. */
+/* The generator, the lease with what the disk remembers of it, and the cluster's time. */
 static int start_lease(struct replica *replica, const struct store_loaded *loaded)
 {
     const struct lease_config *config = &replica->config.lease;
     /* A node without worker ids of its own keeps the time as well: others may register theirs. */
-    struct clock_sync_config clock_sync = {config->threshold_ms > 0, config->threshold_ms,
-                                           config->renew_ms, config->layout};
+    const struct clock_sync_config clock_sync = {.enabled = config->threshold_ms > 0,
+                                                 .threshold_ms = config->threshold_ms,
+                                                 .tick_ms = config->renew_ms,
+                                                 .layout = config->layout};
+    const struct clock *clock = replica->ground.clock;
     struct snowflake_layout layout;
     int rv = 0;
 
-    clock_sync_init(&replica->clock_sync, &clock_sync, &replica->driver, replica->net,
-                    replica->clock, replica->fsm, &replica->proposer);
-    snowflake_init(&replica->snowflake, replica->clock);
-    replica->lease = lease_new(config, &replica->snowflake, &replica->clock_sync.check,
-                               replica->clock, &replica->proposer, &replica->lease_disk);
+    ASSERT(config->workers <= LIMIT_WORKERS_PER_NODE);
+    clock_sync_init(&replica->clock_sync, &replica->ground, &clock_sync);
+    snowflake_init(&replica->snowflake, clock);
+    replica->lease = lease_new(config, &replica->snowflake, &replica->clock_sync.check, clock,
+                               &replica->proposer, &replica->lease_disk);
     for (unsigned k = 0; k < config->workers && rv == 0; k++) {
         if (loaded->locals[k].len > 0) {
             rv = lease_resume(replica->lease, k, loaded->locals[k].data, loaded->locals[k].len);
@@ -155,25 +165,46 @@ static int start_lease(struct replica *replica, const struct store_loaded *loade
     return rv;
 }
 
-/* Links, changes of the membership, and what is wished of it. */
-static void start_members(struct replica *replica)
+/* Requests, links and the membership; lower parts first. */
+static void start_requests(struct replica *replica)
 {
     const struct replica_config *config = &replica->config;
+    const struct ground *on = &replica->ground;
 
-    membership_init(&replica->membership, &replica->driver, replica->net, replica->clock,
-                    replica->fsm, &replica->proposer, config->catch_up_ms);
-    replica->requests.membership = &replica->membership;
-    wishes_init(&replica->wishes, &replica->requests, replica->clock);
-    members_init(&replica->members, &replica->driver, replica->net, replica->clock, replica->fsm,
-                 &replica->wishes, config->guests, config->guest_count, config->guest_index);
+    membership_init(&replica->membership, on, config->catch_up_ms);
+    requests_init(&replica->requests, on, &config->driver, &replica->membership,
+                  replica->allocator);
+    everywhere_init(&replica->everywhere, on);
+    replica->opening = (struct opening){.on = on,
+                                        .requests = &replica->requests,
+                                        .allocator = replica->allocator,
+                                        .table = replica->table};
+    membership_requests_init(&replica->membership_requests, on, &replica->requests);
+    peers_init(&replica->peers, on, &replica->membership_requests, config->learned_peers,
+               config->learned_count, config->learned_index);
+    announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
+                  config->digest_ms);
+}
+
+static void start_health(struct replica *replica, const struct store_loaded *loaded)
+{
+    const struct health_sources of = {.on = &replica->ground,
+                                      .way = &replica->requests.way,
+                                      .allocator = replica->allocator,
+                                      .strict = replica->strict,
+                                      .lease = replica->lease,
+                                      .table = replica->table,
+                                      .cluster_id = replica->config.cluster_id};
+
+    health_init(&replica->health, &of, loaded->first_index + loaded->entry_count - 1);
 }
 
 static void follow_members(struct replica *replica)
 {
-    if (members_turn(&replica->members)) {
+    if (peers_turn(&replica->peers)) {
         clock_check_members(&replica->clock_sync.check,
                             driver_configuration(&replica->driver)->count);
-        requests_set_peers(&replica->requests, replica->members.peers, replica->members.peer_count);
+        way_set_peers(&replica->requests.way, replica->peers.items, replica->peers.count);
     }
 }
 
@@ -181,51 +212,102 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
                   struct disk *disk, struct net *net, const struct clock *clock,
                   struct replica_owner *owner, const struct store_loaded *loaded)
 {
-    uint64_t now = clock_now_ms(clock);
     int rv;
 
+    ASSERT(config->driver.node_id >= 1 && config->driver.node_id <= LIMIT_NODE_ID);
     memset(replica, 0, sizeof *replica);
     replica->config = *config;
     replica->config.driver.incarnation = number_of_incarnation(config, loaded->incarnation);
-    replica->fsm = fsm;
-    replica->disk = disk;
-    replica->net = net;
-    replica->clock = clock;
     replica->owner = owner;
-    replica->observer = (struct driver_observer){on_applied, on_role_changed,
-                                                 on_configuration_changed, on_installed, on_failed};
-    replica->listener = (struct fsm_listener){on_tag_changed, on_worker_changed, on_layout_changed};
+    replica->fsm = fsm;
+    replica->ground = (struct ground){.driver = &replica->driver,
+                                      .net = net,
+                                      .clock = clock,
+                                      .timers = &replica->timers,
+                                      .fsm = fsm,
+                                      .answers = &replica->answers,
+                                      .proposer = &replica->proposer,
+                                      .node_id = config->driver.node_id};
+    timers_init(&replica->timers);
+    answers_init(&replica->answers);
+    replica->observer = (struct driver_observer){.applied = on_applied,
+                                                 .role_changed = on_role_changed,
+                                                 .configuration_changed = on_configuration_changed,
+                                                 .installed = on_installed,
+                                                 .failed = on_failed};
+    replica->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
+                                              .worker_changed = on_worker_changed,
+                                              .layout_changed = on_layout_changed};
     replica->lease_disk.write = on_lease_write;
     replica->proposer.propose = on_propose;
-    replica->start_last = loaded->first_index + loaded->entry_count - 1;
     replica->joiner_incarnation = prepare_is_joiner(loaded) ? loaded->incarnation : 0;
-    replica->info_next_ms = now;
-    replica->digest_next_ms = now + config->digest_ms;
-    replica->drain.look = true; /* also after a restart, with nothing in memory */
-    replica->table = id_table_new();
-    replica->allocator =
-        allocator_new(&config->allocator, replica->table, clock, &replica->proposer, NULL);
-    ASSERT(replica->table != NULL && replica->allocator != NULL);
-    replica->strict = new_strict(replica);
-    replica_prefetch_start(replica, loaded);
+    start_allocation(replica, loaded);
     rv = start_lease(replica, loaded);
     if (rv != 0) {
         return rv;
     }
+    start_requests(replica);
+    start_health(replica, loaded);
     fsm_listen(fsm, &replica->listener);
-    requests_init(&replica->requests, &replica->driver, net, disk, clock, fsm,
-                  &replica->config.driver);
-    replica->requests.allocator = replica->allocator;
-    everywhere_init(&replica->everywhere, &replica->driver, net, clock, &replica->requests);
-    start_members(replica);
+    /* At last: it may apply, and then tells all the others. */
     rv = driver_start(&replica->driver, &replica->config.driver, disk, net, clock, fsm,
                       &replica->observer, loaded);
     if (rv != 0) {
         return rv;
     }
     follow_members(replica);
-    atomic_store(&replica->health.started, true);
+    atomic_store(&replica->health.seen.started, true);
     return 0;
+}
+
+/* --- requests --- */
+
+static int fill_segments(struct replica *replica, struct id_request *request)
+{
+    struct query query;
+
+    if (query_decode(request->payload.data, request->payload.len, &query) != 0 ||
+        query.type != QUERY_TAG_LIST) {
+        return ERR_BAD_MESSAGE;
+    }
+    allocator_segments(replica->allocator, query.name, query.name_len, query.after, query.after_len,
+                       query.limit, request->out);
+    return 0;
+}
+
+void replica_submit(struct replica *replica, struct id_request *request)
+{
+    if (replica->stopping) {
+        answers_put(&replica->answers, request, ERR_SHUTTING_DOWN);
+        return;
+    }
+    switch (request->kind) {
+    case ID_REQUEST_COMMAND:
+    case ID_REQUEST_QUERY:
+        requests_submit(&replica->requests, request);
+        break;
+    case ID_REQUEST_OPEN:
+        opening_submit(&replica->opening, request);
+        break;
+    case ID_REQUEST_STRICT:
+        strict_submit(replica->strict, request);
+        break;
+    case ID_REQUEST_MEMBER:
+        membership_requests_submit(&replica->membership_requests, request);
+        break;
+    case ID_REQUEST_EVERYWHERE:
+        everywhere_submit(&replica->everywhere, request);
+        break;
+    case ID_REQUEST_STATUS:
+        health_status(&replica->health, replica->stopping, request->out);
+        answers_put(&replica->answers, request, 0);
+        break;
+    case ID_REQUEST_SEGMENTS:
+        answers_put(&replica->answers, request, fill_segments(replica, request));
+        break;
+    default:
+        UNREACHABLE("kind of request");
+    }
 }
 
 /* --- frames --- */
@@ -269,21 +351,10 @@ void replica_peer_gone(struct replica *replica, uint64_t peer)
 
 /* --- turns --- */
 
-/* What the membership wants; a node that was removed has nothing more to do here. */
-static void turn_members(struct replica *replica)
+/* What the owner has to hear about this node itself. */
+static void turn_fate(struct replica *replica)
 {
-    bool holding;
-
-    follow_members(replica);
-    /* With the log of the others: from now on an empty one is a loss. */
-    if (replica->joiner_incarnation != 0 && driver_applied(&replica->driver)->conf_index > 0) {
-        driver_mark_joined(&replica->driver, replica->joiner_incarnation);
-        replica->joiner_incarnation = 0;
-    }
-    membership_turn(&replica->membership, &holding);
-    replica->requests.transferring = holding || replica->draining;
-    wishes_turn(&replica->wishes);
-    if (!replica->removed && fsm_member_removed(replica->fsm, replica->config.driver.node_id)) {
+    if (!replica->removed && fsm_member_removed(replica->fsm, replica->ground.node_id)) {
         replica->removed = true;
         replica->owner->removed(replica->owner);
     }
@@ -293,30 +364,60 @@ static void turn_members(struct replica *replica)
     }
 }
 
+static void turn_members(struct replica *replica)
+{
+    follow_members(replica);
+    /* With the log of the others: from now on an empty one is a loss. */
+    if (replica->joiner_incarnation != 0 && driver_applied(&replica->driver)->conf_index > 0) {
+        driver_mark_joined(&replica->driver, replica->joiner_incarnation);
+        replica->joiner_incarnation = 0;
+    }
+    replica->requests.serving.holding = membership_turn(&replica->membership) || replica->draining;
+}
+
+/* All that may lead to requests of this node. */
+static void turn_parts(struct replica *replica)
+{
+    bool leader_known = way_is_known(&replica->requests.way);
+
+    everywhere_turn(&replica->everywhere);
+    turn_members(replica);
+    turn_fate(replica);
+    announce_turn(&replica->announce);
+    requests_tidy(&replica->requests);
+    clock_sync_turn(&replica->clock_sync);
+    lease_turn(replica->lease);
+    recent_tags_turn(&replica->recent_tags, leader_known);
+    allocator_turn(replica->allocator); /* after the recent tags, which want segments */
+    strict_leader_known(replica->strict, leader_known);
+    strict_turn(replica->strict);
+}
+
+/*
+ * First what came in is answered, and applied, which answers more, and what is late ends. Then all
+ * that is to be sent is gathered, as late as can be, and leaves this node, or is appended here, in
+ * one step. Answers are delivered before the parts take their turn, since an answer may lead to
+ * another request, and at the end, so that nobody waits for the next turn.
+ */
 bool replica_turn(struct replica *replica)
 {
     bool more;
 
     driver_tick(&replica->driver);
-    /* First what came in is answered, and applied, which answers more. Then all that is to be sent
-     * is gathered, as late as can be, and leaves this node, or is appended here, in one step. */
-    requests_answer(&replica->requests);
+    answers_deliver(&replica->answers);
     more = driver_turn(&replica->driver);
-    requests_answer(&replica->requests);
+    answers_deliver(&replica->answers);
+    (void)timers_run(&replica->timers, ground_now_ms(&replica->ground));
     if (!replica->stopping) {
-        everywhere_turn(&replica->everywhere);
-        turn_members(replica);
-        replica_own_turn(replica);
-        requests_tidy(&replica->requests);
-        clock_sync_turn(&replica->clock_sync);
-        lease_turn(replica->lease);
-        replica_prefetch_turn(replica);
-        allocator_turn(replica->allocator);
-        strict_leader_known(replica->strict, requests_leader_known(&replica->requests));
-        strict_turn(replica->strict);
+        turn_parts(replica);
     }
     requests_turn(&replica->requests);
-    replica_health_update(replica);
+    answers_deliver(&replica->answers);
+    ASSERT(answers_are_none(&replica->answers));
+    if (health_update(&replica->health) && replica->owner->way_changed != NULL) {
+        replica->owner->way_changed(replica->owner,
+                                    atomic_load(&replica->health.seen.leader_through));
+    }
     return more;
 }
 
@@ -327,22 +428,21 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 uint64_t replica_next_ms(const struct replica *replica)
 {
-    uint64_t next = driver_next_ms(&replica->driver);
+    uint64_t next = earlier(driver_next_ms(&replica->driver), timers_next_ms(&replica->timers));
 
-    next = earlier(next, requests_next_ms(&replica->requests));
+    if (!answers_are_none(&replica->answers)) {
+        return 0;
+    }
     if (replica->stopping) {
         return next;
     }
     next = earlier(next, allocator_next_ms(replica->allocator));
     next = earlier(next, strict_next_ms(replica->strict));
-    next = earlier(next, membership_next_ms(&replica->membership));
-    next = earlier(next, wishes_next_ms(&replica->wishes));
-    next = earlier(next, everywhere_next_ms(&replica->everywhere));
-    next = earlier(next, replica_own_next_ms(replica));
-    next = earlier(next, prefetch_next_ms(replica->prefetch));
-    next = earlier(next, clock_sync_next_ms(&replica->clock_sync));
+    next = earlier(next, prefetch_next_ms(replica->recent_tags.prefetch));
     return earlier(next, lease_next_ms(replica->lease));
 }
+
+/* --- the way to the end --- */
 
 bool replica_transfer(struct replica *replica)
 {
@@ -350,14 +450,31 @@ bool replica_transfer(struct replica *replica)
 
     /* With nobody to hand it to, this node goes on serving as the leader. */
     replica->draining = !over;
-    replica->requests.transferring = !over;
+    replica->requests.serving.holding = !over;
     return over;
 }
 
 void replica_transfer_end(struct replica *replica)
 {
     replica->draining = false;
-    replica->requests.transferring = false;
+    replica->requests.serving.holding = false;
+}
+
+static const struct tag_row *row_of(void *data, const char *name, size_t len)
+{
+    return fsm_tag(data, name, len);
+}
+
+void replica_give_back(struct replica *replica, uint64_t deadline_ms)
+{
+    ASSERT(!replica->stopping);
+    recent_tags_save(&replica->recent_tags); /* while it shows which ids were used, and are left */
+    allocator_give_back(replica->allocator, deadline_ms, row_of, replica->fsm);
+}
+
+bool replica_given_back(const struct replica *replica)
+{
+    return allocator_given_back(replica->allocator);
 }
 
 void replica_stop(struct replica *replica)
@@ -365,17 +482,18 @@ void replica_stop(struct replica *replica)
     replica->stopping = true;
     lease_stop(replica->lease);
     strict_stop(replica->strict);
-    wishes_stop(&replica->wishes);
+    membership_requests_stop(&replica->membership_requests);
     everywhere_stop(&replica->everywhere);
-    requests_stop(&replica->requests);
+    requests_stop(&replica->requests); /* last: the others' queries and commands end by it */
 }
 
 void replica_close(struct replica *replica)
 {
+    ASSERT(replica->stopping && answers_are_none(&replica->answers));
     requests_close(&replica->requests);
     driver_close(&replica->driver);
     strict_free(replica->strict);
-    prefetch_free(replica->prefetch);
+    recent_tags_free(&replica->recent_tags);
     allocator_free(replica->allocator);
     lease_free(replica->lease);
     fsm_free(replica->fsm);

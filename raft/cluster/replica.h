@@ -1,27 +1,37 @@
 /*
- * replica.h - one replica without sockets or threads: driver, requests, state machine, allocator
- * and id table put together on a disk, links and a clock that come as vtables.
+ * replica.h - one replica without sockets or threads: what a node does in the cluster, put together
+ * on a disk, links and a clock that come as vtables.
+ *
+ *   what comes in           frames, finished writes, requests of the node's clients, time
+ *   driver                  the consensus core and the log; tells what is applied
+ *   requests                commands and queries to the leader and back: way, relay, serving
+ *   everywhere, opening,    requests of other kinds
+ *   strict, membership_requests
+ *   membership, handover    changes of the members, on the leader
+ *   peers                   links, and who is let in
+ *   announce, clock_sync    what the node tells the cluster by itself
+ *   allocator, lease,       ids for its clients
+ *   recent_tags
+ *   health                  what others may see of all that
  *
  * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on
  * virtual ones. The rule for whoever drives it: after every event (frame, finished write, request,
  * timer) call replica_turn(), and again at replica_next_ms().
+ *
+ * Failure modes: replica_owner.failed, after which the process ends.
  *
  * Thread: the raft loop.
  */
 #ifndef LEAFD_RAFT_CLUSTER_REPLICA_H
 #define LEAFD_RAFT_CLUSTER_REPLICA_H
 
-#include "raft/core/driver.h"
-#include "raft/cluster/everywhere.h"
-#include "raft/cluster/member_request.h"
-#include "raft/cluster/membership.h"
-#include "raft/cluster/replica_members.h"
-#include "raft/cluster/requests.h"
+#include "raft/cluster/announce.h"
 #include "raft/cluster/clock_sync.h"
-#include "src/id/alloc/allocator.h"
-#include "src/id/snowflake/lease.h"
-#include "src/id/alloc/strict.h"
-#include "src/id/alloc/prefetch.h"
+#include "raft/cluster/everywhere.h"
+#include "raft/cluster/health.h"
+#include "raft/cluster/opening.h"
+#include "raft/cluster/peers.h"
+#include "raft/cluster/recent_tags.h"
 
 struct replica_config {
     struct driver_config driver;
@@ -33,80 +43,63 @@ struct replica_config {
     struct lease_config lease;       /* workers 0: no snowflake ids */
     struct prefetch_config prefetch; /* tags 0: none is kept */
     uint32_t catch_up_ms; /* patience with a change of the membership, see membership.h */
-    /* Of a node that has just joined, see members_init(); borrowed for the start. */
-    const struct net_peer *guests;
-    size_t guest_count;
-    uint64_t guest_index;
+    /* Of a node that has just joined, see peers_init(); borrowed for the start. */
+    const struct net_peer *learned_peers;
+    size_t learned_count;
+    uint64_t learned_index;
 };
 
-/* What the replica tells its surroundings. */
+/* What the replica reports to its surroundings. */
 struct replica_owner {
     void (*failed)(struct replica_owner *owner, int err, const char *text);
     /* Role, term or leader changed (for the log). May be NULL. */
     void (*role_changed)(struct replica_owner *owner);
     /* A snapshot was installed (for the log). May be NULL. */
     void (*installed)(struct replica_owner *owner, uint64_t index);
-    /* This node is no member any more, and its id never will be one again: it has to end. Told
+    /* This node is no member any more, and its id never will be one again: it has to end. Called
      * once. */
     void (*removed)(struct replica_owner *owner);
     /* The cluster has heard of a later start of this node than this one: the data directory is an
-     * older copy, and the node has to end. Told once. */
+     * older copy, and the node has to end. Called once. */
     void (*superseded)(struct replica_owner *owner, uint64_t incarnation);
     /* The leader is reached through this member from now on; 0: directly (for the log). May be
      * NULL. */
     void (*way_changed)(struct replica_owner *owner, uint64_t through);
 };
 
-/* What the replica has to say about tags that drain. */
-struct replica_drain {
-    struct id_request request;
-    bool look;      /* there may be some that wait for this node */
-    bool in_flight; /* a COMMAND_RECALLED is */
-    uint64_t next_ms;
-    char after[LIMIT_TAG_NAME_BYTES]; /* the last tag that was told of; empty: from the start */
-    uint16_t after_len;
-};
-
 struct replica {
     struct replica_config config;
+    struct replica_owner *owner;
+    struct ground ground;
+    struct timers timers;
+    struct answers answers;
+    struct id_proposer proposer; /* replica_submit() */
+    struct fsm *fsm;
     struct driver driver;
+    struct driver_observer observer;
+    struct fsm_listener listener;
+    struct membership membership;
     struct requests requests;
     struct everywhere everywhere;
-    struct fsm *fsm;
+    struct membership_requests membership_requests;
+    struct opening opening;
+    struct peers peers;
+    struct announce announce;
+    struct clock_sync clock_sync;
     struct id_table *table;
     struct allocator *allocator;
     struct strict *strict;
-    struct prefetch *prefetch;
-    const struct clock *clock;
-    struct net *net;
-    struct disk *disk;
-    struct replica_owner *owner;
-    struct driver_observer observer;
-    struct fsm_listener listener;
-    struct id_proposer proposer;
-    struct clock_sync clock_sync;
+    struct recent_tags recent_tags;
     struct snowflake snowflake;
     struct lease *lease;
     struct lease_disk lease_disk;
-    struct membership membership;
-    struct wishes wishes;
-    struct members members;
+    struct health health;
     bool draining; /* leadership is handed over because the node stops */
-    bool removed;
-    bool superseded;
+    bool stopping;
+    bool removed;    /* the owner knows that this node was */
+    bool superseded; /* and that there is a later incarnation of it */
     /* This start's, as long as the disk has the mark of a node that joins. */
     uint64_t joiner_incarnation;
-    struct id_health health;
-    uint64_t start_last; /* last index of the log at the start: applied once it is reached */
-    bool stopping;
-    struct id_request info_request; /* registers this node */
-    bool info_in_flight;
-    uint64_t info_next_ms;
-    struct id_request digest_request;
-    uint64_t held_look_ms; /* next look at whether ids are held */
-    bool digest_in_flight;
-    uint64_t digest_next_ms;
-    struct replica_drain drain;
 };
 
 /*
@@ -155,8 +148,5 @@ void replica_stop(struct replica *replica);
  * them. */
 void replica_close(struct replica *replica);
 void replica_release(struct replica *replica);
-
-/* For GET /api/cluster. */
-void replica_status(struct replica *replica, struct id_cluster_status *ret_status);
 
 #endif

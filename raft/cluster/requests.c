@@ -1,67 +1,34 @@
 /*
- * requests.c - this node's requests: numbers, routing, forwarding, deadlines. The leader's part is
- * in requests_leader.c. See requests.h.
+ * requests.c - see requests.h: this node's requests (numbers, routing, deadlines), and frames to
+ * the parts that they are for.
+ *
+ *   where a request is        link                 sent_to   work
+ *   waiting                   requests->waiting    0         NULL
+ *   sent to another node      requests->sent       that      NULL
+ *   served here               none                 0         the work
  *
  * Thread: the raft loop.
  */
 #include "raft/cluster/requests.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "raft/cluster/requests_internal.h"
+#include "raft/cluster/frames.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
-#define SCAN_MS 10        /* how exact deadlines are */
-#define ROUTE_AGAIN_MS 10 /* pause after "not leader" */
-#define TIDYING_MS 5000   /* patience with a command that only carries a stamp */
+#define ROUTE_AGAIN_MS 10 /* also the pause after "not leader" */
 
-void requests_init(struct requests *requests, struct driver *driver, struct net *net,
-                   struct disk *disk, const struct clock *clock, struct fsm *fsm,
-                   const struct driver_config *config)
-{
-    memset(requests, 0, sizeof *requests);
-    session_init(&requests->session, config->node_id, config->incarnation);
-    requests->driver = driver;
-    requests->net = net;
-    requests->disk = disk;
-    requests->clock = clock;
-    requests->fsm = fsm;
-    requests->next_id =
-        config->seed >> 16; /* replies to an earlier incarnation of this node must not match */
-    requests->round = config->seed >> 16;
-    requests->scan_at_ms = UINT64_MAX;
-    TAILQ_INIT(&requests->waiting);
-    TAILQ_INIT(&requests->sent);
-    TAILQ_INIT(&requests->finished);
-    TAILQ_INIT(&requests->relay.list);
-    TAILQ_INIT(&requests->todo);
-    TAILQ_INIT(&requests->submitted);
-    TAILQ_INIT(&requests->reads);
-    TAILQ_INIT(&requests->confirming);
-    TAILQ_INIT(&requests->confirmed);
-}
-
-void requests_close(struct requests *requests)
-{
-    ASSERT(requests->count == 0 && TAILQ_EMPTY(&requests->finished));
-    ASSERT(requests->work_count == 0 && requests->relay.count == 0);
-}
-
-void requests_finish(struct requests *requests, struct id_request *request, int status)
-{
-    request->status = status;
-    TAILQ_INSERT_TAIL(&requests->finished, request, link);
-}
+_Static_assert(LIMIT_REQUESTS_PENDING <= NUMBERS_MAX, "each has a number");
 
 /* --- this node's session --- */
 
-static void end_number(struct requests *requests, struct id_request *request, bool answered)
+static void end_seq(struct requests *requests, struct id_request *request, bool answered)
 {
     bool applied = answered && request->kind == ID_REQUEST_COMMAND;
 
     session_end(&requests->session, request->seq, applied ? request->lowest : 0, request->reply.len,
-                request == &requests->tidying, clock_now_ms(requests->clock));
+                request == &requests->tidying.request, ground_now_ms(requests->on));
     request->seq = 0;
     request->lowest = 0;
 }
@@ -69,13 +36,13 @@ static void end_number(struct requests *requests, struct id_request *request, bo
 void requests_release(struct requests *requests, struct id_request *request)
 {
     if (request->seq != 0) {
-        end_number(requests, request, false);
+        end_seq(requests, request, false);
     }
 }
 
 /* A command is numbered and stamped when it is sent first, and goes out with that stamp however
  * often. False: the session has no room now. */
-static bool has_number(struct requests *requests, struct id_request *request)
+static bool has_stamp(struct requests *requests, struct id_request *request)
 {
     struct session_stamp stamp;
 
@@ -108,61 +75,38 @@ static int refused_status(struct requests *requests, const struct id_request *re
     return ERR_TIMEOUT; /* whether it was carried out is not known */
 }
 
-/* A counted request is over. */
+/* --- where a request is --- */
+
+static void put_waiting(struct requests *requests, struct id_request *request)
+{
+    ASSERT(request->work == NULL);
+    request->sent_to = 0;
+    TAILQ_INSERT_HEAD(&requests->waiting, request, link); /* it is older than what waits */
+}
+
+static void leave_list(struct requests *requests, struct id_request *request)
+{
+    ASSERT(request->work == NULL && request->holder == requests);
+    TAILQ_REMOVE(request->sent_to != 0 ? &requests->sent : &requests->waiting, request, link);
+}
+
+/* It is over, and on no list. */
 static void complete(struct requests *requests, struct id_request *request, int status)
 {
-    ASSERT(requests->count > 0);
+    ASSERT(requests->count > 0 && request->work == NULL);
     requests->count--;
-    if (request->seq != 0) {
-        if (request->keeps_seq) {
-            request->lowest = 0; /* stamped anew if it is sent again */
-        } else {
-            end_number(requests, request, status == 0);
-        }
+    numbers_end(&requests->numbers, request->id);
+    timer_cancel(requests->on->timers, &request->deadline);
+    if (request->seq != 0 && request->keeps_seq) {
+        request->lowest = 0; /* stamped anew if it is sent again */
+    } else if (request->seq != 0) {
+        end_seq(requests, request, status == 0);
     }
-    requests_finish(requests, request, status);
+    answers_put(requests->on->answers, request, status);
 }
 
-void requests_wait_for_scan(struct requests *requests)
-{
-    uint64_t at = clock_now_ms(requests->clock) + SCAN_MS;
-
-    requests->scan_at_ms = at < requests->scan_at_ms ? at : requests->scan_at_ms;
-}
-
-void requests_submit(struct requests *requests, struct id_request *request)
-{
-    int refused = requests->stopping                          ? ERR_SHUTTING_DOWN
-                  : requests->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED
-                  : request->payload.len > LIMIT_ENTRY_BYTES  ? ERR_TOO_LARGE
-                                                              : 0;
-
-    ASSERT(request->kind == ID_REQUEST_COMMAND || request->kind == ID_REQUEST_QUERY ||
-           request->kind == ID_REQUEST_MEMBER);
-    if (refused != 0) {
-        requests_release(requests, request);
-        requests_finish(requests, request, refused);
-    } else if (request->kind == ID_REQUEST_QUERY && request->local) {
-        request->status =
-            fsm_query(requests->fsm, request->payload.data, request->payload.len, &request->reply);
-        requests_finish(requests, request, request->status);
-    } else {
-        requests->count++;
-        request->id = ++requests->next_id;
-        TAILQ_INSERT_TAIL(&requests->waiting, request, link);
-        requests_wait_for_scan(requests);
-    }
-}
-
-void requests_back_to_waiting(struct requests *requests, struct id_request *request)
-{
-    /* At the front: it is older than what waits. */
-    TAILQ_INSERT_HEAD(&requests->waiting, request, link);
-    requests_wait_for_scan(requests);
-}
-
-void requests_complete_local(struct requests *requests, struct id_request *request, int status,
-                             const void *reply, size_t len)
+static void complete_with(struct requests *requests, struct id_request *request, int status,
+                          const void *reply, size_t len)
 {
     struct session_refusal refusal;
 
@@ -176,80 +120,233 @@ void requests_complete_local(struct requests *requests, struct id_request *reque
     complete(requests, request, status);
 }
 
-/* --- forwarding --- */
-
-uint8_t requests_wire_kind(const struct id_request *request)
+static void on_answered(struct serving_owner *owner, struct id_request *request, int status,
+                        uint64_t index, const void *reply, size_t len)
 {
-    switch (request->kind) {
-    case ID_REQUEST_COMMAND:
-        return WIRE_REQUEST_COMMAND;
-    case ID_REQUEST_MEMBER:
-        return WIRE_REQUEST_MEMBER;
-    default:
-        return WIRE_REQUEST_QUERY;
+    ASSERT(status <= 0);
+    request->index = index;
+    complete_with(CONTAINER(owner, struct requests, serving_owner), request, status, reply, len);
+}
+
+static void on_given_back(struct serving_owner *owner, struct id_request *request)
+{
+    put_waiting(CONTAINER(owner, struct requests, serving_owner), request);
+}
+
+/* Wherever it is by then. */
+static void on_deadline(struct timer *timer, uint64_t now_ms)
+{
+    struct id_request *request = CONTAINER(timer, struct id_request, deadline);
+    struct requests *requests = request->holder;
+
+    ASSERT(request->deadline_ms <= now_ms);
+    if (request->work != NULL) {
+        serving_abandon(&requests->serving, request);
+    } else {
+        leave_list(requests, request);
     }
+    complete(requests, request, way_is_known(&requests->way) ? ERR_TIMEOUT : ERR_NO_LEADER);
+}
+
+void requests_submit(struct requests *requests, struct id_request *request)
+{
+    int refused = requests->stopping                          ? ERR_SHUTTING_DOWN
+                  : requests->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED
+                  : request->payload.len > LIMIT_ENTRY_BYTES  ? ERR_TOO_LARGE
+                                                              : 0;
+
+    ASSERT(request->kind == ID_REQUEST_COMMAND || request->kind == ID_REQUEST_QUERY ||
+           request->kind == ID_REQUEST_MEMBER);
+    ASSERT(request->done != NULL);
+    if (refused != 0) {
+        requests_release(requests, request);
+        answers_put(requests->on->answers, request, refused);
+        return;
+    }
+    if (request->kind == ID_REQUEST_QUERY && request->local) {
+        int rv = fsm_query(requests->on->fsm, request->payload.data, request->payload.len,
+                           &request->reply);
+
+        answers_put(requests->on->answers, request, rv);
+        return;
+    }
+    requests->count++;
+    request->id = numbers_give(&requests->numbers, request);
+    request->sent_to = 0;
+    request->work = NULL;
+    request->holder = requests;
+    TAILQ_INSERT_TAIL(&requests->waiting, request, link);
+    timer_init(&request->deadline, on_deadline);
+    timer_arm(requests->on->timers, &request->deadline, request->deadline_ms);
+    timer_arm_by(requests->on->timers, &requests->route, ground_now_ms(requests->on));
+}
+
+/* --- back to waiting --- */
+
+/* Of what was sent, all that is wanted has to be routed again; from the end, so that the oldest
+ * comes first again. */
+static void take_back(struct requests *requests,
+                      bool (*wanted)(const struct id_request *request, uint64_t value),
+                      uint64_t value)
+{
+    struct id_request *request = TAILQ_LAST(&requests->sent, request_list);
+
+    while (request != NULL) {
+        struct id_request *older = TAILQ_PREV(request, request_list, link);
+
+        if (wanted(request, value)) {
+            leave_list(requests, request);
+            put_waiting(requests, request);
+        }
+        request = older;
+    }
+}
+
+static bool went_elsewhere(const struct id_request *request, uint64_t peer)
+{
+    return request->sent_to != peer;
+}
+
+static bool went_to(const struct id_request *request, uint64_t peer)
+{
+    return request->sent_to == peer;
+}
+
+static bool went_before(const struct id_request *request, uint64_t ms)
+{
+    return request->sent_ms <= ms;
+}
+
+/* The frame or its reply was lost, or the leader with them. */
+static void on_silent(struct timer *timer, uint64_t now_ms)
+{
+    struct requests *requests = CONTAINER(timer, struct requests, silent);
+    uint32_t election_ms = requests->on->driver->config.election_ms;
+
+    if (now_ms >= election_ms) {
+        take_back(requests, went_before, now_ms - election_ms);
+    }
+    if (!TAILQ_EMPTY(&requests->sent)) {
+        timer_arm(requests->on->timers, timer, TAILQ_FIRST(&requests->sent)->sent_ms + election_ms);
+    }
+}
+
+/* What was sent another way than the present one. While a way is sought, what was sent to the
+ * leader may still be answered. */
+static void follow_way(struct requests *requests)
+{
+    const struct way *way = &requests->way;
+
+    requests->way_seen = way->changes;
+    take_back(requests, went_elsewhere, way->state == WAY_RELAYED ? way->relay : way->leader);
+}
+
+void requests_role_changed(struct requests *requests)
+{
+    timer_cancel(requests->on->timers, &requests->route_pause);
+    way_role_changed(&requests->way);
+    serving_reset(&requests->serving);
+    relay_role_changed(&requests->relay);
+    follow_way(requests);
+}
+
+void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
+{
+    timer_cancel(requests->on->timers, &requests->route_pause);
+    if (up) {
+        way_link_up(&requests->way);
+        return;
+    }
+    relay_link_down(&requests->relay, peer);
+    take_back(requests, went_to, peer);
+}
+
+/* --- routing --- */
+
+static void pause_routing(struct requests *requests)
+{
+    timer_arm(requests->on->timers, &requests->route_pause,
+              ground_now_ms(requests->on) + ROUTE_AGAIN_MS);
 }
 
 static bool forward(struct requests *requests, struct id_request *request, uint64_t target)
 {
     enum frame_type type = requests->way.state == WAY_RELAYED ? FRAME_RELAY : FRAME_REQUEST;
-    uint64_t now = clock_now_ms(requests->clock);
+    uint64_t now = ground_now_ms(requests->on);
     uint64_t left = request->deadline_ms > now ? request->deadline_ms - now : 0;
-    struct wire_request wire = {0};
-    struct buf payload = BUF_INIT;
-    int rv;
+    struct wire_request wire = {.id = request->id,
+                                .kind = (uint8_t)serving_wire_kind(request),
+                                .time_left_ms =
+                                    left > LIMIT_TIMEOUT_MS ? LIMIT_TIMEOUT_MS : (uint32_t)left,
+                                .payload = request->payload.data,
+                                .payload_len = request->payload.len};
 
-    wire.id = request->id;
-    wire.kind = requests_wire_kind(request);
-    wire.time_left_ms = left > LIMIT_TIMEOUT_MS ? LIMIT_TIMEOUT_MS : (uint32_t)left;
-    wire.payload = request->payload.data;
-    wire.payload_len = request->payload.len;
-    wire_request_encode(&wire, &payload);
-    rv = requests->net->ops->send(requests->net, target, type, &payload);
-    buf_free(&payload);
-    if (rv != 0) {
+    ASSERT(target != requests->on->node_id && request->sent_to == 0);
+    if (frames_send_request(requests->on, target, type, &wire) != 0) {
         return false;
     }
+    leave_list(requests, request);
     request->sent_to = target;
     request->sent_ms = now;
-    TAILQ_REMOVE(&requests->waiting, request, link);
     TAILQ_INSERT_TAIL(&requests->sent, request, link);
+    timer_arm_by(requests->on->timers, &requests->silent,
+                 now + requests->on->driver->config.election_ms);
     return true;
+}
+
+static void refuse_waiting(struct requests *requests)
+{
+    struct id_request *request;
+
+    while ((request = TAILQ_FIRST(&requests->waiting)) != NULL) {
+        leave_list(requests, request);
+        complete(requests, request, ERR_SHUTTING_DOWN);
+    }
 }
 
 static void route(struct requests *requests)
 {
-    uint64_t self = requests->driver->config.node_id;
-    uint64_t target = requests_way_target(requests);
+    uint64_t target = way_target(&requests->way);
+    bool here = target == requests->on->node_id;
     struct id_request *request;
     struct id_request *next;
 
-    if (requests->stopping) {
-        while ((request = TAILQ_FIRST(&requests->waiting)) != NULL) {
-            TAILQ_REMOVE(&requests->waiting, request, link);
-            complete(requests, request, ERR_SHUTTING_DOWN);
-        }
-        return;
-    }
-    if (target == 0 || clock_now_ms(requests->clock) < requests->route_at_ms) {
-        return;
-    }
-    if (target == self && requests->transferring) {
+    ASSERT(!requests->stopping);
+    if (target == 0 || timer_is_armed(&requests->route_pause) ||
+        (here && requests->serving.holding)) {
         return;
     }
     for (request = TAILQ_FIRST(&requests->waiting); request != NULL; request = next) {
         next = TAILQ_NEXT(request, link);
-        if (!has_number(requests, request)) {
+        if (!has_stamp(requests, request)) {
             continue; /* there is room once something that is under way is over */
         }
-        if (target == self) {
-            TAILQ_REMOVE(&requests->waiting, request, link);
-            requests_take_local(requests, request);
+        if (here) {
+            leave_list(requests, request);
+            serving_take(&requests->serving, request);
         } else if (!forward(requests, request, target)) {
-            requests->route_at_ms = clock_now_ms(requests->clock) + ROUTE_AGAIN_MS;
+            pause_routing(requests);
             return;
         }
     }
+}
+
+/* --- frames --- */
+
+static bool receive_request(struct requests *requests, uint64_t from, bool to_relay,
+                            const uint8_t *payload, size_t len)
+{
+    struct wire_request wire;
+
+    if (wire_request_decode(payload, len, &wire) != 0 || (to_relay && wire.origin != 0)) {
+        return false;
+    }
+    if (to_relay && !driver_is_leader(requests->on->driver)) {
+        relay_receive(&requests->relay, from, &wire);
+    } else {
+        serving_receive(&requests->serving, from, &wire);
+    }
+    return true;
 }
 
 static bool receive_reply(struct requests *requests, uint64_t from, const uint8_t *payload,
@@ -261,18 +358,14 @@ static bool receive_reply(struct requests *requests, uint64_t from, const uint8_
     if (wire_reply_decode(payload, len, &reply) != 0) {
         return false;
     }
-    if (reply.id & REQUESTS_RELAYED_ID) {
-        requests_relay_reply(requests, from, &reply);
+    if (reply.id & NUMBERS_MARK) {
+        relay_reply(&requests->relay, from, &reply);
         return true;
     }
-    requests_way_word(requests, from, reply.status);
-    TAILQ_FOREACH (request, &requests->sent, link) {
-        if (request->id == reply.id && request->sent_to == from) { /* nobody else was asked */
-            break;
-        }
-    }
-    if (request == NULL) {
-        return true; /* answered, expired or sent anew already */
+    way_heard(&requests->way, from, reply.status);
+    request = numbers_find(&requests->numbers, reply.id);
+    if (request == NULL || request->sent_to != from) { /* nobody else was asked */
+        return true;                                   /* answered, expired or sent anew already */
     }
     /* Before its client hears of a change, this node holds nothing that the change made old. */
     if (reply.status == 0 && request->kind == ID_REQUEST_COMMAND &&
@@ -280,16 +373,16 @@ static bool receive_reply(struct requests *requests, uint64_t from, const uint8_
                              reply.marks, reply.marks_len) != 0) {
         return false;
     }
-    request->index = reply.index;
-    TAILQ_REMOVE(&requests->sent, request, link);
+    leave_list(requests, request);
     if (reply.status == ERR_NOT_LEADER) {
-        requests_back_to_waiting(requests, request);
-        if (driver_leader(requests->driver) == from) {
-            requests->route_at_ms = clock_now_ms(requests->clock) + ROUTE_AGAIN_MS;
+        put_waiting(requests, request);
+        if (driver_leader(requests->on->driver) == from) {
+            pause_routing(requests);
         }
         return true;
     }
-    requests_complete_local(requests, request, reply.status, reply.payload, reply.payload_len);
+    request->index = reply.index;
+    complete_with(requests, request, reply.status, reply.payload, reply.payload_len);
     return true;
 }
 
@@ -298,194 +391,123 @@ bool requests_receive(struct requests *requests, uint64_t from, enum frame_type 
 {
     switch (type) {
     case FRAME_REQUEST:
-        return requests_receive_request(requests, from, payload, len);
+        return receive_request(requests, from, false, payload, len);
     case FRAME_RELAY:
-        return requests_receive_relay(requests, from, payload, len);
+        return receive_request(requests, from, true, payload, len);
     case FRAME_PROBE:
-        return requests_receive_probe(requests, from, payload, len);
+        return way_receive(&requests->way, from, payload, len);
     case FRAME_REPLY:
         return receive_reply(requests, from, payload, len);
     case FRAME_CONFIRM:
-        return requests_receive_confirm(requests, from, payload, len);
+        return read_round_receive(&requests->serving.round, from, payload, len);
     case FRAME_CONFIRM_ACK:
-        return requests_receive_ack(requests, from, payload, len);
+        return read_round_receive_ack(&requests->serving.round, from, payload, len);
     default:
         return false;
     }
 }
 
-/* Moved from the end, so that the oldest comes first again. */
-static void recall(struct requests *requests, uint64_t except)
-{
-    struct id_request *request = TAILQ_LAST(&requests->sent, request_list);
-
-    while (request != NULL) {
-        struct id_request *older = TAILQ_PREV(request, request_list, link);
-
-        if (request->sent_to != except) {
-            TAILQ_REMOVE(&requests->sent, request, link);
-            requests_back_to_waiting(requests, request);
-        }
-        request = older;
-    }
-}
-
-/* While a way is sought, what was sent to the leader may still be answered. */
-void requests_recall(struct requests *requests)
-{
-    const struct way *way = &requests->way;
-
-    recall(requests, way->state == WAY_RELAYED ? way->relay : way->leader);
-}
-
-void requests_role_changed(struct requests *requests)
-{
-    requests->route_at_ms = 0;
-    requests_way_role_changed(requests);
-    requests_leader_changed(requests);
-    requests_relay_role_changed(requests);
-    requests_recall(requests);
-}
-
-void requests_link_changed(struct requests *requests, uint64_t peer, bool up)
-{
-    struct id_request *request;
-    struct id_request *next;
-
-    requests->route_at_ms = 0;
-    if (up) {
-        requests->way.searched_ms = 0; /* there may be a way now: if one is sought, ask at once */
-        return;
-    }
-    requests_relay_link_down(requests, peer);
-    for (request = TAILQ_FIRST(&requests->sent); request != NULL; request = next) {
-        next = TAILQ_NEXT(request, link);
-        if (request->sent_to == peer) {
-            TAILQ_REMOVE(&requests->sent, request, link);
-            requests_back_to_waiting(requests, request);
-        }
-    }
-}
-
-/* --- deadlines --- */
-
-static int late_status(struct requests *requests)
-{
-    return requests_leader_known(requests) ? ERR_TIMEOUT : ERR_NO_LEADER;
-}
-
-static void expire_list(struct requests *requests, struct request_list *list, uint64_t now)
-{
-    struct id_request *request;
-    struct id_request *next;
-
-    for (request = TAILQ_FIRST(list); request != NULL; request = next) {
-        next = TAILQ_NEXT(request, link);
-        if (request->deadline_ms <= now) {
-            TAILQ_REMOVE(list, request, link);
-            complete(requests, request, late_status(requests));
-        } else if (list == &requests->sent &&
-                   now - request->sent_ms >= requests->driver->config.election_ms) {
-            /* No answer: the frame or its reply was lost. It may be repeated. */
-            TAILQ_REMOVE(list, request, link);
-            requests_back_to_waiting(requests, request);
-        }
-    }
-}
-
-static void scan(struct requests *requests)
-{
-    uint64_t now = clock_now_ms(requests->clock);
-
-    if (now < requests->scan_at_ms) {
-        return;
-    }
-    expire_list(requests, &requests->sent, now);
-    expire_list(requests, &requests->waiting, now);
-    requests_expire_work(requests, now, late_status(requests));
-    requests_relay_expire(requests, now);
-    requests->scan_at_ms = requests->count + requests->work_count + requests->relay.count > 0
-                               ? now + SCAN_MS
-                               : UINT64_MAX;
-}
-
 /* --- numbers that are over --- */
 
-static void tidied(struct id_request *request)
-{
-    struct requests *requests = request->data;
-
-    requests->tidying_in_flight = false;
-    requests->tidy_again_ms =
-        request->status == 0 ? 0 : clock_now_ms(requests->clock) + SESSION_TIDY_MS;
-    buf_free(&request->payload);
-    buf_free(&request->reply);
-}
-
-/* When the next one is due; UINT64_MAX: not by time. */
+/* When the cluster is to hear of them; TIMER_NEVER: not by time. */
 static uint64_t tidy_at_ms(const struct requests *requests)
 {
     uint64_t due_ms = session_due_ms(&requests->session);
 
-    if (requests->tidying_in_flight || requests->stopping || !requests_leader_known(requests)) {
-        return UINT64_MAX;
+    if (requests->tidying.in_flight || requests->stopping || !way_is_known(&requests->way)) {
+        return TIMER_NEVER;
     }
     return due_ms > requests->tidy_again_ms ? due_ms : requests->tidy_again_ms;
 }
 
-void requests_tidy(struct requests *requests)
+static void on_tidied(struct node_command *command, int status)
 {
-    struct id_request *request = &requests->tidying;
-    uint64_t now = clock_now_ms(requests->clock);
+    struct requests *requests = CONTAINER(command, struct requests, tidying);
 
-    if (now < tidy_at_ms(requests)) {
-        return;
-    }
-    memset(request, 0, sizeof *request);
-    command_noop_encode(&request->payload);
-    request->kind = ID_REQUEST_COMMAND;
-    request->deadline_ms = now + TIDYING_MS;
-    request->done = tidied;
-    request->data = requests;
-    requests->tidying_in_flight = true;
-    requests_submit(requests, request);
+    requests->tidy_again_ms = status == 0 ? 0 : ground_now_ms(requests->on) + SESSION_TIDY_MS;
 }
 
-uint64_t requests_next_ms(const struct requests *requests)
+void requests_tidy(struct requests *requests)
 {
-    uint64_t tidy_ms = tidy_at_ms(requests);
-    uint64_t way_ms = requests_way_next_ms(requests);
-    uint64_t next_ms = tidy_ms < way_ms ? tidy_ms : way_ms;
+    struct buf payload = BUF_INIT;
 
-    if (!TAILQ_EMPTY(&requests->finished)) {
-        return 0;
+    if (ground_now_ms(requests->on) >= tidy_at_ms(requests)) {
+        command_noop_encode(&payload);
+        node_command_send(&requests->tidying, requests->on, &payload, false);
     }
-    return next_ms < requests->scan_at_ms ? next_ms : requests->scan_at_ms;
+}
+
+/* --- turns, start and end --- */
+
+static struct way_load load_of(const struct requests *requests)
+{
+    const struct id_request *oldest = TAILQ_FIRST(&requests->sent);
+
+    return (struct way_load){.waiting = !TAILQ_EMPTY(&requests->waiting),
+                             .oldest_to = oldest != NULL ? oldest->sent_to : 0,
+                             .oldest_ms = oldest != NULL ? oldest->sent_ms : 0};
+}
+
+void requests_turn(struct requests *requests)
+{
+    struct way_load load = load_of(requests);
+
+    way_turn(&requests->way, &load);
+    if (requests->way_seen != requests->way.changes) {
+        follow_way(requests);
+    }
+    if (requests->stopping) {
+        refuse_waiting(requests);
+    } else {
+        route(requests);
+    }
+    /* What cannot go now; what is submitted from here on arms it for the next turn at once. */
+    ground_arm_at(requests->on, &requests->route,
+                  TAILQ_EMPTY(&requests->waiting) ? TIMER_NEVER
+                                                  : ground_now_ms(requests->on) + ROUTE_AGAIN_MS);
+    serving_turn(&requests->serving);
+    load = load_of(requests);
+    way_arm(&requests->way, &load);
+    ground_arm_at(requests->on, &requests->tidy, tidy_at_ms(requests));
+}
+
+void requests_init(struct requests *requests, const struct ground *on,
+                   const struct driver_config *config, struct membership *membership,
+                   struct allocator *allocator)
+{
+    memset(requests, 0, sizeof *requests);
+    requests->on = on;
+    requests->allocator = allocator;
+    session_init(&requests->session, config->node_id, config->incarnation);
+    /* Replies to an earlier incarnation of this node must not match. */
+    numbers_init(&requests->numbers, config->seed, 0);
+    TAILQ_INIT(&requests->waiting);
+    TAILQ_INIT(&requests->sent);
+    timer_init(&requests->route, ground_wake);
+    timer_init(&requests->route_pause, ground_wake);
+    timer_init(&requests->silent, on_silent);
+    timer_init(&requests->tidy, ground_wake);
+    requests->tidying.on_done = on_tidied;
+    requests->serving_owner =
+        (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
+    way_init(&requests->way, on);
+    relay_init(&requests->relay, on, config->seed);
+    serving_init(&requests->serving, on, &requests->serving_owner, membership, config->seed);
 }
 
 void requests_stop(struct requests *requests)
 {
     requests->stopping = true;
-    requests_leader_changed(requests);
-    requests_relay_role_changed(requests);
-    recall(requests, 0);
+    way_stop(&requests->way);
+    serving_stop(&requests->serving);
+    relay_stop(&requests->relay);
+    take_back(requests, went_elsewhere, 0); /* all, to be refused */
 }
 
-void requests_answer(struct requests *requests)
+void requests_close(struct requests *requests)
 {
-    struct id_request *request;
-
-    while ((request = TAILQ_FIRST(&requests->finished)) != NULL) {
-        TAILQ_REMOVE(&requests->finished, request, link);
-        request->done(request);
-    }
-}
-
-void requests_turn(struct requests *requests)
-{
-    scan(requests);
-    requests_way_turn(requests);
-    route(requests);
-    requests_leader_turn(requests);
-    requests_answer(requests);
+    ASSERT(requests->stopping && requests->count == 0 && requests->serving.count == 0);
+    ASSERT(TAILQ_EMPTY(&requests->waiting) && TAILQ_EMPTY(&requests->sent));
+    relay_close(&requests->relay);
+    numbers_free(&requests->numbers);
 }

@@ -12,13 +12,18 @@ struct posted_request {
     struct mailbox_item item;
     struct replica *replica;
     struct id_request *request;
+    int refused; /* why the replica does not get it; 0: it does */
 };
 
 static void run_posted(struct mailbox_item *item)
 {
     struct posted_request *posted = CONTAINER(item, struct posted_request, item);
 
-    replica_submit(posted->replica, posted->request);
+    if (posted->refused != 0) {
+        answers_put(&posted->replica->answers, posted->request, posted->refused);
+    } else {
+        replica_submit(posted->replica, posted->request);
+    }
     free(posted);
 }
 
@@ -32,8 +37,13 @@ static void submit(struct id_backend *base, struct id_request *request)
     posted->item.run = run_posted;
     posted->replica = backend->replica;
     posted->request = request;
+    posted->refused = 0;
     rv = mailbox_post(&backend->mailbox, &posted->item);
-    if (rv != 0) {
+    if (rv == ERR_OVERLOADED) { /* it hears so on the raft loop, too */
+        posted->refused = rv;
+        rv = mailbox_post_always(&backend->mailbox, &posted->item);
+    }
+    if (rv != 0) { /* the node has stopped, and its loop with it */
         free(posted);
         request->status = rv;
         request->done(request);
@@ -76,8 +86,8 @@ void backend_open(struct backend *backend, uv_loop_t *loop, struct replica *repl
         .ops = &ops,
         .table = replica->table,
         .snowflake = &replica->snowflake, /* without workers: to decode ids */
-        .health = &replica->health,
-        .clock = replica->clock,
+        .health = &replica->health.seen,
+        .clock = replica->ground.clock,
         .refill_percent = refill_percent,
     };
     backend->replica = replica;

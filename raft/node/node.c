@@ -75,7 +75,7 @@ struct node {
 
 static uint64_t now_ms_of(const struct node *node)
 {
-    return clock_now_ms(node->replica.clock);
+    return clock_now_ms(node->replica.ground.clock);
 }
 
 /* --- what comes in --- */
@@ -136,27 +136,26 @@ static int on_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
-    return members_admit(&node->replica.members, peer, store_id);
+    return peers_admit(&node->replica.peers, peer, store_id);
 }
 
 static bool on_know(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
-    return node->state < NODE_WRITING && members_know(&node->replica.members, peer, statement, len);
+    return node->state < NODE_WRITING && peers_know(&node->replica.peers, peer, statement, len);
 }
 
 static int on_check(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
-    return node->state < NODE_WRITING ? members_check(&node->replica.members, peer, statement, len)
-                                      : 0;
+    return node->state < NODE_WRITING ? peers_check(&node->replica.peers, peer, statement, len) : 0;
 }
 
 static void on_introduce(struct net_receiver *receiver, struct buf *statement)
 {
-    members_state(&CONTAINER(receiver, struct node, receiver)->replica.members, statement);
+    peers_state(&CONTAINER(receiver, struct node, receiver)->replica.peers, statement);
 }
 
 static bool on_join(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
@@ -165,7 +164,7 @@ static bool on_join(struct net_receiver *receiver, uint64_t peer, const void *re
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
     return node->state < NODE_WRITING &&
-           members_join(&node->replica.members, peer, request, len, answer);
+           peers_join(&node->replica.peers, peer, request, len, answer);
 }
 
 /* It has forgotten votes, or entries that it acknowledged. The directory remembers that, since each
@@ -421,7 +420,7 @@ static void arm(struct node *node, bool more)
 /* Tell once when snowflake ids begin to be refused, or for another reason, or are served again. */
 static void log_refusal(struct node *node)
 {
-    const struct id_health *health = &node->replica.health;
+    const struct id_health *health = &node->replica.health.seen;
     int refusal = atomic_load_explicit(&health->snowflake_refusal, memory_order_relaxed);
 
     if (refusal == node->seen_refusal) {
@@ -492,9 +491,9 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.lease.address = settings->http_address;
     to.cluster_id = settings->cluster_id;
     to.catch_up_ms = settings->catch_up_ms;
-    to.guests = node->learned;
-    to.guest_count = node->learned_count;
-    to.guest_index = node->learned_index;
+    to.learned_peers = node->learned;
+    to.learned_count = node->learned_count;
+    to.learned_index = node->learned_index;
     to.strict_keys = settings->strict_keys;
     to.prefetch = settings->prefetch;
     return to;
@@ -687,7 +686,7 @@ void node_set_waker(struct node *node, struct id_waker *waker)
 
 void node_drain(struct node *node)
 {
-    atomic_store(&node->replica.health.stopping, true);
+    atomic_store(&node->replica.health.seen.stopping, true);
     node->drain = true;
     node_turn(node);
 }

@@ -18,7 +18,7 @@ static bool works(const struct sim_node *node)
 static bool leads(struct sim_node *node)
 {
     return works(node) && driver_leads(&node->replica.driver) &&
-           !node->replica.requests.transferring;
+           !node->replica.requests.serving.holding;
 }
 
 static struct sim_node *leader_of(struct sim_world *world)

@@ -14,9 +14,9 @@
 #include "src/base/assert.h"
 
 #define PATIENCE_MS 2500
-#define MEMBERS_MAX 6 /* members that are wished for */
+#define MEMBERS_MAX 6 /* members that operators want */
 
-struct sim_wish {
+struct sim_membership_request {
     struct id_request base;
     struct sim_world *world;
     struct member_ask ask;
@@ -41,63 +41,63 @@ static bool change_is_under_way(const struct sim_node *node)
     return change != NULL && !change->given_up;
 }
 
-/* --- wishes --- */
+/* --- what operators ask --- */
 
-static void wish_done(struct id_request *request)
+static void on_asked(struct id_request *base)
 {
-    struct sim_wish *wish = request->data;
-    struct sim_world *world = wish->world;
+    struct sim_membership_request *request = base->data;
+    struct sim_world *world = request->world;
     struct member_answer answer;
 
     world->requests_open--;
-    if (request->status == 0) {
-        if (member_answer_decode(request->reply.data, request->reply.len, &answer) != 0) {
-            sim_fail(world, "the answer to a wish does not decode");
+    if (base->status == 0) {
+        if (member_answer_decode(base->reply.data, base->reply.len, &answer) != 0) {
+            sim_fail(world, "the answer to a membership request does not decode");
         }
-        sim_trace(world, "wish %u for node %u: outcome %u %s", wish->ask.kind,
-                  (unsigned)wish->ask.node_id, answer.outcome, answer.why);
+        sim_trace(world, "membership request %u for node %u: outcome %u %s", request->ask.kind,
+                  (unsigned)request->ask.node_id, answer.outcome, answer.why);
         sim_note(world, answer.outcome);
         if (answer.outcome == MEMBER_DONE) {
-            world->stats.changes[wish->ask.kind]++;
+            world->stats.changes[request->ask.kind]++;
         }
-        if (answer.outcome == MEMBER_DONE && wish->ask.kind == MEMBER_ASK_REMOVE) {
-            world->told_removed |= BIT(wish->ask.node_id);
+        if (answer.outcome == MEMBER_DONE && request->ask.kind == MEMBER_ASK_REMOVE) {
+            world->told_removed |= BIT(request->ask.node_id);
         }
-        if (answer.outcome == MEMBER_DONE && wish->ask.kind == MEMBER_ASK_ADD) {
-            world->told_added |= BIT(wish->ask.node_id);
+        if (answer.outcome == MEMBER_DONE && request->ask.kind == MEMBER_ASK_ADD) {
+            world->told_added |= BIT(request->ask.node_id);
         }
     } else {
         world->stats.failed_requests++;
     }
-    buf_free(&request->payload);
-    buf_free(&request->reply);
-    free(wish);
+    buf_free(&base->payload);
+    buf_free(&base->reply);
+    free(request);
 }
 
-static void wish_for(struct sim_node *via, enum member_ask_kind kind, uint64_t node_id)
+static void ask_for(struct sim_node *via, enum member_ask_kind kind, uint64_t node_id)
 {
     struct sim_world *world = via->world;
-    struct sim_wish *wish = calloc(1, sizeof *wish);
+    struct sim_membership_request *request = calloc(1, sizeof *request);
 
-    ASSERT(wish != NULL);
-    wish->world = world;
-    wish->ask.kind = (uint8_t)kind;
-    wish->ask.node_id = node_id;
+    ASSERT(request != NULL);
+    request->world = world;
+    request->ask.kind = (uint8_t)kind;
+    request->ask.node_id = node_id;
     if (kind == MEMBER_ASK_ADD) {
-        snprintf(wish->ask.address, sizeof wish->ask.address, "sim:%u", (unsigned)node_id);
+        snprintf(request->ask.address, sizeof request->ask.address, "sim:%u", (unsigned)node_id);
     }
     if (kind == MEMBER_ASK_REMOVE) {
         world->unwanted |= BIT(node_id);
     }
-    wish->base.kind = ID_REQUEST_MEMBER;
-    wish->base.deadline_ms = clock_now_ms(&via->clock) + PATIENCE_MS;
-    wish->base.done = wish_done;
-    wish->base.data = wish;
-    member_ask_encode(&wish->ask, &wish->base.payload);
+    request->base.kind = ID_REQUEST_MEMBER;
+    request->base.deadline_ms = clock_now_ms(&via->clock) + PATIENCE_MS;
+    request->base.done = on_asked;
+    request->base.data = request;
+    member_ask_encode(&request->ask, &request->base.payload);
     world->requests_open++;
-    sim_trace(world, "node %u is asked: wish %u for node %u", (unsigned)via->id, kind,
+    sim_trace(world, "node %u is asked: membership request %u for node %u", (unsigned)via->id, kind,
               (unsigned)node_id);
-    replica_submit(&via->replica, &wish->base);
+    replica_submit(&via->replica, &request->base);
     sim_turn(via);
 }
 
@@ -125,13 +125,13 @@ static void new_node(struct sim_world *world)
     node->joins = true;
     if (sim_percent(world, 15)) { /* it is added, and never comes */
         node->gone = true;
-        wish_for(via, MEMBER_ASK_ADD, node->id);
+        ask_for(via, MEMBER_ASK_ADD, node->id);
         return;
     }
     sim_trace(world, "node %u comes", (unsigned)node->id);
     happens(node, SIM_JOIN, 1 + sim_below(world, 300));
     if (sim_percent(world, 50)) { /* an operator adds it; else it asks itself */
-        wish_for(via, MEMBER_ASK_ADD, node->id);
+        ask_for(via, MEMBER_ASK_ADD, node->id);
     }
 }
 
@@ -140,18 +140,18 @@ static void start_joined(struct sim_node *node, const struct wire_joined *joined
     struct configuration configuration;
 
     ASSERT(configuration_decode(joined->conf.data, joined->conf.len, &configuration) == 0);
-    node->guest_count = 0;
+    node->learned_count = 0;
     for (unsigned i = 0; i < configuration.count; i++) {
         const struct conf_member *server = &configuration.members[i];
 
         if (server->id != node->id) {
-            struct net_peer *guest = &node->guests[node->guest_count++];
+            struct net_peer *learned = &node->learned[node->learned_count++];
 
-            guest->id = server->id;
-            snprintf(guest->address, sizeof guest->address, "%s", server->address);
+            learned->id = server->id;
+            snprintf(learned->address, sizeof learned->address, "%s", server->address);
         }
     }
-    node->guest_index = joined->conf.index;
+    node->learned_index = joined->conf.index;
     sim_node_start(node);
 }
 
@@ -167,13 +167,13 @@ void sim_member_join(struct sim_node *node)
         return;
     }
     if (via != NULL && sim_reaches(node, via)) {
-        if (members_admit(&via->replica.members, node->id, 1000 + node->id) == ERR_REMOVED) {
+        if (peers_admit(&via->replica.peers, node->id, 1000 + node->id) == ERR_REMOVED) {
             sim_trace(world, "node %u hears that it was removed", (unsigned)node->id);
             node->gone = true;
             return;
         }
         wire_join_encode(node->address, &request);
-        if (!members_join(&via->replica.members, node->id, request.data, request.len, &answer) ||
+        if (!peers_join(&via->replica.peers, node->id, request.data, request.len, &answer) ||
             wire_joined_decode(answer.data, answer.len, &joined) != 0) {
             sim_fail(world, "the answer to a node that joins does not decode");
         }
@@ -291,7 +291,7 @@ static void remove_one(struct sim_world *world, struct sim_node *via, unsigned m
         id = leader;
     }
     if (dead != 0 || count_bits(voters) > (sim_percent(world, 5) ? 1u : 2u)) {
-        wish_for(via, MEMBER_ASK_REMOVE, id);
+        ask_for(via, MEMBER_ASK_REMOVE, id);
     }
 }
 
@@ -306,7 +306,7 @@ void sim_member_event(struct sim_world *world)
     }
     sim_configuration_of(via, &members, &voters);
     if (!world->faults && dead_member(world, members) != 0) { /* the operator clears up */
-        wish_for(via, MEMBER_ASK_REMOVE, dead_member(world, members));
+        ask_for(via, MEMBER_ASK_REMOVE, dead_member(world, members));
     }
     if (!world->faults || members == 0) {
         return;
@@ -320,7 +320,7 @@ void sim_member_event(struct sim_world *world)
         }
         break;
     case 3: /* whom nobody knows, or who is one already */
-        wish_for(via, MEMBER_ASK_ADD, 1 + sim_below(world, world->node_count));
+        ask_for(via, MEMBER_ASK_ADD, 1 + sim_below(world, world->node_count));
         break;
     case 4:
     case 5:
@@ -331,7 +331,7 @@ void sim_member_event(struct sim_world *world)
         dies_for_good(world);
         break;
     default:
-        wish_for(via, MEMBER_ASK_LEAD, random_of(world, members));
+        ask_for(via, MEMBER_ASK_LEAD, random_of(world, members));
         break;
     }
 }

@@ -196,7 +196,7 @@ static void tell_removed(struct sim_node *node)
 void sim_net_dial(struct sim_node *from, struct sim_node *to)
 {
     if (from->up && sim_reaches(from, to) &&
-        members_admit(&to->replica.members, from->id, 1000 + from->id) == ERR_REMOVED) {
+        peers_admit(&to->replica.peers, from->id, 1000 + from->id) == ERR_REMOVED) {
         tell_removed(from);
     }
 }
@@ -206,8 +206,8 @@ static void expect_not_older(struct sim_node *to, struct sim_node *from)
 {
     struct buf statement = BUF_INIT;
 
-    members_state(&from->replica.members, &statement);
-    if (members_check(&to->replica.members, from->id, statement.data, statement.len) != 0) {
+    peers_state(&from->replica.peers, &statement);
+    if (peers_check(&to->replica.peers, from->id, statement.data, statement.len) != 0) {
         sim_fail(to->world, "node %llu takes the data of node %llu for an older copy, or a lie",
                  (unsigned long long)to->id, (unsigned long long)from->id);
     }
@@ -218,7 +218,7 @@ static void expect_not_older(struct sim_node *to, struct sim_node *from)
 static bool let_in(struct sim_node *to, struct sim_node *from)
 {
     struct buf statement = BUF_INIT;
-    int rv = members_admit(&to->replica.members, from->id, 1000 + from->id);
+    int rv = peers_admit(&to->replica.peers, from->id, 1000 + from->id);
     bool known;
 
     if (rv == ERR_REMOVED) {
@@ -230,8 +230,8 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
     if (!from->up) {
         return false;
     }
-    members_state(&from->replica.members, &statement);
-    known = members_know(&to->replica.members, from->id, statement.data, statement.len);
+    peers_state(&from->replica.peers, &statement);
+    known = peers_know(&to->replica.peers, from->id, statement.data, statement.len);
     buf_free(&statement);
     return known;
 }

@@ -134,12 +134,12 @@ struct sim_node {
     uint64_t next_id[SIM_TAGS_ALL];    /* of this incarnation: no id below it may follow */
     uint64_t floor[SIM_TAGS_ALL];      /* it may hand out no id below, in any incarnation */
     bool opening[SIM_TAGS_ALL];
-    bool joins;                          /* it came after the first configuration */
-    bool gone;                           /* removed and told, or dead for good */
-    unsigned peers;                      /* with whom it keeps links, a bit an id */
-    struct net_peer guests[LIMIT_NODES]; /* as it was told when it joined */
-    size_t guest_count;
-    uint64_t guest_index;
+    bool joins;                           /* it came after the first configuration */
+    bool gone;                            /* removed and told, or dead for good */
+    unsigned peers;                       /* with whom it keeps links, a bit an id */
+    struct net_peer learned[LIMIT_NODES]; /* as it was told when it joined */
+    size_t learned_count;
+    uint64_t learned_index;
     uint64_t seen_conf;   /* index of the configuration that was checked last */
     uint64_t seen_change; /* index of the one that was checked for whom it makes a voter */
 };
@@ -262,7 +262,7 @@ struct sim_world {
     bool member_faults; /* the membership changes in this run */
     unsigned removed;   /* ids that some state machine holds for removed; a bit an id, as below */
     unsigned given_up;  /* some change of it was given up */
-    unsigned unwanted;  /* somebody wished its removal */
+    unsigned unwanted;  /* somebody wants it removed */
     unsigned told_removed; /* and was told that it is so */
     unsigned told_added;
     struct sim_conf confs[SIM_CONFS_MAX]; /* by index */

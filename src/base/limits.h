@@ -75,11 +75,11 @@
 #define LIMIT_HTTP_ACCEPT_PAUSE_MS 100 /* out of file descriptors: before the next try */
 
 /* --- replication (raft/) --- */
-#define LIMIT_NODES 7           /* members of a cluster */
-#define LIMIT_PEERS 16          /* links of a node: members, and those of a newer configuration */
-#define LIMIT_MEMBER_WISHES 64  /* requests for changes that wait on a node; overloaded */
-#define LIMIT_NODE_ID 65535     /* node ids are 1..65535 */
-#define LIMIT_ADDRESS_BYTES 255 /* "host:port" */
+#define LIMIT_NODES 7  /* members of a cluster */
+#define LIMIT_PEERS 16 /* links of a node: members, and those of a newer configuration */
+#define LIMIT_MEMBERSHIP_REQUESTS 64 /* that wait on a node; more: overloaded */
+#define LIMIT_NODE_ID 65535          /* node ids are 1..65535 */
+#define LIMIT_ADDRESS_BYTES 255      /* "host:port" */
 #define LIMIT_CLUSTER_ID_BYTES 64
 #define LIMIT_SECRET_BYTES 1024        /* the cluster's shared secret */
 #define LIMIT_SECRET_MIN_BYTES 16      /* shorter: a configuration error */

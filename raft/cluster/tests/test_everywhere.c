@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "raft/tests/raft_ring.h"
+#include "raft/cluster/tests/requests_scene.h"
 
 #define PATIENCE_MS 3000
 
@@ -65,7 +65,7 @@ static void expect_idle(struct ring *ring)
     for (uint64_t id = 1; id <= ring->count; id++) {
         if (ring_node(ring, id)->up) {
             assert_int_equal(everywhere_of(ring, id)->count, 0);
-            assert_true(everywhere_next_ms(everywhere_of(ring, id)) == UINT64_MAX);
+            assert_false(timer_is_armed(&everywhere_of(ring, id)->ask_again));
         }
     }
     assert_int_equal(ring->refused, 0);
@@ -75,14 +75,6 @@ static void expect_idle(struct ring *ring)
 static uint64_t third(uint64_t leader, uint64_t id)
 {
     return 6 - leader - id;
-}
-
-static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
-{
-    ring_start(ring, 3);
-    *ret_leader = ring_elect(ring);
-    *ret_follower = ring_follower(ring);
-    ring_run_ms(ring, 100); /* all have registered */
 }
 
 /* --- the happy path --- */
@@ -95,7 +87,7 @@ static void answered_by(bool by_leader)
     uint64_t follower;
     uint64_t index;
 
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     index = begin(&ring, by_leader ? leader : follower, &waited, PATIENCE_MS);
     ring_settle(&ring);
     assert_int_equal(waited.asked.done, 0); /* the followers have not heard of the commit */
@@ -143,7 +135,7 @@ static void test_all_waits_ask_together(void **state)
 
     (void)state;
     assert_non_null(waited);
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     passed = ring.passed[FRAME_APPLIED];
     for (unsigned i = 0; i < 100; i++) {
         uint64_t applied = driver_applied(&ring_node(&ring, leader)->replica.driver)->index;
@@ -175,7 +167,7 @@ static void test_each_wait_ends_at_its_own_entry(void **state)
     uint64_t applied;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring_run_ms(&ring, 200);
     applied = driver_applied(&ring_node(&ring, leader)->replica.driver)->index;
     asked_everywhere(&later.asked, applied + 1, &later.missing);
@@ -204,7 +196,7 @@ static void test_a_member_that_hangs_is_named(void **state)
     uint64_t other;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     other = third(leader, follower);
     ring_pause(&ring, other);
     (void)begin(&ring, follower, &waited, 300);
@@ -227,7 +219,7 @@ static void test_a_dead_member_is_named(void **state)
     uint64_t other;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     other = third(leader, follower);
     ring_crash(&ring, other);
     (void)begin(&ring, leader, &waited, 300);
@@ -254,7 +246,7 @@ static void test_the_node_that_waits_is_one_of_them(void **state)
     uint64_t index;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     index = begin(&ring, follower, &waited, 200);
     ring.cut[leader][follower] = true;
     ring_run_ms(&ring, 220);
@@ -281,7 +273,7 @@ static void test_a_snapshot_counts(void **state)
     uint64_t other;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     other = third(leader, follower);
     ring_crash(&ring, other);
     (void)begin(&ring, leader, &waited, PATIENCE_MS);
@@ -305,7 +297,7 @@ static void test_lost_questions_and_answers_are_repeated(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring.lost[FRAME_APPLIED] = true;
     (void)begin(&ring, follower, &waited, PATIENCE_MS);
     ring_run_ms(&ring, 500);
@@ -325,7 +317,7 @@ static void test_a_change_of_leader_does_not_end_it(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring.lost[FRAME_APPLIED] = true;
     (void)begin(&ring, follower, &waited, 5000);
     ring_crash(&ring, leader);
@@ -351,7 +343,7 @@ static void test_a_member_that_is_removed_is_waited_for_no_more(void **state)
     uint64_t other;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     other = third(leader, follower);
     ring_crash(&ring, other);
     (void)begin(&ring, follower, &waited, 10000);
@@ -377,7 +369,7 @@ static void test_a_node_that_stops_says_who_is_missing(void **state)
     uint64_t other;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     other = third(leader, follower);
     ring_pause(&ring, other);
     (void)begin(&ring, leader, &waited, PATIENCE_MS);
@@ -416,7 +408,7 @@ static void test_the_word_of_a_stranger_does_not_count(void **state)
     uint64_t other;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     other = third(leader, follower);
     ring_pause(&ring, other);
     (void)begin(&ring, leader, &waited, 300);
@@ -424,7 +416,7 @@ static void test_the_word_of_a_stranger_does_not_count(void **state)
         say(&ring, leader, stranger, 1ULL << 61);
     }
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        assert_true(everywhere_of(&ring, leader)->told_by[i] < 100);
+        assert_true(everywhere_of(&ring, leader)->heard_of[i] < 100);
     }
     ring_run_ms(&ring, 200);
     assert_int_equal(waited.asked.done, 0);
@@ -446,7 +438,7 @@ static void test_the_word_of_an_incarnation_does_not_count(void **state)
     uint64_t other;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     other = third(leader, follower);
     say(&ring, leader, other, 1ULL << 61);
     ring_crash(&ring, other);
@@ -465,7 +457,7 @@ static void test_malformed_questions_are_refused(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     assert_false(replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_APPLIED, bad,
                                  sizeof bad));
     ring_close(&ring);
@@ -483,7 +475,7 @@ static void test_no_more_waits_than_the_limit(void **state)
 
     (void)state;
     assert_non_null(waited);
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     other = third(leader, follower);
     ring_run_ms(&ring, 200);
     ring_crash(&ring, other);

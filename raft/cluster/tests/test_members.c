@@ -45,8 +45,7 @@ static void put_statement(uint64_t index, uint64_t first, unsigned count, bool w
 
 static bool knows(struct ring *ring, uint64_t peer, const struct buf *statement)
 {
-    return members_know(&ring_node(ring, 1)->replica.members, peer, statement->data,
-                        statement->len);
+    return peers_know(&ring_node(ring, 1)->replica.peers, peer, statement->data, statement->len);
 }
 
 static bool has_link_to(struct ring *ring, uint64_t peer)
@@ -96,7 +95,7 @@ static void test_strangers_are_judged_by_their_configuration(void **state)
     ring_close(&ring);
 }
 
-/* The largest configuration there is, after other guests: there is room for all links. */
+/* The largest configuration there is, after other learned peers: there is room for all links. */
 static void test_the_largest_configuration_is_taken(void **state)
 {
     struct ring ring = {0};
@@ -109,7 +108,7 @@ static void test_the_largest_configuration_is_taken(void **state)
     assert_true(knows(&ring, STRANGER + 6, &statement));
     ring_settle(&ring);
     assert_int_equal(ring_node(&ring, 1)->net.peer_count, 2 + LIMIT_NODES - 1);
-    statement.len = 0; /* newer guests take the place of the older ones */
+    statement.len = 0; /* newer learned peers take the place of the older ones */
     put_statement(11, STRANGER + 20, LIMIT_NODES, true, LIMIT_ADDRESS_BYTES, &statement);
     assert_true(knows(&ring, STRANGER + 21, &statement));
     ring_settle(&ring);

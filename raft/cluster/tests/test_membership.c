@@ -63,7 +63,7 @@ static void test_follower_is_removed(void **state)
     assert_int_equal(voters_of(&ring, leader), 2);
     assert_true(fsm_member_removed(ring_node(&ring, leader)->replica.fsm, follower));
     assert_int_equal(
-        members_admit(&ring_node(&ring, leader)->replica.members, follower, 1000 + follower),
+        peers_admit(&ring_node(&ring, leader)->replica.peers, follower, 1000 + follower),
         ERR_REMOVED);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
     assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, follower, "h:1"),
@@ -146,7 +146,7 @@ static void test_requests_wait_while_leadership_moves(void **state)
     asked_put(&put, "a", 10);
     ask(&ring, leader, &put, PATIENCE_MS);
     ring_settle(&ring);
-    assert_true(requests->transferring);
+    assert_true(requests->serving.holding);
     assert_int_equal(entry_log_last(&ring_node(&ring, leader)->replica.driver.log),
                      ring_node(&ring, leader)->replica.driver.commit);
     ring.lost[FRAME_RAFT] = false;
@@ -156,7 +156,7 @@ static void test_requests_wait_while_leadership_moves(void **state)
     assert_int_equal(put.done, 1);
     assert_int_equal(put.base.status, 0);
     ring_run_ms(&ring, PATIENCE_MS);
-    assert_false(requests->transferring);
+    assert_false(requests->serving.holding);
     asked_free(&lead);
     asked_free(&put);
     ring_close(&ring);

@@ -292,14 +292,14 @@ static void test_a_wiped_store_is_not_admitted(void **state)
     (void)state;
     start(&ring, &leader, &follower);
     replica = &ring_node(&ring, leader)->replica;
-    assert_int_equal(members_admit(&replica->members, follower, 1000 + follower), 0);
-    assert_int_equal(members_admit(&replica->members, follower, 4711), ERR_WRONG_NODE);
+    assert_int_equal(peers_admit(&replica->peers, follower, 1000 + follower), 0);
+    assert_int_equal(peers_admit(&replica->peers, follower, 4711), ERR_WRONG_NODE);
     ring_crash(&ring, leader); /* the registry is part of the state */
     ring_restart(&ring, leader);
-    assert_int_equal(members_admit(&replica->members, follower, 4711), ERR_WRONG_NODE);
+    assert_int_equal(peers_admit(&replica->peers, follower, 4711), ERR_WRONG_NODE);
     ring_close(&ring);
     ring_start(&blank, 1);
-    assert_int_equal(members_admit(&ring_node(&blank, 1)->replica.members, 2, 4711),
+    assert_int_equal(peers_admit(&ring_node(&blank, 1)->replica.peers, 2, 4711),
                      0); /* not known yet */
     ring_close(&blank);
 }
@@ -388,7 +388,7 @@ static void test_status_of_a_cluster(void **state)
     start(&ring, &leader, &follower);
     ring_isolate(&ring, follower, false);
     ring_node(&ring, leader)->net.down[follower] = true;
-    replica_status(&ring_node(&ring, leader)->replica, &status);
+    health_status(&ring_node(&ring, leader)->replica.health, false, &status);
     assert_string_equal(status.cluster_id, "ring");
     assert_int_equal(status.node_id, leader);
     assert_int_equal(status.leader_id, leader);
@@ -403,7 +403,7 @@ static void test_status_of_a_cluster(void **state)
         assert_int_equal(member->reachable, member->id != follower);
         assert_true(member->match_index > 0);
     }
-    replica_status(&ring_node(&ring, follower)->replica, &status);
+    health_status(&ring_node(&ring, follower)->replica.health, false, &status);
     assert_int_equal(status.state, ID_NODE_FOLLOWER);
     assert_int_equal(status.leader_id, leader);
     assert_int_equal(status.members[0].match_index, 0); /* only a leader knows */
@@ -464,7 +464,7 @@ static void test_health_follows_the_node(void **state)
 
     (void)state;
     ring_start(&ring, 3);
-    health = &ring_node(&ring, 1)->replica.health;
+    health = &ring_node(&ring, 1)->replica.health.seen;
     assert_true(atomic_load(&health->started));
     assert_false(atomic_load(&health->leader_known));
     assert_false(atomic_load(&health->applied_once));
@@ -476,6 +476,76 @@ static void test_health_follows_the_node(void **state)
     ring_run_ms(&ring, 3000);
     assert_false(atomic_load(&health->leader_known));
     assert_true(atomic_load(&health->applied_once));
+    ring_close(&ring);
+}
+
+/* Requests of every kind that can be answered at once, of which most are refused. */
+static size_t asked_at_once(struct asked asked[8], struct id_cluster_status *status,
+                            struct id_segments_page *page, struct id_missing *missing)
+{
+    size_t n = 0;
+
+    asked_get(&asked[n], "a");
+    asked[n++].base.local = true;
+    asked_open(&asked[n++], "a");
+    asked_everywhere(&asked[n++], 1, missing);
+    asked_get(&asked[n], "a");
+    asked[n].base.kind = ID_REQUEST_STATUS;
+    asked[n++].base.out = status;
+    asked_get(&asked[n], "a"); /* no list */
+    asked[n].base.kind = ID_REQUEST_SEGMENTS;
+    asked[n++].base.out = page;
+    asked_get(&asked[n], "a"); /* none of an operator */
+    asked[n++].base.kind = ID_REQUEST_MEMBER;
+    asked_put(&asked[n], "b", 10);
+    buf_reserve(&asked[n].base.payload, LIMIT_ENTRY_BYTES + 1);
+    memset(asked[n].base.payload.data + asked[n].base.payload.len, 0,
+           LIMIT_ENTRY_BYTES + 1 - asked[n].base.payload.len);
+    asked[n++].base.payload.len = LIMIT_ENTRY_BYTES + 1;
+    asked_get(&asked[n], "a");
+    asked[n++].base.kind = ID_REQUEST_STRICT; /* an item that does not read */
+    return n;
+}
+
+/* The contract of id_backend.h: done() once, from a turn, whatever the answer. */
+static void submit_at_once(struct ring *ring, int status_of_all)
+{
+    struct replica *replica = &ring_node(ring, 1)->replica;
+    struct id_cluster_status status;
+    struct id_segments_page page = {0};
+    struct id_missing missing = {0};
+    struct asked asked[8];
+    size_t n = asked_at_once(asked, &status, &page, &missing);
+
+    for (size_t i = 0; i < n; i++) {
+        asked[i].base.deadline_ms = ring->clock.now_ms + PATIENCE_MS;
+        replica_submit(replica, &asked[i].base);
+        assert_int_equal(asked[i].done, 0);
+    }
+    assert_int_equal(replica_next_ms(replica), 0);
+    (void)replica_turn(replica);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(asked[i].done, 1);
+        assert_true(status_of_all == 0 || asked[i].base.status == status_of_all);
+    }
+    ring_run_ms(ring, 100);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(asked[i].done, 1);
+        asked_free(&asked[i]);
+    }
+}
+
+static void test_no_answer_comes_from_inside_submit(void **state)
+{
+    struct ring ring = {0};
+
+    (void)state;
+    ring_start(&ring, 1);
+    (void)ring_elect(&ring);
+    ring_make(&ring, 1, "a", 10);
+    submit_at_once(&ring, 0);
+    replica_stop(&ring_node(&ring, 1)->replica);
+    submit_at_once(&ring, ERR_SHUTTING_DOWN);
     ring_close(&ring);
 }
 
@@ -503,7 +573,7 @@ static void test_a_stopping_replica_takes_nothing(void **state)
         assert_int_equal(asked[i].base.status, ERR_SHUTTING_DOWN);
         asked_free(&asked[i]);
     }
-    replica_status(&ring_node(&ring, follower)->replica, &status);
+    health_status(&ring_node(&ring, follower)->replica.health, true, &status);
     assert_int_equal(status.state, ID_NODE_STOPPING);
     ring_close(&ring);
 }
@@ -581,6 +651,7 @@ int main(void)
         cmocka_unit_test(test_status_of_a_cluster),
         cmocka_unit_test(test_segments_of_a_node),
         cmocka_unit_test(test_health_follows_the_node),
+        cmocka_unit_test(test_no_answer_comes_from_inside_submit),
         cmocka_unit_test(test_a_stopping_replica_takes_nothing),
         cmocka_unit_test(test_a_worker_id_is_known_after_a_crash_without_a_leader),
         cmocka_unit_test(test_a_layout_that_is_refused_is_not_proposed_all_the_time),

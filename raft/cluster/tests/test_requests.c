@@ -15,35 +15,9 @@
 #include <cmocka.h>
 
 #include "raft/core/tests/core_frames.h"
-#include "raft/tests/raft_ring.h"
+#include "raft/cluster/tests/requests_scene.h"
 
 #define PATIENCE_MS 3000
-
-static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
-{
-    ring_start(ring, 3);
-    *ret_leader = ring_elect(ring);
-    *ret_follower = ring_follower(ring);
-    ring_run_ms(ring, 100); /* all have registered */
-    memset(ring->passed, 0, sizeof ring->passed);
-}
-
-static struct requests *requests_of(struct ring *ring, uint64_t id)
-{
-    return &ring_node(ring, id)->replica.requests;
-}
-
-static void expect_idle(struct ring *ring)
-{
-    for (uint64_t id = 1; id <= ring->count; id++) {
-        struct requests *requests = requests_of(ring, id);
-
-        /* A stamp that cannot be told now is no client's request. */
-        assert_int_equal(requests->count, requests->tidying_in_flight);
-        assert_true(requests->work_count <= requests->tidying_in_flight);
-    }
-    assert_int_equal(ring->refused, 0);
-}
 
 static void expect_made(const struct asked *asked)
 {
@@ -67,7 +41,7 @@ static void test_the_leader_answers_what_was_applied(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     asked_put(&asked, "a", 10);
     ask(&ring, leader, &asked, PATIENCE_MS);
     assert_int_equal(asked.done, 0); /* appended, committed by nobody else */
@@ -76,7 +50,7 @@ static void test_the_leader_answers_what_was_applied(void **state)
     expect_made(&asked);
     assert_non_null(ring_row(&ring, leader, "a"));
     assert_int_equal(ring.passed[FRAME_REQUEST], 0);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     asked_free(&asked);
     ring_close(&ring);
 }
@@ -89,14 +63,14 @@ static void test_a_follower_forwards_and_passes_the_answer_on(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     asked_put(&asked, "a", 10);
     ask(&ring, follower, &asked, PATIENCE_MS);
     ring_settle(&ring);
     expect_made(&asked);
     assert_int_equal(ring.passed[FRAME_REQUEST], 1);
     assert_int_equal(ring.passed[FRAME_REPLY], 1);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     asked_free(&asked);
     ring_close(&ring);
 }
@@ -110,7 +84,7 @@ static void test_many_commands_of_one_turn(void **state)
     uint64_t first;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     first = entry_log_last(&ring_node(&ring, leader)->replica.driver.log) + 1;
     for (unsigned i = 0; i < 300; i++) {
         char name[16];
@@ -126,7 +100,7 @@ static void test_many_commands_of_one_turn(void **state)
         asked_free(&asked[i]);
     }
     assert_int_equal(entry_log_last(&ring_node(&ring, leader)->replica.driver.log), first + 299);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     ring_close(&ring);
 }
 
@@ -151,7 +125,7 @@ static void test_not_leader_is_tried_again_after_a_pause(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     asked_put(&asked, "a", 10);
     ask(&ring, follower, &asked, PATIENCE_MS);
     fake_net_clear(&ring_node(&ring, follower)->net); /* it never gets there */
@@ -161,7 +135,7 @@ static void test_not_leader_is_tried_again_after_a_pause(void **state)
     assert_int_equal(ring.passed[FRAME_REQUEST], 0); /* not at once: that would be a storm */
     ring_run_ms(&ring, 20);
     expect_made(&asked);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     asked_free(&asked);
     ring_close(&ring);
 }
@@ -178,7 +152,7 @@ static void test_a_node_that_does_not_lead_says_so(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     wire_request_encode(&request, &frame);
     assert_true(replica_receive(&ring_node(&ring, follower)->replica, leader, FRAME_REQUEST,
                                 frame.data, frame.len));
@@ -190,7 +164,7 @@ static void test_a_node_that_does_not_lead_says_so(void **state)
     assert_int_equal(reply.status, ERR_NOT_LEADER);
     fake_frame_free(sent);
     buf_free(&frame);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     ring_close(&ring);
 }
 
@@ -205,26 +179,26 @@ static void test_an_unknown_outcome_is_repeated_with_the_next_leader(void **stat
     uint64_t follower;
 
     (void)state;
-    start(&ring, &old, &follower);
+    scene_start(&ring, &old, &follower);
     asked_put(&local, "local", 10);
     asked_put(&remote, "remote", 10);
     ask(&ring, follower, &remote, PATIENCE_MS);
     ring.lost[FRAME_RAFT] = true; /* the request gets there, the entry does not leave */
     ask(&ring, old, &local, PATIENCE_MS);
     ring_settle(&ring);
-    assert_int_equal(requests_of(&ring, old)->work_count, 2);
+    assert_int_equal(requests_of(&ring, old)->serving.count, 2);
     ring_isolate(&ring, old, true);
     ring.lost[FRAME_RAFT] = false;
     ring_run_ms(&ring, 1500);
     assert_int_not_equal(ring_elect(&ring), old);
-    assert_int_equal(requests_of(&ring, old)->work_count, 0); /* it stepped down */
+    assert_int_equal(requests_of(&ring, old)->serving.count, 0); /* it stepped down */
     expect_made(&remote); /* its sender went to the new leader */
     assert_int_equal(local.done, 0);
     ring_isolate(&ring, old, false);
     ring_run_ms(&ring, 1000);
     expect_made(&local);
     assert_int_equal(remote.done, 1);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     asked_free(&local);
     asked_free(&remote);
     ring_close(&ring);
@@ -235,19 +209,20 @@ static void test_another_entry_in_its_place_is_no_answer(void **state)
 {
     struct ring ring = {0};
     struct asked asked;
-    struct work *work;
+    struct driver *driver;
     uint64_t leader;
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring.lost[FRAME_RAFT] = true;
     asked_put(&asked, "a", 10);
     ask(&ring, leader, &asked, PATIENCE_MS);
-    work = TAILQ_FIRST(&requests_of(&ring, leader)->submitted);
-    assert_non_null(work);
-    requests_applied(requests_of(&ring, leader), work->index, work->term + 1, "x", 1);
-    assert_null(TAILQ_FIRST(&requests_of(&ring, leader)->submitted));
+    driver = &ring_node(&ring, leader)->replica.driver;
+    assert_int_equal(requests_of(&ring, leader)->serving.count, 1);
+    serving_applied(&requests_of(&ring, leader)->serving, driver_last_index(driver),
+                    driver_term(driver) + 1, "x", 1);
+    assert_int_equal(requests_of(&ring, leader)->serving.count, 0);
     assert_ptr_equal(TAILQ_FIRST(&requests_of(&ring, leader)->waiting), &asked.base);
     assert_int_equal(asked.done, 0);
     ring.lost[FRAME_RAFT] = false;
@@ -255,7 +230,7 @@ static void test_another_entry_in_its_place_is_no_answer(void **state)
     assert_int_equal(asked.done, 1);
     assert_int_equal(asked.base.status, 0);
     assert_non_null(ring_row(&ring, leader, "a"));
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     asked_free(&asked);
     ring_close(&ring);
 }
@@ -269,20 +244,20 @@ static void test_requests_wait_while_leadership_is_handed_over(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     asked_put(&local, "local", 10);
     asked_put(&remote, "remote", 10);
     assert_false(replica_transfer(&ring_node(&ring, leader)->replica));
     ask(&ring, leader, &local, PATIENCE_MS);
     ask(&ring, follower, &remote, PATIENCE_MS);
-    assert_int_equal(requests_of(&ring, leader)->work_count, 0);
+    assert_int_equal(requests_of(&ring, leader)->serving.count, 0);
     ring_run_ms(&ring, 200);
     assert_true(replica_transfer(&ring_node(&ring, leader)->replica));
     assert_int_not_equal(ring_elect(&ring), leader);
     ring_run_ms(&ring, 100);
     expect_made(&local);
     expect_made(&remote);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     asked_free(&local);
     asked_free(&remote);
     ring_close(&ring);
@@ -297,7 +272,7 @@ static void lost_once(enum frame_type type, size_t arrived)
     uint64_t leader;
     uint64_t follower;
 
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring.lost[type] = true;
     asked_put(&asked, "a", 10);
     ask(&ring, follower, &asked, PATIENCE_MS);
@@ -308,7 +283,7 @@ static void lost_once(enum frame_type type, size_t arrived)
     ring_run_ms(&ring, 100);
     expect_made(&asked);
     assert_int_equal(ring.passed[FRAME_REQUEST], arrived + 1);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     asked_free(&asked);
     ring_close(&ring);
 }
@@ -333,7 +308,7 @@ static void test_a_broken_link_repeats_at_once(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring.lost[FRAME_REQUEST] = true;
     asked_put(&asked, "a", 10);
     ask(&ring, follower, &asked, PATIENCE_MS);
@@ -354,7 +329,7 @@ static void test_an_answer_that_comes_twice_counts_once(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     asked_put(&asked, "a", 10);
     ask(&ring, follower, &asked, PATIENCE_MS);
     ring_settle(&ring);
@@ -362,7 +337,7 @@ static void test_an_answer_that_comes_twice_counts_once(void **state)
     reply_not_leader(&ring, follower, leader, asked.base.id);
     ring_run_ms(&ring, 50);
     assert_int_equal(asked.done, 1);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     asked_free(&asked);
     ring_close(&ring);
 }
@@ -398,7 +373,7 @@ static void test_deadline_with_a_leader_that_does_not_answer(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring.lost[FRAME_REPLY] = true;
     asked_put(&asked, "a", 10);
     ask(&ring, follower, &asked, 1000);
@@ -408,7 +383,7 @@ static void test_deadline_with_a_leader_that_does_not_answer(void **state)
     assert_int_equal(asked.done, 1);
     assert_int_equal(asked.base.status, ERR_TIMEOUT);
     assert_non_null(ring_row(&ring, leader, "a")); /* it did happen: that is what TIMEOUT means */
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     asked_free(&asked);
     ring_close(&ring);
 }
@@ -423,7 +398,7 @@ static void test_deadline_of_what_was_appended(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     for (uint64_t id = 1; id <= 3; id++) {
         ring_node(&ring, id)->disk_held = true; /* nothing is acknowledged */
     }
@@ -442,7 +417,7 @@ static void test_deadline_of_what_was_appended(void **state)
     expect_made(&next); /* and not the answer of the other entry */
     assert_int_equal(late.done, 1);
     assert_non_null(ring_row(&ring, leader, "late"));
-    expect_idle(&ring);
+    scene_expect_idle(&ring, true);
     asked_free(&late);
     asked_free(&next);
     ring_close(&ring);
@@ -460,7 +435,7 @@ static void test_deadline_of_what_another_node_sent(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring_run_ms(&ring, 2 * SESSION_TIDY_MS); /* nobody has anything to say now */
     memset(ring.passed, 0, sizeof ring.passed);
     ring.lost[FRAME_RAFT] = true;
@@ -470,15 +445,15 @@ static void test_deadline_of_what_another_node_sent(void **state)
     request.payload_len = command.len;
     wire_request_encode(&request, &frame);
     buf_free(&command);
-    before = requests_of(&ring, leader)->work_count;
+    before = requests_of(&ring, leader)->serving.count;
     assert_true(replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_REQUEST,
                                 frame.data, frame.len));
     ring_run_ms(&ring, 70);
-    assert_int_equal(requests_of(&ring, leader)->work_count,
+    assert_int_equal(requests_of(&ring, leader)->serving.count,
                      before + 1); /* its entry keeps its place */
     ring.lost[FRAME_RAFT] = false;
     ring_run_ms(&ring, 1000);
-    assert_int_equal(requests_of(&ring, leader)->work_count, 0);
+    assert_int_equal(requests_of(&ring, leader)->serving.count, 0);
     assert_int_equal(ring.passed[FRAME_REPLY], 0);
     buf_free(&frame);
     ring_close(&ring);

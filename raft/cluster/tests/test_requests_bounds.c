@@ -14,32 +14,9 @@
 #include <cmocka.h>
 
 #include "raft/core/tests/core_frames.h"
-#include "raft/tests/raft_ring.h"
+#include "raft/cluster/tests/requests_scene.h"
 
 #define PATIENCE_MS 3000
-
-static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
-{
-    ring_start(ring, 3);
-    *ret_leader = ring_elect(ring);
-    *ret_follower = ring_follower(ring);
-    ring_run_ms(ring, 100); /* all have registered */
-    memset(ring->passed, 0, sizeof ring->passed);
-}
-
-static struct requests *requests_of(struct ring *ring, uint64_t id)
-{
-    return &ring_node(ring, id)->replica.requests;
-}
-
-static void expect_idle(struct ring *ring)
-{
-    for (uint64_t id = 1; id <= ring->count; id++) {
-        assert_int_equal(requests_of(ring, id)->count, 0);
-        assert_int_equal(requests_of(ring, id)->work_count, 0);
-    }
-    assert_int_equal(ring->refused, 0);
-}
 
 static void test_pending_requests_up_to_the_limit(void **state)
 {
@@ -86,7 +63,7 @@ static void test_work_at_the_leader_up_to_the_limit(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     replica = &ring_node(&ring, leader)->replica;
     for (unsigned i = 0; i <= LIMIT_REQUESTS_PENDING; i++) {
         struct buf frame = BUF_INIT;
@@ -103,7 +80,7 @@ static void test_work_at_the_leader_up_to_the_limit(void **state)
     assert_int_equal(reply.status, ERR_OVERLOADED);
     fake_frame_free(sent);
     ring_settle(&ring);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, false);
     ring_close(&ring);
 }
 
@@ -116,7 +93,7 @@ static void test_a_payload_up_to_the_limit(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     asked_put(&fits, "fits", 10);
     asked_put(&large, "large", 10);
     buf_reserve(&fits.base.payload, LIMIT_ENTRY_BYTES);
@@ -133,7 +110,7 @@ static void test_a_payload_up_to_the_limit(void **state)
     ring_settle(&ring);
     assert_int_equal(fits.done, 1);
     assert_int_equal(fits.base.status, 0); /* an entry that is no command: its result says so */
-    expect_idle(&ring);
+    scene_expect_idle(&ring, false);
     asked_free(&fits);
     asked_free(&large);
     ring_close(&ring);
@@ -149,7 +126,7 @@ static void test_low_disks_refuse_commands(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring_make(&ring, leader, "a", 10);
     for (uint64_t id = 1; id <= 3; id++) { /* else one with room would lead instead */
         ring_node(&ring, id)->disk.low = true;
@@ -166,8 +143,8 @@ static void test_low_disks_refuse_commands(void **state)
     assert_int_equal(local.done + remote.done + query.done, 3);
     assert_int_equal(query.base.status, 0); /* reading goes on */
     assert_null(ring_row(&ring, leader, "local"));
-    assert_true(atomic_load(&ring_node(&ring, leader)->replica.health.disk_low));
-    expect_idle(&ring);
+    assert_true(atomic_load(&ring_node(&ring, leader)->replica.health.seen.disk_low));
+    scene_expect_idle(&ring, false);
     asked_free(&local);
     asked_free(&remote);
     asked_free(&query);
@@ -183,7 +160,7 @@ static void test_stop_answers_everything(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring.lost[FRAME_RAFT] = true;
     asked_put(&asked[0], "a", 10);
     asked_get(&asked[1], "a");
@@ -206,7 +183,7 @@ static void test_stop_answers_everything(void **state)
     assert_int_equal(after.done, 1);
     assert_int_equal(after.base.status, ERR_SHUTTING_DOWN);
     asked_free(&after);
-    assert_int_equal(requests_of(&ring, leader)->work_count, 0);
+    assert_int_equal(requests_of(&ring, leader)->serving.count, 0);
     ring_close(&ring);
 }
 
@@ -220,7 +197,7 @@ static void test_malformed_frames_are_told(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         assert_false(replica_receive(&ring_node(&ring, leader)->replica, follower, types[i], bytes,
                                      sizeof bytes));
@@ -228,7 +205,7 @@ static void test_malformed_frames_are_told(void **state)
     assert_false(
         replica_receive(&ring_node(&ring, leader)->replica, follower, FRAME_PING, bytes, 3));
     assert_false(requests_receive(requests_of(&ring, leader), follower, FRAME_RAFT, bytes, 3));
-    expect_idle(&ring);
+    scene_expect_idle(&ring, false);
     ring_close(&ring);
 }
 

@@ -12,24 +12,10 @@
 
 #include <cmocka.h>
 
-#include "raft/tests/raft_ring.h"
+#include "raft/cluster/tests/requests_scene.h"
 #include "src/id/codec/worker.h"
 
 #define PATIENCE_MS 3000
-
-static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
-{
-    ring_start(ring, 3);
-    *ret_leader = ring_elect(ring);
-    *ret_follower = ring_follower(ring);
-    ring_run_ms(ring, 100); /* all have registered */
-    memset(ring->passed, 0, sizeof ring->passed);
-}
-
-static struct requests *requests_of(struct ring *ring, uint64_t id)
-{
-    return &ring_node(ring, id)->replica.requests;
-}
 
 /* An answer arrives at a node, with the row that says that a tag was made. */
 static void answer(struct ring *ring, uint64_t from, uint64_t to, uint64_t id,
@@ -61,7 +47,7 @@ static void test_answers_to_an_incarnation_answer_nothing(void **state)
     uint64_t follower;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     ring_make(&ring, leader, "a", 10);
     put_result_encode(&stale, &payload);
     ring.lost[FRAME_REPLY] = true;
@@ -110,7 +96,7 @@ static void test_an_answer_of_another_node_is_none(void **state)
     uint64_t third;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     third = 6 - leader - follower;
     ring.lost[FRAME_REPLY] = true;
     asked_put(&asked, "a", 10);
@@ -136,7 +122,7 @@ static void test_commands_of_leaders_alone_are_refused(void **state)
     uint64_t last;
 
     (void)state;
-    start(&ring, &leader, &follower);
+    scene_start(&ring, &leader, &follower);
     last = entry_log_last(&ring_node(&ring, leader)->replica.driver.log);
     for (unsigned i = 0; i < 3; i++) {
         struct member_change change = {.kind = MEMBER_REMOVE, .node_id = leader};

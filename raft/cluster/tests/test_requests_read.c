@@ -14,23 +14,15 @@
 #include <cmocka.h>
 
 #include "raft/core/tests/core_frames.h"
-#include "raft/tests/raft_ring.h"
+#include "raft/cluster/tests/requests_scene.h"
 
 #define PATIENCE_MS 3000
 
 static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
 {
-    ring_start(ring, 3);
-    *ret_leader = ring_elect(ring);
-    *ret_follower = ring_follower(ring);
-    ring_run_ms(ring, 100);
+    scene_start(ring, ret_leader, ret_follower);
     ring_make(ring, *ret_leader, "a", 10);
     memset(ring->passed, 0, sizeof ring->passed);
-}
-
-static struct requests *requests_of(struct ring *ring, uint64_t id)
-{
-    return &ring_node(ring, id)->replica.requests;
 }
 
 /* The step of the one row that a query gave. */
@@ -59,11 +51,6 @@ static void acknowledge(struct ring *ring, uint64_t leader, uint64_t from, uint6
                                 frame.data, frame.len));
     (void)replica_turn(&ring_node(ring, leader)->replica);
     buf_free(&frame);
-}
-
-static uint64_t term_of(struct ring *ring, uint64_t id)
-{
-    return driver_term(&ring_node(ring, id)->replica.driver);
 }
 
 static void test_a_query_through_any_node(void **state)
@@ -126,7 +113,7 @@ static void test_nothing_is_answered_without_a_majority(void **state)
     ask(&ring, leader, &asked, PATIENCE_MS);
     ring_run_ms(&ring, 300);
     assert_int_equal(asked.done, 0);
-    round = requests_of(&ring, leader)->round;
+    round = requests_of(&ring, leader)->serving.round.number;
     acknowledge(&ring, leader, follower, term_of(&ring, leader), round - 1); /* another round */
     acknowledge(&ring, leader, follower, term_of(&ring, leader) - 1, round); /* another term */
     acknowledge(&ring, leader, 9, term_of(&ring, leader), round);            /* no member */
@@ -155,10 +142,13 @@ static void test_one_voter_counts_once(void **state)
     core_pretend(&ring_node(&ring, leader)->replica.driver, &five);
     asked_get(&asked, "a");
     ask(&ring, leader, &asked, PATIENCE_MS);
-    acknowledge(&ring, leader, follower, term_of(&ring, leader), requests_of(&ring, leader)->round);
-    acknowledge(&ring, leader, follower, term_of(&ring, leader), requests_of(&ring, leader)->round);
+    acknowledge(&ring, leader, follower, term_of(&ring, leader),
+                requests_of(&ring, leader)->serving.round.number);
+    acknowledge(&ring, leader, follower, term_of(&ring, leader),
+                requests_of(&ring, leader)->serving.round.number);
     assert_int_equal(asked.done, 0);
-    acknowledge(&ring, leader, 4, term_of(&ring, leader), requests_of(&ring, leader)->round);
+    acknowledge(&ring, leader, 4, term_of(&ring, leader),
+                requests_of(&ring, leader)->serving.round.number);
     assert_int_equal(asked.done, 1);
     asked_free(&asked);
     ring_close(&ring);
@@ -224,13 +214,13 @@ static void test_a_query_during_a_round_waits_for_the_next(void **state)
     asked_get(&first, "a");
     asked_get(&second, "a");
     ask(&ring, leader, &first, PATIENCE_MS);
-    round = requests_of(&ring, leader)->round;
+    round = requests_of(&ring, leader)->serving.round.number;
     ask(&ring, leader, &second, PATIENCE_MS);
-    assert_int_equal(requests_of(&ring, leader)->round, round);
+    assert_int_equal(requests_of(&ring, leader)->serving.round.number, round);
     acknowledge(&ring, leader, follower, term_of(&ring, leader), round);
     assert_int_equal(first.done, 1);
     assert_int_equal(second.done, 0);
-    assert_int_equal(requests_of(&ring, leader)->round, round + 1);
+    assert_int_equal(requests_of(&ring, leader)->serving.round.number, round + 1);
     acknowledge(&ring, leader, follower, term_of(&ring, leader), round); /* too late for it */
     assert_int_equal(second.done, 0);
     acknowledge(&ring, leader, follower, term_of(&ring, leader), round + 1);
@@ -269,7 +259,7 @@ static void test_a_read_waits_for_the_applied_index(void **state)
     get.base.deadline_ms = ring.clock.now_ms + PATIENCE_MS;
     replica_submit(replica, &get.base);
     requests_turn(requests);
-    confirm = (struct wire_confirm){term_of(&ring, leader), requests->round};
+    confirm = (struct wire_confirm){term_of(&ring, leader), requests->serving.round.number};
     frame.len = 0;
     wire_confirm_encode(&confirm, &frame);
     assert_true(replica_receive(replica, follower, FRAME_CONFIRM_ACK, frame.data, frame.len));

@@ -15,36 +15,15 @@
 
 #include "raft/core/driver.h"
 #include "raft/core/tests/core_frames.h"
-#include "raft/tests/raft_ring.h"
+#include "raft/cluster/tests/requests_scene.h"
 
 #define LEFT_MS 1000
 
-/* Who leads, who asks, and who passes it on. */
-struct roles {
-    uint64_t leader;
-    uint64_t far;
-    uint64_t relay;
-};
-
 static void start(struct ring *ring, struct roles *ret_roles)
 {
-    ring_start(ring, 3);
-    ret_roles->leader = ring_elect(ring);
-    ret_roles->far = ret_roles->leader % 3 + 1;
-    ret_roles->relay = ret_roles->far % 3 + 1;
-    ring_make(ring, ret_roles->leader, "a", 10);
+    scene_start_roles(ring, 3, ret_roles);
     ring_run_ms(ring, 200); /* all have registered */
     memset(ring->passed, 0, sizeof ring->passed);
-}
-
-static struct replica *replica_of(struct ring *ring, uint64_t id)
-{
-    return &ring_node(ring, id)->replica;
-}
-
-static struct requests *requests_of(struct ring *ring, uint64_t id)
-{
-    return &replica_of(ring, id)->requests;
 }
 
 /* A frame with a request comes from a peer; what the receiver says of it. */
@@ -52,12 +31,9 @@ static bool receive(struct ring *ring, uint64_t to, uint64_t from, enum frame_ty
                     const struct wire_request *request)
 {
     struct buf frame = BUF_INIT;
-    bool fine;
 
     wire_request_encode(request, &frame);
-    fine = replica_receive(replica_of(ring, to), from, type, frame.data, frame.len);
-    buf_free(&frame);
-    return fine;
+    return scene_receive(ring, to, from, type, &frame);
 }
 
 /* A query for a row. */
@@ -95,7 +71,7 @@ static void expect_probe(struct ring *ring, uint64_t by, uint64_t to, uint8_t ki
     struct wire_probe answer;
 
     wire_probe_encode(&ask_on, &frame);
-    assert_true(replica_receive(replica_of(ring, by), to, FRAME_PROBE, frame.data, frame.len));
+    assert_true(scene_receive(ring, by, to, FRAME_PROBE, &frame));
     sent = fake_net_take(&ring_node(ring, by)->net);
     assert_non_null(sent);
     assert_int_equal(sent->to, to);
@@ -146,8 +122,7 @@ static void test_a_request_goes_on_and_its_answer_back(void **state)
     fake_frame_free(sent);
     reply.id = passed.id;
     wire_reply_encode(&reply, &frame);
-    assert_true(replica_receive(replica_of(&ring, roles.relay), roles.leader, FRAME_REPLY,
-                                frame.data, frame.len));
+    assert_true(scene_receive(&ring, roles.relay, roles.leader, FRAME_REPLY, &frame));
     expect_reply(&ring, roles.relay, roles.far, 77, ERR_UNKNOWN_TAG);
     expect_nothing_kept(&ring, roles.relay);
     buf_free(&payload);
@@ -166,7 +141,7 @@ static void test_whoever_leads_serves_what_it_was_to_pass_on(void **state)
     start(&ring, &roles);
     expect_probe(&ring, roles.leader, roles.far, WIRE_PROBE_YES);
     assert_true(receive(&ring, roles.leader, roles.far, FRAME_RELAY, &query));
-    assert_int_equal(requests_of(&ring, roles.leader)->work_count, 1);
+    assert_int_equal(requests_of(&ring, roles.leader)->serving.count, 1);
     expect_nothing_kept(&ring, roles.leader);
     ring_settle(&ring);
     assert_int_equal(ring.passed[FRAME_REPLY], 1);
@@ -268,10 +243,10 @@ static void test_the_leader_serves_members_alone(void **state)
     query.origin = 4; /* nobody */
     assert_true(receive(&ring, roles.leader, roles.relay, FRAME_REQUEST, &query));
     expect_reply(&ring, roles.leader, roles.relay, 77, ERR_NOT_LEADER);
-    assert_int_equal(requests_of(&ring, roles.leader)->work_count, 0);
+    assert_int_equal(requests_of(&ring, roles.leader)->serving.count, 0);
     query.origin = roles.far;
     assert_true(receive(&ring, roles.leader, roles.relay, FRAME_REQUEST, &query));
-    assert_int_equal(requests_of(&ring, roles.leader)->work_count, 1);
+    assert_int_equal(requests_of(&ring, roles.leader)->serving.count, 1);
     ring_settle(&ring);
     buf_free(&payload);
     ring_close(&ring);
@@ -293,16 +268,13 @@ static void test_an_answer_of_another_node_is_none(void **state)
     assert_true(receive(&ring, roles.relay, roles.far, FRAME_RELAY, &query));
     reply.id = TAILQ_FIRST(&requests_of(&ring, roles.relay)->relay.list)->id;
     wire_reply_encode(&reply, &frame);
-    assert_true(replica_receive(replica_of(&ring, roles.relay), roles.far, FRAME_REPLY, frame.data,
-                                frame.len));
+    assert_true(scene_receive(&ring, roles.relay, roles.far, FRAME_REPLY, &frame));
     assert_int_equal(requests_of(&ring, roles.relay)->relay.count, 1);
     asked_get(&asked, "a");
     ask(&ring, roles.far, &asked, LEFT_MS);
     reply.id = asked.base.id;
-    frame.len = 0;
     wire_reply_encode(&reply, &frame);
-    assert_true(replica_receive(replica_of(&ring, roles.far), roles.relay, FRAME_REPLY, frame.data,
-                                frame.len));
+    assert_true(scene_receive(&ring, roles.far, roles.relay, FRAME_REPLY, &frame));
     assert_int_equal(asked.done, 0);
     ring_settle(&ring);
     assert_int_equal(asked.done, 1);
@@ -326,14 +298,11 @@ static void test_a_yes_of_another_node_is_not_passed_on(void **state)
     start(&ring, &roles);
     told.origin = roles.leader;
     wire_probe_encode(&told, &frame);
-    assert_true(replica_receive(replica_of(&ring, roles.relay), roles.far, FRAME_PROBE, frame.data,
-                                frame.len));
+    assert_true(scene_receive(&ring, roles.relay, roles.far, FRAME_PROBE, &frame));
     assert_int_equal(ring_node(&ring, roles.relay)->net.frame_count, 0);
-    frame.len = 0;
     told.origin = roles.far;
     wire_probe_encode(&told, &frame);
-    assert_true(replica_receive(replica_of(&ring, roles.relay), roles.leader, FRAME_PROBE,
-                                frame.data, frame.len));
+    assert_true(scene_receive(&ring, roles.relay, roles.leader, FRAME_PROBE, &frame));
     assert_int_equal(fake_net_count(&ring_node(&ring, roles.relay)->net, roles.far, FRAME_PROBE),
                      1);
     buf_free(&frame);
@@ -444,8 +413,7 @@ static void test_a_new_leader_gives_requests_back(void **state)
     driver = &replica_of(&ring, roles.relay)->driver;
     core_heartbeat(driver_term(driver) + 1, driver->commit, driver_term_at(driver, driver->commit),
                    &frame);
-    assert_true(replica_receive(replica_of(&ring, roles.relay), roles.far, FRAME_RAFT, frame.data,
-                                frame.len));
+    assert_true(scene_receive(&ring, roles.relay, roles.far, FRAME_RAFT, &frame));
     assert_int_equal(driver_leader(driver), roles.far);
     expect_reply(&ring, roles.relay, roles.far, 77, ERR_NOT_LEADER);
     expect_nothing_kept(&ring, roles.relay);

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "raft/tests/raft_ring.h"
+#include "raft/cluster/tests/requests_scene.h"
 #include "raft/tests/raft_strict.h"
 
 #define PATIENCE_MS 3000
@@ -21,20 +21,9 @@
 /* Which way a link is cut, seen from the node that asks. */
 enum cut { CUT_THERE = 1, CUT_BACK = 2, CUT_BOTH = 3 };
 
-/* Who leads, who is cut off from it, and who is in between. */
-struct roles {
-    uint64_t leader;
-    uint64_t far;
-    uint64_t relay;
-};
-
 static void start(struct ring *ring, unsigned count, struct roles *ret_roles)
 {
-    ring_start(ring, count);
-    ret_roles->leader = ring_elect(ring);
-    ret_roles->far = ret_roles->leader % count + 1;
-    ret_roles->relay = ret_roles->far % count + 1;
-    ring_make(ring, ret_roles->leader, "a", 10);
+    scene_start_roles(ring, count, ret_roles);
     strict_mode(ring, ret_roles->leader, "s", TAG_MODE_STRICT);
     ring_run_ms(ring, 200); /* all have registered */
     memset(ring->passed, 0, sizeof ring->passed);
@@ -44,27 +33,6 @@ static void cut_link(struct ring *ring, const struct roles *roles, unsigned cut)
 {
     ring->cut[roles->far][roles->leader] = (cut & CUT_THERE) != 0;
     ring->cut[roles->leader][roles->far] = (cut & CUT_BACK) != 0;
-}
-
-static struct requests *requests_of(struct ring *ring, uint64_t id)
-{
-    return &ring_node(ring, id)->replica.requests;
-}
-
-static uint64_t term_of(struct ring *ring, uint64_t id)
-{
-    return driver_term(&ring_node(ring, id)->replica.driver);
-}
-
-static void expect_idle(struct ring *ring)
-{
-    for (uint64_t id = 1; id <= ring->count; id++) {
-        assert_int_equal(requests_of(ring, id)->count, 0);
-        assert_int_equal(requests_of(ring, id)->work_count, 0);
-        assert_int_equal(requests_of(ring, id)->relay.count, 0);
-        assert_int_equal(requests_of(ring, id)->relay.bytes, 0);
-    }
-    assert_int_equal(ring->refused, 0);
 }
 
 /* Ask for a row there, wait so long, and see its step; 0: no answer. */
@@ -135,10 +103,10 @@ static void answered_round_a_cut(unsigned cut)
     }
     assert_int_equal(term_of(&ring, roles.leader), term);
     assert_int_equal(term_of(&ring, roles.far), term);
-    assert_true(atomic_load(&ring_node(&ring, roles.far)->replica.health.leader_known));
-    assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->replica.health.leader_through),
+    assert_true(atomic_load(&ring_node(&ring, roles.far)->replica.health.seen.leader_known));
+    assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->replica.health.seen.leader_through),
                      roles.relay);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, false);
     asked_free(&put);
     asked_free(&get);
     asked_free(&strict);
@@ -174,9 +142,9 @@ static void test_a_node_that_knows_no_leader_goes_through_one_that_does(void **s
     cut_link(&ring, &roles, CUT_BOTH);
     ring_run_ms(&ring, 3 * RING_ELECTION_MS);
     assert_int_equal(driver_leader(&ring_node(&ring, roles.far)->replica.driver), 0);
-    assert_true(atomic_load(&ring_node(&ring, roles.far)->replica.health.leader_known));
+    assert_true(atomic_load(&ring_node(&ring, roles.far)->replica.health.seen.leader_known));
     assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, false);
     ring_close(&ring);
 }
 
@@ -198,7 +166,7 @@ static void test_nothing_is_probed_while_answers_come(void **state)
     assert_int_equal(ring.passed[FRAME_REQUEST], 50);
     assert_int_equal(ring.passed[FRAME_PROBE], 0);
     assert_int_equal(ring.passed[FRAME_RELAY], 0);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, false);
     ring_close(&ring);
 }
 
@@ -225,7 +193,7 @@ static void test_a_slow_leader_is_not_taken_for_one_that_is_cut_off(void **state
     assert_int_equal(put.base.status, 0);
     assert_int_equal(ring.passed[FRAME_REQUEST], 1);
     assert_int_equal(ring.passed[FRAME_RELAY], 0);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, false);
     asked_free(&put);
     ring_close(&ring);
 }
@@ -244,14 +212,15 @@ static void heals(unsigned cut)
     /* A leader that is heard again is asked directly at once; else it is found by a probe. */
     ring_run_ms(&ring, (cut & CUT_BACK ? 2 : 6) * RING_HEARTBEAT_MS);
     assert_int_equal(requests_of(&ring, roles.far)->way.state, WAY_DIRECT);
-    assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->replica.health.leader_through), 0);
+    assert_int_equal(atomic_load(&ring_node(&ring, roles.far)->replica.health.seen.leader_through),
+                     0);
     memset(ring.passed, 0, sizeof ring.passed);
     assert_int_equal(step_by_query(&ring, roles.far, "a", 20), 10);
     ring_run_ms(&ring, 1000);
     assert_int_equal(ring.passed[FRAME_REQUEST], 1);
     assert_int_equal(ring.passed[FRAME_RELAY], 0);
     assert_int_equal(ring.passed[FRAME_PROBE], 0);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, false);
     ring_close(&ring);
 }
 
@@ -313,7 +282,7 @@ static void test_a_member_that_goes_is_replaced_by_another(void **state)
     assert_int_not_equal(requests_of(&ring, roles.far)->way.relay, relay);
     assert_int_not_equal(requests_of(&ring, roles.far)->way.relay, 0);
     ring_run_ms(&ring, 3 * RING_ELECTION_MS);
-    expect_idle(&ring);
+    scene_expect_idle(&ring, false);
     asked_free(&put);
     ring_close(&ring);
 }
@@ -459,11 +428,11 @@ static void test_without_a_leader_anywhere_the_deadline_decides(void **state)
     ring_run_ms(&ring, 1020);
     assert_int_equal(put.done, 1);
     assert_int_equal(put.base.status, ERR_NO_LEADER);
-    assert_false(atomic_load(&ring_node(&ring, roles.far)->replica.health.leader_known));
+    assert_false(atomic_load(&ring_node(&ring, roles.far)->replica.health.seen.leader_known));
     assert_int_equal(ring.passed[FRAME_RELAY], 0);
     /* Questions and answers, once a heartbeat from who has a request, and seldom from the other. */
     assert_in_range(ring.passed[FRAME_PROBE], 2 * 10, 2 * (1000 / RING_HEARTBEAT_MS + 6));
-    expect_idle(&ring);
+    scene_expect_idle(&ring, false);
     asked_free(&put);
     ring_close(&ring);
 }

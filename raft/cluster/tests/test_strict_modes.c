@@ -80,14 +80,15 @@ static void test_a_tag_becomes_strict(void **state)
     assert_true(end > highest);
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(left_at(&ring, id, "a"), 0);
-        burnt += ring_node(&ring, id)->replica.health.burnt[ID_BURN_GENERATION];
+        burnt += ring_node(&ring, id)->replica.health.seen.burnt[ID_BURN_GENERATION];
         assert_false(ring_row(&ring, id, "a")->recalling);
     }
     assert_int_equal(burnt, end - 1 - 3); /* all but the three that were taken */
     assert_int_equal(strict_take(&ring, leader, "a", 1, NULL), end + 2);
     ring_run_ms(&ring, 500);
     for (uint64_t id = 1; id <= 3; id++) {
-        assert_false(ring_node(&ring, id)->replica.drain.look); /* nothing is left to say */
+        assert_false(
+            ring_node(&ring, id)->replica.announce.drained.look); /* nothing is left to say */
     }
     ring_close(&ring);
 }

@@ -40,7 +40,7 @@ static void expect_end(struct ring *ring, uint64_t end)
         assert_int_equal(ring_row(ring, id, "a")->max_id, end);
         assert_int_equal(ring_node(ring, id)->failed_count, 0);
         assert_int_equal(ring_node(ring, id)->replica.requests.count,
-                         ring_node(ring, id)->replica.requests.tidying_in_flight);
+                         ring_node(ring, id)->replica.requests.tidying.in_flight);
     }
 }
 
@@ -328,7 +328,7 @@ static void test_strict_leader_stopped_and_resumed(void **state)
     /* The batch brought the hasty one's ids as well. */
     ring_run_ms(&ring, 500);
     assert_int_equal(strict_burnt(ring_node(&ring, old)->replica.strict), 50);
-    assert_int_equal(ring_node(&ring, old)->replica.health.burnt[ID_BURN_STRICT], 50);
+    assert_int_equal(ring_node(&ring, old)->replica.health.seen.burnt[ID_BURN_STRICT], 50);
     expect_end(&ring, 1 + 4 + 50 + 2);
     ring_close(&ring);
 }

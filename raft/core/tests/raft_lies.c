@@ -478,7 +478,7 @@ void lie_reply(struct liar *liar)
     struct buf buf = BUF_INIT;
 
     put_answer(liar, &payload);
-    buf_put_u64(&buf, field(liar, request != NULL ? request->id : requests->next_id));
+    buf_put_u64(&buf, field(liar, request != NULL ? request->id : requests->numbers.last));
     buf_put_u32(&buf, (uint32_t)field(liar, 0));
     buf_put_u64(&buf, field(liar, driver_last_index(victim(liar))));
     put_bytes(liar, &marks);
@@ -515,7 +515,7 @@ void lie_small(struct liar *liar)
     case 0:
         type = liar_below(liar->source, 2) == 0 ? FRAME_CONFIRM : FRAME_CONFIRM_ACK;
         buf_put_u64(&buf, field(liar, own_term(liar)));
-        buf_put_u64(&buf, field(liar, requests->round));
+        buf_put_u64(&buf, field(liar, requests->serving.round.number));
         break;
     case 1:
         type = FRAME_SNAPSHOT_ACK;
@@ -537,7 +537,7 @@ void lie_small(struct liar *liar)
 void lie_handshake(struct liar *liar)
 {
     struct ring_node *node = ring_node(&liar->ring, liar->victim);
-    struct members *members = &node->replica.members;
+    struct peers *peers = &node->replica.peers;
     uint64_t from = liar_below(liar->source, 3) > 0 ? liar->id : 1 + liar_below(liar->source, 6);
     struct buf answer = BUF_INIT;
     struct buf conf = BUF_INIT;
@@ -549,7 +549,7 @@ void lie_handshake(struct liar *liar)
     if (liar_below(liar->source, 4) == 0 && !liar->tame) {
         buf_put_u8(&buf, (uint8_t)field(liar, 1));
         buf_put_str16(&buf, "ring:4", liar_below(liar->source, 7));
-        (void)members_join(members, from, buf.data, buf.len, &answer);
+        (void)peers_join(peers, from, buf.data, buf.len, &answer);
     } else {
         put_configuration(liar, &conf);
         buf_put_u8(&buf, (uint8_t)field(liar, 1));
@@ -558,9 +558,9 @@ void lie_handshake(struct liar *liar)
         buf_put_u64(&buf, number(liar));
         buf_put_u64(&buf, number(liar));
         buf_put_str32(&buf, conf.data, conf.len);
-        liar->refused += members_admit(members, from, 1000 + from) != 0 ||
-                         !members_know(members, from, buf.data, buf.len) ||
-                         members_check(members, from, buf.data, buf.len) != 0;
+        liar->refused += peers_admit(peers, from, 1000 + from) != 0 ||
+                         !peers_know(peers, from, buf.data, buf.len) ||
+                         peers_check(peers, from, buf.data, buf.len) != 0;
     }
     (void)replica_turn(&node->replica);
     buf_free(&answer);

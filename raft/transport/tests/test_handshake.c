@@ -547,7 +547,7 @@ static void test_mutations(void **state)
             deliver(shake, &shake->a);
         }
         if (n == 0 && shake->a.state == HANDSHAKE_PROOF_SENT) {
-            /* The wanted id became 0, as if it wished to join: the mac does not fit. */
+            /* The wanted id became 0, as if it wanted to join: the mac does not fit. */
             deliver(shake, &shake->b);
             assert_failed(&shake->b, HANDSHAKE_REJECT_PROOF, false);
         }

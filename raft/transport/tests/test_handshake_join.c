@@ -302,7 +302,7 @@ static void test_a_store_that_was_set_back_or_lies(void **state)
     expect_checked(shake, 2, HANDSHAKE_REJECT_MALFORMED, "");
 }
 
-/* A link that is taken for a wish to join, or the reverse, proves nothing. */
+/* A link that is taken for a request to join, or the reverse, proves nothing. */
 static void test_a_link_is_no_wish_to_join(void **state)
 {
     struct shake *shake = *state;

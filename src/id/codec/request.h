@@ -15,6 +15,7 @@
 #include <sys/queue.h>
 
 #include "src/base/buf.h"
+#include "src/base/timers.h"
 
 enum id_request_kind {
     ID_REQUEST_COMMAND,  /* payload: a command (command.h); reply: its result */
@@ -36,12 +37,10 @@ enum id_request_kind {
 };
 
 /*
- * One request. The caller owns the struct until done is called, exactly once. Repeated internally
+ * One request. The caller owns the struct until done is called, exactly once, on the raft loop's
+ * thread, never from inside submit or propose; but for a submit after the node has stopped: then
+ * done is called at once, with ERR_SHUTTING_DOWN, on the caller's thread. Repeated internally
  * (through elections) until deadline_ms.
- * done runs on the raft loop's thread, and never from inside submit or propose; but for a request
- * that the backend cannot even take (its mailbox is full: ERR_OVERLOADED; it has ended:
- * ERR_SHUTTING_DOWN): of that, id_backend.submit calls done itself, on the caller's thread. So the
- * done of an HTTP loop's request must be good for any thread.
  * Status: 0, or what the kind says, or ERR_NO_LEADER (no leader until the deadline), ERR_TIMEOUT
  * (sent, no answer until the deadline), ERR_OVERLOADED, ERR_DISK_FULL, ERR_TOO_LARGE,
  * ERR_SHUTTING_DOWN.
@@ -65,11 +64,14 @@ struct id_request {
     bool keeps_seq;
     /* the backend's own while it holds the request */
     TAILQ_ENTRY(id_request) link;
-    uint64_t seq;    /* its number in this node's session, 0: none (session.h) */
-    uint64_t lowest; /* of its stamp */
-    uint64_t id;
-    uint64_t sent_to;
+    struct timer deadline;
+    uint64_t seq;     /* its number in this node's session, 0: none (session.h) */
+    uint64_t lowest;  /* of its stamp */
+    uint64_t id;      /* on the wire */
+    uint64_t sent_to; /* 0: it waits, or this node serves it itself: */
     uint64_t sent_ms;
+    void *work;   /* as which it does, or NULL */
+    void *holder; /* the part of the backend whose deadline it is */
 };
 
 /* How a part of the node that lives on the raft loop reaches the cluster: by an id_request of kind

@@ -1,0 +1,62 @@
+/*
+ * ground.h - what every part of a replica stands on.
+ *
+ * The replica fills it in once, before its parts start; they keep a pointer to it, as `on`.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_GROUND_H
+#define LEAFD_RAFT_CLUSTER_GROUND_H
+
+#include "raft/cluster/answers.h"
+#include "raft/core/driver.h"
+#include "src/base/timers.h"
+#include "src/id/alloc/allocator.h"
+
+struct ground {
+    struct driver *driver;
+    struct net *net;
+    const struct clock *clock;
+    struct timers *timers; /* all deadlines and repeats of the replica */
+    struct fsm *fsm;
+    struct answers *answers;      /* by which requests that are over leave */
+    struct id_proposer *proposer; /* takes any id_request of this node */
+    uint64_t node_id;             /* this node */
+};
+
+static inline uint64_t ground_now_ms(const struct ground *on)
+{
+    return clock_now_ms(on->clock);
+}
+
+/* Queue a frame; it is gone afterwards. 0 or why it does not leave (net.h). */
+static inline int ground_send(const struct ground *on, uint64_t to, enum frame_type type,
+                              struct buf *frame)
+{
+    int rv = on->net->ops->send(on->net, to, type, frame);
+
+    buf_free(frame);
+    return rv;
+}
+
+static inline bool ground_reaches(const struct ground *on, uint64_t peer)
+{
+    return on->net->ops->connected(on->net, peer);
+}
+
+/* Arm a timer for a time that was computed anew; TIMER_NEVER: cancel it. */
+static inline void ground_arm_at(const struct ground *on, struct timer *timer, uint64_t due_ms)
+{
+    if (timer->due_ms != due_ms) {
+        timer_arm(on->timers, timer, due_ms);
+    }
+}
+
+/* A timer of a part that looks at each turn whether the timer is armed: it only has to wake. */
+static inline void ground_wake(struct timer *timer, uint64_t now_ms)
+{
+    (void)timer;
+    (void)now_ms;
+}
+
+#endif

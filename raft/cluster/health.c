@@ -1,0 +1,179 @@
+/*
+ * health.c - see health.h. Thread: the raft loop.
+ */
+#include "raft/cluster/health.h"
+
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/id/codec/member.h"
+
+#define HELD_LOOK_MS 200
+#define HELD_LOOK_MAX 1000 /* tags */
+
+void health_init(struct health *health, const struct health_sources *of, uint64_t start_last)
+{
+    health->of = *of;
+    health->start_last = start_last;
+    timer_init(&health->held_look, ground_wake);
+}
+
+/* --- health --- */
+
+/* Only the raft loop writes: whoever reads needs no order between the fields. */
+#define SEE(health, field, value)                                                                  \
+    atomic_store_explicit(&(health)->seen.field, (value), memory_order_relaxed)
+
+/* Does this node hold ids of any tag? Asked only while there is no leader to grant more. A node
+ * with more tags than are looked at, all of the first ones used up, may be called not ready too
+ * early. */
+static bool holds_ids(struct id_table *table)
+{
+    struct id_tag *tag = id_table_next(table, "", 0, "", 0);
+
+    for (unsigned i = 0; tag != NULL && i < HELD_LOOK_MAX; i++) {
+        if (segment_left(&tag->buffer) > 0) {
+            return true;
+        }
+        tag = id_table_next(table, "", 0, tag->name, tag->name_len);
+    }
+    return false;
+}
+
+static void update_held(struct health *health)
+{
+    const struct ground *on = health->of.on;
+    uint64_t held = allocator_held(health->of.allocator);
+
+    if (!way_is_known(health->of.way) && held > 0) {
+        if (timer_is_armed(&health->held_look)) {
+            return;
+        }
+        timer_arm(on->timers, &health->held_look, ground_now_ms(on) + HELD_LOOK_MS);
+        held = holds_ids(health->of.table) ? held : 0;
+    }
+    SEE(health, segments_held, held);
+}
+
+static void update_burnt(struct health *health)
+{
+    static const enum id_burn_cause causes[] = {ID_BURN_GENERATION, ID_BURN_LATE, ID_BURN_STOP};
+
+    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
+        SEE(health, burnt[causes[i]], allocator_burnt(health->of.allocator, causes[i]));
+    }
+    SEE(health, burnt[ID_BURN_STRICT], strict_burnt(health->of.strict));
+    SEE(health, given_back, allocator_returned(health->of.allocator));
+}
+
+static void update_members(struct health *health)
+{
+    const struct ground *on = health->of.on;
+    const struct member_change *change = fsm_member_change(on->fsm);
+    const struct configuration *conf = driver_configuration(on->driver);
+
+    SEE(health, members, conf->count);
+    SEE(health, voters, configuration_voters(conf));
+    SEE(health, member_change, change != NULL && !change->given_up);
+}
+
+static bool update_leader(struct health *health)
+{
+    uint64_t seen = atomic_load_explicit(&health->seen.leader_through, memory_order_relaxed);
+    uint64_t through;
+    bool changed = way_through(health->of.way, &through) && through != seen;
+
+    SEE(health, leader_known, way_is_known(health->of.way));
+    if (changed) {
+        SEE(health, leader_through, through);
+    }
+    return changed;
+}
+
+bool health_update(struct health *health)
+{
+    const struct ground *on = health->of.on;
+    struct lease_status lease;
+
+    lease_status(health->of.lease, &lease);
+    SEE(health, snowflake_refusal, lease.refusal);
+    SEE(health, clock_off_ms, lease.clock_off_ms);
+    SEE(health, clock_wait_until_ms, lease.wait_until_ms);
+    SEE(health, implausible, on->driver->trust.alarm.count);
+    SEE(health, disk_low, driver_disk_is_low(on->driver));
+    if (driver_applied(on->driver)->index >= health->start_last) {
+        SEE(health, applied_once, true);
+    }
+    update_members(health);
+    update_held(health);
+    update_burnt(health);
+    return update_leader(health);
+}
+
+/* --- status --- */
+
+static enum id_node_state state_of(const struct driver *driver)
+{
+    switch (driver_state(driver)) {
+    case DRIVER_LEADER:
+        return ID_NODE_LEADER;
+    case DRIVER_CANDIDATE:
+        return ID_NODE_CANDIDATE;
+    case DRIVER_FOLLOWER:
+        return ID_NODE_FOLLOWER;
+    case DRIVER_STARTING:
+    default:
+        return ID_NODE_STARTING;
+    }
+}
+
+static void fill_member(const struct ground *on, const struct conf_member *from,
+                        struct id_member *member)
+{
+    struct node_info info;
+    uint64_t match;
+
+    member->id = from->id;
+    memcpy(member->peer_address, from->address, sizeof from->address);
+    strncpy(member->role, from->role == ROLE_VOTER ? "voter" : "standby", sizeof member->role - 1);
+    if (fsm_node(on->fsm, from->id, &info)) {
+        memcpy(member->http_address, info.http_address, sizeof member->http_address);
+        memcpy(member->version, info.version, sizeof member->version);
+    }
+    member->reachable = from->id == on->node_id || ground_reaches(on, from->id);
+    if (driver_match(on->driver, from->id, &match)) {
+        member->match_index = match;
+    }
+}
+
+static void fill_change(const struct member_change *change, struct id_member_change *ret_change)
+{
+    ret_change->kind = change->kind == MEMBER_ADD ? "add" : "remove";
+    ret_change->state = change->given_up ? "given_up" : "under_way";
+    ret_change->node_id = change->node_id;
+    memcpy(ret_change->peer_address, change->address, sizeof ret_change->peer_address);
+}
+
+void health_status(const struct health *health, bool stopping, struct id_cluster_status *ret_status)
+{
+    const struct ground *on = health->of.on;
+    const struct configuration *conf = driver_configuration(on->driver);
+    const struct member_change *change = fsm_member_change(on->fsm);
+
+    memset(ret_status, 0, sizeof *ret_status);
+    strncpy(ret_status->cluster_id, health->of.cluster_id, LIMIT_CLUSTER_ID_BYTES);
+    ret_status->node_id = on->node_id;
+    ret_status->state = stopping ? ID_NODE_STOPPING : state_of(on->driver);
+    ret_status->leader_id = driver_leader(on->driver);
+    ret_status->term = driver_term(on->driver);
+    ret_status->commit_index = on->driver->commit;
+    ret_status->applied_index = driver_applied(on->driver)->index;
+    if (change != NULL) {
+        fill_change(change, &ret_status->change);
+    }
+    ASSERT(conf->count <= LIMIT_NODES);
+    ret_status->member_count = conf->count;
+    for (unsigned i = 0; i < conf->count; i++) {
+        fill_member(on, &conf->members[i], &ret_status->members[i]);
+    }
+}

@@ -1,0 +1,42 @@
+/*
+ * health.h - what others may see of a replica: the health that any thread reads (id_health), and
+ * the status of the cluster as this node knows it.
+ *
+ * Failure modes: none. Thread: the raft loop; id_health's fields are atomic.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_HEALTH_H
+#define LEAFD_RAFT_CLUSTER_HEALTH_H
+
+#include "raft/cluster/way.h"
+#include "src/id/alloc/strict.h"
+#include "src/id/snowflake/lease.h"
+
+/* What is looked at; filled in by the replica. */
+struct health_sources {
+    const struct ground *on;
+    const struct way *way;
+    const struct allocator *allocator;
+    const struct strict *strict;
+    const struct lease *lease;
+    struct id_table *table;
+    const char *cluster_id;
+};
+
+struct health {
+    struct id_health seen; /* by everybody */
+    struct health_sources of;
+    uint64_t start_last;    /* last index of the log at the start: applied once it is reached */
+    struct timer held_look; /* armed: whether ids are held was looked at a moment ago */
+};
+
+void health_init(struct health *health, const struct health_sources *of, uint64_t start_last);
+
+/* Look at everything; at the end of each turn. True: the leader is reached another way since the
+ * last look (seen.leader_through). */
+bool health_update(struct health *health);
+
+/* For GET /api/cluster. */
+void health_status(const struct health *health, bool stopping,
+                   struct id_cluster_status *ret_status);
+
+#endif

@@ -1,0 +1,157 @@
+/*
+ * membership_requests.c - see membership_requests.h. Thread: the raft loop.
+ */
+#include "raft/cluster/membership_requests.h"
+
+#include <stdlib.h>
+
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/id/codec/member.h"
+
+#define AGAIN_MS 20
+
+struct membership_request {
+    TAILQ_ENTRY(membership_request) link;
+    struct membership_requests *all;
+    struct id_request *outer;
+    struct id_request asking;
+    struct member_ask ask;
+    struct member_answer answer; /* the last one */
+    bool answered;               /* there was one */
+    struct timer again;          /* armed: it waits */
+};
+
+void membership_requests_init(struct membership_requests *all, const struct ground *on,
+                              struct requests *requests)
+{
+    *all = (struct membership_requests){.on = on, .requests = requests};
+    TAILQ_INIT(&all->waiting);
+}
+
+static void empty(struct id_request *asking)
+{
+    buf_free(&asking->payload);
+    buf_free(&asking->reply);
+}
+
+/* The request is on no list. */
+static void finish(struct membership_request *request, int status)
+{
+    struct membership_requests *all = request->all;
+
+    ASSERT(all->count > 0 && !timer_is_armed(&request->again));
+    if (request->answered && (status == 0 || status == ERR_TIMEOUT || status == ERR_NO_LEADER)) {
+        status = 0; /* it was begun, or refused for a reason: better than "no answer" */
+        request->outer->reply.len = 0;
+        member_answer_encode(&request->answer, &request->outer->reply);
+    }
+    all->count--;
+    answers_put(all->on->answers, request->outer, status);
+    empty(&request->asking);
+    free(request);
+}
+
+static void on_number_used(struct id_request *asking)
+{
+    finish(CONTAINER(asking, struct membership_request, asking), asking->status);
+}
+
+/* It was refused, and the client is to hear so: then no copy of it that is still on its way may be
+ * carried out any more. A command that does nothing takes its number. */
+static void use_number(struct membership_request *request)
+{
+    struct id_request *asking = &request->asking;
+
+    empty(asking);
+    command_noop_encode(&asking->payload);
+    asking->kind = ID_REQUEST_COMMAND;
+    asking->keeps_seq = false;
+    asking->done = on_number_used;
+    requests_submit(request->all->requests, asking);
+}
+
+static void on_asked(struct id_request *asking)
+{
+    struct membership_request *request = CONTAINER(asking, struct membership_request, asking);
+    struct membership_requests *all = request->all;
+    uint64_t again_ms = ground_now_ms(all->on) + AGAIN_MS;
+    int status = asking->status;
+
+    if (status == 0) {
+        status = member_answer_decode(asking->reply.data, asking->reply.len, &request->answer);
+        request->answered = status == 0;
+    }
+    if (status == 0 && request->answer.outcome != MEMBER_DONE &&
+        request->answer.outcome != MEMBER_PENDING && asking->seq != 0) {
+        use_number(request);
+        return;
+    }
+    requests_release(all->requests, asking);
+    if (status != 0 || request->answer.outcome != MEMBER_PENDING || all->stopping ||
+        again_ms >= request->outer->deadline_ms) {
+        finish(request, status);
+        return;
+    }
+    TAILQ_INSERT_TAIL(&all->waiting, request, link);
+    timer_arm(all->on->timers, &request->again, again_ms);
+}
+
+static void ask_leader(struct membership_request *request)
+{
+    struct id_request *asking = &request->asking;
+
+    empty(asking);
+    *asking = (struct id_request){.kind = ID_REQUEST_MEMBER,
+                                  .keeps_seq = true,
+                                  .deadline_ms = request->outer->deadline_ms,
+                                  .done = on_asked};
+    member_ask_encode(&request->ask, &asking->payload);
+    request->ask.again = true;
+    requests_submit(request->all->requests, asking);
+}
+
+static void on_again(struct timer *timer, uint64_t now_ms)
+{
+    struct membership_request *request = CONTAINER(timer, struct membership_request, again);
+
+    (void)now_ms;
+    ASSERT(!request->all->stopping && request->all->count > 0);
+    TAILQ_REMOVE(&request->all->waiting, request, link);
+    ask_leader(request);
+}
+
+void membership_requests_submit(struct membership_requests *all, struct id_request *outer)
+{
+    struct membership_request *request;
+    struct member_ask ask;
+
+    if (all->count >= LIMIT_MEMBERSHIP_REQUESTS) {
+        answers_put(all->on->answers, outer, ERR_OVERLOADED);
+        return;
+    }
+    if (member_ask_decode(outer->payload.data, outer->payload.len, &ask) != 0) {
+        answers_put(all->on->answers, outer, ERR_BAD_MESSAGE);
+        return;
+    }
+    request = calloc(1, sizeof *request);
+    ASSERT(request != NULL);
+    request->all = all;
+    request->outer = outer;
+    request->ask = ask;
+    timer_init(&request->again, on_again);
+    all->count++;
+    ask_leader(request);
+}
+
+void membership_requests_stop(struct membership_requests *all)
+{
+    struct membership_request *request;
+
+    all->stopping = true;
+    while ((request = TAILQ_FIRST(&all->waiting)) != NULL) {
+        TAILQ_REMOVE(&all->waiting, request, link);
+        timer_cancel(all->on->timers, &request->again);
+        finish(request, ERR_SHUTTING_DOWN);
+    }
+}

@@ -1,0 +1,33 @@
+/*
+ * node_command.c - see node_command.h. Thread: the raft loop.
+ */
+#include "raft/cluster/node_command.h"
+
+#include "src/base/assert.h"
+#include "src/base/container.h"
+
+static void on_done(struct id_request *request)
+{
+    struct node_command *command = CONTAINER(request, struct node_command, request);
+
+    ASSERT(command->in_flight);
+    command->in_flight = false;
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+    if (command->on_done != NULL) {
+        command->on_done(command, request->status);
+    }
+}
+
+void node_command_send(struct node_command *command, const struct ground *on, struct buf *payload,
+                       bool stamped)
+{
+    ASSERT(!command->in_flight && payload->len > 0);
+    command->request = (struct id_request){.kind = ID_REQUEST_COMMAND,
+                                           .stamped = stamped,
+                                           .deadline_ms = ground_now_ms(on) + NODE_COMMAND_MS,
+                                           .done = on_done};
+    buf_move(&command->request.payload, payload);
+    command->in_flight = true;
+    on->proposer->propose(on->proposer, &command->request);
+}

@@ -1,0 +1,87 @@
+/*
+ * peers.h - a node's peers: with whom it keeps links, whom it lets in, and what it tells a node
+ * that wants to join.
+ *
+ * Links follow the configuration in force and the applied one (the first may be rolled back). A
+ * node that was away for long, or has just joined, has an older configuration, in which those that
+ * lead today may not be: a peer that proves by a newer committed configuration that both are
+ * members becomes a learned peer, with all others of that configuration, until this node's log has
+ * caught up. Removed ids, and ids whose data directory is another one, are never let in.
+ *
+ * The happy path: peers_init(), peers_turn() each turn; peers_know() and peers_check() for each
+ * handshake.
+ *
+ * Failure modes: a statement that is malformed, or no newer than what is known here: not known.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_PEERS_H
+#define LEAFD_RAFT_CLUSTER_PEERS_H
+
+#include "raft/cluster/membership_requests.h"
+
+/* Peers by a configuration that this node's log has not reached. */
+struct learned_peers {
+    struct configuration conf; /* without members: none are needed (any more) */
+    uint64_t index;            /* of its entry; 0: there never was one */
+    uint64_t changes;          /* how often they changed */
+};
+
+/* In force and applied. */
+struct peers_seen {
+    uint64_t term;
+    uint64_t committed;
+    uint64_t uncommitted;
+    uint64_t applied;
+    uint64_t learned;
+};
+
+/* A node that joins through this one. */
+struct peers_join {
+    bool active; /* its membership request is on its way */
+    uint64_t node_id;
+    struct id_request request;
+    bool answered;
+    struct member_answer answer; /* the last one for node_id */
+};
+
+struct peers {
+    const struct ground *on;
+    struct membership_requests *membership_requests;
+    struct learned_peers learned;
+    bool seen_any;                      /* links were made, */
+    struct peers_seen seen;             /* for these configurations */
+    struct net_peer items[LIMIT_PEERS]; /* with whom links are kept */
+    size_t count;
+    struct peers_join join;
+};
+
+/* learned: whom a node that has just joined heard of, by the configuration at index; may be
+ * NULL. */
+void peers_init(struct peers *peers, const struct ground *on,
+                struct membership_requests *membership_requests, const struct net_peer *learned,
+                size_t count, uint64_t index);
+
+/* Follow the configuration. True if there was a change. */
+bool peers_turn(struct peers *peers);
+
+/* 0, ERR_REMOVED, or ERR_WRONG_NODE. */
+int peers_admit(const struct peers *peers, uint64_t peer, uint64_t store_id) MUST_CHECK;
+
+/* Is it a peer of ours? statement: what it says, see wire.h; may be empty. */
+bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len);
+
+/* Is there something wrong with the statement of a peer? ERR_STALE: its data directory was set back
+ * to an older copy; ERR_IMPLAUSIBLE: it says what cannot be; ERR_BAD_MESSAGE. What a peer says is
+ * remembered when there is not (0). */
+int peers_check(struct peers *peers, uint64_t peer, const void *statement, size_t len) MUST_CHECK;
+
+/* Append what this node says of itself when it dials. */
+void peers_state(const struct peers *peers, struct buf *statement);
+
+/* A node that is no member yet asks to be added, by a wire_join. Appends a wire_joined. Malformed:
+ * nothing is appended, and false. Not to be called inside a turn of the replica. */
+bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t len,
+                struct buf *answer);
+
+#endif

@@ -1,0 +1,384 @@
+/*
+ * serving.c - see serving.h. Thread: the raft loop.
+ */
+#include "raft/cluster/serving.h"
+
+#include <stdlib.h>
+
+#include "raft/cluster/frames.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/id/codec/command.h"
+
+/* A request on its way. */
+struct work {
+    TAILQ_ENTRY(work) link;
+    struct work_list *list; /* on which it is */
+    struct serving *serving;
+    enum wire_request_kind kind;
+    struct id_request *local; /* NULL: remote, or its client gave up */
+    uint64_t from;            /* remote: node and its number; 0: nobody waits for it */
+    uint64_t id;
+    struct timer deadline; /* remote: its sender's; a local one has its own */
+    struct buf payload;    /* remote's own; a local one's is in the request */
+    uint64_t index;        /* submitted: its entry; confirmed: what must be applied */
+    uint64_t term;
+};
+
+void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
+                  struct membership *membership, uint64_t seed)
+{
+    *serving = (struct serving){.on = on, .owner = owner, .membership = membership};
+    TAILQ_INIT(&serving->todo);
+    TAILQ_INIT(&serving->submitted);
+    TAILQ_INIT(&serving->reads);
+    TAILQ_INIT(&serving->in_round);
+    TAILQ_INIT(&serving->confirmed);
+    read_round_init(&serving->round, on, seed);
+}
+
+enum wire_request_kind serving_wire_kind(const struct id_request *request)
+{
+    switch (request->kind) {
+    case ID_REQUEST_COMMAND:
+        return WIRE_REQUEST_COMMAND;
+    case ID_REQUEST_MEMBER:
+        return WIRE_REQUEST_MEMBER;
+    default:
+        return WIRE_REQUEST_QUERY;
+    }
+}
+
+/* --- work --- */
+
+static void put(struct work *work, struct work_list *list)
+{
+    work->list = list;
+    TAILQ_INSERT_TAIL(list, work, link);
+}
+
+static void move(struct work *work, struct work_list *list)
+{
+    ASSERT(work->list != list);
+    TAILQ_REMOVE(work->list, work, link);
+    put(work, list);
+}
+
+static void work_free(struct work *work)
+{
+    struct serving *serving = work->serving;
+
+    ASSERT(serving->count > 0);
+    serving->count--;
+    TAILQ_REMOVE(work->list, work, link);
+    if (work->local != NULL) {
+        work->local->work = NULL;
+    }
+    timer_cancel(serving->on->timers, &work->deadline);
+    buf_free(&work->payload);
+    free(work);
+}
+
+static const struct buf *payload_of(const struct work *work)
+{
+    return work->local != NULL ? &work->local->payload : &work->payload;
+}
+
+/* Answer, if anybody waits, and free it. Who sent a command may not have applied it itself: the
+ * answer says where the entry is, and what its tags have become (tag_marks.h). */
+static void finish(struct work *work, int status, uint64_t index, const void *reply, size_t len)
+{
+    struct serving *serving = work->serving;
+    struct id_request *local = work->local;
+    struct wire_reply wire = {
+        .id = work->id, .status = status, .index = index, .payload = reply, .payload_len = len};
+    struct buf marks = BUF_INIT;
+
+    if (work->from != 0) {
+        if (index != 0) {
+            fsm_tag_marks(serving->on->fsm, work->payload.data, work->payload.len, &marks);
+        }
+        wire.marks = marks.data;
+        wire.marks_len = marks.len;
+        frames_send_reply(serving->on, work->from, &wire);
+        buf_free(&marks);
+    }
+    work_free(work);
+    if (local != NULL) {
+        serving->owner->answered(serving->owner, local, status, index, reply, len);
+    }
+}
+
+/* This node cannot serve it: let it find the leader. */
+static void give_back(struct work *work)
+{
+    struct serving *serving = work->serving;
+    struct id_request *local = work->local;
+
+    if (local == NULL) {
+        finish(work, ERR_NOT_LEADER, 0, NULL, 0);
+        return;
+    }
+    work_free(work);
+    serving->owner->given_back(serving->owner, local);
+}
+
+/* Nobody waits for it any more. An entry that is in the log keeps its place. */
+static void abandon(struct work *work)
+{
+    if (work->local != NULL) {
+        work->local->work = NULL;
+    }
+    work->local = NULL;
+    work->from = 0;
+    if (work->list != &work->serving->submitted) {
+        work_free(work);
+    }
+}
+
+static void on_deadline(struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    abandon(CONTAINER(timer, struct work, deadline));
+}
+
+static struct work *work_new(struct serving *serving, enum wire_request_kind kind)
+{
+    struct work *work = calloc(1, sizeof *work);
+
+    ASSERT(work != NULL);
+    work->serving = serving;
+    work->kind = kind;
+    timer_init(&work->deadline, on_deadline);
+    put(work, kind == WIRE_REQUEST_COMMAND ? &serving->todo : &serving->reads);
+    serving->count++;
+    return work;
+}
+
+void serving_take(struct serving *serving, struct id_request *request)
+{
+    struct work *work = work_new(serving, serving_wire_kind(request));
+
+    ASSERT(request->work == NULL && !serving->holding && !serving->stopping);
+    work->local = request;
+    request->work = work;
+}
+
+void serving_abandon(struct serving *serving, struct id_request *request)
+{
+    struct work *work = request->work;
+
+    ASSERT(work != NULL && work->serving == serving && work->local == request);
+    abandon(work);
+}
+
+/* --- what peers send --- */
+
+/* What a leader proposes by itself: the digest that its state has, the log's time, the steps of a
+ * change of the membership. It takes nobody else's word for them: one false digest would end every
+ * node, at each of its starts. (One that just lost its lead may ask in good faith; the new leader
+ * proposes its own.) */
+static bool is_for_leaders_alone(const struct wire_request *wire)
+{
+    if (wire->kind != WIRE_REQUEST_COMMAND) {
+        return false;
+    }
+    switch (command_type(wire->payload, wire->payload_len)) {
+    case COMMAND_DIGEST:
+    case COMMAND_LAYOUT:
+    case COMMAND_CLOCK:
+    case COMMAND_MEMBER_BEGIN:
+    case COMMAND_MEMBER_END:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Who changes something says whose it is, and speaks for itself alone: a stamp of another node
+ * would end that node's session. */
+static bool is_stamped_by(const struct wire_request *wire, uint64_t node_id)
+{
+    struct session_stamp stamp;
+
+    return wire->kind == WIRE_REQUEST_QUERY ||
+           (session_stamp_read(wire->payload, wire->payload_len, &stamp) == 0 &&
+            stamp.node_id == node_id);
+}
+
+/* 0, or why it is not taken. */
+static int check(const struct serving *serving, uint64_t from, const struct wire_request *wire)
+{
+    struct driver *driver = serving->on->driver;
+
+    /* Whoever passes on a request vouches for its origin, which has to be a member. */
+    if (!driver_is_leader(driver) || serving->holding || serving->stopping ||
+        (wire->origin != 0 && driver_member(driver, wire->origin) == NULL)) {
+        return ERR_NOT_LEADER;
+    }
+    if (is_for_leaders_alone(wire) ||
+        !is_stamped_by(wire, wire->origin != 0 ? wire->origin : from)) {
+        return ERR_REFUSED;
+    }
+    return serving->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED : 0;
+}
+
+void serving_receive(struct serving *serving, uint64_t from, const struct wire_request *wire)
+{
+    int rv = check(serving, from, wire);
+    struct work *work;
+
+    if (rv != 0) {
+        frames_refuse(serving->on, from, wire->id, rv);
+        return;
+    }
+    work = work_new(serving, wire->kind);
+    work->from = from;
+    work->id = wire->id;
+    buf_put(&work->payload, wire->payload, wire->payload_len);
+    timer_arm(serving->on->timers, &work->deadline,
+              ground_now_ms(serving->on) + wire->time_left_ms);
+}
+
+static void give_back_list(struct work_list *list)
+{
+    while (!TAILQ_EMPTY(list)) {
+        give_back(TAILQ_LAST(list, work_list));
+    }
+}
+
+void serving_reset(struct serving *serving)
+{
+    /* The oldest last: each goes to the front of what its owner has waiting. */
+    give_back_list(&serving->reads);
+    give_back_list(&serving->in_round);
+    give_back_list(&serving->confirmed);
+    give_back_list(&serving->todo);
+    /* Their outcome is unknown: they may commit under the next leader. All may be repeated. */
+    give_back_list(&serving->submitted);
+    read_round_stop(&serving->round);
+    ASSERT_IMPLIES(serving->stopping, serving->count == 0);
+}
+
+void serving_stop(struct serving *serving)
+{
+    serving->stopping = true;
+    serving_reset(serving);
+}
+
+/* --- commands --- */
+
+/* One submit of what waits, as much as fits. False when no more can be taken now. */
+static bool submit_some(struct serving *serving)
+{
+    struct driver_command commands[LIMIT_ENTRIES_PER_FRAME];
+    struct work *work;
+    uint64_t index = 0;
+    uint64_t term = 0;
+    size_t bytes = 0;
+    unsigned n = 0;
+
+    TAILQ_FOREACH (work, &serving->todo, link) {
+        const struct buf *payload = payload_of(work);
+
+        if (n == LIMIT_ENTRIES_PER_FRAME || (n > 0 && bytes + payload->len > LIMIT_ENTRY_BYTES)) {
+            break;
+        }
+        commands[n++] = (struct driver_command){payload->data, payload->len};
+        bytes += payload->len;
+    }
+    if (n == 0 || driver_submit(serving->on->driver, commands, n, &index, &term) != 0) {
+        return false;
+    }
+    work = TAILQ_LAST(&serving->submitted, work_list);
+    ASSERT(index > 0 && (work == NULL || work->index < index));
+    for (unsigned i = 0; i < n; i++) {
+        work = TAILQ_FIRST(&serving->todo);
+        work->index = index + i;
+        work->term = term;
+        move(work, &serving->submitted);
+    }
+    return true;
+}
+
+static void submit_todo(struct serving *serving)
+{
+    if (driver_disk_is_low(serving->on->driver)) {
+        while (!TAILQ_EMPTY(&serving->todo)) {
+            finish(TAILQ_FIRST(&serving->todo), ERR_DISK_FULL, 0, NULL, 0);
+        }
+        return;
+    }
+    while (!TAILQ_EMPTY(&serving->todo) && submit_some(serving)) {
+        continue;
+    }
+}
+
+void serving_applied(struct serving *serving, uint64_t index, uint64_t term, const void *result,
+                     size_t len)
+{
+    struct work *work;
+
+    while ((work = TAILQ_FIRST(&serving->submitted)) != NULL && work->index <= index) {
+        if (work->index == index && work->term == term) {
+            finish(work, 0, index, result, len);
+        } else {
+            give_back(work); /* another entry took its place */
+        }
+    }
+}
+
+/* --- queries --- */
+
+static void begin_round(struct serving *serving)
+{
+    if (!serving->round.active && !TAILQ_EMPTY(&serving->reads)) {
+        while (!TAILQ_EMPTY(&serving->reads)) {
+            move(TAILQ_FIRST(&serving->reads), &serving->in_round);
+        }
+        read_round_begin(&serving->round);
+    }
+}
+
+static void end_round(struct serving *serving)
+{
+    struct work *work;
+
+    if (read_round_is_done(&serving->round)) {
+        work = TAILQ_LAST(&serving->confirmed, work_list);
+        ASSERT(work == NULL || work->index <= serving->round.index);
+        while ((work = TAILQ_FIRST(&serving->in_round)) != NULL) {
+            work->index = serving->round.index;
+            move(work, &serving->confirmed);
+        }
+    }
+}
+
+/* They stand in the order of their rounds, and so of their indexes. */
+static void answer_confirmed(struct serving *serving)
+{
+    struct work *work;
+
+    while ((work = TAILQ_FIRST(&serving->confirmed)) != NULL &&
+           work->index <= driver_applied(serving->on->driver)->index) {
+        const struct buf *query = payload_of(work);
+        struct buf reply = BUF_INIT;
+        int rv = work->kind == WIRE_REQUEST_MEMBER
+                     ? membership_answer(serving->membership, query->data, query->len, &reply)
+                     : fsm_query(serving->on->fsm, query->data, query->len, &reply);
+
+        finish(work, rv, 0, reply.data, reply.len);
+        buf_free(&reply);
+    }
+}
+
+void serving_turn(struct serving *serving)
+{
+    end_round(serving);
+    if (driver_leads(serving->on->driver) && !serving->holding) {
+        submit_todo(serving);
+        begin_round(serving);
+        end_round(serving); /* a sole voter needs nobody's word */
+    }
+    answer_confirmed(serving);
+}

@@ -1,0 +1,82 @@
+/*
+ * serving.h - what this node does as the leader for requests of all members, its own included:
+ * commands are appended and answered once applied, queries are answered once it is proved that the
+ * leader still leads.
+ *
+ * The happy path of a command: todo -> (all that waits, in one submit at the end of the turn)
+ * submitted -> its entry is applied here, in the term it was appended in: answered. Of a query:
+ * reads -> in the round that is under way (read_round.h) -> confirmed: answered from the applied
+ * state, once the index that was committed when the round began is applied. So it sees all that was
+ * acknowledged before it came: ReadIndex (Ongaro 6.4) on our own message, since the core has no
+ * such thing.
+ *
+ * Failure modes: leadership or term changed, or another entry took the place: all goes back to
+ * where it came from, for the outcome is unknown and all may be repeated. Disk low: ERR_DISK_FULL
+ * for commands. Too many: ERR_OVERLOADED. A command that only a leader proposes for itself, or
+ * under another node's stamp: ERR_REFUSED. Of a remote one whose sender has given up: forgotten.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_SERVING_H
+#define LEAFD_RAFT_CLUSTER_SERVING_H
+
+#include "raft/cluster/membership.h"
+#include "raft/cluster/read_round.h"
+#include "raft/wire/wire.h"
+
+struct work;
+TAILQ_HEAD(work_list, work);
+
+/* How requests of this node's own come back; never from inside serving_take(). */
+struct serving_owner {
+    /* Over; a reply is borrowed for the call. index: of a command's entry, else 0. */
+    void (*answered)(struct serving_owner *owner, struct id_request *request, int status,
+                     uint64_t index, const void *reply, size_t len);
+    /* Somebody else may have to serve it. */
+    void (*given_back)(struct serving_owner *owner, struct id_request *request);
+};
+
+struct serving {
+    const struct ground *on;
+    struct serving_owner *owner;
+    struct membership *membership;
+    bool holding;          /* leadership is handed over, or a vote taken away: take nothing new */
+    bool stopping;         /* take nothing any more */
+    struct work_list todo; /* commands to append */
+    struct work_list submitted; /* by index */
+    struct work_list reads;     /* wait for the next round */
+    struct work_list in_round;  /* in the one under way */
+    struct work_list confirmed; /* wait until their index is applied */
+    size_t count;               /* of all */
+    struct read_round round;
+};
+
+void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
+                  struct membership *membership, uint64_t seed);
+
+/* Take a request of this node. */
+void serving_take(struct serving *serving, struct id_request *request);
+
+/* The owner answers it itself, since its deadline passed. */
+void serving_abandon(struct serving *serving, struct id_request *request);
+
+/* What a peer has sent, for itself or for a member that does not reach this node. */
+void serving_receive(struct serving *serving, uint64_t from, const struct wire_request *wire);
+
+/* A command was applied (driver_observer.applied). */
+void serving_applied(struct serving *serving, uint64_t index, uint64_t term, const void *result,
+                     size_t len);
+
+/* Leadership or term changed, or a snapshot jumped over indexes: give back everything. */
+void serving_reset(struct serving *serving);
+
+/* Likewise, and take nothing any more. */
+void serving_stop(struct serving *serving);
+
+/* Append, confirm, answer. */
+void serving_turn(struct serving *serving);
+
+/* Kind on the wire of a request of this node. */
+enum wire_request_kind serving_wire_kind(const struct id_request *request);
+
+#endif

@@ -1,0 +1,316 @@
+/*
+ * way.c - see way.h. Thread: the raft loop.
+ */
+#include "raft/cluster/way.h"
+
+#include <string.h>
+
+#include "raft/wire/wire.h"
+#include "src/base/assert.h"
+
+#define PATIENCE_HEARTBEATS 2 /* without an answer, before a way is doubted or given up */
+#define IDLE_HEARTBEATS 5     /* between probes when nothing waits for them */
+#define PAUSE_MS 10           /* between two searches at least */
+
+void way_init(struct way *way, const struct ground *on)
+{
+    memset(way, 0, sizeof *way);
+    way->on = on;
+    timer_init(&way->turn, ground_wake);
+}
+
+static uint64_t heartbeats_ms(const struct way *way, unsigned count)
+{
+    return count * (uint64_t)way->on->driver->config.heartbeat_ms;
+}
+
+/* This node finds its leader in itself, or looks for none any more. */
+static bool needs_none(const struct way *way)
+{
+    return way->stopping || way->leader == way->on->node_id;
+}
+
+/* --- probes --- */
+
+static int send_probe(struct way *way, uint64_t to, uint8_t kind, uint64_t origin, uint64_t round)
+{
+    struct wire_probe probe = {kind, origin, round};
+    struct buf frame = BUF_INIT;
+
+    wire_probe_encode(&probe, &frame);
+    return ground_send(way->on, to, FRAME_PROBE, &frame);
+}
+
+/* Is the leader there; or is the way through this member? */
+static void ask(struct way *way, uint64_t peer)
+{
+    (void)send_probe(way, peer, peer == way->leader ? WIRE_PROBE_ASK : WIRE_PROBE_ASK_ON, 0,
+                     ++way->round);
+}
+
+static void ask_everybody(struct way *way)
+{
+    for (size_t i = 0; i < way->peer_count; i++) {
+        ask(way, way->peers[i]);
+    }
+}
+
+void way_set_peers(struct way *way, const struct net_peer *peers, size_t count)
+{
+    ASSERT(count <= LIMIT_PEERS);
+    for (size_t i = 0; i < count; i++) {
+        way->peers[i] = peers[i].id;
+    }
+    way->peer_count = count;
+}
+
+/* --- changes of the way --- */
+
+static void go_direct(struct way *way)
+{
+    ASSERT(way->leader != 0);
+    way->state = WAY_DIRECT;
+    way->relay = 0;
+    way->heard_ms = ground_now_ms(way->on);
+    way->asked_ms = 0;
+}
+
+static void go_through(struct way *way, uint64_t relay)
+{
+    ASSERT(way->state == WAY_SOUGHT && relay != way->leader);
+    way->state = WAY_RELAYED;
+    way->relay = relay;
+    way->heard_ms = ground_now_ms(way->on);
+    way->asked_ms = 0;
+    way->direct_ms = way->heard_ms;
+    way->changes++;
+}
+
+static void seek(struct way *way)
+{
+    ASSERT(way->state != WAY_SOUGHT);
+    way->state = WAY_SOUGHT;
+    way->relay = 0;
+    way->asked_ms = 0;
+    way->first_round = way->round + 1;
+    way->sought_ms = ground_now_ms(way->on);
+    way->changes++;
+}
+
+/* --- turns --- */
+
+/* When the oldest request, if it went to this node, has waited for too long without any other
+ * answer. */
+static uint64_t overdue_ms(const struct way *way, const struct way_load *load, uint64_t peer)
+{
+    uint64_t since_ms = load->oldest_ms > way->heard_ms ? load->oldest_ms : way->heard_ms;
+
+    return load->oldest_to == peer ? since_ms + heartbeats_ms(way, PATIENCE_HEARTBEATS)
+                                   : TIMER_NEVER;
+}
+
+static void turn_direct(struct way *way, const struct way_load *load, uint64_t now_ms)
+{
+    if (way->leader == 0) {
+        seek(way);
+    } else if (now_ms >= overdue_ms(way, load, way->leader)) {
+        if (way->asked_ms == 0) {
+            way->asked_ms = now_ms;
+            ask(way, way->leader);
+        } else if (now_ms - way->asked_ms >= heartbeats_ms(way, 1)) {
+            seek(way);
+        }
+    } else if (load->waiting && !ground_reaches(way->on, way->leader)) {
+        seek(way);
+    } else {
+        way->asked_ms = 0;
+    }
+}
+
+/* When everybody is asked next: soon, if something waits for it. */
+static uint64_t search_due_ms(const struct way *way, const struct way_load *load)
+{
+    bool wanted = load->waiting || load->oldest_to != 0;
+    uint64_t next_ms = way->searched_ms + heartbeats_ms(way, wanted ? 1 : IDLE_HEARTBEATS);
+
+    if (way->searched_ms < way->sought_ms) { /* the first time of this search */
+        next_ms = way->searched_ms + PAUSE_MS;
+    }
+    return next_ms > way->sought_ms ? next_ms : way->sought_ms;
+}
+
+/* When the member is asked next whether it still reaches the leader. */
+static uint64_t relay_due_ms(const struct way *way, const struct way_load *load)
+{
+    uint64_t idle_ms = way->heard_ms + heartbeats_ms(way, IDLE_HEARTBEATS);
+    uint64_t overdue = overdue_ms(way, load, way->relay);
+
+    return overdue < idle_ms ? overdue : idle_ms;
+}
+
+static uint64_t direct_due_ms(const struct way *way)
+{
+    return way->leader != 0 ? way->direct_ms + heartbeats_ms(way, IDLE_HEARTBEATS) : TIMER_NEVER;
+}
+
+static void turn_relayed(struct way *way, const struct way_load *load, uint64_t now_ms)
+{
+    ASSERT(way->relay != 0 && way->relay != way->leader);
+    if (!ground_reaches(way->on, way->relay) ||
+        (way->asked_ms != 0 && now_ms - way->asked_ms >= heartbeats_ms(way, PATIENCE_HEARTBEATS))) {
+        seek(way);
+        return;
+    }
+    if (way->asked_ms == 0 && now_ms >= relay_due_ms(way, load)) {
+        way->asked_ms = now_ms;
+        ask(way, way->relay);
+    }
+    if (now_ms >= direct_due_ms(way)) {
+        way->direct_ms = now_ms;
+        ask(way, way->leader);
+    }
+}
+
+static uint64_t next_ms(const struct way *way, const struct way_load *load)
+{
+    uint64_t relay_ms;
+    uint64_t direct_ms;
+
+    if (needs_none(way)) {
+        return TIMER_NEVER;
+    }
+    switch (way->state) {
+    case WAY_DIRECT:
+        return way->asked_ms != 0 ? way->asked_ms + heartbeats_ms(way, 1)
+                                  : overdue_ms(way, load, way->leader);
+    case WAY_SOUGHT:
+        return search_due_ms(way, load);
+    case WAY_RELAYED:
+        relay_ms = way->asked_ms != 0 ? way->asked_ms + heartbeats_ms(way, PATIENCE_HEARTBEATS)
+                                      : relay_due_ms(way, load);
+        direct_ms = direct_due_ms(way);
+        return relay_ms < direct_ms ? relay_ms : direct_ms;
+    default:
+        UNREACHABLE("state of a way");
+    }
+}
+
+void way_turn(struct way *way, const struct way_load *load)
+{
+    uint64_t now_ms = ground_now_ms(way->on);
+
+    if (!needs_none(way) && way->state == WAY_DIRECT) {
+        turn_direct(way, load, now_ms);
+    }
+    if (!needs_none(way) && way->state == WAY_RELAYED) {
+        turn_relayed(way, load, now_ms);
+    }
+    if (!needs_none(way) && way->state == WAY_SOUGHT && now_ms >= search_due_ms(way, load)) {
+        way->searched_ms = now_ms;
+        ask_everybody(way);
+    }
+}
+
+void way_arm(struct way *way, const struct way_load *load)
+{
+    ASSERT((way->state == WAY_RELAYED) == (way->relay != 0));
+    ground_arm_at(way->on, &way->turn, next_ms(way, load));
+}
+
+uint64_t way_target(const struct way *way)
+{
+    return way->state == WAY_DIRECT ? way->leader : way->relay;
+}
+
+bool way_is_known(const struct way *way)
+{
+    return way->leader != 0 || way->state == WAY_RELAYED;
+}
+
+/* --- what is heard --- */
+
+void way_role_changed(struct way *way)
+{
+    uint64_t leader = driver_leader(way->on->driver);
+
+    if (leader == way->leader) {
+        return;
+    }
+    way->leader = leader;
+    if (leader != 0) {
+        go_direct(way);
+    } else if (way->state == WAY_DIRECT) {
+        seek(way);
+    }
+}
+
+void way_heard(struct way *way, uint64_t from, int status)
+{
+    if (from != way_target(way)) {
+        return;
+    }
+    if (status == ERR_NOT_LEADER && way->state == WAY_RELAYED) {
+        seek(way);
+        return;
+    }
+    way->heard_ms = ground_now_ms(way->on);
+    way->asked_ms = 0;
+}
+
+/* An answer to a probe of this node. */
+static void answered(struct way *way, uint64_t from, uint64_t round, bool yes)
+{
+    if (needs_none(way) || round < way->first_round || round > way->round) {
+        return;
+    }
+    if (from == way->leader) { /* also a no: it is a word all the same */
+        go_direct(way);
+    } else if (way->state == WAY_SOUGHT && yes) {
+        go_through(way, from);
+    } else if (way->state == WAY_RELAYED && from == way->relay) {
+        way_heard(way, from, yes ? 0 : ERR_NOT_LEADER);
+    }
+}
+
+/* Do you know who leads? Ask it for me. */
+static void ask_on(struct way *way, uint64_t origin, uint64_t round)
+{
+    uint64_t leader = way->leader;
+
+    if (leader == 0 || leader == origin ||
+        send_probe(way, leader, WIRE_PROBE_ASK, origin, round) != 0) {
+        (void)send_probe(way, origin, WIRE_PROBE_NO, 0, round);
+    }
+}
+
+bool way_receive(struct way *way, uint64_t from, const uint8_t *payload, size_t len)
+{
+    bool leads = driver_is_leader(way->on->driver) && !way->stopping;
+    struct wire_probe probe;
+
+    if (wire_probe_decode(payload, len, &probe) != 0) {
+        return false;
+    }
+    if (probe.kind == WIRE_PROBE_ASK_ON && !leads) {
+        ask_on(way, from, probe.round);
+    } else if (probe.kind == WIRE_PROBE_ASK || probe.kind == WIRE_PROBE_ASK_ON) {
+        (void)send_probe(way, from, leads ? WIRE_PROBE_YES : WIRE_PROBE_NO, probe.origin,
+                         probe.round);
+    } else if (probe.origin != 0 && from == way->leader) {
+        (void)send_probe(way, probe.origin, probe.kind, 0, probe.round);
+    } else if (probe.origin == 0) {
+        answered(way, from, probe.round, probe.kind == WIRE_PROBE_YES);
+    }
+    return true;
+}
+
+void way_link_up(struct way *way)
+{
+    way->searched_ms = 0;
+}
+
+void way_stop(struct way *way)
+{
+    way->stopping = true;
+    timer_cancel(way->on->timers, &way->turn);
+}

@@ -1,0 +1,106 @@
+/*
+ * way.h - the way of this node's requests to the leader: directly, or through a member that reaches
+ * it where the link between the two is cut, one way or both.
+ *
+ *            answers come            nobody answered
+ *            .------.              .---------------.
+ *            v      | too long     v               |
+ *          DIRECT --+---------> SOUGHT ------------+-----> RELAYED
+ *            ^    without one     | |   a member's yes    |    |
+ *            |                    | '---------------------'    |
+ *            '--------------------'        no answer, or no    |
+ *            '-------------------------------------------------'
+ *              the leader answers, or a new one is heard
+ *
+ * The happy path: requests go to the leader that the core knows, and nothing is looked at here but
+ * the age of the oldest. If it has no answer after two heartbeats, and nothing else was answered
+ * since, the leader is asked whether it is there (FRAME_PROBE). A heartbeat later, or if there is
+ * no link or no leader, all members are asked to ask the leader, and requests wait. The first yes
+ * decides. Whoever sends requests this way compares `changes` in each turn, and sends anew what
+ * went another way.
+ *
+ * Failure modes: no way is found: requests wait until their deadline, as they do without a leader.
+ * Nothing rests on a probe but where frames are sent: a yes of a leader that is none any more is
+ * found out by the answers to the requests, or by their absence.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_WAY_H
+#define LEAFD_RAFT_CLUSTER_WAY_H
+
+#include "raft/cluster/ground.h"
+
+enum way_state { WAY_DIRECT, WAY_SOUGHT, WAY_RELAYED };
+
+/* What waits for the way, as of now. */
+struct way_load {
+    bool waiting;       /* something is to be sent */
+    uint64_t oldest_to; /* to whom the oldest without an answer went; 0: none is out */
+    uint64_t oldest_ms; /* and when */
+};
+
+struct way {
+    const struct ground *on;
+    enum way_state state;
+    bool stopping;
+    unsigned changes;            /* how often it was lost, or found through a member */
+    uint64_t peers[LIMIT_PEERS]; /* who may know one */
+    size_t peer_count;
+    uint64_t leader;      /* that the core knows; 0: none */
+    uint64_t relay;       /* RELAYED: the member that passes requests on; else 0 */
+    uint64_t heard_ms;    /* when an answer came along the way, or it was taken */
+    uint64_t asked_ms;    /* a probe along it has no answer since; 0: none is out */
+    uint64_t direct_ms;   /* RELAYED: when the leader was last asked directly */
+    uint64_t sought_ms;   /* SOUGHT: since when, */
+    uint64_t searched_ms; /* and when everybody was last asked */
+    uint64_t round;       /* number of the last probe, */
+    uint64_t first_round; /* and of the first one since the way was last lost */
+    struct timer turn;    /* the next way_turn() that has something to do */
+};
+
+void way_init(struct way *way, const struct ground *on);
+
+/* With whom links are kept: members, as this node knows them. */
+void way_set_peers(struct way *way, const struct net_peer *peers, size_t count);
+
+/* Doubt it, look for another, as far as it is due. In each turn, before requests are sent. */
+void way_turn(struct way *way, const struct way_load *load);
+
+/* See that the next turn comes in time, by what waits now that requests were sent. */
+void way_arm(struct way *way, const struct way_load *load);
+
+/* Where requests go now; 0: nowhere. */
+uint64_t way_target(const struct way *way);
+
+/* A leader is known, or a member through which it is reached. */
+bool way_is_known(const struct way *way);
+
+/* Without another member's help, as far as it is known. */
+static inline bool way_is_direct(const struct way *way)
+{
+    return way->state == WAY_DIRECT;
+}
+
+/* The member through which it goes, 0: none. False while one is sought. */
+static inline bool way_through(const struct way *way, uint64_t *ret_member)
+{
+    *ret_member = way->relay;
+    return way->state != WAY_SOUGHT;
+}
+
+/* An answer of this status came from a node that was asked. */
+void way_heard(struct way *way, uint64_t from, int status);
+
+/* Role, term or leader changed. */
+void way_role_changed(struct way *way);
+
+/* A link came up: if a way is sought, ask at once. */
+void way_link_up(struct way *way);
+
+/* A FRAME_PROBE. False: malformed. */
+bool way_receive(struct way *way, uint64_t from, const uint8_t *payload, size_t len);
+
+/* Look for none any more, and say that this node does not lead. */
+void way_stop(struct way *way);
+
+#endif
