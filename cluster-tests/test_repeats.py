@@ -117,7 +117,12 @@ def test_a_mode_that_comes_late_again_undoes_nothing(unheard, tag):
 def test_an_acquire_that_comes_late_again_does_not_fence_its_successor(unheard):
     """The name gives its worker id back, and takes it again with another epoch, elsewhere."""
     body = {"name": "late-holder", "window_ms": 60000}
-    workers = unheard.leader.get("/api/workers").json()["workers"]
+
+    def workers_of_nodes():
+        rows = unheard.leader.get("/api/workers").json()["workers"]
+        return rows if len(rows) == len(unheard.cluster.nodes) else None
+
+    workers = wait_until(workers_of_nodes, 5, "each node has its worker id")
     unheard.cut()
     unheard.ask("POST", "/api/workers", json.dumps(body).encode())
 
