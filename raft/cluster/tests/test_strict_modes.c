@@ -88,7 +88,7 @@ static void test_a_tag_becomes_strict(void **state)
     ring_run_ms(&ring, 500);
     for (uint64_t id = 1; id <= 3; id++) {
         assert_false(
-            ring_node(&ring, id)->replica.announce.drained.look); /* nothing is left to say */
+            ring_node(&ring, id)->replica.announce.recalled.look); /* nothing is left to say */
     }
     ring_close(&ring);
 }
