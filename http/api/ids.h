@@ -59,7 +59,8 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf);
  * answered. */
 bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake);
 
-/* Answer with the ids of a claim that is complete. extra: more header lines with CRLF, or NULL. */
-void ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
+/* Answer with the ids of a claim that is complete. extra: more header lines with CRLF, or NULL.
+ * Returns ANSWERED. */
+int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
 
 #endif

@@ -9,21 +9,7 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 
-static int read_mode(const json_t *value, struct body_field *field, struct body_fault *ret_fault)
-{
-    const char *text = json_is_string(value) ? json_string_value(value) : "";
-    char shown[BODY_SHOWN_BYTES];
-
-    if (strcmp(text, "trend") != 0 && strcmp(text, "strict") != 0) {
-        return body_fail(ret_fault, "bad_request", "mode=%s is neither \"trend\" nor \"strict\"",
-                         body_show(value, shown));
-    }
-    field->number = text[0] == 's' ? TAG_MODE_STRICT : TAG_MODE_TREND;
-    return 0;
-}
-
-static int read_description(const json_t *value, struct body_field *field,
-                            struct body_fault *ret_fault)
+static int read_description(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
     const char *why = "description is not a string";
@@ -37,7 +23,7 @@ static int read_description(const json_t *value, struct body_field *field,
     return 0;
 }
 
-static int read_name(const json_t *value, struct body_field *field, struct body_fault *ret_fault)
+static int read_name(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
     const char *why = "the name of a tag is not a string";
@@ -54,12 +40,17 @@ static int read_name(const json_t *value, struct body_field *field, struct body_
  * the object's. */
 static int read_object(json_t *object, struct tag_put *put, struct body_fault *ret_fault)
 {
-    struct body_field fields[] = {
+    static const char *const modes[] = {
+        [TAG_MODE_TREND] = "trend", [TAG_MODE_STRICT] = "strict", NULL};
+    struct param fields[] = {
         {.name = "tag", .needed = true, .read = read_name},
         {.name = "step", .min = 1, .max = LIMIT_TAG_STEP},
         {.name = "max_id", .max = TAG_MAX_ID_END, .takes_digits = true},
         {.name = "max_step", .min = 1, .max = LIMIT_TAG_STEP},
-        {.name = "mode", .read = read_mode},
+        {.name = "mode",
+         .kind = PARAM_WORD,
+         .words = modes,
+         .rule = "is neither \"trend\" nor \"strict\""},
         {.name = "description", .read = read_description},
     };
     static const uint8_t bits[] = {0,
@@ -69,7 +60,8 @@ static int read_object(json_t *object, struct tag_put *put, struct body_fault *r
                                    TAG_FIELD_MODE,
                                    TAG_FIELD_DESCRIPTION};
     size_t skip = put->name != NULL ? 1 : 0; /* the name is no field then */
-    int rv = body_fields(object, "a tag's fields", fields + skip, 6 - skip, ret_fault);
+    int rv =
+        body_fields(object, "a tag's fields", fields + skip, COUNT_OF(fields) - skip, ret_fault);
 
     if (rv != 0) {
         return rv;
@@ -78,7 +70,7 @@ static int read_object(json_t *object, struct tag_put *put, struct body_fault *r
         put->name = fields[0].text;
         put->name_len = (uint16_t)fields[0].len;
     }
-    for (size_t i = 1; i < sizeof fields / sizeof fields[0]; i++) {
+    for (size_t i = 1; i < COUNT_OF(fields); i++) {
         if (fields[i].present) {
             put->fields |= bits[i];
         }
@@ -119,9 +111,9 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
 /* Put "item N: " or "line N: " before a fault's message. */
 static int fault_at(struct body_fault *ret_fault, const char *what, size_t number)
 {
-    char message[sizeof(ret_fault->message)];
+    char message[sizeof ret_fault->message];
 
-    memcpy(message, ret_fault->message, sizeof(message));
+    memcpy(message, ret_fault->message, sizeof message);
     return body_fail(ret_fault, ret_fault->code, "%s %zu: %.360s", what, number, message);
 }
 

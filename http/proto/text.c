@@ -160,6 +160,12 @@ void text_put_json(struct buf *buf, const char *text, size_t len)
     buf_put_u8(buf, '"');
 }
 
+void text_put_field(struct buf *buf, const char *before, const char *text)
+{
+    buf_put(buf, before, strlen(before));
+    text_put_json(buf, text, strlen(text));
+}
+
 const char *text_show(const char *text, size_t len, char *out, size_t size)
 {
     size_t at = 0;

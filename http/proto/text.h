@@ -38,6 +38,9 @@ bool text_is_utf8(const char *text, size_t len);
 /* Append a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD. */
 void text_put_json(struct buf *buf, const char *text, size_t len);
 
+/* Append `before` as it is, and then a JSON string. */
+void text_put_field(struct buf *buf, const char *before, const char *text);
+
 /* A value in double quotes for a message: what is not printable becomes \xNN, long ones are cut and
  * end in "...". Returns out, NUL-terminated. size >= 16. */
 const char *text_show(const char *text, size_t len, char *out, size_t size);
