@@ -138,7 +138,7 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
         wake = malloc(sizeof *wake);
         ASSERT(wake != NULL);
         *wake = (struct wake){.item.run = wake_cb, .loop = api->loops[i], .tag = tag};
-        if (http_port_post(wake->loop->port, &wake->item) != 0) {
+        if (mailbox_post_always(&wake->loop->port->mailbox, &wake->item) != 0) {
             free(wake);
         }
     }

@@ -41,7 +41,7 @@ static void done_cb(struct id_request *request)
     struct http_port *port = call->port;
 
     call->item.run = answered_cb;
-    if (http_port_post(port, &call->item) != 0) {
+    if (mailbox_post_always(&port->mailbox, &call->item) != 0) {
         /* The loop has stopped; every connection is closed. */
         call_free(call);
     }

@@ -15,7 +15,6 @@
 #define LEAFD_HTTP_API_CALL_H
 
 #include "http/api/ids.h"
-#include "http/server/conn.h"
 #include "http/server/port.h"
 #include "src/id/backend/id_backend.h"
 #include "src/id/codec/worker.h"

@@ -73,22 +73,6 @@ static void put_sample(struct buf *buf, const char *name, const char *label,
     buf_printf(buf, "%s{%s=\"%s\"} %llu\n", name, label, label_value, (unsigned long long)value);
 }
 
-static void put_label(struct buf *buf, const char *name, const char *value)
-{
-    buf_printf(buf, "%s=\"", name);
-    for (; *value != '\0'; value++) {
-        if (*value == '\\' || *value == '"') {
-            buf_put_u8(buf, '\\');
-        }
-        if (*value == '\n') {
-            buf_put(buf, "\\n", 2);
-        } else {
-            buf_put_u8(buf, (uint8_t)*value);
-        }
-    }
-    buf_put_u8(buf, '"');
-}
-
 static void put_counters(struct buf *buf, const struct totals *totals)
 {
     static const char ids[] = "leafd_ids_total";
@@ -205,8 +189,7 @@ int handle_metrics(struct conn *conn)
     put_health(text, loop->backend->health, &totals);
     put_snowflake(text, loop->backend);
     put_head(text, "leafd_build_info", "gauge", "1, with what this binary is.");
-    buf_printf(text, "leafd_build_info{");
-    put_label(text, "version", loop->api->build->version);
+    text_put_field(text, "leafd_build_info{version=", loop->api->build->version);
     buf_printf(text, "} 1\n");
     conn_reply(conn, 200, METRICS_TYPE, NULL, text->data, text->len);
     return ANSWERED;

@@ -24,7 +24,7 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
-#include "http/api/parked.h"
+#include "http/api/ids.h"
 #include "http/api/request.h"
 #include "http/api/strict.h"
 #include "src/base/assert.h"

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 #include "http/api/context.h"
-#include "http/api/parked.h"
+#include "http/api/ids.h"
 #include "http/api/refusal.h"
 #include "http/api/request.h"
 #include "src/base/assert.h"

@@ -155,6 +155,7 @@ static bool change_failed(struct conn *conn, const struct call *waited, const ch
     char when[32] = "yet as far as is known";
     char why[96] = "";
     char more[NAMES_BYTES + 32];
+    char message[2 * NAMES_BYTES];
 
     if (waited->request.status == 0) {
         return false;
@@ -175,9 +176,10 @@ static bool change_failed(struct conn *conn, const struct call *waited, const ch
     } else {
         (void)snprintf(why, sizeof why, ": %s", err_text(waited->request.status));
     }
-    reply_error_with(conn, 503, "not_everywhere", more,
-                     "%s, but %s %s not followed %s, and may hand out older ids%s", what, names,
-                     waited->change.missing.count > 1 ? "have" : "has", when, why);
+    (void)snprintf(message, sizeof message,
+                   "%s, but %s %s not followed %s, and may hand out older ids%s", what, names,
+                   waited->change.missing.count > 1 ? "have" : "has", when, why);
+    conn_fail(conn, 503, "not_everywhere", NULL, more, message);
     return true;
 }
 

@@ -50,19 +50,6 @@ int reply_error(struct conn *conn, int status, const char *code, const char *for
     return ANSWERED;
 }
 
-int reply_error_with(struct conn *conn, int status, const char *code, const char *more,
-                     const char *format, ...)
-{
-    char message[MESSAGE_BYTES];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    conn_fail(conn, status, code, NULL, more, message);
-    return ANSWERED;
-}
-
 int reply_fault(struct conn *conn, const struct body_fault *fault)
 {
     return reply_error(conn, 400, fault->code, "%s", fault->message);

@@ -33,10 +33,6 @@ void reply_finish(struct conn *conn, int result);
 COLD int reply_error(struct conn *conn, int status, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The same; more: further members of the error's JSON, each with a comma before it. */
-COLD int reply_error_with(struct conn *conn, int status, const char *code, const char *more,
-                          const char *format, ...) __attribute__((format(printf, 5, 6)));
-
 /* The answer for an error of the backend that is not particular to a route. Returns ANSWERED. */
 COLD int reply_err(struct conn *conn, int err);
 

@@ -84,25 +84,28 @@ static int read_object(json_t *object, struct tag_put *put, struct body_fault *r
     return 0;
 }
 
+/* Append the put of an object, whose name is given or one of its fields. */
+static int add_object(json_t *object, const char *name, size_t name_len, struct buf *command,
+                      struct body_fault *ret_fault)
+{
+    struct tag_put put = {.name = name, .name_len = (uint16_t)name_len};
+    int rv = read_object(object, &put, ret_fault);
+
+    if (rv == 0) {
+        command_put_add(command, &put);
+    }
+    return rv;
+}
+
 int tag_json_read_one(const char *name, size_t name_len, const void *body, size_t len,
                       struct buf *command, struct body_fault *ret_fault)
 {
-    struct tag_put put = {.name = name, .name_len = (uint16_t)name_len};
-    json_t *object;
-    int rv;
+    json_t *object = body_parse(len > 0 ? body : "{}", len > 0 ? len : 2, 1, ret_fault);
+    int rv = ERR_INVALID;
 
     ASSERT(name_len > 0 && name_len <= LIMIT_TAG_NAME_BYTES);
-    if (len == 0) {
-        command_put_add(command, &put);
-        return 0;
-    }
-    object = body_parse(body, len, 1, ret_fault);
-    if (object == NULL) {
-        return ERR_INVALID;
-    }
-    rv = read_object(object, &put, ret_fault);
-    if (rv == 0) {
-        command_put_add(command, &put);
+    if (object != NULL) {
+        rv = add_object(object, name, name_len, command, ret_fault);
     }
     json_decref(object);
     return rv;
@@ -139,12 +142,8 @@ static int read_array(const char *body, size_t len, struct buf *command,
         rv = too_many(ret_fault, json_array_size(array));
     }
     for (size_t i = 0; rv == 0 && i < json_array_size(array); i++) {
-        struct tag_put put = {.name = NULL};
-
-        rv = read_object(json_array_get(array, i), &put, ret_fault);
-        if (rv == 0) {
-            command_put_add(command, &put);
-        } else {
+        rv = add_object(json_array_get(array, i), NULL, 0, command, ret_fault);
+        if (rv != 0) {
             fault_at(ret_fault, "item", i);
         }
     }
@@ -165,20 +164,15 @@ static bool is_blank(const char *text, size_t len)
 static int read_line(const char *line, size_t len, int number, struct buf *command,
                      struct body_fault *ret_fault)
 {
-    struct tag_put put = {.name = NULL};
     json_t *object = body_parse(line, len, number, ret_fault);
-    int rv;
+    int rv = ERR_INVALID;
 
-    if (object == NULL) {
-        return strcmp(ret_fault->code, "bad_json") == 0
-                   ? ERR_INVALID
-                   : fault_at(ret_fault, "line", (size_t)number);
+    if (object != NULL) {
+        rv = add_object(object, NULL, 0, command, ret_fault);
     }
-    rv = read_object(object, &put, ret_fault);
-    if (rv == 0) {
-        command_put_add(command, &put);
-    } else {
-        rv = fault_at(ret_fault, "line", (size_t)number);
+    /* What is no JSON names its line itself. */
+    if (rv != 0 && strcmp(ret_fault->code, "bad_json") != 0) {
+        fault_at(ret_fault, "line", (size_t)number);
     }
     json_decref(object);
     return rv;
