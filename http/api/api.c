@@ -71,8 +71,13 @@ COLD __attribute__((noinline)) static int refuse(struct conn *conn)
 HOT static void handle(struct conn *conn)
 {
     const struct route *route = conn->request.route;
-    int result = route != NULL ? route->handle(conn) : refuse(conn);
+    int result = ANSWERED;
 
+    if (route == NULL) {
+        result = refuse(conn);
+    } else if (route->takes_options || request_options(conn, NULL, 0)) {
+        result = route->handle(conn);
+    }
     if (result != ANSWERED) {
         reply_finish(conn, result);
     }

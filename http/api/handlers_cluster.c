@@ -80,9 +80,7 @@ static int cluster_cb(struct conn *conn, struct call *call)
 
 int handle_cluster(struct conn *conn)
 {
-    return request_options(conn, NULL, 0)
-               ? call_submit(conn, call_new(ID_REQUEST_STATUS, cluster_cb))
-               : ANSWERED;
+    return call_submit(conn, call_new(ID_REQUEST_STATUS, cluster_cb));
 }
 
 static void put_slot(const struct segment_slot_view *slot, bool current, struct buf *buf)

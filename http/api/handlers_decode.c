@@ -23,7 +23,7 @@ int handle_snowflake_decode(struct conn *conn)
     struct snowflake_parts parts;
     uint64_t id;
 
-    if (!request_options(conn, NULL, 0) || !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
+    if (!request_path_number(conn, "id", 0, INT64_MAX, &id)) {
         return ANSWERED;
     }
     if (snowflake == NULL) {

@@ -180,9 +180,6 @@ int handle_metrics(struct conn *conn)
     struct buf *text = reply_begin(conn);
     struct totals totals;
 
-    if (!request_options(conn, NULL, 0)) {
-        return ANSWERED;
-    }
     totals_make(loop->api, &totals);
     put_counters(text, &totals);
     put_burnt(text, loop->backend->health, &totals);

@@ -123,29 +123,30 @@ static bool renewed_already(const struct worker_renew *asked, const struct worke
 {
     const struct worker_row *row = &result->row;
 
-    return result->status == ERR_CONFLICT && row->state == WORKER_HELD &&
+    return result->status == ERR_CONFLICT && result->has_row && row->state == WORKER_HELD &&
            row->kind == asked->kind && row->epoch == asked->epoch &&
            row->granted_until_ms == asked->wall_ms + asked->window_ms &&
            row->last_timestamp_ms >= asked->last_timestamp_ms;
 }
 
-/* What acquire, renew and release return; status: when it was done. */
+/* What acquire, renew and release return; status: of the reply when it was done. */
 static int answer(struct conn *conn, const struct call *call, int status)
 {
     const struct worker_renew *asked = &call->worker;
     const struct buf *reply = &call->request.reply;
     struct worker_result result;
     const struct worker_row *row = &result.row;
+    bool done;
 
     if (worker_result_decode(reply->data, reply->len, &result) != 0) {
         return ERR_BAD_MESSAGE;
     }
-    if (status == 204 && result.status == 0) {
-        return status;
-    }
-    if (status == 204 || !result.has_row ||
-        (result.status != 0 && !(status == 200 && renewed_already(asked, &result)))) {
+    done = result.status == 0 || (status == 200 && renewed_already(asked, &result));
+    if (!done || (!result.has_row && status != 204)) {
         return fail_result(conn, asked, &result);
+    }
+    if (status == 204) {
+        return status;
     }
     buf_printf(reply_begin(conn),
                "{\"worker_id\":%u,\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu}", row->id,
@@ -195,9 +196,6 @@ int handle_worker_acquire(struct conn *conn)
     struct call *call;
     json_t *body;
 
-    if (!request_options(conn, NULL, 0)) {
-        return ANSWERED;
-    }
     body = request_body(conn, WHAT, "{}", fields, COUNT_OF(fields));
     if (body != NULL && texts_ok(conn, &fields[0], &fields[1])) {
         acquire = (struct worker_acquire){

@@ -649,18 +649,9 @@ static enum parser_event bad_chunk(struct parser *parser)
     return malformed(parser, "a malformed chunk in the request body");
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static enum parser_event chunk_size(struct parser *parser, char c)
 {
-    int value = hex_value(c);
+    int value = text_hex_digit(c);
 
     if (value >= 0 && parser->digit_count < CHUNK_DIGITS_MAX) {
         parser->digit_count++;
