@@ -10,6 +10,7 @@
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 #define FIELD_NAME_BYTES 24 /* the longest is "expected_until_ms" */
 #define KNOWN_BYTES 160     /* the names of a table, for a message */
@@ -79,9 +80,20 @@ static bool find_word(struct param *field)
     return false;
 }
 
-int param_take(struct param *field, const char *text, size_t len, struct body_fault *ret_fault)
+COLD static int bad_text(const struct param *field, struct body_fault *ret_fault)
 {
     char shown[2 * BODY_SHOWN_BYTES];
+
+    if (field->kind == PARAM_TEXT) {
+        return body_fail(ret_fault, "bad_request", "%s=%s is not UTF-8 of at most %llu bytes",
+                         field->name, text_show(field->text, field->len, shown, sizeof shown),
+                         (unsigned long long)field->max);
+    }
+    return bad_value(field, text_show(field->text, field->len, shown, BODY_SHOWN_BYTES), ret_fault);
+}
+
+HOT int param_take(struct param *field, const char *text, size_t len, struct body_fault *ret_fault)
+{
     bool good = true;
 
     field->present = len > 0 || !field->may_be_empty;
@@ -91,12 +103,10 @@ int param_take(struct param *field, const char *text, size_t len, struct body_fa
         good = text_parse_decimal(text, len, field->min, field->max, &field->number) == 0;
     } else if (field->kind == PARAM_WORD) {
         good = find_word(field);
-    } else if (field->max > 0 && (len > field->max || !text_is_utf8(text, len))) {
-        return body_fail(ret_fault, "bad_request", "%s=%s is not UTF-8 of at most %llu bytes",
-                         field->name, text_show(text, len, shown, sizeof shown),
-                         (unsigned long long)field->max);
+    } else if (field->kind == PARAM_TEXT && field->max > 0) {
+        good = len <= field->max && text_is_utf8(text, len);
     }
-    return good ? 0 : bad_value(field, text_show(text, len, shown, BODY_SHOWN_BYTES), ret_fault);
+    return good ? 0 : bad_text(field, ret_fault);
 }
 
 /* The field whose value ends at `end` of the body, for numbers the JSON library cannot hold: back

@@ -45,13 +45,14 @@ enum param_kind {
     PARAM_TEXT    /* taken as it is: its rules are the caller's, but for max, its bytes of UTF-8 */
 };
 
-/* An option or a field of a body. Reading fills in what comes after the blank line. */
+/* An option or a field of a body. Reading fills in `present`, and what follows the blank line. */
 struct param {
     const char *name;
     enum param_kind kind;
     bool needed;       /* in a body */
     bool takes_digits; /* a number in a body: also a string of its digits */
     bool may_be_empty; /* an option: "name=" says the same as nothing */
+    bool present;
     uint64_t min;
     uint64_t max;
     const char *const *words; /* NULL behind the last */
@@ -60,7 +61,6 @@ struct param {
     /* Reads a body's value by rules of its own. 0 or ERR_INVALID with *ret_fault */
     int (*read)(const json_t *value, struct param *field, struct body_fault *ret_fault);
 
-    bool present;
     uint64_t number;  /* not touched while it is absent: the caller's default */
     const char *text; /* borrowed from the object, or from the option's text */
     size_t len;

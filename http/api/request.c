@@ -104,7 +104,7 @@ int reply_err(struct conn *conn, int err)
 const char *const request_flags[] = {"0", "1", NULL};
 const char *const request_consistencies[] = {"linearizable", "local", NULL};
 
-bool request_options(struct conn *conn, struct param *options, size_t count)
+HOT bool request_options(struct conn *conn, struct param *options, size_t count)
 {
     const struct request *request = &conn->request;
     struct option found[OPTIONS_MAX];
