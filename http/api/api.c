@@ -4,6 +4,7 @@
  */
 #include "http/api/api.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "http/api/context.h"
@@ -35,7 +36,7 @@ HOT static enum http_admission admit(struct conn *conn)
 }
 
 /* Nothing is served there; the router says why. */
-COLD __attribute__((noinline)) static void refuse(struct conn *conn)
+COLD __attribute__((noinline)) static int refuse(struct conn *conn)
 {
     const struct request *request = &conn->request;
     const char *path = conn_at(conn, request->path_at);
@@ -43,22 +44,24 @@ COLD __attribute__((noinline)) static void refuse(struct conn *conn)
     const char *name;
     size_t name_len;
     char allow[ROUTER_ALLOW_BYTES];
-    char shown[160];
+    char message[96];
+    char extra[96];
+    char shown[SHOWN_BYTES];
 
     text_show(path, request->path_len, shown, sizeof shown);
     switch (
         router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len)) {
     case ROUTER_NO_ROUTE:
-        reply_error(conn, 404, "no_route", "nothing is served at %s", shown);
-        return;
+        return reply_error(conn, 404, "no_route", "nothing is served at %s", shown);
     case ROUTER_SLASH:
-        reply_error(conn, 404, "no_route",
-                    "nothing is served at %s; a slash in a name is written %%2F", shown);
-        return;
+        return reply_error(conn, 404, "no_route",
+                           "nothing is served at %s; a slash in a name is written %%2F", shown);
     case ROUTER_NO_METHOD:
         router_allow(route, allow);
-        reply_wrong_method(conn, allow);
-        return;
+        (void)snprintf(message, sizeof message, "this route is for %s", allow);
+        (void)snprintf(extra, sizeof extra, "Allow: %s\r\n", allow);
+        conn_fail(conn, 405, "method_not_allowed", extra, "", message);
+        return ANSWERED;
     case ROUTER_FOUND:
         break;
     }
@@ -68,11 +71,15 @@ COLD __attribute__((noinline)) static void refuse(struct conn *conn)
 HOT static void handle(struct conn *conn)
 {
     const struct route *route = conn->request.route;
+    int result = ANSWERED;
 
-    if (route != NULL) {
-        route->handle(conn);
-    } else {
-        refuse(conn);
+    if (route == NULL) {
+        result = refuse(conn);
+    } else if (route->takes_options || request_options(conn, NULL, 0)) {
+        result = route->handle(conn);
+    }
+    if (result != ANSWERED) {
+        reply_finish(conn, result);
     }
 }
 
@@ -136,7 +143,7 @@ static void waker_wake(struct id_waker *waker, struct id_tag *tag, uint64_t loop
         wake = malloc(sizeof *wake);
         ASSERT(wake != NULL);
         *wake = (struct wake){.item.run = wake_cb, .loop = api->loops[i], .tag = tag};
-        if (http_port_post(wake->loop->port, &wake->item) != 0) {
+        if (mailbox_post_always(&wake->loop->port->mailbox, &wake->item) != 0) {
             free(wake);
         }
     }

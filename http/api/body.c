@@ -10,6 +10,7 @@
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
+#include "src/base/hot.h"
 
 #define FIELD_NAME_BYTES 24 /* the longest is "expected_until_ms" */
 #define KNOWN_BYTES 160     /* the names of a table, for a message */
@@ -20,7 +21,7 @@ int body_fail(struct body_fault *ret_fault, const char *code, const char *format
 
     ret_fault->code = code;
     va_start(args, format);
-    (void)vsnprintf(ret_fault->message, sizeof(ret_fault->message), format, args);
+    (void)vsnprintf(ret_fault->message, sizeof ret_fault->message, format, args);
     va_end(args);
     return ERR_INVALID;
 }
@@ -50,24 +51,62 @@ const char *body_show(const json_t *value, char out[BODY_SHOWN_BYTES])
     }
 }
 
-static int read_number(const json_t *value, struct body_field *field, struct body_fault *ret_fault)
+static int bad_value(const struct param *field, const char *shown, struct body_fault *ret_fault)
 {
-    char shown[BODY_SHOWN_BYTES];
+    const char *code = field->code != NULL ? field->code : "bad_request";
 
-    if (json_is_integer(value) && json_integer_value(value) >= 0) {
-        field->number = (uint64_t)json_integer_value(value);
-        if (field->number >= field->min && field->number <= field->max) {
-            return 0;
+    switch (field->kind) {
+    case PARAM_WORD:
+        return body_fail(ret_fault, code, "%s=%s %s", field->name, shown, field->rule);
+    case PARAM_TEXT:
+        return body_fail(ret_fault, code, "%s=%s is not a string", field->name, shown);
+    case PARAM_NUMBER:
+        return body_fail(ret_fault, code, "%s=%s is not a whole number from %llu to %llu",
+                         field->name, shown, (unsigned long long)field->min,
+                         (unsigned long long)field->max);
+    }
+    UNREACHABLE("a kind of field");
+}
+
+static bool find_word(struct param *field)
+{
+    for (uint64_t i = 0; field->words[i] != NULL; i++) {
+        if (strlen(field->words[i]) == field->len &&
+            memcmp(field->words[i], field->text, field->len) == 0) {
+            field->number = i;
+            return true;
         }
     }
-    if (field->takes_digits && json_is_string(value) &&
-        text_parse_decimal(json_string_value(value), json_string_length(value), field->min,
-                           field->max, &field->number) == 0) {
-        return 0;
+    return false;
+}
+
+COLD static int bad_text(const struct param *field, struct body_fault *ret_fault)
+{
+    char shown[2 * BODY_SHOWN_BYTES];
+
+    if (field->kind == PARAM_TEXT) {
+        return body_fail(ret_fault, "bad_request", "%s=%s is not UTF-8 of at most %llu bytes",
+                         field->name, text_show(field->text, field->len, shown, sizeof shown),
+                         (unsigned long long)field->max);
     }
-    return body_fail(ret_fault, "bad_request", "%s=%s is not a whole number from %llu to %llu",
-                     field->name, body_show(value, shown), (unsigned long long)field->min,
-                     (unsigned long long)field->max);
+    return bad_value(field, text_show(field->text, field->len, shown, BODY_SHOWN_BYTES), ret_fault);
+}
+
+HOT int param_take(struct param *field, const char *text, size_t len, struct body_fault *ret_fault)
+{
+    bool good = true;
+
+    field->present = len > 0 || !field->may_be_empty;
+    field->text = text;
+    field->len = len;
+    if (field->present && field->kind == PARAM_NUMBER) {
+        good = text_parse_decimal(text, len, field->min, field->max, &field->number) == 0;
+    } else if (field->kind == PARAM_WORD) {
+        good = find_word(field);
+    } else if (field->kind == PARAM_TEXT && field->max > 0) {
+        good = len <= field->max && text_is_utf8(text, len);
+    }
+    return good ? 0 : bad_text(field, ret_fault);
 }
 
 /* The field whose value ends at `end` of the body, for numbers the JSON library cannot hold: back
@@ -116,8 +155,8 @@ static void bad_json(const char *body, size_t len, const json_error_t *error, in
     if (code == json_error_numeric_overflow && end <= len &&
         find_number(body, end, field, &number, &number_len)) {
         (void)body_fail(ret_fault, "bad_request", "%s=%s is out of range for every field",
-                        text_show(field, strlen(field), shown_field, sizeof(shown_field)),
-                        text_show(number, number_len, shown, sizeof(shown)));
+                        text_show(field, strlen(field), shown_field, sizeof shown_field),
+                        text_show(number, number_len, shown, sizeof shown));
         return;
     }
     (void)body_fail(ret_fault, "bad_json", "line %d, column %d: %s", error->line + first_line - 1,
@@ -135,27 +174,28 @@ json_t *body_parse(const void *body, size_t len, int first_line, struct body_fau
     return value;
 }
 
-static int read_field(const json_t *value, struct body_field *field, struct body_fault *ret_fault)
+static int read_field(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
+    bool is_number = field->kind == PARAM_NUMBER;
     char shown[BODY_SHOWN_BYTES];
 
     field->present = true;
     if (field->read != NULL) {
         return field->read(value, field, ret_fault);
     }
-    if (!field->is_text) {
-        return read_number(value, field, ret_fault);
+    if (json_is_string(value) && (!is_number || field->takes_digits)) {
+        return param_take(field, json_string_value(value), json_string_length(value), ret_fault);
     }
-    if (!json_is_string(value)) {
-        return body_fail(ret_fault, "bad_request", "%s=%s is not a string", field->name,
-                         body_show(value, shown));
+    if (is_number && json_is_integer(value) && json_integer_value(value) >= 0) {
+        field->number = (uint64_t)json_integer_value(value);
+        if (field->number >= field->min && field->number <= field->max) {
+            return 0;
+        }
     }
-    field->text = json_string_value(value);
-    field->len = json_string_length(value);
-    return 0;
+    return bad_value(field, body_show(value, shown), ret_fault);
 }
 
-static int unknown_field(const char *key, const struct body_field *fields, size_t count,
+static int unknown_field(const char *key, const struct param *fields, size_t count,
                          struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
@@ -164,16 +204,16 @@ static int unknown_field(const char *key, const struct body_field *fields, size_
 
     for (size_t i = 0; i < count; i++) {
         int len =
-            snprintf(known + at, sizeof(known) - at, "%s%s", i > 0 ? ", " : "", fields[i].name);
+            snprintf(known + at, sizeof known - at, "%s%s", i > 0 ? ", " : "", fields[i].name);
 
-        ASSERT(len > 0 && (size_t)len < sizeof(known) - at);
+        ASSERT(len > 0 && (size_t)len < sizeof known - at);
         at += (size_t)len;
     }
     return body_fail(ret_fault, "bad_request", "unknown field %s; known are %s",
-                     text_show(key, strlen(key), shown, sizeof(shown)), known);
+                     text_show(key, strlen(key), shown, sizeof shown), known);
 }
 
-static struct body_field *find_field(const char *key, struct body_field *fields, size_t count)
+static struct param *find_field(const char *key, struct param *fields, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (strcmp(fields[i].name, key) == 0) {
@@ -183,7 +223,7 @@ static struct body_field *find_field(const char *key, struct body_field *fields,
     return NULL;
 }
 
-int body_fields(json_t *object, const char *what, struct body_field *fields, size_t count,
+int body_fields(json_t *object, const char *what, struct param *fields, size_t count,
                 struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
@@ -196,7 +236,7 @@ int body_fields(json_t *object, const char *what, struct body_field *fields, siz
     }
     json_object_foreach(object, key, value)
     {
-        struct body_field *field = find_field(key, fields, count);
+        struct param *field = find_field(key, fields, count);
         int rv = field != NULL ? read_field(value, field, ret_fault)
                                : unknown_field(key, fields, count, ret_fault);
 
@@ -211,21 +251,4 @@ int body_fields(json_t *object, const char *what, struct body_field *fields, siz
         }
     }
     return 0;
-}
-
-int body_object(const void *body, size_t len, const char *what, struct body_field *fields,
-                size_t count, json_t **ret_root, struct body_fault *ret_fault)
-{
-    int rv;
-
-    *ret_root = body_parse(len > 0 ? body : "{}", len > 0 ? len : 2, 1, ret_fault);
-    if (*ret_root == NULL) {
-        return ERR_INVALID;
-    }
-    rv = body_fields(*ret_root, what, fields, count, ret_fault);
-    if (rv != 0) {
-        json_decref(*ret_root);
-        *ret_root = NULL;
-    }
-    return rv;
 }

@@ -1,13 +1,13 @@
 /*
- * body.h - what reading JSON bodies strictly has in common: faults, whole numbers, and objects
- * whose fields are in a table.
+ * body.h - tables of what a request may say: the options of its query and the fields of its JSON
+ * body, read strictly.
  *
- * The happy path: body_parse() parses; body_fields() puts the fields of an object into
- * the caller's table, checked.
+ * The happy path: body_parse() parses; body_fields() puts the fields of an object into the caller's
+ * table, checked; param_take() does so with the text of an option.
  *
  * Failure modes: a body that is no JSON, or holds a field twice (bad_json, with line and column);
  * a number that no field can hold, an unknown or missing field, a value that breaks its rule
- * (bad_request, with field, value and rule).
+ * (bad_request as a rule, with field, value and rule).
  *
  * Thread: pure functions, any.
  */
@@ -39,33 +39,42 @@ const char *body_show(const json_t *value, char out[BODY_SHOWN_BYTES]);
  * caller owns it. */
 json_t *body_parse(const void *body, size_t len, int first_line, struct body_fault *ret_fault);
 
-/* A field that an object may have: a whole number, unless it is said otherwise. Reading fills in
- * what comes after the blank line. */
-struct body_field {
-    const char *name;
-    bool needed;
-    bool is_text;      /* taken as it is: its own rules are the caller's */
-    bool takes_digits; /* of a number: also a string of its digits */
-    uint64_t min;      /* of a number */
-    uint64_t max;
-    /* Reads it by rules of its own. 0 or ERR_INVALID with *ret_fault */
-    int (*read)(const json_t *value, struct body_field *field, struct body_fault *ret_fault);
+enum param_kind {
+    PARAM_NUMBER, /* a whole number, min to max */
+    PARAM_WORD,   /* one of `words`; `number` is its place among them */
+    PARAM_TEXT    /* taken as it is: its rules are the caller's, but for max, its bytes of UTF-8 */
+};
 
+/* An option or a field of a body. Reading fills in `present`, and what follows the blank line. */
+struct param {
+    const char *name;
+    enum param_kind kind;
+    bool needed;       /* in a body */
+    bool takes_digits; /* a number in a body: also a string of its digits */
+    bool may_be_empty; /* an option: "name=" says the same as nothing */
     bool present;
+    uint64_t min;
+    uint64_t max;
+    const char *const *words; /* NULL behind the last */
+    const char *rule;         /* of a word, for a message: "is neither 1 nor 0" */
+    const char *code;         /* of its fault; NULL: bad_request */
+    /* Reads a body's value by rules of its own. 0 or ERR_INVALID with *ret_fault */
+    int (*read)(const json_t *value, struct param *field, struct body_fault *ret_fault);
+
     uint64_t number;  /* not touched while it is absent: the caller's default */
-    const char *text; /* borrowed from the object */
+    const char *text; /* borrowed from the object, or from the option's text */
     size_t len;
 };
 
+/* Read a text: an option's, or that of a string in a body. 0, or ERR_INVALID with *ret_fault. */
+int param_take(struct param *field, const char *text, size_t len,
+               struct body_fault *ret_fault) MUST_CHECK;
+
 /* Read an object whose fields are those of the table. `what` names it for a message ("a worker's
  * fields"). 0, or ERR_INVALID with *ret_fault. */
-int body_fields(json_t *object, const char *what, struct body_field *fields, size_t count,
+int body_fields(json_t *object, const char *what, struct param *fields, size_t count,
                 struct body_fault *ret_fault) MUST_CHECK;
 
-/* Parse a body and read the one object that it is; an empty body is an empty object. 0, and
- * *ret_root holds the fields' texts, to be freed by json_decref(); or ERR_INVALID with
- * *ret_fault. */
-int body_object(const void *body, size_t len, const char *what, struct body_field *fields,
-                size_t count, json_t **ret_root, struct body_fault *ret_fault) MUST_CHECK;
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 #endif

@@ -27,12 +27,9 @@ static void answered_cb(struct mailbox_item *item)
 
     if (call->wait.conn != NULL) {
         struct conn *conn = conn_resume(&call->wait);
+        bool failed = call->request.status != 0 && !call->sees_errors;
 
-        if (call->request.status != 0 && !call->sees_errors) {
-            reply_err(conn, call->request.status);
-        } else {
-            call->finish(conn, call);
-        }
+        reply_finish(conn, failed ? call->request.status : call->finish(conn, call));
     }
     call_free(call);
 }
@@ -44,7 +41,7 @@ static void done_cb(struct id_request *request)
     struct http_port *port = call->port;
 
     call->item.run = answered_cb;
-    if (http_port_post(port, &call->item) != 0) {
+    if (mailbox_post_always(&port->mailbox, &call->item) != 0) {
         /* The loop has stopped; every connection is closed. */
         call_free(call);
     }
@@ -58,7 +55,7 @@ static void cancelled(struct http_wait *wait)
 }
 
 struct call *call_new(enum id_request_kind kind,
-                      void (*finish)(struct conn *conn, struct call *call))
+                      int (*finish)(struct conn *conn, struct call *call))
 {
     struct call *call = calloc(1, sizeof *call);
 
@@ -77,7 +74,7 @@ struct call *call_new(enum id_request_kind kind,
     return call;
 }
 
-void call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms)
+int call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms)
 {
     struct api_loop *loop = api_loop(conn);
     struct id_backend *backend = loop->backend;
@@ -87,9 +84,10 @@ void call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms)
     call->request.deadline_ms = clock_now_ms(backend->clock) + wait_ms;
     conn_wait(conn, &call->wait, TIMER_NEVER);
     backend->ops->submit(backend, &call->request);
+    return ANSWERED;
 }
 
-void call_submit(struct conn *conn, struct call *call)
+int call_submit(struct conn *conn, struct call *call)
 {
-    call_submit_for(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
+    return call_submit_for(conn, call, api_loop(conn)->api->settings->default_timeout_ms);
 }

@@ -2,8 +2,8 @@
  * call.h - requests to the cluster on behalf of a connection.
  *
  * The happy path: call_new(), fill the payload, call_submit(): the connection waits. The backend
- * calls done on the raft loop, which posts to the loop's port; on the loop's thread `finish` writes
- * the reply.
+ * calls done on the raft loop, which posts to the loop's port; on the loop's thread `finish` gives
+ * the reply, as a handler does (request.h).
  *
  * Failure modes: an error of the backend is answered as reply_err() does, unless the call wants to
  * see it itself. The connection closes meanwhile: the answer is dropped when it comes. The loop
@@ -15,7 +15,6 @@
 #define LEAFD_HTTP_API_CALL_H
 
 #include "http/api/ids.h"
-#include "http/server/conn.h"
 #include "http/server/port.h"
 #include "src/id/backend/id_backend.h"
 #include "src/id/codec/worker.h"
@@ -32,9 +31,9 @@ struct call {
     struct id_request request;
     struct mailbox_item item;
     struct http_port *port;
-    void (*finish)(struct conn *conn, struct call *call);
+    int (*finish)(struct conn *conn, struct call *call);
     /* of a request for strict ids: its tag is in trend mode */
-    void (*on_trend)(struct conn *conn, struct id_claim *claim);
+    int (*on_trend)(struct conn *conn, struct id_claim *claim);
     bool sees_errors; /* finish is called for every status, else for 0 */
     union {
         struct id_claim claim;            /* of a request for ids */
@@ -52,15 +51,16 @@ struct call {
 
 /* A call whose finish is called on the loop's thread unless the connection closes. */
 struct call *call_new(enum id_request_kind kind,
-                      void (*finish)(struct conn *conn, struct call *call));
+                      int (*finish)(struct conn *conn, struct call *call));
 
 /* Give up a call that was never submitted. */
 void call_free(struct call *call);
 
-/* Hand it to the backend; the connection waits until finish, as long as the settings say. */
-void call_submit(struct conn *conn, struct call *call);
+/* Hand it to the backend; the connection waits until finish, as long as the settings say. Returns
+ * ANSWERED. */
+int call_submit(struct conn *conn, struct call *call);
 
 /* The same, with a time of its own. */
-void call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms);
+int call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms);
 
 #endif

@@ -32,6 +32,7 @@ struct api_loop {
     struct waiters waiters;       /* requests that wait for ids */
     struct timer snowflake_retry; /* armed while some wait for the clock */
     struct prng prng;
+    char options[LIMIT_HTTP_TARGET_BYTES]; /* decoded, of the request whose handler runs */
 };
 
 struct api {

@@ -16,33 +16,30 @@
 #include "http/api/request.h"
 #include "src/base/assert.h"
 
-void handle_snowflake_decode(struct conn *conn)
+int handle_snowflake_decode(struct conn *conn)
 {
     const struct snowflake *snowflake = api_loop(conn)->backend->snowflake;
-    struct buf *scratch = &conn->conns->scratch;
     char time[TEXT_TIME_BYTES];
     struct snowflake_parts parts;
     uint64_t id;
 
-    if (!request_no_options(conn) || !request_path_number(conn, "id", 0, INT64_MAX, &id)) {
-        return;
+    if (!request_path_number(conn, "id", 0, INT64_MAX, &id)) {
+        return ANSWERED;
     }
     if (snowflake == NULL) {
-        reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
-        return;
+        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
     }
     if (!atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
-        reply_error(conn, 503, "no_leader", "the cluster's layout is not known on this node yet");
-        return;
+        return reply_error(conn, 503, "no_leader",
+                           "the cluster's layout is not known on this node yet");
     }
     parts = snowflake_decode(&snowflake->layout, id);
-    scratch->len = 0;
-    buf_printf(scratch,
+    buf_printf(reply_begin(conn),
                "{\"id\":\"%llu\",\"timestamp_ms\":%llu,\"time\":\"%s\",\"worker_id\":%u,"
                "\"sequence\":%u}",
                (unsigned long long)id, (unsigned long long)parts.unix_ms,
                text_time_rfc3339(parts.unix_ms, time), parts.worker, parts.sequence);
-    reply_json(conn, 200, scratch);
+    return 200;
 }
 
 /* As Java's Long.parseLong: an optional sign and digits, in range. */
@@ -81,34 +78,29 @@ static void put_leaf_time(int64_t ms, struct buf *buf)
     buf_printf(buf, "%lld(%s.%03d)", (long long)ms, local, (int)fraction_ms);
 }
 
-void handle_leaf_decode(struct conn *conn)
+int handle_leaf_decode(struct conn *conn)
 {
-    static const char no_id[] = "{\"errorMsg\":\"snowflake Id反解析发生异常!\"}";
     static const struct snowflake_layout leaf = SNOWFLAKE_LEAF_LAYOUT;
-    struct option options[] = {{.name = "snowflakeId"}};
-    struct buf *scratch = &conn->conns->scratch;
-    char space[LIMIT_HTTP_TARGET_BYTES];
+    struct param options[] = {{.name = "snowflakeId", .kind = PARAM_TEXT}};
+    struct buf *json = reply_begin(conn);
     struct snowflake_parts parts;
     int64_t id;
 
-    if (!request_options(conn, options, 1, space)) {
-        return;
+    if (!request_options(conn, options, 1)) {
+        return ANSWERED;
     }
     if (!options[0].present) {
-        reply_error(conn, 400, "bad_request", "the option snowflakeId is missing");
-        return;
+        return reply_error(conn, 400, "bad_request", "the option snowflakeId is missing");
     }
-    if (!parse_signed(options[0].value, options[0].len, &id)) {
-        conn_reply(conn, 200, RESPONSE_JSON, NULL, no_id, sizeof no_id - 1);
-        return;
+    if (!parse_signed(options[0].text, options[0].len, &id)) {
+        buf_printf(json, "{\"errorMsg\":\"snowflake Id反解析发生异常!\"}");
+        return 200;
     }
     parts = snowflake_decode(&leaf, (uint64_t)id);
-    scratch->len = 0;
-    buf_printf(scratch, "{\"workerId\":\"%u\",\"sequenceId\":\"%u\",\"timestamp\":\"", parts.worker,
+    buf_printf(json, "{\"workerId\":\"%u\",\"sequenceId\":\"%u\",\"timestamp\":\"", parts.worker,
                parts.sequence);
     /* The sign goes with the time: the shift is an arithmetic one, as Java's. */
-    put_leaf_time((id >> (leaf.worker_bits + leaf.sequence_bits)) + (int64_t)leaf.epoch_ms,
-                  scratch);
-    buf_printf(scratch, "\"}");
-    reply_json(conn, 200, scratch);
+    put_leaf_time((id >> (leaf.worker_bits + leaf.sequence_bits)) + (int64_t)leaf.epoch_ms, json);
+    buf_printf(json, "\"}");
+    return 200;
 }

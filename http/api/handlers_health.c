@@ -10,12 +10,9 @@
  */
 #include "http/api/handlers.h"
 
-#include <string.h>
-
 #include "http/api/context.h"
 #include "http/api/request.h"
 #include "http/api/refusal.h"
-#include "src/base/assert.h"
 
 #define CHECK_COUNT_MAX 6
 
@@ -33,13 +30,10 @@ struct checks {
     char refusal_text[REFUSAL_TEXT_BYTES];
 };
 
-void handle_livez(struct conn *conn)
+int handle_livez(struct conn *conn)
 {
-    static const char body[] = "{\"status\":\"alive\"}";
-
-    if (request_no_options(conn)) {
-        conn_reply(conn, 200, RESPONSE_JSON, NULL, body, sizeof body - 1);
-    }
+    buf_printf(reply_begin(conn), "{\"status\":\"alive\"}");
+    return 200;
 }
 
 static void checks_make(const struct id_backend *backend, struct checks *ret_checks)
@@ -77,8 +71,8 @@ static void checks_make(const struct id_backend *backend, struct checks *ret_che
 static void put_refusal(const struct id_backend *backend, const struct checks *checks,
                         struct buf *buf)
 {
-    buf_printf(buf, ",\"code\":\"%s\",\"reason\":", err_code(checks->refusal));
-    text_put_json(buf, checks->refusal_text, strlen(checks->refusal_text));
+    buf_printf(buf, ",\"code\":\"%s\"", err_code(checks->refusal));
+    text_put_field(buf, ",\"reason\":", checks->refusal_text);
     buf_printf(buf, ",\"clock_off_ms\":%lld,\"wait_until_ms\":%llu",
                (long long)atomic_load(&backend->health->clock_off_ms),
                (unsigned long long)refusal_wait_until_ms(backend, checks->refusal));
@@ -114,53 +108,44 @@ static void put_reasons(const struct checks *checks, bool ready, struct buf *buf
         const struct check *check = &checks->items[i];
 
         if (!check->ok && (check->needed || check->reason == checks->refusal_text)) {
-            buf_printf(buf, "%s", comma);
-            text_put_json(buf, check->reason, strlen(check->reason));
+            text_put_field(buf, comma, check->reason);
             comma = ",";
         }
     }
     buf_printf(buf, "]");
 }
 
-void handle_readyz(struct conn *conn)
+int handle_readyz(struct conn *conn)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
-    struct option options[] = {{.name = "verbose"}};
-    struct buf *scratch = &conn->conns->scratch;
+    struct param options[] = {{.name = "verbose", .kind = PARAM_TEXT}};
+    struct buf *json = reply_begin(conn);
     struct checks checks;
-    char space[LIMIT_HTTP_TARGET_BYTES];
     bool ready = true;
 
-    if (!request_options(conn, options, 1, space)) {
-        return;
+    if (!request_options(conn, options, 1)) {
+        return ANSWERED;
     }
     checks_make(backend, &checks);
     for (int i = 0; i < checks.count; i++) {
         ready = ready && (checks.items[i].ok || !checks.items[i].needed);
     }
-    scratch->len = 0;
-    buf_printf(scratch, "{\"status\":\"%s\"", ready ? "ready" : "not ready");
-    put_reasons(&checks, ready, scratch);
+    buf_printf(json, "{\"status\":\"%s\"", ready ? "ready" : "not ready");
+    put_reasons(&checks, ready, json);
     if (options[0].present) {
-        put_checks(backend, &checks, scratch);
+        put_checks(backend, &checks, json);
     }
-    buf_printf(scratch, "}");
-    reply_json(conn, ready ? 200 : 503, scratch);
+    buf_printf(json, "}");
+    return ready ? 200 : 503;
 }
 
-void handle_version(struct conn *conn)
+int handle_version(struct conn *conn)
 {
     const struct http_build *build = api_loop(conn)->api->build;
-    struct buf *scratch = &conn->conns->scratch;
+    struct buf *json = reply_begin(conn);
 
-    if (!request_no_options(conn)) {
-        return;
-    }
-    scratch->len = 0;
-    buf_printf(scratch, "{\"version\":");
-    text_put_json(scratch, build->version, strlen(build->version));
-    buf_printf(scratch, ",\"commit\":");
-    text_put_json(scratch, build->commit, strlen(build->commit));
-    buf_printf(scratch, ",\"libraries\":%s}", build->libraries);
-    reply_json(conn, 200, scratch);
+    text_put_field(json, "{\"version\":", build->version);
+    text_put_field(json, ",\"commit\":", build->commit);
+    buf_printf(json, ",\"libraries\":%s}", build->libraries);
+    return 200;
 }

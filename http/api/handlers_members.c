@@ -15,11 +15,9 @@
 
 #include <string.h>
 
-#include "http/api/body.h"
 #include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/request.h"
-#include "src/base/assert.h"
 #include "src/id/codec/member.h"
 
 /* How an outcome is answered. */
@@ -45,117 +43,82 @@ static const struct outcome outcomes[MEMBER_OUTCOMES] = {
     [MEMBER_GIVEN_UP] = {409, "given_up"},
 };
 
-static void answered_cb(struct conn *conn, struct call *call)
+static int answered_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
-    struct buf *scratch = &conn->conns->scratch;
     const struct outcome *outcome;
     struct member_answer answer;
+    struct buf *json;
 
     if (member_answer_decode(reply->data, reply->len, &answer) != 0) {
-        reply_err(conn, ERR_BAD_MESSAGE);
-        return;
+        return ERR_BAD_MESSAGE;
     }
     outcome = &outcomes[answer.outcome];
     if (outcome->code != NULL) {
-        reply_error(conn, outcome->status, outcome->code, "%s", answer.why);
-        return;
+        return reply_error(conn, outcome->status, outcome->code, "%s", answer.why);
     }
-    scratch->len = 0;
-    buf_printf(scratch,
-               "{\"id\":%llu,\"status\":\"%s\",\"message\":", (unsigned long long)call->member_id,
+    json = reply_begin(conn);
+    buf_printf(json, "{\"id\":%llu,\"status\":\"%s\"", (unsigned long long)call->member_id,
                answer.outcome == MEMBER_DONE ? "done" : "pending");
-    text_put_json(scratch, answer.why, strlen(answer.why));
-    buf_printf(scratch, "}");
-    reply_json(conn, outcome->status, scratch);
+    text_put_field(json, ",\"message\":", answer.why);
+    buf_printf(json, "}");
+    return outcome->status;
 }
 
-/* The options of all three routes. False if they are wrong; answered. */
-static bool read_options(struct conn *conn, struct member_ask *ask, uint32_t *ret_timeout_ms)
-{
-    struct option options[] = {{.name = "timeout_ms"}, {.name = "force"}};
-    size_t count = ask->kind == MEMBER_ASK_LEAD ? 1 : 2;
-    char space[LIMIT_HTTP_TARGET_BYTES];
-    uint64_t force = 0;
-
-    if (!request_options(conn, options, count, space) ||
-        !request_timeout(conn, &options[0], ret_timeout_ms) ||
-        !request_number(conn, &options[1], "bad_request", 0, 1, 0, &force)) {
-        return false;
-    }
-    ask->force = force == 1;
-    return true;
-}
-
-static void submit(struct conn *conn, const struct member_ask *ask, uint32_t timeout_ms)
-{
-    struct call *call = call_new(ID_REQUEST_MEMBER, answered_cb);
-
-    call->member_id = ask->node_id;
-    member_ask_encode(ask, &call->request.payload);
-    call_submit_for(conn, call, timeout_ms);
-}
-
-/* The body: an id, and for an addition an address. False if it is wrong; answered. */
+/* The body: an id, and for an addition an address. */
 static bool read_body(struct conn *conn, struct member_ask *ask)
 {
-    struct body_field fields[] = {
+    struct param fields[] = {
         {.name = "id", .needed = true, .min = 1, .max = LIMIT_NODE_ID},
-        {.name = "peer_address", .needed = true, .is_text = true},
+        {.name = "peer_address", .needed = true, .kind = PARAM_TEXT},
     };
-    struct body_fault fault;
-    json_t *root = body_parse(conn->body.data, conn->body.len, 1, &fault);
+    bool adds = ask->kind == MEMBER_ASK_ADD;
+    json_t *body = request_body(conn, "a member's fields", "", fields, adds ? 2 : 1);
     char shown[SHOWN_BYTES];
     const char *why;
-    bool good;
+    bool good = body != NULL;
 
-    good = root != NULL && body_fields(root, "a member's fields", fields,
-                                       ask->kind == MEMBER_ASK_ADD ? 2 : 1, &fault) == 0;
-    if (!good) {
-        reply_error(conn, 400, fault.code, "%s", fault.message);
-    } else {
-        ask->node_id = fields[0].number;
+    if (good && adds && !member_address_check(fields[1].text, fields[1].len, &why)) {
+        good = reply_error(conn, 400, "bad_address", "peer_address %s is no host:port to dial: %s",
+                           text_show(fields[1].text, fields[1].len, shown, sizeof shown), why);
+    } else if (good && adds) {
+        memcpy(ask->address, fields[1].text, fields[1].len);
     }
-    if (good && ask->kind == MEMBER_ASK_ADD) {
-        good = member_address_check(fields[1].text, fields[1].len, &why);
-        if (good) {
-            memcpy(ask->address, fields[1].text, fields[1].len);
-        } else {
-            reply_error(conn, 400, "bad_address", "peer_address %s is no host:port to dial: %s",
-                        text_show(fields[1].text, fields[1].len, shown, sizeof shown), why);
-        }
-    }
-    json_decref(root);
+    ask->node_id = fields[0].number;
+    json_decref(body);
     return good;
 }
 
-void handle_member_add(struct conn *conn)
+static int handle(struct conn *conn, enum member_ask_kind kind)
 {
-    struct member_ask ask = {.kind = MEMBER_ASK_ADD};
-    uint32_t timeout_ms;
+    struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
+    struct member_ask ask = {.kind = (uint8_t)kind};
+    struct call *call;
 
-    if (read_options(conn, &ask, &timeout_ms) && read_body(conn, &ask)) {
-        submit(conn, &ask, timeout_ms);
+    if ((kind == MEMBER_ASK_REMOVE &&
+         !request_path_number(conn, "node id", 1, LIMIT_NODE_ID, &ask.node_id)) ||
+        !request_options(conn, options, kind == MEMBER_ASK_LEAD ? 1 : 2) ||
+        (kind != MEMBER_ASK_REMOVE && !read_body(conn, &ask))) {
+        return ANSWERED;
     }
+    ask.force = options[1].number == 1;
+    call = call_new(ID_REQUEST_MEMBER, answered_cb);
+    call->member_id = ask.node_id;
+    member_ask_encode(&ask, &call->request.payload);
+    return call_submit_for(conn, call, (uint32_t)options[0].number);
 }
 
-void handle_leader(struct conn *conn)
+int handle_member_add(struct conn *conn)
 {
-    struct member_ask ask = {.kind = MEMBER_ASK_LEAD};
-    uint32_t timeout_ms;
-
-    if (read_options(conn, &ask, &timeout_ms) && read_body(conn, &ask)) {
-        submit(conn, &ask, timeout_ms);
-    }
+    return handle(conn, MEMBER_ASK_ADD);
 }
 
-void handle_member_remove(struct conn *conn)
+int handle_member_remove(struct conn *conn)
 {
-    struct member_ask ask = {.kind = MEMBER_ASK_REMOVE};
-    uint32_t timeout_ms;
+    return handle(conn, MEMBER_ASK_REMOVE);
+}
 
-    if (request_path_number(conn, "node id", 1, LIMIT_NODE_ID, &ask.node_id) &&
-        read_options(conn, &ask, &timeout_ms)) {
-        submit(conn, &ask, timeout_ms);
-    }
+int handle_leader(struct conn *conn)
+{
+    return handle(conn, MEMBER_ASK_LEAD);
 }

@@ -8,8 +8,6 @@
  */
 #include "http/api/handlers.h"
 
-#include <string.h>
-
 #include "http/api/context.h"
 #include "http/api/request.h"
 #include "http/api/refusal.h"
@@ -61,42 +59,34 @@ static void put_head(struct buf *buf, const char *name, const char *type, const 
 }
 
 /* A metric of one sample. */
-static void put_gauge(struct buf *buf, const char *name, const char *help, uint64_t value)
+static void put_metric(struct buf *buf, const char *name, const char *type, const char *help,
+                       uint64_t value)
 {
-    put_head(buf, name, "gauge", help);
+    put_head(buf, name, type, help);
     buf_printf(buf, "%s %llu\n", name, (unsigned long long)value);
 }
 
-static void put_label(struct buf *buf, const char *name, const char *value)
+/* One sample of a metric that has several. */
+static void put_sample(struct buf *buf, const char *name, const char *label,
+                       const char *label_value, uint64_t value)
 {
-    buf_printf(buf, "%s=\"", name);
-    for (; *value != '\0'; value++) {
-        if (*value == '\\' || *value == '"') {
-            buf_put_u8(buf, '\\');
-        }
-        if (*value == '\n') {
-            buf_put(buf, "\\n", 2);
-        } else {
-            buf_put_u8(buf, (uint8_t)*value);
-        }
-    }
-    buf_put_u8(buf, '"');
+    buf_printf(buf, "%s{%s=\"%s\"} %llu\n", name, label, label_value, (unsigned long long)value);
 }
 
 static void put_counters(struct buf *buf, const struct totals *totals)
 {
-    put_head(buf, "leafd_ids_total", "counter", "Ids handed out by this node.");
-    buf_printf(buf, "leafd_ids_total{kind=\"segment\"} %llu\n",
-               (unsigned long long)totals->segment_ids);
-    buf_printf(buf, "leafd_ids_total{kind=\"snowflake\"} %llu\n",
-               (unsigned long long)totals->snowflake_ids);
-    buf_printf(buf, "leafd_ids_total{kind=\"strict\"} %llu\n",
-               (unsigned long long)totals->strict_ids);
+    static const char ids[] = "leafd_ids_total";
+    static const char *const classes[] = {[2] = "2xx", "3xx", "4xx", "5xx"};
+
+    put_head(buf, ids, "counter", "Ids handed out by this node.");
+    put_sample(buf, ids, "kind", "segment", totals->segment_ids);
+    put_sample(buf, ids, "kind", "snowflake", totals->snowflake_ids);
+    put_sample(buf, ids, "kind", "strict", totals->strict_ids);
     put_head(buf, "leafd_http_requests_total", "counter",
              "Requests answered, by the class of their status.");
     for (int digit = 2; digit <= 5; digit++) {
-        buf_printf(buf, "leafd_http_requests_total{status=\"%dxx\"} %llu\n", digit,
-                   (unsigned long long)totals->replies[digit]);
+        put_sample(buf, "leafd_http_requests_total", "status", classes[digit],
+                   totals->replies[digit]);
     }
 }
 
@@ -112,44 +102,43 @@ static void put_burnt(struct buf *buf, const struct id_health *health, const str
     put_head(buf, "leafd_ids_burnt_total", "counter",
              "Ids granted to this node that nobody was given, by cause.");
     for (int cause = 0; cause < ID_BURN_CAUSES; cause++) {
-        uint64_t burnt = atomic_load_explicit(&health->burnt[cause], memory_order_relaxed);
+        uint64_t burnt = count_of(&health->burnt[cause]);
 
         burnt += cause == ID_BURN_SKIPPED ? totals->burnt_skipped : 0;
         burnt += cause == ID_BURN_UNANSWERED ? totals->burnt_unanswered : 0;
-        buf_printf(buf, "leafd_ids_burnt_total{cause=\"%s\"} %llu\n", causes[cause],
-                   (unsigned long long)burnt);
+        put_sample(buf, "leafd_ids_burnt_total", "cause", causes[cause], burnt);
     }
-    put_head(buf, "leafd_ids_given_back_total", "counter",
-             "Ids that this node gave back unused when it stopped.");
-    buf_printf(buf, "leafd_ids_given_back_total %llu\n",
-               (unsigned long long)atomic_load_explicit(&health->given_back, memory_order_relaxed));
-}
-
-static void put_implausible(struct buf *buf, const struct id_health *health)
-{
-    put_head(buf, "leafd_peer_implausible_total", "counter",
-             "What other nodes told this one and was refused, since it cannot be.");
-    buf_printf(
-        buf, "leafd_peer_implausible_total %llu\n",
-        (unsigned long long)atomic_load_explicit(&health->implausible, memory_order_relaxed));
+    put_metric(buf, "leafd_ids_given_back_total", "counter",
+               "Ids that this node gave back unused when it stopped.",
+               count_of(&health->given_back));
 }
 
 static void put_health(struct buf *buf, const struct id_health *health, const struct totals *totals)
 {
-    put_gauge(buf, "leafd_connections", "Open client connections.", totals->connections);
-    put_gauge(buf, "leafd_waiting_requests", "Requests that wait for ids.", totals->waiting);
-    put_gauge(buf, "leafd_leader_known", "1 if this node knows the cluster's leader.",
-              atomic_load(&health->leader_known));
-    put_gauge(buf, "leafd_leader_through",
-              "Id of the node through which this one reaches the leader, 0: directly.",
-              atomic_load(&health->leader_through));
-    put_gauge(buf, "leafd_disk_low", "1 if the disk or the database is nearly full.",
-              atomic_load(&health->disk_low));
-    put_gauge(buf, "leafd_members", "Members of the cluster, as this node knows them.",
-              atomic_load(&health->members));
-    put_gauge(buf, "leafd_voters", "Members that vote.", atomic_load(&health->voters));
-    put_gauge(buf, "leafd_member_change", "1 while a change of the members is under way.",
-              atomic_load(&health->member_change));
+    const struct {
+        const char *name;
+        const char *help;
+        uint64_t value;
+    } gauges[] = {
+        {"leafd_connections", "Open client connections.", totals->connections},
+        {"leafd_waiting_requests", "Requests that wait for ids.", totals->waiting},
+        {"leafd_leader_known", "1 if this node knows the cluster's leader.", health->leader_known},
+        {"leafd_leader_through",
+         "Id of the node through which this one reaches the leader, 0: directly.",
+         health->leader_through},
+        {"leafd_disk_low", "1 if the disk or the database is nearly full.", health->disk_low},
+        {"leafd_members", "Members of the cluster, as this node knows them.", health->members},
+        {"leafd_voters", "Members that vote.", health->voters},
+        {"leafd_member_change", "1 while a change of the members is under way.",
+         health->member_change},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(gauges); i++) {
+        put_metric(buf, gauges[i].name, "gauge", gauges[i].help, gauges[i].value);
+    }
+    put_metric(buf, "leafd_peer_implausible_total", "counter",
+               "What other nodes told this one and was refused, since it cannot be.",
+               count_of(&health->implausible));
 }
 
 /* A signed number of milliseconds as seconds, exactly. */
@@ -171,40 +160,34 @@ static void put_snowflake(struct buf *buf, const struct id_backend *backend)
 
     put_head(buf, "leafd_snowflake_refused", "gauge",
              "1 while snowflake ids are refused for this reason.");
-    for (size_t i = 0; i < sizeof codes / sizeof(codes[0]); i++) {
-        buf_printf(buf, "leafd_snowflake_refused{code=\"%s\"} %d\n", err_code(codes[i]),
-                   codes[i] == refusal);
+    for (size_t i = 0; i < COUNT_OF(codes); i++) {
+        put_sample(buf, "leafd_snowflake_refused", "code", err_code(codes[i]), codes[i] == refusal);
     }
     put_head(buf, "leafd_clock_off_seconds", "gauge",
              "How far the clock is ahead of the cluster's; behind: negative.");
     put_seconds(buf, "leafd_clock_off_seconds", atomic_load(&backend->health->clock_off_ms));
     if (snowflake != NULL && atomic_load_explicit(&snowflake->ready, memory_order_acquire)) {
         last_ms = snowflake_last_ms(&snowflake->layout);
-        put_gauge(buf, "leafd_snowflake_layout_seconds_left",
-                  "Time until the layout of snowflake ids is used up.",
-                  last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0);
+        put_metric(buf, "leafd_snowflake_layout_seconds_left", "gauge",
+                   "Time until the layout of snowflake ids is used up.",
+                   last_ms > now_ms ? (last_ms - now_ms) / 1000 : 0);
     }
 }
 
-void handle_metrics(struct conn *conn)
+int handle_metrics(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
-    struct buf *scratch = &conn->conns->scratch;
+    struct buf *text = reply_begin(conn);
     struct totals totals;
 
-    if (!request_no_options(conn)) {
-        return;
-    }
     totals_make(loop->api, &totals);
-    scratch->len = 0;
-    put_counters(scratch, &totals);
-    put_burnt(scratch, loop->backend->health, &totals);
-    put_health(scratch, loop->backend->health, &totals);
-    put_implausible(scratch, loop->backend->health);
-    put_snowflake(scratch, loop->backend);
-    put_head(scratch, "leafd_build_info", "gauge", "1, with what this binary is.");
-    buf_printf(scratch, "leafd_build_info{");
-    put_label(scratch, "version", loop->api->build->version);
-    buf_printf(scratch, "} 1\n");
-    conn_reply(conn, 200, METRICS_TYPE, NULL, scratch->data, scratch->len);
+    put_counters(text, &totals);
+    put_burnt(text, loop->backend->health, &totals);
+    put_health(text, loop->backend->health, &totals);
+    put_snowflake(text, loop->backend);
+    put_head(text, "leafd_build_info", "gauge", "1, with what this binary is.");
+    text_put_field(text, "leafd_build_info{version=", loop->api->build->version);
+    buf_printf(text, "} 1\n");
+    conn_reply(conn, 200, METRICS_TYPE, NULL, text->data, text->len);
+    return ANSWERED;
 }

@@ -24,7 +24,7 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
-#include "http/api/parked.h"
+#include "http/api/ids.h"
 #include "http/api/request.h"
 #include "http/api/strict.h"
 #include "src/base/assert.h"
@@ -46,7 +46,7 @@ enum claim_result {
     CLAIM_STRICT     /* the tag has no segments: its ids come from the log */
 };
 
-static void ids_reopen(struct conn *conn, struct id_claim *claim);
+static int ids_reopen(struct conn *conn, struct id_claim *claim);
 
 /* Ask for a refill, unless somebody has or there is nothing to be had. */
 static void tag_want(struct id_backend *backend, struct id_tag *tag)
@@ -154,41 +154,37 @@ static void claim_burn(struct api_loop *loop, struct id_claim *claim)
     claim->range_count = 0;
 }
 
-static void answer_timeout(struct conn *conn, const struct id_claim *claim)
+static int answer_timeout(struct conn *conn, const struct id_claim *claim)
 {
     if (!atomic_load(&api_loop(conn)->backend->health->leader_known)) {
-        reply_error(conn, 503, "no_leader",
-                    "no ids in memory and no leader to grant more; waited %u ms",
-                    claim->timeout_ms);
-    } else {
-        reply_error(conn, 503, "timeout", "%u of %u ids were not granted within %u ms", claim->left,
-                    claim->count, claim->timeout_ms);
+        return reply_error(conn, 503, "no_leader",
+                           "no ids in memory and no leader to grant more; waited %u ms",
+                           claim->timeout_ms);
     }
+    return reply_error(conn, 503, "timeout", "%u of %u ids were not granted within %u ms",
+                       claim->left, claim->count, claim->timeout_ms);
 }
 
-COLD static void fail_claim(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
-                            enum claim_result result)
+COLD static int fail_claim(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
+                           enum claim_result result)
 {
-    char shown[160];
+    char shown[SHOWN_BYTES];
 
     text_show(claim->name, claim->name_len, shown, sizeof shown);
     switch (result) {
     case CLAIM_UNKNOWN:
-        reply_error(conn, 404, "unknown_tag", "there is no tag %s", shown);
-        return;
+        return reply_error(conn, 404, "unknown_tag", "there is no tag %s", shown);
     case CLAIM_EXHAUSTED:
-        reply_error(conn, 409, "exhausted", "tag %s has no %u ids left below 2^63", shown,
-                    claim->count);
-        return;
+        return reply_error(conn, 409, "exhausted", "tag %s has no %u ids left below 2^63", shown,
+                           claim->count);
     case CLAIM_NOT_CONTIGUOUS:
-        reply_error(conn, 409, "not_contiguous",
-                    "count=%u does not fit one segment of tag %s, whose max_step is %u",
-                    claim->count, shown, atomic_load(&tag->max_step));
-        return;
+        return reply_error(conn, 409, "not_contiguous",
+                           "count=%u does not fit one segment of tag %s, whose max_step is %u",
+                           claim->count, shown, atomic_load(&tag->max_step));
     case CLAIM_SCATTERED:
-        reply_error(conn, 503, "overloaded", "count=%u would take more than %d ranges of tag %s",
-                    claim->count, LIMIT_RANGES_PER_REPLY, shown);
-        return;
+        return reply_error(conn, 503, "overloaded",
+                           "count=%u would take more than %d ranges of tag %s", claim->count,
+                           LIMIT_RANGES_PER_REPLY, shown);
     case CLAIM_DONE:
     case CLAIM_EMPTY:
     case CLAIM_STRICT:
@@ -198,28 +194,27 @@ COLD static void fail_claim(struct conn *conn, const struct id_claim *claim, str
 }
 
 /* Answer a request that does not wait. What it has claimed is burnt unless it gets all. */
-HOT static void answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
-                             enum claim_result result)
+HOT static int answer_claim(struct conn *conn, struct id_claim *claim, struct id_tag *tag,
+                            enum claim_result result)
 {
+    struct api_loop *loop = api_loop(conn);
+
     switch (result) {
     case CLAIM_DONE:
-        ids_answer(conn, claim, NULL);
-        return;
+        return ids_answer(conn, claim, NULL);
     case CLAIM_EMPTY:
-        answer_timeout(conn, claim);
-        claim_burn(api_loop(conn), claim);
-        return;
+        (void)answer_timeout(conn, claim);
+        claim_burn(loop, claim);
+        return ANSWERED;
     case CLAIM_STRICT:
-        claim_burn(api_loop(conn), claim);
-        strict_start(conn, claim, ids_reopen);
-        return;
+        claim_burn(loop, claim);
+        return strict_start(conn, claim, ids_reopen);
     case CLAIM_UNKNOWN:
     case CLAIM_EXHAUSTED:
     case CLAIM_NOT_CONTIGUOUS:
     case CLAIM_SCATTERED:
-        claim_burn(api_loop(conn), claim);
-        fail_claim(conn, claim, tag, result);
-        return;
+        claim_burn(loop, claim);
+        return fail_claim(conn, claim, tag, result);
     }
     UNREACHABLE("a result of a claim");
 }
@@ -245,20 +240,22 @@ static void ids_expire(struct http_wait *wait)
 }
 
 /* Wait for more ids. */
-static void ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
+static int ids_park(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
 {
     struct api_loop *loop = api_loop(conn);
 
     /* A client that has closed its side cannot be told from one that has gone; nobody may ever read
      * the ids, so none are claimed for it. */
     if (conn->ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
-        answer_claim(conn, claim, tag, CLAIM_EMPTY);
-    } else if (parked_begin(conn, claim, tag, ids_cancel, ids_expire)) {
+        return answer_claim(conn, claim, tag, CLAIM_EMPTY);
+    }
+    if (parked_begin(conn, claim, tag, ids_cancel, ids_expire)) {
         YIELD("added to the demand");
         segment_wake(loop, tag);
     } else {
         claim_burn(loop, claim);
     }
+    return ANSWERED;
 }
 
 void segment_wake(struct api_loop *loop, struct id_tag *tag)
@@ -291,7 +288,7 @@ void segment_wake(struct api_loop *loop, struct id_tag *tag)
     }
 }
 
-static void ids_start(struct conn *conn, struct id_claim *claim, struct id_tag *tag);
+static int ids_start(struct conn *conn, struct id_claim *claim, struct id_tag *tag);
 
 static struct id_tag *tag_of(const struct api_loop *loop, const struct id_claim *claim)
 {
@@ -299,26 +296,27 @@ static struct id_tag *tag_of(const struct api_loop *loop, const struct id_claim 
 }
 
 /* The cluster has said whether the tag exists. */
-static void opened_cb(struct conn *conn, struct call *call)
+static int opened_cb(struct conn *conn, struct call *call)
 {
     int status = call->request.status;
     struct id_tag *tag = tag_of(api_loop(conn), &call->claim);
 
     if (status == ERR_UNKNOWN_TAG) {
-        answer_claim(conn, &call->claim, NULL, CLAIM_UNKNOWN);
-    } else if (status == 0) {
-        call->claim.opened = true;
-        ids_start(conn, &call->claim, tag);
-    } else if (tag != NULL && atomic_load(&tag->state) == ID_TAG_EXHAUSTED) {
-        /* Nobody could say anything newer. */
-        answer_claim(conn, &call->claim, NULL, CLAIM_EXHAUSTED);
-    } else {
-        reply_err(conn, status);
+        return answer_claim(conn, &call->claim, NULL, CLAIM_UNKNOWN);
     }
+    if (status == 0) {
+        call->claim.opened = true;
+        return ids_start(conn, &call->claim, tag);
+    }
+    if (tag != NULL && atomic_load(&tag->state) == ID_TAG_EXHAUSTED) {
+        /* Nobody could say anything newer. */
+        return answer_claim(conn, &call->claim, NULL, CLAIM_EXHAUSTED);
+    }
+    return status;
 }
 
 /* This node does not know the tag, or knows it as deleted: it may have been made a moment ago. */
-static void ids_open(struct conn *conn, const struct id_claim *claim)
+static int ids_open(struct conn *conn, const struct id_claim *claim)
 {
     uint32_t wait_ms = claim->timeout_ms > OPEN_WAIT_MIN_MS ? claim->timeout_ms : OPEN_WAIT_MIN_MS;
     struct call *call = call_new(ID_REQUEST_OPEN, opened_cb);
@@ -326,11 +324,11 @@ static void ids_open(struct conn *conn, const struct id_claim *claim)
     call->sees_errors = true;
     call->claim = *claim;
     buf_put(&call->request.payload, claim->name, claim->name_len);
-    call_submit_for(conn, call, wait_ms);
+    return call_submit_for(conn, call, wait_ms);
 }
 
 /* tag: of the claim's name, NULL: the table does not have it. */
-HOT static void ids_start(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
+HOT static int ids_start(struct conn *conn, struct id_claim *claim, struct id_tag *tag)
 {
     struct api_loop *loop = api_loop(conn);
     bool unknown =
@@ -338,51 +336,49 @@ HOT static void ids_start(struct conn *conn, struct id_claim *claim, struct id_t
     enum claim_result result;
 
     if (unknown && !claim->opened) {
-        ids_open(conn, claim);
-        return;
+        return ids_open(conn, claim);
     }
     if (tag == NULL) {
         /* It exists, but the table has no room for it. */
-        reply_err(conn, ERR_OVERLOADED);
-        return;
+        return ERR_OVERLOADED;
     }
     /* Those that wait already come first. */
     result = parked_first(&loop->waiters, tag) != NULL ? CLAIM_EMPTY : claim_take(loop, tag, claim);
     if (result == CLAIM_EMPTY) {
-        ids_park(conn, claim, tag);
-    } else if (result == CLAIM_EXHAUSTED && !claim->opened) {
-        ids_open(conn, claim); /* it may have been set back by force, or made again, a moment ago */
-    } else {
-        answer_claim(conn, claim, tag, result);
+        return ids_park(conn, claim, tag);
     }
+    if (result == CLAIM_EXHAUSTED && !claim->opened) {
+        /* It may have been set back by force, or made again, a moment ago. */
+        return ids_open(conn, claim);
+    }
+    return answer_claim(conn, claim, tag, result);
 }
 
 /* The tag turned out to be in trend mode: start again, having asked the cluster about it. */
-static void ids_reopen(struct conn *conn, struct id_claim *claim)
+static int ids_reopen(struct conn *conn, struct id_claim *claim)
 {
     ASSERT(claim->strict && !claim->reopened && !claim->keyed);
     claim->strict = false;
     claim->reopened = true;
-    ids_open(conn, claim);
+    return ids_open(conn, claim);
 }
 
-HOT void handle_segment_get(struct conn *conn)
+HOT int handle_segment_get(struct conn *conn)
 {
     struct id_tag *tag = conn->request.known;
     struct id_claim claim;
 
     if (!ids_read(conn, &claim, false)) {
-        return;
+        return ANSWERED;
     }
     if (claim.keyed) {
         /* Whatever this node knows of the tag, the log knows it better. */
-        strict_start(conn, &claim, ids_reopen);
-        return;
+        return strict_start(conn, &claim, ids_reopen);
     }
     if (tag == NULL) {
         tag = tag_of(api_loop(conn), &claim);
         /* An entry of the table stays where it is: good for the same head, should it repeat. */
         conn->request.known = claim.plain ? tag : NULL;
     }
-    ids_start(conn, &claim, tag);
+    return ids_start(conn, &claim, tag);
 }

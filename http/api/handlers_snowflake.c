@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 #include "http/api/context.h"
-#include "http/api/parked.h"
+#include "http/api/ids.h"
 #include "http/api/refusal.h"
 #include "http/api/request.h"
 #include "src/base/assert.h"
@@ -100,65 +100,61 @@ HOT static int claim_take(struct api_loop *loop, struct id_claim *claim)
 }
 
 /* Answer a claim that is complete or refused. */
-HOT static void answer(struct conn *conn, const struct id_claim *claim, int rv)
+HOT static int answer(struct conn *conn, const struct id_claim *claim, int rv)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
     char text[REFUSAL_TEXT_BYTES];
 
     switch (rv) {
     case 0:
-        ids_answer(conn, claim, NULL);
-        return;
+        return ids_answer(conn, claim, NULL);
     case ERR_TOO_LARGE:
-        reply_error(conn, 400, "bad_count",
-                    "count=%u is more than the %llu ids of %d milliseconds, which is the most that "
-                    "one reply holds in this cluster's layout",
-                    claim->count, (unsigned long long)count_max(backend->snowflake),
-                    LIMIT_RANGES_PER_REPLY);
-        return;
+        return reply_error(
+            conn, 400, "bad_count",
+            "count=%u is more than the %llu ids of %d milliseconds, which is the most that "
+            "one reply holds in this cluster's layout",
+            claim->count, (unsigned long long)count_max(backend->snowflake),
+            LIMIT_RANGES_PER_REPLY);
     case ERR_NOT_CONTIGUOUS:
-        reply_error(conn, 409, "not_contiguous",
-                    "count=%u does not fit one millisecond, which has %u ids in this cluster's "
-                    "layout",
-                    claim->count, 1u << backend->snowflake->layout.sequence_bits);
-        return;
+        return reply_error(
+            conn, 409, "not_contiguous",
+            "count=%u does not fit one millisecond, which has %u ids in this cluster's "
+            "layout",
+            claim->count, 1u << backend->snowflake->layout.sequence_bits);
     case ERR_CLOCK_BACKWARDS:
     case ERR_CLOCK_SKEW:
     case ERR_WINDOW_EXPIRED:
-        reply_error(conn, 503, err_code(rv), "%s", refusal_text(backend, rv, text, sizeof text));
-        return;
+        return reply_error(conn, 503, err_code(rv), "%s",
+                           refusal_text(backend, rv, text, sizeof text));
     case ERR_EPOCH_EXHAUSTED:
-        reply_error(conn, 507, err_code(rv), "%s", refusal_text(backend, rv, text, sizeof text));
-        return;
+        return reply_error(conn, 507, err_code(rv), "%s",
+                           refusal_text(backend, rv, text, sizeof text));
     case ERR_NO_WORKER_ID:
-        reply_error(conn, 409, err_code(rv), "%s", refusal_text(backend, rv, text, sizeof text));
-        return;
+        return reply_error(conn, 409, err_code(rv), "%s",
+                           refusal_text(backend, rv, text, sizeof text));
     case ERR_DISABLED:
-        reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
-        return;
+        return reply_error(conn, 503, "disabled", "snowflake ids are switched off on this node");
     default:
-        reply_err(conn, rv);
-        return;
+        return reply_err(conn, rv);
     }
 }
 
-static void answer_timeout(struct conn *conn, const struct id_claim *claim)
+static int answer_timeout(struct conn *conn, const struct id_claim *claim)
 {
     const struct id_backend *backend = api_loop(conn)->backend;
     bool has_none = atomic_load(&backend->snowflake->slot_count) == 0;
 
     if (no_worker_id(backend->health)) {
-        answer(conn, claim, ERR_NO_WORKER_ID);
-    } else if (has_none && !atomic_load(&backend->health->leader_known)) {
-        reply_error(
-            conn, 503, "no_leader",
-            "this node has no worker id yet, and no leader is known to grant one; waited %u "
-            "ms",
-            claim->timeout_ms);
-    } else {
-        reply_error(conn, 503, "timeout", "%u of %u ids were not there within %u ms", claim->left,
-                    claim->count, claim->timeout_ms);
+        return answer(conn, claim, ERR_NO_WORKER_ID);
     }
+    if (has_none && !atomic_load(&backend->health->leader_known)) {
+        return reply_error(
+            conn, 503, "no_leader",
+            "this node has no worker id yet, and no leader is known to grant one; waited %u ms",
+            claim->timeout_ms);
+    }
+    return reply_error(conn, 503, "timeout", "%u of %u ids were not there within %u ms",
+                       claim->left, claim->count, claim->timeout_ms);
 }
 
 /* The connection goes away; ids that the clock brings are not counted as burnt. */
@@ -185,16 +181,18 @@ static void retry_arm(struct api_loop *loop)
                  conns_now_ms(loop->conns) + RETRY_MS);
 }
 
-static void park(struct conn *conn, const struct id_claim *claim)
+static int park(struct conn *conn, const struct id_claim *claim)
 {
     struct api_loop *loop = api_loop(conn);
 
     /* As for segments: a client that closed its side may have gone. */
     if (conn->ended || claim->deadline_ms <= conns_now_ms(loop->conns)) {
-        answer_timeout(conn, claim);
-    } else if (parked_begin(conn, claim, NULL, cancel, expire)) {
+        return answer_timeout(conn, claim);
+    }
+    if (parked_begin(conn, claim, NULL, cancel, expire)) {
         retry_arm(loop);
     }
+    return ANSWERED;
 }
 
 void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
@@ -215,24 +213,23 @@ void snowflake_retry_fire(struct timer *timer, uint64_t now_ms)
     }
 }
 
-HOT void handle_snowflake_get(struct conn *conn)
+HOT int handle_snowflake_get(struct conn *conn)
 {
     struct api_loop *loop = api_loop(conn);
     struct id_claim claim;
     int rv;
 
     if (!ids_read(conn, &claim, true)) {
-        return;
+        return ANSWERED;
     }
     conn->request.known = claim.plain ? loop : NULL; /* the key is a name, should the head repeat */
     if (claim.keyed) {
-        reply_error(conn, 400, "bad_key",
-                    "an Idempotency-Key needs a tag in strict mode; snowflake ids have no tag");
-        return;
+        return reply_error(
+            conn, 400, "bad_key",
+            "an Idempotency-Key needs a tag in strict mode; snowflake ids have no tag");
     }
     if (loop->backend->snowflake == NULL) {
-        answer(conn, &claim, ERR_DISABLED);
-        return;
+        return answer(conn, &claim, ERR_DISABLED);
     }
     /* Those that wait already come first. */
     if (parked_first(&loop->waiters, NULL) != NULL) {
@@ -241,9 +238,5 @@ HOT void handle_snowflake_get(struct conn *conn)
     } else {
         rv = claim_take(loop, &claim);
     }
-    if (rv == ERR_EMPTY) {
-        park(conn, &claim);
-    } else {
-        answer(conn, &claim, rv);
-    }
+    return rv == ERR_EMPTY ? park(conn, &claim) : answer(conn, &claim, rv);
 }

@@ -2,11 +2,15 @@
  * handlers_tags.c - the table of tags: PUT, GET, DELETE /api/tags/{tag}, GET and POST /api/tags.
  *
  * The happy path: the request is checked and encoded as a command or query, the backend has it
- * committed or answered, and the result is shown; of a change with ?wait=all, once it holds on all
- * nodes (wait_all.h).
+ * committed or answered, and the result is shown.
+ *
+ * A change with ?wait=all is made as any other; then the backend is asked to say when all members
+ * have applied its entry (ID_REQUEST_EVERYWHERE), and the result is shown only then.
  *
  * Failure modes: bad input 400 before anything is proposed; would_repeat 409; unknown tag 404; what
- * the cluster cannot do now 503.
+ * the cluster cannot do now 503. Not all have the change in time: 503 not_everywhere, which says
+ * that the change is made and names those that are missing. It is an error, though something was
+ * done: who asks for all must not take less for it.
  *
  * Thread: the loop's.
  */
@@ -17,56 +21,172 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
-#include "http/api/wait_all.h"
 #include "http/api/request.h"
 #include "http/api/tag_json.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 /* --- get --- */
 
-static void get_cb(struct conn *conn, struct call *call)
+static int get_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
-    struct buf *scratch = &conn->conns->scratch;
     struct tag_rows rows;
+    int status = ERR_BAD_MESSAGE;
 
     if (tag_rows_decode(reply->data, reply->len, &rows) != 0) {
-        reply_err(conn, ERR_BAD_MESSAGE);
-        return;
+        return status;
     }
-    if (rows.count != 1) {
-        reply_err(conn, ERR_BAD_MESSAGE);
-    } else {
-        scratch->len = 0;
-        tag_json_put(&rows.rows[0], scratch);
-        reply_json(conn, 200, scratch);
+    if (rows.count == 1) {
+        tag_json_put(&rows.rows[0], reply_begin(conn));
+        status = 200;
     }
     tag_rows_release(&rows);
+    return status;
 }
 
-void handle_tag_get(struct conn *conn)
+int handle_tag_get(struct conn *conn)
 {
+    struct param options[] = {OPTION_CONSISTENCY};
     char name[LIMIT_TAG_NAME_BYTES];
-    struct option options[] = {{.name = "consistency"}};
-    char space[LIMIT_HTTP_TARGET_BYTES];
     struct call *call;
     size_t name_len;
-    bool local;
 
-    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 1, space) ||
-        !request_consistency(conn, &options[0], &local)) {
-        return;
+    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 1)) {
+        return ANSWERED;
     }
     call = call_new(ID_REQUEST_QUERY, get_cb);
-    call->request.local = local;
+    call->request.local = options[0].number == 1;
     query_get_encode(&call->request.payload, name, name_len);
-    call_submit(conn, call);
+    return call_submit(conn, call);
+}
+
+/* --- changes, and waiting for all --- */
+
+/* A change needs a majority, which no request that waits for nothing could ever hear: with less
+ * than that, timeout_ms bounds only the wait for all. */
+#define CHANGE_WAIT_MIN_MS 500
+#define NAMES_BYTES 320
+
+static const char *const wait_words[] = {"all", NULL};
+
+#define OPTION_WAIT                                                                                \
+    {                                                                                              \
+        .name = "wait", .kind = PARAM_WORD, .words = wait_words,                                   \
+        .rule = "is not all, its only value"                                                       \
+    }
+
+/* Hand a change to the backend. The options wait and timeout_ms follow each other. */
+static int submit_change(struct conn *conn, struct call *call, const struct param *wait)
+{
+    uint32_t timeout_ms = (uint32_t)wait[1].number;
+
+    call->sees_errors = true;
+    call->change.wait = (struct change_wait){.all = wait->present,
+                                             .timeout_ms = timeout_ms,
+                                             .until_ms = conns_now_ms(conn->conns) + timeout_ms};
+    return call_submit_for(conn, call,
+                           timeout_ms > CHANGE_WAIT_MIN_MS ? timeout_ms : CHANGE_WAIT_MIN_MS);
+}
+
+static void drain(struct http_wait *wait);
+
+/* Ask for the wait of a change, or once more for one that is asked for; its answer moves on. */
+static void ask(struct conn *conn, struct call *from, uint32_t wait_ms)
+{
+    struct call *waited = call_new(ID_REQUEST_EVERYWHERE, from->finish);
+
+    waited->sees_errors = true;
+    waited->change.wait = from->change.wait;
+    waited->request.index = from->request.index;
+    buf_move(&waited->request.reply, &from->request.reply);
+    waited->wait.expire = drain;
+    waited->wait.expires_on_drain = true;
+    call_submit_for(conn, waited, wait_ms);
+}
+
+/* The loop drains: the request is answered with what is known now. */
+static void drain(struct http_wait *wait)
+{
+    ask(conn_resume(wait), CONTAINER(wait, struct call, wait), 0);
+}
+
+/* The change was answered. True if all are waited for first: then change->finish is called with
+ * another call, whose request's reply is this one's and whose status tells of the others. */
+static bool wait_for_all(struct conn *conn, struct call *change)
+{
+    uint64_t now_ms = conns_now_ms(conn->conns);
+    uint64_t until_ms = conn->conns->draining ? now_ms : change->change.wait.until_ms;
+
+    if (!change->change.wait.all || change->request.kind == ID_REQUEST_EVERYWHERE) {
+        return false;
+    }
+    ask(conn, change, until_ms > now_ms ? (uint32_t)(until_ms - now_ms) : 0);
+    return true;
+}
+
+/* "node 2 and node 3 (cut off)"; as JSON: [{"id":2,"reachable":true},...]. */
+static void name_missing(const struct id_missing *missing, char names[NAMES_BYTES],
+                         char json[NAMES_BYTES])
+{
+    size_t at = 0;
+    size_t json_at = 0;
+
+    for (size_t i = 0; i < missing->count; i++) {
+        bool reachable = missing->nodes[i].reachable;
+        const char *before = i == 0 ? "" : i + 1 == missing->count ? " and " : ", ";
+        unsigned long long id = missing->nodes[i].id;
+
+        at += (size_t)snprintf(names + at, NAMES_BYTES - at, "%snode %llu%s", before, id,
+                               reachable ? "" : " (cut off)");
+        json_at += (size_t)snprintf(json + json_at, NAMES_BYTES - json_at,
+                                    "%s{\"id\":%llu,\"reachable\":%s}", i == 0 ? "" : ",", id,
+                                    reachable ? "true" : "false");
+        ASSERT(at < NAMES_BYTES && json_at < NAMES_BYTES);
+    }
+}
+
+/* True if the change failed, or was made and not all had it in time; answered. what: that which
+ * holds nevertheless, for the message. */
+static bool change_failed(struct conn *conn, const struct call *waited, const char *what)
+{
+    char names[NAMES_BYTES] = "some node";
+    char json[NAMES_BYTES] = "";
+    char when[32] = "yet as far as is known";
+    char why[96] = "";
+    char more[NAMES_BYTES + 32];
+    char message[2 * NAMES_BYTES];
+
+    if (waited->request.status == 0) {
+        return false;
+    }
+    if (waited->request.kind != ID_REQUEST_EVERYWHERE) {
+        reply_err(conn, waited->request.status);
+        return true;
+    }
+    name_missing(&waited->change.missing, names, json);
+    (void)snprintf(more, sizeof more, ",\"missing\":[%s]", json);
+    if (conn->conns->draining) {
+        (void)snprintf(why, sizeof why, ": %s", err_text(ERR_SHUTTING_DOWN));
+    } else if (waited->request.status == ERR_TIMEOUT) {
+        (void)snprintf(when, sizeof when, "within %u ms", waited->change.wait.timeout_ms);
+    } else if (waited->request.status == ERR_OVERLOADED) {
+        (void)snprintf(why, sizeof why, ": %d requests wait for all already",
+                       LIMIT_EVERYWHERE_WAITS);
+    } else {
+        (void)snprintf(why, sizeof why, ": %s", err_text(waited->request.status));
+    }
+    (void)snprintf(message, sizeof message,
+                   "%s, but %s %s not followed %s, and may hand out older ids%s", what, names,
+                   waited->change.missing.count > 1 ? "have" : "has", when, why);
+    conn_fail(conn, 503, "not_everywhere", NULL, more, message);
+    return true;
 }
 
 /* --- put --- */
 
 /* A put that the state machine refused; bulk: the message names the item. */
-static void fail_put(struct conn *conn, const struct put_result *result, bool bulk)
+static int fail_put(struct conn *conn, const struct put_result *result, bool bulk)
 {
     char item[32] = "";
 
@@ -75,204 +195,178 @@ static void fail_put(struct conn *conn, const struct put_result *result, bool bu
     }
     switch (result->status) {
     case ERR_WOULD_REPEAT:
-        reply_error(conn, 409, "would_repeat",
-                    "%smax_id is %llu; lowering it to %llu would hand out ids again (force=1 does)",
-                    item, (unsigned long long)result->max_id, (unsigned long long)result->asked);
-        return;
+        return reply_error(
+            conn, 409, "would_repeat",
+            "%smax_id is %llu; lowering it to %llu would hand out ids again (force=1 does)", item,
+            (unsigned long long)result->max_id, (unsigned long long)result->asked);
     case ERR_INVALID:
-        reply_error(conn, 400, "bad_request", "%s%s", item, result->why);
-        return;
+        return reply_error(conn, 400, "bad_request", "%s%s", item, result->why);
     case ERR_OVERLOADED:
-        reply_error(conn, 503, "overloaded", "%s%s", item, result->why);
-        return;
+        return reply_error(conn, 503, "overloaded", "%s%s", item, result->why);
     default:
-        reply_err(conn, result->status);
-        return;
+        return reply_err(conn, result->status);
     }
 }
 
 /* A put that was carried out. bulk: counts instead of the tag. */
-static void show_put(struct conn *conn, const struct put_result *result, bool bulk)
+static int show_put(struct conn *conn, const struct put_result *result, bool bulk)
 {
-    struct buf *scratch = &conn->conns->scratch;
+    struct buf *json = reply_begin(conn);
 
-    scratch->len = 0;
     if (bulk) {
-        buf_printf(scratch, "{\"made\":%u,\"changed\":%u}", result->made, result->changed);
-        reply_json(conn, 200, scratch);
-        return;
+        buf_printf(json, "{\"made\":%u,\"changed\":%u}", result->made, result->changed);
+        return 200;
     }
-    tag_json_put(&result->first, scratch);
-    reply_json(conn, result->made > 0 ? 201 : 200, scratch);
+    tag_json_put(&result->first, json);
+    return result->made > 0 ? 201 : 200;
 }
 
-static void answer_put(struct conn *conn, struct call *call, bool bulk)
+static int answer_put(struct conn *conn, struct call *call, bool bulk)
 {
     const struct buf *reply = &call->request.reply;
     struct put_result result;
+    int status = ANSWERED;
 
-    if (wait_all_failed(conn, call, "the change is made")) {
-        return;
+    if (change_failed(conn, call, "the change is made")) {
+        return ANSWERED;
     }
     if (put_result_decode(reply->data, reply->len, &result) != 0) {
-        reply_err(conn, ERR_BAD_MESSAGE);
-        return;
+        return ERR_BAD_MESSAGE;
     }
     if (result.status != 0) {
-        fail_put(conn, &result, bulk);
-    } else if (!wait_all_begin(conn, call)) {
-        show_put(conn, &result, bulk);
+        status = fail_put(conn, &result, bulk);
+    } else if (!wait_for_all(conn, call)) {
+        status = show_put(conn, &result, bulk);
     }
     put_result_release(&result);
+    return status;
 }
 
-static void put_cb(struct conn *conn, struct call *call)
+static int put_cb(struct conn *conn, struct call *call)
 {
-    answer_put(conn, call, false);
+    return answer_put(conn, call, false);
 }
 
-static void bulk_cb(struct conn *conn, struct call *call)
+static int bulk_cb(struct conn *conn, struct call *call)
 {
-    answer_put(conn, call, true);
+    return answer_put(conn, call, true);
 }
 
 /* Propose the tags of the body: one of that name, or a bulk when name is NULL. */
-static void put(struct conn *conn, const char *name, size_t name_len)
+static int put(struct conn *conn, const char *name, size_t name_len)
 {
-    struct option options[] = {{.name = "force"}, {.name = "wait"}, {.name = "timeout_ms"}};
-    struct change_wait wait;
+    struct param options[] = {OPTION_FLAG("force"), OPTION_WAIT, OPTION_TIMEOUT(conn)};
+    const struct buf *body = &conn->body;
     struct body_fault fault;
-    char space[LIMIT_HTTP_TARGET_BYTES];
     struct call *call;
     struct buf *command;
-    bool force;
     int rv;
 
-    if (!request_options(conn, options, 3, space) || !request_flag(conn, &options[0], &force) ||
-        !wait_all_read(conn, &options[1], &options[2], &wait)) {
-        return;
+    if (!request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
     }
     call = call_new(ID_REQUEST_COMMAND, name != NULL ? put_cb : bulk_cb);
     command = &call->request.payload;
-    command_put_begin(command, force, clock_wall_ms(api_loop(conn)->backend->clock));
-    rv = name != NULL
-             ? tag_json_read_one(name, name_len, conn->body.data, conn->body.len, command, &fault)
-             : tag_json_read_bulk(conn->body.data, conn->body.len, command, &fault);
+    command_put_begin(command, options[0].number == 1,
+                      clock_wall_ms(api_loop(conn)->backend->clock));
+    rv = name != NULL ? tag_json_read_one(name, name_len, body->data, body->len, command, &fault)
+                      : tag_json_read_bulk(body->data, body->len, command, &fault);
     if (rv != 0) {
         call_free(call);
-        reply_error(conn, 400, fault.code, "%s", fault.message);
-        return;
+        return reply_fault(conn, &fault);
     }
     command_items_end(command);
     /* The largest bulk of the longest tags fits one entry of the log. */
     ASSERT(command->len <= LIMIT_ENTRY_BYTES);
-    wait_all_submit(conn, call, &wait);
+    return submit_change(conn, call, &options[1]);
 }
 
-void handle_tag_put(struct conn *conn)
+int handle_tag_put(struct conn *conn)
 {
     char name[LIMIT_TAG_NAME_BYTES];
     size_t name_len;
 
-    if (request_tag_name(conn, name, &name_len)) {
-        put(conn, name, name_len);
-    }
+    return request_tag_name(conn, name, &name_len) ? put(conn, name, name_len) : ANSWERED;
 }
 
-void handle_tags_put(struct conn *conn)
+int handle_tags_put(struct conn *conn)
 {
-    put(conn, NULL, 0);
+    return put(conn, NULL, 0);
 }
 
 /* --- delete --- */
 
-static void delete_cb(struct conn *conn, struct call *call)
+static int delete_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
     int32_t status;
 
-    if (wait_all_failed(conn, call, "there is no such tag any more")) {
-        return;
+    if (change_failed(conn, call, "there is no such tag any more")) {
+        return ANSWERED;
     }
     if (status_result_decode(reply->data, reply->len, &status) != 0) {
-        reply_err(conn, ERR_BAD_MESSAGE);
-    } else if ((status == 0 || status == ERR_UNKNOWN_TAG) && wait_all_begin(conn, call)) {
-        return; /* that it is gone already may be what this client did before */
-    } else if (status != 0) {
-        reply_err(conn, status);
-    } else {
-        reply_nothing(conn);
+        return ERR_BAD_MESSAGE;
     }
+    if ((status == 0 || status == ERR_UNKNOWN_TAG) && wait_for_all(conn, call)) {
+        return ANSWERED; /* that it is gone already may be what this client did before */
+    }
+    return status != 0 ? status : 204;
 }
 
-void handle_tag_delete(struct conn *conn)
+int handle_tag_delete(struct conn *conn)
 {
+    struct param options[] = {OPTION_WAIT, OPTION_TIMEOUT(conn)};
     char name[LIMIT_TAG_NAME_BYTES];
-    struct option options[] = {{.name = "wait"}, {.name = "timeout_ms"}};
-    char space[LIMIT_HTTP_TARGET_BYTES];
-    struct change_wait wait;
     struct call *call;
     size_t name_len;
 
-    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 2, space) ||
-        !wait_all_read(conn, &options[0], &options[1], &wait)) {
-        return;
+    if (!request_tag_name(conn, name, &name_len) || !request_options(conn, options, 2)) {
+        return ANSWERED;
     }
     call = call_new(ID_REQUEST_COMMAND, delete_cb);
     command_delete_encode(&call->request.payload, name, name_len,
                           clock_wall_ms(api_loop(conn)->backend->clock));
-    wait_all_submit(conn, call, &wait);
+    return submit_change(conn, call, &options[0]);
 }
 
 /* --- list --- */
 
-static void put_list(const struct tag_rows *rows, struct buf *buf)
-{
-    buf_printf(buf, "{\"tags\":[");
-    for (size_t i = 0; i < rows->count; i++) {
-        buf_printf(buf, "%s", i > 0 ? "," : "");
-        tag_json_put(&rows->rows[i], buf);
-    }
-    buf_printf(buf, "],\"next\":");
-    if (rows->next_len > 0) {
-        text_put_json(buf, rows->next, rows->next_len);
-    } else {
-        buf_printf(buf, "null");
-    }
-    buf_printf(buf, "}");
-}
-
-static void list_cb(struct conn *conn, struct call *call)
+static int list_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
-    struct buf *scratch = &conn->conns->scratch;
+    struct buf *json = reply_begin(conn);
     struct tag_rows rows;
 
     if (tag_rows_decode(reply->data, reply->len, &rows) != 0) {
-        reply_err(conn, ERR_BAD_MESSAGE);
-        return;
+        return ERR_BAD_MESSAGE;
     }
-    scratch->len = 0;
-    put_list(&rows, scratch);
-    reply_json(conn, 200, scratch);
+    buf_printf(json, "{\"tags\":[");
+    for (size_t i = 0; i < rows.count; i++) {
+        buf_printf(json, "%s", i > 0 ? "," : "");
+        tag_json_put(&rows.rows[i], json);
+    }
+    buf_printf(json, "],\"next\":");
+    if (rows.next_len > 0) {
+        text_put_json(json, rows.next, rows.next_len);
+    } else {
+        buf_printf(json, "null");
+    }
+    buf_printf(json, "}");
     tag_rows_release(&rows);
+    return 200;
 }
 
-void handle_tags_list(struct conn *conn)
+int handle_tags_list(struct conn *conn)
 {
-    struct option options[] = {PAGE_OPTION_NAMES, {.name = "consistency"}};
-    char space[LIMIT_HTTP_TARGET_BYTES];
+    struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
     struct call *call;
-    struct page page;
-    bool local;
 
-    if (!request_page(conn, options, PAGE_OPTIONS + 1, space, &page) ||
-        !request_consistency(conn, &options[PAGE_OPTIONS], &local)) {
-        return;
+    if (!request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
     }
     call = call_new(ID_REQUEST_QUERY, list_cb);
-    call->request.local = local;
-    query_list_encode(&call->request.payload, page.prefix, page.prefix_len, page.after,
-                      page.after_len, page.limit);
-    call_submit(conn, call);
+    call->request.local = options[3].number == 1;
+    query_list_encode(&call->request.payload, options[0].text, options[0].len, options[1].text,
+                      options[1].len, (uint32_t)options[2].number);
+    return call_submit(conn, call);
 }

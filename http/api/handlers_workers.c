@@ -20,159 +20,102 @@
 #include "http/api/call.h"
 #include "http/api/context.h"
 #include "http/api/request.h"
-#include "http/api/worker_json.h"
-#include "src/base/assert.h"
+#include "src/id/codec/tag.h"
+
+#define WHAT "a worker id's fields" /* for messages */
+#define WINDOW_DEFAULT_MS 60000
+#define EPOCH_MAX INT64_MAX
+#define TIME_MAX_MS TAG_TIME_MAX_MS /* times in requests; the end of the year 9999 */
+
+#define WINDOW_MS                                                                                  \
+    {                                                                                              \
+        .name = "window_ms", .min = LIMIT_WINDOW_MIN_MS, .max = LIMIT_WINDOW_MAX_MS,               \
+        .number = WINDOW_DEFAULT_MS                                                                \
+    }
 
 /* --- what the state machine refused --- */
 
-static void fail_conflict(struct conn *conn, const struct worker_renew *asked,
-                          const struct worker_row *row)
+static int fail_conflict(struct conn *conn, const struct worker_renew *asked,
+                         const struct worker_row *row)
 {
     char shown[SHOWN_BYTES];
 
     if (row->kind == WORKER_NODE) {
-        reply_error(
+        return reply_error(
             conn, 409, "conflict",
             "worker id %u is the own one of node %s until %llu: a node alone changes its row",
             row->id, text_show(row->name, row->name_len, shown, sizeof shown),
             (unsigned long long)row->granted_until_ms);
-    } else if (asked->expected_until_ms != 0) {
-        reply_error(
+    }
+    if (asked->expected_until_ms != 0) {
+        return reply_error(
             conn, 409, "conflict",
             "expected_until_ms=%llu is not the present bound of worker id %u, which is %llu",
             (unsigned long long)asked->expected_until_ms, row->id,
             (unsigned long long)row->granted_until_ms);
-    } else {
-        reply_error(conn, 409, "conflict", "worker id %u is held by %s until %llu", row->id,
-                    text_show(row->name, row->name_len, shown, sizeof shown),
-                    (unsigned long long)row->granted_until_ms);
     }
+    return reply_error(conn, 409, "conflict", "worker id %u is held by %s until %llu", row->id,
+                       text_show(row->name, row->name_len, shown, sizeof shown),
+                       (unsigned long long)row->granted_until_ms);
 }
 
-static void fail_fenced(struct conn *conn, const struct worker_row *row)
+static int fail_fenced(struct conn *conn, const struct worker_row *row)
 {
     char shown[SHOWN_BYTES];
 
-    reply_error(conn, 409, "fenced", "worker id %u is at epoch %llu and %s by %s", row->id,
-                (unsigned long long)row->epoch, row->state == WORKER_HELD ? "held" : "was released",
-                text_show(row->name, row->name_len, shown, sizeof shown));
+    return reply_error(conn, 409, "fenced", "worker id %u is at epoch %llu and %s by %s", row->id,
+                       (unsigned long long)row->epoch,
+                       row->state == WORKER_HELD ? "held" : "was released",
+                       text_show(row->name, row->name_len, shown, sizeof shown));
 }
 
 /* The layout's bits for an acquire, the granted window for a renewal: the rest was checked here. */
-static void fail_invalid(struct conn *conn, const struct worker_renew *asked,
-                         const struct worker_result *result)
+static int fail_invalid(struct conn *conn, const struct worker_renew *asked,
+                        const struct worker_result *result)
 {
     if (result->has_row) {
-        reply_error(
+        return reply_error(
             conn, 400, "bad_request",
             "last_timestamp_ms=%llu is above the window of worker id %u, granted until %llu",
             (unsigned long long)asked->last_timestamp_ms, result->row.id,
             (unsigned long long)result->row.granted_until_ms);
-    } else {
-        reply_error(conn, 400, "bad_request", "worker_id=%u is beyond this cluster's layout",
-                    asked->worker_id);
     }
+    return reply_error(conn, 400, "bad_request", "worker_id=%u is beyond this cluster's layout",
+                       asked->worker_id);
 }
 
-static void fail_result(struct conn *conn, const struct worker_renew *asked,
-                        const struct worker_result *result)
+static int fail_result(struct conn *conn, const struct worker_renew *asked,
+                       const struct worker_result *result)
 {
     switch (result->status) {
     case ERR_NO_WORKER_ID:
-        reply_error(
+        return reply_error(
             conn, 409, "no_worker_id",
             "all worker ids are held; one is free when it is released or its window is over");
-        return;
     case ERR_CONFLICT:
-        fail_conflict(conn, asked, &result->row);
-        return;
+        return fail_conflict(conn, asked, &result->row);
     case ERR_FENCED:
-        fail_fenced(conn, &result->row);
-        return;
+        return fail_fenced(conn, &result->row);
     case ERR_CLOCK_SKEW:
-        reply_error(conn, 503, "clock_skew",
-                    "too far ahead of the cluster's time: this node's clock shows %llu, at most %d "
-                    "ms are allowed; for from_ms and the window's end, %d ms more",
-                    (unsigned long long)asked->wall_ms, LIMIT_WORKER_AHEAD_MS, LIMIT_WINDOW_MAX_MS);
-        return;
+        return reply_error(
+            conn, 503, "clock_skew",
+            "too far ahead of the cluster's time: this node's clock shows %llu, at most %d "
+            "ms are allowed; for from_ms and the window's end, %d ms more",
+            (unsigned long long)asked->wall_ms, LIMIT_WORKER_AHEAD_MS, LIMIT_WINDOW_MAX_MS);
     case ERR_INVALID:
-        fail_invalid(conn, asked, result);
-        return;
+        return fail_invalid(conn, asked, result);
     case ERR_NOT_FOUND:
-        reply_error(conn, 404, "unknown_worker", "nobody ever held worker id %u", asked->worker_id);
-        return;
+        return reply_error(conn, 404, "unknown_worker", "nobody ever held worker id %u",
+                           asked->worker_id);
     case ERR_EMPTY:
-        reply_error(conn, 503, "no_leader",
-                    "the cluster has no time or no layout yet, as right after its first start; try "
-                    "again");
-        return;
+        return reply_error(
+            conn, 503, "no_leader",
+            "the cluster has no time or no layout yet, as right after its first start; try "
+            "again");
     default:
-        reply_err(conn, result->status);
-        return;
+        return reply_err(conn, result->status);
     }
 }
-
-/* The command's result. False if there is none; answered. */
-static bool read_result(struct conn *conn, const struct call *call,
-                        struct worker_result *ret_result)
-{
-    const struct buf *reply = &call->request.reply;
-
-    if (worker_result_decode(reply->data, reply->len, ret_result) != 0) {
-        reply_err(conn, ERR_BAD_MESSAGE);
-        return false;
-    }
-    return true;
-}
-
-static void answer_grant(struct conn *conn, int status, const struct worker_row *row)
-{
-    struct buf *scratch = &conn->conns->scratch;
-
-    scratch->len = 0;
-    worker_json_put_grant(row, scratch);
-    reply_json(conn, status, scratch);
-}
-
-/* --- acquire --- */
-
-static void acquire_cb(struct conn *conn, struct call *call)
-{
-    struct worker_result result;
-
-    if (!read_result(conn, call, &result)) {
-        return;
-    }
-    if (result.status == 0 && result.has_row) {
-        answer_grant(conn, 201, &result.row);
-    } else {
-        fail_result(conn, &call->worker, &result);
-    }
-}
-
-void handle_worker_acquire(struct conn *conn)
-{
-    struct worker_acquire acquire = {.kind = WORKER_CLIENT,
-                                     .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)};
-    struct body_fault fault;
-    struct call *call;
-
-    if (!request_no_options(conn)) {
-        return;
-    }
-    call = call_new(ID_REQUEST_COMMAND, acquire_cb);
-    if (worker_json_read_acquire(conn->body.data, conn->body.len, &acquire, &call->request.payload,
-                                 &fault) != 0) {
-        call_free(call);
-        reply_error(conn, 400, fault.code, "%s", fault.message);
-        return;
-    }
-    call->worker.worker_id = acquire.worker_id;
-    call->worker.wall_ms = acquire.wall_ms;
-    call_submit(conn, call);
-}
-
-/* --- renew --- */
 
 /* The bound is not the expected one any more, but the one that was asked for: an earlier try of the
  * same command was applied. */
@@ -180,91 +123,190 @@ static bool renewed_already(const struct worker_renew *asked, const struct worke
 {
     const struct worker_row *row = &result->row;
 
-    return result->status == ERR_CONFLICT && row->state == WORKER_HELD &&
+    return result->status == ERR_CONFLICT && result->has_row && row->state == WORKER_HELD &&
            row->kind == asked->kind && row->epoch == asked->epoch &&
            row->granted_until_ms == asked->wall_ms + asked->window_ms &&
            row->last_timestamp_ms >= asked->last_timestamp_ms;
 }
 
-static void renew_cb(struct conn *conn, struct call *call)
+/* What acquire, renew and release return; status: of the reply when it was done. */
+static int answer(struct conn *conn, const struct call *call, int status)
 {
+    const struct worker_renew *asked = &call->worker;
+    const struct buf *reply = &call->request.reply;
     struct worker_result result;
+    const struct worker_row *row = &result.row;
+    bool done;
 
-    if (!read_result(conn, call, &result)) {
-        return;
+    if (worker_result_decode(reply->data, reply->len, &result) != 0) {
+        return ERR_BAD_MESSAGE;
     }
-    if (result.has_row && (result.status == 0 || renewed_already(&call->worker, &result))) {
-        answer_grant(conn, 200, &result.row);
-    } else {
-        fail_result(conn, &call->worker, &result);
+    done = result.status == 0 || (status == 200 && renewed_already(asked, &result));
+    if (!done || (!result.has_row && status != 204)) {
+        return fail_result(conn, asked, &result);
     }
+    if (status == 204) {
+        return status;
+    }
+    buf_printf(reply_begin(conn),
+               "{\"worker_id\":%u,\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu}", row->id,
+               (unsigned long long)row->epoch, (unsigned long long)row->granted_from_ms,
+               (unsigned long long)row->granted_until_ms);
+    return status;
 }
 
-void handle_worker_renew(struct conn *conn)
+/* --- acquire --- */
+
+static bool texts_ok(struct conn *conn, const struct param *name, const struct param *address)
 {
-    struct body_fault fault;
-    struct call *call;
-    uint64_t id;
+    char shown[BODY_SHOWN_BYTES];
 
-    if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id) ||
-        !request_no_options(conn)) {
-        return;
+    if (name->len < 1 || name->len > LIMIT_WORKER_NAME_BYTES ||
+        tag_name_check(name->text, name->len, NULL) != 0) {
+        return reply_error(conn, 400, "bad_request",
+                           "name=%s is not 1 to %d bytes of UTF-8 without control characters",
+                           text_show(name->text, name->len, shown, sizeof shown),
+                           LIMIT_WORKER_NAME_BYTES);
     }
-    call = call_new(ID_REQUEST_COMMAND, renew_cb);
-    call->worker.kind = WORKER_CLIENT;
-    call->worker.worker_id = (uint16_t)id;
-    call->worker.wall_ms = clock_wall_ms(api_loop(conn)->backend->clock);
-    if (worker_json_read_renew(conn->body.data, conn->body.len, &call->worker, &fault) != 0) {
-        call_free(call);
-        reply_error(conn, 400, fault.code, "%s", fault.message);
-        return;
-    }
-    command_worker_renew_encode(&call->request.payload, &call->worker);
-    call_submit(conn, call);
-}
-
-/* --- release --- */
-
-static void release_cb(struct conn *conn, struct call *call)
-{
-    struct worker_result result;
-
-    if (!read_result(conn, call, &result)) {
-        return;
-    }
-    if (result.status == 0) {
-        reply_nothing(conn);
-    } else {
-        fail_result(conn, &call->worker, &result);
-    }
-}
-
-/* Epoch and last time from the query, the body, or each from one of them. False if answered. */
-static bool read_release(struct conn *conn, struct worker_release *release)
-{
-    struct option options[] = {{.name = "epoch"}, {.name = "last_timestamp_ms"}};
-    char space[LIMIT_HTTP_TARGET_BYTES];
-    struct body_fault fault;
-
-    if (!request_options(conn, options, 2, space) ||
-        !request_number(conn, &options[0], "bad_request", 1, WORKER_EPOCH_MAX, 0,
-                        &release->epoch) ||
-        !request_number(conn, &options[1], "bad_request", 0, WORKER_TIME_MAX_MS, 0,
-                        &release->last_timestamp_ms)) {
-        return false;
-    }
-    if (worker_json_read_release(conn->body.data, conn->body.len, release, &fault) != 0) {
-        reply_error(conn, 400, fault.code, "%s", fault.message);
-        return false;
-    }
-    if (release->epoch == 0) {
-        reply_error(conn, 400, "bad_request", "epoch is missing, in the query or in the body");
-        return false;
+    if (address->len > LIMIT_ADDRESS_BYTES ||
+        tag_text_check(address->text, address->len, false) != 0) {
+        return reply_error(conn, 400, "bad_request",
+                           "address=%s is not at most %d bytes of UTF-8 without control characters",
+                           text_show(address->text, address->len, shown, sizeof shown),
+                           LIMIT_ADDRESS_BYTES);
     }
     return true;
 }
 
-void handle_worker_release(struct conn *conn)
+static int acquire_cb(struct conn *conn, struct call *call)
+{
+    return answer(conn, call, 201);
+}
+
+int handle_worker_acquire(struct conn *conn)
+{
+    struct param fields[] = {
+        {.name = "name", .needed = true, .kind = PARAM_TEXT},
+        {.name = "address", .kind = PARAM_TEXT, .text = ""},
+        WINDOW_MS,
+        {.name = "worker_id", .max = LIMIT_WORKER_IDS - 1, .number = WORKER_ID_ANY},
+        {.name = "from_ms", .max = TIME_MAX_MS},
+    };
+    struct worker_acquire acquire;
+    struct call *call;
+    json_t *body;
+
+    body = request_body(conn, WHAT, "{}", fields, COUNT_OF(fields));
+    if (body != NULL && texts_ok(conn, &fields[0], &fields[1])) {
+        acquire = (struct worker_acquire){
+            .kind = WORKER_CLIENT,
+            .worker_id = (uint16_t)fields[3].number,
+            .floor_ms = fields[4].number,
+            .window_ms = fields[2].number,
+            .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock),
+            .name = fields[0].text,
+            .name_len = (uint16_t)fields[0].len,
+            .address = fields[1].text,
+            .address_len = (uint16_t)fields[1].len,
+        };
+        call = call_new(ID_REQUEST_COMMAND, acquire_cb);
+        call->worker.worker_id = acquire.worker_id;
+        call->worker.wall_ms = acquire.wall_ms;
+        command_worker_acquire_encode(&call->request.payload, &acquire);
+        call_submit(conn, call);
+    }
+    json_decref(body);
+    return ANSWERED;
+}
+
+/* --- renew --- */
+
+static int renew_cb(struct conn *conn, struct call *call)
+{
+    return answer(conn, call, 200);
+}
+
+int handle_worker_renew(struct conn *conn)
+{
+    struct param fields[] = {
+        {.name = "epoch", .needed = true, .min = 1, .max = EPOCH_MAX},
+        WINDOW_MS,
+        {.name = "last_timestamp_ms", .max = TIME_MAX_MS},
+        {.name = "expected_until_ms", .max = TIME_MAX_MS},
+    };
+    struct call *call;
+    json_t *body;
+    uint64_t id;
+
+    if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id) ||
+        !request_options(conn, NULL, 0)) {
+        return ANSWERED;
+    }
+    body = request_body(conn, WHAT, "{}", fields, COUNT_OF(fields));
+    if (body == NULL) {
+        return ANSWERED;
+    }
+    json_decref(body); /* it has no texts */
+    call = call_new(ID_REQUEST_COMMAND, renew_cb);
+    call->worker = (struct worker_renew){
+        .worker_id = (uint16_t)id,
+        .epoch = fields[0].number,
+        .expected_until_ms = fields[3].number,
+        .window_ms = fields[1].number,
+        .last_timestamp_ms = fields[2].number,
+        .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock),
+        .kind = WORKER_CLIENT,
+    };
+    command_worker_renew_encode(&call->request.payload, &call->worker);
+    return call_submit(conn, call);
+}
+
+/* --- release --- */
+
+static int release_cb(struct conn *conn, struct call *call)
+{
+    return answer(conn, call, 204);
+}
+
+#define RELEASE_FIELDS                                                                             \
+    {                                                                                              \
+        {.name = "epoch", .min = 1, .max = EPOCH_MAX},                                             \
+        {                                                                                          \
+            .name = "last_timestamp_ms", .max = TIME_MAX_MS                                        \
+        }                                                                                          \
+    }
+
+/* Epoch and last time from the query, the body, or each from one of them. */
+static bool read_release(struct conn *conn, struct worker_release *release)
+{
+    struct param options[] = RELEASE_FIELDS;
+    struct param fields[] = RELEASE_FIELDS;
+    json_t *body = NULL;
+
+    if (request_options(conn, options, 2)) {
+        body = request_body(conn, WHAT, "{}", fields, 2);
+    }
+    if (body == NULL) {
+        return false;
+    }
+    json_decref(body); /* it has no texts */
+    for (int i = 0; i < 2; i++) {
+        if (fields[i].present && options[i].number != 0) {
+            return reply_error(conn, 400, "bad_request", "%s is given in the query and in the body",
+                               fields[i].name);
+        }
+        options[i].number += fields[i].number;
+    }
+    release->epoch = options[0].number;
+    release->last_timestamp_ms = options[1].number;
+    if (release->epoch == 0) {
+        return reply_error(conn, 400, "bad_request",
+                           "epoch is missing, in the query or in the body");
+    }
+    return true;
+}
+
+int handle_worker_release(struct conn *conn)
 {
     struct worker_release release = {.kind = WORKER_CLIENT};
     struct call *call;
@@ -272,76 +314,81 @@ void handle_worker_release(struct conn *conn)
 
     if (!request_path_number(conn, "worker id", 0, LIMIT_WORKER_IDS - 1, &id) ||
         !read_release(conn, &release)) {
-        return;
+        return ANSWERED;
     }
     release.worker_id = (uint16_t)id;
     call = call_new(ID_REQUEST_COMMAND, release_cb);
     call->worker.worker_id = release.worker_id;
     command_worker_release_encode(&call->request.payload, &release);
-    call_submit(conn, call);
+    return call_submit(conn, call);
 }
 
 /* --- list --- */
 
-static void put_list(const struct worker_rows *rows, size_t limit, struct buf *buf)
+static void put_row(const struct worker_row *row, struct buf *json)
 {
-    /* One more than wanted was asked for, to know whether there is more. */
-    bool more = rows->count > limit;
-    size_t count = more ? limit : rows->count;
-
-    buf_printf(buf, "{\"workers\":[");
-    for (size_t i = 0; i < count; i++) {
-        buf_printf(buf, "%s", i > 0 ? "," : "");
-        worker_json_put_row(&rows->rows[i], buf);
-    }
-    buf_printf(buf, "],\"log_time_ms\":%llu,\"next\":", (unsigned long long)rows->log_ms);
-    if (more) {
-        buf_printf(buf, "%u}", rows->rows[count - 1].id);
-    } else {
-        buf_printf(buf, "null}");
-    }
+    buf_printf(json, "{\"worker_id\":%u,\"state\":\"%s\",\"kind\":\"%s\",\"name\":", row->id,
+               row->state == WORKER_HELD ? "held" : "released",
+               row->kind == WORKER_NODE ? "node" : "client");
+    text_put_json(json, row->name, row->name_len);
+    buf_printf(json, ",\"address\":");
+    text_put_json(json, row->address, row->address_len);
+    buf_printf(json,
+               ",\"epoch\":%llu,\"from_ms\":%llu,\"until_ms\":%llu,\"last_timestamp_ms\":%llu,"
+               "\"updated_ms\":%llu}",
+               (unsigned long long)row->epoch, (unsigned long long)row->granted_from_ms,
+               (unsigned long long)row->granted_until_ms,
+               (unsigned long long)row->last_timestamp_ms, (unsigned long long)row->updated_ms);
 }
 
-static void list_cb(struct conn *conn, struct call *call)
+static int list_cb(struct conn *conn, struct call *call)
 {
     const struct buf *reply = &call->request.reply;
-    struct buf *scratch = &conn->conns->scratch;
+    struct buf *json = reply_begin(conn);
     struct worker_rows rows;
+    size_t count;
 
     if (worker_rows_decode(reply->data, reply->len, &rows) != 0) {
-        reply_err(conn, ERR_BAD_MESSAGE);
-        return;
+        return ERR_BAD_MESSAGE;
     }
-    scratch->len = 0;
-    put_list(&rows, call->list_limit, scratch);
-    reply_json(conn, 200, scratch);
+    /* One more than wanted was asked for, to know whether there is more. */
+    count = rows.count > call->list_limit ? call->list_limit : rows.count;
+    buf_printf(json, "{\"workers\":[");
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(json, "%s", i > 0 ? "," : "");
+        put_row(&rows.rows[i], json);
+    }
+    buf_printf(json, "],\"log_time_ms\":%llu,\"next\":", (unsigned long long)rows.log_ms);
+    if (count < rows.count) {
+        buf_printf(json, "%u}", rows.rows[count - 1].id);
+    } else {
+        buf_printf(json, "null}");
+    }
     worker_rows_release(&rows);
+    return 200;
 }
 
-void handle_workers_list(struct conn *conn)
+int handle_workers_list(struct conn *conn)
 {
-    struct option options[] = {{.name = "after"}, {.name = "limit"}, {.name = "consistency"}};
-    char space[LIMIT_HTTP_TARGET_BYTES];
+    struct param options[] = {
+        {.name = "after",
+         .max = LIMIT_WORKER_IDS - 1,
+         .may_be_empty = true, /* from the start, as for tags */
+         .number = UINT64_MAX},
+        {.name = "limit", .min = 1, .max = LIMIT_WORKER_IDS, .number = PAGE_LIMIT_DEFAULT},
+        OPTION_CONSISTENCY,
+    };
     struct call *call;
-    uint64_t after;
     uint64_t limit;
-    bool local;
 
-    if (!request_options(conn, options, 3, space)) {
-        return;
+    if (!request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
     }
-    options[0].present = options[0].len > 0; /* after= means from the start, as for tags */
-    if (!request_number(conn, &options[0], "bad_request", 0, LIMIT_WORKER_IDS - 1, UINT64_MAX,
-                        &after) ||
-        !request_number(conn, &options[1], "bad_request", 1, LIMIT_WORKER_IDS, PAGE_LIMIT_DEFAULT,
-                        &limit) ||
-        !request_consistency(conn, &options[2], &local)) {
-        return;
-    }
+    limit = options[1].number;
     call = call_new(ID_REQUEST_QUERY, list_cb);
-    call->request.local = local;
+    call->request.local = options[2].number == 1;
     call->list_limit = (uint32_t)limit;
-    query_workers_encode(&call->request.payload, (uint16_t)(after + 1),
+    query_workers_encode(&call->request.payload, (uint16_t)(options[0].number + 1),
                          (uint16_t)(limit < LIMIT_WORKER_IDS ? limit + 1 : limit));
-    call_submit(conn, call);
+    return call_submit(conn, call);
 }

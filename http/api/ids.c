@@ -3,12 +3,14 @@
  */
 #include "http/api/ids.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "http/api/context.h"
 #include "http/api/request.h"
 #include "http/proto/text.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/hot.h"
 
 #define LINE_BYTES_MAX (TEXT_DECIMAL_BYTES + 1)
@@ -196,10 +198,10 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf)
     }
 }
 
-HOT void ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
+HOT int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra)
 {
     struct api_counts *counts = &api_loop(conn)->counts;
-    struct buf *scratch = &conn->conns->scratch;
+    struct buf *body;
     char digits[TEXT_DECIMAL_BYTES];
 
     conns_count(claim->snowflake ? &counts->snowflake_ids
@@ -210,53 +212,39 @@ HOT void ids_answer(struct conn *conn, const struct id_claim *claim, const char 
         ASSERT(claim->range_count == 1 && claim->ranges[0].count == 1);
         conn_reply(conn, 200, RESPONSE_TEXT, extra, digits,
                    text_decimal(claim->ranges[0].first, digits));
-        return;
+        return ANSWERED;
     }
-    scratch->len = 0;
-    id_claim_put(claim, scratch);
+    body = reply_begin(conn);
+    id_claim_put(claim, body);
     conn_reply(conn, 200, claim->format == ID_FORMAT_JSON ? RESPONSE_JSON : RESPONSE_TEXT, extra,
-               scratch->data, scratch->len);
-}
-
-static bool option_format(struct conn *conn, const struct option *option, enum id_format *ret)
-{
-    static const char *const names[] = {
-        [ID_FORMAT_TEXT] = "text", [ID_FORMAT_RANGE] = "range", [ID_FORMAT_JSON] = "json"};
-    char shown[80];
-
-    *ret = ID_FORMAT_TEXT;
-    if (!option->present) {
-        return true;
-    }
-    for (unsigned i = 0; i < sizeof names / sizeof(names[0]); i++) {
-        if (strlen(names[i]) == option->len && memcmp(names[i], option->value, option->len) == 0) {
-            *ret = (enum id_format)i;
-            return true;
-        }
-    }
-    reply_error(conn, 400, "bad_request", "format=%s is not text, range or json",
-                text_show(option->value, option->len, shown, sizeof shown));
-    return false;
+               body->data, body->len);
+    return ANSWERED;
 }
 
 /* Read the query into the claim. A function of its own because of the room it takes on the stack,
  * which most requests do without. */
 static __attribute__((noinline)) bool read_query(struct conn *conn, struct id_claim *claim)
 {
-    struct option options[] = {
-        {.name = "count"}, {.name = "format"}, {.name = "contiguous"}, {.name = "timeout_ms"}};
-    char space[LIMIT_HTTP_TARGET_BYTES];
-    uint64_t count;
+    static const char *const formats[] = {
+        [ID_FORMAT_TEXT] = "text", [ID_FORMAT_RANGE] = "range", [ID_FORMAT_JSON] = "json", NULL};
+    struct param options[] = {
+        {.name = "count", .min = 1, .max = LIMIT_COUNT, .number = 1, .code = "bad_count"},
+        {.name = "format",
+         .kind = PARAM_WORD,
+         .words = formats,
+         .rule = "is not text, range or json"},
+        OPTION_FLAG("contiguous"),
+        OPTION_TIMEOUT(conn),
+    };
 
-    if (!request_options(conn, options, sizeof options / sizeof(options[0]), space) ||
-        !request_number(conn, &options[0], "bad_count", 1, LIMIT_COUNT, 1, &count) ||
-        !option_format(conn, &options[1], &claim->format) ||
-        !request_flag(conn, &options[2], &claim->contiguous) ||
-        !request_timeout(conn, &options[3], &claim->timeout_ms)) {
+    if (!request_options(conn, options, COUNT_OF(options))) {
         return false;
     }
     claim->counted = options[0].present;
-    claim->count = (uint32_t)count;
+    claim->count = (uint32_t)options[0].number;
+    claim->format = (enum id_format)options[1].number;
+    claim->contiguous = options[2].number == 1;
+    claim->timeout_ms = (uint32_t)options[3].number;
     return true;
 }
 
@@ -291,4 +279,40 @@ HOT bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake)
     claim->keyed = conn_head(conn)->key_count > 0;
     claim->deadline_ms = conns_now_ms(conn->conns) + claim->timeout_ms;
     return true;
+}
+
+bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
+                  void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait))
+{
+    struct api_loop *loop = api_loop(conn);
+    struct parked *parked = calloc(1, sizeof *parked);
+
+    ASSERT(parked != NULL);
+    ASSERT(claim->left > 0);
+    if (waiters_add(&loop->waiters, &parked->waiter, tag, claim->left) != 0) {
+        free(parked);
+        reply_error(conn, 503, "overloaded", "%d requests wait for ids on this loop already",
+                    LIMIT_WAITERS_PER_LOOP);
+        return false;
+    }
+    parked->loop = loop;
+    parked->claim = *claim;
+    parked->wait.cancel = cancel;
+    parked->wait.expire = expire;
+    parked->wait.needs_client = true;
+    conn_wait(conn, &parked->wait, claim->deadline_ms);
+    return true;
+}
+
+struct parked *parked_first(struct waiters *waiters, const struct id_tag *tag)
+{
+    struct waiter *waiter = waiters->count > 0 ? waiters_first(waiters, tag) : NULL;
+
+    return waiter != NULL ? CONTAINER(waiter, struct parked, waiter) : NULL;
+}
+
+struct conn *parked_resume(struct parked *parked)
+{
+    waiters_remove(&parked->loop->waiters, &parked->waiter);
+    return conn_resume(&parked->wait);
 }

@@ -1,9 +1,12 @@
 /*
- * ids.h - a claim of ids under way: what was asked, what was claimed so far, and how it is
- * answered.
+ * ids.h - a claim of ids under way: what was asked, what was claimed so far, how it waits for more,
+ * and how it is answered.
  *
- * As a rule it lives on the stack of its handler. One that waits is kept in a struct parked or in a
- * struct call.
+ * As a rule it lives on the stack of its handler. One that cannot be filled at once is parked: it
+ * waits until its tag has more ids, or, without a tag, until the clock brings them. One that asks
+ * the cluster is kept in a struct call.
+ *
+ * Failure modes: too many are parked on this loop: 503.
  *
  * Thread: the loop's.
  */
@@ -13,13 +16,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "http/api/waiters.h"
+#include "http/server/conn.h"
 #include "src/base/buf.h"
 #include "src/base/limits.h"
 #include "src/id/alloc/segment.h"
 
-enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON };
+struct api_loop;
 
-struct conn;
+enum id_format { ID_FORMAT_TEXT, ID_FORMAT_RANGE, ID_FORMAT_JSON };
 
 struct id_claim {
     uint32_t count; /* asked for */
@@ -59,7 +64,26 @@ void id_claim_put(const struct id_claim *claim, struct buf *buf);
  * answered. */
 bool ids_read(struct conn *conn, struct id_claim *claim, bool snowflake);
 
-/* Answer with the ids of a claim that is complete. extra: more header lines with CRLF, or NULL. */
-void ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
+/* Answer with the ids of a claim that is complete. extra: more header lines with CRLF, or NULL.
+ * Returns ANSWERED. */
+int ids_answer(struct conn *conn, const struct id_claim *claim, const char *extra);
+
+/* Made when a claim parks; freed when it is answered or its connection closes. */
+struct parked {
+    struct http_wait wait;
+    struct api_loop *loop;
+    struct waiter waiter;
+    struct id_claim claim;
+};
+
+/* Park a copy of the claim until its deadline. False if too many wait; answered. */
+bool parked_begin(struct conn *conn, const struct id_claim *claim, struct id_tag *tag,
+                  void (*cancel)(struct http_wait *wait), void (*expire)(struct http_wait *wait));
+
+/* The oldest that waits for the tag (NULL: for the clock); NULL: none does. */
+struct parked *parked_first(struct waiters *waiters, const struct id_tag *tag);
+
+/* It waits no more: to be answered and freed. Returns its connection. */
+struct conn *parked_resume(struct parked *parked);
 
 #endif

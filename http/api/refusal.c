@@ -8,40 +8,37 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 
-/* The latest end of a window of this node's worker ids; 0 if it has none. */
-static uint64_t window_end_ms(const struct snowflake *snowflake)
+/* Of this node's worker ids: the latest end of a window, and the time behind which the first of
+ * them is usable again. 0 if it has none. */
+struct slot_times {
+    uint64_t window_end_ms;
+    uint64_t caught_up_ms;
+};
+
+static struct slot_times slot_times(const struct snowflake *snowflake)
 {
     uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
-    uint64_t end_ms = 0;
+    struct slot_times times = {.caught_up_ms = UINT64_MAX};
 
     for (uint32_t i = 0; i < count; i++) {
         const struct snowflake_slot *slot = &snowflake->slots[i];
         uint64_t until_ms = atomic_load_explicit(&slot->until_ms, memory_order_relaxed);
-
-        if (atomic_load_explicit(&slot->limit_ms, memory_order_relaxed) != 0) {
-            end_ms = until_ms > end_ms ? until_ms : end_ms;
-        }
-    }
-    return end_ms;
-}
-
-/* The time behind which the first of the worker ids is usable again; 0 if there is none. */
-static uint64_t caught_up_ms(const struct snowflake *snowflake)
-{
-    uint32_t count = atomic_load_explicit(&snowflake->slot_count, memory_order_acquire);
-    uint64_t first_ms = UINT64_MAX;
-
-    for (uint32_t i = 0; i < count; i++) {
-        const struct snowflake_slot *slot = &snowflake->slots[i];
         uint64_t used_ms = snowflake_last_used_ms(snowflake, slot);
         uint64_t from_ms = atomic_load_explicit(&slot->from_ms, memory_order_relaxed);
         uint64_t slot_ms = used_ms > from_ms ? used_ms : from_ms;
 
-        if (atomic_load_explicit(&slot->limit_ms, memory_order_relaxed) != 0) {
-            first_ms = slot_ms < first_ms ? slot_ms : first_ms;
+        if (atomic_load_explicit(&slot->limit_ms, memory_order_relaxed) == 0) {
+            continue;
+        }
+        if (until_ms > times.window_end_ms) {
+            times.window_end_ms = until_ms;
+        }
+        if (slot_ms < times.caught_up_ms) {
+            times.caught_up_ms = slot_ms;
         }
     }
-    return first_ms != UINT64_MAX ? first_ms : 0;
+    times.caught_up_ms = times.caught_up_ms != UINT64_MAX ? times.caught_up_ms : 0;
+    return times;
 }
 
 bool refusal_enabled(const struct id_backend *backend)
@@ -62,7 +59,7 @@ uint64_t refusal_wait_until_ms(const struct id_backend *backend, int err)
     uint64_t until_ms = atomic_load(&backend->health->clock_wait_until_ms);
 
     /* The claim may have seen it before the backend did. */
-    return until_ms == 0 && err == ERR_CLOCK_BACKWARDS ? caught_up_ms(backend->snowflake)
+    return until_ms == 0 && err == ERR_CLOCK_BACKWARDS ? slot_times(backend->snowflake).caught_up_ms
                                                        : until_ms;
 }
 
@@ -100,7 +97,7 @@ const char *refusal_text(const struct id_backend *backend, int err, char *out, s
     ASSERT(backend->snowflake != NULL);
     switch (err) {
     case ERR_WINDOW_EXPIRED:
-        end_ms = window_end_ms(backend->snowflake);
+        end_ms = slot_times(backend->snowflake).window_end_ms;
         (void)snprintf(out, size,
                        "%s: it ended at %llu (%s), %llu ms ago, and ids go on when a majority of "
                        "the nodes has renewed it",

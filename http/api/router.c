@@ -22,32 +22,36 @@
         .methods = (methods_), .path = (path_), __VA_ARGS__                                        \
     }
 #define NAME .takes_name = true
+#define OPTIONS .takes_options = true
 #define BODY .takes_body = true
 #define SERVED_BY(function) .handle = (function)
 
 /* In the order of docs/http-api.md. Rows of one path stand together. */
 static const struct route routes[] = {
-    ROUTE(IDS, "/api/segment/get/", NAME, .trailing_slash = true, SERVED_BY(handle_segment_get)),
-    ROUTE(IDS, "/api/snowflake/get/", NAME, .trailing_slash = true,
+    ROUTE(IDS, "/api/segment/get/", NAME, .trailing_slash = true, OPTIONS,
+          SERVED_BY(handle_segment_get)),
+    ROUTE(IDS, "/api/snowflake/get/", NAME, .trailing_slash = true, OPTIONS,
           SERVED_BY(handle_snowflake_get)),
     ROUTE(IDS, "/api/snowflake/decode/", NAME, SERVED_BY(handle_snowflake_decode)),
-    ROUTE(IDS, "/decodeSnowflakeId", SERVED_BY(handle_leaf_decode)),
-    ROUTE(READ, "/api/tags/", NAME, SERVED_BY(handle_tag_get)),
-    ROUTE(BIT(METHOD_PUT), "/api/tags/", NAME, BODY, SERVED_BY(handle_tag_put)),
-    ROUTE(BIT(METHOD_DELETE), "/api/tags/", NAME, SERVED_BY(handle_tag_delete)),
-    ROUTE(READ, "/api/tags", SERVED_BY(handle_tags_list)),
-    ROUTE(BIT(METHOD_POST), "/api/tags", BODY, SERVED_BY(handle_tags_put)),
-    ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, SERVED_BY(handle_worker_renew)),
-    ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, SERVED_BY(handle_worker_release)),
-    ROUTE(READ, "/api/workers", SERVED_BY(handle_workers_list)),
+    ROUTE(IDS, "/decodeSnowflakeId", OPTIONS, SERVED_BY(handle_leaf_decode)),
+    ROUTE(READ, "/api/tags/", NAME, OPTIONS, SERVED_BY(handle_tag_get)),
+    ROUTE(BIT(METHOD_PUT), "/api/tags/", NAME, BODY, OPTIONS, SERVED_BY(handle_tag_put)),
+    ROUTE(BIT(METHOD_DELETE), "/api/tags/", NAME, OPTIONS, SERVED_BY(handle_tag_delete)),
+    ROUTE(READ, "/api/tags", OPTIONS, SERVED_BY(handle_tags_list)),
+    ROUTE(BIT(METHOD_POST), "/api/tags", BODY, OPTIONS, SERVED_BY(handle_tags_put)),
+    ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, OPTIONS, SERVED_BY(handle_worker_renew)),
+    ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS,
+          SERVED_BY(handle_worker_release)),
+    ROUTE(READ, "/api/workers", OPTIONS, SERVED_BY(handle_workers_list)),
     ROUTE(BIT(METHOD_POST), "/api/workers", BODY, SERVED_BY(handle_worker_acquire)),
     ROUTE(READ, "/api/cluster", SERVED_BY(handle_cluster)),
-    ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, SERVED_BY(handle_member_remove)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, SERVED_BY(handle_member_add)),
-    ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, SERVED_BY(handle_leader)),
-    ROUTE(READ, "/api/node/segments", SERVED_BY(handle_node_segments)),
+    ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS,
+          SERVED_BY(handle_member_remove)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, SERVED_BY(handle_member_add)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, SERVED_BY(handle_leader)),
+    ROUTE(READ, "/api/node/segments", OPTIONS, SERVED_BY(handle_node_segments)),
     ROUTE(READ, "/livez", SERVED_BY(handle_livez)),
-    ROUTE(READ, "/readyz", SERVED_BY(handle_readyz)),
+    ROUTE(READ, "/readyz", OPTIONS, SERVED_BY(handle_readyz)),
     ROUTE(READ, "/metrics", SERVED_BY(handle_metrics)),
     ROUTE(READ, "/version", SERVED_BY(handle_version)),
 };

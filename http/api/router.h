@@ -19,8 +19,9 @@ struct route {
     unsigned methods;    /* bits of enum method */
     bool takes_name;     /* one more, non-empty path segment follows: the name, still encoded */
     bool trailing_slash; /* "name/" means "name", as Leaf's clients may write it */
+    bool takes_options;  /* the handler reads the query; else there must be none */
     bool takes_body;     /* bodies are kept for the handler; else read and dropped */
-    void (*handle)(struct conn *conn);
+    int (*handle)(struct conn *conn); /* see handlers.h */
 };
 
 enum router_result {

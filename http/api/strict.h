@@ -22,8 +22,8 @@
 #include "http/api/ids.h"
 
 /* Take the ids of a claim from the log. on_trend gets a copy of the claim if the tag has segments,
- * the first time. */
-void strict_start(struct conn *conn, const struct id_claim *claim,
-                  void (*on_trend)(struct conn *conn, struct id_claim *claim));
+ * the first time. Returns ANSWERED. */
+int strict_start(struct conn *conn, const struct id_claim *claim,
+                 int (*on_trend)(struct conn *conn, struct id_claim *claim));
 
 #endif

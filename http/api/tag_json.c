@@ -9,21 +9,7 @@
 #include "http/proto/text.h"
 #include "src/base/assert.h"
 
-static int read_mode(const json_t *value, struct body_field *field, struct body_fault *ret_fault)
-{
-    const char *text = json_is_string(value) ? json_string_value(value) : "";
-    char shown[BODY_SHOWN_BYTES];
-
-    if (strcmp(text, "trend") != 0 && strcmp(text, "strict") != 0) {
-        return body_fail(ret_fault, "bad_request", "mode=%s is neither \"trend\" nor \"strict\"",
-                         body_show(value, shown));
-    }
-    field->number = text[0] == 's' ? TAG_MODE_STRICT : TAG_MODE_TREND;
-    return 0;
-}
-
-static int read_description(const json_t *value, struct body_field *field,
-                            struct body_fault *ret_fault)
+static int read_description(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
     const char *why = "description is not a string";
@@ -37,7 +23,7 @@ static int read_description(const json_t *value, struct body_field *field,
     return 0;
 }
 
-static int read_name(const json_t *value, struct body_field *field, struct body_fault *ret_fault)
+static int read_name(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
     char shown[BODY_SHOWN_BYTES];
     const char *why = "the name of a tag is not a string";
@@ -54,12 +40,17 @@ static int read_name(const json_t *value, struct body_field *field, struct body_
  * the object's. */
 static int read_object(json_t *object, struct tag_put *put, struct body_fault *ret_fault)
 {
-    struct body_field fields[] = {
+    static const char *const modes[] = {
+        [TAG_MODE_TREND] = "trend", [TAG_MODE_STRICT] = "strict", NULL};
+    struct param fields[] = {
         {.name = "tag", .needed = true, .read = read_name},
         {.name = "step", .min = 1, .max = LIMIT_TAG_STEP},
         {.name = "max_id", .max = TAG_MAX_ID_END, .takes_digits = true},
         {.name = "max_step", .min = 1, .max = LIMIT_TAG_STEP},
-        {.name = "mode", .read = read_mode},
+        {.name = "mode",
+         .kind = PARAM_WORD,
+         .words = modes,
+         .rule = "is neither \"trend\" nor \"strict\""},
         {.name = "description", .read = read_description},
     };
     static const uint8_t bits[] = {0,
@@ -69,7 +60,8 @@ static int read_object(json_t *object, struct tag_put *put, struct body_fault *r
                                    TAG_FIELD_MODE,
                                    TAG_FIELD_DESCRIPTION};
     size_t skip = put->name != NULL ? 1 : 0; /* the name is no field then */
-    int rv = body_fields(object, "a tag's fields", fields + skip, 6 - skip, ret_fault);
+    int rv =
+        body_fields(object, "a tag's fields", fields + skip, COUNT_OF(fields) - skip, ret_fault);
 
     if (rv != 0) {
         return rv;
@@ -78,7 +70,7 @@ static int read_object(json_t *object, struct tag_put *put, struct body_fault *r
         put->name = fields[0].text;
         put->name_len = (uint16_t)fields[0].len;
     }
-    for (size_t i = 1; i < sizeof fields / sizeof fields[0]; i++) {
+    for (size_t i = 1; i < COUNT_OF(fields); i++) {
         if (fields[i].present) {
             put->fields |= bits[i];
         }
@@ -92,25 +84,28 @@ static int read_object(json_t *object, struct tag_put *put, struct body_fault *r
     return 0;
 }
 
+/* Append the put of an object, whose name is given or one of its fields. */
+static int add_object(json_t *object, const char *name, size_t name_len, struct buf *command,
+                      struct body_fault *ret_fault)
+{
+    struct tag_put put = {.name = name, .name_len = (uint16_t)name_len};
+    int rv = read_object(object, &put, ret_fault);
+
+    if (rv == 0) {
+        command_put_add(command, &put);
+    }
+    return rv;
+}
+
 int tag_json_read_one(const char *name, size_t name_len, const void *body, size_t len,
                       struct buf *command, struct body_fault *ret_fault)
 {
-    struct tag_put put = {.name = name, .name_len = (uint16_t)name_len};
-    json_t *object;
-    int rv;
+    json_t *object = body_parse(len > 0 ? body : "{}", len > 0 ? len : 2, 1, ret_fault);
+    int rv = ERR_INVALID;
 
     ASSERT(name_len > 0 && name_len <= LIMIT_TAG_NAME_BYTES);
-    if (len == 0) {
-        command_put_add(command, &put);
-        return 0;
-    }
-    object = body_parse(body, len, 1, ret_fault);
-    if (object == NULL) {
-        return ERR_INVALID;
-    }
-    rv = read_object(object, &put, ret_fault);
-    if (rv == 0) {
-        command_put_add(command, &put);
+    if (object != NULL) {
+        rv = add_object(object, name, name_len, command, ret_fault);
     }
     json_decref(object);
     return rv;
@@ -119,9 +114,9 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
 /* Put "item N: " or "line N: " before a fault's message. */
 static int fault_at(struct body_fault *ret_fault, const char *what, size_t number)
 {
-    char message[sizeof(ret_fault->message)];
+    char message[sizeof ret_fault->message];
 
-    memcpy(message, ret_fault->message, sizeof(message));
+    memcpy(message, ret_fault->message, sizeof message);
     return body_fail(ret_fault, ret_fault->code, "%s %zu: %.360s", what, number, message);
 }
 
@@ -147,12 +142,8 @@ static int read_array(const char *body, size_t len, struct buf *command,
         rv = too_many(ret_fault, json_array_size(array));
     }
     for (size_t i = 0; rv == 0 && i < json_array_size(array); i++) {
-        struct tag_put put = {.name = NULL};
-
-        rv = read_object(json_array_get(array, i), &put, ret_fault);
-        if (rv == 0) {
-            command_put_add(command, &put);
-        } else {
+        rv = add_object(json_array_get(array, i), NULL, 0, command, ret_fault);
+        if (rv != 0) {
             fault_at(ret_fault, "item", i);
         }
     }
@@ -173,20 +164,15 @@ static bool is_blank(const char *text, size_t len)
 static int read_line(const char *line, size_t len, int number, struct buf *command,
                      struct body_fault *ret_fault)
 {
-    struct tag_put put = {.name = NULL};
     json_t *object = body_parse(line, len, number, ret_fault);
-    int rv;
+    int rv = ERR_INVALID;
 
-    if (object == NULL) {
-        return strcmp(ret_fault->code, "bad_json") == 0
-                   ? ERR_INVALID
-                   : fault_at(ret_fault, "line", (size_t)number);
+    if (object != NULL) {
+        rv = add_object(object, NULL, 0, command, ret_fault);
     }
-    rv = read_object(object, &put, ret_fault);
-    if (rv == 0) {
-        command_put_add(command, &put);
-    } else {
-        rv = fault_at(ret_fault, "line", (size_t)number);
+    /* What is no JSON names its line itself. */
+    if (rv != 0 && strcmp(ret_fault->code, "bad_json") != 0) {
+        fault_at(ret_fault, "line", (size_t)number);
     }
     json_decref(object);
     return rv;

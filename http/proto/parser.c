@@ -150,13 +150,17 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The word is in lower case; ASCII, whatever the locale. */
+/* ASCII, whatever the locale. */
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+/* The word is in lower case. */
 HOT static bool is_word(const char *text, const char *word, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        char c = text[i];
-
-        if ((c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c) != word[i]) {
+        if (lower(text[i]) != word[i]) {
             return false;
         }
     }
@@ -173,11 +177,6 @@ static bool equals(const char *text, size_t len, const char *word)
 static void object(struct parser *parser, const char *why)
 {
     parser->objection = parser->objection != NULL ? parser->objection : why;
-}
-
-static char lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
 /* How far the text follows the word, whose first letter it has. */
@@ -650,18 +649,9 @@ static enum parser_event bad_chunk(struct parser *parser)
     return malformed(parser, "a malformed chunk in the request body");
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static enum parser_event chunk_size(struct parser *parser, char c)
 {
-    int value = hex_value(c);
+    int value = text_hex_digit(c);
 
     if (value >= 0 && parser->digit_count < CHUNK_DIGITS_MAX) {
         parser->digit_count++;

@@ -49,17 +49,6 @@ HOT int target_split(const char *raw, size_t len, struct target *ret_target)
     return 0;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* How many bytes in front stand for themselves. */
 HOT static size_t literal_len(const char *text, size_t len, enum target_plus plus)
 {
@@ -85,8 +74,8 @@ HOT int target_decode(const char *text, size_t len, enum target_plus plus, char 
         char c = text[i];
 
         if (c == '%') {
-            int high = i + 2 < len ? hex_digit(text[i + 1]) : -1;
-            int low = i + 2 < len ? hex_digit(text[i + 2]) : -1;
+            int high = i + 2 < len ? text_hex_digit(text[i + 1]) : -1;
+            int low = i + 2 < len ? text_hex_digit(text[i + 2]) : -1;
 
             if (high < 0 || low < 0) {
                 return ERR_INVALID;

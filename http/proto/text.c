@@ -70,6 +70,17 @@ int text_parse_decimal(const char *text, size_t len, uint64_t min, uint64_t max,
     return 0;
 }
 
+int text_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 static bool is_continuation(unsigned char c)
 {
     return (c & 0xc0) == 0x80;
@@ -119,21 +130,12 @@ bool text_is_utf8(const char *text, size_t len)
 
 static void put_json_char(struct buf *buf, unsigned char c)
 {
-    switch (c) {
-    case '"':
-        buf_put(buf, "\\\"", 2);
-        return;
-    case '\\':
-        buf_put(buf, "\\\\", 2);
-        return;
-    case '\n':
+    if (c == '"' || c == '\\') {
+        buf_put_u8(buf, '\\');
+        buf_put_u8(buf, c);
+    } else if (c == '\n') {
         buf_put(buf, "\\n", 2);
-        return;
-    default:
-        break;
-    }
-    /* DEL is legal in JSON, but no terminal should get it. */
-    if (c < 0x20 || c == 0x7f) {
+    } else if (c < 0x20 || c == 0x7f) { /* DEL is legal in JSON, but no terminal should get it */
         buf_printf(buf, "\\u%04x", c);
     } else {
         buf_put_u8(buf, c);
@@ -158,6 +160,12 @@ void text_put_json(struct buf *buf, const char *text, size_t len)
         i += step;
     }
     buf_put_u8(buf, '"');
+}
+
+void text_put_field(struct buf *buf, const char *before, const char *text)
+{
+    buf_put(buf, before, strlen(before));
+    text_put_json(buf, text, strlen(text));
 }
 
 const char *text_show(const char *text, size_t len, char *out, size_t size)

@@ -28,6 +28,9 @@ size_t text_decimal(uint64_t value, char out[TEXT_DECIMAL_BYTES]);
 int text_parse_decimal(const char *text, size_t len, uint64_t min, uint64_t max,
                        uint64_t *ret_value) MUST_CHECK;
 
+/* The value of a hex digit, -1: it is none. */
+int text_hex_digit(char c);
+
 /* Length of the valid UTF-8 sequence at the start of text (1..4), or 0 if there is none. len >
  * 0. */
 size_t text_utf8_step(const char *text, size_t len);
@@ -37,6 +40,9 @@ bool text_is_utf8(const char *text, size_t len);
 
 /* Append a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD. */
 void text_put_json(struct buf *buf, const char *text, size_t len);
+
+/* Append `before` as it is, and then a JSON string. */
+void text_put_field(struct buf *buf, const char *before, const char *text);
 
 /* A value in double quotes for a message: what is not printable becomes \xNN, long ones are cut and
  * end in "...". Returns out, NUL-terminated. size >= 16. */

@@ -5,137 +5,50 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "http/server/conn.h"
+#include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
 
 /* --- making the sockets --- */
 
-/* "host:port" or "[host]:port" to a socket address. */
-static int address_parse(const char *address, struct sockaddr_storage *ret_addr, socklen_t *ret_len)
-{
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC,
-                                   .ai_socktype = SOCK_STREAM,
-                                   .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    const char *colon = strrchr(address, ':');
-    char host[LIMIT_ADDRESS_BYTES + 1];
-    struct addrinfo *found;
-    uint64_t port;
-    size_t len;
-
-    /* getaddrinfo() would take a port beyond 65535 modulo 65536. */
-    if (colon == NULL || colon == address || strlen(address) > LIMIT_ADDRESS_BYTES ||
-        text_parse_decimal(colon + 1, strlen(colon + 1), 0, UINT16_MAX, &port) != 0) {
-        return ERR_INVALID;
-    }
-    len = (size_t)(colon - address);
-    if (address[0] == '[' && address[len - 1] == ']' && len > 2) {
-        address++;
-        len -= 2;
-    }
-    memcpy(host, address, len);
-    host[len] = '\0';
-    if (getaddrinfo(host, colon + 1, &hints, &found) != 0) {
-        return ERR_INVALID;
-    }
-    ASSERT(found->ai_addrlen <= sizeof *ret_addr);
-    memcpy(ret_addr, found->ai_addr, found->ai_addrlen);
-    *ret_len = found->ai_addrlen;
-    freeaddrinfo(found);
-    return 0;
-}
-
-static uint16_t port_get(const struct sockaddr_storage *addr)
-{
-    return ntohs(addr->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)addr)->sin6_port
-                                             : ((const struct sockaddr_in *)addr)->sin_port);
-}
-
-static int bind_error(int err)
-{
-    switch (err) {
-    case EADDRINUSE:
-        return ERR_EXISTS;
-    case EADDRNOTAVAIL:
-    case EACCES:
-        return ERR_INVALID;
-    default:
-        return ERR_IO;
-    }
-}
-
-/* A bound, listening socket; with share, others of this process may have the same port. */
-static int socket_listen(const struct sockaddr_storage *addr, socklen_t len, bool share,
-                         int *ret_fd)
-{
-    int fd = socket(addr->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const int on = 1;
-    int rv;
-
-    if (fd < 0) {
-        return ERR_IO;
-    }
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        (share && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)) {
-        close(fd);
-        return ERR_IO;
-    }
-    if (bind(fd, (const struct sockaddr *)addr, len) != 0 || listen(fd, LIMIT_HTTP_BACKLOG) != 0) {
-        rv = bind_error(errno);
-        close(fd);
-        return rv;
-    }
-    *ret_fd = fd;
-    return 0;
-}
-
 /* SO_REUSEPORT would let a second leafd take the same port unnoticed and half of the requests with
  * it. So first see whether an unshared socket could have it. */
-static int probe(const struct sockaddr_storage *addr, socklen_t len)
+static int probe(struct sockaddr_storage *addr)
 {
     int fd;
-    int rv = port_get(addr) != 0 ? socket_listen(addr, len, false, &fd) : ERR_EMPTY;
+    int rv = address_listen(addr, LIMIT_HTTP_BACKLOG, false, &fd);
 
     if (rv == 0) {
         close(fd);
     }
-    return rv == ERR_EMPTY ? 0 : rv;
+    return rv;
 }
 
 int listener_open(const char *address, unsigned count, int *ret_fds, uint16_t *ret_port)
 {
-    struct sockaddr_storage addr = {0};
-    socklen_t len = sizeof addr;
+    struct sockaddr_storage addr;
     int rv;
 
     ASSERT(count >= 1 && count <= LIMIT_HTTP_LOOPS);
-    rv = address_parse(address, &addr, &len);
-    if (rv == 0 && count > 1) {
-        rv = probe(&addr, len);
+    rv = address_resolve(address, &addr);
+    if (rv == 0 && count > 1 && address_port(&addr) != 0) {
+        rv = probe(&addr);
     }
+    /* The port that 0 becomes for the first is the others' too. */
     for (unsigned i = 0; rv == 0 && i < count; i++) {
-        rv = socket_listen(&addr, len, count > 1, &ret_fds[i]);
-        if (rv == 0 && i == 0) {
-            /* The port that 0 became, for the others too. */
-            len = sizeof addr;
-            ASSERT(getsockname(ret_fds[0], (struct sockaddr *)&addr, &len) == 0);
-        }
-        if (rv != 0) {
-            while (i > 0) {
-                close(ret_fds[--i]);
-            }
+        rv = address_listen(&addr, LIMIT_HTTP_BACKLOG, count > 1, &ret_fds[i]);
+        while (rv != 0 && i > 0) {
+            close(ret_fds[--i]);
         }
     }
     if (rv == 0) {
-        *ret_port = port_get(&addr);
+        *ret_port = address_port(&addr);
     }
     return rv;
 }

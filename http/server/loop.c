@@ -90,7 +90,7 @@ static void stop_cb(struct mailbox_item *item)
     }
     uv_close((uv_handle_t *)&loop->timer, NULL);
     uv_close((uv_handle_t *)&loop->turn_end, NULL);
-    http_port_close(loop->port);
+    mailbox_close(&loop->port->mailbox, NULL);
 }
 
 void loop_post_drain(struct http_loop *loop, uint32_t grace_ms, void (*drained)(void *data),
@@ -100,13 +100,13 @@ void loop_post_drain(struct http_loop *loop, uint32_t grace_ms, void (*drained)(
     loop->drained = drained;
     loop->drained_data = data;
     loop->drain_item.run = drain_cb;
-    ASSERT(http_port_post(loop->port, &loop->drain_item) == 0);
+    ASSERT(mailbox_post_always(&loop->port->mailbox, &loop->drain_item) == 0);
 }
 
 void loop_post_stop(struct http_loop *loop)
 {
     loop->stop_item.run = stop_cb;
-    ASSERT(http_port_post(loop->port, &loop->stop_item) == 0);
+    ASSERT(mailbox_post_always(&loop->port->mailbox, &loop->stop_item) == 0);
 }
 
 /* --- start and end --- */
@@ -128,7 +128,7 @@ int loop_init(struct http_loop *loop, unsigned index, const struct http_settings
         return ERR_IO;
     }
     if (acceptor_init(&loop->acceptor, &loop->conns, index, listen_fd) != 0) {
-        http_port_close(loop->port);
+        mailbox_close(&loop->port->mailbox, NULL);
         ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
         ASSERT(uv_loop_close(&loop->uv) == 0);
         http_port_unref(loop->port);

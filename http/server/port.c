@@ -35,13 +35,3 @@ void http_port_unref(struct http_port *port)
         free(port);
     }
 }
-
-int http_port_post(struct http_port *port, struct mailbox_item *item)
-{
-    return mailbox_post_always(&port->mailbox, item);
-}
-
-void http_port_close(struct http_port *port)
-{
-    mailbox_close(&port->mailbox, NULL);
-}

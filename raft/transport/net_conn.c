@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "raft/transport/net_address.h"
+#include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -409,23 +409,23 @@ static void resolve_cb(uv_getaddrinfo_t *resolve, int status, struct addrinfo *r
 
 void net_conn_dial(struct net_conn *conn, const char *address, unsigned turn)
 {
-    const struct addrinfo hints = net_address_hints();
+    const struct addrinfo hints = address_hints();
     struct sockaddr_storage literal;
-    struct net_address parsed;
+    struct address parsed;
     int rv;
 
     ASSERT(conn->role != NET_CONN_ACCEPTS && conn->state == NET_CONN_RESOLVING);
     conn->turn = turn;
-    if (net_address_parse(address, &parsed) != 0) {
+    if (address_split(address, &parsed) != 0) {
         net_conn_close(conn, "its address is not host:port");
         return;
     }
-    if (net_address_literal(&parsed, &literal)) {
+    if (address_literal(&parsed, &literal)) {
         connect_to(conn, (const struct sockaddr *)&literal);
         return;
     }
     conn->resolve.data = conn;
-    rv = uv_getaddrinfo(conn->hub->loop, &conn->resolve, resolve_cb, parsed.host, parsed.port_text,
+    rv = uv_getaddrinfo(conn->hub->loop, &conn->resolve, resolve_cb, parsed.host, parsed.port,
                         &hints);
     if (rv != 0) {
         net_conn_close(conn, uv_strerror(rv));

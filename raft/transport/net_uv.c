@@ -14,15 +14,11 @@
  */
 #include "raft/transport/net_uv.h"
 
-#include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "raft/transport/net_address.h"
 #include "raft/transport/net_inbound.h"
+#include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -43,7 +39,6 @@ struct net_uv {
 static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload);
 static bool net_connected(struct net *base, uint64_t peer);
 static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count);
-static int listen_open(uv_loop_t *loop, const char *text, int *ret_fd, uint16_t *ret_port);
 static void fill_handshake(struct net_uv *net, const struct net_uv_config *config);
 static void prepare_cb(uv_prepare_t *prepare);
 static void handle_close_cb(uv_handle_t *handle);
@@ -58,13 +53,17 @@ static const struct net_ops net_uv_ops = {
 int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_receiver *receiver,
                 struct net_uv **ret_net)
 {
+    struct sockaddr_storage address;
     struct net_uv *net;
-    uint16_t port = 0;
-    int fd = -1;
+    int fd;
     int rv;
 
     ASSERT(config->node_id > 0 && config->node_id <= LIMIT_NODE_ID);
-    rv = listen_open(loop, config->listen_address, &fd, &port);
+    /* The socket comes before any handle, which only a running loop could close again. */
+    rv = address_resolve(config->listen_address, &address);
+    if (rv == 0) {
+        rv = address_listen(&address, BACKLOG, false, &fd);
+    }
     if (rv != 0) {
         return rv;
     }
@@ -74,7 +73,7 @@ int net_uv_open(uv_loop_t *loop, const struct net_uv_config *config, struct net_
     net_hub_init(&net->hub, loop, config);
     net->hub.receiver = receiver;
     net->hub.all_gone = all_gone;
-    net->port = port;
+    net->port = address_port(&address);
     fill_handshake(net, config);
     net_links_init(&net->links, &net->hub);
     net_inbound_init(&net->inbound, &net->hub, &net->links);
@@ -269,84 +268,6 @@ static void fill_handshake(struct net_uv *net, const struct net_uv_config *confi
         .introduce = net->hub.receiver->introduce != NULL ? introduce_cb : NULL,
         .join = net->hub.receiver->join != NULL ? join_cb : NULL,
     };
-}
-
-/* The system's error of making, binding or listening as ours. */
-static int error_of(int system_errno)
-{
-    switch (system_errno) {
-    case EADDRINUSE:
-        return ERR_EXISTS;
-    case EADDRNOTAVAIL:
-    case EAFNOSUPPORT:
-    case EINVAL:
-        return ERR_INVALID;
-    default:
-        return ERR_IO;
-    }
-}
-
-/* The address to bind: a literal, or a name resolved here and now. 0 or ERR_INVALID. */
-static int listen_sockaddr(uv_loop_t *loop, const char *text, struct sockaddr_storage *ret_sockaddr)
-{
-    const struct addrinfo hints = net_address_hints();
-    struct net_address address;
-    uv_getaddrinfo_t resolve;
-
-    if (net_address_parse(text, &address) != 0) {
-        return ERR_INVALID;
-    }
-    if (net_address_literal(&address, ret_sockaddr)) {
-        return 0;
-    }
-    if (uv_getaddrinfo(loop, &resolve, NULL, address.host, address.port_text, &hints) != 0) {
-        return ERR_INVALID;
-    }
-    ASSERT(resolve.addrinfo->ai_addrlen <= sizeof *ret_sockaddr);
-    memcpy(ret_sockaddr, resolve.addrinfo->ai_addr, resolve.addrinfo->ai_addrlen);
-    uv_freeaddrinfo(resolve.addrinfo);
-    return 0;
-}
-
-/* Bind, listen, and find out the port. 0 or an errno. */
-static int listen_on(int fd, struct sockaddr_storage *address, uint16_t *ret_port)
-{
-    const bool v6 = address->ss_family == AF_INET6;
-    const int on = 1;
-    socklen_t len = v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        bind(fd, (const struct sockaddr *)address, len) != 0 || listen(fd, BACKLOG) != 0 ||
-        getsockname(fd, (struct sockaddr *)address, &len) != 0) {
-        return errno;
-    }
-    *ret_port = ntohs(v6 ? ((const struct sockaddr_in6 *)address)->sin6_port
-                         : ((const struct sockaddr_in *)address)->sin_port);
-    return 0;
-}
-
-/* A listening socket, before any handle is made, which only a running loop could close again. */
-static int listen_open(uv_loop_t *loop, const char *text, int *ret_fd, uint16_t *ret_port)
-{
-    struct sockaddr_storage address;
-    int fd;
-    int rv;
-
-    rv = listen_sockaddr(loop, text, &address);
-    if (rv != 0) {
-        return rv;
-    }
-    fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return error_of(errno);
-    }
-    rv = listen_on(fd, &address, ret_port);
-    if (rv != 0) {
-        (void)close(fd);
-        return error_of(rv);
-    }
-    *ret_fd = fd;
-    return 0;
 }
 
 static void prepare_cb(uv_prepare_t *prepare)

@@ -1,0 +1,129 @@
+/*
+ * address.c - see address.h. Thread: any.
+ */
+#include "src/base/address.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/base/assert.h"
+
+/* One to five digits, up to 65535: the resolver would take more modulo 65536. */
+static bool is_port(const char *text)
+{
+    size_t len = strlen(text);
+
+    return len > 0 && len < sizeof((struct address *)NULL)->port &&
+           strspn(text, "0123456789") == len && strtoul(text, NULL, 10) <= UINT16_MAX;
+}
+
+int address_split(const char *text, struct address *ret_address)
+{
+    const char *colon = strrchr(text, ':');
+    struct address address = {0};
+    bool bracketed;
+    size_t len;
+
+    if (colon == NULL || colon == text || strlen(text) > LIMIT_ADDRESS_BYTES ||
+        !is_port(colon + 1)) {
+        return ERR_INVALID;
+    }
+    memcpy(address.port, colon + 1, strlen(colon + 1));
+    len = (size_t)(colon - text);
+    bracketed = len > 1 && text[0] == '[' && text[len - 1] == ']';
+    if (bracketed) {
+        text++;
+        len -= 2;
+    }
+    memcpy(address.host, text, len);
+    if (len == 0 || strpbrk(address.host, "[] ") != NULL ||
+        (strchr(address.host, ':') != NULL) != bracketed) {
+        return ERR_INVALID;
+    }
+    *ret_address = address;
+    return 0;
+}
+
+struct addrinfo address_hints(void)
+{
+    return (struct addrinfo){
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+}
+
+/* With further flags for the resolver. False: it knows no such host. */
+static bool resolve(const struct address *address, int flags, struct sockaddr_storage *ret_sockaddr)
+{
+    struct addrinfo hints = address_hints();
+    struct addrinfo *found;
+
+    hints.ai_flags |= flags;
+    if (getaddrinfo(address->host, address->port, &hints, &found) != 0) {
+        return false;
+    }
+    ASSERT(found->ai_addrlen <= sizeof *ret_sockaddr);
+    memset(ret_sockaddr, 0, sizeof *ret_sockaddr);
+    memcpy(ret_sockaddr, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    return true;
+}
+
+bool address_literal(const struct address *address, struct sockaddr_storage *ret_sockaddr)
+{
+    return resolve(address, AI_NUMERICHOST, ret_sockaddr);
+}
+
+int address_resolve(const char *text, struct sockaddr_storage *ret_sockaddr)
+{
+    struct address address;
+    int rv = address_split(text, &address);
+
+    return rv == 0 && !resolve(&address, 0, ret_sockaddr) ? ERR_INVALID : rv;
+}
+
+uint16_t address_port(const struct sockaddr_storage *sockaddr)
+{
+    return ntohs(sockaddr->ss_family == AF_INET6
+                     ? ((const struct sockaddr_in6 *)sockaddr)->sin6_port
+                     : ((const struct sockaddr_in *)sockaddr)->sin_port);
+}
+
+static int error_of(int system_errno)
+{
+    switch (system_errno) {
+    case EADDRINUSE:
+        return ERR_EXISTS;
+    case EACCES:
+    case EADDRNOTAVAIL:
+    case EAFNOSUPPORT:
+    case EINVAL:
+        return ERR_INVALID;
+    default:
+        return ERR_IO;
+    }
+}
+
+int address_listen(struct sockaddr_storage *sockaddr, int backlog, bool share, int *ret_fd)
+{
+    int fd = socket(sockaddr->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    socklen_t len =
+        sockaddr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    const int on = 1;
+    int rv;
+
+    if (fd < 0) {
+        return error_of(errno);
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        (share && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) ||
+        bind(fd, (const struct sockaddr *)sockaddr, len) != 0 || listen(fd, backlog) != 0 ||
+        getsockname(fd, (struct sockaddr *)sockaddr, &len) != 0) {
+        rv = error_of(errno);
+        (void)close(fd);
+        return rv;
+    }
+    *ret_fd = fd;
+    return 0;
+}

@@ -1,0 +1,50 @@
+/*
+ * address.h - "host:port" as a socket address, and sockets that listen there.
+ *
+ * The happy path: address_split() takes the text apart; address_literal() or the system's resolver,
+ * with address_hints(), makes a socket address of it. Who listens calls address_resolve(), which
+ * does all that at once, and address_listen().
+ *
+ * Failure modes: what is no address, or none of this machine: ERR_INVALID; in use: ERR_EXISTS;
+ * anything else that the system refuses: ERR_IO.
+ *
+ * Thread: any; address_resolve() may block on the resolver.
+ */
+#ifndef LEAFD_BASE_ADDRESS_H
+#define LEAFD_BASE_ADDRESS_H
+
+#include <netdb.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "src/base/err.h"
+#include "src/base/limits.h"
+
+struct address {
+    char host[LIMIT_ADDRESS_BYTES + 1]; /* without brackets */
+    char port[6];                       /* its digits, 0..65535 */
+};
+
+/* Split at the last colon; an IPv6 literal stands in brackets. 0 or ERR_INVALID (no host, no port,
+ * port above 65535, too long, brackets that do not match, an IPv6 literal without them). */
+int address_split(const char *text, struct address *ret_address) MUST_CHECK;
+
+/* The socket address of an IPv4 or IPv6 literal. False: the host is a name, which must be
+ * resolved. */
+bool address_literal(const struct address *address, struct sockaddr_storage *ret_sockaddr);
+
+/* What to ask the resolver for. */
+struct addrinfo address_hints(void);
+
+/* The socket address of "host:port"; a name is resolved here and now. 0 or ERR_INVALID. */
+int address_resolve(const char *text, struct sockaddr_storage *ret_sockaddr) MUST_CHECK;
+
+uint16_t address_port(const struct sockaddr_storage *sockaddr);
+
+/* A bound, listening socket. Port 0 becomes the one that was picked, in *sockaddr. share: others of
+ * this process may have the same port (SO_REUSEPORT). 0; ERR_INVALID, ERR_EXISTS, ERR_IO. */
+int address_listen(struct sockaddr_storage *sockaddr, int backlog, bool share,
+                   int *ret_fd) MUST_CHECK;
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * test_address.c - "host:port" taken apart, literals, and ports that are shared or taken.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "src/base/address.h"
+
+static void test_split(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *host; /* NULL: it is no address */
+        const char *port;
+        bool literal;
+    } cases[] = {
+        {"127.0.0.1:8080", "127.0.0.1", "8080", true},
+        {"[::1]:0", "::1", "0", true},
+        {"node-1.example:65535", "node-1.example", "65535", false},
+        {"a:00001", "a", "00001", false},
+        {"a:000001", NULL, NULL, false},
+        {"a:65536", NULL, NULL, false},
+        {"a:", NULL, NULL, false},
+        {"a: 1", NULL, NULL, false},
+        {":1", NULL, NULL, false},
+        {"a", NULL, NULL, false},
+        {"", NULL, NULL, false},
+        {"::1:80", NULL, NULL, false},
+        {"[a]:1", NULL, NULL, false},
+        {"[]:1", NULL, NULL, false},
+        {"[:1", NULL, NULL, false},
+        {"a b:1", NULL, NULL, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sockaddr_storage sockaddr;
+        struct address address;
+
+        assert_int_equal(address_split(cases[i].text, &address),
+                         cases[i].host != NULL ? 0 : ERR_INVALID);
+        if (cases[i].host != NULL) {
+            assert_string_equal(address.host, cases[i].host);
+            assert_string_equal(address.port, cases[i].port);
+            assert_int_equal(address_literal(&address, &sockaddr), cases[i].literal);
+        }
+    }
+}
+
+static void test_listen(void **state)
+{
+    struct sockaddr_storage sockaddr;
+    int shared[2];
+    int fd;
+
+    (void)state;
+    assert_int_equal(address_resolve("localhost:0", &sockaddr), 0);
+    assert_int_equal(address_port(&sockaddr), 0);
+    assert_int_equal(address_listen(&sockaddr, 1, false, &fd), 0);
+    assert_int_not_equal(address_port(&sockaddr), 0);
+    assert_int_equal(address_listen(&sockaddr, 1, true, &shared[0]), ERR_EXISTS);
+    close(fd);
+    assert_int_equal(address_listen(&sockaddr, 1, true, &shared[0]), 0);
+    assert_int_equal(address_listen(&sockaddr, 1, true, &shared[1]), 0);
+    assert_int_equal(address_listen(&sockaddr, 1, false, &fd), ERR_EXISTS);
+    close(shared[0]);
+    close(shared[1]);
+    /* A documentation address (RFC 5737) that is nobody's. */
+    assert_int_equal(address_resolve("192.0.2.1:0", &sockaddr), 0);
+    assert_int_equal(address_listen(&sockaddr, 1, false, &fd), ERR_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_split), cmocka_unit_test(test_listen)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
