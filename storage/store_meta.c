@@ -10,20 +10,6 @@
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 
-static int step_hard_state(struct store_meta *meta, const struct store_op *op,
-                           struct store_error *ret_error);
-static int step_append(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
-                       void *engine, struct store_error *ret_error);
-static int step_apply(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
-                      void *engine, struct store_error *ret_error);
-static int step_install(struct store_meta *meta, const struct store_op *op,
-                        struct store_error *ret_error);
-static int step_compact(struct store_meta *meta, const struct store_op *op,
-                        struct store_error *ret_error);
-static int step_local(struct store_meta *meta, const struct store_op *op,
-                      struct store_error *ret_error);
-static void local_unref(struct store_local *local);
-
 void store_meta_init(struct store_meta *meta)
 {
     memset(meta, 0, sizeof *meta);
@@ -38,6 +24,14 @@ void store_meta_copy(struct store_meta *ret_meta, const struct store_meta *from)
         if (from->locals[i] != NULL) {
             from->locals[i]->refs++;
         }
+    }
+}
+
+/* Accepts NULL. */
+static void local_unref(struct store_local *local)
+{
+    if (local != NULL && --local->refs == 0) {
+        free(local);
     }
 }
 
@@ -75,34 +69,6 @@ void store_meta_load(const struct store_meta *meta, struct store_loaded *ret_loa
             buf_put(&ret_loaded->locals[i], meta->locals[i]->data, meta->locals[i]->len);
         }
     }
-}
-
-/* Accepts NULL. */
-static void local_unref(struct store_local *local)
-{
-    if (local != NULL && --local->refs == 0) {
-        free(local);
-    }
-}
-
-int store_meta_step(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
-                    void *engine, struct store_error *ret_error)
-{
-    switch (op->kind) {
-    case STORE_HARD_STATE:
-        return step_hard_state(meta, op, ret_error);
-    case STORE_APPEND:
-        return step_append(meta, op, term_fn, engine, ret_error);
-    case STORE_APPLY:
-        return step_apply(meta, op, term_fn, engine, ret_error);
-    case STORE_INSTALL:
-        return step_install(meta, op, ret_error);
-    case STORE_COMPACT:
-        return step_compact(meta, op, ret_error);
-    case STORE_LOCAL:
-        return step_local(meta, op, ret_error);
-    }
-    UNREACHABLE("kind of a store operation");
 }
 
 uint64_t store_meta_compact(struct store_meta *meta)
@@ -341,4 +307,24 @@ static int step_compact(struct store_meta *meta, const struct store_op *op,
         meta->compact_to = op->index;
     }
     return 0;
+}
+
+int store_meta_step(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
+                    void *engine, struct store_error *ret_error)
+{
+    switch (op->kind) {
+    case STORE_HARD_STATE:
+        return step_hard_state(meta, op, ret_error);
+    case STORE_APPEND:
+        return step_append(meta, op, term_fn, engine, ret_error);
+    case STORE_APPLY:
+        return step_apply(meta, op, term_fn, engine, ret_error);
+    case STORE_INSTALL:
+        return step_install(meta, op, ret_error);
+    case STORE_COMPACT:
+        return step_compact(meta, op, ret_error);
+    case STORE_LOCAL:
+        return step_local(meta, op, ret_error);
+    }
+    UNREACHABLE("kind of a store operation");
 }

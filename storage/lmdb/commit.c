@@ -15,47 +15,6 @@ struct commit {
     struct store_meta meta; /* as of the operations so far */
 };
 
-static int commit_list(struct commit *commit, const struct store_meta *before,
-                       const struct store_op_list *list);
-static int commit_op(struct commit *commit, const struct store_op *op);
-static int commit_compaction(struct commit *commit);
-
-int lmdb_commit(const struct lmdb_env *env, struct store_meta *now,
-                const struct store_op_list *list, struct store_error *ret_error)
-{
-    struct commit commit;
-    int err = lmdb_begin(env, 0, &commit.txn, ret_error);
-
-    if (err != 0) {
-        return err;
-    }
-    store_meta_copy(&commit.meta, now);
-    err = lmdb_end(&commit.txn, commit_list(&commit, now, list));
-    if (err != 0) {
-        store_meta_release(&commit.meta);
-        return err;
-    }
-    store_meta_release(now);
-    *now = commit.meta;
-    return 0;
-}
-
-static int commit_list(struct commit *commit, const struct store_meta *before,
-                       const struct store_op_list *list)
-{
-    const struct store_op *op;
-    int err = 0;
-
-    STAILQ_FOREACH (op, list, link) {
-        err = commit_op(commit, op);
-        if (err != 0) {
-            return err;
-        }
-    }
-    err = commit_compaction(commit);
-    return err != 0 ? err : lmdb_meta_write(&commit->txn, before, &commit->meta);
-}
-
 /* --- the log --- */
 
 static int entry_missing(struct store_error *ret_error, uint64_t index)
@@ -224,4 +183,40 @@ static int commit_op(struct commit *commit, const struct store_op *op)
         return 0; /* the meta alone; entries are dropped once the whole list is in */
     }
     UNREACHABLE("kind of a store operation");
+}
+
+static int commit_list(struct commit *commit, const struct store_meta *before,
+                       const struct store_op_list *list)
+{
+    const struct store_op *op;
+    int err = 0;
+
+    STAILQ_FOREACH (op, list, link) {
+        err = commit_op(commit, op);
+        if (err != 0) {
+            return err;
+        }
+    }
+    err = commit_compaction(commit);
+    return err != 0 ? err : lmdb_meta_write(&commit->txn, before, &commit->meta);
+}
+
+int lmdb_commit(const struct lmdb_env *env, struct store_meta *now,
+                const struct store_op_list *list, struct store_error *ret_error)
+{
+    struct commit commit;
+    int err = lmdb_begin(env, 0, &commit.txn, ret_error);
+
+    if (err != 0) {
+        return err;
+    }
+    store_meta_copy(&commit.meta, now);
+    err = lmdb_end(&commit.txn, commit_list(&commit, now, list));
+    if (err != 0) {
+        store_meta_release(&commit.meta);
+        return err;
+    }
+    store_meta_release(now);
+    *now = commit.meta;
+    return 0;
 }

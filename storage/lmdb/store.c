@@ -1,5 +1,5 @@
 /*
- * store.c - see store.h: open, make and close.
+ * store.c - see store.h: open, make and close; snapshots.
  *
  * Happy path of a first start: lock; build the environment in `db.new` with its identity, an empty
  * meta and two commits (so that both of LMDB's meta pages are ours); write the marker `made` with
@@ -25,9 +25,21 @@
 #include "storage/lmdb/env.h"
 #include "storage/lmdb/load.h"
 #include "storage/lmdb/meta.h"
-#include "storage/lmdb/snapshot.h"
+#include "storage/lmdb/record.h"
 
 #define DISK_FULL_BYTES (UINT64_C(1) << 20)
+
+/* A fixed view of the rows: a read transaction whose cursor stands on the next row to be read.
+ * While it lives LMDB reuses no page of its view, so the transfer that reads it is bounded
+ * (LIMIT_SNAPSHOT_MS). */
+struct store_snapshot {
+    LIST_ENTRY(store_snapshot) link;
+    struct lmdb_txn txn;
+    struct store_error error; /* of the transaction */
+    MDB_cursor *cursor;
+    struct store_position position; /* conf owned */
+    bool end;                       /* else the cursor stands on the next row */
+};
 
 struct store_lmdb {
     struct store store;
@@ -36,7 +48,8 @@ struct store_lmdb {
     uint64_t map_bytes;
     struct store_identity identity;
     struct store_meta now; /* as of the last commit */
-    struct lmdb_snapshots snapshots;
+    LIST_HEAD(, store_snapshot) snapshots;
+    unsigned snapshot_count;
 };
 
 static const struct store_ops lmdb_ops;
@@ -45,6 +58,113 @@ static struct store_lmdb *lmdb_of(struct store *store)
 {
     ASSERT(store->ops == &lmdb_ops);
     return CONTAINER(store, struct store_lmdb, store);
+}
+
+/* --- snapshots --- */
+
+/* Move the cursor; the end is no error. */
+static int move(struct store_snapshot *snapshot, MDB_cursor_op op)
+{
+    MDB_val key;
+    MDB_val value;
+    int rc = mdb_cursor_get(snapshot->cursor, &key, &value, op);
+
+    ASSERT(!snapshot->end);
+    if (rc == MDB_NOTFOUND) {
+        snapshot->end = true;
+        return 0;
+    }
+    return rc == 0 ? 0 : lmdb_error(&snapshot->error, rc, "reading a snapshot");
+}
+
+/* On the first row. */
+static int begin(struct store_snapshot *snapshot, const struct lmdb_env *env)
+{
+    int err = lmdb_begin(env, MDB_RDONLY, &snapshot->txn, &snapshot->error);
+    int rc;
+
+    if (err != 0) {
+        return err;
+    }
+    rc = mdb_cursor_open(snapshot->txn.txn, env->tables[LMDB_STATE], &snapshot->cursor);
+    return rc != 0 ? lmdb_error(&snapshot->error, rc, "opening a snapshot")
+                   : move(snapshot, MDB_FIRST);
+}
+
+static void lmdb_op_snapshot_close(struct store *store, struct store_snapshot *snapshot)
+{
+    struct store_lmdb *lmdb = lmdb_of(store);
+
+    ASSERT(lmdb->snapshot_count > 0);
+    lmdb->snapshot_count--;
+    LIST_REMOVE(snapshot, link);
+    if (snapshot->cursor != NULL) {
+        mdb_cursor_close(snapshot->cursor);
+    }
+    if (snapshot->txn.txn != NULL) {
+        lmdb_abort(&snapshot->txn);
+    }
+    store_position_release(&snapshot->position);
+    free(snapshot);
+}
+
+static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **ret_snapshot,
+                                 struct store_position *ret_position)
+{
+    struct store_lmdb *lmdb = lmdb_of(store);
+    struct store_snapshot *snapshot;
+    int err;
+
+    if (lmdb->snapshot_count == LIMIT_STORE_SNAPSHOTS) {
+        return ERR_OVERLOADED;
+    }
+    snapshot = calloc(1, sizeof *snapshot);
+    ASSERT(snapshot != NULL);
+    err = begin(snapshot, &lmdb->env);
+    /* Nothing was committed since: reads and commits are one thread's. */
+    store_position_copy(&snapshot->position, &lmdb->now.position);
+    LIST_INSERT_HEAD(&lmdb->snapshots, snapshot, link);
+    lmdb->snapshot_count++;
+    if (err != 0) {
+        lmdb_op_snapshot_close(store, snapshot);
+        return err;
+    }
+    *ret_snapshot = snapshot;
+    *ret_position = snapshot->position;
+    return 0;
+}
+
+static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *snapshot,
+                                 size_t max_bytes, struct buf *chunk, bool *ret_end)
+{
+    size_t before = chunk->len;
+    int err = 0;
+
+    (void)lmdb_of(store);
+    while (err == 0 && !snapshot->end) {
+        struct reader reader;
+        MDB_val key;
+        MDB_val value;
+        int rc = mdb_cursor_get(snapshot->cursor, &key, &value, MDB_GET_CURRENT);
+        size_t len;
+
+        if (rc != 0) {
+            return lmdb_error(&snapshot->error, rc, "reading a snapshot");
+        }
+        err = lmdb_record_open(LMDB_STATE, &key, &value, &reader, &snapshot->error);
+        if (err != 0) {
+            return err; /* a row that is damaged is not sent */
+        }
+        len = reader_left(&reader);
+        if (chunk->len > before && chunk->len - before + 6 + key.mv_size + len > max_bytes) {
+            break;
+        }
+        buf_put_str16(chunk, key.mv_data, key.mv_size);
+        buf_put_str32(chunk, reader_bytes(&reader, len), len);
+        err = move(snapshot, MDB_NEXT);
+    }
+    *ret_end = snapshot->end;
+    return err;
 }
 
 /* --- making a store --- */
@@ -206,9 +326,14 @@ static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wa
     return err != 0 ? err : check_marker(lmdb, ret_error);
 }
 
-static void lmdb_free(struct store_lmdb *lmdb)
+static void lmdb_op_close(struct store *store)
 {
-    lmdb_snapshots_close_all(&lmdb->snapshots);
+    struct store_lmdb *lmdb = lmdb_of(store);
+
+    while (!LIST_EMPTY(&lmdb->snapshots)) {
+        lmdb_op_snapshot_close(store, LIST_FIRST(&lmdb->snapshots));
+    }
+    ASSERT(lmdb->snapshot_count == 0);
     lmdb_env_close(&lmdb->env);
     lmdb_dir_release(&lmdb->dir);
     store_meta_release(&lmdb->now);
@@ -239,7 +364,7 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
         err = open_checked(lmdb, &config->identity, ret_error);
     }
     if (err != 0) {
-        lmdb_free(lmdb);
+        lmdb_op_close(&lmdb->store);
         return err;
     }
     *ret_store = &lmdb->store;
@@ -277,32 +402,6 @@ static int lmdb_op_commit(struct store *store, struct store_op_list *list,
         err = space.disk_free_bytes < DISK_FULL_BYTES ? ERR_DISK_FULL : err;
     }
     return err;
-}
-
-static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **ret_snapshot,
-                                 struct store_position *ret_position)
-{
-    struct store_lmdb *lmdb = lmdb_of(store);
-
-    return lmdb_snapshot_open(&lmdb->snapshots, &lmdb->env, &lmdb->now.position, ret_snapshot,
-                              ret_position);
-}
-
-static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *snapshot,
-                                 size_t max_bytes, struct buf *chunk, bool *ret_end)
-{
-    (void)lmdb_of(store);
-    return lmdb_snapshot_read(snapshot, max_bytes, chunk, ret_end);
-}
-
-static void lmdb_op_snapshot_close(struct store *store, struct store_snapshot *snapshot)
-{
-    lmdb_snapshot_close(&lmdb_of(store)->snapshots, snapshot);
-}
-
-static void lmdb_op_close(struct store *store)
-{
-    lmdb_free(lmdb_of(store));
 }
 
 static const struct store_ops lmdb_ops = {
