@@ -364,12 +364,6 @@ uint64_t model_modify(struct model_site *site, const volatile void *at, size_t b
     case MODEL_OR:
         value = old | value;
         break;
-    case MODEL_AND:
-        value = old & value;
-        break;
-    case MODEL_XOR:
-        value = old ^ value;
-        break;
     }
     store_exclusive(site, load, bytes, value);
     return old;
