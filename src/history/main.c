@@ -21,12 +21,10 @@
  * Thread: one.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "src/base/assert.h"
 #include "src/history/history.h"
@@ -95,21 +93,21 @@ static struct options parse(int argc, char **argv)
 static void read_file(struct history *history, const char *path)
 {
     bool is_stdin = strcmp(path, "-") == 0;
-    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    FILE *file = is_stdin ? stdin : fopen(path, "re");
     struct buf why = BUF_INIT;
     int err;
 
-    if (fd < 0) {
+    if (file == NULL) {
         fprintf(stderr, "check-history: %s: %s\n", path, strerror(errno));
         exit(EXIT_NO_FILE);
     }
-    err = history_read(history, fd, is_stdin ? "stdin" : path, &why);
+    err = history_read(history, file, is_stdin ? "stdin" : path, &why);
     if (err != 0) {
         fprintf(stderr, "check-history: %s\n", (const char *)why.data);
         exit(err == ERR_IO ? EXIT_NO_FILE : EXIT_MALFORMED);
     }
     if (!is_stdin) {
-        close(fd);
+        (void)fclose(file);
     }
 }
 
