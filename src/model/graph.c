@@ -9,9 +9,6 @@
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 
-static struct clock_vector start_of(const struct graph *graph, unsigned thread, bool cause);
-static bool clocks_of(struct graph *graph, int number);
-
 void graph_clear(struct graph *graph, const uint64_t *initial)
 {
     memset(graph, 0, offsetof(struct graph, events));
