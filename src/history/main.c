@@ -162,28 +162,21 @@ static int check(struct history *history, unsigned texts_max)
     return report.undecided > 0 ? EXIT_UNDECIDED : 0;
 }
 
-static int check_files(char **paths, int count, const struct options *options)
-{
-    struct history *history = history_new();
-    int code;
-
-    history_steps(history, options->steps);
-    if (count == 0) {
-        read_file(history, "-");
-    }
-    for (int i = 0; i < count; i++) {
-        read_file(history, paths[i]);
-    }
-    code = check(history, (unsigned)options->violations);
-    history_free(history);
-    return code;
-}
-
 int main(int argc, char **argv)
 {
     struct options options = parse(argc, argv);
-    int code = check_files(argv + options.files, argc - options.files, &options);
+    struct history *history = history_new();
+    int code;
 
+    history_steps(history, options.steps);
+    if (options.files == argc) {
+        read_file(history, "-");
+    }
+    for (int i = options.files; i < argc; i++) {
+        read_file(history, argv[i]);
+    }
+    code = check(history, (unsigned)options.violations);
+    history_free(history);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "check-history: the output cannot be written\n");
         return EXIT_NO_OUTPUT;

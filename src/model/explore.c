@@ -13,7 +13,6 @@
  *
  * Failure modes: a mistake ends the exploration. Thread: one.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,61 +25,45 @@
 
 /* --- the story --- */
 
-struct text {
-    char *at;
-    size_t left;
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct text *text, const char *format, ...)
-{
-    va_list args;
-    int wrote;
-
-    va_start(args, format);
-    wrote = vsnprintf(text->at, text->left, format, args);
-    va_end(args);
-    if (wrote > 0 && (size_t)wrote < text->left) {
-        text->at += wrote;
-        text->left -= (size_t)wrote;
-    }
-}
-
-static void put_event(struct text *text, const struct graph *graph, const struct event *event)
+static void put_event(FILE *text, const struct graph *graph, const struct event *event)
 {
     const char *file = event->site->file != NULL ? event->site->file : "";
     const char *name = strrchr(file, '/');
 
-    put(text, "  %u.%-3u %-16s %-22s %-8s ", event->thread, event->index, event->site->what,
-        event->site->place, order_name(graph_order(graph, event)));
+    fprintf(text, "  %u.%-3u %-16s %-22s %-8s ", event->thread, event->index, event->site->what,
+            event->site->place, order_name(graph_order(graph, event)));
     if (event->kind == EVENT_LOAD && event->from == GRAPH_INITIAL) {
-        put(text, "reads %#llx, the first value", (unsigned long long)graph_value(graph, event));
+        fprintf(text, "reads %#llx, the first value",
+                (unsigned long long)graph_value(graph, event));
     } else if (event->kind == EVENT_LOAD) {
         const struct event *from = &graph->events[event->from];
 
-        put(text, "reads %#llx of %u.%u", (unsigned long long)graph_value(graph, event),
-            from->thread, from->index);
+        fprintf(text, "reads %#llx of %u.%u", (unsigned long long)graph_value(graph, event),
+                from->thread, from->index);
         if (clock_has(&from->cause, event)) {
-            put(text, ", which comes of it");
+            fprintf(text, ", which comes of it");
         }
     } else if (event->kind == EVENT_STORE) {
-        put(text, "stores %#llx as no. %d", (unsigned long long)event->value, event->place + 1);
+        fprintf(text, "stores %#llx as no. %d", (unsigned long long)event->value, event->place + 1);
     }
-    put(text, "   %s:%d %s\n", name != NULL ? name + 1 : file, event->site->line,
-        event->site->func);
+    fprintf(text, "   %s:%d %s\n", name != NULL ? name + 1 : file, event->site->line,
+            event->site->func);
 }
 
 /* An execution for people: the events of each thread in its order, with what each load read from.
  * As much as fits, with a NUL. */
 static void story_write(const struct graph *graph, char *ret_text, size_t bytes)
 {
-    struct text text = {ret_text, bytes};
+    FILE *text = fmemopen(ret_text, bytes - 1, "w");
 
-    ret_text[0] = '\0';
+    ASSERT(text != NULL);
+    ret_text[bytes - 1] = '\0';
     for (unsigned thread = 0; thread < GRAPH_THREADS; thread++) {
         for (unsigned i = 0; i < graph->thread_count[thread]; i++) {
-            put_event(&text, graph, &graph->events[graph->of[thread][i]]);
+            put_event(text, graph, &graph->events[graph->of[thread][i]]);
         }
     }
+    (void)fclose(text);
 }
 
 /* --- the runs --- */
