@@ -47,20 +47,18 @@ static void clear(struct relation *relation)
     memset(relation->row, 0, ax.nodes * sizeof relation->row[0]);
 }
 
-static void unite(struct relation *to, const struct relation *other)
-{
-    for (unsigned i = 0; i < ax.nodes; i++) {
-        for (unsigned word = 0; word < ax.words; word++) {
-            to->row[i][word] |= other->row[i][word];
-        }
-    }
-}
-
 static void row_unite(struct relation *to, unsigned row, const struct relation *other,
                       unsigned other_row)
 {
     for (unsigned word = 0; word < ax.words; word++) {
         to->row[row][word] |= other->row[other_row][word];
+    }
+}
+
+static void unite(struct relation *to, const struct relation *other)
+{
+    for (unsigned i = 0; i < ax.nodes; i++) {
+        row_unite(to, i, other, i);
     }
 }
 

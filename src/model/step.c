@@ -27,7 +27,7 @@ struct model_site *model_sites(void)
 
 static void site_use(struct model_site *site, int order, int failure)
 {
-    struct model_site **last = &sites;
+    static struct model_site **last = &sites;
 
     if (site->known) {
         return;
@@ -35,10 +35,8 @@ static void site_use(struct model_site *site, int order, int failure)
     site->known = true;
     site->order = order;
     site->failure = failure;
-    while (*last != NULL) {
-        last = &(*last)->next;
-    }
     *last = site;
+    last = &site->next;
 }
 
 static uint8_t order_of(const struct model_site *site, int order)
