@@ -129,36 +129,15 @@ static size_t commit_group(struct writer *writer, size_t at)
     return count;
 }
 
-static void read_snapshot(struct store *store, struct disk_read *read)
-{
-    read->status = 0;
-    if (read->snapshot == NULL) {
-        struct store_position position;
-
-        read->status = store->ops->snapshot_open(store, &read->snapshot, &position);
-        if (read->status != 0) {
-            read->snapshot = NULL;
-            return;
-        }
-        store_position_copy(&read->position, &position);
-    }
-    if (read->max_bytes > 0) {
-        read->status = store->ops->snapshot_read(store, read->snapshot, read->max_bytes,
-                                                 &read->chunk, &read->end);
-    }
-    if (read->close) {
-        store->ops->snapshot_close(store, read->snapshot);
-        read->snapshot = NULL;
-    }
-}
-
 /* Carry out the group that begins at `at`; returns its size. */
 static size_t carry_out(struct writer *writer, size_t at)
 {
-    if (writer->work.at[at].op != NULL) {
+    struct disk_read *read = writer->work.at[at].read;
+
+    if (read == NULL) {
         return commit_group(writer, at);
     }
-    read_snapshot(writer->store, writer->work.at[at].read);
+    disk_read_run(read, writer->store, read->max_bytes);
     return 1;
 }
 

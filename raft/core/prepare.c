@@ -4,6 +4,7 @@
 #include "raft/core/prepare.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "raft/core/guard.h"
 #include "raft/core/rollback.h"
@@ -219,8 +220,12 @@ static int commit(struct store *store, struct preparation *preparation, struct s
     loaded->vote = preparation->vote;
     if (preparation->conf.len > 0) {
         loaded->first_index = 1;
-        ASSERT(loaded->entry_count == 0);
-        store_loaded_add(loaded, &preparation->entry);
+        free(loaded->entries);
+        loaded->entries = calloc(1, sizeof *loaded->entries);
+        ASSERT(loaded->entries != NULL);
+        loaded->entries[0] = preparation->entry; /* conf's memory moves to loaded */
+        loaded->entry_count = 1;
+        preparation->conf = (struct buf)BUF_INIT;
     }
     return 0;
 }
