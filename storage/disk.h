@@ -28,6 +28,9 @@ struct disk_read {
     void *data;
 };
 
+/* Carry out a read on the thread that has the store, at most max_bytes; done() is not called. */
+void disk_read_run(struct disk_read *read, struct store *store, size_t max_bytes);
+
 struct disk_ops {
     void (*submit)(struct disk *disk, struct store_op *op);
     void (*read)(struct disk *disk, struct disk_read *read);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 
@@ -54,25 +55,20 @@ bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len)
     return order < 0 || (order == 0 && a_len < b_len);
 }
 
+/* An array of a damaged meta's size is never asked for. */
 void store_loaded_add(struct store_loaded *loaded, const struct store_entry *entry)
 {
-    size_t count = loaded->entry_count;
     void *copy = malloc((size_t)entry->len + 1);
 
     ASSERT(entry->len <= LIMIT_ENTRY_BYTES && entry->type >= 1 && entry->type <= 3);
-    /* Grown by doubling: an array of a damaged meta's size is never asked for. */
-    if ((count & (count - 1)) == 0) {
-        size_t room = count > 0 ? 2 * count : 1;
-
-        loaded->entries = realloc(loaded->entries, room * sizeof *loaded->entries);
-    }
-    ASSERT(loaded->entries != NULL && copy != NULL);
+    ASSERT(copy != NULL);
     if (entry->len > 0) {
         memcpy(copy, entry->data, entry->len);
     }
-    loaded->entries[count] = *entry;
-    loaded->entries[count].data = copy;
-    loaded->entry_count++;
+    loaded->entries = array_room(loaded->entries, loaded->entry_count, &loaded->entry_capacity,
+                                 sizeof *loaded->entries);
+    loaded->entries[loaded->entry_count] = *entry;
+    loaded->entries[loaded->entry_count++].data = copy;
 }
 
 void store_loaded_release(struct store_loaded *loaded)

@@ -128,6 +128,7 @@ struct store_loaded {
     uint64_t first_index; /* of the log; position.index + 1 at the least when it is empty; >= 1 */
     struct store_entry *entries; /* owned, data too */
     size_t entry_count;
+    size_t entry_capacity;
     struct store_position position;         /* conf owned */
     struct buf locals[LIMIT_LOCAL_RECORDS]; /* owned; empty: no such record */
 };
@@ -164,8 +165,8 @@ size_t store_key_print(char *text, size_t size, const void *key, size_t key_len)
 bool store_key_less(const void *a, size_t a_len, const void *b, size_t b_len);
 
 struct store_space {
-    uint64_t map_bytes; /* 0 for memory */
-    uint64_t used_bytes;
+    uint64_t map_bytes;  /* 0 for memory */
+    uint64_t used_bytes; /* 0 for memory */
     uint64_t disk_free_bytes;
     bool low; /* below 5 % of the map or 64 MiB of the disk: refuse new proposals */
 };

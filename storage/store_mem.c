@@ -1,16 +1,16 @@
 /*
  * store_mem.c - see store_mem.h.
  *
- * The happy path: commit() steps the meta and changes log and rows op by op, noting how to undo
- * each; when the whole list fitted the notes are thrown away, else they are played back in reverse.
+ * The happy path: commit() copies the state, that is its meta and its arrays of pointers, steps the
+ * copy op by op, and puts it in the place of the state when the whole list fitted.
  *
- * Entries and rows are immutable once made and have one owner: the log, the tree, or an undo note.
+ * Entries and rows are immutable once made. A commit notes which ones it made and which ones it
+ * dropped: at its end it frees the one list or the other.
  *
  * Failure modes: as store.h; faults by countdown. Thread: one at a time.
  */
 #include "storage/store_mem.h"
 
-#include <bsd/sys/tree.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,34 +21,33 @@
 #include "storage/store_meta.h"
 
 struct mem_row {
-    RB_ENTRY(mem_row) link;
     struct store_row row; /* points into bytes */
     uint8_t bytes[];      /* key, value */
 };
 
-RB_HEAD(mem_rows, mem_row);
+struct mem_state {
+    struct store_meta meta;
+    struct store_entry *entries; /* [meta.first_index, meta.last_index]; data owned */
+    size_t entry_count;
+    size_t entry_capacity;
+    struct mem_row **rows; /* in key order, owned */
+    size_t row_count;
+    size_t row_capacity;
+};
 
-/* The log, from some first index on; data of entries owned. */
-struct mem_log {
-    struct store_entry *entries;
+struct mem_list {
+    void **at;
     size_t count;
     size_t capacity;
 };
 
-enum mem_undo_kind { MEM_UNDO_APPEND, MEM_UNDO_ROW, MEM_UNDO_INSTALL };
-
-/* How to take back one change. */
-struct mem_undo {
-    SLIST_ENTRY(mem_undo) link;
-    enum mem_undo_kind kind;
-    size_t keep;            /* APPEND: entries that were left in front of the appended ones */
-    struct mem_log log;     /* APPEND: what was cut off; INSTALL: the whole log before */
-    struct mem_row *now;    /* ROW; NULL: deleted */
-    struct mem_row *before; /* ROW; NULL: there was none */
-    struct mem_rows rows;   /* INSTALL: the rows before */
+/* A commit under way. */
+struct mem_commit {
+    struct mem_state state;
+    struct mem_list made;    /* entries' data and rows: freed if the commit fails */
+    struct mem_list dropped; /* freed if it does not */
+    struct store_error *error;
 };
-
-SLIST_HEAD(mem_undo_list, mem_undo);
 
 struct store_snapshot {
     LIST_ENTRY(store_snapshot) link;
@@ -60,9 +59,7 @@ struct store_snapshot {
 struct store_mem {
     struct store store;
     struct store_identity identity;
-    struct store_meta meta;
-    struct mem_log log; /* entries [meta.first_index, meta.last_index] */
-    struct mem_rows rows;
+    struct mem_state state;
     LIST_HEAD(, store_snapshot) snapshots;
     size_t snapshot_count;
     unsigned fail_in; /* commits until one fails; 0: never */
@@ -70,83 +67,298 @@ struct store_mem {
     bool closed;
 };
 
-static int rows_compare(struct mem_row *a, struct mem_row *b)
+static const struct store_ops mem_ops;
+
+static struct store_mem *mem_of(struct store *store)
 {
-    if (store_key_less(a->row.key, a->row.key_len, b->row.key, b->row.key_len)) {
-        return -1;
-    }
-    return store_key_less(b->row.key, b->row.key_len, a->row.key, a->row.key_len) ? 1 : 0;
+    struct store_mem *mem = CONTAINER(store, struct store_mem, store);
+
+    ASSERT(store->ops == &mem_ops);
+    ASSERT(!mem->closed);
+    return mem;
 }
 
-RB_PROTOTYPE_INTERNAL(mem_rows, mem_row, link, rows_compare, static __attribute__((unused)))
+/* --- commit --- */
 
-static struct store_mem *mem_of(struct store *store);
-static void log_free(struct mem_log *log);
-static void rows_free(struct mem_rows *rows);
-static int commit_op(struct store_mem *mem, const struct store_op *op, struct mem_undo_list *undo,
-                     struct store_error *ret_error);
-static void undo_play(struct store_mem *mem, struct mem_undo_list *undo);
-static void undo_forget(struct mem_undo_list *undo);
-static void log_drop_front(struct mem_log *log, uint64_t count);
-
-static int mem_load(struct store *store, struct store_loaded *ret_loaded, store_row_fn row_fn,
-                    void *data, struct store_error *ret_error)
+static void *copy_of(const void *bytes, size_t len)
 {
-    struct store_mem *mem = mem_of(store);
-    struct store_loaded loaded = {.identity = mem->identity};
-    struct mem_row *row;
-    uint64_t digest = 0;
-    int err = store_meta_verify(&mem->meta, ret_error);
+    void *copy = malloc(len + 1);
 
-    RB_FOREACH (row, mem_rows, &mem->rows) {
-        if (err == 0 && (err = row_fn(data, &row->row)) != 0) {
-            (void)store_error_set(ret_error, err, "a row was refused: %s", err_text(err));
+    ASSERT(copy != NULL);
+    if (len > 0) {
+        memcpy(copy, bytes, len);
+    }
+    return copy;
+}
+
+static void list_add(struct mem_list *list, const void *memory)
+{
+    list->at = array_room(list->at, list->count, &list->capacity, sizeof *list->at);
+    list->at[list->count++] = (void *)(uintptr_t)memory;
+}
+
+static void list_free(struct mem_list *list, bool with_what_is_in_it)
+{
+    for (size_t i = 0; i < list->count && with_what_is_in_it; i++) {
+        free(list->at[i]);
+    }
+    free(list->at);
+}
+
+static void state_copy(struct mem_state *ret_state, const struct mem_state *from)
+{
+    *ret_state = *from;
+    store_meta_copy(&ret_state->meta, &from->meta);
+    ret_state->entry_capacity = from->entry_count;
+    ret_state->entries = copy_of(from->entries, from->entry_count * sizeof *from->entries);
+    ret_state->row_capacity = from->row_count;
+    ret_state->rows = copy_of(from->rows, from->row_count * sizeof *from->rows);
+}
+
+/* Not what the arrays point to. */
+static void state_release(struct mem_state *state)
+{
+    store_meta_release(&state->meta);
+    free(state->entries);
+    free(state->rows);
+}
+
+/* store_term_fn. The log holds [meta.first_index, meta.last_index] while an operation is checked.
+ */
+static int mem_term(void *engine, uint64_t index, uint64_t *ret_term, struct store_error *ret_error)
+{
+    const struct mem_state *state = engine;
+    uint64_t at = index - state->meta.first_index;
+
+    (void)ret_error;
+    ASSERT(index >= state->meta.first_index && at < state->entry_count);
+    *ret_term = state->entries[at].term;
+    return 0;
+}
+
+static void drop_entries(struct mem_commit *commit, size_t from, size_t count)
+{
+    struct mem_state *state = &commit->state;
+
+    ASSERT(count <= state->entry_count && from <= state->entry_count - count);
+    for (size_t i = from; i < from + count; i++) {
+        list_add(&commit->dropped, state->entries[i].data);
+    }
+    state->entry_count -= count;
+    memmove(state->entries + from, state->entries + from + count,
+            (state->entry_count - from) * sizeof *state->entries);
+}
+
+static void commit_append(struct mem_commit *commit, const struct store_op *op)
+{
+    struct mem_state *state = &commit->state;
+    size_t keep = (size_t)(op->index - state->meta.first_index);
+
+    drop_entries(commit, keep, state->entry_count - keep);
+    for (uint32_t i = 0; i < op->entry_count; i++) {
+        struct store_entry *entry;
+
+        state->entries = array_room(state->entries, state->entry_count, &state->entry_capacity,
+                                    sizeof *state->entries);
+        entry = &state->entries[state->entry_count++];
+        *entry = op->entries[i];
+        entry->data = copy_of(entry->data, entry->len);
+        list_add(&commit->made, entry->data);
+    }
+}
+
+/* The place of the first row whose key is not before this one. */
+static size_t row_place(const struct mem_state *state, const struct store_row *row)
+{
+    size_t low = 0;
+    size_t high = state->row_count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct store_row *other = &state->rows[middle]->row;
+
+        if (store_key_less(other->key, other->key_len, row->key, row->key_len)) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
-        digest += hash_row(row->row.key, row->row.key_len, row->row.value, row->row.value_len);
     }
-    if (err == 0) {
-        err = store_meta_verify_digest(&mem->meta.position, digest, ret_error);
+    return low;
+}
+
+static void insert_row(struct mem_commit *commit, size_t place, const struct store_row *from)
+{
+    struct mem_state *state = &commit->state;
+    struct mem_row *row = malloc(sizeof *row + from->key_len + from->value_len);
+
+    ASSERT(row != NULL && place <= state->row_count);
+    row->row = *from;
+    row->row.key = memcpy(row->bytes, from->key, from->key_len);
+    row->row.value = memcpy(row->bytes + from->key_len, from->value, from->value_len);
+    list_add(&commit->made, row);
+    state->rows =
+        array_room(state->rows, state->row_count, &state->row_capacity, sizeof(struct mem_row *));
+    memmove(state->rows + place + 1, state->rows + place,
+            (state->row_count - place) * sizeof(struct mem_row *));
+    state->rows[place] = row;
+    state->row_count++;
+}
+
+static void drop_row(struct mem_commit *commit, size_t place)
+{
+    struct mem_state *state = &commit->state;
+
+    ASSERT(place < state->row_count);
+    list_add(&commit->dropped, state->rows[place]);
+    state->row_count--;
+    memmove(state->rows + place, state->rows + place + 1,
+            (state->row_count - place) * sizeof(struct mem_row *));
+}
+
+static uint64_t digest_of(const struct store_row *row)
+{
+    return hash_row(row->key, row->key_len, row->value, row->value_len);
+}
+
+/* Put or delete one row; *digest moves from the row before to what is there then. */
+static int change_row(struct mem_commit *commit, const struct store_row *row, uint64_t *digest)
+{
+    struct mem_state *state = &commit->state;
+    size_t place = row_place(state, row);
+    const struct store_row *before = place < state->row_count ? &state->rows[place]->row : NULL;
+
+    if (before != NULL && !store_key_less(row->key, row->key_len, before->key, before->key_len)) {
+        *digest -= digest_of(before);
+        drop_row(commit, place);
+    } else if (row->value_len == 0) {
+        return store_error_no_row(commit->error, row);
     }
+    if (row->value_len > 0) {
+        *digest += digest_of(row);
+        insert_row(commit, place, row);
+    }
+    return 0;
+}
+
+static int commit_apply(struct mem_commit *commit, const struct store_op *op, uint64_t digest)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
+        err = change_row(commit, &op->rows[i], &digest);
+    }
+    return err != 0 ? err : store_meta_verify_digest(&op->position, digest, commit->error);
+}
+
+static int commit_install(struct mem_commit *commit, const struct store_op *op)
+{
+    struct mem_state *state = &commit->state;
+    struct reader reader;
+    struct store_row row;
+    int err =
+        store_rows_check(op->rows_stream, op->rows_stream_len, op->position.digest, commit->error);
+
     if (err != 0) {
         return err;
     }
-    store_meta_load(&mem->meta, &loaded);
-    for (size_t i = 0; i < mem->log.count; i++) {
-        store_loaded_add(&loaded, &mem->log.entries[i]);
+    drop_entries(commit, 0, state->entry_count);
+    while (state->row_count > 0) {
+        drop_row(commit, state->row_count - 1);
     }
-    *ret_loaded = loaded;
+    reader_init(&reader, op->rows_stream, op->rows_stream_len);
+    while (store_rows_next(&reader, &row)) {
+        insert_row(commit, state->row_count, &row);
+    }
     return 0;
+}
+
+static int commit_op(struct mem_commit *commit, const struct store_op *op)
+{
+    struct mem_state *state = &commit->state;
+    uint64_t digest = state->meta.position.digest;
+    int err = store_meta_step(&state->meta, op, mem_term, state, commit->error);
+
+    if (err != 0) {
+        return err;
+    }
+    switch (op->kind) {
+    case STORE_APPEND:
+        commit_append(commit, op);
+        return 0;
+    case STORE_APPLY:
+        return commit_apply(commit, op, digest);
+    case STORE_INSTALL:
+        return commit_install(commit, op);
+    case STORE_HARD_STATE:
+    case STORE_COMPACT:
+    case STORE_LOCAL:
+        return 0; /* the meta alone; entries are dropped once the whole list fitted */
+    }
+    UNREACHABLE("kind of a store operation");
 }
 
 static int mem_commit(struct store *store, struct store_op_list *list,
                       struct store_error *ret_error)
 {
     struct store_mem *mem = mem_of(store);
-    struct mem_undo_list undo = SLIST_HEAD_INITIALIZER(undo);
-    struct store_meta before;
+    struct mem_commit commit = {.error = ret_error};
+    struct mem_state *state = &commit.state;
     struct store_op *op;
     int err = 0;
 
     if (mem->fail_in > 0 && --mem->fail_in == 0) {
         return store_error_set(ret_error, mem->fail_err, "commit failed as the test asked");
     }
-    store_meta_copy(&before, &mem->meta);
+    state_copy(state, &mem->state);
     STAILQ_FOREACH (op, list, link) {
-        err = commit_op(mem, op, &undo, ret_error);
+        err = commit_op(&commit, op);
         if (err != 0) {
             break;
         }
     }
+    if (err == 0) {
+        struct mem_state before = mem->state;
+
+        drop_entries(&commit, 0, store_meta_compact(&state->meta));
+        ASSERT(state->entry_count == state->meta.last_index + 1 - state->meta.first_index);
+        mem->state = *state;
+        *state = before;
+    }
+    state_release(state);
+    list_free(&commit.made, err != 0);
+    list_free(&commit.dropped, err == 0);
+    return err;
+}
+
+/* --- the other operations --- */
+
+static int mem_load(struct store *store, struct store_loaded *ret_loaded, store_row_fn row_fn,
+                    void *data, struct store_error *ret_error)
+{
+    struct store_mem *mem = mem_of(store);
+    const struct mem_state *state = &mem->state;
+    struct store_loaded loaded = {.identity = mem->identity};
+    uint64_t digest = 0;
+    int err = store_meta_verify(&state->meta, ret_error);
+
+    for (size_t i = 0; i < state->row_count && err == 0; i++) {
+        err = row_fn(data, &state->rows[i]->row);
+        if (err != 0) {
+            (void)store_error_set(ret_error, err, "a row was refused: %s", err_text(err));
+        }
+        digest += digest_of(&state->rows[i]->row);
+    }
+    if (err == 0) {
+        err = store_meta_verify_digest(&state->meta.position, digest, ret_error);
+    }
     if (err != 0) {
-        undo_play(mem, &undo);
-        store_meta_release(&mem->meta);
-        mem->meta = before;
         return err;
     }
-    undo_forget(&undo);
-    store_meta_release(&before);
-    log_drop_front(&mem->log, store_meta_compact(&mem->meta));
-    ASSERT(mem->log.count == mem->meta.last_index + 1 - mem->meta.first_index);
+    store_meta_load(&state->meta, &loaded);
+    for (size_t i = 0; i < state->entry_count; i++) {
+        store_loaded_add(&loaded, &state->entries[i]);
+    }
+    *ret_loaded = loaded;
     return 0;
 }
 
@@ -155,17 +367,18 @@ static int mem_snapshot_open(struct store *store, struct store_snapshot **ret_sn
 {
     struct store_mem *mem = mem_of(store);
     struct store_snapshot *snapshot;
-    struct mem_row *row;
 
     if (mem->snapshot_count == LIMIT_STORE_SNAPSHOTS) {
         return ERR_OVERLOADED;
     }
     snapshot = calloc(1, sizeof *snapshot);
     ASSERT(snapshot != NULL);
-    store_position_copy(&snapshot->position, &mem->meta.position);
-    RB_FOREACH (row, mem_rows, &mem->rows) {
-        buf_put_str16(&snapshot->rows, row->row.key, row->row.key_len);
-        buf_put_str32(&snapshot->rows, row->row.value, row->row.value_len);
+    store_position_copy(&snapshot->position, &mem->state.meta.position);
+    for (size_t i = 0; i < mem->state.row_count; i++) {
+        const struct store_row *row = &mem->state.rows[i]->row;
+
+        buf_put_str16(&snapshot->rows, row->key, row->key_len);
+        buf_put_str32(&snapshot->rows, row->value, row->value_len);
     }
     LIST_INSERT_HEAD(&mem->snapshots, snapshot, link);
     mem->snapshot_count++;
@@ -213,16 +426,8 @@ static void mem_snapshot_close(struct store *store, struct store_snapshot *snaps
 
 static void mem_space(struct store *store, struct store_space *ret_space)
 {
-    struct store_mem *mem = mem_of(store);
-    struct mem_row *row;
-
+    (void)mem_of(store);
     *ret_space = (struct store_space){.disk_free_bytes = UINT64_MAX};
-    RB_FOREACH (row, mem_rows, &mem->rows) {
-        ret_space->used_bytes += row->row.key_len + row->row.value_len;
-    }
-    for (size_t i = 0; i < mem->log.count; i++) {
-        ret_space->used_bytes += mem->log.entries[i].len;
-    }
 }
 
 static void mem_close(struct store *store)
@@ -252,8 +457,7 @@ struct store *store_mem_new(const struct store_identity *identity)
     ASSERT(mem != NULL);
     mem->store.ops = &mem_ops;
     mem->identity = *identity;
-    store_meta_init(&mem->meta);
-    RB_INIT(&mem->rows);
+    store_meta_init(&mem->state.meta);
     LIST_INIT(&mem->snapshots);
     return &mem->store;
 }
@@ -264,7 +468,7 @@ void store_mem_reopen(struct store *store)
 
     ASSERT(mem->closed);
     mem->closed = false;
-    mem->meta.compact_to = 0;
+    mem->state.meta.compact_to = 0;
 }
 
 void store_mem_free(struct store *store)
@@ -274,9 +478,13 @@ void store_mem_free(struct store *store)
     if (!mem->closed) {
         mem_close(store);
     }
-    log_free(&mem->log);
-    rows_free(&mem->rows);
-    store_meta_release(&mem->meta);
+    for (size_t i = 0; i < mem->state.entry_count; i++) {
+        free((void *)(uintptr_t)mem->state.entries[i].data);
+    }
+    for (size_t i = 0; i < mem->state.row_count; i++) {
+        free(mem->state.rows[i]);
+    }
+    state_release(&mem->state);
     free(mem);
 }
 
@@ -287,263 +495,4 @@ void store_mem_fail_commit(struct store *store, unsigned k, int err)
     ASSERT_IMPLIES(k > 0, err != 0);
     mem->fail_in = k;
     mem->fail_err = err;
-}
-
-RB_GENERATE_INTERNAL(mem_rows, mem_row, link, rows_compare, static __attribute__((unused)))
-
-static struct store_mem *mem_of(struct store *store)
-{
-    struct store_mem *mem = CONTAINER(store, struct store_mem, store);
-
-    ASSERT(store->ops == &mem_ops);
-    ASSERT(!mem->closed);
-    return mem;
-}
-
-static void log_free(struct mem_log *log)
-{
-    for (size_t i = 0; i < log->count; i++) {
-        free((void *)(uintptr_t)log->entries[i].data);
-    }
-    free(log->entries);
-    *log = (struct mem_log){0};
-}
-
-/* Takes over the entry's data. */
-static void log_push(struct mem_log *log, const struct store_entry *entry)
-{
-    log->entries = array_room(log->entries, log->count, &log->capacity, sizeof *log->entries);
-    log->entries[log->count++] = *entry;
-}
-
-/* Move all entries from `keep` on to the end of another log. */
-static void log_cut(struct mem_log *log, size_t keep, struct mem_log *ret_tail)
-{
-    ASSERT(keep <= log->count);
-    for (size_t i = keep; i < log->count; i++) {
-        log_push(ret_tail, &log->entries[i]);
-    }
-    log->count = keep;
-}
-
-static void log_drop_front(struct mem_log *log, uint64_t count)
-{
-    ASSERT(count <= log->count);
-    if (count == 0) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        free((void *)(uintptr_t)log->entries[i].data);
-    }
-    log->count -= count;
-    memmove(log->entries, log->entries + count, log->count * sizeof *log->entries);
-}
-
-static void rows_free(struct mem_rows *rows)
-{
-    struct mem_row *row;
-
-    while ((row = RB_ROOT(rows)) != NULL) {
-        RB_REMOVE(mem_rows, rows, row);
-        free(row);
-    }
-}
-
-static struct mem_row *row_new(const struct store_row *from)
-{
-    struct mem_row *row = malloc(sizeof *row + from->key_len + from->value_len);
-
-    ASSERT(row != NULL);
-    memcpy(row->bytes, from->key, from->key_len);
-    if (from->value_len > 0) {
-        memcpy(row->bytes + from->key_len, from->value, from->value_len);
-    }
-    row->row = *from;
-    row->row.key = row->bytes;
-    row->row.value = row->bytes + from->key_len;
-    return row;
-}
-
-static struct mem_undo *undo_new(struct mem_undo_list *undo, enum mem_undo_kind kind)
-{
-    struct mem_undo *note = calloc(1, sizeof *note);
-
-    ASSERT(note != NULL);
-    note->kind = kind;
-    RB_INIT(&note->rows);
-    SLIST_INSERT_HEAD(undo, note, link);
-    return note;
-}
-
-/* The log holds [meta.last_index + 1 - count, meta.last_index] while an operation is checked. */
-static int mem_term(void *engine, uint64_t index, uint64_t *ret_term, struct store_error *ret_error)
-{
-    const struct store_mem *mem = engine;
-    uint64_t at = index - mem->meta.first_index;
-
-    (void)ret_error;
-    ASSERT(index >= mem->meta.first_index && at < mem->log.count);
-    *ret_term = mem->log.entries[at].term;
-    return 0;
-}
-
-static void commit_append(struct store_mem *mem, const struct store_op *op,
-                          struct mem_undo_list *undo)
-{
-    struct mem_undo *note = undo_new(undo, MEM_UNDO_APPEND);
-
-    note->keep = (size_t)(op->index - mem->meta.first_index);
-    log_cut(&mem->log, note->keep, &note->log);
-    for (uint32_t i = 0; i < op->entry_count; i++) {
-        struct store_entry entry = op->entries[i];
-        void *copy = malloc(entry.len + 1);
-
-        ASSERT(copy != NULL);
-        if (entry.len > 0) {
-            memcpy(copy, entry.data, entry.len);
-        }
-        entry.data = copy;
-        log_push(&mem->log, &entry);
-    }
-}
-
-/* Put or delete one row; *digest moves from the row before to what is there then. */
-static int change_row(struct store_mem *mem, const struct store_row *row, uint64_t *digest,
-                      struct mem_undo_list *undo, struct store_error *ret_error)
-{
-    struct mem_row *now = row_new(row);
-    struct mem_row *before = RB_FIND(mem_rows, &mem->rows, now);
-    struct mem_undo *note;
-
-    if (row->value_len == 0) {
-        free(now);
-        now = NULL;
-        if (before == NULL) {
-            return store_error_no_row(ret_error, row);
-        }
-    }
-    note = undo_new(undo, MEM_UNDO_ROW);
-    note->now = now;
-    note->before = before;
-    if (before != NULL) {
-        const struct store_row *old = &before->row;
-
-        *digest -= hash_row(old->key, old->key_len, old->value, old->value_len);
-        RB_REMOVE(mem_rows, &mem->rows, before);
-    }
-    if (now != NULL) {
-        *digest += hash_row(row->key, row->key_len, row->value, row->value_len);
-        RB_INSERT(mem_rows, &mem->rows, now);
-    }
-    return 0;
-}
-
-static int commit_apply(struct store_mem *mem, const struct store_op *op, uint64_t digest,
-                        struct mem_undo_list *undo, struct store_error *ret_error)
-{
-    for (uint32_t i = 0; i < op->row_count; i++) {
-        int err = change_row(mem, &op->rows[i], &digest, undo, ret_error);
-
-        if (err != 0) {
-            return err;
-        }
-    }
-    return store_meta_verify_digest(&op->position, digest, ret_error);
-}
-
-static int commit_install(struct store_mem *mem, const struct store_op *op,
-                          struct mem_undo_list *undo, struct store_error *ret_error)
-{
-    struct mem_undo *note;
-    struct reader reader;
-    struct store_row row;
-    int err =
-        store_rows_check(op->rows_stream, op->rows_stream_len, op->position.digest, ret_error);
-
-    if (err != 0) {
-        return err;
-    }
-    note = undo_new(undo, MEM_UNDO_INSTALL);
-    note->log = mem->log;
-    note->rows = mem->rows;
-    mem->log = (struct mem_log){0};
-    RB_INIT(&mem->rows);
-    reader_init(&reader, op->rows_stream, op->rows_stream_len);
-    while (store_rows_next(&reader, &row)) {
-        RB_INSERT(mem_rows, &mem->rows, row_new(&row));
-    }
-    return 0;
-}
-
-static int commit_op(struct store_mem *mem, const struct store_op *op, struct mem_undo_list *undo,
-                     struct store_error *ret_error)
-{
-    uint64_t digest = mem->meta.position.digest;
-    int err = store_meta_step(&mem->meta, op, mem_term, mem, ret_error);
-
-    if (err != 0) {
-        return err;
-    }
-    switch (op->kind) {
-    case STORE_APPEND:
-        commit_append(mem, op, undo);
-        return 0;
-    case STORE_APPLY:
-        return commit_apply(mem, op, digest, undo, ret_error);
-    case STORE_INSTALL:
-        return commit_install(mem, op, undo, ret_error);
-    case STORE_HARD_STATE:
-    case STORE_COMPACT:
-    case STORE_LOCAL:
-        return 0; /* the meta alone; entries are dropped once the whole list fitted */
-    }
-    UNREACHABLE("kind of a store operation");
-}
-
-static void undo_play(struct store_mem *mem, struct mem_undo_list *undo)
-{
-    struct mem_undo *note;
-
-    while ((note = SLIST_FIRST(undo)) != NULL) {
-        struct mem_log gone = {0};
-
-        SLIST_REMOVE_HEAD(undo, link);
-        switch (note->kind) {
-        case MEM_UNDO_APPEND:
-            log_cut(&mem->log, note->keep, &gone);
-            log_free(&gone);
-            log_cut(&note->log, 0, &mem->log);
-            log_free(&note->log);
-            break;
-        case MEM_UNDO_ROW:
-            if (note->now != NULL) {
-                RB_REMOVE(mem_rows, &mem->rows, note->now);
-                free(note->now);
-            }
-            if (note->before != NULL) {
-                RB_INSERT(mem_rows, &mem->rows, note->before);
-            }
-            break;
-        case MEM_UNDO_INSTALL:
-            log_free(&mem->log);
-            rows_free(&mem->rows);
-            mem->log = note->log;
-            mem->rows = note->rows;
-            break;
-        }
-        free(note);
-    }
-}
-
-static void undo_forget(struct mem_undo_list *undo)
-{
-    struct mem_undo *note;
-
-    while ((note = SLIST_FIRST(undo)) != NULL) {
-        SLIST_REMOVE_HEAD(undo, link);
-        log_free(&note->log);
-        rows_free(&note->rows);
-        free(note->before);
-        free(note);
-    }
 }

@@ -10,20 +10,6 @@
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 
-static int step_hard_state(struct store_meta *meta, const struct store_op *op,
-                           struct store_error *ret_error);
-static int step_append(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
-                       void *engine, struct store_error *ret_error);
-static int step_apply(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
-                      void *engine, struct store_error *ret_error);
-static int step_install(struct store_meta *meta, const struct store_op *op,
-                        struct store_error *ret_error);
-static int step_compact(struct store_meta *meta, const struct store_op *op,
-                        struct store_error *ret_error);
-static int step_local(struct store_meta *meta, const struct store_op *op,
-                      struct store_error *ret_error);
-static void local_unref(struct store_local *local);
-
 void store_meta_init(struct store_meta *meta)
 {
     memset(meta, 0, sizeof *meta);
@@ -38,6 +24,14 @@ void store_meta_copy(struct store_meta *ret_meta, const struct store_meta *from)
         if (from->locals[i] != NULL) {
             from->locals[i]->refs++;
         }
+    }
+}
+
+/* Accepts NULL. */
+static void local_unref(struct store_local *local)
+{
+    if (local != NULL && --local->refs == 0) {
+        free(local);
     }
 }
 
@@ -77,34 +71,6 @@ void store_meta_load(const struct store_meta *meta, struct store_loaded *ret_loa
     }
 }
 
-/* Accepts NULL. */
-static void local_unref(struct store_local *local)
-{
-    if (local != NULL && --local->refs == 0) {
-        free(local);
-    }
-}
-
-int store_meta_step(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
-                    void *engine, struct store_error *ret_error)
-{
-    switch (op->kind) {
-    case STORE_HARD_STATE:
-        return step_hard_state(meta, op, ret_error);
-    case STORE_APPEND:
-        return step_append(meta, op, term_fn, engine, ret_error);
-    case STORE_APPLY:
-        return step_apply(meta, op, term_fn, engine, ret_error);
-    case STORE_INSTALL:
-        return step_install(meta, op, ret_error);
-    case STORE_COMPACT:
-        return step_compact(meta, op, ret_error);
-    case STORE_LOCAL:
-        return step_local(meta, op, ret_error);
-    }
-    UNREACHABLE("kind of a store operation");
-}
-
 uint64_t store_meta_compact(struct store_meta *meta)
 {
     uint64_t count = 0;
@@ -121,38 +87,42 @@ uint64_t store_meta_compact(struct store_meta *meta)
     return count;
 }
 
+/* ERR_CORRUPT: what does not fit, its number and term, and all that the rules look at. */
+static int misfit(const struct store_meta *meta, const char *what, uint64_t number, uint64_t term,
+                  struct store_error *ret_error)
+{
+    const struct store_position *position = &meta->position;
+
+    return store_error_set(
+        ret_error, ERR_CORRUPT,
+        "%s %" PRIu64 ", term %" PRIu64 ": the log is [%" PRIu64 ", %" PRIu64 "] of term %" PRIu64
+        ", the state at index %" PRIu64 " of term %" PRIu64 " with the configuration of %" PRIu64
+        ", the hard state of term %" PRIu64 " with a vote for %" PRIu64,
+        what, number, term, meta->first_index, meta->last_index, meta->last_term, position->index,
+        position->term, position->conf_index, meta->term, meta->vote);
+}
+
 int store_meta_verify(const struct store_meta *meta, struct store_error *ret_error)
 {
     const struct store_position *position = &meta->position;
 
     if (meta->first_index == 0 || meta->last_index < meta->first_index - 1) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "meta log: first index %" PRIu64 ", last index %" PRIu64,
-                               meta->first_index, meta->last_index);
+        return misfit(meta, "a log that ends at", meta->last_index, meta->last_term, ret_error);
     }
     if (position->index > meta->last_index) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "the state is at index %" PRIu64 ", but the log ends at %" PRIu64
-                               ": the log was shortened",
-                               position->index, meta->last_index);
+        return misfit(meta, "the log was shortened: it ends at", meta->last_index, meta->last_term,
+                      ret_error);
     }
     if (position->index < meta->first_index - 1) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "the state is at index %" PRIu64 ", but the log begins at %" PRIu64
-                               ": entries between them are missing",
-                               position->index, meta->first_index);
+        return misfit(meta, "entries are missing after", position->index, position->term,
+                      ret_error);
     }
     if (meta->last_term > meta->term || position->term > meta->last_term) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "terms fall: state %" PRIu64 ", last entry %" PRIu64
-                               ", hard state %" PRIu64,
-                               position->term, meta->last_term, meta->term);
+        return misfit(meta, "terms fall: entry", meta->last_index, meta->last_term, ret_error);
     }
     if (position->conf_index > position->index) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "meta position: configuration of index %" PRIu64
-                               " is newer than the state's %" PRIu64,
-                               position->conf_index, position->index);
+        return misfit(meta, "the configuration is newer than the state, of", position->conf_index,
+                      position->term, ret_error);
     }
     return 0;
 }
@@ -188,15 +158,11 @@ static int step_hard_state(struct store_meta *meta, const struct store_op *op,
                            struct store_error *ret_error)
 {
     if (op->term < (op->lower ? meta->last_term : meta->term)) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "hard state: term %" PRIu64 " after term %" PRIu64, op->term,
-                               meta->term);
+        return misfit(meta, "hard state: an older term with a vote for", op->vote, op->term,
+                      ret_error);
     }
     if (op->term == meta->term && meta->vote != 0 && op->vote != meta->vote && !op->lower) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "hard state: vote for %" PRIu64 " in term %" PRIu64
-                               " after one for %" PRIu64,
-                               op->vote, op->term, meta->vote);
+        return misfit(meta, "hard state: a second vote, for", op->vote, op->term, ret_error);
     }
     meta->term = op->term;
     meta->vote = op->vote;
@@ -227,11 +193,7 @@ static int step_append(struct store_meta *meta, const struct store_op *op, store
 
     if (op->index < meta->first_index || op->index > meta->last_index + 1 ||
         op->index <= meta->position.index) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "append at index %" PRIu64 " does not fit the log [%" PRIu64
-                               ", %" PRIu64 "] with %" PRIu64 " applied",
-                               op->index, meta->first_index, meta->last_index,
-                               meta->position.index);
+        return misfit(meta, "append at index", op->index, 0, ret_error);
     }
     err = term_before(meta, op->index, term_fn, engine, &term, ret_error);
     if (err != 0) {
@@ -243,10 +205,8 @@ static int step_append(struct store_meta *meta, const struct store_op *op, store
         ASSERT(entry->len <= LIMIT_ENTRY_BYTES && entry->type >= 1 && entry->type <= 3);
         ASSERT(entry->data != NULL || entry->len == 0);
         if (entry->term == 0 || entry->term < term || entry->term > meta->term) {
-            return store_error_set(ret_error, ERR_CORRUPT,
-                                   "append: entry %" PRIu64 " has term %" PRIu64
-                                   ", the one before %" PRIu64 ", the hard state %" PRIu64,
-                                   op->index + i, entry->term, term, meta->term);
+            return misfit(meta, "append: terms fall with entry", op->index + i, entry->term,
+                          ret_error);
         }
         term = entry->term;
     }
@@ -265,17 +225,11 @@ static int set_position(struct store_meta *meta, const struct store_op *op,
     ASSERT(to->conf_len <= LIMIT_CONF_BYTES);
     ASSERT(to->conf != NULL || to->conf_len == 0);
     if (to->index < from->index || to->term < from->term || to->conf_index < from->conf_index) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "position goes back: index %" PRIu64 " term %" PRIu64
-                               " configuration %" PRIu64 " after %" PRIu64 " %" PRIu64 " %" PRIu64,
-                               to->index, to->term, to->conf_index, from->index, from->term,
-                               from->conf_index);
+        return misfit(meta, "the state goes back to", to->index, to->term, ret_error);
     }
     if (to->term > meta->term || to->conf_index > to->index) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "position: index %" PRIu64 " term %" PRIu64 " configuration %" PRIu64
-                               " with hard state's term %" PRIu64,
-                               to->index, to->term, to->conf_index, meta->term);
+        return misfit(meta, "the state is newer than its term or configuration at", to->index,
+                      to->term, ret_error);
     }
     store_position_release(&meta->position);
     store_position_copy(&meta->position, to);
@@ -290,9 +244,7 @@ static int step_apply(struct store_meta *meta, const struct store_op *op, store_
     int err = 0;
 
     if (to->index > meta->last_index) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "apply: index %" PRIu64 " is beyond the log's last, %" PRIu64,
-                               to->index, meta->last_index);
+        return misfit(meta, "apply beyond the log, at", to->index, to->term, ret_error);
     }
     if (to->index >= meta->first_index) {
         err = term_fn(engine, to->index, &term, ret_error);
@@ -301,10 +253,8 @@ static int step_apply(struct store_meta *meta, const struct store_op *op, store_
         return err;
     }
     if (to->term != term) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "apply: index %" PRIu64 " with term %" PRIu64
-                               ", the log's entry has %" PRIu64,
-                               to->index, to->term, term);
+        return misfit(meta, "apply of another term than the log's entry, at", to->index, to->term,
+                      ret_error);
     }
     for (uint32_t i = 0; i < op->row_count; i++) {
         ASSERT(op->rows[i].key_len >= 1 && op->rows[i].key_len <= LIMIT_ROW_KEY_BYTES);
@@ -333,12 +283,30 @@ static int step_compact(struct store_meta *meta, const struct store_op *op,
                         struct store_error *ret_error)
 {
     if (op->index > meta->position.index + 1) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "compact below index %" PRIu64 " with only %" PRIu64 " applied",
-                               op->index, meta->position.index);
+        return misfit(meta, "compact of what is not applied, below", op->index, 0, ret_error);
     }
     if (op->index > meta->compact_to) {
         meta->compact_to = op->index;
     }
     return 0;
+}
+
+int store_meta_step(struct store_meta *meta, const struct store_op *op, store_term_fn term_fn,
+                    void *engine, struct store_error *ret_error)
+{
+    switch (op->kind) {
+    case STORE_HARD_STATE:
+        return step_hard_state(meta, op, ret_error);
+    case STORE_APPEND:
+        return step_append(meta, op, term_fn, engine, ret_error);
+    case STORE_APPLY:
+        return step_apply(meta, op, term_fn, engine, ret_error);
+    case STORE_INSTALL:
+        return step_install(meta, op, ret_error);
+    case STORE_COMPACT:
+        return step_compact(meta, op, ret_error);
+    case STORE_LOCAL:
+        return step_local(meta, op, ret_error);
+    }
+    UNREACHABLE("kind of a store operation");
 }

@@ -56,10 +56,6 @@ struct writer {
     struct items completed; /* the driver's: whose done() is being called */
 };
 
-static void *writer_run(void *data);
-static size_t carry_out(struct writer *writer, size_t at);
-static void refresh_space(struct writer *writer);
-
 static void items_push(struct items *items, const struct item *item)
 {
     items->at = array_room(items->at, items->count, &items->capacity, sizeof *items->at);
@@ -73,6 +69,148 @@ static void items_swap(struct items *a, struct items *b)
     *a = *b;
     *b = other;
 }
+
+/* --- the thread --- */
+
+static void refresh_space(struct writer *writer)
+{
+    struct store_space space;
+
+    writer->store->ops->space(writer->store, &space);
+    atomic_store_explicit(&writer->low, space.low, memory_order_relaxed);
+    writer->commits = 0;
+    writer->space_ms = clock_now_ms(clock_system());
+}
+
+static size_t op_bytes(const struct store_op *op)
+{
+    size_t bytes = op->rows_stream_len + op->local_len;
+
+    for (uint32_t i = 0; i < op->entry_count; i++) {
+        bytes += op->entries[i].len;
+    }
+    for (uint32_t i = 0; i < op->row_count; i++) {
+        bytes += op->rows[i].key_len + op->rows[i].value_len;
+    }
+    return bytes;
+}
+
+/* Commit the operations from `at` on, as many as a batch takes; returns how many. */
+static size_t commit_group(struct writer *writer, size_t at)
+{
+    const struct items *work = &writer->work;
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_error error = {""};
+    size_t bytes = 0;
+    size_t count = 0;
+    int err;
+
+    while (at + count < work->count && work->at[at + count].op != NULL &&
+           count < LIMIT_STORE_BATCH_OPS) {
+        struct store_op *op = work->at[at + count].op;
+
+        bytes += op_bytes(op);
+        if (count > 0 && bytes > LIMIT_STORE_BATCH_BYTES) {
+            break;
+        }
+        STAILQ_INSERT_TAIL(&list, op, link);
+        count++;
+    }
+    err = writer->store->ops->commit(writer->store, &list, &error);
+    if (err != 0) {
+        writer->config.failed(writer->config.data, err, &error);
+        UNREACHABLE("failed() of the writer returned");
+    }
+    writer->commits++;
+    if (writer->commits >= SPACE_COMMITS ||
+        clock_now_ms(clock_system()) - writer->space_ms >= SPACE_MS) {
+        refresh_space(writer);
+    }
+    return count;
+}
+
+/* Carry out the group that begins at `at`; returns its size. */
+static size_t carry_out(struct writer *writer, size_t at)
+{
+    struct disk_read *read = writer->work.at[at].read;
+
+    if (read == NULL) {
+        return commit_group(writer, at);
+    }
+    disk_read_run(read, writer->store, read->max_bytes);
+    return 1;
+}
+
+/* Wait until there is work or an end, at most SPACE_MS while space is low. Mutex held. */
+static void wait_for_work(struct writer *writer)
+{
+    struct timespec until;
+
+    if (!atomic_load_explicit(&writer->low, memory_order_relaxed)) {
+        ASSERT(pthread_cond_wait(&writer->wake, &writer->mutex) == 0);
+        return;
+    }
+    ASSERT(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
+    until.tv_sec += SPACE_MS / 1000;
+    (void)pthread_cond_timedwait(&writer->wake, &writer->mutex, &until);
+}
+
+/* Take all that waits into `work`; false at the end. Looks at space while it is low. */
+static bool take_work(struct writer *writer)
+{
+    bool more;
+
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    while (writer->queue.count == 0 && !writer->stopping) {
+        wait_for_work(writer);
+        if (writer->queue.count == 0 && !writer->stopping) {
+            ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+            refresh_space(writer);
+            ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+        }
+    }
+    items_swap(&writer->queue, &writer->work);
+    writer->taken = writer->work.count;
+    more = writer->taken > 0;
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    return more;
+}
+
+/* Hand back a group that is carried out. */
+static void hand_back(struct writer *writer, const struct item *items, size_t count)
+{
+    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
+    for (size_t i = 0; i < count; i++) {
+        items_push(&writer->done, &items[i]);
+    }
+    writer->taken -= count;
+    if (writer->taken == 0 && writer->queue.count == 0) {
+        ASSERT(pthread_cond_signal(&writer->idle) == 0);
+    }
+    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
+    writer->config.notify(writer->config.data);
+}
+
+static void *writer_run(void *data)
+{
+    struct writer *writer = data;
+
+    (void)pthread_setname_np(pthread_self(), "leafd-writer");
+    while (take_work(writer)) {
+        size_t at = 0;
+
+        while (at < writer->work.count) {
+            size_t count = carry_out(writer, at);
+
+            hand_back(writer, &writer->work.at[at], count);
+            at += count;
+        }
+        writer->work.count = 0;
+    }
+    return NULL;
+}
+
+/* --- the driver --- */
 
 static void enqueue(struct writer *writer, const struct item *item)
 {
@@ -211,163 +349,4 @@ void writer_stop(struct writer *writer)
     }
     ASSERT(pthread_join(writer->thread, NULL) == 0);
     writer_free(writer);
-}
-
-/* Wait until there is work or an end, at most SPACE_MS while space is low. Mutex held. */
-static void wait_for_work(struct writer *writer)
-{
-    struct timespec until;
-
-    if (!atomic_load_explicit(&writer->low, memory_order_relaxed)) {
-        ASSERT(pthread_cond_wait(&writer->wake, &writer->mutex) == 0);
-        return;
-    }
-    ASSERT(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
-    until.tv_sec += SPACE_MS / 1000;
-    (void)pthread_cond_timedwait(&writer->wake, &writer->mutex, &until);
-}
-
-/* Take all that waits into `work`; false at the end. Looks at space while it is low. */
-static bool take_work(struct writer *writer)
-{
-    bool more;
-
-    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
-    while (writer->queue.count == 0 && !writer->stopping) {
-        wait_for_work(writer);
-        if (writer->queue.count == 0 && !writer->stopping) {
-            ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
-            refresh_space(writer);
-            ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
-        }
-    }
-    items_swap(&writer->queue, &writer->work);
-    writer->taken = writer->work.count;
-    more = writer->taken > 0;
-    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
-    return more;
-}
-
-/* Hand back a group that is carried out. */
-static void hand_back(struct writer *writer, const struct item *items, size_t count)
-{
-    ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
-    for (size_t i = 0; i < count; i++) {
-        items_push(&writer->done, &items[i]);
-    }
-    writer->taken -= count;
-    if (writer->taken == 0 && writer->queue.count == 0) {
-        ASSERT(pthread_cond_signal(&writer->idle) == 0);
-    }
-    ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
-    writer->config.notify(writer->config.data);
-}
-
-static void *writer_run(void *data)
-{
-    struct writer *writer = data;
-
-    (void)pthread_setname_np(pthread_self(), "leafd-writer");
-    while (take_work(writer)) {
-        size_t at = 0;
-
-        while (at < writer->work.count) {
-            size_t count = carry_out(writer, at);
-
-            hand_back(writer, &writer->work.at[at], count);
-            at += count;
-        }
-        writer->work.count = 0;
-    }
-    return NULL;
-}
-
-static void refresh_space(struct writer *writer)
-{
-    struct store_space space;
-
-    writer->store->ops->space(writer->store, &space);
-    atomic_store_explicit(&writer->low, space.low, memory_order_relaxed);
-    writer->commits = 0;
-    writer->space_ms = clock_now_ms(clock_system());
-}
-
-static size_t op_bytes(const struct store_op *op)
-{
-    size_t bytes = op->rows_stream_len + op->local_len;
-
-    for (uint32_t i = 0; i < op->entry_count; i++) {
-        bytes += op->entries[i].len;
-    }
-    for (uint32_t i = 0; i < op->row_count; i++) {
-        bytes += op->rows[i].key_len + op->rows[i].value_len;
-    }
-    return bytes;
-}
-
-/* Commit the operations from `at` on, as many as a batch takes; returns how many. */
-static size_t commit_group(struct writer *writer, size_t at)
-{
-    const struct items *work = &writer->work;
-    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
-    struct store_error error = {""};
-    size_t bytes = 0;
-    size_t count = 0;
-    int err;
-
-    while (at + count < work->count && work->at[at + count].op != NULL &&
-           count < LIMIT_STORE_BATCH_OPS) {
-        struct store_op *op = work->at[at + count].op;
-
-        bytes += op_bytes(op);
-        if (count > 0 && bytes > LIMIT_STORE_BATCH_BYTES) {
-            break;
-        }
-        STAILQ_INSERT_TAIL(&list, op, link);
-        count++;
-    }
-    err = writer->store->ops->commit(writer->store, &list, &error);
-    if (err != 0) {
-        writer->config.failed(writer->config.data, err, &error);
-        UNREACHABLE("failed() of the writer returned");
-    }
-    writer->commits++;
-    if (writer->commits >= SPACE_COMMITS ||
-        clock_now_ms(clock_system()) - writer->space_ms >= SPACE_MS) {
-        refresh_space(writer);
-    }
-    return count;
-}
-
-static void read_snapshot(struct store *store, struct disk_read *read)
-{
-    read->status = 0;
-    if (read->snapshot == NULL) {
-        struct store_position position;
-
-        read->status = store->ops->snapshot_open(store, &read->snapshot, &position);
-        if (read->status != 0) {
-            read->snapshot = NULL;
-            return;
-        }
-        store_position_copy(&read->position, &position);
-    }
-    if (read->max_bytes > 0) {
-        read->status = store->ops->snapshot_read(store, read->snapshot, read->max_bytes,
-                                                 &read->chunk, &read->end);
-    }
-    if (read->close) {
-        store->ops->snapshot_close(store, read->snapshot);
-        read->snapshot = NULL;
-    }
-}
-
-/* Carry out the group that begins at `at`; returns its size. */
-static size_t carry_out(struct writer *writer, size_t at)
-{
-    if (writer->work.at[at].op != NULL) {
-        return commit_group(writer, at);
-    }
-    read_snapshot(writer->store, writer->work.at[at].read);
-    return 1;
 }

@@ -95,35 +95,6 @@ static void commit(struct sim_disk *disk, size_t count)
     }
 }
 
-static void carry_out_read(struct sim_disk *disk, struct disk_read *read)
-{
-    struct store *store = disk->node->store;
-    struct store_position position;
-
-    read->status = 0;
-    if (read->snapshot == NULL) {
-        read->status = store->ops->snapshot_open(store, &read->snapshot, &position);
-        if (read->status == 0) {
-            void *conf = malloc(position.conf_len + 1);
-
-            ASSERT(conf != NULL);
-            memcpy(conf, position.conf, position.conf_len);
-            read->position = position;
-            read->position.conf = conf;
-        }
-    }
-    if (read->status == 0 && read->max_bytes > 0) {
-        /* Small chunks, so that transfers take several. */
-        size_t max = read->max_bytes < 300 ? read->max_bytes : 300;
-
-        read->status =
-            store->ops->snapshot_read(store, read->snapshot, max, &read->chunk, &read->end);
-    }
-    if (read->snapshot != NULL && read->close) {
-        store->ops->snapshot_close(store, read->snapshot);
-    }
-}
-
 static void complete_first(struct sim_disk *disk)
 {
     struct sim_disk_item *item = STAILQ_FIRST(&disk->queue);
@@ -133,7 +104,10 @@ static void complete_first(struct sim_disk *disk)
     if (item->op != NULL) {
         item->op->done(item->op);
     } else {
-        carry_out_read(disk, item->read);
+        /* Small chunks, so that transfers take several. */
+        size_t max_bytes = item->read->max_bytes < 300 ? item->read->max_bytes : 300;
+
+        disk_read_run(item->read, disk->node->store, max_bytes);
         item->read->done(item->read);
     }
     free(item);

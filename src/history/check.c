@@ -85,6 +85,17 @@ static size_t partition(struct history_entry *entries, size_t count,
     return end;
 }
 
+static void tell_two(struct check *check, enum history_kind kind, const struct history_entry *entry,
+                     const char *relation, const struct history_entry *other)
+{
+    if (report_begin(check->report, kind)) {
+        report_entry(check->report, entry);
+        buf_printf(&check->report->to->text, " %s ", relation);
+        report_entry(check->report, other);
+        buf_put_u8(&check->report->to->text, '\n');
+    }
+}
+
 /* --- keys --- */
 
 static bool has_no_key(const struct history_entry *entry)
@@ -135,12 +146,7 @@ static size_t merge_key(struct check *check, struct history_entry *entries, size
         entries[i].sent = sent;
     }
     for (size_t i = 1; i < left; i++) {
-        if (report_begin(check->report, HISTORY_OTHER_IDS)) {
-            report_entry(check->report, &entries[i]);
-            buf_printf(&check->report->to->text, " has the key of ");
-            report_entry(check->report, &entries[0]);
-            buf_put_u8(&check->report->to->text, '\n');
-        }
+        tell_two(check, HISTORY_OTHER_IDS, &entries[i], "has the key of", &entries[0]);
     }
     return left;
 }
@@ -173,17 +179,6 @@ static void merge_keys(struct check *check)
 }
 
 /* --- once, start; finding the gaps --- */
-
-static void tell_two(struct check *check, enum history_kind kind, const struct history_entry *entry,
-                     const char *relation, const struct history_entry *other)
-{
-    if (report_begin(check->report, kind)) {
-        report_entry(check->report, entry);
-        buf_printf(&check->report->to->text, " %s ", relation);
-        report_entry(check->report, other);
-        buf_put_u8(&check->report->to->text, '\n');
-    }
-}
 
 static void tell_below_start(struct check *check, const struct history_entry *entry)
 {

@@ -157,14 +157,6 @@ static bool add_gap(struct dense *dense, const struct dense_gap *gap, enum dense
     return false;
 }
 
-/* The gap is not counted after all. */
-static void take_back(struct dense *dense, const struct dense_gap *gap)
-{
-    uint64_t length = gap->to - gap->from;
-
-    add_ids(dense, class_of(dense, length), -(int64_t)length);
-}
-
 /* True if the gap can be. */
 static bool decide(struct dense *dense, struct pack *pack, const struct dense_gap *gap,
                    enum dense_why *ret_why, uint64_t *ret_number)
@@ -172,16 +164,17 @@ static bool decide(struct dense *dense, struct pack *pack, const struct dense_ga
     static const enum dense_why whys[] = {[PACK_NO_SUM] = DENSE_NO_SUM,
                                           [PACK_NO_WAY] = DENSE_NO_WAY,
                                           [PACK_UNDECIDED] = DENSE_UNDECIDED};
+    uint64_t length = gap->to - gap->from;
     enum pack_result result;
 
     if (!add_gap(dense, gap, ret_why, ret_number)) {
         return false;
     }
-    result = pack_gap(pack, gap->to - gap->from);
+    result = pack_gap(pack, length);
     if (result == PACK_FITS) {
         return true;
     }
-    take_back(dense, gap);
+    add_ids(dense, class_of(dense, length), -(int64_t)length); /* it is not counted after all */
     *ret_why = whys[result];
     return false;
 }

@@ -21,12 +21,10 @@
  * Thread: one.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "src/base/assert.h"
 #include "src/history/history.h"
@@ -95,21 +93,21 @@ static struct options parse(int argc, char **argv)
 static void read_file(struct history *history, const char *path)
 {
     bool is_stdin = strcmp(path, "-") == 0;
-    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    FILE *file = is_stdin ? stdin : fopen(path, "re");
     struct buf why = BUF_INIT;
     int err;
 
-    if (fd < 0) {
+    if (file == NULL) {
         fprintf(stderr, "check-history: %s: %s\n", path, strerror(errno));
         exit(EXIT_NO_FILE);
     }
-    err = history_read(history, fd, is_stdin ? "stdin" : path, &why);
+    err = history_read(history, file, is_stdin ? "stdin" : path, &why);
     if (err != 0) {
         fprintf(stderr, "check-history: %s\n", (const char *)why.data);
         exit(err == ERR_IO ? EXIT_NO_FILE : EXIT_MALFORMED);
     }
     if (!is_stdin) {
-        close(fd);
+        (void)fclose(file);
     }
 }
 
@@ -164,28 +162,21 @@ static int check(struct history *history, unsigned texts_max)
     return report.undecided > 0 ? EXIT_UNDECIDED : 0;
 }
 
-static int check_files(char **paths, int count, const struct options *options)
-{
-    struct history *history = history_new();
-    int code;
-
-    history_steps(history, options->steps);
-    if (count == 0) {
-        read_file(history, "-");
-    }
-    for (int i = 0; i < count; i++) {
-        read_file(history, paths[i]);
-    }
-    code = check(history, (unsigned)options->violations);
-    history_free(history);
-    return code;
-}
-
 int main(int argc, char **argv)
 {
     struct options options = parse(argc, argv);
-    int code = check_files(argv + options.files, argc - options.files, &options);
+    struct history *history = history_new();
+    int code;
 
+    history_steps(history, options.steps);
+    if (options.files == argc) {
+        read_file(history, "-");
+    }
+    for (int i = options.files; i < argc; i++) {
+        read_file(history, argv[i]);
+    }
+    code = check(history, (unsigned)options.violations);
+    history_free(history);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         fprintf(stderr, "check-history: the output cannot be written\n");
         return EXIT_NO_OUTPUT;

@@ -3,7 +3,6 @@
  */
 #include "src/history/names.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,11 +32,6 @@ void history_names_free(struct history_names *names)
     history_names_init(names);
 }
 
-static bool is_name(const struct history_name *name, const char *text, size_t len)
-{
-    return name->len == len && memcmp(name->text, text, len) == 0;
-}
-
 static struct history_name *append(struct history_names *names, const char *text, size_t len,
                                    uint32_t hash)
 {
@@ -63,7 +57,7 @@ static struct history_name *find(const struct history_names *names, const char *
     for (; link != NULL; link = link->next) {
         struct history_name *name = CONTAINER(link, struct history_name, link);
 
-        if (name->hash == hash && is_name(name, text, len)) {
+        if (name->hash == hash && name->len == len && memcmp(name->text, text, len) == 0) {
             return name;
         }
     }
@@ -72,18 +66,12 @@ static struct history_name *find(const struct history_names *names, const char *
 
 uint32_t history_names_number(struct history_names *names, const char *text, size_t len)
 {
-    struct history_name *name;
-    uint32_t hash;
+    uint32_t hash = (uint32_t)hash_bytes(text, len, 0);
+    struct history_name *name = find(names, text, len, hash);
 
     ASSERT(text != NULL);
-    if (names->count > 0 && is_name(names->names[names->latest], text, len)) {
-        return names->latest;
-    }
-    hash = (uint32_t)hash_bytes(text, len, 0);
-    name = find(names, text, len, hash);
     if (name == NULL) {
         name = append(names, text, len, hash);
     }
-    names->latest = name->number;
-    return names->latest;
+    return name->number;
 }

@@ -1,8 +1,7 @@
 /*
  * names.h - names as numbers: each name is kept once and known by its place.
  *
- * A table of hashes; the name asked for last is found without it, since files have long runs
- * of one client. Thread: one owner each.
+ * Thread: one owner each.
  */
 #ifndef LEAFD_HISTORY_NAMES_H
 #define LEAFD_HISTORY_NAMES_H
@@ -25,7 +24,6 @@ struct history_names {
     size_t count;
     size_t capacity;
     struct hash_table table;
-    uint32_t latest; /* asked for last */
 };
 
 void history_names_init(struct history_names *names);

@@ -1,8 +1,7 @@
 /*
  * read.c - see read.h.
  *
- * The happy path: blocks of the file are read behind the rest of the last line, and each whole line
- * is split into fields where it lies.
+ * The happy path: each line is split into fields where it lies.
  *
  * Failure modes: the first line that is malformed ends it with its number and the reason.
  * Thread: one owner each.
@@ -12,12 +11,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 
-#define BLOCK_BYTES ((size_t)1 << 20)
 #define FIELDS_MAX 8
 
 struct field {
@@ -187,14 +184,17 @@ static int read_op(struct reading *reading, const struct field *fields, size_t c
     return 0;
 }
 
+/* The line with its newline. */
 static int read_line(struct reading *reading, const char *line, size_t len)
 {
     struct field fields[FIELDS_MAX];
     size_t count;
 
-    reading->line++;
-    if (len >= HISTORY_LINE_BYTES) {
+    if (len > HISTORY_LINE_BYTES) {
         return refuse(reading, "the line is too long");
+    }
+    if (line[--len] != '\n') {
+        return refuse(reading, "the last line has no end");
     }
     if (len == 0 || line[0] == '#') {
         return 0;
@@ -212,70 +212,24 @@ static int read_line(struct reading *reading, const char *line, size_t len)
     return refuse(reading, "a line begins with op, tag or #");
 }
 
-/* Take the whole lines of the data; *ret_used bytes of it. */
-static int read_lines(struct reading *reading, const char *data, size_t len, size_t *ret_used)
-{
-    size_t at = 0;
-
-    for (;;) {
-        const char *end = memchr(data + at, '\n', len - at);
-        int err;
-
-        *ret_used = at;
-        if (end == NULL) {
-            return 0;
-        }
-        err = read_line(reading, data + at, (size_t)(end - data) - at);
-        if (err != 0) {
-            return err;
-        }
-        at = (size_t)(end - data) + 1;
-    }
-}
-
-static int read_blocks(struct reading *reading, int fd, char *data)
-{
-    size_t len = 0; /* of the beginning of a line */
-
-    for (;;) {
-        ssize_t got = read(fd, data + len, BLOCK_BYTES - len);
-        size_t used;
-        int err;
-
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            buf_printf(reading->why, "%s: %s", reading->name, strerror(errno));
-            buf_put_u8(reading->why, '\0');
-            return ERR_IO;
-        }
-        reading->line += got == 0 && len > 0;
-        if (got == 0) {
-            return len == 0 ? 0 : refuse(reading, "the last line has no end");
-        }
-        len += (size_t)got;
-        err = read_lines(reading, data, len, &used);
-        if (err != 0) {
-            return err;
-        }
-        len -= used;
-        memmove(data, data + used, len);
-        if (len >= HISTORY_LINE_BYTES) {
-            reading->line++;
-            return refuse(reading, "the line is too long");
-        }
-    }
-}
-
-int history_read(struct history *history, int fd, const char *name, struct buf *ret_why)
+int history_read(struct history *history, FILE *file, const char *name, struct buf *ret_why)
 {
     struct reading reading = {.history = history, .name = name, .why = ret_why};
-    char *data = malloc(BLOCK_BYTES);
-    int err;
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t len;
+    int err = 0;
 
-    ASSERT(data != NULL && ret_why->len == 0);
-    err = read_blocks(&reading, fd, data);
-    free(data);
+    ASSERT(ret_why->len == 0);
+    while (err == 0 && (len = getline(&line, &room, file)) > 0) {
+        reading.line++;
+        err = read_line(&reading, line, (size_t)len);
+    }
+    free(line);
+    if (err == 0 && ferror(file)) {
+        buf_printf(ret_why, "%s: %s", name, strerror(errno));
+        buf_put_u8(ret_why, '\0');
+        err = ERR_IO;
+    }
     return err;
 }

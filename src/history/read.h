@@ -19,6 +19,8 @@
 #ifndef LEAFD_HISTORY_READ_H
 #define LEAFD_HISTORY_READ_H
 
+#include <stdio.h>
+
 #include "src/history/history.h"
 
 #define HISTORY_NAME_BYTES 1024
@@ -28,6 +30,7 @@
  * Read a file to its end into the history. ERR_INVALID: malformed, ERR_IO: not readable; then
  * *ret_why (an empty buffer) says where and why, "name:line: ..." and a NUL.
  */
-int history_read(struct history *history, int fd, const char *name, struct buf *ret_why) MUST_CHECK;
+int history_read(struct history *history, FILE *file, const char *name,
+                 struct buf *ret_why) MUST_CHECK;
 
 #endif

@@ -47,20 +47,18 @@ static void clear(struct relation *relation)
     memset(relation->row, 0, ax.nodes * sizeof relation->row[0]);
 }
 
-static void unite(struct relation *to, const struct relation *other)
-{
-    for (unsigned i = 0; i < ax.nodes; i++) {
-        for (unsigned word = 0; word < ax.words; word++) {
-            to->row[i][word] |= other->row[i][word];
-        }
-    }
-}
-
 static void row_unite(struct relation *to, unsigned row, const struct relation *other,
                       unsigned other_row)
 {
     for (unsigned word = 0; word < ax.words; word++) {
         to->row[row][word] |= other->row[other_row][word];
+    }
+}
+
+static void unite(struct relation *to, const struct relation *other)
+{
+    for (unsigned i = 0; i < ax.nodes; i++) {
+        row_unite(to, i, other, i);
     }
 }
 
@@ -362,10 +360,8 @@ bool axioms_need_sc(const struct graph *graph)
     return count >= 2;
 }
 
-bool axioms_hold(const struct graph *graph, const char **ret_why)
+bool axioms_hold(const struct graph *graph)
 {
-    const char *why = NULL;
-
     ax.graph = graph;
     ax.nodes = (unsigned)graph->count + graph->locations;
     ax.words = (ax.nodes + 63) / 64;
@@ -374,17 +370,6 @@ bool axioms_hold(const struct graph *graph, const char **ret_why)
     find_mo();
     find_eco();
     find_hb();
-    if (!irreflexive(&ax.hb)) {
-        why = "happens-before has a circle";
-    } else if (!coherent()) {
-        why = "coherence";
-    } else if (!atomic()) {
-        why = "atomicity of a read-modify-write";
-    } else if (axioms_need_sc(graph) && !sc_acyclic()) {
-        why = "the order of seq_cst has a circle";
-    }
-    if (ret_why != NULL) {
-        *ret_why = why;
-    }
-    return why == NULL;
+    return irreflexive(&ax.hb) && coherent() && atomic() &&
+           (!axioms_need_sc(graph) || sc_acyclic());
 }

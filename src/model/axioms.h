@@ -18,9 +18,8 @@
 
 #include "src/model/graph.h"
 
-/* True if a graph, all of whose stores have a place, keeps all of them. NULL in *ret_why then, else
- * the axiom that it breaks (static). ret_why may be NULL. */
-bool axioms_hold(const struct graph *graph, const char **ret_why);
+/* True if a graph, all of whose stores have a place, keeps all of them. */
+bool axioms_hold(const struct graph *graph);
 
 /* Are there events that only the axiom of seq_cst speaks of? */
 bool axioms_need_sc(const struct graph *graph);

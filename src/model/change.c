@@ -273,7 +273,7 @@ static void push_late(const struct graph *kept, int load, int store, int place,
     graph.base = graph.next_stamp;
     graph.late++;
     graph_recompute(&graph);
-    if (run_is_new(&graph) && axioms_hold(&graph, NULL)) {
+    if (run_is_new(&graph) && axioms_hold(&graph)) {
         run_push(&graph);
     }
 }

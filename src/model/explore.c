@@ -20,9 +20,53 @@
 #include "src/model/axioms.h"
 #include "src/model/plain.h"
 #include "src/model/run.h"
-#include "src/model/story.h"
 
 #define RESTARTS_MAX 8
+
+/* --- the story --- */
+
+static void put_event(FILE *text, const struct graph *graph, const struct event *event)
+{
+    const char *file = event->site->file != NULL ? event->site->file : "";
+    const char *name = strrchr(file, '/');
+
+    fprintf(text, "  %u.%-3u %-16s %-22s %-8s ", event->thread, event->index, event->site->what,
+            event->site->place, order_name(graph_order(graph, event)));
+    if (event->kind == EVENT_LOAD && event->from == GRAPH_INITIAL) {
+        fprintf(text, "reads %#llx, the first value",
+                (unsigned long long)graph_value(graph, event));
+    } else if (event->kind == EVENT_LOAD) {
+        const struct event *from = &graph->events[event->from];
+
+        fprintf(text, "reads %#llx of %u.%u", (unsigned long long)graph_value(graph, event),
+                from->thread, from->index);
+        if (clock_has(&from->cause, event)) {
+            fprintf(text, ", which comes of it");
+        }
+    } else if (event->kind == EVENT_STORE) {
+        fprintf(text, "stores %#llx as no. %d", (unsigned long long)event->value, event->place + 1);
+    }
+    fprintf(text, "   %s:%d %s\n", name != NULL ? name + 1 : file, event->site->line,
+            event->site->func);
+}
+
+/* An execution for people: the events of each thread in its order, with what each load read from.
+ * As much as fits, with a NUL. */
+static void story_write(const struct graph *graph, char *ret_text, size_t bytes)
+{
+    FILE *text = fmemopen(ret_text, bytes - 1, "w");
+
+    ASSERT(text != NULL);
+    ret_text[bytes - 1] = '\0';
+    for (unsigned thread = 0; thread < GRAPH_THREADS; thread++) {
+        for (unsigned i = 0; i < graph->thread_count[thread]; i++) {
+            put_event(text, graph, &graph->events[graph->of[thread][i]]);
+        }
+    }
+    (void)fclose(text);
+}
+
+/* --- the runs --- */
 
 /* Run one thread as far as it comes. */
 static void run_thread(unsigned thread, void (*function)(void))
@@ -79,7 +123,7 @@ static void run_judge(bool cut, bool waits_for_ever)
     const struct graph *graph = &run.graph;
     const char *race;
 
-    if ((graph->late > 0 || axioms_need_sc(graph)) && !axioms_hold(graph, NULL)) {
+    if ((graph->late > 0 || axioms_need_sc(graph)) && !axioms_hold(graph)) {
         return;
     }
     race = plain_race();

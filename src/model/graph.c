@@ -9,9 +9,6 @@
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 
-static struct clock_vector start_of(const struct graph *graph, unsigned thread, bool cause);
-static bool clocks_of(struct graph *graph, int number);
-
 void graph_clear(struct graph *graph, const uint64_t *initial)
 {
     memset(graph, 0, offsetof(struct graph, events));
@@ -219,11 +216,7 @@ void graph_recompute(struct graph *graph)
     for (int i = 0; i < graph->count; i++) {
         struct event *event = &graph->events[i];
 
-        memset(&event->before, 0, sizeof event->before);
-        memset(&event->cause, 0, sizeof event->cause);
-        memset(&event->offer, 0, sizeof event->offer);
-        memset(&event->pend, 0, sizeof event->pend);
-        memset(&event->fenced, 0, sizeof event->fenced);
+        memset(&event->before, 0, sizeof *event - offsetof(struct event, before)); /* all clocks */
     }
     while (changed) {
         changed = false;

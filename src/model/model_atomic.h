@@ -2,8 +2,8 @@
  * model_atomic.h - makes a file's atomic operations, its heap and its copies of memory calls of the
  * explorer. To be included first of all (gcc -include), so that the file needs no change.
  *
- * An operation on an atomic object that is written without a name (x += 1) is not caught by these
- * macros; the sanitizer's instrumentation makes it a call that nobody defines: it does not link.
+ * Operations that are not here (without an explicit order, or written as x += 1) the sanitizer's
+ * instrumentation makes calls that nobody defines: they do not link.
  *
  * Thread: one.
  */
@@ -49,57 +49,26 @@
 
 #undef atomic_init
 #undef atomic_load_explicit
-#undef atomic_load
 #undef atomic_store_explicit
-#undef atomic_store
 #undef atomic_exchange_explicit
-#undef atomic_exchange
 #undef atomic_fetch_add_explicit
-#undef atomic_fetch_add
 #undef atomic_fetch_sub_explicit
-#undef atomic_fetch_sub
 #undef atomic_fetch_or_explicit
-#undef atomic_fetch_or
-#undef atomic_fetch_and_explicit
-#undef atomic_fetch_and
-#undef atomic_fetch_xor_explicit
-#undef atomic_fetch_xor
 #undef atomic_compare_exchange_weak_explicit
-#undef atomic_compare_exchange_weak
 #undef atomic_compare_exchange_strong_explicit
-#undef atomic_compare_exchange_strong
 #undef atomic_thread_fence
-#undef atomic_signal_fence
-#undef atomic_flag_test_and_set
-#undef atomic_flag_test_and_set_explicit
-#undef atomic_flag_clear
-#undef atomic_flag_clear_explicit
 
 #define atomic_init(p, v) model_init((p), sizeof *(p), MODEL_WORD(MODEL_TYPE(p), (v)))
 #define atomic_load_explicit(p, o)                                                                 \
     ((MODEL_TYPE(p))(uintptr_t)model_load(MODEL_SITE("load", #p), (p), sizeof *(p), (o)))
-#define atomic_load(p) atomic_load_explicit(p, memory_order_seq_cst)
 #define atomic_store_explicit(p, v, o)                                                             \
     model_store(MODEL_SITE("store", #p), (p), sizeof *(p), MODEL_WORD(MODEL_TYPE(p), (v)), (o))
-#define atomic_store(p, v) atomic_store_explicit(p, v, memory_order_seq_cst)
 #define atomic_exchange_explicit(p, v, o) MODEL_MODIFY("exchange", MODEL_EXCHANGE, p, v, o)
-#define atomic_exchange(p, v) atomic_exchange_explicit(p, v, memory_order_seq_cst)
 #define atomic_fetch_add_explicit(p, v, o) MODEL_MODIFY("fetch_add", MODEL_ADD, p, v, o)
-#define atomic_fetch_add(p, v) atomic_fetch_add_explicit(p, v, memory_order_seq_cst)
 #define atomic_fetch_sub_explicit(p, v, o) MODEL_MODIFY("fetch_sub", MODEL_SUB, p, v, o)
-#define atomic_fetch_sub(p, v) atomic_fetch_sub_explicit(p, v, memory_order_seq_cst)
 #define atomic_fetch_or_explicit(p, v, o) MODEL_MODIFY("fetch_or", MODEL_OR, p, v, o)
-#define atomic_fetch_or(p, v) atomic_fetch_or_explicit(p, v, memory_order_seq_cst)
-#define atomic_fetch_and_explicit(p, v, o) MODEL_MODIFY("fetch_and", MODEL_AND, p, v, o)
-#define atomic_fetch_and(p, v) atomic_fetch_and_explicit(p, v, memory_order_seq_cst)
-#define atomic_fetch_xor_explicit(p, v, o) MODEL_MODIFY("fetch_xor", MODEL_XOR, p, v, o)
-#define atomic_fetch_xor(p, v) atomic_fetch_xor_explicit(p, v, memory_order_seq_cst)
 #define atomic_compare_exchange_weak_explicit(p, e, d, s, f) MODEL_COMPARE(p, e, d, s, f, true)
-#define atomic_compare_exchange_weak(p, e, d)                                                      \
-    MODEL_COMPARE(p, e, d, memory_order_seq_cst, memory_order_seq_cst, true)
 #define atomic_compare_exchange_strong_explicit(p, e, d, s, f) MODEL_COMPARE(p, e, d, s, f, false)
-#define atomic_compare_exchange_strong(p, e, d)                                                    \
-    MODEL_COMPARE(p, e, d, memory_order_seq_cst, memory_order_seq_cst, false)
 #define atomic_thread_fence(o) model_fence(MODEL_SITE("fence", ""), (o))
 
 /* Scenarios alone. */

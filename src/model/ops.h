@@ -14,7 +14,7 @@ void model_init(const volatile void *at, size_t bytes, uint64_t value);
 uint64_t model_load(struct model_site *site, const volatile void *at, size_t bytes, int order);
 void model_store(struct model_site *site, const volatile void *at, size_t bytes, uint64_t value,
                  int order);
-enum model_change { MODEL_EXCHANGE, MODEL_ADD, MODEL_SUB, MODEL_OR, MODEL_AND, MODEL_XOR };
+enum model_change { MODEL_EXCHANGE, MODEL_ADD, MODEL_SUB, MODEL_OR };
 /* The old value. */
 uint64_t model_modify(struct model_site *site, const volatile void *at, size_t bytes,
                       enum model_change change, uint64_t value, int order);

@@ -22,11 +22,7 @@
 #define ACCESSES 16384        /* of a thread */
 #define HEAP_BYTES (1U << 20) /* of a thread */
 #define PAGE_BYTES 4096U
-#define PAGES (GRAPH_THREADS * (HEAP_BYTES / PAGE_BYTES))
 #define STACK_BYTES (8U << 20)
-#define GRAIN_BYTES 8U
-#define GRAINS 4096U /* of the map of what a thread touched */
-#define WIDE_GRAINS 32U
 
 enum access_kind { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC };
 
@@ -42,16 +38,12 @@ struct access {
 struct touched {
     size_t count;
     struct access accesses[ACCESSES];
-    uint64_t grains[GRAINS / 64]; /* places modulo GRAINS; all of them if one was wide */
 };
 
 static struct {
     struct touched by[GRAPH_THREADS];
     uintptr_t stack; /* a place above the frames of the code under test */
     size_t used[GRAPH_THREADS];
-    bool dirty[PAGES]; /* of the heap */
-    uint32_t dirty_pages[PAGES];
-    size_t dirty_count;
     char race[128];
 } plain;
 
@@ -62,19 +54,9 @@ void plain_begin(void)
     plain.stack = (uintptr_t)__builtin_frame_address(0) + PAGE_BYTES;
     for (unsigned i = 0; i < GRAPH_THREADS; i++) {
         plain.by[i].count = 0;
-        memset(plain.by[i].grains, 0, sizeof plain.by[i].grains);
+        memset(heap[i], 0, plain.used[i]);
+        plain.used[i] = 0;
     }
-    for (size_t i = 0; i < plain.dirty_count; i++) {
-        memset((uint8_t *)heap + plain.dirty_pages[i] * PAGE_BYTES, 0, PAGE_BYTES);
-        plain.dirty[plain.dirty_pages[i]] = false;
-    }
-    plain.dirty_count = 0;
-    memset(plain.used, 0, sizeof plain.used);
-}
-
-static bool is_wide(const struct access *access)
-{
-    return access->end - access->begin > (size_t)WIDE_GRAINS * GRAIN_BYTES;
 }
 
 /* The set-up comes before all others, and what is after the join after them: no races there. */
@@ -88,33 +70,9 @@ static void add(enum access_kind kind, uintptr_t at, size_t bytes, unsigned inde
     }
     ASSERT(touched->count < ACCESSES);
     touched->accesses[touched->count++] = access;
-    if (is_wide(&access)) {
-        memset(touched->grains, 0xff, sizeof touched->grains);
-        return;
-    }
-    for (uintptr_t grain = at / GRAIN_BYTES; grain <= (at + bytes - 1) / GRAIN_BYTES; grain++) {
-        touched->grains[grain % GRAINS / 64] |= UINT64_C(1) << grain % 64;
-    }
 }
 
-/* A write makes the pages of the heap it is in dirty. */
-static void soil(uintptr_t at, size_t bytes)
-{
-    uintptr_t begin = (uintptr_t)&heap[0][0];
-
-    if (at < begin || at >= begin + sizeof heap || bytes == 0) {
-        return;
-    }
-    for (size_t page = (at - begin) / PAGE_BYTES; page <= (at + bytes - 1 - begin) / PAGE_BYTES;
-         page++) {
-        if (!plain.dirty[page]) {
-            plain.dirty[page] = true;
-            plain.dirty_pages[plain.dirty_count++] = (uint32_t)page;
-        }
-    }
-}
-
-static void note(const void *address, size_t bytes, bool writes)
+void model_plain(const void *address, size_t bytes, bool writes)
 {
     uintptr_t at = (uintptr_t)address;
     unsigned index = run.next[run.thread];
@@ -122,15 +80,7 @@ static void note(const void *address, size_t bytes, bool writes)
     if (at < plain.stack && at > plain.stack - STACK_BYTES) {
         return;
     }
-    if (writes) {
-        soil(at, bytes);
-    }
     add(writes ? ACCESS_WRITE : ACCESS_READ, at, bytes, index, index);
-}
-
-void model_plain(const void *at, size_t bytes, bool writes)
-{
-    note(at, bytes, writes);
 }
 
 void plain_atomic(uintptr_t at, size_t bytes, unsigned index, bool init)
@@ -176,29 +126,12 @@ static bool races(unsigned a_thread, const struct access *a, unsigned b_thread,
     return true;
 }
 
-/* False if nothing that the thread did can be where the access was. */
-static bool may_meet(const struct access *access, const struct touched *other)
-{
-    if (is_wide(access)) {
-        return other->count > 0;
-    }
-    for (uintptr_t at = access->begin / GRAIN_BYTES; at <= (access->end - 1) / GRAIN_BYTES; at++) {
-        if ((other->grains[at % GRAINS / 64] >> at % 64 & 1) != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool threads_race(unsigned lower, unsigned higher)
 {
     const struct touched *a = &plain.by[lower];
     const struct touched *b = &plain.by[higher];
 
     for (size_t i = 0; i < a->count; i++) {
-        if (!may_meet(&a->accesses[i], b)) {
-            continue;
-        }
         for (size_t j = 0; j < b->count; j++) {
             if (races(lower, &a->accesses[i], higher, &b->accesses[j])) {
                 return true;
@@ -237,7 +170,6 @@ void *model_calloc(size_t count, size_t bytes)
     ASSERT(plain.used[run.thread] + all <= HEAP_BYTES);
     plain.used[run.thread] += all;
     add(ACCESS_WRITE, (uintptr_t)memory, all, run.next[run.thread], run.next[run.thread]);
-    soil((uintptr_t)memory, sizeof(struct block));
     *(struct block *)memory = (struct block){count * bytes, 0};
     return memory + sizeof(struct block);
 }
@@ -259,37 +191,37 @@ void *model_realloc(void *memory, size_t bytes)
 void model_free(void *memory)
 {
     if (memory != NULL) {
-        note(memory, 1, true); /* it is not used again within this run */
+        model_plain(memory, 1, true); /* it is not used again within this run */
     }
 }
 
 void *model_copy(void *to, const void *from, size_t bytes)
 {
-    note(from, bytes, false);
-    note(to, bytes, true);
+    model_plain(from, bytes, false);
+    model_plain(to, bytes, true);
     return memmove(to, from, bytes);
 }
 
 void *model_set(void *to, int byte, size_t bytes)
 {
-    note(to, bytes, true);
+    model_plain(to, bytes, true);
     return memset(to, byte, bytes);
 }
 
 int model_differ(const void *a, const void *b, size_t bytes)
 {
-    note(a, bytes, false);
-    note(b, bytes, false);
+    model_plain(a, bytes, false);
+    model_plain(b, bytes, false);
     return memcmp(a, b, bytes);
 }
 
-/* --- what the compiler calls --- */
+/* --- what the compiler calls; an access that is not here (unaligned) does not link --- */
 
 #define TSAN_ACCESS(name, bytes, writes)                                                           \
     void __tsan_##name(void *at);                                                                  \
     void __tsan_##name(void *at)                                                                   \
     {                                                                                              \
-        note(at, bytes, writes);                                                                   \
+        model_plain(at, bytes, writes);                                                            \
     }
 
 TSAN_ACCESS(read1, 1, false)
@@ -302,12 +234,6 @@ TSAN_ACCESS(write2, 2, true)
 TSAN_ACCESS(write4, 4, true)
 TSAN_ACCESS(write8, 8, true)
 TSAN_ACCESS(write16, 16, true)
-TSAN_ACCESS(unaligned_read2, 2, false)
-TSAN_ACCESS(unaligned_read4, 4, false)
-TSAN_ACCESS(unaligned_read8, 8, false)
-TSAN_ACCESS(unaligned_write2, 2, true)
-TSAN_ACCESS(unaligned_write4, 4, true)
-TSAN_ACCESS(unaligned_write8, 8, true)
 
 void __tsan_init(void);
 void __tsan_init(void)
@@ -329,11 +255,11 @@ void __tsan_func_exit(void *call)
 void __tsan_read_range(void *at, long bytes);
 void __tsan_read_range(void *at, long bytes)
 {
-    note(at, (size_t)bytes, false);
+    model_plain(at, (size_t)bytes, false);
 }
 
 void __tsan_write_range(void *at, long bytes);
 void __tsan_write_range(void *at, long bytes)
 {
-    note(at, (size_t)bytes, true);
+    model_plain(at, (size_t)bytes, true);
 }

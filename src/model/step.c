@@ -27,7 +27,7 @@ struct model_site *model_sites(void)
 
 static void site_use(struct model_site *site, int order, int failure)
 {
-    struct model_site **last = &sites;
+    static struct model_site **last = &sites;
 
     if (site->known) {
         return;
@@ -35,15 +35,13 @@ static void site_use(struct model_site *site, int order, int failure)
     site->known = true;
     site->order = order;
     site->failure = failure;
-    while (*last != NULL) {
-        last = &(*last)->next;
-    }
     *last = site;
+    last = &site->next;
 }
 
-static int order_of(const struct model_site *site, int order)
+static uint8_t order_of(const struct model_site *site, int order)
 {
-    return site->weak_order >= 0 ? site->weak_order : order;
+    return (uint8_t)(site->weak_order >= 0 ? site->weak_order : order);
 }
 
 /* The number of a location, GRAPH_LOCATIONS if it has none yet. */
@@ -168,8 +166,6 @@ static struct event *load_step(struct event *event)
 {
     struct event *known = event_known();
 
-    event->kind = EVENT_LOAD;
-    event->thread = (uint8_t)run.thread;
     if (known == NULL) {
         return load_new(event);
     }
@@ -224,8 +220,6 @@ static void store_step(struct event *event)
     struct event *known = event_known();
     int store;
 
-    event->kind = EVENT_STORE;
-    event->thread = (uint8_t)run.thread;
     if (known != NULL) {
         must_match(known, event);
         if (known->value != event->value) {
@@ -241,18 +235,27 @@ static void store_step(struct event *event)
 
 /* --- the operations --- */
 
-static struct event event_at(struct model_site *site, const volatile void *at, size_t bytes,
-                             int order)
+/* The next event of the thread that runs; a fence's location counts for nothing. */
+static struct event event_new(const struct model_site *site, enum event_kind kind, uint8_t location,
+                              uint8_t order)
 {
     struct event event;
 
-    memset(&event, 0, sizeof event);
+    memset(&event, 0, sizeof event); /* with the bytes between the fields: events are compared */
     event.site = site;
-    event.location = location_of(at, bytes);
-    event.order = (uint8_t)order_of(site, order);
+    event.kind = (uint8_t)kind;
+    event.thread = (uint8_t)run.thread;
+    event.location = location;
+    event.order = order;
+    return event;
+}
+
+static struct event event_at(struct model_site *site, enum event_kind kind, const volatile void *at,
+                             size_t bytes, int order)
+{
     ASSERT(order != memory_order_consume);
     plain_atomic((uintptr_t)at, bytes, run.next[run.thread], false);
-    return event;
+    return event_new(site, kind, location_of(at, bytes), order_of(site, order));
 }
 
 /* Has the set-up used the location before? */
@@ -280,9 +283,7 @@ void model_init(const volatile void *at, size_t bytes, uint64_t value)
         ASSERT(location == GRAPH_LOCATIONS || run.initial[location] == value);
         return;
     }
-    memset(&event, 0, sizeof event);
-    event.site = &init;
-    event.location = location_of(at, bytes);
+    event = event_new(&init, EVENT_STORE, location_of(at, bytes), memory_order_relaxed);
     event.value = cut_to(bytes, value);
     plain_atomic((uintptr_t)at, bytes, run.next[run.thread], true);
     store_step(&event);
@@ -293,7 +294,7 @@ uint64_t model_load(struct model_site *site, const volatile void *at, size_t byt
     struct event event;
 
     site_use(site, order, -1);
-    event = event_at(site, at, bytes, order);
+    event = event_at(site, EVENT_LOAD, at, bytes, order);
     return graph_value(&run.graph, load_step(&event));
 }
 
@@ -303,7 +304,7 @@ uint64_t model_await(struct model_site *site, const volatile void *at, size_t by
     uint64_t value;
 
     site_use(site, memory_order_acquire, -1);
-    event = event_at(site, at, bytes, memory_order_acquire);
+    event = event_at(site, EVENT_LOAD, at, bytes, memory_order_acquire);
     event.waits = true;
     event.may_stay = may_stay;
     value = graph_value(&run.graph, load_step(&event));
@@ -319,7 +320,7 @@ void model_store(struct model_site *site, const volatile void *at, size_t bytes,
     struct event event;
 
     site_use(site, order, -1);
-    event = event_at(site, at, bytes, order);
+    event = event_at(site, EVENT_STORE, at, bytes, order);
     event.value = cut_to(bytes, value);
     store_step(&event);
 }
@@ -328,13 +329,9 @@ void model_store(struct model_site *site, const volatile void *at, size_t bytes,
 static void store_exclusive(struct model_site *site, const struct event *load, size_t bytes,
                             uint64_t value)
 {
-    struct event event;
+    struct event event = event_new(site, EVENT_STORE, load->location, load->order);
 
     ASSERT(load->kind == EVENT_LOAD);
-    memset(&event, 0, sizeof event);
-    event.site = site;
-    event.location = load->location;
-    event.order = load->order;
     event.exclusive = true;
     event.value = cut_to(bytes, value);
     store_step(&event);
@@ -348,7 +345,7 @@ uint64_t model_modify(struct model_site *site, const volatile void *at, size_t b
     uint64_t old;
 
     site_use(site, order, -1);
-    event = event_at(site, at, bytes, order);
+    event = event_at(site, EVENT_LOAD, at, bytes, order);
     event.exclusive = true;
     load = load_step(&event);
     old = graph_value(&run.graph, load);
@@ -364,12 +361,6 @@ uint64_t model_modify(struct model_site *site, const volatile void *at, size_t b
     case MODEL_OR:
         value = old | value;
         break;
-    case MODEL_AND:
-        value = old & value;
-        break;
-    case MODEL_XOR:
-        value = old ^ value;
-        break;
     }
     store_exclusive(site, load, bytes, value);
     return old;
@@ -383,7 +374,7 @@ bool model_compare(struct model_site *site, const volatile void *at, size_t byte
     bool stores;
 
     site_use(site, swap->order, swap->failure);
-    event = event_at(site, at, bytes, swap->order);
+    event = event_at(site, EVENT_LOAD, at, bytes, swap->order);
     event.compares = true;
     event.expected = cut_to(bytes, swap->expected);
     event.failure = (uint8_t)(site->weak_failure >= 0 ? site->weak_failure : swap->failure);
@@ -399,15 +390,10 @@ bool model_compare(struct model_site *site, const volatile void *at, size_t byte
 
 void model_fence(struct model_site *site, int order)
 {
-    struct event event;
+    struct event event = event_new(site, EVENT_FENCE, 0, order_of(site, order));
     struct event *known;
 
     site_use(site, order, -1);
-    memset(&event, 0, sizeof event);
-    event.site = site;
-    event.kind = EVENT_FENCE;
-    event.thread = (uint8_t)run.thread;
-    event.order = (uint8_t)order_of(site, order);
     known = event_known();
     if (known != NULL) {
         must_match(known, &event);

@@ -24,101 +24,7 @@ struct report {
     struct store_error error;
 };
 
-_Noreturn static void child_run(const char *dir, int go_fd, int report_fd);
-static bool read_report(int fd, struct report *ret_report);
-
-int lmdb_checker_start(struct lmdb_checker *checker, const char *dir, struct store_error *ret_error)
-{
-    int go[2] = {-1, -1};
-    int report[2] = {-1, -1};
-
-    ASSERT(dir != NULL);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) != 0 ||
-        pipe2(report, O_CLOEXEC) != 0 || (checker->pid = fork()) < 0) {
-        int err = store_error_set(ret_error, ERR_IO, "cannot start the check of the database: %s",
-                                  strerror(errno));
-
-        for (unsigned i = 0; i < 2; i++) {
-            (void)close(go[i]);
-            (void)close(report[i]);
-        }
-        return err;
-    }
-    if (checker->pid == 0) {
-        (void)close(go[1]);
-        (void)close(report[0]);
-        child_run(dir, go[0], report[1]);
-    }
-    (void)close(go[0]);
-    (void)close(report[1]);
-    checker->go_fd = go[1];
-    checker->report_fd = report[0];
-    return 0;
-}
-
-/* The child ends once nobody can tell it to go. */
-static int child_end(struct lmdb_checker *checker)
-{
-    int status = 0;
-
-    ASSERT(checker->pid > 0);
-    (void)close(checker->go_fd);
-    (void)close(checker->report_fd);
-    /* Where SIGCHLD is ignored there is no status (ECHILD): then the report alone speaks. */
-    while (waitpid(checker->pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return status;
-}
-
-void lmdb_checker_cancel(struct lmdb_checker *checker)
-{
-    (void)child_end(checker);
-}
-
-int lmdb_checker_run(struct lmdb_checker *checker, const char *dir, struct store_error *ret_error)
-{
-    /* On a socket, a child that is gone gives an error and no SIGPIPE. */
-    bool sent = send(checker->go_fd, "", 1, MSG_NOSIGNAL) == 1;
-    struct report report;
-    bool whole = sent && read_report(checker->report_fd, &report);
-    int status = child_end(checker);
-
-    if (WIFSIGNALED(status)) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "the check of %.100s/db was ended by signal %d (%s): the database "
-                               "is damaged or cannot be read",
-                               dir, WTERMSIG(status), strsignal(WTERMSIG(status)));
-    }
-    if (!whole || status != 0) {
-        return store_error_set(ret_error, ERR_CORRUPT,
-                               "the check of %.100s/db ended with status %d and no report", dir,
-                               WEXITSTATUS(status));
-    }
-    if (report.err != 0) {
-        *ret_error = report.error;
-    }
-    ASSERT(report.err <= 0); /* our own code's, over a pipe that only it has */
-    return report.err;
-}
-
-static bool read_report(int fd, struct report *ret_report)
-{
-    size_t at = 0;
-
-    while (at < sizeof *ret_report) {
-        ssize_t got = read(fd, (char *)ret_report + at, sizeof *ret_report - at);
-
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return false;
-        }
-        at += (size_t)got;
-    }
-    ret_report->error.text[sizeof ret_report->error.text - 1] = '\0';
-    return true;
-}
+/* --- the child --- */
 
 /* LMDB found its own invariant broken: the parent learns it from the signal. */
 static void assert_cb(MDB_env *env, const char *text)
@@ -178,4 +84,99 @@ _Noreturn static void child_run(const char *dir, int go_fd, int report_fd)
         _exit(2);
     }
     _exit(0);
+}
+
+/* --- the parent --- */
+
+int lmdb_checker_start(struct lmdb_checker *checker, const char *dir, struct store_error *ret_error)
+{
+    int go[2] = {-1, -1};
+    int report[2] = {-1, -1};
+
+    ASSERT(dir != NULL);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) != 0 ||
+        pipe2(report, O_CLOEXEC) != 0 || (checker->pid = fork()) < 0) {
+        int err = store_error_set(ret_error, ERR_IO, "cannot start the check of the database: %s",
+                                  strerror(errno));
+
+        for (unsigned i = 0; i < 2; i++) {
+            (void)close(go[i]);
+            (void)close(report[i]);
+        }
+        return err;
+    }
+    if (checker->pid == 0) {
+        (void)close(go[1]);
+        (void)close(report[0]);
+        child_run(dir, go[0], report[1]);
+    }
+    (void)close(go[0]);
+    (void)close(report[1]);
+    checker->go_fd = go[1];
+    checker->report_fd = report[0];
+    return 0;
+}
+
+/* The child ends once nobody can tell it to go. */
+static int child_end(struct lmdb_checker *checker)
+{
+    int status = 0;
+
+    ASSERT(checker->pid > 0);
+    (void)close(checker->go_fd);
+    (void)close(checker->report_fd);
+    /* Where SIGCHLD is ignored there is no status (ECHILD): then the report alone speaks. */
+    while (waitpid(checker->pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status;
+}
+
+void lmdb_checker_cancel(struct lmdb_checker *checker)
+{
+    (void)child_end(checker);
+}
+
+static bool read_report(int fd, struct report *ret_report)
+{
+    size_t at = 0;
+
+    while (at < sizeof *ret_report) {
+        ssize_t got = read(fd, (char *)ret_report + at, sizeof *ret_report - at);
+
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return false;
+        }
+        at += (size_t)got;
+    }
+    ret_report->error.text[sizeof ret_report->error.text - 1] = '\0';
+    return true;
+}
+
+int lmdb_checker_run(struct lmdb_checker *checker, const char *dir, struct store_error *ret_error)
+{
+    /* On a socket, a child that is gone gives an error and no SIGPIPE. */
+    bool sent = send(checker->go_fd, "", 1, MSG_NOSIGNAL) == 1;
+    struct report report;
+    bool whole = sent && read_report(checker->report_fd, &report);
+    int status = child_end(checker);
+
+    if (WIFSIGNALED(status)) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "the check of %.100s/db was ended by signal %d (%s): the database "
+                               "is damaged or cannot be read",
+                               dir, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    }
+    if (!whole || status != 0) {
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "the check of %.100s/db ended with status %d and no report", dir,
+                               WEXITSTATUS(status));
+    }
+    if (report.err != 0) {
+        *ret_error = report.error;
+    }
+    ASSERT(report.err <= 0); /* our own code's, over a pipe that only it has */
+    return report.err;
 }

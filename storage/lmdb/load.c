@@ -22,38 +22,6 @@ struct load {
     uint64_t digest; /* of the rows so far */
 };
 
-static int load_log(struct load *load);
-static int load_rows(struct load *load);
-
-int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store_row_fn row_fn,
-              void *data, struct store_error *ret_error)
-{
-    struct store_loaded loaded = {0};
-    struct load load = {
-        .loaded = ret_loaded != NULL ? &loaded : NULL, .row_fn = row_fn, .data = data};
-    int err = lmdb_begin(env, MDB_RDONLY, &load.txn, ret_error);
-
-    if (err != 0) {
-        return err;
-    }
-    err = lmdb_meta_read(&load.txn, &loaded.identity, &load.meta);
-    if (err == 0) {
-        err = load_log(&load);
-    }
-    if (err == 0) {
-        err = load_rows(&load);
-    }
-    lmdb_abort(&load.txn);
-    if (err == 0 && ret_loaded != NULL) {
-        store_meta_load(&load.meta, &loaded);
-        *ret_loaded = loaded;
-    } else {
-        store_loaded_release(&loaded);
-    }
-    store_meta_release(&load.meta);
-    return err;
-}
-
 /* lmdb_record_fn: the record must be the entry at load->index, of a term not below load->term. */
 static int load_entry(void *data, const MDB_val *key, const MDB_val *value)
 {
@@ -171,4 +139,33 @@ static int load_rows(struct load *load)
 
     return err != 0 ? err
                     : store_meta_verify_digest(&load->meta.position, load->digest, load->txn.error);
+}
+
+int lmdb_load(const struct lmdb_env *env, struct store_loaded *ret_loaded, store_row_fn row_fn,
+              void *data, struct store_error *ret_error)
+{
+    struct store_loaded loaded = {0};
+    struct load load = {
+        .loaded = ret_loaded != NULL ? &loaded : NULL, .row_fn = row_fn, .data = data};
+    int err = lmdb_begin(env, MDB_RDONLY, &load.txn, ret_error);
+
+    if (err != 0) {
+        return err;
+    }
+    err = lmdb_meta_read(&load.txn, &loaded.identity, &load.meta);
+    if (err == 0) {
+        err = load_log(&load);
+    }
+    if (err == 0) {
+        err = load_rows(&load);
+    }
+    lmdb_abort(&load.txn);
+    if (err == 0 && ret_loaded != NULL) {
+        store_meta_load(&load.meta, &loaded);
+        *ret_loaded = loaded;
+    } else {
+        store_loaded_release(&loaded);
+    }
+    store_meta_release(&load.meta);
+    return err;
 }

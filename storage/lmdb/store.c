@@ -1,5 +1,5 @@
 /*
- * store.c - see store.h: open, make and close.
+ * store.c - see store.h: making and opening a store, commits, snapshots.
  *
  * Happy path of a first start: lock; build the environment in `db.new` with its identity, an empty
  * meta and two commits (so that both of LMDB's meta pages are ours); write the marker `made` with
@@ -19,15 +19,27 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/hash.h"
 #include "storage/lmdb/check.h"
-#include "storage/lmdb/commit.h"
 #include "storage/lmdb/dir.h"
 #include "storage/lmdb/env.h"
 #include "storage/lmdb/load.h"
 #include "storage/lmdb/meta.h"
-#include "storage/lmdb/snapshot.h"
+#include "storage/lmdb/record.h"
 
 #define DISK_FULL_BYTES (UINT64_C(1) << 20)
+
+/* A fixed view of the rows: a read transaction whose cursor stands on the next row to be read.
+ * While it lives LMDB reuses no page of its view, so the transfer that reads it is bounded
+ * (LIMIT_SNAPSHOT_MS). */
+struct store_snapshot {
+    LIST_ENTRY(store_snapshot) link;
+    struct lmdb_txn txn;
+    struct store_error error; /* of the transaction */
+    MDB_cursor *cursor;
+    struct store_position position; /* conf owned */
+    bool end;                       /* else the cursor stands on the next row */
+};
 
 struct store_lmdb {
     struct store store;
@@ -36,7 +48,8 @@ struct store_lmdb {
     uint64_t map_bytes;
     struct store_identity identity;
     struct store_meta now; /* as of the last commit */
-    struct lmdb_snapshots snapshots;
+    LIST_HEAD(, store_snapshot) snapshots;
+    unsigned snapshot_count;
 };
 
 static const struct store_ops lmdb_ops;
@@ -45,6 +58,359 @@ static struct store_lmdb *lmdb_of(struct store *store)
 {
     ASSERT(store->ops == &lmdb_ops);
     return CONTAINER(store, struct store_lmdb, store);
+}
+
+/*
+ * --- commit: a list of operations as one transaction ---
+ *
+ * Each operation moves a copy of the meta (store_meta.h checks it) and changes log and rows; then a
+ * chunk of a pending compaction; then the parts of the meta that changed and the transaction's
+ * number; then one durable commit. Anything that fails aborts the transaction and leaves the store
+ * as it was, in memory as on disk, except that a failed commit itself leaves the outcome unknown:
+ * the caller ends the process.
+ */
+
+struct commit {
+    struct lmdb_txn txn;
+    struct store_meta meta; /* as of the operations so far */
+};
+
+/* --- the log --- */
+
+static int entry_missing(struct store_error *ret_error, uint64_t index)
+{
+    return store_error_set(ret_error, ERR_CORRUPT, "log entry %" PRIu64 " is missing", index);
+}
+
+static int put_entry(struct commit *commit, uint64_t index, const struct store_entry *entry)
+{
+    uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
+    MDB_val key = {sizeof key_bytes, key_bytes};
+    struct lmdb_payload payload = {.data = entry->data, .len = entry->len};
+    struct buf head = BUF_INIT;
+    int err;
+
+    ASSERT(index >= commit->meta.first_index && index <= commit->meta.last_index);
+    lmdb_log_key(index, key_bytes);
+    buf_put_u64(&head, entry->term);
+    buf_put_u8(&head, entry->type);
+    payload.head = head.data;
+    payload.head_len = head.len;
+    err = lmdb_record_put(&commit->txn, LMDB_LOG, &key, &payload, MDB_APPEND);
+    buf_free(&head);
+    return err;
+}
+
+/* Delete the entries [from, to) of the log. */
+static int delete_entries(struct commit *commit, uint64_t from, uint64_t to)
+{
+    uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
+    MDB_val key = {sizeof key_bytes, key_bytes};
+
+    for (uint64_t index = from; index < to; index++) {
+        int err;
+
+        lmdb_log_key(index, key_bytes);
+        err = lmdb_record_delete(&commit->txn, LMDB_LOG, &key);
+        if (err != 0) {
+            return err == ERR_NOT_FOUND ? entry_missing(commit->txn.error, index) : err;
+        }
+    }
+    return 0;
+}
+
+/* store_term_fn */
+static int entry_term(void *engine, uint64_t index, uint64_t *ret_term,
+                      struct store_error *ret_error)
+{
+    struct commit *commit = engine;
+    uint8_t key_bytes[LMDB_LOG_KEY_BYTES];
+    MDB_val key = {sizeof key_bytes, key_bytes};
+    struct reader reader;
+    int err;
+
+    ASSERT(ret_error == commit->txn.error);
+    lmdb_log_key(index, key_bytes);
+    err = lmdb_record_get(&commit->txn, LMDB_LOG, &key, &reader);
+    if (err != 0) {
+        return err == ERR_NOT_FOUND ? entry_missing(ret_error, index) : err;
+    }
+    *ret_term = reader_u64(&reader);
+    return 0;
+}
+
+static int commit_append(struct commit *commit, const struct store_op *op, uint64_t last_before)
+{
+    int err = delete_entries(commit, op->index, last_before + 1);
+
+    for (uint32_t i = 0; i < op->entry_count && err == 0; i++) {
+        err = put_entry(commit, op->index + i, &op->entries[i]);
+    }
+    return err;
+}
+
+static int commit_compaction(struct commit *commit)
+{
+    uint64_t count = store_meta_compact(&commit->meta);
+    uint64_t first = commit->meta.first_index;
+
+    ASSERT(count <= LIMIT_COMPACT_PER_COMMIT && count < first);
+    return delete_entries(commit, first - count, first);
+}
+
+/* --- the rows --- */
+
+static int put_row(struct commit *commit, const struct store_row *row, unsigned flags)
+{
+    MDB_val key = {row->key_len, (void *)(uintptr_t)row->key};
+    const struct lmdb_payload payload = {.data = row->value, .len = row->value_len};
+
+    return lmdb_record_put(&commit->txn, LMDB_STATE, &key, &payload, flags);
+}
+
+/* Put or delete a row; *digest moves from the row before to what is there then. */
+static int change_row(struct commit *commit, const struct store_row *row, uint64_t *digest)
+{
+    MDB_val key = {row->key_len, (void *)(uintptr_t)row->key};
+    struct reader old;
+    int err = lmdb_record_get(&commit->txn, LMDB_STATE, &key, &old);
+
+    if (err == 0) {
+        size_t old_len = reader_left(&old);
+
+        *digest -= hash_row(row->key, row->key_len, reader_bytes(&old, old_len), old_len);
+    } else if (err != ERR_NOT_FOUND) {
+        return err;
+    }
+    if (row->value_len == 0) {
+        err = err == 0 ? lmdb_record_delete(&commit->txn, LMDB_STATE, &key) : err;
+        return err == ERR_NOT_FOUND ? store_error_no_row(commit->txn.error, row) : err;
+    }
+    *digest += hash_row(row->key, row->key_len, row->value, row->value_len);
+    return put_row(commit, row, 0);
+}
+
+static int commit_apply(struct commit *commit, const struct store_op *op, uint64_t digest)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; i < op->row_count && err == 0; i++) {
+        err = change_row(commit, &op->rows[i], &digest);
+    }
+    return err != 0 ? err : store_meta_verify_digest(&op->position, digest, commit->txn.error);
+}
+
+static int commit_install(struct commit *commit, const struct store_op *op)
+{
+    struct reader reader;
+    struct store_row row;
+    int err = store_rows_check(op->rows_stream, op->rows_stream_len, op->position.digest,
+                               commit->txn.error);
+
+    if (err == 0) {
+        err = lmdb_table_empty(&commit->txn, LMDB_LOG);
+    }
+    if (err == 0) {
+        err = lmdb_table_empty(&commit->txn, LMDB_STATE);
+    }
+    reader_init(&reader, op->rows_stream, op->rows_stream_len);
+    while (err == 0 && store_rows_next(&reader, &row)) {
+        err = put_row(commit, &row, MDB_APPEND);
+    }
+    ASSERT_IMPLIES(err == 0, reader_done(&reader));
+    return err;
+}
+
+static int commit_op(struct commit *commit, const struct store_op *op)
+{
+    uint64_t last_before = commit->meta.last_index;
+    uint64_t digest_before = commit->meta.position.digest;
+    int err = store_meta_step(&commit->meta, op, entry_term, commit, commit->txn.error);
+
+    if (err != 0) {
+        return err;
+    }
+    switch (op->kind) {
+    case STORE_APPEND:
+        return commit_append(commit, op, last_before);
+    case STORE_APPLY:
+        return commit_apply(commit, op, digest_before);
+    case STORE_INSTALL:
+        return commit_install(commit, op);
+    case STORE_HARD_STATE:
+    case STORE_LOCAL:
+    case STORE_COMPACT:
+        return 0; /* the meta alone; entries are dropped once the whole list is in */
+    }
+    UNREACHABLE("kind of a store operation");
+}
+
+static int commit_list(struct commit *commit, const struct store_meta *before,
+                       const struct store_op_list *list)
+{
+    const struct store_op *op;
+    int err = 0;
+
+    STAILQ_FOREACH (op, list, link) {
+        err = commit_op(commit, op);
+        if (err != 0) {
+            return err;
+        }
+    }
+    err = commit_compaction(commit);
+    return err != 0 ? err : lmdb_meta_write(&commit->txn, before, &commit->meta);
+}
+
+/* Carry out the list; lmdb->now moves to the meta after it. */
+static int commit_whole(struct store_lmdb *lmdb, const struct store_op_list *list,
+                        struct store_error *ret_error)
+{
+    struct commit commit;
+    int err = lmdb_begin(&lmdb->env, 0, &commit.txn, ret_error);
+
+    if (err != 0) {
+        return err;
+    }
+    store_meta_copy(&commit.meta, &lmdb->now);
+    err = lmdb_end(&commit.txn, commit_list(&commit, &lmdb->now, list));
+    if (err != 0) {
+        store_meta_release(&commit.meta);
+        return err;
+    }
+    store_meta_release(&lmdb->now);
+    lmdb->now = commit.meta;
+    return 0;
+}
+
+static void lmdb_op_space(struct store *store, struct store_space *ret_space)
+{
+    struct store_lmdb *lmdb = lmdb_of(store);
+
+    lmdb_env_space(&lmdb->env, lmdb->dir.path, ret_space);
+}
+
+static int lmdb_op_commit(struct store *store, struct store_op_list *list,
+                          struct store_error *ret_error)
+{
+    struct store_lmdb *lmdb = lmdb_of(store);
+    int err = commit_whole(lmdb, list, ret_error);
+
+    ASSERT(lmdb->now.position.index <= lmdb->now.last_index);
+    /* A full disk shows as EIO when a write ended short. */
+    if (err == ERR_IO) {
+        struct store_space space;
+
+        lmdb_op_space(store, &space);
+        err = space.disk_free_bytes < DISK_FULL_BYTES ? ERR_DISK_FULL : err;
+    }
+    return err;
+}
+
+/* --- snapshots --- */
+
+/* Move the cursor; the end is no error. */
+static int move(struct store_snapshot *snapshot, MDB_cursor_op op)
+{
+    MDB_val key;
+    MDB_val value;
+    int rc = mdb_cursor_get(snapshot->cursor, &key, &value, op);
+
+    ASSERT(!snapshot->end);
+    if (rc == MDB_NOTFOUND) {
+        snapshot->end = true;
+        return 0;
+    }
+    return rc == 0 ? 0 : lmdb_error(&snapshot->error, rc, "reading a snapshot");
+}
+
+/* On the first row. */
+static int begin(struct store_snapshot *snapshot, const struct lmdb_env *env)
+{
+    int err = lmdb_begin(env, MDB_RDONLY, &snapshot->txn, &snapshot->error);
+    int rc;
+
+    if (err != 0) {
+        return err;
+    }
+    rc = mdb_cursor_open(snapshot->txn.txn, env->tables[LMDB_STATE], &snapshot->cursor);
+    return rc != 0 ? lmdb_error(&snapshot->error, rc, "opening a snapshot")
+                   : move(snapshot, MDB_FIRST);
+}
+
+static void lmdb_op_snapshot_close(struct store *store, struct store_snapshot *snapshot)
+{
+    struct store_lmdb *lmdb = lmdb_of(store);
+
+    ASSERT(lmdb->snapshot_count > 0);
+    lmdb->snapshot_count--;
+    LIST_REMOVE(snapshot, link);
+    if (snapshot->cursor != NULL) {
+        mdb_cursor_close(snapshot->cursor);
+    }
+    if (snapshot->txn.txn != NULL) {
+        lmdb_abort(&snapshot->txn);
+    }
+    store_position_release(&snapshot->position);
+    free(snapshot);
+}
+
+static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **ret_snapshot,
+                                 struct store_position *ret_position)
+{
+    struct store_lmdb *lmdb = lmdb_of(store);
+    struct store_snapshot *snapshot;
+    int err;
+
+    if (lmdb->snapshot_count == LIMIT_STORE_SNAPSHOTS) {
+        return ERR_OVERLOADED;
+    }
+    snapshot = calloc(1, sizeof *snapshot);
+    ASSERT(snapshot != NULL);
+    err = begin(snapshot, &lmdb->env);
+    /* Nothing was committed since: reads and commits are one thread's. */
+    store_position_copy(&snapshot->position, &lmdb->now.position);
+    LIST_INSERT_HEAD(&lmdb->snapshots, snapshot, link);
+    lmdb->snapshot_count++;
+    if (err != 0) {
+        lmdb_op_snapshot_close(store, snapshot);
+        return err;
+    }
+    *ret_snapshot = snapshot;
+    *ret_position = snapshot->position;
+    return 0;
+}
+
+static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *snapshot,
+                                 size_t max_bytes, struct buf *chunk, bool *ret_end)
+{
+    size_t before = chunk->len;
+    int err = 0;
+
+    (void)lmdb_of(store);
+    while (err == 0 && !snapshot->end) {
+        struct reader reader;
+        MDB_val key;
+        MDB_val value;
+        int rc = mdb_cursor_get(snapshot->cursor, &key, &value, MDB_GET_CURRENT);
+        size_t len;
+
+        if (rc != 0) {
+            return lmdb_error(&snapshot->error, rc, "reading a snapshot");
+        }
+        err = lmdb_record_open(LMDB_STATE, &key, &value, &reader, &snapshot->error);
+        if (err != 0) {
+            return err; /* a row that is damaged is not sent */
+        }
+        len = reader_left(&reader);
+        if (chunk->len > before && chunk->len - before + 6 + key.mv_size + len > max_bytes) {
+            break;
+        }
+        buf_put_str16(chunk, key.mv_data, key.mv_size);
+        buf_put_str32(chunk, reader_bytes(&reader, len), len);
+        err = move(snapshot, MDB_NEXT);
+    }
+    *ret_end = snapshot->end;
+    return err;
 }
 
 /* --- making a store --- */
@@ -68,7 +434,7 @@ static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
     }
     if (err == 0) {
         store_meta_init(&lmdb->now);
-        err = lmdb_commit(&lmdb->env, &lmdb->now, &nothing, ret_error);
+        err = commit_whole(lmdb, &nothing, ret_error);
     }
     store_meta_release(&lmdb->now);
     lmdb_env_close(&lmdb->env);
@@ -206,9 +572,14 @@ static int open_checked(struct store_lmdb *lmdb, const struct store_identity *wa
     return err != 0 ? err : check_marker(lmdb, ret_error);
 }
 
-static void lmdb_free(struct store_lmdb *lmdb)
+static void lmdb_op_close(struct store *store)
 {
-    lmdb_snapshots_close_all(&lmdb->snapshots);
+    struct store_lmdb *lmdb = lmdb_of(store);
+
+    while (!LIST_EMPTY(&lmdb->snapshots)) {
+        lmdb_op_snapshot_close(store, LIST_FIRST(&lmdb->snapshots));
+    }
+    ASSERT(lmdb->snapshot_count == 0);
     lmdb_env_close(&lmdb->env);
     lmdb_dir_release(&lmdb->dir);
     store_meta_release(&lmdb->now);
@@ -239,7 +610,7 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
         err = open_checked(lmdb, &config->identity, ret_error);
     }
     if (err != 0) {
-        lmdb_free(lmdb);
+        lmdb_op_close(&lmdb->store);
         return err;
     }
     *ret_store = &lmdb->store;
@@ -253,56 +624,6 @@ static int lmdb_op_load(struct store *store, struct store_loaded *ret_loaded, st
                         void *data, struct store_error *ret_error)
 {
     return lmdb_load(&lmdb_of(store)->env, ret_loaded, row_fn, data, ret_error);
-}
-
-static void lmdb_op_space(struct store *store, struct store_space *ret_space)
-{
-    struct store_lmdb *lmdb = lmdb_of(store);
-
-    lmdb_env_space(&lmdb->env, lmdb->dir.path, ret_space);
-}
-
-static int lmdb_op_commit(struct store *store, struct store_op_list *list,
-                          struct store_error *ret_error)
-{
-    struct store_lmdb *lmdb = lmdb_of(store);
-    int err = lmdb_commit(&lmdb->env, &lmdb->now, list, ret_error);
-
-    ASSERT(lmdb->now.position.index <= lmdb->now.last_index);
-    /* A full disk shows as EIO when a write ended short. */
-    if (err == ERR_IO) {
-        struct store_space space;
-
-        lmdb_op_space(store, &space);
-        err = space.disk_free_bytes < DISK_FULL_BYTES ? ERR_DISK_FULL : err;
-    }
-    return err;
-}
-
-static int lmdb_op_snapshot_open(struct store *store, struct store_snapshot **ret_snapshot,
-                                 struct store_position *ret_position)
-{
-    struct store_lmdb *lmdb = lmdb_of(store);
-
-    return lmdb_snapshot_open(&lmdb->snapshots, &lmdb->env, &lmdb->now.position, ret_snapshot,
-                              ret_position);
-}
-
-static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *snapshot,
-                                 size_t max_bytes, struct buf *chunk, bool *ret_end)
-{
-    (void)lmdb_of(store);
-    return lmdb_snapshot_read(snapshot, max_bytes, chunk, ret_end);
-}
-
-static void lmdb_op_snapshot_close(struct store *store, struct store_snapshot *snapshot)
-{
-    lmdb_snapshot_close(&lmdb_of(store)->snapshots, snapshot);
-}
-
-static void lmdb_op_close(struct store *store)
-{
-    lmdb_free(lmdb_of(store));
 }
 
 static const struct store_ops lmdb_ops = {

@@ -6,16 +6,6 @@
  * keeps freed pages from reuse for that time; transfers are bounded (LIMIT_SNAPSHOT_MS), so the
  * file grows by little.
  *
- * No MDB_NOSYNC, MDB_NOMETASYNC, MDB_WRITEMAP or MDB_MAPASYNC, ever.
- *
- * The environment is made in `<dir>/db.new`, filled with identity and sentinel, synced, and renamed
- * (then the directory is synced), so a crash never leaves a half-made one that looks like a valid
- * empty one. A marker `<dir>/made` says that a store was made here: a database that vanished is
- * ERR_CORRUPT, not a first start.
- *
- * A commit that failed at its very end, in the write of its meta page, is finished at the next open
- * (file.h): it is the commit under way, which may have happened.
- *
  * Opening checks first: the lock (flock on `<dir>/lock`, held until close: ERR_LOCKED for a second
  * process); then, in a child process that may die of it, the structure of the data file page by
  * page, the "not empty" sentinel, format version, and every record's checksum; then the identity. A

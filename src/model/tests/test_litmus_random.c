@@ -344,7 +344,7 @@ static uint32_t last_of(unsigned location)
 static void try_graph(void)
 {
     graph_recompute(&try.graph);
-    if (!axioms_hold(&try.graph, NULL) || (!try.late && is_late())) {
+    if (!axioms_hold(&try.graph) || (!try.late && is_late())) {
         return;
     }
     memset(values, 0, sizeof values);
