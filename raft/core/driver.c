@@ -254,7 +254,7 @@ static void send_resign(struct driver *driver)
         struct buf payload = BUF_INIT;
 
         if (id != driver->config.node_id) {
-            wire_resign_encode(driver_term(driver), &payload);
+            wire_resign_encode(&(struct wire_resign){driver_term(driver)}, &payload);
             (void)driver->net->ops->send(driver->net, id, FRAME_RESIGN, &payload);
             buf_free(&payload);
         }
@@ -841,12 +841,12 @@ static bool receive_chunk(struct driver *driver, uint64_t from, const uint8_t *p
 
 static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
 {
-    uint64_t term;
+    struct wire_resign resign;
 
-    if (wire_resign_decode(payload, len, &term) != 0) {
+    if (wire_resign_decode(payload, len, &resign) != 0) {
         return false;
     }
-    if (leader_watch_resigned(&driver->watch, from, term)) {
+    if (leader_watch_resigned(&driver->watch, from, resign.term)) {
         arm_timer(driver);
     }
     return true;

@@ -1,5 +1,5 @@
 /*
- * wire_check.h - small readers shared by the wire_*.c files. Internal to them.
+ * wire_check.h - small readers of numbers and byte strings that have bounds.
  *
  * Each marks the reader as bad when the value breaks its rule, so that a decoder reads all fields
  * and asks once, with reader_done(), whether the message stands.

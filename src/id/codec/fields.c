@@ -70,6 +70,13 @@ void fields_put(struct buf *buf, const struct fields *fields, const void *record
         case FIELD_KIND_NUMBER:
             number_put(buf, member, field->size);
             break;
+        case FIELD_KIND_SHORT:
+            buf_put_u16(buf, (uint16_t)number_of(member, 8));
+            break;
+        case FIELD_KIND_BYTES:
+            buf_put_str32(buf, *(const uint8_t *const *)(const void *)member,
+                          number_of(len_at, sizeof(size_t)));
+            break;
         case FIELD_KIND_BOOL:
             buf_put_u8(buf, *(const bool *)(const void *)member);
             break;
@@ -112,6 +119,13 @@ static bool field_read(struct reader *reader, const struct field *field, char *r
     switch (field->kind) {
     case FIELD_KIND_NUMBER:
         number_read(reader, member, field->size);
+        return true;
+    case FIELD_KIND_SHORT:
+        *(uint64_t *)(void *)member = reader_u16(reader);
+        return true;
+    case FIELD_KIND_BYTES:
+        *(const uint8_t **)(void *)member = reader_str32(reader, &len);
+        *(size_t *)(void *)(record + field->len_at) = len;
         return true;
     case FIELD_KIND_BOOL:
         byte = reader_u8(reader);
