@@ -19,9 +19,15 @@ void applier_init(struct applier *applier, const struct applier_config *config, 
                                 .clock = clock,
                                 .rows_since_ms = UINT64_MAX,
                                 .compacted = at->index};
-    log_position_set(&applier->applied, at->index, at->term, at->conf_index, at->conf,
-                     at->conf_len);
-    log_position_copy(&applier->durable, &applier->applied);
+    store_position_copy(&applier->applied, at);
+    store_position_copy(&applier->durable, at);
+}
+
+static void replace(struct store_position *position, const struct store_position *by)
+{
+    ASSERT(by->index > 0 && by->index >= position->index && by->conf_index <= by->index);
+    store_position_release(position);
+    store_position_copy(position, by);
 }
 
 static void drop_rows(struct applier *applier)
@@ -34,8 +40,8 @@ static void drop_rows(struct applier *applier)
 void applier_free(struct applier *applier)
 {
     drop_rows(applier);
-    buf_free(&applier->applied.conf);
-    buf_free(&applier->durable.conf);
+    store_position_release(&applier->applied);
+    store_position_release(&applier->durable);
 }
 
 /* --- entries --- */
@@ -62,9 +68,10 @@ int applier_command(struct applier *applier, uint64_t index, uint64_t term,
 
 bool applier_configured(const struct applier *applier, struct configuration *ret_configuration)
 {
-    const struct buf *conf = &applier->applied.conf;
+    const struct store_position *applied = &applier->applied;
 
-    return conf->len > 0 && configuration_decode(conf->data, conf->len, ret_configuration) == 0;
+    return applied->conf_len > 0 &&
+           configuration_decode(applied->conf, applied->conf_len, ret_configuration) == 0;
 }
 
 static size_t members_of(const struct configuration *configuration,
@@ -84,18 +91,23 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
     struct configuration after;
     struct member old[LIMIT_NODES];
     struct member new[LIMIT_NODES];
+    const struct store_position position = {.index = index,
+                                            .term = term,
+                                            .conf_index = index,
+                                            .conf = block->data,
+                                            .conf_len = block->len};
 
     if (configuration_decode(block->data, block->len, &after) != 0) {
         return ERR_CORRUPT;
     }
-    if (applier->applied.conf.len > 0) {
+    if (applier->applied.conf_len > 0) {
         ASSERT(applier_configured(applier, &before));
     }
     advance(applier, index, term);
     fsm_configured(applier->fsm, index, old, members_of(&before, old), new, members_of(&after, new),
                    &applier->rows);
     ASSERT(index > applier->applied.conf_index);
-    log_position_set(&applier->applied, index, term, index, block->data, block->len);
+    replace(&applier->applied, &position);
     return 0;
 }
 
@@ -146,8 +158,8 @@ void applier_write(struct applier *applier, bool more)
     write = writes_new(applier->writes, STORE_APPLY);
     write->changes = applier->rows;
     applier->rows = (struct fsm_changes){0};
-    log_position_copy(&write->position, &applier->applied);
-    write_set_position(write, fsm_digest(applier->fsm));
+    store_position_copy(&write->op.position, &applier->applied);
+    write->op.position.digest = fsm_digest(applier->fsm);
     write->rows = rows_of(&write->changes);
     write->op.rows = write->rows;
     write->op.row_count = (uint32_t)write->changes.count;
@@ -160,9 +172,8 @@ void applier_written(struct applier *applier, const struct write *write)
     if (!write_is_current(write)) {
         return; /* a snapshot has taken its place */
     }
-    ASSERT(write->position.index >= applier->durable.index);
-    ASSERT(write->position.index <= applier->applied.index);
-    log_position_copy(&applier->durable, &write->position);
+    ASSERT(write->op.position.index <= applier->applied.index);
+    replace(&applier->durable, &write->op.position);
 }
 
 /* --- compaction --- */
@@ -240,8 +251,8 @@ bool applier_loads(const void *rows, size_t len, uint64_t index)
     return loads;
 }
 
-void applier_install(struct applier *applier, struct log_position *position, const void *rows,
-                     size_t len, uint64_t digest)
+void applier_install(struct applier *applier, struct store_position *position, const void *rows,
+                     size_t len)
 {
     struct write *write;
 
@@ -250,10 +261,9 @@ void applier_install(struct applier *applier, struct log_position *position, con
     drop_rows(applier); /* the snapshot's rows take their place */
     writes_end_epoch(applier->writes);
     write = writes_new(applier->writes, STORE_INSTALL);
-    write->position = *position;
-    *position = (struct log_position){0};
+    write->op.position = *position;
+    *position = (struct store_position){0};
     buf_put(&write->bytes, rows, len);
-    write_set_position(write, digest);
     write->op.rows_stream = write->bytes.data;
     write->op.rows_stream_len = write->bytes.len;
     write_submit(write);
@@ -261,7 +271,7 @@ void applier_install(struct applier *applier, struct log_position *position, con
 
 int applier_installed(struct applier *applier, const struct write *write)
 {
-    uint64_t index = write->position.index;
+    uint64_t index = write->op.position.index;
 
     ASSERT(applier->installing && write_is_current(write));
     if (load_rows(applier->fsm, write->bytes.data, write->bytes.len) != 0 ||
@@ -269,8 +279,8 @@ int applier_installed(struct applier *applier, const struct write *write)
         return ERR_CORRUPT;
     }
     applier->installing = false;
-    log_position_copy(&applier->applied, &write->position);
-    log_position_copy(&applier->durable, &write->position);
+    replace(&applier->applied, &write->op.position);
+    replace(&applier->durable, &write->op.position);
     applier->compacted = index;
     return fsm_load_end(applier->fsm, index);
 }

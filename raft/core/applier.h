@@ -37,11 +37,11 @@ struct applier {
     struct fsm *fsm;
     struct writes *writes;
     const struct clock *clock;
-    struct log_position applied; /* in memory */
-    struct log_position durable; /* as the disk has it */
-    struct fsm_changes rows;     /* changed, and not on their way to the disk yet */
-    uint64_t rows_since_ms;      /* UINT64_MAX: there are none */
-    uint64_t compacted;          /* index up to which the log was last cut, or a snapshot's */
+    struct store_position applied; /* in memory; conf is owned */
+    struct store_position durable; /* as the disk has it; conf is owned */
+    struct fsm_changes rows;       /* changed, and not on their way to the disk yet */
+    uint64_t rows_since_ms;        /* UINT64_MAX: there are none */
+    uint64_t compacted;            /* index up to which the log was last cut, or a snapshot's */
     bool installing;
 };
 
@@ -102,8 +102,8 @@ bool applier_loads(const void *rows, size_t len, uint64_t index);
 
 /* Put a snapshot on disk in place of log and state; position is taken over. Nothing is applied
  * until it is there. */
-void applier_install(struct applier *applier, struct log_position *position, const void *rows,
-                     size_t len, uint64_t digest);
+void applier_install(struct applier *applier, struct store_position *position, const void *rows,
+                     size_t len);
 
 /* It is there: it is the state from now on. 0, or ERR_CORRUPT: its rows do not load. */
 int applier_installed(struct applier *applier, const struct write *write) MUST_CHECK;

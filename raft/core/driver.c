@@ -48,11 +48,6 @@ static struct witness witness_of(const struct driver *driver)
     return (struct witness){&driver->log, &driver->applier.applied, driver->commit};
 }
 
-static struct trust_own own_of(const struct driver *driver)
-{
-    return (struct trust_own){driver_term(driver), driver_last_index(driver)};
-}
-
 static struct raft_event event_of(enum raft_event_type type)
 {
     struct raft_event event;
@@ -126,14 +121,19 @@ static void install(struct driver *driver, struct raft_update *update)
 {
     struct raft_snapshot_metadata *metadata = &update->snapshot.metadata;
     struct snapshot_rows rows = snapshot_rows(&driver->transfers);
-    struct log_position position = {metadata->index, metadata->term, metadata->configuration_index,
-                                    BUF_INIT};
+    struct store_position position = {.index = metadata->index,
+                                      .term = metadata->term,
+                                      .conf_index = metadata->configuration_index,
+                                      .digest = rows.digest};
+    struct buf conf = BUF_INIT;
 
-    message_conf_encode(&metadata->configuration, &position.conf);
+    message_conf_encode(&metadata->configuration, &conf);
+    position.conf = conf.data;
+    position.conf_len = (uint32_t)conf.len;
     raft_configuration_close(&metadata->configuration);
     raft_free(update->snapshot.chunk.base);
     entry_log_clear(&driver->log, metadata->index + 1);
-    applier_install(&driver->applier, &position, rows.data, rows.len, rows.digest);
+    applier_install(&driver->applier, &position, rows.data, rows.len);
 }
 
 /* Point the message's entries at the log, as many as fit one frame (one always does); n is how many
@@ -266,7 +266,6 @@ static void note_role(struct driver *driver)
     enum driver_state role = driver_state(driver);
     uint64_t term = driver_term(driver);
     uint64_t leader = driver_leader(driver);
-    struct trust_own own;
 
     if (role == driver->seen_state && term == driver->seen_term && leader == driver->seen_leader) {
         return;
@@ -280,8 +279,7 @@ static void note_role(struct driver *driver)
     driver->seen_term = term;
     driver->seen_leader = leader;
     if (role == DRIVER_LEADER) {
-        own = own_of(driver);
-        trust_note_leader(&driver->trust, &own, driver->config.node_id, term);
+        trust_note_leader(&driver->trust, driver->config.node_id, term);
     }
     driver->observer->role_changed(driver->observer);
 }
@@ -395,12 +393,6 @@ static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm
                        const struct store_loaded *loaded)
 {
     const struct driver_config *config = &driver->config;
-    const struct applier_config applier = {
-        .snapshot_entries = config->snapshot_entries,
-        .trailing_entries = config->trailing_entries,
-        .rows_join_ms = config->rows_join_ms,
-        .rows_hold_ms = config->rows_hold_ms,
-    };
     struct prng prng;
 
     prng_seed(&prng, config->seed);
@@ -409,9 +401,8 @@ static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm
     snapshot_init(&driver->transfers, disk, driver->net, &driver->outbox, driver->clock,
                   config->election_ms, prng_next(&prng) >> 1);
     entry_log_init(&driver->log, loaded->first_index);
-    applier_init(&driver->applier, &applier, fsm, &driver->writes, driver->clock,
+    applier_init(&driver->applier, &config->applier, fsm, &driver->writes, driver->clock,
                  &loaded->position);
-    trust_init(&driver->trust, driver->clock);
     driver->commit = loaded->position.index;
     driver->start = (struct peer_start){config->incarnation, loaded->term,
                                         loaded->first_index + loaded->entry_count - 1};
@@ -419,17 +410,13 @@ static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm
 
 static void init_consensus(struct driver *driver)
 {
-    const struct consensus_config config = {
-        .node_id = driver->config.node_id,
-        .address = driver->config.address,
-        .heartbeat_ms = driver->config.heartbeat_ms,
-        .election_ms = driver->config.election_ms,
-        .seed = driver->config.seed,
-    };
+    const struct driver_config *config = &driver->config;
 
-    driver->consensus = consensus_new(&config);
-    leader_watch_init(&driver->watch, driver->consensus, driver->clock, config.heartbeat_ms,
-                      config.election_ms);
+    driver->consensus = consensus_new(config->node_id, config->address, config->heartbeat_ms,
+                                      config->election_ms, config->seed);
+    leader_watch_init(&driver->watch, driver->consensus, driver->clock, config->heartbeat_ms,
+                      config->election_ms);
+    trust_init(&driver->trust, driver->clock, driver->consensus);
 }
 
 int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,
@@ -582,9 +569,7 @@ static void step_vote_request(struct driver *driver, struct raft_event *event)
                                          driver_term_at(driver, demotion - 1), last,
                                          driver_term_at(driver, last));
     }
-    if (raft_state(raft) == RAFT_FOLLOWER && leader_watch_is_silent(&driver->watch)) {
-        consensus_forget_leader(driver->consensus); /* G6, G13 */
-    }
+    leader_watch_forget_silent(&driver->watch);
     (void)step_as(driver, event, as_voter);
 }
 
@@ -686,10 +671,8 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
 /* A message that is believed says that its sender leads. */
 static void note_leader(struct driver *driver, uint64_t from, uint64_t term)
 {
-    struct trust_own own = own_of(driver);
-
-    trust_note_leader(&driver->trust, &own, from, term);
-    if (term >= own.term) {
+    trust_note_leader(&driver->trust, from, term);
+    if (term >= driver_term(driver)) {
         leader_watch_heard(&driver->watch);
     }
 }
@@ -742,7 +725,6 @@ static void receive_head(struct driver *driver, uint64_t from, uint64_t transfer
 static bool receive_message(struct driver *driver, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
-    struct trust_own own = own_of(driver);
     struct raft_message message;
     uint64_t transfer;
 
@@ -752,7 +734,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
     }
     message.server_id = from;
     message.server_address = address_of(driver, from);
-    if (!trust_message(&driver->trust, &own, from, &message)) {
+    if (!trust_message(&driver->trust, from, &message)) {
         message_release(&message);
         return false;
     }
@@ -777,11 +759,10 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
 static bool deliver_head(struct driver *driver, uint64_t from, struct raft_message *message)
 {
     struct raft_install_snapshot *args = &message->install_snapshot;
-    struct trust_own own = own_of(driver);
 
     ASSERT(message->type == RAFT_INSTALL_SNAPSHOT);
     /* Asked when the head came; since then this node may have learnt more, or have been elected. */
-    if (!trust_message(&driver->trust, &own, from, message)) {
+    if (!trust_message(&driver->trust, from, message)) {
         message_release(message);
         return false;
     }
@@ -807,7 +788,6 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
 static bool deliver_snapshot(struct driver *driver, uint64_t from)
 {
     struct snapshot_rows rows = snapshot_rows(&driver->transfers);
-    struct trust_own own = own_of(driver);
     struct raft_message message;
     struct store_error error;
     uint64_t index;
@@ -820,7 +800,7 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
             snapshot_take_head(&driver->transfers, &message);
             believed = deliver_head(driver, from, &message);
         } else {
-            trust_alarm(&driver->trust, &own, from, "snapshot_rows", index, 0);
+            trust_alarm(&driver->trust, from, "snapshot_rows", index, 0);
         }
     }
     snapshot_drop_in(&driver->transfers);
@@ -936,12 +916,12 @@ static void maybe_compact(struct driver *driver)
 static void snapshot_written(struct driver *driver, const struct write *write)
 {
     struct raft_event event = event_of(RAFT_PERSISTED_SNAPSHOT);
-    uint64_t index = write->position.index;
+    uint64_t index = write->op.position.index;
 
     driver->persisted = index;
     driver->commit = index > driver->commit ? index : driver->commit;
     if (applier_installed(&driver->applier, write) != 0 ||
-        consensus_metadata(&write->position, &event.persisted_snapshot.metadata) != 0) {
+        consensus_metadata(&write->op.position, &event.persisted_snapshot.metadata) != 0) {
         fail(driver, ERR_CORRUPT, "the rows of an installed snapshot do not load");
         return;
     }
@@ -1191,8 +1171,8 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *s
     if ((seen != NULL && seen->incarnation == start->incarnation) || driver->failed) {
         return 0;
     }
-    if (!driver_believes_term(driver, peer, "start_term", start->term) ||
-        !driver_believes_index(driver, peer, "start_index", start->index)) {
+    if (!trust_term(&driver->trust, peer, "start_term", start->term) ||
+        !trust_index(&driver->trust, peer, "start_index", start->index)) {
         return ERR_IMPLAUSIBLE;
     }
     rv = start->index < index ? ERR_STALE : rollback_meet(&driver->peers, peer, start);
@@ -1202,20 +1182,6 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *s
         write_peers(driver, on_nothing_to_do, NULL);
     }
     return rv;
-}
-
-bool driver_believes_term(struct driver *driver, uint64_t from, const char *field, uint64_t term)
-{
-    struct trust_own own = own_of(driver);
-
-    return trust_term(&driver->trust, &own, from, field, term);
-}
-
-bool driver_believes_index(struct driver *driver, uint64_t from, const char *field, uint64_t index)
-{
-    struct trust_own own = own_of(driver);
-
-    return trust_index(&driver->trust, &own, from, field, index);
 }
 
 /* --- what it knows --- */
@@ -1278,7 +1244,7 @@ uint64_t driver_term_at(const struct driver *driver, uint64_t index)
     return witness_term_at(&witness, index);
 }
 
-const struct log_position *driver_applied(const struct driver *driver)
+const struct store_position *driver_applied(const struct driver *driver)
 {
     return &driver->applier.applied;
 }

@@ -49,10 +49,7 @@ struct driver_config {
     const char *address; /* its own peer address; borrowed */
     uint32_t heartbeat_ms;
     uint32_t election_ms;
-    uint32_t snapshot_entries; /* these four: see applier.h */
-    uint32_t trailing_entries;
-    uint32_t rows_join_ms;
-    uint32_t rows_hold_ms;
+    struct applier_config applier;
     uint64_t seed;        /* of election jitter */
     uint64_t incarnation; /* of this start, see rollback.h */
 };
@@ -150,11 +147,6 @@ void driver_peer_refused(struct driver *driver, uint64_t peer);
  * copy (logged), and it must not take part. */
 int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *start) MUST_CHECK;
 
-/* A term, or an index, that a peer names outside of the core's messages: may it be true? False: the
- * alarm was raised. field is what the log line calls it. */
-bool driver_believes_term(struct driver *driver, uint64_t from, const char *field, uint64_t term);
-bool driver_believes_index(struct driver *driver, uint64_t from, const char *field, uint64_t index);
-
 /* --- commands --- */
 
 /* A payload to append. */
@@ -212,7 +204,7 @@ uint64_t driver_last_index(const struct driver *driver);
 uint64_t driver_term_at(const struct driver *driver, uint64_t index);
 
 /* Where the state in memory stands. */
-const struct log_position *driver_applied(const struct driver *driver);
+const struct store_position *driver_applied(const struct driver *driver);
 
 /* How far a peer's log is known to be the same. False: this node does not lead, or it is none. */
 bool driver_match(const struct driver *driver, uint64_t peer, uint64_t *ret_index);

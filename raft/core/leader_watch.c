@@ -50,10 +50,15 @@ static uint64_t patience_ms(const struct leader_watch *watch)
     }
 }
 
-bool leader_watch_is_silent(const struct leader_watch *watch)
+void leader_watch_forget_silent(struct leader_watch *watch)
 {
-    return guard_forget_leader(clock_now_ms(watch->clock), watch->heard_ms,
-                               (unsigned)patience_ms(watch));
+    struct raft *raft = &watch->consensus->raft;
+
+    if (raft->state == RAFT_FOLLOWER &&
+        guard_forget_leader(clock_now_ms(watch->clock), watch->heard_ms,
+                            (unsigned)patience_ms(watch))) {
+        raft->follower_state.current_leader.id = 0;
+    }
 }
 
 /* How many voters come before this node when they stand in a ring that begins after the leader: two

@@ -53,7 +53,7 @@ void leader_watch_heard(struct leader_watch *watch);
 bool leader_watch_refused(struct leader_watch *watch, uint64_t peer);
 bool leader_watch_resigned(struct leader_watch *watch, uint64_t peer, uint64_t term);
 
-/* Is the leader not heard for so long that others may be voted for? */
-bool leader_watch_is_silent(const struct leader_watch *watch);
+/* G6, G13: forget a leader that is not heard for so long that others may be voted for. */
+void leader_watch_forget_silent(struct leader_watch *watch);
 
 #endif

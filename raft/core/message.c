@@ -11,14 +11,8 @@
  *                       u32 length, configuration as the core encodes it
  *   TIMEOUT_NOW         u64 last index, u64 last term
  *
- * The happy path of decoding: read and check every field, for entries in a first pass that only
- * adds up their lengths; then allocate once and copy. So nothing is allocated for a message that is
- * refused.
- *
- * Failure modes: any rule broken is ERR_BAD_MESSAGE with nothing to free. Lack of memory ends the
- * process, as everywhere in leafd.
- *
- * Thread: pure functions, any.
+ * Entries are not copied: there are no more of them than the payload has room for, and they point
+ * into it.
  */
 #include "raft/core/message.h"
 
@@ -32,7 +26,6 @@
 #include "src/base/limits.h"
 
 #define ENTRY_HEAD_BYTES (8 + 1 + 4)
-#define ENTRY_ALIGN 8 /* of each entry's data in a decoded batch */
 
 /* Every message begins with its version and its term, whichever of the union it is. */
 #define BEGINS_ALIKE(type)                                                                         \
@@ -114,21 +107,13 @@ static void encode_install(const struct raft_install_snapshot *install, uint64_t
     buf_free(&conf);
 }
 
-/* Room an entry's data takes in a batch: aligned, since the core decodes configurations in place.
- */
-static size_t batch_bytes(size_t len)
-{
-    return (len + ENTRY_ALIGN - 1) / ENTRY_ALIGN * ENTRY_ALIGN;
-}
-
-/* Read one entry; its buffer points into the reader's data. */
+/* Read one entry, into zeros; its buffer points into the reader's data. */
 static void read_entry(struct reader *reader, struct raft_entry *ret_entry)
 {
     const uint8_t *data;
     uint8_t type;
     size_t len;
 
-    memset(ret_entry, 0, sizeof *ret_entry);
     ret_entry->term = wire_read_term(reader);
     type = reader_u8(reader);
     data = wire_read_bytes(reader, LIMIT_ENTRY_BYTES, &len);
@@ -142,56 +127,9 @@ static void read_entry(struct reader *reader, struct raft_entry *ret_entry)
     ret_entry->buf.base = (void *)(uintptr_t)data;
 }
 
-/* First pass: check every entry, without allocating. Returns what their data takes in a batch. */
-static size_t check_entries(struct reader *reader, const struct raft_append_entries *append)
-{
-    uint64_t term = append->prev_log_term;
-    size_t batch_len = 0;
-
-    for (unsigned i = 0; i < append->n_entries && !reader->bad; i++) {
-        struct raft_entry entry;
-
-        read_entry(reader, &entry);
-        wire_require(reader, entry.term >= term && entry.term <= append->term);
-        term = entry.term;
-        batch_len += batch_bytes(entry.buf.len);
-    }
-    return batch_len;
-}
-
-/* Second pass, over entries that were found good: copy them into one batch. */
-static void copy_entries(struct reader *reader, size_t batch_len,
-                         struct raft_append_entries *append)
-{
-    size_t at = 0;
-    uint8_t *batch;
-
-    append->entries = calloc(append->n_entries, sizeof *append->entries);
-    batch = raft_malloc(batch_len > 0 ? batch_len : 1);
-    ASSERT(append->entries != NULL && batch != NULL);
-    for (unsigned i = 0; i < append->n_entries; i++) {
-        struct raft_entry *entry = &append->entries[i];
-        size_t padded;
-
-        read_entry(reader, entry);
-        ASSERT(!reader->bad);
-        padded = batch_bytes(entry->buf.len);
-        ASSERT(padded <= batch_len - at);
-        if (entry->buf.len > 0) {
-            memcpy(batch + at, entry->buf.base, entry->buf.len);
-            memset(batch + at + entry->buf.len, 0, padded - entry->buf.len);
-        }
-        entry->buf.base = batch + at;
-        entry->batch = batch;
-        at += padded;
-    }
-    ASSERT(at == batch_len);
-}
-
 static void read_append(struct reader *reader, struct raft_append_entries *append)
 {
-    struct reader again;
-    size_t batch_len;
+    uint64_t term;
 
     append->prev_log_index = wire_read_index(reader);
     append->prev_log_term = wire_read_index(reader);
@@ -205,10 +143,19 @@ static void read_append(struct reader *reader, struct raft_append_entries *appen
     if (reader->bad || append->n_entries == 0) {
         return;
     }
-    again = *reader;
-    batch_len = check_entries(reader, append);
-    if (reader_done(reader)) {
-        copy_entries(&again, batch_len, append);
+    append->entries = calloc(append->n_entries, sizeof *append->entries);
+    ASSERT(append->entries != NULL);
+    term = append->prev_log_term;
+    for (unsigned i = 0; i < append->n_entries && !reader->bad; i++) {
+        read_entry(reader, &append->entries[i]);
+        wire_require(reader, append->entries[i].term >= term);
+        wire_require(reader, append->entries[i].term <= append->term);
+        term = append->entries[i].term;
+    }
+    if (!reader_done(reader)) {
+        free(append->entries);
+        append->entries = NULL;
+        reader->bad = true;
     }
 }
 
@@ -357,10 +304,7 @@ void message_release(struct raft_message *message)
 {
     switch (message->type) {
     case RAFT_APPEND_ENTRIES:
-        if (message->append_entries.entries != NULL) {
-            raft_free(message->append_entries.entries[0].batch);
-            free(message->append_entries.entries);
-        }
+        free(message->append_entries.entries);
         message->append_entries.entries = NULL;
         message->append_entries.n_entries = 0;
         break;

@@ -97,7 +97,7 @@ static uint64_t last_index(const struct store_loaded *loaded)
     return loaded->first_index + loaded->entry_count - 1;
 }
 
-/* Versions from before plausible.h took any number from a peer. One at the end of them would leave
+/* Versions from before trust.h took any number from a peer. One at the end of them would leave
  * no room for another election, or entry; the core, and every peer, would trip over it. */
 static int check_numbers(const struct store_loaded *loaded, struct store_error *ret_error)
 {

@@ -11,7 +11,7 @@
  * that is lost would let requests of an earlier incarnation be taken for those of this one, so a
  * record that does not decode is refused, never counted from 1 again. A store that was started
  * before and has no log, without that mark, has lost it: a node that began anew, or joined, with it
- * would have forgotten what it acknowledged. A term or an index that cannot be (plausible.h) is
+ * would have forgotten what it acknowledged. A term or an index that cannot be (trust.h) is
  * refused: no assertion of a later step may be where it shows.
  *
  * Thread: the one that starts the driver, before the writer runs.
@@ -36,7 +36,7 @@ bool prepare_is_joiner(const struct store_loaded *loaded);
  * gets entry 1 with the configuration (all members voters, the same on every node) and term 1, or
  * without members the mark of a node that joins; a sole voter gets a new term with its own vote
  * (G11). loaded is changed to match. 0 or the store's error, ERR_CORRUPT (also of a store that was
- * started before, does not join, and has no log), ERR_BAD_VERSION or ERR_IMPLAUSIBLE (plausible.h)
+ * started before, does not join, and has no log), ERR_BAD_VERSION or ERR_IMPLAUSIBLE (trust.h)
  * for what it holds, ERR_STALE if it was found to be an older copy (rollback.h); then loaded is as
  * it was.
  */

@@ -20,7 +20,7 @@ struct raft_message;
 /* What this node knows. */
 struct witness {
     const struct entry_log *log;
-    const struct log_position *applied;
+    const struct store_position *applied;
     uint64_t commit;
 };
 
