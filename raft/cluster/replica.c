@@ -80,7 +80,7 @@ static void on_lease_write(struct lease_disk *disk, unsigned k, const void *data
 
     /* In its turn. A node that starts again without a leader knows only what its rows say: a record
      * of a grant that is not among them would be of no use to it. */
-    driver_rows_write(&replica->driver, true);
+    applier_write(&replica->driver.applier, true);
     driver_write_local(&replica->driver, k, data, len, done, done_data);
 }
 

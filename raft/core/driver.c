@@ -1105,11 +1105,6 @@ bool driver_turn(struct driver *driver)
 
 /* --- the node's own records --- */
 
-void driver_rows_write(struct driver *driver, bool more)
-{
-    applier_write(&driver->applier, more);
-}
-
 bool driver_disk_is_low(const struct driver *driver)
 {
     return driver->writes.disk->ops->low(driver->writes.disk);

@@ -163,12 +163,6 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
 
 /* --- the disk --- */
 
-/* Put the rows that apply has changed so far on their way to the disk now, if there are any: what
- * is written next is not durable without them. more: that follows at once, for the same commit.
- * Never from inside a call of the observer or of a listener of the state machine: an entry may be
- * applied in part there. */
-void driver_rows_write(struct driver *driver, bool more);
-
 /* Is space low on the disk? */
 bool driver_disk_is_low(const struct driver *driver);
 

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "raft/wire/configuration.h"
-#include "raft/wire/wire_check.h"
+#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
 
@@ -74,6 +74,54 @@ int message_conf_decode(const void *data, size_t len, struct raft_configuration 
     return 0;
 }
 
+/* --- readers: each marks the reader as bad when the value breaks its rule, so that a decoder reads
+ * all fields and asks once, with reader_done(), whether the message stands --- */
+
+static void require(struct reader *reader, bool condition)
+{
+    if (!condition) {
+        reader->bad = true;
+    }
+}
+
+/* A byte that is 0 or 1. */
+static bool read_bool(struct reader *reader)
+{
+    uint8_t value = reader_u8(reader);
+
+    require(reader, value <= 1);
+    return value == 1;
+}
+
+/* An index: below the bound. */
+static uint64_t read_index(struct reader *reader)
+{
+    uint64_t value = reader_u64(reader);
+
+    require(reader, value < WIRE_NUMBER_BOUND);
+    return value;
+}
+
+/* A term that is in force: not 0. */
+static uint64_t read_term(struct reader *reader)
+{
+    uint64_t value = read_index(reader);
+
+    require(reader, value > 0);
+    return value;
+}
+
+/* A byte string (u32 length before it) of at most max bytes, borrowed from the reader. */
+static const uint8_t *read_bytes(struct reader *reader, size_t max, size_t *ret_len)
+{
+    const uint8_t *data = reader_str32(reader, ret_len);
+
+    require(reader, *ret_len <= max);
+    return data;
+}
+
+/* --- by type --- */
+
 static void encode_append(const struct raft_append_entries *append, struct buf *buf)
 {
     ASSERT(append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
@@ -114,14 +162,14 @@ static void read_entry(struct reader *reader, struct raft_entry *ret_entry)
     uint8_t type;
     size_t len;
 
-    ret_entry->term = wire_read_term(reader);
+    ret_entry->term = read_term(reader);
     type = reader_u8(reader);
-    data = wire_read_bytes(reader, LIMIT_ENTRY_BYTES, &len);
-    wire_require(reader, type >= RAFT_COMMAND && type <= RAFT_CHANGE);
+    data = read_bytes(reader, LIMIT_ENTRY_BYTES, &len);
+    require(reader, type >= RAFT_COMMAND && type <= RAFT_CHANGE);
     if (reader->bad) {
         return;
     }
-    wire_require(reader, type != RAFT_CHANGE || configuration_check(data, len) == 0);
+    require(reader, type != RAFT_CHANGE || configuration_check(data, len) == 0);
     ret_entry->type = (enum raft_entry_type)type;
     ret_entry->buf.len = len;
     ret_entry->buf.base = (void *)(uintptr_t)data;
@@ -131,15 +179,15 @@ static void read_append(struct reader *reader, struct raft_append_entries *appen
 {
     uint64_t term;
 
-    append->prev_log_index = wire_read_index(reader);
-    append->prev_log_term = wire_read_index(reader);
-    append->leader_commit = wire_read_index(reader);
+    append->prev_log_index = read_index(reader);
+    append->prev_log_term = read_index(reader);
+    append->leader_commit = read_index(reader);
     append->n_entries = reader_u32(reader);
-    wire_require(reader, (append->prev_log_index == 0) == (append->prev_log_term == 0));
-    wire_require(reader, append->prev_log_term <= append->term);
-    wire_require(reader, append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
-    wire_require(reader, append->prev_log_index + append->n_entries < WIRE_NUMBER_BOUND);
-    wire_require(reader, append->n_entries <= reader_left(reader) / ENTRY_HEAD_BYTES);
+    require(reader, (append->prev_log_index == 0) == (append->prev_log_term == 0));
+    require(reader, append->prev_log_term <= append->term);
+    require(reader, append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
+    require(reader, append->prev_log_index + append->n_entries < WIRE_NUMBER_BOUND);
+    require(reader, append->n_entries <= reader_left(reader) / ENTRY_HEAD_BYTES);
     if (reader->bad || append->n_entries == 0) {
         return;
     }
@@ -148,8 +196,8 @@ static void read_append(struct reader *reader, struct raft_append_entries *appen
     term = append->prev_log_term;
     for (unsigned i = 0; i < append->n_entries && !reader->bad; i++) {
         read_entry(reader, &append->entries[i]);
-        wire_require(reader, append->entries[i].term >= term);
-        wire_require(reader, append->entries[i].term <= append->term);
+        require(reader, append->entries[i].term >= term);
+        require(reader, append->entries[i].term <= append->term);
         term = append->entries[i].term;
     }
     if (!reader_done(reader)) {
@@ -161,8 +209,8 @@ static void read_append(struct reader *reader, struct raft_append_entries *appen
 
 static void read_append_result(struct reader *reader, struct raft_append_entries_result *result)
 {
-    result->rejected = wire_read_index(reader);
-    result->last_log_index = wire_read_index(reader);
+    result->rejected = read_index(reader);
+    result->last_log_index = read_index(reader);
     result->features = reader_u16(reader);
     result->capacity = reader_u16(reader);
 }
@@ -170,18 +218,18 @@ static void read_append_result(struct reader *reader, struct raft_append_entries
 static void read_vote(struct reader *reader, struct raft_request_vote *vote)
 {
     vote->candidate_id = reader_u64(reader);
-    vote->last_log_index = wire_read_index(reader);
-    vote->last_log_term = wire_read_index(reader);
-    vote->disrupt_leader = wire_read_bool(reader);
-    vote->pre_vote = wire_read_bool(reader);
-    wire_require(reader, vote->candidate_id >= 1 && vote->candidate_id <= LIMIT_NODE_ID);
-    wire_require(reader, vote->last_log_term <= vote->term);
+    vote->last_log_index = read_index(reader);
+    vote->last_log_term = read_index(reader);
+    vote->disrupt_leader = read_bool(reader);
+    vote->pre_vote = read_bool(reader);
+    require(reader, vote->candidate_id >= 1 && vote->candidate_id <= LIMIT_NODE_ID);
+    require(reader, vote->last_log_term <= vote->term);
 }
 
 static void read_vote_result(struct reader *reader, struct raft_request_vote_result *result)
 {
-    result->vote_granted = wire_read_bool(reader);
-    result->pre_vote = wire_read_bool(reader);
+    result->vote_granted = read_bool(reader);
+    result->pre_vote = read_bool(reader);
     result->features = reader_u16(reader);
     result->capacity = reader_u16(reader);
 }
@@ -192,13 +240,13 @@ static void read_install(struct reader *reader, struct raft_install_snapshot *in
     const uint8_t *conf;
     size_t len;
 
-    install->last_index = wire_read_term(reader);
-    install->last_term = wire_read_term(reader);
-    install->conf_index = wire_read_term(reader);
+    install->last_index = read_term(reader);
+    install->last_term = read_term(reader);
+    install->conf_index = read_term(reader);
     *ret_transfer = reader_u64(reader);
-    conf = wire_read_bytes(reader, reader_left(reader), &len);
-    wire_require(reader, install->last_term <= install->term);
-    wire_require(reader, install->conf_index <= install->last_index);
+    conf = read_bytes(reader, reader_left(reader), &len);
+    require(reader, install->last_term <= install->term);
+    require(reader, install->conf_index <= install->last_index);
     raft_configuration_init(&install->conf);
     if (!reader_done(reader) || message_conf_decode(conf, len, &install->conf) != 0) {
         reader->bad = true;
@@ -207,9 +255,9 @@ static void read_install(struct reader *reader, struct raft_install_snapshot *in
 
 static void read_timeout_now(struct reader *reader, struct raft_timeout_now *timeout_now)
 {
-    timeout_now->last_log_index = wire_read_index(reader);
-    timeout_now->last_log_term = wire_read_index(reader);
-    wire_require(reader, timeout_now->last_log_term <= timeout_now->term);
+    timeout_now->last_log_index = read_index(reader);
+    timeout_now->last_log_term = read_index(reader);
+    require(reader, timeout_now->last_log_term <= timeout_now->term);
 }
 
 /* --- whole messages --- */
@@ -266,7 +314,7 @@ int message_decode(const void *data, size_t len, struct raft_message *ret_messag
     reader_init(&reader, data, len);
     message.type = (enum raft_message_type)reader_u8(&reader);
     message.append_entries.version = reader_u8(&reader);
-    message.append_entries.term = wire_read_term(&reader);
+    message.append_entries.term = read_term(&reader);
     if (reader.bad || message.append_entries.version != version_of(message.type)) {
         return ERR_BAD_MESSAGE;
     }

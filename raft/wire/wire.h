@@ -22,6 +22,9 @@
     int wire_##name##_decode(const void *data, size_t len, struct wire_##name *ret_##name)         \
         MUST_CHECK
 
+/* Indexes and terms must stay below: no honest log gets there, and sums of them cannot wrap. */
+#define WIRE_NUMBER_BOUND (1ULL << 62)
+
 /* A chunk ends with a whole row: it may go over LIMIT_SNAPSHOT_CHUNK_BYTES by one. */
 #define WIRE_CHUNK_BYTES_MAX (LIMIT_SNAPSHOT_CHUNK_BYTES + LIMIT_ROW_BYTES)
 
