@@ -49,7 +49,7 @@ void applier_free(struct applier *applier)
 
 /* --- entries --- */
 
-static void advance(struct applier *applier, uint64_t index, uint64_t term)
+void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
 {
     ASSERT(!applier->installing);
     ASSERT(index == applier->applied.index + 1 && term >= applier->applied.term);
@@ -57,15 +57,10 @@ static void advance(struct applier *applier, uint64_t index, uint64_t term)
     applier->applied.term = term;
 }
 
-void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
-{
-    advance(applier, index, term);
-}
-
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
                     const struct entry_block *block, struct buf *result)
 {
-    advance(applier, index, term);
+    applier_skip(applier, index, term);
     return fsm_apply(applier->fsm, index, block->data, block->len, result, &applier->rows);
 }
 
@@ -106,7 +101,7 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
     if (applier->applied.conf_len > 0) {
         ASSERT(applier_configured(applier, &before));
     }
-    advance(applier, index, term);
+    applier_skip(applier, index, term);
     fsm_configured(applier->fsm, index, old, members_of(&before, old), new, members_of(&after, new),
                    &applier->rows);
     ASSERT(index > applier->applied.conf_index);
@@ -338,7 +333,7 @@ void applier_install(struct applier *applier, struct store_position *position, c
     ASSERT(!applier->installing && position->index > applier->applied.index);
     applier->installing = true;
     drop_rows(applier); /* the snapshot's rows take their place */
-    writes_end_epoch(applier->writes);
+    applier->writes->epoch++;
     write = writes_new(applier->writes, STORE_INSTALL);
     write->op.position = *position;
     *position = (struct store_position){0};

@@ -4,8 +4,6 @@
  * One event: consensus_step(); then, in this order, term and vote to the disk, entries to the cache
  * and the disk, a snapshot's install, messages (held while a term and vote is on its way), commit
  * index, and the timer. Nothing of an update survives the next event.
- *
- * Thread: the raft loop.
  */
 #include "raft/core/driver.h"
 
@@ -17,7 +15,6 @@
 #include "raft/core/guard.h"
 #include "raft/core/message.h"
 #include "raft/core/prepare.h"
-#include "raft/core/witness.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/prng.h"
@@ -29,6 +26,9 @@ _Static_assert((int)DRIVER_CATCH_UP_RUNNING == RAFT_CATCH_UP_RUNNING &&
                    (int)DRIVER_CATCH_UP_ABORTED == RAFT_CATCH_UP_ABORTED &&
                    (int)DRIVER_CATCH_UP_FINISHED == RAFT_CATCH_UP_FINISHED,
                "a catch-up has the same states as in the library");
+_Static_assert((int)DRIVER_STARTING == RAFT_UNAVAILABLE && (int)DRIVER_FOLLOWER == RAFT_FOLLOWER &&
+                   (int)DRIVER_CANDIDATE == RAFT_CANDIDATE && (int)DRIVER_LEADER == RAFT_LEADER,
+               "and so has a server");
 
 static void fail(struct driver *driver, int err, const char *text)
 {
@@ -41,11 +41,6 @@ static void fail(struct driver *driver, int err, const char *text)
 static struct raft *raft_of(const struct driver *driver)
 {
     return &driver->consensus->raft;
-}
-
-static struct witness witness_of(const struct driver *driver)
-{
-    return (struct witness){&driver->log, &driver->applier.applied, driver->commit};
 }
 
 static struct raft_event event_of(enum raft_event_type type)
@@ -284,28 +279,6 @@ static void note_role(struct driver *driver)
     driver->observer->role_changed(driver->observer);
 }
 
-static const char *event_name(const struct raft_event *event)
-{
-    switch (event->type) {
-    case RAFT_START:
-        return "the start";
-    case RAFT_RECEIVE:
-        return "a message";
-    case RAFT_PERSISTED_ENTRIES:
-        return "entries that are on disk";
-    case RAFT_PERSISTED_SNAPSHOT:
-        return "a snapshot that is on disk";
-    case RAFT_CONFIGURATION:
-        return "a configuration";
-    case RAFT_SNAPSHOT:
-        return "a compaction";
-    case RAFT_TIMEOUT:
-        return "a timer";
-    default:
-        return "an event";
-    }
-}
-
 /* Give the core one event and carry out its update. SUBMIT and TRANSFER return the core's error (>
  * 0) and change nothing; for any other event an error fails the driver: what a peer may have caused
  * was refused before. */
@@ -314,6 +287,16 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     uint64_t term = driver_term(driver);
     bool stale = event->type == RAFT_RECEIVE && message_is_of_leader(event->receive.message) &&
                  message_term(event->receive.message) < term;
+    static const char *const names[] = {
+        [RAFT_START] = "the start",
+        [RAFT_RECEIVE] = "a message",
+        [RAFT_PERSISTED_ENTRIES] = "entries that are on disk",
+        [RAFT_PERSISTED_SNAPSHOT] = "a snapshot that is on disk",
+        [RAFT_CONFIGURATION] = "a configuration",
+        [RAFT_SNAPSHOT] = "a compaction",
+        [RAFT_TIMEOUT] = "a timer",
+        [RAFT_CATCH_UP] = "a catch-up",
+    };
     struct raft_update update;
     char text[160];
     int rv;
@@ -331,7 +314,7 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     if (rv == 0) {
         note_role(driver);
     } else if (event->type != RAFT_SUBMIT && event->type != RAFT_TRANSFER) {
-        snprintf(text, sizeof text, "the consensus core refused %s: %s (%d)", event_name(event),
+        snprintf(text, sizeof text, "the consensus core refused %s: %s (%d)", names[event->type],
                  raft_strerror(rv), rv);
         fail(driver, ERR_CONFLICT, text);
     }
@@ -380,11 +363,10 @@ static struct raft_entry *copy_log(struct driver *driver, const struct store_loa
         struct entry_block *block = entry_block_new(entry->data, entry->len);
 
         entry_log_append(&driver->log, entry->term, entry->type, 0, block);
-        entries[i].term = entry->term;
-        entries[i].type = (enum raft_entry_type)entry->type;
-        entries[i].buf.base = block->data;
-        entries[i].buf.len = block->len;
-        entries[i].batch = block->data;
+        entries[i] = (struct raft_entry){.term = entry->term,
+                                         .type = (enum raft_entry_type)entry->type,
+                                         .buf = {block->data, block->len},
+                                         .batch = block->data};
     }
     return entries;
 }
@@ -404,6 +386,7 @@ static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm
     applier_init(&driver->applier, &config->applier, fsm, &driver->writes, driver->clock,
                  &loaded->position);
     driver->commit = loaded->position.index;
+    driver->witness = (struct witness){&driver->log, &driver->applier.applied, &driver->commit};
     driver->start = (struct peer_start){config->incarnation, loaded->term,
                                         loaded->first_index + loaded->entry_count - 1};
 }
@@ -414,8 +397,7 @@ static void init_consensus(struct driver *driver)
 
     driver->consensus = consensus_new(config->node_id, config->address, config->heartbeat_ms,
                                       config->election_ms, config->seed);
-    leader_watch_init(&driver->watch, driver->consensus, driver->clock, config->heartbeat_ms,
-                      config->election_ms);
+    leader_watch_init(&driver->watch, driver->consensus, driver->clock);
     trust_init(&driver->trust, driver->clock, driver->consensus);
 }
 
@@ -471,7 +453,7 @@ void driver_close(struct driver *driver)
 {
     ASSERT(driver_is_quiet(driver));
     applier_free(&driver->applier);
-    snapshot_close(&driver->transfers);
+    snapshot_drop_in(&driver->transfers);
     outbox_free(&driver->outbox);
     consensus_free(driver->consensus);
     driver->consensus = NULL;
@@ -529,12 +511,11 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
     }
     *ret_term = driver_term(driver);
     *ret_first = driver_last_index(driver) + 1;
-    memset(entries, 0, n * sizeof *entries);
     for (unsigned i = 0; i < n; i++) {
-        entries[i].term = *ret_term;
-        entries[i].type = RAFT_COMMAND;
-        entries[i].buf.base = (void *)(uintptr_t)commands[i].data;
-        entries[i].buf.len = commands[i].len;
+        entries[i] =
+            (struct raft_entry){.term = *ret_term,
+                                .type = RAFT_COMMAND,
+                                .buf = {(void *)(uintptr_t)commands[i].data, commands[i].len}};
     }
     return submit(driver, entries, n);
 }
@@ -648,12 +629,11 @@ static bool parts_from_install(const struct driver *driver, const struct raft_ap
  * has failed. */
 static bool agrees(struct driver *driver, uint64_t from, const struct raft_message *message)
 {
-    struct witness witness = witness_of(driver);
     struct contradiction contradiction = {0};
     char text[380];
 
     if (driver->applier.installing || message_term(message) < driver_term(driver) ||
-        witness_agrees(&witness, message, &contradiction)) {
+        witness_agrees(&driver->witness, message, &contradiction)) {
         return true;
     }
     snprintf(text, sizeof text,
@@ -794,7 +774,7 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
     bool believed = true;
 
     if (store_rows_check(rows.data, rows.len, rows.digest, &error) == 0) {
-        index = driver->transfers.in.message->install_snapshot.last_index;
+        index = driver->transfers.in.message.install_snapshot.last_index;
         believed = applier_loads(rows.data, rows.len, index);
         if (believed) {
             snapshot_take_head(&driver->transfers, &message);
@@ -928,7 +908,6 @@ static void snapshot_written(struct driver *driver, const struct write *write)
     ASSERT(driver->applier.applied.index == index && driver->log.first == index + 1);
     event.persisted_snapshot.last = true;
     (void)step(driver, &event);
-    driver->observer->configuration_changed(driver->observer);
     driver->observer->installed(driver->observer, index);
 }
 
@@ -1032,7 +1011,6 @@ static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
     }
     event.configuration.index = index;
     (void)step(driver, &event);
-    driver->observer->configuration_changed(driver->observer);
 }
 
 static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
@@ -1183,16 +1161,7 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *s
 
 enum driver_state driver_state(const struct driver *driver)
 {
-    switch (raft_state(raft_of(driver))) {
-    case RAFT_LEADER:
-        return DRIVER_LEADER;
-    case RAFT_CANDIDATE:
-        return DRIVER_CANDIDATE;
-    case RAFT_FOLLOWER:
-        return DRIVER_FOLLOWER;
-    default:
-        return DRIVER_STARTING;
-    }
+    return (enum driver_state)raft_state(raft_of(driver));
 }
 
 const char *driver_state_name(enum driver_state state)
@@ -1234,9 +1203,7 @@ uint64_t driver_last_index(const struct driver *driver)
 
 uint64_t driver_term_at(const struct driver *driver, uint64_t index)
 {
-    struct witness witness = witness_of(driver);
-
-    return witness_term_at(&witness, index);
+    return witness_term_at(&driver->witness, index);
 }
 
 const struct store_position *driver_applied(const struct driver *driver)
@@ -1331,10 +1298,8 @@ int driver_change(struct driver *driver, uint64_t id, const char *address, enum 
         buf_free(&conf);
         return ERR_INVALID;
     }
-    memset(&entry, 0, sizeof entry);
-    entry.term = driver_term(driver);
-    entry.type = RAFT_CHANGE;
-    entry.buf = (struct raft_buffer){conf.data, conf.len};
+    entry = (struct raft_entry){
+        .term = driver_term(driver), .type = RAFT_CHANGE, .buf = {conf.data, conf.len}};
     rv = submit(driver, &entry, 1);
     buf_free(&conf);
     return rv;

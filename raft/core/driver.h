@@ -37,6 +37,7 @@
 #include "raft/core/rollback.h"
 #include "raft/core/snapshot.h"
 #include "raft/core/trust.h"
+#include "raft/core/witness.h"
 #include "raft/core/writes.h"
 #include "raft/transport/net.h"
 #include "raft/wire/configuration.h"
@@ -61,8 +62,6 @@ struct driver_observer {
                     const void *result, size_t len);
     /* Role, term or known leader may have changed. */
     void (*role_changed)(struct driver_observer *observer);
-    /* The configuration in force changed: links have to follow. */
-    void (*configuration_changed)(struct driver_observer *observer);
     /* A snapshot replaced the state: applied index jumped to `index`. */
     void (*installed)(struct driver_observer *observer, uint64_t index);
     /* Going on would be unsafe. In the process this must not return. */
@@ -88,6 +87,7 @@ struct driver {
     struct snapshot_transfers transfers;
     struct leader_watch watch;
     struct trust trust;
+    struct witness witness;
     struct peer_start start; /* of this node, for its peers */
     struct rollback peers;   /* what this node has seen of them */
     uint64_t timer_ms;       /* when driver_tick() must fire the core's timer */

@@ -56,12 +56,6 @@ static int next_incarnation(const struct store_loaded *loaded, uint64_t *ret_inc
     return 0;
 }
 
-static void incarnation_encode(struct buf *buf, uint64_t incarnation, enum incarnation_kind kind)
-{
-    buf_put_u8(buf, (uint8_t)kind);
-    buf_put_u64(buf, incarnation);
-}
-
 /* What this node remembers of its peers must be sound, and not that they refused this directory. */
 static int check_peers(const struct store_loaded *loaded, struct store_error *ret_error)
 {
@@ -226,7 +220,8 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
         preparation.term++;
         preparation.vote = node_id;
     }
-    incarnation_encode(&preparation.incarnation_record, preparation.incarnation, kind);
+    buf_put_u8(&preparation.incarnation_record, (uint8_t)kind);
+    buf_put_u64(&preparation.incarnation_record, preparation.incarnation);
     rv = commit(store, &preparation, loaded, ret_error);
     buf_free(&preparation.conf);
     buf_free(&preparation.incarnation_record);
@@ -236,7 +231,8 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
 void prepare_member_record(uint64_t incarnation, struct buf *record)
 {
     ASSERT(incarnation > 0);
-    incarnation_encode(record, incarnation, INCARNATION_MEMBER);
+    buf_put_u8(record, INCARNATION_MEMBER);
+    buf_put_u64(record, incarnation);
 }
 
 static int skip_row(void *data, const struct store_row *row)

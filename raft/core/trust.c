@@ -98,7 +98,7 @@ void trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
     uint64_t now = clock_now_ms(trust->clock);
 
     alarm->count++;
-    if (alarm->logged && now - alarm->logged_ms < ALARM_MS) {
+    if (now < alarm->quiet_until_ms) {
         alarm->unlogged++;
         return;
     }
@@ -110,8 +110,7 @@ void trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t
         (unsigned long long)from, field, (unsigned long long)value, (unsigned long long)bound,
         (unsigned long long)own_term(trust), (unsigned long long)own_last(trust),
         (unsigned long long)alarm->unlogged);
-    alarm->logged = true;
-    alarm->logged_ms = now;
+    alarm->quiet_until_ms = now + ALARM_MS;
     alarm->unlogged = 0;
 }
 
@@ -166,9 +165,9 @@ static bool believes_indexes(struct trust *trust, uint64_t from, const struct ra
 
 static bool believes_leader(struct trust *trust, uint64_t from, uint64_t term)
 {
-    uint64_t leader = trust->led.id;
+    uint64_t leader = trust->leader;
 
-    if (term != trust->led.term || from == leader) {
+    if (term != trust->led_term || from == leader) {
         return true;
     }
     trust_alarm(trust, from, "leader_of_term", from, leader);
@@ -178,9 +177,9 @@ static bool believes_leader(struct trust *trust, uint64_t from, uint64_t term)
 void trust_note_leader(struct trust *trust, uint64_t id, uint64_t term)
 {
     ASSERT(id > 0 && term > 0);
-    if (term >= own_term(trust) && term > trust->led.term) {
-        trust->led.term = term;
-        trust->led.id = id;
+    if (term >= own_term(trust) && term > trust->led_term) {
+        trust->led_term = term;
+        trust->leader = id;
     }
 }
 

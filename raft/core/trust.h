@@ -73,15 +73,8 @@ uint64_t plausible_index(uint64_t last);
 /* What peers said and was not believed. */
 struct trust_alarm {
     uint64_t count;
-    uint64_t unlogged; /* since the last line about it */
-    uint64_t logged_ms;
-    bool logged;
-};
-
-/* Who led the newest term in which this node heard a leader, or led. Of one term there is one. */
-struct trust_led {
-    uint64_t term; /* 0: none since the start */
-    uint64_t id;
+    uint64_t unlogged;       /* since the last line about it */
+    uint64_t quiet_until_ms; /* no line before */
 };
 
 struct trust {
@@ -89,7 +82,8 @@ struct trust {
     struct consensus *consensus; /* what this node has itself */
     struct plausible plausible;
     struct trust_alarm alarm;
-    struct trust_led led;
+    uint64_t led_term; /* the newest in which this node heard a leader, or led; 0: none yet */
+    uint64_t leader;   /* of that term: there is one */
 };
 
 void trust_init(struct trust *trust, const struct clock *clock, struct consensus *consensus);

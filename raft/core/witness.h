@@ -21,7 +21,7 @@ struct raft_message;
 struct witness {
     const struct entry_log *log;
     const struct store_position *applied;
-    uint64_t commit;
+    const uint64_t *commit; /* index */
 };
 
 /* Where a leader's log and what is committed here part. */

@@ -13,11 +13,6 @@ void writes_init(struct writes *writes, struct disk *disk)
     STAILQ_INIT(&writes->back);
 }
 
-void writes_end_epoch(struct writes *writes)
-{
-    writes->epoch++;
-}
-
 static void on_done(struct store_op *op)
 {
     struct write *write = op->data;

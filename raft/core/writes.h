@@ -41,16 +41,13 @@ struct write {
 struct writes {
     struct disk *disk;
     uint64_t last_number;
-    uint64_t epoch;
+    uint64_t epoch;      /* one more: what is begun from here on belongs to another log and state */
     size_t count;        /* not freed yet */
     uint64_t last_taken; /* number */
     STAILQ_HEAD(, write) back;
 };
 
 void writes_init(struct writes *writes, struct disk *disk);
-
-/* What is begun from here on belongs to another log and state. */
-void writes_end_epoch(struct writes *writes);
 
 /* A write of this kind, counted until write_free(). */
 struct write *writes_new(struct writes *writes, enum store_op_kind kind);

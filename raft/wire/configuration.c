@@ -4,8 +4,6 @@
  * {u8 version 1, u64 count, count times {u64 id, address with its NUL, u8 role}, zeros up to a
  * multiple of 8}. The library's decoder runs past the end of a short or unterminated one, and keeps
  * what it had read when it fails; so nothing goes to it that did not pass here.
- *
- * Thread: pure functions, any.
  */
 #include "raft/wire/configuration.h"
 

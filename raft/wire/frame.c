@@ -7,8 +7,6 @@
  *
  * Failure modes: see frame_decoder_next(); a broken stream cannot be trusted to find its next
  * frame, so the error stays and the owner closes the link.
- *
- * Thread: one owner each.
  */
 #include "raft/wire/frame.h"
 
@@ -147,43 +145,31 @@ static bool gather_to(struct frame_decoder *decoder, size_t want, const uint8_t 
     return decoder->buf.len == want;
 }
 
-/* Gather a frame that comes in pieces: 1 when it is whole, 0 when input is missing, or an error. */
-static int gather(struct frame_decoder *decoder, const uint8_t **data, size_t *len)
-{
-    if (decoder->buf.len < FRAME_HEADER_BYTES) {
-        int rv;
-
-        if (!gather_to(decoder, FRAME_HEADER_BYTES, data, len)) {
-            return 0;
-        }
-        rv = header_check(decoder, decoder->buf.data);
-        if (rv != 0) {
-            return rv;
-        }
-    }
-    return gather_to(decoder, frame_bytes(decoder->buf.data), data, len) ? 1 : 0;
-}
-
 static int next_frame(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
                       struct frame *ret_frame)
 {
     const uint8_t *bytes = *data;
+    bool in_place = decoder->buf.len == 0 && *len >= FRAME_HEADER_BYTES;
     int rv;
 
-    if (decoder->buf.len == 0 && *len >= FRAME_HEADER_BYTES) {
-        rv = header_check(decoder, bytes);
-        if (rv != 0) {
-            return rv;
+    if (!in_place) {
+        if (decoder->buf.len < FRAME_HEADER_BYTES &&
+            !gather_to(decoder, FRAME_HEADER_BYTES, data, len)) {
+            return 0;
         }
-        if (frame_bytes(bytes) <= *len) {
-            *data += frame_bytes(bytes);
-            *len -= frame_bytes(bytes);
-            return frame_open(bytes, ret_frame);
-        }
+        bytes = decoder->buf.data;
     }
-    rv = gather(decoder, data, len);
-    if (rv <= 0) {
+    rv = header_check(decoder, bytes);
+    if (rv != 0) {
         return rv;
+    }
+    if (in_place && frame_bytes(bytes) <= *len) {
+        *data += frame_bytes(bytes);
+        *len -= frame_bytes(bytes);
+        return frame_open(bytes, ret_frame);
+    }
+    if (!gather_to(decoder, frame_bytes(bytes), data, len)) {
+        return 0;
     }
     decoder->buf_is_given = true;
     return frame_open(decoder->buf.data, ret_frame);

@@ -26,19 +26,28 @@ static bool read_whole(const void *data, size_t len, uint8_t version, const stru
            fields_read(&reader, fields, ret_message) && reader_done(&reader);
 }
 
+static void put_version(struct buf *buf, uint8_t version)
+{
+    if (version != 0) {
+        buf_put_u8(buf, version);
+    }
+}
+
 /* The functions that wire.h declares, by <name>_fields and <name>_is_sound(). */
-#define WIRE_CODEC(name)                                                                           \
+#define WIRE_CODEC(name, version)                                                                  \
     static const struct fields name##_table = FIELDS(name##_fields);                               \
                                                                                                    \
     void wire_##name##_encode(const struct wire_##name *name, struct buf *buf)                     \
     {                                                                                              \
         ASSERT(name##_is_sound(name));                                                             \
+        put_version(buf, version);                                                                 \
         fields_put(buf, &name##_table, name);                                                      \
     }                                                                                              \
                                                                                                    \
     int wire_##name##_decode(const void *data, size_t len, struct wire_##name *ret_##name)         \
     {                                                                                              \
-        return read_whole(data, len, 0, &name##_table, ret_##name) && name##_is_sound(ret_##name)  \
+        return read_whole(data, len, version, &name##_table, ret_##name) &&                        \
+                       name##_is_sound(ret_##name)                                                 \
                    ? 0                                                                             \
                    : ERR_BAD_MESSAGE;                                                              \
     }
@@ -58,7 +67,7 @@ static bool chunk_is_sound(const struct wire_chunk *chunk)
            chunk->len <= LIMIT_SNAPSHOT_BYTES - chunk->offset;
 }
 
-WIRE_CODEC(chunk)
+WIRE_CODEC(chunk, 0)
 
 static const struct field chunk_ack_fields[] = {
     FIELD_NUMBER(struct wire_chunk_ack, transfer),
@@ -71,7 +80,7 @@ static bool chunk_ack_is_sound(const struct wire_chunk_ack *ack)
     return ack->offset <= LIMIT_SNAPSHOT_BYTES;
 }
 
-WIRE_CODEC(chunk_ack)
+WIRE_CODEC(chunk_ack, 0)
 
 /* --- requests --- */
 
@@ -91,7 +100,7 @@ static bool request_is_sound(const struct wire_request *request)
            request->payload_len <= LIMIT_ENTRY_BYTES;
 }
 
-WIRE_CODEC(request)
+WIRE_CODEC(request, 0)
 
 /* The status is an ERR_* as two's complement. */
 static const struct field reply_fields[] = {
@@ -109,7 +118,7 @@ static bool reply_is_sound(const struct wire_reply *reply)
            reply->payload_len <= LIMIT_ENTRY_BYTES;
 }
 
-WIRE_CODEC(reply)
+WIRE_CODEC(reply, 0)
 
 static const struct field confirm_fields[] = {
     FIELD_NUMBER(struct wire_confirm, term),
@@ -121,7 +130,7 @@ static bool confirm_is_sound(const struct wire_confirm *confirm)
     return confirm->term > 0 && confirm->term < WIRE_NUMBER_BOUND;
 }
 
-WIRE_CODEC(confirm)
+WIRE_CODEC(confirm, 0)
 
 static const struct field applied_fields[] = {
     FIELD_BOOL(struct wire_applied, answer),
@@ -133,7 +142,7 @@ static bool applied_is_sound(const struct wire_applied *applied)
     return applied->index < WIRE_NUMBER_BOUND && (applied->answer || applied->index == 0);
 }
 
-WIRE_CODEC(applied)
+WIRE_CODEC(applied, 0)
 
 static const struct field clock_fields[] = {
     FIELD_BOOL(struct wire_clock, answer),
@@ -146,7 +155,7 @@ static bool clock_is_sound(const struct wire_clock *clock)
     return clock->answer || clock->wall_ms == 0;
 }
 
-WIRE_CODEC(clock)
+WIRE_CODEC(clock, 0)
 
 /* --- leaders --- */
 
@@ -163,7 +172,7 @@ static bool probe_is_sound(const struct wire_probe *probe)
            (probe->kind != WIRE_PROBE_ASK_ON || probe->origin == 0);
 }
 
-WIRE_CODEC(probe)
+WIRE_CODEC(probe, 0)
 
 static const struct field resign_fields[] = {
     FIELD_NUMBER(struct wire_resign, term),
@@ -174,7 +183,7 @@ static bool resign_is_sound(const struct wire_resign *resign)
     return resign->term > 0 && resign->term < WIRE_NUMBER_BOUND;
 }
 
-WIRE_CODEC(resign)
+WIRE_CODEC(resign, 0)
 
 /* --- handshakes --- */
 
@@ -189,14 +198,6 @@ static const struct field statement_fields[] = {
     FIELD_BYTES(struct statement, conf.data, conf.len),
 };
 static const struct fields statement_table = FIELDS(statement_fields);
-
-static const struct field joined_fields[] = {
-    FIELD_NUMBER(struct wire_joined, answer.outcome),
-    FIELD_TEXT(struct wire_joined, answer.why),
-    FIELD_NUMBER(struct wire_joined, conf.index),
-    FIELD_BYTES(struct wire_joined, conf.data, conf.len),
-};
-static const struct fields joined_table = FIELDS(joined_fields);
 
 struct join {
     char address[LIMIT_ADDRESS_BYTES + 1];
@@ -249,20 +250,17 @@ int wire_join_decode(const void *data, size_t len, char ret_address[LIMIT_ADDRES
     return read_whole(data, len, HANDSHAKE_VERSION, &join_table, ret_address) ? 0 : ERR_BAD_MESSAGE;
 }
 
-void wire_joined_encode(const struct wire_joined *joined, struct buf *buf)
+static const struct field joined_fields[] = {
+    FIELD_NUMBER(struct wire_joined, answer.outcome),
+    FIELD_TEXT(struct wire_joined, answer.why),
+    FIELD_NUMBER(struct wire_joined, conf.index),
+    FIELD_BYTES(struct wire_joined, conf.data, conf.len),
+};
+
+static bool joined_is_sound(const struct wire_joined *joined)
 {
-    ASSERT((joined->conf.index == 0) == (joined->conf.len == 0));
-    buf_put_u8(buf, HANDSHAKE_VERSION);
-    fields_put(buf, &joined_table, joined);
+    return joined->answer.outcome < MEMBER_OUTCOMES && conf_is_sound(&joined->conf) &&
+           (joined->answer.outcome == MEMBER_DONE) == (joined->conf.len > 0);
 }
 
-int wire_joined_decode(const void *data, size_t len, struct wire_joined *ret_joined)
-{
-    *ret_joined = (struct wire_joined){0};
-    if (!read_whole(data, len, HANDSHAKE_VERSION, &joined_table, ret_joined) ||
-        ret_joined->answer.outcome >= MEMBER_OUTCOMES || !conf_is_sound(&ret_joined->conf) ||
-        (ret_joined->answer.outcome == MEMBER_DONE) != (ret_joined->conf.len > 0)) {
-        return ERR_BAD_MESSAGE;
-    }
-    return 0;
-}
+WIRE_CODEC(joined, HANDSHAKE_VERSION)

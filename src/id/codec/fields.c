@@ -3,6 +3,7 @@
  */
 #include "src/id/codec/fields.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -24,20 +25,9 @@ static uint64_t number_of(const void *member, size_t size)
 
 static void number_put(struct buf *buf, const void *member, size_t size)
 {
-    switch (size) {
-    case 1:
-        buf_put_u8(buf, (uint8_t)number_of(member, size));
-        break;
-    case 2:
-        buf_put_u16(buf, (uint16_t)number_of(member, size));
-        break;
-    case 4:
-        buf_put_u32(buf, (uint32_t)number_of(member, size));
-        break;
-    default:
-        buf_put_u64(buf, number_of(member, size));
-        break;
-    }
+    uint64_t little = htole64(number_of(member, size));
+
+    buf_put(buf, &little, size);
 }
 
 static void number_read(struct reader *reader, void *member, size_t size)
