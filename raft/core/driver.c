@@ -789,14 +789,10 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
 
 static bool receive_chunk(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
 {
-    switch (snapshot_receive_chunk(&driver->transfers, from, payload, len)) {
-    case SNAPSHOT_WHOLE:
-        return deliver_snapshot(driver, from);
-    case SNAPSHOT_MORE:
-        return true;
-    default:
-        return false;
-    }
+    bool whole;
+
+    return snapshot_receive_chunk(&driver->transfers, from, payload, len, &whole) &&
+           (!whole || deliver_snapshot(driver, from));
 }
 
 static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)

@@ -73,16 +73,6 @@ static void start_read(struct snapshot_out *out, size_t max_bytes, bool close)
     out->transfers->disk->ops->read(out->transfers->disk, &out->read);
 }
 
-/* The peer has a while to ask for what comes behind the snapshot. */
-static void hold_end(struct snapshot_out *out)
-{
-    const struct snapshot_transfers *transfers = out->transfers;
-
-    if (out->hold_until_ms == UINT64_MAX) {
-        out->hold_until_ms = clock_now_ms(transfers->clock) + 2 * (uint64_t)transfers->election_ms;
-    }
-}
-
 uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers)
 {
     uint64_t now = clock_now_ms(transfers->clock);
@@ -105,7 +95,10 @@ static void drop_out(struct snapshot_out *out)
         return;
     }
     out->active = false;
-    hold_end(out);
+    if (out->hold_until_ms == UINT64_MAX) { /* a while to ask for what comes behind the snapshot */
+        out->hold_until_ms =
+            clock_now_ms(out->transfers->clock) + 2 * (uint64_t)out->transfers->election_ms;
+    }
     if (out->reading) {
         out->dropped = true;
     } else if (out->view != NULL) {
@@ -310,15 +303,16 @@ static void send_ack(struct snapshot_transfers *transfers, uint64_t to,
     buf_free(&payload);
 }
 
-enum snapshot_got snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
-                                         const uint8_t *payload, size_t len)
+bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
+                            const uint8_t *payload, size_t len, bool *ret_whole)
 {
     struct snapshot_in *in = &transfers->in;
     struct wire_chunk chunk;
     struct wire_chunk_ack ack = {0};
 
+    *ret_whole = false;
     if (wire_chunk_decode(payload, len, &chunk) != 0) {
-        return SNAPSHOT_MALFORMED;
+        return false;
     }
     ack.transfer = chunk.transfer;
     if (!in->active || in->from != from || in->transfer != chunk.transfer ||
@@ -326,13 +320,14 @@ enum snapshot_got snapshot_receive_chunk(struct snapshot_transfers *transfers, u
         (chunk.offset == 0 && chunk.len < sizeof(uint64_t))) {
         ack.abort = true;
         send_ack(transfers, from, &ack);
-        return SNAPSHOT_MORE;
+        return true;
     }
     buf_put(&in->stream, chunk.data, chunk.len);
     in->progress_ms = clock_now_ms(transfers->clock);
     ack.offset = in->stream.len;
     send_ack(transfers, from, &ack);
-    return chunk.last ? SNAPSHOT_WHOLE : SNAPSHOT_MORE;
+    *ret_whole = chunk.last;
+    return true;
 }
 
 /* --- ends --- */

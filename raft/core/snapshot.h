@@ -113,11 +113,10 @@ bool snapshot_is_older(const struct snapshot_transfers *transfers,
 void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, uint64_t transfer,
                            const struct raft_message *message);
 
-enum snapshot_got { SNAPSHOT_MALFORMED, SNAPSHOT_MORE, SNAPSHOT_WHOLE };
-
-/* A frame. After SNAPSHOT_WHOLE: snapshot_rows(), snapshot_take_head(), snapshot_drop_in(). */
-enum snapshot_got snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
-                                         const uint8_t *payload, size_t len);
+/* A frame. False: malformed. After the last: snapshot_rows(), snapshot_take_head(),
+ * snapshot_drop_in(). */
+bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
+                            const uint8_t *payload, size_t len, bool *ret_whole);
 
 /* What has come: borrowed until snapshot_drop_in(). */
 struct snapshot_rows {
