@@ -60,10 +60,7 @@ static void add_all(struct peers *peers, const struct configuration *conf)
 /* The applied configuration; without members if there is none yet. */
 static void read_applied(const struct peers *peers, struct configuration *ret_conf)
 {
-    const struct log_position *applied = driver_applied(peers->on->driver);
-
-    if (applied->conf.len == 0 ||
-        configuration_decode(applied->conf.data, applied->conf.len, ret_conf) != 0) {
+    if (!applier_configured(&peers->on->driver->applier, ret_conf)) {
         ret_conf->count = 0;
     }
 }
@@ -173,7 +170,7 @@ bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_
     return len > 0 && wire_statement_decode(statement, len, &start, &conf) == 0 &&
            conf.index > driver_applied(peers->on->driver)->conf_index &&
            conf.index > peers->learned.index &&
-           driver_believes_index(peers->on->driver, peer, "configuration_index", conf.index) &&
+           trust_index(&peers->on->driver->trust, peer, "configuration_index", conf.index) &&
            !fsm_member_removed(peers->on->fsm, peer) && learn(peers, peer, &conf);
 }
 
@@ -188,10 +185,10 @@ int peers_check(struct peers *peers, uint64_t peer, const void *statement, size_
 
 static struct wire_conf applied_conf(const struct peers *peers)
 {
-    const struct log_position *applied = driver_applied(peers->on->driver);
+    const struct store_position *applied = driver_applied(peers->on->driver);
 
-    return (struct wire_conf){applied->conf.len > 0 ? applied->conf_index : 0, applied->conf.data,
-                              applied->conf.len};
+    return (struct wire_conf){applied->conf_len > 0 ? applied->conf_index : 0, applied->conf,
+                              applied->conf_len};
 }
 
 void peers_state(const struct peers *peers, struct buf *statement)

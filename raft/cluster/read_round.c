@@ -98,7 +98,7 @@ static bool read(const struct read_round *round, uint64_t from, const uint8_t *p
                  struct wire_confirm *ret_confirm)
 {
     return wire_confirm_decode(payload, len, ret_confirm) == 0 &&
-           driver_believes_term(round->on->driver, from, "confirm_term", ret_confirm->term);
+           trust_term(&round->on->driver->trust, from, "confirm_term", ret_confirm->term);
 }
 
 bool read_round_receive(struct read_round *round, uint64_t from, const uint8_t *payload, size_t len)

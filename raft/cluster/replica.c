@@ -32,11 +32,6 @@ static void on_role_changed(struct driver_observer *observer)
     }
 }
 
-static void on_configuration_changed(struct driver_observer *observer)
-{
-    (void)observer; /* each turn looks at the configuration: peers_turn() */
-}
-
 static void on_installed(struct driver_observer *observer, uint64_t index)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
@@ -80,7 +75,7 @@ static void on_lease_write(struct lease_disk *disk, unsigned k, const void *data
 
     /* In its turn. A node that starts again without a leader knows only what its rows say: a record
      * of a grant that is not among them would be of no use to it. */
-    driver_rows_write(&replica->driver, true);
+    applier_write(&replica->driver.applier, true);
     driver_write_local(&replica->driver, k, data, len, done, done_data);
 }
 
@@ -232,7 +227,6 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     answers_init(&replica->answers);
     replica->observer = (struct driver_observer){.applied = on_applied,
                                                  .role_changed = on_role_changed,
-                                                 .configuration_changed = on_configuration_changed,
                                                  .installed = on_installed,
                                                  .failed = on_failed};
     replica->listener = (struct fsm_listener){.tag_changed = on_tag_changed,

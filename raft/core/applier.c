@@ -3,8 +3,11 @@
  */
 #include "raft/core/applier.h"
 
-#include "raft/core/rows.h"
+#include <stdlib.h>
+#include <string.h>
+
 #include "src/base/assert.h"
+#include "src/base/hash.h"
 #include "src/id/codec/member.h"
 
 #define HOLD_ROWS_MAX 2048 /* then they go at once */
@@ -19,9 +22,15 @@ void applier_init(struct applier *applier, const struct applier_config *config, 
                                 .clock = clock,
                                 .rows_since_ms = UINT64_MAX,
                                 .compacted = at->index};
-    log_position_set(&applier->applied, at->index, at->term, at->conf_index, at->conf,
-                     at->conf_len);
-    log_position_copy(&applier->durable, &applier->applied);
+    store_position_copy(&applier->applied, at);
+    store_position_copy(&applier->durable, at);
+}
+
+static void replace(struct store_position *position, const struct store_position *by)
+{
+    ASSERT(by->index > 0 && by->index >= position->index && by->conf_index <= by->index);
+    store_position_release(position);
+    store_position_copy(position, by);
 }
 
 static void drop_rows(struct applier *applier)
@@ -34,13 +43,13 @@ static void drop_rows(struct applier *applier)
 void applier_free(struct applier *applier)
 {
     drop_rows(applier);
-    buf_free(&applier->applied.conf);
-    buf_free(&applier->durable.conf);
+    store_position_release(&applier->applied);
+    store_position_release(&applier->durable);
 }
 
 /* --- entries --- */
 
-static void advance(struct applier *applier, uint64_t index, uint64_t term)
+void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
 {
     ASSERT(!applier->installing);
     ASSERT(index == applier->applied.index + 1 && term >= applier->applied.term);
@@ -48,23 +57,19 @@ static void advance(struct applier *applier, uint64_t index, uint64_t term)
     applier->applied.term = term;
 }
 
-void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
-{
-    advance(applier, index, term);
-}
-
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
                     const struct entry_block *block, struct buf *result)
 {
-    advance(applier, index, term);
+    applier_skip(applier, index, term);
     return fsm_apply(applier->fsm, index, block->data, block->len, result, &applier->rows);
 }
 
 bool applier_configured(const struct applier *applier, struct configuration *ret_configuration)
 {
-    const struct buf *conf = &applier->applied.conf;
+    const struct store_position *applied = &applier->applied;
 
-    return conf->len > 0 && configuration_decode(conf->data, conf->len, ret_configuration) == 0;
+    return applied->conf_len > 0 &&
+           configuration_decode(applied->conf, applied->conf_len, ret_configuration) == 0;
 }
 
 static size_t members_of(const struct configuration *configuration,
@@ -84,22 +89,103 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
     struct configuration after;
     struct member old[LIMIT_NODES];
     struct member new[LIMIT_NODES];
+    const struct store_position position = {.index = index,
+                                            .term = term,
+                                            .conf_index = index,
+                                            .conf = block->data,
+                                            .conf_len = block->len};
 
     if (configuration_decode(block->data, block->len, &after) != 0) {
         return ERR_CORRUPT;
     }
-    if (applier->applied.conf.len > 0) {
+    if (applier->applied.conf_len > 0) {
         ASSERT(applier_configured(applier, &before));
     }
-    advance(applier, index, term);
+    applier_skip(applier, index, term);
     fsm_configured(applier->fsm, index, old, members_of(&before, old), new, members_of(&after, new),
                    &applier->rows);
     ASSERT(index > applier->applied.conf_index);
-    log_position_set(&applier->applied, index, term, index, block->data, block->len);
+    replace(&applier->applied, &position);
     return 0;
 }
 
 /* --- rows --- */
+
+static bool same_key(const struct fsm_change *a, const struct fsm_change *b)
+{
+    return a->key.len == b->key.len && memcmp(a->key.data, b->key.data, a->key.len) == 0;
+}
+
+/* The place of the change's key in an index that is at most half full; 0 stands for a free one,
+ * else 1 + the number of the latest change of the key that is kept. */
+static uint32_t *index_find(uint32_t *index, size_t size, const struct fsm_changes *changes,
+                            size_t number)
+{
+    const struct fsm_change *change = &changes->items[number];
+    size_t at = hash_bytes(change->key.data, change->key.len, 0) & (size - 1);
+
+    while (index[at] != 0 && !same_key(&changes->items[index[at] - 1], change)) {
+        at = (at + 1) & (size - 1);
+    }
+    return &index[at];
+}
+
+void rows_coalesce(struct fsm_changes *changes)
+{
+    size_t size = 16;
+    uint32_t *index;
+    size_t kept = 0;
+
+    ASSERT(changes->count < UINT32_MAX / 2);
+    while (size < 2 * changes->count) {
+        size *= 2;
+    }
+    index = calloc(size, sizeof *index);
+    ASSERT(index != NULL);
+    for (size_t i = changes->count; i-- > 0;) {
+        uint32_t *latest = index_find(index, size, changes, i);
+        bool wanted = *latest == 0;
+
+        /* The store deletes only what is there: a row that was made and deleted meanwhile is made
+         * and deleted there as well. */
+        if (!wanted && changes->items[*latest - 1].value.len == 0 &&
+            changes->items[i].value.len > 0) {
+            wanted = true;
+        }
+        if (wanted) {
+            *latest = (uint32_t)i + 1;
+        } else {
+            buf_free(&changes->items[i].value);
+            buf_free(&changes->items[i].key);
+        }
+    }
+    free(index);
+    for (size_t i = 0; i < changes->count; i++) {
+        if (changes->items[i].key.len > 0) {
+            changes->items[kept++] = changes->items[i];
+        }
+    }
+    changes->count = kept;
+}
+
+struct store_row *rows_of(const struct fsm_changes *changes)
+{
+    struct store_row *rows;
+
+    if (changes->count == 0) {
+        return NULL;
+    }
+    rows = calloc(changes->count, sizeof *rows);
+    ASSERT(rows != NULL);
+    for (size_t i = 0; i < changes->count; i++) {
+        const struct fsm_change *change = &changes->items[i];
+        bool gone = change->value.len == 0;
+
+        rows[i] = (struct store_row){change->key.data, (uint32_t)change->key.len,
+                                     gone ? NULL : change->value.data, (uint32_t)change->value.len};
+    }
+    return rows;
+}
 
 void applier_hold(struct applier *applier)
 {
@@ -146,8 +232,8 @@ void applier_write(struct applier *applier, bool more)
     write = writes_new(applier->writes, STORE_APPLY);
     write->changes = applier->rows;
     applier->rows = (struct fsm_changes){0};
-    log_position_copy(&write->position, &applier->applied);
-    write_set_position(write, fsm_digest(applier->fsm));
+    store_position_copy(&write->op.position, &applier->applied);
+    write->op.position.digest = fsm_digest(applier->fsm);
     write->rows = rows_of(&write->changes);
     write->op.rows = write->rows;
     write->op.row_count = (uint32_t)write->changes.count;
@@ -160,9 +246,8 @@ void applier_written(struct applier *applier, const struct write *write)
     if (!write_is_current(write)) {
         return; /* a snapshot has taken its place */
     }
-    ASSERT(write->position.index >= applier->durable.index);
-    ASSERT(write->position.index <= applier->applied.index);
-    log_position_copy(&applier->durable, &write->position);
+    ASSERT(write->op.position.index <= applier->applied.index);
+    replace(&applier->durable, &write->op.position);
 }
 
 /* --- compaction --- */
@@ -240,20 +325,19 @@ bool applier_loads(const void *rows, size_t len, uint64_t index)
     return loads;
 }
 
-void applier_install(struct applier *applier, struct log_position *position, const void *rows,
-                     size_t len, uint64_t digest)
+void applier_install(struct applier *applier, struct store_position *position, const void *rows,
+                     size_t len)
 {
     struct write *write;
 
     ASSERT(!applier->installing && position->index > applier->applied.index);
     applier->installing = true;
     drop_rows(applier); /* the snapshot's rows take their place */
-    writes_end_epoch(applier->writes);
+    applier->writes->epoch++;
     write = writes_new(applier->writes, STORE_INSTALL);
-    write->position = *position;
-    *position = (struct log_position){0};
+    write->op.position = *position;
+    *position = (struct store_position){0};
     buf_put(&write->bytes, rows, len);
-    write_set_position(write, digest);
     write->op.rows_stream = write->bytes.data;
     write->op.rows_stream_len = write->bytes.len;
     write_submit(write);
@@ -261,7 +345,7 @@ void applier_install(struct applier *applier, struct log_position *position, con
 
 int applier_installed(struct applier *applier, const struct write *write)
 {
-    uint64_t index = write->position.index;
+    uint64_t index = write->op.position.index;
 
     ASSERT(applier->installing && write_is_current(write));
     if (load_rows(applier->fsm, write->bytes.data, write->bytes.len) != 0 ||
@@ -269,8 +353,8 @@ int applier_installed(struct applier *applier, const struct write *write)
         return ERR_CORRUPT;
     }
     applier->installing = false;
-    log_position_copy(&applier->applied, &write->position);
-    log_position_copy(&applier->durable, &write->position);
+    replace(&applier->applied, &write->op.position);
+    replace(&applier->durable, &write->op.position);
     applier->compacted = index;
     return fsm_load_end(applier->fsm, index);
 }

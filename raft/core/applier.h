@@ -37,11 +37,11 @@ struct applier {
     struct fsm *fsm;
     struct writes *writes;
     const struct clock *clock;
-    struct log_position applied; /* in memory */
-    struct log_position durable; /* as the disk has it */
-    struct fsm_changes rows;     /* changed, and not on their way to the disk yet */
-    uint64_t rows_since_ms;      /* UINT64_MAX: there are none */
-    uint64_t compacted;          /* index up to which the log was last cut, or a snapshot's */
+    struct store_position applied; /* in memory; conf is owned */
+    struct store_position durable; /* as the disk has it; conf is owned */
+    struct fsm_changes rows;       /* changed, and not on their way to the disk yet */
+    uint64_t rows_since_ms;        /* UINT64_MAX: there are none */
+    uint64_t compacted;            /* index up to which the log was last cut, or a snapshot's */
     bool installing;
 };
 
@@ -67,7 +67,16 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
 /* The configuration that is applied; false: none is yet. */
 bool applier_configured(const struct applier *applier, struct configuration *ret_configuration);
 
-/* --- rows --- */
+/* --- rows: of a key that changed several times before it is written only the last change counts,
+ * so that most commits of a busy node carry entries alone, and fewer pages --- */
+
+/* Of the changes of each key keep the last; before a deletion the last that was none, too, since
+ * only a row that is there can be deleted. Order stays. */
+void rows_coalesce(struct fsm_changes *changes);
+
+/* The changes as rows of a STORE_APPLY, in their order, one without a value for a deletion. They
+ * point into the changes; malloc'ed, NULL when there are none. */
+struct store_row *rows_of(const struct fsm_changes *changes);
 
 /* Entries were applied in this turn: their rows wait from now on. */
 void applier_hold(struct applier *applier);
@@ -79,8 +88,9 @@ void applier_join(struct applier *applier);
 void applier_tick(struct applier *applier);
 uint64_t applier_next_ms(const struct applier *applier);
 
-/* The rows go now, if there are any. more: what is written next follows at once, for the same
- * commit. */
+/* The rows go now, if there are any: what is written next is not durable without them. more: that
+ * follows at once, for the same commit. Never from inside a call of the driver's observer or of a
+ * listener of the state machine: an entry may be applied in part there. */
 void applier_write(struct applier *applier, bool more);
 
 /* Such a write came back: the state is durable up to there. */
@@ -102,8 +112,8 @@ bool applier_loads(const void *rows, size_t len, uint64_t index);
 
 /* Put a snapshot on disk in place of log and state; position is taken over. Nothing is applied
  * until it is there. */
-void applier_install(struct applier *applier, struct log_position *position, const void *rows,
-                     size_t len, uint64_t digest);
+void applier_install(struct applier *applier, struct store_position *position, const void *rows,
+                     size_t len);
 
 /* It is there: it is the state from now on. 0, or ERR_CORRUPT: its rows do not load. */
 int applier_installed(struct applier *applier, const struct write *write) MUST_CHECK;

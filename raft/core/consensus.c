@@ -14,19 +14,20 @@ _Static_assert((int)ROLE_STANDBY == RAFT_STANDBY && (int)ROLE_VOTER == RAFT_VOTE
                    (int)ROLE_SPARE == RAFT_SPARE,
                "a role is the same number in configuration.h and in the library");
 
-struct consensus *consensus_new(const struct consensus_config *config)
+struct consensus *consensus_new(uint64_t node_id, const char *address, uint32_t heartbeat_ms,
+                                uint32_t election_ms, uint64_t seed)
 {
     struct consensus *consensus = calloc(1, sizeof *consensus);
     struct raft *raft;
 
-    ASSERT(consensus != NULL && config->node_id > 0);
+    ASSERT(consensus != NULL && node_id > 0);
     raft = &consensus->raft;
-    ASSERT(raft_init(raft, NULL, NULL, config->node_id, config->address) == 0);
-    raft_seed(raft, (unsigned)config->seed);
+    ASSERT(raft_init(raft, NULL, NULL, node_id, address) == 0);
+    raft_seed(raft, (unsigned)seed);
     raft->tracer = NULL;
-    raft_set_election_timeout(raft, config->election_ms);
-    raft_set_heartbeat_timeout(raft, config->heartbeat_ms);
-    raft_set_install_snapshot_timeout(raft, 3 * config->election_ms);
+    raft_set_election_timeout(raft, election_ms);
+    raft_set_heartbeat_timeout(raft, heartbeat_ms);
+    raft_set_install_snapshot_timeout(raft, 3 * election_ms);
     raft_set_pre_vote(raft, true);
     raft_set_max_inflight_entries(raft, LIMIT_ENTRIES_PER_FRAME);
     return consensus;
@@ -40,45 +41,23 @@ void consensus_free(struct consensus *consensus)
     }
 }
 
-int consensus_metadata(const struct log_position *position,
+int consensus_metadata(const struct store_position *position,
                        struct raft_snapshot_metadata *ret_metadata)
 {
     memset(ret_metadata, 0, sizeof *ret_metadata);
     ret_metadata->index = position->index;
     ret_metadata->term = position->term;
     ret_metadata->configuration_index = position->conf_index;
-    return message_conf_decode(position->conf.data, position->conf.len,
-                               &ret_metadata->configuration);
+    return message_conf_decode(position->conf, position->conf_len, &ret_metadata->configuration);
 }
 
 /* --- steps --- */
 
-/* Steps change it where entries come and go, and snapshots: it is looked at after each. */
-static bool is_copied(const struct consensus *consensus)
-{
-    const struct raft_configuration *now = &consensus->raft.configuration;
-    const struct configuration *copy = &consensus->configuration;
-
-    if (copy->count != now->n) {
-        return false;
-    }
-    for (unsigned i = 0; i < now->n; i++) {
-        if (copy->members[i].id != now->servers[i].id ||
-            (int)copy->members[i].role != now->servers[i].role ||
-            strcmp(copy->members[i].address, now->servers[i].address) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
+/* Steps change it where entries come and go, and snapshots: it is copied after each. */
 static void copy_configuration(struct consensus *consensus)
 {
     const struct raft_configuration *now = &consensus->raft.configuration;
 
-    if (is_copied(consensus)) {
-        return;
-    }
     ASSERT(now->n <= LIMIT_NODES);
     consensus->configuration.count = 0;
     for (unsigned i = 0; i < now->n; i++) {
@@ -132,8 +111,8 @@ int consensus_step(struct consensus *consensus, struct raft_event *event, uint64
 
 bool consensus_begins_alone(const struct consensus *consensus, bool stored)
 {
-    return guard_sole_voter_begins(&consensus->configuration, consensus->raft.id,
-                                   consensus->raft.state, stored);
+    return consensus->raft.state == RAFT_FOLLOWER && stored &&
+           guard_sole_voter(&consensus->configuration, consensus->raft.id);
 }
 
 void consensus_begin_alone(struct consensus *consensus)
@@ -151,10 +130,4 @@ bool consensus_drops(const struct consensus *consensus, const struct raft_messag
     return guard_drop_vote_result(message, raft->state) ||
            (raft->state == RAFT_LEADER && raft_match_index(raft, message->server_id, &match) == 0 &&
             guard_drop_rejection(message, raft_current_term(raft), match));
-}
-
-void consensus_forget_leader(struct consensus *consensus)
-{
-    ASSERT(consensus->raft.state == RAFT_FOLLOWER);
-    consensus->raft.follower_state.current_leader.id = 0;
 }

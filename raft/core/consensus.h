@@ -22,20 +22,14 @@ struct consensus {
     struct configuration configuration; /* as in raft, the one in force */
 };
 
-struct consensus_config {
-    uint64_t node_id;
-    const char *address; /* borrowed */
-    uint32_t heartbeat_ms;
-    uint32_t election_ms;
-    uint64_t seed;
-};
-
-struct consensus *consensus_new(const struct consensus_config *config);
+/* The address is borrowed. */
+struct consensus *consensus_new(uint64_t node_id, const char *address, uint32_t heartbeat_ms,
+                                uint32_t election_ms, uint64_t seed);
 void consensus_free(struct consensus *consensus);
 
 /* What the state of a position stands for, for the library, which takes the configuration over. 0
  * or ERR_CORRUPT. */
-int consensus_metadata(const struct log_position *position,
+int consensus_metadata(const struct store_position *position,
                        struct raft_snapshot_metadata *ret_metadata) MUST_CHECK;
 
 /*
@@ -46,15 +40,17 @@ int consensus_metadata(const struct log_position *position,
 int consensus_step(struct consensus *consensus, struct raft_event *event, uint64_t now_ms,
                    bool as_voter, struct raft_update *ret_update);
 
-/* G14: is this the sole voter, and not in a term of its own yet? stored: see guard.h. And then:
- * begin one, with its own vote, which have to be written down. */
+/*
+ * G14: and so does (G11) a follower that has become the sole voter, when its timer fires, or when
+ * it is asked to take over: it leads the very term that somebody else led before, whose entries
+ * behind the change that made it so it need not have. True if it must begin a new term first, with
+ * its own vote, which have to be written down; stored: its whole log is on disk, and no snapshot on
+ * its way there (else the core waits).
+ */
 bool consensus_begins_alone(const struct consensus *consensus, bool stored);
 void consensus_begin_alone(struct consensus *consensus);
 
 /* G3, G9: has a message to be dropped, since it would do harm in this state? */
 bool consensus_drops(const struct consensus *consensus, const struct raft_message *message);
-
-/* G6, G13: the leader was not heard for long: forget it. A follower only. */
-void consensus_forget_leader(struct consensus *consensus);
 
 #endif

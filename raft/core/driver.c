@@ -4,8 +4,6 @@
  * One event: consensus_step(); then, in this order, term and vote to the disk, entries to the cache
  * and the disk, a snapshot's install, messages (held while a term and vote is on its way), commit
  * index, and the timer. Nothing of an update survives the next event.
- *
- * Thread: the raft loop.
  */
 #include "raft/core/driver.h"
 
@@ -17,7 +15,6 @@
 #include "raft/core/guard.h"
 #include "raft/core/message.h"
 #include "raft/core/prepare.h"
-#include "raft/core/witness.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/prng.h"
@@ -29,6 +26,9 @@ _Static_assert((int)DRIVER_CATCH_UP_RUNNING == RAFT_CATCH_UP_RUNNING &&
                    (int)DRIVER_CATCH_UP_ABORTED == RAFT_CATCH_UP_ABORTED &&
                    (int)DRIVER_CATCH_UP_FINISHED == RAFT_CATCH_UP_FINISHED,
                "a catch-up has the same states as in the library");
+_Static_assert((int)DRIVER_STARTING == RAFT_UNAVAILABLE && (int)DRIVER_FOLLOWER == RAFT_FOLLOWER &&
+                   (int)DRIVER_CANDIDATE == RAFT_CANDIDATE && (int)DRIVER_LEADER == RAFT_LEADER,
+               "and so has a server");
 
 static void fail(struct driver *driver, int err, const char *text)
 {
@@ -41,16 +41,6 @@ static void fail(struct driver *driver, int err, const char *text)
 static struct raft *raft_of(const struct driver *driver)
 {
     return &driver->consensus->raft;
-}
-
-static struct witness witness_of(const struct driver *driver)
-{
-    return (struct witness){&driver->log, &driver->applier.applied, driver->commit};
-}
-
-static struct trust_own own_of(const struct driver *driver)
-{
-    return (struct trust_own){driver_term(driver), driver_last_index(driver)};
 }
 
 static struct raft_event event_of(enum raft_event_type type)
@@ -126,14 +116,19 @@ static void install(struct driver *driver, struct raft_update *update)
 {
     struct raft_snapshot_metadata *metadata = &update->snapshot.metadata;
     struct snapshot_rows rows = snapshot_rows(&driver->transfers);
-    struct log_position position = {metadata->index, metadata->term, metadata->configuration_index,
-                                    BUF_INIT};
+    struct store_position position = {.index = metadata->index,
+                                      .term = metadata->term,
+                                      .conf_index = metadata->configuration_index,
+                                      .digest = rows.digest};
+    struct buf conf = BUF_INIT;
 
-    message_conf_encode(&metadata->configuration, &position.conf);
+    message_conf_encode(&metadata->configuration, &conf);
+    position.conf = conf.data;
+    position.conf_len = (uint32_t)conf.len;
     raft_configuration_close(&metadata->configuration);
     raft_free(update->snapshot.chunk.base);
     entry_log_clear(&driver->log, metadata->index + 1);
-    applier_install(&driver->applier, &position, rows.data, rows.len, rows.digest);
+    applier_install(&driver->applier, &position, rows.data, rows.len);
 }
 
 /* Point the message's entries at the log, as many as fit one frame (one always does); n is how many
@@ -254,7 +249,7 @@ static void send_resign(struct driver *driver)
         struct buf payload = BUF_INIT;
 
         if (id != driver->config.node_id) {
-            wire_resign_encode(driver_term(driver), &payload);
+            wire_resign_encode(&(struct wire_resign){driver_term(driver)}, &payload);
             (void)driver->net->ops->send(driver->net, id, FRAME_RESIGN, &payload);
             buf_free(&payload);
         }
@@ -266,7 +261,6 @@ static void note_role(struct driver *driver)
     enum driver_state role = driver_state(driver);
     uint64_t term = driver_term(driver);
     uint64_t leader = driver_leader(driver);
-    struct trust_own own;
 
     if (role == driver->seen_state && term == driver->seen_term && leader == driver->seen_leader) {
         return;
@@ -280,32 +274,9 @@ static void note_role(struct driver *driver)
     driver->seen_term = term;
     driver->seen_leader = leader;
     if (role == DRIVER_LEADER) {
-        own = own_of(driver);
-        trust_note_leader(&driver->trust, &own, driver->config.node_id, term);
+        trust_note_leader(&driver->trust, driver->config.node_id, term);
     }
     driver->observer->role_changed(driver->observer);
-}
-
-static const char *event_name(const struct raft_event *event)
-{
-    switch (event->type) {
-    case RAFT_START:
-        return "the start";
-    case RAFT_RECEIVE:
-        return "a message";
-    case RAFT_PERSISTED_ENTRIES:
-        return "entries that are on disk";
-    case RAFT_PERSISTED_SNAPSHOT:
-        return "a snapshot that is on disk";
-    case RAFT_CONFIGURATION:
-        return "a configuration";
-    case RAFT_SNAPSHOT:
-        return "a compaction";
-    case RAFT_TIMEOUT:
-        return "a timer";
-    default:
-        return "an event";
-    }
 }
 
 /* Give the core one event and carry out its update. SUBMIT and TRANSFER return the core's error (>
@@ -316,6 +287,16 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     uint64_t term = driver_term(driver);
     bool stale = event->type == RAFT_RECEIVE && message_is_of_leader(event->receive.message) &&
                  message_term(event->receive.message) < term;
+    static const char *const names[] = {
+        [RAFT_START] = "the start",
+        [RAFT_RECEIVE] = "a message",
+        [RAFT_PERSISTED_ENTRIES] = "entries that are on disk",
+        [RAFT_PERSISTED_SNAPSHOT] = "a snapshot that is on disk",
+        [RAFT_CONFIGURATION] = "a configuration",
+        [RAFT_SNAPSHOT] = "a compaction",
+        [RAFT_TIMEOUT] = "a timer",
+        [RAFT_CATCH_UP] = "a catch-up",
+    };
     struct raft_update update;
     char text[160];
     int rv;
@@ -333,7 +314,7 @@ static int step_as(struct driver *driver, struct raft_event *event, bool as_vote
     if (rv == 0) {
         note_role(driver);
     } else if (event->type != RAFT_SUBMIT && event->type != RAFT_TRANSFER) {
-        snprintf(text, sizeof text, "the consensus core refused %s: %s (%d)", event_name(event),
+        snprintf(text, sizeof text, "the consensus core refused %s: %s (%d)", names[event->type],
                  raft_strerror(rv), rv);
         fail(driver, ERR_CONFLICT, text);
     }
@@ -382,11 +363,10 @@ static struct raft_entry *copy_log(struct driver *driver, const struct store_loa
         struct entry_block *block = entry_block_new(entry->data, entry->len);
 
         entry_log_append(&driver->log, entry->term, entry->type, 0, block);
-        entries[i].term = entry->term;
-        entries[i].type = (enum raft_entry_type)entry->type;
-        entries[i].buf.base = block->data;
-        entries[i].buf.len = block->len;
-        entries[i].batch = block->data;
+        entries[i] = (struct raft_entry){.term = entry->term,
+                                         .type = (enum raft_entry_type)entry->type,
+                                         .buf = {block->data, block->len},
+                                         .batch = block->data};
     }
     return entries;
 }
@@ -395,12 +375,6 @@ static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm
                        const struct store_loaded *loaded)
 {
     const struct driver_config *config = &driver->config;
-    const struct applier_config applier = {
-        .snapshot_entries = config->snapshot_entries,
-        .trailing_entries = config->trailing_entries,
-        .rows_join_ms = config->rows_join_ms,
-        .rows_hold_ms = config->rows_hold_ms,
-    };
     struct prng prng;
 
     prng_seed(&prng, config->seed);
@@ -409,27 +383,22 @@ static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm
     snapshot_init(&driver->transfers, disk, driver->net, &driver->outbox, driver->clock,
                   config->election_ms, prng_next(&prng) >> 1);
     entry_log_init(&driver->log, loaded->first_index);
-    applier_init(&driver->applier, &applier, fsm, &driver->writes, driver->clock,
+    applier_init(&driver->applier, &config->applier, fsm, &driver->writes, driver->clock,
                  &loaded->position);
-    trust_init(&driver->trust, driver->clock);
     driver->commit = loaded->position.index;
+    driver->witness = (struct witness){&driver->log, &driver->applier.applied, &driver->commit};
     driver->start = (struct peer_start){config->incarnation, loaded->term,
                                         loaded->first_index + loaded->entry_count - 1};
 }
 
 static void init_consensus(struct driver *driver)
 {
-    const struct consensus_config config = {
-        .node_id = driver->config.node_id,
-        .address = driver->config.address,
-        .heartbeat_ms = driver->config.heartbeat_ms,
-        .election_ms = driver->config.election_ms,
-        .seed = driver->config.seed,
-    };
+    const struct driver_config *config = &driver->config;
 
-    driver->consensus = consensus_new(&config);
-    leader_watch_init(&driver->watch, driver->consensus, driver->clock, config.heartbeat_ms,
-                      config.election_ms);
+    driver->consensus = consensus_new(config->node_id, config->address, config->heartbeat_ms,
+                                      config->election_ms, config->seed);
+    leader_watch_init(&driver->watch, driver->consensus, driver->clock);
+    trust_init(&driver->trust, driver->clock, driver->consensus);
 }
 
 int driver_start(struct driver *driver, const struct driver_config *config, struct disk *disk,
@@ -484,7 +453,7 @@ void driver_close(struct driver *driver)
 {
     ASSERT(driver_is_quiet(driver));
     applier_free(&driver->applier);
-    snapshot_close(&driver->transfers);
+    snapshot_drop_in(&driver->transfers);
     outbox_free(&driver->outbox);
     consensus_free(driver->consensus);
     driver->consensus = NULL;
@@ -542,12 +511,11 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
     }
     *ret_term = driver_term(driver);
     *ret_first = driver_last_index(driver) + 1;
-    memset(entries, 0, n * sizeof *entries);
     for (unsigned i = 0; i < n; i++) {
-        entries[i].term = *ret_term;
-        entries[i].type = RAFT_COMMAND;
-        entries[i].buf.base = (void *)(uintptr_t)commands[i].data;
-        entries[i].buf.len = commands[i].len;
+        entries[i] =
+            (struct raft_entry){.term = *ret_term,
+                                .type = RAFT_COMMAND,
+                                .buf = {(void *)(uintptr_t)commands[i].data, commands[i].len}};
     }
     return submit(driver, entries, n);
 }
@@ -582,9 +550,7 @@ static void step_vote_request(struct driver *driver, struct raft_event *event)
                                          driver_term_at(driver, demotion - 1), last,
                                          driver_term_at(driver, last));
     }
-    if (raft_state(raft) == RAFT_FOLLOWER && leader_watch_is_silent(&driver->watch)) {
-        consensus_forget_leader(driver->consensus); /* G6, G13 */
-    }
+    leader_watch_forget_silent(&driver->watch);
     (void)step_as(driver, event, as_voter);
 }
 
@@ -663,12 +629,11 @@ static bool parts_from_install(const struct driver *driver, const struct raft_ap
  * has failed. */
 static bool agrees(struct driver *driver, uint64_t from, const struct raft_message *message)
 {
-    struct witness witness = witness_of(driver);
     struct contradiction contradiction = {0};
     char text[380];
 
     if (driver->applier.installing || message_term(message) < driver_term(driver) ||
-        witness_agrees(&witness, message, &contradiction)) {
+        witness_agrees(&driver->witness, message, &contradiction)) {
         return true;
     }
     snprintf(text, sizeof text,
@@ -686,10 +651,8 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
 /* A message that is believed says that its sender leads. */
 static void note_leader(struct driver *driver, uint64_t from, uint64_t term)
 {
-    struct trust_own own = own_of(driver);
-
-    trust_note_leader(&driver->trust, &own, from, term);
-    if (term >= own.term) {
+    trust_note_leader(&driver->trust, from, term);
+    if (term >= driver_term(driver)) {
         leader_watch_heard(&driver->watch);
     }
 }
@@ -742,7 +705,6 @@ static void receive_head(struct driver *driver, uint64_t from, uint64_t transfer
 static bool receive_message(struct driver *driver, uint64_t from, const uint8_t *payload,
                             size_t len)
 {
-    struct trust_own own = own_of(driver);
     struct raft_message message;
     uint64_t transfer;
 
@@ -752,7 +714,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
     }
     message.server_id = from;
     message.server_address = address_of(driver, from);
-    if (!trust_message(&driver->trust, &own, from, &message)) {
+    if (!trust_message(&driver->trust, from, &message)) {
         message_release(&message);
         return false;
     }
@@ -777,11 +739,10 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
 static bool deliver_head(struct driver *driver, uint64_t from, struct raft_message *message)
 {
     struct raft_install_snapshot *args = &message->install_snapshot;
-    struct trust_own own = own_of(driver);
 
     ASSERT(message->type == RAFT_INSTALL_SNAPSHOT);
     /* Asked when the head came; since then this node may have learnt more, or have been elected. */
-    if (!trust_message(&driver->trust, &own, from, message)) {
+    if (!trust_message(&driver->trust, from, message)) {
         message_release(message);
         return false;
     }
@@ -807,20 +768,19 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
 static bool deliver_snapshot(struct driver *driver, uint64_t from)
 {
     struct snapshot_rows rows = snapshot_rows(&driver->transfers);
-    struct trust_own own = own_of(driver);
     struct raft_message message;
     struct store_error error;
     uint64_t index;
     bool believed = true;
 
     if (store_rows_check(rows.data, rows.len, rows.digest, &error) == 0) {
-        index = driver->transfers.in.message->install_snapshot.last_index;
+        index = driver->transfers.in.message.install_snapshot.last_index;
         believed = applier_loads(rows.data, rows.len, index);
         if (believed) {
             snapshot_take_head(&driver->transfers, &message);
             believed = deliver_head(driver, from, &message);
         } else {
-            trust_alarm(&driver->trust, &own, from, "snapshot_rows", index, 0);
+            trust_alarm(&driver->trust, from, "snapshot_rows", index, 0);
         }
     }
     snapshot_drop_in(&driver->transfers);
@@ -829,24 +789,20 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
 
 static bool receive_chunk(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
 {
-    switch (snapshot_receive_chunk(&driver->transfers, from, payload, len)) {
-    case SNAPSHOT_WHOLE:
-        return deliver_snapshot(driver, from);
-    case SNAPSHOT_MORE:
-        return true;
-    default:
-        return false;
-    }
+    bool whole;
+
+    return snapshot_receive_chunk(&driver->transfers, from, payload, len, &whole) &&
+           (!whole || deliver_snapshot(driver, from));
 }
 
 static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *payload, size_t len)
 {
-    uint64_t term;
+    struct wire_resign resign;
 
-    if (wire_resign_decode(payload, len, &term) != 0) {
+    if (wire_resign_decode(payload, len, &resign) != 0) {
         return false;
     }
-    if (leader_watch_resigned(&driver->watch, from, term)) {
+    if (leader_watch_resigned(&driver->watch, from, resign.term)) {
         arm_timer(driver);
     }
     return true;
@@ -936,19 +892,18 @@ static void maybe_compact(struct driver *driver)
 static void snapshot_written(struct driver *driver, const struct write *write)
 {
     struct raft_event event = event_of(RAFT_PERSISTED_SNAPSHOT);
-    uint64_t index = write->position.index;
+    uint64_t index = write->op.position.index;
 
     driver->persisted = index;
     driver->commit = index > driver->commit ? index : driver->commit;
     if (applier_installed(&driver->applier, write) != 0 ||
-        consensus_metadata(&write->position, &event.persisted_snapshot.metadata) != 0) {
+        consensus_metadata(&write->op.position, &event.persisted_snapshot.metadata) != 0) {
         fail(driver, ERR_CORRUPT, "the rows of an installed snapshot do not load");
         return;
     }
     ASSERT(driver->applier.applied.index == index && driver->log.first == index + 1);
     event.persisted_snapshot.last = true;
     (void)step(driver, &event);
-    driver->observer->configuration_changed(driver->observer);
     driver->observer->installed(driver->observer, index);
 }
 
@@ -1052,7 +1007,6 @@ static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
     }
     event.configuration.index = index;
     (void)step(driver, &event);
-    driver->observer->configuration_changed(driver->observer);
 }
 
 static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
@@ -1125,11 +1079,6 @@ bool driver_turn(struct driver *driver)
 
 /* --- the node's own records --- */
 
-void driver_rows_write(struct driver *driver, bool more)
-{
-    applier_write(&driver->applier, more);
-}
-
 bool driver_disk_is_low(const struct driver *driver)
 {
     return driver->writes.disk->ops->low(driver->writes.disk);
@@ -1191,8 +1140,8 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *s
     if ((seen != NULL && seen->incarnation == start->incarnation) || driver->failed) {
         return 0;
     }
-    if (!driver_believes_term(driver, peer, "start_term", start->term) ||
-        !driver_believes_index(driver, peer, "start_index", start->index)) {
+    if (!trust_term(&driver->trust, peer, "start_term", start->term) ||
+        !trust_index(&driver->trust, peer, "start_index", start->index)) {
         return ERR_IMPLAUSIBLE;
     }
     rv = start->index < index ? ERR_STALE : rollback_meet(&driver->peers, peer, start);
@@ -1204,34 +1153,11 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *s
     return rv;
 }
 
-bool driver_believes_term(struct driver *driver, uint64_t from, const char *field, uint64_t term)
-{
-    struct trust_own own = own_of(driver);
-
-    return trust_term(&driver->trust, &own, from, field, term);
-}
-
-bool driver_believes_index(struct driver *driver, uint64_t from, const char *field, uint64_t index)
-{
-    struct trust_own own = own_of(driver);
-
-    return trust_index(&driver->trust, &own, from, field, index);
-}
-
 /* --- what it knows --- */
 
 enum driver_state driver_state(const struct driver *driver)
 {
-    switch (raft_state(raft_of(driver))) {
-    case RAFT_LEADER:
-        return DRIVER_LEADER;
-    case RAFT_CANDIDATE:
-        return DRIVER_CANDIDATE;
-    case RAFT_FOLLOWER:
-        return DRIVER_FOLLOWER;
-    default:
-        return DRIVER_STARTING;
-    }
+    return (enum driver_state)raft_state(raft_of(driver));
 }
 
 const char *driver_state_name(enum driver_state state)
@@ -1273,12 +1199,10 @@ uint64_t driver_last_index(const struct driver *driver)
 
 uint64_t driver_term_at(const struct driver *driver, uint64_t index)
 {
-    struct witness witness = witness_of(driver);
-
-    return witness_term_at(&witness, index);
+    return witness_term_at(&driver->witness, index);
 }
 
-const struct log_position *driver_applied(const struct driver *driver)
+const struct store_position *driver_applied(const struct driver *driver)
 {
     return &driver->applier.applied;
 }
@@ -1370,10 +1294,8 @@ int driver_change(struct driver *driver, uint64_t id, const char *address, enum 
         buf_free(&conf);
         return ERR_INVALID;
     }
-    memset(&entry, 0, sizeof entry);
-    entry.term = driver_term(driver);
-    entry.type = RAFT_CHANGE;
-    entry.buf = (struct raft_buffer){conf.data, conf.len};
+    entry = (struct raft_entry){
+        .term = driver_term(driver), .type = RAFT_CHANGE, .buf = {conf.data, conf.len}};
     rv = submit(driver, &entry, 1);
     buf_free(&conf);
     return rv;

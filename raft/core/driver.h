@@ -37,6 +37,7 @@
 #include "raft/core/rollback.h"
 #include "raft/core/snapshot.h"
 #include "raft/core/trust.h"
+#include "raft/core/witness.h"
 #include "raft/core/writes.h"
 #include "raft/transport/net.h"
 #include "raft/wire/configuration.h"
@@ -49,10 +50,7 @@ struct driver_config {
     const char *address; /* its own peer address; borrowed */
     uint32_t heartbeat_ms;
     uint32_t election_ms;
-    uint32_t snapshot_entries; /* these four: see applier.h */
-    uint32_t trailing_entries;
-    uint32_t rows_join_ms;
-    uint32_t rows_hold_ms;
+    struct applier_config applier;
     uint64_t seed;        /* of election jitter */
     uint64_t incarnation; /* of this start, see rollback.h */
 };
@@ -64,8 +62,6 @@ struct driver_observer {
                     const void *result, size_t len);
     /* Role, term or known leader may have changed. */
     void (*role_changed)(struct driver_observer *observer);
-    /* The configuration in force changed: links have to follow. */
-    void (*configuration_changed)(struct driver_observer *observer);
     /* A snapshot replaced the state: applied index jumped to `index`. */
     void (*installed)(struct driver_observer *observer, uint64_t index);
     /* Going on would be unsafe. In the process this must not return. */
@@ -91,6 +87,7 @@ struct driver {
     struct snapshot_transfers transfers;
     struct leader_watch watch;
     struct trust trust;
+    struct witness witness;
     struct peer_start start; /* of this node, for its peers */
     struct rollback peers;   /* what this node has seen of them */
     uint64_t timer_ms;       /* when driver_tick() must fire the core's timer */
@@ -150,11 +147,6 @@ void driver_peer_refused(struct driver *driver, uint64_t peer);
  * copy (logged), and it must not take part. */
 int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *start) MUST_CHECK;
 
-/* A term, or an index, that a peer names outside of the core's messages: may it be true? False: the
- * alarm was raised. field is what the log line calls it. */
-bool driver_believes_term(struct driver *driver, uint64_t from, const char *field, uint64_t term);
-bool driver_believes_index(struct driver *driver, uint64_t from, const char *field, uint64_t index);
-
 /* --- commands --- */
 
 /* A payload to append. */
@@ -170,12 +162,6 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
                   uint64_t *ret_first, uint64_t *ret_term) MUST_CHECK;
 
 /* --- the disk --- */
-
-/* Put the rows that apply has changed so far on their way to the disk now, if there are any: what
- * is written next is not durable without them. more: that follows at once, for the same commit.
- * Never from inside a call of the observer or of a listener of the state machine: an entry may be
- * applied in part there. */
-void driver_rows_write(struct driver *driver, bool more);
 
 /* Is space low on the disk? */
 bool driver_disk_is_low(const struct driver *driver);
@@ -212,7 +198,7 @@ uint64_t driver_last_index(const struct driver *driver);
 uint64_t driver_term_at(const struct driver *driver, uint64_t index);
 
 /* Where the state in memory stands. */
-const struct log_position *driver_applied(const struct driver *driver);
+const struct store_position *driver_applied(const struct driver *driver);
 
 /* How far a peer's log is known to be the same. False: this node does not lead, or it is none. */
 bool driver_match(const struct driver *driver, uint64_t peer, uint64_t *ret_index);

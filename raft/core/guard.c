@@ -122,9 +122,3 @@ bool guard_sole_voter(const struct configuration *configuration, raft_id self)
 
     return voters == 1 && self_votes;
 }
-
-bool guard_sole_voter_begins(const struct configuration *configuration, raft_id self, int state,
-                             bool stored)
-{
-    return state == RAFT_FOLLOWER && stored && guard_sole_voter(configuration, self);
-}

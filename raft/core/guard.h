@@ -91,13 +91,4 @@ bool guard_own_term_applied(raft_term applied_term, raft_term own_term);
  * durably. */
 bool guard_sole_voter(const struct configuration *configuration, raft_id self);
 
-/*
- * G14: and so does a follower that has become the sole voter, when its timer fires, or when it is
- * asked to take over: it leads the very term that somebody else led before, whose entries behind
- * the change that made it so it need not have. True if it must begin a new term first, with its own
- * vote; stored: its whole log is on disk, and no snapshot on its way there (else the core waits).
- */
-bool guard_sole_voter_begins(const struct configuration *configuration, raft_id self, int state,
-                             bool stored);
-
 #endif

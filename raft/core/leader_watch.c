@@ -10,14 +10,10 @@
 #define MISSED_HEARTBEATS 2 /* of a leader whose address refuses connections */
 
 void leader_watch_init(struct leader_watch *watch, struct consensus *consensus,
-                       const struct clock *clock, uint32_t heartbeat_ms, uint32_t election_ms)
+                       const struct clock *clock)
 {
-    ASSERT(heartbeat_ms > 0 && election_ms > 0);
-    *watch = (struct leader_watch){.consensus = consensus,
-                                   .clock = clock,
-                                   .heartbeat_ms = heartbeat_ms,
-                                   .election_ms = election_ms};
-    watch->heard_ms = clock_now_ms(clock);
+    *watch = (struct leader_watch){
+        .consensus = consensus, .clock = clock, .heard_ms = clock_now_ms(clock)};
 }
 
 /* The core draws its timeout once, and each message of the leader begins it anew. */
@@ -36,24 +32,29 @@ void leader_watch_heard(struct leader_watch *watch)
     restore_timeout(watch);
 }
 
-static uint64_t patience_ms(const struct leader_watch *watch)
+static unsigned patience_ms(const struct leader_watch *watch)
 {
-    uint64_t missed_ms = MISSED_HEARTBEATS * (uint64_t)watch->heartbeat_ms;
+    const struct raft *raft = &watch->consensus->raft;
+    unsigned missed_ms = MISSED_HEARTBEATS * raft->heartbeat_timeout;
 
     switch (watch->doubt) {
     case LEADER_RESIGNED:
         return 0;
     case LEADER_REFUSED:
-        return missed_ms < watch->election_ms ? missed_ms : watch->election_ms;
+        return missed_ms < raft->election_timeout ? missed_ms : raft->election_timeout;
     default:
-        return watch->election_ms;
+        return raft->election_timeout;
     }
 }
 
-bool leader_watch_is_silent(const struct leader_watch *watch)
+void leader_watch_forget_silent(struct leader_watch *watch)
 {
-    return guard_forget_leader(clock_now_ms(watch->clock), watch->heard_ms,
-                               (unsigned)patience_ms(watch));
+    struct raft *raft = &watch->consensus->raft;
+
+    if (raft->state == RAFT_FOLLOWER &&
+        guard_forget_leader(clock_now_ms(watch->clock), watch->heard_ms, patience_ms(watch))) {
+        raft->follower_state.current_leader.id = 0;
+    }
 }
 
 /* How many voters come before this node when they stand in a ring that begins after the leader: two
@@ -80,7 +81,7 @@ static bool stand_early(struct leader_watch *watch, uint64_t leader, uint64_t fr
 {
     struct raft *raft = &watch->consensus->raft;
     uint64_t now = clock_now_ms(watch->clock);
-    uint64_t due = from_ms + turn_of(watch, leader) * (uint64_t)watch->heartbeat_ms;
+    uint64_t due = from_ms + turn_of(watch, leader) * (uint64_t)raft->heartbeat_timeout;
 
     due = due > now ? due : now;
     if (raft_role(raft) != RAFT_VOTER || due >= raft_timeout(raft) ||

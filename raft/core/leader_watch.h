@@ -34,15 +34,13 @@ enum leader_doubt {
 struct leader_watch {
     struct consensus *consensus;
     const struct clock *clock;
-    uint32_t heartbeat_ms;
-    uint32_t election_ms;
     uint64_t heard_ms;
     enum leader_doubt doubt;   /* since then */
     unsigned drawn_timeout_ms; /* was the core's timeout before that; 0: it still is */
 };
 
 void leader_watch_init(struct leader_watch *watch, struct consensus *consensus,
-                       const struct clock *clock, uint32_t heartbeat_ms, uint32_t election_ms);
+                       const struct clock *clock);
 
 /* The leader of this term, or of a later one, has sent something. */
 void leader_watch_heard(struct leader_watch *watch);
@@ -53,7 +51,7 @@ void leader_watch_heard(struct leader_watch *watch);
 bool leader_watch_refused(struct leader_watch *watch, uint64_t peer);
 bool leader_watch_resigned(struct leader_watch *watch, uint64_t peer, uint64_t term);
 
-/* Is the leader not heard for so long that others may be voted for? */
-bool leader_watch_is_silent(const struct leader_watch *watch);
+/* G6, G13: forget a leader that is not heard for so long that others may be voted for. */
+void leader_watch_forget_silent(struct leader_watch *watch);
 
 #endif

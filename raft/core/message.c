@@ -11,14 +11,8 @@
  *                       u32 length, configuration as the core encodes it
  *   TIMEOUT_NOW         u64 last index, u64 last term
  *
- * The happy path of decoding: read and check every field, for entries in a first pass that only
- * adds up their lengths; then allocate once and copy. So nothing is allocated for a message that is
- * refused.
- *
- * Failure modes: any rule broken is ERR_BAD_MESSAGE with nothing to free. Lack of memory ends the
- * process, as everywhere in leafd.
- *
- * Thread: pure functions, any.
+ * Entries are not copied: there are no more of them than the payload has room for, and they point
+ * into it.
  */
 #include "raft/core/message.h"
 
@@ -27,12 +21,11 @@
 #include <string.h>
 
 #include "raft/wire/configuration.h"
-#include "raft/wire/wire_check.h"
+#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
 
 #define ENTRY_HEAD_BYTES (8 + 1 + 4)
-#define ENTRY_ALIGN 8 /* of each entry's data in a decoded batch */
 
 /* Every message begins with its version and its term, whichever of the union it is. */
 #define BEGINS_ALIKE(type)                                                                         \
@@ -81,6 +74,54 @@ int message_conf_decode(const void *data, size_t len, struct raft_configuration 
     return 0;
 }
 
+/* --- readers: each marks the reader as bad when the value breaks its rule, so that a decoder reads
+ * all fields and asks once, with reader_done(), whether the message stands --- */
+
+static void require(struct reader *reader, bool condition)
+{
+    if (!condition) {
+        reader->bad = true;
+    }
+}
+
+/* A byte that is 0 or 1. */
+static bool read_bool(struct reader *reader)
+{
+    uint8_t value = reader_u8(reader);
+
+    require(reader, value <= 1);
+    return value == 1;
+}
+
+/* An index: below the bound. */
+static uint64_t read_index(struct reader *reader)
+{
+    uint64_t value = reader_u64(reader);
+
+    require(reader, value < WIRE_NUMBER_BOUND);
+    return value;
+}
+
+/* A term that is in force: not 0. */
+static uint64_t read_term(struct reader *reader)
+{
+    uint64_t value = read_index(reader);
+
+    require(reader, value > 0);
+    return value;
+}
+
+/* A byte string (u32 length before it) of at most max bytes, borrowed from the reader. */
+static const uint8_t *read_bytes(struct reader *reader, size_t max, size_t *ret_len)
+{
+    const uint8_t *data = reader_str32(reader, ret_len);
+
+    require(reader, *ret_len <= max);
+    return data;
+}
+
+/* --- by type --- */
+
 static void encode_append(const struct raft_append_entries *append, struct buf *buf)
 {
     ASSERT(append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
@@ -114,108 +155,62 @@ static void encode_install(const struct raft_install_snapshot *install, uint64_t
     buf_free(&conf);
 }
 
-/* Room an entry's data takes in a batch: aligned, since the core decodes configurations in place.
- */
-static size_t batch_bytes(size_t len)
-{
-    return (len + ENTRY_ALIGN - 1) / ENTRY_ALIGN * ENTRY_ALIGN;
-}
-
-/* Read one entry; its buffer points into the reader's data. */
+/* Read one entry, into zeros; its buffer points into the reader's data. */
 static void read_entry(struct reader *reader, struct raft_entry *ret_entry)
 {
     const uint8_t *data;
     uint8_t type;
     size_t len;
 
-    memset(ret_entry, 0, sizeof *ret_entry);
-    ret_entry->term = wire_read_term(reader);
+    ret_entry->term = read_term(reader);
     type = reader_u8(reader);
-    data = wire_read_bytes(reader, LIMIT_ENTRY_BYTES, &len);
-    wire_require(reader, type >= RAFT_COMMAND && type <= RAFT_CHANGE);
+    data = read_bytes(reader, LIMIT_ENTRY_BYTES, &len);
+    require(reader, type >= RAFT_COMMAND && type <= RAFT_CHANGE);
     if (reader->bad) {
         return;
     }
-    wire_require(reader, type != RAFT_CHANGE || configuration_check(data, len) == 0);
+    require(reader, type != RAFT_CHANGE || configuration_check(data, len) == 0);
     ret_entry->type = (enum raft_entry_type)type;
     ret_entry->buf.len = len;
     ret_entry->buf.base = (void *)(uintptr_t)data;
 }
 
-/* First pass: check every entry, without allocating. Returns what their data takes in a batch. */
-static size_t check_entries(struct reader *reader, const struct raft_append_entries *append)
-{
-    uint64_t term = append->prev_log_term;
-    size_t batch_len = 0;
-
-    for (unsigned i = 0; i < append->n_entries && !reader->bad; i++) {
-        struct raft_entry entry;
-
-        read_entry(reader, &entry);
-        wire_require(reader, entry.term >= term && entry.term <= append->term);
-        term = entry.term;
-        batch_len += batch_bytes(entry.buf.len);
-    }
-    return batch_len;
-}
-
-/* Second pass, over entries that were found good: copy them into one batch. */
-static void copy_entries(struct reader *reader, size_t batch_len,
-                         struct raft_append_entries *append)
-{
-    size_t at = 0;
-    uint8_t *batch;
-
-    append->entries = calloc(append->n_entries, sizeof *append->entries);
-    batch = raft_malloc(batch_len > 0 ? batch_len : 1);
-    ASSERT(append->entries != NULL && batch != NULL);
-    for (unsigned i = 0; i < append->n_entries; i++) {
-        struct raft_entry *entry = &append->entries[i];
-        size_t padded;
-
-        read_entry(reader, entry);
-        ASSERT(!reader->bad);
-        padded = batch_bytes(entry->buf.len);
-        ASSERT(padded <= batch_len - at);
-        if (entry->buf.len > 0) {
-            memcpy(batch + at, entry->buf.base, entry->buf.len);
-            memset(batch + at + entry->buf.len, 0, padded - entry->buf.len);
-        }
-        entry->buf.base = batch + at;
-        entry->batch = batch;
-        at += padded;
-    }
-    ASSERT(at == batch_len);
-}
-
 static void read_append(struct reader *reader, struct raft_append_entries *append)
 {
-    struct reader again;
-    size_t batch_len;
+    uint64_t term;
 
-    append->prev_log_index = wire_read_index(reader);
-    append->prev_log_term = wire_read_index(reader);
-    append->leader_commit = wire_read_index(reader);
+    append->prev_log_index = read_index(reader);
+    append->prev_log_term = read_index(reader);
+    append->leader_commit = read_index(reader);
     append->n_entries = reader_u32(reader);
-    wire_require(reader, (append->prev_log_index == 0) == (append->prev_log_term == 0));
-    wire_require(reader, append->prev_log_term <= append->term);
-    wire_require(reader, append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
-    wire_require(reader, append->prev_log_index + append->n_entries < WIRE_NUMBER_BOUND);
-    wire_require(reader, append->n_entries <= reader_left(reader) / ENTRY_HEAD_BYTES);
+    require(reader, (append->prev_log_index == 0) == (append->prev_log_term == 0));
+    require(reader, append->prev_log_term <= append->term);
+    require(reader, append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
+    require(reader, append->prev_log_index + append->n_entries < WIRE_NUMBER_BOUND);
+    require(reader, append->n_entries <= reader_left(reader) / ENTRY_HEAD_BYTES);
     if (reader->bad || append->n_entries == 0) {
         return;
     }
-    again = *reader;
-    batch_len = check_entries(reader, append);
-    if (reader_done(reader)) {
-        copy_entries(&again, batch_len, append);
+    append->entries = calloc(append->n_entries, sizeof *append->entries);
+    ASSERT(append->entries != NULL);
+    term = append->prev_log_term;
+    for (unsigned i = 0; i < append->n_entries && !reader->bad; i++) {
+        read_entry(reader, &append->entries[i]);
+        require(reader, append->entries[i].term >= term);
+        require(reader, append->entries[i].term <= append->term);
+        term = append->entries[i].term;
+    }
+    if (!reader_done(reader)) {
+        free(append->entries);
+        append->entries = NULL;
+        reader->bad = true;
     }
 }
 
 static void read_append_result(struct reader *reader, struct raft_append_entries_result *result)
 {
-    result->rejected = wire_read_index(reader);
-    result->last_log_index = wire_read_index(reader);
+    result->rejected = read_index(reader);
+    result->last_log_index = read_index(reader);
     result->features = reader_u16(reader);
     result->capacity = reader_u16(reader);
 }
@@ -223,18 +218,18 @@ static void read_append_result(struct reader *reader, struct raft_append_entries
 static void read_vote(struct reader *reader, struct raft_request_vote *vote)
 {
     vote->candidate_id = reader_u64(reader);
-    vote->last_log_index = wire_read_index(reader);
-    vote->last_log_term = wire_read_index(reader);
-    vote->disrupt_leader = wire_read_bool(reader);
-    vote->pre_vote = wire_read_bool(reader);
-    wire_require(reader, vote->candidate_id >= 1 && vote->candidate_id <= LIMIT_NODE_ID);
-    wire_require(reader, vote->last_log_term <= vote->term);
+    vote->last_log_index = read_index(reader);
+    vote->last_log_term = read_index(reader);
+    vote->disrupt_leader = read_bool(reader);
+    vote->pre_vote = read_bool(reader);
+    require(reader, vote->candidate_id >= 1 && vote->candidate_id <= LIMIT_NODE_ID);
+    require(reader, vote->last_log_term <= vote->term);
 }
 
 static void read_vote_result(struct reader *reader, struct raft_request_vote_result *result)
 {
-    result->vote_granted = wire_read_bool(reader);
-    result->pre_vote = wire_read_bool(reader);
+    result->vote_granted = read_bool(reader);
+    result->pre_vote = read_bool(reader);
     result->features = reader_u16(reader);
     result->capacity = reader_u16(reader);
 }
@@ -245,13 +240,13 @@ static void read_install(struct reader *reader, struct raft_install_snapshot *in
     const uint8_t *conf;
     size_t len;
 
-    install->last_index = wire_read_term(reader);
-    install->last_term = wire_read_term(reader);
-    install->conf_index = wire_read_term(reader);
+    install->last_index = read_term(reader);
+    install->last_term = read_term(reader);
+    install->conf_index = read_term(reader);
     *ret_transfer = reader_u64(reader);
-    conf = wire_read_bytes(reader, reader_left(reader), &len);
-    wire_require(reader, install->last_term <= install->term);
-    wire_require(reader, install->conf_index <= install->last_index);
+    conf = read_bytes(reader, reader_left(reader), &len);
+    require(reader, install->last_term <= install->term);
+    require(reader, install->conf_index <= install->last_index);
     raft_configuration_init(&install->conf);
     if (!reader_done(reader) || message_conf_decode(conf, len, &install->conf) != 0) {
         reader->bad = true;
@@ -260,9 +255,9 @@ static void read_install(struct reader *reader, struct raft_install_snapshot *in
 
 static void read_timeout_now(struct reader *reader, struct raft_timeout_now *timeout_now)
 {
-    timeout_now->last_log_index = wire_read_index(reader);
-    timeout_now->last_log_term = wire_read_index(reader);
-    wire_require(reader, timeout_now->last_log_term <= timeout_now->term);
+    timeout_now->last_log_index = read_index(reader);
+    timeout_now->last_log_term = read_index(reader);
+    require(reader, timeout_now->last_log_term <= timeout_now->term);
 }
 
 /* --- whole messages --- */
@@ -319,7 +314,7 @@ int message_decode(const void *data, size_t len, struct raft_message *ret_messag
     reader_init(&reader, data, len);
     message.type = (enum raft_message_type)reader_u8(&reader);
     message.append_entries.version = reader_u8(&reader);
-    message.append_entries.term = wire_read_term(&reader);
+    message.append_entries.term = read_term(&reader);
     if (reader.bad || message.append_entries.version != version_of(message.type)) {
         return ERR_BAD_MESSAGE;
     }
@@ -357,10 +352,7 @@ void message_release(struct raft_message *message)
 {
     switch (message->type) {
     case RAFT_APPEND_ENTRIES:
-        if (message->append_entries.entries != NULL) {
-            raft_free(message->append_entries.entries[0].batch);
-            free(message->append_entries.entries);
-        }
+        free(message->append_entries.entries);
         message->append_entries.entries = NULL;
         message->append_entries.n_entries = 0;
         break;

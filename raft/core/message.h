@@ -24,12 +24,10 @@ void message_encode(const struct raft_message *message, uint64_t transfer, struc
 
 /*
  * Read a message. server_id and server_address are left for the caller to set. AppendEntries:
- * entries (malloc'ed array, owned by the caller) with all data in one raft_malloc'ed batch, as the
- * core wants it (never NULL, entries without data too); no entries: no array and no batch. Each
- * entry's data is aligned to 8. The array is the caller's to free() once the core has the message;
- * the batch goes to the core, or message_release() frees both. InstallSnapshot: conf is a decoded
- * configuration the caller (or the core) closes; data is empty. *ret_transfer is 0 for all other
- * types.
+ * entries are a malloc'ed array, the caller's to release, and their data is borrowed from the
+ * payload; no entries: no array. InstallSnapshot: conf is a decoded configuration the caller (or
+ * the core) closes; data is empty. *ret_transfer is 0 for all other types. After an error there is
+ * nothing to release.
  *
  * ERR_BAD_MESSAGE for: short or long payload; unknown type; term 0; entry terms 0, falling or above
  * the message's or below prev_log_term; prev_log_term above the message's, or 0 while
@@ -42,9 +40,7 @@ void message_encode(const struct raft_message *message, uint64_t transfer, struc
 int message_decode(const void *data, size_t len, struct raft_message *ret_message,
                    uint64_t *ret_transfer) MUST_CHECK;
 
-/* Free what a decoded message still owns: the entries array and its batch, or conf. For messages
- * that were not given to the core. (Of one that was given: set entries[0].batch to NULL to free the
- * array.) */
+/* Free what a decoded message owns: the array of entries; or conf, unless the core has it. */
 void message_release(struct raft_message *message);
 
 /* The term of a message. No other term in it is above this one. */

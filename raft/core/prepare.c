@@ -3,9 +3,6 @@
  */
 #include "raft/core/prepare.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "raft/core/guard.h"
 #include "raft/core/rollback.h"
 #include "raft/wire/configuration.h"
@@ -20,16 +17,9 @@ enum incarnation_kind {
 
 /* What a start writes, in one commit. */
 struct preparation {
-    struct store_op_list list;
-    struct store_op incarnation_op;
-    struct store_op term_op;  /* of a new store that begins a log */
-    struct store_op entry_op; /* likewise */
-    struct store_op vote_op;  /* of a sole voter */
-    struct store_entry entry;
-    struct buf conf; /* of the entry */
+    struct buf conf; /* of the first entry; empty: there is one, or none is to be */
     struct buf incarnation_record;
     uint64_t incarnation;
-    bool joins;
     uint64_t term; /* as it will be */
     uint64_t vote;
 };
@@ -51,25 +41,19 @@ static int next_incarnation(const struct store_loaded *loaded, uint64_t *ret_inc
     reader_init(&reader, record->data, record->len);
     kind = reader_u8(&reader);
     if (kind != INCARNATION_MEMBER && kind != INCARNATION_JOINER) {
-        snprintf(ret_error->text, sizeof ret_error->text,
-                 "local record %d: the count of starts has version %u, supported are %d and %d",
-                 LOCAL_INCARNATION, kind, INCARNATION_MEMBER, INCARNATION_JOINER);
-        return ERR_BAD_VERSION;
+        return store_error_set(
+            ret_error, ERR_BAD_VERSION,
+            "local record %d: the count of starts has version %u, supported are %d and %d",
+            LOCAL_INCARNATION, kind, INCARNATION_MEMBER, INCARNATION_JOINER);
     }
     incarnation = reader_u64(&reader);
     if (!reader_done(&reader) || incarnation == 0 || incarnation == UINT64_MAX) {
-        snprintf(ret_error->text, sizeof ret_error->text,
-                 "local record %d: the count of starts is damaged", LOCAL_INCARNATION);
-        return ERR_CORRUPT;
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "local record %d: the count of starts is damaged",
+                               LOCAL_INCARNATION);
     }
     *ret_incarnation = incarnation + 1;
     return 0;
-}
-
-static void incarnation_encode(struct buf *buf, uint64_t incarnation, enum incarnation_kind kind)
-{
-    buf_put_u8(buf, (uint8_t)kind);
-    buf_put_u64(buf, incarnation);
 }
 
 /* What this node remembers of its peers must be sound, and not that they refused this directory. */
@@ -80,24 +64,20 @@ static int check_peers(const struct store_loaded *loaded, struct store_error *re
     int rv = rollback_load(&memory, record->data, record->len);
 
     if (rv != 0) {
-        snprintf(ret_error->text, sizeof ret_error->text,
-                 "local record %d: what is known of the peers is damaged or of another version",
-                 LOCAL_PEERS);
-    } else if (memory.older) {
-        snprintf(ret_error->text, sizeof ret_error->text,
-                 "the data directory is an older copy and was refused by the cluster: put the "
-                 "newest back, or join under a new id");
-        rv = ERR_STALE;
+        return store_error_set(
+            ret_error, rv,
+            "local record %d: what is known of the peers is damaged or of another version",
+            LOCAL_PEERS);
     }
-    return rv;
+    if (memory.older) {
+        return store_error_set(ret_error, ERR_STALE,
+                               "the data directory is an older copy and was refused by the "
+                               "cluster: put the newest back, or join under a new id");
+    }
+    return 0;
 }
 
-static uint64_t last_index(const struct store_loaded *loaded)
-{
-    return loaded->first_index + loaded->entry_count - 1;
-}
-
-/* Versions from before plausible.h took any number from a peer. One at the end of them would leave
+/* Versions from before trust.h took any number from a peer. One at the end of them would leave
  * no room for another election, or entry; the core, and every peer, would trip over it. */
 static int check_numbers(const struct store_loaded *loaded, struct store_error *ret_error)
 {
@@ -107,17 +87,16 @@ static int check_numbers(const struct store_loaded *loaded, struct store_error *
     } numbers[] = {
         {"term", loaded->term},
         {"state's index", loaded->position.index},
-        {"log's last index", last_index(loaded)},
+        {"log's last index", loaded->first_index + loaded->entry_count - 1},
     };
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         if (numbers[i].value >= LIMIT_PLAUSIBLE) {
-            snprintf(ret_error->text, sizeof ret_error->text,
-                     "the %s is %llu, and none can have got to %llu: a peer that lied, or an "
-                     "altered packet, put it there",
-                     numbers[i].name, (unsigned long long)numbers[i].value,
-                     (unsigned long long)LIMIT_PLAUSIBLE);
-            return ERR_IMPLAUSIBLE;
+            return store_error_set(ret_error, ERR_IMPLAUSIBLE,
+                                   "the %s is %llu, and none can have got to %llu: a peer that "
+                                   "lied, or an altered packet, put it there",
+                                   numbers[i].name, (unsigned long long)numbers[i].value,
+                                   (unsigned long long)LIMIT_PLAUSIBLE);
         }
     }
     return 0;
@@ -143,14 +122,6 @@ static bool has_lost_its_log(const struct store_loaded *loaded)
            (loaded->locals[LOCAL_INCARNATION].len > 0 || loaded->term > 1 || loaded->vote != 0);
 }
 
-static void first_configuration(const struct net_peer *members, size_t member_count,
-                                struct configuration *ret_configuration)
-{
-    for (size_t i = 0; i < member_count; i++) {
-        configuration_add(ret_configuration, members[i].id, members[i].address, ROLE_VOTER);
-    }
-}
-
 /* The configuration a start would run with: the last CHANGE of the log, or the position's. */
 static int start_configuration(const struct store_loaded *loaded,
                                struct configuration *ret_configuration)
@@ -168,64 +139,44 @@ static int start_configuration(const struct store_loaded *loaded,
     return configuration_decode(conf, len, ret_configuration) == 0 ? 0 : ERR_CORRUPT;
 }
 
-static void add_incarnation(struct preparation *preparation)
-{
-    incarnation_encode(&preparation->incarnation_record, preparation->incarnation,
-                       preparation->joins ? INCARNATION_JOINER : INCARNATION_MEMBER);
-    preparation->incarnation_op =
-        (struct store_op){.kind = STORE_LOCAL,
-                          .local_key = LOCAL_INCARNATION,
-                          .local = preparation->incarnation_record.data,
-                          .local_len = (uint32_t)preparation->incarnation_record.len};
-    STAILQ_INSERT_TAIL(&preparation->list, &preparation->incarnation_op, link);
-}
-
-static void add_term(struct preparation *preparation, struct store_op *op, uint64_t term,
-                     uint64_t vote)
-{
-    ASSERT(term > 0 && term >= preparation->term);
-    preparation->term = term;
-    preparation->vote = vote;
-    *op = (struct store_op){.kind = STORE_HARD_STATE, .term = term, .vote = vote};
-    STAILQ_INSERT_TAIL(&preparation->list, op, link);
-}
-
-/* Term 1 and entry 1, which holds the configuration. */
-static void add_first_entry(struct preparation *preparation,
-                            const struct configuration *configuration)
-{
-    configuration_encode(configuration, &preparation->conf);
-    preparation->entry = (struct store_entry){1, RAFT_CHANGE, (uint32_t)preparation->conf.len,
-                                              preparation->conf.data};
-    preparation->entry_op = (struct store_op){
-        .kind = STORE_APPEND, .index = 1, .entry_count = 1, .entries = &preparation->entry};
-    add_term(preparation, &preparation->term_op, 1, 0);
-    STAILQ_INSERT_TAIL(&preparation->list, &preparation->entry_op, link);
-}
-
 static int commit(struct store *store, struct preparation *preparation, struct store_loaded *loaded,
                   struct store_error *ret_error)
 {
-    int rv = store->ops->commit(store, &preparation->list, ret_error);
+    const struct buf *record = &preparation->incarnation_record;
+    const struct buf *conf = &preparation->conf;
+    const struct store_entry entry = {1, RAFT_CHANGE, (uint32_t)conf->len, conf->data};
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_op term = {
+        .kind = STORE_HARD_STATE, .term = preparation->term, .vote = preparation->vote};
+    struct store_op append = {
+        .kind = STORE_APPEND, .index = 1, .entry_count = 1, .entries = &entry};
+    struct store_op incarnation = {.kind = STORE_LOCAL,
+                                   .local_key = LOCAL_INCARNATION,
+                                   .local = record->data,
+                                   .local_len = (uint32_t)record->len};
+    int rv;
 
+    ASSERT(preparation->incarnation > loaded->incarnation);
+    ASSERT(preparation->term >= loaded->term);
+    if (preparation->term > loaded->term) {
+        STAILQ_INSERT_TAIL(&list, &term, link);
+    }
+    if (conf->len > 0) {
+        STAILQ_INSERT_TAIL(&list, &append, link);
+    }
+    STAILQ_INSERT_TAIL(&list, &incarnation, link);
+    rv = store->ops->commit(store, &list, ret_error);
     if (rv != 0) {
         return rv;
     }
-    ASSERT(preparation->incarnation > loaded->incarnation);
-    ASSERT(preparation->term >= loaded->term);
     loaded->incarnation = preparation->incarnation;
     buf_free(&loaded->locals[LOCAL_INCARNATION]);
     buf_move(&loaded->locals[LOCAL_INCARNATION], &preparation->incarnation_record);
     loaded->term = preparation->term;
     loaded->vote = preparation->vote;
-    if (preparation->conf.len > 0) {
+    if (conf->len > 0) {
         loaded->first_index = 1;
-        free(loaded->entries);
-        loaded->entries = calloc(1, sizeof *loaded->entries);
-        ASSERT(loaded->entries != NULL);
-        loaded->entries[0] = preparation->entry; /* conf's memory moves to loaded */
-        loaded->entry_count = 1;
-        preparation->conf = (struct buf)BUF_INIT;
+        store_loaded_add(loaded, &entry);
     }
     return 0;
 }
@@ -234,9 +185,8 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
                   const struct net_peer *members, size_t member_count,
                   struct store_error *ret_error)
 {
-    struct preparation preparation = {.list = STAILQ_HEAD_INITIALIZER(preparation.list),
-                                      .term = loaded->term,
-                                      .vote = loaded->vote};
+    struct preparation preparation = {.term = loaded->term, .vote = loaded->vote};
+    enum incarnation_kind kind = INCARNATION_MEMBER;
     struct configuration configuration = {0};
     int rv = check_numbers(loaded, ret_error);
 
@@ -250,27 +200,28 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
         return rv;
     }
     if (has_lost_its_log(loaded)) {
-        snprintf(ret_error->text, sizeof ret_error->text,
-                 "the log and the state are gone: term %llu, vote %llu, and no entry",
-                 (unsigned long long)loaded->term, (unsigned long long)loaded->vote);
-        return ERR_CORRUPT;
+        return store_error_set(ret_error, ERR_CORRUPT,
+                               "the log and the state are gone: term %llu, vote %llu, and no entry",
+                               (unsigned long long)loaded->term, (unsigned long long)loaded->vote);
     }
     if (prepare_is_empty(loaded) && (member_count == 0 || prepare_is_joiner(loaded))) {
-        preparation.joins = true; /* the configuration comes with the log of the others */
-    } else if (prepare_is_empty(loaded)) {
-        first_configuration(members, member_count, &configuration);
-        add_first_entry(&preparation, &configuration);
-    } else {
-        rv = start_configuration(loaded, &configuration);
-        if (rv != 0) {
-            snprintf(ret_error->text, sizeof ret_error->text, "the log's configuration is damaged");
-            return rv;
+        kind = INCARNATION_JOINER;         /* the configuration comes with the log of the others */
+    } else if (prepare_is_empty(loaded)) { /* term 1, and entry 1, which holds the configuration */
+        for (size_t i = 0; i < member_count; i++) {
+            configuration_add(&configuration, members[i].id, members[i].address, ROLE_VOTER);
         }
+        configuration_encode(&configuration, &preparation.conf);
+        preparation.term = 1;
+        preparation.vote = 0;
+    } else if (start_configuration(loaded, &configuration) != 0) {
+        return store_error_set(ret_error, ERR_CORRUPT, "the log's configuration is damaged");
     }
     if (guard_sole_voter(&configuration, node_id)) { /* G11 */
-        add_term(&preparation, &preparation.vote_op, preparation.term + 1, node_id);
+        preparation.term++;
+        preparation.vote = node_id;
     }
-    add_incarnation(&preparation);
+    buf_put_u8(&preparation.incarnation_record, (uint8_t)kind);
+    buf_put_u64(&preparation.incarnation_record, preparation.incarnation);
     rv = commit(store, &preparation, loaded, ret_error);
     buf_free(&preparation.conf);
     buf_free(&preparation.incarnation_record);
@@ -280,7 +231,8 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
 void prepare_member_record(uint64_t incarnation, struct buf *record)
 {
     ASSERT(incarnation > 0);
-    incarnation_encode(record, incarnation, INCARNATION_MEMBER);
+    buf_put_u8(record, INCARNATION_MEMBER);
+    buf_put_u64(record, incarnation);
 }
 
 static int skip_row(void *data, const struct store_row *row)
@@ -305,10 +257,9 @@ int prepare_reset_term(struct store *store, struct store_error *ret_error)
         loaded.entry_count > 0 ? loaded.entries[loaded.entry_count - 1].term : loaded.position.term;
     op.term = last_term + LIMIT_PLAUSIBLE_JUMP / 2;
     if (loaded.term >= LIMIT_PLAUSIBLE && op.term >= LIMIT_PLAUSIBLE) {
-        snprintf(ret_error->text, sizeof ret_error->text,
-                 "the term %llu cannot be reset: the log has entries of term %llu",
-                 (unsigned long long)loaded.term, (unsigned long long)last_term);
-        rv = ERR_IMPLAUSIBLE;
+        rv = store_error_set(ret_error, ERR_IMPLAUSIBLE,
+                             "the term %llu cannot be reset: the log has entries of term %llu",
+                             (unsigned long long)loaded.term, (unsigned long long)last_term);
     } else if (loaded.term >= LIMIT_PLAUSIBLE) {
         STAILQ_INSERT_TAIL(&list, &op, link);
         rv = store->ops->commit(store, &list, ret_error);
@@ -340,7 +291,7 @@ int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id,
     if (rv == 0) {
         rv = prepare_store(store, ret_loaded, node_id, members, member_count, ret_error);
     } else {
-        snprintf(ret_error->text, sizeof ret_error->text, "the rows contradict each other");
+        (void)store_error_set(ret_error, rv, "the rows contradict each other");
     }
     if (rv != 0) {
         store_loaded_release(ret_loaded);

@@ -11,7 +11,7 @@
  * that is lost would let requests of an earlier incarnation be taken for those of this one, so a
  * record that does not decode is refused, never counted from 1 again. A store that was started
  * before and has no log, without that mark, has lost it: a node that began anew, or joined, with it
- * would have forgotten what it acknowledged. A term or an index that cannot be (plausible.h) is
+ * would have forgotten what it acknowledged. A term or an index that cannot be (trust.h) is
  * refused: no assertion of a later step may be where it shows.
  *
  * Thread: the one that starts the driver, before the writer runs.
@@ -31,14 +31,10 @@ bool prepare_is_empty(const struct store_loaded *loaded);
 bool prepare_is_joiner(const struct store_loaded *loaded);
 
 /*
- * Make a store ready for a start, in one commit, before the writer runs: its incarnation is counted
- * up (1 for the first start, and for the first of a store from before there was a count); a new one
- * gets entry 1 with the configuration (all members voters, the same on every node) and term 1, or
- * without members the mark of a node that joins; a sole voter gets a new term with its own vote
- * (G11). loaded is changed to match. 0 or the store's error, ERR_CORRUPT (also of a store that was
- * started before, does not join, and has no log), ERR_BAD_VERSION or ERR_IMPLAUSIBLE (plausible.h)
- * for what it holds, ERR_STALE if it was found to be an older copy (rollback.h); then loaded is as
- * it was.
+ * See above; members: those of a new store's configuration, all voters, the same on every node; or
+ * none: it joins. loaded is changed to match. 0 or the store's error, ERR_CORRUPT (also of a store
+ * that has lost its log), ERR_BAD_VERSION or ERR_IMPLAUSIBLE (trust.h) for what it holds, ERR_STALE
+ * if it was found to be an older copy (rollback.h); then loaded is as it was.
  */
 int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t node_id,
                   const struct net_peer *members, size_t member_count,

@@ -1,8 +1,6 @@
 /*
  * rollback.c - see rollback.h. The record: version u8, mark u8 (1: this directory is an older
  * copy), and for each peer id u64, incarnation u64.
- *
- * Thread: pure functions, one owner.
  */
 #include "raft/core/rollback.h"
 
@@ -26,11 +24,11 @@ const struct peer_seen *rollback_find(const struct rollback *memory, uint64_t pe
 /* NULL when there is no room for another. */
 static struct peer_seen *find_or_add(struct rollback *memory, uint64_t peer)
 {
+    const struct peer_seen *seen = rollback_find(memory, peer);
+
     ASSERT(peer > 0 && peer <= LIMIT_NODE_ID);
-    for (size_t i = 0; i < memory->count; i++) {
-        if (memory->peers[i].id == peer) {
-            return &memory->peers[i];
-        }
+    if (seen != NULL) {
+        return &memory->peers[seen - memory->peers];
     }
     if (memory->count == ROLLBACK_MAX) {
         return NULL;
@@ -98,12 +96,11 @@ void rollback_log_older(const struct rollback *memory, uint64_t peer,
 
 void rollback_forget(struct rollback *memory, uint64_t peer)
 {
-    for (size_t i = 0; i < memory->count; i++) {
-        if (memory->peers[i].id == peer) {
-            memory->peers[i] = memory->peers[--memory->count];
-            memory->changed = true;
-            return;
-        }
+    const struct peer_seen *seen = rollback_find(memory, peer);
+
+    if (seen != NULL) {
+        memory->peers[seen - memory->peers] = memory->peers[--memory->count];
+        memory->changed = true;
     }
 }
 

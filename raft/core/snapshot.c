@@ -4,8 +4,6 @@
  * Out: idle -> reading (disk) -> sending chunk by chunk, reading the next while fewer than the
  * window are unacknowledged -> ended -> all acknowledged -> closed. In: head -> chunks in order ->
  * delivered.
- *
- * Thread: the raft loop.
  */
 #include "raft/core/snapshot.h"
 
@@ -37,18 +35,10 @@ void snapshot_drop_in(struct snapshot_transfers *transfers)
     struct snapshot_in *in = &transfers->in;
 
     if (in->active) {
-        message_release(in->message);
+        message_release(&in->message);
     }
-    free(in->message);
-    in->message = NULL;
     buf_free(&in->stream);
     in->active = false;
-}
-
-void snapshot_close(struct snapshot_transfers *transfers)
-{
-    snapshot_drop_in(transfers);
-    ASSERT(snapshot_reads(transfers) == 0);
 }
 
 unsigned snapshot_reads(const struct snapshot_transfers *transfers)
@@ -75,24 +65,12 @@ static void start_read(struct snapshot_out *out, size_t max_bytes, bool close)
 {
     ASSERT(!out->reading);
     out->reading = true;
-    memset(&out->read, 0, sizeof out->read);
-    out->read.snapshot = out->view;
-    out->read.max_bytes = max_bytes;
-    out->read.close = close;
-    out->read.done = on_read;
-    out->read.data = out;
+    out->read = (struct disk_read){.snapshot = out->view,
+                                   .max_bytes = max_bytes,
+                                   .close = close,
+                                   .done = on_read,
+                                   .data = out};
     out->transfers->disk->ops->read(out->transfers->disk, &out->read);
-}
-
-/* The peer has a while to ask for what comes behind the snapshot. */
-static void hold_end(const struct snapshot_out *out)
-{
-    struct snapshot_transfers *transfers = out->transfers;
-    struct snapshot_hold *hold = &transfers->holds[out - transfers->out];
-
-    if (hold->until_ms == UINT64_MAX) {
-        hold->until_ms = clock_now_ms(transfers->clock) + 2 * (uint64_t)transfers->election_ms;
-    }
 }
 
 uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers)
@@ -101,10 +79,10 @@ uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers)
     uint64_t needed = UINT64_MAX;
 
     for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        const struct snapshot_hold *hold = &transfers->holds[i];
+        const struct snapshot_out *out = &transfers->out[i];
 
-        if (now < hold->until_ms && hold->index < needed) {
-            needed = hold->index;
+        if (now < out->hold_until_ms && out->hold_index < needed) {
+            needed = out->hold_index;
         }
     }
     return needed;
@@ -117,7 +95,10 @@ static void drop_out(struct snapshot_out *out)
         return;
     }
     out->active = false;
-    hold_end(out);
+    if (out->hold_until_ms == UINT64_MAX) { /* a while to ask for what comes behind the snapshot */
+        out->hold_until_ms =
+            clock_now_ms(out->transfers->clock) + 2 * (uint64_t)out->transfers->election_ms;
+    }
     if (out->reading) {
         out->dropped = true;
     } else if (out->view != NULL) {
@@ -234,14 +215,14 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
     if (free_slot == NULL) {
         return; /* the core asks again */
     }
-    memset(free_slot, 0, sizeof *free_slot);
-    free_slot->active = true;
-    free_slot->transfers = transfers;
-    free_slot->peer = peer;
-    free_slot->transfer = ++transfers->next_transfer;
-    free_slot->at_least = last_index;
-    free_slot->progress_ms = now;
-    transfers->holds[free_slot - transfers->out] = (struct snapshot_hold){durable, UINT64_MAX};
+    *free_slot = (struct snapshot_out){.active = true,
+                                       .transfers = transfers,
+                                       .peer = peer,
+                                       .transfer = ++transfers->next_transfer,
+                                       .at_least = last_index,
+                                       .progress_ms = now,
+                                       .hold_index = durable,
+                                       .hold_until_ms = UINT64_MAX};
     start_read(free_slot, LIMIT_SNAPSHOT_CHUNK_BYTES, false);
 }
 
@@ -275,7 +256,7 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
 bool snapshot_is_older(const struct snapshot_transfers *transfers,
                        const struct raft_message *message)
 {
-    return transfers->in.active && message_term(message) < message_term(transfers->in.message);
+    return transfers->in.active && message_term(message) < message_term(&transfers->in.message);
 }
 
 void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, uint64_t transfer,
@@ -289,9 +270,7 @@ void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, 
     in->from = from;
     in->transfer = transfer;
     in->progress_ms = clock_now_ms(transfers->clock);
-    in->message = malloc(sizeof *in->message);
-    ASSERT(in->message != NULL);
-    *in->message = *message;
+    in->message = *message;
 }
 
 struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers)
@@ -311,7 +290,7 @@ void snapshot_take_head(struct snapshot_transfers *transfers, struct raft_messag
 {
     ASSERT(transfers->in.active);
     transfers->in.active = false;
-    *ret_message = *transfers->in.message;
+    *ret_message = transfers->in.message;
 }
 
 static void send_ack(struct snapshot_transfers *transfers, uint64_t to,
@@ -324,15 +303,16 @@ static void send_ack(struct snapshot_transfers *transfers, uint64_t to,
     buf_free(&payload);
 }
 
-enum snapshot_got snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
-                                         const uint8_t *payload, size_t len)
+bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
+                            const uint8_t *payload, size_t len, bool *ret_whole)
 {
     struct snapshot_in *in = &transfers->in;
     struct wire_chunk chunk;
     struct wire_chunk_ack ack = {0};
 
+    *ret_whole = false;
     if (wire_chunk_decode(payload, len, &chunk) != 0) {
-        return SNAPSHOT_MALFORMED;
+        return false;
     }
     ack.transfer = chunk.transfer;
     if (!in->active || in->from != from || in->transfer != chunk.transfer ||
@@ -340,13 +320,14 @@ enum snapshot_got snapshot_receive_chunk(struct snapshot_transfers *transfers, u
         (chunk.offset == 0 && chunk.len < sizeof(uint64_t))) {
         ack.abort = true;
         send_ack(transfers, from, &ack);
-        return SNAPSHOT_MORE;
+        return true;
     }
     buf_put(&in->stream, chunk.data, chunk.len);
     in->progress_ms = clock_now_ms(transfers->clock);
     ack.offset = in->stream.len;
     send_ack(transfers, from, &ack);
-    return chunk.last ? SNAPSHOT_WHOLE : SNAPSHOT_MORE;
+    *ret_whole = chunk.last;
+    return true;
 }
 
 /* --- ends --- */

@@ -21,12 +21,13 @@
 #ifndef LEAFD_RAFT_CORE_SNAPSHOT_H
 #define LEAFD_RAFT_CORE_SNAPSHOT_H
 
+#include <raft.h>
+
 #include "raft/core/outbox.h"
 #include "raft/transport/net.h"
 #include "src/base/clock.h"
 #include "storage/disk.h"
 
-struct raft_message;
 struct snapshot_transfers;
 
 struct snapshot_out {
@@ -42,6 +43,8 @@ struct snapshot_out {
     uint64_t sent;     /* bytes of the stream */
     uint64_t acked;
     uint64_t progress_ms;
+    uint64_t hold_index;    /* entries above stay in the log: the peer needs them next, */
+    uint64_t hold_until_ms; /* until then; UINT64_MAX: as long as the transfer takes */
     struct store_snapshot *view;
     struct disk_read read;
     struct snapshot_transfers *transfers;
@@ -52,14 +55,8 @@ struct snapshot_in {
     uint64_t from;
     uint64_t transfer;
     uint64_t progress_ms;
-    struct raft_message *message; /* the head; owned, with its configuration */
+    struct raft_message message; /* the head, while active; its configuration is owned */
     struct buf stream;
-};
-
-/* Entries above index stay in the log until then: a peer that gets a snapshot needs them next. */
-struct snapshot_hold {
-    uint64_t index;
-    uint64_t until_ms; /* UINT64_MAX: as long as the transfer takes */
 };
 
 struct snapshot_transfers {
@@ -69,7 +66,6 @@ struct snapshot_transfers {
     const struct clock *clock;
     uint32_t election_ms;
     struct snapshot_out out[LIMIT_NODES];
-    struct snapshot_hold holds[LIMIT_NODES]; /* of each of out */
     struct snapshot_in in;
     uint64_t next_transfer;
 };
@@ -78,9 +74,6 @@ struct snapshot_transfers {
 void snapshot_init(struct snapshot_transfers *transfers, struct disk *disk, struct net *net,
                    struct outbox *outbox, const struct clock *clock, uint32_t election_ms,
                    uint64_t first);
-
-/* Free all; no read may be under way. */
-void snapshot_close(struct snapshot_transfers *transfers);
 
 /* End all that goes out; views are closed by the disk. */
 void snapshot_drop_out(struct snapshot_transfers *transfers);
@@ -120,11 +113,10 @@ bool snapshot_is_older(const struct snapshot_transfers *transfers,
 void snapshot_receive_head(struct snapshot_transfers *transfers, uint64_t from, uint64_t transfer,
                            const struct raft_message *message);
 
-enum snapshot_got { SNAPSHOT_MALFORMED, SNAPSHOT_MORE, SNAPSHOT_WHOLE };
-
-/* A frame. After SNAPSHOT_WHOLE: snapshot_rows(), snapshot_take_head(), snapshot_drop_in(). */
-enum snapshot_got snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
-                                         const uint8_t *payload, size_t len);
+/* A frame. False: malformed. After the last: snapshot_rows(), snapshot_take_head(),
+ * snapshot_drop_in(). */
+bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
+                            const uint8_t *payload, size_t len, bool *ret_whole);
 
 /* What has come: borrowed until snapshot_drop_in(). */
 struct snapshot_rows {
@@ -136,6 +128,7 @@ struct snapshot_rows snapshot_rows(const struct snapshot_transfers *transfers);
 
 /* Give the head away, with its configuration. */
 void snapshot_take_head(struct snapshot_transfers *transfers, struct raft_message *ret_message);
+/* Free all of what comes in. */
 void snapshot_drop_in(struct snapshot_transfers *transfers);
 
 #endif

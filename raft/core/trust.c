@@ -3,6 +3,7 @@
  */
 #include "raft/core/trust.h"
 
+#include "raft/core/consensus.h"
 #include "raft/core/message.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
@@ -10,22 +11,94 @@
 
 #define ALARM_MS 1000 /* between two lines about it */
 
-void trust_init(struct trust *trust, const struct clock *clock)
+/* --- numbers --- */
+
+_Static_assert(LIMIT_PLAUSIBLE <= UINT64_MAX / 4, "sums of two believed numbers do not wrap");
+
+static uint64_t above(uint64_t number, uint64_t by)
 {
-    *trust = (struct trust){.clock = clock};
+    return number < LIMIT_PLAUSIBLE - 1 && by < LIMIT_PLAUSIBLE - 1 - number ? number + by
+                                                                             : LIMIT_PLAUSIBLE - 1;
+}
+
+void plausible_init(struct plausible *plausible, uint64_t now_ms)
+{
+    *plausible = (struct plausible){.left = LIMIT_PLAUSIBLE_JUMP, .updated_ms = now_ms};
+}
+
+/* Let time go by: what was used grows back, and further while refusals go on. */
+static void let_go_by(struct plausible *plausible, uint64_t now_ms)
+{
+    uint64_t ms = now_ms > plausible->updated_ms ? now_ms - plausible->updated_ms : 0;
+    bool grows = false;
+
+    plausible->updated_ms = now_ms;
+    if (plausible->refusing && now_ms - plausible->refused_ms > LIMIT_PLAUSIBLE_WAIT_MS) {
+        plausible->refusing = false;
+    }
+    if (plausible->refusing) {
+        grows = now_ms - plausible->refused_since_ms >= LIMIT_PLAUSIBLE_WAIT_MS;
+    }
+    plausible->left = above(plausible->left, ms * LIMIT_PLAUSIBLE_RISE_PER_MS);
+    if (!grows && plausible->left > LIMIT_PLAUSIBLE_JUMP) {
+        plausible->left = LIMIT_PLAUSIBLE_JUMP;
+    }
+    ASSERT(plausible->left < LIMIT_PLAUSIBLE);
+    ASSERT_IMPLIES(plausible->refusing, plausible->refused_since_ms <= plausible->refused_ms);
+}
+
+uint64_t plausible_term(struct plausible *plausible, uint64_t own, bool has_log, uint64_t now_ms)
+{
+    let_go_by(plausible, now_ms);
+    return has_log ? above(own, plausible->left) : LIMIT_PLAUSIBLE - 1;
+}
+
+void plausible_rose(struct plausible *plausible, uint64_t by)
+{
+    plausible->left -= by < plausible->left ? by : plausible->left;
+}
+
+void plausible_refused(struct plausible *plausible, uint64_t now_ms)
+{
+    let_go_by(plausible, now_ms);
+    if (!plausible->refusing) {
+        plausible->refusing = true;
+        plausible->refused_since_ms = now_ms;
+    }
+    plausible->refused_ms = now_ms;
+}
+
+uint64_t plausible_index(uint64_t last)
+{
+    return last > 0 ? above(last, LIMIT_PLAUSIBLE_JUMP) : LIMIT_PLAUSIBLE - 1;
+}
+
+/* --- the alarm --- */
+
+void trust_init(struct trust *trust, const struct clock *clock, struct consensus *consensus)
+{
+    *trust = (struct trust){.clock = clock, .consensus = consensus};
     plausible_init(&trust->plausible, clock_now_ms(clock));
 }
 
-/* --- numbers --- */
+static uint64_t own_term(const struct trust *trust)
+{
+    return raft_current_term(&trust->consensus->raft);
+}
 
-void trust_alarm(struct trust *trust, const struct trust_own *own, uint64_t from, const char *field,
-                 uint64_t value, uint64_t bound)
+static uint64_t own_last(const struct trust *trust)
+{
+    return raft_last_index(&trust->consensus->raft);
+}
+
+void trust_alarm(struct trust *trust, uint64_t from, const char *field, uint64_t value,
+                 uint64_t bound)
 {
     struct trust_alarm *alarm = &trust->alarm;
     uint64_t now = clock_now_ms(trust->clock);
 
     alarm->count++;
-    if (alarm->logged && now - alarm->logged_ms < ALARM_MS) {
+    if (now < alarm->quiet_until_ms) {
         alarm->unlogged++;
         return;
     }
@@ -35,59 +108,53 @@ void trust_alarm(struct trust *trust, const struct trust_own *own, uint64_t from
         "not_logged_before_this=%llu hint=\"nothing of it is believed and its link is closed; "
         "see LeafdPeerImplausible in docs/operations.md\"",
         (unsigned long long)from, field, (unsigned long long)value, (unsigned long long)bound,
-        (unsigned long long)own->term, (unsigned long long)own->last,
+        (unsigned long long)own_term(trust), (unsigned long long)own_last(trust),
         (unsigned long long)alarm->unlogged);
-    alarm->logged = true;
-    alarm->logged_ms = now;
+    alarm->quiet_until_ms = now + ALARM_MS;
     alarm->unlogged = 0;
 }
 
-bool trust_term(struct trust *trust, const struct trust_own *own, uint64_t from, const char *field,
-                uint64_t term)
+bool trust_term(struct trust *trust, uint64_t from, const char *field, uint64_t term)
 {
     uint64_t now = clock_now_ms(trust->clock);
-    uint64_t bound = plausible_term(&trust->plausible, own->term, own->last > 0, now);
+    uint64_t bound = plausible_term(&trust->plausible, own_term(trust), own_last(trust) > 0, now);
 
-    if (term <= own->term || term <= bound) {
+    if (term <= own_term(trust) || term <= bound) {
         return true;
     }
     plausible_refused(&trust->plausible, now);
-    trust_alarm(trust, own, from, field, term, bound);
+    trust_alarm(trust, from, field, term, bound);
     return false;
 }
 
-bool trust_index(struct trust *trust, const struct trust_own *own, uint64_t from, const char *field,
-                 uint64_t index)
+bool trust_index(struct trust *trust, uint64_t from, const char *field, uint64_t index)
 {
-    uint64_t bound = plausible_index(own->last);
+    uint64_t bound = plausible_index(own_last(trust));
 
     if (index <= bound) {
         return true;
     }
-    trust_alarm(trust, own, from, field, index, bound);
+    trust_alarm(trust, from, field, index, bound);
     return false;
 }
 
-static bool believes_indexes(struct trust *trust, const struct trust_own *own, uint64_t from,
-                             const struct raft_message *message)
+static bool believes_indexes(struct trust *trust, uint64_t from, const struct raft_message *message)
 {
     switch (message->type) {
     case RAFT_APPEND_ENTRIES:
-        return trust_index(trust, own, from, "previous_index",
-                           message->append_entries.prev_log_index) &&
-               trust_index(trust, own, from, "commit_index", message->append_entries.leader_commit);
+        return trust_index(trust, from, "previous_index", message->append_entries.prev_log_index) &&
+               trust_index(trust, from, "commit_index", message->append_entries.leader_commit);
     case RAFT_APPEND_ENTRIES_RESULT:
-        return trust_index(trust, own, from, "rejected_index",
+        return trust_index(trust, from, "rejected_index",
                            message->append_entries_result.rejected) &&
-               trust_index(trust, own, from, "last_index",
+               trust_index(trust, from, "last_index",
                            message->append_entries_result.last_log_index);
     case RAFT_REQUEST_VOTE:
-        return trust_index(trust, own, from, "last_index", message->request_vote.last_log_index);
+        return trust_index(trust, from, "last_index", message->request_vote.last_log_index);
     case RAFT_INSTALL_SNAPSHOT:
-        return trust_index(trust, own, from, "snapshot_index",
-                           message->install_snapshot.last_index);
+        return trust_index(trust, from, "snapshot_index", message->install_snapshot.last_index);
     case RAFT_TIMEOUT_NOW:
-        return trust_index(trust, own, from, "last_index", message->timeout_now.last_log_index);
+        return trust_index(trust, from, "last_index", message->timeout_now.last_log_index);
     case RAFT_REQUEST_VOTE_RESULT:
         break;
     }
@@ -96,30 +163,29 @@ static bool believes_indexes(struct trust *trust, const struct trust_own *own, u
 
 /* --- leaders --- */
 
-static bool believes_leader(struct trust *trust, const struct trust_own *own, uint64_t from,
-                            uint64_t term)
+static bool believes_leader(struct trust *trust, uint64_t from, uint64_t term)
 {
-    uint64_t leader = trust->led.id;
+    uint64_t leader = trust->leader;
 
-    if (term != trust->led.term || from == leader) {
+    if (term != trust->led_term || from == leader) {
         return true;
     }
-    trust_alarm(trust, own, from, "leader_of_term", from, leader);
+    trust_alarm(trust, from, "leader_of_term", from, leader);
     return false;
 }
 
-void trust_note_leader(struct trust *trust, const struct trust_own *own, uint64_t id, uint64_t term)
+void trust_note_leader(struct trust *trust, uint64_t id, uint64_t term)
 {
     ASSERT(id > 0 && term > 0);
-    if (term >= own->term && term > trust->led.term) {
-        trust->led.term = term;
-        trust->led.id = id;
+    if (term >= own_term(trust) && term > trust->led_term) {
+        trust->led_term = term;
+        trust->leader = id;
     }
 }
 
 /* Every log begins with the cluster's first configuration. A node that joined, and had anything
  * else there, could not start again. */
-static bool believes_first_entry(struct trust *trust, const struct trust_own *own, uint64_t from,
+static bool believes_first_entry(struct trust *trust, uint64_t from,
                                  const struct raft_message *message)
 {
     const struct raft_append_entries *args = &message->append_entries;
@@ -128,21 +194,20 @@ static bool believes_first_entry(struct trust *trust, const struct trust_own *ow
         args->entries[0].type == RAFT_CHANGE) {
         return true;
     }
-    trust_alarm(trust, own, from, "type_of_entry_1", args->entries[0].type, RAFT_CHANGE);
+    trust_alarm(trust, from, "type_of_entry_1", args->entries[0].type, RAFT_CHANGE);
     return false;
 }
 
 /* Everybody stands for himself, and grants what was asked for: a vote in this node's term, a
  * pre-vote for its next. */
-static bool believes_vote(struct trust *trust, const struct trust_own *own, uint64_t from,
-                          const struct raft_message *message)
+static bool believes_vote(struct trust *trust, uint64_t from, const struct raft_message *message)
 {
     const struct raft_request_vote *vote = &message->request_vote;
     const struct raft_request_vote_result *result = &message->request_vote_result;
-    uint64_t asked = own->term;
+    uint64_t asked = own_term(trust);
 
     if (message->type == RAFT_REQUEST_VOTE && vote->candidate_id != from) {
-        trust_alarm(trust, own, from, "candidate_id", vote->candidate_id, from);
+        trust_alarm(trust, from, "candidate_id", vote->candidate_id, from);
         return false;
     }
     if (message->type != RAFT_REQUEST_VOTE_RESULT || !result->vote_granted) {
@@ -150,19 +215,17 @@ static bool believes_vote(struct trust *trust, const struct trust_own *own, uint
     }
     asked += result->pre_vote ? 1 : 0;
     if (result->term > asked) {
-        trust_alarm(trust, own, from, "granted_term", result->term, asked);
+        trust_alarm(trust, from, "granted_term", result->term, asked);
         return false;
     }
     return true;
 }
 
-bool trust_message(struct trust *trust, const struct trust_own *own, uint64_t from,
-                   const struct raft_message *message)
+bool trust_message(struct trust *trust, uint64_t from, const struct raft_message *message)
 {
     uint64_t term = message_term(message);
 
-    return believes_vote(trust, own, from, message) && trust_term(trust, own, from, "term", term) &&
-           believes_indexes(trust, own, from, message) &&
-           believes_first_entry(trust, own, from, message) &&
-           (!message_is_of_leader(message) || believes_leader(trust, own, from, term));
+    return believes_vote(trust, from, message) && trust_term(trust, from, "term", term) &&
+           believes_indexes(trust, from, message) && believes_first_entry(trust, from, message) &&
+           (!message_is_of_leader(message) || believes_leader(trust, from, term));
 }

@@ -18,19 +18,14 @@ uint64_t witness_term_at(const struct witness *witness, uint64_t index)
     return index == witness->applied->index ? witness->applied->term : 0;
 }
 
-/* The term that a committed entry has here, or cannot be above: terms of a log never fall. */
-static uint64_t highest_term_at(const struct witness *witness, uint64_t index, bool *ret_exact)
+/* What the term of a committed entry cannot be above where it is not known: terms of a log never
+ * fall. */
+static uint64_t highest_term(const struct witness *witness)
 {
-    uint64_t term = witness_term_at(witness, index);
-    const struct log_entry *first;
+    const struct log_entry *first = witness->log->first <= *witness->commit
+                                        ? entry_log_get(witness->log, witness->log->first)
+                                        : NULL;
 
-    *ret_exact = term > 0;
-    if (term > 0) {
-        return term;
-    }
-    first = witness->log->first <= witness->commit
-                ? entry_log_get(witness->log, witness->log->first)
-                : NULL;
     return first != NULL ? first->term : witness->applied->term;
 }
 
@@ -38,13 +33,13 @@ static uint64_t highest_term_at(const struct witness *witness, uint64_t index, b
 static bool term_agrees(const struct witness *witness, uint64_t index, uint64_t term,
                         struct contradiction *ret_contradiction)
 {
-    bool exact;
-    uint64_t known = highest_term_at(witness, index, &exact);
+    uint64_t known = witness_term_at(witness, index);
+    uint64_t most = known > 0 ? known : highest_term(witness);
 
-    if (exact ? term == known : term <= known) {
+    if (known > 0 ? term == known : term <= most) {
         return true;
     }
-    *ret_contradiction = (struct contradiction){index, term, known};
+    *ret_contradiction = (struct contradiction){index, term, most};
     return false;
 }
 
@@ -70,11 +65,11 @@ static bool append_agrees(const struct witness *witness, const struct raft_appen
 {
     uint64_t prev = args->prev_log_index;
 
-    if (prev > 0 && prev <= witness->commit &&
+    if (prev > 0 && prev <= *witness->commit &&
         !term_agrees(witness, prev, args->prev_log_term, ret_contradiction)) {
         return false;
     }
-    for (unsigned i = 0; i < args->n_entries && prev + 1 + i <= witness->commit; i++) {
+    for (unsigned i = 0; i < args->n_entries && prev + 1 + i <= *witness->commit; i++) {
         if (!entry_agrees(witness, prev + 1 + i, &args->entries[i], ret_contradiction)) {
             return false;
         }
@@ -87,13 +82,13 @@ static bool append_agrees(const struct witness *witness, const struct raft_appen
 static bool snapshot_agrees(const struct witness *witness, const struct raft_install_snapshot *args,
                             struct contradiction *ret_contradiction)
 {
-    uint64_t commit_term = witness_term_at(witness, witness->commit);
+    uint64_t commit_term = witness_term_at(witness, *witness->commit);
 
-    if (args->last_index <= witness->commit) {
+    if (args->last_index <= *witness->commit) {
         return term_agrees(witness, args->last_index, args->last_term, ret_contradiction);
     }
     if (args->last_term < commit_term || args->conf_index < witness->applied->conf_index) {
-        *ret_contradiction = (struct contradiction){witness->commit, args->last_term, commit_term};
+        *ret_contradiction = (struct contradiction){*witness->commit, args->last_term, commit_term};
         return false;
     }
     return true;

@@ -20,8 +20,8 @@ struct raft_message;
 /* What this node knows. */
 struct witness {
     const struct entry_log *log;
-    const struct log_position *applied;
-    uint64_t commit;
+    const struct store_position *applied;
+    const uint64_t *commit; /* index */
 };
 
 /* Where a leader's log and what is committed here part. */

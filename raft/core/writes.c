@@ -7,31 +7,10 @@
 
 #include "src/base/assert.h"
 
-void log_position_set(struct log_position *position, uint64_t index, uint64_t term,
-                      uint64_t conf_index, const void *conf, size_t conf_len)
-{
-    struct buf copy = BUF_INIT;
-
-    buf_put(&copy, conf, conf_len);
-    buf_free(&position->conf);
-    *position = (struct log_position){index, term, conf_index, copy};
-}
-
-void log_position_copy(struct log_position *to, const struct log_position *from)
-{
-    log_position_set(to, from->index, from->term, from->conf_index, from->conf.data,
-                     from->conf.len);
-}
-
 void writes_init(struct writes *writes, struct disk *disk)
 {
     *writes = (struct writes){.disk = disk};
     STAILQ_INIT(&writes->back);
-}
-
-void writes_end_epoch(struct writes *writes)
-{
-    writes->epoch++;
 }
 
 static void on_done(struct store_op *op)
@@ -54,19 +33,6 @@ struct write *writes_new(struct writes *writes, enum store_op_kind kind)
     write->epoch = writes->epoch;
     writes->count++;
     return write;
-}
-
-void write_set_position(struct write *write, uint64_t digest)
-{
-    const struct log_position *position = &write->position;
-
-    ASSERT(position->index > 0 && position->conf_index <= position->index);
-    write->op.position = (struct store_position){position->index,
-                                                 position->term,
-                                                 position->conf_index,
-                                                 position->conf.data,
-                                                 (uint32_t)position->conf.len,
-                                                 digest};
 }
 
 void write_submit(struct write *write)
@@ -104,7 +70,7 @@ void write_free(struct write *write)
     free(write->blocks);
     free(write->rows);
     fsm_changes_release(&write->changes);
-    buf_free(&write->position.conf);
+    store_position_release(&write->op.position);
     buf_free(&write->bytes);
     free(write);
 }

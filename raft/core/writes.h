@@ -23,20 +23,8 @@
 #include "src/id/fsm/fsm.h"
 #include "storage/disk.h"
 
-/* Where a state stands in the log; conf (configuration.h) is owned. */
-struct log_position {
-    uint64_t index;
-    uint64_t term;
-    uint64_t conf_index; /* of the entry that conf came with */
-    struct buf conf;
-};
-
-void log_position_set(struct log_position *position, uint64_t index, uint64_t term,
-                      uint64_t conf_index, const void *conf, size_t conf_len);
-void log_position_copy(struct log_position *to, const struct log_position *from);
-
 struct write {
-    struct store_op op;
+    struct store_op op;       /* conf of its position is owned */
     STAILQ_ENTRY(write) link; /* of those that came back */
     struct writes *writes;
     uint64_t number;
@@ -45,8 +33,7 @@ struct write {
     struct entry_block **blocks; /* references held for entries */
     struct store_row *rows;      /* APPLY */
     struct fsm_changes changes;  /* what rows point into */
-    struct log_position position;
-    struct buf bytes; /* INSTALL: rows, digest cut off; LOCAL: the record */
+    struct buf bytes;            /* INSTALL: rows, digest cut off; LOCAL: the record */
     void (*on_local)(void *data);
     void *local_data;
 };
@@ -54,7 +41,7 @@ struct write {
 struct writes {
     struct disk *disk;
     uint64_t last_number;
-    uint64_t epoch;
+    uint64_t epoch;      /* one more: what is begun from here on belongs to another log and state */
     size_t count;        /* not freed yet */
     uint64_t last_taken; /* number */
     STAILQ_HEAD(, write) back;
@@ -62,14 +49,8 @@ struct writes {
 
 void writes_init(struct writes *writes, struct disk *disk);
 
-/* What is begun from here on belongs to another log and state. */
-void writes_end_epoch(struct writes *writes);
-
 /* A write of this kind, counted until write_free(). */
 struct write *writes_new(struct writes *writes, enum store_op_kind kind);
-
-/* Point the operation at the write's position, with the state's digest there. */
-void write_set_position(struct write *write, uint64_t digest);
 
 void write_submit(struct write *write);
 

@@ -106,7 +106,7 @@ static void fuzz_small(const uint8_t *data, size_t len)
     struct wire_clock clock;
     struct wire_probe probe;
     struct buf again = BUF_INIT;
-    uint64_t term;
+    struct wire_resign resign;
 
     if (wire_confirm_decode(data, len, &confirm) == 0) {
         wire_confirm_encode(&confirm, &again);
@@ -128,8 +128,8 @@ static void fuzz_small(const uint8_t *data, size_t len)
         expect_same(&again, data, len);
     }
     again.len = 0;
-    if (wire_resign_decode(data, len, &term) == 0) {
-        wire_resign_encode(term, &again);
+    if (wire_resign_decode(data, len, &resign) == 0) {
+        wire_resign_encode(&resign, &again);
         expect_same(&again, data, len);
     }
     buf_free(&again);

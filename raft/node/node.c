@@ -471,10 +471,10 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.driver.address = settings->peer_address;
     to.driver.heartbeat_ms = settings->heartbeat_ms;
     to.driver.election_ms = settings->election_ms;
-    to.driver.snapshot_entries = settings->snapshot_entries;
-    to.driver.trailing_entries = settings->trailing_entries;
-    to.driver.rows_join_ms = ROWS_JOIN_MS;
-    to.driver.rows_hold_ms = ROWS_HOLD_MS;
+    to.driver.applier.snapshot_entries = settings->snapshot_entries;
+    to.driver.applier.trailing_entries = settings->trailing_entries;
+    to.driver.applier.rows_join_ms = ROWS_JOIN_MS;
+    to.driver.applier.rows_hold_ms = ROWS_HOLD_MS;
     to.driver.seed = prng_entropy();
     to.allocator.cover_ms = settings->cover_ms;
     to.allocator.refill_percent = settings->refill_percent;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "raft/core/peek.h"
+#include "raft/core/message.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_node.h"
 #include "raft/wire/wire.h"
@@ -313,24 +313,33 @@ static bool somebody_lags(const struct sim_node *leader)
     return false;
 }
 
+/* A vote that is granted (no pre-vote)? */
+static bool grants_vote(const struct buf *payload)
+{
+    struct raft_message message;
+    uint64_t transfer;
+
+    return message_decode(payload->data, payload->len, &message, &transfer) == 0 &&
+           message.request_vote_result.vote_granted && !message.request_vote_result.pre_vote;
+}
+
 void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
                     const struct buf *payload)
 {
     struct sim_world *world = node->world;
     struct sim_node *peer = &world->nodes[to - 1];
-    enum peek about;
 
     if (!world->faults || type != FRAME_RAFT || !node->up || sim_is_quiet(world)) {
         return;
     }
-    about = peek(payload->data, payload->len);
-    if (about == PEEK_ENTRIES) {
+    if (payload->data[0] == RAFT_APPEND_ENTRIES) {
         strike_leader(node, peer);
-    } else if (about == PEEK_RECEIPT) {
+    } else if (payload->data[0] == RAFT_APPEND_ENTRIES_RESULT) {
         if (sim_below(world, 1000) < (somebody_lags(peer) ? 10 : 1)) {
             strike_follower(node, peer);
         }
-    } else if (about == PEEK_VOTE && sim_percent(world, 15)) {
+    } else if (payload->data[0] == RAFT_REQUEST_VOTE_RESULT && grants_vote(payload) &&
+               sim_percent(world, 15)) {
         strike_voter(node, peer);
     }
 }

@@ -184,11 +184,11 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
     ret_config->driver.address = node->address;
     ret_config->driver.heartbeat_ms = 50;
     ret_config->driver.election_ms = 400;
-    ret_config->driver.snapshot_entries = 10 + (uint32_t)sim_below(world, 40);
-    ret_config->driver.trailing_entries = (uint32_t)sim_below(world, 30);
-    ret_config->driver.rows_hold_ms = (uint32_t)sim_below(world, 60);
-    ret_config->driver.rows_join_ms =
-        (uint32_t)sim_below(world, ret_config->driver.rows_hold_ms + 1);
+    ret_config->driver.applier.snapshot_entries = 10 + (uint32_t)sim_below(world, 40);
+    ret_config->driver.applier.trailing_entries = (uint32_t)sim_below(world, 30);
+    ret_config->driver.applier.rows_hold_ms = (uint32_t)sim_below(world, 60);
+    ret_config->driver.applier.rows_join_ms =
+        (uint32_t)sim_below(world, ret_config->driver.applier.rows_hold_ms + 1);
     ret_config->driver.seed = prng_next(&world->prng);
     ret_config->allocator.cover_ms = 500;
     ret_config->allocator.refill_percent = REFILL_DEFAULT_PERCENT;

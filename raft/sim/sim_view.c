@@ -24,13 +24,11 @@ const struct sim_node *sim_newest(const struct sim_world *world)
 /* Ids of the configuration that a node has applied: all of them, and those that vote. */
 void sim_configuration_of(const struct sim_node *node, unsigned *ret_members, unsigned *ret_voters)
 {
-    const struct log_position *applied = driver_applied(&node->replica.driver);
     struct configuration configuration;
 
     *ret_members = 0;
     *ret_voters = 0;
-    if (applied->conf.len == 0 ||
-        configuration_decode(applied->conf.data, applied->conf.len, &configuration) != 0) {
+    if (!applier_configured(&node->replica.driver.applier, &configuration)) {
         return;
     }
     for (unsigned i = 0; i < configuration.count; i++) {

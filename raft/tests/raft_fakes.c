@@ -271,11 +271,6 @@ static void on_role_changed(struct driver_observer *base)
     ((struct fake_observer *)base)->role_count++;
 }
 
-static void on_configuration_changed(struct driver_observer *base)
-{
-    ((struct fake_observer *)base)->configuration_count++;
-}
-
 static void on_installed(struct driver_observer *base, uint64_t index)
 {
     struct fake_observer *observer = (struct fake_observer *)base;
@@ -296,6 +291,8 @@ static void on_failed(struct driver_observer *base, int err, const char *text)
 void fake_observer_init(struct fake_observer *observer)
 {
     memset(observer, 0, sizeof *observer);
-    observer->base = (struct driver_observer){on_applied, on_role_changed, on_configuration_changed,
-                                              on_installed, on_failed};
+    observer->base = (struct driver_observer){.applied = on_applied,
+                                              .role_changed = on_role_changed,
+                                              .installed = on_installed,
+                                              .failed = on_failed};
 }

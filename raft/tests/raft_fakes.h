@@ -91,7 +91,6 @@ struct fake_observer {
     uint64_t applied_index;
     uint64_t applied_term;
     unsigned role_count;
-    unsigned configuration_count;
     unsigned installed_count;
     uint64_t installed_index;
     unsigned failed_count;

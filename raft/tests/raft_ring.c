@@ -93,10 +93,10 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->driver.address = ADDRESSES[node->id];
     ret_config->driver.heartbeat_ms = RING_HEARTBEAT_MS;
     ret_config->driver.election_ms = RING_ELECTION_MS;
-    ret_config->driver.snapshot_entries =
+    ret_config->driver.applier.snapshot_entries =
         ring->snapshot_entries > 0 ? ring->snapshot_entries : 1000;
-    ret_config->driver.rows_join_ms = ring->rows_hold_ms;
-    ret_config->driver.rows_hold_ms = ring->rows_hold_ms;
+    ret_config->driver.applier.rows_join_ms = ring->rows_hold_ms;
+    ret_config->driver.applier.rows_hold_ms = ring->rows_hold_ms;
     ret_config->driver.seed = (node->incarnations << 32) + node->id;
     ret_config->allocator.cover_ms = REFILL_DEFAULT_COVER_MS;
     ret_config->allocator.refill_percent = REFILL_DEFAULT_PERCENT;

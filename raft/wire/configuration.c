@@ -4,14 +4,11 @@
  * {u8 version 1, u64 count, count times {u64 id, address with its NUL, u8 role}, zeros up to a
  * multiple of 8}. The library's decoder runs past the end of a short or unterminated one, and keeps
  * what it had read when it fails; so nothing goes to it that did not pass here.
- *
- * Thread: pure functions, any.
  */
 #include "raft/wire/configuration.h"
 
 #include <string.h>
 
-#include "raft/wire/wire_check.h"
 #include "src/base/assert.h"
 
 #define CONFIGURATION_VERSION 1
@@ -57,8 +54,9 @@ static void read_member(struct reader *reader, struct conf_member *ret_member)
     (void)reader_bytes(reader, len);
     memcpy(ret_member->address, address, len);
     ret_member->role = (enum conf_role)reader_u8(reader);
-    wire_require(reader, ret_member->id >= 1 && ret_member->id <= LIMIT_NODE_ID);
-    wire_require(reader, ret_member->role <= ROLE_SPARE);
+    if (ret_member->id < 1 || ret_member->id > LIMIT_NODE_ID || ret_member->role > ROLE_SPARE) {
+        reader->bad = true;
+    }
 }
 
 /* Ids and addresses once each, and somebody to vote. The library's decoder refuses a second use of
@@ -97,7 +95,9 @@ int configuration_decode(const void *data, size_t len, struct configuration *ret
     uint64_t count;
 
     reader_init(&reader, data, len);
-    wire_require(&reader, reader_u8(&reader) == CONFIGURATION_VERSION);
+    if (reader_u8(&reader) != CONFIGURATION_VERSION) {
+        return ERR_BAD_MESSAGE;
+    }
     count = reader_u64(&reader);
     if (reader.bad || count > LIMIT_NODES) { /* none: there is nobody to vote, see above */
         return ERR_BAD_MESSAGE;

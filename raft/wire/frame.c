@@ -7,8 +7,6 @@
  *
  * Failure modes: see frame_decoder_next(); a broken stream cannot be trusted to find its next
  * frame, so the error stays and the owner closes the link.
- *
- * Thread: one owner each.
  */
 #include "raft/wire/frame.h"
 
@@ -21,15 +19,23 @@
 #define CHECKED_AT 8     /* the checksum covers the frame from here */
 #define KEEP_BYTES 65536 /* a larger gathering buffer is given back after its frame */
 
-static uint32_t get_u32(const uint8_t *at);
-static void put_u32(uint8_t *at, uint32_t value);
-static bool type_is_known(uint8_t type);
-static int header_check(const struct frame_decoder *decoder, const uint8_t *header);
-static size_t frame_bytes(const uint8_t *header);
-static int gather(struct frame_decoder *decoder, const uint8_t **data, size_t *len);
-static int frame_open(const uint8_t *bytes, struct frame *ret_frame);
-static int next_frame(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
-                      struct frame *ret_frame);
+static uint32_t get_u32(const uint8_t *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static void put_u32(uint8_t *at, uint32_t value)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        at[i] = (uint8_t)(value >> (8 * i));
+    }
+}
+
+static bool type_is_known(uint8_t type)
+{
+    return (type >= FRAME_HELLO && type <= FRAME_JOINED) ||
+           (type >= FRAME_RAFT && type <= FRAME_TYPE_MAX);
+}
 
 void frame_header(uint8_t header[FRAME_HEADER_BYTES], enum frame_type type, const void *payload,
                   size_t len)
@@ -80,47 +86,6 @@ void frame_decoder_free(struct frame_decoder *decoder)
 {
     buf_free(&decoder->buf);
     decoder->buf_is_given = false;
-}
-
-int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
-                       struct frame *ret_frame)
-{
-    int rv;
-
-    if (decoder->error != 0) {
-        return decoder->error;
-    }
-    if (decoder->buf_is_given) {
-        decoder->buf_is_given = false;
-        decoder->buf.len = 0;
-        if (decoder->buf.capacity > KEEP_BYTES) {
-            buf_free(&decoder->buf);
-        }
-    }
-    rv = next_frame(decoder, data, len, ret_frame);
-    if (rv < 0) {
-        decoder->error = rv;
-    }
-    ASSERT_IMPLIES(rv == 0, *len == 0);
-    return rv;
-}
-
-static uint32_t get_u32(const uint8_t *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-static void put_u32(uint8_t *at, uint32_t value)
-{
-    for (unsigned i = 0; i < 4; i++) {
-        at[i] = (uint8_t)(value >> (8 * i));
-    }
-}
-
-static bool type_is_known(uint8_t type)
-{
-    return (type >= FRAME_HELLO && type <= FRAME_JOINED) ||
-           (type >= FRAME_RAFT && type <= FRAME_TYPE_MAX);
 }
 
 /* What the header says, before anything is kept of the payload. 0 or an error. */
@@ -180,44 +145,55 @@ static bool gather_to(struct frame_decoder *decoder, size_t want, const uint8_t 
     return decoder->buf.len == want;
 }
 
-/* Gather a frame that comes in pieces: 1 when it is whole, 0 when input is missing, or an error. */
-static int gather(struct frame_decoder *decoder, const uint8_t **data, size_t *len)
-{
-    if (decoder->buf.len < FRAME_HEADER_BYTES) {
-        int rv;
-
-        if (!gather_to(decoder, FRAME_HEADER_BYTES, data, len)) {
-            return 0;
-        }
-        rv = header_check(decoder, decoder->buf.data);
-        if (rv != 0) {
-            return rv;
-        }
-    }
-    return gather_to(decoder, frame_bytes(decoder->buf.data), data, len) ? 1 : 0;
-}
-
 static int next_frame(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
                       struct frame *ret_frame)
 {
     const uint8_t *bytes = *data;
+    bool in_place = decoder->buf.len == 0 && *len >= FRAME_HEADER_BYTES;
     int rv;
 
-    if (decoder->buf.len == 0 && *len >= FRAME_HEADER_BYTES) {
-        rv = header_check(decoder, bytes);
-        if (rv != 0) {
-            return rv;
+    if (!in_place) {
+        if (decoder->buf.len < FRAME_HEADER_BYTES &&
+            !gather_to(decoder, FRAME_HEADER_BYTES, data, len)) {
+            return 0;
         }
-        if (frame_bytes(bytes) <= *len) {
-            *data += frame_bytes(bytes);
-            *len -= frame_bytes(bytes);
-            return frame_open(bytes, ret_frame);
-        }
+        bytes = decoder->buf.data;
     }
-    rv = gather(decoder, data, len);
-    if (rv <= 0) {
+    rv = header_check(decoder, bytes);
+    if (rv != 0) {
         return rv;
+    }
+    if (in_place && frame_bytes(bytes) <= *len) {
+        *data += frame_bytes(bytes);
+        *len -= frame_bytes(bytes);
+        return frame_open(bytes, ret_frame);
+    }
+    if (!gather_to(decoder, frame_bytes(bytes), data, len)) {
+        return 0;
     }
     decoder->buf_is_given = true;
     return frame_open(decoder->buf.data, ret_frame);
+}
+
+int frame_decoder_next(struct frame_decoder *decoder, const uint8_t **data, size_t *len,
+                       struct frame *ret_frame)
+{
+    int rv;
+
+    if (decoder->error != 0) {
+        return decoder->error;
+    }
+    if (decoder->buf_is_given) {
+        decoder->buf_is_given = false;
+        decoder->buf.len = 0;
+        if (decoder->buf.capacity > KEEP_BYTES) {
+            buf_free(&decoder->buf);
+        }
+    }
+    rv = next_frame(decoder, data, len, ret_frame);
+    if (rv < 0) {
+        decoder->error = rv;
+    }
+    ASSERT_IMPLIES(rv == 0, *len == 0);
+    return rv;
 }

@@ -15,6 +15,16 @@
 #include "src/id/codec/member.h"
 #include "src/id/codec/tag_marks.h"
 
+/* The two functions of a message: append its bytes; and read it, 0 or ERR_BAD_MESSAGE for a payload
+ * that is short, long or out of the bounds below. */
+#define WIRE_MESSAGE(name)                                                                         \
+    void wire_##name##_encode(const struct wire_##name *name, struct buf *buf);                    \
+    int wire_##name##_decode(const void *data, size_t len, struct wire_##name *ret_##name)         \
+        MUST_CHECK
+
+/* Indexes and terms must stay below: no honest log gets there, and sums of them cannot wrap. */
+#define WIRE_NUMBER_BOUND (1ULL << 62)
+
 /* A chunk ends with a whole row: it may go over LIMIT_SNAPSHOT_CHUNK_BYTES by one. */
 #define WIRE_CHUNK_BYTES_MAX (LIMIT_SNAPSHOT_CHUNK_BYTES + LIMIT_ROW_BYTES)
 
@@ -25,16 +35,14 @@ struct wire_chunk {
     const uint8_t *data; /* borrowed */
     size_t len;          /* <= WIRE_CHUNK_BYTES_MAX; offset + len <= LIMIT_SNAPSHOT_BYTES */
 };
-void wire_chunk_encode(const struct wire_chunk *chunk, struct buf *buf);
-int wire_chunk_decode(const void *data, size_t len, struct wire_chunk *ret_chunk) MUST_CHECK;
+WIRE_MESSAGE(chunk);
 
 struct wire_chunk_ack {
     uint64_t transfer;
     uint64_t offset; /* bytes received so far */
     bool abort;      /* the receiver does not want it (any more) */
 };
-void wire_chunk_ack_encode(const struct wire_chunk_ack *ack, struct buf *buf);
-int wire_chunk_ack_decode(const void *data, size_t len, struct wire_chunk_ack *ret_ack) MUST_CHECK;
+WIRE_MESSAGE(chunk_ack);
 
 #define WIRE_TIME_LEFT_MS_MAX (LIMIT_TIMEOUT_MS + 60000)
 #define WIRE_STATUS_MIN (-4096) /* room for codes that newer versions add to ERR_LIST */
@@ -54,8 +62,7 @@ struct wire_request {
     const uint8_t *payload; /* borrowed */
     size_t payload_len;     /* <= LIMIT_ENTRY_BYTES */
 };
-void wire_request_encode(const struct wire_request *request, struct buf *buf);
-int wire_request_decode(const void *data, size_t len, struct wire_request *ret_request) MUST_CHECK;
+WIRE_MESSAGE(request);
 
 struct wire_reply {
     uint64_t id;
@@ -66,8 +73,7 @@ struct wire_reply {
     const uint8_t *payload; /* borrowed */
     size_t payload_len;     /* <= LIMIT_ENTRY_BYTES */
 };
-void wire_reply_encode(const struct wire_reply *reply, struct buf *buf);
-int wire_reply_decode(const void *data, size_t len, struct wire_reply *ret_reply) MUST_CHECK;
+WIRE_MESSAGE(reply);
 
 /* CONFIRM and CONFIRM_ACK carry the same: the ack is sent only by a node whose term equals `term`.
  */
@@ -75,16 +81,14 @@ struct wire_confirm {
     uint64_t term;
     uint64_t round;
 };
-void wire_confirm_encode(const struct wire_confirm *confirm, struct buf *buf);
-int wire_confirm_decode(const void *data, size_t len, struct wire_confirm *ret_confirm) MUST_CHECK;
+WIRE_MESSAGE(confirm);
 
 /* A question for the index that the peer has applied (answer false; index is 0), or the answer. */
 struct wire_applied {
     bool answer;
     uint64_t index;
 };
-void wire_applied_encode(const struct wire_applied *applied, struct buf *buf);
-int wire_applied_decode(const void *data, size_t len, struct wire_applied *ret_applied) MUST_CHECK;
+WIRE_MESSAGE(applied);
 
 /* A question for the peer's wall clock (answer false; wall_ms is 0) or the answer, which carries
  * the asker's sent_ms back. */
@@ -93,10 +97,9 @@ struct wire_clock {
     uint64_t sent_ms; /* the asker's monotonic clock */
     uint64_t wall_ms;
 };
-void wire_clock_encode(const struct wire_clock *clock, struct buf *buf);
-int wire_clock_decode(const void *data, size_t len, struct wire_clock *ret_clock) MUST_CHECK;
+WIRE_MESSAGE(clock);
 
-/* Who leads? See requests_way.c. */
+/* Who leads? See raft/cluster/way.c. */
 enum wire_probe_kind {
     WIRE_PROBE_ASK = 1,    /* do you lead? */
     WIRE_PROBE_ASK_ON = 2, /* do you know who does? Ask it for me */
@@ -109,14 +112,15 @@ struct wire_probe {
     uint64_t origin; /* for whom it is asked, and who is to get the answer; 0: the peer itself */
     uint64_t round;  /* of that node; the answer carries it back */
 };
-void wire_probe_encode(const struct wire_probe *probe, struct buf *buf);
-int wire_probe_decode(const void *data, size_t len, struct wire_probe *ret_probe) MUST_CHECK;
+WIRE_MESSAGE(probe);
 
 /* The sender led this term, and has stepped down. */
-void wire_resign_encode(uint64_t term, struct buf *buf);
-int wire_resign_decode(const void *data, size_t len, uint64_t *ret_term) MUST_CHECK;
+struct wire_resign {
+    uint64_t term;
+};
+WIRE_MESSAGE(resign);
 
-/* --- handshakes (wire_member.c) --- */
+/* --- handshakes --- */
 
 #define PEER_INCARNATION_RANDOM_BITS 32
 
@@ -150,7 +154,6 @@ struct wire_joined {
     struct member_answer answer;
     struct wire_conf conf;
 };
-void wire_joined_encode(const struct wire_joined *joined, struct buf *buf);
-int wire_joined_decode(const void *data, size_t len, struct wire_joined *ret_joined) MUST_CHECK;
+WIRE_MESSAGE(joined);
 
 #endif

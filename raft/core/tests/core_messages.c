@@ -54,9 +54,9 @@ void encode_anew(const struct raft_message *message, uint64_t transfer, struct b
 
 int decode_exact(const struct buf *buf, struct raft_message *ret_message, uint64_t *ret_transfer)
 {
-    uint8_t *copy = exact_copy(buf->data, buf->len);
-    int rv = message_decode(copy, buf->len, ret_message, ret_transfer);
+    static uint8_t *copy; /* entries point into it */
 
     free(copy);
-    return rv;
+    copy = exact_copy(buf->data, buf->len);
+    return message_decode(copy, buf->len, ret_message, ret_transfer);
 }

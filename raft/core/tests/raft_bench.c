@@ -125,10 +125,10 @@ static void start(struct bench *bench)
     config.address = addresses[bench->id];
     config.heartbeat_ms = BOOT_HEARTBEAT_MS;
     config.election_ms = BOOT_ELECTION_MS;
-    config.snapshot_entries = bench->snapshot_entries > 0 ? bench->snapshot_entries : 1000;
-    config.trailing_entries = bench->trailing_entries > 0 ? bench->trailing_entries : 100;
-    config.rows_join_ms = bench->rows_join_ms;
-    config.rows_hold_ms = bench->rows_hold_ms;
+    config.applier.snapshot_entries = bench->snapshot_entries > 0 ? bench->snapshot_entries : 1000;
+    config.applier.trailing_entries = bench->trailing_entries > 0 ? bench->trailing_entries : 100;
+    config.applier.rows_join_ms = bench->rows_join_ms;
+    config.applier.rows_hold_ms = bench->rows_hold_ms;
     config.seed = bench->id;
     fake_disk_init(&bench->disk, bench->store);
     fake_net_init(&bench->net);

@@ -10,7 +10,7 @@
  *
  * What must hold: nothing fires an assertion; a victim ends by itself only as a witness
  * (ERR_CONTRADICTED), or because its state differs from what a leader said it was (ERR_DIVERGED);
- * no term and no index gets further than plausible.h says. A liar that is `tame` lies in every
+ * no term and no index gets further than trust.h says. A liar that is `tame` lies in every
  * field, but claims no lead that it could have, grants no vote and acknowledges nothing: then no
  * victim ends at all, and afterwards the others serve.
  *

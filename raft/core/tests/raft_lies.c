@@ -34,7 +34,7 @@ static uint64_t number(struct liar *liar)
                               driver_applied(driver)->conf_index,
                               driver->log.first,
                               driver->applier.compacted,
-                              driver->trust.led.term,
+                              driver->trust.led_term,
                               driver_term(driver) + LIMIT_PLAUSIBLE_JUMP,
                               driver_last_index(driver) + LIMIT_PLAUSIBLE_JUMP,
                               LIMIT_PLAUSIBLE,
@@ -73,7 +73,7 @@ static uint64_t leaders_term(struct liar *liar)
     case 0:
         return own - 1;
     case 1: /* somebody else leads it */
-        return driver->trust.led.term == own && driver->trust.led.id != liar->id ? own : own - 1;
+        return driver->trust.led_term == own && driver->trust.leader != liar->id ? own : own - 1;
     default:
         return own + 2 * LIMIT_PLAUSIBLE_JUMP + (liar_word(liar->source) >> 2);
     }

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
-#include "raft/core/rows.h"
+#include "raft/core/applier.h"
 #include "raft/core/prepare.h"
 #include "raft/core/driver.h"
 #include "raft/core/tests/raft_bench.h"

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "raft/core/plausible.h"
+#include "raft/core/trust.h"
 #include "src/base/limits.h"
 
 #define JUMP LIMIT_PLAUSIBLE_JUMP

@@ -35,7 +35,7 @@ static bool resigns(struct bench *bench, uint64_t from, uint64_t term)
     struct buf payload = BUF_INIT;
     bool fine;
 
-    wire_resign_encode(term, &payload);
+    wire_resign_encode(&(struct wire_resign){term}, &payload);
     fine = bench_frame(bench, from, FRAME_RESIGN, payload.data, payload.len);
     buf_free(&payload);
     return fine;

@@ -71,9 +71,9 @@ static int probe_try(const void *data, size_t len)
 
 static int resign_try(const void *data, size_t len)
 {
-    uint64_t term;
+    struct wire_resign resign;
 
-    return wire_resign_decode(data, len, &term);
+    return wire_resign_decode(data, len, &resign);
 }
 
 static int try_exact(decode_fn fn, const struct buf *buf)
@@ -363,14 +363,15 @@ static void test_probe(void **state)
 
 static void test_resign(void **state)
 {
+    const struct wire_resign resign = {0x1122};
+    struct wire_resign got;
     struct buf buf = BUF_INIT;
-    uint64_t term;
 
     (void)state;
-    wire_resign_encode(0x1122, &buf);
+    wire_resign_encode(&resign, &buf);
     check_bytes(resign_try, &buf, "2211000000000000");
-    assert_int_equal(wire_resign_decode(buf.data, buf.len, &term), 0);
-    assert_int_equal(term, 0x1122);
+    assert_int_equal(wire_resign_decode(buf.data, buf.len, &got), 0);
+    assert_int_equal(got.term, 0x1122);
     assert_int_equal(try_hex(resign_try, "0000000000000000"), ERR_BAD_MESSAGE);
     assert_int_equal(try_hex(resign_try, "ffffffffffffff3f"), 0);
     assert_int_equal(try_hex(resign_try, "0000000000000040"), ERR_BAD_MESSAGE);

@@ -3,6 +3,7 @@
  */
 #include "src/id/codec/fields.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -24,20 +25,9 @@ static uint64_t number_of(const void *member, size_t size)
 
 static void number_put(struct buf *buf, const void *member, size_t size)
 {
-    switch (size) {
-    case 1:
-        buf_put_u8(buf, (uint8_t)number_of(member, size));
-        break;
-    case 2:
-        buf_put_u16(buf, (uint16_t)number_of(member, size));
-        break;
-    case 4:
-        buf_put_u32(buf, (uint32_t)number_of(member, size));
-        break;
-    default:
-        buf_put_u64(buf, number_of(member, size));
-        break;
-    }
+    uint64_t little = htole64(number_of(member, size));
+
+    buf_put(buf, &little, size);
 }
 
 static void number_read(struct reader *reader, void *member, size_t size)
@@ -69,6 +59,13 @@ void fields_put(struct buf *buf, const struct fields *fields, const void *record
         switch (field->kind) {
         case FIELD_KIND_NUMBER:
             number_put(buf, member, field->size);
+            break;
+        case FIELD_KIND_SHORT:
+            buf_put_u16(buf, (uint16_t)number_of(member, 8));
+            break;
+        case FIELD_KIND_BYTES:
+            buf_put_str32(buf, *(const uint8_t *const *)(const void *)member,
+                          number_of(len_at, sizeof(size_t)));
             break;
         case FIELD_KIND_BOOL:
             buf_put_u8(buf, *(const bool *)(const void *)member);
@@ -112,6 +109,13 @@ static bool field_read(struct reader *reader, const struct field *field, char *r
     switch (field->kind) {
     case FIELD_KIND_NUMBER:
         number_read(reader, member, field->size);
+        return true;
+    case FIELD_KIND_SHORT:
+        *(uint64_t *)(void *)member = reader_u16(reader);
+        return true;
+    case FIELD_KIND_BYTES:
+        *(const uint8_t **)(void *)member = reader_str32(reader, &len);
+        *(size_t *)(void *)(record + field->len_at) = len;
         return true;
     case FIELD_KIND_BOOL:
         byte = reader_u8(reader);

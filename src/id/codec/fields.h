@@ -4,7 +4,7 @@
  *
  * The happy path: a static table names the fields in the order of their bytes; fields_put() writes
  * them from a struct and fields_read() reads them into one. Numbers are little-endian and as wide
- * as the member; strings have their length before them (u16).
+ * as the member; strings have their length before them (u16, of bytes u32).
  *
  * What the values may be is the caller's to check after reading.
  *
@@ -19,7 +19,9 @@
 
 enum field_kind {
     FIELD_KIND_NUMBER, /* of 1, 2, 4 or 8 bytes */
+    FIELD_KIND_SHORT,  /* of 2 bytes, in a uint64_t */
     FIELD_KIND_BOOL,   /* a byte, 0 or 1 */
+    FIELD_KIND_BYTES,  /* const uint8_t *x and size_t of any name, u32 before them; read in place */
     FIELD_KIND_STRING, /* const char *x and uint16_t x_len; read in place */
     FIELD_KIND_TEXT,   /* char x[] with its NUL; read into zeros, and without a NUL in it */
     FIELD_KIND_CHARS   /* char x[] with a NUL behind uint16_t x_len bytes of any value */
@@ -37,6 +39,14 @@ struct field {
 #define FIELD_NUMBER(type, member)                                                                 \
     {                                                                                              \
         FIELD_OF(FIELD_KIND_NUMBER, type, member), 0                                               \
+    }
+#define FIELD_SHORT(type, member)                                                                  \
+    {                                                                                              \
+        FIELD_OF(FIELD_KIND_SHORT, type, member), 0                                                \
+    }
+#define FIELD_BYTES(type, member, len)                                                             \
+    {                                                                                              \
+        FIELD_OF(FIELD_KIND_BYTES, type, member), offsetof(type, len)                              \
     }
 #define FIELD_BOOL(type, member)                                                                   \
     {                                                                                              \

@@ -1,0 +1,266 @@
+/*
+ * wire.c - see wire.h. The bytes of each message are a table of its fields (fields.h); those of a
+ * handshake have a version u8 before them.
+ *
+ * Encoding asserts the bounds that decoding checks: who sends is to keep them.
+ */
+#include "raft/wire/wire.h"
+
+#include <string.h>
+
+#include "raft/wire/configuration.h"
+#include "src/base/assert.h"
+#include "src/base/limits.h"
+#include "src/id/codec/fields.h"
+
+#define HANDSHAKE_VERSION 1
+
+/* Nothing but the fields, behind a version if it is not 0. */
+static bool read_whole(const void *data, size_t len, uint8_t version, const struct fields *fields,
+                       void *ret_message)
+{
+    struct reader reader;
+
+    reader_init(&reader, data, len);
+    return (version == 0 || reader_u8(&reader) == version) &&
+           fields_read(&reader, fields, ret_message) && reader_done(&reader);
+}
+
+static void put_version(struct buf *buf, uint8_t version)
+{
+    if (version != 0) {
+        buf_put_u8(buf, version);
+    }
+}
+
+/* The functions that wire.h declares, by <name>_fields and <name>_is_sound(). */
+#define WIRE_CODEC(name, version)                                                                  \
+    static const struct fields name##_table = FIELDS(name##_fields);                               \
+                                                                                                   \
+    void wire_##name##_encode(const struct wire_##name *name, struct buf *buf)                     \
+    {                                                                                              \
+        ASSERT(name##_is_sound(name));                                                             \
+        put_version(buf, version);                                                                 \
+        fields_put(buf, &name##_table, name);                                                      \
+    }                                                                                              \
+                                                                                                   \
+    int wire_##name##_decode(const void *data, size_t len, struct wire_##name *ret_##name)         \
+    {                                                                                              \
+        return read_whole(data, len, version, &name##_table, ret_##name) &&                        \
+                       name##_is_sound(ret_##name)                                                 \
+                   ? 0                                                                             \
+                   : ERR_BAD_MESSAGE;                                                              \
+    }
+
+/* --- snapshots --- */
+
+static const struct field chunk_fields[] = {
+    FIELD_NUMBER(struct wire_chunk, transfer),
+    FIELD_NUMBER(struct wire_chunk, offset),
+    FIELD_BOOL(struct wire_chunk, last),
+    FIELD_BYTES(struct wire_chunk, data, len),
+};
+
+static bool chunk_is_sound(const struct wire_chunk *chunk)
+{
+    return chunk->len <= WIRE_CHUNK_BYTES_MAX && chunk->offset <= LIMIT_SNAPSHOT_BYTES &&
+           chunk->len <= LIMIT_SNAPSHOT_BYTES - chunk->offset;
+}
+
+WIRE_CODEC(chunk, 0)
+
+static const struct field chunk_ack_fields[] = {
+    FIELD_NUMBER(struct wire_chunk_ack, transfer),
+    FIELD_NUMBER(struct wire_chunk_ack, offset),
+    FIELD_BOOL(struct wire_chunk_ack, abort),
+};
+
+static bool chunk_ack_is_sound(const struct wire_chunk_ack *ack)
+{
+    return ack->offset <= LIMIT_SNAPSHOT_BYTES;
+}
+
+WIRE_CODEC(chunk_ack, 0)
+
+/* --- requests --- */
+
+static const struct field request_fields[] = {
+    FIELD_NUMBER(struct wire_request, id),
+    FIELD_SHORT(struct wire_request, origin),
+    FIELD_NUMBER(struct wire_request, kind),
+    FIELD_NUMBER(struct wire_request, time_left_ms),
+    FIELD_BYTES(struct wire_request, payload, payload_len),
+};
+
+static bool request_is_sound(const struct wire_request *request)
+{
+    return (request->kind == WIRE_REQUEST_COMMAND || request->kind == WIRE_REQUEST_QUERY ||
+            request->kind == WIRE_REQUEST_MEMBER) &&
+           request->origin <= LIMIT_NODE_ID && request->time_left_ms <= WIRE_TIME_LEFT_MS_MAX &&
+           request->payload_len <= LIMIT_ENTRY_BYTES;
+}
+
+WIRE_CODEC(request, 0)
+
+/* The status is an ERR_* as two's complement. */
+static const struct field reply_fields[] = {
+    FIELD_NUMBER(struct wire_reply, id),
+    FIELD_NUMBER(struct wire_reply, status),
+    FIELD_NUMBER(struct wire_reply, index),
+    FIELD_BYTES(struct wire_reply, marks, marks_len),
+    FIELD_BYTES(struct wire_reply, payload, payload_len),
+};
+
+static bool reply_is_sound(const struct wire_reply *reply)
+{
+    return reply->status <= 0 && reply->status >= WIRE_STATUS_MIN &&
+           reply->index < WIRE_NUMBER_BOUND && reply->marks_len <= TAG_MARKS_BYTES_MAX &&
+           reply->payload_len <= LIMIT_ENTRY_BYTES;
+}
+
+WIRE_CODEC(reply, 0)
+
+static const struct field confirm_fields[] = {
+    FIELD_NUMBER(struct wire_confirm, term),
+    FIELD_NUMBER(struct wire_confirm, round),
+};
+
+static bool confirm_is_sound(const struct wire_confirm *confirm)
+{
+    return confirm->term > 0 && confirm->term < WIRE_NUMBER_BOUND;
+}
+
+WIRE_CODEC(confirm, 0)
+
+static const struct field applied_fields[] = {
+    FIELD_BOOL(struct wire_applied, answer),
+    FIELD_NUMBER(struct wire_applied, index),
+};
+
+static bool applied_is_sound(const struct wire_applied *applied)
+{
+    return applied->index < WIRE_NUMBER_BOUND && (applied->answer || applied->index == 0);
+}
+
+WIRE_CODEC(applied, 0)
+
+static const struct field clock_fields[] = {
+    FIELD_BOOL(struct wire_clock, answer),
+    FIELD_NUMBER(struct wire_clock, sent_ms),
+    FIELD_NUMBER(struct wire_clock, wall_ms),
+};
+
+static bool clock_is_sound(const struct wire_clock *clock)
+{
+    return clock->answer || clock->wall_ms == 0;
+}
+
+WIRE_CODEC(clock, 0)
+
+/* --- leaders --- */
+
+static const struct field probe_fields[] = {
+    FIELD_NUMBER(struct wire_probe, kind),
+    FIELD_SHORT(struct wire_probe, origin),
+    FIELD_NUMBER(struct wire_probe, round),
+};
+
+static bool probe_is_sound(const struct wire_probe *probe)
+{
+    return probe->kind >= WIRE_PROBE_ASK && probe->kind <= WIRE_PROBE_NO &&
+           probe->origin <= LIMIT_NODE_ID &&
+           (probe->kind != WIRE_PROBE_ASK_ON || probe->origin == 0);
+}
+
+WIRE_CODEC(probe, 0)
+
+static const struct field resign_fields[] = {
+    FIELD_NUMBER(struct wire_resign, term),
+};
+
+static bool resign_is_sound(const struct wire_resign *resign)
+{
+    return resign->term > 0 && resign->term < WIRE_NUMBER_BOUND;
+}
+
+WIRE_CODEC(resign, 0)
+
+/* --- handshakes --- */
+
+struct statement {
+    struct peer_start start;
+    struct wire_conf conf;
+};
+
+static const struct field statement_fields[] = {
+    FIELD_NUMBER(struct statement, start.incarnation),  FIELD_NUMBER(struct statement, start.term),
+    FIELD_NUMBER(struct statement, start.index),        FIELD_NUMBER(struct statement, conf.index),
+    FIELD_BYTES(struct statement, conf.data, conf.len),
+};
+static const struct fields statement_table = FIELDS(statement_fields);
+
+struct join {
+    char address[LIMIT_ADDRESS_BYTES + 1];
+};
+
+static const struct field join_fields[] = {
+    FIELD_TEXT(struct join, address),
+};
+static const struct fields join_table = FIELDS(join_fields);
+
+static bool conf_is_sound(const struct wire_conf *conf)
+{
+    return conf->index < WIRE_NUMBER_BOUND && (conf->index == 0) == (conf->len == 0) &&
+           (conf->len == 0 || configuration_check(conf->data, conf->len) == 0);
+}
+
+void wire_statement_encode(const struct peer_start *start, const struct wire_conf *conf,
+                           struct buf *buf)
+{
+    const struct statement statement = {*start, *conf};
+
+    ASSERT((conf->index == 0) == (conf->len == 0));
+    buf_put_u8(buf, HANDSHAKE_VERSION);
+    fields_put(buf, &statement_table, &statement);
+}
+
+int wire_statement_decode(const void *data, size_t len, struct peer_start *ret_start,
+                          struct wire_conf *ret_conf)
+{
+    struct statement statement;
+
+    if (!read_whole(data, len, HANDSHAKE_VERSION, &statement_table, &statement) ||
+        statement.start.term >= WIRE_NUMBER_BOUND || statement.start.index >= WIRE_NUMBER_BOUND ||
+        !conf_is_sound(&statement.conf)) {
+        return ERR_BAD_MESSAGE;
+    }
+    *ret_start = statement.start;
+    *ret_conf = statement.conf;
+    return 0;
+}
+
+void wire_join_encode(const char *address, struct buf *buf)
+{
+    buf_put_u8(buf, HANDSHAKE_VERSION);
+    buf_put_str16(buf, address, strlen(address));
+}
+
+int wire_join_decode(const void *data, size_t len, char ret_address[LIMIT_ADDRESS_BYTES + 1])
+{
+    return read_whole(data, len, HANDSHAKE_VERSION, &join_table, ret_address) ? 0 : ERR_BAD_MESSAGE;
+}
+
+static const struct field joined_fields[] = {
+    FIELD_NUMBER(struct wire_joined, answer.outcome),
+    FIELD_TEXT(struct wire_joined, answer.why),
+    FIELD_NUMBER(struct wire_joined, conf.index),
+    FIELD_BYTES(struct wire_joined, conf.data, conf.len),
+};
+
+static bool joined_is_sound(const struct wire_joined *joined)
+{
+    return joined->answer.outcome < MEMBER_OUTCOMES && conf_is_sound(&joined->conf) &&
+           (joined->answer.outcome == MEMBER_DONE) == (joined->conf.len > 0);
+}
+
+WIRE_CODEC(joined, HANDSHAKE_VERSION)
