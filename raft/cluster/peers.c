@@ -12,16 +12,13 @@
 #define JOIN_WAIT_MS 10000
 
 void peers_init(struct peers *peers, const struct ground *on,
-                struct membership_requests *membership_requests, const struct net_peer *learned,
-                size_t count, uint64_t index)
+                struct membership_requests *membership_requests,
+                const struct learned_peers *learned)
 {
-    memset(peers, 0, sizeof *peers);
-    peers->on = on;
-    peers->membership_requests = membership_requests;
-    for (size_t i = 0; i < count; i++) {
-        configuration_add(&peers->learned.conf, learned[i].id, learned[i].address, ROLE_STANDBY);
+    *peers = (struct peers){.on = on, .membership_requests = membership_requests};
+    if (learned != NULL) {
+        peers->learned = *learned;
     }
-    peers->learned.index = index;
 }
 
 /* --- links --- */

@@ -56,11 +56,10 @@ struct peers {
     struct peers_join join;
 };
 
-/* learned: whom a node that has just joined heard of, by the configuration at index; may be
- * NULL. */
+/* learned: by what a node that has just joined heard; may be NULL. */
 void peers_init(struct peers *peers, const struct ground *on,
-                struct membership_requests *membership_requests, const struct net_peer *learned,
-                size_t count, uint64_t index);
+                struct membership_requests *membership_requests,
+                const struct learned_peers *learned);
 
 /* Follow the configuration. True if there was a change. */
 bool peers_turn(struct peers *peers);

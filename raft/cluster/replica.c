@@ -180,8 +180,7 @@ static void start_requests(struct replica *replica)
                                         .allocator = replica->allocator,
                                         .table = replica->table};
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
-    peers_init(&replica->peers, on, &replica->membership_requests, config->learned_peers,
-               config->learned_count, config->learned_index);
+    peers_init(&replica->peers, on, &replica->membership_requests, config->learned);
     announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
                   config->digest_ms);
 }

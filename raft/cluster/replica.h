@@ -43,10 +43,7 @@ struct replica_config {
     struct lease_config lease;       /* workers 0: no snowflake ids */
     struct prefetch_config prefetch; /* tags 0: none is kept */
     uint32_t catch_up_ms; /* patience with a change of the membership, see membership.h */
-    /* Of a node that has just joined, see peers_init(); borrowed for the start. */
-    const struct net_peer *learned_peers;
-    size_t learned_count;
-    uint64_t learned_index;
+    const struct learned_peers *learned; /* see peers_init(); borrowed for the start */
 };
 
 /* What the replica reports to its surroundings. */
