@@ -10,6 +10,7 @@
 
 #include "raft/cluster/answers.h"
 #include "raft/core/driver.h"
+#include "raft/wire/wire.h"
 #include "src/base/timers.h"
 #include "src/id/alloc/allocator.h"
 
@@ -30,14 +31,15 @@ static inline uint64_t ground_now_ms(const struct ground *on)
 }
 
 /* Queue a frame; it is gone afterwards. 0 or why it does not leave (net.h). */
-static inline int ground_send(const struct ground *on, uint64_t to, enum frame_type type,
-                              struct buf *frame)
-{
-    int rv = on->net->ops->send(on->net, to, type, frame);
+int ground_send(const struct ground *on, uint64_t to, enum frame_type type, struct buf *frame);
 
-    buf_free(frame);
-    return rv;
-}
+/* As a FRAME_REQUEST or FRAME_RELAY. 0 or why it does not leave. */
+int ground_send_request(const struct ground *on, uint64_t to, enum frame_type type,
+                        const struct wire_request *request) MUST_CHECK;
+
+/* Should it be lost, whoever asked asks again. */
+void ground_send_reply(const struct ground *on, uint64_t to, const struct wire_reply *reply);
+void ground_refuse(const struct ground *on, uint64_t to, uint64_t id, int status);
 
 static inline bool ground_reaches(const struct ground *on, uint64_t peer)
 {

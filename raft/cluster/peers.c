@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 

@@ -3,7 +3,6 @@
  */
 #include "raft/cluster/read_round.h"
 
-#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "raft/cluster/frames.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -80,7 +79,7 @@ static int pass_on(struct relay *relay, uint64_t from, const struct wire_request
     relayed = remember(relay, from, wire);
     on.id = relayed->id;
     on.origin = from;
-    if (frames_send_request(relay->on, leader, FRAME_REQUEST, &on) != 0) {
+    if (ground_send_request(relay->on, leader, FRAME_REQUEST, &on) != 0) {
         forget(relayed);
         return ERR_NOT_LEADER;
     }
@@ -92,7 +91,7 @@ void relay_receive(struct relay *relay, uint64_t from, const struct wire_request
     int rv = pass_on(relay, from, wire);
 
     if (rv != 0) {
-        frames_refuse(relay->on, from, wire->id, rv);
+        ground_refuse(relay->on, from, wire->id, rv);
     }
 }
 
@@ -102,14 +101,14 @@ void relay_reply(struct relay *relay, uint64_t from, struct wire_reply *reply)
 
     if (relayed != NULL && relayed->leader == from) { /* nobody else was asked */
         reply->id = relayed->origin_id;
-        frames_send_reply(relay->on, relayed->origin, reply);
+        ground_send_reply(relay->on, relayed->origin, reply);
         forget(relayed);
     }
 }
 
 static void give_back(struct relayed *relayed)
 {
-    frames_refuse(relayed->owner->on, relayed->origin, relayed->origin_id, ERR_NOT_LEADER);
+    ground_refuse(relayed->owner->on, relayed->origin, relayed->origin_id, ERR_NOT_LEADER);
     forget(relayed);
 }
 

@@ -18,7 +18,6 @@
 
 #include "raft/cluster/ground.h"
 #include "raft/cluster/numbers.h"
-#include "raft/wire/wire.h"
 
 /* A request of another member on its way through this node. */
 struct relayed {

@@ -5,13 +5,13 @@
  *   what comes in           frames, finished writes, requests of the node's clients, time
  *   driver                  the consensus core and the log; tells what is applied
  *   requests                commands and queries to the leader and back: way, relay, serving
- *   everywhere, opening,    requests of other kinds
- *   strict, membership_requests
- *   membership, handover    changes of the members, on the leader
+ *   everywhere, strict,     requests of other kinds
+ *   membership_requests
+ *   membership              changes of the members, on the leader
  *   peers                   links, and who is let in
  *   announce, clock_sync    what the node tells the cluster by itself
  *   allocator, lease,       ids for its clients
- *   recent_tags
+ *   prefetch
  *   health                  what others may see of all that
  *
  * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on
@@ -29,9 +29,8 @@
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/everywhere.h"
 #include "raft/cluster/health.h"
-#include "raft/cluster/opening.h"
 #include "raft/cluster/peers.h"
-#include "raft/cluster/recent_tags.h"
+#include "src/id/alloc/prefetch.h"
 
 struct replica_config {
     struct driver_config driver;
@@ -79,14 +78,13 @@ struct replica {
     struct requests requests;
     struct everywhere everywhere;
     struct membership_requests membership_requests;
-    struct opening opening;
     struct peers peers;
     struct announce announce;
     struct clock_sync clock_sync;
     struct id_table *table;
     struct allocator *allocator;
     struct strict *strict;
-    struct recent_tags recent_tags;
+    struct prefetch *prefetch; /* of the tags served lately */
     struct snowflake snowflake;
     struct lease *lease;
     struct lease_disk lease_disk;

@@ -13,7 +13,6 @@
 
 #include <string.h>
 
-#include "raft/cluster/frames.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -282,7 +281,7 @@ static bool forward(struct requests *requests, struct id_request *request, uint6
                                 .payload_len = request->payload.len};
 
     ASSERT(target != requests->on->node_id && request->sent_to == 0);
-    if (frames_send_request(requests->on, target, type, &wire) != 0) {
+    if (ground_send_request(requests->on, target, type, &wire) != 0) {
         return false;
     }
     leave_list(requests, request);

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "raft/cluster/frames.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/id/codec/command.h"
@@ -100,7 +99,7 @@ static void finish(struct work *work, int status, uint64_t index, const void *re
         }
         wire.marks = marks.data;
         wire.marks_len = marks.len;
-        frames_send_reply(serving->on, work->from, &wire);
+        ground_send_reply(serving->on, work->from, &wire);
         buf_free(&marks);
     }
     work_free(work);
@@ -229,7 +228,7 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
     struct work *work;
 
     if (rv != 0) {
-        frames_refuse(serving->on, from, wire->id, rv);
+        ground_refuse(serving->on, from, wire->id, rv);
         return;
     }
     work = work_new(serving, wire->kind);

@@ -22,7 +22,6 @@
 
 #include "raft/cluster/membership.h"
 #include "raft/cluster/read_round.h"
-#include "raft/wire/wire.h"
 
 struct work;
 TAILQ_HEAD(work_list, work);

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 
 #define PATIENCE_HEARTBEATS 2 /* without an answer, before a way is doubted or given up */
