@@ -23,6 +23,7 @@ struct ground {
     struct answers *answers;      /* by which requests that are over leave */
     struct id_proposer *proposer; /* takes any id_request of this node */
     uint64_t node_id;             /* this node */
+    bool stopping;                /* all requests get ERR_SHUTTING_DOWN from now on */
 };
 
 static inline uint64_t ground_now_ms(const struct ground *on)
@@ -49,16 +50,9 @@ static inline bool ground_reaches(const struct ground *on, uint64_t peer)
 /* Arm a timer for a time that was computed anew; TIMER_NEVER: cancel it. */
 static inline void ground_arm_at(const struct ground *on, struct timer *timer, uint64_t due_ms)
 {
-    if (timer->due_ms != due_ms) {
+    if (!timer_is_armed(timer) || timer->due_ms != due_ms) {
         timer_arm(on->timers, timer, due_ms);
     }
-}
-
-/* A timer of a part that looks at each turn whether the timer is armed: it only has to wake. */
-static inline void ground_wake(struct timer *timer, uint64_t now_ms)
-{
-    (void)timer;
-    (void)now_ms;
 }
 
 #endif

@@ -23,15 +23,6 @@
 void membership_init(struct membership *membership, const struct ground *on, uint32_t patience_ms)
 {
     *membership = (struct membership){.on = on, .patience_ms = patience_ms};
-    timer_init(&membership->look, ground_wake);
-    timer_init(&membership->patience, ground_wake);
-    timer_init(&membership->whole_patience, ground_wake);
-    timer_init(&membership->hold, ground_wake);
-    timer_init(&membership->hold_pause, ground_wake);
-    timer_init(&membership->next_turn, ground_wake);
-    timer_init(&membership->handover.limit, ground_wake);
-    timer_init(&membership->handover.pause, ground_wake);
-    timer_init(&membership->handover.no_room_pause, ground_wake);
 }
 
 /* --- leadership is handed over --- */

@@ -262,7 +262,7 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
     } else {
         joined.answer.outcome =
             join->active && join->node_id != peer ? MEMBER_IN_PROGRESS : MEMBER_PENDING;
-        if (!join->active && !peers->membership_requests->stopping) {
+        if (!join->active && !peers->on->stopping) {
             join_begin(peers, peer, address);
         }
     }

@@ -93,36 +93,21 @@ bool read_round_is_done(struct read_round *round)
     return true;
 }
 
-static bool read(const struct read_round *round, uint64_t from, const uint8_t *payload, size_t len,
-                 struct wire_confirm *ret_confirm)
-{
-    return wire_confirm_decode(payload, len, ret_confirm) == 0 &&
-           driver_believes_term(round->on->driver, from, "confirm_term", ret_confirm->term);
-}
-
-bool read_round_receive(struct read_round *round, uint64_t from, const uint8_t *payload, size_t len)
+bool read_round_receive(struct read_round *round, uint64_t from, enum frame_type type,
+                        const uint8_t *payload, size_t len)
 {
     struct wire_confirm confirm;
 
-    if (!read(round, from, payload, len, &confirm)) {
+    if (wire_confirm_decode(payload, len, &confirm) != 0 ||
+        !driver_believes_term(round->on->driver, from, "confirm_term", confirm.term)) {
         return false;
     }
-    if (confirm.term == driver_term(round->on->driver)) {
+    if (confirm.term != driver_term(round->on->driver)) {
+        return true;
+    }
+    if (type == FRAME_CONFIRM) {
         send_confirm(round->on, from, FRAME_CONFIRM_ACK, &confirm);
-    }
-    return true;
-}
-
-bool read_round_receive_ack(struct read_round *round, uint64_t from, const uint8_t *payload,
-                            size_t len)
-{
-    struct wire_confirm confirm;
-
-    if (!read(round, from, payload, len, &confirm)) {
-        return false;
-    }
-    if (round->active && confirm.round == round->number &&
-        confirm.term == driver_term(round->on->driver) && !has_acked(round, from)) {
+    } else if (round->active && confirm.round == round->number && !has_acked(round, from)) {
         round->acks[round->ack_count++ % LIMIT_NODES] = from;
     }
     return true;

@@ -41,10 +41,8 @@ bool read_round_is_done(struct read_round *round);
 /* This node leads no more: forget it. */
 void read_round_stop(struct read_round *round);
 
-/* A FRAME_CONFIRM or its answer. False: malformed, or a term that cannot be. */
-bool read_round_receive(struct read_round *round, uint64_t from, const uint8_t *payload,
-                        size_t len);
-bool read_round_receive_ack(struct read_round *round, uint64_t from, const uint8_t *payload,
-                            size_t len);
+/* A FRAME_CONFIRM or FRAME_CONFIRM_ACK. False: malformed, or a term that cannot be. */
+bool read_round_receive(struct read_round *round, uint64_t from, enum frame_type type,
+                        const uint8_t *payload, size_t len);
 
 #endif

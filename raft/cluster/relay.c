@@ -48,7 +48,7 @@ static struct relayed *remember(struct relay *relay, uint64_t from, const struct
     uint64_t left_ms = wire->time_left_ms < most_ms ? wire->time_left_ms : most_ms;
     struct relayed *relayed = malloc(sizeof *relayed);
 
-    ASSERT(relayed != NULL && !relay->stopping);
+    ASSERT(relayed != NULL && !relay->on->stopping);
     *relayed = (struct relayed){.owner = relay,
                                 .id = numbers_give(&relay->numbers, relayed),
                                 .leader = driver_leader(relay->on->driver),
@@ -70,7 +70,7 @@ static int pass_on(struct relay *relay, uint64_t from, const struct wire_request
     struct wire_request on = *wire;
     struct relayed *relayed;
 
-    if (relay->stopping || leader == 0 || leader == from) {
+    if (relay->on->stopping || leader == 0 || leader == from) {
         return ERR_NOT_LEADER;
     }
     if (relay->count >= LIMIT_RELAYED || relay->bytes + wire->payload_len > LIMIT_RELAYED_BYTES) {
@@ -114,7 +114,7 @@ static void give_back(struct relayed *relayed)
 
 void relay_role_changed(struct relay *relay)
 {
-    uint64_t leader = relay->stopping ? 0 : driver_leader(relay->on->driver);
+    uint64_t leader = relay->on->stopping ? 0 : driver_leader(relay->on->driver);
     struct relayed *relayed;
     struct relayed *next;
 
@@ -139,10 +139,4 @@ void relay_link_down(struct relay *relay, uint64_t peer)
             give_back(relayed);
         }
     }
-}
-
-void relay_stop(struct relay *relay)
-{
-    relay->stopping = true;
-    relay_role_changed(relay);
 }

@@ -198,17 +198,12 @@ static void start_allocation(struct replica *replica, const struct store_loaded 
 static int start_lease(struct replica *replica, const struct store_loaded *loaded)
 {
     const struct lease_config *config = &replica->config.lease;
-    /* A node without worker ids of its own keeps the time as well: others may register theirs. */
-    const struct clock_sync_config clock_sync = {.enabled = config->threshold_ms > 0,
-                                                 .threshold_ms = config->threshold_ms,
-                                                 .tick_ms = config->renew_ms,
-                                                 .layout = config->layout};
     const struct clock *clock = replica->ground.clock;
     struct snowflake_layout layout;
     int rv = 0;
 
     ASSERT(config->workers <= LIMIT_WORKERS_PER_NODE);
-    clock_sync_init(&replica->clock_sync, &replica->ground, &clock_sync);
+    clock_sync_init(&replica->clock_sync, &replica->ground, config);
     snowflake_init(&replica->snowflake, clock);
     replica->lease = lease_new(config, &replica->snowflake, &replica->clock_sync.check, clock,
                                &replica->proposer, &replica->lease_disk);
@@ -248,15 +243,14 @@ static void start_requests(struct replica *replica)
 
 static void start_health(struct replica *replica, const struct store_loaded *loaded)
 {
-    const struct health_sources of = {.on = &replica->ground,
-                                      .way = &replica->requests.way,
-                                      .allocator = replica->allocator,
-                                      .strict = replica->strict,
-                                      .lease = replica->lease,
-                                      .table = replica->table,
-                                      .cluster_id = replica->config.cluster_id};
-
-    health_init(&replica->health, &of, loaded->first_index + loaded->entry_count - 1);
+    replica->health.of = (struct health_sources){.on = &replica->ground,
+                                                 .way = &replica->requests.way,
+                                                 .allocator = replica->allocator,
+                                                 .strict = replica->strict,
+                                                 .lease = replica->lease,
+                                                 .table = replica->table,
+                                                 .cluster_id = replica->config.cluster_id};
+    replica->health.start_last = loaded->first_index + loaded->entry_count - 1;
 }
 
 static void follow_members(struct replica *replica)
@@ -409,7 +403,7 @@ static int fill_segments(struct replica *replica, struct id_request *request)
 
 void replica_submit(struct replica *replica, struct id_request *request)
 {
-    if (replica->stopping) {
+    if (replica->ground.stopping) {
         answers_put(&replica->answers, request, ERR_SHUTTING_DOWN);
         return;
     }
@@ -431,7 +425,7 @@ void replica_submit(struct replica *replica, struct id_request *request)
         everywhere_submit(&replica->everywhere, request);
         break;
     case ID_REQUEST_STATUS:
-        health_status(&replica->health, replica->stopping, request->out);
+        health_status(&replica->health, request->out);
         answers_put(&replica->answers, request, 0);
         break;
     case ID_REQUEST_SEGMENTS:
@@ -455,11 +449,14 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
         return driver_receive(&replica->driver, from, type, payload, len);
     case FRAME_REQUEST:
     case FRAME_RELAY:
-    case FRAME_PROBE:
+        return requests_receive(&replica->requests, from, type == FRAME_RELAY, payload, len);
     case FRAME_REPLY:
+        return requests_receive_reply(&replica->requests, from, payload, len);
+    case FRAME_PROBE:
+        return way_receive(&replica->requests.way, from, payload, len);
     case FRAME_CONFIRM:
     case FRAME_CONFIRM_ACK:
-        return requests_receive(&replica->requests, from, type, payload, len);
+        return read_round_receive(&replica->requests.serving.round, from, type, payload, len);
     case FRAME_APPLIED:
         return everywhere_receive(&replica->everywhere, from, payload, len);
     case FRAME_CLOCK:
@@ -540,7 +537,7 @@ bool replica_turn(struct replica *replica)
     more = driver_turn(&replica->driver);
     answers_deliver(&replica->answers);
     (void)timers_run(&replica->timers, ground_now_ms(&replica->ground));
-    if (!replica->stopping) {
+    if (!replica->ground.stopping) {
         turn_parts(replica);
     }
     requests_turn(&replica->requests);
@@ -565,7 +562,7 @@ uint64_t replica_next_ms(const struct replica *replica)
     if (!answers_are_none(&replica->answers)) {
         return 0;
     }
-    if (replica->stopping) {
+    if (replica->ground.stopping) {
         return next;
     }
     next = earlier(next, allocator_next_ms(replica->allocator));
@@ -599,7 +596,7 @@ static const struct tag_row *row_of(void *data, const char *name, size_t len)
 
 void replica_give_back(struct replica *replica, uint64_t deadline_ms)
 {
-    ASSERT(!replica->stopping);
+    ASSERT(!replica->ground.stopping);
     /* While it shows which ids were used, and are left. */
     prefetch_save(replica->prefetch, tags_ms(replica));
     allocator_give_back(replica->allocator, deadline_ms, row_of, replica->fsm);
@@ -612,7 +609,7 @@ bool replica_given_back(const struct replica *replica)
 
 void replica_stop(struct replica *replica)
 {
-    replica->stopping = true;
+    replica->ground.stopping = true;
     lease_stop(replica->lease);
     strict_stop(replica->strict);
     membership_requests_stop(&replica->membership_requests);
@@ -622,7 +619,7 @@ void replica_stop(struct replica *replica)
 
 void replica_close(struct replica *replica)
 {
-    ASSERT(replica->stopping && answers_are_none(&replica->answers));
+    ASSERT(replica->ground.stopping && answers_are_none(&replica->answers));
     requests_close(&replica->requests);
     driver_close(&replica->driver);
     strict_free(replica->strict);

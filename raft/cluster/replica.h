@@ -89,8 +89,7 @@ struct replica {
     struct lease *lease;
     struct lease_disk lease_disk;
     struct health health;
-    bool draining; /* leadership is handed over because the node stops */
-    bool stopping;
+    bool draining;   /* leadership is handed over because the node stops */
     bool removed;    /* the owner knows that this node was */
     bool superseded; /* and that there is a later incarnation of it */
     /* This start's, as long as the disk has the mark of a node that joins. */

@@ -158,7 +158,7 @@ void serving_take(struct serving *serving, struct id_request *request)
 {
     struct work *work = work_new(serving, serving_wire_kind(request));
 
-    ASSERT(request->work == NULL && !serving->holding && !serving->stopping);
+    ASSERT(request->work == NULL && !serving->holding && !serving->on->stopping);
     work->local = request;
     request->work = work;
 }
@@ -211,7 +211,7 @@ static int check(const struct serving *serving, uint64_t from, const struct wire
     struct driver *driver = serving->on->driver;
 
     /* Whoever passes on a request vouches for its origin, which has to be a member. */
-    if (!driver_is_leader(driver) || serving->holding || serving->stopping ||
+    if (!driver_is_leader(driver) || serving->holding || serving->on->stopping ||
         (wire->origin != 0 && driver_member(driver, wire->origin) == NULL)) {
         return ERR_NOT_LEADER;
     }
@@ -256,13 +256,7 @@ void serving_reset(struct serving *serving)
     /* Their outcome is unknown: they may commit under the next leader. All may be repeated. */
     give_back_list(&serving->submitted);
     read_round_stop(&serving->round);
-    ASSERT_IMPLIES(serving->stopping, serving->count == 0);
-}
-
-void serving_stop(struct serving *serving)
-{
-    serving->stopping = true;
-    serving_reset(serving);
+    ASSERT_IMPLIES(serving->on->stopping, serving->count == 0);
 }
 
 /* --- commands --- */

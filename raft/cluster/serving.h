@@ -40,7 +40,6 @@ struct serving {
     struct serving_owner *owner;
     struct membership *membership;
     bool holding;          /* leadership is handed over, or a vote taken away: take nothing new */
-    bool stopping;         /* take nothing any more */
     struct work_list todo; /* commands to append */
     struct work_list submitted; /* by index */
     struct work_list reads;     /* wait for the next round */
@@ -66,11 +65,9 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
 void serving_applied(struct serving *serving, uint64_t index, uint64_t term, const void *result,
                      size_t len);
 
-/* Leadership or term changed, or a snapshot jumped over indexes: give back everything. */
+/* Leadership or term changed, a snapshot jumped over indexes, or this node stops: give back
+ * everything. */
 void serving_reset(struct serving *serving);
-
-/* Likewise, and take nothing any more. */
-void serving_stop(struct serving *serving);
 
 /* Append, confirm, answer. */
 void serving_turn(struct serving *serving);
