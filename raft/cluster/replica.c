@@ -456,7 +456,7 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
         return way_receive(&replica->requests.way, from, payload, len);
     case FRAME_CONFIRM:
     case FRAME_CONFIRM_ACK:
-        return read_round_receive(&replica->requests.serving.round, from, type, payload, len);
+        return serving_receive_confirm(&replica->requests.serving, from, type, payload, len);
     case FRAME_APPLIED:
         return everywhere_receive(&replica->everywhere, from, payload, len);
     case FRAME_CLOCK:

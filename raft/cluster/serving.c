@@ -24,18 +24,6 @@ struct work {
     uint64_t term;
 };
 
-void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
-                  struct membership *membership, uint64_t seed)
-{
-    *serving = (struct serving){.on = on, .owner = owner, .membership = membership};
-    TAILQ_INIT(&serving->todo);
-    TAILQ_INIT(&serving->submitted);
-    TAILQ_INIT(&serving->reads);
-    TAILQ_INIT(&serving->in_round);
-    TAILQ_INIT(&serving->confirmed);
-    read_round_init(&serving->round, on, seed);
-}
-
 enum wire_request_kind serving_wire_kind(const struct id_request *request)
 {
     switch (request->kind) {
@@ -239,6 +227,106 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
               ground_now_ms(serving->on) + wire->time_left_ms);
 }
 
+/* --- is this node still the leader? --- */
+
+static void send_confirm(const struct ground *on, uint64_t to, enum frame_type type,
+                         const struct wire_confirm *confirm)
+{
+    struct buf frame = BUF_INIT;
+
+    wire_confirm_encode(confirm, &frame);
+    (void)ground_send(on, to, type, &frame);
+}
+
+static void ask(struct serving *serving)
+{
+    struct read_round *round = &serving->round;
+    const struct ground *on = serving->on;
+    const struct configuration *conf = driver_configuration(on->driver);
+    const struct wire_confirm confirm = {driver_term(on->driver), round->number};
+
+    ASSERT(round->active);
+    for (unsigned i = 0; i < conf->count; i++) {
+        if (conf->members[i].id != on->node_id) {
+            send_confirm(on, conf->members[i].id, FRAME_CONFIRM, &confirm);
+        }
+    }
+    timer_arm(on->timers, &round->again, ground_now_ms(on) + on->driver->config.heartbeat_ms);
+}
+
+static void on_again(struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    ask(CONTAINER(timer, struct serving, round.again));
+}
+
+static void stop_round(struct serving *serving)
+{
+    serving->round.active = false;
+    timer_cancel(serving->on->timers, &serving->round.again);
+}
+
+static bool has_acked(const struct read_round *round, uint64_t id)
+{
+    for (unsigned i = 0; i < LIMIT_NODES && i < round->ack_count; i++) {
+        if (round->acks[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True once: the round that was active has a majority, and is over. Asked in each turn, since with
+ * one voter less the answers that came may be a majority. */
+static bool round_is_done(struct serving *serving)
+{
+    const struct configuration *conf = driver_configuration(serving->on->driver);
+    const struct read_round *round = &serving->round;
+    unsigned voters = 0;
+    unsigned confirmed = 0;
+
+    if (!round->active) {
+        return false;
+    }
+    for (unsigned i = 0; i < conf->count; i++) {
+        uint64_t id = conf->members[i].id;
+
+        if (conf->members[i].role == ROLE_VOTER) {
+            voters++;
+            confirmed += id == serving->on->node_id || has_acked(round, id);
+        }
+    }
+    ASSERT(confirmed <= voters);
+    if (confirmed < voters / 2 + 1) {
+        return false;
+    }
+    stop_round(serving);
+    return true;
+}
+
+bool serving_receive_confirm(struct serving *serving, uint64_t from, enum frame_type type,
+                             const uint8_t *payload, size_t len)
+{
+    struct read_round *round = &serving->round;
+    struct wire_confirm confirm;
+
+    if (wire_confirm_decode(payload, len, &confirm) != 0 ||
+        !driver_believes_term(serving->on->driver, from, "confirm_term", confirm.term)) {
+        return false;
+    }
+    if (confirm.term != driver_term(serving->on->driver)) {
+        return true;
+    }
+    if (type == FRAME_CONFIRM) {
+        send_confirm(serving->on, from, FRAME_CONFIRM_ACK, &confirm);
+    } else if (round->active && confirm.round == round->number && !has_acked(round, from)) {
+        round->acks[round->ack_count++ % LIMIT_NODES] = from;
+    }
+    return true;
+}
+
+/* --- all back --- */
+
 static void give_back_list(struct work_list *list)
 {
     while (!TAILQ_EMPTY(list)) {
@@ -255,7 +343,7 @@ void serving_reset(struct serving *serving)
     give_back_list(&serving->todo);
     /* Their outcome is unknown: they may commit under the next leader. All may be repeated. */
     give_back_list(&serving->submitted);
-    read_round_stop(&serving->round);
+    stop_round(serving);
     ASSERT_IMPLIES(serving->on->stopping, serving->count == 0);
 }
 
@@ -325,11 +413,17 @@ void serving_applied(struct serving *serving, uint64_t index, uint64_t term, con
 
 static void begin_round(struct serving *serving)
 {
-    if (!serving->round.active && !TAILQ_EMPTY(&serving->reads)) {
+    struct read_round *round = &serving->round;
+
+    if (!round->active && !TAILQ_EMPTY(&serving->reads)) {
         while (!TAILQ_EMPTY(&serving->reads)) {
             move(TAILQ_FIRST(&serving->reads), &serving->in_round);
         }
-        read_round_begin(&serving->round);
+        round->number++;
+        round->active = true;
+        round->index = serving->on->driver->commit;
+        round->ack_count = 0;
+        ask(serving);
     }
 }
 
@@ -337,7 +431,7 @@ static void end_round(struct serving *serving)
 {
     struct work *work;
 
-    if (read_round_is_done(&serving->round)) {
+    if (round_is_done(serving)) {
         work = TAILQ_LAST(&serving->confirmed, work_list);
         ASSERT(work == NULL || work->index <= serving->round.index);
         while ((work = TAILQ_FIRST(&serving->in_round)) != NULL) {
@@ -374,4 +468,17 @@ void serving_turn(struct serving *serving)
         end_round(serving); /* a sole voter needs nobody's word */
     }
     answer_confirmed(serving);
+}
+
+void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
+                  struct membership *membership, uint64_t seed)
+{
+    *serving = (struct serving){.on = on, .owner = owner, .membership = membership};
+    TAILQ_INIT(&serving->todo);
+    TAILQ_INIT(&serving->submitted);
+    TAILQ_INIT(&serving->reads);
+    TAILQ_INIT(&serving->in_round);
+    TAILQ_INIT(&serving->confirmed);
+    serving->round.number = seed >> 16;
+    timer_init(&serving->round.again, on_again);
 }
