@@ -42,9 +42,10 @@ int ground_send_request(const struct ground *on, uint64_t to, enum frame_type ty
 void ground_send_reply(const struct ground *on, uint64_t to, const struct wire_reply *reply);
 void ground_refuse(const struct ground *on, uint64_t to, uint64_t id, int status);
 
-static inline bool ground_reaches(const struct ground *on, uint64_t peer)
+/* Is there a link to it? To itself always. */
+static inline bool ground_reaches(const struct ground *on, uint64_t node_id)
 {
-    return on->net->ops->connected(on->net, peer);
+    return node_id == on->node_id || on->net->ops->connected(on->net, node_id);
 }
 
 /* Arm a timer for a time that was computed anew; TIMER_NEVER: cancel it. */

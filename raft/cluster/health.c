@@ -133,7 +133,7 @@ static void fill_member(const struct ground *on, const struct conf_member *from,
         memcpy(member->http_address, info.http_address, sizeof member->http_address);
         memcpy(member->version, info.version, sizeof member->version);
     }
-    member->reachable = from->id == on->node_id || ground_reaches(on, from->id);
+    member->reachable = ground_reaches(on, from->id);
     if (driver_match(on->driver, from->id, &match)) {
         member->match_index = match;
     }

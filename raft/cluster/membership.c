@@ -97,12 +97,6 @@ struct voter_count {
     unsigned reached; /* of these, this node counted */
 };
 
-/* Is there a link to it? To itself always. */
-static bool reaches(const struct membership *membership, uint64_t node_id)
-{
-    return node_id == membership->on->node_id || ground_reaches(membership->on, node_id);
-}
-
 /* Would the voters that can be reached be a majority, with one more voter and without another (0:
  * none)? */
 static bool keeps_quorum(const struct membership *membership, uint64_t with, uint64_t without,
@@ -116,7 +110,7 @@ static bool keeps_quorum(const struct membership *membership, uint64_t with, uin
 
         if (member->id != with && member->id != without && member->role == ROLE_VOTER) {
             count.voters++;
-            count.reached += reaches(membership, member->id);
+            count.reached += ground_reaches(membership->on, member->id);
         }
     }
     if (with != 0) { /* it has to be reached before it becomes a voter */
@@ -326,7 +320,7 @@ static struct member_answer ask_lead(struct membership *membership, const struct
     if (ask->node_id == membership->on->node_id) {
         return say(MEMBER_DONE, "node %llu leads", ULL(ask->node_id));
     }
-    if (!reaches(membership, ask->node_id)) {
+    if (!ground_reaches(membership->on, ask->node_id)) {
         return say(MEMBER_UNREACHABLE, "node %llu cannot be reached", ULL(ask->node_id));
     }
     if (!driver_match(driver, ask->node_id, &match) || match + LAG_ENTRIES < last) {
@@ -415,7 +409,8 @@ static void watch_catch_up(struct membership *membership, uint64_t node_id)
         membership->caught_up = node_id;
         return;
     }
-    membership->catching_up = reaches(membership, node_id) && driver_catch_up(driver, node_id);
+    membership->catching_up =
+        ground_reaches(membership->on, node_id) && driver_catch_up(driver, node_id);
 }
 
 static void drive_add(struct membership *membership, const struct member_change *change)
@@ -437,7 +432,7 @@ static void drive_add(struct membership *membership, const struct member_change 
         watch_catch_up(membership, change->node_id);
     }
     if (membership->caught_up == change->node_id && is_registered(membership, change->node_id) &&
-        reaches(membership, change->node_id) &&
+        ground_reaches(membership->on, change->node_id) &&
         (change->force || keeps_quorum(membership, change->node_id, 0, &count))) {
         step(driver, change->node_id, NULL, ROLE_VOTER);
     }

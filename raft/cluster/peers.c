@@ -10,11 +10,9 @@
 
 #define JOIN_WAIT_MS 10000
 
-void peers_init(struct peers *peers, const struct ground *on,
-                struct membership_requests *membership_requests,
-                const struct learned_peers *learned)
+void peers_init(struct peers *peers, const struct ground *on, const struct learned_peers *learned)
 {
-    *peers = (struct peers){.on = on, .membership_requests = membership_requests};
+    *peers = (struct peers){.on = on};
     if (learned != NULL) {
         peers->learned = *learned;
     }
@@ -214,19 +212,18 @@ static void on_join_done(struct id_request *request)
 
 static void join_begin(struct peers *peers, uint64_t peer, const char *address)
 {
+    const struct ground *on = peers->on;
     struct peers_join *join = &peers->join;
     struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = peer};
 
     ASSERT(!join->active && strlen(address) <= LIMIT_ADDRESS_BYTES);
-    memset(join, 0, sizeof *join);
     memcpy(ask.address, address, strlen(address));
-    join->node_id = peer;
-    join->active = true;
-    join->request.kind = ID_REQUEST_MEMBER;
-    join->request.deadline_ms = ground_now_ms(peers->on) + JOIN_WAIT_MS;
-    join->request.done = on_join_done;
+    *join = (struct peers_join){.node_id = peer, .active = true};
+    join->request = (struct id_request){.kind = ID_REQUEST_MEMBER,
+                                        .deadline_ms = ground_now_ms(on) + JOIN_WAIT_MS,
+                                        .done = on_join_done};
     member_ask_encode(&ask, &join->request.payload);
-    membership_requests_submit(peers->membership_requests, &join->request);
+    on->proposer->propose(on->proposer, &join->request);
 }
 
 /* The applied configuration has the node, at this address: then it may begin. */

@@ -112,31 +112,30 @@ static void give_back(struct relayed *relayed)
     forget(relayed);
 }
 
-void relay_role_changed(struct relay *relay)
+/* Forget what came from this origin, and give back what went to another leader than this one. */
+static void sweep(struct relay *relay, uint64_t origin, uint64_t leader)
 {
-    uint64_t leader = relay->on->stopping ? 0 : driver_leader(relay->on->driver);
     struct relayed *relayed;
     struct relayed *next;
 
     for (relayed = TAILQ_FIRST(&relay->list); relayed != NULL; relayed = next) {
         next = TAILQ_NEXT(relayed, link);
-        if (relayed->leader != leader) {
+        if (relayed->origin == origin) {
+            forget(relayed);
+        } else if (relayed->leader != leader) {
             give_back(relayed);
         }
     }
 }
 
+void relay_role_changed(struct relay *relay)
+{
+    sweep(relay, 0, relay->on->stopping ? 0 : driver_leader(relay->on->driver));
+}
+
 void relay_link_down(struct relay *relay, uint64_t peer)
 {
-    struct relayed *relayed;
-    struct relayed *next;
+    uint64_t leader = driver_leader(relay->on->driver);
 
-    for (relayed = TAILQ_FIRST(&relay->list); relayed != NULL; relayed = next) {
-        next = TAILQ_NEXT(relayed, link);
-        if (relayed->origin == peer) {
-            forget(relayed);
-        } else if (relayed->leader == peer) {
-            give_back(relayed);
-        }
-    }
+    sweep(relay, peer, leader == peer ? 0 : leader);
 }

@@ -29,9 +29,7 @@ static void on_role_changed(struct driver_observer *observer)
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
     requests_role_changed(&replica->requests);
-    if (replica->owner->role_changed != NULL) {
-        replica->owner->role_changed(replica->owner);
-    }
+    replica->owner->role_changed(replica->owner);
 }
 
 static void on_configuration_changed(struct driver_observer *observer)
@@ -45,9 +43,7 @@ static void on_installed(struct driver_observer *observer, uint64_t index)
 
     /* Indexes were jumped over: whatever was submitted has an unknown outcome. */
     requests_role_changed(&replica->requests);
-    if (replica->owner->installed != NULL) {
-        replica->owner->installed(replica->owner, index);
-    }
+    replica->owner->installed(replica->owner, index);
 }
 
 static void on_failed(struct driver_observer *observer, int err, const char *text)
@@ -236,7 +232,7 @@ static void start_requests(struct replica *replica)
                   replica->allocator);
     everywhere_init(&replica->everywhere, on);
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
-    peers_init(&replica->peers, on, &replica->membership_requests, config->learned);
+    peers_init(&replica->peers, on, config->learned);
     announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
                   config->digest_ms);
 }
@@ -543,7 +539,7 @@ bool replica_turn(struct replica *replica)
     requests_turn(&replica->requests);
     answers_deliver(&replica->answers);
     ASSERT(answers_are_none(&replica->answers));
-    if (health_update(&replica->health) && replica->owner->way_changed != NULL) {
+    if (health_update(&replica->health)) {
         replica->owner->way_changed(replica->owner,
                                     atomic_load(&replica->health.seen.leader_through));
     }

@@ -29,6 +29,7 @@
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/everywhere.h"
 #include "raft/cluster/health.h"
+#include "raft/cluster/membership_requests.h"
 #include "raft/cluster/peers.h"
 #include "src/id/alloc/prefetch.h"
 
@@ -48,9 +49,9 @@ struct replica_config {
 /* What the replica reports to its surroundings. */
 struct replica_owner {
     void (*failed)(struct replica_owner *owner, int err, const char *text);
-    /* Role, term or leader changed (for the log). May be NULL. */
+    /* Role, term or leader changed (for the log). */
     void (*role_changed)(struct replica_owner *owner);
-    /* A snapshot was installed (for the log). May be NULL. */
+    /* A snapshot was installed (for the log). */
     void (*installed)(struct replica_owner *owner, uint64_t index);
     /* This node is no member any more, and its id never will be one again: it has to end. Called
      * once. */
@@ -58,8 +59,7 @@ struct replica_owner {
     /* The cluster has heard of a later start of this node than this one: the data directory is an
      * older copy, and the node has to end. Called once. */
     void (*superseded)(struct replica_owner *owner, uint64_t incarnation);
-    /* The leader is reached through this member from now on; 0: directly (for the log). May be
-     * NULL. */
+    /* The leader is reached through this member from now on; 0: directly (for the log). */
     void (*way_changed)(struct replica_owner *owner, uint64_t through);
 };
 

@@ -11,8 +11,6 @@
  */
 #include "raft/cluster/requests.h"
 
-#include <string.h>
-
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -453,9 +451,7 @@ void requests_init(struct requests *requests, const struct ground *on,
                    const struct driver_config *config, struct membership *membership,
                    struct allocator *allocator)
 {
-    memset(requests, 0, sizeof *requests);
-    requests->on = on;
-    requests->allocator = allocator;
+    *requests = (struct requests){.on = on, .allocator = allocator};
     session_init(&requests->session, config->node_id, config->incarnation);
     /* Replies to an earlier incarnation of this node must not match. */
     numbers_init(&requests->numbers, config->seed, 0);

@@ -568,15 +568,14 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
                     struct store_error *ret_error)
 {
     const struct node_settings *settings = node->settings;
-    struct net_uv_config net = {0};
+    const struct net_uv_config net = {.node_id = settings->node_id,
+                                      .store_id = loaded->identity.store_id,
+                                      .cluster_id = settings->cluster_id,
+                                      .secret = settings->secret,
+                                      .secret_len = settings->secret_len,
+                                      .listen_address = settings->listen_address};
     int rv;
 
-    net.node_id = settings->node_id;
-    net.store_id = loaded->identity.store_id;
-    net.cluster_id = settings->cluster_id;
-    net.secret = settings->secret;
-    net.secret_len = settings->secret_len;
-    net.listen_address = settings->listen_address;
     node->receiver = (struct net_receiver){
         .receive = on_frame,
         .link_changed = on_link_changed,
