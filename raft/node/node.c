@@ -549,6 +549,7 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.driver.rows_join_ms = ROWS_JOIN_MS;
     to.driver.rows_hold_ms = ROWS_HOLD_MS;
     to.driver.seed = prng_entropy();
+    to.allocator.refill_percent = settings->refill_percent;
     to.allocator.request_ms = GRANT_REQUEST_MS;
     to.allocator.retry_ms = GRANT_RETRY_MS;
     to.info.node_id = settings->node_id;
@@ -684,7 +685,7 @@ static void open_backend(struct node *node)
                             .snowflake = &replica->snowflake, /* without workers: to decode ids */
                             .health = &replica->health.seen,
                             .clock = replica->ground.clock,
-                            .refill_percent = node->settings->replica.allocator.refill_percent};
+                            .refill_percent = node->settings->refill_percent};
 }
 
 int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,

@@ -40,8 +40,9 @@ struct node_settings {
     const char *http_address;   /* told to the others, for GET /api/cluster */
     struct node_peers members;  /* the first configuration, the same on all nodes; used only while
                                    the store is new, later the log's holds */
-    struct node_peers join; /* of a node that joins a cluster: members to ask, while the store is
+    struct node_peers join;  /* of a node that joins a cluster: members to ask, while the store is
                                    empty; their ids do not matter. None: it does not join */
+    uint32_t refill_percent; /* see id_backend.h */
     struct replica_config replica; /* the rest of it is filled in */
     bool reset_term;               /* prepare_reset_term() first */
 };

@@ -112,7 +112,7 @@ const struct setting settings[] = {
      DEFAULT("5000"),
      "A segment holds at least what its tag uses up in so long, within the tag's `max_step`. "
      "Longer than an election, so that clients do not notice one."},
-    {"segment.refill-percent", NUMBER(node.replica.allocator.refill_percent, 1, 99, "%"),
+    {"segment.refill-percent", NUMBER(node.refill_percent, 1, 99, "%"),
      DEFAULT(VALUE_OF(REFILL_DEFAULT_PERCENT)),
      "The next segment is asked for when so much of the current one is used."},
     {"strict.keys", NUMBER(node.replica.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),

@@ -39,7 +39,7 @@ static void test_defaults(void **state)
     assert_int_equal(config->node.replica.driver.snapshot_entries, 8192);
     assert_int_equal(config->node.replica.driver.trailing_entries, 2048);
     assert_int_equal(config->node.replica.allocator.cover_ms, 5000);
-    assert_int_equal(config->node.replica.allocator.refill_percent, 10);
+    assert_int_equal(config->node.refill_percent, 10);
     assert_int_equal(config->node.replica.strict_keys, 1000000);
     assert_int_equal(config->node.replica.prefetch.tags, 10000);
     assert_int_equal(config->node.replica.prefetch.rate_per_s, 1000);
