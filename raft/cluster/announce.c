@@ -171,10 +171,7 @@ void announce_init(struct announce *announce, const struct ground *on, const str
                                   .info = info,
                                   .digest_ms = digest_ms,
                                   .registration.on_done = on_registered,
+                                  .recalled.look = true, /* also after a restart */
                                   .recalled.command.on_done = on_recalled_said};
-    timer_init(&announce->registration_pause, ground_wake);
-    timer_init(&announce->digest_pause, ground_wake);
-    timer_init(&announce->recalled.pause, ground_wake);
-    announce->recalled.look = true; /* also after a restart, with nothing in memory */
     pause_for(announce, &announce->digest_pause, digest_ms);
 }

@@ -3,7 +3,6 @@
  */
 #include "raft/cluster/clock_sync.h"
 
-#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -73,9 +72,9 @@ static void propose(struct clock_sync *sync)
         command_clock_encode(
             &payload,
             clock_check_cluster_ms(&sync->check, now_ms, clock_wall_ms(sync->on->clock), &samples));
-        timer_arm(sync->on->timers, &sync->tick, now_ms + sync->config.tick_ms);
+        timer_arm(sync->on->timers, &sync->tick, now_ms + sync->config->renew_ms);
     } else {
-        command_layout_encode(&payload, &sync->config.layout);
+        command_layout_encode(&payload, &sync->config->layout);
         timer_arm(sync->on->timers, &sync->layout_pause, now_ms + LAYOUT_AGAIN_MS);
     }
     node_command_send(&sync->command, sync->on, &payload, false);
@@ -83,24 +82,22 @@ static void propose(struct clock_sync *sync)
 
 void clock_sync_turn(struct clock_sync *sync)
 {
-    if (sync->config.enabled && !sync->command.in_flight && !timer_is_armed(&sync->tick) &&
-        driver_leads(sync->on->driver)) {
+    if (sync->config->threshold_ms > 0 && !sync->command.in_flight &&
+        !timer_is_armed(&sync->tick) && driver_leads(sync->on->driver)) {
         propose(sync);
     }
 }
 
 void clock_sync_init(struct clock_sync *sync, const struct ground *on,
-                     const struct clock_sync_config *config)
+                     const struct lease_config *config)
 {
     uint32_t threshold_ms = config->threshold_ms > 0 ? config->threshold_ms : THRESHOLD_DEFAULT_MS;
 
-    ASSERT_IMPLIES(config->enabled, config->tick_ms > 0);
-    *sync = (struct clock_sync){.config = *config, .on = on};
+    ASSERT_IMPLIES(config->threshold_ms > 0, config->renew_ms > 0);
+    *sync = (struct clock_sync){.on = on, .config = config};
     clock_check_init(&sync->check, threshold_ms);
     timer_init(&sync->ask, on_ask);
-    timer_init(&sync->tick, ground_wake);
-    timer_init(&sync->layout_pause, ground_wake);
-    if (config->enabled) {
+    if (config->threshold_ms > 0) {
         timer_arm(on->timers, &sync->ask, ground_now_ms(on));
     }
 }

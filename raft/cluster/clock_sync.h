@@ -4,7 +4,7 @@
  *
  * The happy path: every second (at first five times a second) each peer gets a FRAME_CLOCK; its
  * answer becomes a sample of clock_check.h. The leader appends a COMMAND_CLOCK with the median
- * every tick_ms, and a COMMAND_LAYOUT once while the log has none. The log's time judges only when
+ * every renew_ms, and a COMMAND_LAYOUT once while the log has none. The log's time judges only when
  * windows of worker ids are over; no id's uniqueness rests on it.
  *
  * Failure modes: no answers: its own clock is all there is, and the checks pass. Not the leader:
@@ -17,17 +17,11 @@
 
 #include "raft/cluster/node_command.h"
 #include "src/id/snowflake/clock_check.h"
-
-struct clock_sync_config {
-    bool enabled;                   /* else it only answers */
-    uint32_t threshold_ms;          /* of the clock checks */
-    uint32_t tick_ms;               /* how often the leader appends the time */
-    struct snowflake_layout layout; /* proposed while the log has none */
-};
+#include "src/id/snowflake/lease.h"
 
 struct clock_sync {
-    struct clock_sync_config config;
     const struct ground *on;
+    const struct lease_config *config;
     struct clock_check check;
     struct timer ask;          /* the peers, again */
     struct timer tick;         /* armed: the log had the time a moment ago */
@@ -35,8 +29,11 @@ struct clock_sync {
     struct node_command command;
 };
 
+/* config: of this node's lease: the threshold of the clock checks (0: it only answers), how often
+ * the leader appends the time (renew_ms), and the layout to propose; borrowed. A node without
+ * worker ids of its own keeps the time as well: others may register theirs. */
 void clock_sync_init(struct clock_sync *sync, const struct ground *on,
-                     const struct clock_sync_config *config);
+                     const struct lease_config *config);
 
 /* A FRAME_CLOCK. False: malformed. */
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len);

@@ -3,7 +3,6 @@
  */
 #include "raft/cluster/everywhere.h"
 
-#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -198,9 +197,7 @@ static void insert(struct everywhere *everywhere, struct id_request *request)
 void everywhere_submit(struct everywhere *everywhere, struct id_request *request)
 {
     ASSERT(request->kind == ID_REQUEST_EVERYWHERE && request->out != NULL);
-    if (everywhere->stopping) {
-        finish(everywhere, request, ERR_SHUTTING_DOWN);
-    } else if (everywhere->count >= LIMIT_EVERYWHERE_WAITS) {
+    if (everywhere->count >= LIMIT_EVERYWHERE_WAITS) {
         finish(everywhere, request, ERR_OVERLOADED);
     } else {
         insert(everywhere, request);
@@ -230,14 +227,12 @@ void everywhere_init(struct everywhere *everywhere, const struct ground *on)
 {
     *everywhere = (struct everywhere){.on = on};
     TAILQ_INIT(&everywhere->waits);
-    timer_init(&everywhere->ask_again, ground_wake);
 }
 
 void everywhere_stop(struct everywhere *everywhere)
 {
     struct id_request *request;
 
-    everywhere->stopping = true;
     while ((request = TAILQ_FIRST(&everywhere->waits)) != NULL) {
         leave(everywhere, request, ERR_SHUTTING_DOWN);
     }

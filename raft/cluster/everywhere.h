@@ -30,7 +30,6 @@ struct everywhere {
     struct timer ask_again;         /* armed: the others were asked a moment ago */
     uint64_t heard_of[LIMIT_NODES]; /* who has said how far it has come; 0: a free place */
     uint64_t applied[LIMIT_NODES];  /* and how far */
-    bool stopping;
 };
 
 void everywhere_init(struct everywhere *everywhere, const struct ground *on);
@@ -48,7 +47,7 @@ void everywhere_link_changed(struct everywhere *everywhere, uint64_t peer);
 /* Ask and answer. After driver_turn(). */
 void everywhere_turn(struct everywhere *everywhere);
 
-/* Answer all with ERR_SHUTTING_DOWN, and what comes from now on. */
+/* Answer all with ERR_SHUTTING_DOWN. */
 void everywhere_stop(struct everywhere *everywhere);
 
 #endif

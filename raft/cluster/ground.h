@@ -10,6 +10,7 @@
 
 #include "raft/cluster/answers.h"
 #include "raft/core/driver.h"
+#include "raft/wire/wire.h"
 #include "src/base/timers.h"
 #include "src/id/alloc/allocator.h"
 
@@ -22,6 +23,7 @@ struct ground {
     struct answers *answers;      /* by which requests that are over leave */
     struct id_proposer *proposer; /* takes any id_request of this node */
     uint64_t node_id;             /* this node */
+    bool stopping;                /* all requests get ERR_SHUTTING_DOWN from now on */
 };
 
 static inline uint64_t ground_now_ms(const struct ground *on)
@@ -30,33 +32,28 @@ static inline uint64_t ground_now_ms(const struct ground *on)
 }
 
 /* Queue a frame; it is gone afterwards. 0 or why it does not leave (net.h). */
-static inline int ground_send(const struct ground *on, uint64_t to, enum frame_type type,
-                              struct buf *frame)
-{
-    int rv = on->net->ops->send(on->net, to, type, frame);
+int ground_send(const struct ground *on, uint64_t to, enum frame_type type, struct buf *frame);
 
-    buf_free(frame);
-    return rv;
-}
+/* As a FRAME_REQUEST or FRAME_RELAY. 0 or why it does not leave. */
+int ground_send_request(const struct ground *on, uint64_t to, enum frame_type type,
+                        const struct wire_request *request) MUST_CHECK;
 
-static inline bool ground_reaches(const struct ground *on, uint64_t peer)
+/* Should it be lost, whoever asked asks again. */
+void ground_send_reply(const struct ground *on, uint64_t to, const struct wire_reply *reply);
+void ground_refuse(const struct ground *on, uint64_t to, uint64_t id, int status);
+
+/* Is there a link to it? To itself always. */
+static inline bool ground_reaches(const struct ground *on, uint64_t node_id)
 {
-    return on->net->ops->connected(on->net, peer);
+    return node_id == on->node_id || on->net->ops->connected(on->net, node_id);
 }
 
 /* Arm a timer for a time that was computed anew; TIMER_NEVER: cancel it. */
 static inline void ground_arm_at(const struct ground *on, struct timer *timer, uint64_t due_ms)
 {
-    if (timer->due_ms != due_ms) {
+    if (!timer_is_armed(timer) || timer->due_ms != due_ms) {
         timer_arm(on->timers, timer, due_ms);
     }
-}
-
-/* A timer of a part that looks at each turn whether the timer is armed: it only has to wake. */
-static inline void ground_wake(struct timer *timer, uint64_t now_ms)
-{
-    (void)timer;
-    (void)now_ms;
 }
 
 #endif

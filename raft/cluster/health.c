@@ -11,13 +11,6 @@
 #define HELD_LOOK_MS 200
 #define HELD_LOOK_MAX 1000 /* tags */
 
-void health_init(struct health *health, const struct health_sources *of, uint64_t start_last)
-{
-    health->of = *of;
-    health->start_last = start_last;
-    timer_init(&health->held_look, ground_wake);
-}
-
 /* --- health --- */
 
 /* Only the raft loop writes: whoever reads needs no order between the fields. */
@@ -140,7 +133,7 @@ static void fill_member(const struct ground *on, const struct conf_member *from,
         memcpy(member->http_address, info.http_address, sizeof member->http_address);
         memcpy(member->version, info.version, sizeof member->version);
     }
-    member->reachable = from->id == on->node_id || ground_reaches(on, from->id);
+    member->reachable = ground_reaches(on, from->id);
     if (driver_match(on->driver, from->id, &match)) {
         member->match_index = match;
     }
@@ -154,7 +147,7 @@ static void fill_change(const struct member_change *change, struct id_member_cha
     memcpy(ret_change->peer_address, change->address, sizeof ret_change->peer_address);
 }
 
-void health_status(const struct health *health, bool stopping, struct id_cluster_status *ret_status)
+void health_status(const struct health *health, struct id_cluster_status *ret_status)
 {
     const struct ground *on = health->of.on;
     const struct configuration *conf = driver_configuration(on->driver);
@@ -163,7 +156,7 @@ void health_status(const struct health *health, bool stopping, struct id_cluster
     memset(ret_status, 0, sizeof *ret_status);
     strncpy(ret_status->cluster_id, health->of.cluster_id, LIMIT_CLUSTER_ID_BYTES);
     ret_status->node_id = on->node_id;
-    ret_status->state = stopping ? ID_NODE_STOPPING : state_of(on->driver);
+    ret_status->state = on->stopping ? ID_NODE_STOPPING : state_of(on->driver);
     ret_status->leader_id = driver_leader(on->driver);
     ret_status->term = driver_term(on->driver);
     ret_status->commit_index = on->driver->commit;

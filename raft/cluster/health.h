@@ -23,20 +23,17 @@ struct health_sources {
 };
 
 struct health {
-    struct id_health seen; /* by everybody */
-    struct health_sources of;
-    uint64_t start_last;    /* last index of the log at the start: applied once it is reached */
-    struct timer held_look; /* armed: whether ids are held was looked at a moment ago */
+    struct id_health seen;    /* by everybody */
+    struct health_sources of; /* the rest begins as zero */
+    uint64_t start_last;      /* last index of the log at the start: applied once it is reached */
+    struct timer held_look;   /* armed: whether ids are held was looked at a moment ago */
 };
-
-void health_init(struct health *health, const struct health_sources *of, uint64_t start_last);
 
 /* Look at everything; at the end of each turn. True: the leader is reached another way since the
  * last look (seen.leader_through). */
 bool health_update(struct health *health);
 
 /* For GET /api/cluster. */
-void health_status(const struct health *health, bool stopping,
-                   struct id_cluster_status *ret_status);
+void health_status(const struct health *health, struct id_cluster_status *ret_status);
 
 #endif

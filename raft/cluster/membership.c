@@ -11,23 +11,83 @@
 #include "src/base/assert.h"
 #include "src/id/fsm/fsm.h"
 
-#define LOOK_MS 20         /* between two looks at a catch-up */
-#define PATIENCES 10       /* of the change as a whole, however it goes on */
-#define HANDOVERS_FAILED 3 /* then a leader that is to be removed just steps down */
-#define LAG_ENTRIES 1000   /* more: a voter is too far behind to lead soon */
+#define LOOK_MS 20             /* between two looks at a catch-up */
+#define PATIENCES 10           /* of the change as a whole, however it goes on */
+#define HANDOVERS_FAILED 3     /* then a leader that is to be removed just steps down */
+#define LIMIT_ELECTIONS 2      /* how long a handover may take, in election timeouts */
+#define NO_ROOM_AGAIN_MS 30000 /* a leader without room tries again: the others may have none */
+#define LAG_ENTRIES 1000       /* more: a voter is too far behind to lead soon */
 
 #define ULL(number) ((unsigned long long)(number))
 
 void membership_init(struct membership *membership, const struct ground *on, uint32_t patience_ms)
 {
     *membership = (struct membership){.on = on, .patience_ms = patience_ms};
-    timer_init(&membership->look, ground_wake);
-    timer_init(&membership->patience, ground_wake);
-    timer_init(&membership->whole_patience, ground_wake);
-    timer_init(&membership->hold, ground_wake);
-    timer_init(&membership->hold_pause, ground_wake);
-    timer_init(&membership->next_turn, ground_wake);
-    handover_init(&membership->handover, on);
+}
+
+/* --- leadership is handed over --- */
+
+/* Unless it is under way or has failed a moment ago. to: 0: to the voter that is furthest. */
+static void handover_begin(struct membership *membership, uint64_t to)
+{
+    struct handover *handover = &membership->handover;
+    const struct ground *on = membership->on;
+
+    ASSERT(to != on->node_id);
+    if (handover->active || timer_is_armed(&handover->pause)) {
+        return;
+    }
+    handover->active = true;
+    handover->to = to;
+    timer_arm(on->timers, &handover->limit,
+              ground_now_ms(on) + LIMIT_ELECTIONS * (uint64_t)on->driver->config.election_ms);
+    timer_arm(on->timers, &membership->next_turn, ground_now_ms(on));
+}
+
+static void handover_end(struct membership *membership)
+{
+    membership->handover.active = false;
+    timer_cancel(membership->on->timers, &membership->handover.limit);
+    timer_cancel(membership->on->timers, &membership->next_turn);
+}
+
+/* One step, on a leader that serves. */
+static void handover_turn(struct membership *membership)
+{
+    struct handover *handover = &membership->handover;
+    const struct ground *on = membership->on;
+
+    if (!handover->active) {
+        return;
+    }
+    ASSERT(driver_leads(on->driver));
+    if (driver_transfer(on->driver, handover->to) || !timer_is_armed(&handover->limit)) {
+        handover_end(membership);
+        timer_arm(on->timers, &handover->pause, ground_now_ms(on) + on->driver->config.election_ms);
+        handover->failed++;
+    }
+}
+
+/* This node does not lead. */
+static void handover_reset(struct membership *membership)
+{
+    handover_end(membership);
+    timer_cancel(membership->on->timers, &membership->handover.pause);
+    membership->handover.failed = 0;
+}
+
+/* Begin if the disk is low. In each turn. */
+static void handover_if_no_room(struct membership *membership)
+{
+    struct handover *handover = &membership->handover;
+    const struct ground *on = membership->on;
+
+    if (!driver_disk_is_low(on->driver)) {
+        timer_cancel(on->timers, &handover->no_room_pause);
+    } else if (driver_leads(on->driver) && !timer_is_armed(&handover->no_room_pause)) {
+        timer_arm(on->timers, &handover->no_room_pause, ground_now_ms(on) + NO_ROOM_AGAIN_MS);
+        handover_begin(membership, 0);
+    }
 }
 
 /* --- who can be reached --- */
@@ -36,12 +96,6 @@ struct voter_count {
     unsigned voters;
     unsigned reached; /* of these, this node counted */
 };
-
-/* Is there a link to it? To itself always. */
-static bool reaches(const struct membership *membership, uint64_t node_id)
-{
-    return node_id == membership->on->node_id || ground_reaches(membership->on, node_id);
-}
 
 /* Would the voters that can be reached be a majority, with one more voter and without another (0:
  * none)? */
@@ -56,7 +110,7 @@ static bool keeps_quorum(const struct membership *membership, uint64_t with, uin
 
         if (member->id != with && member->id != without && member->role == ROLE_VOTER) {
             count.voters++;
-            count.reached += reaches(membership, member->id);
+            count.reached += ground_reaches(membership->on, member->id);
         }
     }
     if (with != 0) { /* it has to be reached before it becomes a voter */
@@ -266,7 +320,7 @@ static struct member_answer ask_lead(struct membership *membership, const struct
     if (ask->node_id == membership->on->node_id) {
         return say(MEMBER_DONE, "node %llu leads", ULL(ask->node_id));
     }
-    if (!reaches(membership, ask->node_id)) {
+    if (!ground_reaches(membership->on, ask->node_id)) {
         return say(MEMBER_UNREACHABLE, "node %llu cannot be reached", ULL(ask->node_id));
     }
     if (!driver_match(driver, ask->node_id, &match) || match + LAG_ENTRIES < last) {
@@ -274,7 +328,7 @@ static struct member_answer ask_lead(struct membership *membership, const struct
                    "node %llu has the log up to entry %llu only, and the last is %llu",
                    ULL(ask->node_id), ULL(match), ULL(last));
     }
-    handover_begin(&membership->handover, ask->node_id);
+    handover_begin(membership, ask->node_id);
     return say(MEMBER_PENDING, "leadership is being handed to node %llu", ULL(ask->node_id));
 }
 
@@ -355,7 +409,8 @@ static void watch_catch_up(struct membership *membership, uint64_t node_id)
         membership->caught_up = node_id;
         return;
     }
-    membership->catching_up = reaches(membership, node_id) && driver_catch_up(driver, node_id);
+    membership->catching_up =
+        ground_reaches(membership->on, node_id) && driver_catch_up(driver, node_id);
 }
 
 static void drive_add(struct membership *membership, const struct member_change *change)
@@ -377,7 +432,7 @@ static void drive_add(struct membership *membership, const struct member_change 
         watch_catch_up(membership, change->node_id);
     }
     if (membership->caught_up == change->node_id && is_registered(membership, change->node_id) &&
-        reaches(membership, change->node_id) &&
+        ground_reaches(membership->on, change->node_id) &&
         (change->force || keeps_quorum(membership, change->node_id, 0, &count))) {
         step(driver, change->node_id, NULL, ROLE_VOTER);
     }
@@ -431,7 +486,7 @@ static void drive_remove(struct membership *membership, const struct member_chan
         return;
     }
     if (own && membership->handover.failed < HANDOVERS_FAILED) {
-        handover_begin(&membership->handover, 0);
+        handover_begin(membership, 0);
         return;
     }
     /* Of the leader itself: it steps down once this is applied, and the next one goes on. */
@@ -539,9 +594,9 @@ bool membership_turn(struct membership *membership)
     const struct ground *on = membership->on;
     const struct member_change *change = fsm_member_change(on->fsm);
 
-    handover_if_no_room(&membership->handover);
+    handover_if_no_room(membership);
     if (!driver_is_leader(on->driver) || on->driver->failed) {
-        handover_reset(&membership->handover);
+        handover_reset(membership);
         forget_change(membership);
         timer_cancel(on->timers, &membership->hold);
         timer_cancel(on->timers, &membership->hold_pause);
@@ -553,11 +608,12 @@ bool membership_turn(struct membership *membership)
         } else {
             forget_change(membership);
         }
-        handover_turn(&membership->handover);
+        handover_turn(membership);
     }
     ASSERT_IMPLIES(membership->change_index == 0, !timer_is_armed(&membership->look));
-    if (is_holding(membership)) {
-        timer_arm(on->timers, &membership->next_turn, ground_now_ms(on) + 1);
+    if (!membership->handover.active && !is_holding(membership)) {
+        return false;
     }
-    return membership->handover.active || is_holding(membership);
+    timer_arm(on->timers, &membership->next_turn, ground_now_ms(on) + 1);
+    return true;
 }

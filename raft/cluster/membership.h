@@ -7,9 +7,14 @@
  * registered its data directory -> configuration with it as a voter -> applied, which ends the
  * change. Of a removal: configuration with the node as a standby -> applied -> configuration
  * without it -> applied. A leader that is itself removed hands its leadership over first; its
- * successor finds the change in its state and goes on. So does one whose disk is low, since it
- * takes no changes from anybody. Every step is taken from the state and the
+ * successor finds the change in its state and goes on. Every step is taken from the state and the
  * configuration alone, so it does not matter who led when it began.
+ *
+ * Leadership is handed to another voter because somebody asked for it, because this node is to be
+ * removed, or because its disk has no room for the changes of all nodes. The core does it in a few
+ * turns; requests wait meanwhile. Nobody takes it within two election timeouts: this node goes on
+ * leading, and the next attempt comes after a pause. If no node has room, each hands over once in a
+ * while, and leadership does not go round.
  *
  * Failure modes: a node that is not caught up, a quorum that cannot be reached, for patience_ms
  * without any step forward, or ten times that in all: the change is given up by a command. The
@@ -22,9 +27,17 @@
 #ifndef LEAFD_RAFT_CLUSTER_MEMBERSHIP_H
 #define LEAFD_RAFT_CLUSTER_MEMBERSHIP_H
 
-#include "raft/cluster/handover.h"
 #include "raft/cluster/node_command.h"
 #include "src/id/codec/member.h"
+
+struct handover {
+    bool active;
+    uint64_t to;                /* 0: to the furthest */
+    struct timer limit;         /* armed: it may still take */
+    struct timer pause;         /* armed: one has failed a moment ago */
+    unsigned failed;            /* since this leader's term began */
+    struct timer no_room_pause; /* armed: no other because of the disk; also over terms */
+};
 
 struct membership {
     const struct ground *on;
@@ -44,7 +57,7 @@ struct membership {
     /* requests wait until all of the log is committed, so that a vote can be taken away */
     struct timer hold;       /* armed: they do */
     struct timer hold_pause; /* armed: they do, or did a moment ago, and it was not enough */
-    struct timer next_turn;  /* while they do: soon */
+    struct timer next_turn;  /* while they do, or leadership is handed over: soon */
 };
 
 void membership_init(struct membership *membership, const struct ground *on, uint32_t patience_ms);

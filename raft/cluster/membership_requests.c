@@ -88,7 +88,7 @@ static void on_asked(struct id_request *asking)
         return;
     }
     requests_release(all->requests, asking);
-    if (status != 0 || request->answer.outcome != MEMBER_PENDING || all->stopping ||
+    if (status != 0 || request->answer.outcome != MEMBER_PENDING || all->on->stopping ||
         again_ms >= request->outer->deadline_ms) {
         finish(request, status);
         return;
@@ -116,7 +116,7 @@ static void on_again(struct timer *timer, uint64_t now_ms)
     struct membership_request *request = CONTAINER(timer, struct membership_request, again);
 
     (void)now_ms;
-    ASSERT(!request->all->stopping && request->all->count > 0);
+    ASSERT(!request->all->on->stopping && request->all->count > 0);
     TAILQ_REMOVE(&request->all->waiting, request, link);
     ask_leader(request);
 }
@@ -148,7 +148,6 @@ void membership_requests_stop(struct membership_requests *all)
 {
     struct membership_request *request;
 
-    all->stopping = true;
     while ((request = TAILQ_FIRST(&all->waiting)) != NULL) {
         TAILQ_REMOVE(&all->waiting, request, link);
         timer_cancel(all->on->timers, &request->again);

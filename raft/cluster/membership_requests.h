@@ -25,7 +25,6 @@ struct membership_requests {
     struct requests *requests;
     struct membership_request_list waiting; /* until they are asked again */
     size_t count;                           /* these and those that are asked */
-    bool stopping;
 };
 
 void membership_requests_init(struct membership_requests *all, const struct ground *on,

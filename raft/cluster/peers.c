@@ -5,23 +5,17 @@
 
 #include <string.h>
 
-#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
 #define JOIN_WAIT_MS 10000
 
-void peers_init(struct peers *peers, const struct ground *on,
-                struct membership_requests *membership_requests, const struct net_peer *learned,
-                size_t count, uint64_t index)
+void peers_init(struct peers *peers, const struct ground *on, const struct learned_peers *learned)
 {
-    memset(peers, 0, sizeof *peers);
-    peers->on = on;
-    peers->membership_requests = membership_requests;
-    for (size_t i = 0; i < count; i++) {
-        configuration_add(&peers->learned.conf, learned[i].id, learned[i].address, ROLE_STANDBY);
+    *peers = (struct peers){.on = on};
+    if (learned != NULL) {
+        peers->learned = *learned;
     }
-    peers->learned.index = index;
 }
 
 /* --- links --- */
@@ -215,19 +209,18 @@ static void on_join_done(struct id_request *request)
 
 static void join_begin(struct peers *peers, uint64_t peer, const char *address)
 {
+    const struct ground *on = peers->on;
     struct peers_join *join = &peers->join;
     struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = peer};
 
     ASSERT(!join->active && strlen(address) <= LIMIT_ADDRESS_BYTES);
-    memset(join, 0, sizeof *join);
     memcpy(ask.address, address, strlen(address));
-    join->node_id = peer;
-    join->active = true;
-    join->request.kind = ID_REQUEST_MEMBER;
-    join->request.deadline_ms = ground_now_ms(peers->on) + JOIN_WAIT_MS;
-    join->request.done = on_join_done;
+    *join = (struct peers_join){.node_id = peer, .active = true};
+    join->request = (struct id_request){.kind = ID_REQUEST_MEMBER,
+                                        .deadline_ms = ground_now_ms(on) + JOIN_WAIT_MS,
+                                        .done = on_join_done};
     member_ask_encode(&ask, &join->request.payload);
-    membership_requests_submit(peers->membership_requests, &join->request);
+    on->proposer->propose(on->proposer, &join->request);
 }
 
 /* The applied configuration has the node, at this address: then it may begin. */
@@ -263,7 +256,7 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
     } else {
         joined.answer.outcome =
             join->active && join->node_id != peer ? MEMBER_IN_PROGRESS : MEMBER_PENDING;
-        if (!join->active && !peers->membership_requests->stopping) {
+        if (!join->active && !peers->on->stopping) {
             join_begin(peers, peer, address);
         }
     }

@@ -18,7 +18,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_PEERS_H
 #define LEAFD_RAFT_CLUSTER_PEERS_H
 
-#include "raft/cluster/membership_requests.h"
+#include "raft/cluster/ground.h"
 
 /* Peers by a configuration that this node's log has not reached. */
 struct learned_peers {
@@ -47,7 +47,6 @@ struct peers_join {
 
 struct peers {
     const struct ground *on;
-    struct membership_requests *membership_requests;
     struct learned_peers learned;
     bool seen_any;                      /* links were made, */
     struct peers_seen seen;             /* for these configurations */
@@ -56,11 +55,8 @@ struct peers {
     struct peers_join join;
 };
 
-/* learned: whom a node that has just joined heard of, by the configuration at index; may be
- * NULL. */
-void peers_init(struct peers *peers, const struct ground *on,
-                struct membership_requests *membership_requests, const struct net_peer *learned,
-                size_t count, uint64_t index);
+/* learned: by what a node that has just joined heard; may be NULL. */
+void peers_init(struct peers *peers, const struct ground *on, const struct learned_peers *learned);
 
 /* Follow the configuration. True if there was a change. */
 bool peers_turn(struct peers *peers);

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "raft/cluster/frames.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -49,7 +48,7 @@ static struct relayed *remember(struct relay *relay, uint64_t from, const struct
     uint64_t left_ms = wire->time_left_ms < most_ms ? wire->time_left_ms : most_ms;
     struct relayed *relayed = malloc(sizeof *relayed);
 
-    ASSERT(relayed != NULL && !relay->stopping);
+    ASSERT(relayed != NULL && !relay->on->stopping);
     *relayed = (struct relayed){.owner = relay,
                                 .id = numbers_give(&relay->numbers, relayed),
                                 .leader = driver_leader(relay->on->driver),
@@ -71,7 +70,7 @@ static int pass_on(struct relay *relay, uint64_t from, const struct wire_request
     struct wire_request on = *wire;
     struct relayed *relayed;
 
-    if (relay->stopping || leader == 0 || leader == from) {
+    if (relay->on->stopping || leader == 0 || leader == from) {
         return ERR_NOT_LEADER;
     }
     if (relay->count >= LIMIT_RELAYED || relay->bytes + wire->payload_len > LIMIT_RELAYED_BYTES) {
@@ -80,7 +79,7 @@ static int pass_on(struct relay *relay, uint64_t from, const struct wire_request
     relayed = remember(relay, from, wire);
     on.id = relayed->id;
     on.origin = from;
-    if (frames_send_request(relay->on, leader, FRAME_REQUEST, &on) != 0) {
+    if (ground_send_request(relay->on, leader, FRAME_REQUEST, &on) != 0) {
         forget(relayed);
         return ERR_NOT_LEADER;
     }
@@ -92,7 +91,7 @@ void relay_receive(struct relay *relay, uint64_t from, const struct wire_request
     int rv = pass_on(relay, from, wire);
 
     if (rv != 0) {
-        frames_refuse(relay->on, from, wire->id, rv);
+        ground_refuse(relay->on, from, wire->id, rv);
     }
 }
 
@@ -102,48 +101,41 @@ void relay_reply(struct relay *relay, uint64_t from, struct wire_reply *reply)
 
     if (relayed != NULL && relayed->leader == from) { /* nobody else was asked */
         reply->id = relayed->origin_id;
-        frames_send_reply(relay->on, relayed->origin, reply);
+        ground_send_reply(relay->on, relayed->origin, reply);
         forget(relayed);
     }
 }
 
 static void give_back(struct relayed *relayed)
 {
-    frames_refuse(relayed->owner->on, relayed->origin, relayed->origin_id, ERR_NOT_LEADER);
+    ground_refuse(relayed->owner->on, relayed->origin, relayed->origin_id, ERR_NOT_LEADER);
     forget(relayed);
+}
+
+/* Forget what came from this origin, and give back what went to another leader than this one. */
+static void sweep(struct relay *relay, uint64_t origin, uint64_t leader)
+{
+    struct relayed *relayed;
+    struct relayed *next;
+
+    for (relayed = TAILQ_FIRST(&relay->list); relayed != NULL; relayed = next) {
+        next = TAILQ_NEXT(relayed, link);
+        if (relayed->origin == origin) {
+            forget(relayed);
+        } else if (relayed->leader != leader) {
+            give_back(relayed);
+        }
+    }
 }
 
 void relay_role_changed(struct relay *relay)
 {
-    uint64_t leader = relay->stopping ? 0 : driver_leader(relay->on->driver);
-    struct relayed *relayed;
-    struct relayed *next;
-
-    for (relayed = TAILQ_FIRST(&relay->list); relayed != NULL; relayed = next) {
-        next = TAILQ_NEXT(relayed, link);
-        if (relayed->leader != leader) {
-            give_back(relayed);
-        }
-    }
+    sweep(relay, 0, relay->on->stopping ? 0 : driver_leader(relay->on->driver));
 }
 
 void relay_link_down(struct relay *relay, uint64_t peer)
 {
-    struct relayed *relayed;
-    struct relayed *next;
+    uint64_t leader = driver_leader(relay->on->driver);
 
-    for (relayed = TAILQ_FIRST(&relay->list); relayed != NULL; relayed = next) {
-        next = TAILQ_NEXT(relayed, link);
-        if (relayed->origin == peer) {
-            forget(relayed);
-        } else if (relayed->leader == peer) {
-            give_back(relayed);
-        }
-    }
-}
-
-void relay_stop(struct relay *relay)
-{
-    relay->stopping = true;
-    relay_role_changed(relay);
+    sweep(relay, peer, leader == peer ? 0 : leader);
 }

@@ -18,7 +18,6 @@
 
 #include "raft/cluster/ground.h"
 #include "raft/cluster/numbers.h"
-#include "raft/wire/wire.h"
 
 /* A request of another member on its way through this node. */
 struct relayed {
@@ -40,7 +39,6 @@ struct relay {
     struct numbers numbers; /* with NUMBERS_MARK, so no reply is taken for one to this node */
     size_t count;           /* <= LIMIT_RELAYED */
     size_t bytes;           /* <= LIMIT_RELAYED_BYTES */
-    bool stopping;
 };
 
 void relay_init(struct relay *relay, const struct ground *on, uint64_t seed);
@@ -54,12 +52,10 @@ void relay_receive(struct relay *relay, uint64_t from, const struct wire_request
 /* The answer to what was passed on (its number has the mark); reply->id is changed. */
 void relay_reply(struct relay *relay, uint64_t from, struct wire_reply *reply);
 
-/* Role, term or leader changed: give back what went to another node than this one. */
+/* Role, term or leader changed, or this node stops: give back what went to another leader than
+ * the present one, or everything. */
 void relay_role_changed(struct relay *relay);
 
 void relay_link_down(struct relay *relay, uint64_t peer);
-
-/* Give back everything, and take nothing any more. */
-void relay_stop(struct relay *relay);
 
 #endif

@@ -3,11 +3,13 @@
  */
 #include "raft/cluster/replica.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "raft/core/prepare.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/log.h"
 #include "src/base/prng.h"
 
 #define STRICT_RETRY_MS 20
@@ -27,9 +29,7 @@ static void on_role_changed(struct driver_observer *observer)
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
     requests_role_changed(&replica->requests);
-    if (replica->owner->role_changed != NULL) {
-        replica->owner->role_changed(replica->owner);
-    }
+    replica->owner->role_changed(replica->owner);
 }
 
 static void on_installed(struct driver_observer *observer, uint64_t index)
@@ -38,9 +38,7 @@ static void on_installed(struct driver_observer *observer, uint64_t index)
 
     /* Indexes were jumped over: whatever was submitted has an unknown outcome. */
     requests_role_changed(&replica->requests);
-    if (replica->owner->installed != NULL) {
-        replica->owner->installed(replica->owner, index);
-    }
+    replica->owner->installed(replica->owner, index);
 }
 
 static void on_failed(struct driver_observer *observer, int err, const char *text)
@@ -91,6 +89,70 @@ static void on_strict_answer(void *data, struct id_request *request, int status)
     answers_put(data, request, status);
 }
 
+/* --- the tags served lately, on the disk: fetched after a restart --- */
+
+/* Tags age by the log's time; a cluster that keeps none has only each node's own clock. */
+static uint64_t tags_ms(const struct replica *replica)
+{
+    uint64_t log_ms = fsm_log_ms(replica->fsm);
+
+    return log_ms > 0 ? log_ms : clock_wall_ms(replica->ground.clock);
+}
+
+static void on_tags_written(void *data)
+{
+    (void)data; /* a list that is not there is only slower */
+}
+
+static void on_tags_write(void *data, unsigned number, const void *bytes, size_t len)
+{
+    struct replica *replica = data;
+
+    ASSERT(number < LIMIT_LOCAL_LISTS);
+    driver_write_local(&replica->driver, LOCAL_LISTS_FIRST + number, bytes, len, on_tags_written,
+                       NULL);
+}
+
+static void on_tag_fetch(void *data, const char *name, size_t len)
+{
+    struct replica *replica = data;
+    const struct tag_row *row = fsm_tag(replica->fsm, name, len);
+    struct id_tag *tag;
+
+    if (row == NULL || row->deleted || row->mode != TAG_MODE_TREND) {
+        return;
+    }
+    tag = allocator_open(replica->allocator, row);
+    if (tag == NULL || segment_left(&tag->buffer) > 0 ||
+        atomic_exchange(&tag->refill_wanted, true)) {
+        return;
+    }
+    allocator_want(replica->allocator, tag);
+}
+
+static void on_tag_granted(void *data, struct id_tag *tag)
+{
+    prefetch_served(((struct replica *)data)->prefetch, tag);
+}
+
+static void start_prefetch(struct replica *replica, const struct store_loaded *loaded)
+{
+    const struct prefetch_ops ops = {
+        .write = on_tags_write, .fetch = on_tag_fetch, .data = replica};
+
+    replica->prefetch = prefetch_new(&replica->config.prefetch, &ops, replica->ground.clock);
+    for (unsigned i = 0; i < LIMIT_LOCAL_LISTS; i++) {
+        const struct buf *list = &loaded->locals[LOCAL_LISTS_FIRST + i];
+        int rv = list->len > 0 ? prefetch_resume(replica->prefetch, i, list->data, list->len) : 0;
+
+        if (rv != 0) { /* that costs a few first requests a round trip */
+            log_warn("raft", "a list of recent tags does not read, and is left out",
+                     "number=%u code=%s", i, err_code(rv));
+        }
+    }
+    allocator_set_granted(replica->allocator, on_tag_granted, replica);
+}
+
 /* --- start --- */
 
 /*
@@ -120,25 +182,19 @@ static void start_allocation(struct replica *replica, const struct store_loaded 
     ASSERT(replica->table != NULL && replica->allocator != NULL);
     replica->strict = strict_new(&strict, replica->ground.clock, &replica->proposer,
                                  on_strict_answer, &replica->answers);
-    recent_tags_start(&replica->recent_tags, &replica->ground, replica->allocator,
-                      &config->prefetch, loaded);
+    start_prefetch(replica, loaded);
 }
 
 /* The generator, the lease with what the disk remembers of it, and the cluster's time. */
 static int start_lease(struct replica *replica, const struct store_loaded *loaded)
 {
     const struct lease_config *config = &replica->config.lease;
-    /* A node without worker ids of its own keeps the time as well: others may register theirs. */
-    const struct clock_sync_config clock_sync = {.enabled = config->threshold_ms > 0,
-                                                 .threshold_ms = config->threshold_ms,
-                                                 .tick_ms = config->renew_ms,
-                                                 .layout = config->layout};
     const struct clock *clock = replica->ground.clock;
     struct snowflake_layout layout;
     int rv = 0;
 
     ASSERT(config->workers <= LIMIT_WORKERS_PER_NODE);
-    clock_sync_init(&replica->clock_sync, &replica->ground, &clock_sync);
+    clock_sync_init(&replica->clock_sync, &replica->ground, config);
     snowflake_init(&replica->snowflake, clock);
     replica->lease = lease_new(config, &replica->snowflake, &replica->clock_sync.check, clock,
                                &replica->proposer, &replica->lease_disk);
@@ -170,28 +226,22 @@ static void start_requests(struct replica *replica)
     requests_init(&replica->requests, on, &config->driver, &replica->membership,
                   replica->allocator);
     everywhere_init(&replica->everywhere, on);
-    replica->opening = (struct opening){.on = on,
-                                        .requests = &replica->requests,
-                                        .allocator = replica->allocator,
-                                        .table = replica->table};
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
-    peers_init(&replica->peers, on, &replica->membership_requests, config->learned_peers,
-               config->learned_count, config->learned_index);
+    peers_init(&replica->peers, on, config->learned);
     announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
                   config->digest_ms);
 }
 
 static void start_health(struct replica *replica, const struct store_loaded *loaded)
 {
-    const struct health_sources of = {.on = &replica->ground,
-                                      .way = &replica->requests.way,
-                                      .allocator = replica->allocator,
-                                      .strict = replica->strict,
-                                      .lease = replica->lease,
-                                      .table = replica->table,
-                                      .cluster_id = replica->config.cluster_id};
-
-    health_init(&replica->health, &of, loaded->first_index + loaded->entry_count - 1);
+    replica->health.of = (struct health_sources){.on = &replica->ground,
+                                                 .way = &replica->requests.way,
+                                                 .allocator = replica->allocator,
+                                                 .strict = replica->strict,
+                                                 .lease = replica->lease,
+                                                 .table = replica->table,
+                                                 .cluster_id = replica->config.cluster_id};
+    replica->health.start_last = loaded->first_index + loaded->entry_count - 1;
 }
 
 static void follow_members(struct replica *replica)
@@ -256,6 +306,78 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
 
 /* --- requests --- */
 
+/* A tag about which the leader is asked. */
+struct open_request {
+    struct id_request query;
+    struct id_request *outer;
+    struct replica *replica;
+};
+
+/* An answer that came round a cut link may be older than what the log has told since. */
+static int open_row(struct replica *replica, const struct tag_row *row)
+{
+    const struct tag_row *own = fsm_tag(replica->fsm, row->name, row->name_len);
+    bool newer = own != NULL && own->generation > row->generation;
+    struct id_tag *tag = allocator_open(replica->allocator, newer ? own : row);
+
+    return tag != NULL ? 0 : ERR_OVERLOADED;
+}
+
+static void on_queried(struct id_request *query)
+{
+    struct open_request *open = CONTAINER(query, struct open_request, query);
+    struct tag_rows rows = {0};
+    int status = query->status;
+
+    if (status == 0) {
+        status = tag_rows_decode(query->reply.data, query->reply.len, &rows);
+    }
+    if (status == 0) {
+        status = rows.count == 1 ? open_row(open->replica, &rows.rows[0]) : ERR_UNKNOWN_TAG;
+    }
+    tag_rows_release(&rows);
+    answers_put(&open->replica->answers, open->outer, status);
+    buf_free(&query->payload);
+    buf_free(&query->reply);
+    free(open);
+}
+
+/* A tag known as exhausted may have been set back, or made again, a moment ago; one known as strict
+ * is asked for here only when the log said that it is not. Then the leader's row tells, as for one
+ * that is not known. */
+static bool is_known(const struct tag_row *row, const struct id_tag *tag)
+{
+    uint32_t state = tag != NULL ? atomic_load(&tag->state) : ID_TAG_ACTIVE;
+
+    return row != NULL && !row->deleted && state != ID_TAG_EXHAUSTED && state != ID_TAG_STRICT;
+}
+
+/* A tag that is asked for on this node for the first time gets its place in the id table, by what
+ * is known here or the leader knows. No such tag: ERR_UNKNOWN_TAG; the table is full:
+ * ERR_OVERLOADED. */
+static void open_tag(struct replica *replica, struct id_request *request)
+{
+    const char *name = (const char *)request->payload.data;
+    const struct tag_row *row = fsm_tag(replica->fsm, name, request->payload.len);
+    const struct id_tag *tag = id_table_find(replica->table, name, request->payload.len);
+    struct open_request *open;
+
+    ASSERT(request->kind == ID_REQUEST_OPEN);
+    if (is_known(row, tag)) {
+        answers_put(&replica->answers, request, open_row(replica, row));
+        return;
+    }
+    open = calloc(1, sizeof *open);
+    ASSERT(open != NULL);
+    open->outer = request;
+    open->replica = replica;
+    open->query.kind = ID_REQUEST_QUERY;
+    open->query.deadline_ms = request->deadline_ms;
+    open->query.done = on_queried;
+    query_get_encode(&open->query.payload, name, request->payload.len);
+    requests_submit(&replica->requests, &open->query);
+}
+
 static int fill_segments(struct replica *replica, struct id_request *request)
 {
     struct query query;
@@ -271,7 +393,7 @@ static int fill_segments(struct replica *replica, struct id_request *request)
 
 void replica_submit(struct replica *replica, struct id_request *request)
 {
-    if (replica->stopping) {
+    if (replica->ground.stopping) {
         answers_put(&replica->answers, request, ERR_SHUTTING_DOWN);
         return;
     }
@@ -281,7 +403,7 @@ void replica_submit(struct replica *replica, struct id_request *request)
         requests_submit(&replica->requests, request);
         break;
     case ID_REQUEST_OPEN:
-        opening_submit(&replica->opening, request);
+        open_tag(replica, request);
         break;
     case ID_REQUEST_STRICT:
         strict_submit(replica->strict, request);
@@ -293,7 +415,7 @@ void replica_submit(struct replica *replica, struct id_request *request)
         everywhere_submit(&replica->everywhere, request);
         break;
     case ID_REQUEST_STATUS:
-        health_status(&replica->health, replica->stopping, request->out);
+        health_status(&replica->health, request->out);
         answers_put(&replica->answers, request, 0);
         break;
     case ID_REQUEST_SEGMENTS:
@@ -317,11 +439,14 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
         return driver_receive(&replica->driver, from, type, payload, len);
     case FRAME_REQUEST:
     case FRAME_RELAY:
-    case FRAME_PROBE:
+        return requests_receive(&replica->requests, from, type == FRAME_RELAY, payload, len);
     case FRAME_REPLY:
+        return requests_receive_reply(&replica->requests, from, payload, len);
+    case FRAME_PROBE:
+        return way_receive(&replica->requests.way, from, payload, len);
     case FRAME_CONFIRM:
     case FRAME_CONFIRM_ACK:
-        return requests_receive(&replica->requests, from, type, payload, len);
+        return serving_receive_confirm(&replica->requests.serving, from, type, payload, len);
     case FRAME_APPLIED:
         return everywhere_receive(&replica->everywhere, from, payload, len);
     case FRAME_CLOCK:
@@ -381,8 +506,8 @@ static void turn_parts(struct replica *replica)
     requests_tidy(&replica->requests);
     clock_sync_turn(&replica->clock_sync);
     lease_turn(replica->lease);
-    recent_tags_turn(&replica->recent_tags, leader_known);
-    allocator_turn(replica->allocator); /* after the recent tags, which want segments */
+    prefetch_turn(replica->prefetch, tags_ms(replica), leader_known);
+    allocator_turn(replica->allocator); /* after the prefetch, which wants segments */
     strict_leader_known(replica->strict, leader_known);
     strict_turn(replica->strict);
 }
@@ -402,13 +527,13 @@ bool replica_turn(struct replica *replica)
     more = driver_turn(&replica->driver);
     answers_deliver(&replica->answers);
     (void)timers_run(&replica->timers, ground_now_ms(&replica->ground));
-    if (!replica->stopping) {
+    if (!replica->ground.stopping) {
         turn_parts(replica);
     }
     requests_turn(&replica->requests);
     answers_deliver(&replica->answers);
     ASSERT(answers_are_none(&replica->answers));
-    if (health_update(&replica->health) && replica->owner->way_changed != NULL) {
+    if (health_update(&replica->health)) {
         replica->owner->way_changed(replica->owner,
                                     atomic_load(&replica->health.seen.leader_through));
     }
@@ -427,12 +552,12 @@ uint64_t replica_next_ms(const struct replica *replica)
     if (!answers_are_none(&replica->answers)) {
         return 0;
     }
-    if (replica->stopping) {
+    if (replica->ground.stopping) {
         return next;
     }
     next = earlier(next, allocator_next_ms(replica->allocator));
     next = earlier(next, strict_next_ms(replica->strict));
-    next = earlier(next, prefetch_next_ms(replica->recent_tags.prefetch));
+    next = earlier(next, prefetch_next_ms(replica->prefetch));
     return earlier(next, lease_next_ms(replica->lease));
 }
 
@@ -461,8 +586,9 @@ static const struct tag_row *row_of(void *data, const char *name, size_t len)
 
 void replica_give_back(struct replica *replica, uint64_t deadline_ms)
 {
-    ASSERT(!replica->stopping);
-    recent_tags_save(&replica->recent_tags); /* while it shows which ids were used, and are left */
+    ASSERT(!replica->ground.stopping);
+    /* While it shows which ids were used, and are left. */
+    prefetch_save(replica->prefetch, tags_ms(replica));
     allocator_give_back(replica->allocator, deadline_ms, row_of, replica->fsm);
 }
 
@@ -473,7 +599,7 @@ bool replica_given_back(const struct replica *replica)
 
 void replica_stop(struct replica *replica)
 {
-    replica->stopping = true;
+    replica->ground.stopping = true;
     lease_stop(replica->lease);
     strict_stop(replica->strict);
     membership_requests_stop(&replica->membership_requests);
@@ -483,11 +609,11 @@ void replica_stop(struct replica *replica)
 
 void replica_close(struct replica *replica)
 {
-    ASSERT(replica->stopping && answers_are_none(&replica->answers));
+    ASSERT(replica->ground.stopping && answers_are_none(&replica->answers));
     requests_close(&replica->requests);
     driver_close(&replica->driver);
     strict_free(replica->strict);
-    recent_tags_free(&replica->recent_tags);
+    prefetch_free(replica->prefetch);
     allocator_free(replica->allocator);
     lease_free(replica->lease);
     fsm_free(replica->fsm);

@@ -5,13 +5,13 @@
  *   what comes in           frames, finished writes, requests of the node's clients, time
  *   driver                  the consensus core and the log; tells what is applied
  *   requests                commands and queries to the leader and back: way, relay, serving
- *   everywhere, opening,    requests of other kinds
- *   strict, membership_requests
- *   membership, handover    changes of the members, on the leader
+ *   everywhere, strict,     requests of other kinds
+ *   membership_requests
+ *   membership              changes of the members, on the leader
  *   peers                   links, and who is let in
  *   announce, clock_sync    what the node tells the cluster by itself
  *   allocator, lease,       ids for its clients
- *   recent_tags
+ *   prefetch
  *   health                  what others may see of all that
  *
  * node.h runs it on a uv loop with the real disk and links; the simulation runs the very same on
@@ -29,9 +29,9 @@
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/everywhere.h"
 #include "raft/cluster/health.h"
-#include "raft/cluster/opening.h"
+#include "raft/cluster/membership_requests.h"
 #include "raft/cluster/peers.h"
-#include "raft/cluster/recent_tags.h"
+#include "src/id/alloc/prefetch.h"
 
 struct replica_config {
     struct driver_config driver;
@@ -43,18 +43,15 @@ struct replica_config {
     struct lease_config lease;       /* workers 0: no snowflake ids */
     struct prefetch_config prefetch; /* tags 0: none is kept */
     uint32_t catch_up_ms; /* patience with a change of the membership, see membership.h */
-    /* Of a node that has just joined, see peers_init(); borrowed for the start. */
-    const struct net_peer *learned_peers;
-    size_t learned_count;
-    uint64_t learned_index;
+    const struct learned_peers *learned; /* see peers_init(); borrowed for the start */
 };
 
 /* What the replica reports to its surroundings. */
 struct replica_owner {
     void (*failed)(struct replica_owner *owner, int err, const char *text);
-    /* Role, term or leader changed (for the log). May be NULL. */
+    /* Role, term or leader changed (for the log). */
     void (*role_changed)(struct replica_owner *owner);
-    /* A snapshot was installed (for the log). May be NULL. */
+    /* A snapshot was installed (for the log). */
     void (*installed)(struct replica_owner *owner, uint64_t index);
     /* This node is no member any more, and its id never will be one again: it has to end. Called
      * once. */
@@ -62,8 +59,7 @@ struct replica_owner {
     /* The cluster has heard of a later start of this node than this one: the data directory is an
      * older copy, and the node has to end. Called once. */
     void (*superseded)(struct replica_owner *owner, uint64_t incarnation);
-    /* The leader is reached through this member from now on; 0: directly (for the log). May be
-     * NULL. */
+    /* The leader is reached through this member from now on; 0: directly (for the log). */
     void (*way_changed)(struct replica_owner *owner, uint64_t through);
 };
 
@@ -82,20 +78,18 @@ struct replica {
     struct requests requests;
     struct everywhere everywhere;
     struct membership_requests membership_requests;
-    struct opening opening;
     struct peers peers;
     struct announce announce;
     struct clock_sync clock_sync;
     struct id_table *table;
     struct allocator *allocator;
     struct strict *strict;
-    struct recent_tags recent_tags;
+    struct prefetch *prefetch; /* of the tags served lately */
     struct snowflake snowflake;
     struct lease *lease;
     struct lease_disk lease_disk;
     struct health health;
-    bool draining; /* leadership is handed over because the node stops */
-    bool stopping;
+    bool draining;   /* leadership is handed over because the node stops */
     bool removed;    /* the owner knows that this node was */
     bool superseded; /* and that there is a later incarnation of it */
     /* This start's, as long as the disk has the mark of a node that joins. */

@@ -11,9 +11,6 @@
  */
 #include "raft/cluster/requests.h"
 
-#include <string.h>
-
-#include "raft/cluster/frames.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -150,7 +147,7 @@ static void on_deadline(struct timer *timer, uint64_t now_ms)
 
 void requests_submit(struct requests *requests, struct id_request *request)
 {
-    int refused = requests->stopping                          ? ERR_SHUTTING_DOWN
+    int refused = requests->on->stopping                      ? ERR_SHUTTING_DOWN
                   : requests->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED
                   : request->payload.len > LIMIT_ENTRY_BYTES  ? ERR_TOO_LARGE
                                                               : 0;
@@ -282,7 +279,7 @@ static bool forward(struct requests *requests, struct id_request *request, uint6
                                 .payload_len = request->payload.len};
 
     ASSERT(target != requests->on->node_id && request->sent_to == 0);
-    if (frames_send_request(requests->on, target, type, &wire) != 0) {
+    if (ground_send_request(requests->on, target, type, &wire) != 0) {
         return false;
     }
     leave_list(requests, request);
@@ -311,7 +308,7 @@ static void route(struct requests *requests)
     struct id_request *request;
     struct id_request *next;
 
-    ASSERT(!requests->stopping);
+    ASSERT(!requests->on->stopping);
     if (target == 0 || timer_is_armed(&requests->route_pause) ||
         (here && requests->serving.holding)) {
         return;
@@ -333,8 +330,8 @@ static void route(struct requests *requests)
 
 /* --- frames --- */
 
-static bool receive_request(struct requests *requests, uint64_t from, bool to_relay,
-                            const uint8_t *payload, size_t len)
+bool requests_receive(struct requests *requests, uint64_t from, bool to_relay,
+                      const uint8_t *payload, size_t len)
 {
     struct wire_request wire;
 
@@ -349,8 +346,8 @@ static bool receive_request(struct requests *requests, uint64_t from, bool to_re
     return true;
 }
 
-static bool receive_reply(struct requests *requests, uint64_t from, const uint8_t *payload,
-                          size_t len)
+bool requests_receive_reply(struct requests *requests, uint64_t from, const uint8_t *payload,
+                            size_t len)
 {
     struct id_request *request;
     struct wire_reply reply;
@@ -386,27 +383,6 @@ static bool receive_reply(struct requests *requests, uint64_t from, const uint8_
     return true;
 }
 
-bool requests_receive(struct requests *requests, uint64_t from, enum frame_type type,
-                      const uint8_t *payload, size_t len)
-{
-    switch (type) {
-    case FRAME_REQUEST:
-        return receive_request(requests, from, false, payload, len);
-    case FRAME_RELAY:
-        return receive_request(requests, from, true, payload, len);
-    case FRAME_PROBE:
-        return way_receive(&requests->way, from, payload, len);
-    case FRAME_REPLY:
-        return receive_reply(requests, from, payload, len);
-    case FRAME_CONFIRM:
-        return read_round_receive(&requests->serving.round, from, payload, len);
-    case FRAME_CONFIRM_ACK:
-        return read_round_receive_ack(&requests->serving.round, from, payload, len);
-    default:
-        return false;
-    }
-}
-
 /* --- numbers that are over --- */
 
 /* When the cluster is to hear of them; TIMER_NEVER: not by time. */
@@ -414,7 +390,7 @@ static uint64_t tidy_at_ms(const struct requests *requests)
 {
     uint64_t due_ms = session_due_ms(&requests->session);
 
-    if (requests->tidying.in_flight || requests->stopping || !way_is_known(&requests->way)) {
+    if (requests->tidying.in_flight || requests->on->stopping || !way_is_known(&requests->way)) {
         return TIMER_NEVER;
     }
     return due_ms > requests->tidy_again_ms ? due_ms : requests->tidy_again_ms;
@@ -456,7 +432,7 @@ void requests_turn(struct requests *requests)
     if (requests->way_seen != requests->way.changes) {
         follow_way(requests);
     }
-    if (requests->stopping) {
+    if (requests->on->stopping) {
         refuse_waiting(requests);
     } else {
         route(requests);
@@ -475,18 +451,13 @@ void requests_init(struct requests *requests, const struct ground *on,
                    const struct driver_config *config, struct membership *membership,
                    struct allocator *allocator)
 {
-    memset(requests, 0, sizeof *requests);
-    requests->on = on;
-    requests->allocator = allocator;
+    *requests = (struct requests){.on = on, .allocator = allocator};
     session_init(&requests->session, config->node_id, config->incarnation);
     /* Replies to an earlier incarnation of this node must not match. */
     numbers_init(&requests->numbers, config->seed, 0);
     TAILQ_INIT(&requests->waiting);
     TAILQ_INIT(&requests->sent);
-    timer_init(&requests->route, ground_wake);
-    timer_init(&requests->route_pause, ground_wake);
     timer_init(&requests->silent, on_silent);
-    timer_init(&requests->tidy, ground_wake);
     requests->tidying.on_done = on_tidied;
     requests->serving_owner =
         (struct serving_owner){.answered = on_answered, .given_back = on_given_back};
@@ -497,16 +468,14 @@ void requests_init(struct requests *requests, const struct ground *on,
 
 void requests_stop(struct requests *requests)
 {
-    requests->stopping = true;
-    way_stop(&requests->way);
-    serving_stop(&requests->serving);
-    relay_stop(&requests->relay);
+    serving_reset(&requests->serving);
+    relay_role_changed(&requests->relay);
     take_back(requests, went_elsewhere, 0); /* all, to be refused */
 }
 
 void requests_close(struct requests *requests)
 {
-    ASSERT(requests->stopping && requests->count == 0 && requests->serving.count == 0);
+    ASSERT(requests->on->stopping && requests->count == 0 && requests->serving.count == 0);
     ASSERT(TAILQ_EMPTY(&requests->waiting) && TAILQ_EMPTY(&requests->sent));
     relay_close(&requests->relay);
     numbers_free(&requests->numbers);

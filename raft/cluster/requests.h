@@ -35,7 +35,6 @@
 struct requests {
     const struct ground *on;
     struct allocator *allocator; /* holds this node's segments */
-    bool stopping;
     struct numbers numbers;      /* of all that are counted */
     struct request_list waiting; /* to be routed, oldest first */
     struct request_list sent;    /* forwarded, in order of sending */
@@ -73,9 +72,11 @@ void requests_release(struct requests *requests, struct id_request *request);
  * leader in each incarnation, and when this node has had nothing else to say. */
 void requests_tidy(struct requests *requests);
 
-/* A FRAME_REQUEST, _RELAY, _PROBE, _REPLY, _CONFIRM or _CONFIRM_ACK. False: malformed. */
-bool requests_receive(struct requests *requests, uint64_t from, enum frame_type type,
+/* A FRAME_REQUEST, or a FRAME_RELAY. False: malformed. */
+bool requests_receive(struct requests *requests, uint64_t from, bool to_relay,
                       const uint8_t *payload, size_t len);
+bool requests_receive_reply(struct requests *requests, uint64_t from, const uint8_t *payload,
+                            size_t len);
 
 /* Role, term or leader changed; or a snapshot jumped over indexes. */
 void requests_role_changed(struct requests *requests);
@@ -86,7 +87,7 @@ void requests_link_changed(struct requests *requests, uint64_t peer, bool up);
  * appended then goes to the disk and to the peers in one step. */
 void requests_turn(struct requests *requests);
 
-/* Answer everything with ERR_SHUTTING_DOWN from the next turn on. */
+/* After ground.stopping: answer everything with ERR_SHUTTING_DOWN in the next turn. */
 void requests_stop(struct requests *requests);
 
 #endif

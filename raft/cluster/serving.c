@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "raft/cluster/frames.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/id/codec/command.h"
@@ -24,18 +23,6 @@ struct work {
     uint64_t index;        /* submitted: its entry; confirmed: what must be applied */
     uint64_t term;
 };
-
-void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
-                  struct membership *membership, uint64_t seed)
-{
-    *serving = (struct serving){.on = on, .owner = owner, .membership = membership};
-    TAILQ_INIT(&serving->todo);
-    TAILQ_INIT(&serving->submitted);
-    TAILQ_INIT(&serving->reads);
-    TAILQ_INIT(&serving->in_round);
-    TAILQ_INIT(&serving->confirmed);
-    read_round_init(&serving->round, on, seed);
-}
 
 enum wire_request_kind serving_wire_kind(const struct id_request *request)
 {
@@ -100,7 +87,7 @@ static void finish(struct work *work, int status, uint64_t index, const void *re
         }
         wire.marks = marks.data;
         wire.marks_len = marks.len;
-        frames_send_reply(serving->on, work->from, &wire);
+        ground_send_reply(serving->on, work->from, &wire);
         buf_free(&marks);
     }
     work_free(work);
@@ -159,7 +146,7 @@ void serving_take(struct serving *serving, struct id_request *request)
 {
     struct work *work = work_new(serving, serving_wire_kind(request));
 
-    ASSERT(request->work == NULL && !serving->holding && !serving->stopping);
+    ASSERT(request->work == NULL && !serving->holding && !serving->on->stopping);
     work->local = request;
     request->work = work;
 }
@@ -212,7 +199,7 @@ static int check(const struct serving *serving, uint64_t from, const struct wire
     struct driver *driver = serving->on->driver;
 
     /* Whoever passes on a request vouches for its origin, which has to be a member. */
-    if (!driver_is_leader(driver) || serving->holding || serving->stopping ||
+    if (!driver_is_leader(driver) || serving->holding || serving->on->stopping ||
         (wire->origin != 0 && driver_member(driver, wire->origin) == NULL)) {
         return ERR_NOT_LEADER;
     }
@@ -229,7 +216,7 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
     struct work *work;
 
     if (rv != 0) {
-        frames_refuse(serving->on, from, wire->id, rv);
+        ground_refuse(serving->on, from, wire->id, rv);
         return;
     }
     work = work_new(serving, wire->kind);
@@ -239,6 +226,106 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
     timer_arm(serving->on->timers, &work->deadline,
               ground_now_ms(serving->on) + wire->time_left_ms);
 }
+
+/* --- is this node still the leader? --- */
+
+static void send_confirm(const struct ground *on, uint64_t to, enum frame_type type,
+                         const struct wire_confirm *confirm)
+{
+    struct buf frame = BUF_INIT;
+
+    wire_confirm_encode(confirm, &frame);
+    (void)ground_send(on, to, type, &frame);
+}
+
+static void ask(struct serving *serving)
+{
+    struct read_round *round = &serving->round;
+    const struct ground *on = serving->on;
+    const struct configuration *conf = driver_configuration(on->driver);
+    const struct wire_confirm confirm = {driver_term(on->driver), round->number};
+
+    ASSERT(round->active);
+    for (unsigned i = 0; i < conf->count; i++) {
+        if (conf->members[i].id != on->node_id) {
+            send_confirm(on, conf->members[i].id, FRAME_CONFIRM, &confirm);
+        }
+    }
+    timer_arm(on->timers, &round->again, ground_now_ms(on) + on->driver->config.heartbeat_ms);
+}
+
+static void on_again(struct timer *timer, uint64_t now_ms)
+{
+    (void)now_ms;
+    ask(CONTAINER(timer, struct serving, round.again));
+}
+
+static void stop_round(struct serving *serving)
+{
+    serving->round.active = false;
+    timer_cancel(serving->on->timers, &serving->round.again);
+}
+
+static bool has_acked(const struct read_round *round, uint64_t id)
+{
+    for (unsigned i = 0; i < LIMIT_NODES && i < round->ack_count; i++) {
+        if (round->acks[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True once: the round that was active has a majority, and is over. Asked in each turn, since with
+ * one voter less the answers that came may be a majority. */
+static bool round_is_done(struct serving *serving)
+{
+    const struct configuration *conf = driver_configuration(serving->on->driver);
+    const struct read_round *round = &serving->round;
+    unsigned voters = 0;
+    unsigned confirmed = 0;
+
+    if (!round->active) {
+        return false;
+    }
+    for (unsigned i = 0; i < conf->count; i++) {
+        uint64_t id = conf->members[i].id;
+
+        if (conf->members[i].role == ROLE_VOTER) {
+            voters++;
+            confirmed += id == serving->on->node_id || has_acked(round, id);
+        }
+    }
+    ASSERT(confirmed <= voters);
+    if (confirmed < voters / 2 + 1) {
+        return false;
+    }
+    stop_round(serving);
+    return true;
+}
+
+bool serving_receive_confirm(struct serving *serving, uint64_t from, enum frame_type type,
+                             const uint8_t *payload, size_t len)
+{
+    struct read_round *round = &serving->round;
+    struct wire_confirm confirm;
+
+    if (wire_confirm_decode(payload, len, &confirm) != 0 ||
+        !trust_term(&serving->on->driver->trust, from, "confirm_term", confirm.term)) {
+        return false;
+    }
+    if (confirm.term != driver_term(serving->on->driver)) {
+        return true;
+    }
+    if (type == FRAME_CONFIRM) {
+        send_confirm(serving->on, from, FRAME_CONFIRM_ACK, &confirm);
+    } else if (round->active && confirm.round == round->number && !has_acked(round, from)) {
+        round->acks[round->ack_count++ % LIMIT_NODES] = from;
+    }
+    return true;
+}
+
+/* --- all back --- */
 
 static void give_back_list(struct work_list *list)
 {
@@ -256,14 +343,8 @@ void serving_reset(struct serving *serving)
     give_back_list(&serving->todo);
     /* Their outcome is unknown: they may commit under the next leader. All may be repeated. */
     give_back_list(&serving->submitted);
-    read_round_stop(&serving->round);
-    ASSERT_IMPLIES(serving->stopping, serving->count == 0);
-}
-
-void serving_stop(struct serving *serving)
-{
-    serving->stopping = true;
-    serving_reset(serving);
+    stop_round(serving);
+    ASSERT_IMPLIES(serving->on->stopping, serving->count == 0);
 }
 
 /* --- commands --- */
@@ -332,11 +413,17 @@ void serving_applied(struct serving *serving, uint64_t index, uint64_t term, con
 
 static void begin_round(struct serving *serving)
 {
-    if (!serving->round.active && !TAILQ_EMPTY(&serving->reads)) {
+    struct read_round *round = &serving->round;
+
+    if (!round->active && !TAILQ_EMPTY(&serving->reads)) {
         while (!TAILQ_EMPTY(&serving->reads)) {
             move(TAILQ_FIRST(&serving->reads), &serving->in_round);
         }
-        read_round_begin(&serving->round);
+        round->number++;
+        round->active = true;
+        round->index = serving->on->driver->commit;
+        round->ack_count = 0;
+        ask(serving);
     }
 }
 
@@ -344,7 +431,7 @@ static void end_round(struct serving *serving)
 {
     struct work *work;
 
-    if (read_round_is_done(&serving->round)) {
+    if (round_is_done(serving)) {
         work = TAILQ_LAST(&serving->confirmed, work_list);
         ASSERT(work == NULL || work->index <= serving->round.index);
         while ((work = TAILQ_FIRST(&serving->in_round)) != NULL) {
@@ -381,4 +468,17 @@ void serving_turn(struct serving *serving)
         end_round(serving); /* a sole voter needs nobody's word */
     }
     answer_confirmed(serving);
+}
+
+void serving_init(struct serving *serving, const struct ground *on, struct serving_owner *owner,
+                  struct membership *membership, uint64_t seed)
+{
+    *serving = (struct serving){.on = on, .owner = owner, .membership = membership};
+    TAILQ_INIT(&serving->todo);
+    TAILQ_INIT(&serving->submitted);
+    TAILQ_INIT(&serving->reads);
+    TAILQ_INIT(&serving->in_round);
+    TAILQ_INIT(&serving->confirmed);
+    serving->round.number = seed >> 16;
+    timer_init(&serving->round.again, on_again);
 }

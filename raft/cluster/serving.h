@@ -5,10 +5,16 @@
  *
  * The happy path of a command: todo -> (all that waits, in one submit at the end of the turn)
  * submitted -> its entry is applied here, in the term it was appended in: answered. Of a query:
- * reads -> in the round that is under way (read_round.h) -> confirmed: answered from the applied
+ * reads -> in the round that is under way -> confirmed: answered from the applied
  * state, once the index that was committed when the round began is applied. So it sees all that was
  * acknowledged before it came: ReadIndex (Ongaro 6.4) on our own message, since the core has no
  * such thing.
+ *
+ * In a round the leader asks the voters whether its term still stands (FRAME_CONFIRM), for all
+ * queries that waited when it began. Why the answer of a node whose term equals ours proves it: a
+ * newer leader needs a majority of votes in a newer term, and any majority that confirmed
+ * afterwards would contain one of those voters. A frame is lost: the round is asked again after a
+ * heartbeat, answers that came stay counted. Who is no voter (any more) is not counted.
  *
  * Failure modes: leadership or term changed, or another entry took the place: all goes back to
  * where it came from, for the outcome is unknown and all may be repeated. Disk low: ERR_DISK_FULL
@@ -21,8 +27,6 @@
 #define LEAFD_RAFT_CLUSTER_SERVING_H
 
 #include "raft/cluster/membership.h"
-#include "raft/cluster/read_round.h"
-#include "raft/wire/wire.h"
 
 struct work;
 TAILQ_HEAD(work_list, work);
@@ -36,12 +40,20 @@ struct serving_owner {
     void (*given_back)(struct serving_owner *owner, struct id_request *request);
 };
 
+struct read_round {
+    uint64_t number; /* of the last one; those of an earlier incarnation are not given again */
+    bool active;
+    uint64_t index;             /* committed when it began: answers show at least this */
+    uint64_t acks[LIMIT_NODES]; /* who confirmed; of more than that, the last, */
+    unsigned ack_count;         /* and so many in all */
+    struct timer again;
+};
+
 struct serving {
     const struct ground *on;
     struct serving_owner *owner;
     struct membership *membership;
     bool holding;          /* leadership is handed over, or a vote taken away: take nothing new */
-    bool stopping;         /* take nothing any more */
     struct work_list todo; /* commands to append */
     struct work_list submitted; /* by index */
     struct work_list reads;     /* wait for the next round */
@@ -63,15 +75,17 @@ void serving_abandon(struct serving *serving, struct id_request *request);
 /* What a peer has sent, for itself or for a member that does not reach this node. */
 void serving_receive(struct serving *serving, uint64_t from, const struct wire_request *wire);
 
+/* A FRAME_CONFIRM or FRAME_CONFIRM_ACK. False: malformed, or a term that cannot be. */
+bool serving_receive_confirm(struct serving *serving, uint64_t from, enum frame_type type,
+                             const uint8_t *payload, size_t len);
+
 /* A command was applied (driver_observer.applied). */
 void serving_applied(struct serving *serving, uint64_t index, uint64_t term, const void *result,
                      size_t len);
 
-/* Leadership or term changed, or a snapshot jumped over indexes: give back everything. */
+/* Leadership or term changed, a snapshot jumped over indexes, or this node stops: give back
+ * everything. */
 void serving_reset(struct serving *serving);
-
-/* Likewise, and take nothing any more. */
-void serving_stop(struct serving *serving);
 
 /* Append, confirm, answer. */
 void serving_turn(struct serving *serving);

@@ -3,9 +3,6 @@
  */
 #include "raft/cluster/way.h"
 
-#include <string.h>
-
-#include "raft/wire/wire.h"
 #include "src/base/assert.h"
 
 #define PATIENCE_HEARTBEATS 2 /* without an answer, before a way is doubted or given up */
@@ -14,9 +11,7 @@
 
 void way_init(struct way *way, const struct ground *on)
 {
-    memset(way, 0, sizeof *way);
-    way->on = on;
-    timer_init(&way->turn, ground_wake);
+    *way = (struct way){.on = on};
 }
 
 static uint64_t heartbeats_ms(const struct way *way, unsigned count)
@@ -27,7 +22,7 @@ static uint64_t heartbeats_ms(const struct way *way, unsigned count)
 /* This node finds its leader in itself, or looks for none any more. */
 static bool needs_none(const struct way *way)
 {
-    return way->stopping || way->leader == way->on->node_id;
+    return way->on->stopping || way->leader == way->on->node_id;
 }
 
 /* --- probes --- */
@@ -285,7 +280,7 @@ static void ask_on(struct way *way, uint64_t origin, uint64_t round)
 
 bool way_receive(struct way *way, uint64_t from, const uint8_t *payload, size_t len)
 {
-    bool leads = driver_is_leader(way->on->driver) && !way->stopping;
+    bool leads = driver_is_leader(way->on->driver) && !way->on->stopping;
     struct wire_probe probe;
 
     if (wire_probe_decode(payload, len, &probe) != 0) {
@@ -307,10 +302,4 @@ bool way_receive(struct way *way, uint64_t from, const uint8_t *payload, size_t 
 void way_link_up(struct way *way)
 {
     way->searched_ms = 0;
-}
-
-void way_stop(struct way *way)
-{
-    way->stopping = true;
-    timer_cancel(way->on->timers, &way->turn);
 }

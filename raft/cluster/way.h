@@ -42,7 +42,6 @@ struct way_load {
 struct way {
     const struct ground *on;
     enum way_state state;
-    bool stopping;
     unsigned changes;            /* how often it was lost, or found through a member */
     uint64_t peers[LIMIT_PEERS]; /* who may know one */
     size_t peer_count;
@@ -97,10 +96,7 @@ void way_role_changed(struct way *way);
 /* A link came up: if a way is sought, ask at once. */
 void way_link_up(struct way *way);
 
-/* A FRAME_PROBE. False: malformed. */
+/* A FRAME_PROBE. False: malformed. A node that stops says that it does not lead. */
 bool way_receive(struct way *way, uint64_t from, const uint8_t *payload, size_t len);
-
-/* Look for none any more, and say that this node does not lead. */
-void way_stop(struct way *way);
 
 #endif

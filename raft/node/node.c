@@ -11,10 +11,16 @@
  * segments is given back. WRITING: all requests were answered, the disk finishes. CLOSING: handles
  * and links. Each turn goes as far as it can.
  *
+ * Requests of the threads of http/ come by mailbox, at most LIMIT_MAILBOX_ITEMS at a time. Tags
+ * that want a refill come on a lock-free list: a tag is on it at most once, since only who turns
+ * refill_wanted from false to true links it. Waking the loop is all that notify() does: each turn
+ * looks at what the snowflake generator wants.
+ *
  * Failure modes of a stop: nobody takes the leadership over: after the grace the node stops as the
  * leader. Nobody takes segments back: they are burnt.
+ * The mailbox is full: ERR_OVERLOADED for the request.
  *
- * Thread: the loop's, but for writer_notify_cb and writer_failed_cb.
+ * Thread: the loop's, but for writer_notify_cb, writer_failed_cb, submit, want and notify.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,13 +28,14 @@
 
 #include "raft/core/driver.h"
 #include "raft/core/prepare.h"
-#include "raft/node/backend.h"
 #include "raft/node/node.h"
 #include "raft/transport/join.h"
 #include "raft/transport/net_uv.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/log.h"
+#include "src/id/alloc/want_list.h"
+#include "src/loop/mailbox.h"
 #include "storage/writer.h"
 
 #define DIGEST_MS 60000 /* how often nodes compare their state */
@@ -44,7 +51,10 @@ enum node_state { NODE_RUNNING, NODE_DRAINING, NODE_WRITING, NODE_CLOSING, NODE_
 struct node {
     const struct node_settings *settings;
     struct node_owner *process; /* hears what ends the node */
-    struct backend backend;
+    struct id_backend backend;
+    struct mailbox mailbox;
+    struct want_list wanted;
+    uv_async_t want_async;
     enum node_state state;
     bool drain; /* hand leadership over */
     bool drained;
@@ -64,11 +74,8 @@ struct node {
     uv_timer_t timer;
     unsigned handles_open;
     uint64_t seen_leader;
-    int seen_refusal; /* of snowflake ids */
-    /* Of a node that was let in at this start: the other members, as of an index of the log. */
-    struct net_peer learned[LIMIT_NODES];
-    size_t learned_count;
-    uint64_t learned_index;
+    int seen_refusal;             /* of snowflake ids */
+    struct learned_peers learned; /* of a node that was let in at this start */
     void (*stop_cb)(void *data);
     void *stop_data;
 };
@@ -201,6 +208,75 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
     }
 }
 
+/* --- what threads of http/ ask --- */
+
+struct posted_request {
+    struct mailbox_item item;
+    struct node *node;
+    struct id_request *request;
+    int refused; /* why the replica does not get it; 0: it does */
+};
+
+static void run_posted(struct mailbox_item *item)
+{
+    struct posted_request *posted = CONTAINER(item, struct posted_request, item);
+    struct replica *replica = &posted->node->replica;
+
+    if (posted->refused != 0) {
+        answers_put(&replica->answers, posted->request, posted->refused);
+    } else {
+        replica_submit(replica, posted->request);
+    }
+    free(posted);
+}
+
+static void submit(struct id_backend *backend, struct id_request *request)
+{
+    struct node *node = CONTAINER(backend, struct node, backend);
+    struct posted_request *posted = malloc(sizeof *posted);
+    int rv;
+
+    ASSERT(posted != NULL);
+    *posted = (struct posted_request){.item.run = run_posted, .node = node, .request = request};
+    rv = mailbox_post(&node->mailbox, &posted->item);
+    if (rv == ERR_OVERLOADED) { /* it hears so on the raft loop, too */
+        posted->refused = rv;
+        rv = mailbox_post_always(&node->mailbox, &posted->item);
+    }
+    if (rv != 0) { /* the node has stopped, and its loop with it */
+        free(posted);
+        request->status = rv;
+        request->done(request);
+    }
+}
+
+static void want(struct id_backend *backend, struct id_tag *tag)
+{
+    struct node *node = CONTAINER(backend, struct node, backend);
+
+    if (want_list_push(&node->wanted, tag)) {
+        (void)uv_async_send(&node->want_async);
+    }
+}
+
+static void notify(struct id_backend *backend)
+{
+    (void)uv_async_send(&CONTAINER(backend, struct node, backend)->want_async);
+}
+
+static void want_cb(uv_async_t *async)
+{
+    struct node *node = async->data;
+    struct id_tag *tag = want_list_take(&node->wanted);
+
+    while (tag != NULL) {
+        struct id_tag *next = want_list_next(tag);
+
+        allocator_want(node->replica.allocator, tag);
+        tag = next;
+    }
+}
+
 /* --- what the replica says --- */
 
 static void on_failed(struct replica_owner *owner, int err, const char *text)
@@ -287,6 +363,11 @@ static void closed_one(struct node *node)
     node->stop_cb(node->stop_data);
 }
 
+static void mailbox_closed_cb(struct mailbox *mailbox)
+{
+    closed_one(mailbox->data);
+}
+
 static void handle_closed_cb(uv_handle_t *handle)
 {
     closed_one(handle->data);
@@ -297,18 +378,14 @@ static void net_closed_cb(void *data)
     closed_one(data);
 }
 
-static void backend_closed_cb(struct backend *backend)
-{
-    closed_one(CONTAINER(backend, struct node, backend));
-}
-
 static void begin_closing(struct node *node)
 {
-    uv_handle_t *handles[] = {(uv_handle_t *)&node->disk_async, (uv_handle_t *)&node->prepare,
-                              (uv_handle_t *)&node->again, (uv_handle_t *)&node->timer};
+    uv_handle_t *handles[] = {(uv_handle_t *)&node->want_async, (uv_handle_t *)&node->disk_async,
+                              (uv_handle_t *)&node->prepare, (uv_handle_t *)&node->again,
+                              (uv_handle_t *)&node->timer};
 
     node->state = NODE_CLOSING;
-    backend_close(&node->backend, backend_closed_cb); /* gives the replica what waits in it, */
+    mailbox_close(&node->mailbox, mailbox_closed_cb); /* gives the replica what waits in it, */
     (void)replica_turn(&node->replica);               /* and that is answered */
     writer_stop(node->writer);
     node->writer = NULL;
@@ -429,7 +506,7 @@ static void log_refusal(struct node *node)
     node->seen_refusal = refusal;
     if (refusal == ERR_EMPTY) {
         log_info("snowflake", "waiting for a worker id", "workers=%u",
-                 node->settings->lease.workers);
+                 node->settings->replica.lease.workers);
     } else if (refusal == 0) {
         log_info("snowflake", "ids are served", "workers=%u",
                  atomic_load(&node->replica.snowflake.slot_count));
@@ -465,18 +542,13 @@ static void prepare_cb(uv_prepare_t *prepare)
 static struct replica_config replica_config_of(const struct node *node, uint64_t store_id)
 {
     const struct node_settings *settings = node->settings;
-    struct replica_config to = {0};
+    struct replica_config to = settings->replica;
 
     to.driver.node_id = settings->node_id;
     to.driver.address = settings->peer_address;
-    to.driver.heartbeat_ms = settings->heartbeat_ms;
-    to.driver.election_ms = settings->election_ms;
-    to.driver.applier.snapshot_entries = settings->snapshot_entries;
-    to.driver.applier.trailing_entries = settings->trailing_entries;
     to.driver.applier.rows_join_ms = ROWS_JOIN_MS;
     to.driver.applier.rows_hold_ms = ROWS_HOLD_MS;
     to.driver.seed = prng_entropy();
-    to.allocator.cover_ms = settings->cover_ms;
     to.allocator.refill_percent = settings->refill_percent;
     to.allocator.request_ms = GRANT_REQUEST_MS;
     to.allocator.retry_ms = GRANT_RETRY_MS;
@@ -485,17 +557,11 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     strncpy(to.info.http_address, settings->http_address, sizeof to.info.http_address - 1);
     strncpy(to.info.version, LEAFD_VERSION, sizeof to.info.version - 1);
     to.digest_ms = DIGEST_MS;
-    to.lease = settings->lease;
     to.lease.node_id = settings->node_id;
     to.lease.store_id = store_id;
     to.lease.address = settings->http_address;
     to.cluster_id = settings->cluster_id;
-    to.catch_up_ms = settings->catch_up_ms;
-    to.learned_peers = node->learned;
-    to.learned_count = node->learned_count;
-    to.learned_index = node->learned_index;
-    to.strict_keys = settings->strict_keys;
-    to.prefetch = settings->prefetch;
+    to.learned = &node->learned;
     return to;
 }
 
@@ -503,15 +569,14 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
                     struct store_error *ret_error)
 {
     const struct node_settings *settings = node->settings;
-    struct net_uv_config net = {0};
+    const struct net_uv_config net = {.node_id = settings->node_id,
+                                      .store_id = loaded->identity.store_id,
+                                      .cluster_id = settings->cluster_id,
+                                      .secret = settings->secret,
+                                      .secret_len = settings->secret_len,
+                                      .listen_address = settings->listen_address};
     int rv;
 
-    net.node_id = settings->node_id;
-    net.store_id = loaded->identity.store_id;
-    net.cluster_id = settings->cluster_id;
-    net.secret = settings->secret;
-    net.secret_len = settings->secret_len;
-    net.listen_address = settings->listen_address;
     node->receiver = (struct net_receiver){
         .receive = on_frame,
         .link_changed = on_link_changed,
@@ -539,11 +604,15 @@ static void init_handles(struct node *node)
     ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
     ASSERT(uv_idle_init(loop, &node->again) == 0);
     ASSERT(uv_timer_init(loop, &node->timer) == 0);
+    ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
+    ASSERT(uv_async_init(loop, &node->want_async, want_cb) == 0);
+    node->mailbox.data = node;
+    node->want_async.data = node;
     node->disk_async.data = node;
     node->prepare.data = node;
     node->again.data = node;
     node->timer.data = node;
-    node->handles_open = 6; /* these, the net and the backend */
+    node->handles_open = 7; /* these and the net */
 }
 
 /* After the links are open nothing can fail but a log that the core refuses, which `failed`
@@ -568,24 +637,6 @@ static int start_replica(struct node *node, struct fsm *fsm, const struct store_
     };
     return replica_start(&node->replica, &config, fsm, writer_disk(node->writer),
                          net_uv_net(node->net), clock_system(), &node->owner, loaded);
-}
-
-static void learn_members(struct node *node, const struct join_result *joined)
-{
-    struct configuration configuration;
-
-    ASSERT(configuration_decode(joined->conf.data, joined->conf.len, &configuration) == 0);
-    node->learned_index = joined->index;
-    for (unsigned i = 0; i < configuration.count; i++) {
-        const struct conf_member *server = &configuration.members[i];
-
-        if (server->id != node->settings->node_id) {
-            struct net_peer *peer = &node->learned[node->learned_count++];
-
-            peer->id = server->id;
-            (void)snprintf(peer->address, sizeof peer->address, "%s", server->address);
-        }
-    }
 }
 
 /* A store without a log belongs to a node that begins a cluster with others, or joins one. */
@@ -615,10 +666,26 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
     rv = join_cluster(&join, &joined);
     snprintf(ret_error->text, sizeof ret_error->text, "%s", joined.why);
     if (rv == 0) {
-        learn_members(node, &joined);
+        node->learned.index = joined.index;
+        rv = configuration_decode(joined.conf.data, joined.conf.len, &node->learned.conf);
+        ASSERT(rv == 0); /* it was checked */
     }
     buf_free(&joined.conf);
     return rv;
+}
+
+static void open_backend(struct node *node)
+{
+    static const struct id_backend_ops ops = {.submit = submit, .want = want, .notify = notify};
+    struct replica *replica = &node->replica;
+
+    node->backend =
+        (struct id_backend){.ops = &ops,
+                            .table = replica->table,
+                            .snowflake = &replica->snowflake, /* without workers: to decode ids */
+                            .health = &replica->health.seen,
+                            .clock = replica->ground.clock,
+                            .refill_percent = node->settings->refill_percent};
 }
 
 int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
@@ -660,8 +727,8 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
         UNREACHABLE("a replica that does not start");
     }
     store_loaded_release(&loaded);
-    backend_open(&node->backend, loop, &node->replica, settings->refill_percent);
-    node->seen_refusal = settings->lease.workers > 0 ? 0 : ERR_DISABLED;
+    open_backend(node);
+    node->seen_refusal = settings->replica.lease.workers > 0 ? 0 : ERR_DISABLED;
     uv_prepare_start(&node->prepare, prepare_cb);
     *ret_node = node;
     return 0;
@@ -676,7 +743,7 @@ err_free:
 
 struct id_backend *node_backend(struct node *node)
 {
-    return &node->backend.base;
+    return &node->backend;
 }
 
 void node_set_waker(struct node *node, struct id_waker *waker)

@@ -19,10 +19,7 @@
 
 #include <uv.h>
 
-#include "raft/transport/net.h"
-#include "src/id/backend/id_backend.h"
-#include "src/id/snowflake/lease.h"
-#include "src/id/alloc/prefetch.h"
+#include "raft/cluster/replica.h"
 #include "storage/store.h"
 
 struct node;
@@ -43,19 +40,11 @@ struct node_settings {
     const char *http_address;   /* told to the others, for GET /api/cluster */
     struct node_peers members;  /* the first configuration, the same on all nodes; used only while
                                    the store is new, later the log's holds */
-    struct node_peers join; /* of a node that joins a cluster: members to ask, while the store is
+    struct node_peers join;  /* of a node that joins a cluster: members to ask, while the store is
                                    empty; their ids do not matter. None: it does not join */
-    uint32_t catch_up_ms;   /* patience with a change of the membership, see membership.h */
-    uint32_t heartbeat_ms;
-    uint32_t election_ms;      /* each election draws 1x..2x of it */
-    uint32_t snapshot_entries; /* compact after so many applied entries */
-    uint32_t trailing_entries; /* kept behind a compaction for followers */
-    struct lease_config lease; /* snowflake ids; node_id, store_id and address are filled in */
-    uint32_t cover_ms;         /* see refill.h */
-    uint32_t refill_percent;
-    uint32_t strict_keys; /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
-    struct prefetch_config prefetch;
-    bool reset_term; /* prepare_reset_term() first */
+    uint32_t refill_percent; /* see id_backend.h */
+    struct replica_config replica; /* the rest of it is filled in */
+    bool reset_term;               /* prepare_reset_term() first */
 };
 
 /* What the node reports to the process. */

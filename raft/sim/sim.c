@@ -219,7 +219,7 @@ static void heal_all(struct sim_world *world)
     for (unsigned i = 0; i < world->node_count; i++) {
         struct sim_node *node = &world->nodes[i];
 
-        if (!node->up && !node->gone && (!node->joins || node->learned_count > 0)) {
+        if (!node->up && !node->gone && (!node->joins || node->learned.conf.count > 0)) {
             sim_node_start(node);
         }
     }

@@ -28,7 +28,8 @@ static void answered(struct id_request *request)
     struct sim_node *node = late->node;
     struct sim_world *world = node->world;
 
-    if (!world->faults || !node->up || node->replica.stopping || sim_below(world, ONE_IN) != 0) {
+    if (!world->faults || !node->up || node->replica.ground.stopping ||
+        sim_below(world, ONE_IN) != 0) {
         tell(late);
         return;
     }

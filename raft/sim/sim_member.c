@@ -137,21 +137,10 @@ static void new_node(struct sim_world *world)
 
 static void start_joined(struct sim_node *node, const struct wire_joined *joined)
 {
-    struct configuration configuration;
+    const struct wire_conf *conf = &joined->conf;
 
-    ASSERT(configuration_decode(joined->conf.data, joined->conf.len, &configuration) == 0);
-    node->learned_count = 0;
-    for (unsigned i = 0; i < configuration.count; i++) {
-        const struct conf_member *server = &configuration.members[i];
-
-        if (server->id != node->id) {
-            struct net_peer *learned = &node->learned[node->learned_count++];
-
-            learned->id = server->id;
-            snprintf(learned->address, sizeof learned->address, "%s", server->address);
-        }
-    }
-    node->learned_index = joined->conf.index;
+    ASSERT(configuration_decode(conf->data, conf->len, &node->learned.conf) == 0);
+    node->learned.index = conf->index;
     sim_node_start(node);
 }
 

@@ -209,9 +209,7 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
                                               .layout = SNOWFLAKE_LEAF_LAYOUT};
     ret_config->cluster_id = "sim";
     ret_config->catch_up_ms = 2000;
-    ret_config->learned_peers = node->learned;
-    ret_config->learned_count = node->learned_count;
-    ret_config->learned_index = node->learned_index;
+    ret_config->learned = &node->learned;
     ret_config->strict_keys = SIM_KEYS;
 }
 

@@ -134,14 +134,12 @@ struct sim_node {
     uint64_t next_id[SIM_TAGS_ALL];    /* of this incarnation: no id below it may follow */
     uint64_t floor[SIM_TAGS_ALL];      /* it may hand out no id below, in any incarnation */
     bool opening[SIM_TAGS_ALL];
-    bool joins;                           /* it came after the first configuration */
-    bool gone;                            /* removed and told, or dead for good */
-    unsigned peers;                       /* with whom it keeps links, a bit an id */
-    struct net_peer learned[LIMIT_NODES]; /* as it was told when it joined */
-    size_t learned_count;
-    uint64_t learned_index;
-    uint64_t seen_conf;   /* index of the configuration that was checked last */
-    uint64_t seen_change; /* index of the one that was checked for whom it makes a voter */
+    bool joins;                   /* it came after the first configuration */
+    bool gone;                    /* removed and told, or dead for good */
+    unsigned peers;               /* with whom it keeps links, a bit an id */
+    struct learned_peers learned; /* when it joined */
+    uint64_t seen_conf;           /* index of the configuration that was checked last */
+    uint64_t seen_change;         /* index of the one that was checked for whom it makes a voter */
 };
 
 /* A configuration that was applied somewhere; a bit an id. */

@@ -33,6 +33,17 @@ static void on_failed(struct replica_owner *owner, int err, const char *text)
     node->failed_err = err;
 }
 
+static void on_role_changed(struct replica_owner *owner)
+{
+    (void)owner; /* for the log only */
+}
+
+static void on_way_changed(struct replica_owner *owner, uint64_t through)
+{
+    (void)owner; /* for the log only */
+    (void)through;
+}
+
 static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
 {
     CONTAINER(owner, struct ring_node, owner)->superseded = incarnation;
@@ -193,8 +204,12 @@ void ring_start(struct ring *ring, unsigned count)
         node->id = i + 1;
         node->clock = (struct clock){node_now_ms, node_wall_ms, node};
         STAILQ_INIT(&node->inbox);
-        node->owner =
-            (struct replica_owner){on_failed, NULL, on_installed, on_removed, on_superseded, NULL};
+        node->owner = (struct replica_owner){.failed = on_failed,
+                                             .role_changed = on_role_changed,
+                                             .installed = on_installed,
+                                             .removed = on_removed,
+                                             .superseded = on_superseded,
+                                             .way_changed = on_way_changed};
         identity.store_id = 1001 + i;
         node->store = store_mem_new(&identity);
         snprintf(node->http_address, sizeof node->http_address, "http:%u", i + 1);

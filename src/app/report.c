@@ -25,6 +25,7 @@ static const char *quote(const char *text, struct quoted *out)
 void report_settings(const struct config *config)
 {
     const struct node_settings *node = &config->node;
+    const struct driver_config *driver = &node->replica.driver;
     struct buf members = BUF_INIT;
     struct quoted file;
 
@@ -44,8 +45,8 @@ void report_settings(const struct config *config)
     log_info("app", "timing",
              "heartbeat_ms=%" PRIu32 " election_ms=%" PRIu32 " cover_ms=%" PRIu32
              " refill_percent=%" PRIu32 " timeout_ms=%" PRIu32,
-             node->heartbeat_ms, node->election_ms, node->cover_ms, node->refill_percent,
-             config->http.default_timeout_ms);
+             driver->heartbeat_ms, driver->election_ms, node->replica.allocator.cover_ms,
+             node->refill_percent, config->http.default_timeout_ms);
     buf_free(&members);
 }
 

@@ -319,7 +319,7 @@ static void stop(struct server *server, const char *why)
 /* A node that could take over does so in a round trip or two; two elections later none will. */
 static uint32_t handover_bound_ms(const struct config *config)
 {
-    uint32_t bound_ms = 2 * config->node.election_ms;
+    uint32_t bound_ms = 2 * config->node.replica.driver.election_ms;
 
     return bound_ms < config->shutdown.grace_ms ? bound_ms : config->shutdown.grace_ms;
 }

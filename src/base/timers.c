@@ -27,9 +27,7 @@ void timers_init(struct timers *timers)
 void timer_init(struct timer *timer, void (*fire)(struct timer *timer, uint64_t now_ms))
 {
     ASSERT(fire != NULL);
-    timer->due_ms = TIMER_NEVER;
-    timer->sequence = 0;
-    timer->fire = fire;
+    *timer = (struct timer){.due_ms = TIMER_NEVER, .fire = fire};
 }
 
 void timer_cancel(struct timers *timers, struct timer *timer)
@@ -37,6 +35,7 @@ void timer_cancel(struct timers *timers, struct timer *timer)
     if (timer_is_armed(timer)) {
         (void)RB_REMOVE(timer_tree, &timers->tree, timer);
         timer->due_ms = TIMER_NEVER;
+        timer->sequence = 0;
     }
 }
 
@@ -44,7 +43,6 @@ void timer_arm(struct timers *timers, struct timer *timer, uint64_t due_ms)
 {
     struct timer *known;
 
-    ASSERT(timer->fire != NULL);
     timer_cancel(timers, timer);
     if (due_ms != TIMER_NEVER) {
         timer->due_ms = due_ms;
@@ -56,7 +54,7 @@ void timer_arm(struct timers *timers, struct timer *timer, uint64_t due_ms)
 
 void timer_arm_by(struct timers *timers, struct timer *timer, uint64_t due_ms)
 {
-    if (due_ms < timer->due_ms) {
+    if (!timer_is_armed(timer) || due_ms < timer->due_ms) {
         timer_arm(timers, timer, due_ms);
     }
 }
@@ -88,7 +86,9 @@ unsigned timers_run(struct timers *timers, uint64_t now_ms)
 
     while (timer != NULL) {
         timer_cancel(timers, timer);
-        timer->fire(timer, now_ms);
+        if (timer->fire != NULL) {
+            timer->fire(timer, now_ms);
+        }
         fired++;
         timer = next_due(timers, now_ms, last_sequence);
     }

@@ -4,10 +4,12 @@
  * Deadlines, repeats and pauses of everything that lives on a loop stand in one list, so the loop
  * asks one place when to wake, and nobody scans for what is due.
  *
- * The happy path: timer_init() once, timer_arm() whenever the time is known (again: it moves); the
- * loop sleeps until timers_next_ms() and calls timers_run(), which calls `fire` of each that is
- * due, earliest first, of one time in the order in which they were armed. A timer that fires is no
- * longer armed, and its owner may arm it again, free itself, or arm and cancel others from within.
+ * The happy path: timer_init() once (a timer that is all zero is not armed, and only wakes the loop
+ * when it is due: its owner asks timer_is_armed()), timer_arm() whenever the time is known (again:
+ * it moves); the loop sleeps until timers_next_ms() and calls timers_run(), which calls `fire` of
+ * each that is due, earliest first, of one time in the order in which they were armed. A timer that
+ * fires is no longer armed, and its owner may arm it again, free itself, or arm and cancel others
+ * from within.
  *
  * Invariant: a timer fires at most once in one timers_run(); what is armed meanwhile, be it due
  * already, waits for the next one. So a run ends.
@@ -28,9 +30,9 @@
 
 struct timer {
     RB_ENTRY(timer) link;
-    uint64_t due_ms;   /* TIMER_NEVER: not armed */
-    uint64_t sequence; /* of the arming: their order at one time */
-    void (*fire)(struct timer *timer, uint64_t now_ms);
+    uint64_t due_ms;   /* TIMER_NEVER, or 0 at first: not armed */
+    uint64_t sequence; /* of the arming: their order at one time; 0: not armed */
+    void (*fire)(struct timer *timer, uint64_t now_ms); /* NULL: nothing to do but wake */
 };
 
 RB_HEAD(timer_tree, timer);
@@ -56,7 +58,7 @@ void timer_cancel(struct timers *timers, struct timer *timer);
 
 static inline bool timer_is_armed(const struct timer *timer)
 {
-    return timer->due_ms != TIMER_NEVER;
+    return timer->sequence != 0;
 }
 
 /* When the earliest is due; TIMER_NEVER: none is armed. */

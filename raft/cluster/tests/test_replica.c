@@ -388,7 +388,7 @@ static void test_status_of_a_cluster(void **state)
     start(&ring, &leader, &follower);
     ring_isolate(&ring, follower, false);
     ring_node(&ring, leader)->net.down[follower] = true;
-    health_status(&ring_node(&ring, leader)->replica.health, false, &status);
+    health_status(&ring_node(&ring, leader)->replica.health, &status);
     assert_string_equal(status.cluster_id, "ring");
     assert_int_equal(status.node_id, leader);
     assert_int_equal(status.leader_id, leader);
@@ -403,7 +403,7 @@ static void test_status_of_a_cluster(void **state)
         assert_int_equal(member->reachable, member->id != follower);
         assert_true(member->match_index > 0);
     }
-    health_status(&ring_node(&ring, follower)->replica.health, false, &status);
+    health_status(&ring_node(&ring, follower)->replica.health, &status);
     assert_int_equal(status.state, ID_NODE_FOLLOWER);
     assert_int_equal(status.leader_id, leader);
     assert_int_equal(status.members[0].match_index, 0); /* only a leader knows */
@@ -573,7 +573,7 @@ static void test_a_stopping_replica_takes_nothing(void **state)
         assert_int_equal(asked[i].base.status, ERR_SHUTTING_DOWN);
         asked_free(&asked[i]);
     }
-    health_status(&ring_node(&ring, follower)->replica.health, true, &status);
+    health_status(&ring_node(&ring, follower)->replica.health, &status);
     assert_int_equal(status.state, ID_NODE_STOPPING);
     ring_close(&ring);
 }
@@ -623,7 +623,7 @@ static void test_a_layout_that_is_refused_is_not_proposed_all_the_time(void **st
     (void)state;
     ring_start(&ring, 3);
     for (uint64_t id = 1; id <= 3; id++) {
-        ring_node(&ring, id)->replica.clock_sync.config.layout.epoch_ms = UINT64_MAX;
+        ring_node(&ring, id)->replica.config.lease.layout.epoch_ms = UINT64_MAX;
     }
     (void)ring_elect(&ring);
     ring_run_ms(&ring, 200);

@@ -144,11 +144,11 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
          "peer.advertise", "is not this node's address in", "cluster.members"},
         {joins && word_is_wildcard(node->peer_address), "peer.advertise",
          "is an address that nobody can dial; given", "join"},
-        {node->election_ms < 3 * node->heartbeat_ms, "raft.election-ms", "is less than 3 times",
-         "raft.heartbeat-ms"},
+        {node->replica.driver.election_ms < 3 * node->replica.driver.heartbeat_ms,
+         "raft.election-ms", "is less than 3 times", "raft.heartbeat-ms"},
         {strcmp(config->http.listen_address, node->listen_address) == 0, "http.listen",
          "is the same address as", "peer.listen"},
-        {node->lease.window_ms < 3 * node->lease.renew_ms, "snowflake.renew-ms",
+        {node->replica.lease.window_ms < 3 * node->replica.lease.renew_ms, "snowflake.renew-ms",
          "is more than a third of", "snowflake.window-ms"},
     };
     struct citation first;
@@ -180,7 +180,7 @@ int rules_layout(const struct config *config, uint64_t now_ms, struct config_err
     struct citation epoch;
     const char *why;
 
-    if (snowflake_layout_check(&config->node.lease.layout, compared_ms, &why) == 0) {
+    if (snowflake_layout_check(&config->node.replica.lease.layout, compared_ms, &why) == 0) {
         return 0;
     }
     return config_fail(ret_error, "%s, %s: %s; this machine's clock says %" PRIu64 " ms",

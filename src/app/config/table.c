@@ -89,61 +89,66 @@ const struct setting settings[] = {
      DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.listen`"),
      "Address where the other nodes reach this one; of a node that joins a cluster. It stays "
      "the same as long as the node is a member."},
-    {"raft.heartbeat-ms", NUMBER(node.heartbeat_ms, 10, 10000, "ms"), DEFAULT("100"),
+    {"raft.heartbeat-ms", NUMBER(node.replica.driver.heartbeat_ms, 10, 10000, "ms"), DEFAULT("100"),
      "Interval of the leader's heartbeats."},
-    {"raft.election-ms", NUMBER(node.election_ms, 30, 60000, "ms"), DEFAULT("1000"),
+    {"raft.election-ms", NUMBER(node.replica.driver.election_ms, 30, 60000, "ms"), DEFAULT("1000"),
      "A follower that hears nothing for one to two times this long stands for election; a "
      "leader whose process ended is noticed earlier. At least 3 times `raft.heartbeat-ms`; "
      "the same on all nodes."},
-    {"raft.snapshot-entries", NUMBER(node.snapshot_entries, 1, MAX_ENTRIES, "entries"),
+    {"raft.snapshot-entries",
+     NUMBER(node.replica.driver.applier.snapshot_entries, 1, MAX_ENTRIES, "entries"),
      DEFAULT("8192"), "The log is compacted after so many applied entries."},
-    {"raft.trailing-entries", NUMBER(node.trailing_entries, 0, MAX_ENTRIES, "entries"),
+    {"raft.trailing-entries",
+     NUMBER(node.replica.driver.applier.trailing_entries, 0, MAX_ENTRIES, "entries"),
      DEFAULT("2048"), "Entries kept behind a compaction, for followers that are a little late."},
-    {"raft.catch-up-ms", NUMBER(node.catch_up_ms, 1000, 3600000, "ms"), DEFAULT("60000"),
+    {"raft.catch-up-ms", NUMBER(node.replica.catch_up_ms, 1000, 3600000, "ms"), DEFAULT("60000"),
      "A node that is being added or removed without any step forward for so long is left as "
      "it is, so that another change can begin. At most ten times that in all."},
     {"raft.reset-term", VALUE(setting_boolean, node.reset_term), DEFAULT("false"),
      "For a data directory that was refused because of its term, once all nodes are stopped: "
      "put a plausible one in its place (docs/failure-model.md says when). Nothing is done to "
      "any other directory."},
-    {"segment.cover-ms", NUMBER(node.cover_ms, 0, MAX_INTERVAL_MS, "ms"), DEFAULT("5000"),
+    {"segment.cover-ms", NUMBER(node.replica.allocator.cover_ms, 0, MAX_INTERVAL_MS, "ms"),
+     DEFAULT("5000"),
      "A segment holds at least what its tag uses up in so long, within the tag's `max_step`. "
      "Longer than an election, so that clients do not notice one."},
     {"segment.refill-percent", NUMBER(node.refill_percent, 1, 99, "%"),
      DEFAULT(VALUE_OF(REFILL_DEFAULT_PERCENT)),
      "The next segment is asked for when so much of the current one is used."},
-    {"strict.keys", NUMBER(node.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
+    {"strict.keys", NUMBER(node.replica.strict_keys, 1, LIMIT_KEYS, "keys"), DEFAULT("1000000"),
      "Idempotency keys that the cluster holds at a time, each for a day and in some 200 bytes "
      "of memory and disk on every node. Beyond it new keys get 503 `idempotency_full`. Should "
      "be the same on all nodes: the node that took the request decides."},
-    {"prefetch.tags", NUMBER(node.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
+    {"prefetch.tags", NUMBER(node.replica.prefetch.tags, 0, LIMIT_PREFETCH_TAGS, "tags"),
      DEFAULT(VALUE_OF(PREFETCH_DEFAULT_TAGS)),
      "This node remembers so many of the tags it served in the last day, the busiest, and "
      "fetches a segment of each after a restart. 0 switches that off."},
-    {"prefetch.rate", NUMBER(node.prefetch.rate_per_s, 1, LIMIT_PREFETCH_RATE, "tags/s"),
+    {"prefetch.rate", NUMBER(node.replica.prefetch.rate_per_s, 1, LIMIT_PREFETCH_RATE, "tags/s"),
      DEFAULT(VALUE_OF(PREFETCH_DEFAULT_RATE)), "How many of them it fetches in a second."},
-    {"snowflake.workers", NUMBER(node.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL), DEFAULT("1"),
+    {"snowflake.workers", NUMBER(node.replica.lease.workers, 0, LIMIT_WORKERS_PER_NODE, NULL),
+     DEFAULT("1"),
      "Worker ids that this node takes, each good for as many ids a millisecond as the layout "
      "has sequences. 0 switches snowflake ids off on this node."},
     {"snowflake.window-ms",
-     NUMBER(node.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"),
+     NUMBER(node.replica.lease.window_ms, LIMIT_WINDOW_MIN_MS, LIMIT_WINDOW_MAX_MS, "ms"),
      DEFAULT("600000"),
      "How far ahead the cluster grants times to a worker id: so long snowflake ids are handed "
      "out without a leader."},
-    {"snowflake.renew-ms", NUMBER(node.lease.renew_ms, 100, 60000, "ms"), DEFAULT("3000"),
+    {"snowflake.renew-ms", NUMBER(node.replica.lease.renew_ms, 100, 60000, "ms"), DEFAULT("3000"),
      "How often the window is extended, and the last time used reported. At most a third of "
      "`snowflake.window-ms`."},
-    {"snowflake.mark-lead-ms", NUMBER(node.lease.mark_lead_ms, 50, 60000, "ms"), DEFAULT("1000"),
+    {"snowflake.mark-lead-ms", NUMBER(node.replica.lease.mark_lead_ms, 50, 60000, "ms"),
+     DEFAULT("1000"),
      "How far the mark on this node's disk is kept ahead of the times used. Larger: fewer "
      "writes; after a crash the node waits for up to so long."},
-    {"snowflake.clock-threshold-ms", NUMBER(node.lease.threshold_ms, 1, 3600000, "ms"),
+    {"snowflake.clock-threshold-ms", NUMBER(node.replica.lease.threshold_ms, 1, 3600000, "ms"),
      DEFAULT("1000"),
      "A clock that is further off the median of the nodes' clocks, or jumps ahead by more, is "
      "not trusted: 503 `clock_skew`."},
-    {"snowflake.layout", VALUE(setting_layout, node.lease.layout), DEFAULT("leaf"),
+    {"snowflake.layout", VALUE(setting_layout, node.replica.lease.layout), DEFAULT("leaf"),
      "Bits of time, worker id and sequence; `js53` fits a JavaScript number. Used at the "
      "cluster's first start; afterwards the replicated log knows the layout."},
-    {"snowflake.epoch-ms", NUMBER(node.lease.layout.epoch_ms, 0, EPOCH_MAX_MS, "ms"),
+    {"snowflake.epoch-ms", NUMBER(node.replica.lease.layout.epoch_ms, 0, EPOCH_MAX_MS, "ms"),
      DEFAULT_SHOWN("1288834974657", "1288834974657, Leaf's"),
      "Unix time that the layout counts from; not in the future. Used at the cluster's first "
      "start, as the layout."},

@@ -200,6 +200,27 @@ static void test_random_ones_beside_a_scan_of_all(void **state)
     }
 }
 
+/* It wakes the loop and is not armed any more. */
+static void test_one_that_is_all_zero_only_wakes(void **state)
+{
+    struct timer timer = {0};
+    struct timers timers;
+
+    (void)state;
+    timers_init(&timers);
+    assert_false(timer_is_armed(&timer));
+    timer_cancel(&timers, &timer);
+    timer_arm(&timers, &timer, TIMER_NEVER);
+    assert_false(timer_is_armed(&timer));
+    timer_arm_by(&timers, &timer, 7);
+    assert_true(timer_is_armed(&timer));
+    assert_int_equal(timers_next_ms(&timers), 7);
+    assert_int_equal(timers_run(&timers, 6), 0);
+    assert_int_equal(timers_run(&timers, 7), 1);
+    assert_false(timer_is_armed(&timer));
+    assert_int_equal(timers_next_ms(&timers), TIMER_NEVER);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +228,7 @@ int main(void)
         cmocka_unit_test(test_armed_again_it_moves),
         cmocka_unit_test(test_what_is_armed_in_a_run_waits_for_the_next),
         cmocka_unit_test(test_one_that_fires_may_cancel_or_move_another),
+        cmocka_unit_test(test_one_that_is_all_zero_only_wakes),
         cmocka_unit_test(test_random_ones_beside_a_scan_of_all),
     };
 

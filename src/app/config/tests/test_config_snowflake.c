@@ -12,10 +12,10 @@ static void expect_layout(struct config_fixture *f, const char *text, unsigned t
                           unsigned worker_bits, unsigned sequence_bits)
 {
     expect_flag_ok(f, "--snowflake-layout", text);
-    assert_int_equal(f->config.node.lease.layout.time_bits, time_bits);
-    assert_int_equal(f->config.node.lease.layout.worker_bits, worker_bits);
-    assert_int_equal(f->config.node.lease.layout.sequence_bits, sequence_bits);
-    assert_int_equal(f->config.node.lease.layout.epoch_ms, SNOWFLAKE_EPOCH_MS);
+    assert_int_equal(f->config.node.replica.lease.layout.time_bits, time_bits);
+    assert_int_equal(f->config.node.replica.lease.layout.worker_bits, worker_bits);
+    assert_int_equal(f->config.node.replica.lease.layout.sequence_bits, sequence_bits);
+    assert_int_equal(f->config.node.replica.lease.layout.epoch_ms, SNOWFLAKE_EPOCH_MS);
 }
 
 static void test_bounds(void **state)
@@ -30,13 +30,13 @@ static void test_bounds(void **state)
         const char *above;
         const char *rule;
     } cases[] = {
-        {"--snowflake-workers", offsetof(struct config, node.lease.workers), "600000", "0", "16",
-         NULL, "17", "must be 0..16"},
-        {"--snowflake-renew-ms", offsetof(struct config, node.lease.renew_ms), "600000", "100",
-         "60000", "99", "60001", "must be 100..60000 ms"},
-        {"--snowflake-mark-lead-ms", offsetof(struct config, node.lease.mark_lead_ms), "600000",
-         "50", "60000", "49", "60001", "must be 50..60000 ms"},
-        {"--snowflake-clock-threshold-ms", offsetof(struct config, node.lease.threshold_ms),
+        {"--snowflake-workers", offsetof(struct config, node.replica.lease.workers), "600000", "0",
+         "16", NULL, "17", "must be 0..16"},
+        {"--snowflake-renew-ms", offsetof(struct config, node.replica.lease.renew_ms), "600000",
+         "100", "60000", "99", "60001", "must be 100..60000 ms"},
+        {"--snowflake-mark-lead-ms", offsetof(struct config, node.replica.lease.mark_lead_ms),
+         "600000", "50", "60000", "49", "60001", "must be 50..60000 ms"},
+        {"--snowflake-clock-threshold-ms", offsetof(struct config, node.replica.lease.threshold_ms),
          "600000", "1", "3600000", "0", "3600001", "must be 1..3600000 ms"},
     };
     struct config_fixture *f = *state;
@@ -66,9 +66,9 @@ static void test_window(void **state)
 
     expect_ok(f, ARGS(NODE_1, "--snowflake-window-ms", "1000", "--snowflake-renew-ms", "333"),
               NO_ENV);
-    assert_int_equal(f->config.node.lease.window_ms, LIMIT_WINDOW_MIN_MS);
+    assert_int_equal(f->config.node.replica.lease.window_ms, LIMIT_WINDOW_MIN_MS);
     expect_flag_ok(f, "--snowflake-window-ms", "86400000");
-    assert_int_equal(f->config.node.lease.window_ms, LIMIT_WINDOW_MAX_MS);
+    assert_int_equal(f->config.node.replica.lease.window_ms, LIMIT_WINDOW_MAX_MS);
     expect_error(f, ARGS(NODE_1, "--snowflake-window-ms", "999", "--snowflake-renew-ms", "100"),
                  NO_ENV, "snowflake.window-ms: \"999\" is not valid: must be 1000..86400000 ms");
     expect_flag_error(f, "--snowflake-window-ms", "86400001", "must be 1000..86400000");
@@ -135,8 +135,8 @@ static void test_layout_and_epoch(void **state)
         char *epoch = "--snowflake-epoch-ms=1577836800000";
 
         expect_ok(f, ARGS(NODE_1, swapped ? epoch : layout, swapped ? layout : epoch), NO_ENV);
-        assert_int_equal(f->config.node.lease.layout.sequence_bits, 6);
-        assert_int_equal(f->config.node.lease.layout.epoch_ms, 1577836800000);
+        assert_int_equal(f->config.node.replica.lease.layout.sequence_bits, 6);
+        assert_int_equal(f->config.node.replica.lease.layout.epoch_ms, 1577836800000);
     }
     assert_int_equal(origin(f, "snowflake.epoch-ms")->source, CONFIG_FROM_FLAG);
     expect_flag_ok(f, "--snowflake-epoch-ms", "0");
@@ -152,14 +152,14 @@ static void test_layout_at_time(void **state)
     uint64_t last_ms;
 
     expect_flag_ok(f, "--snowflake-layout", "39+10+12");
-    f->config.node.lease.layout.epoch_ms = NOW_MS;
+    f->config.node.replica.lease.layout.epoch_ms = NOW_MS;
     assert_int_equal(rules_layout(&f->config, NOW_MS, &f->error), 0);
-    f->config.node.lease.layout.epoch_ms = NOW_MS + 1;
+    f->config.node.replica.lease.layout.epoch_ms = NOW_MS + 1;
     assert_int_equal(rules_layout(&f->config, NOW_MS, &f->error), ERR_INVALID);
     assert_non_null(strstr(f->error.text, "the epoch must not be after the present time; this "
                                           "machine's clock says 1795176469348 ms"));
 
-    f->config.node.lease.layout.epoch_ms = NOW_MS;
+    f->config.node.replica.lease.layout.epoch_ms = NOW_MS;
     last_ms = NOW_MS + (1ULL << 39) - 1;
     assert_int_equal(rules_layout(&f->config, last_ms, &f->error), 0);
     assert_int_equal(rules_layout(&f->config, last_ms + 1, &f->error), ERR_INVALID);
@@ -175,9 +175,9 @@ static void test_layout_at_wrong_clock(void **state)
 
     expect_flag_ok(f, "--snowflake-layout", "leaf");
     assert_int_equal(rules_layout(&f->config, 0, &f->error), 0);
-    f->config.node.lease.layout.epoch_ms = 1767225600000; /* 2026-01-01 */
+    f->config.node.replica.lease.layout.epoch_ms = 1767225600000; /* 2026-01-01 */
     assert_int_equal(rules_layout(&f->config, 0, &f->error), 0);
-    f->config.node.lease.layout.epoch_ms = 1767225600001;
+    f->config.node.replica.lease.layout.epoch_ms = 1767225600001;
     assert_int_equal(rules_layout(&f->config, 0, &f->error), ERR_INVALID);
 }
 
