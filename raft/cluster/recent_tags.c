@@ -57,7 +57,10 @@ void recent_tags_start(struct recent_tags *recent, const struct ground *on,
     const struct prefetch_ops ops = {.write = on_write, .fetch = on_fetch, .data = recent};
 
     *recent = (struct recent_tags){
-        .on = on, .allocator = allocator, .prefetch = prefetch_new(config, &ops, on->clock)};
+        .on = on,
+        .allocator = allocator,
+        .prefetch = prefetch_new(config, &ops, on->clock, on->timers),
+    };
     for (unsigned i = 0; i < LIMIT_LOCAL_LISTS; i++) {
         const struct buf *list = &loaded->locals[LOCAL_LISTS_FIRST + i];
         int rv = list->len > 0 ? prefetch_resume(recent->prefetch, i, list->data, list->len) : 0;

@@ -10,8 +10,6 @@
 #include "src/base/container.h"
 #include "src/base/prng.h"
 
-#define STRICT_RETRY_MS 20
-
 /* --- what the parts report --- */
 
 static void on_applied(struct driver_observer *observer, uint64_t index, uint64_t term,
@@ -117,14 +115,13 @@ static uint64_t number_of_incarnation(const struct replica_config *config, uint6
 static void start_allocation(struct replica *replica, const struct store_loaded *loaded)
 {
     const struct replica_config *config = &replica->config;
-    struct strict_config strict = {.key_limit = config->strict_keys, .retry_ms = STRICT_RETRY_MS};
 
     replica->table = id_table_new();
     replica->allocator = allocator_new(&config->allocator, replica->table, replica->ground.clock,
-                                       &replica->proposer, NULL);
+                                       &replica->timers, &replica->proposer);
     ASSERT(replica->table != NULL && replica->allocator != NULL);
-    replica->strict = strict_new(&strict, replica->ground.clock, &replica->proposer,
-                                 on_strict_answer, &replica->answers);
+    replica->strict = strict_new(config->strict_keys, replica->ground.clock, &replica->timers,
+                                 &replica->proposer, on_strict_answer, &replica->answers);
     recent_tags_start(&replica->recent_tags, &replica->ground, replica->allocator,
                       &config->prefetch, loaded);
 }
@@ -146,7 +143,7 @@ static int start_lease(struct replica *replica, const struct store_loaded *loade
     clock_sync_init(&replica->clock_sync, &replica->ground, &clock_sync);
     snowflake_init(&replica->snowflake, clock);
     replica->lease = lease_new(config, &replica->snowflake, &replica->clock_sync.check, clock,
-                               &replica->proposer, &replica->lease_disk);
+                               &replica->timers, &replica->proposer, &replica->lease_disk);
     for (unsigned k = 0; k < config->workers && rv == 0; k++) {
         if (loaded->locals[k].len > 0) {
             rv = lease_resume(replica->lease, k, loaded->locals[k].data, loaded->locals[k].len);
@@ -389,8 +386,7 @@ static void turn_parts(struct replica *replica)
     lease_turn(replica->lease);
     recent_tags_turn(&replica->recent_tags, leader_known);
     allocator_turn(replica->allocator); /* after the recent tags, which want segments */
-    strict_leader_known(replica->strict, leader_known);
-    strict_turn(replica->strict);
+    strict_turn(replica->strict, leader_known);
 }
 
 /*
@@ -421,25 +417,15 @@ bool replica_turn(struct replica *replica)
     return more;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 uint64_t replica_next_ms(const struct replica *replica)
 {
-    uint64_t next = earlier(driver_next_ms(&replica->driver), timers_next_ms(&replica->timers));
+    uint64_t driver_ms = driver_next_ms(&replica->driver);
+    uint64_t timers_ms = timers_next_ms(&replica->timers);
 
     if (!answers_are_none(&replica->answers)) {
         return 0;
     }
-    if (replica->stopping) {
-        return next;
-    }
-    next = earlier(next, allocator_next_ms(replica->allocator));
-    next = earlier(next, strict_next_ms(replica->strict));
-    next = earlier(next, prefetch_next_ms(replica->recent_tags.prefetch));
-    return earlier(next, lease_next_ms(replica->lease));
+    return driver_ms < timers_ms ? driver_ms : timers_ms;
 }
 
 /* --- the way to the end --- */

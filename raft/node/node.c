@@ -477,7 +477,6 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.driver.rows_hold_ms = ROWS_HOLD_MS;
     to.driver.seed = prng_entropy();
     to.allocator.cover_ms = settings->cover_ms;
-    to.allocator.refill_percent = settings->refill_percent;
     to.allocator.request_ms = GRANT_REQUEST_MS;
     to.allocator.retry_ms = GRANT_RETRY_MS;
     to.info.node_id = settings->node_id;

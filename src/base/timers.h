@@ -45,6 +45,13 @@ void timers_init(struct timers *timers);
 /* Not armed. fire gets the timer (CONTAINER() leads to its owner) and the time of the run. */
 void timer_init(struct timer *timer, void (*fire)(struct timer *timer, uint64_t now_ms));
 
+/* The fire of a timer that only wakes the loop, whose turn sees that it is armed no longer. */
+static inline void timer_wake(struct timer *timer, uint64_t now_ms)
+{
+    (void)timer;
+    (void)now_ms;
+}
+
 /* Fire at the first run at due_ms or later; moves a timer that is armed. TIMER_NEVER: cancels. */
 void timer_arm(struct timers *timers, struct timer *timer, uint64_t due_ms);
 

@@ -38,10 +38,9 @@ STAILQ_HEAD(tag_queue, id_tag);
 /* One COMMAND_GRANT under way. */
 struct batch {
     struct id_request request;
-    TAILQ_ENTRY(batch) link;
     struct allocator *allocator;
     uint64_t id;
-    uint64_t abandon_ms; /* monotonic */
+    struct timer abandon;
     bool abandoned;
     size_t count;
     struct id_tag *tags[LIMIT_GRANTS_PER_ENTRY];
@@ -51,14 +50,15 @@ struct allocator {
     struct allocator_config config;
     struct id_table *table;
     const struct clock *clock;
+    struct timers *timers;
     struct id_proposer *proposer;
     struct id_waker *waker;
     void (*granted)(void *data, struct id_tag *tag); /* NULL: nobody hears */
     void *granted_data;
     struct tag_queue ready;
     struct tag_queue delayed; /* in order of refill.retry_at_ms, but for less than retry_ms */
-    TAILQ_HEAD(batch_list, batch) batches; /* of grants; oldest first */
-    size_t batch_count;
+    struct timer next_turn;   /* wakes the loop */
+    size_t batch_count;       /* of grants */
     size_t abandoned_count;
     uint64_t last_batch_id;
     uint64_t burnt[ID_BURN_CAUSES];
@@ -68,8 +68,8 @@ struct allocator {
 };
 
 struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
-                                const struct clock *clock, struct id_proposer *proposer,
-                                struct id_waker *waker)
+                                const struct clock *clock, struct timers *timers,
+                                struct id_proposer *proposer)
 {
     struct allocator *allocator = calloc(1, sizeof *allocator);
 
@@ -78,12 +78,12 @@ struct allocator *allocator_new(const struct allocator_config *config, struct id
     allocator->config = *config;
     allocator->table = table;
     allocator->clock = clock;
+    allocator->timers = timers;
     allocator->proposer = proposer;
-    allocator->waker = waker;
     allocator->give_back = (struct give_back){.table = table, .clock = clock, .proposer = proposer};
     STAILQ_INIT(&allocator->ready);
     STAILQ_INIT(&allocator->delayed);
-    TAILQ_INIT(&allocator->batches);
+    timer_init(&allocator->next_turn, timer_wake);
     return allocator;
 }
 
@@ -93,6 +93,7 @@ void allocator_free(struct allocator *allocator)
         return;
     }
     ASSERT(allocator->batch_count == 0 && allocator->give_back.open == 0);
+    timer_cancel(allocator->timers, &allocator->next_turn);
     free(allocator);
 }
 
@@ -118,9 +119,11 @@ static void queue_push(struct tag_queue *queue, struct id_tag *tag)
 /* Into the queue that its last failure leaves open. */
 static void tag_queue(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
 {
-    bool delayed = tag->refill.retry_at_ms > now_ms;
+    uint64_t retry_at_ms = tag->refill.retry_at_ms;
 
-    queue_push(delayed ? &allocator->delayed : &allocator->ready, tag);
+    queue_push(retry_at_ms > now_ms ? &allocator->delayed : &allocator->ready, tag);
+    timer_arm_by(allocator->timers, &allocator->next_turn,
+                 retry_at_ms > now_ms ? retry_at_ms : now_ms);
 }
 
 void allocator_want(struct allocator *allocator, struct id_tag *tag)
@@ -163,25 +166,21 @@ static void requeue_delayed(struct allocator *allocator, uint64_t now_ms)
     }
 }
 
-/* Give up waiting for batches that should long have been answered. */
-static void abandon_late(struct allocator *allocator, uint64_t now_ms)
+/* Give up waiting for a batch that should long have been answered. */
+static void on_abandon(struct timer *timer, uint64_t now_ms)
 {
-    struct batch *batch;
+    struct batch *batch = CONTAINER(timer, struct batch, abandon);
+    struct allocator *allocator = batch->allocator;
 
-    TAILQ_FOREACH (batch, &allocator->batches, link) {
-        if (batch->abandoned || batch->abandon_ms > now_ms) {
-            continue;
-        }
-        batch->abandoned = true;
-        allocator->abandoned_count++;
-        for (size_t i = 0; i < batch->count; i++) {
-            struct refill *refill = &batch->tags[i]->refill;
+    batch->abandoned = true;
+    allocator->abandoned_count++;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct refill *refill = &batch->tags[i]->refill;
 
-            ASSERT(refill->in_flight && refill->request_id == batch->id);
-            refill->in_flight = false;
-            refill->request_id = 0;
-            queue_push(&allocator->ready, batch->tags[i]);
-        }
+        ASSERT(refill->in_flight && refill->request_id == batch->id);
+        refill->in_flight = false;
+        refill->request_id = 0;
+        tag_queue(allocator, batch->tags[i], now_ms);
     }
 }
 
@@ -340,7 +339,7 @@ static void batch_done_cb(struct id_request *request)
     size_t count = 0;
     int err = request->status;
 
-    TAILQ_REMOVE(&allocator->batches, batch, link);
+    timer_cancel(allocator->timers, &batch->abandon);
     allocator->batch_count--;
     allocator->abandoned_count -= batch->abandoned;
     if (err == 0) {
@@ -367,6 +366,9 @@ static void batch_done_cb(struct id_request *request)
             tag_retry(allocator, tag, now_ms);
         }
     }
+    if (may_send(allocator)) {
+        timer_arm_by(allocator->timers, &allocator->next_turn, now_ms);
+    }
     buf_free(&request->payload);
     buf_free(&request->reply);
     free(batch);
@@ -385,8 +387,7 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
     batch->request.kind = ID_REQUEST_COMMAND;
     batch->request.deadline_ms = now_ms + config->request_ms;
     batch->request.done = batch_done_cb;
-    /* The proposer's own deadline comes first; this is for answers that never come. */
-    batch->abandon_ms = batch->request.deadline_ms + config->retry_ms;
+    timer_init(&batch->abandon, on_abandon);
     command_grant_begin(payload, clock_wall_ms(allocator->clock));
     while (batch->count < LIMIT_GRANTS_PER_ENTRY && !STAILQ_EMPTY(&allocator->ready)) {
         struct id_tag *tag = queue_pop(&allocator->ready);
@@ -408,7 +409,8 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
         free(batch);
         return NULL;
     }
-    TAILQ_INSERT_TAIL(&allocator->batches, batch, link);
+    /* The proposer's own deadline comes first; this is for answers that never come. */
+    timer_arm(allocator->timers, &batch->abandon, batch->request.deadline_ms + config->retry_ms);
     allocator->batch_count++;
     return batch;
 }
@@ -416,38 +418,17 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
 void allocator_turn(struct allocator *allocator)
 {
     uint64_t now_ms = clock_now_ms(allocator->clock);
+    struct batch *batch;
 
-    abandon_late(allocator, now_ms);
     requeue_delayed(allocator, now_ms);
-    while (may_send(allocator)) {
-        struct batch *batch = batch_gather(allocator, now_ms);
-
-        if (batch == NULL) {
-            return;
-        }
+    while (may_send(allocator) && (batch = batch_gather(allocator, now_ms)) != NULL) {
         /* From here on the batch may be done and freed at any call. */
         allocator->proposer->propose(allocator->proposer, &batch->request);
     }
-}
-
-uint64_t allocator_next_ms(const struct allocator *allocator)
-{
-    const struct id_tag *delayed = STAILQ_FIRST(&allocator->delayed);
-    const struct batch *batch;
-    uint64_t next_ms = UINT64_MAX;
-
-    if (may_send(allocator)) {
-        return clock_now_ms(allocator->clock);
+    if (!STAILQ_EMPTY(&allocator->delayed)) {
+        timer_arm_by(allocator->timers, &allocator->next_turn,
+                     STAILQ_FIRST(&allocator->delayed)->refill.retry_at_ms);
     }
-    if (delayed != NULL) {
-        next_ms = delayed->refill.retry_at_ms;
-    }
-    TAILQ_FOREACH (batch, &allocator->batches, link) {
-        if (!batch->abandoned) {
-            return batch->abandon_ms < next_ms ? batch->abandon_ms : next_ms;
-        }
-    }
-    return next_ms;
 }
 
 /* Take over what a row says, unless it is older than what is known. */

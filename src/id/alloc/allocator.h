@@ -45,22 +45,21 @@
 #include "src/id/codec/tag.h"
 
 struct allocator_config {
-    uint32_t cover_ms;       /* REFILL_DEFAULT_COVER_MS */
-    uint32_t refill_percent; /* REFILL_DEFAULT_PERCENT */
-    uint32_t request_ms;     /* deadline of one grant request; then asked anew. Default 10000 */
-    uint32_t retry_ms;       /* pause after a failure. Default 50 */
+    uint32_t cover_ms;   /* REFILL_DEFAULT_COVER_MS */
+    uint32_t request_ms; /* deadline of one grant request; then asked anew. Default 10000 */
+    uint32_t retry_ms;   /* pause after a failure. Default 50 */
 };
 
 struct allocator;
 
 struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
-                                const struct clock *clock, struct id_proposer *proposer,
-                                struct id_waker *waker);
+                                const struct clock *clock, struct timers *timers,
+                                struct id_proposer *proposer);
 
 /* All requests in flight must be done (after the proposer's shutdown). Accepts NULL. */
 void allocator_free(struct allocator *allocator);
 
-/* The waker may be set after creation (the HTTP side starts later); NULL: nobody to wake. */
+/* The HTTP side starts later and ends sooner. NULL, as at first: nobody to wake. */
 void allocator_set_waker(struct allocator *allocator, struct id_waker *waker);
 
 /* Called, on the owner's thread, with the tag of each segment that was published. */
@@ -73,9 +72,6 @@ void allocator_want(struct allocator *allocator, struct id_tag *tag);
 /* Send what is gathered, as far as LIMIT_GRANT_ENTRIES_IN_FLIGHT allows. Call at the end of each
  * turn of the loop. */
 void allocator_turn(struct allocator *allocator);
-
-/* Monotonic ms at which allocator_turn() must be called next, UINT64_MAX if nothing waits. */
-uint64_t allocator_next_ms(const struct allocator *allocator);
 
 /* The state machine changed a tag (or loaded it): adopt step, max_step, generation and deletion.
  * Tags not in the table are ignored, and so are rows older than what is known from the leader.

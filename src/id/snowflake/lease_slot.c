@@ -7,6 +7,10 @@
 
 #include "src/base/assert.h"
 
+#define REQUEST_MS 5000 /* deadline of one renewal */
+/* Pause before a command is repeated that will soon be answered otherwise. */
+#define SOON_MS 200
+
 bool lease_slot_holds(const struct lease_slot *slot)
 {
     return slot->state == LEASE_RECORDING || slot->state == LEASE_RECORDED ||
@@ -94,43 +98,8 @@ static void row_adopt(struct lease_slot *slot, const struct worker_row *row)
     }
 }
 
-void lease_slot_row(struct lease_slot *slot, const struct worker_row *row)
-{
-    if (!lease_slot_holds(slot)) {
-        if (row_may_be_taken(slot, row)) {
-            row_take(slot, row);
-        }
-        return;
-    }
-    if (row->id != slot->held.worker_id || row->epoch < slot->held.epoch) {
-        return;
-    }
-    if (row->epoch > slot->held.epoch || !row_is_own(slot, row)) {
-        lease_slot_fence(slot);
-        return;
-    }
-    row_adopt(slot, row);
-}
-
-void lease_slots_row(struct lease_slots *all, const struct worker_row *row)
-{
-    for (unsigned k = 0; k < all->count && !all->stopped; k++) {
-        lease_slot_row(&all->items[k], row);
-    }
-}
-
-void lease_slot_acquired(struct lease_slot *slot, const struct worker_row *row)
-{
-    if (slot->state == LEASE_NONE && row_is_own(slot, row)) {
-        row_take(slot, row);
-        slot->unsure = clock_now_ms(slot->all->clock) - slot->asked_ms >= LEASE_REQUEST_MS;
-        if (slot->unsure) {
-            slot->next_ask_ms = 0;
-        }
-    }
-}
-
-void lease_slot_fence(struct lease_slot *slot)
+/* The worker id is another's now (or nobody's). */
+static void fence(struct lease_slot *slot)
 {
     ASSERT(lease_slot_holds(slot));
     if (slot->generator != NULL) {
@@ -143,6 +112,44 @@ void lease_slot_fence(struct lease_slot *slot)
     slot->next_ask_ms = 0;
     slot->skewed = false;
     lease_slots_touch(slot->all);
+}
+
+/* A row as this node's state machine or a result shows it: perhaps older than what is known. */
+static void row_seen(struct lease_slot *slot, const struct worker_row *row)
+{
+    if (!lease_slot_holds(slot)) {
+        if (row_may_be_taken(slot, row)) {
+            row_take(slot, row);
+        }
+        return;
+    }
+    if (row->id != slot->held.worker_id || row->epoch < slot->held.epoch) {
+        return;
+    }
+    if (row->epoch > slot->held.epoch || !row_is_own(slot, row)) {
+        fence(slot);
+        return;
+    }
+    row_adopt(slot, row);
+}
+
+void lease_slots_row(struct lease_slots *all, const struct worker_row *row)
+{
+    for (unsigned k = 0; k < all->count && !all->stopped; k++) {
+        row_seen(&all->items[k], row);
+    }
+}
+
+/* The row that this slot's acquire was given. */
+static void row_acquired(struct lease_slot *slot, const struct worker_row *row)
+{
+    if (slot->state == LEASE_NONE && row_is_own(slot, row)) {
+        row_take(slot, row);
+        slot->unsure = clock_now_ms(slot->all->clock) - slot->asked_ms >= REQUEST_MS;
+        if (slot->unsure) {
+            slot->next_ask_ms = 0;
+        }
+    }
 }
 
 static bool same_grant(const struct lease_record *a, const struct lease_record *b)
@@ -167,7 +174,7 @@ static bool fence_others(struct lease_slot *slot)
         if (other->held.epoch >= slot->held.epoch) {
             return false;
         }
-        lease_slot_fence(other);
+        fence(other);
     }
     return true;
 }
@@ -180,7 +187,7 @@ void lease_slot_publish(struct lease_slot *slot)
 
     ASSERT(slot->state == LEASE_RECORDED && same_grant(&slot->held, &slot->durable));
     if (slot->held.worker_id >> snowflake->layout.worker_bits != 0 || !fence_others(slot)) {
-        lease_slot_fence(slot);
+        fence(slot);
         return;
     }
     /* The log's windows are disjoint; that of a worker id which an operator released under this
@@ -303,4 +310,204 @@ uint64_t lease_slot_waits_ms(const struct lease_slot *slot, bool *ret_far)
     }
     *ret_far = from_ms > wall_ms && from_ms - wall_ms > SNOWFLAKE_FROM_WAIT_MS;
     return from_ms >= wall_ms ? from_ms + 1 : 0;
+}
+
+/* --- its commands --- */
+
+static bool slot_may_ask(const struct lease_slot *slot)
+{
+    const struct lease_slots *all = slot->all;
+    bool far;
+
+    if (slot->asking || all->clock_bad) {
+        return false;
+    }
+    if (slot->state == LEASE_SERVING) {
+        (void)lease_slot_waits_ms(slot, &far);
+        return !far;
+    }
+    if (slot->state == LEASE_RECORDING) {
+        return slot->unsure;
+    }
+    return slot->state == LEASE_NONE &&
+           atomic_load_explicit(&all->snowflake->ready, memory_order_relaxed);
+}
+
+static void skew_answered(struct lease_slot *slot)
+{
+    const struct lease_slots *all = slot->all;
+    uint64_t now_ms = clock_now_ms(all->clock);
+
+    if (!slot->skewed) {
+        slot->skewed = true;
+        slot->skewed_ms = now_ms;
+    }
+    if (now_ms - slot->skewed_ms < all->renew_ms) {
+        slot->next_ask_ms = now_ms + SOON_MS;
+    }
+}
+
+static void acquire_answered(struct lease_slot *slot, const struct worker_result *result)
+{
+    if (slot->state != LEASE_NONE) {
+        return; /* taken, by this result or before */
+    }
+    slot->denied = result->status == ERR_NO_WORKER_ID;
+    if (result->status == ERR_CLOCK_SKEW) {
+        skew_answered(slot);
+        return;
+    }
+    slot->skewed = false;
+    if (result->status == ERR_EMPTY || result->status == 0) { /* granted, and over already */
+        slot->next_ask_ms = clock_now_ms(slot->all->clock) + SOON_MS;
+    }
+}
+
+static void renewal_answered(struct lease_slot *slot, const struct worker_result *result)
+{
+    const struct worker_row *row = &result->row;
+
+    if (!lease_slot_holds(slot) || slot->held.worker_id != slot->asked_worker ||
+        slot->held.epoch != slot->asked_epoch) {
+        return; /* fenced meanwhile, by this result or before */
+    }
+    /* Whatever it says but that it is over. */
+    slot->unsure =
+        slot->unsure && (result->status == ERR_FENCED || result->status == ERR_NOT_FOUND);
+    switch (result->status) {
+    case ERR_CLOCK_SKEW:
+        skew_answered(slot);
+        return;
+    case ERR_FENCED:
+    case ERR_NOT_FOUND:
+        fence(slot);
+        return;
+    case ERR_CONFLICT:
+        /* A later end was taken over with the row. An earlier one says that the log has lost what
+         * it granted (it was restored from a backup): others may be given the rest. */
+        if (result->has_row && row->granted_until_ms < slot->held.until_ms) {
+            fence(slot);
+            return;
+        }
+        break;
+    default:
+        break;
+    }
+    slot->skewed = false;
+}
+
+static void done_cb(struct id_request *request)
+{
+    struct lease_slot *slot = request->data;
+    struct lease_slots *all = slot->all;
+    struct worker_result result = {0};
+    int err = request->status;
+
+    ASSERT(slot->asking);
+    slot->asking = false;
+    if (err == 0) {
+        err = worker_result_decode(request->reply.data, request->reply.len, &result);
+    }
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+    if (all->stopped) {
+        return;
+    }
+    lease_slots_touch(all);
+    if (err != 0) {
+        return; /* perhaps applied, perhaps not: next_ask_ms is set */
+    }
+    if (!slot->asked_renewal && result.status == 0) {
+        row_acquired(slot, &result.row);
+    }
+    if (result.has_row) {
+        lease_slots_row(all, &result.row);
+    }
+    if (slot->asked_renewal) {
+        renewal_answered(slot, &result);
+    } else {
+        acquire_answered(slot, &result);
+    }
+}
+
+/* It may be done, and its slot fenced, from propose() on. */
+static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
+                                        uint64_t deadline_ms)
+{
+    struct id_request *request = &slot->request;
+
+    ASSERT(!slot->asking && deadline_ms > now_ms);
+    ASSERT(!slot->all->stopped && slot->all->renew_ms > 0);
+    memset(request, 0, sizeof *request);
+    request->kind = ID_REQUEST_COMMAND;
+    request->deadline_ms = deadline_ms;
+    request->done = done_cb;
+    request->data = slot;
+    slot->asking = true;
+    slot->next_ask_ms = now_ms + slot->all->renew_ms;
+    return request;
+}
+
+static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    struct lease_slots *all = slot->all;
+    struct id_request *request = request_begin(slot, now_ms, UINT64_MAX);
+    struct worker_acquire command = {
+        .kind = WORKER_NODE,
+        .worker_id = WORKER_ID_ANY,
+        .window_ms = all->window_ms,
+        .wall_ms = wall_ms,
+        .name = slot->name,
+        .name_len = slot->name_len,
+        .address = all->address,
+        .address_len = (uint16_t)strlen(all->address),
+    };
+
+    ASSERT(slot->state == LEASE_NONE && slot->generator == NULL);
+    slot->acquiring = true;
+    slot->asked_ms = now_ms;
+    slot->asked_renewal = false;
+    command_worker_acquire_encode(&request->payload, &command);
+    all->proposer->propose(all->proposer, request);
+}
+
+static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    struct lease_slots *all = slot->all;
+    struct id_request *request = request_begin(slot, now_ms, now_ms + REQUEST_MS);
+    struct worker_renew command = {
+        .worker_id = slot->held.worker_id,
+        .epoch = slot->held.epoch,
+        .expected_until_ms = slot->held.until_ms,
+        .window_ms = all->window_ms,
+        .last_timestamp_ms = last_used_ms(slot),
+        .wall_ms = wall_ms,
+        .kind = WORKER_NODE,
+    };
+
+    ASSERT(lease_slot_holds(slot) && slot->held.epoch >= 1);
+    slot->asked_renewal = true;
+    slot->asked_worker = command.worker_id;
+    slot->asked_epoch = command.epoch;
+    command_worker_renew_encode(&request->payload, &command);
+    all->proposer->propose(all->proposer, request);
+}
+
+void lease_slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    struct lease_slots *all = slot->all;
+
+    if (!slot_may_ask(slot)) {
+        return;
+    }
+    if (now_ms < slot->next_ask_ms) {
+        timer_arm_by(all->timers, &all->due, slot->next_ask_ms);
+    } else if (slot->state != LEASE_NONE) {
+        renew(slot, now_ms, wall_ms);
+    } else if (atomic_load_explicit(&all->snowflake->slot_count, memory_order_relaxed) ==
+               LIMIT_SNOWFLAKE_SLOTS) {
+        slot->state = LEASE_SPENT; /* another worker id would be of no use */
+    } else {
+        acquire(slot, now_ms, wall_ms);
+    }
 }
