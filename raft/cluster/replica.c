@@ -403,7 +403,7 @@ bool replica_turn(struct replica *replica)
     answers_deliver(&replica->answers);
     more = driver_turn(&replica->driver);
     answers_deliver(&replica->answers);
-    (void)timers_run(&replica->timers, ground_now_ms(&replica->ground));
+    timers_run(&replica->timers, ground_now_ms(&replica->ground));
     if (!replica->stopping) {
         turn_parts(replica);
     }

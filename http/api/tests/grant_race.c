@@ -108,7 +108,7 @@ static void turn(struct grant_race *race)
     uint64_t next_ms;
 
     do {
-        (void)timers_run(&race->timers, clock_now_ms(&race->fake.clock));
+        timers_run(&race->timers, clock_now_ms(&race->fake.clock));
         allocator_turn(race->allocator);
     } while (answer(race));
     atomic_fetch_add(&race->turns, 1);

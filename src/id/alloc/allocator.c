@@ -1,10 +1,6 @@
 /*
  * allocator.c - see allocator.h: asks for segments and publishes them.
  *
- * The happy path: allocator_want() puts a tag into the queue `ready`; allocator_turn() takes up to
- * LIMIT_GRANTS_PER_ENTRY of them into one batch, a COMMAND_GRANT, and proposes it; batch_done_cb()
- * publishes each result and wakes who waits.
- *
  *   idle --want--> ready --turn--> in flight --result--> idle
  *                    ^                 |
  *                    |               failed, and still needed
@@ -14,8 +10,6 @@
  * is abandoned: its tags are asked for anew, and what it brings later is burnt. Results that do not
  * fit (an older generation, ids below what was published) are burnt as well: nothing that comes
  * from outside is trusted with uniqueness.
- *
- * Thread: one owner (the raft loop).
  */
 #include "src/id/alloc/allocator.h"
 
@@ -25,8 +19,8 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/yield.h"
-#include "src/id/alloc/give_back.h"
 #include "src/id/codec/command.h"
+#include "src/id/codec/strict_command.h"
 #include "src/id/codec/tag_marks.h"
 
 /* Batches at once, with those that were abandoned and not answered yet. */
@@ -63,8 +57,9 @@ struct allocator {
     uint64_t last_batch_id;
     uint64_t burnt[ID_BURN_CAUSES];
     size_t held;
-    bool stopped; /* segments were given back: none is asked for or published any more */
-    struct give_back give_back;
+    bool stopped;      /* segments were given back: none is asked for or published any more */
+    size_t returning;  /* COMMAND_GIVE_BACKs under way */
+    uint64_t returned; /* ids that were given back */
 };
 
 struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
@@ -80,7 +75,6 @@ struct allocator *allocator_new(const struct allocator_config *config, struct id
     allocator->clock = clock;
     allocator->timers = timers;
     allocator->proposer = proposer;
-    allocator->give_back = (struct give_back){.table = table, .clock = clock, .proposer = proposer};
     STAILQ_INIT(&allocator->ready);
     STAILQ_INIT(&allocator->delayed);
     timer_init(&allocator->next_turn, timer_wake);
@@ -92,7 +86,7 @@ void allocator_free(struct allocator *allocator)
     if (allocator == NULL) {
         return;
     }
-    ASSERT(allocator->batch_count == 0 && allocator->give_back.open == 0);
+    ASSERT(allocator->batch_count == 0 && allocator->returning == 0);
     timer_cancel(allocator->timers, &allocator->next_turn);
     free(allocator);
 }
@@ -549,25 +543,158 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
 
 uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause)
 {
-    return allocator->burnt[cause] + (cause == ID_BURN_STOP ? allocator->give_back.burnt : 0);
+    return allocator->burnt[cause];
+}
+
+/* --- the end --- */
+
+/* One COMMAND_GIVE_BACK, gathered or under way. */
+struct returned {
+    struct id_request request;
+    struct allocator *allocator;
+    size_t count;
+    uint32_t sizes[LIMIT_GRANTS_PER_ENTRY];
+    uint64_t total;
+};
+
+struct giving {
+    struct allocator *allocator;
+    row_of_fn row_of;
+    void *data;
+    uint64_t deadline_ms;
+    struct returned *gathered; /* NULL: nothing */
+    size_t tag_count;
+};
+
+static void returned_done_cb(struct id_request *request)
+{
+    struct returned *returned = CONTAINER(request, struct returned, request);
+    struct allocator *allocator = returned->allocator;
+    int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
+    uint64_t taken = 0;
+    size_t count = 0;
+    int err = request->status;
+
+    if (err == 0) {
+        err = statuses_decode(request->reply.data, request->reply.len, statuses,
+                              LIMIT_GRANTS_PER_ENTRY, &count);
+    }
+    if (err == 0 && count == returned->count) {
+        for (size_t i = 0; i < count; i++) {
+            taken += statuses[i] == 0 ? returned->sizes[i] : 0;
+        }
+    }
+    ASSERT(taken <= returned->total && allocator->returning > 0);
+    allocator->returned += taken;
+    allocator->burnt[ID_BURN_STOP] += returned->total - taken;
+    allocator->returning--;
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+    free(returned);
+}
+
+static void send_returned(struct giving *giving)
+{
+    struct returned *returned = giving->gathered;
+
+    if (returned == NULL) {
+        return;
+    }
+    ASSERT(returned->count >= 1 && returned->count <= LIMIT_GRANTS_PER_ENTRY);
+    giving->gathered = NULL;
+    command_items_end(&returned->request.payload);
+    giving->allocator->returning++;
+    giving->allocator->proposer->propose(giving->allocator->proposer, &returned->request);
+}
+
+static void gather_returned(struct giving *giving, const struct give_back_item *item)
+{
+    struct returned *returned = giving->gathered;
+
+    if (returned == NULL) {
+        returned = calloc(1, sizeof *returned);
+        ASSERT(returned != NULL);
+        returned->allocator = giving->allocator;
+        returned->request.kind = ID_REQUEST_COMMAND;
+        returned->request.deadline_ms = giving->deadline_ms;
+        returned->request.done = returned_done_cb;
+        command_give_back_begin(&returned->request.payload,
+                                clock_wall_ms(giving->allocator->clock));
+        giving->gathered = returned;
+    }
+    command_give_back_add(&returned->request.payload, item);
+    returned->sizes[returned->count++] = (uint32_t)(item->end - item->first);
+    returned->total += item->end - item->first;
+    giving->tag_count++;
+    if (returned->count == LIMIT_GRANTS_PER_ENTRY) {
+        send_returned(giving);
+    }
+}
+
+/* May the range that ends the node's newest segment be the top of its tag? This node may be behind
+ * the cluster; then the state machine says no. */
+static bool may_be_top(const struct tag_row *row, const struct id_tag *tag, uint64_t end)
+{
+    return row != NULL && !row->deleted && row->mode == TAG_MODE_TREND &&
+           row->generation == tag->refill.generation && row->max_id <= end;
+}
+
+static void give_tag(struct giving *giving, struct id_tag *tag)
+{
+    struct segment_range range;
+    struct segment_range top = {0};
+    struct segment_view view;
+    const struct tag_row *row;
+    uint64_t total = 0;
+    uint64_t given = 0;
+
+    while (segment_claim(&tag->buffer, UINT32_MAX, &range, &view) == 0) {
+        total += range.count;
+        if (top.count > 0 && top.first + top.count == range.first &&
+            top.count <= UINT32_MAX - range.count) {
+            top.count += range.count;
+        } else {
+            top = range;
+        }
+    }
+    if (total == 0) {
+        return;
+    }
+    row = giving->row_of(giving->data, tag->name, tag->name_len);
+    if (giving->tag_count < LIMIT_GIVE_BACK_TAGS && may_be_top(row, tag, top.first + top.count)) {
+        struct give_back_item item = {tag->name, tag->name_len, row->generation, top.first,
+                                      top.first + top.count};
+
+        gather_returned(giving, &item);
+        given = top.count;
+    }
+    ASSERT(given <= total);
+    giving->allocator->burnt[ID_BURN_STOP] += total - given;
 }
 
 void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_of_fn row_of,
                          void *data)
 {
+    struct giving giving = {
+        .allocator = allocator, .row_of = row_of, .data = data, .deadline_ms = deadline_ms};
+    struct id_tag *tag = id_table_next(allocator->table, "", 0, "", 0);
+
     ASSERT(!allocator->stopped);
     allocator->stopped = true;
-    give_back_begin(&allocator->give_back, deadline_ms, row_of, data);
+    for (; tag != NULL; tag = id_table_next(allocator->table, "", 0, tag->name, tag->name_len)) {
+        give_tag(&giving, tag);
+    }
+    send_returned(&giving);
 }
 
 bool allocator_given_back(const struct allocator *allocator)
 {
-    return allocator->give_back.open == 0;
+    return allocator->returning == 0;
 }
 
 uint64_t allocator_returned(const struct allocator *allocator)
 {
-    return allocator->give_back.returned;
+    return allocator->returned;
 }
 
 size_t allocator_held(const struct allocator *allocator)

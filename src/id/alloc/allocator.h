@@ -39,8 +39,7 @@
 #define LEAFD_ID_ALLOC_ALLOCATOR_H
 
 #include "src/base/clock.h"
-#include "src/id/alloc/give_back.h"
-#include "src/id/alloc/segment_report.h"
+#include "src/id/alloc/id_table.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/tag.h"
 
@@ -96,8 +95,21 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
 /* Ids burnt by this node since start: ID_BURN_GENERATION, _LATE or _STOP. */
 uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause);
 
-/* The node stops: everything that is left in memory goes back if it can, and is burnt else
- * (give_back.h). No segment is asked for or published afterwards. */
+/* The state machine's row of a tag, NULL: it has none. */
+typedef const struct tag_row *(*row_of_fn)(void *data, const char *name, size_t len);
+
+/*
+ * The node stops. All that is left in both slots of every tag is claimed, as by any claimer, so
+ * that nobody else can; what is the top of its tag's range goes back to the cluster in
+ * COMMAND_GIVE_BACKs until deadline_ms. No segment is asked for or published afterwards.
+ *
+ * Why nothing can be handed out twice: those ids go to nobody here; the state machine takes them
+ * back only if no id above them was granted since (max_id is their end), and at most once
+ * (session.h, strict_command.h).
+ *
+ * Burnt, and counted so: a range that is not the top, more than LIMIT_GIVE_BACK_TAGS of them, a
+ * refusal, no answer in time, an answer that was lost.
+ */
 void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_of_fn row_of,
                          void *data);
 /* Nothing of it is under way (also when it was never called). */

@@ -148,7 +148,8 @@ static void table_grow(struct id_table *table)
     atomic_store_explicit(&table->index, index, memory_order_release);
 }
 
-/* An entry with its name, in the tree of names but not yet in the index. NULL: no room. */
+/* An entry with its name, else all zeros (no segments, ID_TAG_ACTIVE), in the tree of names but
+ * not yet in the index. NULL: no room. */
 static struct id_tag *tag_new(struct id_table *table, const char *name, size_t len,
                               uint32_t *ret_handle)
 {
@@ -160,8 +161,6 @@ static struct id_tag *tag_new(struct id_table *table, const char *name, size_t l
         return NULL;
     }
     tag = arena_at(&table->arena, handle);
-    segment_init(&tag->buffer);
-    atomic_init(&tag->state, ID_TAG_ACTIVE);
     tag->name_len = (uint16_t)len;
     memcpy(tag->name, name, len);
     twin = RB_INSERT(id_tags, &table->by_name, tag);

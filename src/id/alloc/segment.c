@@ -27,6 +27,8 @@
  */
 #include "src/id/alloc/segment.h"
 
+#include <string.h>
+
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 
@@ -38,12 +40,7 @@ struct position {
 
 void segment_init(struct segment_buffer *buffer)
 {
-    atomic_init(&buffer->word, 0);
-    atomic_init(&buffer->ready, 0);
-    for (unsigned i = 0; i < 2; i++) {
-        atomic_init(&buffer->slot[i].first, 0);
-        atomic_init(&buffer->slot[i].size, 0);
-    }
+    memset(buffer, 0, sizeof *buffer);
 }
 
 static struct position position_of(uint64_t word)

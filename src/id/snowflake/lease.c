@@ -20,7 +20,6 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/id/snowflake/lease_slot.h"
 
 #define ACTIVE_TICK_MS 100 /* while a slot can stamp, or while claims are refused */
 #define IDLE_TICK_MS 1000

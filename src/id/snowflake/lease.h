@@ -36,7 +36,7 @@
 #include "src/id/codec/request.h"
 #include "src/id/codec/worker.h"
 #include "src/id/snowflake/clock_check.h"
-#include "src/id/snowflake/lease_record.h"
+#include "src/id/snowflake/lease_slot.h"
 #include "src/id/snowflake/snowflake.h"
 
 struct lease_config {

@@ -47,10 +47,28 @@
 #include "src/base/clock.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/worker.h"
-#include "src/id/snowflake/lease_record.h"
 #include "src/id/snowflake/snowflake.h"
 
 struct lease_slots;
+
+/* A record on this node's disk, one for each of its worker ids. One that does not decode is
+ * ERR_CORRUPT or ERR_BAD_VERSION. */
+struct lease_record {
+    uint16_t worker_id;
+    uint64_t epoch;
+    uint64_t from_ms;
+    uint64_t until_ms;
+    uint64_t mark_ms;
+};
+void lease_record_encode(const struct lease_record *record, struct buf *buf);
+int lease_record_decode(const void *data, size_t len, struct lease_record *ret_record) MUST_CHECK;
+
+/* How the lease reaches the disk: write local record k; done once it is durable, never from inside
+ * write. The bytes are copied. */
+struct lease_disk {
+    void (*write)(struct lease_disk *disk, unsigned k, const void *data, size_t len,
+                  void (*done)(void *data), void *done_data);
+};
 
 /*
  *   NONE --row--> RECORDING --written--> RECORDED --layout--> SERVING

@@ -48,23 +48,8 @@ struct position {
 
 void snowflake_init(struct snowflake *snowflake, const struct clock *clock)
 {
-    memset(&snowflake->layout, 0, sizeof snowflake->layout);
+    memset(snowflake, 0, sizeof *snowflake);
     snowflake->clock = clock;
-    atomic_init(&snowflake->ready, false);
-    atomic_init(&snowflake->refusal, 0);
-    atomic_init(&snowflake->slot_count, 0);
-    atomic_init(&snowflake->wanted, false);
-    atomic_init(&snowflake->claimed_total, 0);
-    for (unsigned i = 0; i < LIMIT_SNOWFLAKE_SLOTS; i++) {
-        struct snowflake_slot *slot = &snowflake->slots[i];
-
-        atomic_init(&slot->word, 0);
-        atomic_init(&slot->from_ms, 0);
-        atomic_init(&slot->limit_ms, 0);
-        atomic_init(&slot->until_ms, 0);
-        slot->worker = 0;
-        slot->dead = false;
-    }
 }
 
 void snowflake_set_layout(struct snowflake *snowflake, const struct snowflake_layout *layout)

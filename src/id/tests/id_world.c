@@ -220,7 +220,7 @@ void id_world_reply(struct id_world *world, size_t at, const struct buf *reply)
 
 void id_world_turn(struct id_world *world)
 {
-    (void)timers_run(&world->timers, world->now_ms);
+    timers_run(&world->timers, world->now_ms);
     allocator_turn(world->allocator);
 }
 

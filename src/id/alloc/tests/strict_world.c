@@ -169,7 +169,7 @@ void strict_world_say(struct strict_world *world, size_t at, int32_t status, uin
 
 void strict_world_turn(struct strict_world *world)
 {
-    (void)timers_run(&world->timers, world->now_ms);
+    timers_run(&world->timers, world->now_ms);
     strict_turn(world->strict, world->leader_known);
 }
 

@@ -88,7 +88,7 @@ static void stop(struct node *node)
 
 static void turn(struct node *node, bool ready)
 {
-    (void)timers_run(&node->timers, node->now_ms);
+    timers_run(&node->timers, node->now_ms);
     prefetch_turn(node->prefetch, node->time_ms, ready);
 }
 

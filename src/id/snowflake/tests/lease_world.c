@@ -536,7 +536,7 @@ static void node_run(struct lease_node *node)
     while (node->due || atomic_load(&node->snowflake.wanted) ||
            timers_next_ms(&node->timers) <= clock_now_ms(&node->clock)) {
         node->due = false;
-        (void)timers_run(&node->timers, clock_now_ms(&node->clock));
+        timers_run(&node->timers, clock_now_ms(&node->clock));
         lease_turn(node->lease);
         turns++;
         ASSERT(turns < 10); /* it does not spin */
