@@ -45,11 +45,6 @@ static void on_fetch(void *data, const char *name, size_t len)
     allocator_want(recent->allocator, tag);
 }
 
-static void on_granted(void *data, struct id_tag *tag)
-{
-    prefetch_served(((struct recent_tags *)data)->prefetch, tag);
-}
-
 void recent_tags_start(struct recent_tags *recent, const struct ground *on,
                        struct allocator *allocator, const struct prefetch_config *config,
                        const struct store_loaded *loaded)
@@ -70,7 +65,7 @@ void recent_tags_start(struct recent_tags *recent, const struct ground *on,
                      "number=%u code=%s", i, err_code(rv));
         }
     }
-    allocator_set_granted(allocator, on_granted, recent);
+    allocator_set_prefetch(allocator, recent->prefetch);
 }
 
 void recent_tags_free(struct recent_tags *recent)

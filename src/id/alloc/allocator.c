@@ -47,8 +47,7 @@ struct allocator {
     struct timers *timers;
     struct id_proposer *proposer;
     struct id_waker *waker;
-    void (*granted)(void *data, struct id_tag *tag); /* NULL: nobody hears */
-    void *granted_data;
+    struct prefetch *prefetch; /* NULL: nobody hears of segments */
     struct tag_queue ready;
     struct tag_queue delayed; /* in order of refill.retry_at_ms, but for less than retry_ms */
     struct timer next_turn;   /* wakes the loop */
@@ -96,11 +95,9 @@ void allocator_set_waker(struct allocator *allocator, struct id_waker *waker)
     allocator->waker = waker;
 }
 
-void allocator_set_granted(struct allocator *allocator,
-                           void (*granted)(void *data, struct id_tag *tag), void *data)
+void allocator_set_prefetch(struct allocator *allocator, struct prefetch *prefetch)
 {
-    allocator->granted = granted;
-    allocator->granted_data = data;
+    allocator->prefetch = prefetch;
 }
 
 static void queue_push(struct tag_queue *queue, struct id_tag *tag)
@@ -265,8 +262,8 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     refill->retry_at_ms = 0;
     segment_publish(&tag->buffer, result->first, result->size);
     YIELD("published a segment");
-    if (allocator->granted != NULL) {
-        allocator->granted(allocator->granted_data, tag);
+    if (allocator->prefetch != NULL) {
+        prefetch_served(allocator->prefetch, tag);
     }
     if (atomic_load_explicit(&tag->state, memory_order_relaxed) != ID_TAG_ACTIVE) {
         atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);

@@ -39,7 +39,7 @@
 #define LEAFD_ID_ALLOC_ALLOCATOR_H
 
 #include "src/base/clock.h"
-#include "src/id/alloc/id_table.h"
+#include "src/id/alloc/prefetch.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/tag.h"
 
@@ -61,9 +61,8 @@ void allocator_free(struct allocator *allocator);
 /* The HTTP side starts later and ends sooner. NULL, as at first: nobody to wake. */
 void allocator_set_waker(struct allocator *allocator, struct id_waker *waker);
 
-/* Called, on the owner's thread, with the tag of each segment that was published. */
-void allocator_set_granted(struct allocator *allocator,
-                           void (*granted)(void *data, struct id_tag *tag), void *data);
+/* It hears of each segment that was published. NULL, as at first: nobody does. */
+void allocator_set_prefetch(struct allocator *allocator, struct prefetch *prefetch);
 
 /* A tag of the table wants a refill (refill_wanted is set). Idempotent. */
 void allocator_want(struct allocator *allocator, struct id_tag *tag);

@@ -1,15 +1,10 @@
 /*
  * id_table.c - see id_table.h: this node's tags in use.
  *
- * The happy path of a lookup: hash the name, take the newest index (acquire), and go through its
- * slots from the hash's place until the name or an empty slot is met. A slot is one 64-bit word:
- * the upper 32 bits of the hash, and the handle of the entry in the arena. An entry is complete
- * before its slot is stored (release), and never changes its name.
- *
- * The place in the index comes from the same 32 bits, so growing goes through the old index alone,
- * in order, and touches no entry.
- *
- * Failure modes: LIMIT_TAGS entries: NULL from insert. Threads: as in id_table.h.
+ * A slot of the index is one 64-bit word: the upper 32 bits of the hash, and the handle of the
+ * entry in the arena. An entry is complete before its slot is stored (release), and never changes
+ * its name. The place in the index comes from the same 32 bits, so growing goes through the old
+ * index alone, in order, and touches no entry.
  */
 #include "src/id/alloc/id_table.h"
 

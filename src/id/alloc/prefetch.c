@@ -5,8 +5,6 @@
  * in their order are one list, busiest first. Only records whose bytes changed are written; those
  * behind the list's end are emptied. After a crash between two of them a name may stand twice, or
  * be missing: the first counts.
- *
- * Thread: one owner (the raft loop).
  */
 #include "src/id/alloc/prefetch.h"
 

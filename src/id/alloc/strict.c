@@ -1,10 +1,6 @@
 /*
  * strict.c - see strict.h: gathers strict requests into batches and answers them.
  *
- * The happy path: strict_submit() puts a request into `waiting`; strict_turn() takes up to
- * LIMIT_STRICT_ITEMS of them into the batch of the next seq and proposes it; batch_done_cb()
- * answers each by its result.
- *
  *   waiting --turn--> in a batch --result--> answered
  *      ^                  |
  *      |        got nothing, ask again
@@ -20,8 +16,6 @@
  *
  * While no leader is known nothing is sent: what waits then goes in few large batches to the next
  * leader, and what is late by then was never sent at all, so nothing of it can be burnt.
- *
- * Thread: one owner (the raft loop).
  */
 #include "src/id/alloc/strict.h"
 

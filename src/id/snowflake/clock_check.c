@@ -1,14 +1,9 @@
 /*
  * clock_check.c - see clock_check.h: the median of clocks, and jumps of our own.
  *
- * The happy path of a verdict: no jump stands, and our own clock is near the median of itself and
- * the fresh samples.
- *
  * A jump is seen by the distance of the wall clock from the line that begins at the anchor (the
  * last tick's clocks) and goes on with the monotonic clock. The anchor follows the clock tick by
  * tick, so that small steps do not add up; while a jump stands it stays where it was before.
- *
- * Failure modes: none. Thread: one owner (the raft loop), or tests.
  */
 #include "src/id/snowflake/clock_check.h"
 

@@ -8,8 +8,6 @@
  * The clock is compared every ACTIVE_TICK_MS as long as a slot could stamp something, and in the
  * turn that a claim asked for: so the mark never follows a clock that was not just found fit, and
  * a jump cannot stamp further than the mark of before.
- *
- * Failure modes: as in lease.h; each is a refusal that ends by itself. Thread: one owner.
  */
 #include "src/id/snowflake/lease.h"
 
@@ -26,12 +24,10 @@
 
 struct lease {
     struct clock_check *check;
-    uint64_t begun_ms;  /* monotonic; of this incarnation */
-    bool asking_clocks; /* the other nodes' clocks are not known yet */
-    bool clock_fit;     /* the mark follows the clock, as the last judgement found it */
-    int refusal;
-    int64_t clock_off_ms;
-    uint64_t wait_until_ms;
+    uint64_t begun_ms;          /* monotonic; of this incarnation */
+    bool asking_clocks;         /* the other nodes' clocks are not known yet */
+    bool clock_fit;             /* the mark follows the clock, as the last judgement found it */
+    struct lease_status status; /* as judged: refusal, clock_off_ms and wait_until_ms */
     struct lease_slots slots;
 };
 
@@ -77,7 +73,7 @@ static void publish_all(struct lease *lease)
  * waits no longer than it may have to wait for its mark anyway. */
 static bool must_ask_first(const struct lease *lease, uint64_t now_ms)
 {
-    return now_ms - lease->begun_ms < lease->slots.mark_lead_ms &&
+    return now_ms - lease->begun_ms < lease->slots.config.mark_lead_ms &&
            !clock_check_asked(lease->check, now_ms);
 }
 
@@ -86,7 +82,7 @@ static bool must_ask_first(const struct lease *lease, uint64_t now_ms)
 static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
                        uint64_t *ret_until_ms)
 {
-    int verdict = clock_check_verdict(lease->check, now_ms, wall_ms, &lease->clock_off_ms);
+    int verdict = clock_check_verdict(lease->check, now_ms, wall_ms, &lease->status.clock_off_ms);
     uint64_t reported_ms = 0;
 
     if (verdict == ERR_CLOCK_BACKWARDS) {
@@ -118,7 +114,7 @@ static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wal
     for (unsigned k = 0; k < lease->slots.count; k++) {
         const struct lease_slot *slot = &lease->slots.items[k];
 
-        if (slot->skewed && now_ms - slot->skewed_ms >= lease->slots.renew_ms) {
+        if (slot->skewed && now_ms - slot->skewed_ms >= lease->slots.config.renew_ms) {
             return samples == 0; /* with samples, the verdict was that we agree with them */
         }
     }
@@ -178,11 +174,11 @@ static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
     if (refusal == 0) {
         refusal = slots;
     }
-    lease->wait_until_ms = clock_ms > slots_ms ? clock_ms : slots_ms;
+    lease->status.wait_until_ms = clock_ms > slots_ms ? clock_ms : slots_ms;
     if (refusal == ERR_CLOCK_SKEW) {
-        lease->wait_until_ms = 0; /* time alone does not help */
+        lease->status.wait_until_ms = 0; /* time alone does not help */
     }
-    lease->refusal = refusal;
+    lease->status.refusal = refusal;
     atomic_store_explicit(&lease->slots.snowflake->refusal, refusal, memory_order_relaxed);
 }
 
@@ -191,7 +187,8 @@ static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_
     if (lease->asking_clocks) {
         return now_ms + ACTIVE_TICK_MS;
     }
-    if (lease->refusal != 0 && lease->refusal != ERR_NO_WORKER_ID && lease->refusal != ERR_EMPTY) {
+    if (lease->status.refusal != 0 && lease->status.refusal != ERR_NO_WORKER_ID &&
+        lease->status.refusal != ERR_EMPTY) {
         return now_ms + ACTIVE_TICK_MS;
     }
     for (unsigned k = 0; k < lease->slots.count; k++) {
@@ -280,15 +277,13 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
     slots->timers = timers;
     slots->proposer = proposer;
     slots->disk = disk;
-    slots->address = config->address != NULL ? config->address : "";
-    slots->window_ms = config->window_ms;
-    slots->mark_lead_ms = config->mark_lead_ms;
-    slots->renew_ms =
+    slots->config = *config;
+    slots->config.renew_ms =
         config->renew_ms < config->window_ms / 3 ? config->renew_ms : config->window_ms / 3;
     slots->count = config->workers;
     lease->check = check;
     lease->begun_ms = clock_now_ms(clock);
-    lease->refusal = config->workers > 0 ? ERR_EMPTY : ERR_DISABLED;
+    lease->status.refusal = config->workers > 0 ? ERR_EMPTY : ERR_DISABLED;
     timer_init(&slots->due, on_due);
     if (config->workers > 0) {
         ASSERT(config->window_ms >= LIMIT_WINDOW_MIN_MS &&
@@ -300,7 +295,7 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
         slot_init(lease, config, k);
     }
     if (snowflake != NULL) {
-        atomic_store_explicit(&snowflake->refusal, lease->refusal, memory_order_relaxed);
+        atomic_store_explicit(&snowflake->refusal, lease->status.refusal, memory_order_relaxed);
     }
     return lease;
 }
@@ -319,9 +314,7 @@ void lease_free(struct lease *lease)
 
 void lease_status(const struct lease *lease, struct lease_status *ret_status)
 {
-    struct lease_status status = {.refusal = lease->refusal,
-                                  .clock_off_ms = lease->clock_off_ms,
-                                  .wait_until_ms = lease->wait_until_ms};
+    struct lease_status status = lease->status;
     uint64_t wall_ms = clock_wall_ms(lease->slots.clock);
     uint64_t longest_ms = 0;
 

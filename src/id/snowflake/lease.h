@@ -39,18 +39,6 @@
 #include "src/id/snowflake/lease_slot.h"
 #include "src/id/snowflake/snowflake.h"
 
-struct lease_config {
-    uint64_t node_id;
-    uint64_t store_id;
-    const char *address;            /* shown in the registry; borrowed */
-    uint32_t workers;               /* 0: snowflake is switched off; ..LIMIT_WORKERS_PER_NODE */
-    uint32_t window_ms;             /* default 600000 */
-    uint32_t renew_ms;              /* default 3000, Leaf's report interval */
-    uint32_t mark_lead_ms;          /* default 1000 */
-    uint32_t threshold_ms;          /* of the clock checks; default 1000 */
-    struct snowflake_layout layout; /* proposed at bootstrap; the log's holds */
-};
-
 struct lease;
 
 /* The snowflake is initialised and has no slots; with no workers it may be NULL. The clock check is

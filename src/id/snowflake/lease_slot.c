@@ -129,7 +129,7 @@ static void row_take(struct lease_slot *slot, const struct worker_row *row)
     slot->held.from_ms = earlier(slot->start_ms, slot->held.until_ms);
     slot->acquiring = false;
     slot->skewed = false;
-    slot->next_ask_ms = clock_now_ms(all->clock) + all->renew_ms;
+    slot->next_ask_ms = clock_now_ms(all->clock) + all->config.renew_ms;
     lease_slots_touch(all);
 }
 
@@ -261,7 +261,7 @@ static uint64_t last_used_ms(const struct lease_slot *slot)
 /* Less than half of the lead is left, and ids are being claimed. */
 static bool mark_is_due(const struct lease_slot *slot, uint64_t wall_ms, bool wanted)
 {
-    uint64_t lead_ms = slot->all->mark_lead_ms;
+    uint64_t lead_ms = slot->all->config.mark_lead_ms;
     uint64_t mark_ms = slot->held.mark_ms;
     uint64_t left_ms = mark_ms > wall_ms ? mark_ms - wall_ms : 0;
 
@@ -276,7 +276,7 @@ static bool until_is_due(const struct lease_slot *slot)
         return false;
     }
     ASSERT(same_grant(&slot->held, &slot->durable));
-    return slot->held.until_ms - slot->durable.until_ms > slot->all->window_ms / 2;
+    return slot->held.until_ms - slot->durable.until_ms > slot->all->config.window_ms / 2;
 }
 
 /* The mark that a record written now has. Time that cannot be stamped is not used up: not by a
@@ -289,7 +289,7 @@ static uint64_t next_mark(const struct lease_slot *slot, uint64_t wall_ms, bool 
     if (!may_mark || wall_ms >= slot->held.until_ms) {
         return mark_ms;
     }
-    return later(mark_ms, earlier(wall_ms + slot->all->mark_lead_ms, slot->held.until_ms));
+    return later(mark_ms, earlier(wall_ms + slot->all->config.mark_lead_ms, slot->held.until_ms));
 }
 
 /* The record is durable. */
@@ -390,7 +390,7 @@ static void skew_answered(struct lease_slot *slot)
         slot->skewed = true;
         slot->skewed_ms = now_ms;
     }
-    if (now_ms - slot->skewed_ms < all->renew_ms) {
+    if (now_ms - slot->skewed_ms < all->config.renew_ms) {
         slot->next_ask_ms = now_ms + SOON_MS;
     }
 }
@@ -485,30 +485,31 @@ static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms
     struct id_request *request = &slot->request;
 
     ASSERT(!slot->asking && deadline_ms > now_ms);
-    ASSERT(!slot->all->stopped && slot->all->renew_ms > 0);
+    ASSERT(!slot->all->stopped && slot->all->config.renew_ms > 0);
     memset(request, 0, sizeof *request);
     request->kind = ID_REQUEST_COMMAND;
     request->deadline_ms = deadline_ms;
     request->done = done_cb;
     request->data = slot;
     slot->asking = true;
-    slot->next_ask_ms = now_ms + slot->all->renew_ms;
+    slot->next_ask_ms = now_ms + slot->all->config.renew_ms;
     return request;
 }
 
 static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
 {
     struct lease_slots *all = slot->all;
+    const char *address = all->config.address != NULL ? all->config.address : "";
     struct id_request *request = request_begin(slot, now_ms, UINT64_MAX);
     struct worker_acquire command = {
         .kind = WORKER_NODE,
         .worker_id = WORKER_ID_ANY,
-        .window_ms = all->window_ms,
+        .window_ms = all->config.window_ms,
         .wall_ms = wall_ms,
         .name = slot->name,
         .name_len = slot->name_len,
-        .address = all->address,
-        .address_len = (uint16_t)strlen(all->address),
+        .address = address,
+        .address_len = (uint16_t)strlen(address),
     };
 
     ASSERT(slot->state == LEASE_NONE && slot->generator == NULL);
@@ -527,7 +528,7 @@ static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
         .worker_id = slot->held.worker_id,
         .epoch = slot->held.epoch,
         .expected_until_ms = slot->held.until_ms,
-        .window_ms = all->window_ms,
+        .window_ms = all->config.window_ms,
         .last_timestamp_ms = last_used_ms(slot),
         .wall_ms = wall_ms,
         .kind = WORKER_NODE,

@@ -51,6 +51,18 @@
 
 struct lease_slots;
 
+struct lease_config {
+    uint64_t node_id;
+    uint64_t store_id;
+    const char *address;            /* shown in the registry; borrowed; NULL or "": none */
+    uint32_t workers;               /* 0: snowflake is switched off; ..LIMIT_WORKERS_PER_NODE */
+    uint32_t window_ms;             /* default 600000 */
+    uint32_t renew_ms;              /* default 3000, Leaf's report interval */
+    uint32_t mark_lead_ms;          /* default 1000 */
+    uint32_t threshold_ms;          /* of the clock checks; default 1000 */
+    struct snowflake_layout layout; /* proposed at bootstrap; the log's holds */
+};
+
 /* A record on this node's disk, one for each of its worker ids. One that does not decode is
  * ERR_CORRUPT or ERR_BAD_VERSION. */
 struct lease_record {
@@ -129,15 +141,12 @@ struct lease_slots {
     const struct clock *clock;
     struct id_proposer *proposer;
     struct lease_disk *disk;
-    const char *address; /* borrowed; "": none */
-    uint32_t window_ms;
-    uint32_t renew_ms; /* not longer than a third of the window */
-    uint32_t mark_lead_ms;
-    bool stopped;   /* nothing more is proposed or written */
-    bool clock_bad; /* nothing is asked of the log */
+    struct lease_config config; /* renew_ms: not longer than a third of the window */
+    bool stopped;               /* nothing more is proposed or written */
+    bool clock_bad;             /* nothing is asked of the log */
     struct timers *timers;
     struct timer due; /* the next turn that has something to do */
-    unsigned count;
+    unsigned count;   /* config.workers */
     struct lease_slot items[LIMIT_WORKERS_PER_NODE];
 };
 

@@ -1,9 +1,6 @@
 /*
  * snowflake.c - see snowflake.h: claims by one compare-and-swap.
  *
- * The happy path of a claim: load the slot's word, read the clock, load the slot's bounds, decide
- * on a time and a first sequence, and swap the word for one that counts the claimed ids as used.
- *
  * Why no id is returned twice: a swap takes the sequences [first, first + count) of its time and
  * leaves a word that is greater than the one it replaced (a later time, or the same time and a
  * higher sequence). All swaps of one word are in one order, so no two take the same sequence of the
@@ -26,8 +23,6 @@
  * No lock, no allocation, and no system call: the wall clock is read through the vDSO. A swap fails
  * only because another one succeeded (or the owner killed the slot), and nothing waits in a loop:
  * a used-up millisecond is ERR_EMPTY.
- *
- * Failure modes and threads: as in snowflake.h.
  */
 #include "src/id/snowflake/snowflake.h"
 
