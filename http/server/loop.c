@@ -49,7 +49,7 @@ static void timer_cb(uv_timer_t *timer)
     struct http_loop *loop = timer->data;
 
     loop->timer_due_ms = TIMER_NEVER;
-    (void)timers_run(&loop->conns.timers, uv_now(&loop->uv));
+    timers_run(&loop->conns.timers, uv_now(&loop->uv));
     turn_end(loop);
 }
 

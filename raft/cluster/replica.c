@@ -12,8 +12,6 @@
 #include "src/base/log.h"
 #include "src/base/prng.h"
 
-#define STRICT_RETRY_MS 20
-
 /* --- what the parts report --- */
 
 static void on_applied(struct driver_observer *observer, uint64_t index, uint64_t term,
@@ -130,17 +128,13 @@ static void on_tag_fetch(void *data, const char *name, size_t len)
     allocator_want(replica->allocator, tag);
 }
 
-static void on_tag_granted(void *data, struct id_tag *tag)
-{
-    prefetch_served(((struct replica *)data)->prefetch, tag);
-}
-
 static void start_prefetch(struct replica *replica, const struct store_loaded *loaded)
 {
     const struct prefetch_ops ops = {
         .write = on_tags_write, .fetch = on_tag_fetch, .data = replica};
 
-    replica->prefetch = prefetch_new(&replica->config.prefetch, &ops, replica->ground.clock);
+    replica->prefetch = prefetch_new(&replica->config.prefetch, &ops, replica->ground.clock,
+                                     &replica->timers);
     for (unsigned i = 0; i < LIMIT_LOCAL_LISTS; i++) {
         const struct buf *list = &loaded->locals[LOCAL_LISTS_FIRST + i];
         int rv = list->len > 0 ? prefetch_resume(replica->prefetch, i, list->data, list->len) : 0;
@@ -150,7 +144,7 @@ static void start_prefetch(struct replica *replica, const struct store_loaded *l
                      "number=%u code=%s", i, err_code(rv));
         }
     }
-    allocator_set_granted(replica->allocator, on_tag_granted, replica);
+    allocator_set_prefetch(replica->allocator, replica->prefetch);
 }
 
 /* --- start --- */
@@ -174,14 +168,13 @@ static uint64_t number_of_incarnation(const struct replica_config *config, uint6
 static void start_allocation(struct replica *replica, const struct store_loaded *loaded)
 {
     const struct replica_config *config = &replica->config;
-    struct strict_config strict = {.key_limit = config->strict_keys, .retry_ms = STRICT_RETRY_MS};
 
     replica->table = id_table_new();
     replica->allocator = allocator_new(&config->allocator, replica->table, replica->ground.clock,
-                                       &replica->proposer, NULL);
+                                       &replica->timers, &replica->proposer);
     ASSERT(replica->table != NULL && replica->allocator != NULL);
-    replica->strict = strict_new(&strict, replica->ground.clock, &replica->proposer,
-                                 on_strict_answer, &replica->answers);
+    replica->strict = strict_new(config->strict_keys, replica->ground.clock, &replica->timers,
+                                 &replica->proposer, on_strict_answer, &replica->answers);
     start_prefetch(replica, loaded);
 }
 
@@ -197,7 +190,7 @@ static int start_lease(struct replica *replica, const struct store_loaded *loade
     clock_sync_init(&replica->clock_sync, &replica->ground, config);
     snowflake_init(&replica->snowflake, clock);
     replica->lease = lease_new(config, &replica->snowflake, &replica->clock_sync.check, clock,
-                               &replica->proposer, &replica->lease_disk);
+                               &replica->timers, &replica->proposer, &replica->lease_disk);
     for (unsigned k = 0; k < config->workers && rv == 0; k++) {
         if (loaded->locals[k].len > 0) {
             rv = lease_resume(replica->lease, k, loaded->locals[k].data, loaded->locals[k].len);
@@ -508,8 +501,7 @@ static void turn_parts(struct replica *replica)
     lease_turn(replica->lease);
     prefetch_turn(replica->prefetch, tags_ms(replica), leader_known);
     allocator_turn(replica->allocator); /* after the prefetch, which wants segments */
-    strict_leader_known(replica->strict, leader_known);
-    strict_turn(replica->strict);
+    strict_turn(replica->strict, leader_known);
 }
 
 /*
@@ -526,7 +518,7 @@ bool replica_turn(struct replica *replica)
     answers_deliver(&replica->answers);
     more = driver_turn(&replica->driver);
     answers_deliver(&replica->answers);
-    (void)timers_run(&replica->timers, ground_now_ms(&replica->ground));
+    timers_run(&replica->timers, ground_now_ms(&replica->ground));
     if (!replica->ground.stopping) {
         turn_parts(replica);
     }
@@ -540,25 +532,15 @@ bool replica_turn(struct replica *replica)
     return more;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 uint64_t replica_next_ms(const struct replica *replica)
 {
-    uint64_t next = earlier(driver_next_ms(&replica->driver), timers_next_ms(&replica->timers));
+    uint64_t driver_ms = driver_next_ms(&replica->driver);
+    uint64_t timers_ms = timers_next_ms(&replica->timers);
 
     if (!answers_are_none(&replica->answers)) {
         return 0;
     }
-    if (replica->ground.stopping) {
-        return next;
-    }
-    next = earlier(next, allocator_next_ms(replica->allocator));
-    next = earlier(next, strict_next_ms(replica->strict));
-    next = earlier(next, prefetch_next_ms(replica->prefetch));
-    return earlier(next, lease_next_ms(replica->lease));
+    return driver_ms < timers_ms ? driver_ms : timers_ms;
 }
 
 /* --- the way to the end --- */

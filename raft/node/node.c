@@ -549,7 +549,6 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.driver.applier.rows_join_ms = ROWS_JOIN_MS;
     to.driver.applier.rows_hold_ms = ROWS_HOLD_MS;
     to.driver.seed = prng_entropy();
-    to.allocator.refill_percent = settings->refill_percent;
     to.allocator.request_ms = GRANT_REQUEST_MS;
     to.allocator.retry_ms = GRANT_RETRY_MS;
     to.info.node_id = settings->node_id;

@@ -191,7 +191,6 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
         (uint32_t)sim_below(world, ret_config->driver.applier.rows_hold_ms + 1);
     ret_config->driver.seed = prng_next(&world->prng);
     ret_config->allocator.cover_ms = 500;
-    ret_config->allocator.refill_percent = REFILL_DEFAULT_PERCENT;
     ret_config->allocator.request_ms = 2000;
     ret_config->allocator.retry_ms = 20;
     ret_config->info.node_id = node->id;

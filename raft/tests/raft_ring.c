@@ -110,7 +110,6 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->driver.applier.rows_hold_ms = ring->rows_hold_ms;
     ret_config->driver.seed = (node->incarnations << 32) + node->id;
     ret_config->allocator.cover_ms = REFILL_DEFAULT_COVER_MS;
-    ret_config->allocator.refill_percent = REFILL_DEFAULT_PERCENT;
     ret_config->allocator.request_ms = 2000;
     ret_config->allocator.retry_ms = 20;
     ret_config->info.node_id = node->id;

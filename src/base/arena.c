@@ -43,5 +43,5 @@ void arena_free(struct arena *arena)
         free(arena->chunks[i]);
     }
     free(arena->chunks);
-    *arena = (struct arena)ARENA_INIT;
+    *arena = (struct arena){0};
 }

@@ -26,11 +26,6 @@ struct arena {
     uint32_t used_bytes; /* of the newest chunk */
 };
 
-#define ARENA_INIT                                                                                 \
-    {                                                                                              \
-        NULL, 0, 0                                                                                 \
-    }
-
 /* A zeroed piece of 1..ARENA_CHUNK_BYTES bytes: its handle, never 0; or 0 when the arena is full.
  */
 uint32_t arena_alloc(struct arena *arena, size_t bytes);

@@ -3,32 +3,28 @@
  */
 #include "src/base/err.h"
 
+static const struct name {
+    const char *code;
+    const char *text;
+} names[] = {[0] = {"ok", "ok"},
+#define X(name, value, code, text) [-(value)] = {code, text},
+             ERR_LIST(X)
+#undef X
+};
+
+static const struct name *name_of(int err)
+{
+    static const struct name unknown = {"unknown_error", "unknown error"};
+
+    return err <= 0 && err > -(int)(sizeof names / sizeof names[0]) ? &names[-err] : &unknown;
+}
+
 const char *err_code(int err)
 {
-    switch (err) {
-    case ERR_OK:
-        return "ok";
-#define X(name, value, code, text)                                                                 \
-    case value:                                                                                    \
-        return code;
-        ERR_LIST(X)
-#undef X
-    default:
-        return "unknown_error";
-    }
+    return name_of(err)->code;
 }
 
 const char *err_text(int err)
 {
-    switch (err) {
-    case ERR_OK:
-        return "ok";
-#define X(name, value, code, text)                                                                 \
-    case value:                                                                                    \
-        return text;
-        ERR_LIST(X)
-#undef X
-    default:
-        return "unknown error";
-    }
+    return name_of(err)->text;
 }

@@ -78,19 +78,16 @@ static struct timer *next_due(struct timers *timers, uint64_t now_ms, uint64_t l
     return timer != NULL && timer->due_ms <= now_ms ? timer : NULL;
 }
 
-unsigned timers_run(struct timers *timers, uint64_t now_ms)
+void timers_run(struct timers *timers, uint64_t now_ms)
 {
     uint64_t last_sequence = timers->sequence;
     struct timer *timer = next_due(timers, now_ms, last_sequence);
-    unsigned fired = 0;
 
     while (timer != NULL) {
         timer_cancel(timers, timer);
         if (timer->fire != NULL) {
             timer->fire(timer, now_ms);
         }
-        fired++;
         timer = next_due(timers, now_ms, last_sequence);
     }
-    return fired;
 }

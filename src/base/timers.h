@@ -64,7 +64,7 @@ static inline bool timer_is_armed(const struct timer *timer)
 /* When the earliest is due; TIMER_NEVER: none is armed. */
 uint64_t timers_next_ms(const struct timers *timers);
 
-/* Fire what is due. Returns how many fired. */
-unsigned timers_run(struct timers *timers, uint64_t now_ms);
+/* Fire what is due. */
+void timers_run(struct timers *timers, uint64_t now_ms);
 
 #endif

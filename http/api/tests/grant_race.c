@@ -108,10 +108,11 @@ static void turn(struct grant_race *race)
     uint64_t next_ms;
 
     do {
+        timers_run(&race->timers, clock_now_ms(&race->fake.clock));
         allocator_turn(race->allocator);
     } while (answer(race));
     atomic_fetch_add(&race->turns, 1);
-    next_ms = allocator_next_ms(race->allocator);
+    next_ms = timers_next_ms(&race->timers);
     if (next_ms != UINT64_MAX && !race->stop) {
         uint64_t now_ms = clock_now_ms(&race->fake.clock);
 
@@ -280,10 +281,8 @@ void grant_race_show(struct grant_race *race, const char *name)
 void grant_race_start(struct grant_race *race, unsigned loops)
 {
     static const struct id_backend_ops ops = {backend_submit, backend_want, backend_notify};
-    static const struct allocator_config config = {.cover_ms = 1,
-                                                   .refill_percent = REFILL_DEFAULT_PERCENT,
-                                                   .request_ms = REQUEST_MS,
-                                                   .retry_ms = RETRY_MS};
+    static const struct allocator_config config = {
+        .cover_ms = 1, .request_ms = REQUEST_MS, .retry_ms = RETRY_MS};
     static const struct http_build build = {.version = "", .commit = "", .libraries = "{}"};
 
     memset(race, 0, sizeof(*race));
@@ -292,8 +291,9 @@ void grant_race_start(struct grant_race *race, unsigned loops)
     race->backend.ops = &ops;
     race->proposer.propose = propose;
     prng_seed(&race->prng, 5);
-    race->allocator =
-        allocator_new(&config, race->backend.table, &race->fake.clock, &race->proposer, NULL);
+    timers_init(&race->timers);
+    race->allocator = allocator_new(&config, race->backend.table, &race->fake.clock, &race->timers,
+                                    &race->proposer);
     ASSERT(sem_init(&race->done, 0, 0) == 0);
     ASSERT(uv_loop_init(&race->uv) == 0);
     ASSERT(uv_async_init(&race->uv, &race->want_async, want_cb) == 0);

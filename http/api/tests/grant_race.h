@@ -38,6 +38,7 @@ struct grant_race {
     uv_timer_t timer;
     struct mailbox mailbox;
     struct want_list wanted;
+    struct timers timers;
     struct allocator *allocator;
     struct id_proposer proposer;
     struct id_request *proposed[RACE_HELD_MAX];

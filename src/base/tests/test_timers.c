@@ -67,13 +67,10 @@ static void arm(struct world *world, unsigned number, uint64_t due_ms)
 
 static unsigned run(struct world *world, uint64_t now_ms)
 {
-    unsigned fired;
-
     world->count = 0;
     world->now_ms = now_ms;
-    fired = timers_run(&world->timers, now_ms);
-    assert_int_equal(fired, world->count);
-    return fired;
+    timers_run(&world->timers, now_ms);
+    return world->count;
 }
 
 static void test_they_fire_in_the_order_of_their_times(void **state)

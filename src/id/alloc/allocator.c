@@ -1,10 +1,6 @@
 /*
  * allocator.c - see allocator.h: asks for segments and publishes them.
  *
- * The happy path: allocator_want() puts a tag into the queue `ready`; allocator_turn() takes up to
- * LIMIT_GRANTS_PER_ENTRY of them into one batch, a COMMAND_GRANT, and proposes it; batch_done_cb()
- * publishes each result and wakes who waits.
- *
  *   idle --want--> ready --turn--> in flight --result--> idle
  *                    ^                 |
  *                    |               failed, and still needed
@@ -14,8 +10,6 @@
  * is abandoned: its tags are asked for anew, and what it brings later is burnt. Results that do not
  * fit (an older generation, ids below what was published) are burnt as well: nothing that comes
  * from outside is trusted with uniqueness.
- *
- * Thread: one owner (the raft loop).
  */
 #include "src/id/alloc/allocator.h"
 
@@ -25,8 +19,8 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/yield.h"
-#include "src/id/alloc/give_back.h"
 #include "src/id/codec/command.h"
+#include "src/id/codec/strict_command.h"
 #include "src/id/codec/tag_marks.h"
 
 /* Batches at once, with those that were abandoned and not answered yet. */
@@ -38,10 +32,9 @@ STAILQ_HEAD(tag_queue, id_tag);
 /* One COMMAND_GRANT under way. */
 struct batch {
     struct id_request request;
-    TAILQ_ENTRY(batch) link;
     struct allocator *allocator;
     uint64_t id;
-    uint64_t abandon_ms; /* monotonic */
+    struct timer abandon;
     bool abandoned;
     size_t count;
     struct id_tag *tags[LIMIT_GRANTS_PER_ENTRY];
@@ -51,25 +44,26 @@ struct allocator {
     struct allocator_config config;
     struct id_table *table;
     const struct clock *clock;
+    struct timers *timers;
     struct id_proposer *proposer;
     struct id_waker *waker;
-    void (*granted)(void *data, struct id_tag *tag); /* NULL: nobody hears */
-    void *granted_data;
+    struct prefetch *prefetch; /* NULL: nobody hears of segments */
     struct tag_queue ready;
     struct tag_queue delayed; /* in order of refill.retry_at_ms, but for less than retry_ms */
-    TAILQ_HEAD(batch_list, batch) batches; /* of grants; oldest first */
-    size_t batch_count;
+    struct timer next_turn;   /* wakes the loop */
+    size_t batch_count;       /* of grants */
     size_t abandoned_count;
     uint64_t last_batch_id;
     uint64_t burnt[ID_BURN_CAUSES];
     size_t held;
-    bool stopped; /* segments were given back: none is asked for or published any more */
-    struct give_back give_back;
+    bool stopped;      /* segments were given back: none is asked for or published any more */
+    size_t returning;  /* COMMAND_GIVE_BACKs under way */
+    uint64_t returned; /* ids that were given back */
 };
 
 struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
-                                const struct clock *clock, struct id_proposer *proposer,
-                                struct id_waker *waker)
+                                const struct clock *clock, struct timers *timers,
+                                struct id_proposer *proposer)
 {
     struct allocator *allocator = calloc(1, sizeof *allocator);
 
@@ -78,12 +72,10 @@ struct allocator *allocator_new(const struct allocator_config *config, struct id
     allocator->config = *config;
     allocator->table = table;
     allocator->clock = clock;
+    allocator->timers = timers;
     allocator->proposer = proposer;
-    allocator->waker = waker;
-    allocator->give_back = (struct give_back){.table = table, .clock = clock, .proposer = proposer};
     STAILQ_INIT(&allocator->ready);
     STAILQ_INIT(&allocator->delayed);
-    TAILQ_INIT(&allocator->batches);
     return allocator;
 }
 
@@ -92,7 +84,8 @@ void allocator_free(struct allocator *allocator)
     if (allocator == NULL) {
         return;
     }
-    ASSERT(allocator->batch_count == 0 && allocator->give_back.open == 0);
+    ASSERT(allocator->batch_count == 0 && allocator->returning == 0);
+    timer_cancel(allocator->timers, &allocator->next_turn);
     free(allocator);
 }
 
@@ -101,11 +94,9 @@ void allocator_set_waker(struct allocator *allocator, struct id_waker *waker)
     allocator->waker = waker;
 }
 
-void allocator_set_granted(struct allocator *allocator,
-                           void (*granted)(void *data, struct id_tag *tag), void *data)
+void allocator_set_prefetch(struct allocator *allocator, struct prefetch *prefetch)
 {
-    allocator->granted = granted;
-    allocator->granted_data = data;
+    allocator->prefetch = prefetch;
 }
 
 static void queue_push(struct tag_queue *queue, struct id_tag *tag)
@@ -118,9 +109,11 @@ static void queue_push(struct tag_queue *queue, struct id_tag *tag)
 /* Into the queue that its last failure leaves open. */
 static void tag_queue(struct allocator *allocator, struct id_tag *tag, uint64_t now_ms)
 {
-    bool delayed = tag->refill.retry_at_ms > now_ms;
+    uint64_t retry_at_ms = tag->refill.retry_at_ms;
 
-    queue_push(delayed ? &allocator->delayed : &allocator->ready, tag);
+    queue_push(retry_at_ms > now_ms ? &allocator->delayed : &allocator->ready, tag);
+    timer_arm_by(allocator->timers, &allocator->next_turn,
+                 retry_at_ms > now_ms ? retry_at_ms : now_ms);
 }
 
 void allocator_want(struct allocator *allocator, struct id_tag *tag)
@@ -163,25 +156,21 @@ static void requeue_delayed(struct allocator *allocator, uint64_t now_ms)
     }
 }
 
-/* Give up waiting for batches that should long have been answered. */
-static void abandon_late(struct allocator *allocator, uint64_t now_ms)
+/* Give up waiting for a batch that should long have been answered. */
+static void on_abandon(struct timer *timer, uint64_t now_ms)
 {
-    struct batch *batch;
+    struct batch *batch = CONTAINER(timer, struct batch, abandon);
+    struct allocator *allocator = batch->allocator;
 
-    TAILQ_FOREACH (batch, &allocator->batches, link) {
-        if (batch->abandoned || batch->abandon_ms > now_ms) {
-            continue;
-        }
-        batch->abandoned = true;
-        allocator->abandoned_count++;
-        for (size_t i = 0; i < batch->count; i++) {
-            struct refill *refill = &batch->tags[i]->refill;
+    batch->abandoned = true;
+    allocator->abandoned_count++;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct refill *refill = &batch->tags[i]->refill;
 
-            ASSERT(refill->in_flight && refill->request_id == batch->id);
-            refill->in_flight = false;
-            refill->request_id = 0;
-            queue_push(&allocator->ready, batch->tags[i]);
-        }
+        ASSERT(refill->in_flight && refill->request_id == batch->id);
+        refill->in_flight = false;
+        refill->request_id = 0;
+        tag_queue(allocator, batch->tags[i], now_ms);
     }
 }
 
@@ -272,8 +261,8 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     refill->retry_at_ms = 0;
     segment_publish(&tag->buffer, result->first, result->size);
     YIELD("published a segment");
-    if (allocator->granted != NULL) {
-        allocator->granted(allocator->granted_data, tag);
+    if (allocator->prefetch != NULL) {
+        prefetch_served(allocator->prefetch, tag);
     }
     if (atomic_load_explicit(&tag->state, memory_order_relaxed) != ID_TAG_ACTIVE) {
         atomic_store_explicit(&tag->state, ID_TAG_ACTIVE, memory_order_release);
@@ -340,7 +329,7 @@ static void batch_done_cb(struct id_request *request)
     size_t count = 0;
     int err = request->status;
 
-    TAILQ_REMOVE(&allocator->batches, batch, link);
+    timer_cancel(allocator->timers, &batch->abandon);
     allocator->batch_count--;
     allocator->abandoned_count -= batch->abandoned;
     if (err == 0) {
@@ -367,6 +356,9 @@ static void batch_done_cb(struct id_request *request)
             tag_retry(allocator, tag, now_ms);
         }
     }
+    if (may_send(allocator)) {
+        timer_arm_by(allocator->timers, &allocator->next_turn, now_ms);
+    }
     buf_free(&request->payload);
     buf_free(&request->reply);
     free(batch);
@@ -385,8 +377,7 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
     batch->request.kind = ID_REQUEST_COMMAND;
     batch->request.deadline_ms = now_ms + config->request_ms;
     batch->request.done = batch_done_cb;
-    /* The proposer's own deadline comes first; this is for answers that never come. */
-    batch->abandon_ms = batch->request.deadline_ms + config->retry_ms;
+    timer_init(&batch->abandon, on_abandon);
     command_grant_begin(payload, clock_wall_ms(allocator->clock));
     while (batch->count < LIMIT_GRANTS_PER_ENTRY && !STAILQ_EMPTY(&allocator->ready)) {
         struct id_tag *tag = queue_pop(&allocator->ready);
@@ -408,7 +399,8 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
         free(batch);
         return NULL;
     }
-    TAILQ_INSERT_TAIL(&allocator->batches, batch, link);
+    /* The proposer's own deadline comes first; this is for answers that never come. */
+    timer_arm(allocator->timers, &batch->abandon, batch->request.deadline_ms + config->retry_ms);
     allocator->batch_count++;
     return batch;
 }
@@ -416,38 +408,17 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
 void allocator_turn(struct allocator *allocator)
 {
     uint64_t now_ms = clock_now_ms(allocator->clock);
+    struct batch *batch;
 
-    abandon_late(allocator, now_ms);
     requeue_delayed(allocator, now_ms);
-    while (may_send(allocator)) {
-        struct batch *batch = batch_gather(allocator, now_ms);
-
-        if (batch == NULL) {
-            return;
-        }
+    while (may_send(allocator) && (batch = batch_gather(allocator, now_ms)) != NULL) {
         /* From here on the batch may be done and freed at any call. */
         allocator->proposer->propose(allocator->proposer, &batch->request);
     }
-}
-
-uint64_t allocator_next_ms(const struct allocator *allocator)
-{
-    const struct id_tag *delayed = STAILQ_FIRST(&allocator->delayed);
-    const struct batch *batch;
-    uint64_t next_ms = UINT64_MAX;
-
-    if (may_send(allocator)) {
-        return clock_now_ms(allocator->clock);
+    if (!STAILQ_EMPTY(&allocator->delayed)) {
+        timer_arm_by(allocator->timers, &allocator->next_turn,
+                     STAILQ_FIRST(&allocator->delayed)->refill.retry_at_ms);
     }
-    if (delayed != NULL) {
-        next_ms = delayed->refill.retry_at_ms;
-    }
-    TAILQ_FOREACH (batch, &allocator->batches, link) {
-        if (!batch->abandoned) {
-            return batch->abandon_ms < next_ms ? batch->abandon_ms : next_ms;
-        }
-    }
-    return next_ms;
 }
 
 /* Take over what a row says, unless it is older than what is known. */
@@ -568,25 +539,158 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
 
 uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause)
 {
-    return allocator->burnt[cause] + (cause == ID_BURN_STOP ? allocator->give_back.burnt : 0);
+    return allocator->burnt[cause];
+}
+
+/* --- the end --- */
+
+/* One COMMAND_GIVE_BACK, gathered or under way. */
+struct returned {
+    struct id_request request;
+    struct allocator *allocator;
+    size_t count;
+    uint32_t sizes[LIMIT_GRANTS_PER_ENTRY];
+    uint64_t total;
+};
+
+struct giving {
+    struct allocator *allocator;
+    row_of_fn row_of;
+    void *data;
+    uint64_t deadline_ms;
+    struct returned *gathered; /* NULL: nothing */
+    size_t tag_count;
+};
+
+static void returned_done_cb(struct id_request *request)
+{
+    struct returned *returned = CONTAINER(request, struct returned, request);
+    struct allocator *allocator = returned->allocator;
+    int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
+    uint64_t taken = 0;
+    size_t count = 0;
+    int err = request->status;
+
+    if (err == 0) {
+        err = statuses_decode(request->reply.data, request->reply.len, statuses,
+                              LIMIT_GRANTS_PER_ENTRY, &count);
+    }
+    if (err == 0 && count == returned->count) {
+        for (size_t i = 0; i < count; i++) {
+            taken += statuses[i] == 0 ? returned->sizes[i] : 0;
+        }
+    }
+    ASSERT(taken <= returned->total && allocator->returning > 0);
+    allocator->returned += taken;
+    allocator->burnt[ID_BURN_STOP] += returned->total - taken;
+    allocator->returning--;
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+    free(returned);
+}
+
+static void send_returned(struct giving *giving)
+{
+    struct returned *returned = giving->gathered;
+
+    if (returned == NULL) {
+        return;
+    }
+    ASSERT(returned->count >= 1 && returned->count <= LIMIT_GRANTS_PER_ENTRY);
+    giving->gathered = NULL;
+    command_items_end(&returned->request.payload);
+    giving->allocator->returning++;
+    giving->allocator->proposer->propose(giving->allocator->proposer, &returned->request);
+}
+
+static void gather_returned(struct giving *giving, const struct give_back_item *item)
+{
+    struct returned *returned = giving->gathered;
+
+    if (returned == NULL) {
+        returned = calloc(1, sizeof *returned);
+        ASSERT(returned != NULL);
+        returned->allocator = giving->allocator;
+        returned->request.kind = ID_REQUEST_COMMAND;
+        returned->request.deadline_ms = giving->deadline_ms;
+        returned->request.done = returned_done_cb;
+        command_give_back_begin(&returned->request.payload,
+                                clock_wall_ms(giving->allocator->clock));
+        giving->gathered = returned;
+    }
+    command_give_back_add(&returned->request.payload, item);
+    returned->sizes[returned->count++] = (uint32_t)(item->end - item->first);
+    returned->total += item->end - item->first;
+    giving->tag_count++;
+    if (returned->count == LIMIT_GRANTS_PER_ENTRY) {
+        send_returned(giving);
+    }
+}
+
+/* May the range that ends the node's newest segment be the top of its tag? This node may be behind
+ * the cluster; then the state machine says no. */
+static bool may_be_top(const struct tag_row *row, const struct id_tag *tag, uint64_t end)
+{
+    return row != NULL && !row->deleted && row->mode == TAG_MODE_TREND &&
+           row->generation == tag->refill.generation && row->max_id <= end;
+}
+
+static void give_tag(struct giving *giving, struct id_tag *tag)
+{
+    struct segment_range range;
+    struct segment_range top = {0};
+    struct segment_view view;
+    const struct tag_row *row;
+    uint64_t total = 0;
+    uint64_t given = 0;
+
+    while (segment_claim(&tag->buffer, UINT32_MAX, &range, &view) == 0) {
+        total += range.count;
+        if (top.count > 0 && top.first + top.count == range.first &&
+            top.count <= UINT32_MAX - range.count) {
+            top.count += range.count;
+        } else {
+            top = range;
+        }
+    }
+    if (total == 0) {
+        return;
+    }
+    row = giving->row_of(giving->data, tag->name, tag->name_len);
+    if (giving->tag_count < LIMIT_GIVE_BACK_TAGS && may_be_top(row, tag, top.first + top.count)) {
+        struct give_back_item item = {tag->name, tag->name_len, row->generation, top.first,
+                                      top.first + top.count};
+
+        gather_returned(giving, &item);
+        given = top.count;
+    }
+    ASSERT(given <= total);
+    giving->allocator->burnt[ID_BURN_STOP] += total - given;
 }
 
 void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_of_fn row_of,
                          void *data)
 {
+    struct giving giving = {
+        .allocator = allocator, .row_of = row_of, .data = data, .deadline_ms = deadline_ms};
+    struct id_tag *tag = id_table_next(allocator->table, "", 0, "", 0);
+
     ASSERT(!allocator->stopped);
     allocator->stopped = true;
-    give_back_begin(&allocator->give_back, deadline_ms, row_of, data);
+    for (; tag != NULL; tag = id_table_next(allocator->table, "", 0, tag->name, tag->name_len)) {
+        give_tag(&giving, tag);
+    }
+    send_returned(&giving);
 }
 
 bool allocator_given_back(const struct allocator *allocator)
 {
-    return allocator->give_back.open == 0;
+    return allocator->returning == 0;
 }
 
 uint64_t allocator_returned(const struct allocator *allocator)
 {
-    return allocator->give_back.returned;
+    return allocator->returned;
 }
 
 size_t allocator_held(const struct allocator *allocator)

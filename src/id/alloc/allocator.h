@@ -39,33 +39,30 @@
 #define LEAFD_ID_ALLOC_ALLOCATOR_H
 
 #include "src/base/clock.h"
-#include "src/id/alloc/give_back.h"
-#include "src/id/alloc/segment_report.h"
+#include "src/id/alloc/prefetch.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/tag.h"
 
 struct allocator_config {
-    uint32_t cover_ms;       /* REFILL_DEFAULT_COVER_MS */
-    uint32_t refill_percent; /* REFILL_DEFAULT_PERCENT */
-    uint32_t request_ms;     /* deadline of one grant request; then asked anew. Default 10000 */
-    uint32_t retry_ms;       /* pause after a failure. Default 50 */
+    uint32_t cover_ms;   /* REFILL_DEFAULT_COVER_MS */
+    uint32_t request_ms; /* deadline of one grant request; then asked anew. Default 10000 */
+    uint32_t retry_ms;   /* pause after a failure. Default 50 */
 };
 
 struct allocator;
 
 struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
-                                const struct clock *clock, struct id_proposer *proposer,
-                                struct id_waker *waker);
+                                const struct clock *clock, struct timers *timers,
+                                struct id_proposer *proposer);
 
 /* All requests in flight must be done (after the proposer's shutdown). Accepts NULL. */
 void allocator_free(struct allocator *allocator);
 
-/* The waker may be set after creation (the HTTP side starts later); NULL: nobody to wake. */
+/* The HTTP side starts later and ends sooner. NULL, as at first: nobody to wake. */
 void allocator_set_waker(struct allocator *allocator, struct id_waker *waker);
 
-/* Called, on the owner's thread, with the tag of each segment that was published. */
-void allocator_set_granted(struct allocator *allocator,
-                           void (*granted)(void *data, struct id_tag *tag), void *data);
+/* It hears of each segment that was published. NULL, as at first: nobody does. */
+void allocator_set_prefetch(struct allocator *allocator, struct prefetch *prefetch);
 
 /* A tag of the table wants a refill (refill_wanted is set). Idempotent. */
 void allocator_want(struct allocator *allocator, struct id_tag *tag);
@@ -73,9 +70,6 @@ void allocator_want(struct allocator *allocator, struct id_tag *tag);
 /* Send what is gathered, as far as LIMIT_GRANT_ENTRIES_IN_FLIGHT allows. Call at the end of each
  * turn of the loop. */
 void allocator_turn(struct allocator *allocator);
-
-/* Monotonic ms at which allocator_turn() must be called next, UINT64_MAX if nothing waits. */
-uint64_t allocator_next_ms(const struct allocator *allocator);
 
 /* The state machine changed a tag (or loaded it): adopt step, max_step, generation and deletion.
  * Tags not in the table are ignored, and so are rows older than what is known from the leader.
@@ -100,8 +94,21 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
 /* Ids burnt by this node since start: ID_BURN_GENERATION, _LATE or _STOP. */
 uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause);
 
-/* The node stops: everything that is left in memory goes back if it can, and is burnt else
- * (give_back.h). No segment is asked for or published afterwards. */
+/* The state machine's row of a tag, NULL: it has none. */
+typedef const struct tag_row *(*row_of_fn)(void *data, const char *name, size_t len);
+
+/*
+ * The node stops. All that is left in both slots of every tag is claimed, as by any claimer, so
+ * that nobody else can; what is the top of its tag's range goes back to the cluster in
+ * COMMAND_GIVE_BACKs until deadline_ms. No segment is asked for or published afterwards.
+ *
+ * Why nothing can be handed out twice: those ids go to nobody here; the state machine takes them
+ * back only if no id above them was granted since (max_id is their end), and at most once
+ * (session.h, strict_command.h).
+ *
+ * Burnt, and counted so: a range that is not the top, more than LIMIT_GIVE_BACK_TAGS of them, a
+ * refusal, no answer in time, an answer that was lost.
+ */
 void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_of_fn row_of,
                          void *data);
 /* Nothing of it is under way (also when it was never called). */

@@ -1,15 +1,10 @@
 /*
  * id_table.c - see id_table.h: this node's tags in use.
  *
- * The happy path of a lookup: hash the name, take the newest index (acquire), and go through its
- * slots from the hash's place until the name or an empty slot is met. A slot is one 64-bit word:
- * the upper 32 bits of the hash, and the handle of the entry in the arena. An entry is complete
- * before its slot is stored (release), and never changes its name.
- *
- * The place in the index comes from the same 32 bits, so growing goes through the old index alone,
- * in order, and touches no entry.
- *
- * Failure modes: LIMIT_TAGS entries: NULL from insert. Threads: as in id_table.h.
+ * A slot of the index is one 64-bit word: the upper 32 bits of the hash, and the handle of the
+ * entry in the arena. An entry is complete before its slot is stored (release), and never changes
+ * its name. The place in the index comes from the same 32 bits, so growing goes through the old
+ * index alone, in order, and touches no entry.
  */
 #include "src/id/alloc/id_table.h"
 
@@ -148,7 +143,8 @@ static void table_grow(struct id_table *table)
     atomic_store_explicit(&table->index, index, memory_order_release);
 }
 
-/* An entry with its name, in the tree of names but not yet in the index. NULL: no room. */
+/* An entry with its name, else all zeros (no segments, ID_TAG_ACTIVE), in the tree of names but
+ * not yet in the index. NULL: no room. */
 static struct id_tag *tag_new(struct id_table *table, const char *name, size_t len,
                               uint32_t *ret_handle)
 {
@@ -160,8 +156,6 @@ static struct id_tag *tag_new(struct id_table *table, const char *name, size_t l
         return NULL;
     }
     tag = arena_at(&table->arena, handle);
-    segment_init(&tag->buffer);
-    atomic_init(&tag->state, ID_TAG_ACTIVE);
     tag->name_len = (uint16_t)len;
     memcpy(tag->name, name, len);
     twin = RB_INSERT(id_tags, &table->by_name, tag);

@@ -5,8 +5,6 @@
  * in their order are one list, busiest first. Only records whose bytes changed are written; those
  * behind the list's end are emptied. After a crash between two of them a name may stand twice, or
  * be missing: the first counts.
- *
- * Thread: one owner (the raft loop).
  */
 #include "src/id/alloc/prefetch.h"
 
@@ -41,17 +39,18 @@ struct prefetch {
     struct prefetch_config config;
     struct prefetch_ops ops;
     const struct clock *clock;
+    struct timers *timers;
     struct prefetch_tree entries;
     size_t count;
     /* fetching: names in order, of an earlier incarnation */
     struct prefetch_entry **order; /* NULL: nothing is left to fetch */
     size_t order_count;
     size_t order_at;
-    bool ready;                          /* as of the last turn */
     uint64_t fetch_began_ms;             /* monotonic; 0: not begun */
     uint64_t fetched;                    /* since then */
-    uint64_t look_ms;                    /* monotonic: next look */
-    uint64_t save_ms;                    /* next writing */
+    struct timer fetch;                  /* until the rate allows the next one */
+    struct timer look;                   /* until the next look */
+    struct timer save;                   /* until the next writing */
     uint64_t written[LIMIT_LOCAL_LISTS]; /* hash of what a record holds; 0: nothing */
 };
 
@@ -359,25 +358,37 @@ static void fetch_some(struct prefetch *prefetch, uint64_t now_ms, uint64_t time
     }
     if (prefetch->order_at == prefetch->order_count) {
         order_end(prefetch);
+        return;
     }
+    timer_arm(prefetch->timers, &prefetch->fetch,
+              prefetch->fetch_began_ms +
+                  (prefetch->fetched * 1000 + prefetch->config.rate_per_s - 1) /
+                      prefetch->config.rate_per_s);
 }
 
 /* --- the outside --- */
 
+static void arm(struct prefetch *prefetch, struct timer *timer, uint64_t ms)
+{
+    timer_arm(prefetch->timers, timer, clock_now_ms(prefetch->clock) + ms);
+}
+
 struct prefetch *prefetch_new(const struct prefetch_config *config, const struct prefetch_ops *ops,
-                              const struct clock *clock)
+                              const struct clock *clock, struct timers *timers)
 {
     struct prefetch *prefetch = calloc(1, sizeof *prefetch);
-    uint64_t now_ms = clock_now_ms(clock);
 
     ASSERT(prefetch != NULL);
     ASSERT(config->tags <= LIMIT_PREFETCH_TAGS && (config->tags == 0 || config->rate_per_s > 0));
     prefetch->config = *config;
     prefetch->ops = *ops;
     prefetch->clock = clock;
+    prefetch->timers = timers;
     RB_INIT(&prefetch->entries);
-    prefetch->look_ms = now_ms + PREFETCH_LOOK_MS;
-    prefetch->save_ms = now_ms + PREFETCH_SAVE_MS;
+    if (config->tags > 0) {
+        arm(prefetch, &prefetch->look, PREFETCH_LOOK_MS);
+        arm(prefetch, &prefetch->save, PREFETCH_SAVE_MS);
+    }
     return prefetch;
 }
 
@@ -389,6 +400,9 @@ void prefetch_free(struct prefetch *prefetch)
         return;
     }
     order_end(prefetch);
+    timer_cancel(prefetch->timers, &prefetch->fetch);
+    timer_cancel(prefetch->timers, &prefetch->look);
+    timer_cancel(prefetch->timers, &prefetch->save);
     while ((entry = RB_MIN(prefetch_tree, &prefetch->entries)) != NULL) {
         entry_drop(prefetch, entry);
     }
@@ -427,40 +441,20 @@ void prefetch_turn(struct prefetch *prefetch, uint64_t time_ms, bool ready)
     if (prefetch->config.tags == 0) {
         return;
     }
-    prefetch->ready = ready;
     if (ready && prefetch->fetch_began_ms == 0) {
         fetch_begin(prefetch, now_ms, time_ms);
     }
     if (ready && prefetch->order != NULL) {
         fetch_some(prefetch, now_ms, time_ms);
     }
-    if (now_ms >= prefetch->save_ms) {
-        prefetch->save_ms = now_ms + PREFETCH_SAVE_MS;
-        prefetch->look_ms = now_ms + PREFETCH_LOOK_MS;
+    if (!timer_is_armed(&prefetch->save)) {
+        arm(prefetch, &prefetch->save, PREFETCH_SAVE_MS);
+        arm(prefetch, &prefetch->look, PREFETCH_LOOK_MS);
         prefetch_save(prefetch, time_ms);
-    } else if (now_ms >= prefetch->look_ms) {
-        prefetch->look_ms = now_ms + PREFETCH_LOOK_MS;
+    } else if (!timer_is_armed(&prefetch->look)) {
+        arm(prefetch, &prefetch->look, PREFETCH_LOOK_MS);
         free(look(prefetch, time_ms));
     }
-}
-
-uint64_t prefetch_next_ms(const struct prefetch *prefetch)
-{
-    uint64_t next_ms =
-        prefetch->look_ms < prefetch->save_ms ? prefetch->look_ms : prefetch->save_ms;
-
-    if (prefetch->config.tags == 0) {
-        return UINT64_MAX;
-    }
-    if (prefetch->order != NULL && prefetch->ready) {
-        uint64_t due_ms = prefetch->fetch_began_ms +
-                          (prefetch->fetched * 1000 + prefetch->config.rate_per_s - 1) /
-                              prefetch->config.rate_per_s;
-
-        next_ms = due_ms < next_ms ? due_ms : next_ms;
-    }
-    /* Nothing was served and nothing is remembered: nothing to look at. */
-    return prefetch->count > 0 ? next_ms : UINT64_MAX;
 }
 
 size_t prefetch_count(const struct prefetch *prefetch)

@@ -24,6 +24,7 @@
 #define LEAFD_ID_ALLOC_PREFETCH_H
 
 #include "src/base/clock.h"
+#include "src/base/timers.h"
 #include "src/id/alloc/id_table.h"
 
 #define PREFETCH_KEEP_MS 86400000 /* of not being served, after which a tag is forgotten */
@@ -50,7 +51,7 @@ struct prefetch_ops {
 struct prefetch;
 
 struct prefetch *prefetch_new(const struct prefetch_config *config, const struct prefetch_ops *ops,
-                              const struct clock *clock);
+                              const struct clock *clock, struct timers *timers);
 void prefetch_free(struct prefetch *prefetch); /* accepts NULL */
 
 /* What an earlier incarnation wrote into the record `number`. Before the first turn. 0, or
@@ -64,10 +65,6 @@ void prefetch_served(struct prefetch *prefetch, struct id_tag *tag);
 /* Look, write, fetch, as far as it is due. time_ms: the wall time by which tags age (the log's);
  * ready: segments can be granted. */
 void prefetch_turn(struct prefetch *prefetch, uint64_t time_ms, bool ready);
-
-/* Monotonic ms at which prefetch_turn() must be called next, UINT64_MAX if nothing is to be
- * done. */
-uint64_t prefetch_next_ms(const struct prefetch *prefetch);
 
 /* Look and write now: before a stop, and before segments are taken out of memory. */
 void prefetch_save(struct prefetch *prefetch, uint64_t time_ms);

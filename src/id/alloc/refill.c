@@ -1,10 +1,5 @@
 /*
- * refill.c - see refill.h: how large the next segment is, and when to ask for it.
- *
- * The happy path: size = Leaf's rule, raised to what the measured rate uses up in cover_ms and to
- * what parked requests want, and kept within step..max_step.
- *
- * Failure modes: none; all sums saturate. Thread: one owner (the raft loop), or tests.
+ * refill.c - see refill.h. Failure modes: none; all sums saturate.
  */
 #include "src/id/alloc/refill.h"
 

@@ -1,29 +1,23 @@
 /*
  * segment.c - see segment.h: the double buffer of a tag.
  *
- * The happy path of a claim: load `word`, load the current slot, and move `used` up by one
- * compare-and-swap. Where the slot is used up and the other one is published, the same
- * compare-and-swap moves to the next generation and takes the first ids of it.
- *
  * Why a slot is read as it was filled for the word's generation (src/model/tests explores it):
  *  - Seeing it filled. The owner stores the slot and then `ready` (release). Whoever moves `word`
- * to that generation has loaded `ready` (acquire) and swaps with release; all swaps of `word` are
- *    read-modify-writes and continue that release sequence. So a load (acquire) of a word of
+ *    to that generation has loaded `ready` (acquire) and swaps with release; all swaps of `word`
+ *    are read-modify-writes and continue that release sequence. So a load (acquire) of a word of
  *    generation g sees the slot as it was filled for g, or later.
  *  - Not using it refilled. The owner refills the slot of g for g + 2 only after it loaded
- * (acquire) a word of generation g + 1. Take a swap that succeeded on a word of g: it comes before
- * the move to g + 1 in the modification order of `word`, it was a release, and its release sequence
- * reaches the owner's load. So the loads of the slot before that swap happened before the owner's
- * stores, and cannot have read them. A claim that did read a refilled (or half refilled) slot fails
- * its swap.
+ *    (acquire) a word of generation g + 1. Take a swap that succeeded on a word of g: it comes
+ *    before the move to g + 1 in the modification order of `word`, it was a release, and its
+ *    release sequence reaches the owner's load. So the loads of the slot before that swap happened
+ *    before the owner's stores, and cannot have read them. A claim that did read a refilled (or
+ *    half refilled) slot fails its swap.
  *  - Saying "empty" only when it is: `ready` never falls behind the generation of `word`, so a load
- * of `ready` that equals the generation of an earlier load of `word` proves that nothing moved
- * between, unless the load of `ready` is older than that of the slot's size: the size may be the
- * refilled one, smaller than what is used. The load of the size is an acquire, the store of it a
- * release, so `ready` is then seen as it was when the slot was refilled, or later.
+ *    of `ready` that equals the generation of an earlier load of `word` proves that nothing moved
+ *    between, unless the load of `ready` is older than that of the slot's size: the size may be the
+ *    refilled one, smaller than what is used. The load of the size is an acquire, the store of it a
+ *    release, so `ready` is then seen as it was when the slot was refilled, or later.
  *  - The generation cannot come round within one claim: that would take 2^32 refills of the tag.
- *
- * Failure modes: ERR_EMPTY only. Threads: as in segment.h.
  */
 #include "src/id/alloc/segment.h"
 
@@ -35,16 +29,6 @@ struct position {
     uint32_t generation;
     uint32_t used;
 };
-
-void segment_init(struct segment_buffer *buffer)
-{
-    atomic_init(&buffer->word, 0);
-    atomic_init(&buffer->ready, 0);
-    for (unsigned i = 0; i < 2; i++) {
-        atomic_init(&buffer->slot[i].first, 0);
-        atomic_init(&buffer->slot[i].size, 0);
-    }
-}
 
 static struct position position_of(uint64_t word)
 {

@@ -33,6 +33,7 @@ struct segment_slot {
     _Atomic uint32_t size;  /* ids in the range */
 };
 
+/* All zeros: nothing to claim, ready for the first publish. */
 struct segment_buffer {
     _Atomic uint64_t word;  /* generation:32 | used:32 of the current slot */
     _Atomic uint32_t ready; /* newest generation that was published */
@@ -46,9 +47,6 @@ struct segment_view {
     bool next_ready;  /* the other slot is filled */
     uint32_t skipped; /* ids that this claim burnt (segment_claim_whole) */
 };
-
-/* An empty buffer: nothing to claim, ready for the first publish. */
-void segment_init(struct segment_buffer *buffer);
 
 /* Claim 1..count ids from one slot: as many as it has. 0 with *ret_range, or ERR_EMPTY when both
  * slots are used up. ret_view is always set. count >= 1. */

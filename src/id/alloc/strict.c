@@ -1,14 +1,10 @@
 /*
  * strict.c - see strict.h: gathers strict requests into batches and answers them.
  *
- * The happy path: strict_submit() puts a request into `waiting`; strict_turn() takes up to
- * LIMIT_STRICT_ITEMS of them into the batch of the next seq and proposes it; batch_done_cb()
- * answers each by its result.
- *
  *   waiting --turn--> in a batch --result--> answered
  *      ^                  |
  *      |        got nothing, ask again
- *      +-- retry_ms -- delayed
+ *      +- STRICT_RETRY_MS - paused
  *
  * A request that reaches its deadline is answered wherever it is. In a batch its place is left
  * empty, since the batch may still bring it ids, which are burnt then. What a batch brings after
@@ -20,8 +16,6 @@
  *
  * While no leader is known nothing is sent: what waits then goes in few large batches to the next
  * leader, and what is late by then was never sent at all, so nothing of it can be burnt.
- *
- * Thread: one owner (the raft loop).
  */
 #include "src/id/alloc/strict.h"
 
@@ -31,11 +25,12 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
-#define SCAN_MS 10 /* how exact deadlines are */
 /* A batch goes at once if it is half as large as all that are under way; a smaller one after so
  * long at the latest. */
 #define HOLD_SHARE 2
 #define HOLD_MS 3
+
+#define PAUSED UINT64_MAX /* sent_ms of a request in `paused` */
 
 TAILQ_HEAD(strict_list, id_request);
 
@@ -62,8 +57,9 @@ struct pick {
 };
 
 struct strict {
-    struct strict_config config;
+    uint32_t key_limit;
     const struct clock *clock;
+    struct timers *timers;
     struct id_proposer *proposer;
     strict_answer_fn answer;
     void *data;
@@ -71,37 +67,33 @@ struct strict {
     bool leader_known;
     struct strict_list waiting; /* to be gathered, oldest first. status: 0, or what an earlier
                                    batch said, which is then in the reply as well */
-    struct strict_list delayed; /* likewise, to be gathered at sent_ms, which rises */
-    struct strict_list refused; /* by strict_submit(), to be answered with their status */
+    struct strict_list paused;  /* likewise, once their timers have fired */
     size_t waiting_count;
-    unsigned busy_count; /* batches under way */
-    size_t flying;       /* requests of batches under way, answered or not */
-    size_t held;         /* waiting, delayed and in batches: <= LIMIT_STRICT_WAITING */
-    uint64_t scan_at_ms; /* next look at deadlines */
-    uint64_t scanned_ms;
+    unsigned busy_count;    /* batches under way */
+    size_t flying;          /* requests of batches under way, answered or not */
+    size_t held;            /* waiting, paused and in batches: <= LIMIT_STRICT_WAITING */
+    struct timer next_turn; /* wakes the loop */
     uint64_t burnt;
     struct pick picks[LIMIT_STRICT_ITEMS];            /* while a batch is made */
     struct strict_result results[LIMIT_STRICT_ITEMS]; /* while one is answered */
     struct batch batches[LIMIT_STRICT_BATCHES];
 };
 
-struct strict *strict_new(const struct strict_config *config, const struct clock *clock,
+struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct timers *timers,
                           struct id_proposer *proposer, strict_answer_fn answer, void *data)
 {
     struct strict *strict = calloc(1, sizeof *strict);
 
     ASSERT(strict != NULL);
-    ASSERT(config->retry_ms > 0);
-    ASSERT(config->key_limit >= 1 && config->key_limit <= LIMIT_KEYS);
-    strict->config = *config;
+    ASSERT(key_limit >= 1 && key_limit <= LIMIT_KEYS);
+    strict->key_limit = key_limit;
     strict->clock = clock;
+    strict->timers = timers;
     strict->proposer = proposer;
     strict->answer = answer;
     strict->data = data;
-    strict->scan_at_ms = UINT64_MAX;
     TAILQ_INIT(&strict->waiting);
-    TAILQ_INIT(&strict->delayed);
-    TAILQ_INIT(&strict->refused);
+    TAILQ_INIT(&strict->paused);
     for (unsigned i = 0; i < LIMIT_STRICT_BATCHES; i++) {
         strict->batches[i].strict = strict;
     }
@@ -113,12 +105,13 @@ void strict_free(struct strict *strict)
     if (strict == NULL) {
         return;
     }
-    ASSERT(strict->held == 0 && TAILQ_EMPTY(&strict->refused));
+    ASSERT(strict->held == 0);
     for (unsigned i = 0; i < LIMIT_STRICT_BATCHES; i++) {
         ASSERT(!strict->batches[i].busy);
         buf_free(&strict->batches[i].request.payload);
         buf_free(&strict->batches[i].request.reply);
     }
+    timer_cancel(strict->timers, &strict->next_turn);
     free(strict);
 }
 
@@ -140,13 +133,14 @@ static int submit_check(const struct strict *strict, const struct id_request *re
     return rv;
 }
 
-/* See that somebody looks at the deadline, though not more often than every SCAN_MS. */
-static void wait_for_scan(struct strict *strict, uint64_t deadline_ms)
+/* Answer a request that is in no list and no batch any more. */
+static void finish(struct strict *strict, struct id_request *request, int status)
 {
-    uint64_t at_ms = strict->scanned_ms + SCAN_MS;
-
-    at_ms = deadline_ms > at_ms ? deadline_ms : at_ms;
-    strict->scan_at_ms = at_ms < strict->scan_at_ms ? at_ms : strict->scan_at_ms;
+    ASSERT(strict->held > 0);
+    strict->held--;
+    timer_cancel(strict->timers, &request->deadline);
+    request->status = status;
+    strict->answer(strict->data, request, status);
 }
 
 static void enqueue(struct strict *strict, struct id_request *request, uint64_t now_ms)
@@ -154,130 +148,47 @@ static void enqueue(struct strict *strict, struct id_request *request, uint64_t 
     request->sent_ms = now_ms;
     TAILQ_INSERT_TAIL(&strict->waiting, request, link);
     strict->waiting_count++;
+    timer_arm(strict->timers, &request->deadline, request->deadline_ms);
+    timer_arm_by(strict->timers, &strict->next_turn, now_ms);
+}
+
+/* The end of a request's pause, or its deadline. What an earlier batch said tells more than that it
+ * is late. */
+static void on_due(struct timer *timer, uint64_t now_ms)
+{
+    struct id_request *request = CONTAINER(timer, struct id_request, deadline);
+    struct strict *strict = request->holder;
+    int status = strict->leader_known ? ERR_TIMEOUT : ERR_NO_LEADER;
+
+    if (request->work != NULL) {
+        ((struct place *)request->work)->request = NULL; /* what it gets is burnt */
+    } else if (request->sent_ms == PAUSED) {
+        TAILQ_REMOVE(&strict->paused, request, link);
+        enqueue(strict, request, now_ms);
+        return;
+    } else {
+        TAILQ_REMOVE(&strict->waiting, request, link);
+        strict->waiting_count--;
+    }
+    finish(strict, request, request->status != 0 ? request->status : status);
 }
 
 void strict_submit(struct strict *strict, struct id_request *request)
 {
+    int refused = submit_check(strict, request);
+
     ASSERT(request->kind == ID_REQUEST_STRICT);
     request->reply.len = 0;
-    request->status = submit_check(strict, request);
-    if (request->status != 0) {
-        TAILQ_INSERT_TAIL(&strict->refused, request, link);
+    request->status = refused;
+    if (refused != 0) {
+        strict->answer(strict->data, request, refused);
         return;
     }
+    request->holder = strict;
+    request->work = NULL;
+    timer_init(&request->deadline, on_due);
     enqueue(strict, request, clock_now_ms(strict->clock));
     strict->held++;
-    wait_for_scan(strict, request->deadline_ms);
-}
-
-void strict_leader_known(struct strict *strict, bool known)
-{
-    strict->leader_known = known;
-}
-
-static void answer_refused(struct strict *strict)
-{
-    struct id_request *request;
-
-    while ((request = TAILQ_FIRST(&strict->refused)) != NULL) {
-        TAILQ_REMOVE(&strict->refused, request, link);
-        strict->answer(strict->data, request, request->status);
-    }
-}
-
-/* Answer a request that is in no list and no batch any more. */
-static void finish(struct strict *strict, struct id_request *request, int status)
-{
-    ASSERT(strict->held > 0);
-    strict->held--;
-    request->status = status;
-    strict->answer(strict->data, request, status);
-}
-
-/* Its deadline passed. What an earlier batch said tells more than that. */
-static void finish_late(struct strict *strict, struct id_request *request)
-{
-    int status = strict->leader_known ? ERR_TIMEOUT : ERR_NO_LEADER;
-
-    finish(strict, request, request->status != 0 ? request->status : status);
-}
-
-/* Returns the earliest deadline that is left, UINT64_MAX if none. */
-static uint64_t scan_list(struct strict *strict, struct strict_list *list, uint64_t now_ms)
-{
-    uint64_t earliest_ms = UINT64_MAX;
-    struct id_request *request;
-    struct id_request *next;
-
-    for (request = TAILQ_FIRST(list); request != NULL; request = next) {
-        next = TAILQ_NEXT(request, link);
-        if (request->deadline_ms <= now_ms) {
-            TAILQ_REMOVE(list, request, link);
-            strict->waiting_count -= list == &strict->waiting;
-            finish_late(strict, request);
-        } else if (request->deadline_ms < earliest_ms) {
-            earliest_ms = request->deadline_ms;
-        }
-    }
-    return earliest_ms;
-}
-
-/* As above. The places stay: what they get is burnt. */
-static uint64_t scan_batch(struct strict *strict, struct batch *batch, uint64_t now_ms)
-{
-    uint64_t earliest_ms = UINT64_MAX;
-
-    for (uint32_t i = 0; batch->busy && i < batch->count; i++) {
-        struct id_request *request = batch->places[i].request;
-
-        if (request == NULL) {
-            continue;
-        }
-        if (request->deadline_ms <= now_ms) {
-            batch->places[i].request = NULL;
-            finish_late(strict, request);
-        } else if (request->deadline_ms < earliest_ms) {
-            earliest_ms = request->deadline_ms;
-        }
-    }
-    return earliest_ms;
-}
-
-/* Answer what is late, and find out when the next one will be. */
-static void scan(struct strict *strict, uint64_t now_ms)
-{
-    uint64_t next_ms;
-
-    if (now_ms < strict->scan_at_ms) {
-        return;
-    }
-    strict->scan_at_ms = UINT64_MAX;
-    strict->scanned_ms = now_ms;
-    next_ms = scan_list(strict, &strict->waiting, now_ms);
-    if (next_ms != UINT64_MAX) {
-        wait_for_scan(strict, next_ms);
-    }
-    next_ms = scan_list(strict, &strict->delayed, now_ms);
-    if (next_ms != UINT64_MAX) {
-        wait_for_scan(strict, next_ms);
-    }
-    for (unsigned i = 0; i < LIMIT_STRICT_BATCHES; i++) {
-        next_ms = scan_batch(strict, &strict->batches[i], now_ms);
-        if (next_ms != UINT64_MAX) {
-            wait_for_scan(strict, next_ms);
-        }
-    }
-}
-
-/* Those whose pause is over, oldest first again. */
-static void take_delayed(struct strict *strict, uint64_t now_ms)
-{
-    struct id_request *request;
-
-    while ((request = TAILQ_FIRST(&strict->delayed)) != NULL && request->sent_ms <= now_ms) {
-        TAILQ_REMOVE(&strict->delayed, request, link);
-        enqueue(strict, request, now_ms);
-    }
 }
 
 /* There is something to send, somebody to send it to, and a batch is free. */
@@ -312,7 +223,7 @@ static struct batch *batch_free(struct strict *strict)
     return batch;
 }
 
-static uint32_t pick_waiting(struct strict *strict, uint64_t now_ms)
+static uint32_t pick_waiting(struct strict *strict)
 {
     struct id_request *request;
     uint32_t count = 0;
@@ -322,10 +233,6 @@ static uint32_t pick_waiting(struct strict *strict, uint64_t now_ms)
 
         TAILQ_REMOVE(&strict->waiting, request, link);
         strict->waiting_count--;
-        if (request->deadline_ms <= now_ms) {
-            finish_late(strict, request);
-            continue;
-        }
         ASSERT(strict_item_decode(request->payload.data, request->payload.len, &pick->item) == 0);
         pick->request = request;
         pick->arrival = count++;
@@ -361,15 +268,17 @@ static void picks_sort(struct pick *picks, uint32_t count)
 static bool ask_again(struct strict *strict, struct id_request *request, int status,
                       uint64_t now_ms)
 {
-    uint64_t at_ms = now_ms + strict->config.retry_ms;
+    uint64_t at_ms = now_ms + STRICT_RETRY_MS;
 
     if ((status != ERR_CHANGING && status != ERR_EMPTY) || strict->stopped ||
         at_ms >= request->deadline_ms) {
         return false;
     }
     request->status = status;
-    request->sent_ms = at_ms;
-    TAILQ_INSERT_TAIL(&strict->delayed, request, link);
+    request->sent_ms = PAUSED;
+    request->work = NULL;
+    TAILQ_INSERT_TAIL(&strict->paused, request, link);
+    timer_arm(strict->timers, &request->deadline, at_ms);
     return true;
 }
 
@@ -429,13 +338,16 @@ static void batch_done_cb(struct id_request *base)
     }
     batch->busy = false;
     strict->busy_count--;
+    if (may_send(strict)) {
+        timer_arm_by(strict->timers, &strict->next_turn, now_ms);
+    }
 }
 
 static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
 {
     const struct strict *strict = batch->strict;
     struct strict_batch head = {.wall_ms = clock_wall_ms(strict->clock),
-                                .key_limit = strict->config.key_limit};
+                                .key_limit = strict->key_limit};
     uint64_t latest_ms = 0;
 
     batch->busy = true;
@@ -454,6 +366,7 @@ static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
 
         command_strict_add(&batch->request.payload, &pick->item);
         batch->places[i] = (struct place){request, pick->item.count, pick->item.key_len > 0};
+        request->work = &batch->places[i];
         request->status = 0; /* the earlier answer is no longer true */
         request->reply.len = 0;
         latest_ms = request->deadline_ms > latest_ms ? request->deadline_ms : latest_ms;
@@ -463,53 +376,22 @@ static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
         latest_ms < now_ms + LIMIT_TIMEOUT_MS ? latest_ms : now_ms + LIMIT_TIMEOUT_MS;
 }
 
-/* Make a batch of what waits. NULL: all of that was late. */
-static struct batch *batch_gather(struct strict *strict, uint64_t now_ms)
-{
-    struct batch *batch = batch_free(strict);
-    uint32_t count = pick_waiting(strict, now_ms);
-
-    if (count == 0) {
-        return NULL;
-    }
-    picks_sort(strict->picks, count);
-    batch_fill(batch, count, now_ms);
-    return batch;
-}
-
-void strict_turn(struct strict *strict)
+void strict_turn(struct strict *strict, bool leader_known)
 {
     uint64_t now_ms = clock_now_ms(strict->clock);
-    struct batch *batch;
 
-    answer_refused(strict);
-    scan(strict, now_ms);
-    take_delayed(strict, now_ms);
+    strict->leader_known = leader_known;
     while (may_send(strict) && send_at_ms(strict) <= now_ms) {
-        batch = batch_gather(strict, now_ms);
-        if (batch != NULL) {
-            /* From here on the batch may be done at any call. */
-            strict->proposer->propose(strict->proposer, &batch->request);
-        }
-    }
-}
+        struct batch *batch = batch_free(strict);
+        uint32_t count = pick_waiting(strict);
 
-uint64_t strict_next_ms(const struct strict *strict)
-{
-    const struct id_request *delayed = TAILQ_FIRST(&strict->delayed);
-    uint64_t now_ms = clock_now_ms(strict->clock);
-    uint64_t next_ms = strict->scan_at_ms;
-
-    if (!TAILQ_EMPTY(&strict->refused)) {
-        return now_ms;
+        picks_sort(strict->picks, count);
+        batch_fill(batch, count, now_ms);
+        /* From here on the batch may be done at any call. */
+        strict->proposer->propose(strict->proposer, &batch->request);
     }
-    if (delayed != NULL && delayed->sent_ms < next_ms) {
-        next_ms = delayed->sent_ms;
-    }
-    if (may_send(strict) && send_at_ms(strict) < next_ms) {
-        next_ms = send_at_ms(strict);
-    }
-    return next_ms > now_ms ? next_ms : now_ms;
+    timer_arm(strict->timers, &strict->next_turn,
+              may_send(strict) ? send_at_ms(strict) : TIMER_NEVER);
 }
 
 static void finish_list(struct strict *strict, struct strict_list *list, int status)
@@ -528,7 +410,7 @@ void strict_stop(struct strict *strict)
 {
     strict->stopped = true;
     finish_list(strict, &strict->waiting, ERR_SHUTTING_DOWN);
-    finish_list(strict, &strict->delayed, ERR_SHUTTING_DOWN);
+    finish_list(strict, &strict->paused, ERR_SHUTTING_DOWN);
 }
 
 uint64_t strict_burnt(const struct strict *strict)

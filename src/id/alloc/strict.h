@@ -29,18 +29,16 @@
 #include "src/id/codec/request.h"
 #include "src/id/codec/strict_command.h"
 
-struct strict_config {
-    uint32_t key_limit; /* strict.keys */
-    uint32_t retry_ms;  /* pause after ERR_CHANGING or ERR_EMPTY. Default 20 */
-};
+#define STRICT_RETRY_MS 20 /* pause after ERR_CHANGING or ERR_EMPTY */
 
-/* Called, on the owner's thread and never from inside strict_submit(), when a request is over; it
+/* Called, on the owner's thread, when a request is over, also from inside strict_submit(); it
  * sets request->status and reply before. */
 typedef void (*strict_answer_fn)(void *data, struct id_request *request, int status);
 
 struct strict;
 
-struct strict *strict_new(const struct strict_config *config, const struct clock *clock,
+/* key_limit: strict.keys. */
+struct strict *strict_new(uint32_t key_limit, const struct clock *clock, struct timers *timers,
                           struct id_proposer *proposer, strict_answer_fn answer, void *data);
 
 /* All requests must have been answered (after strict_stop() and the proposer's end). Accepts
@@ -50,15 +48,10 @@ void strict_free(struct strict *strict);
 /* A request of kind ID_REQUEST_STRICT. */
 void strict_submit(struct strict *strict, struct id_request *request);
 
-/* Is a leader known? While none is, nothing is sent (what waits goes in few large batches to the
- * next one), and what becomes late gets ERR_NO_LEADER instead of ERR_TIMEOUT. False at first. */
-void strict_leader_known(struct strict *strict, bool known);
-
-/* Send what waits; answer what is due. Call at the end of each turn of the loop. */
-void strict_turn(struct strict *strict);
-
-/* Monotonic ms at which strict_turn() must be called next, UINT64_MAX if nothing waits. */
-uint64_t strict_next_ms(const struct strict *strict);
+/* Send what waits. Call at the end of each turn of the loop. leader_known: while none is, nothing
+ * is sent (what waits goes in few large batches to the next one), and what becomes late gets
+ * ERR_NO_LEADER instead of ERR_TIMEOUT. */
+void strict_turn(struct strict *strict, bool leader_known);
 
 /* Answer all that waits with ERR_SHUTTING_DOWN, and what comes from now on. Batches under way are
  * still answered. */

@@ -12,7 +12,6 @@
 
 #include "src/base/clock.h"
 #include "src/id/alloc/id_table.h"
-#include "src/id/alloc/segment_report.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/request.h"
 #include "src/id/snowflake/snowflake.h"

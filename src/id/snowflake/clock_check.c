@@ -1,14 +1,9 @@
 /*
  * clock_check.c - see clock_check.h: the median of clocks, and jumps of our own.
  *
- * The happy path of a verdict: no jump stands, and our own clock is near the median of itself and
- * the fresh samples.
- *
  * A jump is seen by the distance of the wall clock from the line that begins at the anchor (the
  * last tick's clocks) and goes on with the monotonic clock. The anchor follows the clock tick by
  * tick, so that small steps do not add up; while a jump stands it stays where it was before.
- *
- * Failure modes: none. Thread: one owner (the raft loop), or tests.
  */
 #include "src/id/snowflake/clock_check.h"
 
@@ -16,10 +11,9 @@
 
 #include "src/base/assert.h"
 
-#define CLOCKS_MAX (LIMIT_NODES + 1) /* all samples and our own clock */
-#define DISTANCE_MAX_MS ((int64_t)1 << 61)
+#define CLOCKS_MAX (LIMIT_NODES + 1)       /* all samples and our own clock */
+#define DISTANCE_MAX_MS ((int64_t)1 << 61) /* three of them add up within 64 bits */
 
-/* three of them add up within 64 bits */
 void clock_check_init(struct clock_check *check, uint32_t threshold_ms)
 {
     ASSERT(threshold_ms > 0);
@@ -79,7 +73,6 @@ void clock_check_sample(struct clock_check *check, uint64_t peer, uint64_t sent_
         .taken_ms = now_ms,
         .own_ms = own_wall_ms,
         .offset_ms = distance_ms(own_wall_ms, peer_wall_ms) + (int64_t)(rtt_ms / 2),
-        .rtt_ms = (uint32_t)rtt_ms,
     };
 }
 
@@ -158,14 +151,10 @@ void clock_check_tick(struct clock_check *check, uint64_t now_ms, uint64_t wall_
         check->anchored = true;
         check->anchor_now_ms = now_ms;
         check->anchor_wall_ms = wall_ms;
-        check->jumped = false;
-        check->jumped_ms = 0;
         check->caught_up_ms = 0;
         return;
     }
     ASSERT(check->anchored && off_ms != 0);
-    check->jumped = true;
-    check->jumped_ms = off_ms;
     if (off_ms < 0 && check->caught_up_ms == 0) {
         check->caught_up_ms = check->anchor_wall_ms + (now_ms - check->anchor_now_ms);
     }

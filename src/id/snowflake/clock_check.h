@@ -49,7 +49,6 @@ struct clock_sample {
     uint64_t taken_ms; /* monotonic, when the answer arrived */
     uint64_t own_ms;   /* our wall clock then */
     int64_t offset_ms; /* peer's wall clock minus ours then */
-    uint32_t rtt_ms;
 };
 
 struct clock_check {
@@ -61,8 +60,6 @@ struct clock_check {
     bool anchored;
     uint64_t anchor_now_ms;
     uint64_t anchor_wall_ms;
-    bool jumped;           /* the wall clock stepped and nothing has confirmed it yet */
-    int64_t jumped_ms;     /* by how much, as of the last tick */
     uint64_t caught_up_ms; /* a step back is over at this wall time; 0: there was none */
 };
 

@@ -1,6 +1,6 @@
 /*
  * lease.c - see lease.h: the turns of a lease, its judgement of the clock, and its status. What
- * becomes of one worker id is lease_slot.c's, its commands are lease_ask.c's.
+ * becomes of one worker id is lease_slot.c's.
  *
  * The happy path of a turn that is due: publish what is on disk; compare the clock; if it is fit,
  * let the marks follow it where ids were claimed, and send the commands that are due.
@@ -8,8 +8,6 @@
  * The clock is compared every ACTIVE_TICK_MS as long as a slot could stamp something, and in the
  * turn that a claim asked for: so the mark never follows a clock that was not just found fit, and
  * a jump cannot stamp further than the mark of before.
- *
- * Failure modes: as in lease.h; each is a refusal that ends by itself. Thread: one owner.
  */
 #include "src/id/snowflake/lease.h"
 
@@ -19,81 +17,19 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/snowflake/lease_ask.h"
-#include "src/id/snowflake/lease_slot.h"
+#include "src/base/container.h"
 
 #define ACTIVE_TICK_MS 100 /* while a slot can stamp, or while claims are refused */
 #define IDLE_TICK_MS 1000
 
 struct lease {
     struct clock_check *check;
-    uint64_t begun_ms;  /* monotonic; of this incarnation */
-    bool asking_clocks; /* the other nodes' clocks are not known yet */
-    bool clock_fit;     /* the mark follows the clock, as the last judgement found it */
-    int refusal;
-    int64_t clock_off_ms;
-    uint64_t wait_until_ms;
+    uint64_t begun_ms;          /* monotonic; of this incarnation */
+    bool asking_clocks;         /* the other nodes' clocks are not known yet */
+    bool clock_fit;             /* the mark follows the clock, as the last judgement found it */
+    struct lease_status status; /* as judged: refusal, clock_off_ms and wait_until_ms */
     struct lease_slots slots;
 };
-
-static void slot_init(struct lease *lease, const struct lease_config *config, unsigned k)
-{
-    struct lease_slot *slot = &lease->slots.items[k];
-    int len = snprintf(slot->name, sizeof slot->name, "node-%" PRIu64 "/%016" PRIx64 "/%u",
-                       config->node_id, config->store_id, k);
-
-    ASSERT(len > 0 && (size_t)len < sizeof slot->name);
-    slot->all = &lease->slots;
-    slot->k = k;
-    slot->name_len = (uint16_t)len;
-}
-
-struct lease *lease_new(const struct lease_config *config, struct snowflake *snowflake,
-                        struct clock_check *check, const struct clock *clock,
-                        struct id_proposer *proposer, struct lease_disk *disk)
-{
-    struct lease *lease = calloc(1, sizeof *lease);
-    struct lease_slots *slots = &lease->slots;
-
-    ASSERT(lease != NULL);
-    ASSERT(config->workers <= LIMIT_WORKERS_PER_NODE);
-    slots->snowflake = snowflake;
-    slots->clock = clock;
-    slots->proposer = proposer;
-    slots->disk = disk;
-    slots->address = config->address != NULL ? config->address : "";
-    slots->window_ms = config->window_ms;
-    slots->mark_lead_ms = config->mark_lead_ms;
-    slots->renew_ms =
-        config->renew_ms < config->window_ms / 3 ? config->renew_ms : config->window_ms / 3;
-    slots->count = config->workers;
-    lease->check = check;
-    lease->begun_ms = clock_now_ms(clock);
-    lease->refusal = config->workers > 0 ? ERR_EMPTY : ERR_DISABLED;
-    if (config->workers > 0) {
-        ASSERT(config->window_ms >= LIMIT_WINDOW_MIN_MS &&
-               config->window_ms <= LIMIT_WINDOW_MAX_MS);
-        ASSERT(config->renew_ms > 0 && config->mark_lead_ms > 0);
-    }
-    for (unsigned k = 0; k < config->workers; k++) {
-        slot_init(lease, config, k);
-    }
-    if (snowflake != NULL) {
-        atomic_store_explicit(&snowflake->refusal, lease->refusal, memory_order_relaxed);
-    }
-    return lease;
-}
-
-void lease_free(struct lease *lease)
-{
-    if (lease == NULL) {
-        return;
-    }
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        ASSERT(!lease->slots.items[k].asking && !lease->slots.items[k].writing);
-    }
-    free(lease);
-}
 
 int lease_resume(struct lease *lease, unsigned k, const void *data, size_t len)
 {
@@ -121,17 +57,6 @@ void lease_worker_changed(struct lease *lease, const struct worker_row *row)
     lease_slots_row(&lease->slots, row);
 }
 
-/* Cheap when nothing is. The flag is cleared before anything is looked at, so that a claim that
- * sets it later is seen later. */
-static bool turn_is_due(struct lease *lease, uint64_t now_ms, bool *ret_wanted)
-{
-    _Atomic bool *wanted = &lease->slots.snowflake->wanted;
-
-    *ret_wanted = atomic_load_explicit(wanted, memory_order_relaxed) &&
-                  atomic_exchange_explicit(wanted, false, memory_order_acq_rel);
-    return *ret_wanted || now_ms >= lease->slots.due_ms;
-}
-
 static void publish_all(struct lease *lease)
 {
     if (!atomic_load_explicit(&lease->slots.snowflake->ready, memory_order_relaxed)) {
@@ -148,7 +73,7 @@ static void publish_all(struct lease *lease)
  * waits no longer than it may have to wait for its mark anyway. */
 static bool must_ask_first(const struct lease *lease, uint64_t now_ms)
 {
-    return now_ms - lease->begun_ms < lease->slots.mark_lead_ms &&
+    return now_ms - lease->begun_ms < lease->slots.config.mark_lead_ms &&
            !clock_check_asked(lease->check, now_ms);
 }
 
@@ -157,7 +82,7 @@ static bool must_ask_first(const struct lease *lease, uint64_t now_ms)
 static int judge_clock(struct lease *lease, uint64_t now_ms, uint64_t wall_ms,
                        uint64_t *ret_until_ms)
 {
-    int verdict = clock_check_verdict(lease->check, now_ms, wall_ms, &lease->clock_off_ms);
+    int verdict = clock_check_verdict(lease->check, now_ms, wall_ms, &lease->status.clock_off_ms);
     uint64_t reported_ms = 0;
 
     if (verdict == ERR_CLOCK_BACKWARDS) {
@@ -189,7 +114,7 @@ static bool log_refuses(const struct lease *lease, uint64_t now_ms, uint64_t wal
     for (unsigned k = 0; k < lease->slots.count; k++) {
         const struct lease_slot *slot = &lease->slots.items[k];
 
-        if (slot->skewed && now_ms - slot->skewed_ms >= lease->slots.renew_ms) {
+        if (slot->skewed && now_ms - slot->skewed_ms >= lease->slots.config.renew_ms) {
             return samples == 0; /* with samples, the verdict was that we agree with them */
         }
     }
@@ -249,11 +174,11 @@ static void judge(struct lease *lease, uint64_t now_ms, uint64_t wall_ms)
     if (refusal == 0) {
         refusal = slots;
     }
-    lease->wait_until_ms = clock_ms > slots_ms ? clock_ms : slots_ms;
+    lease->status.wait_until_ms = clock_ms > slots_ms ? clock_ms : slots_ms;
     if (refusal == ERR_CLOCK_SKEW) {
-        lease->wait_until_ms = 0; /* time alone does not help */
+        lease->status.wait_until_ms = 0; /* time alone does not help */
     }
-    lease->refusal = refusal;
+    lease->status.refusal = refusal;
     atomic_store_explicit(&lease->slots.snowflake->refusal, refusal, memory_order_relaxed);
 }
 
@@ -262,7 +187,8 @@ static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_
     if (lease->asking_clocks) {
         return now_ms + ACTIVE_TICK_MS;
     }
-    if (lease->refusal != 0 && lease->refusal != ERR_NO_WORKER_ID && lease->refusal != ERR_EMPTY) {
+    if (lease->status.refusal != 0 && lease->status.refusal != ERR_NO_WORKER_ID &&
+        lease->status.refusal != ERR_EMPTY) {
         return now_ms + ACTIVE_TICK_MS;
     }
     for (unsigned k = 0; k < lease->slots.count; k++) {
@@ -275,51 +201,120 @@ static uint64_t next_tick_ms(const struct lease *lease, uint64_t now_ms, uint64_
     return now_ms + IDLE_TICK_MS;
 }
 
-void lease_turn(struct lease *lease)
+/* wanted: a claim found the mark lapsed. */
+static void turn(struct lease *lease, bool wanted)
 {
+    struct lease_slots *slots = &lease->slots;
     uint64_t now_ms;
     uint64_t wall_ms;
-    bool wanted;
 
-    if (lease->slots.count == 0 || lease->slots.stopped) {
-        return;
-    }
-    now_ms = clock_now_ms(lease->slots.clock);
-    if (!turn_is_due(lease, now_ms, &wanted)) {
-        return;
-    }
     publish_all(lease);
-    now_ms = clock_now_ms(lease->slots.clock);
-    wall_ms = clock_wall_ms(lease->slots.clock);
+    now_ms = clock_now_ms(slots->clock);
+    wall_ms = clock_wall_ms(slots->clock);
     judge(lease, now_ms, wall_ms);
     /* Before the commands: an answer may come at once, and wants another turn. */
-    lease->slots.due_ms = next_tick_ms(lease, now_ms, wall_ms);
-    for (unsigned k = 0; k < lease->slots.count; k++) {
-        struct lease_slot *slot = &lease->slots.items[k];
-        uint64_t next_ms;
-
-        lease_slot_write(slot, wall_ms, lease->clock_fit, wanted);
-        lease_slot_ask(slot, now_ms, wall_ms);
-        next_ms = lease_slot_next_ms(slot);
-        lease->slots.due_ms = next_ms < lease->slots.due_ms ? next_ms : lease->slots.due_ms;
+    timer_arm(slots->timers, &slots->due, next_tick_ms(lease, now_ms, wall_ms));
+    for (unsigned k = 0; k < slots->count; k++) {
+        lease_slot_write(&slots->items[k], wall_ms, lease->clock_fit, wanted);
+        lease_slot_ask(&slots->items[k], now_ms, wall_ms);
     }
 }
 
-uint64_t lease_next_ms(const struct lease *lease)
+/* The flag is cleared before anything is looked at, so that a claim that sets it later is seen
+ * later. */
+static bool take_wanted(struct lease *lease)
 {
-    return lease->slots.count == 0 || lease->slots.stopped ? UINT64_MAX : lease->slots.due_ms;
+    _Atomic bool *wanted = &lease->slots.snowflake->wanted;
+
+    return atomic_load_explicit(wanted, memory_order_relaxed) &&
+           atomic_exchange_explicit(wanted, false, memory_order_acq_rel);
+}
+
+static void on_due(struct timer *timer, uint64_t now_ms)
+{
+    struct lease *lease = CONTAINER(timer, struct lease, slots.due);
+
+    (void)now_ms;
+    turn(lease, take_wanted(lease));
+}
+
+void lease_turn(struct lease *lease)
+{
+    if (lease->slots.count > 0 && !lease->slots.stopped && take_wanted(lease)) {
+        turn(lease, true);
+    }
 }
 
 void lease_stop(struct lease *lease)
 {
     lease->slots.stopped = true;
+    timer_cancel(lease->slots.timers, &lease->slots.due);
+}
+
+static void slot_init(struct lease *lease, const struct lease_config *config, unsigned k)
+{
+    struct lease_slot *slot = &lease->slots.items[k];
+    int len = snprintf(slot->name, sizeof slot->name, "node-%" PRIu64 "/%016" PRIx64 "/%u",
+                       config->node_id, config->store_id, k);
+
+    ASSERT(len > 0 && (size_t)len < sizeof slot->name);
+    slot->all = &lease->slots;
+    slot->k = k;
+    slot->name_len = (uint16_t)len;
+}
+
+struct lease *lease_new(const struct lease_config *config, struct snowflake *snowflake,
+                        struct clock_check *check, const struct clock *clock, struct timers *timers,
+                        struct id_proposer *proposer, struct lease_disk *disk)
+{
+    struct lease *lease = calloc(1, sizeof *lease);
+    struct lease_slots *slots = &lease->slots;
+
+    ASSERT(lease != NULL);
+    ASSERT(config->workers <= LIMIT_WORKERS_PER_NODE);
+    slots->snowflake = snowflake;
+    slots->clock = clock;
+    slots->timers = timers;
+    slots->proposer = proposer;
+    slots->disk = disk;
+    slots->config = *config;
+    slots->config.renew_ms =
+        config->renew_ms < config->window_ms / 3 ? config->renew_ms : config->window_ms / 3;
+    slots->count = config->workers;
+    lease->check = check;
+    lease->begun_ms = clock_now_ms(clock);
+    lease->status.refusal = config->workers > 0 ? ERR_EMPTY : ERR_DISABLED;
+    timer_init(&slots->due, on_due);
+    if (config->workers > 0) {
+        ASSERT(config->window_ms >= LIMIT_WINDOW_MIN_MS &&
+               config->window_ms <= LIMIT_WINDOW_MAX_MS);
+        ASSERT(config->renew_ms > 0 && config->mark_lead_ms > 0);
+        lease_slots_touch(slots);
+    }
+    for (unsigned k = 0; k < config->workers; k++) {
+        slot_init(lease, config, k);
+    }
+    if (snowflake != NULL) {
+        atomic_store_explicit(&snowflake->refusal, lease->status.refusal, memory_order_relaxed);
+    }
+    return lease;
+}
+
+void lease_free(struct lease *lease)
+{
+    if (lease == NULL) {
+        return;
+    }
+    for (unsigned k = 0; k < lease->slots.count; k++) {
+        ASSERT(!lease->slots.items[k].asking && !lease->slots.items[k].writing);
+    }
+    lease_stop(lease);
+    free(lease);
 }
 
 void lease_status(const struct lease *lease, struct lease_status *ret_status)
 {
-    struct lease_status status = {.refusal = lease->refusal,
-                                  .clock_off_ms = lease->clock_off_ms,
-                                  .wait_until_ms = lease->wait_until_ms};
+    struct lease_status status = lease->status;
     uint64_t wall_ms = clock_wall_ms(lease->slots.clock);
     uint64_t longest_ms = 0;
 

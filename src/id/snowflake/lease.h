@@ -36,27 +36,15 @@
 #include "src/id/codec/request.h"
 #include "src/id/codec/worker.h"
 #include "src/id/snowflake/clock_check.h"
-#include "src/id/snowflake/lease_record.h"
+#include "src/id/snowflake/lease_slot.h"
 #include "src/id/snowflake/snowflake.h"
-
-struct lease_config {
-    uint64_t node_id;
-    uint64_t store_id;
-    const char *address;            /* shown in the registry; borrowed */
-    uint32_t workers;               /* 0: snowflake is switched off; ..LIMIT_WORKERS_PER_NODE */
-    uint32_t window_ms;             /* default 600000 */
-    uint32_t renew_ms;              /* default 3000, Leaf's report interval */
-    uint32_t mark_lead_ms;          /* default 1000 */
-    uint32_t threshold_ms;          /* of the clock checks; default 1000 */
-    struct snowflake_layout layout; /* proposed at bootstrap; the log's holds */
-};
 
 struct lease;
 
 /* The snowflake is initialised and has no slots; with no workers it may be NULL. The clock check is
  * ticked by the lease alone. */
 struct lease *lease_new(const struct lease_config *config, struct snowflake *snowflake,
-                        struct clock_check *check, const struct clock *clock,
+                        struct clock_check *check, const struct clock *clock, struct timers *timers,
                         struct id_proposer *proposer, struct lease_disk *disk);
 
 /* Requests and writes in flight must be done. Accepts NULL. */
@@ -72,11 +60,9 @@ void lease_layout(struct lease *lease, const struct snowflake_layout *layout);
 /* A worker row changed in this node's state machine, or was loaded. */
 void lease_worker_changed(struct lease *lease, const struct worker_row *row);
 
-/* Do what is due, also when snowflake->wanted was set. Every turn of the loop may call it: it is
- * cheap when nothing is due. */
+/* Look whether snowflake->wanted was set; what else is due is done by a timer. Every turn of the
+ * loop may call it. */
 void lease_turn(struct lease *lease);
-/* Monotonic ms of the next turn that has something to do; in the past: now. */
-uint64_t lease_next_ms(const struct lease *lease);
 
 /* Stopping: propose and write nothing more. */
 void lease_stop(struct lease *lease);

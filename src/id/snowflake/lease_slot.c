@@ -6,6 +6,58 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/hash.h"
+#include "src/id/codec/fields.h"
+
+/* version, the fields, and a CRC32C of all of that */
+#define RECORD_VERSION 1
+#define RECORD_BYTES (1 + 2 + 4 * 8 + 4)
+
+#define REQUEST_MS 5000 /* deadline of one renewal */
+/* Pause before a command is repeated that will soon be answered otherwise. */
+#define SOON_MS 200
+
+static const struct field RECORD_FIELDS[] = {
+    FIELD_NUMBER(struct lease_record, worker_id), FIELD_NUMBER(struct lease_record, epoch),
+    FIELD_NUMBER(struct lease_record, from_ms),   FIELD_NUMBER(struct lease_record, until_ms),
+    FIELD_NUMBER(struct lease_record, mark_ms),
+};
+static const struct fields RECORD = FIELDS(RECORD_FIELDS);
+
+static bool record_keeps_rules(const struct lease_record *record)
+{
+    return record->worker_id < LIMIT_WORKER_IDS && record->epoch >= 1 &&
+           record->from_ms <= record->mark_ms && record->mark_ms <= record->until_ms;
+}
+
+void lease_record_encode(const struct lease_record *record, struct buf *buf)
+{
+    size_t begin = buf->len;
+
+    ASSERT(record_keeps_rules(record));
+    buf_put_u8(buf, RECORD_VERSION);
+    fields_put(buf, &RECORD, record);
+    buf_put_u32(buf, hash_crc32c(buf->data + begin, buf->len - begin));
+    ASSERT(buf->len - begin == RECORD_BYTES && RECORD_BYTES <= LIMIT_LOCAL_RECORD_BYTES);
+}
+
+int lease_record_decode(const void *data, size_t len, struct lease_record *ret_record)
+{
+    struct lease_record record;
+    struct reader reader;
+
+    reader_init(&reader, data, len);
+    if (len > 0 && reader_u8(&reader) != RECORD_VERSION) {
+        return ERR_BAD_VERSION;
+    }
+    if (len != RECORD_BYTES || !fields_read(&reader, &RECORD, &record) ||
+        reader_u32(&reader) != hash_crc32c(data, RECORD_BYTES - 4) || !reader_done(&reader) ||
+        !record_keeps_rules(&record)) {
+        return ERR_CORRUPT;
+    }
+    *ret_record = record;
+    return 0;
+}
 
 bool lease_slot_holds(const struct lease_slot *slot)
 {
@@ -77,7 +129,7 @@ static void row_take(struct lease_slot *slot, const struct worker_row *row)
     slot->held.from_ms = earlier(slot->start_ms, slot->held.until_ms);
     slot->acquiring = false;
     slot->skewed = false;
-    slot->next_ask_ms = clock_now_ms(all->clock) + all->renew_ms;
+    slot->next_ask_ms = clock_now_ms(all->clock) + all->config.renew_ms;
     lease_slots_touch(all);
 }
 
@@ -94,43 +146,8 @@ static void row_adopt(struct lease_slot *slot, const struct worker_row *row)
     }
 }
 
-void lease_slot_row(struct lease_slot *slot, const struct worker_row *row)
-{
-    if (!lease_slot_holds(slot)) {
-        if (row_may_be_taken(slot, row)) {
-            row_take(slot, row);
-        }
-        return;
-    }
-    if (row->id != slot->held.worker_id || row->epoch < slot->held.epoch) {
-        return;
-    }
-    if (row->epoch > slot->held.epoch || !row_is_own(slot, row)) {
-        lease_slot_fence(slot);
-        return;
-    }
-    row_adopt(slot, row);
-}
-
-void lease_slots_row(struct lease_slots *all, const struct worker_row *row)
-{
-    for (unsigned k = 0; k < all->count && !all->stopped; k++) {
-        lease_slot_row(&all->items[k], row);
-    }
-}
-
-void lease_slot_acquired(struct lease_slot *slot, const struct worker_row *row)
-{
-    if (slot->state == LEASE_NONE && row_is_own(slot, row)) {
-        row_take(slot, row);
-        slot->unsure = clock_now_ms(slot->all->clock) - slot->asked_ms >= LEASE_REQUEST_MS;
-        if (slot->unsure) {
-            slot->next_ask_ms = 0;
-        }
-    }
-}
-
-void lease_slot_fence(struct lease_slot *slot)
+/* The worker id is another's now (or nobody's). */
+static void fence(struct lease_slot *slot)
 {
     ASSERT(lease_slot_holds(slot));
     if (slot->generator != NULL) {
@@ -143,6 +160,44 @@ void lease_slot_fence(struct lease_slot *slot)
     slot->next_ask_ms = 0;
     slot->skewed = false;
     lease_slots_touch(slot->all);
+}
+
+/* A row as this node's state machine or a result shows it: perhaps older than what is known. */
+static void row_seen(struct lease_slot *slot, const struct worker_row *row)
+{
+    if (!lease_slot_holds(slot)) {
+        if (row_may_be_taken(slot, row)) {
+            row_take(slot, row);
+        }
+        return;
+    }
+    if (row->id != slot->held.worker_id || row->epoch < slot->held.epoch) {
+        return;
+    }
+    if (row->epoch > slot->held.epoch || !row_is_own(slot, row)) {
+        fence(slot);
+        return;
+    }
+    row_adopt(slot, row);
+}
+
+void lease_slots_row(struct lease_slots *all, const struct worker_row *row)
+{
+    for (unsigned k = 0; k < all->count && !all->stopped; k++) {
+        row_seen(&all->items[k], row);
+    }
+}
+
+/* The row that this slot's acquire was given. */
+static void row_acquired(struct lease_slot *slot, const struct worker_row *row)
+{
+    if (slot->state == LEASE_NONE && row_is_own(slot, row)) {
+        row_take(slot, row);
+        slot->unsure = clock_now_ms(slot->all->clock) - slot->asked_ms >= REQUEST_MS;
+        if (slot->unsure) {
+            slot->next_ask_ms = 0;
+        }
+    }
 }
 
 static bool same_grant(const struct lease_record *a, const struct lease_record *b)
@@ -167,7 +222,7 @@ static bool fence_others(struct lease_slot *slot)
         if (other->held.epoch >= slot->held.epoch) {
             return false;
         }
-        lease_slot_fence(other);
+        fence(other);
     }
     return true;
 }
@@ -180,7 +235,7 @@ void lease_slot_publish(struct lease_slot *slot)
 
     ASSERT(slot->state == LEASE_RECORDED && same_grant(&slot->held, &slot->durable));
     if (slot->held.worker_id >> snowflake->layout.worker_bits != 0 || !fence_others(slot)) {
-        lease_slot_fence(slot);
+        fence(slot);
         return;
     }
     /* The log's windows are disjoint; that of a worker id which an operator released under this
@@ -206,7 +261,7 @@ static uint64_t last_used_ms(const struct lease_slot *slot)
 /* Less than half of the lead is left, and ids are being claimed. */
 static bool mark_is_due(const struct lease_slot *slot, uint64_t wall_ms, bool wanted)
 {
-    uint64_t lead_ms = slot->all->mark_lead_ms;
+    uint64_t lead_ms = slot->all->config.mark_lead_ms;
     uint64_t mark_ms = slot->held.mark_ms;
     uint64_t left_ms = mark_ms > wall_ms ? mark_ms - wall_ms : 0;
 
@@ -221,7 +276,7 @@ static bool until_is_due(const struct lease_slot *slot)
         return false;
     }
     ASSERT(same_grant(&slot->held, &slot->durable));
-    return slot->held.until_ms - slot->durable.until_ms > slot->all->window_ms / 2;
+    return slot->held.until_ms - slot->durable.until_ms > slot->all->config.window_ms / 2;
 }
 
 /* The mark that a record written now has. Time that cannot be stamped is not used up: not by a
@@ -234,7 +289,7 @@ static uint64_t next_mark(const struct lease_slot *slot, uint64_t wall_ms, bool 
     if (!may_mark || wall_ms >= slot->held.until_ms) {
         return mark_ms;
     }
-    return later(mark_ms, earlier(wall_ms + slot->all->mark_lead_ms, slot->held.until_ms));
+    return later(mark_ms, earlier(wall_ms + slot->all->config.mark_lead_ms, slot->held.until_ms));
 }
 
 /* The record is durable. */
@@ -303,4 +358,205 @@ uint64_t lease_slot_waits_ms(const struct lease_slot *slot, bool *ret_far)
     }
     *ret_far = from_ms > wall_ms && from_ms - wall_ms > SNOWFLAKE_FROM_WAIT_MS;
     return from_ms >= wall_ms ? from_ms + 1 : 0;
+}
+
+/* --- its commands --- */
+
+static bool slot_may_ask(const struct lease_slot *slot)
+{
+    const struct lease_slots *all = slot->all;
+    bool far;
+
+    if (slot->asking || all->clock_bad) {
+        return false;
+    }
+    if (slot->state == LEASE_SERVING) {
+        (void)lease_slot_waits_ms(slot, &far);
+        return !far;
+    }
+    if (slot->state == LEASE_RECORDING) {
+        return slot->unsure;
+    }
+    return slot->state == LEASE_NONE &&
+           atomic_load_explicit(&all->snowflake->ready, memory_order_relaxed);
+}
+
+static void skew_answered(struct lease_slot *slot)
+{
+    const struct lease_slots *all = slot->all;
+    uint64_t now_ms = clock_now_ms(all->clock);
+
+    if (!slot->skewed) {
+        slot->skewed = true;
+        slot->skewed_ms = now_ms;
+    }
+    if (now_ms - slot->skewed_ms < all->config.renew_ms) {
+        slot->next_ask_ms = now_ms + SOON_MS;
+    }
+}
+
+static void acquire_answered(struct lease_slot *slot, const struct worker_result *result)
+{
+    if (slot->state != LEASE_NONE) {
+        return; /* taken, by this result or before */
+    }
+    slot->denied = result->status == ERR_NO_WORKER_ID;
+    if (result->status == ERR_CLOCK_SKEW) {
+        skew_answered(slot);
+        return;
+    }
+    slot->skewed = false;
+    if (result->status == ERR_EMPTY || result->status == 0) { /* granted, and over already */
+        slot->next_ask_ms = clock_now_ms(slot->all->clock) + SOON_MS;
+    }
+}
+
+static void renewal_answered(struct lease_slot *slot, const struct worker_result *result)
+{
+    const struct worker_row *row = &result->row;
+
+    if (!lease_slot_holds(slot) || slot->held.worker_id != slot->asked_worker ||
+        slot->held.epoch != slot->asked_epoch) {
+        return; /* fenced meanwhile, by this result or before */
+    }
+    /* Whatever it says but that it is over. */
+    slot->unsure =
+        slot->unsure && (result->status == ERR_FENCED || result->status == ERR_NOT_FOUND);
+    switch (result->status) {
+    case ERR_CLOCK_SKEW:
+        skew_answered(slot);
+        return;
+    case ERR_FENCED:
+    case ERR_NOT_FOUND:
+        fence(slot);
+        return;
+    case ERR_CONFLICT:
+        /* A later end was taken over with the row. An earlier one says that the log has lost what
+         * it granted (it was restored from a backup): others may be given the rest. */
+        if (result->has_row && row->granted_until_ms < slot->held.until_ms) {
+            fence(slot);
+            return;
+        }
+        break;
+    default:
+        break;
+    }
+    slot->skewed = false;
+}
+
+static void done_cb(struct id_request *request)
+{
+    struct lease_slot *slot = request->data;
+    struct lease_slots *all = slot->all;
+    struct worker_result result = {0};
+    int err = request->status;
+
+    ASSERT(slot->asking);
+    slot->asking = false;
+    if (err == 0) {
+        err = worker_result_decode(request->reply.data, request->reply.len, &result);
+    }
+    buf_free(&request->payload);
+    buf_free(&request->reply);
+    if (all->stopped) {
+        return;
+    }
+    lease_slots_touch(all);
+    if (err != 0) {
+        return; /* perhaps applied, perhaps not: next_ask_ms is set */
+    }
+    if (!slot->asked_renewal && result.status == 0) {
+        row_acquired(slot, &result.row);
+    }
+    if (result.has_row) {
+        lease_slots_row(all, &result.row);
+    }
+    if (slot->asked_renewal) {
+        renewal_answered(slot, &result);
+    } else {
+        acquire_answered(slot, &result);
+    }
+}
+
+/* It may be done, and its slot fenced, from propose() on. */
+static struct id_request *request_begin(struct lease_slot *slot, uint64_t now_ms,
+                                        uint64_t deadline_ms)
+{
+    struct id_request *request = &slot->request;
+
+    ASSERT(!slot->asking && deadline_ms > now_ms);
+    ASSERT(!slot->all->stopped && slot->all->config.renew_ms > 0);
+    memset(request, 0, sizeof *request);
+    request->kind = ID_REQUEST_COMMAND;
+    request->deadline_ms = deadline_ms;
+    request->done = done_cb;
+    request->data = slot;
+    slot->asking = true;
+    slot->next_ask_ms = now_ms + slot->all->config.renew_ms;
+    return request;
+}
+
+static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    struct lease_slots *all = slot->all;
+    const char *address = all->config.address != NULL ? all->config.address : "";
+    struct id_request *request = request_begin(slot, now_ms, UINT64_MAX);
+    struct worker_acquire command = {
+        .kind = WORKER_NODE,
+        .worker_id = WORKER_ID_ANY,
+        .window_ms = all->config.window_ms,
+        .wall_ms = wall_ms,
+        .name = slot->name,
+        .name_len = slot->name_len,
+        .address = address,
+        .address_len = (uint16_t)strlen(address),
+    };
+
+    ASSERT(slot->state == LEASE_NONE && slot->generator == NULL);
+    slot->acquiring = true;
+    slot->asked_ms = now_ms;
+    slot->asked_renewal = false;
+    command_worker_acquire_encode(&request->payload, &command);
+    all->proposer->propose(all->proposer, request);
+}
+
+static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    struct lease_slots *all = slot->all;
+    struct id_request *request = request_begin(slot, now_ms, now_ms + REQUEST_MS);
+    struct worker_renew command = {
+        .worker_id = slot->held.worker_id,
+        .epoch = slot->held.epoch,
+        .expected_until_ms = slot->held.until_ms,
+        .window_ms = all->config.window_ms,
+        .last_timestamp_ms = last_used_ms(slot),
+        .wall_ms = wall_ms,
+        .kind = WORKER_NODE,
+    };
+
+    ASSERT(lease_slot_holds(slot) && slot->held.epoch >= 1);
+    slot->asked_renewal = true;
+    slot->asked_worker = command.worker_id;
+    slot->asked_epoch = command.epoch;
+    command_worker_renew_encode(&request->payload, &command);
+    all->proposer->propose(all->proposer, request);
+}
+
+void lease_slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
+{
+    struct lease_slots *all = slot->all;
+
+    if (!slot_may_ask(slot)) {
+        return;
+    }
+    if (now_ms < slot->next_ask_ms) {
+        timer_arm_by(all->timers, &all->due, slot->next_ask_ms);
+    } else if (slot->state != LEASE_NONE) {
+        renew(slot, now_ms, wall_ms);
+    } else if (atomic_load_explicit(&all->snowflake->slot_count, memory_order_relaxed) ==
+               LIMIT_SNOWFLAKE_SLOTS) {
+        slot->state = LEASE_SPENT; /* another worker id would be of no use */
+    } else {
+        acquire(slot, now_ms, wall_ms);
+    }
 }

@@ -21,8 +21,23 @@
  *    the disk lags by half a window, so that a node that was idle can resume as well.
  *  - The mark is never above the window's end: mark <= until in every record.
  *
+ * Its commands: a slot without a worker id acquires one under its name; the row that comes back
+ * is taken. A slot that serves renews every renew_ms, with its epoch and the bound it knows, and
+ * the row that comes back has a later end.
+ *
+ * An acquire is not given up: it is repeated until it is answered, and carried out once
+ * (session.h). Another one would get a window that begins where the first one's ends, far in the
+ * future. Its result is the only way in which its row is taken. One that comes late may be of a
+ * worker id that was released since: then a renewal must confirm it before it is recorded.
+ *
  * Failure modes: a row with another epoch or holder fences the slot. A row older than what is known
  * (this node's state machine may lag behind a result, or behind its own disk) changes nothing.
+ *
+ * Failure modes of the commands: no answer, no leader: a renewal is made again at the next time
+ * due. ERR_EMPTY: the log has no time yet, again soon. ERR_CLOCK_SKEW: the log's time is behind
+ * ours by more than it allows; that is also so for a moment after a cluster stood still, so it
+ * counts only once it lasts (lease.c). ERR_FENCED, ERR_NOT_FOUND: the worker id is lost.
+ * ERR_NO_WORKER_ID: again after renew_ms.
  *
  * Thread: one owner (the raft loop).
  */
@@ -32,10 +47,40 @@
 #include "src/base/clock.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/worker.h"
-#include "src/id/snowflake/lease_record.h"
 #include "src/id/snowflake/snowflake.h"
 
 struct lease_slots;
+
+struct lease_config {
+    uint64_t node_id;
+    uint64_t store_id;
+    const char *address;            /* shown in the registry; borrowed; NULL or "": none */
+    uint32_t workers;               /* 0: snowflake is switched off; ..LIMIT_WORKERS_PER_NODE */
+    uint32_t window_ms;             /* default 600000 */
+    uint32_t renew_ms;              /* default 3000, Leaf's report interval */
+    uint32_t mark_lead_ms;          /* default 1000 */
+    uint32_t threshold_ms;          /* of the clock checks; default 1000 */
+    struct snowflake_layout layout; /* proposed at bootstrap; the log's holds */
+};
+
+/* A record on this node's disk, one for each of its worker ids. One that does not decode is
+ * ERR_CORRUPT or ERR_BAD_VERSION. */
+struct lease_record {
+    uint16_t worker_id;
+    uint64_t epoch;
+    uint64_t from_ms;
+    uint64_t until_ms;
+    uint64_t mark_ms;
+};
+void lease_record_encode(const struct lease_record *record, struct buf *buf);
+int lease_record_decode(const void *data, size_t len, struct lease_record *ret_record) MUST_CHECK;
+
+/* How the lease reaches the disk: write local record k; done once it is durable, never from inside
+ * write. The bytes are copied. */
+struct lease_disk {
+    void (*write)(struct lease_disk *disk, unsigned k, const void *data, size_t len,
+                  void (*done)(void *data), void *done_data);
+};
 
 /*
  *   NONE --row--> RECORDING --written--> RECORDED --layout--> SERVING
@@ -96,23 +141,21 @@ struct lease_slots {
     const struct clock *clock;
     struct id_proposer *proposer;
     struct lease_disk *disk;
-    const char *address; /* borrowed; "": none */
-    uint32_t window_ms;
-    uint32_t renew_ms; /* not longer than a third of the window */
-    uint32_t mark_lead_ms;
-    bool stopped;    /* nothing more is proposed or written */
-    bool clock_bad;  /* nothing is asked of the log */
-    uint64_t due_ms; /* monotonic; the next turn that has something to do */
-    unsigned count;
+    struct lease_config config; /* renew_ms: not longer than a third of the window */
+    bool stopped;               /* nothing more is proposed or written */
+    bool clock_bad;             /* nothing is asked of the log */
+    struct timers *timers;
+    struct timer due; /* the next turn that has something to do */
+    unsigned count;   /* config.workers */
     struct lease_slot items[LIMIT_WORKERS_PER_NODE];
 };
-
-#define LEASE_REQUEST_MS 5000 /* deadline of one renewal */
 
 /* Something happened that the next turn is to look at. */
 static inline void lease_slots_touch(struct lease_slots *all)
 {
-    all->due_ms = 0;
+    if (all->count > 0 && !all->stopped) {
+        timer_arm_by(all->timers, &all->due, 0);
+    }
 }
 
 /* A row as the state machine or a result shows it: each slot takes what concerns it. */
@@ -124,15 +167,6 @@ bool lease_slot_holds(const struct lease_slot *slot);
 /* The record of an earlier incarnation. */
 void lease_slot_resume(struct lease_slot *slot, const struct lease_record *record);
 
-/* A row as this node's state machine or a result shows it: perhaps older than what is known. */
-void lease_slot_row(struct lease_slot *slot, const struct worker_row *row);
-
-/* The row that this slot's acquire was given. */
-void lease_slot_acquired(struct lease_slot *slot, const struct worker_row *row);
-
-/* The worker id is another's now (or nobody's). */
-void lease_slot_fence(struct lease_slot *slot);
-
 /* RECORDED: publish it. The layout is known. */
 void lease_slot_publish(struct lease_slot *slot);
 
@@ -143,5 +177,8 @@ void lease_slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark, 
 /* SERVING: the wall time that the clock has to reach before the slot can stamp, 0 if it has.
  * *ret_far: that is further away than what a claim waits for. */
 uint64_t lease_slot_waits_ms(const struct lease_slot *slot, bool *ret_far);
+
+/* Propose what is due, if anything. */
+void lease_slot_ask(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms);
 
 #endif

@@ -1,9 +1,6 @@
 /*
  * snowflake.c - see snowflake.h: claims by one compare-and-swap.
  *
- * The happy path of a claim: load the slot's word, read the clock, load the slot's bounds, decide
- * on a time and a first sequence, and swap the word for one that counts the claimed ids as used.
- *
  * Why no id is returned twice: a swap takes the sequences [first, first + count) of its time and
  * leaves a word that is greater than the one it replaced (a later time, or the same time and a
  * higher sequence). All swaps of one word are in one order, so no two take the same sequence of the
@@ -26,8 +23,6 @@
  * No lock, no allocation, and no system call: the wall clock is read through the vDSO. A swap fails
  * only because another one succeeded (or the owner killed the slot), and nothing waits in a loop:
  * a used-up millisecond is ERR_EMPTY.
- *
- * Failure modes and threads: as in snowflake.h.
  */
 #include "src/id/snowflake/snowflake.h"
 
@@ -48,23 +43,8 @@ struct position {
 
 void snowflake_init(struct snowflake *snowflake, const struct clock *clock)
 {
-    memset(&snowflake->layout, 0, sizeof snowflake->layout);
+    memset(snowflake, 0, sizeof *snowflake);
     snowflake->clock = clock;
-    atomic_init(&snowflake->ready, false);
-    atomic_init(&snowflake->refusal, 0);
-    atomic_init(&snowflake->slot_count, 0);
-    atomic_init(&snowflake->wanted, false);
-    atomic_init(&snowflake->claimed_total, 0);
-    for (unsigned i = 0; i < LIMIT_SNOWFLAKE_SLOTS; i++) {
-        struct snowflake_slot *slot = &snowflake->slots[i];
-
-        atomic_init(&slot->word, 0);
-        atomic_init(&slot->from_ms, 0);
-        atomic_init(&slot->limit_ms, 0);
-        atomic_init(&slot->until_ms, 0);
-        slot->worker = 0;
-        slot->dead = false;
-    }
 }
 
 void snowflake_set_layout(struct snowflake *snowflake, const struct snowflake_layout *layout)

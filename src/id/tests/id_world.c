@@ -56,7 +56,6 @@ struct id_world *id_world_new(void)
 {
     static const struct allocator_config config = {
         .cover_ms = ID_WORLD_COVER_MS,
-        .refill_percent = REFILL_DEFAULT_PERCENT,
         .request_ms = ID_WORLD_REQUEST_MS,
         .retry_ms = ID_WORLD_RETRY_MS,
     };
@@ -69,8 +68,10 @@ struct id_world *id_world_new(void)
     world->table = id_table_new();
     world->proposer.propose = propose;
     world->waker.wake = wake;
+    timers_init(&world->timers);
     world->allocator =
-        allocator_new(&config, world->table, &world->clock, &world->proposer, &world->waker);
+        allocator_new(&config, world->table, &world->clock, &world->timers, &world->proposer);
+    allocator_set_waker(world->allocator, &world->waker);
     return world;
 }
 
@@ -80,6 +81,7 @@ void id_world_free(struct id_world *world)
         id_world_fail(world, 0, ERR_SHUTTING_DOWN);
     }
     allocator_free(world->allocator);
+    ASSERT(timers_next_ms(&world->timers) == TIMER_NEVER);
     id_table_free(world->table);
     fsm_free(world->cluster);
     free(world);
@@ -216,13 +218,24 @@ void id_world_reply(struct id_world *world, size_t at, const struct buf *reply)
     request->done(request);
 }
 
+void id_world_turn(struct id_world *world)
+{
+    timers_run(&world->timers, world->now_ms);
+    allocator_turn(world->allocator);
+}
+
+uint64_t id_world_next_ms(const struct id_world *world)
+{
+    return timers_next_ms(&world->timers);
+}
+
 void id_world_load(struct id_world *world, struct id_tag *tag)
 {
     bool asked = id_world_want(world, tag);
 
     ASSERT(asked);
     ASSERT(world->request_count == 0);
-    allocator_turn(world->allocator);
+    id_world_turn(world);
     id_world_answer(world, 0);
 }
 

@@ -22,6 +22,7 @@ struct id_world {
     struct id_stamps stamps;
     struct clock clock;
     uint64_t now_ms;
+    struct timers timers;
     struct id_table *table;
     struct id_proposer proposer;
     struct id_request *requests[ID_WORLD_REQUESTS]; /* not answered yet, oldest first */
@@ -62,6 +63,11 @@ void id_world_fail(struct id_world *world, size_t at, int status);
 void id_world_reply(struct id_world *world, size_t at, const struct buf *reply);
 /* Apply request number at in the cluster, but keep the answer back: into *ret_reply. */
 void id_world_apply(struct id_world *world, size_t at, struct buf *ret_reply);
+
+/* Fire what is due and take a turn, as the owner's loop does. */
+void id_world_turn(struct id_world *world);
+/* When the owner's loop is woken next. */
+uint64_t id_world_next_ms(const struct id_world *world);
 
 /* Want, turn, answer: the tag has one segment more. */
 void id_world_load(struct id_world *world, struct id_tag *tag);

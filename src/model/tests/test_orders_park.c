@@ -34,6 +34,7 @@ struct bound {
 
 static struct {
     struct id_table *table;
+    struct timers timers;
     struct allocator *allocator;
     struct id_tag *tag;
     struct id_proposer proposer;
@@ -197,7 +198,7 @@ static void claim_1(void)
 static void set_up(void)
 {
     static const struct allocator_config config = {
-        .cover_ms = 5000, .refill_percent = 10, .request_ms = 10000, .retry_ms = 50};
+        .cover_ms = 5000, .request_ms = 10000, .retry_ms = 50};
     struct tag_row row = {.name = (char *)"a",
                           .name_len = 1,
                           .description = (char *)"",
@@ -215,7 +216,9 @@ static void set_up(void)
     atomic_init(&at.woken[0], 0);
     atomic_init(&at.woken[1], 0);
     at.table = id_table_new();
-    at.allocator = allocator_new(&config, at.table, &at.clock, &at.proposer, &at.waker);
+    timers_init(&at.timers);
+    at.allocator = allocator_new(&config, at.table, &at.clock, &at.timers, &at.proposer);
+    allocator_set_waker(at.allocator, &at.waker);
     at.tag = allocator_open(at.allocator, &row);
     if (bound()->held > 0) {
         segment_publish(&at.tag->buffer, 1, bound()->held);

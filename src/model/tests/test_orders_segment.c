@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -63,7 +64,7 @@ static const struct bound *bound(void)
 static void set_up(void)
 {
     memset((void *)&at, 0, sizeof at);
-    segment_init(&at.buffer);
+    memset(&at.buffer, 0, sizeof at.buffer);
     atomic_init(&at.burnt_ranges, 0);
 }
 

@@ -49,15 +49,13 @@ static void answered(void *data, struct id_request *request, int status)
     struct strict_world *world = data;
     struct strict_ask *ask = CONTAINER(request, struct strict_ask, base);
 
-    ASSERT(!world->submitting && request->status == status);
+    ASSERT(request->status == status);
     ask->answers++;
     ask->answered_ms = world->now_ms;
 }
 
 struct strict_world *strict_world_new(void)
 {
-    static const struct strict_config config = {.key_limit = STRICT_WORLD_KEYS,
-                                                .retry_ms = STRICT_WORLD_RETRY_MS};
     struct strict_world *world = calloc(1, sizeof *world);
 
     ASSERT(world != NULL);
@@ -66,8 +64,11 @@ struct strict_world *strict_world_new(void)
     world->next_id = 1;
     world->proposer.propose = propose;
     STAILQ_INIT(&world->asks);
-    world->strict = strict_new(&config, &world->clock, &world->proposer, answered, world);
-    strict_leader_known(world->strict, true);
+    timers_init(&world->timers);
+    world->leader_known = true;
+    world->strict = strict_new(STRICT_WORLD_KEYS, &world->clock, &world->timers, &world->proposer,
+                               answered, world);
+    strict_turn(world->strict, true);
     return world;
 }
 
@@ -79,8 +80,8 @@ void strict_world_free(struct strict_world *world)
     while (world->batch_count > 0) {
         strict_world_fail(world, 0, ERR_SHUTTING_DOWN);
     }
-    strict_turn(world->strict);
     strict_free(world->strict);
+    ASSERT(timers_next_ms(&world->timers) == TIMER_NEVER);
     while ((ask = STAILQ_FIRST(&world->asks)) != NULL) {
         STAILQ_REMOVE_HEAD(&world->asks, next);
         ASSERT(ask->answers == 1);
@@ -106,9 +107,7 @@ struct strict_ask *strict_world_ask(struct strict_world *world, const char *tag,
     ask->base.deadline_ms = world->now_ms + patience_ms;
     strict_item_encode(&item, &ask->base.payload);
     STAILQ_INSERT_TAIL(&world->asks, ask, next);
-    world->submitting = true;
     strict_submit(world->strict, &ask->base);
-    world->submitting = false;
     return ask;
 }
 
@@ -168,10 +167,21 @@ void strict_world_say(struct strict_world *world, size_t at, int32_t status, uin
     strict_world_results(world, at, results, command.count);
 }
 
+void strict_world_turn(struct strict_world *world)
+{
+    timers_run(&world->timers, world->now_ms);
+    strict_turn(world->strict, world->leader_known);
+}
+
+uint64_t strict_world_next_ms(const struct strict_world *world)
+{
+    return timers_next_ms(&world->timers);
+}
+
 void strict_world_pass_ms(struct strict_world *world, uint64_t ms)
 {
     world->now_ms += ms;
-    strict_turn(world->strict);
+    strict_world_turn(world);
 }
 
 struct strict_result strict_world_result(const struct strict_ask *ask)

@@ -11,7 +11,6 @@
 #include "src/id/alloc/strict.h"
 
 #define STRICT_WORLD_KEYS 500
-#define STRICT_WORLD_RETRY_MS 20
 #define STRICT_WORLD_HOLD_MS 3 /* how long a small batch is held back at most */
 
 /* A request of a client; free with strict_ask_free() or strict_world_free(). */
@@ -25,6 +24,8 @@ struct strict_ask {
 struct strict_world {
     struct clock clock;
     uint64_t now_ms;
+    struct timers timers;
+    bool leader_known; /* at the next turn */
     struct id_proposer proposer;
     struct id_request *batches[2 * LIMIT_STRICT_BATCHES]; /* not answered yet, oldest first */
     size_t batch_count;
@@ -32,7 +33,6 @@ struct strict_world {
     int answer_at_once; /* > 0: that many are given ids from inside propose() */
     uint64_t next_id;
     struct strict *strict;
-    bool submitting; /* inside strict_submit(): nobody may be answered */
     STAILQ_HEAD(, strict_ask) asks;
 };
 
@@ -57,6 +57,10 @@ void strict_world_fail(struct strict_world *world, size_t at, int status);
 /* The same answer to all requests of batch number at. */
 void strict_world_say(struct strict_world *world, size_t at, int32_t status, uint64_t detail);
 
+/* Fire what is due and take a turn, as the owner's loop does. */
+void strict_world_turn(struct strict_world *world);
+/* When the owner's loop is woken next. */
+uint64_t strict_world_next_ms(const struct strict_world *world);
 /* Let time go by, and take a turn. */
 void strict_world_pass_ms(struct strict_world *world, uint64_t ms);
 

@@ -61,11 +61,11 @@ static void test_first_segment_is_published_and_wakes(void **state)
     struct id_tag *tag = id_world_tag(w, "order", 10);
 
     assert_int_equal(tag->max_step, TAG_DEFAULT_MAX_STEP);
-    assert_true(allocator_next_ms(w->allocator) == UINT64_MAX);
+    assert_true(id_world_next_ms(w) == UINT64_MAX);
     id_world_park(w, tag, 3);
     assert_int_equal(w->request_count, 0); /* only at the end of the turn */
-    assert_true(allocator_next_ms(w->allocator) == w->now_ms);
-    allocator_turn(w->allocator);
+    assert_true(id_world_next_ms(w) == w->now_ms);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 1);
     assert_int_equal(asked(w, 0, NULL), 10);
     assert_true(tag->refill_wanted);
@@ -78,7 +78,7 @@ static void test_first_segment_is_published_and_wakes(void **state)
     assert_int_equal(w->woken_loops, 1);
     assert_int_equal(tag->waiting_loops, 0);
     assert_true(id_world_claim(tag) == 1);
-    assert_true(allocator_next_ms(w->allocator) == UINT64_MAX);
+    assert_true(id_world_next_ms(w) == UINT64_MAX);
     assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 0);
     assert_int_equal(allocator_held(w->allocator), 1);
 }
@@ -94,7 +94,7 @@ static void test_two_segments_then_no_more_room(void **state)
     assert_int_equal(segment_left(&tag->buffer), 19);
     assert_true(id_world_want(w, tag)); /* a claimer that saw an old view */
     atomic_store(&tag->waiting_loops, 4);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 0); /* both slots are full */
     assert_false(tag->refill_wanted);
     assert_int_equal(w->woken_loops, 4); /* there are ids for them */
@@ -109,12 +109,12 @@ static void test_one_request_in_flight_a_tag(void **state)
     assert_true(id_world_want(w, tag));
     assert_false(id_world_want(w, tag));
     allocator_want(w->allocator, tag); /* idempotent while queued */
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     allocator_want(w->allocator, tag); /* and while in flight */
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 1);
     id_world_answer(w, 0);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 0);
     assert_int_equal(tag->refill.loads, 1);
 }
@@ -128,12 +128,12 @@ static void test_demand_sizes_the_segment(void **state)
 
     id_world_park(w, tag, 300);
     id_world_park(w, tag, 200);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(asked(w, 0, NULL), 500);
     id_world_answer(w, 0);
     assert_int_equal(segment_claim_whole(&tag->buffer, 500, &range, &view), 0);
     id_world_park(w, tag, 5000000);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(asked(w, 0, NULL), TAG_DEFAULT_MAX_STEP);
 }
 
@@ -151,7 +151,7 @@ static void test_rate_sizes_the_second_segment(void **state)
     id_world_load(w, tag); /* the second is measured when it arrives: 100 a second */
     (void)id_world_claim(tag);
     assert_true(id_world_want(w, tag));
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(asked(w, 0, NULL), 500); /* five seconds */
     allocator_segments(w->allocator, "", 0, "", 0, 1, &page);
     assert_int_equal(page.items[0].rate_per_s, 100);
@@ -175,7 +175,7 @@ static void test_many_tags_in_one_command(void **state)
     uint32_t count = 0;
 
     want_many(w, LIMIT_GRANTS_PER_ENTRY + 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 2);
     (void)asked(w, 0, &count);
     assert_int_equal(count, LIMIT_GRANTS_PER_ENTRY);
@@ -191,14 +191,14 @@ static void test_entries_in_flight_are_limited(void **state)
     struct id_world *w = *state;
 
     want_many(w, LIMIT_GRANTS_PER_ENTRY * LIMIT_GRANT_ENTRIES_IN_FLIGHT + 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, LIMIT_GRANT_ENTRIES_IN_FLIGHT);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, LIMIT_GRANT_ENTRIES_IN_FLIGHT);
-    assert_true(allocator_next_ms(w->allocator) > w->now_ms); /* nothing to do before an answer */
+    assert_true(id_world_next_ms(w) > w->now_ms); /* nothing to do before an answer */
     id_world_answer(w, 3);
-    assert_true(allocator_next_ms(w->allocator) == w->now_ms);
-    allocator_turn(w->allocator);
+    assert_true(id_world_next_ms(w) == w->now_ms);
+    id_world_turn(w);
     assert_int_equal(w->request_count, LIMIT_GRANT_ENTRIES_IN_FLIGHT);
 }
 
@@ -208,7 +208,7 @@ static void test_answer_from_inside_propose(void **state)
 
     w->answer_at_once = 2;
     want_many(w, LIMIT_GRANTS_PER_ENTRY + 5);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 0);
     assert_int_equal(allocator_held(w->allocator), LIMIT_GRANTS_PER_ENTRY + 5);
 }
@@ -222,19 +222,19 @@ static void test_failure_is_retried_while_somebody_waits(void **state)
     struct id_tag *tag = id_world_tag(w, "order", 10);
 
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
         assert_int_equal(asked(w, 0, NULL), 10); /* not doubled by failures */
         id_world_fail(w, 0, errors[i]);
         assert_true(tag->refill_wanted); /* claimers need not ask again */
         assert_int_equal(w->wakes, 0);
-        assert_true(allocator_next_ms(w->allocator) == w->now_ms + ID_WORLD_RETRY_MS);
-        allocator_turn(w->allocator);
+        assert_true(id_world_next_ms(w) == w->now_ms + ID_WORLD_RETRY_MS);
+        id_world_turn(w);
         w->now_ms += ID_WORLD_RETRY_MS - 1;
-        allocator_turn(w->allocator);
+        id_world_turn(w);
         assert_int_equal(w->request_count, 0);
         w->now_ms++;
-        allocator_turn(w->allocator);
+        id_world_turn(w);
         assert_int_equal(w->request_count, 1);
     }
     id_world_answer(w, 0);
@@ -249,14 +249,14 @@ static void test_failure_is_kept_for_demand_or_waiters(void **state)
 
     assert_true(id_world_want(w, tag));
     for (unsigned i = 0; i < 2; i++) {
-        allocator_turn(w->allocator);
+        id_world_turn(w);
         atomic_store(&tag->demand, i == 0 ? 1 : 0);
         atomic_store(&tag->waiting_loops, i == 0 ? 0 : 2);
         id_world_fail(w, 0, ERR_NO_LEADER);
         assert_true(tag->refill_wanted);
         w->now_ms += ID_WORLD_RETRY_MS;
     }
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 1);
 }
 
@@ -266,16 +266,16 @@ static void test_failure_with_nobody_waiting_is_left_to_claimers(void **state)
     struct id_tag *tag = id_world_tag(w, "order", 10);
 
     assert_true(id_world_want(w, tag));
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_fail(w, 0, ERR_OVERLOADED);
     assert_false(tag->refill_wanted);
-    assert_true(allocator_next_ms(w->allocator) == UINT64_MAX);
+    assert_true(id_world_next_ms(w) == UINT64_MAX);
     assert_true(id_world_want(w, tag)); /* the next one; but not at once */
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 0);
-    assert_true(allocator_next_ms(w->allocator) == w->now_ms + ID_WORLD_RETRY_MS);
+    assert_true(id_world_next_ms(w) == w->now_ms + ID_WORLD_RETRY_MS);
     w->now_ms += ID_WORLD_RETRY_MS;
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 1);
 }
 
@@ -287,15 +287,15 @@ static void test_silence_is_asked_anew_and_the_late_answer_burnt(void **state)
     uint64_t abandon_ms;
 
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_apply(w, 0, &late); /* granted [1, 11), but the answer does not come */
-    abandon_ms = allocator_next_ms(w->allocator);
+    abandon_ms = id_world_next_ms(w);
     assert_true(abandon_ms >= w->now_ms + ID_WORLD_REQUEST_MS);
     w->now_ms = abandon_ms - 1;
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 1);
     w->now_ms++;
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 2);
     id_world_reply(w, 0, &late); /* now it comes */
     assert_int_equal(segment_left(&tag->buffer), 0);
@@ -313,13 +313,13 @@ static void test_late_answer_after_the_new_one(void **state)
     struct id_tag *tag = id_world_tag(w, "order", 10);
 
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
-    w->now_ms = allocator_next_ms(w->allocator);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
+    w->now_ms = id_world_next_ms(w);
+    id_world_turn(w);
     id_world_answer(w, 1);
     assert_true(id_world_claim(tag) == 1);
     assert_true(id_world_want(w, tag));
-    allocator_turn(w->allocator); /* a third one is under way when the first comes */
+    id_world_turn(w); /* a third one is under way when the first comes */
     id_world_answer(w, 0);
     assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
     assert_true(tag->refill.in_flight);
@@ -345,7 +345,7 @@ static void test_broken_answers_are_retried(void **state)
 
     id_world_park(w, tag, 1);
     for (size_t i = 0; i < 3 + sizeof wrong / sizeof wrong[0]; i++) {
-        allocator_turn(w->allocator);
+        id_world_turn(w);
         reply.len = 0;
         if (i == 0) {
             id_hex_put(&reply, "01 81 ff");
@@ -374,13 +374,13 @@ static void test_range_below_the_last_one_is_burnt(void **state)
     id_world_load(w, tag); /* [1, 11) */
     assert_true(id_world_claim(tag) == 1);
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     grant_reply(&reply, (struct grant_result){0, 10, 10, 1, 10, 100});
     id_world_reply(w, 0, &reply);
     assert_int_equal(segment_left(&tag->buffer), 9);
     assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
     w->now_ms += ID_WORLD_RETRY_MS;
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_answer(w, 0); /* the honest one */
     assert_int_equal(segment_left(&tag->buffer), 19);
     buf_free(&reply);
@@ -401,7 +401,7 @@ static void test_segments_page(void **state)
     (void)id_world_claim(tag);
     w->now_ms += 70;
     assert_true(id_world_want(w, tag));
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     allocator_segments(w->allocator, "", 0, "", 0, 3, &page);
     assert_int_equal(page.count, 3);
     assert_true(page.more);
@@ -434,7 +434,7 @@ static void test_waker_may_come_later(void **state)
 
     allocator_set_waker(w->allocator, NULL);
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_answer(w, 0);
     assert_int_equal(w->wakes, 0);
     assert_int_equal(tag->waiting_loops, 1); /* not lost */

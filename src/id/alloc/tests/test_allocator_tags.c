@@ -49,7 +49,7 @@ static void test_unknown_tag_wakes_who_waits(void **state)
     (void)id_world_claim(tag);
     id_world_delete(w, "order"); /* this node has not heard of it */
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_answer(w, 0);
     assert_int_equal(tag->state, ID_TAG_UNKNOWN);
     assert_int_equal(w->wakes, 1);
@@ -58,7 +58,7 @@ static void test_unknown_tag_wakes_who_waits(void **state)
     assert_int_equal(allocator_burnt(w->allocator, ID_BURN_GENERATION), 9);
     assert_int_equal(allocator_held(w->allocator), 0);
     id_world_park(w, tag, 1); /* nobody is left hanging, and nothing is asked */
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 0);
     assert_int_equal(w->wakes, 2);
     assert_false(tag->refill_wanted);
@@ -121,7 +121,7 @@ static void test_deleted_while_in_flight(void **state)
     struct buf reply = BUF_INIT;
 
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_apply(w, 0, &reply); /* granted [1, 11) of the old tag */
     id_world_delete(w, "order");
     hear(w, "order");
@@ -130,7 +130,7 @@ static void test_deleted_while_in_flight(void **state)
     assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
     assert_int_equal(tag->state, ID_TAG_UNKNOWN);
     w->now_ms += ID_WORLD_RETRY_MS;
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 0);
     assert_false(tag->refill_wanted);
     buf_free(&reply);
@@ -144,7 +144,7 @@ static void test_answer_about_an_older_life_is_not_believed(void **state)
 
     id_world_delete(w, "order");
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_apply(w, 0, &reply); /* "unknown" */
     id_world_put(w, "order", 10, 1);
     hear(w, "order"); /* made again, and applied here, before the answer comes */
@@ -152,7 +152,7 @@ static void test_answer_about_an_older_life_is_not_believed(void **state)
     id_world_reply(w, 0, &reply);
     assert_int_equal(tag->state, ID_TAG_ACTIVE);
     w->now_ms += ID_WORLD_RETRY_MS;
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 1); /* the demand is still there */
     id_world_answer(w, 0);
     assert_true(id_world_claim(tag) == 1);
@@ -215,7 +215,7 @@ static void test_exhausted_serves_what_it_has(void **state)
     id_world_load(w, tag);
     assert_true(id_world_claim(tag) == TAG_MAX_ID_END - 4);
     id_world_park(w, tag, 10);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_answer(w, 0);
     assert_int_equal(tag->state, ID_TAG_EXHAUSTED);
     assert_int_equal(w->wakes, 1);
@@ -317,7 +317,7 @@ static void random_step(struct id_world *w, struct prng *prng, struct life *life
     case 4:
     case 5:
         w->now_ms += prng_below(prng, 200);
-        allocator_turn(w->allocator);
+        id_world_turn(w);
         break;
     case 6:
         if (at < w->request_count) {
@@ -359,7 +359,7 @@ static void heal_and_drain(struct id_world *w, struct life *life)
             }
         }
         w->now_ms += ID_WORLD_RETRY_MS;
-        allocator_turn(w->allocator);
+        id_world_turn(w);
         while (w->request_count > 0) {
             id_world_answer(w, 0);
         }

@@ -176,7 +176,7 @@ static void run_owner(struct race *race)
         race->want_count = 0;
         (void)pthread_mutex_unlock(&race->mutex);
         world->now_ms += ID_WORLD_RETRY_MS / 2;
-        allocator_turn(world->allocator);
+        id_world_turn(world);
         if (world->request_count > 0 && prng_below(&prng, 4) == 0) {
             id_world_fail(world, 0, ERR_NO_LEADER);
         } else if (world->request_count > 0) {

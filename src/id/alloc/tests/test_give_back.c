@@ -171,14 +171,14 @@ static void test_a_segment_that_comes_after_it_is_burnt(void **state)
     struct id_tag *tag = id_world_tag(w, "order", 10);
 
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     give_back(w);
     assert_int_equal(w->request_count, 1); /* the grant; there was nothing to give back */
     id_world_answer(w, 0);
     assert_int_equal(segment_left(&tag->buffer), 0);
     assert_int_equal(allocator_burnt(w->allocator, ID_BURN_STOP), 10);
     (void)id_world_want(w, tag);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 0); /* none is asked for any more */
 }
 
@@ -212,7 +212,7 @@ static void test_a_tag_that_becomes_strict_burns_what_is_held(void **state)
     assert_int_equal(segment_left(&tag->buffer), 0);
     assert_int_equal(allocator_burnt(w->allocator, ID_BURN_GENERATION), 9);
     (void)id_world_want(w, tag);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     assert_int_equal(w->request_count, 0); /* nothing is asked for */
     assert_false(tag->refill_wanted);
     id_world_mode(w, "order", TAG_MODE_TREND);
@@ -232,7 +232,7 @@ static void test_a_strict_tag_is_learnt_from_a_refusal(void **state)
     assert_int_equal(id_world_claim(tag), 1);
     id_world_mode(w, "order", TAG_MODE_STRICT);
     id_world_park(w, tag, 100);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_answer(w, 0);
     assert_int_equal(tag->state, ID_TAG_STRICT);
     assert_int_equal(segment_left(&tag->buffer), 0);

@@ -31,6 +31,7 @@ struct node {
     unsigned writes;
     char fetched[64][LIMIT_TAG_NAME_BYTES + 1];
     unsigned fetched_count;
+    struct timers timers;
     struct id_table *table;
     struct prefetch_config config;
     struct prefetch *prefetch;
@@ -66,8 +67,9 @@ static void start(struct node *node)
 {
     struct prefetch_ops ops = {on_write, on_fetch, node};
 
+    timers_init(&node->timers);
     node->table = id_table_new();
-    node->prefetch = prefetch_new(&node->config, &ops, &node->clock);
+    node->prefetch = prefetch_new(&node->config, &ops, &node->clock, &node->timers);
     node->fetched_count = 0;
     for (unsigned i = 0; i < LIMIT_LOCAL_LISTS; i++) {
         if (node->disk[i].len > 0) {
@@ -80,7 +82,14 @@ static void start(struct node *node)
 static void stop(struct node *node)
 {
     prefetch_free(node->prefetch);
+    assert_true(timers_next_ms(&node->timers) == TIMER_NEVER);
     id_table_free(node->table);
+}
+
+static void turn(struct node *node, bool ready)
+{
+    timers_run(&node->timers, node->now_ms);
+    prefetch_turn(node->prefetch, node->time_ms, ready);
 }
 
 static int setup(void **state)
@@ -153,17 +162,17 @@ static void crash(struct node *node)
 static void fetch_all(struct node *node)
 {
     for (unsigned i = 0; i < 100000 && prefetch_waiting(node->prefetch) > 0; i++) {
-        prefetch_turn(node->prefetch, node->time_ms, true);
+        turn(node, true);
         pass(node, 1);
     }
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     assert_int_equal(prefetch_waiting(node->prefetch), 0);
 }
 
 static void restart_and_fetch(struct node *node)
 {
     crash(node);
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     fetch_all(node);
 }
 
@@ -265,26 +274,25 @@ static void test_rate(void **state)
     prefetch_save(node->prefetch, node->time_ms);
     node->config.rate_per_s = 10;
     crash(node);
-    prefetch_turn(node->prefetch, node->time_ms, false);
+    turn(node, false);
     assert_int_equal(node->fetched_count, 0); /* not ready */
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     assert_int_equal(node->fetched_count, 1);
     assert_int_equal(prefetch_waiting(node->prefetch), 59);
-    assert_true(prefetch_next_ms(node->prefetch) == node->now_ms + 100);
+    assert_true(timers_next_ms(&node->timers) == node->now_ms + 100);
     pass(node, 99);
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     assert_int_equal(node->fetched_count, 1);
     pass(node, 1);
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     assert_int_equal(node->fetched_count, 2);
     assert_string_equal(node->fetched[0], "t59");
     assert_string_equal(node->fetched[1], "t58");
     pass(node, 1000);
-    prefetch_turn(node->prefetch, node->time_ms, false);
-    assert_int_equal(node->fetched_count, 2); /* no leader for a while */
-    assert_true(prefetch_next_ms(node->prefetch) >
-                node->now_ms); /* which is no reason to be busy */
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, false);
+    assert_int_equal(node->fetched_count, 2);                  /* no leader for a while */
+    assert_true(timers_next_ms(&node->timers) > node->now_ms); /* which is no reason to be busy */
+    turn(node, true);
     assert_int_equal(node->fetched_count, 12);
 }
 
@@ -297,7 +305,7 @@ static void test_what_is_in_use_by_now_is_not_fetched(void **state)
     prefetch_save(node->prefetch, node->time_ms);
     crash(node);
     (void)serve(node, "b", 1000, 1);
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     fetch_all(node);
     assert_int_equal(node->fetched_count, 1);
     assert_string_equal(node->fetched[0], "a");
@@ -360,21 +368,21 @@ static void test_only_what_changed_is_written(void **state)
     struct node *node = *state;
     struct id_tag *tag = serve(node, "a", 1000, 1);
 
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     assert_int_equal(node->writes, 0);
     pass(node, PREFETCH_SAVE_MS);
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     assert_int_equal(node->writes, 1);
     pass(node, PREFETCH_SAVE_MS);
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     assert_int_equal(node->writes, 1);
     claim(tag, 5);
     pass(node, PREFETCH_SAVE_MS);
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     assert_int_equal(node->writes, 2);
     crash(node);
     pass(node, PREFETCH_SAVE_MS);
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     prefetch_save(node->prefetch, node->time_ms);
     assert_int_equal(node->writes, 2); /* what was read back is known to be there */
 }
@@ -388,12 +396,12 @@ static void test_switched_off(void **state)
     node->config.tags = 0;
     crash(node);
     (void)serve(node, "b", 1000, 1);
-    prefetch_turn(node->prefetch, node->time_ms, true);
+    turn(node, true);
     prefetch_save(node->prefetch, node->time_ms);
     assert_int_equal(node->fetched_count, 0);
     assert_int_equal(node->writes, 1);
     assert_int_equal(prefetch_count(node->prefetch), 0);
-    assert_true(prefetch_next_ms(node->prefetch) == UINT64_MAX);
+    assert_true(timers_next_ms(&node->timers) == UINT64_MAX);
 }
 
 static void test_burnt_ids_are_no_use(void **state)

@@ -51,7 +51,7 @@ static void test_new_buffer_is_empty(void **state)
     struct segment_buffer buffer;
 
     (void)state;
-    segment_init(&buffer);
+    memset(&buffer, 0, sizeof buffer);
     claim_is_empty(&buffer);
     assert_true(segment_can_publish(&buffer));
     assert_int_equal(segment_left(&buffer), 0);
@@ -63,7 +63,7 @@ static void test_claim_at_exact_end(void **state)
     struct segment_buffer buffer;
 
     (void)state;
-    segment_init(&buffer);
+    memset(&buffer, 0, sizeof buffer);
     segment_publish(&buffer, 100, 10);
     claim_is(&buffer, 4, 100, 4, (struct segment_view){4, 10, false, 0});
     claim_is(&buffer, 6, 104, 6, (struct segment_view){10, 10, false, 0});
@@ -75,7 +75,7 @@ static void test_claim_takes_what_is_there_and_goes_on(void **state)
     struct segment_buffer buffer;
 
     (void)state;
-    segment_init(&buffer);
+    memset(&buffer, 0, sizeof buffer);
     segment_publish(&buffer, 100, 10);
     claim_is(&buffer, 1, 100, 1, (struct segment_view){1, 10, false, 0});
     assert_true(segment_can_publish(&buffer));
@@ -91,7 +91,7 @@ static void test_publish_before_first_claim_fills_one_slot(void **state)
     struct segment_buffer buffer;
 
     (void)state;
-    segment_init(&buffer);
+    memset(&buffer, 0, sizeof buffer);
     segment_publish(&buffer, 1, 1);
     /* The empty slot 0 is still the current one: nothing more fits until a claim moves on. */
     assert_false(segment_can_publish(&buffer));
@@ -104,7 +104,7 @@ static void test_largest_segment_and_ids(void **state)
     struct segment_buffer buffer;
 
     (void)state;
-    segment_init(&buffer);
+    memset(&buffer, 0, sizeof buffer);
     segment_publish(&buffer, UINT64_MAX - UINT32_MAX, UINT32_MAX);
     claim_is(&buffer, UINT32_MAX - 1, UINT64_MAX - UINT32_MAX, UINT32_MAX - 1,
              (struct segment_view){UINT32_MAX - 1, UINT32_MAX, false, 0});
@@ -118,7 +118,7 @@ static void test_generation_comes_round(void **state)
     struct segment_buffer buffer;
 
     (void)state;
-    segment_init(&buffer);
+    memset(&buffer, 0, sizeof buffer);
     atomic_store(&buffer.word, (uint64_t)UINT32_MAX << 32);
     atomic_store(&buffer.ready, UINT32_MAX);
     segment_publish(&buffer, 40, 2);
@@ -135,7 +135,7 @@ static void test_whole_skips_what_is_too_short(void **state)
     struct segment_view view;
 
     (void)state;
-    segment_init(&buffer);
+    memset(&buffer, 0, sizeof buffer);
     segment_publish(&buffer, 100, 10);
     claim_is(&buffer, 5, 100, 5, (struct segment_view){5, 10, false, 0});
     assert_int_equal(segment_claim_whole(&buffer, 5, &range, &view), 0); /* fits exactly */
@@ -158,7 +158,7 @@ static void test_whole_leaves_the_last_slot_alone(void **state)
     struct segment_view view;
 
     (void)state;
-    segment_init(&buffer);
+    memset(&buffer, 0, sizeof buffer);
     segment_publish(&buffer, 100, 10);
     claim_is(&buffer, 1, 100, 1, (struct segment_view){1, 10, false, 0});
     segment_publish(&buffer, 200, 10);
@@ -178,7 +178,7 @@ static void test_burn_takes_both_slots(void **state)
     struct segment_buffer buffer;
 
     (void)state;
-    segment_init(&buffer);
+    memset(&buffer, 0, sizeof buffer);
     segment_publish(&buffer, 100, 10);
     claim_is(&buffer, 3, 100, 3, (struct segment_view){3, 10, false, 0});
     segment_publish(&buffer, 200, 20);
@@ -197,7 +197,7 @@ static void test_inspect_shows_both_slots(void **state)
     struct segment_slot_view slots[2];
 
     (void)state;
-    segment_init(&buffer);
+    memset(&buffer, 0, sizeof buffer);
     segment_inspect(&buffer, slots);
     assert_int_equal(slots[0].size + slots[1].size, 0);
     segment_publish(&buffer, 100, 10);
@@ -230,7 +230,7 @@ static void test_publish_asserts(void **state)
     struct segment_buffer buffer;
 
     (void)state;
-    segment_init(&buffer);
+    memset(&buffer, 0, sizeof buffer);
     assert_true(death_by_assert(publish_twice, &buffer));
     assert_true(death_by_assert(publish_nothing, &buffer));
 }
@@ -339,7 +339,7 @@ static void run_race(enum manner manner, bool burns, uint64_t seed)
     race->manner = manner;
     race->burns = burns;
     race->seed = seed;
-    segment_init(&race->buffer);
+    memset(&race->buffer, 0, sizeof race->buffer);
     for (size_t i = 0; i < CLAIMERS; i++) {
         claimers[i].race = race;
         prng_seed(&claimers[i].prng, seed + i + 1);

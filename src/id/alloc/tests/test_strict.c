@@ -51,10 +51,10 @@ static void test_what_waits_goes_into_one_batch_a_turn(void **state)
     struct strict_item item;
 
     assert_int_equal(w->proposed, 0); /* only at the end of the turn */
-    assert_true(strict_next_ms(w->strict) == w->now_ms);
-    strict_turn(w->strict);
+    assert_true(strict_world_next_ms(w) == w->now_ms);
+    strict_world_turn(w);
     assert_int_equal(w->proposed, 1);
-    assert_true(strict_next_ms(w->strict) == w->now_ms + PATIENCE_MS);
+    assert_true(strict_world_next_ms(w) == w->now_ms + PATIENCE_MS);
     command = strict_world_command(w, 0);
     assert_true(command.batch.wall_ms == w->now_ms);
     assert_int_equal(command.batch.key_limit, STRICT_WORLD_KEYS);
@@ -68,9 +68,7 @@ static void test_what_waits_goes_into_one_batch_a_turn(void **state)
     assert_answered(b, 0);
     assert_int_equal(strict_world_result(a).first, 1);
     assert_int_equal(strict_world_result(b).first, 4);
-    assert_true(strict_next_ms(w->strict) != w->now_ms);
-    strict_world_pass_ms(w, 2 * PATIENCE_MS); /* the look at deadlines finds nobody */
-    assert_true(strict_next_ms(w->strict) == UINT64_MAX);
+    assert_true(strict_world_next_ms(w) == UINT64_MAX);
     assert_int_equal(strict_burnt(w->strict), 0);
 }
 
@@ -82,7 +80,7 @@ static void test_the_key_goes_along(void **state)
     struct strict_command command;
     struct strict_item item;
 
-    strict_turn(w->strict);
+    strict_world_turn(w);
     command = strict_world_command(w, 0);
     assert_true(strict_command_next(&command, &item));
     assert_int_equal(item.key_len, 5);
@@ -108,7 +106,7 @@ static void test_requests_of_a_tag_stand_together(void **state)
     for (uint32_t i = 0; i < 7; i++) {
         (void)ask(w, tags[i], i + 1);
     }
-    strict_turn(w->strict);
+    strict_world_turn(w);
     command = strict_world_command(w, 0);
     while (strict_command_next(&command, &item)) {
         assert_int_equal(item.count, sorted[seen++]);
@@ -128,7 +126,7 @@ static void test_results_go_to_who_asked(void **state)
     struct strict_result results[3] = {
         {.first = 10}, {.status = ERR_UNKNOWN_TAG}, {.status = ERR_EXHAUSTED, .detail = 5}};
 
-    strict_turn(w->strict);
+    strict_world_turn(w);
     strict_world_results(w, 0, results, 3);
     assert_answered(a, 0);
     assert_int_equal(strict_world_result(a).first, 10);
@@ -146,7 +144,7 @@ static void test_statuses_come_with_their_details(void **state)
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
         struct strict_ask *a = ask(w, "order", 1);
 
-        strict_turn(w->strict);
+        strict_world_turn(w);
         strict_world_say(w, 0, said[i], 40 + i);
         assert_answered(a, said[i]);
         assert_int_equal(strict_world_result(a).detail, 40 + i);
@@ -159,7 +157,7 @@ static void test_a_batch_may_be_answered_at_once(void **state)
     struct strict_ask *a = ask(w, "order", 2);
 
     w->answer_at_once = 1;
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_answered(a, 0);
     assert_int_equal(w->batch_count, 0);
 }
@@ -173,13 +171,13 @@ static void test_items_at_and_beyond_the_limit(void **state)
     for (unsigned i = 0; i < LIMIT_STRICT_ITEMS; i++) {
         (void)ask(w, "order", 1);
     }
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_int_equal(w->batch_count, 1);
     assert_int_equal(strict_world_command(w, 0).count, LIMIT_STRICT_ITEMS);
     for (unsigned i = 0; i < LIMIT_STRICT_ITEMS + 1; i++) {
         (void)ask(w, "order", 1);
     }
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_int_equal(w->batch_count, 2);
     strict_world_pass_ms(w, STRICT_WORLD_HOLD_MS);
     assert_int_equal(w->batch_count, 3); /* the rest goes into the next */
@@ -206,7 +204,7 @@ static void test_the_largest_batch_fits_into_an_entry(void **state)
         name[i % LIMIT_TAG_NAME_BYTES]++;
         (void)strict_world_ask(w, name, LIMIT_COUNT, key, PATIENCE_MS);
     }
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_int_equal(strict_world_command(w, 0).count, LIMIT_STRICT_ITEMS);
     assert_true(w->batches[0]->payload.len <= LIMIT_ENTRY_BYTES / 4);
     strict_world_give(w, 0);
@@ -220,17 +218,17 @@ static void test_a_small_batch_is_held_back(void **state)
     for (unsigned i = 0; i < 8; i++) {
         (void)ask(w, "order", 1);
     }
-    strict_turn(w->strict); /* nothing is under way: at once */
+    strict_world_turn(w); /* nothing is under way: at once */
     assert_int_equal(w->proposed, 1);
     for (unsigned i = 0; i < 3; i++) {
         (void)ask(w, "order", 1);
     }
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_int_equal(w->proposed, 1);
-    assert_true(strict_next_ms(w->strict) == w->now_ms + STRICT_WORLD_HOLD_MS);
+    assert_true(strict_world_next_ms(w) == w->now_ms + STRICT_WORLD_HOLD_MS);
     (void)ask(w, "order", 1); /* half as many as are under way */
-    assert_true(strict_next_ms(w->strict) == w->now_ms);
-    strict_turn(w->strict);
+    assert_true(strict_world_next_ms(w) == w->now_ms);
+    strict_world_turn(w);
     assert_int_equal(w->proposed, 2);
     (void)ask(w, "order", 1);
     strict_world_pass_ms(w, STRICT_WORLD_HOLD_MS - 1);
@@ -238,11 +236,11 @@ static void test_a_small_batch_is_held_back(void **state)
     strict_world_pass_ms(w, 1); /* long enough */
     assert_int_equal(w->proposed, 3);
     (void)ask(w, "order", 1);
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_int_equal(w->proposed, 3);
     strict_world_give(w, 0);
     strict_world_give(w, 0);
-    strict_turn(w->strict); /* what was under way came back */
+    strict_world_turn(w); /* what was under way came back */
     assert_int_equal(w->proposed, 4);
     while (w->batch_count > 0) {
         strict_world_give(w, 0);
@@ -263,11 +261,11 @@ static void test_batches_at_and_beyond_the_limit(void **state)
     late = ask(w, "order", 1);
     strict_world_pass_ms(w, STRICT_WORLD_HOLD_MS);
     assert_int_equal(w->batch_count, LIMIT_STRICT_BATCHES);
-    assert_true(strict_next_ms(w->strict) > w->now_ms); /* nothing to do before an answer */
+    assert_true(strict_world_next_ms(w) > w->now_ms); /* nothing to do before an answer */
     assert_int_equal(w->proposed, LIMIT_STRICT_BATCHES);
     strict_world_give(w, 1); /* the second one */
-    assert_true(strict_next_ms(w->strict) == w->now_ms);
-    strict_turn(w->strict);
+    assert_true(strict_world_next_ms(w) == w->now_ms);
+    strict_world_turn(w);
     assert_int_equal(w->batch_count, LIMIT_STRICT_BATCHES);
     assert_int_equal(w->proposed, LIMIT_STRICT_BATCHES + 1);
     assert_int_equal(late->answers, 0);
@@ -276,7 +274,7 @@ static void test_batches_at_and_beyond_the_limit(void **state)
     assert_int_equal(w->proposed, LIMIT_STRICT_BATCHES + 1); /* there is no room again */
     strict_world_give(w, LIMIT_STRICT_BATCHES - 1);
     assert_answered(late, 0);
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_int_equal(w->proposed, LIMIT_STRICT_BATCHES + 2);
 }
 
@@ -286,22 +284,20 @@ static void test_waiting_at_and_beyond_the_limit(void **state)
     struct strict_ask *last = NULL;
     struct strict_ask *beyond;
 
-    strict_leader_known(w->strict, false);
+    w->leader_known = false;
     for (unsigned i = 0; i < LIMIT_STRICT_WAITING; i++) {
         last = ask(w, "order", 1);
     }
     beyond = ask(w, "order", 1);
-    assert_true(strict_next_ms(w->strict) == w->now_ms);
-    strict_turn(w->strict);
     assert_int_equal(last->answers, 0);
     assert_answered(beyond, ERR_OVERLOADED);
     assert_int_equal(beyond->base.reply.len, 0);
-    strict_leader_known(w->strict, true);
-    strict_turn(w->strict);
+    w->leader_known = true;
+    strict_world_turn(w);
     assert_int_equal(w->batch_count, LIMIT_STRICT_BATCHES);
     strict_world_give(w, 0); /* what is in a batch counted as well */
     beyond = ask(w, "order", 1);
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_int_equal(beyond->answers, 0);
 }
 
@@ -316,11 +312,11 @@ static void test_bad_requests_are_refused(void **state)
     name[sizeof name - 1] = '\0';
     longer = ask(w, name, 1);
     nameless = ask(w, "", 1);
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_answered(longer, ERR_INVALID);
     assert_answered(nameless, ERR_INVALID);
     assert_int_equal(w->proposed, 0);
-    assert_true(strict_next_ms(w->strict) == UINT64_MAX);
+    assert_true(strict_world_next_ms(w) == UINT64_MAX);
 }
 
 static void test_bytes_that_are_no_request_are_refused(void **state)
@@ -328,12 +324,12 @@ static void test_bytes_that_are_no_request_are_refused(void **state)
     struct strict_world *w = *state;
     struct strict_ask *a = ask(w, "order", 1);
 
-    strict_turn(w->strict);
+    strict_world_turn(w);
     strict_world_give(w, 0);
     a->answers = 0; /* once more, with a byte too few */
     a->base.payload.len--;
     strict_submit(w->strict, &a->base);
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_answered(a, ERR_BAD_MESSAGE);
     assert_int_equal(a->base.reply.len, 0);
     assert_int_equal(w->proposed, 1);
@@ -347,14 +343,14 @@ static void test_a_batch_of_unknown_outcome_is_not_asked_again(void **state)
     struct strict_ask *a = ask(w, "order", 1);
     struct strict_ask *b;
 
-    strict_turn(w->strict);
+    strict_world_turn(w);
     strict_world_fail(w, 0, ERR_TIMEOUT);
     assert_answered(a, ERR_TIMEOUT); /* and never again: an earlier copy may have been applied */
     assert_int_equal(a->base.reply.len, 0);
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_int_equal(w->batch_count, 0);
     b = ask(w, "order", 1);
-    strict_turn(w->strict);
+    strict_world_turn(w);
     strict_world_give(w, 0);
     assert_answered(b, 0);
 }
@@ -367,17 +363,17 @@ static void test_a_batch_of_unknown_outcome_stands_for_itself(void **state)
 
     for (unsigned i = 0; i < 3; i++) {
         asks[i] = ask(w, "order", 1);
-        strict_turn(w->strict);
+        strict_world_turn(w);
     }
     assert_int_equal(w->batch_count, 3);
     strict_world_fail(w, 0, ERR_TIMEOUT);
     asks[3] = ask(w, "order", 1);
-    strict_turn(w->strict);
+    strict_world_turn(w);
     strict_world_give(w, 2);
     strict_world_fail(w, 0, ERR_TIMEOUT);
     strict_world_fail(w, 0, ERR_TIMEOUT);
     asks[4] = ask(w, "order", 1);
-    strict_turn(w->strict);
+    strict_world_turn(w);
     assert_int_equal(w->batch_count, 1);
     strict_world_give(w, 0);
     for (unsigned i = 0; i < 5; i++) {
@@ -396,10 +392,10 @@ static void test_stop_answers_what_waits(void **state)
     struct strict_ask *waiting;
     struct strict_ask *after;
 
-    strict_turn(w->strict);
+    strict_world_turn(w);
     again = ask(w, "other", 1);
     changing = ask(w, "other", 1);
-    strict_turn(w->strict);
+    strict_world_turn(w);
     strict_world_say(w, 1, ERR_CHANGING, 2);
     assert_int_equal(again->answers, 0);
     waiting = ask(w, "order", 1);
@@ -409,8 +405,6 @@ static void test_stop_answers_what_waits(void **state)
     assert_int_equal(again->base.reply.len, 0);
     assert_answered(waiting, ERR_SHUTTING_DOWN);
     after = ask(w, "order", 1);
-    assert_int_equal(after->answers, 0);
-    strict_turn(w->strict);
     assert_answered(after, ERR_SHUTTING_DOWN);
     assert_int_equal(sent->answers, 0);
     assert_int_equal(w->batch_count, 1);
@@ -423,7 +417,7 @@ static void test_stopped_means_not_asked_again(void **state)
     struct strict_world *w = *state;
     struct strict_ask *a = ask(w, "order", 1);
 
-    strict_turn(w->strict);
+    strict_world_turn(w);
     strict_stop(w->strict);
     strict_world_say(w, 0, ERR_CHANGING, 2);
     assert_answered(a, ERR_CHANGING);

@@ -120,7 +120,7 @@ static void test_a_grant_from_before_is_burnt_when_it_comes_late(void **state)
     struct change change;
 
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_apply(w, 0, &late); /* [1, 11) */
     raise_max_id(w, &change, "order", 1000);
     hear(w, &change);
@@ -128,7 +128,7 @@ static void test_a_grant_from_before_is_burnt_when_it_comes_late(void **state)
     assert_int_equal(left(tag), 0);
     assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
     w->now_ms += ID_WORLD_RETRY_MS;
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_answer(w, 0);
     assert_true(id_world_claim(tag) == 1000);
     buf_free(&late);
@@ -185,7 +185,7 @@ static void test_a_deletion_leaves_nothing_to_hand_out(void **state)
     hear(w, &change);
     assert_int_equal(left(tag), 0);
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_answer(w, 0);
     assert_int_equal(tag->state, ID_TAG_UNKNOWN);
     end(&change);
@@ -226,7 +226,7 @@ static void test_a_tag_that_became_strict_is_found_out(void **state)
     hear(w, &change);
     assert_int_equal(left(tag), 0);
     id_world_park(w, tag, 1);
-    allocator_turn(w->allocator);
+    id_world_turn(w);
     id_world_answer(w, 0);
     assert_int_equal(tag->state, ID_TAG_STRICT);
     end(&change);

@@ -367,8 +367,9 @@ void lease_world_start(struct lease_node *node)
     clock_check_init(&node->check, config.threshold_ms);
     clock_check_members(&node->check, node->world->node_count);
     node->world->news_ms = node->world->true_ms; /* a node asks as soon as it starts */
-    node->lease = lease_new(&config, &node->snowflake, &node->check, &node->clock, &node->proposer,
-                            &node->disk);
+    timers_init(&node->timers);
+    node->lease = lease_new(&config, &node->snowflake, &node->check, &node->clock, &node->timers,
+                            &node->proposer, &node->disk);
     session_init(&node->session, node->id, ++node->starts);
     node->up = true;
     node->due = true;
@@ -400,7 +401,7 @@ void lease_world_crash(struct lease_node *node, bool writes_survive, bool comman
 {
     ASSERT(node->up);
     lease_stop(node->lease);
-    ASSERT(lease_next_ms(node->lease) == UINT64_MAX);
+    ASSERT(timers_next_ms(&node->timers) == UINT64_MAX);
     node->up = false;
     for (size_t at = 0; at < LIMIT_WORKERS_PER_NODE; at++) {
         struct id_request *request = node->requests[at];
@@ -505,7 +506,7 @@ static uint64_t next_event(const struct lease_world *world, uint64_t end_ms)
         if (!node->up) {
             continue;
         }
-        ms = lease_next_ms(node->lease);
+        ms = timers_next_ms(&node->timers);
         if (ms != UINT64_MAX) {
             uint64_t now_ms = clock_now_ms(&node->clock);
 
@@ -533,8 +534,9 @@ static void node_run(struct lease_node *node)
         node_apply(node);
     }
     while (node->due || atomic_load(&node->snowflake.wanted) ||
-           lease_next_ms(node->lease) <= clock_now_ms(&node->clock)) {
+           timers_next_ms(&node->timers) <= clock_now_ms(&node->clock)) {
         node->due = false;
+        timers_run(&node->timers, clock_now_ms(&node->clock));
         lease_turn(node->lease);
         turns++;
         ASSERT(turns < 10); /* it does not spin */

@@ -54,6 +54,7 @@ struct lease_node {
     struct snowflake snowflake;
     struct clock_check check;
     struct id_proposer proposer;
+    struct timers timers;
     struct lease_disk disk;
     struct lease *lease;
     struct id_request *requests[LIMIT_WORKERS_PER_NODE]; /* under way; NULL: free */

@@ -281,8 +281,6 @@ static void test_jumps_at_the_bound(void **state)
         int64_t off_ms = rows[i].err != 0 ? rows[i].step_ms : 0;
 
         jump(&check, rows[i].step_ms);
-        assert_int_equal(check.jumped, rows[i].err != 0);
-        assert_int_equal(check.jumped_ms, off_ms);
         verdict_is(&check, NOW + 5000, wall_ms, rows[i].err, off_ms);
         /* A verdict sees a jump before the next tick does. */
         clock_check_init(&check, THRESHOLD_MS);
@@ -328,7 +326,6 @@ static void test_a_jump_ahead_ends_by_return(void **state)
                THRESHOLD_MS + 1);
     clock_check_tick(&check, NOW + 62000, WALL + 62000 + THRESHOLD_MS);
     verdict_is(&check, NOW + 62000, WALL + 62000 + THRESHOLD_MS, 0, 0);
-    assert_false(check.jumped);
 }
 
 static void test_a_jump_back_ends_when_caught_up(void **state)
@@ -345,7 +342,6 @@ static void test_a_jump_back_ends_when_caught_up(void **state)
     verdict_is(&check, NOW + 24999, WALL + 4999, ERR_CLOCK_BACKWARDS, back);
     verdict_is(&check, NOW + 25000, WALL + 5000, 0, 0);
     clock_check_tick(&check, NOW + 25000, WALL + 5000);
-    assert_false(check.jumped);
     verdict_is(&check, NOW + 26000, WALL + 6000, 0, 0);
     /* From here on the clock is compared with where it is now, and has to catch up anew. */
     clock_check_tick(&check, NOW + 26000, WALL + 6000);
@@ -409,7 +405,6 @@ static void test_a_majority_clears_a_jump(void **state)
             sample(&check, k + 2, NOW + 6000, wall_ms, ahead_ms, 10);
         }
         clock_check_tick(&check, NOW + 6000, wall_ms);
-        assert_int_equal(check.jumped, !rows[row].cleared);
         if (!rows[row].cleared) {
             verdict_is(&check, NOW + 6000, wall_ms,
                        step_ms > 0 ? ERR_CLOCK_SKEW : ERR_CLOCK_BACKWARDS, step_ms);
@@ -429,11 +424,13 @@ static void test_agreement_at_the_bound(void **state)
     (void)state;
     for (size_t i = 0; i < ROWS(aheads); i++) {
         struct clock_check check;
+        int64_t off_ms;
 
         jump(&check, HOUR_MS);
         sample(&check, 2, NOW + 5000, WALL + 5000 + HOUR_MS, aheads[i], 0);
         clock_check_tick(&check, NOW + 5000, WALL + 5000 + HOUR_MS);
-        assert_int_equal(check.jumped, i >= 2);
+        assert_int_equal(
+            clock_check_verdict(&check, NOW + 5000, WALL + 5000 + HOUR_MS, &off_ms) != 0, i >= 2);
     }
 }
 

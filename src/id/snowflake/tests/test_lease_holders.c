@@ -250,7 +250,7 @@ static void test_no_workers(void **state)
     lease_world_run(world, LEASE_WORLD_WINDOW_MS);
     assert_int_equal(node->proposal_count, 0);
     assert_int_equal(node->write_count, 0);
-    assert_true(lease_next_ms(node->lease) == UINT64_MAX);
+    assert_true(timers_next_ms(&node->timers) == UINT64_MAX);
     assert_int_equal(lease_world_status(node).refusal, ERR_DISABLED);
     assert_int_equal(lease_world_claim(node, 1, &range), ERR_DISABLED);
     over(world);
