@@ -3,6 +3,8 @@
  */
 #include "raft/sim/sim_calm.h"
 
+#include <inttypes.h>
+
 #define CALM_MS 1500 /* of the patience of 3 s; more than an election takes, and a retry after it */
 /* Six election timeouts: one to step down, and candidacies that a slow write of a vote thwarts. */
 #define DEAF_MS 2400
@@ -220,9 +222,8 @@ static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
         incarnations_of(world, deaf->who) != deaf->incarnations) {
         deaf->term = 0;
     } else if (world->now_ms - deaf->since_ms > DEAF_MS) {
-        sim_fail(world, "node %llu hears nobody, and %llu ms later nobody leads a newer term",
-                 (unsigned long long)leader->id,
-                 (unsigned long long)(world->now_ms - deaf->since_ms));
+        sim_fail(world, "node %u hears nobody, and %" PRIu64 " ms later nobody leads a newer term",
+                 leader->id, (world->now_ms - deaf->since_ms));
     }
 }
 
@@ -251,10 +252,9 @@ static void fail(const struct sim_node *node, const char *what, uint64_t since_m
 {
     struct sim_world *world = node->world;
 
-    sim_fail(world, "%s timed out at node %llu, which %s a majority for %llu ms", what,
-             (unsigned long long)node->id,
-             world->calm.leader == node->id ? "has led" : "has reached the leader of",
-             (unsigned long long)(world->now_ms - since_ms));
+    sim_fail(world, "%s timed out at node %u, which %s a majority for %" PRIu64 " ms", what,
+             node->id, world->calm.leader == node->id ? "has led" : "has reached the leader of",
+             (world->now_ms - since_ms));
 }
 
 void sim_calm_timed_out(struct sim_node *node, int status, const char *what)

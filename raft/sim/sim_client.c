@@ -3,6 +3,7 @@
  */
 #include "raft/sim/sim_client.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,15 +135,15 @@ static void get_answered(struct sim_request *request)
     }
     if (request->kind == REQUEST_GET_KEPT && request->changed &&
         (rows.count != 1 || rows.rows[0].step != SIM_KEPT_STEP)) {
-        sim_fail(
-            request->world,
-            "node %llu does not know the last change of kept-%llu, which had been acknowledged",
-            (unsigned long long)request->node->id, (unsigned long long)request->kept);
+        sim_fail(request->world,
+                 "node %u does not know the last change of kept-%" PRIu64
+                 ", which had been acknowledged",
+                 request->node->id, request->kept);
     }
     if (rows.count == 1 && rows.rows[0].max_id < request->floor) {
-        sim_fail(request->world, "node %llu answered max_id %llu of %s after %llu was acknowledged",
-                 (unsigned long long)request->node->id, (unsigned long long)rows.rows[0].max_id,
-                 rows.rows[0].name, (unsigned long long)request->floor);
+        sim_fail(request->world,
+                 "node %u answered max_id %" PRIu64 " of %s after %" PRIu64 " was acknowledged",
+                 request->node->id, rows.rows[0].max_id, rows.rows[0].name, request->floor);
     }
     tag_rows_release(&rows);
 }
@@ -154,7 +155,7 @@ static void final_put(struct sim_node *node)
     struct sim_request *request = request_new(node, REQUEST_FINAL);
     struct tag_put put = {.name = "final", .name_len = 5};
 
-    request->tag = (unsigned)(node->id - 1);
+    request->tag = node->id - 1;
     put_submit(request, &put);
 }
 
@@ -170,13 +171,12 @@ static void request_done(struct id_request *base)
     }
     sim_note(world, (uint64_t)base->status << 8 | request->kind);
     if (request->kind == REQUEST_GET_KEPT && base->status == ERR_UNKNOWN_TAG) {
-        sim_fail(world, "node %llu did not find kept-%llu, which had been acknowledged",
-                 (unsigned long long)request->node->id, (unsigned long long)request->kept);
+        sim_fail(world, "node %u did not find kept-%" PRIu64 ", which had been acknowledged",
+                 request->node->id, request->kept);
     }
     if (request->kind == REQUEST_EVERYWHERE && base->status == ERR_TIMEOUT &&
         request->missing.count == 0) {
-        sim_fail(world, "node %llu waited for all, and nobody is missing",
-                 (unsigned long long)request->node->id);
+        sim_fail(world, "node %u waited for all, and nobody is missing", request->node->id);
     }
     if (request->kind != REQUEST_EVERYWHERE && request->incarnation == request->node->incarnation) {
         sim_calm_timed_out(request->node, base->status, kind_names[request->kind]);
@@ -287,8 +287,7 @@ static void put_kept(struct sim_node *node)
     put.fields = TAG_FIELD_STEP;
     put.step = SIM_KEPT_STEP + 1;
     put.name = name;
-    put.name_len =
-        (uint16_t)snprintf(name, sizeof name, "kept-%llu", (unsigned long long)request->kept);
+    put.name_len = (uint16_t)snprintf(name, sizeof name, "kept-%" PRIu64, request->kept);
     put_submit(request, &put);
 }
 
@@ -307,7 +306,7 @@ static void put_kept_again(struct sim_world *world, uint64_t kept)
     request = request_new(node, REQUEST_KEPT_AGAIN);
     request->kept = kept;
     put.name = name;
-    put.name_len = (uint16_t)snprintf(name, sizeof name, "kept-%llu", (unsigned long long)kept);
+    put.name_len = (uint16_t)snprintf(name, sizeof name, "kept-%" PRIu64, kept);
     put_submit(request, &put);
 }
 
@@ -356,7 +355,7 @@ static void get_kept(struct sim_node *node)
     world->stats.queries++;
     request->kept = world->recent[(world->recent_count - 1 - sim_below(world, among)) % SIM_RECENT];
     request->changed = world->kept_again[request->kept];
-    len = snprintf(name, sizeof name, "kept-%llu", (unsigned long long)request->kept);
+    len = snprintf(name, sizeof name, "kept-%" PRIu64, request->kept);
     request->base.kind = ID_REQUEST_QUERY;
     query_get_encode(&request->base.payload, name, (size_t)len);
     replica_submit(&node->replica, &request->base);

@@ -23,10 +23,7 @@ static void kick(struct sim_disk *disk)
         takes_ms += sim_below(world, 200);
     }
     disk->group = disk->queued;
-    sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + takes_ms,
-                                           .kind = SIM_DISK,
-                                           .node = (unsigned)(disk->node->id - 1),
-                                           .incarnation = disk->node->incarnation});
+    sim_happens(disk->node, SIM_DISK, takes_ms);
 }
 
 static void enqueue(struct sim_disk *disk, struct store_op *op, struct disk_read *read)
@@ -90,8 +87,7 @@ static void commit(struct sim_disk *disk, size_t count)
     disk->node->world->stats.commits++;
     rv = disk->node->store->ops->commit(disk->node->store, &list, &error);
     if (rv != 0) {
-        sim_fail(disk->node->world, "node %llu: commit failed: %s",
-                 (unsigned long long)disk->node->id, error.text);
+        sim_fail(disk->node->world, "node %u: commit failed: %s", disk->node->id, error.text);
     }
 }
 

@@ -21,19 +21,11 @@ static struct sim_node *any_node(struct sim_world *world)
     return &world->nodes[sim_below(world, world->node_count)];
 }
 
-static void happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in_ms)
-{
-    sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + in_ms,
-                                                 .kind = kind,
-                                                 .node = (unsigned)(node->id - 1),
-                                                 .incarnation = node->incarnation});
-}
-
 /* --- links --- */
 
 static void cut_all(struct sim_node *node)
 {
-    unsigned n = (unsigned)(node->id - 1);
+    unsigned n = node->id - 1;
 
     for (unsigned i = 0; i < node->world->node_count; i++) {
         sim_net_cut(node->world, n, i, true);
@@ -81,7 +73,7 @@ static void cut_from_leader(struct sim_world *world)
     if (leader == NULL || leader == &world->nodes[a]) {
         return;
     }
-    b = (unsigned)(leader->id - 1);
+    b = leader->id - 1;
     sim_net_heal(world);
     if (how & 1) {
         sim_net_cut(world, a, b, true);
@@ -102,7 +94,7 @@ static void deafen_leader(struct sim_world *world)
     }
     sim_net_heal(world);
     for (unsigned i = 0; i < world->node_count; i++) {
-        sim_net_cut(world, i, (unsigned)(leader->id - 1), true);
+        sim_net_cut(world, i, leader->id - 1, true);
     }
     keep_quiet(world);
 }
@@ -152,7 +144,7 @@ static void random_cut(struct sim_world *world)
 static void crash(struct sim_node *node, uint64_t back_in_ms)
 {
     sim_node_crash(node);
-    happens(node, SIM_RESTART, back_in_ms);
+    sim_happens(node, SIM_RESTART, back_in_ms);
 }
 
 void sim_fault_end_node(struct sim_node *node)
@@ -168,7 +160,7 @@ void sim_fault_end_node(struct sim_node *node)
         return;
     }
     if (!node->giving_back) {
-        sim_trace(world, "node %u gives its segments back", (unsigned)node->id);
+        sim_trace(world, "node %u gives its segments back", node->id);
         node->giving_back = true;
         replica_give_back(&node->replica, clock_now_ms(&node->clock) + GIVE_BACK_MS);
         sim_turn(node);
@@ -176,7 +168,7 @@ void sim_fault_end_node(struct sim_node *node)
     }
     world->stats.stops++;
     sim_node_stop(node);
-    happens(node, SIM_RESTART, back_in_ms);
+    sim_happens(node, SIM_RESTART, back_in_ms);
 }
 
 static void random_crash(struct sim_world *world)
@@ -213,7 +205,7 @@ static void random_stop(struct sim_world *world)
     struct sim_node *node = any_node(world);
 
     if (sim_node_runs(node) && !node->handing_over && !node->giving_back) {
-        sim_trace(world, "node %u is told to stop", (unsigned)node->id);
+        sim_trace(world, "node %u is told to stop", node->id);
         node->handing_over = true;
         node->stopping = true;
         sim_turn(node);
@@ -222,10 +214,10 @@ static void random_stop(struct sim_world *world)
 
 void sim_fault_handed_over(struct sim_node *node)
 {
-    sim_trace(node->world, "node %u has no leadership to give away", (unsigned)node->id);
+    sim_trace(node->world, "node %u has no leadership to give away", node->id);
     node->handing_over = false;
     if (node->stopping) {
-        happens(node, SIM_END, 0);
+        sim_happens(node, SIM_END, 0);
     }
 }
 
@@ -234,7 +226,7 @@ void sim_fault_given_back(struct sim_node *node)
 {
     if (node->giving_back && !node->gave_back && replica_given_back(&node->replica)) {
         node->gave_back = true;
-        happens(node, SIM_END, 0);
+        sim_happens(node, SIM_END, 0);
     }
 }
 
@@ -247,9 +239,9 @@ static void strike_voter(struct sim_node *node, struct sim_node *candidate)
     struct sim_world *world = node->world;
 
     world->stats.strikes++;
-    happens(node, SIM_END, 0);
+    sim_happens(node, SIM_END, 0);
     if (sim_percent(world, 70)) {
-        happens(candidate, SIM_ALONE, 5 + sim_below(world, 10));
+        sim_happens(candidate, SIM_ALONE, 5 + sim_below(world, 10));
     }
 }
 
@@ -260,10 +252,10 @@ static void strike_follower(struct sim_node *node, struct sim_node *leader)
     struct sim_world *world = node->world;
 
     world->stats.strikes++;
-    happens(node, SIM_END, 0);
-    happens(leader, SIM_ALONE, 5 + sim_below(world, 5));
+    sim_happens(node, SIM_END, 0);
+    sim_happens(leader, SIM_ALONE, 5 + sim_below(world, 5));
     if (sim_percent(world, 50)) {
-        happens(leader, SIM_END, 11);
+        sim_happens(leader, SIM_END, 11);
     }
 }
 
@@ -292,11 +284,11 @@ static void strike_leader(struct sim_node *node, struct sim_node *peer)
 
     if (voters == 1 && standbys && sim_percent(world, changing ? 25 : 2)) {
         world->stats.strikes++;
-        happens(node, SIM_END, 0);
+        sim_happens(node, SIM_END, 0);
     } else if (voters == 2 && changing && sim_percent(world, 15)) {
         world->stats.strikes++;
-        happens(peer, SIM_END, 0);
-        happens(node, SIM_END, 1 + sim_below(world, 30));
+        sim_happens(peer, SIM_END, 0);
+        sim_happens(node, SIM_END, 1 + sim_below(world, 30));
     }
 }
 
@@ -345,8 +337,7 @@ static void random_pause(struct sim_world *world)
         world->stats.pauses++;
         node->paused_until_ms = world->now_ms + 1 + sim_below(world, PAUSE_MS);
         node->frozen_until_ms = node->paused_until_ms;
-        sim_trace(world, "node %u is stopped until %u", (unsigned)node->id,
-                  (unsigned)node->paused_until_ms);
+        sim_trace(world, "node %u is stopped until %u", node->id, (unsigned)node->paused_until_ms);
     }
 }
 

@@ -33,10 +33,7 @@ static void answered(struct id_request *request)
         return;
     }
     STAILQ_INSERT_TAIL(&node->late, late, link);
-    sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + 1 + sim_below(world, LATE_MS),
-                                           .kind = SIM_LATE,
-                                           .node = (unsigned)(node->id - 1),
-                                           .incarnation = node->incarnation});
+    sim_happens(node, SIM_LATE, 1 + sim_below(world, LATE_MS));
 }
 
 static struct sim_node *replica_node(struct replica *replica)

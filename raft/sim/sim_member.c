@@ -3,6 +3,7 @@
  */
 #include "raft/sim/sim_member.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,21 +96,13 @@ static void ask_for(struct sim_node *via, enum member_ask_kind kind, uint64_t no
     request->base.data = request;
     member_ask_encode(&request->ask, &request->base.payload);
     world->requests_open++;
-    sim_trace(world, "node %u is asked: membership request %u for node %u", (unsigned)via->id, kind,
+    sim_trace(world, "node %u is asked: membership request %u for node %u", via->id, kind,
               (unsigned)node_id);
     replica_submit(&via->replica, &request->base);
     sim_turn(via);
 }
 
 /* --- nodes that come --- */
-
-static void happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in_ms)
-{
-    sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + in_ms,
-                                                 .kind = kind,
-                                                 .node = (unsigned)(node->id - 1),
-                                                 .incarnation = node->incarnation});
-}
 
 static void new_node(struct sim_world *world)
 {
@@ -128,8 +121,8 @@ static void new_node(struct sim_world *world)
         ask_for(via, MEMBER_ASK_ADD, node->id);
         return;
     }
-    sim_trace(world, "node %u comes", (unsigned)node->id);
-    happens(node, SIM_JOIN, 1 + sim_below(world, 300));
+    sim_trace(world, "node %u comes", node->id);
+    sim_happens(node, SIM_JOIN, 1 + sim_below(world, 300));
     if (sim_percent(world, 50)) { /* an operator adds it; else it asks itself */
         ask_for(via, MEMBER_ASK_ADD, node->id);
     }
@@ -168,7 +161,7 @@ void sim_member_join(struct sim_node *node)
     }
     if (via != NULL && sim_reaches(node, via)) {
         if (peers_admit(&via->replica.peers, node->id, 1000 + node->id) == ERR_REMOVED) {
-            sim_trace(world, "node %u hears that it was removed", (unsigned)node->id);
+            sim_trace(world, "node %u hears that it was removed", node->id);
             node->gone = true;
             return;
         }
@@ -180,12 +173,12 @@ void sim_member_join(struct sim_node *node)
         buf_free(&request);
         sim_turn(via);
     }
-    sim_trace(world, "node %u asks to join: outcome %u %s", (unsigned)node->id,
-              joined.answer.outcome, joined.answer.why);
+    sim_trace(world, "node %u asks to join: outcome %u %s", node->id, joined.answer.outcome,
+              joined.answer.why);
     if (joined.conf.len > 0) {
         start_joined(node, &joined);
     } else {
-        happens(node, SIM_JOIN, 50 + sim_below(world, 150));
+        sim_happens(node, SIM_JOIN, 50 + sim_below(world, 150));
     }
     buf_free(&answer);
 }
@@ -197,7 +190,7 @@ void sim_member_told(struct sim_node *node)
     if (node->gone) {
         return;
     }
-    sim_trace(node->world, "node %u hears that it was removed", (unsigned)node->id);
+    sim_trace(node->world, "node %u hears that it was removed", node->id);
     node->world->stats.told++;
     node->gone = true;
     sim_node_crash(node);
@@ -247,7 +240,7 @@ static void dies_for_good(struct sim_world *world)
     if (alive < count_bits(voters) / 2 + 1) {
         return;
     }
-    sim_trace(world, "node %u dies for good", (unsigned)node->id);
+    sim_trace(world, "node %u dies for good", node->id);
     world->stats.dead++;
     node->gone = true;
     sim_node_crash(node);
@@ -359,8 +352,7 @@ static void check_configuration(struct sim_node *node)
     for (size_t i = 0; i < world->conf_count; i++) {
         conf = &world->confs[i];
         if (conf->index == index && (conf->members != members || conf->voters != voters)) {
-            sim_fail(world, "node %u has another configuration at index %llu", (unsigned)node->id,
-                     (unsigned long long)index);
+            sim_fail(world, "node %u has another configuration at index %" PRIu64, node->id, index);
         }
     }
     conf = world->conf_count > 0 ? &world->confs[world->conf_count - 1] : NULL;
@@ -368,17 +360,15 @@ static void check_configuration(struct sim_node *node)
         return; /* another node was here before */
     }
     if (members & world->removed) {
-        sim_fail(world, "node %u has a configuration with an id that was removed",
-                 (unsigned)node->id);
+        sim_fail(world, "node %u has a configuration with an id that was removed", node->id);
     }
     if (conf != NULL && !follows(conf->members, conf->voters, members, voters)) {
-        sim_fail(world, "the configuration at index %llu differs by more than one server",
-                 (unsigned long long)index);
+        sim_fail(world, "the configuration at index %" PRIu64 " differs by more than one server",
+                 index);
     }
     ASSERT(world->conf_count < SIM_CONFS_MAX);
     world->confs[world->conf_count++] = (struct sim_conf){index, members, voters};
-    sim_trace(world, "configuration at %llu: members %x, voters %x", (unsigned long long)index,
-              members, voters);
+    sim_trace(world, "configuration at %" PRIu64 ": members %x, voters %x", index, members, voters);
 }
 
 /* A leader has just made somebody a voter: is that one's log as long as when it became a member? */
@@ -396,9 +386,8 @@ static void check_promotion(struct sim_node *leader)
         if (server->role == ROLE_VOTER && !(conf->voters & BIT(server->id)) && node->up &&
             driver_pending_change(driver) != leader->seen_change &&
             node->replica.driver.persisted < conf->index) {
-            sim_fail(world, "node %u votes and has the log only up to %llu, not to %llu",
-                     (unsigned)server->id, (unsigned long long)node->replica.driver.persisted,
-                     (unsigned long long)conf->index);
+            sim_fail(world, "node %u votes and has the log only up to %" PRIu64 ", not to %" PRIu64,
+                     node->id, node->replica.driver.persisted, conf->index);
         }
     }
     leader->seen_change = driver_pending_change(driver);
@@ -423,8 +412,9 @@ void sim_member_check(struct sim_node *node)
     }
     if (driver_pending_change(driver) != 0 &&
         driver_pending_change(driver) <= driver_applied(driver)->index) {
-        sim_fail(world, "node %u holds the configuration at %llu for pending, and applied it",
-                 (unsigned)node->id, (unsigned long long)driver_pending_change(driver));
+        sim_fail(world,
+                 "node %u holds the configuration at %" PRIu64 " for pending, and applied it",
+                 node->id, driver_pending_change(driver));
     }
     if (driver_applied(driver)->conf_index != node->seen_conf) {
         node->seen_conf = driver_applied(driver)->conf_index;

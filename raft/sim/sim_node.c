@@ -3,6 +3,7 @@
  */
 #include "raft/sim/sim_node.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,7 @@ static void on_failed(struct replica_owner *owner, int err, const char *text)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
-    sim_fail(node->world, "node %llu failed: %s: %s", (unsigned long long)node->id, err_code(err),
-             text);
+    sim_fail(node->world, "node %u failed: %s: %s", node->id, err_code(err), text);
 }
 
 static void on_role_changed(struct replica_owner *owner)
@@ -47,9 +47,8 @@ static void on_role_changed(struct replica_owner *owner)
     if (driver_state(driver) == DRIVER_CANDIDATE) {
         node->world->stats.elections++;
     }
-    sim_trace(node->world, "node %llu: %s, term %llu, leader %llu", (unsigned long long)node->id,
-              driver_state_name(driver_state(driver)), (unsigned long long)driver_term(driver),
-              (unsigned long long)driver_leader(driver));
+    sim_trace(node->world, "node %u: %s, term %" PRIu64 ", leader %" PRIu64, node->id,
+              driver_state_name(driver_state(driver)), driver_term(driver), driver_leader(driver));
 }
 
 static void on_installed(struct replica_owner *owner, uint64_t index)
@@ -57,35 +56,30 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
     node->world->stats.installs++;
-    sim_trace(node->world, "node %llu: snapshot installed at %llu", (unsigned long long)node->id,
-              (unsigned long long)index);
+    sim_trace(node->world, "node %u: snapshot installed at %" PRIu64, node->id, index);
 }
 
 static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
-    sim_fail(node->world, "node %llu hears of a later start of itself: %llx, this one is %llx",
-             (unsigned long long)node->id, (unsigned long long)incarnation,
-             (unsigned long long)node->replica.config.driver.incarnation);
+    sim_fail(node->world,
+             "node %u hears of a later start of itself: %" PRIx64 ", this one is %" PRIx64,
+             node->id, incarnation, node->replica.config.driver.incarnation);
 }
 
 static void on_way_changed(struct replica_owner *owner, uint64_t through)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
-    sim_trace(node->world, "node %llu reaches the leader through %llu",
-              (unsigned long long)node->id, (unsigned long long)through);
+    sim_trace(node->world, "node %u reaches the leader through %" PRIu64, node->id, through);
 }
 
 static void on_removed(struct replica_owner *owner)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
-    sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms,
-                                                 .kind = SIM_TOLD,
-                                                 .node = (unsigned)(node->id - 1),
-                                                 .incarnation = node->incarnation});
+    sim_happens(node, SIM_TOLD, 0);
 }
 
 /* The state machine's listener is the replica; the checker listens in. */
@@ -159,18 +153,16 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
     sim_store_open(node);
     if (prepare_load(node->store, fsm, node->id, members,
                      node->joins ? 0 : node->world->first_count, ret_loaded, &error) != 0) {
-        sim_fail(node->world, "node %llu does not load: %s", (unsigned long long)node->id,
-                 error.text);
+        sim_fail(node->world, "node %u does not load: %s", node->id, error.text);
     }
     note_loaded(node->world, ret_loaded);
     if (ret_loaded->term < node->disk_term) {
-        sim_fail(node->world, "node %llu: term went back on disk", (unsigned long long)node->id);
+        sim_fail(node->world, "node %u: term went back on disk", node->id);
     }
     node->disk_term = ret_loaded->term;
     if (ret_loaded->incarnation != ++node->disk_incarnation) {
-        sim_fail(node->world, "node %llu: start %llu counts as %llu", (unsigned long long)node->id,
-                 (unsigned long long)node->disk_incarnation,
-                 (unsigned long long)ret_loaded->incarnation);
+        sim_fail(node->world, "node %u: start %" PRIu64 " counts as %" PRIu64, node->id,
+                 node->disk_incarnation, ret_loaded->incarnation);
     }
     return fsm;
 }
@@ -236,13 +228,12 @@ void sim_node_start(struct sim_node *node)
     memset(node->opening, 0, sizeof node->opening);
     sim_disk_init(&node->disk, node);
     node->up = true;
-    sim_trace(node->world, "node %llu starts: term %llu, log to %llu, applied %llu",
-              (unsigned long long)node->id, (unsigned long long)loaded.term,
-              (unsigned long long)(loaded.first_index + loaded.entry_count - 1),
-              (unsigned long long)loaded.position.index);
+    sim_trace(node->world, "node %u starts: term %" PRIu64 ", log to %" PRIu64 ", applied %" PRIu64,
+              node->id, loaded.term, (loaded.first_index + loaded.entry_count - 1),
+              loaded.position.index);
     if (replica_start(&node->replica, &config, fsm, &node->disk.base, &node->net.base, &node->clock,
                       &node->owner, &loaded) != 0) {
-        sim_fail(node->world, "node %llu does not start", (unsigned long long)node->id);
+        sim_fail(node->world, "node %u does not start", node->id);
     }
     store_loaded_release(&loaded);
     sim_check_incarnation(node);
@@ -266,7 +257,7 @@ static void close_node(struct sim_node *node)
 void sim_node_crash(struct sim_node *node)
 {
     ASSERT(node->up);
-    sim_trace(node->world, "node %llu crashes", (unsigned long long)node->id);
+    sim_trace(node->world, "node %u crashes", node->id);
     node->up = false;
     node->incarnation++;
     node->world->stats.crashes++;
@@ -281,7 +272,7 @@ void sim_node_crash(struct sim_node *node)
 void sim_node_stop(struct sim_node *node)
 {
     ASSERT(node->up);
-    sim_trace(node->world, "node %llu stops", (unsigned long long)node->id);
+    sim_trace(node->world, "node %u stops", node->id);
     replica_stop(&node->replica);
     while (replica_turn(&node->replica)) {
         continue;

@@ -12,6 +12,7 @@
 
 #include "raft/cluster/replica.h"
 #include "src/base/prng.h"
+#include "src/base/timers.h"
 #include "storage/store_mem.h"
 
 #define SIM_NODES_MAX 8 /* that there ever are: ids never come back */
@@ -46,7 +47,8 @@ enum sim_event_kind {
     SIM_JOIN,    /* a new node asks to be let in */
     SIM_DIAL,    /* a node tries to reach another that hung up */
     SIM_REFUSED, /* a node finds that nobody listens at another's address */
-    SIM_TOLD     /* a node hears that it was removed */
+    SIM_TOLD,    /* a node hears that it was removed */
+    SIM_KINDS
 };
 
 struct sim_frame {
@@ -57,8 +59,8 @@ struct sim_frame {
 };
 
 struct sim_event {
-    uint64_t at_ms;
-    uint64_t order; /* ties in order of scheduling */
+    struct timer timer;
+    struct sim_world *world;
     enum sim_event_kind kind;
     unsigned node;
     uint64_t incarnation; /* the node's; events of an earlier incarnation are dropped */
@@ -101,7 +103,7 @@ struct sim_late {
 
 struct sim_node {
     struct sim_world *world;
-    uint64_t id; /* 1.. */
+    unsigned id; /* 1.. */
     char address[16];
     bool up;
     uint64_t incarnation;
@@ -214,6 +216,8 @@ struct sim_deaf {
 
 /* What the world's lower parts ask of sim.c, above them. */
 struct sim_hooks {
+    /* An event, which is the callee's to free or to put off. */
+    void (*fire)(struct timer *timer, uint64_t now_ms);
     /* The node does what has become possible, and is checked. */
     void (*turn)(struct sim_node *node);
     /* A frame leaves a node: the worst moment to die is now. */
@@ -229,10 +233,8 @@ struct sim_world {
     bool verbose;
     bool faults; /* false: the quiet end */
     bool clients;
-    struct sim_event *heap;
-    size_t heap_count;
-    size_t heap_capacity;
-    uint64_t order;
+    bool over; /* events are only freed */
+    struct timers events;
     unsigned first_count; /* of the first configuration */
     unsigned node_count;  /* that came so far */
     struct sim_node nodes[SIM_NODES_MAX];
@@ -276,9 +278,9 @@ struct sim_world {
 };
 
 /* An event to come. */
-void sim_schedule(struct sim_world *world, struct sim_event event);
-/* The next one, which is there (heap_count > 0). */
-struct sim_event sim_next_event(struct sim_world *world);
+void sim_schedule(struct sim_world *world, uint64_t in_ms, struct sim_event event);
+/* One that concerns this incarnation of a node. */
+void sim_happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in_ms);
 
 void sim_trace(const struct sim_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
