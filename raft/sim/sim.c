@@ -18,7 +18,6 @@
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_node.h"
 #include "raft/sim/sim_strict.h"
-#include "raft/sim/sim_view.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -173,14 +172,12 @@ static bool settled(const struct sim_world *world)
     if (!sim_client_final_done(world) || world->requests_open > 0 || !sim_member_settled(world)) {
         return false;
     }
-    for (unsigned i = 0; i < world->node_count; i++) {
-        const struct sim_node *node = &world->nodes[i];
-
+    SIM_NODE_FOREACH (node, world) {
         if (!sim_member_lives(node)) {
             continue;
         }
         first = first != NULL ? first : node;
-        if (!world->clock_faults && !world->flake_served[i]) {
+        if (!world->clock_faults && !world->flake_served[node->id - 1]) {
             return false;
         }
         if (driver_applied(&node->replica.driver)->index !=
@@ -194,9 +191,7 @@ static bool settled(const struct sim_world *world)
 static void heal_all(struct sim_world *world)
 {
     sim_fault_end(world);
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *node = &world->nodes[i];
-
+    SIM_NODE_FOREACH (node, world) {
         if (!node->up && !node->gone && (!node->joins || node->learned_count > 0)) {
             sim_node_start(node);
         }
@@ -206,11 +201,11 @@ static void heal_all(struct sim_world *world)
 
 static void free_world(struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if (world->nodes[i].up) {
-            sim_node_crash(&world->nodes[i]);
+    SIM_NODE_FOREACH (node, world) {
+        if (node->up) {
+            sim_node_crash(node);
         }
-        sim_node_free(&world->nodes[i]);
+        sim_node_free(node);
     }
     world->over = true;
     (void)timers_run(&world->events, UINT64_MAX - 1);
@@ -222,13 +217,12 @@ static void free_world(struct sim_world *world)
 /* Where everybody stands, for whoever replays it. */
 static void tell_all(struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *node = &world->nodes[i];
+    SIM_NODE_FOREACH (node, world) {
         struct driver *driver = &node->replica.driver;
         const struct member_change *change;
 
         if (!node->up) {
-            sim_trace(world, "node %u is %s", i + 1, node->gone ? "gone" : "down");
+            sim_trace(world, "node %u is %s", node->id, node->gone ? "gone" : "down");
             continue;
         }
         change = fsm_member_change(node->replica.fsm);
@@ -237,7 +231,7 @@ static void tell_all(struct sim_world *world)
                   ", persisted %" PRIu64 ", commit %" PRIu64 ", "
                   "applied %" PRIu64 ", configuration %" PRIu64 ", pending %" PRIu64
                   ", links %x, change %u of node %u%s",
-                  i + 1, driver_state_name(driver_state(driver)), driver_term(driver),
+                  node->id, driver_state_name(driver_state(driver)), driver_term(driver),
                   driver_leader(driver), entry_log_last(&driver->log), driver->persisted,
                   driver->commit, driver_applied(driver)->index, driver_applied(driver)->conf_index,
                   driver_pending_change(driver), node->peers, change != NULL ? change->kind : 0,
@@ -261,9 +255,9 @@ static void until(struct sim_world *world, bool (*is_so)(const struct sim_world 
 /* Whatever was acknowledged is there, and the histories are right. */
 static void check_end(struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if (sim_member_lives(&world->nodes[i])) {
-            sim_member_check(&world->nodes[i]);
+    SIM_NODE_FOREACH (node, world) {
+        if (sim_member_lives(node)) {
+            sim_member_check(node);
         }
     }
     sim_check_end(world);
@@ -301,8 +295,8 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
         sim_fault_clock(&world->nodes[sim_below(world, world->node_count)]);
         world->unheard_until_ms = world->now_ms + sim_below(world, UNHEARD_MS);
     }
-    for (unsigned i = 0; i < world->node_count; i++) {
-        sim_node_start(&world->nodes[i]);
+    SIM_NODE_FOREACH (node, world) {
+        sim_node_start(node);
     }
     every(world, SIM_CLIENT);
     every(world, SIM_ADMIN);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/sim/sim_view.h"
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/strict_command.h"
@@ -448,9 +447,7 @@ static void check_tags(struct sim_node *node)
 /* I7: whatever was acknowledged is there, on every node. */
 void sim_check_end(struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *node = &world->nodes[i];
-
+    SIM_NODE_FOREACH (node, world) {
         if (!sim_member_lives(node)) {
             continue;
         }

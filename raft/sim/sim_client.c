@@ -11,7 +11,6 @@
 #include "raft/sim/sim_calm.h"
 #include "raft/sim/sim_check.h"
 #include "raft/sim/sim_strict.h"
-#include "raft/sim/sim_view.h"
 #include "src/base/assert.h"
 
 #define PATIENCE_MS 3000
@@ -48,13 +47,6 @@ static const char *const kind_names[] = {"an open", "a put", "a put", "a put",  
 
 static bool final_done[SIM_NODES_MAX];
 static unsigned final_left;
-
-static struct sim_node *random_node(struct sim_world *world)
-{
-    struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
-
-    return sim_node_runs(node) ? node : NULL;
-}
 
 static struct sim_request *request_new(struct sim_node *node, enum sim_request_kind kind);
 static void put_kept_again(struct sim_world *world, uint64_t kept);
@@ -295,7 +287,7 @@ static void put_kept(struct sim_node *node)
  */
 static void put_kept_again(struct sim_world *world, uint64_t kept)
 {
-    struct sim_node *node = random_node(world);
+    struct sim_node *node = sim_any_running(world);
     struct tag_put put = {.fields = TAG_FIELD_STEP, .step = SIM_KEPT_STEP};
     struct sim_request *request;
     char name[32];
@@ -363,7 +355,7 @@ static void get_kept(struct sim_node *node)
 
 void sim_admin_event(struct sim_world *world)
 {
-    struct sim_node *node = random_node(world);
+    struct sim_node *node = sim_any_running(world);
     unsigned t = (unsigned)sim_below(world, SIM_TAGS_ALL);
     uint64_t what = sim_below(world, 100);
 
@@ -438,7 +430,7 @@ static void claim(struct sim_node *node, unsigned t, struct id_tag *tag)
 
 void sim_client_event(struct sim_world *world)
 {
-    struct sim_node *node = random_node(world);
+    struct sim_node *node = sim_any_running(world);
     unsigned t = (unsigned)sim_below(world, SIM_TAGS_ALL);
     struct id_tag *tag;
 
@@ -486,14 +478,14 @@ void sim_client_begin_final(struct sim_world *world)
 {
     memset(final_done, 0, sizeof final_done);
     final_left = 0;
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if (!sim_member_lives(&world->nodes[i])) {
+    SIM_NODE_FOREACH (node, world) {
+        if (!sim_member_lives(node)) {
             continue;
         }
         final_left++;
-        final_put(&world->nodes[i]);
-        sim_strict_begin_final(&world->nodes[i]);
-        sim_turn(&world->nodes[i]);
+        final_put(node);
+        sim_strict_begin_final(node);
+        sim_turn(node);
     }
 }
 

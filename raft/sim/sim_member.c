@@ -10,7 +10,6 @@
 
 #include "raft/core/driver.h"
 #include "raft/sim/sim_node.h"
-#include "raft/sim/sim_view.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 
@@ -22,13 +21,6 @@ struct sim_membership_request {
     struct sim_world *world;
     struct member_ask ask;
 };
-
-static struct sim_node *any_running(struct sim_world *world)
-{
-    struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
-
-    return sim_node_runs(node) ? node : NULL;
-}
 
 static unsigned count_bits(unsigned bits)
 {
@@ -106,7 +98,7 @@ static void ask_for(struct sim_node *via, enum member_ask_kind kind, uint64_t no
 
 static void new_node(struct sim_world *world)
 {
-    struct sim_node *via = any_running(world);
+    struct sim_node *via = sim_any_running(world);
     struct sim_node *node;
 
     if (via == NULL || world->node_count == SIM_NODES_MAX) {
@@ -151,7 +143,7 @@ static void start_joined(struct sim_node *node, const struct wire_joined *joined
 void sim_member_join(struct sim_node *node)
 {
     struct sim_world *world = node->world;
-    struct sim_node *via = any_running(world);
+    struct sim_node *via = sim_any_running(world);
     struct buf request = BUF_INIT;
     struct buf answer = BUF_INIT;
     struct wire_joined joined = {0};
@@ -205,8 +197,7 @@ static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
     if (first == NULL) {
         return false;
     }
-    for (unsigned i = 0; i < world->node_count; i++) {
-        const struct sim_node *node = &world->nodes[i];
+    SIM_NODE_FOREACH (node, world) {
         const struct driver *driver = &node->replica.driver;
 
         if (node->gone) {
@@ -225,7 +216,7 @@ static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
 /* A disk is lost: the node never comes back, and a majority lives without it. */
 static void dies_for_good(struct sim_world *world)
 {
-    struct sim_node *node = any_running(world);
+    struct sim_node *node = sim_any_running(world);
     unsigned voters = 0;
     unsigned alive = 0;
 
@@ -290,7 +281,7 @@ static void remove_one(struct sim_world *world, struct sim_node *via, unsigned m
 
 void sim_member_event(struct sim_world *world)
 {
-    struct sim_node *via = any_running(world);
+    struct sim_node *via = sim_any_running(world);
     unsigned members;
     unsigned voters;
 
@@ -439,9 +430,7 @@ bool sim_member_settled(const struct sim_world *world)
         return false;
     }
     sim_configuration_of(first, &members, &voters);
-    for (unsigned i = 0; i < world->node_count; i++) {
-        const struct sim_node *node = &world->nodes[i];
-
+    SIM_NODE_FOREACH (node, world) {
         if (node->gone && (members & BIT(node->id))) {
             return false; /* it is to be removed yet */
         }

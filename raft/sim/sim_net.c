@@ -150,9 +150,8 @@ static bool net_connected(struct net *base, uint64_t peer)
 {
     struct sim_node *node = ((struct sim_net *)base)->node;
 
-    return peer >= 1 && peer <= node->world->node_count && (node->peers & (1u << (peer - 1))) &&
-           node->up && node->world->nodes[peer - 1].up &&
-           !node->world->broken[node->id - 1][peer - 1];
+    return peer >= 1 && peer <= node->world->node_count && (node->peers & BIT(peer)) && node->up &&
+           node->world->nodes[peer - 1].up && !node->world->broken[node->id - 1][peer - 1];
 }
 
 static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count)
@@ -164,7 +163,7 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
     node->peers = 0;
     for (size_t i = 0; i < count; i++) {
         ASSERT(peers[i].id != node->id && peers[i].id <= SIM_NODES_MAX);
-        node->peers |= 1u << (peers[i].id - 1);
+        node->peers |= BIT(peers[i].id);
     }
     for (unsigned i = 0; i < node->world->node_count; i++) {
         if ((before & ~node->peers) & (1u << i)) { /* it sees the link break, and dials again */
@@ -213,7 +212,7 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
     if (rv == ERR_REMOVED) {
         sim_happens(from, SIM_TOLD, 1);
     }
-    if (rv != 0 || (to->peers & (1u << (from->id - 1)))) {
+    if (rv != 0 || (to->peers & BIT(from->id))) {
         return rv == 0;
     }
     if (!from->up) {

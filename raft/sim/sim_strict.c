@@ -10,7 +10,6 @@
 
 #include "raft/sim/sim_calm.h"
 #include "raft/sim/sim_check.h"
-#include "raft/sim/sim_view.h"
 #include "src/base/assert.h"
 #include "src/history/history.h"
 

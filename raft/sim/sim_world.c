@@ -77,6 +77,18 @@ void sim_happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in_ms
 
 /* --- nodes --- */
 
+struct sim_node *sim_any_node(struct sim_world *world)
+{
+    return &world->nodes[sim_below(world, world->node_count)];
+}
+
+struct sim_node *sim_any_running(struct sim_world *world)
+{
+    struct sim_node *node = sim_any_node(world);
+
+    return sim_node_runs(node) ? node : NULL;
+}
+
 void sim_turn(struct sim_node *node)
 {
     node->world->hooks->turn(node);
@@ -96,4 +108,56 @@ bool sim_reaches(const struct sim_node *from, const struct sim_node *to)
 {
     return to->up && !from->world->cut[from->id - 1][to->id - 1] &&
            !from->world->cut[to->id - 1][from->id - 1];
+}
+
+/* --- who is a member --- */
+
+const struct sim_node *sim_newest(const struct sim_world *world)
+{
+    const struct sim_node *best = NULL;
+
+    SIM_NODE_FOREACH (node, world) {
+        if (node->up && (best == NULL || driver_applied(&node->replica.driver)->conf_index >
+                                             driver_applied(&best->replica.driver)->conf_index)) {
+            best = node;
+        }
+    }
+    return best;
+}
+
+void sim_configuration_of(const struct sim_node *node, unsigned *ret_members, unsigned *ret_voters)
+{
+    const struct log_position *applied = driver_applied(&node->replica.driver);
+    struct configuration configuration;
+
+    *ret_members = 0;
+    *ret_voters = 0;
+    if (applied->conf.len == 0 ||
+        configuration_decode(applied->conf.data, applied->conf.len, &configuration) != 0) {
+        return;
+    }
+    for (unsigned i = 0; i < configuration.count; i++) {
+        *ret_members |= BIT(configuration.members[i].id);
+        if (configuration.members[i].role == ROLE_VOTER) {
+            *ret_voters |= BIT(configuration.members[i].id);
+        }
+    }
+}
+
+bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id)
+{
+    return (world->removed & BIT(node_id)) != 0;
+}
+
+bool sim_member_lives(const struct sim_node *node)
+{
+    const struct sim_node *first = sim_newest(node->world);
+    unsigned members;
+    unsigned voters;
+
+    if (node->gone || first == NULL) {
+        return false;
+    }
+    sim_configuration_of(first, &members, &voters);
+    return (members & BIT(node->id)) != 0;
 }

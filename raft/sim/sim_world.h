@@ -1,6 +1,7 @@
 /*
  * sim_world.h - what the simulated cluster is made of: nodes, links, disks and clocks, events in
- * order of virtual time, the one generator of random choices, and the hash of what happened.
+ * order of virtual time, the one generator of random choices, and the hash of what happened; and
+ * who is a member, as the newest applied configuration says.
  *
  * Failure: sim_fail() prints the seed, the virtual time and what was broken, and ends the process
  * with 1.
@@ -14,6 +15,13 @@
 #include "src/base/prng.h"
 #include "src/base/timers.h"
 #include "storage/store_mem.h"
+
+#define BIT(id) (1u << ((id)-1)) /* of a node, in a set of them */
+
+/* Each node that came so far. */
+#define SIM_NODE_FOREACH(node, world)                                                              \
+    for (__typeof__(&(world)->nodes[0]) node = (world)->nodes;                                     \
+         node < (world)->nodes + (world)->node_count; node++)
 
 #define SIM_NODES_MAX 8 /* that there ever are: ids never come back */
 #define SIM_STORE_DIR_BYTES 64
@@ -299,5 +307,18 @@ bool sim_is_quiet(const struct sim_world *world);
 bool sim_node_runs(const struct sim_node *node);
 /* A node reaches another, both ways. */
 bool sim_reaches(const struct sim_node *from, const struct sim_node *to);
+/* One by chance; the other draw gives NULL if that one does not run. */
+struct sim_node *sim_any_node(struct sim_world *world);
+struct sim_node *sim_any_running(struct sim_world *world);
+
+/* The node whose configuration is the newest that is applied. NULL: none is up. */
+const struct sim_node *sim_newest(const struct sim_world *world);
+/* Ids of the configuration that a node has applied, a bit each: all of them, and those that
+ * vote. */
+void sim_configuration_of(const struct sim_node *node, unsigned *ret_members, unsigned *ret_voters);
+/* Some state machine holds the node for removed. */
+bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id);
+/* A member that is not dead. */
+bool sim_member_lives(const struct sim_node *node);
 
 #endif
