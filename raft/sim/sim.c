@@ -13,7 +13,6 @@
 #include "raft/sim/sim_client.h"
 #include "raft/sim/sim_disk.h"
 #include "raft/sim/sim_fault.h"
-#include "raft/sim/sim_late.h"
 #include "raft/sim/sim_member.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_node.h"
@@ -106,7 +105,7 @@ static void work(struct sim_node *node, struct sim_event *event)
     } else if (event->kind == SIM_REFUSED) {
         replica_peer_gone(&node->replica, event->peer + 1);
     } else if (event->kind == SIM_LATE) {
-        sim_late_event(node);
+        sim_node_late(node);
     } else if (node->world->now_ms < node->wake_at_ms) {
         return; /* the timer was moved */
     }

@@ -204,20 +204,21 @@ void sim_check_row(struct sim_node *node, const struct tag_row *row)
     follow_row(node, t, row);
 }
 
-static void make_room(struct sim_epoch *epoch, uint64_t bits)
+/* Room for this index; what is new is 0. */
+static void make_table(uint64_t **table, uint64_t *capacity, uint64_t index)
 {
-    uint64_t want = epoch->used_bits ? epoch->used_bits : 4096;
+    uint64_t want = *capacity ? *capacity : 1024;
 
-    while (want < bits) {
+    while (want <= index) {
         want *= 2;
     }
-    if (want == epoch->used_bits) {
+    if (want == *capacity) {
         return;
     }
-    epoch->used = realloc(epoch->used, want / 8);
-    ASSERT(epoch->used != NULL);
-    memset(epoch->used + epoch->used_bits / 8, 0, (want - epoch->used_bits) / 8);
-    epoch->used_bits = want;
+    *table = realloc(*table, want * sizeof **table);
+    ASSERT(*table != NULL);
+    memset(*table + *capacity, 0, (want - *capacity) * sizeof **table);
+    *capacity = want;
 }
 
 /* I2: the rising part. */
@@ -252,12 +253,12 @@ void sim_check_once(struct sim_world *world, unsigned t, uint32_t generation,
     if (end > (1u << 26)) {
         sim_fail(world, "ids of %s ran away to %" PRIu64, tag->name, end);
     }
-    make_room(epoch, end);
+    make_table(&epoch->used, &epoch->used_words, end / 64);
     for (uint64_t id = range->first; id < end; id++) {
-        if (epoch->used[id / 8] & (1u << (id % 8))) {
+        if (epoch->used[id / 64] & UINT64_C(1) << id % 64) {
             sim_fail(world, "id %" PRIu64 " of %s handed out twice", id, tag->name);
         }
-        epoch->used[id / 8] |= (uint8_t)(1u << (id % 8));
+        epoch->used[id / 64] |= UINT64_C(1) << id % 64;
     }
     epoch->highest_end = end > epoch->highest_end ? end : epoch->highest_end;
     sim_note(world, range->first << 16 | range->count);
@@ -324,22 +325,6 @@ static void check_all_flakes(struct sim_world *world)
             sim_fail(world, "snowflake id %" PRIu64 " handed out twice", world->flakes[i].first);
         }
     }
-}
-
-static void make_table(uint64_t **table, uint64_t *capacity, uint64_t index)
-{
-    uint64_t want = *capacity ? *capacity : 1024;
-
-    while (want <= index) {
-        want *= 2;
-    }
-    if (want == *capacity) {
-        return;
-    }
-    *table = realloc(*table, want * sizeof **table);
-    ASSERT(*table != NULL);
-    memset(*table + *capacity, 0, (want - *capacity) * sizeof **table);
-    *capacity = want;
 }
 
 /* Within an incarnation neither index goes back, and nothing is applied that is not committed. */

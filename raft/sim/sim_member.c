@@ -188,6 +188,16 @@ void sim_member_told(struct sim_node *node)
     sim_node_crash(node);
 }
 
+/* It is up and has the configuration that the newest one has; nothing is pending. */
+static bool agrees(const struct sim_node *node, const struct sim_node *newest)
+{
+    const struct driver *driver = &node->replica.driver;
+
+    return node->up && !change_is_under_way(node) && driver_pending_change(driver) == 0 &&
+           driver_applied(driver)->conf_index ==
+               driver_applied(&newest->replica.driver)->conf_index;
+}
+
 /* All that are not gone are up and agree on who is a member; nothing is pending. */
 static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
 {
@@ -198,14 +208,7 @@ static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
         return false;
     }
     SIM_NODE_FOREACH (node, world) {
-        const struct driver *driver = &node->replica.driver;
-
-        if (node->gone) {
-            continue;
-        }
-        if (!node->up || change_is_under_way(node) || driver_pending_change(driver) != 0 ||
-            driver_applied(driver)->conf_index !=
-                driver_applied(&first->replica.driver)->conf_index) {
+        if (!node->gone && !agrees(node, first)) {
             return false;
         }
     }
@@ -223,10 +226,8 @@ static void dies_for_good(struct sim_world *world)
     if (node == NULL || !is_calm(world, &voters) || !(voters & BIT(node->id))) {
         return;
     }
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if ((voters & BIT(i + 1)) && !world->nodes[i].gone && node != &world->nodes[i]) {
-            alive++;
-        }
+    SIM_NODE_FOREACH (other, world) {
+        alive += (voters & BIT(other->id)) && !other->gone && other != node;
     }
     if (alive < count_bits(voters) / 2 + 1) {
         return;
@@ -254,9 +255,9 @@ static uint64_t random_of(struct sim_world *world, unsigned bits)
 /* The id of a member that is dead for good, or 0. */
 static uint64_t dead_member(const struct sim_world *world, unsigned members)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if ((members & BIT(i + 1)) && world->nodes[i].gone) {
-            return i + 1;
+    SIM_NODE_FOREACH (node, world) {
+        if ((members & BIT(node->id)) && node->gone) {
+            return node->id;
         }
     }
     return 0;
@@ -431,22 +432,11 @@ bool sim_member_settled(const struct sim_world *world)
     }
     sim_configuration_of(first, &members, &voters);
     SIM_NODE_FOREACH (node, world) {
-        if (node->gone && (members & BIT(node->id))) {
-            return false; /* it is to be removed yet */
+        if (node->gone ? (members & BIT(node->id)) != 0 /* it is to be removed yet */
+                       : (world->removed & BIT(node->id)) != 0 /* it has not heard of it */) {
+            return false;
         }
-        if (node->gone) {
-            continue;
-        }
-        if (world->removed & BIT(node->id)) {
-            return false; /* it has not heard of it */
-        }
-        if (!sim_member_lives(node)) {
-            continue;
-        }
-        if (!node->up || change_is_under_way(node) ||
-            driver_pending_change(&node->replica.driver) != 0 ||
-            driver_applied(&node->replica.driver)->conf_index !=
-                driver_applied(&first->replica.driver)->conf_index) {
+        if (sim_member_lives(node) && !agrees(node, first)) {
             return false;
         }
     }

@@ -11,12 +11,14 @@
 #include "raft/core/prepare.h"
 #include "raft/sim/sim_check.h"
 #include "raft/sim/sim_disk.h"
-#include "raft/sim/sim_late.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_store.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
+
+#define LATE_ONE_IN 100
+#define LATE_MS 5000 /* at most; the allocator waits for two seconds */
 
 static uint64_t node_now_ms(const struct clock *clock)
 {
@@ -82,27 +84,71 @@ static void on_removed(struct replica_owner *owner)
     sim_happens(node, SIM_TOLD, 0);
 }
 
+/* --- answers that come late --- */
+
+static void late_tell(struct sim_late *late)
+{
+    struct id_request *request = late->request;
+
+    request->done = late->done;
+    request->data = late->data;
+    free(late);
+    request->done(request);
+}
+
+static void on_granted(struct id_request *request)
+{
+    struct sim_late *late = request->data;
+    struct sim_node *node = late->node;
+    struct sim_world *world = node->world;
+
+    if (!world->faults || !node->up || node->replica.stopping ||
+        sim_below(world, LATE_ONE_IN) != 0) {
+        late_tell(late);
+        return;
+    }
+    STAILQ_INSERT_TAIL(&node->late, late, link);
+    sim_happens(node, SIM_LATE, 1 + sim_below(world, LATE_MS));
+}
+
+static void propose(struct id_proposer *proposer, struct id_request *request)
+{
+    struct sim_node *node = CONTAINER(proposer, struct sim_node, replica.proposer);
+    struct sim_late *late;
+
+    sim_check_offered(node->world, request->payload.data, request->payload.len);
+    if (request->payload.data[1] == COMMAND_GRANT) {
+        late = calloc(1, sizeof *late);
+        ASSERT(late != NULL);
+        late->node = node;
+        late->request = request;
+        late->done = request->done;
+        late->data = request->data;
+        request->done = on_granted;
+        request->data = late;
+    }
+    replica_submit(&node->replica, request);
+}
+
+void sim_node_late(struct sim_node *node)
+{
+    struct sim_late *late = STAILQ_FIRST(&node->late);
+
+    if (late != NULL) {
+        STAILQ_REMOVE_HEAD(&node->late, link);
+        late_tell(late);
+    }
+}
+
+/* --- start and end --- */
+
 /* The state machine's listener is the replica; the checker listens in. */
 static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
 {
-    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
+    struct sim_node *node = CONTAINER(listener, struct sim_node, replica.listener);
 
     sim_check_row(node, row);
-    node->replica.listener.tag_changed(&node->replica.listener, row);
-}
-
-static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
-{
-    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
-
-    node->replica.listener.worker_changed(&node->replica.listener, row);
-}
-
-static void on_layout_changed(struct fsm_listener *listener, const struct snowflake_layout *layout)
-{
-    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
-
-    node->replica.listener.layout_changed(&node->replica.listener, layout);
+    node->tag_changed(listener, row);
 }
 
 void sim_node_init(struct sim_world *world, unsigned n)
@@ -112,10 +158,13 @@ void sim_node_init(struct sim_world *world, unsigned n)
     node->world = world;
     node->id = n + 1;
     snprintf(node->address, sizeof node->address, "sim:%u", n + 1);
-    node->clock = (struct clock){node_now_ms, node_wall_ms, node};
-    node->owner = (struct replica_owner){on_failed,  on_role_changed, on_installed,
-                                         on_removed, on_superseded,   on_way_changed};
-    node->listener = (struct fsm_listener){on_tag_changed, on_worker_changed, on_layout_changed};
+    node->clock = (struct clock){.now_ms = node_now_ms, .wall_ms = node_wall_ms, .data = node};
+    node->owner = (struct replica_owner){.failed = on_failed,
+                                         .role_changed = on_role_changed,
+                                         .installed = on_installed,
+                                         .removed = on_removed,
+                                         .superseded = on_superseded,
+                                         .way_changed = on_way_changed};
     sim_store_init(node);
     sim_net_init(&node->net, node);
 }
@@ -167,53 +216,51 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
     return fsm;
 }
 
-static void configure(struct sim_node *node, struct replica_config *ret_config)
+static struct replica_config config_of(struct sim_node *node)
 {
     struct sim_world *world = node->world;
+    struct replica_config config = {
+        .driver = {.node_id = node->id,
+                   .address = node->address,
+                   .heartbeat_ms = 50,
+                   .election_ms = 400},
+        .allocator = {.cover_ms = 500,
+                      .refill_percent = REFILL_DEFAULT_PERCENT,
+                      .request_ms = 2000,
+                      .retry_ms = 20},
+        .info = {.node_id = node->id, .store_id = 1000 + node->id, .version = "sim"},
+        .digest_ms = 300,
+        .lease = {.node_id = node->id,
+                  .store_id = 1000 + node->id,
+                  .address = node->address,
+                  .workers = node->id == 1 ? 2 : 1,
+                  .window_ms = 2000,
+                  .renew_ms = 300,
+                  .mark_lead_ms = 150,
+                  .threshold_ms = 500,
+                  .layout = SNOWFLAKE_LEAF_LAYOUT},
+        .cluster_id = "sim",
+        .catch_up_ms = 2000,
+        .learned_peers = node->learned,
+        .learned_count = node->learned_count,
+        .learned_index = node->learned_index,
+        .strict_keys = SIM_KEYS,
+    };
 
-    memset(ret_config, 0, sizeof *ret_config);
-    ret_config->driver.node_id = node->id;
-    ret_config->driver.address = node->address;
-    ret_config->driver.heartbeat_ms = 50;
-    ret_config->driver.election_ms = 400;
-    ret_config->driver.snapshot_entries = 10 + (uint32_t)sim_below(world, 40);
-    ret_config->driver.trailing_entries = (uint32_t)sim_below(world, 30);
-    ret_config->driver.rows_hold_ms = (uint32_t)sim_below(world, 60);
-    ret_config->driver.rows_join_ms =
-        (uint32_t)sim_below(world, ret_config->driver.rows_hold_ms + 1);
-    ret_config->driver.seed = prng_next(&world->prng);
-    ret_config->allocator.cover_ms = 500;
-    ret_config->allocator.refill_percent = REFILL_DEFAULT_PERCENT;
-    ret_config->allocator.request_ms = 2000;
-    ret_config->allocator.retry_ms = 20;
-    ret_config->info.node_id = node->id;
-    ret_config->info.store_id = 1000 + node->id;
-    memcpy(ret_config->info.version, "sim", 4);
-    ret_config->digest_ms = 300;
-    ret_config->lease = (struct lease_config){.node_id = node->id,
-                                              .store_id = 1000 + node->id,
-                                              .address = node->address,
-                                              .workers = node->id == 1 ? 2 : 1,
-                                              .window_ms = 2000,
-                                              .renew_ms = 300,
-                                              .mark_lead_ms = 150,
-                                              .threshold_ms = 500,
-                                              .layout = SNOWFLAKE_LEAF_LAYOUT};
-    ret_config->cluster_id = "sim";
-    ret_config->catch_up_ms = 2000;
-    ret_config->learned_peers = node->learned;
-    ret_config->learned_count = node->learned_count;
-    ret_config->learned_index = node->learned_index;
-    ret_config->strict_keys = SIM_KEYS;
+    config.driver.snapshot_entries = 10 + (uint32_t)sim_below(world, 40);
+    config.driver.trailing_entries = (uint32_t)sim_below(world, 30);
+    config.driver.rows_hold_ms = (uint32_t)sim_below(world, 60);
+    config.driver.rows_join_ms = (uint32_t)sim_below(world, config.driver.rows_hold_ms + 1);
+    config.driver.seed = prng_next(&world->prng);
+    return config;
 }
 
 void sim_node_start(struct sim_node *node)
 {
     struct store_loaded loaded;
-    struct replica_config config;
     struct fsm *fsm = load(node, &loaded);
+    struct replica_config config = config_of(node);
 
-    configure(node, &config);
     node->incarnation++;
     node->skew_ms = 1000 + sim_below(node->world, 100000);
     node->wake_at_ms = 0;
@@ -237,9 +284,10 @@ void sim_node_start(struct sim_node *node)
     }
     store_loaded_release(&loaded);
     sim_check_incarnation(node);
-    sim_late_start(node);
-    fsm_listen(fsm, NULL);
-    fsm_listen(fsm, &node->listener);
+    STAILQ_INIT(&node->late);
+    node->replica.proposer.propose = propose;
+    node->tag_changed = node->replica.listener.tag_changed;
+    node->replica.listener.tag_changed = on_tag_changed;
     sim_turn(node);
     sim_net_node_changed(node, true);
 }
@@ -247,7 +295,9 @@ void sim_node_start(struct sim_node *node)
 static void close_node(struct sim_node *node)
 {
     (void)replica_turn(&node->replica);
-    sim_late_flush(node);
+    while (!STAILQ_EMPTY(&node->late)) {
+        sim_node_late(node);
+    }
     replica_close(&node->replica);
     replica_release(&node->replica);
     sim_store_close(node);

@@ -10,6 +10,7 @@
 
 #include "raft/sim/sim_calm.h"
 #include "raft/sim/sim_check.h"
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/history/history.h"
 
@@ -144,11 +145,8 @@ static void lose(struct strict_request *request)
 {
     struct sim_strict *strict = request->node->world->strict;
 
-    if (strict->lost_count == strict->lost_capacity) {
-        strict->lost_capacity = strict->lost_capacity ? 2 * strict->lost_capacity : 64;
-        strict->lost = realloc(strict->lost, strict->lost_capacity * sizeof *strict->lost);
-        ASSERT(strict->lost != NULL);
-    }
+    strict->lost =
+        array_room(strict->lost, strict->lost_count, &strict->lost_capacity, sizeof *strict->lost);
     strict->lost[strict->lost_count++] =
         (struct strict_lost){request->tag, request->generation, op_of(request)};
 }

@@ -137,7 +137,7 @@ struct sim_node {
     STAILQ_HEAD(, sim_late) late; /* answers that are held back */
     uint64_t seen_commit;         /* of this incarnation */
     uint64_t seen_applied;
-    struct fsm_listener listener;      /* between the state machine and the replica */
+    void (*tag_changed)(struct fsm_listener *, const struct tag_row *); /* the replica's */
     uint32_t generation[SIM_TAGS_ALL]; /* of the row as last seen in this incarnation */
     uint64_t max_id[SIM_TAGS_ALL];
     uint64_t next_epoch[SIM_TAGS_ALL]; /* that next_id belongs to */
@@ -164,8 +164,8 @@ struct sim_conf {
 /* Ids of a tag between two moments at which its max_id was forced down: no id twice. */
 struct sim_epoch {
     uint32_t from_generation;
-    uint8_t *used; /* bitmap of ids handed out */
-    uint64_t used_bits;
+    uint64_t *used; /* bitmap of ids handed out */
+    uint64_t used_words;
     uint64_t highest_end; /* exclusive end of all ids handed out */
 };
 
