@@ -9,8 +9,8 @@
  *              CHALLENGE_SENT --PROOF--> ANSWERED
  *   both, on anything wrong: FAILED (the acceptor has put a REJECT out, the dialler just closes)
  *
- *   HELLO      u16 protocol, str16 cluster id, u64 own id, u64 wanted id, u64 store id, nonce A
- *   (32)
+ *   HELLO      u16 protocol, str16 cluster id, u64 own id, u64 wanted id, u64 store id,
+ *              nonce A (32)
  *   CHALLENGE  u16 protocol, str16 cluster id, u64 own id, u64 store id, nonce B (32), mac (32)
  *   PROOF      mac (32), statement (the rest)
  *   WELCOME    nothing
@@ -23,9 +23,8 @@
  *
  * Both macs are HMAC-SHA256 under the secret over a label ("accept", "dial" or "join") and the
  * transcript: protocol, cluster id, dialler's and acceptor's id, their store ids, nonce A, nonce B,
- * and the statement (the dialler's mac). So a mac
- * stands for one direction of one connection of two named stores, and cannot be used again, turned
- * round or passed on to another node.
+ * and the statement (the dialler's mac). So a mac stands for one direction of one connection of two
+ * named stores, and cannot be used again, turned round or passed on to another node.
  *
  * Thread: pure functions on their arguments, any.
  */
