@@ -187,13 +187,13 @@ static bool mac_holds(const struct handshake *handshake, bool of_dialler, const 
 
 static void put_proof(const struct handshake *handshake, struct buf *out)
 {
-    const struct handshake_config *config = handshake->config;
+    struct net_receiver *receiver = handshake->config->receiver;
     uint8_t mac[HANDSHAKE_MAC_BYTES];
     struct buf statement = BUF_INIT;
     struct buf proof = BUF_INIT;
 
-    if (config->introduce != NULL) {
-        config->introduce(config->data, &statement);
+    if (receiver->introduce != NULL) {
+        receiver->introduce(receiver, &statement);
     }
     compute_mac(handshake, true, statement.data, statement.len, mac);
     buf_put(&proof, mac, sizeof mac);
@@ -268,8 +268,8 @@ static enum handshake_reject take_hello(struct handshake *handshake, const uint8
 /* May the peer take part? */
 static enum handshake_reject admit(const struct handshake *handshake)
 {
-    const struct handshake_config *config = handshake->config;
-    int rv = config->admit(config->data, handshake->peer_id, handshake->peer_store_id);
+    struct net_receiver *receiver = handshake->config->receiver;
+    int rv = receiver->admit(receiver, handshake->peer_id, handshake->peer_store_id);
 
     if (rv == 0) {
         return HANDSHAKE_REJECT_NONE;
@@ -309,13 +309,13 @@ static enum handshake_reject take_challenge(struct handshake *handshake, const u
 static enum handshake_reject answer_join(struct handshake *handshake, const void *request,
                                          size_t len, struct buf *out)
 {
-    const struct handshake_config *config = handshake->config;
+    struct net_receiver *receiver = handshake->config->receiver;
     struct buf answer = BUF_INIT;
 
-    if (config->join == NULL) {
+    if (receiver->join == NULL) {
         return HANDSHAKE_REJECT_PEER;
     }
-    if (!config->join(config->data, handshake->peer_id, request, len, &answer)) {
+    if (!receiver->join(receiver, handshake->peer_id, request, len, &answer)) {
         return HANDSHAKE_REJECT_MALFORMED;
     }
     frame_put(out, FRAME_JOINED, answer.data, answer.len);
@@ -329,12 +329,13 @@ static enum handshake_reject judge(const struct handshake *handshake, const void
                                    size_t len)
 {
     const struct handshake_config *config = handshake->config;
+    struct net_receiver *receiver = config->receiver;
 
-    if (!config->known(config->data, handshake->peer_id, statement, len)) {
+    if (!config->known(config, handshake->peer_id, statement, len)) {
         return HANDSHAKE_REJECT_PEER;
     }
-    switch (config->check != NULL ? config->check(config->data, handshake->peer_id, statement, len)
-                                  : 0) {
+    switch (receiver->check != NULL ? receiver->check(receiver, handshake->peer_id, statement, len)
+                                    : 0) {
     case 0:
         return HANDSHAKE_REJECT_NONE;
     case ERR_STALE:
@@ -468,7 +469,7 @@ void handshake_dial(struct handshake *handshake, const struct handshake_config *
 void handshake_join(struct handshake *handshake, const struct handshake_config *config,
                     const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
 {
-    ASSERT(config->introduce != NULL);
+    ASSERT(config->receiver->introduce != NULL);
     say_hello(handshake, config, 0, nonce, out);
     handshake->joins = true;
 }
