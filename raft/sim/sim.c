@@ -190,7 +190,9 @@ static bool settled(const struct sim_world *world)
 static void heal_all(struct sim_world *world)
 {
     sim_fault_end(world);
-    SIM_NODE_FOREACH (node, world) {
+    for (unsigned i = 0; i < world->node_count; i++) {
+        struct sim_node *node = &world->nodes[i];
+
         if (!node->up && !node->gone && (!node->joins || node->learned_count > 0)) {
             sim_node_start(node);
         }

@@ -406,12 +406,26 @@ static void claim(struct sim_node *node, unsigned t, struct id_tag *tag)
         if (t == SIM_CHANGING) {
             sim_strict_trend(node, t, &range);
         }
-    } else {
-        world->stats.claims_empty++;
     }
     if (!view.next_ready && (rv != 0 || refill_due(view.used, view.size, 10))) {
         want(node, tag);
     }
+}
+
+static void take_flakes(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    uint32_t count = 1 + (uint32_t)sim_below(world, 20);
+    struct segment_range range;
+    bool notify = false;
+
+    if (snowflake_claim(&node->replica.snowflake, 0, count, prng_next(&world->prng), &range,
+                        &notify) != 0) {
+        world->stats.flakes_refused++;
+        return;
+    }
+    world->flake_served[node->id - 1] = !world->faults;
+    sim_check_flakes(node, &range);
 }
 
 void sim_client_event(struct sim_world *world)
@@ -425,7 +439,7 @@ void sim_client_event(struct sim_world *world)
         return;
     }
     if (!world->clients || sim_percent(world, 30)) {
-        sim_flake_event(node);
+        take_flakes(node);
         sim_turn(node);
         return;
     }
@@ -440,22 +454,6 @@ void sim_client_event(struct sim_world *world)
         claim(node, t, tag);
     }
     sim_turn(node);
-}
-
-void sim_flake_event(struct sim_node *node)
-{
-    struct sim_world *world = node->world;
-    uint32_t count = 1 + (uint32_t)sim_below(world, 20);
-    struct segment_range range;
-    bool notify = false;
-
-    if (snowflake_claim(&node->replica.snowflake, 0, count, prng_next(&world->prng), &range,
-                        &notify) != 0) {
-        world->stats.flakes_refused++;
-        return;
-    }
-    world->flake_served[node->id - 1] = !world->faults;
-    sim_check_flakes(node, &range);
 }
 
 /* --- the end --- */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 static void kick(struct sim_disk *disk)
 {
@@ -42,26 +43,25 @@ static void enqueue(struct sim_disk *disk, struct store_op *op, struct disk_read
 
 static void disk_submit(struct disk *base, struct store_op *op)
 {
-    enqueue((struct sim_disk *)base, op, NULL);
+    enqueue(CONTAINER(base, struct sim_disk, base), op, NULL);
 }
 
 static void disk_read(struct disk *base, struct disk_read *read)
 {
-    enqueue((struct sim_disk *)base, NULL, read);
+    enqueue(CONTAINER(base, struct sim_disk, base), NULL, read);
 }
 
 static bool disk_low(struct disk *base)
 {
-    return ((struct sim_disk *)base)->low;
+    return CONTAINER(base, struct sim_disk, base)->low;
 }
 
-static const struct disk_ops sim_disk_ops = {disk_submit, disk_read, disk_low};
+static const struct disk_ops sim_disk_ops = {
+    .submit = disk_submit, .read = disk_read, .low = disk_low};
 
 void sim_disk_init(struct sim_disk *disk, struct sim_node *node)
 {
-    memset(disk, 0, sizeof *disk);
-    disk->base.ops = &sim_disk_ops;
-    disk->node = node;
+    *disk = (struct sim_disk){.base = {.ops = &sim_disk_ops}, .node = node};
     STAILQ_INIT(&disk->queue);
 }
 
@@ -135,27 +135,26 @@ static void complete_first(struct sim_disk *disk)
     free(item);
 }
 
-void sim_disk_event(struct sim_disk *disk)
+/* Commit the first count items, and tell that it is done. */
+static void carry_out(struct sim_disk *disk, size_t count)
 {
-    size_t count = disk->group;
-
     commit(disk, count);
     while (count-- > 0) {
         complete_first(disk);
     }
     disk->group = 0;
+}
+
+void sim_disk_event(struct sim_disk *disk)
+{
+    carry_out(disk, disk->group);
     kick(disk);
 }
 
 void sim_disk_flush(struct sim_disk *disk)
 {
     while (disk->queued > 0) {
-        size_t count = disk->queued;
-
-        commit(disk, count);
-        while (count-- > 0) {
-            complete_first(disk);
-        }
+        carry_out(disk, disk->queued);
     }
     disk->group = 0;
 }

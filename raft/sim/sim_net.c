@@ -8,6 +8,7 @@
 
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/hash.h"
 #include "src/id/codec/command.h"
 
@@ -104,7 +105,7 @@ static void repeat_chunk(struct sim_world *world, const struct sim_frame *frame,
 
 static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
 {
-    struct sim_node *from = ((struct sim_net *)base)->node;
+    struct sim_node *from = CONTAINER(base, struct sim_node, net);
     struct sim_world *world = from->world;
     unsigned a = from->id - 1;
     unsigned b = (unsigned)(to - 1);
@@ -148,7 +149,7 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
 
 static bool net_connected(struct net *base, uint64_t peer)
 {
-    struct sim_node *node = ((struct sim_net *)base)->node;
+    struct sim_node *node = CONTAINER(base, struct sim_node, net);
 
     return peer >= 1 && peer <= node->world->node_count && (node->peers & BIT(peer)) && node->up &&
            node->world->nodes[peer - 1].up && !node->world->broken[node->id - 1][peer - 1];
@@ -156,7 +157,7 @@ static bool net_connected(struct net *base, uint64_t peer)
 
 static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count)
 {
-    struct sim_node *node = ((struct sim_net *)base)->node;
+    struct sim_node *node = CONTAINER(base, struct sim_node, net);
 
     unsigned before = node->peers;
 
@@ -173,12 +174,12 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
     }
 }
 
-static const struct net_ops sim_net_ops = {net_send, net_connected, net_set_peers};
+static const struct net_ops sim_net_ops = {
+    .send = net_send, .connected = net_connected, .set_peers = net_set_peers};
 
-void sim_net_init(struct sim_net *net, struct sim_node *node)
+void sim_net_init(struct sim_node *node)
 {
-    net->base.ops = &sim_net_ops;
-    net->node = node;
+    node->net.ops = &sim_net_ops;
 }
 
 void sim_net_dial(struct sim_node *from, struct sim_node *to)

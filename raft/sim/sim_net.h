@@ -9,7 +9,7 @@
 
 #include "raft/sim/sim_world.h"
 
-void sim_net_init(struct sim_net *net, struct sim_node *node);
+void sim_net_init(struct sim_node *node);
 /* A frame arrives. */
 void sim_net_event(struct sim_node *to, const struct sim_frame *frame);
 /* NULL-safe. */

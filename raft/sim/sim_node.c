@@ -166,7 +166,7 @@ void sim_node_init(struct sim_world *world, unsigned n)
                                          .superseded = on_superseded,
                                          .way_changed = on_way_changed};
     sim_store_init(node);
-    sim_net_init(&node->net, node);
+    sim_net_init(node);
 }
 
 /* What the disk says goes into the story: it must be the same on every store. */
@@ -216,51 +216,53 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
     return fsm;
 }
 
-static struct replica_config config_of(struct sim_node *node)
+static void configure(struct sim_node *node, struct replica_config *ret_config)
 {
     struct sim_world *world = node->world;
-    struct replica_config config = {
-        .driver = {.node_id = node->id,
-                   .address = node->address,
-                   .heartbeat_ms = 50,
-                   .election_ms = 400},
-        .allocator = {.cover_ms = 500,
-                      .refill_percent = REFILL_DEFAULT_PERCENT,
-                      .request_ms = 2000,
-                      .retry_ms = 20},
-        .info = {.node_id = node->id, .store_id = 1000 + node->id, .version = "sim"},
-        .digest_ms = 300,
-        .lease = {.node_id = node->id,
-                  .store_id = 1000 + node->id,
-                  .address = node->address,
-                  .workers = node->id == 1 ? 2 : 1,
-                  .window_ms = 2000,
-                  .renew_ms = 300,
-                  .mark_lead_ms = 150,
-                  .threshold_ms = 500,
-                  .layout = SNOWFLAKE_LEAF_LAYOUT},
-        .cluster_id = "sim",
-        .catch_up_ms = 2000,
-        .learned_peers = node->learned,
-        .learned_count = node->learned_count,
-        .learned_index = node->learned_index,
-        .strict_keys = SIM_KEYS,
-    };
 
-    config.driver.snapshot_entries = 10 + (uint32_t)sim_below(world, 40);
-    config.driver.trailing_entries = (uint32_t)sim_below(world, 30);
-    config.driver.rows_hold_ms = (uint32_t)sim_below(world, 60);
-    config.driver.rows_join_ms = (uint32_t)sim_below(world, config.driver.rows_hold_ms + 1);
-    config.driver.seed = prng_next(&world->prng);
-    return config;
+    memset(ret_config, 0, sizeof *ret_config);
+    ret_config->driver.node_id = node->id;
+    ret_config->driver.address = node->address;
+    ret_config->driver.heartbeat_ms = 50;
+    ret_config->driver.election_ms = 400;
+    ret_config->driver.snapshot_entries = 10 + (uint32_t)sim_below(world, 40);
+    ret_config->driver.trailing_entries = (uint32_t)sim_below(world, 30);
+    ret_config->driver.rows_hold_ms = (uint32_t)sim_below(world, 60);
+    ret_config->driver.rows_join_ms =
+        (uint32_t)sim_below(world, ret_config->driver.rows_hold_ms + 1);
+    ret_config->driver.seed = prng_next(&world->prng);
+    ret_config->allocator.cover_ms = 500;
+    ret_config->allocator.refill_percent = REFILL_DEFAULT_PERCENT;
+    ret_config->allocator.request_ms = 2000;
+    ret_config->allocator.retry_ms = 20;
+    ret_config->info.node_id = node->id;
+    ret_config->info.store_id = 1000 + node->id;
+    memcpy(ret_config->info.version, "sim", 4);
+    ret_config->digest_ms = 300;
+    ret_config->lease = (struct lease_config){.node_id = node->id,
+                                              .store_id = 1000 + node->id,
+                                              .address = node->address,
+                                              .workers = node->id == 1 ? 2 : 1,
+                                              .window_ms = 2000,
+                                              .renew_ms = 300,
+                                              .mark_lead_ms = 150,
+                                              .threshold_ms = 500,
+                                              .layout = SNOWFLAKE_LEAF_LAYOUT};
+    ret_config->cluster_id = "sim";
+    ret_config->catch_up_ms = 2000;
+    ret_config->learned_peers = node->learned;
+    ret_config->learned_count = node->learned_count;
+    ret_config->learned_index = node->learned_index;
+    ret_config->strict_keys = SIM_KEYS;
 }
 
 void sim_node_start(struct sim_node *node)
 {
     struct store_loaded loaded;
     struct fsm *fsm = load(node, &loaded);
-    struct replica_config config = config_of(node);
+    struct replica_config config;
 
+    configure(node, &config);
     node->incarnation++;
     node->skew_ms = 1000 + sim_below(node->world, 100000);
     node->wake_at_ms = 0;
@@ -278,7 +280,7 @@ void sim_node_start(struct sim_node *node)
     sim_trace(node->world, "node %u starts: term %" PRIu64 ", log to %" PRIu64 ", applied %" PRIu64,
               node->id, loaded.term, (loaded.first_index + loaded.entry_count - 1),
               loaded.position.index);
-    if (replica_start(&node->replica, &config, fsm, &node->disk.base, &node->net.base, &node->clock,
+    if (replica_start(&node->replica, &config, fsm, &node->disk.base, &node->net, &node->clock,
                       &node->owner, &loaded) != 0) {
         sim_fail(node->world, "node %u does not start", node->id);
     }

@@ -92,11 +92,6 @@ struct sim_disk {
     uint64_t slow_until_ms;
 };
 
-struct sim_net {
-    struct net base;
-    struct sim_node *node;
-};
-
 struct sim_world;
 struct sim_strict;
 
@@ -121,7 +116,7 @@ struct sim_node {
     int64_t wall_highest_ms; /* that it ever had */
     struct store *store;
     struct sim_disk disk;
-    struct sim_net net;
+    struct net net;
     struct replica replica;
     struct replica_owner owner;
     uint64_t wake_at_ms;
@@ -190,10 +185,9 @@ struct sim_tag {
 
 struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
-        claims_empty, puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes,
-        stops, forced, told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again,
-        strict_refused, strict_lost, strict_undecided, given_back, repeats, everywhere, relayed,
-        deaf;
+        puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes, stops, forced,
+        told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again, strict_refused,
+        strict_lost, strict_undecided, given_back, repeats, everywhere, relayed, deaf;
     uint64_t trace; /* a hash of everything that happened */
 };
 
