@@ -185,26 +185,27 @@ static void fuzz_frames(const uint8_t *data, size_t len)
 /* --- handshakes --- */
 
 /* The two that meet are 1 and 2; a store 7 was wiped. */
-static bool known_cb(void *data, uint64_t peer, const void *statement, size_t len)
+static bool known_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
+                     size_t len)
 {
     struct peer_start start;
     struct wire_conf conf;
 
-    (void)data;
+    (void)config;
     ASSERT(wire_statement_decode(statement, len, &start, &conf) == 0);
     return peer == 2;
 }
 
-static void introduce_cb(void *data, struct buf *statement)
+static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
 {
-    (void)data;
+    (void)receiver;
     wire_statement_encode(&(struct peer_start){1, 2, 3}, &(struct wire_conf){0, NULL, 0},
                           statement);
 }
 
-static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
+static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
-    (void)data;
+    (void)receiver;
     (void)peer;
     return store_id == 7 ? ERR_WRONG_NODE : 0;
 }
@@ -213,14 +214,15 @@ static const uint8_t nonce[HANDSHAKE_NONCE_BYTES] = {1, 2, 3};
 
 static struct handshake_config config_of(uint64_t node_id)
 {
+    static struct net_receiver receiver = {.introduce = introduce_cb, .admit = admit_cb};
+
     return (struct handshake_config){.node_id = node_id,
                                      .store_id = 5,
                                      .cluster_id = "fuzz",
                                      .secret = "nobody knows this",
                                      .secret_len = 17,
                                      .known = known_cb,
-                                     .introduce = introduce_cb,
-                                     .admit = admit_cb};
+                                     .receiver = &receiver};
 }
 
 /* Frames {type, u16 length, payload} for one side of a handshake. */

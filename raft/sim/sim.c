@@ -6,30 +6,23 @@
  */
 #include "raft/sim/sim.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "raft/sim/sim_check.h"
 #include "raft/sim/sim_client.h"
 #include "raft/sim/sim_disk.h"
 #include "raft/sim/sim_fault.h"
-#include "raft/sim/sim_late.h"
 #include "raft/sim/sim_member.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_node.h"
 #include "raft/sim/sim_strict.h"
-#include "raft/sim/sim_view.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 #define FAULTS_MS 14000   /* how long things go wrong */
 #define UNHEARD_MS 4000   /* the first leader may be chosen before a clock but its own is known */
 #define PROGRESS_MS 15000 /* how soon after healing everything must be well */
-#define CLIENT_EVERY_MS 12
-#define ADMIN_EVERY_MS 60
-#define FAULT_EVERY_MS 450
-#define MEMBER_EVERY_MS 500
 
 /* --- turns --- */
 
@@ -55,78 +48,56 @@ static void turn(struct sim_node *node)
     next = next > world->now_ms ? next : world->now_ms + 1;
     if (node->wake_at_ms <= world->now_ms || next < node->wake_at_ms) {
         node->wake_at_ms = next;
-        sim_schedule(world, (struct sim_event){.at_ms = next,
-                                               .kind = SIM_WAKE,
-                                               .node = (unsigned)(node->id - 1),
-                                               .incarnation = node->incarnation});
+        sim_happens(node, SIM_WAKE, next - world->now_ms);
     }
 }
 
 /* --- the run --- */
 
-static void every(struct sim_world *world, enum sim_event_kind kind, uint64_t mean_ms)
+/* What comes again and again, and how often. */
+static const struct {
+    void (*happens)(struct sim_world *world);
+    uint64_t mean_ms;
+} periodic[SIM_KINDS] = {
+    [SIM_CLIENT] = {sim_client_event, 12},
+    [SIM_ADMIN] = {sim_admin_event, 60},
+    [SIM_FAULT] = {sim_fault_event, 450},
+    [SIM_MEMBER] = {sim_member_event, 500},
+};
+
+/* What happens to a node from outside, paused or not. */
+static void (*const fates[SIM_KINDS])(struct sim_node *node) = {
+    [SIM_RESTART] = sim_node_start, [SIM_END] = sim_fault_end_node, [SIM_ALONE] = sim_fault_alone,
+    [SIM_JOIN] = sim_member_join,   [SIM_TOLD] = sim_member_told,
+};
+
+static void every(struct sim_world *world, enum sim_event_kind kind)
 {
-    sim_schedule(world,
-                 (struct sim_event){.at_ms = world->now_ms + 1 + sim_below(world, 2 * mean_ms),
-                                    .kind = kind});
+    sim_schedule(world, 1 + sim_below(world, 2 * periodic[kind].mean_ms),
+                 (struct sim_event){.kind = kind});
 }
 
-/* What happens to a node from outside, paused or not; false if it is another kind of event. */
-static bool fate_event(struct sim_node *node, const struct sim_event *event)
+/* Is the node still as the event needs it? */
+static bool concerns(const struct sim_event *event, const struct sim_node *node)
 {
     bool current = node->incarnation == event->incarnation;
 
     switch (event->kind) {
-    case SIM_RESTART:
-        if (!node->up && current) {
-            sim_node_start(node);
-        }
-        return true;
-    case SIM_END:
-        if (node->up && current) {
-            sim_fault_end_node(node);
-        }
-        return true;
     case SIM_ALONE:
-        sim_fault_alone(node);
+    case SIM_DIAL:
         return true;
     case SIM_JOIN:
-        if (current) {
-            sim_member_join(node);
-        }
-        return true;
-    case SIM_DIAL:
-        sim_net_dial(node, &node->world->nodes[event->peer]);
-        return true;
-    case SIM_TOLD:
-        if (node->up && current) {
-            sim_member_told(node);
-        }
-        return true;
+        return current;
+    case SIM_RESTART:
+        return current && !node->up;
     default:
-        return false;
+        return current && node->up;
     }
 }
 
-static void node_event(struct sim_world *world, struct sim_event *event)
+/* What a node does itself, while it runs. */
+static void work(struct sim_node *node, struct sim_event *event)
 {
-    struct sim_node *node = &world->nodes[event->node];
-
-    if (fate_event(node, event)) {
-        return;
-    }
-    if (!node->up || node->incarnation != event->incarnation) {
-        if (event->frame != NULL) {
-            buf_free(&event->frame->payload);
-            free(event->frame);
-        }
-        return;
-    }
-    if (!sim_node_runs(node)) { /* all of it comes when the process goes on */
-        event->at_ms = node->paused_until_ms;
-        sim_schedule(world, *event);
-        return;
-    }
     if (event->kind == SIM_FRAME) {
         sim_net_event(node, event->frame);
     } else if (event->kind == SIM_DISK) {
@@ -134,75 +105,78 @@ static void node_event(struct sim_world *world, struct sim_event *event)
     } else if (event->kind == SIM_REFUSED) {
         replica_peer_gone(&node->replica, event->peer + 1);
     } else if (event->kind == SIM_LATE) {
-        sim_late_event(node);
-    } else if (event->at_ms < node->wake_at_ms) {
+        sim_node_late(node);
+    } else if (node->world->now_ms < node->wake_at_ms) {
         return; /* the timer was moved */
     }
     turn(node);
 }
 
+/* False: it is put off. */
+static bool node_event(struct sim_world *world, struct sim_event *event)
+{
+    struct sim_node *node = &world->nodes[event->node];
+
+    if (!concerns(event, node)) {
+        return true;
+    }
+    if (event->kind == SIM_DIAL) {
+        sim_net_dial(node, &world->nodes[event->peer]);
+    } else if (fates[event->kind] != NULL) {
+        fates[event->kind](node);
+    } else if (sim_node_runs(node)) {
+        work(node, event);
+    } else { /* all of it comes when the process goes on */
+        timer_arm(&world->events, &event->timer, node->paused_until_ms);
+        return false;
+    }
+    return true;
+}
+
+static void fire(struct timer *timer, uint64_t now_ms)
+{
+    struct sim_event *event = CONTAINER(timer, struct sim_event, timer);
+    struct sim_world *world = event->world;
+
+    if (!world->over) {
+        ASSERT(now_ms == world->now_ms);
+        world->stats.events++;
+        sim_note(world, now_ms << 8 | event->kind);
+        sim_note(world, event->incarnation << 8 | event->node);
+    }
+    if (!world->over && periodic[event->kind].happens != NULL) {
+        periodic[event->kind].happens(world);
+        every(world, event->kind);
+    } else if (!world->over && !node_event(world, event)) {
+        return;
+    }
+    sim_net_free_frame(event->frame);
+    free(event);
+}
+
 static void run_until(struct sim_world *world, uint64_t end_ms)
 {
-    while (world->heap_count > 0 && world->heap[0].at_ms <= end_ms) {
-        struct sim_event event = sim_next_event(world);
-
-        ASSERT(event.at_ms >= world->now_ms);
-        world->now_ms = event.at_ms;
-        world->stats.events++;
-        sim_note(world, event.at_ms << 8 | event.kind);
-        sim_note(world, event.incarnation << 8 | event.node);
-        switch (event.kind) {
-        case SIM_CLIENT:
-            sim_client_event(world);
-            every(world, SIM_CLIENT, CLIENT_EVERY_MS);
-            break;
-        case SIM_ADMIN:
-            sim_admin_event(world);
-            every(world, SIM_ADMIN, ADMIN_EVERY_MS);
-            break;
-        case SIM_FAULT:
-            sim_fault_event(world);
-            every(world, SIM_FAULT, FAULT_EVERY_MS);
-            break;
-        case SIM_MEMBER:
-            sim_member_event(world);
-            every(world, SIM_MEMBER, MEMBER_EVERY_MS);
-            break;
-        case SIM_JOIN:
-        case SIM_DIAL:
-        case SIM_REFUSED:
-        case SIM_TOLD:
-        case SIM_FRAME:
-        case SIM_DISK:
-        case SIM_WAKE:
-        case SIM_LATE:
-        case SIM_RESTART:
-        case SIM_END:
-        case SIM_ALONE:
-            node_event(world, &event);
-            break;
-        default:
-            UNREACHABLE("kind of event");
-        }
+    while (timers_next_ms(&world->events) <= end_ms) {
+        ASSERT(timers_next_ms(&world->events) >= world->now_ms);
+        world->now_ms = timers_next_ms(&world->events);
+        (void)timers_run(&world->events, world->now_ms);
     }
     world->now_ms = end_ms;
 }
 
-static bool settled(struct sim_world *world)
+static bool settled(const struct sim_world *world)
 {
     const struct sim_node *first = NULL;
 
     if (!sim_client_final_done(world) || world->requests_open > 0 || !sim_member_settled(world)) {
         return false;
     }
-    for (unsigned i = 0; i < world->node_count; i++) {
-        const struct sim_node *node = &world->nodes[i];
-
+    SIM_NODE_FOREACH (node, world) {
         if (!sim_member_lives(node)) {
             continue;
         }
         first = first != NULL ? first : node;
-        if (!world->clock_faults && !world->flake_served[i]) {
+        if (!world->clock_faults && !world->flake_served[node->id - 1]) {
             return false;
         }
         if (driver_applied(&node->replica.driver)->index !=
@@ -228,60 +202,47 @@ static void heal_all(struct sim_world *world)
 
 static void free_world(struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if (world->nodes[i].up) {
-            sim_node_crash(&world->nodes[i]);
+    SIM_NODE_FOREACH (node, world) {
+        if (node->up) {
+            sim_node_crash(node);
         }
-        sim_node_free(&world->nodes[i]);
+        sim_node_free(node);
     }
-    while (world->heap_count > 0) {
-        struct sim_event event = sim_next_event(world);
-
-        if (event.frame != NULL) {
-            buf_free(&event.frame->payload);
-            free(event.frame);
-        }
-    }
-    free(world->heap);
+    world->over = true;
+    (void)timers_run(&world->events, UINT64_MAX - 1);
     sim_net_free(world);
     sim_check_free(world);
     sim_strict_free(world);
 }
 
-static bool members_settled(struct sim_world *world)
-{
-    return sim_member_settled(world);
-}
-
 /* Where everybody stands, for whoever replays it. */
 static void tell_all(struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *node = &world->nodes[i];
+    SIM_NODE_FOREACH (node, world) {
         struct driver *driver = &node->replica.driver;
         const struct member_change *change;
 
         if (!node->up) {
-            sim_trace(world, "node %u is %s", i + 1, node->gone ? "gone" : "down");
+            sim_trace(world, "node %u is %s", node->id, node->gone ? "gone" : "down");
             continue;
         }
         change = fsm_member_change(node->replica.fsm);
-        sim_trace(
-            world,
-            "node %u: %s, term %llu, leader %llu, last %llu, persisted %llu, commit %llu, "
-            "applied %llu, configuration %llu, pending %llu, links %x, change %u of node %u%s",
-            i + 1, driver_state_name(driver_state(driver)), (unsigned long long)driver_term(driver),
-            (unsigned long long)driver_leader(driver),
-            (unsigned long long)entry_log_last(&driver->log), (unsigned long long)driver->persisted,
-            (unsigned long long)driver->commit, (unsigned long long)driver_applied(driver)->index,
-            (unsigned long long)driver_applied(driver)->conf_index,
-            (unsigned long long)driver_pending_change(driver), node->peers,
-            change != NULL ? change->kind : 0, change != NULL ? (unsigned)change->node_id : 0,
-            change != NULL && change->given_up ? ", given up" : "");
+        sim_trace(world,
+                  "node %u: %s, term %" PRIu64 ", leader %" PRIu64 ", last %" PRIu64
+                  ", persisted %" PRIu64 ", commit %" PRIu64 ", "
+                  "applied %" PRIu64 ", configuration %" PRIu64 ", pending %" PRIu64
+                  ", links %x, change %u of node %u%s",
+                  node->id, driver_state_name(driver_state(driver)), driver_term(driver),
+                  driver_leader(driver), entry_log_last(&driver->log), driver->persisted,
+                  driver->commit, driver_applied(driver)->index, driver_applied(driver)->conf_index,
+                  driver_pending_change(driver), node->peers, change != NULL ? change->kind : 0,
+                  change != NULL ? (unsigned)change->node_id : 0,
+                  change != NULL && change->given_up ? ", given up" : "");
     }
 }
 
-static void until(struct sim_world *world, bool (*is_so)(struct sim_world *world), uint64_t end_ms)
+static void until(struct sim_world *world, bool (*is_so)(const struct sim_world *world),
+                  uint64_t end_ms)
 {
     while (!is_so(world)) {
         if (world->now_ms >= end_ms) {
@@ -295,9 +256,9 @@ static void until(struct sim_world *world, bool (*is_so)(struct sim_world *world
 /* Whatever was acknowledged is there, and the histories are right. */
 static void check_end(struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if (sim_member_lives(&world->nodes[i])) {
-            sim_member_check(&world->nodes[i]);
+    SIM_NODE_FOREACH (node, world) {
+        if (sim_member_lives(node)) {
+            sim_member_check(node);
         }
     }
     sim_check_end(world);
@@ -305,7 +266,7 @@ static void check_end(struct sim_world *world)
     sim_strict_check_end(world);
 }
 
-static const struct sim_hooks hooks = {.turn = turn, .sent = sim_fault_sent};
+static const struct sim_hooks hooks = {.fire = fire, .turn = turn, .sent = sim_fault_sent};
 
 void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats)
 {
@@ -314,6 +275,7 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
 
     ASSERT(world != NULL);
     world->hooks = &hooks;
+    timers_init(&world->events);
     world->seed = seed;
     world->store_dir = store_dir;
     world->verbose = verbose;
@@ -334,20 +296,20 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
         sim_fault_clock(&world->nodes[sim_below(world, world->node_count)]);
         world->unheard_until_ms = world->now_ms + sim_below(world, UNHEARD_MS);
     }
-    for (unsigned i = 0; i < world->node_count; i++) {
-        sim_node_start(&world->nodes[i]);
+    SIM_NODE_FOREACH (node, world) {
+        sim_node_start(node);
     }
-    every(world, SIM_CLIENT, CLIENT_EVERY_MS);
-    every(world, SIM_ADMIN, ADMIN_EVERY_MS);
-    every(world, SIM_FAULT, FAULT_EVERY_MS);
+    every(world, SIM_CLIENT);
+    every(world, SIM_ADMIN);
+    every(world, SIM_FAULT);
     if (world->member_faults) {
-        every(world, SIM_MEMBER, MEMBER_EVERY_MS);
+        every(world, SIM_MEMBER);
     }
     run_until(world, world->now_ms + FAULTS_MS);
     heal_all(world);
     end_ms = world->now_ms + PROGRESS_MS;
     run_until(world, world->now_ms + PROGRESS_MS / 2);
-    until(world, members_settled, end_ms);
+    until(world, sim_member_settled, end_ms);
     world->clients = false;
     sim_client_begin_final(world);
     until(world, settled, end_ms);

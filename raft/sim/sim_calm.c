@@ -3,6 +3,8 @@
  */
 #include "raft/sim/sim_calm.h"
 
+#include <inttypes.h>
+
 #define CALM_MS 1500 /* of the patience of 3 s; more than an election takes, and a retry after it */
 /* Six election timeouts: one to step down, and candidacies that a slow write of a vote thwarts. */
 #define DEAF_MS 2400
@@ -25,9 +27,7 @@ static struct sim_node *leader_of(struct sim_world *world)
 {
     struct sim_node *leader = NULL;
 
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *node = &world->nodes[i];
-
+    SIM_NODE_FOREACH (node, world) {
         if (leads(node) && (leader == NULL || driver_term(&node->replica.driver) >
                                                   driver_term(&leader->replica.driver))) {
             leader = node;
@@ -80,7 +80,7 @@ static unsigned majority_of(struct sim_node *leader)
             (works(node) && sim_reaches(leader, node) && !is_sent_snapshot(leader, server->id) &&
              keeps_up(leader, server->id))) {
             working++;
-            who |= 1u << (server->id - 1);
+            who |= BIT(server->id);
         }
     }
     return working >= voters / 2 + 1 ? who : 0;
@@ -91,8 +91,8 @@ static uint64_t incarnations_of(const struct sim_world *world, unsigned who)
 {
     uint64_t incarnations = 0;
 
-    for (unsigned i = 0; i < world->node_count; i++) {
-        incarnations += who & (1u << i) ? world->nodes[i].incarnation : 0;
+    SIM_NODE_FOREACH (node, world) {
+        incarnations += who & BIT(node->id) ? node->incarnation : 0;
     }
     return incarnations;
 }
@@ -107,8 +107,8 @@ static struct sim_node *node_of(struct sim_world *world, uint64_t id)
 /* Both ways, and each keeps links with the other. */
 static bool are_linked(const struct sim_node *one, const struct sim_node *other)
 {
-    return sim_reaches(one, other) && (one->peers & (1u << (other->id - 1))) &&
-           (other->peers & (1u << (one->id - 1)));
+    return sim_reaches(one, other) && (one->peers & BIT(other->id)) &&
+           (other->peers & BIT(one->id));
 }
 
 static bool reaches_leader(struct sim_node *node)
@@ -122,10 +122,8 @@ static bool reaches_leader(struct sim_node *node)
     if (node == leader || are_linked(node, leader)) {
         return true;
     }
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *between = &world->nodes[i];
-
-        if ((world->calm.who & (1u << i)) && between != node && are_linked(node, between) &&
+    SIM_NODE_FOREACH (between, world) {
+        if ((world->calm.who & BIT(between->id)) && between != node && are_linked(node, between) &&
             driver_leader(&between->replica.driver) == leader->id) {
             return true;
         }
@@ -135,9 +133,8 @@ static bool reaches_leader(struct sim_node *node)
 
 static void look_at_reach(struct sim_world *world, bool same)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *node = &world->nodes[i];
-        struct sim_reach *reach = &world->reach[i];
+    SIM_NODE_FOREACH (node, world) {
+        struct sim_reach *reach = &world->reach[node->id - 1];
         bool reaches = world->calm.who != 0 && reaches_leader(node);
 
         if (!same || !reaches || !reach->reaches || reach->incarnation != node->incarnation) {
@@ -173,25 +170,23 @@ static unsigned deaf_majority(struct sim_node *leader)
         if (!world->cut[node->id - 1][leader->id - 1]) {
             return 0;
         }
-        for (unsigned k = 0; k < world->node_count; k++) {
-            if ((who & (1u << k)) && !are_linked(node, &world->nodes[k])) {
+        SIM_NODE_FOREACH (other, world) {
+            if ((who & BIT(other->id)) && !are_linked(node, other)) {
                 return 0;
             }
         }
         count++;
-        who |= 1u << (node->id - 1);
+        who |= BIT(node->id);
     }
-    return count >= voters / 2 + 1 ? who | 1u << (leader->id - 1) : 0;
+    return count >= voters / 2 + 1 ? who | BIT(leader->id) : 0;
 }
 
 /* Somebody was elected in a newer term. */
 static bool is_replaced(struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        const struct driver *driver = &world->nodes[i].replica.driver;
-
-        if (world->nodes[i].up && driver_is_leader(driver) &&
-            driver_term(driver) > world->deaf.term) {
+    SIM_NODE_FOREACH (node, world) {
+        if (node->up && driver_is_leader(&node->replica.driver) &&
+            driver_term(&node->replica.driver) > world->deaf.term) {
             return true;
         }
     }
@@ -220,9 +215,8 @@ static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
         incarnations_of(world, deaf->who) != deaf->incarnations) {
         deaf->term = 0;
     } else if (world->now_ms - deaf->since_ms > DEAF_MS) {
-        sim_fail(world, "node %llu hears nobody, and %llu ms later nobody leads a newer term",
-                 (unsigned long long)leader->id,
-                 (unsigned long long)(world->now_ms - deaf->since_ms));
+        sim_fail(world, "node %u hears nobody, and %" PRIu64 " ms later nobody leads a newer term",
+                 leader->id, (world->now_ms - deaf->since_ms));
     }
 }
 
@@ -251,10 +245,9 @@ static void fail(const struct sim_node *node, const char *what, uint64_t since_m
 {
     struct sim_world *world = node->world;
 
-    sim_fail(world, "%s timed out at node %llu, which %s a majority for %llu ms", what,
-             (unsigned long long)node->id,
-             world->calm.leader == node->id ? "has led" : "has reached the leader of",
-             (unsigned long long)(world->now_ms - since_ms));
+    sim_fail(world, "%s timed out at node %u, which %s a majority for %" PRIu64 " ms", what,
+             node->id, world->calm.leader == node->id ? "has led" : "has reached the leader of",
+             (world->now_ms - since_ms));
 }
 
 void sim_calm_timed_out(struct sim_node *node, int status, const char *what)

@@ -3,11 +3,11 @@
  */
 #include "raft/sim/sim_check.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "raft/sim/sim_view.h"
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/strict_command.h"
@@ -145,18 +145,18 @@ static void check_returned(struct sim_node *node, unsigned t, const struct tag_r
     }
     if (row->mode != TAG_MODE_TREND ||
         (offer == NULL && node->replica.driver.applier.compacted != index)) {
-        sim_fail(world, "ids %llu to %llu of %s came back on node %llu, and nobody gave them back",
-                 (unsigned long long)row->max_id, (unsigned long long)node->max_id[t] - 1,
-                 row->name, (unsigned long long)node->id);
+        sim_fail(world,
+                 "ids %" PRIu64 " to %" PRIu64
+                 " of %s came back on node %u, and nobody gave them back",
+                 row->max_id, node->max_id[t] - 1, row->name, node->id);
     }
     if (offer != NULL) {
         offer->taken = true;
     }
     world->stats.given_back += node->max_id[t] - row->max_id;
     if (row->max_id < sim_check_epoch(tag)->highest_end) {
-        sim_fail(world, "max_id of %s fell to %llu, and id %llu was handed out", row->name,
-                 (unsigned long long)row->max_id,
-                 (unsigned long long)sim_check_epoch(tag)->highest_end - 1);
+        sim_fail(world, "max_id of %s fell to %" PRIu64 ", and id %" PRIu64 " was handed out",
+                 row->name, row->max_id, sim_check_epoch(tag)->highest_end - 1);
     }
 }
 
@@ -192,33 +192,33 @@ void sim_check_row(struct sim_node *node, const struct tag_row *row)
         return;
     }
     if (row->generation < node->generation[t]) {
-        sim_fail(world, "generation of %s fell on node %llu", row->name,
-                 (unsigned long long)node->id);
+        sim_fail(world, "generation of %s fell on node %u", row->name, node->id);
     }
     if (row->max_id < node->max_id[t] && row->generation == node->generation[t]) {
         check_returned(node, t, row);
     } else if (row->max_id < node->max_id[t] && t == SIM_FORCED) {
         begin_epoch(world, &world->tags[t], row->generation);
     } else if (row->max_id < node->max_id[t] && !fell_unseen(node, t, row)) {
-        sim_fail(world, "max_id of %s fell on node %llu", row->name, (unsigned long long)node->id);
+        sim_fail(world, "max_id of %s fell on node %u", row->name, node->id);
     }
     follow_row(node, t, row);
 }
 
-static void make_room(struct sim_epoch *epoch, uint64_t bits)
+/* Room for this index; what is new is 0. */
+static void make_table(uint64_t **table, uint64_t *capacity, uint64_t index)
 {
-    uint64_t want = epoch->used_bits ? epoch->used_bits : 4096;
+    uint64_t want = *capacity ? *capacity : 1024;
 
-    while (want < bits) {
+    while (want <= index) {
         want *= 2;
     }
-    if (want == epoch->used_bits) {
+    if (want == *capacity) {
         return;
     }
-    epoch->used = realloc(epoch->used, want / 8);
-    ASSERT(epoch->used != NULL);
-    memset(epoch->used + epoch->used_bits / 8, 0, (want - epoch->used_bits) / 8);
-    epoch->used_bits = want;
+    *table = realloc(*table, want * sizeof **table);
+    ASSERT(*table != NULL);
+    memset(*table + *capacity, 0, (want - *capacity) * sizeof **table);
+    *capacity = want;
 }
 
 /* I2: the rising part. */
@@ -228,17 +228,16 @@ static void check_rising(struct sim_node *node, unsigned t, size_t at,
     struct sim_world *world = node->world;
 
     if (at < node->next_epoch[t]) {
-        sim_fail(world, "node %llu handed out ids of %s from before max_id was forced down",
-                 (unsigned long long)node->id, world->tags[t].name);
+        sim_fail(world, "node %u handed out ids of %s from before max_id was forced down", node->id,
+                 world->tags[t].name);
     }
     if (at > node->next_epoch[t]) {
         node->next_epoch[t] = at;
         node->next_id[t] = 0;
     }
     if (range->first < node->next_id[t]) {
-        sim_fail(world, "node %llu went back to id %llu of %s, below %llu",
-                 (unsigned long long)node->id, (unsigned long long)range->first,
-                 world->tags[t].name, (unsigned long long)node->next_id[t]);
+        sim_fail(world, "node %u went back to id %" PRIu64 " of %s, below %" PRIu64, node->id,
+                 range->first, world->tags[t].name, node->next_id[t]);
     }
     node->next_id[t] = range->first + range->count;
 }
@@ -252,14 +251,14 @@ void sim_check_once(struct sim_world *world, unsigned t, uint32_t generation,
     uint64_t end = range->first + range->count;
 
     if (end > (1u << 26)) {
-        sim_fail(world, "ids of %s ran away to %llu", tag->name, (unsigned long long)end);
+        sim_fail(world, "ids of %s ran away to %" PRIu64, tag->name, end);
     }
-    make_room(epoch, end);
+    make_table(&epoch->used, &epoch->used_words, end / 64);
     for (uint64_t id = range->first; id < end; id++) {
-        if (epoch->used[id / 8] & (1u << (id % 8))) {
-            sim_fail(world, "id %llu of %s handed out twice", (unsigned long long)id, tag->name);
+        if (epoch->used[id / 64] & UINT64_C(1) << id % 64) {
+            sim_fail(world, "id %" PRIu64 " of %s handed out twice", id, tag->name);
         }
-        epoch->used[id / 8] |= (uint8_t)(1u << (id % 8));
+        epoch->used[id / 64] |= UINT64_C(1) << id % 64;
     }
     epoch->highest_end = end > epoch->highest_end ? end : epoch->highest_end;
     sim_note(world, range->first << 16 | range->count);
@@ -277,9 +276,8 @@ void sim_check_raised(struct sim_node *node, unsigned t, uint64_t max_id)
 static void check_floor(struct sim_node *node, unsigned t, const struct segment_range *range)
 {
     if (range->first < node->floor[t]) {
-        sim_fail(node->world, "node %llu handed out id %llu of %s after max_id %llu",
-                 (unsigned long long)node->id, (unsigned long long)range->first,
-                 node->world->tags[t].name, (unsigned long long)node->floor[t]);
+        sim_fail(node->world, "node %u handed out id %" PRIu64 " of %s after max_id %" PRIu64,
+                 node->id, range->first, node->world->tags[t].name, node->floor[t]);
     }
 }
 
@@ -324,26 +322,9 @@ static void check_all_flakes(struct sim_world *world)
         const struct segment_range *before = &world->flakes[i - 1];
 
         if (before->first + before->count > world->flakes[i].first) {
-            sim_fail(world, "snowflake id %llu handed out twice",
-                     (unsigned long long)world->flakes[i].first);
+            sim_fail(world, "snowflake id %" PRIu64 " handed out twice", world->flakes[i].first);
         }
     }
-}
-
-static void make_table(uint64_t **table, uint64_t *capacity, uint64_t index)
-{
-    uint64_t want = *capacity ? *capacity : 1024;
-
-    while (want <= index) {
-        want *= 2;
-    }
-    if (want == *capacity) {
-        return;
-    }
-    *table = realloc(*table, want * sizeof **table);
-    ASSERT(*table != NULL);
-    memset(*table + *capacity, 0, (want - *capacity) * sizeof **table);
-    *capacity = want;
 }
 
 /* Within an incarnation neither index goes back, and nothing is applied that is not committed. */
@@ -352,12 +333,10 @@ static void check_indexes(struct sim_node *node)
     const struct driver *driver = &node->replica.driver;
 
     if (driver_applied(driver)->index > driver->commit) {
-        sim_fail(node->world, "node %llu applied above its commit index",
-                 (unsigned long long)node->id);
+        sim_fail(node->world, "node %u applied above its commit index", node->id);
     }
     if (driver->commit < node->seen_commit || driver_applied(driver)->index < node->seen_applied) {
-        sim_fail(node->world, "node %llu: commit or applied index went back",
-                 (unsigned long long)node->id);
+        sim_fail(node->world, "node %u: commit or applied index went back", node->id);
     }
     node->seen_commit = driver->commit;
     node->seen_applied = driver_applied(driver)->index;
@@ -385,8 +364,9 @@ static void check_first_time(struct sim_node *node)
                           driver_configuration(&world->nodes[i].replica.driver)->count == 1);
     }
     if (there < 2 && !alone) { /* who is a cluster alone has no other clock */
-        sim_fail(world, "the first time of the log, %llu, is that of one clock, which is ahead",
-                 (unsigned long long)log_ms);
+        sim_fail(world,
+                 "the first time of the log, %" PRIu64 ", is that of one clock, which is ahead",
+                 log_ms);
     }
 }
 
@@ -394,7 +374,7 @@ static void check_first_time(struct sim_node *node)
 static void check_may_lead(const struct sim_node *node)
 {
     if (sim_member_was_removed(node->world, node->id)) {
-        sim_fail(node->world, "node %u was removed, and now leads a new term", (unsigned)node->id);
+        sim_fail(node->world, "node %u was removed, and now leads a new term", node->id);
     }
 }
 
@@ -414,15 +394,14 @@ void sim_check_node(struct sim_node *node)
     if (!driver->applier.installing) {
         make_table(&world->digests, &world->digest_capacity, index);
         if (world->digests[index] != 0 && world->digests[index] != digest) {
-            sim_fail(world, "node %llu has another state at index %llu",
-                     (unsigned long long)node->id, (unsigned long long)index);
+            sim_fail(world, "node %u has another state at index %" PRIu64, node->id, index);
         }
         world->digests[index] = digest;
     }
     if (driver_is_leader(driver)) {
         make_table(&world->leaders, &world->leader_capacity, term);
         if (world->leaders[term] != 0 && world->leaders[term] != node->id) {
-            sim_fail(world, "two leaders in term %llu", (unsigned long long)term);
+            sim_fail(world, "two leaders in term %" PRIu64, term);
         }
         if (world->leaders[term] == 0) {
             check_may_lead(node);
@@ -444,10 +423,8 @@ static void check_tags(struct sim_node *node)
             floor = tag->acked_max_id;
         }
         if (floor > 0 && (row == NULL || row->max_id < floor)) {
-            sim_fail(world, "node %llu has max_id %llu of %s below %llu",
-                     (unsigned long long)node->id,
-                     row != NULL ? (unsigned long long)row->max_id : 0, tag->name,
-                     (unsigned long long)floor);
+            sim_fail(world, "node %u has max_id %" PRIu64 " of %s below %" PRIu64, node->id,
+                     row != NULL ? row->max_id : 0, tag->name, floor);
         }
     }
 }
@@ -455,9 +432,7 @@ static void check_tags(struct sim_node *node)
 /* I7: whatever was acknowledged is there, on every node. */
 void sim_check_end(struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *node = &world->nodes[i];
-
+    SIM_NODE_FOREACH (node, world) {
         if (!sim_member_lives(node)) {
             continue;
         }
@@ -465,14 +440,13 @@ void sim_check_end(struct sim_world *world)
         check_tags(node);
         for (uint64_t k = 0; k < world->kept_next; k++) {
             char name[32];
-            int len = snprintf(name, sizeof name, "kept-%llu", (unsigned long long)k);
+            int len = snprintf(name, sizeof name, "kept-%" PRIu64, k);
 
             const struct tag_row *row = fsm_tag(node->replica.fsm, name, (size_t)len);
 
             if ((world->kept[k] && row == NULL) ||
                 (world->kept_again[k] && row->step != SIM_KEPT_STEP)) {
-                sim_fail(world, "node %llu lost an acknowledged change of tag %s",
-                         (unsigned long long)node->id, name);
+                sim_fail(world, "node %u lost an acknowledged change of tag %s", node->id, name);
             }
         }
     }

@@ -3,6 +3,7 @@
  */
 #include "raft/sim/sim_client.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,6 @@
 #include "raft/sim/sim_calm.h"
 #include "raft/sim/sim_check.h"
 #include "raft/sim/sim_strict.h"
-#include "raft/sim/sim_view.h"
 #include "src/base/assert.h"
 
 #define PATIENCE_MS 3000
@@ -29,7 +29,6 @@ enum sim_request_kind {
 
 struct sim_request {
     struct id_request base;
-    struct sim_world *world;
     struct sim_node *node;
     enum sim_request_kind kind;
     unsigned tag;
@@ -48,15 +47,66 @@ static const char *const kind_names[] = {"an open", "a put", "a put", "a put",  
 static bool final_done[SIM_NODES_MAX];
 static unsigned final_left;
 
-static struct sim_node *random_node(struct sim_world *world)
-{
-    struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
+static void request_done(struct id_request *base);
 
-    return sim_node_runs(node) ? node : NULL;
+/* --- requests --- */
+
+static struct sim_request *request_new(struct sim_node *node, enum sim_request_kind kind)
+{
+    struct sim_request *request = calloc(1, sizeof *request);
+
+    ASSERT(request != NULL);
+    request->node = node;
+    request->kind = kind;
+    request->incarnation = node->incarnation;
+    request->base.kind = ID_REQUEST_COMMAND;
+    request->base.deadline_ms = clock_now_ms(&node->clock) + PATIENCE_MS;
+    request->base.done = request_done;
+    request->base.data = request;
+    node->world->requests_open++;
+    return request;
 }
 
-static struct sim_request *request_new(struct sim_node *node, enum sim_request_kind kind);
-static void put_kept_again(struct sim_world *world, uint64_t kept);
+static void put_submit(struct sim_request *request, const struct tag_put *put)
+{
+    struct sim_node *node = request->node;
+
+    node->world->stats.puts++;
+    command_put_begin(&request->base.payload, request->force, clock_wall_ms(&node->clock));
+    command_put_add(&request->base.payload, put);
+    command_items_end(&request->base.payload);
+    replica_submit(&node->replica, &request->base);
+}
+
+static void put_kept(struct sim_node *node, enum sim_request_kind kind, uint64_t kept)
+{
+    struct sim_request *request = request_new(node, kind);
+    struct tag_put put = {.fields = TAG_FIELD_STEP, .step = SIM_KEPT_STEP};
+    char name[32];
+
+    request->kept = kept;
+    put.step += kind == REQUEST_KEPT;
+    put.name = name;
+    put.name_len = (uint16_t)snprintf(name, sizeof name, "kept-%" PRIu64, kept);
+    put_submit(request, &put);
+}
+
+static void query_submit(struct sim_request *request, const char *name, size_t len)
+{
+    request->node->world->stats.queries++;
+    request->base.kind = ID_REQUEST_QUERY;
+    query_get_encode(&request->base.payload, name, len);
+    replica_submit(&request->node->replica, &request->base);
+}
+
+static void final_put(struct sim_node *node)
+{
+    struct sim_request *request = request_new(node, REQUEST_FINAL);
+    struct tag_put put = {.name = "final", .name_len = 5};
+
+    request->tag = node->id - 1;
+    put_submit(request, &put);
+}
 
 /* --- answers --- */
 
@@ -75,7 +125,7 @@ static void wait_for_all(const struct sim_request *put)
 
 static void put_acknowledged(struct sim_request *request)
 {
-    struct sim_world *world = request->world;
+    struct sim_world *world = request->node->world;
     struct sim_tag *tag = &world->tags[request->tag];
 
     if (request->floor == 0) {
@@ -92,7 +142,7 @@ static void put_acknowledged(struct sim_request *request)
 static void everywhere_answered(struct sim_request *request)
 {
     const struct configuration *conf = driver_configuration(&request->node->replica.driver);
-    struct sim_world *world = request->world;
+    struct sim_world *world = request->node->world;
 
     world->stats.everywhere++;
     for (unsigned i = 0; i < conf->count; i++) {
@@ -100,9 +150,20 @@ static void everywhere_answered(struct sim_request *request)
     }
 }
 
+/* The same client changes what it made; its first change, should it come again, must not undo it.
+ */
+static void change_again(const struct sim_request *put)
+{
+    struct sim_node *node = sim_any_running(put->node->world);
+
+    if (node != NULL) {
+        put_kept(node, REQUEST_KEPT_AGAIN, put->kept);
+    }
+}
+
 static void put_answered(struct sim_request *request)
 {
-    struct sim_world *world = request->world;
+    struct sim_world *world = request->node->world;
     struct put_result result = {0};
 
     if (put_result_decode(request->base.reply.data, request->base.reply.len, &result) != 0) {
@@ -112,7 +173,7 @@ static void put_answered(struct sim_request *request)
         world->kept[request->kept] = true;
         world->recent[world->recent_count++ % SIM_RECENT] = request->kept;
         if (world->clients && sim_percent(world, 50)) {
-            put_kept_again(world, request->kept);
+            change_again(request);
         }
     } else if (result.status == 0 && request->kind == REQUEST_KEPT_AGAIN) {
         world->kept_again[request->kept] = true;
@@ -130,38 +191,27 @@ static void get_answered(struct sim_request *request)
     struct tag_rows rows = {0};
 
     if (tag_rows_decode(request->base.reply.data, request->base.reply.len, &rows) != 0) {
-        sim_fail(request->world, "the result of a query does not decode");
+        sim_fail(request->node->world, "the result of a query does not decode");
     }
     if (request->kind == REQUEST_GET_KEPT && request->changed &&
         (rows.count != 1 || rows.rows[0].step != SIM_KEPT_STEP)) {
-        sim_fail(
-            request->world,
-            "node %llu does not know the last change of kept-%llu, which had been acknowledged",
-            (unsigned long long)request->node->id, (unsigned long long)request->kept);
+        sim_fail(request->node->world,
+                 "node %u does not know the last change of kept-%" PRIu64
+                 ", which had been acknowledged",
+                 request->node->id, request->kept);
     }
     if (rows.count == 1 && rows.rows[0].max_id < request->floor) {
-        sim_fail(request->world, "node %llu answered max_id %llu of %s after %llu was acknowledged",
-                 (unsigned long long)request->node->id, (unsigned long long)rows.rows[0].max_id,
-                 rows.rows[0].name, (unsigned long long)request->floor);
+        sim_fail(request->node->world,
+                 "node %u answered max_id %" PRIu64 " of %s after %" PRIu64 " was acknowledged",
+                 request->node->id, rows.rows[0].max_id, rows.rows[0].name, request->floor);
     }
     tag_rows_release(&rows);
-}
-
-static void put_submit(struct sim_request *request, const struct tag_put *put);
-
-static void final_put(struct sim_node *node)
-{
-    struct sim_request *request = request_new(node, REQUEST_FINAL);
-    struct tag_put put = {.name = "final", .name_len = 5};
-
-    request->tag = (unsigned)(node->id - 1);
-    put_submit(request, &put);
 }
 
 static void request_done(struct id_request *base)
 {
     struct sim_request *request = base->data;
-    struct sim_world *world = request->world;
+    struct sim_world *world = request->node->world;
 
     ASSERT(world->requests_open > 0);
     world->requests_open--;
@@ -170,13 +220,12 @@ static void request_done(struct id_request *base)
     }
     sim_note(world, (uint64_t)base->status << 8 | request->kind);
     if (request->kind == REQUEST_GET_KEPT && base->status == ERR_UNKNOWN_TAG) {
-        sim_fail(world, "node %llu did not find kept-%llu, which had been acknowledged",
-                 (unsigned long long)request->node->id, (unsigned long long)request->kept);
+        sim_fail(world, "node %u did not find kept-%" PRIu64 ", which had been acknowledged",
+                 request->node->id, request->kept);
     }
     if (request->kind == REQUEST_EVERYWHERE && base->status == ERR_TIMEOUT &&
         request->missing.count == 0) {
-        sim_fail(world, "node %llu waited for all, and nobody is missing",
-                 (unsigned long long)request->node->id);
+        sim_fail(world, "node %u waited for all, and nobody is missing", request->node->id);
     }
     if (request->kind != REQUEST_EVERYWHERE && request->incarnation == request->node->incarnation) {
         sim_calm_timed_out(request->node, base->status, kind_names[request->kind]);
@@ -198,35 +247,7 @@ static void request_done(struct id_request *base)
     free(request);
 }
 
-/* --- requests --- */
-
-static struct sim_request *request_new(struct sim_node *node, enum sim_request_kind kind)
-{
-    struct sim_request *request = calloc(1, sizeof *request);
-
-    ASSERT(request != NULL);
-    request->world = node->world;
-    request->node = node;
-    request->kind = kind;
-    request->incarnation = node->incarnation;
-    request->base.kind = ID_REQUEST_COMMAND;
-    request->base.deadline_ms = clock_now_ms(&node->clock) + PATIENCE_MS;
-    request->base.done = request_done;
-    request->base.data = request;
-    node->world->requests_open++;
-    return request;
-}
-
-static void put_submit(struct sim_request *request, const struct tag_put *put)
-{
-    struct sim_node *node = request->node;
-
-    request->world->stats.puts++;
-    command_put_begin(&request->base.payload, request->force, clock_wall_ms(&node->clock));
-    command_put_add(&request->base.payload, put);
-    command_items_end(&request->base.payload);
-    replica_submit(&node->replica, &request->base);
-}
+/* --- changes and reads --- */
 
 /* Above what was handed out; or what it is already: then nothing may come back that was granted. */
 static uint64_t max_id_to_put(struct sim_node *node, struct sim_tag *tag)
@@ -272,45 +293,6 @@ static void put_shared(struct sim_node *node, unsigned t)
     put_submit(request, &put);
 }
 
-static void put_kept(struct sim_node *node)
-{
-    struct sim_world *world = node->world;
-    struct tag_put put = {0};
-    struct sim_request *request;
-    char name[32];
-
-    if (world->kept_next == SIM_KEPT_MAX) {
-        return;
-    }
-    request = request_new(node, REQUEST_KEPT);
-    request->kept = world->kept_next++;
-    put.fields = TAG_FIELD_STEP;
-    put.step = SIM_KEPT_STEP + 1;
-    put.name = name;
-    put.name_len =
-        (uint16_t)snprintf(name, sizeof name, "kept-%llu", (unsigned long long)request->kept);
-    put_submit(request, &put);
-}
-
-/* The same client changes what it made; its first change, should it come again, must not undo it.
- */
-static void put_kept_again(struct sim_world *world, uint64_t kept)
-{
-    struct sim_node *node = random_node(world);
-    struct tag_put put = {.fields = TAG_FIELD_STEP, .step = SIM_KEPT_STEP};
-    struct sim_request *request;
-    char name[32];
-
-    if (node == NULL) {
-        return;
-    }
-    request = request_new(node, REQUEST_KEPT_AGAIN);
-    request->kept = kept;
-    put.name = name;
-    put.name_len = (uint16_t)snprintf(name, sizeof name, "kept-%llu", (unsigned long long)kept);
-    put_submit(request, &put);
-}
-
 static void delete_shared(struct sim_node *node, unsigned t)
 {
     const struct sim_tag *tag = &node->world->tags[t];
@@ -329,15 +311,12 @@ static void get_shared(struct sim_node *node, unsigned t)
     uint64_t handed_out = sim_check_epoch(tag)->highest_end;
     struct sim_request *request = request_new(node, REQUEST_GET);
 
-    node->world->stats.queries++;
     request->tag = t;
     request->floor = tag->acked_max_id > handed_out ? tag->acked_max_id : handed_out;
     if (t == SIM_FORCED) {
         request->floor = 0; /* it may fall */
     }
-    request->base.kind = ID_REQUEST_QUERY;
-    query_get_encode(&request->base.payload, tag->name, strlen(tag->name));
-    replica_submit(&node->replica, &request->base);
+    query_submit(request, tag->name, strlen(tag->name));
 }
 
 /* A tag that was acknowledged a moment ago, perhaps by another node, must be found on any. */
@@ -353,18 +332,15 @@ static void get_kept(struct sim_node *node)
         return;
     }
     request = request_new(node, REQUEST_GET_KEPT);
-    world->stats.queries++;
     request->kept = world->recent[(world->recent_count - 1 - sim_below(world, among)) % SIM_RECENT];
     request->changed = world->kept_again[request->kept];
-    len = snprintf(name, sizeof name, "kept-%llu", (unsigned long long)request->kept);
-    request->base.kind = ID_REQUEST_QUERY;
-    query_get_encode(&request->base.payload, name, (size_t)len);
-    replica_submit(&node->replica, &request->base);
+    len = snprintf(name, sizeof name, "kept-%" PRIu64, request->kept);
+    query_submit(request, name, (size_t)len);
 }
 
 void sim_admin_event(struct sim_world *world)
 {
-    struct sim_node *node = random_node(world);
+    struct sim_node *node = sim_any_running(world);
     unsigned t = (unsigned)sim_below(world, SIM_TAGS_ALL);
     uint64_t what = sim_below(world, 100);
 
@@ -376,7 +352,8 @@ void sim_admin_event(struct sim_world *world)
     } else if (what < 43) {
         delete_shared(node, t);
     } else if (what < 65) {
-        put_kept(node);
+        ASSERT(world->kept_next < SIM_KEPT_MAX);
+        put_kept(node, REQUEST_KEPT, world->kept_next++);
     } else if (what < 82) {
         get_kept(node);
     } else {
@@ -429,17 +406,31 @@ static void claim(struct sim_node *node, unsigned t, struct id_tag *tag)
         if (t == SIM_CHANGING) {
             sim_strict_trend(node, t, &range);
         }
-    } else {
-        world->stats.claims_empty++;
     }
     if (!view.next_ready && (rv != 0 || refill_due(view.used, view.size, 10))) {
         want(node, tag);
     }
 }
 
+static void take_flakes(struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    uint32_t count = 1 + (uint32_t)sim_below(world, 20);
+    struct segment_range range;
+    bool notify = false;
+
+    if (snowflake_claim(&node->replica.snowflake, 0, count, prng_next(&world->prng), &range,
+                        &notify) != 0) {
+        world->stats.flakes_refused++;
+        return;
+    }
+    world->flake_served[node->id - 1] = !world->faults;
+    sim_check_flakes(node, &range);
+}
+
 void sim_client_event(struct sim_world *world)
 {
-    struct sim_node *node = random_node(world);
+    struct sim_node *node = sim_any_running(world);
     unsigned t = (unsigned)sim_below(world, SIM_TAGS_ALL);
     struct id_tag *tag;
 
@@ -448,7 +439,7 @@ void sim_client_event(struct sim_world *world)
         return;
     }
     if (!world->clients || sim_percent(world, 30)) {
-        sim_flake_event(node);
+        take_flakes(node);
         sim_turn(node);
         return;
     }
@@ -465,36 +456,20 @@ void sim_client_event(struct sim_world *world)
     sim_turn(node);
 }
 
-void sim_flake_event(struct sim_node *node)
-{
-    struct sim_world *world = node->world;
-    uint32_t count = 1 + (uint32_t)sim_below(world, 20);
-    struct segment_range range;
-    bool notify = false;
-
-    if (snowflake_claim(&node->replica.snowflake, 0, count, prng_next(&world->prng), &range,
-                        &notify) != 0) {
-        world->stats.flakes_refused++;
-        return;
-    }
-    world->flake_served[node->id - 1] = !world->faults;
-    sim_check_flakes(node, &range);
-}
-
 /* --- the end --- */
 
 void sim_client_begin_final(struct sim_world *world)
 {
     memset(final_done, 0, sizeof final_done);
     final_left = 0;
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if (!sim_member_lives(&world->nodes[i])) {
+    SIM_NODE_FOREACH (node, world) {
+        if (!sim_member_lives(node)) {
             continue;
         }
         final_left++;
-        final_put(&world->nodes[i]);
-        sim_strict_begin_final(&world->nodes[i]);
-        sim_turn(&world->nodes[i]);
+        final_put(node);
+        sim_strict_begin_final(node);
+        sim_turn(node);
     }
 }
 

@@ -10,8 +10,6 @@
 
 void sim_client_event(struct sim_world *world);
 void sim_admin_event(struct sim_world *world);
-/* Take snowflake ids on a node. */
-void sim_flake_event(struct sim_node *node);
 /* A change through every node; true when all were acknowledged. */
 void sim_client_begin_final(struct sim_world *world);
 bool sim_client_final_done(const struct sim_world *world);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 static void kick(struct sim_disk *disk)
 {
@@ -23,10 +24,7 @@ static void kick(struct sim_disk *disk)
         takes_ms += sim_below(world, 200);
     }
     disk->group = disk->queued;
-    sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + takes_ms,
-                                           .kind = SIM_DISK,
-                                           .node = (unsigned)(disk->node->id - 1),
-                                           .incarnation = disk->node->incarnation});
+    sim_happens(disk->node, SIM_DISK, takes_ms);
 }
 
 static void enqueue(struct sim_disk *disk, struct store_op *op, struct disk_read *read)
@@ -45,26 +43,25 @@ static void enqueue(struct sim_disk *disk, struct store_op *op, struct disk_read
 
 static void disk_submit(struct disk *base, struct store_op *op)
 {
-    enqueue((struct sim_disk *)base, op, NULL);
+    enqueue(CONTAINER(base, struct sim_disk, base), op, NULL);
 }
 
 static void disk_read(struct disk *base, struct disk_read *read)
 {
-    enqueue((struct sim_disk *)base, NULL, read);
+    enqueue(CONTAINER(base, struct sim_disk, base), NULL, read);
 }
 
 static bool disk_low(struct disk *base)
 {
-    return ((struct sim_disk *)base)->low;
+    return CONTAINER(base, struct sim_disk, base)->low;
 }
 
-static const struct disk_ops sim_disk_ops = {disk_submit, disk_read, disk_low};
+static const struct disk_ops sim_disk_ops = {
+    .submit = disk_submit, .read = disk_read, .low = disk_low};
 
 void sim_disk_init(struct sim_disk *disk, struct sim_node *node)
 {
-    memset(disk, 0, sizeof *disk);
-    disk->base.ops = &sim_disk_ops;
-    disk->node = node;
+    *disk = (struct sim_disk){.base = {.ops = &sim_disk_ops}, .node = node};
     STAILQ_INIT(&disk->queue);
 }
 
@@ -90,8 +87,7 @@ static void commit(struct sim_disk *disk, size_t count)
     disk->node->world->stats.commits++;
     rv = disk->node->store->ops->commit(disk->node->store, &list, &error);
     if (rv != 0) {
-        sim_fail(disk->node->world, "node %llu: commit failed: %s",
-                 (unsigned long long)disk->node->id, error.text);
+        sim_fail(disk->node->world, "node %u: commit failed: %s", disk->node->id, error.text);
     }
 }
 
@@ -113,27 +109,26 @@ static void complete_first(struct sim_disk *disk)
     free(item);
 }
 
-void sim_disk_event(struct sim_disk *disk)
+/* Commit the first count items, and tell that it is done. */
+static void carry_out(struct sim_disk *disk, size_t count)
 {
-    size_t count = disk->group;
-
     commit(disk, count);
     while (count-- > 0) {
         complete_first(disk);
     }
     disk->group = 0;
+}
+
+void sim_disk_event(struct sim_disk *disk)
+{
+    carry_out(disk, disk->group);
     kick(disk);
 }
 
 void sim_disk_flush(struct sim_disk *disk)
 {
     while (disk->queued > 0) {
-        size_t count = disk->queued;
-
-        commit(disk, count);
-        while (count-- > 0) {
-            complete_first(disk);
-        }
+        carry_out(disk, disk->queued);
     }
     disk->group = 0;
 }

@@ -16,24 +16,11 @@
 #define GIVE_BACK_MS 500
 #define QUIET_MS 4000 /* longer than a client's patience */
 
-static struct sim_node *any_node(struct sim_world *world)
-{
-    return &world->nodes[sim_below(world, world->node_count)];
-}
-
-static void happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in_ms)
-{
-    sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + in_ms,
-                                                 .kind = kind,
-                                                 .node = (unsigned)(node->id - 1),
-                                                 .incarnation = node->incarnation});
-}
-
 /* --- links --- */
 
 static void cut_all(struct sim_node *node)
 {
-    unsigned n = (unsigned)(node->id - 1);
+    unsigned n = node->id - 1;
 
     for (unsigned i = 0; i < node->world->node_count; i++) {
         sim_net_cut(node->world, n, i, true);
@@ -58,13 +45,21 @@ static void keep_quiet(struct sim_world *world)
     }
 }
 
+/* Nothing arrives at this node any more. */
+static void deafen(struct sim_node *node)
+{
+    for (unsigned i = 0; i < node->world->node_count; i++) {
+        sim_net_cut(node->world, i, node->id - 1, true);
+    }
+}
+
 static struct sim_node *leader_now(struct sim_world *world)
 {
     struct sim_node *leader = NULL;
 
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if (sim_node_runs(&world->nodes[i]) && driver_leads(&world->nodes[i].replica.driver)) {
-            leader = &world->nodes[i];
+    SIM_NODE_FOREACH (node, world) {
+        if (sim_node_runs(node) && driver_leads(&node->replica.driver)) {
+            leader = node;
         }
     }
     return leader;
@@ -81,7 +76,7 @@ static void cut_from_leader(struct sim_world *world)
     if (leader == NULL || leader == &world->nodes[a]) {
         return;
     }
-    b = (unsigned)(leader->id - 1);
+    b = leader->id - 1;
     sim_net_heal(world);
     if (how & 1) {
         sim_net_cut(world, a, b, true);
@@ -101,9 +96,7 @@ static void deafen_leader(struct sim_world *world)
         return;
     }
     sim_net_heal(world);
-    for (unsigned i = 0; i < world->node_count; i++) {
-        sim_net_cut(world, i, (unsigned)(leader->id - 1), true);
-    }
+    deafen(leader);
     keep_quiet(world);
 }
 
@@ -122,9 +115,7 @@ static void random_cut(struct sim_world *world)
         sim_net_cut(world, a, b, true);
         break;
     case 2: /* one node deaf */
-        for (unsigned i = 0; i < n; i++) {
-            sim_net_cut(world, i, a, true);
-        }
+        deafen(&world->nodes[a]);
         break;
     case 3: /* so long that it will need a snapshot */
         world->nodes[a].alone_until_ms = world->now_ms + LONG_ALONE_MS;
@@ -152,7 +143,7 @@ static void random_cut(struct sim_world *world)
 static void crash(struct sim_node *node, uint64_t back_in_ms)
 {
     sim_node_crash(node);
-    happens(node, SIM_RESTART, back_in_ms);
+    sim_happens(node, SIM_RESTART, back_in_ms);
 }
 
 void sim_fault_end_node(struct sim_node *node)
@@ -168,7 +159,7 @@ void sim_fault_end_node(struct sim_node *node)
         return;
     }
     if (!node->giving_back) {
-        sim_trace(world, "node %u gives its segments back", (unsigned)node->id);
+        sim_trace(world, "node %u gives its segments back", node->id);
         node->giving_back = true;
         replica_give_back(&node->replica, clock_now_ms(&node->clock) + GIVE_BACK_MS);
         sim_turn(node);
@@ -176,12 +167,12 @@ void sim_fault_end_node(struct sim_node *node)
     }
     world->stats.stops++;
     sim_node_stop(node);
-    happens(node, SIM_RESTART, back_in_ms);
+    sim_happens(node, SIM_RESTART, back_in_ms);
 }
 
 static void random_crash(struct sim_world *world)
 {
-    struct sim_node *node = any_node(world);
+    struct sim_node *node = sim_any_node(world);
     bool all = sim_percent(world, 5);
 
     for (unsigned i = 0; i < world->node_count; i++) {
@@ -196,11 +187,9 @@ static void random_crash(struct sim_world *world)
 /* Give leadership away while everybody goes on working, and half of the time stop after it. */
 static void hand_over(struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *node = &world->nodes[i];
-
+    SIM_NODE_FOREACH (node, world) {
         if (sim_node_runs(node) && driver_leads(&node->replica.driver) && !node->handing_over) {
-            sim_trace(world, "node %u is asked to give leadership away", i + 1);
+            sim_trace(world, "node %u is asked to give leadership away", node->id);
             node->handing_over = true;
             node->stopping = sim_percent(world, 50);
         }
@@ -210,10 +199,10 @@ static void hand_over(struct sim_world *world)
 /* A node that may well be no leader is told to stop. */
 static void random_stop(struct sim_world *world)
 {
-    struct sim_node *node = any_node(world);
+    struct sim_node *node = sim_any_node(world);
 
     if (sim_node_runs(node) && !node->handing_over && !node->giving_back) {
-        sim_trace(world, "node %u is told to stop", (unsigned)node->id);
+        sim_trace(world, "node %u is told to stop", node->id);
         node->handing_over = true;
         node->stopping = true;
         sim_turn(node);
@@ -222,10 +211,10 @@ static void random_stop(struct sim_world *world)
 
 void sim_fault_handed_over(struct sim_node *node)
 {
-    sim_trace(node->world, "node %u has no leadership to give away", (unsigned)node->id);
+    sim_trace(node->world, "node %u has no leadership to give away", node->id);
     node->handing_over = false;
     if (node->stopping) {
-        happens(node, SIM_END, 0);
+        sim_happens(node, SIM_END, 0);
     }
 }
 
@@ -234,7 +223,7 @@ void sim_fault_given_back(struct sim_node *node)
 {
     if (node->giving_back && !node->gave_back && replica_given_back(&node->replica)) {
         node->gave_back = true;
-        happens(node, SIM_END, 0);
+        sim_happens(node, SIM_END, 0);
     }
 }
 
@@ -247,9 +236,9 @@ static void strike_voter(struct sim_node *node, struct sim_node *candidate)
     struct sim_world *world = node->world;
 
     world->stats.strikes++;
-    happens(node, SIM_END, 0);
+    sim_happens(node, SIM_END, 0);
     if (sim_percent(world, 70)) {
-        happens(candidate, SIM_ALONE, 5 + sim_below(world, 10));
+        sim_happens(candidate, SIM_ALONE, 5 + sim_below(world, 10));
     }
 }
 
@@ -260,10 +249,10 @@ static void strike_follower(struct sim_node *node, struct sim_node *leader)
     struct sim_world *world = node->world;
 
     world->stats.strikes++;
-    happens(node, SIM_END, 0);
-    happens(leader, SIM_ALONE, 5 + sim_below(world, 5));
+    sim_happens(node, SIM_END, 0);
+    sim_happens(leader, SIM_ALONE, 5 + sim_below(world, 5));
     if (sim_percent(world, 50)) {
-        happens(leader, SIM_END, 11);
+        sim_happens(leader, SIM_END, 11);
     }
 }
 
@@ -292,11 +281,11 @@ static void strike_leader(struct sim_node *node, struct sim_node *peer)
 
     if (voters == 1 && standbys && sim_percent(world, changing ? 25 : 2)) {
         world->stats.strikes++;
-        happens(node, SIM_END, 0);
+        sim_happens(node, SIM_END, 0);
     } else if (voters == 2 && changing && sim_percent(world, 15)) {
         world->stats.strikes++;
-        happens(peer, SIM_END, 0);
-        happens(node, SIM_END, 1 + sim_below(world, 30));
+        sim_happens(peer, SIM_END, 0);
+        sim_happens(node, SIM_END, 1 + sim_below(world, 30));
     }
 }
 
@@ -305,8 +294,8 @@ static bool somebody_lags(const struct sim_node *leader)
 {
     const struct sim_world *world = leader->world;
 
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if (world->cut[leader->id - 1][i] || world->nodes[i].disk.slow_until_ms > world->now_ms) {
+    SIM_NODE_FOREACH (node, world) {
+        if (world->cut[leader->id - 1][node->id - 1] || node->disk.slow_until_ms > world->now_ms) {
             return true;
         }
     }
@@ -348,20 +337,19 @@ void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
 
 static void random_pause(struct sim_world *world)
 {
-    struct sim_node *node = any_node(world);
+    struct sim_node *node = sim_any_node(world);
 
     if (sim_node_runs(node)) {
         world->stats.pauses++;
         node->paused_until_ms = world->now_ms + 1 + sim_below(world, PAUSE_MS);
         node->frozen_until_ms = node->paused_until_ms;
-        sim_trace(world, "node %u is stopped until %u", (unsigned)node->id,
-                  (unsigned)node->paused_until_ms);
+        sim_trace(world, "node %u is stopped until %u", node->id, (unsigned)node->paused_until_ms);
     }
 }
 
 static void random_disk(struct sim_world *world)
 {
-    struct sim_node *node = any_node(world);
+    struct sim_node *node = sim_any_node(world);
 
     if (sim_percent(world, 30)) {
         node->disk.low = !node->disk.low;
@@ -382,56 +370,32 @@ void sim_fault_clock(struct sim_node *node)
 static void random_clock(struct sim_world *world)
 {
     if (world->clock_faults) {
-        sim_fault_clock(any_node(world));
+        sim_fault_clock(sim_any_node(world));
     }
+}
+
+static void random_drops(struct sim_world *world)
+{
+    world->drop_percent = sim_percent(world, 50) ? 0 : (unsigned)sim_below(world, 25);
 }
 
 void sim_fault_event(struct sim_world *world)
 {
+    static void (*const draws[])(struct sim_world *) = {
+        random_crash, random_crash, random_cut,  random_cut, sim_net_heal, sim_net_heal,
+        random_drops, random_pause, random_disk, hand_over,  random_stop,  random_clock};
+
     if (!world->faults || sim_is_quiet(world)) {
         return;
     }
-    switch (sim_below(world, 12)) {
-    case 0:
-    case 1:
-        random_crash(world);
-        break;
-    case 2:
-    case 3:
-        random_cut(world);
-        break;
-    case 4:
-    case 5:
-        sim_net_heal(world);
-        break;
-    case 6:
-        world->drop_percent = sim_percent(world, 50) ? 0 : (unsigned)sim_below(world, 25);
-        break;
-    case 7:
-        random_pause(world);
-        break;
-    case 8:
-        random_disk(world);
-        break;
-    case 9:
-        hand_over(world);
-        break;
-    case 10:
-        random_stop(world);
-        break;
-    default:
-        random_clock(world);
-        break;
-    }
+    draws[sim_below(world, sizeof draws / sizeof draws[0])](world);
 }
 
 void sim_fault_end(struct sim_world *world)
 {
     world->faults = false;
     world->drop_percent = 0;
-    for (unsigned i = 0; i < world->node_count; i++) {
-        struct sim_node *node = &world->nodes[i];
-
+    SIM_NODE_FOREACH (node, world) {
         if (node->up && node->giving_back) {
             sim_node_crash(node); /* it was about to end, and comes back now */
         }

@@ -10,6 +10,7 @@
  *
  * Thread: one a process.
  */
+#include <inttypes.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -145,9 +146,9 @@ static void print_stats(const struct sim_stats *s)
     };
 
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
-        printf("%s%s %llu", i > 0 ? ", " : "", lines[i].name, (unsigned long long)lines[i].count);
+        printf("%s%s %" PRIu64, i > 0 ? ", " : "", lines[i].name, lines[i].count);
     }
-    printf("\nstory %016llx\n", (unsigned long long)s->trace);
+    printf("\nstory %016" PRIx64 "\n", s->trace);
 }
 
 /* --- one worker: its share of the seeds, each in a child --- */
@@ -212,9 +213,9 @@ static bool run_in_child(const struct options *options, uint64_t seed, size_t sh
         hold_signals(SIG_UNBLOCK);
     }
     if (WIFSIGNALED(status)) {
-        fprintf(stderr, "seed %llu ended by signal %d\n  replay it: make sim SEED=%llu%s\n",
-                (unsigned long long)seed, WTERMSIG(status), (unsigned long long)seed,
-                lmdb ? " STORE=lmdb" : "");
+        fprintf(stderr,
+                "seed %" PRIu64 " ended by signal %d\n  replay it: make sim SEED=%" PRIu64 "%s\n",
+                seed, WTERMSIG(status), seed, lmdb ? " STORE=lmdb" : "");
     }
     return passed && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
@@ -237,8 +238,8 @@ static bool run_seed(const struct options *options, uint64_t seed, struct sim_st
         return false;
     }
     if (stats.trace != again.trace) {
-        fprintf(stderr, "seed %llu tells another story when it runs again, %s\n",
-                (unsigned long long)seed, options->lmdb ? "in memory" : "on LMDB");
+        fprintf(stderr, "seed %" PRIu64 " tells another story when it runs again, %s\n", seed,
+                options->lmdb ? "in memory" : "on LMDB");
     }
     return stats.trace == again.trace;
 }
@@ -260,8 +261,7 @@ static void work(const struct options *options, uint64_t job, int out)
             share.failed++;
         }
         if (job == 0 && i > 0 && i % 200 < options->jobs) {
-            printf("  %llu of %llu seeds\n", (unsigned long long)i,
-                   (unsigned long long)options->count);
+            printf("  %" PRIu64 " of %" PRIu64 " seeds\n", i, options->count);
             fflush(stdout);
         }
     }
@@ -321,12 +321,10 @@ int main(int argc, char **argv)
         printf("%d passed, %d failed\n", passed, !passed);
         return passed ? 0 : 1;
     }
-    printf("simulating %llu seeds from %llu\n", (unsigned long long)options.count,
-           (unsigned long long)options.first);
+    printf("simulating %" PRIu64 " seeds from %" PRIu64 "\n", options.count, options.first);
     fflush(stdout);
     total = run_all(&options);
     print_stats(&total.stats);
-    printf("%llu passed, %llu failed\n", (unsigned long long)total.passed,
-           (unsigned long long)total.failed);
+    printf("%" PRIu64 " passed, %" PRIu64 " failed\n", total.passed, total.failed);
     return total.failed == 0 ? 0 : 1;
 }

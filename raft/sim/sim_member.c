@@ -3,13 +3,13 @@
  */
 #include "raft/sim/sim_member.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "raft/core/driver.h"
 #include "raft/sim/sim_node.h"
-#include "raft/sim/sim_view.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 
@@ -21,13 +21,6 @@ struct sim_membership_request {
     struct sim_world *world;
     struct member_ask ask;
 };
-
-static struct sim_node *any_running(struct sim_world *world)
-{
-    struct sim_node *node = &world->nodes[sim_below(world, world->node_count)];
-
-    return sim_node_runs(node) ? node : NULL;
-}
 
 static unsigned count_bits(unsigned bits)
 {
@@ -95,7 +88,7 @@ static void ask_for(struct sim_node *via, enum member_ask_kind kind, uint64_t no
     request->base.data = request;
     member_ask_encode(&request->ask, &request->base.payload);
     world->requests_open++;
-    sim_trace(world, "node %u is asked: membership request %u for node %u", (unsigned)via->id, kind,
+    sim_trace(world, "node %u is asked: membership request %u for node %u", via->id, kind,
               (unsigned)node_id);
     replica_submit(&via->replica, &request->base);
     sim_turn(via);
@@ -103,17 +96,9 @@ static void ask_for(struct sim_node *via, enum member_ask_kind kind, uint64_t no
 
 /* --- nodes that come --- */
 
-static void happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in_ms)
-{
-    sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + in_ms,
-                                                 .kind = kind,
-                                                 .node = (unsigned)(node->id - 1),
-                                                 .incarnation = node->incarnation});
-}
-
 static void new_node(struct sim_world *world)
 {
-    struct sim_node *via = any_running(world);
+    struct sim_node *via = sim_any_running(world);
     struct sim_node *node;
 
     if (via == NULL || world->node_count == SIM_NODES_MAX) {
@@ -128,8 +113,8 @@ static void new_node(struct sim_world *world)
         ask_for(via, MEMBER_ASK_ADD, node->id);
         return;
     }
-    sim_trace(world, "node %u comes", (unsigned)node->id);
-    happens(node, SIM_JOIN, 1 + sim_below(world, 300));
+    sim_trace(world, "node %u comes", node->id);
+    sim_happens(node, SIM_JOIN, 1 + sim_below(world, 300));
     if (sim_percent(world, 50)) { /* an operator adds it; else it asks itself */
         ask_for(via, MEMBER_ASK_ADD, node->id);
     }
@@ -147,7 +132,7 @@ static void start_joined(struct sim_node *node, const struct wire_joined *joined
 void sim_member_join(struct sim_node *node)
 {
     struct sim_world *world = node->world;
-    struct sim_node *via = any_running(world);
+    struct sim_node *via = sim_any_running(world);
     struct buf request = BUF_INIT;
     struct buf answer = BUF_INIT;
     struct wire_joined joined = {0};
@@ -157,7 +142,7 @@ void sim_member_join(struct sim_node *node)
     }
     if (via != NULL && sim_reaches(node, via)) {
         if (peers_admit(&via->replica.peers, node->id, 1000 + node->id) == ERR_REMOVED) {
-            sim_trace(world, "node %u hears that it was removed", (unsigned)node->id);
+            sim_trace(world, "node %u hears that it was removed", node->id);
             node->gone = true;
             return;
         }
@@ -169,12 +154,12 @@ void sim_member_join(struct sim_node *node)
         buf_free(&request);
         sim_turn(via);
     }
-    sim_trace(world, "node %u asks to join: outcome %u %s", (unsigned)node->id,
-              joined.answer.outcome, joined.answer.why);
+    sim_trace(world, "node %u asks to join: outcome %u %s", node->id, joined.answer.outcome,
+              joined.answer.why);
     if (joined.conf.len > 0) {
         start_joined(node, &joined);
     } else {
-        happens(node, SIM_JOIN, 50 + sim_below(world, 150));
+        sim_happens(node, SIM_JOIN, 50 + sim_below(world, 150));
     }
     buf_free(&answer);
 }
@@ -186,10 +171,20 @@ void sim_member_told(struct sim_node *node)
     if (node->gone) {
         return;
     }
-    sim_trace(node->world, "node %u hears that it was removed", (unsigned)node->id);
+    sim_trace(node->world, "node %u hears that it was removed", node->id);
     node->world->stats.told++;
     node->gone = true;
     sim_node_crash(node);
+}
+
+/* It is up and has the configuration that the newest one has; nothing is pending. */
+static bool agrees(const struct sim_node *node, const struct sim_node *newest)
+{
+    const struct driver *driver = &node->replica.driver;
+
+    return node->up && !change_is_under_way(node) && driver_pending_change(driver) == 0 &&
+           driver_applied(driver)->conf_index ==
+               driver_applied(&newest->replica.driver)->conf_index;
 }
 
 /* All that are not gone are up and agree on who is a member; nothing is pending. */
@@ -201,16 +196,8 @@ static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
     if (first == NULL) {
         return false;
     }
-    for (unsigned i = 0; i < world->node_count; i++) {
-        const struct sim_node *node = &world->nodes[i];
-        const struct driver *driver = &node->replica.driver;
-
-        if (node->gone) {
-            continue;
-        }
-        if (!node->up || change_is_under_way(node) || driver_pending_change(driver) != 0 ||
-            driver_applied(driver)->conf_index !=
-                driver_applied(&first->replica.driver)->conf_index) {
+    SIM_NODE_FOREACH (node, world) {
+        if (!node->gone && !agrees(node, first)) {
             return false;
         }
     }
@@ -221,22 +208,20 @@ static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
 /* A disk is lost: the node never comes back, and a majority lives without it. */
 static void dies_for_good(struct sim_world *world)
 {
-    struct sim_node *node = any_running(world);
+    struct sim_node *node = sim_any_running(world);
     unsigned voters = 0;
     unsigned alive = 0;
 
     if (node == NULL || !is_calm(world, &voters) || !(voters & BIT(node->id))) {
         return;
     }
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if ((voters & BIT(i + 1)) && !world->nodes[i].gone && node != &world->nodes[i]) {
-            alive++;
-        }
+    SIM_NODE_FOREACH (other, world) {
+        alive += (voters & BIT(other->id)) && !other->gone && other != node;
     }
     if (alive < count_bits(voters) / 2 + 1) {
         return;
     }
-    sim_trace(world, "node %u dies for good", (unsigned)node->id);
+    sim_trace(world, "node %u dies for good", node->id);
     world->stats.dead++;
     node->gone = true;
     sim_node_crash(node);
@@ -259,9 +244,9 @@ static uint64_t random_of(struct sim_world *world, unsigned bits)
 /* The id of a member that is dead for good, or 0. */
 static uint64_t dead_member(const struct sim_world *world, unsigned members)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
-        if ((members & BIT(i + 1)) && world->nodes[i].gone) {
-            return i + 1;
+    SIM_NODE_FOREACH (node, world) {
+        if ((members & BIT(node->id)) && node->gone) {
+            return node->id;
         }
     }
     return 0;
@@ -286,7 +271,7 @@ static void remove_one(struct sim_world *world, struct sim_node *via, unsigned m
 
 void sim_member_event(struct sim_world *world)
 {
-    struct sim_node *via = any_running(world);
+    struct sim_node *via = sim_any_running(world);
     unsigned members;
     unsigned voters;
 
@@ -348,8 +333,7 @@ static void check_configuration(struct sim_node *node)
     for (size_t i = 0; i < world->conf_count; i++) {
         conf = &world->confs[i];
         if (conf->index == index && (conf->members != members || conf->voters != voters)) {
-            sim_fail(world, "node %u has another configuration at index %llu", (unsigned)node->id,
-                     (unsigned long long)index);
+            sim_fail(world, "node %u has another configuration at index %" PRIu64, node->id, index);
         }
     }
     conf = world->conf_count > 0 ? &world->confs[world->conf_count - 1] : NULL;
@@ -357,17 +341,15 @@ static void check_configuration(struct sim_node *node)
         return; /* another node was here before */
     }
     if (members & world->removed) {
-        sim_fail(world, "node %u has a configuration with an id that was removed",
-                 (unsigned)node->id);
+        sim_fail(world, "node %u has a configuration with an id that was removed", node->id);
     }
     if (conf != NULL && !follows(conf->members, conf->voters, members, voters)) {
-        sim_fail(world, "the configuration at index %llu differs by more than one server",
-                 (unsigned long long)index);
+        sim_fail(world, "the configuration at index %" PRIu64 " differs by more than one server",
+                 index);
     }
     ASSERT(world->conf_count < SIM_CONFS_MAX);
     world->confs[world->conf_count++] = (struct sim_conf){index, members, voters};
-    sim_trace(world, "configuration at %llu: members %x, voters %x", (unsigned long long)index,
-              members, voters);
+    sim_trace(world, "configuration at %" PRIu64 ": members %x, voters %x", index, members, voters);
 }
 
 /* A leader has just made somebody a voter: is that one's log as long as when it became a member? */
@@ -385,9 +367,8 @@ static void check_promotion(struct sim_node *leader)
         if (server->role == ROLE_VOTER && !(conf->voters & BIT(server->id)) && node->up &&
             driver_pending_change(driver) != leader->seen_change &&
             node->replica.driver.persisted < conf->index) {
-            sim_fail(world, "node %u votes and has the log only up to %llu, not to %llu",
-                     (unsigned)server->id, (unsigned long long)node->replica.driver.persisted,
-                     (unsigned long long)conf->index);
+            sim_fail(world, "node %u votes and has the log only up to %" PRIu64 ", not to %" PRIu64,
+                     node->id, node->replica.driver.persisted, conf->index);
         }
     }
     leader->seen_change = driver_pending_change(driver);
@@ -412,8 +393,9 @@ void sim_member_check(struct sim_node *node)
     }
     if (driver_pending_change(driver) != 0 &&
         driver_pending_change(driver) <= driver_applied(driver)->index) {
-        sim_fail(world, "node %u holds the configuration at %llu for pending, and applied it",
-                 (unsigned)node->id, (unsigned long long)driver_pending_change(driver));
+        sim_fail(world,
+                 "node %u holds the configuration at %" PRIu64 " for pending, and applied it",
+                 node->id, driver_pending_change(driver));
     }
     if (driver_applied(driver)->conf_index != node->seen_conf) {
         node->seen_conf = driver_applied(driver)->conf_index;
@@ -438,25 +420,12 @@ bool sim_member_settled(const struct sim_world *world)
         return false;
     }
     sim_configuration_of(first, &members, &voters);
-    for (unsigned i = 0; i < world->node_count; i++) {
-        const struct sim_node *node = &world->nodes[i];
-
-        if (node->gone && (members & BIT(node->id))) {
-            return false; /* it is to be removed yet */
+    SIM_NODE_FOREACH (node, world) {
+        if (node->gone ? (members & BIT(node->id)) != 0 /* it is to be removed yet */
+                       : (world->removed & BIT(node->id)) != 0 /* it has not heard of it */) {
+            return false;
         }
-        if (node->gone) {
-            continue;
-        }
-        if (world->removed & BIT(node->id)) {
-            return false; /* it has not heard of it */
-        }
-        if (!sim_member_lives(node)) {
-            continue;
-        }
-        if (!node->up || change_is_under_way(node) ||
-            driver_pending_change(&node->replica.driver) != 0 ||
-            driver_applied(&node->replica.driver)->conf_index !=
-                driver_applied(&first->replica.driver)->conf_index) {
+        if (sim_member_lives(node) && !agrees(node, first)) {
             return false;
         }
     }

@@ -8,6 +8,7 @@
 
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/hash.h"
 #include "src/id/codec/command.h"
 
@@ -28,7 +29,7 @@ static struct sim_frame *frame_new(const struct sim_node *from, enum frame_type 
     return frame;
 }
 
-static void frame_free(struct sim_frame *frame)
+void sim_net_free_frame(struct sim_frame *frame)
 {
     if (frame != NULL) {
         buf_free(&frame->payload);
@@ -36,13 +37,13 @@ static void frame_free(struct sim_frame *frame)
     }
 }
 
-static void arrives(struct sim_world *world, unsigned to, struct sim_frame *frame, uint64_t at_ms)
+static void arrives(struct sim_world *world, unsigned to, struct sim_frame *frame, uint64_t in_ms)
 {
-    sim_schedule(world, (struct sim_event){.at_ms = at_ms,
-                                           .kind = SIM_FRAME,
-                                           .node = to,
-                                           .incarnation = world->nodes[to].incarnation,
-                                           .frame = frame});
+    sim_schedule(world, in_ms,
+                 (struct sim_event){.kind = SIM_FRAME,
+                                    .node = to,
+                                    .incarnation = world->nodes[to].incarnation,
+                                    .frame = frame});
 }
 
 /* The link is there again: what an older connection still had in its pipes may come once more. */
@@ -52,7 +53,7 @@ static void come_again(struct sim_world *world, unsigned from, unsigned to)
 
     if (frame != NULL) {
         world->echo[from][to] = NULL;
-        arrives(world, to, frame, world->now_ms + sim_below(world, 50));
+        arrives(world, to, frame, sim_below(world, 50));
     }
 }
 
@@ -89,7 +90,7 @@ static void repeat_command(struct sim_world *world, const struct sim_frame *fram
     if (to != frame->from - 1) {
         world->stats.repeats++;
         arrives(world, to, frame_new(&world->nodes[frame->from - 1], frame->type, &frame->payload),
-                world->now_ms + late_ms);
+                late_ms);
     }
 }
 
@@ -98,15 +99,15 @@ static void repeat_chunk(struct sim_world *world, const struct sim_frame *frame,
 {
     if (world->faults && frame->type == FRAME_SNAPSHOT_CHUNK && sim_percent(world, 10)) {
         arrives(world, to, frame_new(&world->nodes[frame->from - 1], frame->type, &frame->payload),
-                world->now_ms + 4 + sim_below(world, 40));
+                4 + sim_below(world, 40));
     }
 }
 
 static int net_send(struct net *base, uint64_t to, enum frame_type type, struct buf *payload)
 {
-    struct sim_node *from = ((struct sim_net *)base)->node;
+    struct sim_node *from = CONTAINER(base, struct sim_node, net);
     struct sim_world *world = from->world;
-    unsigned a = (unsigned)(from->id - 1);
+    unsigned a = from->id - 1;
     unsigned b = (unsigned)(to - 1);
     struct sim_frame *frame;
     uint64_t at_ms = world->now_ms + sim_below(world, 4);
@@ -136,68 +137,56 @@ static int net_send(struct net *base, uint64_t to, enum frame_type type, struct 
     world->stats.frames++;
     world->stats.relayed += type == FRAME_RELAY;
     if (world->faults && sim_below(world, 300) == 0) {
-        frame_free(world->echo[a][b]);
+        sim_net_free_frame(world->echo[a][b]);
         world->echo[a][b] = frame_new(from, type, &frame->payload);
     }
     buf_free(payload);
     repeat_command(world, frame, b);
     repeat_chunk(world, frame, b);
-    arrives(world, b, frame, at_ms);
+    arrives(world, b, frame, at_ms - world->now_ms);
     return 0;
 }
 
 static bool net_connected(struct net *base, uint64_t peer)
 {
-    struct sim_node *node = ((struct sim_net *)base)->node;
+    struct sim_node *node = CONTAINER(base, struct sim_node, net);
 
-    return peer >= 1 && peer <= node->world->node_count && (node->peers & (1u << (peer - 1))) &&
-           node->up && node->world->nodes[peer - 1].up &&
-           !node->world->broken[node->id - 1][peer - 1];
+    return peer >= 1 && peer <= node->world->node_count && (node->peers & BIT(peer)) && node->up &&
+           node->world->nodes[peer - 1].up && !node->world->broken[node->id - 1][peer - 1];
 }
 
 static void net_set_peers(struct net *base, const struct net_peer *peers, size_t count)
 {
-    struct sim_node *node = ((struct sim_net *)base)->node;
+    struct sim_node *node = CONTAINER(base, struct sim_node, net);
 
     unsigned before = node->peers;
 
     node->peers = 0;
     for (size_t i = 0; i < count; i++) {
         ASSERT(peers[i].id != node->id && peers[i].id <= SIM_NODES_MAX);
-        node->peers |= 1u << (peers[i].id - 1);
+        node->peers |= BIT(peers[i].id);
     }
     for (unsigned i = 0; i < node->world->node_count; i++) {
         if ((before & ~node->peers) & (1u << i)) { /* it sees the link break, and dials again */
-            sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + 20 +
-                                                                  sim_below(node->world, 300),
-                                                         .kind = SIM_DIAL,
-                                                         .node = i,
-                                                         .peer = (unsigned)(node->id - 1)});
+            sim_schedule(node->world, 20 + sim_below(node->world, 300),
+                         (struct sim_event){.kind = SIM_DIAL, .node = i, .peer = node->id - 1});
         }
     }
 }
 
-static const struct net_ops sim_net_ops = {net_send, net_connected, net_set_peers};
+static const struct net_ops sim_net_ops = {
+    .send = net_send, .connected = net_connected, .set_peers = net_set_peers};
 
-void sim_net_init(struct sim_net *net, struct sim_node *node)
+void sim_net_init(struct sim_node *node)
 {
-    net->base.ops = &sim_net_ops;
-    net->node = node;
-}
-
-static void tell_removed(struct sim_node *node)
-{
-    sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms + 1,
-                                                 .kind = SIM_TOLD,
-                                                 .node = (unsigned)(node->id - 1),
-                                                 .incarnation = node->incarnation});
+    node->net.ops = &sim_net_ops;
 }
 
 void sim_net_dial(struct sim_node *from, struct sim_node *to)
 {
     if (from->up && sim_reaches(from, to) &&
         peers_admit(&to->replica.peers, from->id, 1000 + from->id) == ERR_REMOVED) {
-        tell_removed(from);
+        sim_happens(from, SIM_TOLD, 1);
     }
 }
 
@@ -208,8 +197,8 @@ static void expect_not_older(struct sim_node *to, struct sim_node *from)
 
     peers_state(&from->replica.peers, &statement);
     if (peers_check(&to->replica.peers, from->id, statement.data, statement.len) != 0) {
-        sim_fail(to->world, "node %llu takes the data of node %llu for an older copy, or a lie",
-                 (unsigned long long)to->id, (unsigned long long)from->id);
+        sim_fail(to->world, "node %u takes the data of node %u for an older copy, or a lie", to->id,
+                 from->id);
     }
     buf_free(&statement);
 }
@@ -222,9 +211,9 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
     bool known;
 
     if (rv == ERR_REMOVED) {
-        tell_removed(from);
+        sim_happens(from, SIM_TOLD, 1);
     }
-    if (rv != 0 || (to->peers & (1u << (from->id - 1)))) {
+    if (rv != 0 || (to->peers & BIT(from->id))) {
         return rv == 0;
     }
     if (!from->up) {
@@ -236,7 +225,7 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
     return known;
 }
 
-void sim_net_event(struct sim_node *to, struct sim_frame *frame)
+void sim_net_event(struct sim_node *to, const struct sim_frame *frame)
 {
     struct sim_world *world = to->world;
     struct sim_node *from = &world->nodes[frame->from - 1];
@@ -255,10 +244,8 @@ void sim_net_event(struct sim_node *to, struct sim_frame *frame)
                                frame->payload.len);
     }
     if (!fine) {
-        sim_fail(world, "node %llu found a frame of type %d malformed", (unsigned long long)to->id,
-                 frame->type);
+        sim_fail(world, "node %u found a frame of type %d malformed", to->id, frame->type);
     }
-    frame_free(frame);
 }
 
 static void notify(struct sim_world *world, unsigned a, unsigned b, bool up)
@@ -272,11 +259,10 @@ static void notify(struct sim_world *world, unsigned a, unsigned b, bool up)
 /* Node a finds, or believes wrongly, that nobody listens at b's address. */
 static void refuse(struct sim_world *world, unsigned a, unsigned b)
 {
-    sim_schedule(world, (struct sim_event){.at_ms = world->now_ms + 25 + sim_below(world, 200),
-                                           .kind = SIM_REFUSED,
-                                           .node = a,
-                                           .incarnation = world->nodes[a].incarnation,
-                                           .peer = b});
+    sim_schedule(
+        world, 25 + sim_below(world, 200),
+        (struct sim_event){
+            .kind = SIM_REFUSED, .node = a, .incarnation = world->nodes[a].incarnation, .peer = b});
 }
 
 void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut)
@@ -320,7 +306,7 @@ void sim_net_heal(struct sim_world *world)
 
 void sim_net_node_changed(struct sim_node *node, bool up)
 {
-    unsigned n = (unsigned)(node->id - 1);
+    unsigned n = node->id - 1;
     bool linked;
 
     for (unsigned i = 0; i < node->world->node_count; i++) {
@@ -347,7 +333,7 @@ void sim_net_free(struct sim_world *world)
 {
     for (unsigned i = 0; i < SIM_NODES_MAX; i++) {
         for (unsigned j = 0; j < SIM_NODES_MAX; j++) {
-            frame_free(world->echo[i][j]);
+            sim_net_free_frame(world->echo[i][j]);
         }
     }
 }

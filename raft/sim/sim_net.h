@@ -9,8 +9,11 @@
 
 #include "raft/sim/sim_world.h"
 
-void sim_net_init(struct sim_net *net, struct sim_node *node);
-void sim_net_event(struct sim_node *to, struct sim_frame *frame);
+void sim_net_init(struct sim_node *node);
+/* A frame arrives. */
+void sim_net_event(struct sim_node *to, const struct sim_frame *frame);
+/* NULL-safe. */
+void sim_net_free_frame(struct sim_frame *frame);
 void sim_net_cut(struct sim_world *world, unsigned from, unsigned to, bool cut);
 void sim_net_heal(struct sim_world *world);
 void sim_net_node_changed(struct sim_node *node, bool up);

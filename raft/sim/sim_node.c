@@ -3,6 +3,7 @@
  */
 #include "raft/sim/sim_node.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +11,14 @@
 #include "raft/core/prepare.h"
 #include "raft/sim/sim_check.h"
 #include "raft/sim/sim_disk.h"
-#include "raft/sim/sim_late.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_store.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 #include "src/base/hash.h"
+
+#define LATE_ONE_IN 100
+#define LATE_MS 5000 /* at most; the allocator waits for two seconds */
 
 static uint64_t node_now_ms(const struct clock *clock)
 {
@@ -35,8 +38,7 @@ static void on_failed(struct replica_owner *owner, int err, const char *text)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
-    sim_fail(node->world, "node %llu failed: %s: %s", (unsigned long long)node->id, err_code(err),
-             text);
+    sim_fail(node->world, "node %u failed: %s: %s", node->id, err_code(err), text);
 }
 
 static void on_role_changed(struct replica_owner *owner)
@@ -47,9 +49,8 @@ static void on_role_changed(struct replica_owner *owner)
     if (driver_state(driver) == DRIVER_CANDIDATE) {
         node->world->stats.elections++;
     }
-    sim_trace(node->world, "node %llu: %s, term %llu, leader %llu", (unsigned long long)node->id,
-              driver_state_name(driver_state(driver)), (unsigned long long)driver_term(driver),
-              (unsigned long long)driver_leader(driver));
+    sim_trace(node->world, "node %u: %s, term %" PRIu64 ", leader %" PRIu64, node->id,
+              driver_state_name(driver_state(driver)), driver_term(driver), driver_leader(driver));
 }
 
 static void on_installed(struct replica_owner *owner, uint64_t index)
@@ -57,58 +58,97 @@ static void on_installed(struct replica_owner *owner, uint64_t index)
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
     node->world->stats.installs++;
-    sim_trace(node->world, "node %llu: snapshot installed at %llu", (unsigned long long)node->id,
-              (unsigned long long)index);
+    sim_trace(node->world, "node %u: snapshot installed at %" PRIu64, node->id, index);
 }
 
 static void on_superseded(struct replica_owner *owner, uint64_t incarnation)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
-    sim_fail(node->world, "node %llu hears of a later start of itself: %llx, this one is %llx",
-             (unsigned long long)node->id, (unsigned long long)incarnation,
-             (unsigned long long)node->replica.config.driver.incarnation);
+    sim_fail(node->world,
+             "node %u hears of a later start of itself: %" PRIx64 ", this one is %" PRIx64,
+             node->id, incarnation, node->replica.config.driver.incarnation);
 }
 
 static void on_way_changed(struct replica_owner *owner, uint64_t through)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
-    sim_trace(node->world, "node %llu reaches the leader through %llu",
-              (unsigned long long)node->id, (unsigned long long)through);
+    sim_trace(node->world, "node %u reaches the leader through %" PRIu64, node->id, through);
 }
 
 static void on_removed(struct replica_owner *owner)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
-    sim_schedule(node->world, (struct sim_event){.at_ms = node->world->now_ms,
-                                                 .kind = SIM_TOLD,
-                                                 .node = (unsigned)(node->id - 1),
-                                                 .incarnation = node->incarnation});
+    sim_happens(node, SIM_TOLD, 0);
 }
+
+/* --- answers that come late --- */
+
+static void late_tell(struct sim_late *late)
+{
+    struct id_request *request = late->request;
+
+    request->done = late->done;
+    request->data = late->data;
+    free(late);
+    request->done(request);
+}
+
+static void on_granted(struct id_request *request)
+{
+    struct sim_late *late = request->data;
+    struct sim_node *node = late->node;
+    struct sim_world *world = node->world;
+
+    if (!world->faults || !node->up || node->replica.ground.stopping ||
+        sim_below(world, LATE_ONE_IN) != 0) {
+        late_tell(late);
+        return;
+    }
+    STAILQ_INSERT_TAIL(&node->late, late, link);
+    sim_happens(node, SIM_LATE, 1 + sim_below(world, LATE_MS));
+}
+
+static void propose(struct id_proposer *proposer, struct id_request *request)
+{
+    struct sim_node *node = CONTAINER(proposer, struct sim_node, replica.proposer);
+    struct sim_late *late;
+
+    sim_check_offered(node->world, request->payload.data, request->payload.len);
+    if (request->payload.data[1] == COMMAND_GRANT) {
+        late = calloc(1, sizeof *late);
+        ASSERT(late != NULL);
+        late->node = node;
+        late->request = request;
+        late->done = request->done;
+        late->data = request->data;
+        request->done = on_granted;
+        request->data = late;
+    }
+    replica_submit(&node->replica, request);
+}
+
+void sim_node_late(struct sim_node *node)
+{
+    struct sim_late *late = STAILQ_FIRST(&node->late);
+
+    if (late != NULL) {
+        STAILQ_REMOVE_HEAD(&node->late, link);
+        late_tell(late);
+    }
+}
+
+/* --- start and end --- */
 
 /* The state machine's listener is the replica; the checker listens in. */
 static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *row)
 {
-    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
+    struct sim_node *node = CONTAINER(listener, struct sim_node, replica.listener);
 
     sim_check_row(node, row);
-    node->replica.listener.tag_changed(&node->replica.listener, row);
-}
-
-static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
-{
-    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
-
-    node->replica.listener.worker_changed(&node->replica.listener, row);
-}
-
-static void on_layout_changed(struct fsm_listener *listener, const struct snowflake_layout *layout)
-{
-    struct sim_node *node = CONTAINER(listener, struct sim_node, listener);
-
-    node->replica.listener.layout_changed(&node->replica.listener, layout);
+    node->tag_changed(listener, row);
 }
 
 void sim_node_init(struct sim_world *world, unsigned n)
@@ -118,12 +158,15 @@ void sim_node_init(struct sim_world *world, unsigned n)
     node->world = world;
     node->id = n + 1;
     snprintf(node->address, sizeof node->address, "sim:%u", n + 1);
-    node->clock = (struct clock){node_now_ms, node_wall_ms, node};
-    node->owner = (struct replica_owner){on_failed,  on_role_changed, on_installed,
-                                         on_removed, on_superseded,   on_way_changed};
-    node->listener = (struct fsm_listener){on_tag_changed, on_worker_changed, on_layout_changed};
+    node->clock = (struct clock){.now_ms = node_now_ms, .wall_ms = node_wall_ms, .data = node};
+    node->owner = (struct replica_owner){.failed = on_failed,
+                                         .role_changed = on_role_changed,
+                                         .installed = on_installed,
+                                         .removed = on_removed,
+                                         .superseded = on_superseded,
+                                         .way_changed = on_way_changed};
     sim_store_init(node);
-    sim_net_init(&node->net, node);
+    sim_net_init(node);
 }
 
 /* What the disk says goes into the story: it must be the same on every store. */
@@ -159,18 +202,16 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
     sim_store_open(node);
     if (prepare_load(node->store, fsm, node->id, members,
                      node->joins ? 0 : node->world->first_count, ret_loaded, &error) != 0) {
-        sim_fail(node->world, "node %llu does not load: %s", (unsigned long long)node->id,
-                 error.text);
+        sim_fail(node->world, "node %u does not load: %s", node->id, error.text);
     }
     note_loaded(node->world, ret_loaded);
     if (ret_loaded->term < node->disk_term) {
-        sim_fail(node->world, "node %llu: term went back on disk", (unsigned long long)node->id);
+        sim_fail(node->world, "node %u: term went back on disk", node->id);
     }
     node->disk_term = ret_loaded->term;
     if (ret_loaded->incarnation != ++node->disk_incarnation) {
-        sim_fail(node->world, "node %llu: start %llu counts as %llu", (unsigned long long)node->id,
-                 (unsigned long long)node->disk_incarnation,
-                 (unsigned long long)ret_loaded->incarnation);
+        sim_fail(node->world, "node %u: start %" PRIu64 " counts as %" PRIu64, node->id,
+                 node->disk_incarnation, ret_loaded->incarnation);
     }
     return fsm;
 }
@@ -215,8 +256,8 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
 void sim_node_start(struct sim_node *node)
 {
     struct store_loaded loaded;
-    struct replica_config config;
     struct fsm *fsm = load(node, &loaded);
+    struct replica_config config;
 
     configure(node, &config);
     node->incarnation++;
@@ -233,19 +274,19 @@ void sim_node_start(struct sim_node *node)
     memset(node->opening, 0, sizeof node->opening);
     sim_disk_init(&node->disk, node);
     node->up = true;
-    sim_trace(node->world, "node %llu starts: term %llu, log to %llu, applied %llu",
-              (unsigned long long)node->id, (unsigned long long)loaded.term,
-              (unsigned long long)(loaded.first_index + loaded.entry_count - 1),
-              (unsigned long long)loaded.position.index);
-    if (replica_start(&node->replica, &config, fsm, &node->disk.base, &node->net.base, &node->clock,
+    sim_trace(node->world, "node %u starts: term %" PRIu64 ", log to %" PRIu64 ", applied %" PRIu64,
+              node->id, loaded.term, (loaded.first_index + loaded.entry_count - 1),
+              loaded.position.index);
+    if (replica_start(&node->replica, &config, fsm, &node->disk.base, &node->net, &node->clock,
                       &node->owner, &loaded) != 0) {
-        sim_fail(node->world, "node %llu does not start", (unsigned long long)node->id);
+        sim_fail(node->world, "node %u does not start", node->id);
     }
     store_loaded_release(&loaded);
     sim_check_incarnation(node);
-    sim_late_start(node);
-    fsm_listen(fsm, NULL);
-    fsm_listen(fsm, &node->listener);
+    STAILQ_INIT(&node->late);
+    node->replica.proposer.propose = propose;
+    node->tag_changed = node->replica.listener.tag_changed;
+    node->replica.listener.tag_changed = on_tag_changed;
     sim_turn(node);
     sim_net_node_changed(node, true);
 }
@@ -253,7 +294,9 @@ void sim_node_start(struct sim_node *node)
 static void close_node(struct sim_node *node)
 {
     (void)replica_turn(&node->replica);
-    sim_late_flush(node);
+    while (!STAILQ_EMPTY(&node->late)) {
+        sim_node_late(node);
+    }
     replica_close(&node->replica);
     replica_release(&node->replica);
     sim_store_close(node);
@@ -263,7 +306,7 @@ static void close_node(struct sim_node *node)
 void sim_node_crash(struct sim_node *node)
 {
     ASSERT(node->up);
-    sim_trace(node->world, "node %llu crashes", (unsigned long long)node->id);
+    sim_trace(node->world, "node %u crashes", node->id);
     node->up = false;
     node->incarnation++;
     node->world->stats.crashes++;
@@ -278,7 +321,7 @@ void sim_node_crash(struct sim_node *node)
 void sim_node_stop(struct sim_node *node)
 {
     ASSERT(node->up);
-    sim_trace(node->world, "node %llu stops", (unsigned long long)node->id);
+    sim_trace(node->world, "node %u stops", node->id);
     replica_stop(&node->replica);
     while (replica_turn(&node->replica)) {
         continue;

@@ -1,5 +1,9 @@
 /*
- * sim_node.h - a node's life: start from what its disk holds, crash or stop, start again.
+ * sim_node.h - incarnations of a node: start from what its disk holds, crash or stop, start again.
+ *
+ * Of the answers to its requests for segments one in a while is held back and told by a SIM_LATE
+ * event, so that some come after the allocator has given them up and asked anew: what they bring
+ * must be burnt. All are told before the node ends.
  *
  * Thread: one.
  */
@@ -10,6 +14,8 @@
 
 void sim_node_init(struct sim_world *world, unsigned n);
 void sim_node_start(struct sim_node *node);
+/* The first answer that was held back is told. */
+void sim_node_late(struct sim_node *node);
 void sim_node_crash(struct sim_node *node);
 /* As the process does when it is told to: everything that is queued is written. */
 void sim_node_stop(struct sim_node *node);

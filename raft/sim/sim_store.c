@@ -42,14 +42,13 @@ void sim_store_open(struct sim_node *node)
         return;
     }
     ASSERT(node->store == NULL);
-    (void)snprintf(dir, sizeof dir, "%s/%u", node->world->store_dir, (unsigned)node->id);
+    (void)snprintf(dir, sizeof dir, "%s/%u", node->world->store_dir, node->id);
     config.identity = identity_of(node);
     if (store_lmdb_open(&config, &node->store, &made, &error) != 0) {
-        sim_fail(node->world, "node %llu: its store does not open: %s",
-                 (unsigned long long)node->id, error.text);
+        sim_fail(node->world, "node %u: its store does not open: %s", node->id, error.text);
     }
     if (made != (node->disk_incarnation == 0)) {
-        sim_fail(node->world, "node %llu: its store was %s", (unsigned long long)node->id,
+        sim_fail(node->world, "node %u: its store was %s", node->id,
                  made ? "made anew" : "there before");
     }
 }

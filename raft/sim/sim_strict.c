@@ -3,13 +3,14 @@
  */
 #include "raft/sim/sim_strict.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "raft/sim/sim_calm.h"
 #include "raft/sim/sim_check.h"
-#include "raft/sim/sim_view.h"
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/history/history.h"
 
@@ -124,8 +125,7 @@ static uint32_t axis_of(struct sim_world *world, unsigned t, uint32_t generation
 static void add(struct sim_world *world, struct history_op *op)
 {
     if (history_add(world->strict->history, op) != 0) {
-        sim_fail(world, "an operation that cannot be: %u ids from %llu", op->count,
-                 (unsigned long long)op->first);
+        sim_fail(world, "an operation that cannot be: %u ids from %" PRIu64, op->count, op->first);
     }
 }
 
@@ -145,11 +145,8 @@ static void lose(struct strict_request *request)
 {
     struct sim_strict *strict = request->node->world->strict;
 
-    if (strict->lost_count == strict->lost_capacity) {
-        strict->lost_capacity = strict->lost_capacity ? 2 * strict->lost_capacity : 64;
-        strict->lost = realloc(strict->lost, strict->lost_capacity * sizeof *strict->lost);
-        ASSERT(strict->lost != NULL);
-    }
+    strict->lost =
+        array_room(strict->lost, strict->lost_count, &strict->lost_capacity, sizeof *strict->lost);
     strict->lost[strict->lost_count++] =
         (struct strict_lost){request->tag, request->generation, op_of(request)};
 }
@@ -181,14 +178,14 @@ static bool key_answered(struct strict_request *request, const struct strict_res
     struct strict_key *key = &world->strict->tags[request->tag].keys[request->key];
 
     if (key->known && (key->first != result->first || key->count != request->count)) {
-        sim_fail(world, "key %u of %s stands for %u ids from %llu, node %llu says %u from %llu",
-                 request->key, name_of(world, request->tag), key->count,
-                 (unsigned long long)key->first, (unsigned long long)request->node->id,
-                 request->count, (unsigned long long)result->first);
+        sim_fail(world,
+                 "key %u of %s stands for %u ids from %" PRIu64 ", node %u says %u from %" PRIu64,
+                 request->key, name_of(world, request->tag), key->count, key->first,
+                 request->node->id, request->count, result->first);
     }
     if (request->known && !result->replayed) {
-        sim_fail(world, "key %u of %s was not known any more at node %llu", request->key,
-                 name_of(world, request->tag), (unsigned long long)request->node->id);
+        sim_fail(world, "key %u of %s was not known any more at node %u", request->key,
+                 name_of(world, request->tag), request->node->id);
     }
     request->floor = key->floor;
     key->first = result->first;
@@ -215,9 +212,8 @@ static void ids_answered(struct strict_request *request, const struct strict_res
         sim_fail(world, "ids without a key are said to be those of a key");
     }
     if (result->first < request->floor) {
-        sim_fail(world, "node %llu answers id %llu of %s after %llu was known",
-                 (unsigned long long)node->id, (unsigned long long)result->first,
-                 name_of(world, request->tag), (unsigned long long)request->floor - 1);
+        sim_fail(world, "node %u answers id %" PRIu64 " of %s after %" PRIu64 " was known",
+                 node->id, result->first, name_of(world, request->tag), request->floor - 1);
     }
     if (!again) {
         sim_check_once(world, SIM_TAGS + request->tag, result->generation, &range);
@@ -257,7 +253,7 @@ static bool got_nothing(struct strict_request *request)
         sim_fail(world, "a refusal without its result");
     }
     if (result.status == ERR_CHANGING && (result.detail < 1 || result.detail > SIM_NODES_MAX)) {
-        sim_fail(world, "a tag waits for node %llu", (unsigned long long)result.detail);
+        sim_fail(world, "a tag waits for node %" PRIu64, result.detail);
     }
     return true;
 }
@@ -430,9 +426,9 @@ void sim_strict_trend(struct sim_node *node, unsigned tag, const struct segment_
     /* A tag that becomes strict waits no more for a node that was removed, which may not have heard
      * of it: a known limit (docs/membership.md). */
     if (range->first < known->strict_end && !sim_member_was_removed(world, node->id)) {
-        sim_fail(world, "node %llu takes id %llu of %s from a segment after %llu was known",
-                 (unsigned long long)node->id, (unsigned long long)range->first,
-                 name_of(world, tag - SIM_TAGS), (unsigned long long)known->strict_end - 1);
+        sim_fail(world,
+                 "node %u takes id %" PRIu64 " of %s from a segment after %" PRIu64 " was known",
+                 node->id, range->first, name_of(world, tag - SIM_TAGS), known->strict_end - 1);
     }
     known->known_end = end > known->known_end ? end : known->known_end;
     if (strict->changing_has_keys) {

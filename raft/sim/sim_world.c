@@ -3,6 +3,7 @@
  */
 #include "raft/sim/sim_world.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ void sim_trace(const struct sim_world *world, const char *format, ...)
     if (!world->verbose) {
         return;
     }
-    printf("%8llu  ", (unsigned long long)world->now_ms);
+    printf("%8" PRIu64 "  ", world->now_ms);
     va_start(args, format);
     vprintf(format, args);
     va_end(args);
@@ -28,12 +29,11 @@ void sim_fail(const struct sim_world *world, const char *format, ...)
     va_list args;
 
     fflush(stdout);
-    fprintf(stderr, "seed %llu at %llu ms: ", (unsigned long long)world->seed,
-            (unsigned long long)world->now_ms);
+    fprintf(stderr, "seed %" PRIu64 " at %" PRIu64 " ms: ", world->seed, world->now_ms);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    fprintf(stderr, "\n  replay it: make sim SEED=%llu%s\n", (unsigned long long)world->seed,
+    fprintf(stderr, "\n  replay it: make sim SEED=%" PRIu64 "%s\n", world->seed,
             world->store_dir != NULL ? " STORE=lmdb" : "");
     fflush(stderr);
     _Exit(1);
@@ -55,58 +55,39 @@ bool sim_percent(struct sim_world *world, unsigned percent)
     return sim_below(world, 100) < percent;
 }
 
-/* --- a binary heap of events --- */
+/* --- events --- */
 
-static bool before(const struct sim_event *a, const struct sim_event *b)
+void sim_schedule(struct sim_world *world, uint64_t in_ms, struct sim_event event)
 {
-    return a->at_ms < b->at_ms || (a->at_ms == b->at_ms && a->order < b->order);
+    struct sim_event *kept = malloc(sizeof *kept);
+
+    ASSERT(kept != NULL);
+    *kept = event;
+    kept->world = world;
+    timer_init(&kept->timer, world->hooks->fire);
+    timer_arm(&world->events, &kept->timer, world->now_ms + in_ms);
 }
 
-void sim_schedule(struct sim_world *world, struct sim_event event)
+void sim_happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in_ms)
 {
-    size_t i = world->heap_count++;
-
-    if (world->heap_count > world->heap_capacity) {
-        world->heap_capacity = world->heap_capacity ? world->heap_capacity * 2 : 256;
-        world->heap = realloc(world->heap, world->heap_capacity * sizeof *world->heap);
-        ASSERT(world->heap != NULL);
-    }
-    event.order = world->order++;
-    while (i > 0 && before(&event, &world->heap[(i - 1) / 2])) {
-        world->heap[i] = world->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    world->heap[i] = event;
-}
-
-struct sim_event sim_next_event(struct sim_world *world)
-{
-    struct sim_event first = world->heap[0];
-    struct sim_event last = world->heap[--world->heap_count];
-    size_t i = 0;
-
-    for (;;) {
-        size_t child = 2 * i + 1;
-
-        if (child >= world->heap_count) {
-            break;
-        }
-        if (child + 1 < world->heap_count && before(&world->heap[child + 1], &world->heap[child])) {
-            child++;
-        }
-        if (!before(&world->heap[child], &last)) {
-            break;
-        }
-        world->heap[i] = world->heap[child];
-        i = child;
-    }
-    if (world->heap_count > 0) {
-        world->heap[i] = last;
-    }
-    return first;
+    sim_schedule(
+        node->world, in_ms,
+        (struct sim_event){.kind = kind, .node = node->id - 1, .incarnation = node->incarnation});
 }
 
 /* --- nodes --- */
+
+struct sim_node *sim_any_node(struct sim_world *world)
+{
+    return &world->nodes[sim_below(world, world->node_count)];
+}
+
+struct sim_node *sim_any_running(struct sim_world *world)
+{
+    struct sim_node *node = sim_any_node(world);
+
+    return sim_node_runs(node) ? node : NULL;
+}
 
 void sim_turn(struct sim_node *node)
 {
@@ -127,4 +108,54 @@ bool sim_reaches(const struct sim_node *from, const struct sim_node *to)
 {
     return to->up && !from->world->cut[from->id - 1][to->id - 1] &&
            !from->world->cut[to->id - 1][from->id - 1];
+}
+
+/* --- who is a member --- */
+
+const struct sim_node *sim_newest(const struct sim_world *world)
+{
+    const struct sim_node *best = NULL;
+
+    SIM_NODE_FOREACH (node, world) {
+        if (node->up && (best == NULL || driver_applied(&node->replica.driver)->conf_index >
+                                             driver_applied(&best->replica.driver)->conf_index)) {
+            best = node;
+        }
+    }
+    return best;
+}
+
+void sim_configuration_of(const struct sim_node *node, unsigned *ret_members, unsigned *ret_voters)
+{
+    struct configuration configuration;
+
+    *ret_members = 0;
+    *ret_voters = 0;
+    if (!applier_configured(&node->replica.driver.applier, &configuration)) {
+        return;
+    }
+    for (unsigned i = 0; i < configuration.count; i++) {
+        *ret_members |= BIT(configuration.members[i].id);
+        if (configuration.members[i].role == ROLE_VOTER) {
+            *ret_voters |= BIT(configuration.members[i].id);
+        }
+    }
+}
+
+bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id)
+{
+    return (world->removed & BIT(node_id)) != 0;
+}
+
+bool sim_member_lives(const struct sim_node *node)
+{
+    const struct sim_node *first = sim_newest(node->world);
+    unsigned members;
+    unsigned voters;
+
+    if (node->gone || first == NULL) {
+        return false;
+    }
+    sim_configuration_of(first, &members, &voters);
+    return (members & BIT(node->id)) != 0;
 }

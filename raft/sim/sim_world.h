@@ -1,6 +1,7 @@
 /*
  * sim_world.h - what the simulated cluster is made of: nodes, links, disks and clocks, events in
- * order of virtual time, the one generator of random choices, and the hash of what happened.
+ * order of virtual time, the one generator of random choices, and the hash of what happened; and
+ * who is a member, as the newest applied configuration says.
  *
  * Failure: sim_fail() prints the seed, the virtual time and what was broken, and ends the process
  * with 1.
@@ -12,7 +13,15 @@
 
 #include "raft/cluster/replica.h"
 #include "src/base/prng.h"
+#include "src/base/timers.h"
 #include "storage/store_mem.h"
+
+#define BIT(id) (1u << ((id)-1)) /* of a node, in a set of them */
+
+/* Each node that came so far. */
+#define SIM_NODE_FOREACH(node, world)                                                              \
+    for (__typeof__(&(world)->nodes[0]) node = (world)->nodes;                                     \
+         node < (world)->nodes + (world)->node_count; node++)
 
 #define SIM_NODES_MAX 8 /* that there ever are: ids never come back */
 #define SIM_STORE_DIR_BYTES 64
@@ -46,7 +55,8 @@ enum sim_event_kind {
     SIM_JOIN,    /* a new node asks to be let in */
     SIM_DIAL,    /* a node tries to reach another that hung up */
     SIM_REFUSED, /* a node finds that nobody listens at another's address */
-    SIM_TOLD     /* a node hears that it was removed */
+    SIM_TOLD,    /* a node hears that it was removed */
+    SIM_KINDS
 };
 
 struct sim_frame {
@@ -57,8 +67,8 @@ struct sim_frame {
 };
 
 struct sim_event {
-    uint64_t at_ms;
-    uint64_t order; /* ties in order of scheduling */
+    struct timer timer;
+    struct sim_world *world;
     enum sim_event_kind kind;
     unsigned node;
     uint64_t incarnation; /* the node's; events of an earlier incarnation are dropped */
@@ -82,11 +92,6 @@ struct sim_disk {
     uint64_t slow_until_ms;
 };
 
-struct sim_net {
-    struct net base;
-    struct sim_node *node;
-};
-
 struct sim_world;
 struct sim_strict;
 
@@ -101,7 +106,7 @@ struct sim_late {
 
 struct sim_node {
     struct sim_world *world;
-    uint64_t id; /* 1.. */
+    unsigned id; /* 1.. */
     char address[16];
     bool up;
     uint64_t incarnation;
@@ -111,7 +116,7 @@ struct sim_node {
     int64_t wall_highest_ms; /* that it ever had */
     struct store *store;
     struct sim_disk disk;
-    struct sim_net net;
+    struct net net;
     struct replica replica;
     struct replica_owner owner;
     uint64_t wake_at_ms;
@@ -127,7 +132,7 @@ struct sim_node {
     STAILQ_HEAD(, sim_late) late; /* answers that are held back */
     uint64_t seen_commit;         /* of this incarnation */
     uint64_t seen_applied;
-    struct fsm_listener listener;      /* between the state machine and the replica */
+    void (*tag_changed)(struct fsm_listener *, const struct tag_row *); /* the replica's */
     uint32_t generation[SIM_TAGS_ALL]; /* of the row as last seen in this incarnation */
     uint64_t max_id[SIM_TAGS_ALL];
     uint64_t next_epoch[SIM_TAGS_ALL]; /* that next_id belongs to */
@@ -152,8 +157,8 @@ struct sim_conf {
 /* Ids of a tag between two moments at which its max_id was forced down: no id twice. */
 struct sim_epoch {
     uint32_t from_generation;
-    uint8_t *used; /* bitmap of ids handed out */
-    uint64_t used_bits;
+    uint64_t *used; /* bitmap of ids handed out */
+    uint64_t used_words;
     uint64_t highest_end; /* exclusive end of all ids handed out */
 };
 
@@ -178,10 +183,9 @@ struct sim_tag {
 
 struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
-        claims_empty, puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes,
-        stops, forced, told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again,
-        strict_refused, strict_lost, strict_undecided, given_back, repeats, everywhere, relayed,
-        deaf;
+        puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes, stops, forced,
+        told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again, strict_refused,
+        strict_lost, strict_undecided, given_back, repeats, everywhere, relayed, deaf;
     uint64_t trace; /* a hash of everything that happened */
 };
 
@@ -212,6 +216,8 @@ struct sim_deaf {
 
 /* What the world's lower parts ask of sim.c, above them. */
 struct sim_hooks {
+    /* An event, which is the callee's to free or to put off. */
+    void (*fire)(struct timer *timer, uint64_t now_ms);
     /* The node does what has become possible, and is checked. */
     void (*turn)(struct sim_node *node);
     /* A frame leaves a node: the worst moment to die is now. */
@@ -227,10 +233,8 @@ struct sim_world {
     bool verbose;
     bool faults; /* false: the quiet end */
     bool clients;
-    struct sim_event *heap;
-    size_t heap_count;
-    size_t heap_capacity;
-    uint64_t order;
+    bool over; /* events are only freed */
+    struct timers events;
     unsigned first_count; /* of the first configuration */
     unsigned node_count;  /* that came so far */
     struct sim_node nodes[SIM_NODES_MAX];
@@ -274,9 +278,9 @@ struct sim_world {
 };
 
 /* An event to come. */
-void sim_schedule(struct sim_world *world, struct sim_event event);
-/* The next one, which is there (heap_count > 0). */
-struct sim_event sim_next_event(struct sim_world *world);
+void sim_schedule(struct sim_world *world, uint64_t in_ms, struct sim_event event);
+/* One that concerns this incarnation of a node. */
+void sim_happens(struct sim_node *node, enum sim_event_kind kind, uint64_t in_ms);
 
 void sim_trace(const struct sim_world *world, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -295,5 +299,18 @@ bool sim_is_quiet(const struct sim_world *world);
 bool sim_node_runs(const struct sim_node *node);
 /* A node reaches another, both ways. */
 bool sim_reaches(const struct sim_node *from, const struct sim_node *to);
+/* One by chance; the other draw gives NULL if that one does not run. */
+struct sim_node *sim_any_node(struct sim_world *world);
+struct sim_node *sim_any_running(struct sim_world *world);
+
+/* The node whose configuration is the newest that is applied. NULL: none is up. */
+const struct sim_node *sim_newest(const struct sim_world *world);
+/* Ids of the configuration that a node has applied, a bit each: all of them, and those that
+ * vote. */
+void sim_configuration_of(const struct sim_node *node, unsigned *ret_members, unsigned *ret_voters);
+/* Some state machine holds the node for removed. */
+bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id);
+/* A member that is not dead. */
+bool sim_member_lives(const struct sim_node *node);
 
 #endif

@@ -34,163 +34,56 @@ struct introduction {
     const uint8_t *mac; /* CHALLENGE only */
 };
 
-static void begin(struct handshake *handshake, const struct handshake_config *config, bool dialler);
-static void say_hello(struct handshake *handshake, const struct handshake_config *config,
-                      uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out);
-static void move(struct handshake *handshake, enum handshake_state to);
-static void fail(struct handshake *handshake, enum handshake_reject reject, struct buf *out);
-static void take_hello(struct handshake *handshake, const uint8_t *payload, size_t len,
-                       struct buf *out);
-static void take_challenge(struct handshake *handshake, const uint8_t *payload, size_t len,
-                           struct buf *out);
-static void put_proof(struct handshake *handshake, struct buf *out);
-static void take_proof(struct handshake *handshake, const uint8_t *payload, size_t len,
-                       struct buf *out);
-static void take_welcome(struct handshake *handshake, size_t len, struct buf *out);
-static void take_reject(struct handshake *handshake, const uint8_t *payload, size_t len,
-                        struct buf *out);
+/* --- rejections --- */
 
-void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
-                    uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
+static const struct reject_info {
+    const char *text;
+    int err;
+    bool final;    /* trying again cannot help */
+    bool for_good; /* this store will not be let in any more: told, and believed, only where the
+                      secret was proved */
+} rejects[] = {
+    [HANDSHAKE_REJECT_NONE] = {"not rejected", 0, false, false},
+    [HANDSHAKE_REJECT_MALFORMED] = {"malformed handshake", ERR_BAD_MESSAGE, false, false},
+    [HANDSHAKE_REJECT_VERSION] = {"another protocol version", ERR_BAD_VERSION, true, false},
+    [HANDSHAKE_REJECT_CLUSTER] = {"another cluster id", ERR_REFUSED, true, false},
+    [HANDSHAKE_REJECT_NODE] = {"another node id than expected", ERR_REFUSED, true, false},
+    [HANDSHAKE_REJECT_PEER] = {"not a known member", ERR_NOT_FOUND, false, false},
+    [HANDSHAKE_REJECT_PROOF] = {"another secret", ERR_REFUSED, false, false},
+    [HANDSHAKE_REJECT_STORE] = {"the store is not the one registered for the node id",
+                                ERR_WRONG_NODE, true, true},
+    [HANDSHAKE_REJECT_REMOVED] = {"the node id was removed from the cluster", ERR_REMOVED, true,
+                                  true},
+    [HANDSHAKE_REJECT_OLDER] = {"the data directory is an older copy", ERR_STALE, true, true},
+    [HANDSHAKE_REJECT_IMPLAUSIBLE] = {"the node's term or last index cannot be", ERR_IMPLAUSIBLE,
+                                      true, false},
+};
+
+/* Of any code that a peer may have sent. */
+static const struct reject_info *info_of(enum handshake_reject reject)
 {
-    ASSERT(wanted > 0 && wanted != config->node_id);
-    say_hello(handshake, config, wanted, nonce, out);
-}
+    static const struct reject_info unknown = {"rejected for an unknown reason", ERR_REFUSED, false,
+                                               false};
 
-void handshake_join(struct handshake *handshake, const struct handshake_config *config,
-                    const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
-{
-    ASSERT(config->introduce != NULL);
-    say_hello(handshake, config, 0, nonce, out);
-    handshake->joins = true;
-}
-
-static void say_hello(struct handshake *handshake, const struct handshake_config *config,
-                      uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
-{
-    struct buf hello = BUF_INIT;
-
-    begin(handshake, config, true);
-    handshake->peer_id = wanted;
-    memcpy(handshake->dialler_nonce, nonce, HANDSHAKE_NONCE_BYTES);
-    buf_put_u16(&hello, HANDSHAKE_PROTOCOL);
-    buf_put_str16(&hello, config->cluster_id, strlen(config->cluster_id));
-    buf_put_u64(&hello, config->node_id);
-    buf_put_u64(&hello, wanted);
-    buf_put_u64(&hello, config->store_id);
-    buf_put(&hello, nonce, HANDSHAKE_NONCE_BYTES);
-    frame_put(out, FRAME_HELLO, hello.data, hello.len);
-    buf_free(&hello);
-}
-
-void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
-                      const uint8_t nonce[HANDSHAKE_NONCE_BYTES])
-{
-    begin(handshake, config, false);
-    memcpy(handshake->acceptor_nonce, nonce, HANDSHAKE_NONCE_BYTES);
-}
-
-void handshake_receive(struct handshake *handshake, enum frame_type type, const uint8_t *payload,
-                       size_t len, struct buf *out)
-{
-    ASSERT(handshake->state < HANDSHAKE_DONE);
-    if (handshake->state == HANDSHAKE_HELLO_AWAITED && type == FRAME_HELLO) {
-        take_hello(handshake, payload, len, out);
-    } else if (handshake->state == HANDSHAKE_HELLO_SENT && type == FRAME_CHALLENGE) {
-        take_challenge(handshake, payload, len, out);
-    } else if (handshake->state == HANDSHAKE_CHALLENGE_SENT && type == FRAME_PROOF) {
-        take_proof(handshake, payload, len, out);
-    } else if (handshake->state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME) {
-        take_welcome(handshake, len, out);
-    } else if (handshake->state == HANDSHAKE_PROOF_SENT && type == FRAME_JOINED &&
-               handshake->joins) {
-        move(handshake, HANDSHAKE_ANSWERED);
-    } else if (handshake->dialler && type == FRAME_REJECT) {
-        take_reject(handshake, payload, len, out);
-    } else {
-        fail(handshake, HANDSHAKE_REJECT_MALFORMED, out);
-    }
+    return (size_t)reject < sizeof rejects / sizeof rejects[0] ? &rejects[reject] : &unknown;
 }
 
 const char *handshake_reject_text(enum handshake_reject reject)
 {
-    switch (reject) {
-    case HANDSHAKE_REJECT_NONE:
-        return "not rejected";
-    case HANDSHAKE_REJECT_MALFORMED:
-        return "malformed handshake";
-    case HANDSHAKE_REJECT_VERSION:
-        return "another protocol version";
-    case HANDSHAKE_REJECT_CLUSTER:
-        return "another cluster id";
-    case HANDSHAKE_REJECT_NODE:
-        return "another node id than expected";
-    case HANDSHAKE_REJECT_PEER:
-        return "not a known member";
-    case HANDSHAKE_REJECT_PROOF:
-        return "another secret";
-    case HANDSHAKE_REJECT_STORE:
-        return "the store is not the one registered for the node id";
-    case HANDSHAKE_REJECT_REMOVED:
-        return "the node id was removed from the cluster";
-    case HANDSHAKE_REJECT_OLDER:
-        return "the data directory is an older copy";
-    case HANDSHAKE_REJECT_IMPLAUSIBLE:
-        return "the node's term or last index cannot be";
-    }
-    return "rejected for an unknown reason";
+    return info_of(reject)->text;
 }
 
 int handshake_reject_err(enum handshake_reject reject)
 {
-    switch (reject) {
-    case HANDSHAKE_REJECT_NONE:
-        return 0;
-    case HANDSHAKE_REJECT_MALFORMED:
-        return ERR_BAD_MESSAGE;
-    case HANDSHAKE_REJECT_VERSION:
-        return ERR_BAD_VERSION;
-    case HANDSHAKE_REJECT_PEER:
-        return ERR_NOT_FOUND;
-    case HANDSHAKE_REJECT_STORE:
-        return ERR_WRONG_NODE;
-    case HANDSHAKE_REJECT_REMOVED:
-        return ERR_REMOVED;
-    case HANDSHAKE_REJECT_OLDER:
-        return ERR_STALE;
-    case HANDSHAKE_REJECT_IMPLAUSIBLE:
-        return ERR_IMPLAUSIBLE;
-    case HANDSHAKE_REJECT_CLUSTER:
-    case HANDSHAKE_REJECT_NODE:
-    case HANDSHAKE_REJECT_PROOF:
-        return ERR_REFUSED;
-    }
-    return ERR_REFUSED;
-}
-
-/* This store will not be let in any more: told, and believed, only where the secret was proved. */
-static bool is_for_good(enum handshake_reject reject)
-{
-    return reject == HANDSHAKE_REJECT_STORE || reject == HANDSHAKE_REJECT_REMOVED ||
-           reject == HANDSHAKE_REJECT_OLDER;
+    return info_of(reject)->err;
 }
 
 bool handshake_reject_is_final(enum handshake_reject reject)
 {
-    return reject == HANDSHAKE_REJECT_VERSION || reject == HANDSHAKE_REJECT_CLUSTER ||
-           reject == HANDSHAKE_REJECT_NODE || reject == HANDSHAKE_REJECT_IMPLAUSIBLE ||
-           is_for_good(reject);
+    return info_of(reject)->final;
 }
 
-static void begin(struct handshake *handshake, const struct handshake_config *config, bool dialler)
-{
-    ASSERT(config->node_id > 0 && config->secret_len <= LIMIT_SECRET_BYTES);
-    ASSERT(strlen(config->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
-    memset(handshake, 0, sizeof *handshake);
-    handshake->config = config;
-    handshake->dialler = dialler;
-    handshake->state = dialler ? HANDSHAKE_HELLO_SENT : HANDSHAKE_HELLO_AWAITED;
-}
+/* --- states --- */
 
 /* The one place that changes the state. */
 static void move(struct handshake *handshake, enum handshake_state to)
@@ -224,12 +117,34 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
         return;
     }
     if (reject == HANDSHAKE_REJECT_PEER || reject == HANDSHAKE_REJECT_IMPLAUSIBLE ||
-        is_for_good(reject)) {
+        info_of(reject)->for_good) {
         text = handshake_reject_text(reject);
     }
     buf_put_u16(&payload, (uint16_t)reject);
     buf_put_str16(&payload, text, strlen(text));
     frame_put(out, FRAME_REJECT, payload.data, payload.len);
+    buf_free(&payload);
+}
+
+/* --- what is sent --- */
+
+/* A HELLO of the dialler, or a CHALLENGE of the acceptor. */
+static void introduce(const struct handshake *handshake, const uint8_t *nonce, const uint8_t *mac,
+                      struct buf *out)
+{
+    const struct handshake_config *config = handshake->config;
+    struct buf payload = BUF_INIT;
+
+    buf_put_u16(&payload, HANDSHAKE_PROTOCOL);
+    buf_put_str16(&payload, config->cluster_id, strlen(config->cluster_id));
+    buf_put_u64(&payload, config->node_id);
+    if (handshake->dialler) {
+        buf_put_u64(&payload, handshake->peer_id);
+    }
+    buf_put_u64(&payload, config->store_id);
+    buf_put(&payload, nonce, HANDSHAKE_NONCE_BYTES);
+    buf_put(&payload, mac, mac != NULL ? HANDSHAKE_MAC_BYTES : 0);
+    frame_put(out, mac != NULL ? FRAME_CHALLENGE : FRAME_HELLO, payload.data, payload.len);
     buf_free(&payload);
 }
 
@@ -270,6 +185,26 @@ static bool mac_holds(const struct handshake *handshake, bool of_dialler, const 
     return CRYPTO_memcmp(want, mac, sizeof want) == 0;
 }
 
+static void put_proof(const struct handshake *handshake, struct buf *out)
+{
+    struct net_receiver *receiver = handshake->config->receiver;
+    uint8_t mac[HANDSHAKE_MAC_BYTES];
+    struct buf statement = BUF_INIT;
+    struct buf proof = BUF_INIT;
+
+    if (receiver->introduce != NULL) {
+        receiver->introduce(receiver, &statement);
+    }
+    compute_mac(handshake, true, statement.data, statement.len, mac);
+    buf_put(&proof, mac, sizeof mac);
+    buf_put(&proof, statement.data, statement.len);
+    frame_put(out, FRAME_PROOF, proof.data, proof.len);
+    buf_free(&statement);
+    buf_free(&proof);
+}
+
+/* --- what is received: each answers and moves the state, or says why it is rejected --- */
+
 /* The protocol comes first in both frames, so that the rest may differ in another version of it. */
 static enum handshake_reject read_introduction(const struct handshake *handshake,
                                                const uint8_t *payload, size_t len,
@@ -301,204 +236,247 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
     return HANDSHAKE_REJECT_NONE;
 }
 
-static void take_hello(struct handshake *handshake, const uint8_t *payload, size_t len,
-                       struct buf *out)
+static bool is_another(const struct handshake *handshake, uint64_t node_id)
 {
-    const struct handshake_config *config = handshake->config;
-    enum handshake_reject reject;
+    return node_id != handshake->config->node_id && node_id > 0 && node_id <= LIMIT_NODE_ID;
+}
+
+static enum handshake_reject take_hello(struct handshake *handshake, const uint8_t *payload,
+                                        size_t len, struct buf *out)
+{
     uint8_t mac[HANDSHAKE_MAC_BYTES];
     struct introduction intro = {0};
-    struct buf challenge = BUF_INIT;
+    enum handshake_reject reject = read_introduction(handshake, payload, len, &intro);
 
-    reject = read_introduction(handshake, payload, len, &intro);
-    if (reject == HANDSHAKE_REJECT_NONE &&
-        ((intro.wanted_id != config->node_id && intro.wanted_id != 0) ||
-         intro.node_id == config->node_id || intro.node_id == 0 || intro.node_id > LIMIT_NODE_ID)) {
-        reject = HANDSHAKE_REJECT_NODE;
-    }
     if (reject != HANDSHAKE_REJECT_NONE) {
-        fail(handshake, reject, out);
-        return;
+        return reject;
+    }
+    if ((intro.wanted_id != handshake->config->node_id && intro.wanted_id != 0) ||
+        !is_another(handshake, intro.node_id)) {
+        return HANDSHAKE_REJECT_NODE;
     }
     handshake->peer_id = intro.node_id;
     handshake->joins = intro.wanted_id == 0;
     handshake->peer_store_id = intro.store_id;
     memcpy(handshake->dialler_nonce, intro.nonce, HANDSHAKE_NONCE_BYTES);
     compute_mac(handshake, false, NULL, 0, mac);
-    buf_put_u16(&challenge, HANDSHAKE_PROTOCOL);
-    buf_put_str16(&challenge, config->cluster_id, strlen(config->cluster_id));
-    buf_put_u64(&challenge, config->node_id);
-    buf_put_u64(&challenge, config->store_id);
-    buf_put(&challenge, handshake->acceptor_nonce, HANDSHAKE_NONCE_BYTES);
-    buf_put(&challenge, mac, sizeof mac);
-    frame_put(out, FRAME_CHALLENGE, challenge.data, challenge.len);
-    buf_free(&challenge);
+    introduce(handshake, handshake->acceptor_nonce, mac, out);
     move(handshake, HANDSHAKE_CHALLENGE_SENT);
+    return HANDSHAKE_REJECT_NONE;
 }
 
-/* May the peer take part? Rejected if not. */
-static bool admitted(struct handshake *handshake, struct buf *out)
+/* May the peer take part? */
+static enum handshake_reject admit(const struct handshake *handshake)
 {
-    const struct handshake_config *config = handshake->config;
-    int rv = config->admit(config->data, handshake->peer_id, handshake->peer_store_id);
+    struct net_receiver *receiver = handshake->config->receiver;
+    int rv = receiver->admit(receiver, handshake->peer_id, handshake->peer_store_id);
 
-    if (rv != 0) {
-        fail(handshake, rv == ERR_REMOVED ? HANDSHAKE_REJECT_REMOVED : HANDSHAKE_REJECT_STORE, out);
+    if (rv == 0) {
+        return HANDSHAKE_REJECT_NONE;
     }
-    return rv == 0;
+    return rv == ERR_REMOVED ? HANDSHAKE_REJECT_REMOVED : HANDSHAKE_REJECT_STORE;
 }
 
-static void take_challenge(struct handshake *handshake, const uint8_t *payload, size_t len,
-                           struct buf *out)
+static enum handshake_reject take_challenge(struct handshake *handshake, const uint8_t *payload,
+                                            size_t len, struct buf *out)
 {
-    enum handshake_reject reject;
     struct introduction intro = {0};
+    enum handshake_reject reject = read_introduction(handshake, payload, len, &intro);
 
-    reject = read_introduction(handshake, payload, len, &intro);
-    if (reject == HANDSHAKE_REJECT_NONE && handshake->joins &&
-        intro.node_id != handshake->config->node_id && intro.node_id > 0 &&
-        intro.node_id <= LIMIT_NODE_ID) {
+    if (reject != HANDSHAKE_REJECT_NONE) {
+        return reject;
+    }
+    if (handshake->joins && is_another(handshake, intro.node_id)) {
         handshake->peer_id = intro.node_id; /* whoever it is */
     }
-    if (reject == HANDSHAKE_REJECT_NONE && intro.node_id != handshake->peer_id) {
-        reject = HANDSHAKE_REJECT_NODE;
-    }
-    if (reject != HANDSHAKE_REJECT_NONE) {
-        fail(handshake, reject, out);
-        return;
+    if (intro.node_id != handshake->peer_id) {
+        return HANDSHAKE_REJECT_NODE;
     }
     handshake->peer_store_id = intro.store_id;
     memcpy(handshake->acceptor_nonce, intro.nonce, HANDSHAKE_NONCE_BYTES);
     if (!mac_holds(handshake, false, NULL, 0, intro.mac)) {
-        fail(handshake, HANDSHAKE_REJECT_PROOF, out);
-        return;
+        return HANDSHAKE_REJECT_PROOF;
     }
-    if (admitted(handshake, out)) {
+    reject = admit(handshake);
+    if (reject == HANDSHAKE_REJECT_NONE) {
         put_proof(handshake, out);
         move(handshake, HANDSHAKE_PROOF_SENT);
     }
-}
-
-static void put_proof(struct handshake *handshake, struct buf *out)
-{
-    const struct handshake_config *config = handshake->config;
-    uint8_t mac[HANDSHAKE_MAC_BYTES];
-    struct buf statement = BUF_INIT;
-    struct buf proof = BUF_INIT;
-
-    if (config->introduce != NULL) {
-        config->introduce(config->data, &statement);
-    }
-    compute_mac(handshake, true, statement.data, statement.len, mac);
-    buf_put(&proof, mac, sizeof mac);
-    buf_put(&proof, statement.data, statement.len);
-    frame_put(out, FRAME_PROOF, proof.data, proof.len);
-    buf_free(&statement);
-    buf_free(&proof);
+    return reject;
 }
 
 /* A node that joins: an answer, and no link. */
-static void answer_join(struct handshake *handshake, const void *request, size_t len,
-                        struct buf *out)
+static enum handshake_reject answer_join(struct handshake *handshake, const void *request,
+                                         size_t len, struct buf *out)
 {
-    const struct handshake_config *config = handshake->config;
+    struct net_receiver *receiver = handshake->config->receiver;
     struct buf answer = BUF_INIT;
 
-    if (config->join == NULL) {
-        fail(handshake, HANDSHAKE_REJECT_PEER, out);
-        return;
+    if (receiver->join == NULL) {
+        return HANDSHAKE_REJECT_PEER;
     }
-    if (!config->join(config->data, handshake->peer_id, request, len, &answer)) {
-        fail(handshake, HANDSHAKE_REJECT_MALFORMED, out);
-        return;
+    if (!receiver->join(receiver, handshake->peer_id, request, len, &answer)) {
+        return HANDSHAKE_REJECT_MALFORMED;
     }
     frame_put(out, FRAME_JOINED, answer.data, answer.len);
     buf_free(&answer);
     move(handshake, HANDSHAKE_ANSWERED);
+    return HANDSHAKE_REJECT_NONE;
 }
 
-/* May what the peer says of itself be true? Rejected if not. */
-static bool checked(struct handshake *handshake, const void *statement, size_t len, struct buf *out)
+/* Is the dialler a peer, and may what it says of itself be true? */
+static enum handshake_reject judge(const struct handshake *handshake, const void *statement,
+                                   size_t len)
 {
     const struct handshake_config *config = handshake->config;
-    int rv =
-        config->check != NULL ? config->check(config->data, handshake->peer_id, statement, len) : 0;
+    struct net_receiver *receiver = config->receiver;
 
-    if (rv != 0) {
-        fail(handshake,
-             rv == ERR_STALE         ? HANDSHAKE_REJECT_OLDER
-             : rv == ERR_IMPLAUSIBLE ? HANDSHAKE_REJECT_IMPLAUSIBLE
-                                     : HANDSHAKE_REJECT_MALFORMED,
-             out);
+    if (!config->known(config, handshake->peer_id, statement, len)) {
+        return HANDSHAKE_REJECT_PEER;
     }
-    return rv == 0;
+    switch (receiver->check != NULL ? receiver->check(receiver, handshake->peer_id, statement, len)
+                                    : 0) {
+    case 0:
+        return HANDSHAKE_REJECT_NONE;
+    case ERR_STALE:
+        return HANDSHAKE_REJECT_OLDER;
+    case ERR_IMPLAUSIBLE:
+        return HANDSHAKE_REJECT_IMPLAUSIBLE;
+    default:
+        return HANDSHAKE_REJECT_MALFORMED;
+    }
 }
 
-static void take_proof(struct handshake *handshake, const uint8_t *payload, size_t len,
-                       struct buf *out)
+static enum handshake_reject take_proof(struct handshake *handshake, const uint8_t *payload,
+                                        size_t len, struct buf *out)
 {
-    const struct handshake_config *config = handshake->config;
-    const uint8_t *statement;
+    const uint8_t *statement = payload + HANDSHAKE_MAC_BYTES;
+    enum handshake_reject reject;
 
     if (len < HANDSHAKE_MAC_BYTES) {
-        fail(handshake, HANDSHAKE_REJECT_MALFORMED, out);
-        return;
+        return HANDSHAKE_REJECT_MALFORMED;
     }
-    statement = payload + HANDSHAKE_MAC_BYTES;
     len -= HANDSHAKE_MAC_BYTES;
     if (!mac_holds(handshake, true, statement, len, payload)) {
-        fail(handshake, HANDSHAKE_REJECT_PROOF, out);
-        return;
+        return HANDSHAKE_REJECT_PROOF;
     }
-    if (!admitted(handshake, out)) {
-        return;
+    reject = admit(handshake);
+    if (reject == HANDSHAKE_REJECT_NONE && handshake->joins) {
+        return answer_join(handshake, statement, len, out);
     }
-    if (handshake->joins) {
-        answer_join(handshake, statement, len, out);
-        return;
+    if (reject == HANDSHAKE_REJECT_NONE) {
+        reject = judge(handshake, statement, len);
     }
-    if (!config->known(config->data, handshake->peer_id, statement, len)) {
-        fail(handshake, HANDSHAKE_REJECT_PEER, out);
-        return;
+    if (reject == HANDSHAKE_REJECT_NONE) {
+        frame_put(out, FRAME_WELCOME, NULL, 0);
+        move(handshake, HANDSHAKE_DONE);
     }
-    if (!checked(handshake, statement, len, out)) {
-        return;
-    }
-    frame_put(out, FRAME_WELCOME, NULL, 0);
-    move(handshake, HANDSHAKE_DONE);
-}
-
-static void take_welcome(struct handshake *handshake, size_t len, struct buf *out)
-{
-    if (len != 0) {
-        fail(handshake, HANDSHAKE_REJECT_MALFORMED, out);
-        return;
-    }
-    move(handshake, HANDSHAKE_DONE);
+    return reject;
 }
 
 /* That our store was wiped, or our id removed, may end this node, so it is believed only from one
  * that proved the secret. */
-static void take_reject(struct handshake *handshake, const uint8_t *payload, size_t len,
-                        struct buf *out)
+static enum handshake_reject take_reject(struct handshake *handshake, const uint8_t *payload,
+                                         size_t len)
 {
     struct reader reader;
     const uint8_t *text;
     size_t text_len;
-    uint16_t code;
+    enum handshake_reject code;
 
     reader_init(&reader, payload, len);
-    code = reader_u16(&reader);
+    code = (enum handshake_reject)reader_u16(&reader);
     text = reader_str16(&reader, &text_len);
     if (!reader_done(&reader) || code == HANDSHAKE_REJECT_NONE ||
-        (is_for_good((enum handshake_reject)code) && handshake->state != HANDSHAKE_PROOF_SENT)) {
-        fail(handshake, HANDSHAKE_REJECT_MALFORMED, out);
-        return;
+        (info_of(code)->for_good && handshake->state != HANDSHAKE_PROOF_SENT)) {
+        return HANDSHAKE_REJECT_MALFORMED;
     }
     text_len = text_len < HANDSHAKE_TEXT_BYTES ? text_len : HANDSHAKE_TEXT_BYTES;
     if (text_len > 0) {
         memcpy(handshake->text, text, text_len);
     }
     handshake->by_peer = true;
-    fail(handshake, (enum handshake_reject)code, out);
+    return code;
+}
+
+static enum handshake_reject take(struct handshake *handshake, enum frame_type type,
+                                  const uint8_t *payload, size_t len, struct buf *out)
+{
+    enum handshake_state state = handshake->state;
+
+    if (state == HANDSHAKE_HELLO_AWAITED && type == FRAME_HELLO) {
+        return take_hello(handshake, payload, len, out);
+    }
+    if (state == HANDSHAKE_HELLO_SENT && type == FRAME_CHALLENGE) {
+        return take_challenge(handshake, payload, len, out);
+    }
+    if (state == HANDSHAKE_CHALLENGE_SENT && type == FRAME_PROOF) {
+        return take_proof(handshake, payload, len, out);
+    }
+    if (handshake->dialler && type == FRAME_REJECT) {
+        return take_reject(handshake, payload, len);
+    }
+    if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0) {
+        move(handshake, HANDSHAKE_DONE);
+        return HANDSHAKE_REJECT_NONE;
+    }
+    if (state == HANDSHAKE_PROOF_SENT && type == FRAME_JOINED && handshake->joins) {
+        move(handshake, HANDSHAKE_ANSWERED);
+        return HANDSHAKE_REJECT_NONE;
+    }
+    return HANDSHAKE_REJECT_MALFORMED;
+}
+
+void handshake_receive(struct handshake *handshake, enum frame_type type, const uint8_t *payload,
+                       size_t len, struct buf *out)
+{
+    enum handshake_reject reject;
+
+    ASSERT(handshake->state < HANDSHAKE_DONE);
+    reject = take(handshake, type, payload, len, out);
+    if (reject != HANDSHAKE_REJECT_NONE) {
+        fail(handshake, reject, out);
+    }
+}
+
+/* --- beginnings --- */
+
+static void begin(struct handshake *handshake, const struct handshake_config *config,
+                  enum handshake_state state)
+{
+    ASSERT(config->node_id > 0 && config->secret_len <= LIMIT_SECRET_BYTES);
+    ASSERT(strlen(config->cluster_id) <= LIMIT_CLUSTER_ID_BYTES);
+    *handshake = (struct handshake){
+        .config = config, .state = state, .dialler = state == HANDSHAKE_HELLO_SENT};
+}
+
+static void say_hello(struct handshake *handshake, const struct handshake_config *config,
+                      uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
+{
+    begin(handshake, config, HANDSHAKE_HELLO_SENT);
+    handshake->peer_id = wanted;
+    memcpy(handshake->dialler_nonce, nonce, HANDSHAKE_NONCE_BYTES);
+    introduce(handshake, nonce, NULL, out);
+}
+
+void handshake_dial(struct handshake *handshake, const struct handshake_config *config,
+                    uint64_t wanted, const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
+{
+    ASSERT(wanted > 0 && wanted != config->node_id);
+    say_hello(handshake, config, wanted, nonce, out);
+}
+
+void handshake_join(struct handshake *handshake, const struct handshake_config *config,
+                    const uint8_t nonce[HANDSHAKE_NONCE_BYTES], struct buf *out)
+{
+    ASSERT(config->receiver->introduce != NULL);
+    say_hello(handshake, config, 0, nonce, out);
+    handshake->joins = true;
+}
+
+void handshake_accept(struct handshake *handshake, const struct handshake_config *config,
+                      const uint8_t nonce[HANDSHAKE_NONCE_BYTES])
+{
+    begin(handshake, config, HANDSHAKE_HELLO_AWAITED);
+    memcpy(handshake->acceptor_nonce, nonce, HANDSHAKE_NONCE_BYTES);
 }

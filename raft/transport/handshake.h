@@ -9,8 +9,8 @@
  *              CHALLENGE_SENT --PROOF--> ANSWERED
  *   both, on anything wrong: FAILED (the acceptor has put a REJECT out, the dialler just closes)
  *
- *   HELLO      u16 protocol, str16 cluster id, u64 own id, u64 wanted id, u64 store id, nonce A
- *   (32)
+ *   HELLO      u16 protocol, str16 cluster id, u64 own id, u64 wanted id, u64 store id,
+ *              nonce A (32)
  *   CHALLENGE  u16 protocol, str16 cluster id, u64 own id, u64 store id, nonce B (32), mac (32)
  *   PROOF      mac (32), statement (the rest)
  *   WELCOME    nothing
@@ -23,9 +23,8 @@
  *
  * Both macs are HMAC-SHA256 under the secret over a label ("accept", "dial" or "join") and the
  * transcript: protocol, cluster id, dialler's and acceptor's id, their store ids, nonce A, nonce B,
- * and the statement (the dialler's mac). So a mac
- * stands for one direction of one connection of two named stores, and cannot be used again, turned
- * round or passed on to another node.
+ * and the statement (the dialler's mac). So a mac stands for one direction of one connection of two
+ * named stores, and cannot be used again, turned round or passed on to another node.
  *
  * Thread: pure functions on their arguments, any.
  */
@@ -61,20 +60,12 @@ struct handshake_config {
     const char *cluster_id; /* at most LIMIT_CLUSTER_ID_BYTES */
     const void *secret;     /* may be NULL when secret_len is 0 */
     size_t secret_len;      /* at most LIMIT_SECRET_BYTES */
-    /* Is the dialler a peer of ours? Asked by acceptors after its proof. */
-    bool (*known)(void *data, uint64_t peer, const void *statement, size_t len);
-    /* May the peer's store take part (0), after it proved the secret? ERR_REMOVED: its id never may
-     * again; any other error: the store may not. Asked on both sides, before `known`. */
-    int (*admit)(void *data, uint64_t peer, uint64_t store_id);
-    void *data;
-    /* Is there something wrong with a known dialler's statement? 0; ERR_STALE: it shows that its
-     * store was set back; ERR_IMPLAUSIBLE: it says what cannot be; ERR_BAD_MESSAGE. NULL: not
-     * asked. */
-    int (*check)(void *data, uint64_t peer, const void *statement, size_t len);
-    /* Append the statement of a dialler; NULL: none. */
-    void (*introduce)(void *data, struct buf *statement);
-    /* Append the answer to a node that wants to join; false: malformed. NULL: nobody may. */
-    bool (*join)(void *data, uint64_t peer, const void *request, size_t len, struct buf *answer);
+    /* Is the dialler a peer of ours? Asked by acceptors after its proof and `admit`. */
+    bool (*known)(const struct handshake_config *config, uint64_t peer, const void *statement,
+                  size_t len);
+    /* Its admit is asked on both sides, once the peer has proved the secret. May be NULL in it:
+     * check (not asked), introduce (no statement), join (nobody may). */
+    struct net_receiver *receiver;
 };
 
 enum handshake_state {

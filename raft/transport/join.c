@@ -17,6 +17,7 @@
 #include "raft/transport/net_conn.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
+#include "src/base/container.h"
 #include "src/base/log.h"
 
 #define SOON_MS 200
@@ -30,7 +31,8 @@ struct join {
     bool done;
     uv_loop_t loop;
     struct net_hub hub;
-    uv_timer_t timer; /* the wait before the next attempt */
+    struct net_receiver receiver; /* of the handshakes; there are no links */
+    uv_timer_t timer;             /* the wait before the next attempt */
     uv_signal_t sigterm;
     uv_signal_t sigint;
     size_t target;         /* whose turn it is */
@@ -192,16 +194,16 @@ static void attempt_cb(uv_timer_t *timer)
     net_conn_dial(join->conn, join->config->targets[join->target].address, 0);
 }
 
-static void introduce_cb(void *data, struct buf *statement)
+static void introduce(struct net_receiver *receiver, struct buf *statement)
 {
-    const struct join *join = data;
+    const struct join *join = CONTAINER(receiver, struct join, receiver);
 
     wire_join_encode(join->config->address, statement);
 }
 
-static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
+static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
-    (void)data;
+    (void)receiver;
     return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
@@ -211,14 +213,13 @@ static void init(struct join *join)
 
     ASSERT(uv_loop_init(&join->loop) == 0);
     net_hub_init(&join->hub, &join->loop, &(struct net_uv_config){.node_id = config->node_id});
+    join->receiver = (struct net_receiver){.admit = admit, .introduce = introduce};
     join->hub.handshake = (struct handshake_config){.node_id = config->node_id,
                                                     .store_id = config->store_id,
                                                     .cluster_id = config->cluster_id,
                                                     .secret = config->secret,
                                                     .secret_len = config->secret_len,
-                                                    .admit = admit_cb,
-                                                    .data = join,
-                                                    .introduce = introduce_cb};
+                                                    .receiver = &join->receiver};
     ASSERT(uv_timer_init(&join->loop, &join->timer) == 0);
     ASSERT(uv_signal_init(&join->loop, &join->sigterm) == 0);
     ASSERT(uv_signal_init(&join->loop, &join->sigint) == 0);

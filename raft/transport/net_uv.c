@@ -216,41 +216,14 @@ static void net_set_peers(struct net *base, const struct net_peer *peers, size_t
     net_inbound_forget_strangers(&net->inbound);
 }
 
-static bool is_known_cb(void *data, uint64_t peer, const void *statement, size_t len)
+static bool is_known(const struct handshake_config *config, uint64_t peer, const void *statement,
+                     size_t len)
 {
-    struct net_uv *net = data;
+    const struct net_uv *net = CONTAINER(config, const struct net_uv, hub.handshake);
+    struct net_receiver *receiver = net->hub.receiver;
 
     return net_links_find(&net->links, peer) != NULL ||
-           (net->hub.receiver->know != NULL &&
-            net->hub.receiver->know(net->hub.receiver, peer, statement, len));
-}
-
-static int check_cb(void *data, uint64_t peer, const void *statement, size_t len)
-{
-    struct net_uv *net = data;
-
-    return net->hub.receiver->check(net->hub.receiver, peer, statement, len);
-}
-
-static void introduce_cb(void *data, struct buf *statement)
-{
-    struct net_uv *net = data;
-
-    net->hub.receiver->introduce(net->hub.receiver, statement);
-}
-
-static bool join_cb(void *data, uint64_t peer, const void *request, size_t len, struct buf *answer)
-{
-    struct net_uv *net = data;
-
-    return net->hub.receiver->join(net->hub.receiver, peer, request, len, answer);
-}
-
-static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
-{
-    struct net_uv *net = data;
-
-    return net->hub.receiver->admit(net->hub.receiver, peer, store_id);
+           (receiver->know != NULL && receiver->know(receiver, peer, statement, len));
 }
 
 static void fill_handshake(struct net_uv *net, const struct net_uv_config *config)
@@ -261,12 +234,8 @@ static void fill_handshake(struct net_uv *net, const struct net_uv_config *confi
         .cluster_id = config->cluster_id,
         .secret = config->secret,
         .secret_len = config->secret_len,
-        .known = is_known_cb,
-        .admit = admit_cb,
-        .data = net,
-        .check = net->hub.receiver->check != NULL ? check_cb : NULL,
-        .introduce = net->hub.receiver->introduce != NULL ? introduce_cb : NULL,
-        .join = net->hub.receiver->join != NULL ? join_cb : NULL,
+        .known = is_known,
+        .receiver = net->hub.receiver,
     };
 }
 

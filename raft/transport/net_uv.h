@@ -5,30 +5,19 @@
  * dialled; what arrives on accepted connections is given to the receiver. A newer accepted
  * connection of the same peer replaces the older one (which is closed first).
  *
- * Frame: {u32 length of what follows the crc, u32 crc32c of it, u8 version, u8 type, u16 zero,
- * payload}.
- *
- * Handshake, before any other byte is looked at (each side has LIMIT_HANDSHAKE_MS):
- *   dialler -> HELLO      {protocol, cluster id, own id, wanted id, store id, nonce A}
- *   acceptor -> CHALLENGE {protocol, cluster id, own id, store id, nonce B,
- *                          HMAC(secret, "accept" | all of both)}
- *   dialler -> PROOF      {HMAC(secret, "dial" | all of both)}
- *   acceptor -> WELCOME, or REJECT {code, text} at any step
- * HMAC-SHA256 of OpenSSL; compared in constant time; nonces are 32 random bytes from the system, so
- * a recorded handshake cannot be replayed. The secret itself never crosses the wire.
- *
- * The dialler asks for the node id that it wants to reach, so a mixed-up address shows at once.
+ * What a frame is: raft/wire/frame.h. Before any other byte is looked at, both sides go through the
+ * handshake (handshake.h), each within LIMIT_HANDSHAKE_MS. Its nonces are random bytes from the
+ * system, so a recorded handshake cannot be replayed, and the secret itself never crosses the wire.
  *
  * The happy path of sending: send() queues; before the loop waits for events the queue of each link
  * goes out in one write; what is queued while that is under way goes with the next.
  *
- * Failure modes: connection refused, reset, deaf: redialled after 50 ms doubling to 1 s with
- * jitter; wrong cluster, secret, version, node: REJECT with the reason, logged once a change of
- * reason; broken frame, CRC or type: the link is closed with a logged reason; queue full: the frame
- * is dropped; nothing to send for LIMIT_PEER_IDLE_MS: PING; no progress for LIMIT_PEER_STALL_MS (in
- * our queue, or in the kernel by TCP_USER_TIMEOUT): closed; nothing received for
- * LIMIT_PEER_SILENT_MS: closed. More connections than LIMIT_PEER_CONNECTIONS: the oldest that has
- * not proved the secret is closed.
+ * Failure modes: connection refused, reset, deaf: redialled (net_link.h); wrong cluster, secret,
+ * version, node: REJECT with the reason, logged once a change of reason; broken frame, CRC or type:
+ * the link is closed with a logged reason; queue full: the frame is dropped; nothing to send for
+ * LIMIT_PEER_IDLE_MS: PING; no progress for LIMIT_PEER_STALL_MS (in our queue, or in the kernel by
+ * TCP_USER_TIMEOUT): closed; nothing received for LIMIT_PEER_SILENT_MS: closed. Too many
+ * connections: net_inbound.h.
  *
  * Thread: the raft loop.
  */

@@ -49,19 +49,6 @@ struct server {
     bool removed;            /* it stops because the cluster has removed it */
 };
 
-/* Up, in this order. EXIT_CODE_STOPPED: go on. */
-static enum exit_code open_store(struct server *server);
-static enum exit_code start_node(struct server *server);
-static enum exit_code start_http(struct server *server);
-
-/* Down, in this order; each begins the next when it is through. */
-static void hand_over(struct server *server);
-static void drain_http(struct server *server);
-static void stop_node(struct server *server);
-static void close_handles(struct server *server);
-
-static void stop(struct server *server, const char *why);
-
 static uint64_t now_ms(void)
 {
     return clock_now_ms(clock_system());
@@ -87,6 +74,212 @@ static void move(struct server *server, enum phase phase)
 static uint64_t in_phase_ms(const struct server *server)
 {
     return now_ms() - server->phase_ms;
+}
+
+/* The way down, its last step first: each begins the next when it is through. */
+
+/* --- down: stopping --- */
+
+/* The loop ends, and with it server_run(). */
+static void close_handles(struct server *server)
+{
+    move(server, STOPPED);
+    signals_close(&server->signals);
+    uv_close((uv_handle_t *)&server->drained, NULL);
+    uv_close((uv_handle_t *)&server->look, NULL);
+}
+
+/* The node has answered everything; HTTP threads may still ask it until they are joined. */
+static void node_stopped_cb(void *data)
+{
+    struct server *server = data;
+
+    log_info("app", "node stopped", "took_ms=%" PRIu64, in_phase_ms(server));
+    if (server->http != NULL) {
+        http_server_stop(server->http);
+        server->http = NULL;
+    }
+    if (server->api != NULL) {
+        api_free(server->api);
+        server->api = NULL;
+    }
+    node_free(server->node);
+    server->node = NULL;
+    close_handles(server);
+}
+
+/* What is left of the grace period. */
+static uint32_t grace_left_ms(const struct server *server)
+{
+    uint64_t now = now_ms();
+
+    return server->grace_until_ms > now ? (uint32_t)(server->grace_until_ms - now) : 0;
+}
+
+/* HTTP has no connection left, or did not start. */
+static void stop_node(struct server *server)
+{
+    if (server->http != NULL) {
+        log_info("http", "drained", "took_ms=%" PRIu64, in_phase_ms(server));
+        node_set_waker(server->node, NULL);
+    }
+    move(server, STOPPING);
+    node_stop(server->node, grace_left_ms(server), node_stopped_cb, server);
+}
+
+/* --- down: draining --- */
+
+/* On an HTTP thread. */
+static void drained_cb(void *data)
+{
+    struct server *server = data;
+
+    ASSERT(uv_async_send(&server->drained) == 0);
+}
+
+static void drain_http(struct server *server)
+{
+    move(server, DRAINING);
+    http_server_drain(server->http, grace_left_ms(server), drained_cb, server);
+}
+
+/* --- down: handover --- */
+
+/* A node that could take over does so in a round trip or two; two elections later none will. */
+static uint32_t handover_bound_ms(const struct config *config)
+{
+    uint32_t bound_ms = 2 * config->node.replica.driver.election_ms;
+
+    return bound_ms < config->shutdown.grace_ms ? bound_ms : config->shutdown.grace_ms;
+}
+
+static void look_cb(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    uint64_t ready_ms = server->began_ms + server->config->shutdown.delay_ms;
+    bool gone = node_drained(server->node);
+    uint64_t now = now_ms();
+
+    ASSERT(server->phase == HANDOVER);
+    if (now < ready_ms || (!gone && now < ready_ms + handover_bound_ms(server->config))) {
+        return;
+    }
+    ASSERT(uv_timer_stop(timer) == 0);
+    log_info("app", gone ? "no leadership is left to hand over" : "nobody took the leadership over",
+             "took_ms=%" PRIu64, in_phase_ms(server));
+    drain_http(server);
+}
+
+static void hand_over(struct server *server)
+{
+    move(server, HANDOVER);
+    node_drain(server->node);
+    ASSERT(uv_timer_start(&server->look, look_cb, 0, HANDOVER_LOOK_MS) == 0);
+}
+
+static void stop(struct server *server, const char *why)
+{
+    const struct config *config = server->config;
+
+    signals_stop_now(&server->signals);
+    server->began_ms = now_ms();
+    server->grace_until_ms =
+        server->began_ms + config->shutdown.delay_ms + config->shutdown.grace_ms;
+    log_info("app", "stopping", "%s delay_ms=%" PRIu32 " grace_ms=%" PRIu32, why,
+             config->shutdown.delay_ms, config->shutdown.grace_ms);
+    hand_over(server);
+}
+
+/* --- up --- */
+
+/* With data.create = false: is there a store? */
+static bool store_exists(const struct config *config)
+{
+    char path[LIMIT_PATH_BYTES + 8];
+
+    (void)snprintf(path, sizeof path, "%s/db", config->data.dir);
+    return access(path, F_OK) == 0;
+}
+
+static enum exit_code open_store(struct server *server)
+{
+    const struct config *config = server->config;
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct store_lmdb_config store = {
+        .dir = config->data.dir,
+        .map_bytes = (config->data.map_bytes + page_bytes - 1) / page_bytes * page_bytes,
+        .identity = {.node_id = config->node.node_id, .store_id = prng_entropy()},
+    };
+    uint64_t began_ms = now_ms();
+    struct store_error error = {""};
+    char quoted[LIMIT_PATH_BYTES + 77];
+    struct store_space space;
+    bool made = false;
+    int err;
+
+    if (!config->data.create && !store_exists(config)) {
+        report_data_missing(config);
+        return EXIT_CODE_DATA;
+    }
+    (void)snprintf(store.identity.cluster_id, sizeof store.identity.cluster_id, "%s",
+                   config->node.cluster_id);
+    err = store_lmdb_open(&store, &server->store, &made, &error);
+    if (err != 0) {
+        report_data_refused(config, err, error.text);
+        return exit_code_of_open(err);
+    }
+    server->store->ops->space(server->store, &space);
+    log_info("store", made ? "made" : "opened",
+             "dir=%s used_bytes=%" PRIu64 " map_bytes=%" PRIu64 " disk_free_bytes=%" PRIu64
+             " took_ms=%" PRIu64,
+             log_quote(store.dir, strlen(store.dir), quoted, sizeof quoted), space.used_bytes,
+             space.map_bytes, space.disk_free_bytes, now_ms() - began_ms);
+    return EXIT_CODE_STOPPED;
+}
+
+static enum exit_code start_node(struct server *server)
+{
+    const struct config *config = server->config;
+    uint64_t began_ms = now_ms();
+    struct store_error error = {""};
+    int err = node_start(&server->loop, &config->node, &server->owner, server->store, &server->node,
+                         &error);
+
+    if (exit_code_of(err) == EXIT_CODE_DATA) {
+        report_data_refused(config, err, error.text);
+        return exit_code_of_open(err);
+    }
+    if (err == ERR_SHUTTING_DOWN) { /* a signal to stop came while it waited to be let in */
+        return EXIT_CODE_STOPPED;
+    }
+    if (err != 0) {
+        report_node_failed(config, err, error.text);
+        return exit_code_of(err);
+    }
+    log_info("app", "node loaded", "peer_listen=%s took_ms=%" PRIu64, config->node.listen_address,
+             now_ms() - began_ms);
+    return EXIT_CODE_STOPPED;
+}
+
+static enum exit_code start_http(struct server *server)
+{
+    const struct http_settings *settings = &server->config->http;
+    int err;
+
+    if (server->node == NULL) {
+        return EXIT_CODE_STOPPED;
+    }
+    server->api = api_new(settings, &server->build, node_backend(server->node));
+    err = http_server_start(settings, api_service(server->api), &server->http);
+    if (err != 0) {
+        report_http_failed(server->config, err);
+        return exit_code_of(err);
+    }
+    /* The loop has not run since node_start(), so no wake-up was missed. */
+    node_set_waker(server->node, api_waker(server->api));
+    log_info("http", "listening", "address=%s loops=%" PRIu32, settings->listen_address,
+             settings->loops);
+    return EXIT_CODE_STOPPED;
 }
 
 /* --- all of it --- */
@@ -207,208 +400,4 @@ enum exit_code server_run(const struct config *config)
         log_info("app", "stopped", "took_ms=%" PRIu64, now_ms() - server.began_ms);
     }
     return code;
-}
-
-/* --- up --- */
-
-/* With data.create = false: is there a store? */
-static bool store_exists(const struct config *config)
-{
-    char path[LIMIT_PATH_BYTES + 8];
-
-    (void)snprintf(path, sizeof path, "%s/db", config->data.dir);
-    return access(path, F_OK) == 0;
-}
-
-static enum exit_code open_store(struct server *server)
-{
-    const struct config *config = server->config;
-    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    struct store_lmdb_config store = {
-        .dir = config->data.dir,
-        .map_bytes = (config->data.map_bytes + page_bytes - 1) / page_bytes * page_bytes,
-        .identity = {.node_id = config->node.node_id, .store_id = prng_entropy()},
-    };
-    uint64_t began_ms = now_ms();
-    struct store_error error = {""};
-    char quoted[LIMIT_PATH_BYTES + 77];
-    struct store_space space;
-    bool made = false;
-    int err;
-
-    if (!config->data.create && !store_exists(config)) {
-        report_data_missing(config);
-        return EXIT_CODE_DATA;
-    }
-    (void)snprintf(store.identity.cluster_id, sizeof store.identity.cluster_id, "%s",
-                   config->node.cluster_id);
-    err = store_lmdb_open(&store, &server->store, &made, &error);
-    if (err != 0) {
-        report_data_refused(config, err, error.text);
-        return exit_code_of_open(err);
-    }
-    server->store->ops->space(server->store, &space);
-    log_info("store", made ? "made" : "opened",
-             "dir=%s used_bytes=%" PRIu64 " map_bytes=%" PRIu64 " disk_free_bytes=%" PRIu64
-             " took_ms=%" PRIu64,
-             log_quote(store.dir, strlen(store.dir), quoted, sizeof quoted), space.used_bytes,
-             space.map_bytes, space.disk_free_bytes, now_ms() - began_ms);
-    return EXIT_CODE_STOPPED;
-}
-
-static enum exit_code start_node(struct server *server)
-{
-    const struct config *config = server->config;
-    uint64_t began_ms = now_ms();
-    struct store_error error = {""};
-    int err = node_start(&server->loop, &config->node, &server->owner, server->store, &server->node,
-                         &error);
-
-    if (exit_code_of(err) == EXIT_CODE_DATA) {
-        report_data_refused(config, err, error.text);
-        return exit_code_of_open(err);
-    }
-    if (err == ERR_SHUTTING_DOWN) { /* a signal to stop came while it waited to be let in */
-        return EXIT_CODE_STOPPED;
-    }
-    if (err != 0) {
-        report_node_failed(config, err, error.text);
-        return exit_code_of(err);
-    }
-    log_info("app", "node loaded", "peer_listen=%s took_ms=%" PRIu64, config->node.listen_address,
-             now_ms() - began_ms);
-    return EXIT_CODE_STOPPED;
-}
-
-static enum exit_code start_http(struct server *server)
-{
-    const struct http_settings *settings = &server->config->http;
-    int err;
-
-    if (server->node == NULL) {
-        return EXIT_CODE_STOPPED;
-    }
-    server->api = api_new(settings, &server->build, node_backend(server->node));
-    err = http_server_start(settings, api_service(server->api), &server->http);
-    if (err != 0) {
-        report_http_failed(server->config, err);
-        return exit_code_of(err);
-    }
-    /* The loop has not run since node_start(), so no wake-up was missed. */
-    node_set_waker(server->node, api_waker(server->api));
-    log_info("http", "listening", "address=%s loops=%" PRIu32, settings->listen_address,
-             settings->loops);
-    return EXIT_CODE_STOPPED;
-}
-
-/* --- down: handover --- */
-
-static void stop(struct server *server, const char *why)
-{
-    const struct config *config = server->config;
-
-    signals_stop_now(&server->signals);
-    server->began_ms = now_ms();
-    server->grace_until_ms =
-        server->began_ms + config->shutdown.delay_ms + config->shutdown.grace_ms;
-    log_info("app", "stopping", "%s delay_ms=%" PRIu32 " grace_ms=%" PRIu32, why,
-             config->shutdown.delay_ms, config->shutdown.grace_ms);
-    hand_over(server);
-}
-
-/* A node that could take over does so in a round trip or two; two elections later none will. */
-static uint32_t handover_bound_ms(const struct config *config)
-{
-    uint32_t bound_ms = 2 * config->node.replica.driver.election_ms;
-
-    return bound_ms < config->shutdown.grace_ms ? bound_ms : config->shutdown.grace_ms;
-}
-
-static void look_cb(uv_timer_t *timer)
-{
-    struct server *server = timer->data;
-    uint64_t ready_ms = server->began_ms + server->config->shutdown.delay_ms;
-    bool gone = node_drained(server->node);
-    uint64_t now = now_ms();
-
-    ASSERT(server->phase == HANDOVER);
-    if (now < ready_ms || (!gone && now < ready_ms + handover_bound_ms(server->config))) {
-        return;
-    }
-    ASSERT(uv_timer_stop(timer) == 0);
-    log_info("app", gone ? "no leadership is left to hand over" : "nobody took the leadership over",
-             "took_ms=%" PRIu64, in_phase_ms(server));
-    drain_http(server);
-}
-
-static void hand_over(struct server *server)
-{
-    move(server, HANDOVER);
-    node_drain(server->node);
-    ASSERT(uv_timer_start(&server->look, look_cb, 0, HANDOVER_LOOK_MS) == 0);
-}
-
-/* --- down: draining --- */
-
-/* What is left of the grace period. */
-static uint32_t grace_left_ms(const struct server *server)
-{
-    uint64_t now = now_ms();
-
-    return server->grace_until_ms > now ? (uint32_t)(server->grace_until_ms - now) : 0;
-}
-
-/* On an HTTP thread. */
-static void drained_cb(void *data)
-{
-    struct server *server = data;
-
-    ASSERT(uv_async_send(&server->drained) == 0);
-}
-
-static void drain_http(struct server *server)
-{
-    move(server, DRAINING);
-    http_server_drain(server->http, grace_left_ms(server), drained_cb, server);
-}
-
-/* --- down: stopping --- */
-
-/* The node has answered everything; HTTP threads may still ask it until they are joined. */
-static void node_stopped_cb(void *data)
-{
-    struct server *server = data;
-
-    log_info("app", "node stopped", "took_ms=%" PRIu64, in_phase_ms(server));
-    if (server->http != NULL) {
-        http_server_stop(server->http);
-        server->http = NULL;
-    }
-    if (server->api != NULL) {
-        api_free(server->api);
-        server->api = NULL;
-    }
-    node_free(server->node);
-    server->node = NULL;
-    close_handles(server);
-}
-
-/* HTTP has no connection left, or did not start. */
-static void stop_node(struct server *server)
-{
-    if (server->http != NULL) {
-        log_info("http", "drained", "took_ms=%" PRIu64, in_phase_ms(server));
-        node_set_waker(server->node, NULL);
-    }
-    move(server, STOPPING);
-    node_stop(server->node, grace_left_ms(server), node_stopped_cb, server);
-}
-
-/* The loop ends, and with it server_run(). */
-static void close_handles(struct server *server)
-{
-    move(server, STOPPED);
-    signals_close(&server->signals);
-    uv_close((uv_handle_t *)&server->drained, NULL);
-    uv_close((uv_handle_t *)&server->look, NULL);
 }

@@ -16,17 +16,18 @@
 
 #include <cmocka.h>
 
-static bool always_known(void *data, uint64_t peer, const void *statement, size_t len)
+static bool always_known(const struct handshake_config *config, uint64_t peer,
+                         const void *statement, size_t len)
 {
-    (void)data;
+    (void)config;
     (void)statement;
     (void)len;
     return peer > 0;
 }
 
-static int always_admit(void *data, uint64_t peer, uint64_t store_id)
+static int always_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
-    (void)data;
+    (void)receiver;
     return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
@@ -41,7 +42,8 @@ static void client_init(struct net_client *client, struct net_world *world, uint
     client->config.secret = "secret";
     client->config.secret_len = 6;
     client->config.known = always_known;
-    client->config.admit = always_admit;
+    client->config.receiver = &client->receiver;
+    client->receiver.admit = always_admit;
 }
 
 static struct sockaddr_in loopback(uint16_t port)

@@ -15,10 +15,11 @@
 
 struct net_client {
     struct net_world *world;
-    int fd;             /* -1: closed or not accepted yet */
-    struct buf *record; /* if not NULL: gets a copy of all that is written */
-    struct buf input;   /* received and not taken */
-    bool ended;         /* the other side closed */
+    int fd;                       /* -1: closed or not accepted yet */
+    struct buf *record;           /* if not NULL: gets a copy of all that is written */
+    struct buf input;             /* received and not taken */
+    bool ended;                   /* the other side closed */
+    struct net_receiver receiver; /* of its handshakes */
     struct handshake_config config;
     struct handshake handshake;
 };

@@ -15,6 +15,7 @@
 
 #include "raft/wire/frame.h"
 #include "raft/transport/tests/net_hex.h"
+#include "src/base/container.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/base/prng.h"
@@ -27,6 +28,7 @@ struct message {
 
 /* A dialler, id 1, and an acceptor, id 2, of one cluster; tests change what they like. */
 struct shake {
+    struct net_receiver receiver; /* of both */
     struct handshake_config a_config;
     struct handshake_config b_config;
     struct handshake a;
@@ -36,9 +38,10 @@ struct shake {
     uint64_t unwelcome_store;
 };
 
-static bool known_cb(void *data, uint64_t peer, const void *statement, size_t len)
+static bool known_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
+                     size_t len)
 {
-    struct shake *shake = data;
+    const struct shake *shake = CONTAINER(config, const struct shake, b_config);
 
     (void)statement;
     assert_int_equal(len, 0);
@@ -46,9 +49,9 @@ static bool known_cb(void *data, uint64_t peer, const void *statement, size_t le
     return shake->b_knows;
 }
 
-static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
+static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
-    struct shake *shake = data;
+    struct shake *shake = CONTAINER(receiver, struct shake, receiver);
 
     assert_true(peer > 0);
     return store_id == shake->unwelcome_store ? ERR_WRONG_NODE : 0;
@@ -56,8 +59,13 @@ static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
 
 static struct handshake_config config_of(struct shake *shake, uint64_t id)
 {
-    return (struct handshake_config){id,       1000 + id, "test", "secret", 6,   known_cb,
-                                     admit_cb, shake,     NULL,   NULL,     NULL};
+    return (struct handshake_config){.node_id = id,
+                                     .store_id = 1000 + id,
+                                     .cluster_id = "test",
+                                     .secret = "secret",
+                                     .secret_len = 6,
+                                     .known = known_cb,
+                                     .receiver = &shake->receiver};
 }
 
 static int setup(void **state)
@@ -65,6 +73,7 @@ static int setup(void **state)
     struct shake *shake = calloc(1, sizeof *shake);
 
     assert_non_null(shake);
+    shake->receiver.admit = admit_cb;
     shake->a_config = config_of(shake, 1);
     shake->b_config = config_of(shake, 2);
     shake->b_knows = true;

@@ -14,9 +14,20 @@
 
 #include "raft/wire/frame.h"
 #include "raft/transport/handshake.h"
+#include "src/base/container.h"
 #include "src/base/err.h"
 
+struct shake;
+
+/* Who is asked on one side. */
+struct side {
+    struct net_receiver base;
+    struct shake *shake;
+};
+
 struct shake {
+    struct side a_side;
+    struct side b_side;
     struct handshake_config a_config;
     struct handshake_config b_config;
     struct handshake a;
@@ -27,17 +38,18 @@ struct shake {
     uint64_t unwelcome_store;
 };
 
-static bool nobody_is_known(void *data, uint64_t peer, const void *statement, size_t len)
+static bool nobody_is_known(const struct handshake_config *config, uint64_t peer,
+                            const void *statement, size_t len)
 {
-    (void)data;
+    (void)config;
     (void)statement;
     assert_int_equal(peer, 1);
     return len > 1000;
 }
 
-static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
+static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
-    struct shake *shake = data;
+    struct shake *shake = CONTAINER(receiver, struct side, base)->shake;
 
     if (peer == shake->removed) {
         return ERR_REMOVED;
@@ -50,15 +62,17 @@ static int setup(void **state)
     struct shake *shake = calloc(1, sizeof *shake);
 
     assert_non_null(shake);
+    shake->a_side = (struct side){.base = {.admit = admit_cb}, .shake = shake};
+    shake->b_side = shake->a_side;
     shake->a_config = (struct handshake_config){.node_id = 1,
                                                 .store_id = 1001,
                                                 .cluster_id = "test",
                                                 .secret = "secret",
                                                 .secret_len = 6,
                                                 .known = nobody_is_known,
-                                                .admit = admit_cb,
-                                                .data = shake};
+                                                .receiver = &shake->a_side.base};
     shake->b_config = shake->a_config;
+    shake->b_config.receiver = &shake->b_side.base;
     shake->b_config.node_id = 2;
     shake->b_config.store_id = 1002;
     *state = shake;
@@ -129,21 +143,23 @@ static void assert_failed(const struct handshake *handshake, enum handshake_reje
     assert_int_equal(handshake->by_peer, by_peer);
 }
 
-static void introduce_cb(void *data, struct buf *statement)
+static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
 {
-    (void)data;
+    (void)receiver;
     buf_put(statement, "hello", 5);
 }
 
-static bool stated_cb(void *data, uint64_t peer, const void *statement, size_t len)
+static bool stated_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
+                      size_t len)
 {
-    (void)data;
+    (void)config;
     return peer == 1 && len == 5 && memcmp(statement, "hello", 5) == 0;
 }
 
-static bool join_cb(void *data, uint64_t peer, const void *request, size_t len, struct buf *answer)
+static bool join_cb(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
+                    struct buf *answer)
 {
-    (void)data;
+    (void)receiver;
     assert_int_equal(peer, 1);
     if (len != 5 || memcmp(request, "hello", 5) != 0) {
         return false;
@@ -156,7 +172,7 @@ static void test_statement_reaches_the_acceptor(void **state)
 {
     struct shake *shake = *state;
 
-    shake->a_config.introduce = introduce_cb;
+    shake->a_side.base.introduce = introduce_cb;
     shake->b_config.known = stated_cb;
     begin(shake, false);
     deliver(shake, &shake->b);
@@ -175,8 +191,8 @@ static void test_a_node_joins(void **state)
 {
     struct shake *shake = *state;
 
-    shake->a_config.introduce = introduce_cb;
-    shake->b_config.join = join_cb;
+    shake->a_side.base.introduce = introduce_cb;
+    shake->b_side.base.join = join_cb;
     begin(shake, true);
     deliver(shake, &shake->b);
     assert_int_equal(shake->b.state, HANDSHAKE_ANSWERED);
@@ -191,11 +207,11 @@ static void test_joining_is_refused(void **state)
 {
     struct shake *shake = *state;
 
-    shake->a_config.introduce = introduce_cb;
+    shake->a_side.base.introduce = introduce_cb;
     begin(shake, true); /* nobody may */
     deliver(shake, &shake->b);
     assert_failed(&shake->b, HANDSHAKE_REJECT_PEER, false);
-    shake->b_config.join = join_cb;
+    shake->b_side.base.join = join_cb;
     begin(shake, true); /* another secret */
     shake->payload.data[0] ^= 1;
     deliver(shake, &shake->b);
@@ -248,18 +264,19 @@ static void test_removal_without_proof(void **state)
     }
 }
 
-static int check_cb(void *data, uint64_t peer, const void *statement, size_t len)
+static int check_cb(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
 {
     static const int errs[] = {ERR_STALE, ERR_IMPLAUSIBLE, ERR_BAD_MESSAGE};
 
-    (void)data;
+    (void)receiver;
     assert_int_equal(peer, 1);
     return len == 1 ? errs[*(const uint8_t *)statement] : 0;
 }
 
-static bool everybody_is_known(void *data, uint64_t peer, const void *statement, size_t len)
+static bool everybody_is_known(const struct handshake_config *config, uint64_t peer,
+                               const void *statement, size_t len)
 {
-    (void)data;
+    (void)config;
     (void)peer;
     (void)statement;
     (void)len;
@@ -268,9 +285,9 @@ static bool everybody_is_known(void *data, uint64_t peer, const void *statement,
 
 static uint8_t said; /* which of the errors the statement is to give */
 
-static void say_it(void *data, struct buf *statement)
+static void say_it(struct net_receiver *receiver, struct buf *statement)
 {
-    (void)data;
+    (void)receiver;
     buf_put_u8(statement, said);
 }
 
@@ -291,11 +308,11 @@ static void test_a_store_that_was_set_back_or_lies(void **state)
     struct shake *shake = *state;
 
     shake->b_config.known = everybody_is_known;
-    shake->b_config.check = check_cb;
+    shake->b_side.base.check = check_cb;
     begin(shake, false);
     deliver(shake, &shake->b);
     assert_int_equal(shake->b.state, HANDSHAKE_DONE);
-    shake->a_config.introduce = say_it;
+    shake->a_side.base.introduce = say_it;
     expect_checked(shake, 0, HANDSHAKE_REJECT_OLDER, "the data directory is an older copy");
     expect_checked(shake, 1, HANDSHAKE_REJECT_IMPLAUSIBLE,
                    "the node's term or last index cannot be");
@@ -307,8 +324,8 @@ static void test_a_link_is_no_wish_to_join(void **state)
 {
     struct shake *shake = *state;
 
-    shake->a_config.introduce = introduce_cb;
-    shake->b_config.join = join_cb;
+    shake->a_side.base.introduce = introduce_cb;
+    shake->b_side.base.join = join_cb;
     begin(shake, false);
     shake->b.joins = true;
     deliver(shake, &shake->b);

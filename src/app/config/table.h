@@ -3,19 +3,50 @@
  *
  * A row says its name, the field it goes into, which values it may have, its default and what it
  * means. The names of flag and variable, parsing, errors, --help, --print-config and the table in
- * docs/configuration.md all come from it. Thread: main.
+ * docs/configuration.md all come from it. A type says which texts are values, and how one goes into
+ * the field. Thread: main.
  */
 #ifndef LEAFD_APP_CONFIG_TABLE_H
 #define LEAFD_APP_CONFIG_TABLE_H
 
 #include "src/app/config/config.h"
-#include "src/app/config/type.h"
 #include "src/base/buf.h"
 
 #define CONFIG_ENVIRONMENT_PREFIX "LEAFD_"
 
+struct setting_type;
+
+/* A row of the table. */
+struct setting {
+    const char *name; /* "http.timeout-ms": --http-timeout-ms, LEAFD_HTTP_TIMEOUT_MS */
+    const struct setting_type *type;
+    size_t offset; /* of the field in struct config */
+    size_t size;   /* of the field */
+    uint64_t min;  /* of a number; of the length of a text; of the items of a list */
+    uint64_t max;
+    const char *unit;         /* of a number, or NULL */
+    const char *fallback;     /* the default, as it would be written; NULL: required */
+    const char *fallback_doc; /* what the default means, where its text does not say it; or NULL */
+    const char *meaning;
+};
+
 extern const struct setting settings[];
 extern const size_t setting_count;
+
+/* The type and its field. */
+extern const struct setting_type setting_number;  /* uint32_t or uint64_t: decimal digits */
+extern const struct setting_type setting_bytes;   /* uint64_t: the same, with KiB, MiB, ... */
+extern const struct setting_type setting_boolean; /* bool */
+extern const struct setting_type setting_name;    /* const char *: letters, digits, '.', '_', '-' */
+extern const struct setting_type setting_path;    /* const char *: a file or directory */
+extern const struct setting_type setting_address; /* const char *: host:port */
+extern const struct setting_type setting_level;   /* enum log_level */
+extern const struct setting_type setting_members; /* struct node_peers: id=host:port,... */
+extern const struct setting_type setting_targets; /* struct node_peers: host:port,... or nothing */
+extern const struct setting_type setting_layout;  /* struct snowflake_layout: all but its epoch */
+
+/* Append which values the setting may have: "0..10000 ms", "true or false". */
+void setting_rule(const struct setting *setting, struct buf *out);
 
 struct setting_text {
     char text[48];
@@ -31,8 +62,9 @@ size_t setting_find(const char *text, size_t len, enum config_source source);
 /* The row of a name that is in the table (ASSERT). */
 size_t setting_row(const char *name);
 
-/* Put a value into its field, and note where it came from. 0, or ERR_INVALID with *ret_error saying
- * what is wrong with it, and nothing changed. */
+/* Put a value into its field, and note where it came from. 0, or ERR_INVALID with *ret_error, which
+ * quotes it and says the rule (http.loops: "many" is not valid: must be 0..64), and nothing
+ * changed. */
 int config_set(struct config *config, size_t row, const char *text, enum config_source source,
                unsigned line, struct config_error *ret_error) MUST_CHECK;
 

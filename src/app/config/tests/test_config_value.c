@@ -29,7 +29,7 @@ static void test_uint_bounds(void **state)
             uint64_t bound = high ? setting->max : setting->min;
 
             (void)snprintf(text, sizeof text, "%llu", (unsigned long long)bound);
-            assert_int_equal(setting_parse(setting, text, &f->config, &f->error), 0);
+            assert_int_equal(config_set(&f->config, row, text, CONFIG_FROM_FLAG, 0, &f->error), 0);
             assert_int_equal(number_of(&f->config, setting), bound);
         }
         (void)snprintf(text, sizeof text, "%llu", (unsigned long long)setting->max + 1);
