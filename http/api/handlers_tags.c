@@ -154,7 +154,9 @@ static void put(struct conn *conn, const char *name, size_t name_len)
     }
     call = call_new(ID_REQUEST_COMMAND, name != NULL ? put_cb : bulk_cb);
     command = &call->request.payload;
-    command_put_begin(command, force, clock_wall_ms(api_loop(conn)->backend->clock));
+    command_put(command, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = force,
+                                       .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)});
     rv = name != NULL
              ? tag_json_read_one(name, name_len, conn->body.data, conn->body.len, command, &fault)
              : tag_json_read_bulk(conn->body.data, conn->body.len, command, &fault);
@@ -219,8 +221,10 @@ void handle_tag_delete(struct conn *conn)
         return;
     }
     call = call_new(ID_REQUEST_COMMAND, delete_cb);
-    command_delete_encode(&call->request.payload, name, name_len,
-                          clock_wall_ms(api_loop(conn)->backend->clock));
+    command_put(&call->request.payload, COMMAND_TAG_DELETE,
+                &(struct delete_command){.name = name,
+                                         .name_len = (uint16_t)name_len,
+                                         .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)});
     wait_all_submit(conn, call, &wait);
 }
 

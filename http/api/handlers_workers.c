@@ -219,7 +219,7 @@ void handle_worker_renew(struct conn *conn)
         reply_error(conn, 400, fault.code, "%s", fault.message);
         return;
     }
-    command_worker_renew_encode(&call->request.payload, &call->worker);
+    command_put(&call->request.payload, COMMAND_WORKER_RENEW, &call->worker);
     call_submit(conn, call);
 }
 
@@ -277,7 +277,7 @@ void handle_worker_release(struct conn *conn)
     release.worker_id = (uint16_t)id;
     call = call_new(ID_REQUEST_COMMAND, release_cb);
     call->worker.worker_id = release.worker_id;
-    command_worker_release_encode(&call->request.payload, &release);
+    command_put(&call->request.payload, COMMAND_WORKER_RELEASE, &release);
     call_submit(conn, call);
 }
 

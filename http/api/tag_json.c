@@ -101,7 +101,7 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
 
     ASSERT(name_len > 0 && name_len <= LIMIT_TAG_NAME_BYTES);
     if (len == 0) {
-        command_put_add(command, &put);
+        command_item_put(command, COMMAND_TAGS_PUT, &put);
         return 0;
     }
     object = body_parse(body, len, 1, ret_fault);
@@ -110,7 +110,7 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
     }
     rv = read_object(object, &put, ret_fault);
     if (rv == 0) {
-        command_put_add(command, &put);
+        command_item_put(command, COMMAND_TAGS_PUT, &put);
     }
     json_decref(object);
     return rv;
@@ -151,7 +151,7 @@ static int read_array(const char *body, size_t len, struct buf *command,
 
         rv = read_object(json_array_get(array, i), &put, ret_fault);
         if (rv == 0) {
-            command_put_add(command, &put);
+            command_item_put(command, COMMAND_TAGS_PUT, &put);
         } else {
             fault_at(ret_fault, "item", i);
         }
@@ -184,7 +184,7 @@ static int read_line(const char *line, size_t len, int number, struct buf *comma
     }
     rv = read_object(object, &put, ret_fault);
     if (rv == 0) {
-        command_put_add(command, &put);
+        command_item_put(command, COMMAND_TAGS_PUT, &put);
     } else {
         rv = fault_at(ret_fault, "line", (size_t)number);
     }

@@ -5,6 +5,7 @@
 
 #include "http/proto/text.h"
 #include "src/base/assert.h"
+#include "src/id/codec/command.h"
 
 #define WHAT "a worker id's fields"
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -59,7 +60,7 @@ int worker_json_read_acquire(const void *body, size_t len, struct worker_acquire
         acquire->window_ms = fields[2].number;
         acquire->worker_id = (uint16_t)fields[3].number;
         acquire->floor_ms = fields[4].number;
-        command_worker_acquire_encode(command, acquire);
+        command_put(command, COMMAND_WORKER_ACQUIRE, acquire);
     }
     json_decref(object);
     return rv;

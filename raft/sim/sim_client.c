@@ -222,8 +222,10 @@ static void put_submit(struct sim_request *request, const struct tag_put *put)
     struct sim_node *node = request->node;
 
     request->world->stats.puts++;
-    command_put_begin(&request->base.payload, request->force, clock_wall_ms(&node->clock));
-    command_put_add(&request->base.payload, put);
+    command_put(
+        &request->base.payload, COMMAND_TAGS_PUT,
+        &(struct command_list){.force = request->force, .wall_ms = clock_wall_ms(&node->clock)});
+    command_item_put(&request->base.payload, COMMAND_TAGS_PUT, put);
     command_items_end(&request->base.payload);
     replica_submit(&node->replica, &request->base);
 }
@@ -318,8 +320,10 @@ static void delete_shared(struct sim_node *node, unsigned t)
 
     node->world->stats.deletes++;
     request->tag = t;
-    command_delete_encode(&request->base.payload, tag->name, strlen(tag->name),
-                          clock_wall_ms(&node->clock));
+    command_put(&request->base.payload, COMMAND_TAG_DELETE,
+                &(struct delete_command){.name = tag->name,
+                                         .name_len = (uint16_t)(strlen(tag->name)),
+                                         .wall_ms = clock_wall_ms(&node->clock)});
     replica_submit(&node->replica, &request->base);
 }
 

@@ -439,7 +439,7 @@ static void test_deadline_of_what_another_node_sent(void **state)
     ring_run_ms(&ring, 2 * SESSION_TIDY_MS); /* nobody has anything to say now */
     memset(ring.passed, 0, sizeof ring.passed);
     ring.lost[FRAME_RAFT] = true;
-    command_noop_encode(&command);
+    command_put(&command, COMMAND_NOOP, NULL);
     session_stamp_put(&command, &(struct session_stamp){follower, 1, 1, 1});
     request.payload = command.data;
     request.payload_len = command.len;

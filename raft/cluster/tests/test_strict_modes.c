@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "raft/tests/raft_strict.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 
 #define PATIENCE_MS 3000
 
@@ -159,12 +159,13 @@ static void test_many_tags_become_strict_at_once(void **state)
     for (unsigned mode = TAG_MODE_TREND; mode <= TAG_MODE_STRICT; mode++) {
         asked_put(&asked, "a", 1); /* for its fields; the command is written anew */
         asked.base.payload.len = 0;
-        command_put_begin(&asked.base.payload, false, FAKE_WALL_MS);
+        command_put(&asked.base.payload, COMMAND_TAGS_PUT,
+                    &(struct command_list){.force = false, .wall_ms = FAKE_WALL_MS});
         put.mode = (uint8_t)mode;
         for (unsigned i = 0; i < 2 * LIMIT_GRANTS_PER_ENTRY + 1; i++) {
             put.name = name;
             put.name_len = (uint16_t)snprintf(name, sizeof name, "tag-%u", i);
-            command_put_add(&asked.base.payload, &put);
+            command_item_put(&asked.base.payload, COMMAND_TAGS_PUT, &put);
         }
         command_items_end(&asked.base.payload);
         ask(&ring, leader, &asked, PATIENCE_MS);

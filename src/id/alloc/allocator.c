@@ -387,7 +387,8 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
     batch->request.done = batch_done_cb;
     /* The proposer's own deadline comes first; this is for answers that never come. */
     batch->abandon_ms = batch->request.deadline_ms + config->retry_ms;
-    command_grant_begin(payload, clock_wall_ms(allocator->clock));
+    command_put(payload, COMMAND_GRANT,
+                &(struct command_list){.wall_ms = clock_wall_ms(allocator->clock)});
     while (batch->count < LIMIT_GRANTS_PER_ENTRY && !STAILQ_EMPTY(&allocator->ready)) {
         struct id_tag *tag = queue_pop(&allocator->ready);
         struct grant_item item = {tag->name, tag->name_len, 0};
@@ -397,7 +398,7 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
         }
         item.size = refill_size(&tag->refill, now_ms, config->cover_ms,
                                 atomic_load_explicit(&tag->demand, memory_order_relaxed));
-        command_grant_add(payload, &item);
+        command_item_put(payload, COMMAND_GRANT, &item);
         tag->refill.in_flight = true;
         tag->refill.request_id = batch->id;
         batch->tags[batch->count++] = tag;

@@ -7,7 +7,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 
 /* One COMMAND_GIVE_BACK, gathered or under way. */
 struct returned {
@@ -79,10 +79,11 @@ static void gather(struct giving *giving, const struct give_back_item *item)
         returned->request.kind = ID_REQUEST_COMMAND;
         returned->request.deadline_ms = giving->deadline_ms;
         returned->request.done = returned_done_cb;
-        command_give_back_begin(&returned->request.payload, clock_wall_ms(giving->to->clock));
+        command_put(&returned->request.payload, COMMAND_GIVE_BACK,
+                    &(struct command_list){.wall_ms = clock_wall_ms(giving->to->clock)});
         giving->gathered = returned;
     }
-    command_give_back_add(&returned->request.payload, item);
+    command_item_put(&returned->request.payload, COMMAND_GIVE_BACK, item);
     returned->sizes[returned->count++] = (uint32_t)(item->end - item->first);
     returned->total += item->end - item->first;
     giving->tag_count++;

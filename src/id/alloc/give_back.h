@@ -8,7 +8,7 @@
  *
  * Why nothing can be handed out twice: the ids were claimed by this function and go to nobody; the
  * state machine takes them back only if no id above them was granted since (max_id is their end)
- * and at most once (session.h). See strict_command.h.
+ * and at most once (session.h). See command.h.
  *
  * Failure modes: a range that is not the top, more than LIMIT_GIVE_BACK_TAGS of them, a refusal, no
  * answer in time: burnt, and counted so. An answer that was lost counts as burnt as well.

@@ -27,7 +27,7 @@
 
 #include "src/base/clock.h"
 #include "src/id/codec/request.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 
 struct strict_config {
     uint32_t key_limit; /* strict.keys */

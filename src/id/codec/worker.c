@@ -1,6 +1,5 @@
 /*
- * worker.c - see worker.h: the bytes of worker rows, of the commands on worker ids, on the layout
- * and on the log's time, and of their results.
+ * worker.c - see worker.h: the bytes of worker rows, and of results with them.
  *
  * The happy path: the state machine encodes a row as storage keeps it; a result carries the same
  * bytes behind the worker id, so that there is one format and one place that checks it.
@@ -13,7 +12,8 @@
 #include <stdlib.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command.h"
+#include "src/id/codec/command_bytes.h"
+#include "src/id/codec/tag.h"
 
 #define WORKER_ROW_VERSION 2
 #define WORKER_EPOCH_END INT64_MAX /* shown as a JSON number; no log is ever as long */
@@ -171,93 +171,4 @@ void worker_rows_release(struct worker_rows *rows)
 {
     free(rows->rows);
     *rows = (struct worker_rows){0};
-}
-
-/* --- commands and the query --- */
-
-static const struct field ACQUIRE_FIELDS[] = {
-    FIELD_NUMBER(struct worker_acquire, kind),     FIELD_NUMBER(struct worker_acquire, worker_id),
-    FIELD_NUMBER(struct worker_acquire, floor_ms), FIELD_NUMBER(struct worker_acquire, window_ms),
-    FIELD_NUMBER(struct worker_acquire, wall_ms),  FIELD_STRING(struct worker_acquire, name),
-    FIELD_STRING(struct worker_acquire, address),
-};
-static const struct fields ACQUIRE = FIELDS(ACQUIRE_FIELDS);
-
-static const struct field RENEW_FIELDS[] = {
-    FIELD_NUMBER(struct worker_renew, worker_id),
-    FIELD_NUMBER(struct worker_renew, epoch),
-    FIELD_NUMBER(struct worker_renew, expected_until_ms),
-    FIELD_NUMBER(struct worker_renew, window_ms),
-    FIELD_NUMBER(struct worker_renew, last_timestamp_ms),
-    FIELD_NUMBER(struct worker_renew, wall_ms),
-    FIELD_NUMBER(struct worker_renew, kind),
-};
-static const struct fields RENEW = FIELDS(RENEW_FIELDS);
-
-static const struct field RELEASE_FIELDS[] = {
-    FIELD_NUMBER(struct worker_release, worker_id),
-    FIELD_NUMBER(struct worker_release, epoch),
-    FIELD_NUMBER(struct worker_release, last_timestamp_ms),
-    FIELD_NUMBER(struct worker_release, kind),
-};
-static const struct fields RELEASE = FIELDS(RELEASE_FIELDS);
-
-static const struct field CLOCK_FIELDS[] = {{FIELD_KIND_NUMBER, 0, sizeof(uint64_t), 0}};
-static const struct fields CLOCK = FIELDS(CLOCK_FIELDS);
-
-void command_worker_acquire_encode(struct buf *buf, const struct worker_acquire *acquire)
-{
-    command_fields_put(buf, COMMAND_WORKER_ACQUIRE, &ACQUIRE, acquire);
-}
-
-int worker_acquire_command_read(const void *data, size_t len, struct worker_acquire *ret_acquire)
-{
-    return command_fields_read(data, len, COMMAND_WORKER_ACQUIRE, &ACQUIRE, ret_acquire);
-}
-
-void command_worker_renew_encode(struct buf *buf, const struct worker_renew *renew)
-{
-    command_fields_put(buf, COMMAND_WORKER_RENEW, &RENEW, renew);
-}
-
-int worker_renew_command_read(const void *data, size_t len, struct worker_renew *ret_renew)
-{
-    return command_fields_read(data, len, COMMAND_WORKER_RENEW, &RENEW, ret_renew);
-}
-
-void command_worker_release_encode(struct buf *buf, const struct worker_release *release)
-{
-    command_fields_put(buf, COMMAND_WORKER_RELEASE, &RELEASE, release);
-}
-
-int worker_release_command_read(const void *data, size_t len, struct worker_release *ret_release)
-{
-    return command_fields_read(data, len, COMMAND_WORKER_RELEASE, &RELEASE, ret_release);
-}
-
-void command_layout_encode(struct buf *buf, const struct snowflake_layout *layout)
-{
-    command_fields_put(buf, COMMAND_LAYOUT, &snowflake_layout_fields, layout);
-}
-
-int layout_command_read(const void *data, size_t len, struct snowflake_layout *ret_layout)
-{
-    return command_fields_read(data, len, COMMAND_LAYOUT, &snowflake_layout_fields, ret_layout);
-}
-
-void command_clock_encode(struct buf *buf, uint64_t cluster_ms)
-{
-    command_fields_put(buf, COMMAND_CLOCK, &CLOCK, &cluster_ms);
-}
-
-int clock_command_read(const void *data, size_t len, uint64_t *ret_cluster_ms)
-{
-    return command_fields_read(data, len, COMMAND_CLOCK, &CLOCK, ret_cluster_ms);
-}
-
-void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit)
-{
-    message_head_put(buf, QUERY_BASE + QUERY_WORKERS);
-    buf_put_u16(buf, first);
-    buf_put_u16(buf, limit);
 }

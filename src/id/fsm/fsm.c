@@ -21,15 +21,6 @@
 #include "src/id/fsm/fsm_strict.h"
 #include "src/id/fsm/fsm_tables.h"
 
-/* A committed command. */
-struct entry {
-    uint64_t index;
-    struct session_stamp stamp;
-    int type; /* enum command_type */
-    const void *data;
-    size_t len;
-};
-
 struct fsm *fsm_new(void)
 {
     struct fsm *fsm = calloc(1, sizeof *fsm);
@@ -85,172 +76,88 @@ static void digest_remember(struct fsm *fsm, uint64_t index)
 
 /* --- commands --- */
 
-/* Segments granted, given back and recalled; strict ids. */
-static int apply_ids(struct fsm *fsm, const struct entry *entry, struct buf *result)
+/* Did this node have another digest at that index, as far as it still remembers? */
+static bool digest_differs(const struct fsm *fsm, const struct digest_command *digest)
 {
-    const struct fsm_strict on = {.tags = &fsm->tags,
-                                  .keys = &fsm->keys,
-                                  .recalls = &fsm->recalls,
-                                  .log_ms = fsm->settings.log_ms,
-                                  .index = entry->index};
-    struct grant_command grant;
-    struct strict_command strict;
-    struct give_back_command give_back;
-    struct recalled_command recalled;
-    int err = ERR_BAD_MESSAGE;
+    const struct fsm_digest_mark *mark = &fsm->marks[digest->index % FSM_DIGEST_MARKS];
 
-    switch (entry->type) {
-    case COMMAND_GRANT:
-        err = grant_command_read(entry->data, entry->len, &grant);
-        if (err == 0) {
-            fsm_segments_grant(&fsm->recalls, entry->stamp.node_id, &grant, result);
-        }
-        break;
-    case COMMAND_STRICT:
-        err = strict_command_read(entry->data, entry->len, &strict);
-        if (err == 0) {
-            fsm_strict_apply(&on, &strict, result);
-        }
-        break;
-    case COMMAND_GIVE_BACK:
-        err = give_back_command_read(entry->data, entry->len, &give_back);
-        if (err == 0) {
-            fsm_segments_give_back(&fsm->tags, &give_back, result);
-        }
-        break;
-    case COMMAND_RECALLED:
-        err = recalled_command_read(entry->data, entry->len, &recalled);
-        if (err == 0) {
-            fsm_recalls_confirm(&fsm->recalls, entry->stamp.node_id, &recalled, result);
-        }
-        break;
-    default: /* no command, or of a newer version */
-        break;
-    }
-    return err;
+    return digest->index != 0 && mark->index == digest->index && mark->digest != digest->digest;
 }
 
-/* A node tells of itself alone. */
-static int apply_node_info(struct fsm *fsm, const struct entry *entry)
+static void apply_clock(struct fsm *fsm, const struct clock_command *clock)
 {
-    struct node_info info;
-    int err = node_info_command_read(entry->data, entry->len, &info);
-
-    if (err != 0 || info.node_id != entry->stamp.node_id) {
-        return ERR_BAD_MESSAGE;
-    }
-    fsm_nodes_put(&fsm->nodes, &info);
-    return 0;
+    fsm_settings_clock(&fsm->settings, clock->cluster_ms);
+    fsm_keys_expire(&fsm->keys, fsm->settings.log_ms, LIMIT_KEYS_FORGOTTEN);
 }
 
-/* Compare with what this node had at that index, if it still remembers. */
-static int apply_digest(struct fsm *fsm, const struct entry *entry, int *ret_status)
+/* The commands whose result is a status: it. */
+static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
 {
-    struct digest_command digest;
-    const struct fsm_digest_mark *mark;
-    int err = digest_command_read(entry->data, entry->len, &digest);
-
-    if (err != 0) {
-        return err;
-    }
-    mark = &fsm->marks[digest.index % FSM_DIGEST_MARKS];
-    if (digest.index != 0 && mark->index == digest.index && mark->digest != digest.digest) {
-        *ret_status = ERR_DIVERGED;
-    }
-    return 0;
-}
-
-static int apply_clock(struct fsm *fsm, const struct entry *entry)
-{
-    uint64_t cluster_ms;
-    int err = clock_command_read(entry->data, entry->len, &cluster_ms);
-
-    if (err == 0) {
-        fsm_settings_clock(&fsm->settings, cluster_ms);
-        fsm_keys_expire(&fsm->keys, fsm->settings.log_ms, LIMIT_KEYS_FORGOTTEN);
-    }
-    return err;
-}
-
-/* The commands whose result is a status. ERR_BAD_MESSAGE: nothing was changed. */
-static int apply_plain(struct fsm *fsm, const struct entry *entry, int *ret_status)
-{
-    struct delete_command deletion;
-    struct snowflake_layout layout;
-    struct member_change change;
-    uint64_t begun;
-    bool given_up;
-    int err = ERR_BAD_MESSAGE;
-
-    *ret_status = 0;
-    switch (entry->type) {
-    case COMMAND_NOOP:
-        return noop_command_read(entry->data, entry->len);
-    case COMMAND_NODE_INFO:
-        return apply_node_info(fsm, entry);
-    case COMMAND_DIGEST:
-        return apply_digest(fsm, entry, ret_status);
-    case COMMAND_CLOCK:
-        return apply_clock(fsm, entry);
+    switch (command->type) {
     case COMMAND_TAG_DELETE:
-        err = delete_command_read(entry->data, entry->len, &deletion);
-        *ret_status = err == 0 ? fsm_puts_delete(&fsm->recalls, &deletion) : 0;
-        break;
+        return fsm_puts_delete(&fsm->recalls, &command->deletion);
+    case COMMAND_NODE_INFO:
+        fsm_nodes_put(&fsm->nodes, &command->node);
+        return 0;
+    case COMMAND_DIGEST:
+        return digest_differs(fsm, &command->digest) ? ERR_DIVERGED : 0;
     case COMMAND_LAYOUT:
-        err = layout_command_read(entry->data, entry->len, &layout);
-        *ret_status = err == 0 ? fsm_settings_layout(&fsm->settings, &layout) : 0;
-        break;
+        return fsm_settings_layout(&fsm->settings, &command->layout);
+    case COMMAND_CLOCK:
+        apply_clock(fsm, &command->clock);
+        return 0;
+    case COMMAND_RECALLED:
+        fsm_recalls_confirm(&fsm->recalls, command->stamp.node_id, &command->list);
+        return 0;
     case COMMAND_MEMBER_BEGIN:
-        err = member_begin_command_read(entry->data, entry->len, &change);
-        *ret_status = err == 0 ? fsm_members_begin(&fsm->members, &change, entry->index) : 0;
-        break;
+        return fsm_members_begin(&fsm->members, &command->change, index);
     case COMMAND_MEMBER_END:
-        err = member_end_command_read(entry->data, entry->len, &begun, &given_up);
-        *ret_status = err == 0 ? fsm_members_end(&fsm->members, begun, given_up) : 0;
-        break;
+        return fsm_members_end(&fsm->members, command->change.index, command->change.given_up);
     default:
-        UNREACHABLE("not a command whose result is a status");
+        ASSERT(command->type == COMMAND_NOOP);
+        return 0;
     }
-    return err;
 }
 
-/* 0, ERR_DIVERGED, or ERR_BAD_MESSAGE, and then nothing was changed or appended. */
-static int apply_type(struct fsm *fsm, const struct entry *entry, struct buf *result)
+/* 0 or ERR_DIVERGED. */
+static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, struct buf *result)
 {
-    struct put_command put;
-    int status = 0;
-    int err;
+    const struct fsm_strict strict = {.tags = &fsm->tags,
+                                      .keys = &fsm->keys,
+                                      .recalls = &fsm->recalls,
+                                      .log_ms = fsm->settings.log_ms,
+                                      .index = index};
+    int status;
 
-    switch (entry->type) {
+    switch (command->type) {
+    case COMMAND_GRANT:
+        fsm_segments_grant(&fsm->recalls, command->stamp.node_id, &command->list, result);
+        return 0;
     case COMMAND_TAGS_PUT:
-        err = put_command_read(entry->data, entry->len, &put);
-        if (err == 0) {
-            fsm_puts_apply(&fsm->recalls, &put, result);
-        }
-        return err;
+        fsm_puts_apply(&fsm->recalls, &command->list, result);
+        return 0;
     case COMMAND_WORKER_ACQUIRE:
     case COMMAND_WORKER_RENEW:
     case COMMAND_WORKER_RELEASE:
-        return fsm_workers_apply(&fsm->workers, entry->type, entry->data, entry->len, result);
-    case COMMAND_GRANT:
+        fsm_workers_apply(&fsm->workers, command, result);
+        return 0;
     case COMMAND_STRICT:
+        fsm_strict_apply(&strict, &command->list, result);
+        return 0;
     case COMMAND_GIVE_BACK:
-    case COMMAND_RECALLED:
-        return apply_ids(fsm, entry, result);
+        fsm_segments_give_back(&fsm->tags, &command->list, result);
+        return 0;
     default:
-        break;
-    }
-    err = apply_plain(fsm, entry, &status);
-    if (err == 0) {
+        status = apply_plain(fsm, index, command);
         status_result_encode(status, result);
+        return status == ERR_DIVERGED ? ERR_DIVERGED : 0;
     }
-    return err == 0 && status == ERR_DIVERGED ? ERR_DIVERGED : err;
 }
 
 /* Carry it out, unless it was before or must not be (session.h). */
-static int apply_once(struct fsm *fsm, const struct entry *entry, struct buf *result)
+static int apply_once(struct fsm *fsm, uint64_t index, struct command *command, struct buf *result)
 {
-    const struct session_stamp *stamp = &entry->stamp;
+    const struct session_stamp *stamp = &command->stamp;
     size_t before = result->len;
     int err = 0;
 
@@ -263,39 +170,38 @@ static int apply_once(struct fsm *fsm, const struct entry *entry, struct buf *re
         return 0;
     }
     if (!fsm_session_is_full(&fsm->sessions, stamp, result)) {
-        err = apply_type(fsm, entry, result);
+        err = apply_type(fsm, index, command, result);
     }
-    ASSERT((err == ERR_BAD_MESSAGE) == (result->len == before)); /* an answer for every command */
-    if (err != ERR_BAD_MESSAGE) {
-        fsm_session_answer(&fsm->sessions, stamp, result->data + before, result->len - before);
-    }
+    ASSERT(result->len > before); /* an answer for every command */
+    fsm_session_answer(&fsm->sessions, stamp, result->data + before, result->len - before);
     return err;
 }
 
-/* The first entry of a term is nobody's and does nothing; everything else is somebody's. */
-static int apply_entry(struct fsm *fsm, const struct entry *entry, struct buf *result)
+/* The first entry of a term is nobody's and does nothing; everything else is somebody's. A node
+ * tells of itself alone. */
+static bool is_allowed(const struct command *command)
 {
-    if (entry->stamp.node_id != 0) {
-        return apply_once(fsm, entry, result);
-    }
-    return entry->type == COMMAND_NOOP ? apply_type(fsm, entry, result) : ERR_BAD_MESSAGE;
+    uint64_t node_id = command->stamp.node_id;
+
+    return (node_id != 0 || command->type == COMMAND_NOOP) &&
+           (command->type != COMMAND_NODE_INFO || command->node.node_id == node_id);
 }
 
-int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
+int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, struct buf *result,
               struct fsm_changes *changes)
 {
-    struct entry entry = {.index = index, .data = command, .len = len};
-    int err;
+    struct command command;
+    int err = command_read(data, len, &command);
 
     ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
     fsm->journal.changes = changes;
-    entry.type = command_type(command, len);
-    err = entry.type < 0 ? ERR_BAD_MESSAGE : session_stamp_read(command, len, &entry.stamp);
-    if (err == 0) {
-        err = apply_entry(fsm, &entry, result);
-    }
-    if (err == ERR_BAD_MESSAGE) {
-        status_result_encode(ERR_BAD_MESSAGE, result);
+    if (err != 0 || !is_allowed(&command)) {
+        err = ERR_BAD_MESSAGE;
+        status_result_encode(err, result);
+    } else if (command.stamp.node_id == 0) {
+        status_result_encode(0, result);
+    } else {
+        err = apply_once(fsm, index, &command, result);
     }
     fsm->journal.changes = NULL;
     digest_remember(fsm, index);

@@ -28,9 +28,6 @@
 #define LEAFD_ID_FSM_FSM_H
 
 #include "src/id/codec/command.h"
-#include "src/id/codec/member.h"
-#include "src/id/codec/session.h"
-#include "src/id/codec/worker.h"
 #include "src/id/fsm/fsm_changes.h"
 
 struct fsm;
@@ -49,7 +46,7 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener);
  * nothing changed; ERR_DIVERGED when a COMMAND_DIGEST shows that this node's digest at that index
  * was another (the caller stops).
  */
-int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
+int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, struct buf *result,
               struct fsm_changes *changes) MUST_CHECK;
 
 /* Answer a query from the present state; appends the result. 0 or ERR_UNKNOWN_TAG or

@@ -21,7 +21,7 @@
 #include <sys/queue.h>
 
 #include "src/base/hash_table.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_tags.h"
 
 /* An idempotency key: in the table, and in the order of age. */

@@ -129,7 +129,7 @@ static int named_order(const void *a, const void *b)
 }
 
 /* The position of the first item whose name stood before it; false if there is none. */
-static bool find_twice(struct put_command command, uint32_t *ret_at)
+static bool find_twice(struct command_list command, uint32_t *ret_at)
 {
     struct named *names = calloc(command.count, sizeof *names);
     struct tag_put put;
@@ -137,7 +137,7 @@ static bool find_twice(struct put_command command, uint32_t *ret_at)
     uint32_t at = UINT32_MAX;
 
     ASSERT(names != NULL);
-    while (put_command_next(&command, &put)) {
+    while (command_next(&command, &put)) {
         ASSERT(count < command.count);
         names[count] = (struct named){put.name, put.name_len, count};
         count++;
@@ -156,7 +156,7 @@ static bool find_twice(struct put_command command, uint32_t *ret_at)
 }
 
 /* True if an item breaks a rule; the result says which and why. */
-static bool put_refused(struct fsm_recalls *recalls, struct put_command command,
+static bool put_refused(struct fsm_recalls *recalls, struct command_list command,
                         struct put_result *result)
 {
     struct tag_put put;
@@ -175,7 +175,7 @@ static bool put_refused(struct fsm_recalls *recalls, struct put_command command,
         result->failed_at = twice_at;
         return refuse_put(result, ERR_INVALID, "the same tag stands twice in one request");
     }
-    for (; put_command_next(&command, &put); result->failed_at++) {
+    for (; command_next(&command, &put); result->failed_at++) {
         struct fsm_row *row = fsm_tags_find(recalls->tags, put.name, put.name_len);
         const struct tag_row *old = row != NULL ? &row->tag : NULL;
         struct tag_row merged;
@@ -198,13 +198,13 @@ static bool put_refused(struct fsm_recalls *recalls, struct put_command command,
 }
 
 /* Change the rows; put_refused() has seen that nothing stands against it. */
-static void put_carry_out(struct fsm_recalls *recalls, struct put_command command,
+static void put_carry_out(struct fsm_recalls *recalls, struct command_list command,
                           struct put_result *result)
 {
     struct tag_put put;
     bool first = true;
 
-    while (put_command_next(&command, &put)) {
+    while (command_next(&command, &put)) {
         struct fsm_row *row = fsm_tags_find(recalls->tags, put.name, put.name_len);
         bool exists = row != NULL;
         bool live = exists && !row->tag.deleted;
@@ -237,7 +237,7 @@ static void put_carry_out(struct fsm_recalls *recalls, struct put_command comman
     }
 }
 
-void fsm_puts_apply(struct fsm_recalls *recalls, struct put_command *command, struct buf *result)
+void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command, struct buf *result)
 {
     struct put_result answer = {0};
 

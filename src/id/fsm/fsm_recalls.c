@@ -213,19 +213,17 @@ void fsm_recall_follow(struct fsm_recalls *recalls, struct fsm_row *row)
     }
 }
 
-void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id,
-                         struct recalled_command *command, struct buf *result)
+void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *list)
 {
     struct recalled_item item;
 
-    while (recalled_command_next(command, &item)) {
+    while (command_next(list, &item)) {
         struct fsm_recall *recall = fsm_recalls_find(recalls, item.name, item.name_len);
 
         if (recall != NULL && item.generation >= recall->row->tag.generation) {
             recall_leave(recalls, recall, node_id);
         }
     }
-    status_result_encode(0, result);
 }
 
 /* --- loading --- */

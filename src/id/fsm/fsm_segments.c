@@ -59,15 +59,15 @@ static void grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     ASSERT(tag->max_id <= TAG_MAX_ID_END);
 }
 
-void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id,
-                        struct grant_command *command, struct buf *result)
+void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *command,
+                        struct buf *result)
 {
     const struct grant_to to = {node_id, fsm_shown_ms(command->wall_ms)};
     struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
     struct grant_item item;
     size_t count = 0;
 
-    while (grant_command_next(command, &item)) {
+    while (command_next(command, &item)) {
         ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
         grant_one(recalls, &to, &item, &results[count++]);
     }
@@ -94,15 +94,14 @@ static bool give_back_one(struct fsm_tags *tags, const struct give_back_item *it
     return true;
 }
 
-void fsm_segments_give_back(struct fsm_tags *tags, struct give_back_command *command,
-                            struct buf *result)
+void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command, struct buf *result)
 {
     uint64_t wall_ms = fsm_shown_ms(command->wall_ms);
     int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
     struct give_back_item item;
     size_t count = 0;
 
-    while (give_back_command_next(command, &item)) {
+    while (command_next(command, &item)) {
         ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
         statuses[count++] = give_back_one(tags, &item, wall_ms) ? 0 : ERR_CONFLICT;
     }

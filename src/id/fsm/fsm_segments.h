@@ -16,9 +16,9 @@
 #include "src/id/fsm/fsm_recalls.h"
 
 /* The node becomes a segment holder. */
-void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id,
-                        struct grant_command *command, struct buf *result);
-void fsm_segments_give_back(struct fsm_tags *tags, struct give_back_command *command,
+void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *command,
+                        struct buf *result);
+void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command,
                             struct buf *result);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include "src/base/assert.h"
 
+static const struct fields LAYOUT = FIELDS(snowflake_layout_fields);
+
 #define LAYOUT_KEY "layout"
 #define TIME_KEY "time"
 
@@ -45,7 +47,7 @@ static void journal_layout(struct fsm_settings *settings)
 {
     ASSERT(settings->has_layout);
     journal_begin(settings->journal, LAYOUT_KEY);
-    fields_put(&settings->journal->row, &snowflake_layout_fields, &settings->layout);
+    fields_put(&settings->journal->row, &LAYOUT, &settings->layout);
 }
 
 static void journal_time(struct fsm_settings *settings)
@@ -123,7 +125,7 @@ static int load_layout(struct fsm_settings *settings, struct reader *reader)
 {
     struct snowflake_layout layout = {0};
 
-    if (!fields_read(reader, &snowflake_layout_fields, &layout)) {
+    if (!fields_read(reader, &LAYOUT, &layout)) {
         return ERR_TRUNCATED;
     }
     if (!reader_done(reader) || layout_check(&layout, layout.epoch_ms) != 0) {

@@ -15,7 +15,7 @@ _Static_assert(EXPIRE_PER_KEY *LIMIT_STRICT_ITEMS <= LIMIT_KEYS_FORGOTTEN, "keys
 /* Where the application of a batch stands. */
 struct batch {
     const struct fsm_strict *on;
-    const struct strict_batch *head;
+    const struct command_list *head;
     struct fsm_row *row; /* of the last item's tag; NULL: unknown, or no item yet */
     bool changing;       /* it is out of the digest */
 };
@@ -158,16 +158,16 @@ static void item_apply(struct batch *batch, const struct strict_item *item, uint
     item_allocate(batch, item, position, result);
 }
 
-void fsm_strict_apply(const struct fsm_strict *strict, struct strict_command *command,
+void fsm_strict_apply(const struct fsm_strict *strict, struct command_list *command,
                       struct buf *result)
 {
-    struct batch batch = {.on = strict, .head = &command->batch};
+    struct batch batch = {.on = strict, .head = command};
     struct strict_result results[LIMIT_STRICT_ITEMS];
     struct strict_item item;
     uint16_t position = 0;
 
     ASSERT(command->count >= 1 && command->count <= LIMIT_STRICT_ITEMS);
-    while (strict_command_next(command, &item)) {
+    while (command_next(command, &item)) {
         ASSERT(position < command->count);
         batch_turn_to(&batch, &item);
         item_apply(&batch, &item, position, &results[position]);

@@ -6,7 +6,7 @@
  * known gives the ids that it gave before; the tag's segments must not be on recall; then the ids
  * are [max_id, max_id + count). A run of items of one tag takes its row out of the digest once.
  *
- * Failure modes: of an item, into its result (strict_command.h), and then nothing was allocated for
+ * Failure modes: of an item, into its result (command.h), and then nothing was allocated for
  * it; the others stand for themselves.
  *
  * Thread: one owner. Deterministic: only the state and the command decide.
@@ -26,7 +26,7 @@ struct fsm_strict {
     uint64_t index; /* of the batch's entry */
 };
 
-void fsm_strict_apply(const struct fsm_strict *strict, struct strict_command *command,
+void fsm_strict_apply(const struct fsm_strict *strict, struct command_list *command,
                       struct buf *result);
 
 #endif

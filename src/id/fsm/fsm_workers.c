@@ -331,42 +331,25 @@ static void apply_release(struct fsm_workers *workers, const struct worker_relea
     result->row = row;
 }
 
-/* 'w' and the id, big-endian */
-int fsm_workers_apply(struct fsm_workers *workers, int type, const void *command, size_t len,
-                      struct buf *result)
+void fsm_workers_apply(struct fsm_workers *workers, const struct command *command,
+                       struct buf *result)
 {
     struct worker_result answer = {0};
-    struct worker_acquire acquire;
-    struct worker_renew renew;
-    struct worker_release release;
-    int err = ERR_BAD_MESSAGE;
 
-    switch (type) {
+    switch (command->type) {
     case COMMAND_WORKER_ACQUIRE:
-        err = worker_acquire_command_read(command, len, &acquire);
-        if (err == 0) {
-            apply_acquire(workers, &acquire, &answer);
-        }
+        apply_acquire(workers, &command->acquire, &answer);
         break;
     case COMMAND_WORKER_RENEW:
-        err = worker_renew_command_read(command, len, &renew);
-        if (err == 0) {
-            apply_renew(workers, &renew, &answer);
-        }
+        apply_renew(workers, &command->renew, &answer);
         break;
     case COMMAND_WORKER_RELEASE:
-        err = worker_release_command_read(command, len, &release);
-        if (err == 0) {
-            apply_release(workers, &release, &answer);
-        }
+        apply_release(workers, &command->release, &answer);
         break;
     default:
         UNREACHABLE("not a command on worker ids");
     }
-    if (err == 0) {
-        worker_result_encode(&answer, result);
-    }
-    return err;
+    worker_result_encode(&answer, result);
 }
 
 void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,

@@ -20,30 +20,30 @@ static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0"};
 static void test_node_info_round_trip_and_limits(void **state)
 {
     struct node_info info = NODE;
-    struct node_info back = {0};
+    struct command read;
     struct buf buf = BUF_INIT;
 
     (void)state;
     memset(info.http_address, 'h', LIMIT_ADDRESS_BYTES);
     memset(info.version, 'v', sizeof info.version - 1);
-    command_node_info_encode(&buf, &info);
-    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), 0);
-    assert_memory_equal(&back, &info, sizeof info);
+    command_put(&buf, COMMAND_NODE_INFO, &info);
+    assert_int_equal(command_read(buf.data, buf.len, &read), 0);
+    assert_memory_equal(&read.node, &info, sizeof info);
     buf_free(&buf);
     id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
                      "0700000000000000 0000000000000000 0100 0a 0000"); /* a line feed */
-    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
+    assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
     id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
                      "0000010000000000 0000000000000000 0000 0000"); /* node 65536 */
-    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
+    assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
     id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
                      "0100000000000000 0000000000000000 0000 2000"); /* version too long */
     for (unsigned i = 0; i < 32; i++) {
         buf_put_u8(&buf, 'v');
     }
-    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
+    assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
 }
 

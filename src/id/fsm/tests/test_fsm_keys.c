@@ -123,7 +123,7 @@ static void test_keys_at_their_limits_of_length(void **state)
 static void test_twice_in_one_batch(void **state)
 {
     struct id_apply *a = *state;
-    const struct strict_batch batch = {.key_limit = 10};
+    const struct command_list batch = {.key_limit = 10};
     const struct strict_item items[4] = {{.name = "a", .key = "k", .count = 2},
                                          {.name = "a", .count = 1},
                                          {.name = "a", .key = "k", .count = 2},
@@ -284,7 +284,7 @@ static void test_a_table_full_of_expired_keys_takes_a_whole_batch(void **state)
     struct strict_item *items = calloc(LIMIT_STRICT_ITEMS, sizeof *items);
     struct strict_result *results = calloc(LIMIT_STRICT_ITEMS, sizeof *results);
     char(*keys)[8] = calloc(LIMIT_STRICT_ITEMS, sizeof *keys);
-    const struct strict_batch batch = {.key_limit = LIMIT_STRICT_ITEMS};
+    const struct command_list batch = {.key_limit = LIMIT_STRICT_ITEMS};
 
     assert_true(items != NULL && results != NULL && keys != NULL);
     for (unsigned round = 0; round < 2; round++) {

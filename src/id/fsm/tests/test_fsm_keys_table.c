@@ -192,11 +192,12 @@ static void add_keys(struct fsm *fsm, uint64_t index, unsigned from, unsigned co
     char key[40];
     size_t got = 0;
 
-    command_strict_begin(&command, &(struct strict_batch){0, LIMIT_KEYS});
+    command_put(&command, COMMAND_STRICT, &(struct command_list){.key_limit = LIMIT_KEYS});
     for (unsigned i = from; i < from + count; i++) {
         int len = snprintf(key, sizeof key, "%08x-0000-4000-8000-%012x", i * 2654435761U, i);
 
-        command_strict_add(&command, &(struct strict_item){"a", 1, key, (uint16_t)len, 1});
+        command_item_put(&command, COMMAND_STRICT,
+                         &(struct strict_item){"a", 1, key, (uint16_t)len, 1});
     }
     command_items_end(&command);
     id_stamp_as(&command, 1, 1, index, index);
@@ -217,7 +218,8 @@ static void test_a_command_forgets_so_many_and_no_more(void **state)
     for (unsigned i = 0; i < 3; i++) {
         add_keys(a->fsm, 100 + i, i * LIMIT_STRICT_ITEMS, LIMIT_STRICT_ITEMS, results);
     }
-    command_clock_encode(&clock, NOW_MS + LIMIT_KEY_LIFE_MS);
+    command_put(&clock, COMMAND_CLOCK,
+                &(struct clock_command){.cluster_ms = NOW_MS + LIMIT_KEY_LIFE_MS});
     id_stamp_as(&clock, 1, 1, 200, 200);
     assert_int_equal(fsm_apply(a->fsm, 200, clock.data, clock.len, &answer, NULL), 0);
     assert_int_equal(fsm_key_count(a->fsm), 3 * LIMIT_STRICT_ITEMS - LIMIT_KEYS_FORGOTTEN);

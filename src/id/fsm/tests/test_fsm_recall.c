@@ -394,15 +394,16 @@ static int put_many(struct fsm *fsm, uint64_t index, unsigned from, unsigned cou
     struct put_result result;
     int status;
 
-    command_put_begin(&command, false, 1);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
     for (unsigned i = from; i < from + count; i++) {
         char name[12];
         int len = snprintf(name, sizeof name, "t%u", i);
 
-        command_put_add(&command, &(struct tag_put){.name = name,
-                                                    .name_len = (uint16_t)len,
-                                                    .fields = TAG_FIELD_MODE,
-                                                    .mode = (uint8_t)mode});
+        command_item_put(&command, COMMAND_TAGS_PUT,
+                         &(struct tag_put){.name = name,
+                                           .name_len = (uint16_t)len,
+                                           .fields = TAG_FIELD_MODE,
+                                           .mode = (uint8_t)mode});
     }
     command_items_end(&command);
     id_stamp_as(&command, 1, 1, index, index);

@@ -142,11 +142,11 @@ static void test_grant_of_many_tags_in_one_command(void **state)
 
     make(a, "a", 10, 1);
     make(a, "b", 20, 5);
-    command_grant_begin(&command, a->wall_ms);
-    command_grant_add(&command, &(struct grant_item){"b", 1, 0});
-    command_grant_add(&command, &(struct grant_item){"none", 4, 0});
-    command_grant_add(&command, &(struct grant_item){"a", 1, 3});
-    command_grant_add(&command, &(struct grant_item){"b", 1, 7}); /* a second time */
+    command_put(&command, COMMAND_GRANT, &(struct command_list){.wall_ms = a->wall_ms});
+    command_item_put(&command, COMMAND_GRANT, &(struct grant_item){"b", 1, 0});
+    command_item_put(&command, COMMAND_GRANT, &(struct grant_item){"none", 4, 0});
+    command_item_put(&command, COMMAND_GRANT, &(struct grant_item){"a", 1, 3});
+    command_item_put(&command, COMMAND_GRANT, &(struct grant_item){"b", 1, 7}); /* a second time */
     command_items_end(&command);
     assert_int_equal(id_apply_bytes(a, &command), 0);
     assert_int_equal(grant_results_decode(a->result.data, a->result.len, results, 4, &count), 0);
@@ -372,10 +372,10 @@ static void test_put_bulk_at_its_limit(void **state)
     assert_int_equal(result.status, ERR_INVALID);
     assert_non_null(strstr(result.why, "10000"));
     assert_int_equal(fsm_tag_count(a->fsm), 0);
-    command_put_begin(&command, false, 1);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
     for (unsigned i = 0; i < LIMIT_TAGS_PER_BULK; i++) {
         puts[i].name_len = (uint16_t)strlen(names[i]);
-        command_put_add(&command, &puts[i]);
+        command_item_put(&command, COMMAND_TAGS_PUT, &puts[i]);
     }
     command_items_end(&command);
     id_stamp_as(&command, 1, 1, 1, 1);
