@@ -123,7 +123,6 @@ static void answer_put(struct conn *conn, struct call *call, bool bulk)
     } else if (!wait_all_begin(conn, call)) {
         show_put(conn, &result, bulk);
     }
-    put_result_release(&result);
 }
 
 static void put_cb(struct conn *conn, struct call *call)

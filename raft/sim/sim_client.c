@@ -122,7 +122,6 @@ static void put_answered(struct sim_request *request)
         final_done[request->tag] = true;
         final_left--;
     }
-    put_result_release(&result);
 }
 
 static void get_answered(struct sim_request *request)
@@ -140,9 +139,10 @@ static void get_answered(struct sim_request *request)
             (unsigned long long)request->node->id, (unsigned long long)request->kept);
     }
     if (rows.count == 1 && rows.rows[0].max_id < request->floor) {
-        sim_fail(request->world, "node %llu answered max_id %llu of %s after %llu was acknowledged",
+        sim_fail(request->world,
+                 "node %llu answered max_id %llu of %.*s after %llu was acknowledged",
                  (unsigned long long)request->node->id, (unsigned long long)rows.rows[0].max_id,
-                 rows.rows[0].name, (unsigned long long)request->floor);
+                 (int)rows.rows[0].name_len, rows.rows[0].name, (unsigned long long)request->floor);
     }
     tag_rows_release(&rows);
 }

@@ -232,7 +232,7 @@ static void test_bulk_bound(void **state)
 
 static void test_put_row(void **state)
 {
-    struct tag_row row = {.name = (char *)(uintptr_t) "a\"b",
+    struct tag_row row = {.name = "a\"b",
                           .name_len = 3,
                           .step = 5,
                           .max_step = 6,

@@ -79,7 +79,6 @@ static void put_max_id(struct ring *ring, uint64_t id, const char *tag, uint64_t
     assert_int_equal(put_result_decode(asked.base.reply.data, asked.base.reply.len, &result), 0);
     assert_int_equal(result.status, 0);
     assert_int_equal(result.first.max_id, max_id);
-    put_result_release(&result);
     asked_free(&asked);
 }
 

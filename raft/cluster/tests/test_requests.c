@@ -28,7 +28,6 @@ static void expect_made(const struct asked *asked)
     assert_int_equal(put_result_decode(asked->base.reply.data, asked->base.reply.len, &result), 0);
     assert_int_equal(result.status, 0);
     assert_int_equal(result.made + result.changed, 1);
-    put_result_release(&result);
 }
 
 /* --- the happy path --- */

@@ -325,27 +325,8 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
 
 /* --- the row of a node --- */
 
-#define NODE_ROW_VERSION 1
-
-static const struct fields NODE_ROW = {NODE_INFO_FIELDS + 1,
-                                       sizeof NODE_INFO_FIELDS / sizeof *NODE_INFO_FIELDS - 1};
-
-void node_info_row_encode(const struct node_info *info, struct buf *buf)
-{
-    ASSERT(node_info_is_sound(info));
-    buf_put_u8(buf, NODE_ROW_VERSION);
-    fields_put(buf, &NODE_ROW, info);
-}
-
-int node_info_row_decode(uint64_t node_id, const void *value, size_t len,
-                         struct node_info *ret_info)
-{
-    struct node_info info = {.node_id = node_id};
-    int err = fields_row_read(value, len, NODE_ROW_VERSION, &NODE_ROW, &info);
-
-    if (err != 0 || !node_info_is_sound(&info)) {
-        return err != 0 ? err : ERR_CORRUPT;
-    }
-    *ret_info = info;
-    return 0;
-}
+const struct row_format node_info_format = {
+    .version = 1,
+    .fields = {NODE_INFO_FIELDS + 1, sizeof NODE_INFO_FIELDS / sizeof *NODE_INFO_FIELDS - 1},
+    .is_sound = node_info_is_sound,
+};

@@ -118,9 +118,8 @@ struct put_result {
 };
 
 void put_result_encode(const struct put_result *result, struct buf *buf);
-/* The result owns first; release with put_result_release(). */
+/* The strings of first are borrowed from data. */
 int put_result_decode(const void *data, size_t len, struct put_result *ret_result) MUST_CHECK;
-void put_result_release(struct put_result *result);
 
 /* --- delete, clock, digest, node info --- */
 struct delete_command {
@@ -148,11 +147,8 @@ struct node_info {
     char version[32];
 };
 
-/* The value bytes of a node's row (the key holds the id). decode: 0, ERR_TRUNCATED,
- * ERR_BAD_VERSION or ERR_CORRUPT. */
-void node_info_row_encode(const struct node_info *info, struct buf *buf);
-int node_info_row_decode(uint64_t node_id, const void *value, size_t len,
-                         struct node_info *ret_info) MUST_CHECK;
+/* Of its row, whose key holds the id. */
+extern const struct row_format node_info_format;
 
 /* Of all commands whose result has no other struct. */
 void status_result_encode(int32_t status, struct buf *buf);
@@ -268,7 +264,7 @@ int query_decode(const void *data, size_t len, struct query *ret_query) MUST_CHE
  * many deleted tags ends early, perhaps with no row. QUERY_TAG_GET of an unknown or deleted tag
  * gives status ERR_UNKNOWN_TAG. */
 struct tag_rows {
-    struct tag_row *rows; /* owned */
+    struct tag_row *rows; /* owned, their strings borrowed */
     size_t count;
     char next[LIMIT_TAG_NAME_BYTES];
     size_t next_len; /* 0: that is all */

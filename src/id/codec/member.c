@@ -11,14 +11,11 @@
 #include "src/base/assert.h"
 #include "src/id/codec/command_bytes.h"
 
-#define ROW_VERSION 1
-
 static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct member_change, kind),   FIELD_BOOL(struct member_change, force),
     FIELD_BOOL(struct member_change, given_up), FIELD_NUMBER(struct member_change, node_id),
     FIELD_NUMBER(struct member_change, index),  FIELD_TEXT(struct member_change, address),
 };
-static const struct fields ROW = FIELDS(ROW_FIELDS);
 
 static const struct field ASK_FIELDS[] = {
     FIELD_BOOL(struct member_ask, force),
@@ -52,19 +49,11 @@ bool member_change_is_sound(const void *data)
            member_is_sound(change->node_id, change->address, change->kind == MEMBER_ADD);
 }
 
-void member_change_row_encode(const struct member_change *change, struct buf *buf)
-{
-    ASSERT(member_change_is_sound(change));
-    buf_put_u8(buf, ROW_VERSION);
-    fields_put(buf, &ROW, change);
-}
-
-int member_change_row_decode(const void *value, size_t len, struct member_change *ret_change)
-{
-    int err = fields_row_read(value, len, ROW_VERSION, &ROW, ret_change);
-
-    return err == 0 && !member_change_is_sound(ret_change) ? ERR_CORRUPT : err;
-}
+const struct row_format member_change_format = {
+    .version = 1,
+    .fields = FIELDS(ROW_FIELDS),
+    .is_sound = member_change_is_sound,
+};
 
 void member_ask_encode(const struct member_ask *ask, struct buf *buf)
 {

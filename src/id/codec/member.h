@@ -46,11 +46,8 @@ struct member_change {
  * member_change. */
 bool member_change_is_sound(const void *change);
 
-/* The value bytes of the row of the change. decode: 0, ERR_TRUNCATED, ERR_BAD_VERSION or
- * ERR_CORRUPT. */
-void member_change_row_encode(const struct member_change *change, struct buf *buf);
-int member_change_row_decode(const void *value, size_t len,
-                             struct member_change *ret_change) MUST_CHECK;
+/* Of its row. */
+extern const struct row_format member_change_format;
 
 /* A member of a configuration. */
 struct member {

@@ -202,20 +202,11 @@ int put_result_decode(const void *data, size_t len, struct put_result *ret_resul
         !fields_read(&reader, &PUT_RESULT, &result)) {
         return ERR_BAD_MESSAGE;
     }
-    if (result.status == 0 && read_row(&reader, &result.first) != 0) {
-        return ERR_BAD_MESSAGE;
-    }
-    if (!reader_done(&reader)) {
-        put_result_release(&result);
+    if ((result.status == 0 && read_row(&reader, &result.first) != 0) || !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
     *ret_result = result;
     return 0;
-}
-
-void put_result_release(struct put_result *result)
-{
-    tag_row_release(&result->first);
 }
 
 static const struct field STATUS_FIELDS[] = {{FIELD_KIND_NUMBER, 0, sizeof(int32_t), 0}};
@@ -366,9 +357,6 @@ int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
 
 void tag_rows_release(struct tag_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++) {
-        tag_row_release(&rows->rows[i]);
-    }
     free(rows->rows);
     *rows = (struct tag_rows){0};
 }

@@ -15,7 +15,6 @@
 #include "src/id/codec/command_bytes.h"
 #include "src/id/codec/tag.h"
 
-#define WORKER_ROW_VERSION 2
 #define WORKER_EPOCH_END INT64_MAX /* shown as a JSON number; no log is ever as long */
 
 static const struct field ROW_FIELDS[] = {
@@ -29,11 +28,12 @@ static const struct field ROW_FIELDS[] = {
     FIELD_CHARS(struct worker_row, name),
     FIELD_CHARS(struct worker_row, address),
 };
-static const struct fields ROW = FIELDS(ROW_FIELDS);
 
 /* What every row that the state machine makes keeps, and no damaged one is loaded without. */
-static bool row_keeps_rules(const struct worker_row *row)
+static bool row_is_sound(const void *data)
 {
+    const struct worker_row *row = data;
+
     return row->id < LIMIT_WORKER_IDS &&
            (row->state == WORKER_HELD || row->state == WORKER_RELEASED) &&
            (row->kind == WORKER_NODE || row->kind == WORKER_CLIENT) && row->epoch >= 1 &&
@@ -46,23 +46,21 @@ static bool row_keeps_rules(const struct worker_row *row)
            tag_text_check(row->address, row->address_len, false) == 0;
 }
 
+static const struct row_format FORMAT = {
+    .version = 2,
+    .fields = FIELDS(ROW_FIELDS),
+    .is_sound = row_is_sound,
+};
+
 void worker_row_encode(const struct worker_row *row, struct buf *buf)
 {
-    ASSERT(row_keeps_rules(row));
-    buf_put_u8(buf, WORKER_ROW_VERSION);
-    fields_put(buf, &ROW, row);
+    row_put(buf, &FORMAT, row);
 }
 
 int worker_row_decode(uint16_t id, const void *value, size_t len, struct worker_row *ret_row)
 {
-    struct worker_row row = {.id = id};
-    int err = fields_row_read(value, len, WORKER_ROW_VERSION, &ROW, &row);
-
-    if (err != 0 || !row_keeps_rules(&row)) {
-        return err != 0 ? err : ERR_CORRUPT;
-    }
-    *ret_row = row;
-    return 0;
+    *ret_row = (struct worker_row){.id = id};
+    return row_read(value, len, &FORMAT, ret_row);
 }
 
 /* A row on its way: the worker id, and the bytes that storage keeps as its value. */

@@ -29,7 +29,6 @@ struct fsm *fsm_new(void)
     fsm_tags_init(&fsm->tags, &fsm->journal);
     fsm_recalls_init(&fsm->recalls, &fsm->tags);
     fsm_keys_init(&fsm->keys, &fsm->tags);
-    fsm_nodes_init(&fsm->nodes, &fsm->journal);
     fsm_settings_init(&fsm->settings, &fsm->journal);
     fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->journal);
     fsm_sessions_init(&fsm->sessions, &fsm->journal);
@@ -43,7 +42,6 @@ static void clear(struct fsm *fsm)
     fsm_keys_clear(&fsm->keys);
     fsm_recalls_clear(&fsm->recalls);
     fsm_tags_clear(&fsm->tags);
-    fsm_nodes_clear(&fsm->nodes);
     fsm_settings_init(&fsm->settings, &fsm->journal);
     fsm_workers_clear(&fsm->workers);
     fsm_sessions_clear(&fsm->sessions);
@@ -97,7 +95,7 @@ static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
     case COMMAND_TAG_DELETE:
         return fsm_puts_delete(&fsm->recalls, &command->deletion);
     case COMMAND_NODE_INFO:
-        fsm_nodes_put(&fsm->nodes, &command->node);
+        fsm_members_report(&fsm->members, &command->node);
         return 0;
     case COMMAND_DIGEST:
         return digest_differs(fsm, &command->digest) ? ERR_DIVERGED : 0;
@@ -292,7 +290,7 @@ void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struc
 
 bool fsm_node(const struct fsm *fsm, uint64_t node_id, struct node_info *ret_info)
 {
-    const struct node_info *info = fsm_nodes_find(&fsm->nodes, node_id);
+    const struct node_info *info = fsm_members_info(&fsm->members, node_id);
 
     if (info != NULL) {
         *ret_info = *info;
@@ -377,33 +375,30 @@ void fsm_load_begin(struct fsm *fsm)
 int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *value,
                  size_t value_len)
 {
-    const uint8_t *bytes = key;
+    const struct fsm_loaded row = {key, key_len, value, value_len};
 
     ASSERT(fsm->journal.loading);
     if (key_len < 1) {
         return ERR_CORRUPT;
     }
-    switch (bytes[0]) {
+    switch (row.key[0]) {
     case FSM_TABLE_TAGS:
-        return fsm_tags_load(&fsm->tags, bytes, key_len, value, value_len);
-    case FSM_TABLE_NODES:
-        return fsm_nodes_load(&fsm->nodes, bytes, key_len, value, value_len);
+        return fsm_tags_load(&fsm->tags, &row);
     case FSM_TABLE_WORKERS:
-        return fsm_workers_load(&fsm->workers, bytes, key_len, value, value_len);
+        return fsm_workers_load(&fsm->workers, &row);
     case FSM_TABLE_SETTINGS:
-        return fsm_settings_load(&fsm->settings, bytes, key_len, value, value_len);
+        return fsm_settings_load(&fsm->settings, &row);
     case FSM_TABLE_MEMBERS:
-        return fsm_members_load_change(&fsm->members, key_len, value, value_len);
     case FSM_TABLE_REMOVED:
-        return fsm_members_load_removed(&fsm->members, bytes, key_len, value, value_len);
+    case FSM_TABLE_NODES:
+        return fsm_members_load(&fsm->members, &row);
     case FSM_TABLE_HOLDERS:
-        return fsm_holders_load(&fsm->recalls, bytes, key_len, value, value_len);
     case FSM_TABLE_RECALLS:
-        return fsm_recalls_load(&fsm->recalls, bytes, key_len, value, value_len);
+        return fsm_recalls_load(&fsm->recalls, &row);
     case FSM_TABLE_ANSWERS:
-        return fsm_sessions_load(&fsm->sessions, bytes, key_len, value, value_len);
+        return fsm_sessions_load(&fsm->sessions, &row);
     case FSM_TABLE_KEYS:
-        return fsm_keys_load(&fsm->keys, bytes, key_len, value, value_len);
+        return fsm_keys_load(&fsm->keys, &row);
     default:
         return ERR_CORRUPT;
     }

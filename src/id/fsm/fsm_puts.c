@@ -67,7 +67,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
 {
     bool live = old != NULL && !old->deleted;
     struct tag_row row = {
-        .description = (char *)(uintptr_t) "",
+        .description = "",
         .mode = TAG_MODE_TREND,
         .step = TAG_DEFAULT_STEP,
         .max_step = TAG_DEFAULT_MAX_STEP,
@@ -78,7 +78,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     if (live) {
         row = *old;
     }
-    row.name = (char *)(uintptr_t)put->name;
+    row.name = put->name;
     row.name_len = put->name_len;
     row.deleted = false;
     row.generation = old != NULL ? old->generation : 0;
@@ -94,7 +94,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
         row.mode = put->mode;
     }
     if (put->fields & TAG_FIELD_DESCRIPTION) {
-        row.description = (char *)(uintptr_t)put->description;
+        row.description = put->description;
         row.description_len = put->description_len;
     }
     row.recalling = row.mode == TAG_MODE_STRICT && fsm_recall_is_due(recalls, old, force);
@@ -219,19 +219,16 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
             row = fsm_tags_make(recalls->tags, put.name, put.name_len);
             ASSERT(row != NULL);
         }
-        fsm_row_describe(row, merged.description, merged.description_len);
-        merged.name = row->tag.name;
-        merged.description = row->tag.description;
         merged.created_ms =
             live ? row->tag.created_ms : fsm_later(row->tag.created_ms, command.wall_ms);
         merged.updated_ms = fsm_later(row->tag.updated_ms, command.wall_ms);
-        row->tag = merged;
+        fsm_row_set(row, merged);
         fsm_tags_change_end(recalls->tags, row);
         fsm_recall_follow(recalls, row);
         result->made += !live;
         result->changed += live;
         if (first) {
-            tag_row_copy(&result->first, &row->tag);
+            result->first = row->tag;
         }
         first = false;
     }
@@ -246,7 +243,6 @@ void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command, s
         put_carry_out(recalls, *command, &answer);
     }
     put_result_encode(&answer, result);
-    put_result_release(&answer);
 }
 
 int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *command)

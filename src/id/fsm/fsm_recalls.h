@@ -69,11 +69,8 @@ void fsm_recall_follow(struct fsm_recalls *recalls, struct fsm_row *row);
 /* COMMAND_RECALLED of a node. */
 void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *list);
 
-/* Rows as fsm_load_row() gets them. */
-int fsm_holders_load(struct fsm_recalls *recalls, const uint8_t *key, size_t key_len,
-                     const void *value, size_t value_len) MUST_CHECK;
-int fsm_recalls_load(struct fsm_recalls *recalls, const uint8_t *key, size_t key_len,
-                     const void *value, size_t value_len) MUST_CHECK;
+/* Rows of the tables HOLDERS and RECALLS. */
+int fsm_recalls_load(struct fsm_recalls *recalls, const struct fsm_loaded *row) MUST_CHECK;
 /* All rows are there: ERR_CORRUPT if they contradict each other. */
 int fsm_recalls_check(const struct fsm_recalls *recalls) MUST_CHECK;
 

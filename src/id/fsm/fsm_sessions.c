@@ -306,8 +306,7 @@ static bool stamp_fits(const struct session_stamp *stamp)
            stamp->lowest >= 1 && stamp->lowest <= stamp->seq;
 }
 
-int fsm_sessions_load(struct fsm_sessions *sessions, const uint8_t *key, size_t key_len,
-                      const void *value, size_t value_len)
+int fsm_sessions_load(struct fsm_sessions *sessions, const struct fsm_loaded *row)
 {
     struct fsm_session *session;
     struct session_stamp stamp;
@@ -316,7 +315,8 @@ int fsm_sessions_load(struct fsm_sessions *sessions, const uint8_t *key, size_t 
     uint16_t slot;
     size_t len;
 
-    if (fsm_value_begin(&reader, value, value_len) != 0) {
+    reader_init(&reader, row->value, row->value_len);
+    if (reader_u8(&reader) != FSM_ROW_VERSION && !reader.bad) {
         return ERR_BAD_VERSION;
     }
     stamp.incarnation = reader_u64(&reader);
@@ -324,14 +324,14 @@ int fsm_sessions_load(struct fsm_sessions *sessions, const uint8_t *key, size_t 
     stamp.lowest = reader_u64(&reader);
     len = reader_left(&reader);
     bytes = reader_bytes(&reader, len);
-    if (value_len <= ROW_HEAD_BYTES || reader.bad) {
+    if (row->value_len <= ROW_HEAD_BYTES || reader.bad) {
         return ERR_TRUNCATED;
     }
-    if (key_len != KEY_BYTES) {
+    if (row->key_len != KEY_BYTES) {
         return ERR_CORRUPT;
     }
-    stamp.node_id = fsm_key_node(key);
-    slot = (uint16_t)(key[FSM_NODE_KEY_BYTES] << 8 | key[FSM_NODE_KEY_BYTES + 1]);
+    stamp.node_id = fsm_key_node(row->key);
+    slot = (uint16_t)(row->key[FSM_NODE_KEY_BYTES] << 8 | row->key[FSM_NODE_KEY_BYTES + 1]);
     if (!stamp_fits(&stamp) || slot >= LIMIT_SESSION_COMMANDS) {
         return ERR_CORRUPT;
     }

@@ -368,26 +368,24 @@ void fsm_workers_list(const struct fsm_workers *workers, const struct query *que
     worker_rows_encode(rows, count, workers->settings->log_ms, result);
 }
 
-int fsm_workers_load(struct fsm_workers *workers, const uint8_t *key, size_t key_len,
-                     const void *value, size_t value_len)
+int fsm_workers_load(struct fsm_workers *workers, const struct fsm_loaded *loaded)
 {
     struct worker_row row;
     uint16_t id;
     int err;
 
-    if (key_len != WORKER_KEY_BYTES) {
+    if (loaded->key_len != WORKER_KEY_BYTES) {
         return ERR_CORRUPT;
     }
-    id = (uint16_t)(key[1] << 8 | key[2]);
-    err = worker_row_decode(id, value, value_len, &row);
-    if (err != 0) {
-        return err;
+    id = (uint16_t)(loaded->key[1] << 8 | loaded->key[2]);
+    err = worker_row_decode(id, loaded->value, loaded->value_len, &row);
+    if (err == 0 && fsm_workers_find(workers, id) != NULL) {
+        err = ERR_EXISTS;
     }
-    if (fsm_workers_find(workers, id) != NULL) {
-        return ERR_EXISTS;
+    if (err == 0) {
+        put_row(workers, &row);
     }
-    put_row(workers, &row);
-    return 0;
+    return err;
 }
 
 void fsm_workers_tell(const struct fsm_workers *workers)

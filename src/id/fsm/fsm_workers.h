@@ -43,8 +43,7 @@ void fsm_workers_list(const struct fsm_workers *workers, const struct query *que
                       struct buf *result);
 
 /* A row as fsm_load_row() gets it. */
-int fsm_workers_load(struct fsm_workers *workers, const uint8_t *key, size_t key_len,
-                     const void *value, size_t value_len) MUST_CHECK;
+int fsm_workers_load(struct fsm_workers *workers, const struct fsm_loaded *loaded) MUST_CHECK;
 /* Tell the listener of every row. */
 void fsm_workers_tell(const struct fsm_workers *workers);
 

@@ -188,7 +188,6 @@ struct put_result id_apply_put(struct id_apply *apply, struct tag_put put, bool 
 {
     struct put_result result = id_apply_puts(apply, &put, 1, force);
 
-    put_result_release(&result);
     return result;
 }
 

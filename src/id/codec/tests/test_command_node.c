@@ -53,19 +53,24 @@ static void test_node_info_row_golden_and_damage(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    node_info_row_encode(&NODE, &buf);
+    row_put(&buf, &node_info_format, &NODE);
     assert_true(id_hex_equal(&buf, "01 efbeadde00000000 0600 613a38303830 0500 302e312e30"));
-    assert_int_equal(node_info_row_decode(7, buf.data, buf.len, &back), 0);
+    back.node_id = 7;
+    assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), 0);
     assert_memory_equal(&back, &NODE, sizeof back);
     for (size_t len = 0; len < buf.len; len++) {
-        assert_int_equal(node_info_row_decode(7, buf.data, len, &back), ERR_TRUNCATED);
+        back.node_id = 7;
+        assert_int_equal(row_read(buf.data, len, &node_info_format, &back), ERR_TRUNCATED);
     }
-    assert_int_equal(node_info_row_decode(0, buf.data, buf.len, &back), ERR_CORRUPT);
+    back.node_id = 0;
+    assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), ERR_CORRUPT);
     buf.data[0] = 2;
-    assert_int_equal(node_info_row_decode(7, buf.data, buf.len, &back), ERR_BAD_VERSION);
+    back.node_id = 7;
+    assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), ERR_BAD_VERSION);
     buf.data[0] = 1;
     buf_put_u8(&buf, 0);
-    assert_int_equal(node_info_row_decode(7, buf.data, buf.len, &back), ERR_CORRUPT);
+    back.node_id = 7;
+    assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), ERR_CORRUPT);
     buf_free(&buf);
 }
 

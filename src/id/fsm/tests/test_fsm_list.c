@@ -88,8 +88,8 @@ static const char *list(struct table *table, const char *prefix, const char *aft
     assert_int_equal(tag_rows_decode(answer.data, answer.len, &rows), 0);
     names[0] = '\0';
     for (size_t i = 0; i < rows.count; i++) {
-        len += snprintf(names + len, sizeof names - (size_t)len, "%s%s", i > 0 ? " " : "",
-                        rows.rows[i].name);
+        len += snprintf(names + len, sizeof names - (size_t)len, "%s%.*s", i > 0 ? " " : "",
+                        (int)rows.rows[i].name_len, rows.rows[i].name);
     }
     if (rows.next_len > 0) {
         (void)snprintf(names + len, sizeof names - (size_t)len, "+%.*s", (int)rows.next_len,

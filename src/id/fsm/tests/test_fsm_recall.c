@@ -411,7 +411,6 @@ static int put_many(struct fsm *fsm, uint64_t index, unsigned from, unsigned cou
     assert_int_equal(put_result_decode(answer.data, answer.len, &result), 0);
     status = result.status;
     assert_true(status == 0 || strstr(result.why, "10000 tags") != NULL);
-    put_result_release(&result);
     buf_free(&command);
     buf_free(&answer);
     return status;
@@ -490,9 +489,9 @@ static void test_load_refuses_damage(void **state)
 }
 
 #define TAG_FIELDS " 0a000000 64000000 0500000000000000 0000000000000000 0000000000000000 0000"
-#define RECALLING "03 02 01 02000000" TAG_FIELDS
-#define RECALLING_GONE "03 03 01 02000000" TAG_FIELDS
-#define STRICT "03 00 01 02000000" TAG_FIELDS
+#define RECALLING "03 00 01 01 02000000" TAG_FIELDS
+#define RECALLING_GONE "03 01 01 01 02000000" TAG_FIELDS
+#define STRICT "03 00 00 01 02000000" TAG_FIELDS
 
 /* What three rows give; a value NULL is no row. */
 static int load_three(const char *tag, const char *recall, const char *holder)
