@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "raft/tests/raft_strict.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/codec/command.h"
 
 #define PATIENCE_MS 3000
@@ -176,7 +177,7 @@ static void test_many_tags_become_strict_at_once(void **state)
     }
     ring_run_ms(&ring, 500);
     for (uint64_t id = 1; id <= 3; id++) {
-        assert_int_equal(fsm_recall_count(ring_node(&ring, id)->replica.fsm), 0);
+        assert_int_equal(ring_node(&ring, id)->replica.fsm->recalls.count, 0);
     }
     assert_int_equal(strict_take(&ring, leader, "tag-0", 1, NULL), 1);
     assert_int_equal(strict_take(&ring, leader, "tag-1024", 1, NULL), 1);

@@ -33,7 +33,8 @@ enum result_type {
     RESULT_WORKERS = 0x86,
     RESULT_STRICT = 0x87,
     RESULT_STATUSES = 0x88,
-    RESULT_REFUSED = 0x89 /* the session's, instead of the command's own */
+    RESULT_REFUSED = 0x89, /* the session's, instead of the command's own */
+    RESULT_MEMBER = 0x8a
 };
 
 /* Of encoded strict results: what stands before the first, and each of them. */

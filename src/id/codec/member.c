@@ -77,18 +77,14 @@ int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask)
 void member_answer_encode(const struct member_answer *answer, struct buf *buf)
 {
     ASSERT(answer->outcome < MEMBER_OUTCOMES);
-    buf_put_u8(buf, MESSAGE_VERSION);
-    fields_put(buf, &ANSWER, answer);
+    message_fields_put(buf, RESULT_MEMBER, &ANSWER, answer);
 }
 
 int member_answer_decode(const void *data, size_t len, struct member_answer *ret_answer)
 {
-    struct reader reader;
-
-    reader_init(&reader, data, len);
     *ret_answer = (struct member_answer){0};
-    return reader_u8(&reader) == MESSAGE_VERSION && fields_read(&reader, &ANSWER, ret_answer) &&
-                   reader_done(&reader) && ret_answer->outcome < MEMBER_OUTCOMES
+    return message_fields_read(data, len, RESULT_MEMBER, &ANSWER, ret_answer) &&
+                   ret_answer->outcome < MEMBER_OUTCOMES
                ? 0
                : ERR_BAD_MESSAGE;
 }

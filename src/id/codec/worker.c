@@ -87,13 +87,17 @@ static int read_row(struct reader *reader, struct worker_row *ret_row)
     return worker_row_decode(id, value, len, ret_row);
 }
 
+static const struct field RESULT_FIELDS[] = {
+    FIELD_NUMBER(struct worker_result, status),
+    FIELD_BOOL(struct worker_result, has_row),
+};
+static const struct fields RESULT = FIELDS(RESULT_FIELDS);
+
 void worker_result_encode(const struct worker_result *result, struct buf *buf)
 {
     ASSERT(result->status <= 0);
     ASSERT_IMPLIES(result->status == 0, result->has_row);
-    message_head_put(buf, RESULT_WORKER);
-    buf_put_u32(buf, (uint32_t)result->status);
-    buf_put_u8(buf, result->has_row);
+    message_fields_put(buf, RESULT_WORKER, &RESULT, result);
     if (result->has_row) {
         put_row(buf, &result->row);
     }
@@ -103,21 +107,11 @@ int worker_result_decode(const void *data, size_t len, struct worker_result *ret
 {
     struct reader reader;
     struct worker_result result = {0};
-    uint8_t has_row;
 
-    if (!message_head_read(&reader, data, len, RESULT_WORKER)) {
-        return ERR_BAD_MESSAGE;
-    }
-    result.status = (int32_t)reader_u32(&reader);
-    has_row = reader_u8(&reader);
-    if (reader.bad || has_row > 1 || result.status > 0 || (result.status == 0 && has_row == 0)) {
-        return ERR_BAD_MESSAGE;
-    }
-    result.has_row = has_row != 0;
-    if (result.has_row && read_row(&reader, &result.row) != 0) {
-        return ERR_BAD_MESSAGE;
-    }
-    if (!reader_done(&reader)) {
+    if (!message_head_read(&reader, data, len, RESULT_WORKER) ||
+        !fields_read(&reader, &RESULT, &result) || result.status > 0 ||
+        (result.status == 0 && !result.has_row) ||
+        (result.has_row && read_row(&reader, &result.row) != 0) || !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
     *ret_result = result;

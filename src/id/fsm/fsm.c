@@ -16,9 +16,8 @@
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/tag_marks.h"
+#include "src/id/fsm/fsm_grants.h"
 #include "src/id/fsm/fsm_puts.h"
-#include "src/id/fsm/fsm_segments.h"
-#include "src/id/fsm/fsm_strict.h"
 #include "src/id/fsm/fsm_tables.h"
 
 struct fsm *fsm_new(void)
@@ -331,36 +330,12 @@ size_t fsm_tag_count(const struct fsm *fsm)
     return fsm->tags.count;
 }
 
-size_t fsm_key_count(const struct fsm *fsm)
-{
-    return fsm->keys.table.count;
-}
-
-bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_len, uint64_t node_id)
-{
-    const struct fsm_recall *recall = fsm_recalls_find(&fsm->recalls, name, name_len);
-
-    return recall != NULL && node_set_has(&recall->nodes, node_id);
-}
-
 const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, const char *after,
                                       size_t after_len)
 {
     const struct fsm_recall *recall = fsm_recalls_next(&fsm->recalls, node_id, after, after_len);
 
     return recall != NULL ? &recall->row->tag : NULL;
-}
-
-uint64_t fsm_recall_node(const struct fsm *fsm, const char *name, size_t name_len)
-{
-    const struct fsm_recall *recall = fsm_recalls_find(&fsm->recalls, name, name_len);
-
-    return recall != NULL ? recall->nodes.ids[0] : 0;
-}
-
-size_t fsm_recall_count(const struct fsm *fsm)
-{
-    return fsm->recalls.count;
 }
 
 /* --- loading --- */

@@ -81,25 +81,13 @@ uint64_t fsm_digest(const struct fsm *fsm);
 /* Rows in the table of tags, tombstones included. */
 size_t fsm_tag_count(const struct fsm *fsm);
 
-/* Idempotency keys in the table, also those that are not in force any more. */
-size_t fsm_key_count(const struct fsm *fsm);
-
 /* --- strict tags that recall: nodes that may hold a segment yet are waited for --- */
 
-/* Is the node waited for? Then it must drop what it holds of the tag, and say so by a
- * COMMAND_RECALLED with the row's generation. */
-bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_len, uint64_t node_id);
-
 /* The first tag, in the order of names, after which the node is waited for; NULL: none. Only names
- * greater than after; empty: from the start. Borrowed until the next apply. */
+ * greater than after; empty: from the start. Borrowed until the next apply. The node must drop what
+ * it holds of the tag, and say so by a COMMAND_RECALLED with the row's generation. */
 const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, const char *after,
                                       size_t after_len);
-
-/* A node that the tag waits for (the smallest id), 0: none. */
-uint64_t fsm_recall_node(const struct fsm *fsm, const char *name, size_t name_len);
-
-/* Tags that recall. */
-size_t fsm_recall_count(const struct fsm *fsm);
 
 /* --- membership (member.h) --- */
 

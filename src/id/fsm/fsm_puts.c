@@ -24,27 +24,17 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bo
     bool live = old != NULL && !old->deleted;
     uint64_t mark = old != NULL ? old->max_id : 0;
     uint64_t wanted = asked ? put->max_id : TAG_DEFAULT_MAX_ID;
+    bool falls = wanted < mark && !(asked && force);
 
-    if (live && !asked) {
-        row->max_id = mark;
-        return 0;
+    if (live && asked && falls) {
+        result->status = ERR_WOULD_REPEAT;
+        result->max_id = mark;
+        result->asked = wanted;
+        return ERR_WOULD_REPEAT;
     }
-    if (wanted >= mark) {
-        row->max_id = wanted;
-        return 0;
-    }
-    if (asked && force) {
-        row->max_id = wanted;
-        return 0;
-    }
-    if (!live) {
-        row->max_id = mark; /* made again, it goes on above what was granted */
-        return 0;
-    }
-    result->status = ERR_WOULD_REPEAT;
-    result->max_id = mark;
-    result->asked = wanted;
-    return ERR_WOULD_REPEAT;
+    /* Made again, it goes on above what was granted. */
+    row->max_id = (live && !asked) || falls ? mark : wanted;
+    return 0;
 }
 
 /* True, for the caller to return. */

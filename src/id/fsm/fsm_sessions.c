@@ -24,39 +24,26 @@ void fsm_sessions_init(struct fsm_sessions *sessions, struct fsm_journal *journa
 
 /* --- sessions --- */
 
-/* Where the node stands in the sorted array, or would. */
-static size_t session_place(const struct fsm_sessions *sessions, uint64_t node_id)
-{
-    size_t at = 0;
-
-    while (at < sessions->count && sessions->items[at]->node_id < node_id) {
-        at++;
-    }
-    return at;
-}
-
 static struct fsm_session *session_find(const struct fsm_sessions *sessions, uint64_t node_id)
 {
-    size_t at = session_place(sessions, node_id);
-
-    return at < sessions->count && sessions->items[at]->node_id == node_id ? sessions->items[at]
-                                                                           : NULL;
+    for (size_t i = 0; i < sessions->count; i++) {
+        if (sessions->items[i]->node_id == node_id) {
+            return sessions->items[i];
+        }
+    }
+    return NULL;
 }
 
 static struct fsm_session *session_make(struct fsm_sessions *sessions, uint64_t node_id,
                                         uint64_t incarnation)
 {
-    size_t at = session_place(sessions, node_id);
     struct fsm_session *session = calloc(1, sizeof *session);
 
     ASSERT(session != NULL && sessions->count < LIMIT_SESSIONS);
     session->node_id = node_id;
     session->incarnation = incarnation;
     session->lowest = 1;
-    memmove(&sessions->items[at + 1], &sessions->items[at],
-            (sessions->count - at) * sizeof sessions->items[0]);
-    sessions->items[at] = session;
-    sessions->count++;
+    sessions->items[sessions->count++] = session;
     return session;
 }
 
@@ -276,17 +263,15 @@ void fsm_session_answer(struct fsm_sessions *sessions, const struct session_stam
 
 void fsm_session_removed(struct fsm_sessions *sessions, uint64_t node_id)
 {
-    struct fsm_session *session = session_find(sessions, node_id);
-    size_t at = session_place(sessions, node_id);
+    for (size_t i = 0; i < sessions->count; i++) {
+        struct fsm_session *session = sessions->items[i];
 
-    if (session == NULL) {
-        return;
+        if (session->node_id == node_id) {
+            sessions->items[i] = sessions->items[--sessions->count];
+            forget_all(sessions, session);
+            session_free(session);
+        }
     }
-    forget_all(sessions, session);
-    session_free(session);
-    sessions->count--;
-    memmove(&sessions->items[at], &sessions->items[at + 1],
-            (sessions->count - at) * sizeof sessions->items[0]);
 }
 
 bool fsm_session_is_past(const struct fsm_sessions *sessions, const struct session_stamp *stamp)

@@ -42,7 +42,7 @@ struct fsm_session {
 
 struct fsm_sessions {
     struct fsm_journal *journal;
-    struct fsm_session *items[LIMIT_SESSIONS]; /* sorted by node */
+    struct fsm_session *items[LIMIT_SESSIONS]; /* in no order */
     size_t count;
 };
 

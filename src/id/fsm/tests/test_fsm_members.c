@@ -256,7 +256,7 @@ static void test_golden_bytes(void **state)
     assert_bytes(&buf, "02 03 " ID_STAMP_EMPTY "00 01 0200000000000000 0000");
     buf.len = 0;
     member_answer_encode(&answer, &buf);
-    assert_bytes(&buf, "01 07 0200 6e6f");
+    assert_bytes(&buf, "01 8a 07 0200 6e6f");
     assert_int_equal(member_answer_decode(buf.data, buf.len, &read), 0);
     assert_string_equal(read.why, "no");
     buf_free(&buf);

@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 
 #define NODES 3U
@@ -72,6 +73,14 @@ struct world {
 enum event { FRESH, REPEATED, STALE, GIVEN, CHANGING, WRONG_MODE, UNKNOWN, AWAITED };
 
 static const char *const NAMES[TAGS] = {"a", "b", "c", "d"};
+
+static bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_len,
+                           uint64_t node_id)
+{
+    const struct fsm_recall *recall = fsm_recalls_find(&fsm->recalls, name, name_len);
+
+    return recall != NULL && node_set_has(&recall->nodes, node_id);
+}
 
 static const struct tag_row *row_of(const struct world *world, unsigned tag)
 {
