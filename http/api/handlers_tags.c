@@ -238,7 +238,6 @@ static int answer_put(struct conn *conn, struct call *call, bool bulk)
     } else if (!wait_for_all(conn, call)) {
         status = show_put(conn, &result, bulk);
     }
-    put_result_release(&result);
     return status;
 }
 
@@ -267,8 +266,9 @@ static int put(struct conn *conn, const char *name, size_t name_len)
     }
     call = call_new(ID_REQUEST_COMMAND, name != NULL ? put_cb : bulk_cb);
     command = &call->request.payload;
-    command_put_begin(command, options[0].number == 1,
-                      clock_wall_ms(api_loop(conn)->backend->clock));
+    command_put(command, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = options[0].number == 1,
+                                       .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)});
     rv = name != NULL ? tag_json_read_one(name, name_len, body->data, body->len, command, &fault)
                       : tag_json_read_bulk(body->data, body->len, command, &fault);
     if (rv != 0) {
@@ -324,8 +324,10 @@ int handle_tag_delete(struct conn *conn)
         return ANSWERED;
     }
     call = call_new(ID_REQUEST_COMMAND, delete_cb);
-    command_delete_encode(&call->request.payload, name, name_len,
-                          clock_wall_ms(api_loop(conn)->backend->clock));
+    command_put(&call->request.payload, COMMAND_TAG_DELETE,
+                &(struct delete_command){.name = name,
+                                         .name_len = (uint16_t)name_len,
+                                         .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)});
     return submit_change(conn, call, &options[0]);
 }
 

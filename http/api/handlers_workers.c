@@ -212,7 +212,7 @@ int handle_worker_acquire(struct conn *conn)
         call = call_new(ID_REQUEST_COMMAND, acquire_cb);
         call->worker.worker_id = acquire.worker_id;
         call->worker.wall_ms = acquire.wall_ms;
-        command_worker_acquire_encode(&call->request.payload, &acquire);
+        command_put(&call->request.payload, COMMAND_WORKER_ACQUIRE, &acquire);
         call_submit(conn, call);
     }
     json_decref(body);
@@ -257,7 +257,7 @@ int handle_worker_renew(struct conn *conn)
         .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock),
         .kind = WORKER_CLIENT,
     };
-    command_worker_renew_encode(&call->request.payload, &call->worker);
+    command_put(&call->request.payload, COMMAND_WORKER_RENEW, &call->worker);
     return call_submit(conn, call);
 }
 
@@ -319,7 +319,7 @@ int handle_worker_release(struct conn *conn)
     release.worker_id = (uint16_t)id;
     call = call_new(ID_REQUEST_COMMAND, release_cb);
     call->worker.worker_id = release.worker_id;
-    command_worker_release_encode(&call->request.payload, &release);
+    command_put(&call->request.payload, COMMAND_WORKER_RELEASE, &release);
     return call_submit(conn, call);
 }
 

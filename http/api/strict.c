@@ -7,7 +7,7 @@
 #include "http/api/context.h"
 #include "http/api/request.h"
 #include "src/base/assert.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 
 /* An id of a strict tag needs a majority, which no request that waits for nothing could ever hear:
  * timeout_ms=0 waits so long. */

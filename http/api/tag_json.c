@@ -92,7 +92,7 @@ static int add_object(json_t *object, const char *name, size_t name_len, struct 
     int rv = read_object(object, &put, ret_fault);
 
     if (rv == 0) {
-        command_put_add(command, &put);
+        command_item_put(command, COMMAND_TAGS_PUT, &put);
     }
     return rv;
 }

@@ -179,18 +179,20 @@ static void fuzz_body(const uint8_t *data, size_t len, bool bulk)
 {
     struct body_fault fault = {0};
     struct buf command = BUF_INIT;
-    struct put_command read;
+    struct command whole;
+    struct command_list read;
     struct tag_put put;
     unsigned count = 0;
     int rv;
 
-    command_put_begin(&command, false, 1);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
     rv = bulk ? tag_json_read_bulk(data, len, &command, &fault)
               : tag_json_read_one("tag", 3, data, len, &command, &fault);
     if (rv == 0) {
         command_items_end(&command);
-        ASSERT(put_command_read(command.data, command.len, &read) == 0);
-        while (put_command_next(&read, &put)) {
+        ASSERT(command_read(command.data, command.len, &whole) == 0);
+        read = whole.list;
+        while (command_next(&read, &put)) {
             ASSERT(tag_name_check(put.name, put.name_len, NULL) == 0);
             count++;
         }

@@ -56,12 +56,14 @@ static void note_name(struct conn_world *world, const char *name, size_t len)
 
 static void note_put(struct conn_world *world, const struct buf *payload)
 {
-    struct put_command command;
+    struct command read;
+    struct command_list command;
     struct tag_put put;
 
-    ASSERT(put_command_read(payload->data, payload->len, &command) == 0);
+    ASSERT(command_read(payload->data, payload->len, &read) == 0);
+    command = read.list;
     buf_printf(&world->asked, " force=%d", command.force);
-    while (put_command_next(&command, &put)) {
+    while (command_next(&command, &put)) {
         note_name(world, put.name, put.name_len);
         buf_printf(&world->asked, " fields=%u mode=%u step=%u max_step=%u max_id=%llu ", put.fields,
                    put.mode, put.step, put.max_step, (unsigned long long)put.max_id);
@@ -74,14 +76,14 @@ static void note_put(struct conn_world *world, const struct buf *payload)
 static void note_command(struct conn_world *world, const struct buf *payload)
 {
     int type = command_type(payload->data, payload->len);
-    struct delete_command deleted;
+    struct command deleted;
 
     buf_printf(&world->asked, " type=%d len=%zu", type, payload->len);
     if (type == COMMAND_TAGS_PUT) {
         note_put(world, payload);
     } else if (type == COMMAND_TAG_DELETE) {
-        ASSERT(delete_command_read(payload->data, payload->len, &deleted) == 0);
-        note_name(world, deleted.name, deleted.name_len);
+        ASSERT(command_read(payload->data, payload->len, &deleted) == 0);
+        note_name(world, deleted.deletion.name, deleted.deletion.name_len);
     }
 }
 

@@ -121,8 +121,8 @@ static void grant(struct fake *fake, struct id_tag *tag)
         atomic_store(&tag->refill_wanted, false);
         return;
     }
-    command_grant_begin(&command, 1000);
-    command_grant_add(&command, &item);
+    command_put(&command, COMMAND_GRANT, &(struct command_list){.wall_ms = 1000});
+    command_item_put(&command, COMMAND_GRANT, &item);
     command_items_end(&command);
     apply(fake, &command, &reply);
     ASSERT(grant_results_decode(reply.data, reply.len, &result, 1, &count) == 0 && count == 1);
@@ -190,7 +190,7 @@ static void list_segments(struct fake *fake, struct id_segments_page *page)
 /* One strict request, as a batch of its own. */
 static int take_strict(struct fake *fake, struct id_request *request)
 {
-    struct strict_batch batch = {.wall_ms = 1, .key_limit = 4};
+    struct command_list batch = {.wall_ms = 1, .key_limit = 4};
     struct strict_result result;
     struct strict_item item;
     struct buf command = BUF_INIT;
@@ -201,8 +201,8 @@ static int take_strict(struct fake *fake, struct id_request *request)
     if (fake->strict_answer != NULL) {
         result = *fake->strict_answer;
     } else {
-        command_strict_begin(&command, &batch);
-        command_strict_add(&command, &item);
+        command_put(&command, COMMAND_STRICT, &batch);
+        command_item_put(&command, COMMAND_STRICT, &item);
         command_items_end(&command);
         apply(fake, &command, &reply);
         ASSERT(strict_results_decode(reply.data, reply.len, &result, 1, &count) == 0);
@@ -415,7 +415,7 @@ void fake_log_time(struct fake *fake, uint64_t log_ms)
 {
     struct buf command = BUF_INIT;
 
-    command_clock_encode(&command, log_ms);
+    command_put(&command, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = log_ms});
     apply_own(fake, &command);
 }
 
@@ -423,7 +423,7 @@ void fake_log_layout(struct fake *fake, const struct snowflake_layout *layout)
 {
     struct buf command = BUF_INIT;
 
-    command_layout_encode(&command, layout);
+    command_put(&command, COMMAND_LAYOUT, layout);
     apply_own(fake, &command);
 }
 
@@ -440,7 +440,7 @@ void fake_log_node_worker(struct fake *fake, const char *name, uint64_t wall_ms,
     struct buf command = BUF_INIT;
     struct buf reply = BUF_INIT;
 
-    command_worker_acquire_encode(&command, &acquire);
+    command_put(&command, COMMAND_WORKER_ACQUIRE, &acquire);
     lock(fake);
     apply(fake, &command, &reply);
     unlock(fake);
@@ -469,8 +469,8 @@ void fake_make_tag(struct fake *fake, const char *name, uint64_t max_id, uint32_
     struct buf reply = BUF_INIT;
 
     lock(fake);
-    command_put_begin(&command, true, 1000);
-    command_put_add(&command, &put);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = true, .wall_ms = 1000});
+    command_item_put(&command, COMMAND_TAGS_PUT, &put);
     command_items_end(&command);
     apply(fake, &command, &reply);
     unlock(fake);
@@ -488,8 +488,8 @@ void fake_set_mode(struct fake *fake, const char *name, enum tag_mode mode)
     struct buf reply = BUF_INIT;
 
     lock(fake);
-    command_put_begin(&command, true, 1000);
-    command_put_add(&command, &put);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = true, .wall_ms = 1000});
+    command_item_put(&command, COMMAND_TAGS_PUT, &put);
     command_items_end(&command);
     apply(fake, &command, &reply);
     unlock(fake);
@@ -510,7 +510,9 @@ void fake_delete_tag(struct fake *fake, const char *name)
     struct buf reply = BUF_INIT;
 
     lock(fake);
-    command_delete_encode(&command, name, strlen(name), 2000);
+    command_put(&command, COMMAND_TAG_DELETE,
+                &(struct delete_command){
+                    .name = name, .name_len = (uint16_t)(strlen(name)), .wall_ms = 2000});
     apply(fake, &command, &reply);
     unlock(fake);
     buf_free(&command);

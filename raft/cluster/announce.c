@@ -7,7 +7,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 
 #define REGISTER_AGAIN_MS 1000
 #define RECALLED_AGAIN_MS 100   /* longer than a follower takes to apply what it has proposed */
@@ -47,7 +47,7 @@ static void register_node(struct announce *announce)
         !way_is_known(announce->way) || is_registered(announce)) {
         return;
     }
-    command_node_info_encode(&payload, announce->info);
+    command_put(&payload, COMMAND_NODE_INFO, announce->info);
     node_command_send(&announce->registration, announce->on, &payload, false);
 }
 
@@ -64,7 +64,9 @@ static void compare_digests(struct announce *announce)
         return;
     }
     pause_for(announce, &announce->digest_pause, announce->digest_ms);
-    command_digest_encode(&payload, driver_applied(driver)->index, fsm_digest(announce->on->fsm));
+    command_put(&payload, COMMAND_DIGEST,
+                &(struct digest_command){.index = driver_applied(driver)->index,
+                                         .digest = fsm_digest(announce->on->fsm)});
     node_command_send(&announce->digest, announce->on, &payload, false);
 }
 
@@ -114,12 +116,12 @@ static unsigned gather_recalled(struct announce *announce, struct buf *payload)
     if (row == NULL) {
         return 0;
     }
-    command_recalled_begin(payload);
+    command_put(payload, COMMAND_RECALLED, NULL);
     while (row != NULL && count < LIMIT_GRANTS_PER_ENTRY) {
         struct recalled_item item = {row->name, row->name_len, row->generation};
 
         assert_dropped(announce, row);
-        command_recalled_add(payload, &item);
+        command_item_put(payload, COMMAND_RECALLED, &item);
         ASSERT(row->name_len <= sizeof recalled->after);
         recalled->after_len = row->name_len;
         memcpy(recalled->after, row->name, row->name_len);

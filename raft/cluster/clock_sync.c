@@ -69,12 +69,13 @@ static void propose(struct clock_sync *sync)
         return;
     }
     if (has_layout) {
-        command_clock_encode(
-            &payload,
-            clock_check_cluster_ms(&sync->check, now_ms, clock_wall_ms(sync->on->clock), &samples));
+        command_put(&payload, COMMAND_CLOCK,
+                    &(struct clock_command){
+                        .cluster_ms = clock_check_cluster_ms(
+                            &sync->check, now_ms, clock_wall_ms(sync->on->clock), &samples)});
         timer_arm(sync->on->timers, &sync->tick, now_ms + sync->config->renew_ms);
     } else {
-        command_layout_encode(&payload, &sync->config->layout);
+        command_put(&payload, COMMAND_LAYOUT, &sync->config->layout);
         timer_arm(sync->on->timers, &sync->layout_pause, now_ms + LAYOUT_AGAIN_MS);
     }
     node_command_send(&sync->command, sync->on, &payload, false);

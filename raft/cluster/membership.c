@@ -190,7 +190,7 @@ static struct member_answer begin(struct membership *membership, const struct me
         memcpy(change.address, ask->address, sizeof change.address);
     }
     if (!membership->command.in_flight) {
-        command_member_begin_encode(&payload, &change);
+        command_put(&payload, COMMAND_MEMBER_BEGIN, &change);
         session_stamp_put(&payload, &ask->stamp);
         node_command_send(&membership->command, membership->on, &payload, true);
     }
@@ -380,7 +380,8 @@ static void end_change(struct membership *membership, const struct member_change
     struct buf payload = BUF_INIT;
 
     if (!membership->command.in_flight) {
-        command_member_end_encode(&payload, change->index, given_up);
+        command_put(&payload, COMMAND_MEMBER_END,
+                    &(struct member_change){.index = change->index, .given_up = given_up});
         node_command_send(&membership->command, membership->on, &payload, false);
     }
 }

@@ -64,7 +64,7 @@ static void use_number(struct membership_request *request)
     struct id_request *asking = &request->asking;
 
     empty(asking);
-    command_noop_encode(&asking->payload);
+    command_put(&asking->payload, COMMAND_NOOP, NULL);
     asking->kind = ID_REQUEST_COMMAND;
     asking->keeps_seq = false;
     asking->done = on_number_used;

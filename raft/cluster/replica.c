@@ -133,8 +133,8 @@ static void start_prefetch(struct replica *replica, const struct store_loaded *l
     const struct prefetch_ops ops = {
         .write = on_tags_write, .fetch = on_tag_fetch, .data = replica};
 
-    replica->prefetch = prefetch_new(&replica->config.prefetch, &ops, replica->ground.clock,
-                                     &replica->timers);
+    replica->prefetch =
+        prefetch_new(&replica->config.prefetch, &ops, replica->ground.clock, &replica->timers);
     for (unsigned i = 0; i < LIMIT_LOCAL_LISTS; i++) {
         const struct buf *list = &loaded->locals[LOCAL_LISTS_FIRST + i];
         int rv = list->len > 0 ? prefetch_resume(replica->prefetch, i, list->data, list->len) : 0;

@@ -408,7 +408,7 @@ void requests_tidy(struct requests *requests)
     struct buf payload = BUF_INIT;
 
     if (ground_now_ms(requests->on) >= tidy_at_ms(requests)) {
-        command_noop_encode(&payload);
+        command_put(&payload, COMMAND_NOOP, NULL);
         node_command_send(&requests->tidying, requests->on, &payload, false);
     }
 }

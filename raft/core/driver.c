@@ -987,7 +987,7 @@ static void submit_noop(struct driver *driver)
     if (!driver_is_leader(driver) || driver->noop_term == term || driver->applier.installing) {
         return;
     }
-    command_noop_encode(&noop);
+    command_put(&noop, COMMAND_NOOP, NULL);
     command = (struct driver_command){noop.data, noop.len};
     if (driver_submit(driver, &command, 1, &index, &term) == 0) {
         driver->noop_term = term;

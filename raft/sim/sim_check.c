@@ -10,7 +10,6 @@
 
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
-#include "src/id/codec/strict_command.h"
 
 void sim_check_init(struct sim_world *world)
 {
@@ -98,14 +97,13 @@ static unsigned find_tag(const struct sim_world *world, const char *name, size_t
 
 void sim_check_offered(struct sim_world *world, const void *command, size_t len)
 {
-    struct give_back_command given;
+    struct command given;
     struct give_back_item item;
 
-    if (command_type(command, len) != COMMAND_GIVE_BACK ||
-        give_back_command_read(command, len, &given) != 0) {
+    if (command_read(command, len, &given) != 0 || given.type != COMMAND_GIVE_BACK) {
         return;
     }
-    while (give_back_command_next(&given, &item)) {
+    while (command_next(&given.list, &item)) {
         unsigned t = find_tag(world, item.name, item.name_len);
         struct sim_tag *tag = &world->tags[t];
 

@@ -72,8 +72,10 @@ static void put_submit(struct sim_request *request, const struct tag_put *put)
     struct sim_node *node = request->node;
 
     node->world->stats.puts++;
-    command_put_begin(&request->base.payload, request->force, clock_wall_ms(&node->clock));
-    command_put_add(&request->base.payload, put);
+    command_put(
+        &request->base.payload, COMMAND_TAGS_PUT,
+        &(struct command_list){.force = request->force, .wall_ms = clock_wall_ms(&node->clock)});
+    command_item_put(&request->base.payload, COMMAND_TAGS_PUT, put);
     command_items_end(&request->base.payload);
     replica_submit(&node->replica, &request->base);
 }
@@ -183,7 +185,6 @@ static void put_answered(struct sim_request *request)
         final_done[request->tag] = true;
         final_left--;
     }
-    put_result_release(&result);
 }
 
 static void get_answered(struct sim_request *request)
@@ -202,8 +203,9 @@ static void get_answered(struct sim_request *request)
     }
     if (rows.count == 1 && rows.rows[0].max_id < request->floor) {
         sim_fail(request->node->world,
-                 "node %u answered max_id %" PRIu64 " of %s after %" PRIu64 " was acknowledged",
-                 request->node->id, rows.rows[0].max_id, rows.rows[0].name, request->floor);
+                 "node %u answered max_id %" PRIu64 " of %.*s after %" PRIu64 " was acknowledged",
+                 request->node->id, rows.rows[0].max_id, (int)rows.rows[0].name_len,
+                 rows.rows[0].name, request->floor);
     }
     tag_rows_release(&rows);
 }
@@ -300,8 +302,10 @@ static void delete_shared(struct sim_node *node, unsigned t)
 
     node->world->stats.deletes++;
     request->tag = t;
-    command_delete_encode(&request->base.payload, tag->name, strlen(tag->name),
-                          clock_wall_ms(&node->clock));
+    command_put(&request->base.payload, COMMAND_TAG_DELETE,
+                &(struct delete_command){.name = tag->name,
+                                         .name_len = (uint16_t)(strlen(tag->name)),
+                                         .wall_ms = clock_wall_ms(&node->clock)});
     replica_submit(&node->replica, &request->base);
 }
 

@@ -474,8 +474,9 @@ static void final_step(struct sim_node *node, unsigned tag, bool put)
     request = request_new(node, ID_REQUEST_COMMAND, tag);
     request->final = true;
     item.name_len = (uint16_t)strlen(item.name);
-    command_put_begin(&request->base.payload, false, clock_wall_ms(&node->clock));
-    command_put_add(&request->base.payload, &item);
+    command_put(&request->base.payload, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = false, .wall_ms = clock_wall_ms(&node->clock)});
+    command_item_put(&request->base.payload, COMMAND_TAGS_PUT, &item);
     command_items_end(&request->base.payload);
     replica_submit(&node->replica, &request->base);
 }

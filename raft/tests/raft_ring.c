@@ -414,15 +414,18 @@ void asked_put(struct asked *asked, const char *tag, uint32_t step)
     put.fields = TAG_FIELD_STEP | TAG_FIELD_MAX_STEP;
     put.step = step;
     put.max_step = step;
-    command_put_begin(&asked->base.payload, false, FAKE_WALL_MS);
-    command_put_add(&asked->base.payload, &put);
+    command_put(&asked->base.payload, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = false, .wall_ms = FAKE_WALL_MS});
+    command_item_put(&asked->base.payload, COMMAND_TAGS_PUT, &put);
     command_items_end(&asked->base.payload);
 }
 
 void asked_delete(struct asked *asked, const char *tag)
 {
     asked_init(asked, ID_REQUEST_COMMAND);
-    command_delete_encode(&asked->base.payload, tag, strlen(tag), FAKE_WALL_MS);
+    command_put(&asked->base.payload, COMMAND_TAG_DELETE,
+                &(struct delete_command){
+                    .name = tag, .name_len = (uint16_t)(strlen(tag)), .wall_ms = FAKE_WALL_MS});
 }
 
 void asked_get(struct asked *asked, const char *tag)

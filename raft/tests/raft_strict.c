@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 
 #define WAIT_MS 20000
 
@@ -92,8 +92,9 @@ void strict_mode(struct ring *ring, uint64_t id, const char *tag, uint8_t mode)
 
     asked_put(&asked, tag, 1); /* for its fields; the command is written anew */
     asked.base.payload.len = 0;
-    command_put_begin(&asked.base.payload, false, FAKE_WALL_MS);
-    command_put_add(&asked.base.payload, &put);
+    command_put(&asked.base.payload, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = false, .wall_ms = FAKE_WALL_MS});
+    command_item_put(&asked.base.payload, COMMAND_TAGS_PUT, &put);
     command_items_end(&asked.base.payload);
     ask(ring, id, &asked, 5000);
     strict_wait(ring, &waiting, 1);

@@ -22,7 +22,7 @@ static int read_one(const char *body, struct body_fault *fault)
     assert_non_null(exact);
     memcpy(exact, body, len);
     memset(fault, 0, sizeof(*fault));
-    command_put_begin(&command, false, 1);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
     rv = tag_json_read_one("t", 1, exact, len, &command, fault);
     buf_free(&command);
     free(exact);
@@ -38,7 +38,7 @@ static int read_bulk(const char *body, size_t len, struct body_fault *fault)
     assert_non_null(exact);
     memcpy(exact, body, len);
     memset(fault, 0, sizeof(*fault));
-    command_put_begin(&command, false, 1);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
     rv = tag_json_read_bulk(exact, len, &command, fault);
     buf_free(&command);
     free(exact);
@@ -232,7 +232,7 @@ static void test_bulk_bound(void **state)
 
 static void test_put_row(void **state)
 {
-    struct tag_row row = {.name = (char *)(uintptr_t) "a\"b",
+    struct tag_row row = {.name = "a\"b",
                           .name_len = 3,
                           .step = 5,
                           .max_step = 6,

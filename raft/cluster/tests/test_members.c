@@ -18,6 +18,7 @@
 #include "raft/transport/handshake.h"
 #include "raft/core/tests/core_frames.h"
 #include "raft/tests/raft_ring.h"
+#include "src/base/container.h"
 
 #define PATIENCE_MS 2000
 #define STRANGER 900
@@ -124,28 +125,30 @@ static void test_the_largest_configuration_is_taken(void **state)
 /* --- handshake frames at their bound --- */
 
 struct said {
+    struct net_receiver base;
     size_t len; /* of the statement that the dialler makes */
     size_t heard;
 };
 
-static void introduce_cb(void *data, struct buf *statement)
+static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
 {
     static const uint8_t zeros[LIMIT_HANDSHAKE_BYTES];
 
-    buf_put(statement, zeros, ((struct said *)data)->len);
+    buf_put(statement, zeros, CONTAINER(receiver, struct said, base)->len);
 }
 
-static bool known_cb(void *data, uint64_t peer, const void *statement, size_t len)
+static bool known_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
+                     size_t len)
 {
     (void)peer;
     (void)statement;
-    ((struct said *)data)->heard = len;
+    CONTAINER(config->receiver, struct said, base)->heard = len;
     return true;
 }
 
-static int admit_cb(void *data, uint64_t peer, uint64_t store_id)
+static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
-    (void)data;
+    (void)receiver;
     return peer > 0 && store_id > 0 ? 0 : ERR_WRONG_NODE;
 }
 
@@ -179,16 +182,14 @@ static void test_a_statement_that_fills_its_frame(void **state)
 
     (void)state;
     for (size_t len = most - 1; len <= most + 1; len++) {
-        struct said said = {.len = len};
+        struct said said = {.base = {.admit = admit_cb, .introduce = introduce_cb}, .len = len};
         struct handshake_config a = {.node_id = 1,
                                      .store_id = 11,
                                      .cluster_id = "test",
                                      .secret = "secret",
                                      .secret_len = 6,
                                      .known = known_cb,
-                                     .admit = admit_cb,
-                                     .introduce = introduce_cb,
-                                     .data = &said};
+                                     .receiver = &said.base};
         struct handshake_config b = a;
         struct handshake dialler;
         struct handshake acceptor;

@@ -16,7 +16,7 @@
 #include "raft/tests/raft_ring.h"
 #include "raft/tests/raft_strict.h"
 #include "raft/wire/wire.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 
 #define PATIENCE_MS 8000
 #define OTHERS 4500 /* commands in between; the state machine once remembered 4,096 of them */
@@ -137,8 +137,9 @@ static void ask_mode(struct asked *asked, const char *tag, enum tag_mode mode)
 
     asked_put(asked, tag, 1); /* for its fields; the command is written anew */
     asked->base.payload.len = 0;
-    command_put_begin(&asked->base.payload, false, 1000);
-    command_put_add(&asked->base.payload, &put);
+    command_put(&asked->base.payload, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = false, .wall_ms = 1000});
+    command_item_put(&asked->base.payload, COMMAND_TAGS_PUT, &put);
     command_items_end(&asked->base.payload);
 }
 

@@ -68,8 +68,9 @@ static void put_max_id(struct ring *ring, uint64_t id, const char *tag, uint64_t
     asked.base.payload.len = 0;
     put.fields = TAG_FIELD_MAX_ID;
     put.max_id = max_id;
-    command_put_begin(&asked.base.payload, force, FAKE_WALL_MS);
-    command_put_add(&asked.base.payload, &put);
+    command_put(&asked.base.payload, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = force, .wall_ms = FAKE_WALL_MS});
+    command_item_put(&asked.base.payload, COMMAND_TAGS_PUT, &put);
     command_items_end(&asked.base.payload);
     ask(ring, id, &asked, PATIENCE_MS);
     ring_settle(ring);
@@ -78,7 +79,6 @@ static void put_max_id(struct ring *ring, uint64_t id, const char *tag, uint64_t
     assert_int_equal(put_result_decode(asked.base.reply.data, asked.base.reply.len, &result), 0);
     assert_int_equal(result.status, 0);
     assert_int_equal(result.first.max_id, max_id);
-    put_result_release(&result);
     asked_free(&asked);
 }
 

@@ -28,7 +28,6 @@ static void expect_made(const struct asked *asked)
     assert_int_equal(put_result_decode(asked->base.reply.data, asked->base.reply.len, &result), 0);
     assert_int_equal(result.status, 0);
     assert_int_equal(result.made + result.changed, 1);
-    put_result_release(&result);
 }
 
 /* --- the happy path --- */
@@ -439,7 +438,7 @@ static void test_deadline_of_what_another_node_sent(void **state)
     ring_run_ms(&ring, 2 * SESSION_TIDY_MS); /* nobody has anything to say now */
     memset(ring.passed, 0, sizeof ring.passed);
     ring.lost[FRAME_RAFT] = true;
-    command_noop_encode(&command);
+    command_put(&command, COMMAND_NOOP, NULL);
     session_stamp_put(&command, &(struct session_stamp){follower, 1, 1, 1});
     request.payload = command.data;
     request.payload_len = command.len;

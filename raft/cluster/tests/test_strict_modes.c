@@ -15,7 +15,8 @@
 #include <cmocka.h>
 
 #include "raft/tests/raft_strict.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/fsm/fsm_tables.h"
+#include "src/id/codec/command.h"
 
 #define PATIENCE_MS 3000
 
@@ -159,12 +160,13 @@ static void test_many_tags_become_strict_at_once(void **state)
     for (unsigned mode = TAG_MODE_TREND; mode <= TAG_MODE_STRICT; mode++) {
         asked_put(&asked, "a", 1); /* for its fields; the command is written anew */
         asked.base.payload.len = 0;
-        command_put_begin(&asked.base.payload, false, FAKE_WALL_MS);
+        command_put(&asked.base.payload, COMMAND_TAGS_PUT,
+                    &(struct command_list){.force = false, .wall_ms = FAKE_WALL_MS});
         put.mode = (uint8_t)mode;
         for (unsigned i = 0; i < 2 * LIMIT_GRANTS_PER_ENTRY + 1; i++) {
             put.name = name;
             put.name_len = (uint16_t)snprintf(name, sizeof name, "tag-%u", i);
-            command_put_add(&asked.base.payload, &put);
+            command_item_put(&asked.base.payload, COMMAND_TAGS_PUT, &put);
         }
         command_items_end(&asked.base.payload);
         ask(&ring, leader, &asked, PATIENCE_MS);
@@ -175,7 +177,7 @@ static void test_many_tags_become_strict_at_once(void **state)
     }
     ring_run_ms(&ring, 500);
     for (uint64_t id = 1; id <= 3; id++) {
-        assert_int_equal(fsm_recall_count(ring_node(&ring, id)->replica.fsm), 0);
+        assert_int_equal(ring_node(&ring, id)->replica.fsm->recalls.count, 0);
     }
     assert_int_equal(strict_take(&ring, leader, "tag-0", 1, NULL), 1);
     assert_int_equal(strict_take(&ring, leader, "tag-1024", 1, NULL), 1);

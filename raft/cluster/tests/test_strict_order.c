@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "raft/tests/raft_strict.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 
 #define PATIENCE_MS 8000
 #define CHANGES_MAX 60

@@ -143,8 +143,10 @@ static void put_tag_change(struct liar *liar, struct buf *buf)
     put.step = (uint32_t)field(liar, 10);
     put.max_step = (uint32_t)field(liar, 100);
     put.max_id = number(liar);
-    command_put_begin(buf, liar_below(liar->source, 4) == 0, number(liar));
-    command_put_add(buf, &put);
+    command_put(
+        buf, COMMAND_TAGS_PUT,
+        &(struct command_list){.force = liar_below(liar->source, 4) == 0, .wall_ms = number(liar)});
+    command_item_put(buf, COMMAND_TAGS_PUT, &put);
     command_items_end(buf);
 }
 
@@ -179,27 +181,32 @@ static void put_command(struct liar *liar, struct buf *buf)
     memcpy(change.address, "ring:4", change.kind == MEMBER_ADD ? sizeof "ring:4" : 0);
     switch (liar_below(liar->source, 9)) {
     case 0:
-        command_noop_encode(buf);
+        command_put(buf, COMMAND_NOOP, NULL);
         break;
     case 1:
-        command_digest_encode(buf, number(liar), liar_word(liar->source));
+        command_put(
+            buf, COMMAND_DIGEST,
+            &(struct digest_command){.index = number(liar), .digest = liar_word(liar->source)});
         break;
     case 2:
-        command_clock_encode(buf, number(liar));
+        command_put(buf, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = number(liar)});
         break;
     case 3:
-        command_member_begin_encode(buf, &change);
+        command_put(buf, COMMAND_MEMBER_BEGIN, &change);
         break;
     case 4:
-        command_member_end_encode(buf, number(liar), liar_below(liar->source, 2) == 1);
+        command_put(buf, COMMAND_MEMBER_END,
+                    &(struct member_change){.index = number(liar),
+                                            .given_up = liar_below(liar->source, 2) == 1});
         break;
     case 5:
-        command_grant_begin(buf, number(liar));
-        command_grant_add(buf, &grant);
+        command_put(buf, COMMAND_GRANT, &(struct command_list){.wall_ms = number(liar)});
+        command_item_put(buf, COMMAND_GRANT, &grant);
         command_items_end(buf);
         break;
     case 6:
-        command_delete_encode(buf, "a", 1, number(liar));
+        command_put(buf, COMMAND_TAG_DELETE,
+                    &(struct delete_command){.name = "a", .name_len = 1, .wall_ms = number(liar)});
         break;
     case 7:
         put_bytes(liar, buf);

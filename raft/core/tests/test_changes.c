@@ -52,11 +52,12 @@ static void asked_max_ids(struct asked *asked, bool force, uint64_t a, uint64_t 
 
     asked_put(asked, "x", 1);
     asked->base.payload.len = 0;
-    command_put_begin(&asked->base.payload, force, FAKE_WALL_MS);
-    command_put_add(&asked->base.payload, &put);
+    command_put(&asked->base.payload, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = force, .wall_ms = FAKE_WALL_MS});
+    command_item_put(&asked->base.payload, COMMAND_TAGS_PUT, &put);
     put.name = "b";
     put.max_id = b;
-    command_put_add(&asked->base.payload, &put);
+    command_item_put(&asked->base.payload, COMMAND_TAGS_PUT, &put);
     command_items_end(&asked->base.payload);
 }
 

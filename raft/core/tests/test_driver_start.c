@@ -537,7 +537,7 @@ static int submit_digest(struct bench *bench, uint64_t index, uint64_t digest)
     uint64_t term;
     int rv;
 
-    command_digest_encode(&bytes, index, digest);
+    command_put(&bytes, COMMAND_DIGEST, &(struct digest_command){.index = index, .digest = digest});
     session_stamp_put(&bytes, &(struct session_stamp){1, 1, index, index});
     command = (struct driver_command){bytes.data, bytes.len};
     rv = driver_submit(&bench->driver, &command, 1, &at, &term);

@@ -20,7 +20,6 @@
 #include "src/base/container.h"
 #include "src/base/yield.h"
 #include "src/id/codec/command.h"
-#include "src/id/codec/strict_command.h"
 #include "src/id/codec/tag_marks.h"
 
 /* Batches at once, with those that were abandoned and not answered yet. */
@@ -378,7 +377,8 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
     batch->request.deadline_ms = now_ms + config->request_ms;
     batch->request.done = batch_done_cb;
     timer_init(&batch->abandon, on_abandon);
-    command_grant_begin(payload, clock_wall_ms(allocator->clock));
+    command_put(payload, COMMAND_GRANT,
+                &(struct command_list){.wall_ms = clock_wall_ms(allocator->clock)});
     while (batch->count < LIMIT_GRANTS_PER_ENTRY && !STAILQ_EMPTY(&allocator->ready)) {
         struct id_tag *tag = queue_pop(&allocator->ready);
         struct grant_item item = {tag->name, tag->name_len, 0};
@@ -388,7 +388,7 @@ static struct batch *batch_gather(struct allocator *allocator, uint64_t now_ms)
         }
         item.size = refill_size(&tag->refill, now_ms, config->cover_ms,
                                 atomic_load_explicit(&tag->demand, memory_order_relaxed));
-        command_grant_add(payload, &item);
+        command_item_put(payload, COMMAND_GRANT, &item);
         tag->refill.in_flight = true;
         tag->refill.request_id = batch->id;
         batch->tags[batch->count++] = tag;
@@ -614,11 +614,11 @@ static void gather_returned(struct giving *giving, const struct give_back_item *
         returned->request.kind = ID_REQUEST_COMMAND;
         returned->request.deadline_ms = giving->deadline_ms;
         returned->request.done = returned_done_cb;
-        command_give_back_begin(&returned->request.payload,
-                                clock_wall_ms(giving->allocator->clock));
+        command_put(&returned->request.payload, COMMAND_GIVE_BACK,
+                    &(struct command_list){.wall_ms = clock_wall_ms(giving->allocator->clock)});
         giving->gathered = returned;
     }
-    command_give_back_add(&returned->request.payload, item);
+    command_item_put(&returned->request.payload, COMMAND_GIVE_BACK, item);
     returned->sizes[returned->count++] = (uint32_t)(item->end - item->first);
     returned->total += item->end - item->first;
     giving->tag_count++;

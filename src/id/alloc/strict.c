@@ -346,7 +346,7 @@ static void batch_done_cb(struct id_request *base)
 static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
 {
     const struct strict *strict = batch->strict;
-    struct strict_batch head = {.wall_ms = clock_wall_ms(strict->clock),
+    struct command_list head = {.wall_ms = clock_wall_ms(strict->clock),
                                 .key_limit = strict->key_limit};
     uint64_t latest_ms = 0;
 
@@ -359,12 +359,12 @@ static void batch_fill(struct batch *batch, uint32_t count, uint64_t now_ms)
     batch->request.done = batch_done_cb;
     batch->request.payload.len = 0;
     batch->request.reply.len = 0;
-    command_strict_begin(&batch->request.payload, &head);
+    command_put(&batch->request.payload, COMMAND_STRICT, &head);
     for (uint32_t i = 0; i < count; i++) {
         const struct pick *pick = &strict->picks[i];
         struct id_request *request = pick->request;
 
-        command_strict_add(&batch->request.payload, &pick->item);
+        command_item_put(&batch->request.payload, COMMAND_STRICT, &pick->item);
         batch->places[i] = (struct place){request, pick->item.count, pick->item.key_len > 0};
         request->work = &batch->places[i];
         request->status = 0; /* the earlier answer is no longer true */

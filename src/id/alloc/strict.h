@@ -27,7 +27,7 @@
 
 #include "src/base/clock.h"
 #include "src/id/codec/request.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 
 #define STRICT_RETRY_MS 20 /* pause after ERR_CHANGING or ERR_EMPTY */
 

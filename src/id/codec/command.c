@@ -1,18 +1,237 @@
 /*
- * command.c - the bytes of commands: written by their proposers, taken apart for the state machine.
- *
- * The happy path: encode into an empty buffer; on the other side the read function of the type
- * reads every field, walks through all items and requires that nothing is left over.
- *
- * Failure modes: reading gives ERR_BAD_MESSAGE. Only the form counts here; what the values may be
- * is the state machine's to judge. Encoding cannot fail; what is too long for its field is the
- * caller's mistake (ASSERT). Thread: pure functions, any.
+ * command.c - see command.h: the bytes of commands, each from the table of its struct's fields.
  */
 #include "src/id/codec/command.h"
 
 #include <string.h>
 
 #include "src/base/assert.h"
+
+#define ALL_TAG_FIELDS 0x1f /* all bits of enum tag_field */
+
+/* What the list of a command consists of. */
+struct command_items {
+    struct fields fields;
+    size_t size;                        /* of an item's struct; <= ITEM_SIZE_MAX */
+    bool (*is_sound)(const void *item); /* NULL: all that reads is */
+    uint32_t max;                       /* of 1 to so many items; 0: any number */
+};
+
+#define ITEM_SIZE_MAX 64
+#define ITEM 1 /* stands before each item */
+#define END 0  /* after the last */
+
+/* The bytes of a type of commands, behind the stamp. */
+struct form {
+    struct fields fields;
+    bool (*is_sound)(const void *record); /* NULL: all that reads is */
+    const struct command_items *items;    /* NULL: it has no list */
+};
+
+/* --- items --- */
+
+static const struct field GRANT_FIELDS[] = {
+    FIELD_STRING(struct grant_item, name),
+    FIELD_NUMBER(struct grant_item, size),
+};
+static const struct command_items GRANTS = {
+    .fields = FIELDS(GRANT_FIELDS),
+    .size = sizeof(struct grant_item),
+    .max = LIMIT_GRANTS_PER_ENTRY,
+};
+
+static const struct field PUT_FIELDS[] = {
+    FIELD_STRING(struct tag_put, name),        FIELD_NUMBER(struct tag_put, fields),
+    FIELD_NUMBER(struct tag_put, max_id),      FIELD_NUMBER(struct tag_put, step),
+    FIELD_NUMBER(struct tag_put, max_step),    FIELD_NUMBER(struct tag_put, mode),
+    FIELD_STRING(struct tag_put, description),
+};
+
+static bool put_is_sound(const void *data)
+{
+    const struct tag_put *put = data;
+
+    return (put->fields & ~ALL_TAG_FIELDS) == 0;
+}
+
+static const struct command_items PUTS = {
+    .fields = FIELDS(PUT_FIELDS),
+    .size = sizeof(struct tag_put),
+    .is_sound = put_is_sound,
+};
+
+static const struct field STRICT_FIELDS[] = {
+    FIELD_STRING(struct strict_item, name),
+    FIELD_STRING(struct strict_item, key),
+    FIELD_NUMBER(struct strict_item, count),
+};
+
+static bool strict_is_sound(const void *data)
+{
+    const struct strict_item *item = data;
+
+    return item->key_len <= LIMIT_KEY_BYTES && item->count >= 1 && item->count <= LIMIT_COUNT;
+}
+
+static const struct command_items STRICTS = {
+    .fields = FIELDS(STRICT_FIELDS),
+    .size = sizeof(struct strict_item),
+    .is_sound = strict_is_sound,
+    .max = LIMIT_STRICT_ITEMS,
+};
+
+static const struct field GIVE_BACK_FIELDS[] = {
+    FIELD_STRING(struct give_back_item, name),
+    FIELD_NUMBER(struct give_back_item, generation),
+    FIELD_NUMBER(struct give_back_item, first),
+    FIELD_NUMBER(struct give_back_item, end),
+};
+
+static bool give_back_is_sound(const void *data)
+{
+    const struct give_back_item *item = data;
+
+    return item->first < item->end && item->end <= TAG_MAX_ID_END;
+}
+
+static const struct command_items GIVE_BACKS = {
+    .fields = FIELDS(GIVE_BACK_FIELDS),
+    .size = sizeof(struct give_back_item),
+    .is_sound = give_back_is_sound,
+    .max = LIMIT_GRANTS_PER_ENTRY,
+};
+
+static const struct field RECALLED_FIELDS[] = {
+    FIELD_STRING(struct recalled_item, name),
+    FIELD_NUMBER(struct recalled_item, generation),
+};
+static const struct command_items RECALLS = {
+    .fields = FIELDS(RECALLED_FIELDS),
+    .size = sizeof(struct recalled_item),
+    .max = LIMIT_GRANTS_PER_ENTRY,
+};
+
+/* --- commands --- */
+
+static const struct field LIST_FIELDS[] = {FIELD_NUMBER(struct command_list, wall_ms)};
+
+static const struct field PUT_LIST_FIELDS[] = {
+    FIELD_BOOL(struct command_list, force),
+    FIELD_NUMBER(struct command_list, wall_ms),
+};
+
+static const struct field STRICT_LIST_FIELDS[] = {
+    FIELD_NUMBER(struct command_list, wall_ms),
+    FIELD_NUMBER(struct command_list, key_limit),
+};
+
+static const struct field DELETE_FIELDS[] = {
+    FIELD_NUMBER(struct delete_command, wall_ms),
+    FIELD_STRING(struct delete_command, name),
+};
+
+static const struct field NODE_INFO_FIELDS[] = {
+    FIELD_NUMBER(struct node_info, node_id), /* in a row it stands in the key */
+    FIELD_NUMBER(struct node_info, store_id),
+    FIELD_TEXT(struct node_info, http_address),
+    FIELD_TEXT(struct node_info, version),
+};
+
+static bool node_info_is_sound(const void *data)
+{
+    const struct node_info *info = data;
+
+    return info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID &&
+           tag_text_check(info->http_address, strlen(info->http_address), false) == 0 &&
+           tag_text_check(info->version, strlen(info->version), false) == 0;
+}
+
+static const struct field DIGEST_FIELDS[] = {
+    FIELD_NUMBER(struct digest_command, index),
+    FIELD_NUMBER(struct digest_command, digest),
+};
+
+static const struct field CLOCK_FIELDS[] = {FIELD_NUMBER(struct clock_command, cluster_ms)};
+
+static const struct field ACQUIRE_FIELDS[] = {
+    FIELD_NUMBER(struct worker_acquire, kind),     FIELD_NUMBER(struct worker_acquire, worker_id),
+    FIELD_NUMBER(struct worker_acquire, floor_ms), FIELD_NUMBER(struct worker_acquire, window_ms),
+    FIELD_NUMBER(struct worker_acquire, wall_ms),  FIELD_STRING(struct worker_acquire, name),
+    FIELD_STRING(struct worker_acquire, address),
+};
+
+static const struct field RENEW_FIELDS[] = {
+    FIELD_NUMBER(struct worker_renew, worker_id),
+    FIELD_NUMBER(struct worker_renew, epoch),
+    FIELD_NUMBER(struct worker_renew, expected_until_ms),
+    FIELD_NUMBER(struct worker_renew, window_ms),
+    FIELD_NUMBER(struct worker_renew, last_timestamp_ms),
+    FIELD_NUMBER(struct worker_renew, wall_ms),
+    FIELD_NUMBER(struct worker_renew, kind),
+};
+
+static const struct field RELEASE_FIELDS[] = {
+    FIELD_NUMBER(struct worker_release, worker_id),
+    FIELD_NUMBER(struct worker_release, epoch),
+    FIELD_NUMBER(struct worker_release, last_timestamp_ms),
+    FIELD_NUMBER(struct worker_release, kind),
+};
+
+static const struct field MEMBER_BEGIN_FIELDS[] = {
+    FIELD_NUMBER(struct member_change, kind),
+    FIELD_BOOL(struct member_change, force),
+    FIELD_NUMBER(struct member_change, node_id),
+    FIELD_TEXT(struct member_change, address),
+};
+
+static const struct field MEMBER_END_FIELDS[] = {
+    FIELD_BOOL(struct member_change, given_up),
+    FIELD_NUMBER(struct member_change, index),
+};
+
+static const struct form FORMS[] = {
+    [COMMAND_NOOP] = {.is_sound = NULL},
+    [COMMAND_GRANT] = {.fields = FIELDS(LIST_FIELDS), .items = &GRANTS},
+    [COMMAND_TAGS_PUT] = {.fields = FIELDS(PUT_LIST_FIELDS), .items = &PUTS},
+    [COMMAND_TAG_DELETE] = {.fields = FIELDS(DELETE_FIELDS)},
+    [COMMAND_NODE_INFO] = {.fields = FIELDS(NODE_INFO_FIELDS), .is_sound = node_info_is_sound},
+    [COMMAND_DIGEST] = {.fields = FIELDS(DIGEST_FIELDS)},
+    [COMMAND_LAYOUT] = {.fields = FIELDS(snowflake_layout_fields)},
+    [COMMAND_CLOCK] = {.fields = FIELDS(CLOCK_FIELDS)},
+    [COMMAND_WORKER_ACQUIRE] = {.fields = FIELDS(ACQUIRE_FIELDS)},
+    [COMMAND_WORKER_RENEW] = {.fields = FIELDS(RENEW_FIELDS)},
+    [COMMAND_WORKER_RELEASE] = {.fields = FIELDS(RELEASE_FIELDS)},
+    [COMMAND_STRICT] = {.fields = FIELDS(STRICT_LIST_FIELDS), .items = &STRICTS},
+    [COMMAND_GIVE_BACK] = {.fields = FIELDS(LIST_FIELDS), .items = &GIVE_BACKS},
+    [COMMAND_RECALLED] = {.items = &RECALLS},
+    [COMMAND_MEMBER_BEGIN] = {.fields = FIELDS(MEMBER_BEGIN_FIELDS),
+                              .is_sound = member_change_is_sound},
+    [COMMAND_MEMBER_END] = {.fields = FIELDS(MEMBER_END_FIELDS)},
+};
+
+/* --- writing --- */
+
+void command_put(struct buf *buf, enum command_type type, const void *record)
+{
+    command_fields_put(buf, type, &FORMS[type].fields, record);
+}
+
+void command_item_put(struct buf *buf, enum command_type type, const void *item)
+{
+    const struct command_items *items = FORMS[type].items;
+
+    ASSERT(items != NULL && buf->data[1] == type);
+    ASSERT(items->is_sound == NULL || items->is_sound(item));
+    buf_put_u8(buf, ITEM);
+    fields_put(buf, &items->fields, item);
+}
+
+void command_items_end(struct buf *buf)
+{
+    buf_put_u8(buf, END);
+}
+
+/* --- reading --- */
 
 int command_type(const void *data, size_t len)
 {
@@ -30,239 +249,84 @@ int command_type(const void *data, size_t len)
     return type;
 }
 
-/* --- segments granted --- */
-
-static const struct field GRANT_FIELDS[] = {
-    FIELD_STRING(struct grant_item, name),
-    FIELD_NUMBER(struct grant_item, size),
-};
-static const struct command_items GRANTS = {FIELDS(GRANT_FIELDS), sizeof(struct grant_item), NULL};
-
-void command_grant_begin(struct buf *buf, uint64_t wall_ms)
+/* The next item; false after the last, or where the reader turns bad. */
+static bool item_read(struct reader *reader, const struct command_items *items, void *ret_item)
 {
-    command_head_put(buf, COMMAND_GRANT);
-    buf_put_u64(buf, wall_ms);
-}
-
-void command_grant_add(struct buf *buf, const struct grant_item *item)
-{
-    command_item_put(buf, &GRANTS, item);
-}
-
-int grant_command_read(const void *data, size_t len, struct grant_command *ret_command)
-{
-    struct reader reader;
-
-    if (!command_head_read(&reader, data, len, COMMAND_GRANT)) {
-        return ERR_BAD_MESSAGE;
-    }
-    ret_command->wall_ms = reader_u64(&reader);
-    return command_items_read(&reader, &GRANTS, LIMIT_GRANTS_PER_ENTRY, &ret_command->items,
-                              &ret_command->count);
-}
-
-bool grant_command_next(struct grant_command *command, struct grant_item *ret_item)
-{
-    return command_item_next(&command->items, &GRANTS, ret_item);
-}
-
-/* --- tags made and changed: an item has only those fields that were given --- */
-
-void command_put_begin(struct buf *buf, bool force, uint64_t wall_ms)
-{
-    command_head_put(buf, COMMAND_TAGS_PUT);
-    buf_put_u8(buf, force ? COMMAND_PUT_FORCE : 0);
-    buf_put_u64(buf, wall_ms);
-}
-
-void command_put_add(struct buf *buf, const struct tag_put *put)
-{
-    ASSERT((put->fields & ~COMMAND_TAG_FIELDS) == 0);
-    buf_put_u8(buf, COMMAND_ITEM);
-    buf_put_str16(buf, put->name, put->name_len);
-    buf_put_u8(buf, put->fields);
-    if (put->fields & TAG_FIELD_MAX_ID) {
-        buf_put_u64(buf, put->max_id);
-    }
-    if (put->fields & TAG_FIELD_STEP) {
-        buf_put_u32(buf, put->step);
-    }
-    if (put->fields & TAG_FIELD_MAX_STEP) {
-        buf_put_u32(buf, put->max_step);
-    }
-    if (put->fields & TAG_FIELD_MODE) {
-        buf_put_u8(buf, put->mode);
-    }
-    if (put->fields & TAG_FIELD_DESCRIPTION) {
-        buf_put_str16(buf, put->description, put->description_len);
-    }
-}
-
-static bool read_put(struct reader *reader, struct tag_put *ret_put)
-{
-    struct tag_put put = {0};
-    size_t len;
     uint8_t mark = reader_u8(reader);
 
-    if (reader->bad || mark == COMMAND_END) {
+    if (reader->bad || mark == END) {
         return false;
     }
-    put.name = (const char *)reader_str16(reader, &len);
-    put.name_len = (uint16_t)len;
-    put.fields = reader_u8(reader);
-    if (mark != COMMAND_ITEM || (put.fields & ~COMMAND_TAG_FIELDS) != 0) {
+    if (mark != ITEM || !fields_read(reader, &items->fields, ret_item) ||
+        (items->is_sound != NULL && !items->is_sound(ret_item))) {
         reader->bad = true;
     }
-    if (put.fields & TAG_FIELD_MAX_ID) {
-        put.max_id = reader_u64(reader);
-    }
-    if (put.fields & TAG_FIELD_STEP) {
-        put.step = reader_u32(reader);
-    }
-    if (put.fields & TAG_FIELD_MAX_STEP) {
-        put.max_step = reader_u32(reader);
-    }
-    if (put.fields & TAG_FIELD_MODE) {
-        put.mode = reader_u8(reader);
-    }
-    if (put.fields & TAG_FIELD_DESCRIPTION) {
-        put.description = (const char *)reader_str16(reader, &len);
-        put.description_len = (uint16_t)len;
-    }
-    if (reader->bad) {
-        return false;
-    }
-    *ret_put = put;
-    return true;
+    return !reader->bad;
 }
 
-int put_command_read(const void *data, size_t len, struct put_command *ret_command)
+bool command_next(struct command_list *list, void *ret_item)
 {
+    return item_read(&list->items, list->of, ret_item);
+}
+
+/* Walk all items, which must be well formed and the end of the command. */
+static bool items_read(struct reader *reader, const struct command_items *items,
+                       struct command_list *list)
+{
+    _Alignas(max_align_t) unsigned char item[ITEM_SIZE_MAX];
+
+    ASSERT(items->size <= sizeof item);
+    list->of = items;
+    list->items = *reader;
+    while (item_read(reader, items, item)) {
+        list->count++;
+    }
+    return items->max == 0 || (list->count >= 1 && list->count <= items->max);
+}
+
+int command_read(const void *data, size_t len, struct command *ret_command)
+{
+    int type = command_type(data, len);
+    void *record = &ret_command->list;
+    const struct form *form;
     struct reader reader;
-    struct put_command command = {0};
-    struct tag_put put;
-    uint8_t flags;
 
-    if (!command_head_read(&reader, data, len, COMMAND_TAGS_PUT)) {
+    memset(ret_command, 0, sizeof *ret_command);
+    if (type < 0 || session_stamp_read(data, len, &ret_command->stamp) != 0) {
         return ERR_BAD_MESSAGE;
     }
-    flags = reader_u8(&reader);
-    command.wall_ms = reader_u64(&reader);
-    command.items = reader;
-    while (read_put(&reader, &put)) {
-        command.count++;
-    }
-    if (!reader_done(&reader) || (flags & ~COMMAND_PUT_FORCE) != 0) {
+    ret_command->type = (enum command_type)type;
+    form = &FORMS[type];
+    reader_init(&reader, data, len);
+    (void)reader_bytes(&reader, SESSION_STAMP_AT + SESSION_STAMP_BYTES);
+    if (!fields_read(&reader, &form->fields, record) ||
+        (form->is_sound != NULL && !form->is_sound(record)) ||
+        (form->items != NULL && !items_read(&reader, form->items, &ret_command->list))) {
         return ERR_BAD_MESSAGE;
     }
-    command.force = (flags & COMMAND_PUT_FORCE) != 0;
-    *ret_command = command;
-    return 0;
+    return reader_done(&reader) ? 0 : ERR_BAD_MESSAGE;
 }
 
-bool put_command_next(struct put_command *command, struct tag_put *ret_put)
+/* --- one item on its way to the batcher --- */
+
+void strict_item_encode(const struct strict_item *item, struct buf *buf)
 {
-    return read_put(&command->items, ret_put);
+    ASSERT(strict_is_sound(item));
+    message_fields_put(buf, REQUEST_STRICT, &STRICTS.fields, item);
 }
 
-/* --- commands that are all fields --- */
+int strict_item_decode(const void *data, size_t len, struct strict_item *ret_item)
+{
+    return message_fields_read(data, len, REQUEST_STRICT, &STRICTS.fields, ret_item) &&
+                   strict_is_sound(ret_item)
+               ? 0
+               : ERR_BAD_MESSAGE;
+}
 
-static const struct field DELETE_FIELDS[] = {
-    FIELD_NUMBER(struct delete_command, wall_ms),
-    FIELD_STRING(struct delete_command, name),
+/* --- the row of a node --- */
+
+const struct row_format node_info_format = {
+    .version = 1,
+    .fields = {NODE_INFO_FIELDS + 1, sizeof NODE_INFO_FIELDS / sizeof *NODE_INFO_FIELDS - 1},
+    .is_sound = node_info_is_sound,
 };
-static const struct fields DELETE = FIELDS(DELETE_FIELDS);
-
-static const struct field DIGEST_FIELDS[] = {
-    FIELD_NUMBER(struct digest_command, index),
-    FIELD_NUMBER(struct digest_command, digest),
-};
-static const struct fields DIGEST = FIELDS(DIGEST_FIELDS);
-
-static const struct fields NOTHING = {NULL, 0};
-
-void command_delete_encode(struct buf *buf, const char *name, size_t name_len, uint64_t wall_ms)
-{
-    struct delete_command command = {name, (uint16_t)name_len, wall_ms};
-
-    ASSERT(name_len <= UINT16_MAX);
-    command_fields_put(buf, COMMAND_TAG_DELETE, &DELETE, &command);
-}
-
-int delete_command_read(const void *data, size_t len, struct delete_command *ret_command)
-{
-    return command_fields_read(data, len, COMMAND_TAG_DELETE, &DELETE, ret_command);
-}
-
-void command_digest_encode(struct buf *buf, uint64_t index, uint64_t digest)
-{
-    command_fields_put(buf, COMMAND_DIGEST, &DIGEST, &(struct digest_command){index, digest});
-}
-
-int digest_command_read(const void *data, size_t len, struct digest_command *ret_command)
-{
-    return command_fields_read(data, len, COMMAND_DIGEST, &DIGEST, ret_command);
-}
-
-void command_noop_encode(struct buf *buf)
-{
-    command_fields_put(buf, COMMAND_NOOP, &NOTHING, NULL);
-}
-
-int noop_command_read(const void *data, size_t len)
-{
-    return command_fields_read(data, len, COMMAND_NOOP, &NOTHING, NULL);
-}
-
-/* --- nodes: the command, and the row --- */
-
-#define NODE_ROW_VERSION 1
-
-static const struct field NODE_INFO_FIELDS[] = {
-    FIELD_NUMBER(struct node_info, node_id), /* in a row it stands in the key */
-    FIELD_NUMBER(struct node_info, store_id),
-    FIELD_TEXT(struct node_info, http_address),
-    FIELD_TEXT(struct node_info, version),
-};
-static const struct fields NODE_INFO = FIELDS(NODE_INFO_FIELDS);
-static const struct fields NODE_ROW = {NODE_INFO_FIELDS + 1,
-                                       sizeof NODE_INFO_FIELDS / sizeof *NODE_INFO_FIELDS - 1};
-
-static bool node_info_is_sound(const struct node_info *info)
-{
-    return info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID &&
-           tag_text_check(info->http_address, strlen(info->http_address), false) == 0 &&
-           tag_text_check(info->version, strlen(info->version), false) == 0;
-}
-
-void command_node_info_encode(struct buf *buf, const struct node_info *info)
-{
-    command_fields_put(buf, COMMAND_NODE_INFO, &NODE_INFO, info);
-}
-
-int node_info_command_read(const void *data, size_t len, struct node_info *ret_info)
-{
-    int err = command_fields_read(data, len, COMMAND_NODE_INFO, &NODE_INFO, ret_info);
-
-    return err == 0 && !node_info_is_sound(ret_info) ? ERR_BAD_MESSAGE : err;
-}
-
-void node_info_row_encode(const struct node_info *info, struct buf *buf)
-{
-    ASSERT(node_info_is_sound(info));
-    buf_put_u8(buf, NODE_ROW_VERSION);
-    fields_put(buf, &NODE_ROW, info);
-}
-
-int node_info_row_decode(uint64_t node_id, const void *value, size_t len,
-                         struct node_info *ret_info)
-{
-    struct node_info info = {.node_id = node_id};
-    int err = fields_row_read(value, len, NODE_ROW_VERSION, &NODE_ROW, &info);
-
-    if (err != 0 || !node_info_is_sound(&info)) {
-        return err != 0 ? err : ERR_CORRUPT;
-    }
-    *ret_info = info;
-    return 0;
-}

@@ -8,39 +8,59 @@
  *
  * All commands may be repeated when the outcome is unknown, in any order and at any time: behind
  * its type each carries a stamp (session.h) by which the state machine knows what it has carried
- * out already. The encoders leave it empty; who sends the command first fills it in.
+ * out already. command_put() leaves it empty; who sends the command first fills it in.
+ *
+ * The happy path: the proposer writes a command from its struct with command_put(), and the items
+ * of a list behind it; the state machine has command_read() walk through all of it, and then goes
+ * through the items knowing that all of them are well formed.
+ *
+ * Failure modes: reading gives ERR_BAD_MESSAGE and leaves nothing to release. What the values may
+ * be is the state machine's to judge; here the form counts, and what the structs below say of
+ * counts and lengths. Writing cannot fail; what breaks the rules is the caller's mistake (ASSERT).
  *
  * Thread: pure functions, any.
  */
 #ifndef LEAFD_ID_CODEC_COMMAND_H
 #define LEAFD_ID_CODEC_COMMAND_H
 
-#include "src/id/codec/command_bytes.h"
+#include "src/id/codec/member.h"
+#include "src/id/codec/session.h"
 #include "src/id/codec/tag.h"
+#include "src/id/codec/worker.h"
 
+/* Behind each, the struct that its bytes are written from and read into. */
 enum command_type {
-    COMMAND_NOOP = 1,       /* start of a leader's term; or all that it carries is its stamp */
-    COMMAND_GRANT = 2,      /* segments for one node, up to LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_TAGS_PUT = 3,   /* make or change tags, all or nothing, up to LIMIT_TAGS_PER_BULK */
-    COMMAND_TAG_DELETE = 4, /* leave a tombstone */
-    COMMAND_NODE_INFO = 5,  /* a node's HTTP address, version and store id */
-    COMMAND_DIGEST = 6,     /* the proposer's state digest at an applied index */
-    /* worker.h has these */
-    COMMAND_LAYOUT = 7,
-    COMMAND_CLOCK = 8,
-    COMMAND_WORKER_ACQUIRE = 9,
-    COMMAND_WORKER_RENEW = 10,
-    COMMAND_WORKER_RELEASE = 11,
-    /* strict_command.h has these */
-    COMMAND_STRICT = 12,
-    COMMAND_GIVE_BACK = 13,
-    COMMAND_RECALLED = 14,
-    /* member.h has these */
-    COMMAND_MEMBER_BEGIN = 20,
-    COMMAND_MEMBER_END = 21
+    COMMAND_NOOP = 1,           /* none: start of a leader's term; or all it carries is its stamp */
+    COMMAND_GRANT = 2,          /* command_list of grant_item, up to LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_TAGS_PUT = 3,       /* command_list of tag_put, all or nothing */
+    COMMAND_TAG_DELETE = 4,     /* delete_command: leave a tombstone */
+    COMMAND_NODE_INFO = 5,      /* node_info */
+    COMMAND_DIGEST = 6,         /* digest_command: the proposer's digest at an applied index */
+    COMMAND_LAYOUT = 7,         /* snowflake_layout */
+    COMMAND_CLOCK = 8,          /* clock_command */
+    COMMAND_WORKER_ACQUIRE = 9, /* worker_acquire */
+    COMMAND_WORKER_RENEW = 10,  /* worker_renew */
+    COMMAND_WORKER_RELEASE = 11, /* worker_release */
+    COMMAND_STRICT = 12,         /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
+    COMMAND_GIVE_BACK = 13,      /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_RECALLED = 14,       /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_MEMBER_BEGIN = 20,   /* member_change */
+    COMMAND_MEMBER_END = 21      /* member_change: index and given_up */
 };
 
-/* --- grant --- */
+/* A command with a list of items, as far as it stands before them. */
+struct command_list {
+    uint64_t wall_ms;   /* not of RECALLED */
+    uint32_t key_limit; /* of STRICT: keys the table may hold (the sender's strict.keys; a command
+                           must carry everything that apply needs) */
+    bool force;         /* of TAGS_PUT */
+    /* Filled by command_read(): */
+    const struct command_items *of; /* what it consists of */
+    struct reader items;            /* at the next item */
+    uint32_t count;
+};
+
+/* --- grant: the node whose stamp it bears is granted the segments --- */
 struct grant_item {
     const char *name; /* borrowed */
     uint16_t name_len;
@@ -58,11 +78,6 @@ struct grant_result {
     uint32_t step;
     uint32_t max_step;
 };
-
-/* The node whose stamp it bears is granted the segments. After the last item of this and all other
- * commands with a list: command_items_end(). */
-void command_grant_begin(struct buf *buf, uint64_t wall_ms);
-void command_grant_add(struct buf *buf, const struct grant_item *item);
 
 void grant_results_encode(const struct grant_result *results, size_t count, struct buf *buf);
 /* Read results; *ret_count <= max. ERR_BAD_MESSAGE if the bytes are not results. */
@@ -90,9 +105,6 @@ struct tag_put {
     uint64_t max_id;
 };
 
-void command_put_begin(struct buf *buf, bool force, uint64_t wall_ms);
-void command_put_add(struct buf *buf, const struct tag_put *put);
-
 struct put_result {
     int32_t status;     /* 0, ERR_WOULD_REPEAT, ERR_INVALID (a rule broken after merging),
                            ERR_OVERLOADED (LIMIT_TAGS, LIMIT_RECALLS) */
@@ -106,16 +118,28 @@ struct put_result {
 };
 
 void put_result_encode(const struct put_result *result, struct buf *buf);
-/* The result owns first; release with put_result_release(). */
+/* The strings of first are borrowed from data. */
 int put_result_decode(const void *data, size_t len, struct put_result *ret_result) MUST_CHECK;
-void put_result_release(struct put_result *result);
 
-/* --- delete --- */
-void command_delete_encode(struct buf *buf, const char *name, size_t name_len, uint64_t wall_ms);
-void status_result_encode(int32_t status, struct buf *buf);
-int status_result_decode(const void *data, size_t len, int32_t *ret_status) MUST_CHECK;
+/* --- delete, clock, digest, node info --- */
+struct delete_command {
+    const char *name; /* borrowed */
+    uint16_t name_len;
+    uint64_t wall_ms;
+};
 
-/* --- node info, no-op, digest --- */
+/* The median of the nodes' clocks as its proposer sees it; the log's time is the highest so far,
+ * but a step ahead of more than a day is cut to a day. */
+struct clock_command {
+    uint64_t cluster_ms;
+};
+
+struct digest_command {
+    uint64_t index;
+    uint64_t digest;
+};
+
+/* What a node says of itself. Its form: id in range, texts of UTF-8 and short enough. */
 struct node_info {
     uint64_t node_id;
     uint64_t store_id; /* random, made with the directory: tells a wiped node from the old one */
@@ -123,30 +147,116 @@ struct node_info {
     char version[32];
 };
 
-void command_node_info_encode(struct buf *buf, const struct node_info *info);
-void command_noop_encode(struct buf *buf);
-void command_digest_encode(struct buf *buf, uint64_t index, uint64_t digest);
+/* Of its row, whose key holds the id. */
+extern const struct row_format node_info_format;
+
+/* Of all commands whose result has no other struct. */
+void status_result_encode(int32_t status, struct buf *buf);
+int status_result_decode(const void *data, size_t len, int32_t *ret_status) MUST_CHECK;
+
+/* --- strict tags ---
+ *
+ * A strict allocation is a grant of exactly the length asked for, used at once: the order of the
+ * log is the order of the ids, so no memory of a node can go stale. What is promised (P3): an id is
+ * greater than every id of its tag whose reply arrived anywhere before this request was sent, and
+ * acknowledged ids are dense.
+ *
+ * Why it holds. A reply leaves only after the entry was applied; a request that is sent afterwards
+ * is appended behind it, and max_id only rises in between (nothing of a strict tag is ever given
+ * back). Density needs each request to be applied once, although its node repeats it when the
+ * outcome is unknown: that is what sessions are for (session.h). Ids of requests that were answered
+ * with an error may be skipped, and only those.
+ */
+
+/* One request of a batch. */
+struct strict_item {
+    const char *name; /* borrowed, as key */
+    uint16_t name_len;
+    const char *key; /* Idempotency-Key, key_len 0..LIMIT_KEY_BYTES; 0: none */
+    uint16_t key_len;
+    uint32_t count; /* 1..LIMIT_COUNT */
+};
+
+/*
+ * What one request got. status:
+ *  0                 [first, first + count) is the request's
+ *  ERR_UNKNOWN_TAG
+ *  ERR_WRONG_MODE    the tag is in trend mode: take its ids from a segment
+ *  ERR_CHANGING      the tag became strict, and node `detail` may hold a segment yet: ask again
+ *  ERR_EXHAUSTED     fewer than count ids are left; detail: how many
+ *  ERR_KEY_CONFLICT  the key was used with another count; detail: that count
+ *  ERR_KEYS_FULL     detail: the limit
+ *  ERR_EMPTY         the log has no time yet, which a key needs: ask again
+ *
+ * A key is looked up before recalling, room and ids left are looked at: while the tag is there and
+ * strict, the ids of a known key are given again whatever happened to it since.
+ */
+struct strict_result {
+    int32_t status;
+    bool replayed;       /* the key was known: these are its ids */
+    uint32_t generation; /* the tag's, as in struct grant_result */
+    uint64_t first;
+    uint64_t detail;
+};
+
+void strict_results_encode(const struct strict_result *results, size_t count, struct buf *buf);
+/* *ret_count <= max. ERR_BAD_MESSAGE if the bytes are not results. */
+int strict_results_decode(const void *data, size_t len, struct strict_result *ret_results,
+                          size_t max, size_t *ret_count) MUST_CHECK;
+
+/* --- one request on its way from HTTP to the batcher (ID_REQUEST_STRICT) --- */
+
+void strict_item_encode(const struct strict_item *item, struct buf *buf);
+/* Strings are borrowed from data. ERR_BAD_MESSAGE. */
+int strict_item_decode(const void *data, size_t len, struct strict_item *ret_item) MUST_CHECK;
+
+/*
+ * The unused rest of a segment, given back by the node that owned it and will never use it again.
+ * Carried out only if the tag is live and in trend mode, its generation is that given, and its
+ * max_id is `end`: then max_id becomes `first`. Else the range stays burnt. That nobody uses it is
+ * why a copy that comes later than others of its kind does no harm; that it is carried out once, so
+ * that it does none after the range was granted again, is the session's promise (session.h).
+ */
+struct give_back_item {
+    const char *name; /* borrowed */
+    uint16_t name_len;
+    uint32_t generation;
+    uint64_t first;
+    uint64_t end; /* > first */
+};
+
+/* Result: a status an item: 0 or ERR_CONFLICT. */
+void statuses_encode(const int32_t *statuses, size_t count, struct buf *buf);
+int statuses_decode(const void *data, size_t len, int32_t *ret_statuses, size_t max,
+                    size_t *ret_count) MUST_CHECK;
+
+/* The node whose stamp it bears holds no segment of the tag that is older than the generation, and
+ * takes none any more.
+ * Result: a status_result, 0. */
+struct recalled_item {
+    const char *name; /* borrowed */
+    uint16_t name_len;
+    uint32_t generation;
+};
 
 /* --- queries: answered by the leader (or locally when asked so) from applied state --- */
 enum query_type { QUERY_TAG_GET = 1, QUERY_TAG_LIST = 2, QUERY_WORKERS = 3 };
 
-void query_get_encode(struct buf *buf, const char *name, size_t name_len);
-/* after: only names greater than it (byte order), empty: from the start. limit 1..1000. Tombstones
- * are not listed. */
-void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, const char *after,
-                       size_t after_len, uint32_t limit);
-
-/* A query taken apart; the strings are borrowed from its bytes. */
+/* The strings of one that is decoded are borrowed from its bytes. */
 struct query {
     enum query_type type;
-    const char *name; /* the tag, or the prefix of a list */
-    size_t name_len;
-    const char *after; /* of a list */
-    size_t after_len;
-    uint32_t limit; /* of a list: 1..LIMIT_TAGS_PER_PAGE; of workers: 1..LIMIT_WORKER_IDS */
-    uint16_t first; /* of workers: the smallest worker id */
+    uint16_t name_len;
+    uint16_t after_len;
+    uint16_t first;    /* of workers: the smallest worker id */
+    uint32_t limit;    /* of a list: 1..LIMIT_TAGS_PER_PAGE; of workers: 1..LIMIT_WORKER_IDS */
+    const char *name;  /* the tag, or the prefix of a list (tombstones are not listed) */
+    const char *after; /* of a list: only names greater (byte order); empty: from the start */
 };
 
+void query_get_encode(struct buf *buf, const char *name, size_t name_len);
+void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, const char *after,
+                       size_t after_len, uint32_t limit);
+void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit);
 /* 0, or ERR_BAD_MESSAGE if the bytes are not a query. */
 int query_decode(const void *data, size_t len, struct query *ret_query) MUST_CHECK;
 
@@ -154,7 +264,7 @@ int query_decode(const void *data, size_t len, struct query *ret_query) MUST_CHE
  * many deleted tags ends early, perhaps with no row. QUERY_TAG_GET of an unknown or deleted tag
  * gives status ERR_UNKNOWN_TAG. */
 struct tag_rows {
-    struct tag_row *rows; /* owned */
+    struct tag_row *rows; /* owned, their strings borrowed */
     size_t count;
     char next[LIMIT_TAG_NAME_BYTES];
     size_t next_len; /* 0: that is all */
@@ -166,61 +276,36 @@ void tag_rows_encode(const struct tag_row *const *rows, size_t count, const stru
 int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows) MUST_CHECK;
 void tag_rows_release(struct tag_rows *rows);
 
-/* --- commands taken apart, for the state machine ---
- *
- * command_type() tells which; the read function of that type walks the whole command once, so that
- * apply can go through the items afterwards knowing that all of them are well formed.
- * ERR_BAD_MESSAGE: nothing in the output is of use. What the values may be is the state machine's
- * to judge; here only the form counts. All strings are borrowed from the command. */
+/* --- commands written and taken apart --- */
 
-struct grant_command {
-    uint64_t wall_ms;
-    uint32_t count;      /* items: 1..LIMIT_GRANTS_PER_ENTRY */
-    struct reader items; /* at the next item */
+struct command {
+    enum command_type type;
+    struct session_stamp stamp;
+    union { /* strings are borrowed from the command */
+        struct command_list list;
+        struct delete_command deletion;
+        struct node_info node;
+        struct digest_command digest;
+        struct snowflake_layout layout;
+        struct clock_command clock;
+        struct worker_acquire acquire;
+        struct worker_renew renew;
+        struct worker_release release;
+        struct member_change change;
+    };
 };
 
-struct put_command {
-    bool force;
-    uint64_t wall_ms;
-    uint32_t count; /* items, any number */
-    struct reader items;
-};
-
-struct delete_command {
-    const char *name;
-    uint16_t name_len;
-    uint64_t wall_ms;
-};
-
-struct digest_command {
-    uint64_t index;
-    uint64_t digest;
-};
+/* Write a command, into an empty buf, from the type's struct; NULL if nothing of it is written.
+ * Behind a list's go its items, and command_items_end(). */
+void command_put(struct buf *buf, enum command_type type, const void *record);
+void command_item_put(struct buf *buf, enum command_type type, const void *item);
+void command_items_end(struct buf *buf);
 
 /* The command's type (enum command_type), or ERR_BAD_MESSAGE. Only the first two bytes are read. */
 int command_type(const void *data, size_t len) MUST_CHECK;
-
-int grant_command_read(const void *data, size_t len, struct grant_command *ret_command) MUST_CHECK;
-/* The next item; false after the last. */
-bool grant_command_next(struct grant_command *command, struct grant_item *ret_item) MUST_CHECK;
-
-int put_command_read(const void *data, size_t len, struct put_command *ret_command) MUST_CHECK;
-bool put_command_next(struct put_command *command, struct tag_put *ret_put) MUST_CHECK;
-
-int delete_command_read(const void *data, size_t len,
-                        struct delete_command *ret_command) MUST_CHECK;
-int digest_command_read(const void *data, size_t len,
-                        struct digest_command *ret_command) MUST_CHECK;
-int noop_command_read(const void *data, size_t len) MUST_CHECK;
-
-/* Also checks what a row of the table of nodes must keep: id in range, texts of UTF-8 and short
- * enough. */
-int node_info_command_read(const void *data, size_t len, struct node_info *ret_info) MUST_CHECK;
-
-/* The value bytes of a node's row (the key holds the id). decode: 0, ERR_TRUNCATED,
- * ERR_BAD_VERSION or ERR_CORRUPT. */
-void node_info_row_encode(const struct node_info *info, struct buf *buf);
-int node_info_row_decode(uint64_t node_id, const void *value, size_t len,
-                         struct node_info *ret_info) MUST_CHECK;
+/* 0 with a command that is well formed up to its last item, or ERR_BAD_MESSAGE. */
+int command_read(const void *data, size_t len, struct command *ret_command) MUST_CHECK;
+/* The next item, into the struct of the list's; false after the last. */
+bool command_next(struct command_list *list, void *ret_item) MUST_CHECK;
 
 #endif

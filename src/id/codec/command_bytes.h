@@ -1,11 +1,10 @@
 /*
  * command_bytes.h - what all messages have in common: versions, types, where the stamp stands, and
- * how a message and an item begin.
+ * how a message begins.
  *
  * Every message begins with a byte of version and a byte of type; queries and results have ranges
  * of their own, so that one can never be taken for another. A command has a stamp behind that
- * (session.h), zeros until it is stamped. A list of items is each item behind COMMAND_ITEM, and
- * COMMAND_END after the last. Thread: pure functions, any.
+ * (session.h), zeros until it is stamped. Thread: pure functions, any.
  */
 #ifndef LEAFD_ID_CODEC_COMMAND_BYTES_H
 #define LEAFD_ID_CODEC_COMMAND_BYTES_H
@@ -21,12 +20,6 @@
 #define SESSION_STAMP_AT 2 /* in a command: behind version and type */
 #define SESSION_STAMP_BYTES 26
 
-#define COMMAND_ITEM 1
-#define COMMAND_END 0
-
-#define COMMAND_PUT_FORCE 0x01  /* bit of the flags byte of a put */
-#define COMMAND_TAG_FIELDS 0x1f /* all bits of enum tag_field */
-
 #define QUERY_BASE 0x40 /* added to enum query_type */
 
 #define REQUEST_STRICT 0x60 /* one strict request on its way to the batcher */
@@ -40,7 +33,8 @@ enum result_type {
     RESULT_WORKERS = 0x86,
     RESULT_STRICT = 0x87,
     RESULT_STATUSES = 0x88,
-    RESULT_REFUSED = 0x89 /* the session's, instead of the command's own */
+    RESULT_REFUSED = 0x89, /* the session's, instead of the command's own */
+    RESULT_MEMBER = 0x8a
 };
 
 /* Of encoded strict results: what stands before the first, and each of them. */
@@ -63,56 +57,18 @@ static inline bool message_head_read(struct reader *reader, const void *data, si
     return reader_u8(reader) == MESSAGE_VERSION && reader_u8(reader) == type && !reader->bad;
 }
 
-/* A command, not stamped yet. */
-static inline void command_head_put(struct buf *buf, unsigned type)
-{
-    ASSERT(type > 0 && type < QUERY_BASE && buf->len == 0);
-    buf_put_u8(buf, COMMAND_VERSION);
-    buf_put_u8(buf, (uint8_t)type);
-    for (unsigned i = 0; i < SESSION_STAMP_BYTES; i++) {
-        buf_put_u8(buf, 0);
-    }
-}
-
-/* False if the command is of another version or type. Whose it is session_stamp_read() tells. */
-static inline bool command_head_read(struct reader *reader, const void *data, size_t len,
-                                     unsigned type)
-{
-    reader_init(reader, data, len);
-    return reader_u8(reader) == COMMAND_VERSION && reader_u8(reader) == type &&
-           reader_bytes(reader, SESSION_STAMP_BYTES) != NULL && !reader->bad;
-}
-
-/* A command that is all fields. _read: 0, or ERR_BAD_MESSAGE and what is in record is of no use. */
+/* A command, not stamped yet, up to the end of its fields. _read: 0, or ERR_BAD_MESSAGE and what is
+ * in record is of no use; whose it is session_stamp_read() tells. */
 void command_fields_put(struct buf *buf, unsigned type, const struct fields *fields,
                         const void *record);
 int command_fields_read(const void *data, size_t len, unsigned type, const struct fields *fields,
                         void *record) MUST_CHECK;
 
-/* --- items --- */
-
-/* What a list of a command consists of. */
-struct command_items {
-    struct fields fields;
-    size_t size;                        /* of an item's struct; <= COMMAND_ITEM_SIZE_MAX */
-    bool (*is_sound)(const void *item); /* NULL: all that reads is */
-};
-
-#define COMMAND_ITEM_SIZE_MAX 64
-
-void command_item_put(struct buf *buf, const struct command_items *items, const void *item);
-/* After the last item. */
-static inline void command_items_end(struct buf *buf)
-{
-    buf_put_u8(buf, COMMAND_END);
-}
-
-/* The next item; false after the last, or where the reader turns bad. */
-bool command_item_next(struct reader *reader, const struct command_items *items,
-                       void *ret_item) MUST_CHECK;
-/* Walk all items, which must be well formed and the end of the command. *ret_first is at the first
- * of them. 0, or ERR_BAD_MESSAGE also for none or more than max. */
-int command_items_read(struct reader *reader, const struct command_items *items, uint32_t max,
-                       struct reader *ret_first, uint32_t *ret_count) MUST_CHECK;
+/* A query, a result or a request that is all fields. _read: false if it is another, or does not
+ * read; what is in record is of no use then. */
+void message_fields_put(struct buf *buf, unsigned type, const struct fields *fields,
+                        const void *record);
+bool message_fields_read(const void *data, size_t len, unsigned type, const struct fields *fields,
+                         void *record) MUST_CHECK;
 
 #endif

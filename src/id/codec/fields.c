@@ -147,19 +147,27 @@ bool fields_read(struct reader *reader, const struct fields *fields, void *recor
     return fits && !reader->bad;
 }
 
-int fields_row_read(const void *value, size_t len, uint8_t version, const struct fields *fields,
-                    void *record)
+void row_put(struct buf *buf, const struct row_format *format, const void *record)
+{
+    ASSERT(format->is_sound == NULL || format->is_sound(record));
+    buf_put_u8(buf, format->version);
+    fields_put(buf, &format->fields, record);
+}
+
+int row_read(const void *value, size_t len, const struct row_format *format, void *record)
 {
     struct reader reader;
     bool fits;
 
     reader_init(&reader, value, len);
-    if (len > 0 && reader_u8(&reader) != version) {
+    if (len > 0 && reader_u8(&reader) != format->version) {
         return ERR_BAD_VERSION;
     }
-    fits = fields_read(&reader, fields, record);
+    fits = fields_read(&reader, &format->fields, record);
     if (reader.bad || len == 0) {
         return ERR_TRUNCATED;
     }
-    return fits && reader_done(&reader) ? 0 : ERR_CORRUPT;
+    return fits && reader_done(&reader) && (format->is_sound == NULL || format->is_sound(record))
+               ? 0
+               : ERR_CORRUPT;
 }

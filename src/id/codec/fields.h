@@ -82,9 +82,16 @@ void fields_put(struct buf *buf, const struct fields *fields, const void *record
  * field. Members that are no fields stay as they are. */
 bool fields_read(struct reader *reader, const struct fields *fields, void *record);
 
-/* The value of a row: its version, its fields, and nothing else. 0, ERR_BAD_VERSION, ERR_TRUNCATED
- * or ERR_CORRUPT. */
-int fields_row_read(const void *value, size_t len, uint8_t version, const struct fields *fields,
-                    void *record) MUST_CHECK;
+/* The value of a row as storage keeps it: a version, the fields, and nothing else. */
+struct row_format {
+    uint8_t version;
+    struct fields fields;
+    bool (*is_sound)(const void *record); /* what each row keeps; NULL: all that reads is */
+};
+
+void row_put(struct buf *buf, const struct row_format *format, const void *record);
+/* 0, ERR_BAD_VERSION, ERR_TRUNCATED or ERR_CORRUPT. */
+int row_read(const void *value, size_t len, const struct row_format *format,
+             void *record) MUST_CHECK;
 
 #endif

@@ -1,8 +1,5 @@
 /*
- * member.c - see member.h: the bytes of commands, the row of the change, requests, answers.
- *
- * The happy path: encode into a buffer; on the other side every field is read and nothing may be
- * left over.
+ * member.c - see member.h: the row of the change, requests, answers.
  *
  * Failure modes: decoding gives ERR_BAD_MESSAGE (rows: see member.h). Encoding asserts what
  * decoding checks. Thread: pure functions, any.
@@ -12,30 +9,13 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command.h"
-
-#define ROW_VERSION 1
-
-static const struct field BEGIN_FIELDS[] = {
-    FIELD_NUMBER(struct member_change, kind),
-    FIELD_BOOL(struct member_change, force),
-    FIELD_NUMBER(struct member_change, node_id),
-    FIELD_TEXT(struct member_change, address),
-};
-static const struct fields BEGIN = FIELDS(BEGIN_FIELDS);
+#include "src/id/codec/command_bytes.h"
 
 static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct member_change, kind),   FIELD_BOOL(struct member_change, force),
     FIELD_BOOL(struct member_change, given_up), FIELD_NUMBER(struct member_change, node_id),
     FIELD_NUMBER(struct member_change, index),  FIELD_TEXT(struct member_change, address),
 };
-static const struct fields ROW = FIELDS(ROW_FIELDS);
-
-static const struct field END_FIELDS[] = {
-    FIELD_BOOL(struct member_change, given_up),
-    FIELD_NUMBER(struct member_change, index),
-};
-static const struct fields END = FIELDS(END_FIELDS);
 
 static const struct field ASK_FIELDS[] = {
     FIELD_BOOL(struct member_ask, force),
@@ -61,59 +41,19 @@ static bool member_is_sound(uint64_t node_id, const char *address, bool has_addr
                         : address[0] == '\0');
 }
 
-static bool change_is_sound(const struct member_change *change)
+bool member_change_is_sound(const void *data)
 {
+    const struct member_change *change = data;
+
     return (change->kind == MEMBER_ADD || change->kind == MEMBER_REMOVE) &&
            member_is_sound(change->node_id, change->address, change->kind == MEMBER_ADD);
 }
 
-void command_member_begin_encode(struct buf *buf, const struct member_change *change)
-{
-    ASSERT(change_is_sound(change));
-    command_fields_put(buf, COMMAND_MEMBER_BEGIN, &BEGIN, change);
-}
-
-int member_begin_command_read(const void *data, size_t len, struct member_change *ret_change)
-{
-    *ret_change = (struct member_change){0};
-    return command_fields_read(data, len, COMMAND_MEMBER_BEGIN, &BEGIN, ret_change) == 0 &&
-                   change_is_sound(ret_change)
-               ? 0
-               : ERR_BAD_MESSAGE;
-}
-
-void command_member_end_encode(struct buf *buf, uint64_t index, bool given_up)
-{
-    const struct member_change change = {.index = index, .given_up = given_up};
-
-    command_fields_put(buf, COMMAND_MEMBER_END, &END, &change);
-}
-
-int member_end_command_read(const void *data, size_t len, uint64_t *ret_index, bool *ret_given_up)
-{
-    struct member_change change;
-    int err = command_fields_read(data, len, COMMAND_MEMBER_END, &END, &change);
-
-    if (err == 0) {
-        *ret_index = change.index;
-        *ret_given_up = change.given_up;
-    }
-    return err;
-}
-
-void member_change_row_encode(const struct member_change *change, struct buf *buf)
-{
-    ASSERT(change_is_sound(change));
-    buf_put_u8(buf, ROW_VERSION);
-    fields_put(buf, &ROW, change);
-}
-
-int member_change_row_decode(const void *value, size_t len, struct member_change *ret_change)
-{
-    int err = fields_row_read(value, len, ROW_VERSION, &ROW, ret_change);
-
-    return err == 0 && !change_is_sound(ret_change) ? ERR_CORRUPT : err;
-}
+const struct row_format member_change_format = {
+    .version = 1,
+    .fields = FIELDS(ROW_FIELDS),
+    .is_sound = member_change_is_sound,
+};
 
 void member_ask_encode(const struct member_ask *ask, struct buf *buf)
 {
@@ -137,18 +77,14 @@ int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask)
 void member_answer_encode(const struct member_answer *answer, struct buf *buf)
 {
     ASSERT(answer->outcome < MEMBER_OUTCOMES);
-    buf_put_u8(buf, MESSAGE_VERSION);
-    fields_put(buf, &ANSWER, answer);
+    message_fields_put(buf, RESULT_MEMBER, &ANSWER, answer);
 }
 
 int member_answer_decode(const void *data, size_t len, struct member_answer *ret_answer)
 {
-    struct reader reader;
-
-    reader_init(&reader, data, len);
     *ret_answer = (struct member_answer){0};
-    return reader_u8(&reader) == MESSAGE_VERSION && fields_read(&reader, &ANSWER, ret_answer) &&
-                   reader_done(&reader) && ret_answer->outcome < MEMBER_OUTCOMES
+    return message_fields_read(data, len, RESULT_MEMBER, &ANSWER, ret_answer) &&
+                   ret_answer->outcome < MEMBER_OUTCOMES
                ? 0
                : ERR_BAD_MESSAGE;
 }

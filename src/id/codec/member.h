@@ -36,23 +36,18 @@ struct member_change {
     char address[LIMIT_ADDRESS_BYTES + 1]; /* of one that is added */
 };
 
-/* Result of both: a status_result. BEGIN: 0 (also when this very change is under way), ERR_REMOVED
- * (the id was removed and never comes back), ERR_EXISTS (another change is under way); the removal
- * of a node that is being added takes the place of that. END: 0, or ERR_NOT_FOUND if that change
- * is not under way (any more). */
-void command_member_begin_encode(struct buf *buf, const struct member_change *change);
-/* given_up: else there was nothing (left) to do. */
-void command_member_end_encode(struct buf *buf, uint64_t index, bool given_up);
-int member_begin_command_read(const void *data, size_t len,
-                              struct member_change *ret_change) MUST_CHECK;
-int member_end_command_read(const void *data, size_t len, uint64_t *ret_index,
-                            bool *ret_given_up) MUST_CHECK;
+/* What begins and ends one. Result of both commands: a status_result. BEGIN: 0 (also when this very
+ * change is under way), ERR_REMOVED (the id was removed and never comes back), ERR_EXISTS (another
+ * change is under way); the removal of a node that is being added takes the place of that. END: 0,
+ * or ERR_NOT_FOUND if that change is not under way (any more); given_up: else there was nothing
+ * (left) to do. */
 
-/* The value bytes of the row of the change. decode: 0, ERR_TRUNCATED, ERR_BAD_VERSION or
- * ERR_CORRUPT. */
-void member_change_row_encode(const struct member_change *change, struct buf *buf);
-int member_change_row_decode(const void *value, size_t len,
-                             struct member_change *ret_change) MUST_CHECK;
+/* Its kind is known, and it has a node's id, and the address of one that is added. change: a struct
+ * member_change. */
+bool member_change_is_sound(const void *change);
+
+/* Of its row. */
+extern const struct row_format member_change_format;
 
 /* A member of a configuration. */
 struct member {

@@ -11,52 +11,67 @@
 
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
-#include "src/id/codec/strict_command.h"
 
 /* --- queries --- */
 
+static const struct field GET_FIELDS[] = {FIELD_STRING(struct query, name)};
+
+static const struct field LIST_FIELDS[] = {
+    FIELD_STRING(struct query, name),
+    FIELD_STRING(struct query, after),
+    FIELD_NUMBER(struct query, limit),
+};
+
+static const struct field WORKERS_FIELDS[] = {
+    FIELD_NUMBER(struct query, first),
+    FIELD_NUMBER(struct query, limit),
+};
+
+/* By type; and the highest limit. */
+static const struct {
+    struct fields fields;
+    uint32_t limit;
+} QUERIES[] = {
+    [QUERY_TAG_GET] = {FIELDS(GET_FIELDS), 0},
+    [QUERY_TAG_LIST] = {FIELDS(LIST_FIELDS), LIMIT_TAGS_PER_PAGE},
+    [QUERY_WORKERS] = {FIELDS(WORKERS_FIELDS), LIMIT_WORKER_IDS},
+};
+
+static void query_put(struct buf *buf, const struct query *query)
+{
+    message_fields_put(buf, QUERY_BASE + query->type, &QUERIES[query->type].fields, query);
+}
+
 void query_get_encode(struct buf *buf, const char *name, size_t name_len)
 {
-    message_head_put(buf, QUERY_BASE + QUERY_TAG_GET);
-    buf_put_str16(buf, name, name_len);
+    query_put(buf,
+              &(struct query){.type = QUERY_TAG_GET, .name = name, .name_len = (uint16_t)name_len});
 }
 
 void query_list_encode(struct buf *buf, const char *prefix, size_t prefix_len, const char *after,
                        size_t after_len, uint32_t limit)
 {
-    message_head_put(buf, QUERY_BASE + QUERY_TAG_LIST);
-    buf_put_str16(buf, prefix, prefix_len);
-    buf_put_str16(buf, after, after_len);
-    buf_put_u32(buf, limit);
+    query_put(buf, &(struct query){.type = QUERY_TAG_LIST,
+                                   .name = prefix,
+                                   .name_len = (uint16_t)prefix_len,
+                                   .after = after,
+                                   .after_len = (uint16_t)after_len,
+                                   .limit = limit});
+}
+
+void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit)
+{
+    query_put(buf, &(struct query){.type = QUERY_WORKERS, .first = first, .limit = limit});
 }
 
 int query_decode(const void *data, size_t len, struct query *ret_query)
 {
-    struct reader reader;
-    struct query query = {0};
+    unsigned type = len > 1 ? ((const uint8_t *)data)[1] - (unsigned)QUERY_BASE : 0;
+    struct query query = {.type = (enum query_type)type};
 
-    if (message_head_read(&reader, data, len, QUERY_BASE + QUERY_TAG_GET)) {
-        query.type = QUERY_TAG_GET;
-        query.name = (const char *)reader_str16(&reader, &query.name_len);
-    } else if (message_head_read(&reader, data, len, QUERY_BASE + QUERY_TAG_LIST)) {
-        query.type = QUERY_TAG_LIST;
-        query.name = (const char *)reader_str16(&reader, &query.name_len);
-        query.after = (const char *)reader_str16(&reader, &query.after_len);
-        query.limit = reader_u32(&reader);
-        if (query.limit < 1 || query.limit > LIMIT_TAGS_PER_PAGE) {
-            return ERR_BAD_MESSAGE;
-        }
-    } else if (message_head_read(&reader, data, len, QUERY_BASE + QUERY_WORKERS)) {
-        query.type = QUERY_WORKERS;
-        query.first = reader_u16(&reader);
-        query.limit = reader_u16(&reader);
-        if (query.limit < 1 || query.limit > LIMIT_WORKER_IDS) {
-            return ERR_BAD_MESSAGE;
-        }
-    } else {
-        return ERR_BAD_MESSAGE;
-    }
-    if (!reader_done(&reader)) {
+    if (type < QUERY_TAG_GET || type > QUERY_WORKERS ||
+        !message_fields_read(data, len, QUERY_BASE + type, &QUERIES[type].fields, &query) ||
+        query.limit > QUERIES[type].limit || (query.limit < 1) != (type == QUERY_TAG_GET)) {
         return ERR_BAD_MESSAGE;
     }
     *ret_query = query;
@@ -90,15 +105,47 @@ static int read_row(struct reader *reader, struct tag_row *ret_row)
     return tag_row_decode((const char *)name, name_len, value, value_len, ret_row);
 }
 
-static void put_status(struct buf *buf, int32_t status)
+/* A result that is a list: how many there are, and each behind the other. */
+struct list {
+    unsigned type;
+    size_t size; /* of an item's struct, which begins with its status */
+    struct fields fields;
+};
+
+static void list_encode(const struct list *list, const void *items, size_t count, struct buf *buf)
 {
-    ASSERT(status <= 0);
-    buf_put_u32(buf, (uint32_t)status);
+    const char *item = items;
+
+    message_head_put(buf, list->type);
+    buf_put_u32(buf, (uint32_t)count);
+    for (size_t i = 0; i < count; i++, item += list->size) {
+        ASSERT(*(const int32_t *)(const void *)item <= 0);
+        fields_put(buf, &list->fields, item);
+    }
 }
 
-static int32_t read_status(struct reader *reader)
+static int list_decode(const struct list *list, const void *data, size_t len, void *ret_items,
+                       size_t max, size_t *ret_count)
 {
-    return (int32_t)reader_u32(reader);
+    char *item = ret_items;
+    struct reader reader;
+    uint32_t count;
+
+    if (!message_head_read(&reader, data, len, list->type)) {
+        return ERR_BAD_MESSAGE;
+    }
+    count = reader_u32(&reader);
+    if (count > max) {
+        return ERR_BAD_MESSAGE;
+    }
+    for (uint32_t i = 0; i < count; i++, item += list->size) {
+        if (!fields_read(&reader, &list->fields, item) ||
+            *(const int32_t *)(const void *)item > 0) {
+            return ERR_BAD_MESSAGE;
+        }
+    }
+    *ret_count = count;
+    return reader_done(&reader) ? 0 : ERR_BAD_MESSAGE;
 }
 
 static const struct field GRANT_RESULT_FIELDS[] = {
@@ -106,7 +153,8 @@ static const struct field GRANT_RESULT_FIELDS[] = {
     FIELD_NUMBER(struct grant_result, first),  FIELD_NUMBER(struct grant_result, generation),
     FIELD_NUMBER(struct grant_result, step),   FIELD_NUMBER(struct grant_result, max_step),
 };
-static const struct fields GRANT_RESULT = FIELDS(GRANT_RESULT_FIELDS);
+static const struct list GRANTS = {RESULT_GRANTS, sizeof(struct grant_result),
+                                   FIELDS(GRANT_RESULT_FIELDS)};
 
 static const struct field PUT_RESULT_FIELDS[] = {
     FIELD_NUMBER(struct put_result, status), FIELD_NUMBER(struct put_result, failed_at),
@@ -119,38 +167,20 @@ static const struct fields PUT_RESULT = FIELDS(PUT_RESULT_FIELDS);
 void grant_results_encode(const struct grant_result *results, size_t count, struct buf *buf)
 {
     ASSERT(count <= LIMIT_GRANTS_PER_ENTRY);
-    message_head_put(buf, RESULT_GRANTS);
-    buf_put_u32(buf, (uint32_t)count);
-    for (size_t i = 0; i < count; i++) {
-        ASSERT(results[i].status <= 0);
-        fields_put(buf, &GRANT_RESULT, &results[i]);
-    }
+    list_encode(&GRANTS, results, count, buf);
 }
 
 int grant_results_decode(const void *data, size_t len, struct grant_result *ret_results, size_t max,
                          size_t *ret_count)
 {
-    struct reader reader;
-    uint32_t count;
+    int err = list_decode(&GRANTS, data, len, ret_results, max, ret_count);
 
-    if (!message_head_read(&reader, data, len, RESULT_GRANTS)) {
-        return ERR_BAD_MESSAGE;
-    }
-    count = reader_u32(&reader);
-    if (count > max) {
-        return ERR_BAD_MESSAGE;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (!fields_read(&reader, &GRANT_RESULT, &ret_results[i]) ||
-            (ret_results[i].status == 0) != (ret_results[i].size > 0)) {
-            return ERR_BAD_MESSAGE;
+    for (size_t i = 0; err == 0 && i < *ret_count; i++) {
+        if ((ret_results[i].status == 0) != (ret_results[i].size > 0)) {
+            err = ERR_BAD_MESSAGE;
         }
     }
-    if (!reader_done(&reader)) {
-        return ERR_BAD_MESSAGE;
-    }
-    *ret_count = count;
-    return 0;
+    return err;
 }
 
 void put_result_encode(const struct put_result *result, struct buf *buf)
@@ -172,61 +202,93 @@ int put_result_decode(const void *data, size_t len, struct put_result *ret_resul
         !fields_read(&reader, &PUT_RESULT, &result)) {
         return ERR_BAD_MESSAGE;
     }
-    if (result.status == 0 && read_row(&reader, &result.first) != 0) {
-        return ERR_BAD_MESSAGE;
-    }
-    if (!reader_done(&reader)) {
-        put_result_release(&result);
+    if ((result.status == 0 && read_row(&reader, &result.first) != 0) || !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
     *ret_result = result;
     return 0;
 }
 
-void put_result_release(struct put_result *result)
-{
-    tag_row_release(&result->first);
-}
+static const struct field STATUS_FIELDS[] = {{FIELD_KIND_NUMBER, 0, sizeof(int32_t), 0}};
+static const struct fields STATUS = FIELDS(STATUS_FIELDS);
+static const struct list STATUSES = {RESULT_STATUSES, sizeof(int32_t), FIELDS(STATUS_FIELDS)};
 
 void status_result_encode(int32_t status, struct buf *buf)
 {
-    message_head_put(buf, RESULT_STATUS);
-    put_status(buf, status);
+    ASSERT(status <= 0);
+    message_fields_put(buf, RESULT_STATUS, &STATUS, &status);
 }
 
 int status_result_decode(const void *data, size_t len, int32_t *ret_status)
 {
-    struct reader reader;
-    int32_t status;
-
-    if (!message_head_read(&reader, data, len, RESULT_STATUS)) {
-        return ERR_BAD_MESSAGE;
-    }
-    status = read_status(&reader);
-    if (!reader_done(&reader)) {
-        return ERR_BAD_MESSAGE;
-    }
-    *ret_status = status;
-    return 0;
+    return message_fields_read(data, len, RESULT_STATUS, &STATUS, ret_status) ? 0 : ERR_BAD_MESSAGE;
 }
 
 void statuses_encode(const int32_t *statuses, size_t count, struct buf *buf)
 {
     ASSERT(count <= LIMIT_GRANTS_PER_ENTRY);
-    message_head_put(buf, RESULT_STATUSES);
-    buf_put_u32(buf, (uint32_t)count);
-    for (size_t i = 0; i < count; i++) {
-        put_status(buf, statuses[i]);
-    }
+    list_encode(&STATUSES, statuses, count, buf);
 }
 
 int statuses_decode(const void *data, size_t len, int32_t *ret_statuses, size_t max,
                     size_t *ret_count)
 {
+    return list_decode(&STATUSES, data, len, ret_statuses, max, ret_count);
+}
+
+/* --- strict ids --- */
+
+#define RESULT_REPLAYED 0x01 /* bit of the flags byte of a strict result */
+
+/* One of first and detail says something, whatever the status: they share their bytes. */
+void strict_results_encode(const struct strict_result *results, size_t count, struct buf *buf)
+{
+    ASSERT(count <= LIMIT_STRICT_ITEMS);
+    message_head_put(buf, RESULT_STRICT);
+    buf_put_u32(buf, (uint32_t)count);
+    buf_reserve(buf, count * STRICT_RESULT_BYTES);
+    for (size_t i = 0; i < count; i++) {
+        const struct strict_result *result = &results[i];
+        bool given = result->status == 0;
+
+        ASSERT(result->status <= 0);
+        ASSERT(given ? result->detail == 0 : result->first == 0 && !result->replayed);
+        buf_put_u32(buf, (uint32_t)result->status);
+        buf_put_u8(buf, result->replayed ? RESULT_REPLAYED : 0);
+        buf_put_u32(buf, result->generation);
+        buf_put_u64(buf, given ? result->first : result->detail);
+    }
+}
+
+static bool read_result(struct reader *reader, struct strict_result *ret_result)
+{
+    struct strict_result result = {.status = (int32_t)reader_u32(reader)};
+    uint8_t flags = reader_u8(reader);
+    uint64_t value;
+
+    result.generation = reader_u32(reader);
+    value = reader_u64(reader);
+    result.replayed = (flags & RESULT_REPLAYED) != 0;
+    if (reader->bad || result.status > 0 || (flags & ~RESULT_REPLAYED) != 0 ||
+        (result.replayed && result.status != 0)) {
+        return false;
+    }
+    if (result.status == 0) {
+        result.first = value;
+    } else {
+        result.detail = value;
+    }
+    *ret_result = result;
+    return true;
+}
+
+int strict_results_decode(const void *data, size_t len, struct strict_result *ret_results,
+                          size_t max, size_t *ret_count)
+{
     struct reader reader;
     uint32_t count;
 
-    if (!message_head_read(&reader, data, len, RESULT_STATUSES)) {
+    if (!message_head_read(&reader, data, len, RESULT_STRICT)) {
         return ERR_BAD_MESSAGE;
     }
     count = reader_u32(&reader);
@@ -234,8 +296,7 @@ int statuses_decode(const void *data, size_t len, int32_t *ret_statuses, size_t 
         return ERR_BAD_MESSAGE;
     }
     for (uint32_t i = 0; i < count; i++) {
-        ret_statuses[i] = (int32_t)reader_u32(&reader);
-        if (ret_statuses[i] > 0) {
+        if (!read_result(&reader, &ret_results[i])) {
             return ERR_BAD_MESSAGE;
         }
     }
@@ -296,9 +357,6 @@ int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
 
 void tag_rows_release(struct tag_rows *rows)
 {
-    for (size_t i = 0; i < rows->count; i++) {
-        tag_row_release(&rows->rows[i]);
-    }
     free(rows->rows);
     *rows = (struct tag_rows){0};
 }

@@ -64,29 +64,22 @@ int session_stamp_read(const void *command, size_t len, struct session_stamp *re
                : ERR_BAD_MESSAGE;
 }
 
+static const struct field REFUSAL_FIELDS[] = {
+    FIELD_NUMBER(struct session_refusal, status),
+    FIELD_NUMBER(struct session_refusal, incarnation),
+};
+static const struct fields REFUSAL = FIELDS(REFUSAL_FIELDS);
+
 void session_refusal_encode(const struct session_refusal *refusal, struct buf *buf)
 {
     ASSERT(refusal->status < 0);
-    message_head_put(buf, RESULT_REFUSED);
-    buf_put_u32(buf, (uint32_t)refusal->status);
-    buf_put_u64(buf, refusal->incarnation);
+    message_fields_put(buf, RESULT_REFUSED, &REFUSAL, refusal);
 }
 
 bool session_refusal_decode(const void *result, size_t len, struct session_refusal *ret_refusal)
 {
-    struct reader reader;
-    struct session_refusal refusal;
-
-    if (!message_head_read(&reader, result, len, RESULT_REFUSED)) {
-        return false;
-    }
-    refusal.status = (int32_t)reader_u32(&reader);
-    refusal.incarnation = reader_u64(&reader);
-    if (!reader_done(&reader) || refusal.status >= 0) {
-        return false;
-    }
-    *ret_refusal = refusal;
-    return true;
+    return message_fields_read(result, len, RESULT_REFUSED, &REFUSAL, ret_refusal) &&
+           ret_refusal->status < 0;
 }
 
 /* --- numbers --- */

@@ -5,13 +5,12 @@
 
 #include <stddef.h>
 
-static const struct field LAYOUT_FIELDS[] = {
+const struct field snowflake_layout_fields[] = {
     FIELD_NUMBER(struct snowflake_layout, epoch_ms),
     FIELD_NUMBER(struct snowflake_layout, time_bits),
     FIELD_NUMBER(struct snowflake_layout, worker_bits),
     FIELD_NUMBER(struct snowflake_layout, sequence_bits),
 };
-const struct fields snowflake_layout_fields = FIELDS(LAYOUT_FIELDS);
 
 /* The first rule that the bits break, NULL if none. */
 static const char *broken_rule(const struct snowflake_layout *layout)

@@ -41,7 +41,7 @@ struct snowflake_layout {
     }
 
 /* Its bytes, in a command and in a row. */
-extern const struct fields snowflake_layout_fields;
+extern const struct field snowflake_layout_fields[4];
 
 /* 0, or ERR_INVALID with the rule in *ret_why (NULL on success): 39..45 time bits, 1..10 worker
  * bits, 4..16 sequence bits, at most 63 together; epoch not after now_ms; now_ms within the time

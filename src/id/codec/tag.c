@@ -9,15 +9,11 @@
  */
 #include "src/id/codec/tag.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/base/assert.h"
 #include "src/base/hot.h"
-
-#define TAG_ROW_VERSION 3
-#define TAG_ROW_DELETED 0x01 /* bits of the flags byte */
-#define TAG_ROW_RECALLING 0x02
+#include "src/id/codec/fields.h"
 
 int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
 {
@@ -172,92 +168,34 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     return check_known(row, ret_why);
 }
 
-void tag_row_release(struct tag_row *row)
-{
-    free(row->name);
-    free(row->description);
-    *row = (struct tag_row){0};
-}
-
-/* A copy with a NUL behind it. */
-static char *text_dup(const char *text, size_t len)
-{
-    char *copy = malloc(len + 1);
-
-    ASSERT(copy != NULL);
-    if (len > 0) {
-        memcpy(copy, text, len);
-    }
-    copy[len] = '\0';
-    return copy;
-}
-
-void tag_row_copy(struct tag_row *ret_row, const struct tag_row *row)
-{
-    ASSERT(ret_row != row);
-    *ret_row = *row;
-    ret_row->name = text_dup(row->name, row->name_len);
-    ret_row->description = text_dup(row->description, row->description_len);
-}
+static const struct field ROW_FIELDS[] = {
+    FIELD_BOOL(struct tag_row, deleted),      FIELD_BOOL(struct tag_row, recalling),
+    FIELD_NUMBER(struct tag_row, mode),       FIELD_NUMBER(struct tag_row, generation),
+    FIELD_NUMBER(struct tag_row, step),       FIELD_NUMBER(struct tag_row, max_step),
+    FIELD_NUMBER(struct tag_row, max_id),     FIELD_NUMBER(struct tag_row, created_ms),
+    FIELD_NUMBER(struct tag_row, updated_ms), FIELD_STRING(struct tag_row, description),
+};
+static const struct row_format FORMAT = {.version = 3, .fields = FIELDS(ROW_FIELDS)};
 
 void tag_row_encode(const struct tag_row *row, struct buf *buf)
 {
     ASSERT(row->description_len <= LIMIT_TAG_DESCRIPTION_BYTES && row->max_id <= TAG_MAX_ID_END);
     ASSERT_IMPLIES(row->recalling, row->mode == TAG_MODE_STRICT);
-    buf_put_u8(buf, TAG_ROW_VERSION);
-    buf_put_u8(buf, (uint8_t)((row->deleted ? TAG_ROW_DELETED : 0) |
-                              (row->recalling ? TAG_ROW_RECALLING : 0)));
-    buf_put_u8(buf, row->mode);
-    buf_put_u32(buf, row->generation);
-    buf_put_u32(buf, row->step);
-    buf_put_u32(buf, row->max_step);
-    buf_put_u64(buf, row->max_id);
-    buf_put_u64(buf, row->created_ms);
-    buf_put_u64(buf, row->updated_ms);
-    buf_put_str16(buf, row->description, row->description_len);
+    row_put(buf, &FORMAT, row);
 }
 
 int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,
                    struct tag_row *ret_row)
 {
-    struct reader reader;
-    struct tag_row row = {0};
-    const uint8_t *description;
-    size_t description_len;
-    uint8_t flags;
+    struct tag_row row = {.name = name, .name_len = (uint16_t)name_len};
+    int err = tag_name_check(name, name_len, NULL) != 0 ? ERR_CORRUPT : 0;
 
-    if (tag_name_check(name, name_len, NULL) != 0) {
-        return ERR_CORRUPT;
+    if (err == 0) {
+        err = row_read(value, value_len, &FORMAT, &row);
     }
-    reader_init(&reader, value, value_len);
-    if (value_len > 0 && reader_u8(&reader) != TAG_ROW_VERSION) {
-        return ERR_BAD_VERSION;
+    if (err != 0 || tag_row_check(&row, NULL) != 0) {
+        return err != 0 ? err : ERR_CORRUPT;
     }
-    flags = reader_u8(&reader);
-    row.mode = reader_u8(&reader);
-    row.generation = reader_u32(&reader);
-    row.step = reader_u32(&reader);
-    row.max_step = reader_u32(&reader);
-    row.max_id = reader_u64(&reader);
-    row.created_ms = reader_u64(&reader);
-    row.updated_ms = reader_u64(&reader);
-    description = reader_str16(&reader, &description_len);
-    if (reader.bad) {
-        return ERR_TRUNCATED;
-    }
-    if (!reader_done(&reader) || (flags & ~(TAG_ROW_DELETED | TAG_ROW_RECALLING)) != 0) {
-        return ERR_CORRUPT;
-    }
-    row.deleted = (flags & TAG_ROW_DELETED) != 0;
-    row.recalling = (flags & TAG_ROW_RECALLING) != 0;
-    /* Borrowed until the rules are checked: then the copy owns its strings. */
-    row.name = (char *)(uintptr_t)name;
-    row.name_len = (uint16_t)name_len;
-    row.description = (char *)(uintptr_t)description;
-    row.description_len = (uint16_t)description_len;
-    if (tag_row_check(&row, NULL) != 0) {
-        return ERR_CORRUPT;
-    }
-    tag_row_copy(ret_row, &row);
+    *ret_row = row;
     return 0;
 }

@@ -35,11 +35,11 @@ enum tag_mode {
 /* Times are kept at or below the end of the year 9999, so that they can always be shown. */
 #define TAG_TIME_MAX_MS 253402300799999ULL
 
-/* A row of the table. name and description are owned by the row (malloc'ed) and never NULL, but in
- * rows that are lent out (fsm_tag, listeners): those only point to them. */
+/* A row of the table. name and description are never NULL, and borrowed: of a row of the state
+ * machine from there, and with a NUL behind them; of one that is decoded from its bytes. */
 struct tag_row {
-    char *name; /* name_len bytes and a NUL */
-    char *description;
+    const char *name;
+    const char *description;
     uint16_t name_len;        /* 1..LIMIT_TAG_NAME_BYTES */
     uint16_t description_len; /* 0..LIMIT_TAG_DESCRIPTION_BYTES */
     uint8_t mode;             /* enum tag_mode */
@@ -72,18 +72,11 @@ int tag_description_check(const char *text, size_t len, const char **ret_why) MU
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
 int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
 
-/* Free what the row owns and zero it. */
-void tag_row_release(struct tag_row *row);
-
-/* Deep copy into *ret_row (zeroed or released before). */
-void tag_row_copy(struct tag_row *ret_row, const struct tag_row *row);
-
 /* Append the row's value bytes (format version first, little-endian; the name is the key and not in
- * it). Version 1 as long as recalling and returns are 0, so that equal rows have equal bytes in any
- * release; else 2. Golden bytes in src/id/codec/tests/test_tag.c. */
+ * it). Golden bytes in src/id/codec/tests/test_tag.c. */
 void tag_row_encode(const struct tag_row *row, struct buf *buf);
 
-/* Read a row back; the result owns its memory. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT
+/* Read a row back. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT
  * when a rule of the header is broken. */
 int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,
                    struct tag_row *ret_row) MUST_CHECK;

@@ -7,15 +7,15 @@
 
 void tag_names_begin(struct tag_names *names, const void *command, size_t len)
 {
-    int type = command_type(command, len);
+    struct command *of = &names->of;
 
-    *names = (struct tag_names){0};
-    if (type == COMMAND_TAGS_PUT && put_command_read(command, len, &names->put) == 0 &&
-        names->put.count <= LIMIT_TAGS_PER_BULK) {
-        names->is_put = true;
-        names->left = names->put.count;
-    } else if (type == COMMAND_TAG_DELETE &&
-               delete_command_read(command, len, &names->deletion) == 0) {
+    names->left = 0;
+    if (command_read(command, len, of) != 0) {
+        return;
+    }
+    if (of->type == COMMAND_TAGS_PUT && of->list.count <= LIMIT_TAGS_PER_BULK) {
+        names->left = of->list.count;
+    } else if (of->type == COMMAND_TAG_DELETE) {
         names->left = 1;
     }
 }
@@ -23,20 +23,20 @@ void tag_names_begin(struct tag_names *names, const void *command, size_t len)
 bool tag_names_next(struct tag_names *names, const char **ret_name, size_t *ret_len)
 {
     struct tag_put put;
+    bool there;
 
     if (names->left == 0) {
         return false;
     }
     names->left--;
-    if (names->is_put) {
-        bool there = put_command_next(&names->put, &put);
-
-        ASSERT(there);
-        *ret_name = put.name;
-        *ret_len = put.name_len;
-    } else {
-        *ret_name = names->deletion.name;
-        *ret_len = names->deletion.name_len;
+    if (names->of.type == COMMAND_TAG_DELETE) {
+        *ret_name = names->of.deletion.name;
+        *ret_len = names->of.deletion.name_len;
+        return true;
     }
+    there = command_next(&names->of.list, &put);
+    ASSERT(there);
+    *ret_name = put.name;
+    *ret_len = put.name_len;
     return true;
 }

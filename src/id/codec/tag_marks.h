@@ -27,9 +27,7 @@
 /* The names of a command that have marks, one by one. */
 struct tag_names {
     uint32_t left;
-    bool is_put;
-    struct put_command put;
-    struct delete_command deletion;
+    struct command of;
 };
 
 /* Begin with the first; left is 0 for a command that has no marks. The command must outlive it. */

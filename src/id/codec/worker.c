@@ -1,6 +1,5 @@
 /*
- * worker.c - see worker.h: the bytes of worker rows, of the commands on worker ids, on the layout
- * and on the log's time, and of their results.
+ * worker.c - see worker.h: the bytes of worker rows, and of results with them.
  *
  * The happy path: the state machine encodes a row as storage keeps it; a result carries the same
  * bytes behind the worker id, so that there is one format and one place that checks it.
@@ -13,9 +12,9 @@
 #include <stdlib.h>
 
 #include "src/base/assert.h"
-#include "src/id/codec/command.h"
+#include "src/id/codec/command_bytes.h"
+#include "src/id/codec/tag.h"
 
-#define WORKER_ROW_VERSION 2
 #define WORKER_EPOCH_END INT64_MAX /* shown as a JSON number; no log is ever as long */
 
 static const struct field ROW_FIELDS[] = {
@@ -29,11 +28,12 @@ static const struct field ROW_FIELDS[] = {
     FIELD_CHARS(struct worker_row, name),
     FIELD_CHARS(struct worker_row, address),
 };
-static const struct fields ROW = FIELDS(ROW_FIELDS);
 
 /* What every row that the state machine makes keeps, and no damaged one is loaded without. */
-static bool row_keeps_rules(const struct worker_row *row)
+static bool row_is_sound(const void *data)
 {
+    const struct worker_row *row = data;
+
     return row->id < LIMIT_WORKER_IDS &&
            (row->state == WORKER_HELD || row->state == WORKER_RELEASED) &&
            (row->kind == WORKER_NODE || row->kind == WORKER_CLIENT) && row->epoch >= 1 &&
@@ -46,23 +46,21 @@ static bool row_keeps_rules(const struct worker_row *row)
            tag_text_check(row->address, row->address_len, false) == 0;
 }
 
+static const struct row_format FORMAT = {
+    .version = 2,
+    .fields = FIELDS(ROW_FIELDS),
+    .is_sound = row_is_sound,
+};
+
 void worker_row_encode(const struct worker_row *row, struct buf *buf)
 {
-    ASSERT(row_keeps_rules(row));
-    buf_put_u8(buf, WORKER_ROW_VERSION);
-    fields_put(buf, &ROW, row);
+    row_put(buf, &FORMAT, row);
 }
 
 int worker_row_decode(uint16_t id, const void *value, size_t len, struct worker_row *ret_row)
 {
-    struct worker_row row = {.id = id};
-    int err = fields_row_read(value, len, WORKER_ROW_VERSION, &ROW, &row);
-
-    if (err != 0 || !row_keeps_rules(&row)) {
-        return err != 0 ? err : ERR_CORRUPT;
-    }
-    *ret_row = row;
-    return 0;
+    *ret_row = (struct worker_row){.id = id};
+    return row_read(value, len, &FORMAT, ret_row);
 }
 
 /* A row on its way: the worker id, and the bytes that storage keeps as its value. */
@@ -89,13 +87,17 @@ static int read_row(struct reader *reader, struct worker_row *ret_row)
     return worker_row_decode(id, value, len, ret_row);
 }
 
+static const struct field RESULT_FIELDS[] = {
+    FIELD_NUMBER(struct worker_result, status),
+    FIELD_BOOL(struct worker_result, has_row),
+};
+static const struct fields RESULT = FIELDS(RESULT_FIELDS);
+
 void worker_result_encode(const struct worker_result *result, struct buf *buf)
 {
     ASSERT(result->status <= 0);
     ASSERT_IMPLIES(result->status == 0, result->has_row);
-    message_head_put(buf, RESULT_WORKER);
-    buf_put_u32(buf, (uint32_t)result->status);
-    buf_put_u8(buf, result->has_row);
+    message_fields_put(buf, RESULT_WORKER, &RESULT, result);
     if (result->has_row) {
         put_row(buf, &result->row);
     }
@@ -105,21 +107,11 @@ int worker_result_decode(const void *data, size_t len, struct worker_result *ret
 {
     struct reader reader;
     struct worker_result result = {0};
-    uint8_t has_row;
 
-    if (!message_head_read(&reader, data, len, RESULT_WORKER)) {
-        return ERR_BAD_MESSAGE;
-    }
-    result.status = (int32_t)reader_u32(&reader);
-    has_row = reader_u8(&reader);
-    if (reader.bad || has_row > 1 || result.status > 0 || (result.status == 0 && has_row == 0)) {
-        return ERR_BAD_MESSAGE;
-    }
-    result.has_row = has_row != 0;
-    if (result.has_row && read_row(&reader, &result.row) != 0) {
-        return ERR_BAD_MESSAGE;
-    }
-    if (!reader_done(&reader)) {
+    if (!message_head_read(&reader, data, len, RESULT_WORKER) ||
+        !fields_read(&reader, &RESULT, &result) || result.status > 0 ||
+        (result.status == 0 && !result.has_row) ||
+        (result.has_row && read_row(&reader, &result.row) != 0) || !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
     *ret_result = result;
@@ -171,93 +163,4 @@ void worker_rows_release(struct worker_rows *rows)
 {
     free(rows->rows);
     *rows = (struct worker_rows){0};
-}
-
-/* --- commands and the query --- */
-
-static const struct field ACQUIRE_FIELDS[] = {
-    FIELD_NUMBER(struct worker_acquire, kind),     FIELD_NUMBER(struct worker_acquire, worker_id),
-    FIELD_NUMBER(struct worker_acquire, floor_ms), FIELD_NUMBER(struct worker_acquire, window_ms),
-    FIELD_NUMBER(struct worker_acquire, wall_ms),  FIELD_STRING(struct worker_acquire, name),
-    FIELD_STRING(struct worker_acquire, address),
-};
-static const struct fields ACQUIRE = FIELDS(ACQUIRE_FIELDS);
-
-static const struct field RENEW_FIELDS[] = {
-    FIELD_NUMBER(struct worker_renew, worker_id),
-    FIELD_NUMBER(struct worker_renew, epoch),
-    FIELD_NUMBER(struct worker_renew, expected_until_ms),
-    FIELD_NUMBER(struct worker_renew, window_ms),
-    FIELD_NUMBER(struct worker_renew, last_timestamp_ms),
-    FIELD_NUMBER(struct worker_renew, wall_ms),
-    FIELD_NUMBER(struct worker_renew, kind),
-};
-static const struct fields RENEW = FIELDS(RENEW_FIELDS);
-
-static const struct field RELEASE_FIELDS[] = {
-    FIELD_NUMBER(struct worker_release, worker_id),
-    FIELD_NUMBER(struct worker_release, epoch),
-    FIELD_NUMBER(struct worker_release, last_timestamp_ms),
-    FIELD_NUMBER(struct worker_release, kind),
-};
-static const struct fields RELEASE = FIELDS(RELEASE_FIELDS);
-
-static const struct field CLOCK_FIELDS[] = {{FIELD_KIND_NUMBER, 0, sizeof(uint64_t), 0}};
-static const struct fields CLOCK = FIELDS(CLOCK_FIELDS);
-
-void command_worker_acquire_encode(struct buf *buf, const struct worker_acquire *acquire)
-{
-    command_fields_put(buf, COMMAND_WORKER_ACQUIRE, &ACQUIRE, acquire);
-}
-
-int worker_acquire_command_read(const void *data, size_t len, struct worker_acquire *ret_acquire)
-{
-    return command_fields_read(data, len, COMMAND_WORKER_ACQUIRE, &ACQUIRE, ret_acquire);
-}
-
-void command_worker_renew_encode(struct buf *buf, const struct worker_renew *renew)
-{
-    command_fields_put(buf, COMMAND_WORKER_RENEW, &RENEW, renew);
-}
-
-int worker_renew_command_read(const void *data, size_t len, struct worker_renew *ret_renew)
-{
-    return command_fields_read(data, len, COMMAND_WORKER_RENEW, &RENEW, ret_renew);
-}
-
-void command_worker_release_encode(struct buf *buf, const struct worker_release *release)
-{
-    command_fields_put(buf, COMMAND_WORKER_RELEASE, &RELEASE, release);
-}
-
-int worker_release_command_read(const void *data, size_t len, struct worker_release *ret_release)
-{
-    return command_fields_read(data, len, COMMAND_WORKER_RELEASE, &RELEASE, ret_release);
-}
-
-void command_layout_encode(struct buf *buf, const struct snowflake_layout *layout)
-{
-    command_fields_put(buf, COMMAND_LAYOUT, &snowflake_layout_fields, layout);
-}
-
-int layout_command_read(const void *data, size_t len, struct snowflake_layout *ret_layout)
-{
-    return command_fields_read(data, len, COMMAND_LAYOUT, &snowflake_layout_fields, ret_layout);
-}
-
-void command_clock_encode(struct buf *buf, uint64_t cluster_ms)
-{
-    command_fields_put(buf, COMMAND_CLOCK, &CLOCK, &cluster_ms);
-}
-
-int clock_command_read(const void *data, size_t len, uint64_t *ret_cluster_ms)
-{
-    return command_fields_read(data, len, COMMAND_CLOCK, &CLOCK, ret_cluster_ms);
-}
-
-void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit)
-{
-    message_head_put(buf, QUERY_BASE + QUERY_WORKERS);
-    buf_put_u16(buf, first);
-    buf_put_u16(buf, limit);
 }

@@ -105,28 +105,6 @@ struct worker_release {
     uint8_t kind; /* of the one who asks */
 };
 
-void command_worker_acquire_encode(struct buf *buf, const struct worker_acquire *acquire);
-void command_worker_renew_encode(struct buf *buf, const struct worker_renew *renew);
-void command_worker_release_encode(struct buf *buf, const struct worker_release *release);
-/* The layout and epoch, fixed by the first that is applied; a later one changes nothing: 0 if it is
- * the same, ERR_EXISTS if another is in force. ERR_INVALID: it breaks snowflake_layout_check() at
- * the log's time. */
-void command_layout_encode(struct buf *buf, const struct snowflake_layout *layout);
-/* The median of the nodes' clocks as its proposer sees it; the log's time is the highest so far,
- * but a step ahead of more than a day is cut to a day. */
-void command_clock_encode(struct buf *buf, uint64_t cluster_ms);
-
-/* The commands taken apart, as in command.h: 0 or ERR_BAD_MESSAGE. */
-int worker_acquire_command_read(const void *data, size_t len,
-                                struct worker_acquire *ret_acquire) MUST_CHECK;
-int worker_renew_command_read(const void *data, size_t len,
-                              struct worker_renew *ret_renew) MUST_CHECK;
-int worker_release_command_read(const void *data, size_t len,
-                                struct worker_release *ret_release) MUST_CHECK;
-int layout_command_read(const void *data, size_t len,
-                        struct snowflake_layout *ret_layout) MUST_CHECK;
-int clock_command_read(const void *data, size_t len, uint64_t *ret_cluster_ms) MUST_CHECK;
-
 /* Result of acquire, renew and release (layout and clock give a status_result). */
 struct worker_result {
     int32_t status;
@@ -136,8 +114,7 @@ struct worker_result {
 void worker_result_encode(const struct worker_result *result, struct buf *buf);
 int worker_result_decode(const void *data, size_t len, struct worker_result *ret_result) MUST_CHECK;
 
-/* QUERY_WORKERS: rows with id >= first, at most limit (1..LIMIT_WORKER_IDS). */
-void query_workers_encode(struct buf *buf, uint16_t first, uint16_t limit);
+/* What a QUERY_WORKERS is answered: rows with id >= first, at most limit. */
 struct worker_rows {
     struct worker_row *rows; /* owned */
     size_t count;

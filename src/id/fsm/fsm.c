@@ -16,19 +16,9 @@
 #include "src/base/assert.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/tag_marks.h"
+#include "src/id/fsm/fsm_grants.h"
 #include "src/id/fsm/fsm_puts.h"
-#include "src/id/fsm/fsm_segments.h"
-#include "src/id/fsm/fsm_strict.h"
 #include "src/id/fsm/fsm_tables.h"
-
-/* A committed command. */
-struct entry {
-    uint64_t index;
-    struct session_stamp stamp;
-    int type; /* enum command_type */
-    const void *data;
-    size_t len;
-};
 
 struct fsm *fsm_new(void)
 {
@@ -38,7 +28,6 @@ struct fsm *fsm_new(void)
     fsm_tags_init(&fsm->tags, &fsm->journal);
     fsm_recalls_init(&fsm->recalls, &fsm->tags);
     fsm_keys_init(&fsm->keys, &fsm->tags);
-    fsm_nodes_init(&fsm->nodes, &fsm->journal);
     fsm_settings_init(&fsm->settings, &fsm->journal);
     fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->journal);
     fsm_sessions_init(&fsm->sessions, &fsm->journal);
@@ -52,7 +41,6 @@ static void clear(struct fsm *fsm)
     fsm_keys_clear(&fsm->keys);
     fsm_recalls_clear(&fsm->recalls);
     fsm_tags_clear(&fsm->tags);
-    fsm_nodes_clear(&fsm->nodes);
     fsm_settings_init(&fsm->settings, &fsm->journal);
     fsm_workers_clear(&fsm->workers);
     fsm_sessions_clear(&fsm->sessions);
@@ -85,172 +73,88 @@ static void digest_remember(struct fsm *fsm, uint64_t index)
 
 /* --- commands --- */
 
-/* Segments granted, given back and recalled; strict ids. */
-static int apply_ids(struct fsm *fsm, const struct entry *entry, struct buf *result)
+/* Did this node have another digest at that index, as far as it still remembers? */
+static bool digest_differs(const struct fsm *fsm, const struct digest_command *digest)
 {
-    const struct fsm_strict on = {.tags = &fsm->tags,
-                                  .keys = &fsm->keys,
-                                  .recalls = &fsm->recalls,
-                                  .log_ms = fsm->settings.log_ms,
-                                  .index = entry->index};
-    struct grant_command grant;
-    struct strict_command strict;
-    struct give_back_command give_back;
-    struct recalled_command recalled;
-    int err = ERR_BAD_MESSAGE;
+    const struct fsm_digest_mark *mark = &fsm->marks[digest->index % FSM_DIGEST_MARKS];
 
-    switch (entry->type) {
-    case COMMAND_GRANT:
-        err = grant_command_read(entry->data, entry->len, &grant);
-        if (err == 0) {
-            fsm_segments_grant(&fsm->recalls, entry->stamp.node_id, &grant, result);
-        }
-        break;
-    case COMMAND_STRICT:
-        err = strict_command_read(entry->data, entry->len, &strict);
-        if (err == 0) {
-            fsm_strict_apply(&on, &strict, result);
-        }
-        break;
-    case COMMAND_GIVE_BACK:
-        err = give_back_command_read(entry->data, entry->len, &give_back);
-        if (err == 0) {
-            fsm_segments_give_back(&fsm->tags, &give_back, result);
-        }
-        break;
-    case COMMAND_RECALLED:
-        err = recalled_command_read(entry->data, entry->len, &recalled);
-        if (err == 0) {
-            fsm_recalls_confirm(&fsm->recalls, entry->stamp.node_id, &recalled, result);
-        }
-        break;
-    default: /* no command, or of a newer version */
-        break;
-    }
-    return err;
+    return digest->index != 0 && mark->index == digest->index && mark->digest != digest->digest;
 }
 
-/* A node tells of itself alone. */
-static int apply_node_info(struct fsm *fsm, const struct entry *entry)
+static void apply_clock(struct fsm *fsm, const struct clock_command *clock)
 {
-    struct node_info info;
-    int err = node_info_command_read(entry->data, entry->len, &info);
-
-    if (err != 0 || info.node_id != entry->stamp.node_id) {
-        return ERR_BAD_MESSAGE;
-    }
-    fsm_nodes_put(&fsm->nodes, &info);
-    return 0;
+    fsm_settings_clock(&fsm->settings, clock->cluster_ms);
+    fsm_keys_expire(&fsm->keys, fsm->settings.log_ms, LIMIT_KEYS_FORGOTTEN);
 }
 
-/* Compare with what this node had at that index, if it still remembers. */
-static int apply_digest(struct fsm *fsm, const struct entry *entry, int *ret_status)
+/* The commands whose result is a status: it. */
+static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
 {
-    struct digest_command digest;
-    const struct fsm_digest_mark *mark;
-    int err = digest_command_read(entry->data, entry->len, &digest);
-
-    if (err != 0) {
-        return err;
-    }
-    mark = &fsm->marks[digest.index % FSM_DIGEST_MARKS];
-    if (digest.index != 0 && mark->index == digest.index && mark->digest != digest.digest) {
-        *ret_status = ERR_DIVERGED;
-    }
-    return 0;
-}
-
-static int apply_clock(struct fsm *fsm, const struct entry *entry)
-{
-    uint64_t cluster_ms;
-    int err = clock_command_read(entry->data, entry->len, &cluster_ms);
-
-    if (err == 0) {
-        fsm_settings_clock(&fsm->settings, cluster_ms);
-        fsm_keys_expire(&fsm->keys, fsm->settings.log_ms, LIMIT_KEYS_FORGOTTEN);
-    }
-    return err;
-}
-
-/* The commands whose result is a status. ERR_BAD_MESSAGE: nothing was changed. */
-static int apply_plain(struct fsm *fsm, const struct entry *entry, int *ret_status)
-{
-    struct delete_command deletion;
-    struct snowflake_layout layout;
-    struct member_change change;
-    uint64_t begun;
-    bool given_up;
-    int err = ERR_BAD_MESSAGE;
-
-    *ret_status = 0;
-    switch (entry->type) {
-    case COMMAND_NOOP:
-        return noop_command_read(entry->data, entry->len);
-    case COMMAND_NODE_INFO:
-        return apply_node_info(fsm, entry);
-    case COMMAND_DIGEST:
-        return apply_digest(fsm, entry, ret_status);
-    case COMMAND_CLOCK:
-        return apply_clock(fsm, entry);
+    switch (command->type) {
     case COMMAND_TAG_DELETE:
-        err = delete_command_read(entry->data, entry->len, &deletion);
-        *ret_status = err == 0 ? fsm_puts_delete(&fsm->recalls, &deletion) : 0;
-        break;
+        return fsm_puts_delete(&fsm->recalls, &command->deletion);
+    case COMMAND_NODE_INFO:
+        fsm_members_report(&fsm->members, &command->node);
+        return 0;
+    case COMMAND_DIGEST:
+        return digest_differs(fsm, &command->digest) ? ERR_DIVERGED : 0;
     case COMMAND_LAYOUT:
-        err = layout_command_read(entry->data, entry->len, &layout);
-        *ret_status = err == 0 ? fsm_settings_layout(&fsm->settings, &layout) : 0;
-        break;
+        return fsm_settings_layout(&fsm->settings, &command->layout);
+    case COMMAND_CLOCK:
+        apply_clock(fsm, &command->clock);
+        return 0;
+    case COMMAND_RECALLED:
+        fsm_recalls_confirm(&fsm->recalls, command->stamp.node_id, &command->list);
+        return 0;
     case COMMAND_MEMBER_BEGIN:
-        err = member_begin_command_read(entry->data, entry->len, &change);
-        *ret_status = err == 0 ? fsm_members_begin(&fsm->members, &change, entry->index) : 0;
-        break;
+        return fsm_members_begin(&fsm->members, &command->change, index);
     case COMMAND_MEMBER_END:
-        err = member_end_command_read(entry->data, entry->len, &begun, &given_up);
-        *ret_status = err == 0 ? fsm_members_end(&fsm->members, begun, given_up) : 0;
-        break;
+        return fsm_members_end(&fsm->members, command->change.index, command->change.given_up);
     default:
-        UNREACHABLE("not a command whose result is a status");
+        ASSERT(command->type == COMMAND_NOOP);
+        return 0;
     }
-    return err;
 }
 
-/* 0, ERR_DIVERGED, or ERR_BAD_MESSAGE, and then nothing was changed or appended. */
-static int apply_type(struct fsm *fsm, const struct entry *entry, struct buf *result)
+/* 0 or ERR_DIVERGED. */
+static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, struct buf *result)
 {
-    struct put_command put;
-    int status = 0;
-    int err;
+    const struct fsm_strict strict = {.tags = &fsm->tags,
+                                      .keys = &fsm->keys,
+                                      .recalls = &fsm->recalls,
+                                      .log_ms = fsm->settings.log_ms,
+                                      .index = index};
+    int status;
 
-    switch (entry->type) {
+    switch (command->type) {
+    case COMMAND_GRANT:
+        fsm_segments_grant(&fsm->recalls, command->stamp.node_id, &command->list, result);
+        return 0;
     case COMMAND_TAGS_PUT:
-        err = put_command_read(entry->data, entry->len, &put);
-        if (err == 0) {
-            fsm_puts_apply(&fsm->recalls, &put, result);
-        }
-        return err;
+        fsm_puts_apply(&fsm->recalls, &command->list, result);
+        return 0;
     case COMMAND_WORKER_ACQUIRE:
     case COMMAND_WORKER_RENEW:
     case COMMAND_WORKER_RELEASE:
-        return fsm_workers_apply(&fsm->workers, entry->type, entry->data, entry->len, result);
-    case COMMAND_GRANT:
+        fsm_workers_apply(&fsm->workers, command, result);
+        return 0;
     case COMMAND_STRICT:
+        fsm_strict_apply(&strict, &command->list, result);
+        return 0;
     case COMMAND_GIVE_BACK:
-    case COMMAND_RECALLED:
-        return apply_ids(fsm, entry, result);
+        fsm_segments_give_back(&fsm->tags, &command->list, result);
+        return 0;
     default:
-        break;
-    }
-    err = apply_plain(fsm, entry, &status);
-    if (err == 0) {
+        status = apply_plain(fsm, index, command);
         status_result_encode(status, result);
+        return status == ERR_DIVERGED ? ERR_DIVERGED : 0;
     }
-    return err == 0 && status == ERR_DIVERGED ? ERR_DIVERGED : err;
 }
 
 /* Carry it out, unless it was before or must not be (session.h). */
-static int apply_once(struct fsm *fsm, const struct entry *entry, struct buf *result)
+static int apply_once(struct fsm *fsm, uint64_t index, struct command *command, struct buf *result)
 {
-    const struct session_stamp *stamp = &entry->stamp;
+    const struct session_stamp *stamp = &command->stamp;
     size_t before = result->len;
     int err = 0;
 
@@ -263,39 +167,38 @@ static int apply_once(struct fsm *fsm, const struct entry *entry, struct buf *re
         return 0;
     }
     if (!fsm_session_is_full(&fsm->sessions, stamp, result)) {
-        err = apply_type(fsm, entry, result);
+        err = apply_type(fsm, index, command, result);
     }
-    ASSERT((err == ERR_BAD_MESSAGE) == (result->len == before)); /* an answer for every command */
-    if (err != ERR_BAD_MESSAGE) {
-        fsm_session_answer(&fsm->sessions, stamp, result->data + before, result->len - before);
-    }
+    ASSERT(result->len > before); /* an answer for every command */
+    fsm_session_answer(&fsm->sessions, stamp, result->data + before, result->len - before);
     return err;
 }
 
-/* The first entry of a term is nobody's and does nothing; everything else is somebody's. */
-static int apply_entry(struct fsm *fsm, const struct entry *entry, struct buf *result)
+/* The first entry of a term is nobody's and does nothing; everything else is somebody's. A node
+ * tells of itself alone. */
+static bool is_allowed(const struct command *command)
 {
-    if (entry->stamp.node_id != 0) {
-        return apply_once(fsm, entry, result);
-    }
-    return entry->type == COMMAND_NOOP ? apply_type(fsm, entry, result) : ERR_BAD_MESSAGE;
+    uint64_t node_id = command->stamp.node_id;
+
+    return (node_id != 0 || command->type == COMMAND_NOOP) &&
+           (command->type != COMMAND_NODE_INFO || command->node.node_id == node_id);
 }
 
-int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
+int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, struct buf *result,
               struct fsm_changes *changes)
 {
-    struct entry entry = {.index = index, .data = command, .len = len};
-    int err;
+    struct command command;
+    int err = command_read(data, len, &command);
 
     ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
     fsm->journal.changes = changes;
-    entry.type = command_type(command, len);
-    err = entry.type < 0 ? ERR_BAD_MESSAGE : session_stamp_read(command, len, &entry.stamp);
-    if (err == 0) {
-        err = apply_entry(fsm, &entry, result);
-    }
-    if (err == ERR_BAD_MESSAGE) {
-        status_result_encode(ERR_BAD_MESSAGE, result);
+    if (err != 0 || !is_allowed(&command)) {
+        err = ERR_BAD_MESSAGE;
+        status_result_encode(err, result);
+    } else if (command.stamp.node_id == 0) {
+        status_result_encode(0, result);
+    } else {
+        err = apply_once(fsm, index, &command, result);
     }
     fsm->journal.changes = NULL;
     digest_remember(fsm, index);
@@ -386,7 +289,7 @@ void fsm_tag_marks(const struct fsm *fsm, const void *command, size_t len, struc
 
 bool fsm_node(const struct fsm *fsm, uint64_t node_id, struct node_info *ret_info)
 {
-    const struct node_info *info = fsm_nodes_find(&fsm->nodes, node_id);
+    const struct node_info *info = fsm_members_info(&fsm->members, node_id);
 
     if (info != NULL) {
         *ret_info = *info;
@@ -427,36 +330,12 @@ size_t fsm_tag_count(const struct fsm *fsm)
     return fsm->tags.count;
 }
 
-size_t fsm_key_count(const struct fsm *fsm)
-{
-    return fsm->keys.table.count;
-}
-
-bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_len, uint64_t node_id)
-{
-    const struct fsm_recall *recall = fsm_recalls_find(&fsm->recalls, name, name_len);
-
-    return recall != NULL && node_set_has(&recall->nodes, node_id);
-}
-
 const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, const char *after,
                                       size_t after_len)
 {
     const struct fsm_recall *recall = fsm_recalls_next(&fsm->recalls, node_id, after, after_len);
 
     return recall != NULL ? &recall->row->tag : NULL;
-}
-
-uint64_t fsm_recall_node(const struct fsm *fsm, const char *name, size_t name_len)
-{
-    const struct fsm_recall *recall = fsm_recalls_find(&fsm->recalls, name, name_len);
-
-    return recall != NULL ? recall->nodes.ids[0] : 0;
-}
-
-size_t fsm_recall_count(const struct fsm *fsm)
-{
-    return fsm->recalls.count;
 }
 
 /* --- loading --- */
@@ -471,33 +350,30 @@ void fsm_load_begin(struct fsm *fsm)
 int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *value,
                  size_t value_len)
 {
-    const uint8_t *bytes = key;
+    const struct fsm_loaded row = {key, key_len, value, value_len};
 
     ASSERT(fsm->journal.loading);
     if (key_len < 1) {
         return ERR_CORRUPT;
     }
-    switch (bytes[0]) {
+    switch (row.key[0]) {
     case FSM_TABLE_TAGS:
-        return fsm_tags_load(&fsm->tags, bytes, key_len, value, value_len);
-    case FSM_TABLE_NODES:
-        return fsm_nodes_load(&fsm->nodes, bytes, key_len, value, value_len);
+        return fsm_tags_load(&fsm->tags, &row);
     case FSM_TABLE_WORKERS:
-        return fsm_workers_load(&fsm->workers, bytes, key_len, value, value_len);
+        return fsm_workers_load(&fsm->workers, &row);
     case FSM_TABLE_SETTINGS:
-        return fsm_settings_load(&fsm->settings, bytes, key_len, value, value_len);
+        return fsm_settings_load(&fsm->settings, &row);
     case FSM_TABLE_MEMBERS:
-        return fsm_members_load_change(&fsm->members, key_len, value, value_len);
     case FSM_TABLE_REMOVED:
-        return fsm_members_load_removed(&fsm->members, bytes, key_len, value, value_len);
+    case FSM_TABLE_NODES:
+        return fsm_members_load(&fsm->members, &row);
     case FSM_TABLE_HOLDERS:
-        return fsm_holders_load(&fsm->recalls, bytes, key_len, value, value_len);
     case FSM_TABLE_RECALLS:
-        return fsm_recalls_load(&fsm->recalls, bytes, key_len, value, value_len);
+        return fsm_recalls_load(&fsm->recalls, &row);
     case FSM_TABLE_ANSWERS:
-        return fsm_sessions_load(&fsm->sessions, bytes, key_len, value, value_len);
+        return fsm_sessions_load(&fsm->sessions, &row);
     case FSM_TABLE_KEYS:
-        return fsm_keys_load(&fsm->keys, bytes, key_len, value, value_len);
+        return fsm_keys_load(&fsm->keys, &row);
     default:
         return ERR_CORRUPT;
     }

@@ -28,9 +28,6 @@
 #define LEAFD_ID_FSM_FSM_H
 
 #include "src/id/codec/command.h"
-#include "src/id/codec/member.h"
-#include "src/id/codec/session.h"
-#include "src/id/codec/worker.h"
 #include "src/id/fsm/fsm_changes.h"
 
 struct fsm;
@@ -49,7 +46,7 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener);
  * nothing changed; ERR_DIVERGED when a COMMAND_DIGEST shows that this node's digest at that index
  * was another (the caller stops).
  */
-int fsm_apply(struct fsm *fsm, uint64_t index, const void *command, size_t len, struct buf *result,
+int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, struct buf *result,
               struct fsm_changes *changes) MUST_CHECK;
 
 /* Answer a query from the present state; appends the result. 0 or ERR_UNKNOWN_TAG or
@@ -84,25 +81,13 @@ uint64_t fsm_digest(const struct fsm *fsm);
 /* Rows in the table of tags, tombstones included. */
 size_t fsm_tag_count(const struct fsm *fsm);
 
-/* Idempotency keys in the table, also those that are not in force any more. */
-size_t fsm_key_count(const struct fsm *fsm);
-
 /* --- strict tags that recall: nodes that may hold a segment yet are waited for --- */
 
-/* Is the node waited for? Then it must drop what it holds of the tag, and say so by a
- * COMMAND_RECALLED with the row's generation. */
-bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_len, uint64_t node_id);
-
 /* The first tag, in the order of names, after which the node is waited for; NULL: none. Only names
- * greater than after; empty: from the start. Borrowed until the next apply. */
+ * greater than after; empty: from the start. Borrowed until the next apply. The node must drop what
+ * it holds of the tag, and say so by a COMMAND_RECALLED with the row's generation. */
 const struct tag_row *fsm_recall_next(const struct fsm *fsm, uint64_t node_id, const char *after,
                                       size_t after_len);
-
-/* A node that the tag waits for (the smallest id), 0: none. */
-uint64_t fsm_recall_node(const struct fsm *fsm, const char *name, size_t name_len);
-
-/* Tags that recall. */
-size_t fsm_recall_count(const struct fsm *fsm);
 
 /* --- membership (member.h) --- */
 

@@ -29,6 +29,13 @@ void fsm_journal_value(struct fsm_journal *journal)
     journal->key_len = journal->row.len;
 }
 
+void fsm_journal_record(struct fsm_journal *journal, const struct row_format *format,
+                        const void *record)
+{
+    fsm_journal_value(journal);
+    row_put(&journal->row, format, record);
+}
+
 static uint64_t hash_of(const struct fsm_journal *journal)
 {
     ASSERT(journal->key_len > 0 && journal->row.len > journal->key_len); /* else: a deletion */
@@ -69,32 +76,4 @@ uint64_t fsm_key_node(const uint8_t *key)
         node_id = node_id << 8 | key[i];
     }
     return node_id;
-}
-
-int fsm_value_begin(struct reader *reader, const void *value, size_t len)
-{
-    uint8_t version;
-
-    reader_init(reader, value, len);
-    version = reader_u8(reader);
-    return reader->bad || version == FSM_ROW_VERSION ? 0 : ERR_BAD_VERSION;
-}
-
-int fsm_node_row_read(const uint8_t *key, size_t key_len, const void *value, size_t value_len,
-                      uint64_t *ret_node_id)
-{
-    struct reader reader;
-    int err = fsm_value_begin(&reader, value, value_len);
-
-    if (err != 0) {
-        return err;
-    }
-    if (reader.bad) {
-        return ERR_TRUNCATED;
-    }
-    if (key_len != FSM_NODE_KEY_BYTES || !reader_done(&reader)) {
-        return ERR_CORRUPT;
-    }
-    *ret_node_id = fsm_key_node(key);
-    return *ret_node_id >= 1 && *ret_node_id <= LIMIT_NODE_ID ? 0 : ERR_CORRUPT;
 }

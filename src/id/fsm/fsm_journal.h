@@ -17,6 +17,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/id/codec/fields.h"
 #include "src/id/fsm/fsm_changes.h"
 
 /* The first byte of a row's key: its table; and what follows. */
@@ -55,6 +56,9 @@ void fsm_journal_key(struct fsm_journal *journal, enum fsm_table table);
 void fsm_journal_node_key(struct fsm_journal *journal, enum fsm_table table, uint64_t node_id);
 /* The key is whole; the value's bytes are appended to journal->row. */
 void fsm_journal_value(struct fsm_journal *journal);
+/* The key is whole; and this is the value. */
+void fsm_journal_record(struct fsm_journal *journal, const struct row_format *format,
+                        const void *record);
 
 /* The row leaves the digest, since it is about to change. */
 void fsm_journal_leave(struct fsm_journal *journal);
@@ -66,14 +70,16 @@ void fsm_journal_delete(struct fsm_journal *journal);
 
 /* --- rows that are loaded --- */
 
+/* A row as fsm_load_row() gets it; its key has one byte at least. */
+struct fsm_loaded {
+    const uint8_t *key;
+    size_t key_len;
+    const void *value;
+    size_t value_len;
+};
+
 /* The id in the key of a row of a node, which may be longer. */
 uint64_t fsm_key_node(const uint8_t *key);
-/* At the value's first byte behind FSM_ROW_VERSION. 0 or ERR_BAD_VERSION; an empty value makes the
- * reader bad, for the caller to find. */
-int fsm_value_begin(struct reader *reader, const void *value, size_t len) MUST_CHECK;
-/* The key and value of a row that says of a node only that it is there. */
-int fsm_node_row_read(const uint8_t *key, size_t key_len, const void *value, size_t value_len,
-                      uint64_t *ret_node_id) MUST_CHECK;
 
 /* --- times --- */
 

@@ -20,7 +20,21 @@ static const struct field VALUE_FIELDS[] = {
     FIELD_NUMBER(struct fsm_key, at_ms),    FIELD_NUMBER(struct fsm_key, index),
     FIELD_NUMBER(struct fsm_key, position),
 };
-static const struct fields VALUE = FIELDS(VALUE_FIELDS);
+
+static bool value_is_sound(const void *data)
+{
+    const struct fsm_key *key = data;
+
+    return key->count >= 1 && key->count <= LIMIT_COUNT &&
+           key->first <= (uint64_t)TAG_MAX_ID_END - key->count && key->at_ms >= 1 &&
+           key->position < LIMIT_STRICT_ITEMS;
+}
+
+static const struct row_format VALUE = {
+    .version = FSM_ROW_VERSION,
+    .fields = FIELDS(VALUE_FIELDS),
+    .is_sound = value_is_sound,
+};
 
 static uint32_t hash_of(const struct hash_link *link)
 {
@@ -85,9 +99,7 @@ static void journal_put(struct fsm_keys *keys, const struct fsm_key *key)
     buf_put_u8(row, (uint8_t)key->row->tag.name_len);
     buf_put(row, key->row->tag.name, key->row->tag.name_len);
     buf_put(row, key->key, key->len);
-    fsm_journal_value(keys->journal);
-    buf_put_u8(row, FSM_ROW_VERSION);
-    fields_put(row, &VALUE, key);
+    fsm_journal_record(keys->journal, &VALUE, key);
 }
 
 /* A key of these ids takes its place as the youngest, and comes into the digest. */
@@ -164,27 +176,14 @@ void fsm_keys_expire(struct fsm_keys *keys, uint64_t log_ms, unsigned max)
 
 /* --- loading --- */
 
-static int load_value(const void *value, size_t len, struct fsm_key *ret_key)
+int fsm_keys_load(struct fsm_keys *keys, const struct fsm_loaded *loaded)
 {
-    int err = fields_row_read(value, len, FSM_ROW_VERSION, &VALUE, ret_key);
-
-    if (err == 0 && (ret_key->count < 1 || ret_key->count > LIMIT_COUNT ||
-                     ret_key->first > (uint64_t)TAG_MAX_ID_END - ret_key->count ||
-                     ret_key->at_ms < 1 || ret_key->position >= LIMIT_STRICT_ITEMS)) {
-        err = ERR_CORRUPT;
-    }
-    return err;
-}
-
-int fsm_keys_load(struct fsm_keys *keys, const uint8_t *key, size_t key_len, const void *value,
-                  size_t value_len)
-{
-    size_t name_len = key_len > 1 ? key[1] : 0;
-    const char *name = (const char *)key + 2;
-    size_t len = key_len > 2 + name_len ? key_len - 2 - name_len : 0;
-    struct fsm_key loaded = {0};
+    size_t name_len = loaded->key_len > 1 ? loaded->key[1] : 0;
+    const char *name = (const char *)loaded->key + 2;
+    size_t len = loaded->key_len > 2 + name_len ? loaded->key_len - 2 - name_len : 0;
+    struct fsm_key key = {0};
     struct fsm_row *row;
-    int err = load_value(value, value_len, &loaded);
+    int err = row_read(loaded->value, loaded->value_len, &VALUE, &key);
 
     if (err != 0) {
         return err;
@@ -200,7 +199,7 @@ int fsm_keys_load(struct fsm_keys *keys, const uint8_t *key, size_t key_len, con
     if (fsm_key_find(keys, row, name + name_len, len) != NULL) {
         return ERR_EXISTS;
     }
-    key_enter(keys, row, name + name_len, len, &loaded);
+    key_enter(keys, row, name + name_len, len, &key);
     return 0;
 }
 

@@ -21,7 +21,7 @@
 #include <sys/queue.h>
 
 #include "src/base/hash_table.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_tags.h"
 
 /* An idempotency key: in the table, and in the order of age. */
@@ -68,8 +68,7 @@ void fsm_key_forget(struct fsm_keys *keys, struct fsm_key *key);
 void fsm_keys_expire(struct fsm_keys *keys, uint64_t log_ms, unsigned max);
 
 /* A row as fsm_load_row() gets it. */
-int fsm_keys_load(struct fsm_keys *keys, const uint8_t *key, size_t key_len, const void *value,
-                  size_t value_len) MUST_CHECK;
+int fsm_keys_load(struct fsm_keys *keys, const struct fsm_loaded *loaded) MUST_CHECK;
 /* All rows are there, as of the entry at index and the log's time: bring the keys into the order of
  * their age. ERR_CORRUPT if there is none. */
 int fsm_keys_order(struct fsm_keys *keys, uint64_t index, uint64_t log_ms) MUST_CHECK;

@@ -3,8 +3,10 @@
  */
 #include "src/id/fsm/fsm_members.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "src/base/array.h"
 #include "src/base/assert.h"
 
 void fsm_members_init(struct fsm_members *members, struct fsm_journal *journal)
@@ -15,6 +17,7 @@ void fsm_members_init(struct fsm_members *members, struct fsm_journal *journal)
 void fsm_members_clear(struct fsm_members *members)
 {
     node_set_free(&members->removed);
+    free(members->infos);
     fsm_members_init(members, members->journal);
 }
 
@@ -24,8 +27,7 @@ static void journal_change(struct fsm_members *members)
 {
     ASSERT(members->change.kind != 0);
     fsm_journal_key(members->journal, FSM_TABLE_MEMBERS);
-    fsm_journal_value(members->journal);
-    member_change_row_encode(&members->change, &members->journal->row);
+    fsm_journal_record(members->journal, &member_change_format, &members->change);
 }
 
 /* Take the row of the change away, if there is one. */
@@ -52,13 +54,7 @@ static void change_put(struct fsm_members *members, const struct member_change *
 
 void fsm_members_remove(struct fsm_members *members, uint64_t node_id)
 {
-    if (!node_set_add(&members->removed, node_id)) {
-        return;
-    }
-    fsm_journal_node_key(members->journal, FSM_TABLE_REMOVED, node_id);
-    fsm_journal_value(members->journal);
-    buf_put_u8(&members->journal->row, FSM_ROW_VERSION);
-    fsm_journal_enter(members->journal);
+    (void)node_set_add_row(&members->removed, members->journal, FSM_TABLE_REMOVED, node_id);
 }
 
 /* --- configurations --- */
@@ -121,20 +117,60 @@ int fsm_members_end(struct fsm_members *members, uint64_t index, bool given_up)
     return 0;
 }
 
+/* --- what nodes report --- */
+
+static struct node_info *info_find(const struct fsm_members *members, uint64_t node_id)
+{
+    for (size_t i = 0; i < members->info_count; i++) {
+        if (members->infos[i].node_id == node_id) {
+            return &members->infos[i];
+        }
+    }
+    return NULL;
+}
+
+const struct node_info *fsm_members_info(const struct fsm_members *members, uint64_t node_id)
+{
+    return info_find(members, node_id);
+}
+
+static void journal_info(struct fsm_members *members, const struct node_info *info)
+{
+    fsm_journal_node_key(members->journal, FSM_TABLE_NODES, info->node_id);
+    fsm_journal_record(members->journal, &node_info_format, info);
+}
+
+void fsm_members_report(struct fsm_members *members, const struct node_info *info)
+{
+    struct node_info *row = info_find(members, info->node_id);
+
+    ASSERT(info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID);
+    if (row == NULL) {
+        ASSERT(members->info_count < LIMIT_NODE_ID);
+        members->infos = array_room(members->infos, members->info_count, &members->info_capacity,
+                                    sizeof *members->infos);
+        row = &members->infos[members->info_count++];
+    } else if (row->store_id == info->store_id && strcmp(row->version, info->version) == 0 &&
+               strcmp(row->http_address, info->http_address) == 0) {
+        return;
+    } else {
+        journal_info(members, row);
+        fsm_journal_leave(members->journal);
+    }
+    *row = *info;
+    journal_info(members, row);
+    fsm_journal_enter(members->journal);
+}
+
 /* --- loading --- */
 
-int fsm_members_load_change(struct fsm_members *members, size_t key_len, const void *value,
-                            size_t value_len)
+static int load_change(struct fsm_members *members, const struct fsm_loaded *row)
 {
-    struct member_change change;
-    int err;
+    struct member_change change = {0};
+    int err = row_read(row->value, row->value_len, &member_change_format, &change);
 
-    if (key_len != 1) {
-        return ERR_CORRUPT;
-    }
-    err = member_change_row_decode(value, value_len, &change);
-    if (err != 0) {
-        return err;
+    if (err != 0 || row->key_len != 1) {
+        return err != 0 ? err : ERR_CORRUPT;
     }
     if (members->change.kind != 0) {
         return ERR_EXISTS;
@@ -143,18 +179,34 @@ int fsm_members_load_change(struct fsm_members *members, size_t key_len, const v
     return 0;
 }
 
-int fsm_members_load_removed(struct fsm_members *members, const uint8_t *key, size_t key_len,
-                             const void *value, size_t value_len)
+static int load_info(struct fsm_members *members, const struct fsm_loaded *row)
 {
-    uint64_t node_id;
-    int err = fsm_node_row_read(key, key_len, value, value_len, &node_id);
+    struct node_info info = {0};
+    int err;
 
-    if (err != 0) {
-        return err;
+    if (row->key_len != FSM_NODE_KEY_BYTES) {
+        return ERR_CORRUPT;
     }
-    if (node_set_has(&members->removed, node_id)) {
-        return ERR_EXISTS;
+    info.node_id = fsm_key_node(row->key);
+    err = row_read(row->value, row->value_len, &node_info_format, &info);
+    if (err == 0 && info_find(members, info.node_id) != NULL) {
+        err = ERR_EXISTS;
     }
-    fsm_members_remove(members, node_id);
-    return 0;
+    if (err == 0) {
+        fsm_members_report(members, &info);
+    }
+    return err;
+}
+
+int fsm_members_load(struct fsm_members *members, const struct fsm_loaded *row)
+{
+    switch (row->key[0]) {
+    case FSM_TABLE_MEMBERS:
+        return load_change(members, row);
+    case FSM_TABLE_REMOVED:
+        return node_set_load_row(&members->removed, members->journal, row);
+    default:
+        ASSERT(row->key[0] == FSM_TABLE_NODES);
+        return load_info(members, row);
+    }
 }

@@ -1,6 +1,6 @@
 /*
- * fsm_members.h - the state machine's part of membership (member.h): the change under way, and the
- * node ids that were removed.
+ * fsm_members.h - what the state machine knows of nodes: the change of the membership under way
+ * (member.h), the node ids that were removed, and what each node has reported of itself.
  *
  * The happy path: COMMAND_MEMBER_BEGIN makes the row of the change; of each configuration that is
  * applied fsm_configured() removes the ids that went, each of which is a row of its own from then
@@ -14,7 +14,7 @@
 #ifndef LEAFD_ID_FSM_FSM_MEMBERS_H
 #define LEAFD_ID_FSM_FSM_MEMBERS_H
 
-#include "src/id/codec/member.h"
+#include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_journal.h"
 #include "src/id/fsm/node_set.h"
 
@@ -22,6 +22,9 @@ struct fsm_members {
     struct fsm_journal *journal;
     struct member_change change; /* kind 0: none */
     struct node_set removed;
+    struct node_info *infos; /* in no order; as many as there ever were nodes */
+    size_t info_count;
+    size_t info_capacity;
 };
 
 void fsm_members_init(struct fsm_members *members, struct fsm_journal *journal);
@@ -38,10 +41,12 @@ void fsm_members_remove(struct fsm_members *members, uint64_t node_id);
 /* These are the members now: forget the change if that is its goal. */
 void fsm_members_reached(struct fsm_members *members, const struct member *now, size_t count);
 
-/* Rows as fsm_load_row() gets them. */
-int fsm_members_load_change(struct fsm_members *members, size_t key_len, const void *value,
-                            size_t value_len) MUST_CHECK;
-int fsm_members_load_removed(struct fsm_members *members, const uint8_t *key, size_t key_len,
-                             const void *value, size_t value_len) MUST_CHECK;
+/* What the node has reported; NULL: it never did. Borrowed until the next report. */
+const struct node_info *fsm_members_info(const struct fsm_members *members, uint64_t node_id);
+/* COMMAND_NODE_INFO: its row changes only if something differs. */
+void fsm_members_report(struct fsm_members *members, const struct node_info *info);
+
+/* Rows of the tables MEMBERS, REMOVED and NODES. */
+int fsm_members_load(struct fsm_members *members, const struct fsm_loaded *row) MUST_CHECK;
 
 #endif

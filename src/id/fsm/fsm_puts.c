@@ -24,27 +24,17 @@ static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bo
     bool live = old != NULL && !old->deleted;
     uint64_t mark = old != NULL ? old->max_id : 0;
     uint64_t wanted = asked ? put->max_id : TAG_DEFAULT_MAX_ID;
+    bool falls = wanted < mark && !(asked && force);
 
-    if (live && !asked) {
-        row->max_id = mark;
-        return 0;
+    if (live && asked && falls) {
+        result->status = ERR_WOULD_REPEAT;
+        result->max_id = mark;
+        result->asked = wanted;
+        return ERR_WOULD_REPEAT;
     }
-    if (wanted >= mark) {
-        row->max_id = wanted;
-        return 0;
-    }
-    if (asked && force) {
-        row->max_id = wanted;
-        return 0;
-    }
-    if (!live) {
-        row->max_id = mark; /* made again, it goes on above what was granted */
-        return 0;
-    }
-    result->status = ERR_WOULD_REPEAT;
-    result->max_id = mark;
-    result->asked = wanted;
-    return ERR_WOULD_REPEAT;
+    /* Made again, it goes on above what was granted. */
+    row->max_id = (live && !asked) || falls ? mark : wanted;
+    return 0;
 }
 
 /* True, for the caller to return. */
@@ -67,7 +57,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
 {
     bool live = old != NULL && !old->deleted;
     struct tag_row row = {
-        .description = (char *)(uintptr_t) "",
+        .description = "",
         .mode = TAG_MODE_TREND,
         .step = TAG_DEFAULT_STEP,
         .max_step = TAG_DEFAULT_MAX_STEP,
@@ -78,7 +68,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     if (live) {
         row = *old;
     }
-    row.name = (char *)(uintptr_t)put->name;
+    row.name = put->name;
     row.name_len = put->name_len;
     row.deleted = false;
     row.generation = old != NULL ? old->generation : 0;
@@ -94,7 +84,7 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
         row.mode = put->mode;
     }
     if (put->fields & TAG_FIELD_DESCRIPTION) {
-        row.description = (char *)(uintptr_t)put->description;
+        row.description = put->description;
         row.description_len = put->description_len;
     }
     row.recalling = row.mode == TAG_MODE_STRICT && fsm_recall_is_due(recalls, old, force);
@@ -129,7 +119,7 @@ static int named_order(const void *a, const void *b)
 }
 
 /* The position of the first item whose name stood before it; false if there is none. */
-static bool find_twice(struct put_command command, uint32_t *ret_at)
+static bool find_twice(struct command_list command, uint32_t *ret_at)
 {
     struct named *names = calloc(command.count, sizeof *names);
     struct tag_put put;
@@ -137,7 +127,7 @@ static bool find_twice(struct put_command command, uint32_t *ret_at)
     uint32_t at = UINT32_MAX;
 
     ASSERT(names != NULL);
-    while (put_command_next(&command, &put)) {
+    while (command_next(&command, &put)) {
         ASSERT(count < command.count);
         names[count] = (struct named){put.name, put.name_len, count};
         count++;
@@ -156,7 +146,7 @@ static bool find_twice(struct put_command command, uint32_t *ret_at)
 }
 
 /* True if an item breaks a rule; the result says which and why. */
-static bool put_refused(struct fsm_recalls *recalls, struct put_command command,
+static bool put_refused(struct fsm_recalls *recalls, struct command_list command,
                         struct put_result *result)
 {
     struct tag_put put;
@@ -175,7 +165,7 @@ static bool put_refused(struct fsm_recalls *recalls, struct put_command command,
         result->failed_at = twice_at;
         return refuse_put(result, ERR_INVALID, "the same tag stands twice in one request");
     }
-    for (; put_command_next(&command, &put); result->failed_at++) {
+    for (; command_next(&command, &put); result->failed_at++) {
         struct fsm_row *row = fsm_tags_find(recalls->tags, put.name, put.name_len);
         const struct tag_row *old = row != NULL ? &row->tag : NULL;
         struct tag_row merged;
@@ -198,13 +188,13 @@ static bool put_refused(struct fsm_recalls *recalls, struct put_command command,
 }
 
 /* Change the rows; put_refused() has seen that nothing stands against it. */
-static void put_carry_out(struct fsm_recalls *recalls, struct put_command command,
+static void put_carry_out(struct fsm_recalls *recalls, struct command_list command,
                           struct put_result *result)
 {
     struct tag_put put;
     bool first = true;
 
-    while (put_command_next(&command, &put)) {
+    while (command_next(&command, &put)) {
         struct fsm_row *row = fsm_tags_find(recalls->tags, put.name, put.name_len);
         bool exists = row != NULL;
         bool live = exists && !row->tag.deleted;
@@ -219,25 +209,22 @@ static void put_carry_out(struct fsm_recalls *recalls, struct put_command comman
             row = fsm_tags_make(recalls->tags, put.name, put.name_len);
             ASSERT(row != NULL);
         }
-        fsm_row_describe(row, merged.description, merged.description_len);
-        merged.name = row->tag.name;
-        merged.description = row->tag.description;
         merged.created_ms =
             live ? row->tag.created_ms : fsm_later(row->tag.created_ms, command.wall_ms);
         merged.updated_ms = fsm_later(row->tag.updated_ms, command.wall_ms);
-        row->tag = merged;
+        fsm_row_set(row, merged);
         fsm_tags_change_end(recalls->tags, row);
         fsm_recall_follow(recalls, row);
         result->made += !live;
         result->changed += live;
         if (first) {
-            tag_row_copy(&result->first, &row->tag);
+            result->first = row->tag;
         }
         first = false;
     }
 }
 
-void fsm_puts_apply(struct fsm_recalls *recalls, struct put_command *command, struct buf *result)
+void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command, struct buf *result)
 {
     struct put_result answer = {0};
 
@@ -246,7 +233,6 @@ void fsm_puts_apply(struct fsm_recalls *recalls, struct put_command *command, st
         put_carry_out(recalls, *command, &answer);
     }
     put_result_encode(&answer, result);
-    put_result_release(&answer);
 }
 
 int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *command)

@@ -14,7 +14,7 @@
 #include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_recalls.h"
 
-void fsm_puts_apply(struct fsm_recalls *recalls, struct put_command *command, struct buf *result);
+void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command, struct buf *result);
 /* 0 or ERR_UNKNOWN_TAG. */
 int fsm_puts_delete(struct fsm_recalls *recalls, const struct delete_command *command) MUST_CHECK;
 

@@ -61,13 +61,6 @@ static void journal_recall(struct fsm_recalls *recalls, const struct fsm_recall 
     }
 }
 
-static void journal_holder(struct fsm_recalls *recalls, uint64_t node_id)
-{
-    fsm_journal_node_key(recalls->journal, FSM_TABLE_HOLDERS, node_id);
-    fsm_journal_value(recalls->journal);
-    buf_put_u8(&recalls->journal->row, FSM_ROW_VERSION);
-}
-
 static void recall_new(struct fsm_recalls *recalls, struct fsm_row *row,
                        const struct node_set *nodes)
 {
@@ -125,10 +118,7 @@ bool fsm_holder_add(struct fsm_recalls *recalls, uint64_t node_id)
     if (recalls->holders.count == LIMIT_SEGMENT_HOLDERS) {
         return false;
     }
-    (void)node_set_add(&recalls->holders, node_id);
-    journal_holder(recalls, node_id);
-    fsm_journal_enter(recalls->journal);
-    return true;
+    return node_set_add_row(&recalls->holders, recalls->journal, FSM_TABLE_HOLDERS, node_id);
 }
 
 void fsm_holder_removed(struct fsm_recalls *recalls, uint64_t node_id)
@@ -136,11 +126,9 @@ void fsm_holder_removed(struct fsm_recalls *recalls, uint64_t node_id)
     struct fsm_recall *recall;
     struct fsm_recall *next;
 
-    if (!node_set_remove(&recalls->holders, node_id)) {
+    if (!node_set_remove_row(&recalls->holders, recalls->journal, FSM_TABLE_HOLDERS, node_id)) {
         return;
     }
-    journal_holder(recalls, node_id);
-    fsm_journal_delete(recalls->journal);
     RB_FOREACH_SAFE(recall, fsm_recall_tree, &recalls->tree, next)
     {
         recall_leave(recalls, recall, node_id);
@@ -213,49 +201,32 @@ void fsm_recall_follow(struct fsm_recalls *recalls, struct fsm_row *row)
     }
 }
 
-void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id,
-                         struct recalled_command *command, struct buf *result)
+void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *list)
 {
     struct recalled_item item;
 
-    while (recalled_command_next(command, &item)) {
+    while (command_next(list, &item)) {
         struct fsm_recall *recall = fsm_recalls_find(recalls, item.name, item.name_len);
 
         if (recall != NULL && item.generation >= recall->row->tag.generation) {
             recall_leave(recalls, recall, node_id);
         }
     }
-    status_result_encode(0, result);
 }
 
 /* --- loading --- */
 
-int fsm_holders_load(struct fsm_recalls *recalls, const uint8_t *key, size_t key_len,
-                     const void *value, size_t value_len)
-{
-    uint64_t node_id;
-    int err = fsm_node_row_read(key, key_len, value, value_len, &node_id);
-
-    if (err != 0) {
-        return err;
-    }
-    if (node_set_has(&recalls->holders, node_id)) {
-        return ERR_EXISTS;
-    }
-    return fsm_holder_add(recalls, node_id) ? 0 : ERR_CORRUPT;
-}
-
 /* The nodes of a recall's value: one at least, rising. */
-static int read_nodes(const void *value, size_t value_len, struct node_set *nodes)
+static int read_nodes(const struct fsm_loaded *row, struct node_set *nodes)
 {
     struct reader reader;
-    int err = fsm_value_begin(&reader, value, value_len);
     uint16_t last = 0;
 
-    if (err != 0) {
-        return err;
+    reader_init(&reader, row->value, row->value_len);
+    if (row->value_len > 0 && reader_u8(&reader) != FSM_ROW_VERSION) {
+        return ERR_BAD_VERSION;
     }
-    if (value_len < 1 + sizeof last || value_len % 2 != 1) {
+    if (row->value_len < 1 + sizeof last || row->value_len % 2 != 1) {
         return ERR_TRUNCATED;
     }
     while (reader_left(&reader) > 0 && nodes->count < LIMIT_SEGMENT_HOLDERS) {
@@ -270,8 +241,8 @@ static int read_nodes(const void *value, size_t value_len, struct node_set *node
     return reader_done(&reader) ? 0 : ERR_CORRUPT;
 }
 
-static int load_nodes(struct fsm_recalls *recalls, const char *name, size_t len,
-                      const struct node_set *nodes)
+static int load_recall(struct fsm_recalls *recalls, const char *name, size_t len,
+                       const struct node_set *nodes)
 {
     struct fsm_row *row;
 
@@ -289,14 +260,18 @@ static int load_nodes(struct fsm_recalls *recalls, const char *name, size_t len,
     return 0;
 }
 
-int fsm_recalls_load(struct fsm_recalls *recalls, const uint8_t *key, size_t key_len,
-                     const void *value, size_t value_len)
+int fsm_recalls_load(struct fsm_recalls *recalls, const struct fsm_loaded *row)
 {
     struct node_set nodes = {0};
-    int err = read_nodes(value, value_len, &nodes);
+    int err;
 
+    if (row->key[0] == FSM_TABLE_HOLDERS) {
+        err = node_set_load_row(&recalls->holders, recalls->journal, row);
+        return err == 0 && recalls->holders.count > LIMIT_SEGMENT_HOLDERS ? ERR_CORRUPT : err;
+    }
+    err = read_nodes(row, &nodes);
     if (err == 0) {
-        err = load_nodes(recalls, (const char *)key + 1, key_len - 1, &nodes);
+        err = load_recall(recalls, (const char *)row->key + 1, row->key_len - 1, &nodes);
     }
     node_set_free(&nodes);
     return err;

@@ -25,7 +25,7 @@
 #ifndef LEAFD_ID_FSM_FSM_RECALLS_H
 #define LEAFD_ID_FSM_FSM_RECALLS_H
 
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 #include "src/id/fsm/fsm_tags.h"
 #include "src/id/fsm/node_set.h"
 
@@ -67,14 +67,10 @@ struct fsm_recall *fsm_recalls_next(const struct fsm_recalls *recalls, uint64_t 
 /* The tag was changed: make or drop its recall, as it says. */
 void fsm_recall_follow(struct fsm_recalls *recalls, struct fsm_row *row);
 /* COMMAND_RECALLED of a node. */
-void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id,
-                         struct recalled_command *command, struct buf *result);
+void fsm_recalls_confirm(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *list);
 
-/* Rows as fsm_load_row() gets them. */
-int fsm_holders_load(struct fsm_recalls *recalls, const uint8_t *key, size_t key_len,
-                     const void *value, size_t value_len) MUST_CHECK;
-int fsm_recalls_load(struct fsm_recalls *recalls, const uint8_t *key, size_t key_len,
-                     const void *value, size_t value_len) MUST_CHECK;
+/* Rows of the tables HOLDERS and RECALLS. */
+int fsm_recalls_load(struct fsm_recalls *recalls, const struct fsm_loaded *row) MUST_CHECK;
 /* All rows are there: ERR_CORRUPT if they contradict each other. */
 int fsm_recalls_check(const struct fsm_recalls *recalls) MUST_CHECK;
 

@@ -24,39 +24,26 @@ void fsm_sessions_init(struct fsm_sessions *sessions, struct fsm_journal *journa
 
 /* --- sessions --- */
 
-/* Where the node stands in the sorted array, or would. */
-static size_t session_place(const struct fsm_sessions *sessions, uint64_t node_id)
-{
-    size_t at = 0;
-
-    while (at < sessions->count && sessions->items[at]->node_id < node_id) {
-        at++;
-    }
-    return at;
-}
-
 static struct fsm_session *session_find(const struct fsm_sessions *sessions, uint64_t node_id)
 {
-    size_t at = session_place(sessions, node_id);
-
-    return at < sessions->count && sessions->items[at]->node_id == node_id ? sessions->items[at]
-                                                                           : NULL;
+    for (size_t i = 0; i < sessions->count; i++) {
+        if (sessions->items[i]->node_id == node_id) {
+            return sessions->items[i];
+        }
+    }
+    return NULL;
 }
 
 static struct fsm_session *session_make(struct fsm_sessions *sessions, uint64_t node_id,
                                         uint64_t incarnation)
 {
-    size_t at = session_place(sessions, node_id);
     struct fsm_session *session = calloc(1, sizeof *session);
 
     ASSERT(session != NULL && sessions->count < LIMIT_SESSIONS);
     session->node_id = node_id;
     session->incarnation = incarnation;
     session->lowest = 1;
-    memmove(&sessions->items[at + 1], &sessions->items[at],
-            (sessions->count - at) * sizeof sessions->items[0]);
-    sessions->items[at] = session;
-    sessions->count++;
+    sessions->items[sessions->count++] = session;
     return session;
 }
 
@@ -276,17 +263,15 @@ void fsm_session_answer(struct fsm_sessions *sessions, const struct session_stam
 
 void fsm_session_removed(struct fsm_sessions *sessions, uint64_t node_id)
 {
-    struct fsm_session *session = session_find(sessions, node_id);
-    size_t at = session_place(sessions, node_id);
+    for (size_t i = 0; i < sessions->count; i++) {
+        struct fsm_session *session = sessions->items[i];
 
-    if (session == NULL) {
-        return;
+        if (session->node_id == node_id) {
+            sessions->items[i] = sessions->items[--sessions->count];
+            forget_all(sessions, session);
+            session_free(session);
+        }
     }
-    forget_all(sessions, session);
-    session_free(session);
-    sessions->count--;
-    memmove(&sessions->items[at], &sessions->items[at + 1],
-            (sessions->count - at) * sizeof sessions->items[0]);
 }
 
 bool fsm_session_is_past(const struct fsm_sessions *sessions, const struct session_stamp *stamp)
@@ -306,8 +291,7 @@ static bool stamp_fits(const struct session_stamp *stamp)
            stamp->lowest >= 1 && stamp->lowest <= stamp->seq;
 }
 
-int fsm_sessions_load(struct fsm_sessions *sessions, const uint8_t *key, size_t key_len,
-                      const void *value, size_t value_len)
+int fsm_sessions_load(struct fsm_sessions *sessions, const struct fsm_loaded *row)
 {
     struct fsm_session *session;
     struct session_stamp stamp;
@@ -316,7 +300,8 @@ int fsm_sessions_load(struct fsm_sessions *sessions, const uint8_t *key, size_t 
     uint16_t slot;
     size_t len;
 
-    if (fsm_value_begin(&reader, value, value_len) != 0) {
+    reader_init(&reader, row->value, row->value_len);
+    if (reader_u8(&reader) != FSM_ROW_VERSION && !reader.bad) {
         return ERR_BAD_VERSION;
     }
     stamp.incarnation = reader_u64(&reader);
@@ -324,14 +309,14 @@ int fsm_sessions_load(struct fsm_sessions *sessions, const uint8_t *key, size_t 
     stamp.lowest = reader_u64(&reader);
     len = reader_left(&reader);
     bytes = reader_bytes(&reader, len);
-    if (value_len <= ROW_HEAD_BYTES || reader.bad) {
+    if (row->value_len <= ROW_HEAD_BYTES || reader.bad) {
         return ERR_TRUNCATED;
     }
-    if (key_len != KEY_BYTES) {
+    if (row->key_len != KEY_BYTES) {
         return ERR_CORRUPT;
     }
-    stamp.node_id = fsm_key_node(key);
-    slot = (uint16_t)(key[FSM_NODE_KEY_BYTES] << 8 | key[FSM_NODE_KEY_BYTES + 1]);
+    stamp.node_id = fsm_key_node(row->key);
+    slot = (uint16_t)(row->key[FSM_NODE_KEY_BYTES] << 8 | row->key[FSM_NODE_KEY_BYTES + 1]);
     if (!stamp_fits(&stamp) || slot >= LIMIT_SESSION_COMMANDS) {
         return ERR_CORRUPT;
     }

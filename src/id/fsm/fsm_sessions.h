@@ -42,7 +42,7 @@ struct fsm_session {
 
 struct fsm_sessions {
     struct fsm_journal *journal;
-    struct fsm_session *items[LIMIT_SESSIONS]; /* sorted by node */
+    struct fsm_session *items[LIMIT_SESSIONS]; /* in no order */
     size_t count;
 };
 
@@ -67,8 +67,7 @@ void fsm_session_removed(struct fsm_sessions *sessions, uint64_t node_id);
 bool fsm_session_is_past(const struct fsm_sessions *sessions, const struct session_stamp *stamp);
 
 /* A row as fsm_load_row() gets it. */
-int fsm_sessions_load(struct fsm_sessions *sessions, const uint8_t *key, size_t key_len,
-                      const void *value, size_t value_len) MUST_CHECK;
+int fsm_sessions_load(struct fsm_sessions *sessions, const struct fsm_loaded *row) MUST_CHECK;
 /* All rows are there: ERR_CORRUPT if some cannot have been there together. */
 int fsm_sessions_check(const struct fsm_sessions *sessions) MUST_CHECK;
 

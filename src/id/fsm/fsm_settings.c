@@ -27,32 +27,46 @@ static int layout_check(const struct snowflake_layout *layout, uint64_t now_ms)
                                               : snowflake_layout_check(layout, now_ms, &why);
 }
 
+static bool layout_is_sound(const void *data)
+{
+    const struct snowflake_layout *layout = data;
+
+    return layout_check(layout, layout->epoch_ms) == 0;
+}
+
+static const struct row_format LAYOUT = {
+    .version = FSM_ROW_VERSION,
+    .fields = FIELDS(snowflake_layout_fields),
+    .is_sound = layout_is_sound,
+};
+
+static const struct field TIME_FIELDS[] = {FIELD_NUMBER(struct fsm_settings, log_ms)};
+
+static bool time_is_sound(const void *data)
+{
+    const struct fsm_settings *settings = data;
+
+    return settings->log_ms >= 1 && settings->log_ms <= LOG_MS_MAX;
+}
+
+static const struct row_format TIME = {
+    .version = FSM_ROW_VERSION,
+    .fields = FIELDS(TIME_FIELDS),
+    .is_sound = time_is_sound,
+};
+
 static bool layout_equal(const struct snowflake_layout *a, const struct snowflake_layout *b)
 {
     return a->epoch_ms == b->epoch_ms && a->time_bits == b->time_bits &&
            a->worker_bits == b->worker_bits && a->sequence_bits == b->sequence_bits;
 }
 
-static void journal_begin(struct fsm_journal *journal, const char *name)
+static void journal_put(struct fsm_journal *journal, const char *name,
+                        const struct row_format *format, const void *record)
 {
     fsm_journal_key(journal, FSM_TABLE_SETTINGS);
     buf_put(&journal->row, name, strlen(name));
-    fsm_journal_value(journal);
-    buf_put_u8(&journal->row, FSM_ROW_VERSION);
-}
-
-static void journal_layout(struct fsm_settings *settings)
-{
-    ASSERT(settings->has_layout);
-    journal_begin(settings->journal, LAYOUT_KEY);
-    fields_put(&settings->journal->row, &snowflake_layout_fields, &settings->layout);
-}
-
-static void journal_time(struct fsm_settings *settings)
-{
-    ASSERT(settings->log_ms > 0 && settings->log_ms <= LOG_MS_MAX);
-    journal_begin(settings->journal, TIME_KEY);
-    buf_put_u64(&settings->journal->row, settings->log_ms);
+    fsm_journal_record(journal, format, record);
 }
 
 static void set_layout(struct fsm_settings *settings, const struct snowflake_layout *layout)
@@ -60,7 +74,7 @@ static void set_layout(struct fsm_settings *settings, const struct snowflake_lay
     ASSERT(!settings->has_layout);
     settings->has_layout = true;
     settings->layout = *layout;
-    journal_layout(settings);
+    journal_put(settings->journal, LAYOUT_KEY, &LAYOUT, layout);
     fsm_journal_enter(settings->journal);
 }
 
@@ -68,11 +82,11 @@ static void set_time(struct fsm_settings *settings, uint64_t log_ms)
 {
     ASSERT(log_ms > settings->log_ms);
     if (settings->log_ms > 0) {
-        journal_time(settings);
+        journal_put(settings->journal, TIME_KEY, &TIME, settings);
         fsm_journal_leave(settings->journal);
     }
     settings->log_ms = log_ms;
-    journal_time(settings);
+    journal_put(settings->journal, TIME_KEY, &TIME, settings);
     fsm_journal_enter(settings->journal);
 }
 
@@ -114,58 +128,32 @@ void fsm_settings_clock(struct fsm_settings *settings, uint64_t cluster_ms)
 
 /* --- loading --- */
 
-static bool is_key(const uint8_t *key, size_t key_len, const char *name)
+static bool is_key(const struct fsm_loaded *row, const char *name)
 {
-    return key_len == 1 + strlen(name) && memcmp(key + 1, name, key_len - 1) == 0;
+    return row->key_len == 1 + strlen(name) && memcmp(row->key + 1, name, row->key_len - 1) == 0;
 }
 
-static int load_layout(struct fsm_settings *settings, struct reader *reader)
+int fsm_settings_load(struct fsm_settings *settings, const struct fsm_loaded *row)
 {
-    struct snowflake_layout layout = {0};
+    struct fsm_settings loaded = {0};
+    bool is_layout = is_key(row, LAYOUT_KEY);
+    int err;
 
-    if (!fields_read(reader, &snowflake_layout_fields, &layout)) {
-        return ERR_TRUNCATED;
-    }
-    if (!reader_done(reader) || layout_check(&layout, layout.epoch_ms) != 0) {
+    if (!is_layout && !is_key(row, TIME_KEY)) {
         return ERR_CORRUPT;
     }
-    if (settings->has_layout) {
-        return ERR_EXISTS;
-    }
-    set_layout(settings, &layout);
-    return 0;
-}
-
-static int load_time(struct fsm_settings *settings, struct reader *reader)
-{
-    uint64_t log_ms = reader_u64(reader);
-
-    if (reader->bad) {
-        return ERR_TRUNCATED;
-    }
-    if (!reader_done(reader) || log_ms < 1 || log_ms > LOG_MS_MAX) {
-        return ERR_CORRUPT;
-    }
-    if (settings->log_ms > 0) {
-        return ERR_EXISTS;
-    }
-    set_time(settings, log_ms);
-    return 0;
-}
-int fsm_settings_load(struct fsm_settings *settings, const uint8_t *key, size_t key_len,
-                      const void *value, size_t value_len)
-{
-    struct reader reader;
-    int err = fsm_value_begin(&reader, value, value_len);
-
+    err = is_layout ? row_read(row->value, row->value_len, &LAYOUT, &loaded.layout)
+                    : row_read(row->value, row->value_len, &TIME, &loaded);
     if (err != 0) {
         return err;
     }
-    if (is_key(key, key_len, LAYOUT_KEY)) {
-        return load_layout(settings, &reader);
+    if (is_layout ? settings->has_layout : settings->log_ms > 0) {
+        return ERR_EXISTS;
     }
-    if (is_key(key, key_len, TIME_KEY)) {
-        return load_time(settings, &reader);
+    if (is_layout) {
+        set_layout(settings, &loaded.layout);
+    } else {
+        set_time(settings, loaded.log_ms);
     }
-    return ERR_CORRUPT;
+    return 0;
 }

@@ -30,8 +30,7 @@ int fsm_settings_layout(struct fsm_settings *settings,
 void fsm_settings_clock(struct fsm_settings *settings, uint64_t cluster_ms);
 
 /* A row as fsm_load_row() gets it. */
-int fsm_settings_load(struct fsm_settings *settings, const uint8_t *key, size_t key_len,
-                      const void *value, size_t value_len) MUST_CHECK;
+int fsm_settings_load(struct fsm_settings *settings, const struct fsm_loaded *row) MUST_CHECK;
 /* Tell the listener of the layout, if there is one. */
 void fsm_settings_tell(const struct fsm_settings *settings);
 

@@ -10,7 +10,6 @@
 #include "src/id/fsm/fsm_journal.h"
 #include "src/id/fsm/fsm_keys.h"
 #include "src/id/fsm/fsm_members.h"
-#include "src/id/fsm/fsm_nodes.h"
 #include "src/id/fsm/fsm_recalls.h"
 #include "src/id/fsm/fsm_sessions.h"
 #include "src/id/fsm/fsm_settings.h"
@@ -30,7 +29,6 @@ struct fsm {
     struct fsm_tags tags;
     struct fsm_recalls recalls;
     struct fsm_keys keys;
-    struct fsm_nodes nodes;
     struct fsm_settings settings;
     struct fsm_workers workers;
     struct fsm_sessions sessions;

@@ -21,15 +21,6 @@ void fsm_tags_init(struct fsm_tags *tags, struct fsm_journal *journal)
     *tags = (struct fsm_tags){.journal = journal, .rows = RB_INITIALIZER(&tags->rows)};
 }
 
-void fsm_tags_clear(struct fsm_tags *tags)
-{
-    for (struct fsm_row *row = fsm_tags_seek(tags, "", 0); row != NULL; row = fsm_tags_next(row)) {
-        fsm_row_describe(row, NULL, 0);
-    }
-    arena_free(&tags->arena);
-    fsm_tags_init(tags, tags->journal);
-}
-
 struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, size_t len)
 {
     struct fsm_row *row = fsm_tags_seek(tags, name, len);
@@ -120,10 +111,11 @@ void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row)
     tell(tags, row);
 }
 
-void fsm_row_describe(struct fsm_row *row, const char *text, size_t len)
+/* An empty description is the NUL behind the name; any other is the row's own piece of memory. */
+static void describe(struct fsm_row *row, const char *text, size_t len)
 {
-    char *empty = row->name + row->tag.name_len;
-    char *description = empty;
+    const char *empty = row->name + row->tag.name_len;
+    char *description = NULL;
 
     ASSERT(len <= LIMIT_TAG_DESCRIPTION_BYTES);
     if (len > 0) {
@@ -133,10 +125,27 @@ void fsm_row_describe(struct fsm_row *row, const char *text, size_t len)
         description[len] = '\0';
     }
     if (row->tag.description != empty) {
-        free(row->tag.description);
+        free((char *)(uintptr_t)row->tag.description);
     }
-    row->tag.description = description;
+    row->tag.description = description != NULL ? description : empty;
     row->tag.description_len = (uint16_t)len;
+}
+
+void fsm_row_set(struct fsm_row *row, struct tag_row tag)
+{
+    describe(row, tag.description, tag.description_len);
+    tag.name = row->tag.name;
+    tag.description = row->tag.description;
+    row->tag = tag;
+}
+
+void fsm_tags_clear(struct fsm_tags *tags)
+{
+    for (struct fsm_row *row = fsm_tags_seek(tags, "", 0); row != NULL; row = fsm_tags_next(row)) {
+        describe(row, NULL, 0);
+    }
+    arena_free(&tags->arena);
+    fsm_tags_init(tags, tags->journal);
 }
 
 void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struct buf *result)
@@ -188,36 +197,29 @@ struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t 
     return row;
 }
 
-int fsm_tags_load(struct fsm_tags *tags, const uint8_t *key, size_t key_len, const void *value,
-                  size_t value_len)
+int fsm_tags_load(struct fsm_tags *tags, const struct fsm_loaded *loaded)
 {
-    const char *name = (const char *)key + 1;
-    size_t name_len = key_len - 1;
-    struct tag_row loaded;
+    const char *name = (const char *)loaded->key + 1;
+    size_t name_len = loaded->key_len - 1;
+    struct tag_row tag;
     struct fsm_row *row;
-    int err = tag_row_decode(name, name_len, value, value_len, &loaded);
+    int err = tag_row_decode(name, name_len, loaded->value, loaded->value_len, &tag);
 
     if (err != 0) {
         return err;
     }
     row = fsm_tags_expect(tags, name, name_len);
     if (row == NULL) {
-        err = ERR_CORRUPT; /* more rows than any node can have made */
-    } else if (row->tag.step != 0) {
-        err = ERR_EXISTS;
-    } else {
-        struct tag_row tag = loaded;
-
-        fsm_row_describe(row, loaded.description, loaded.description_len);
-        tag.name = row->tag.name;
-        tag.description = row->tag.description;
-        row->tag = tag;
-        tags->hollow_count--;
-        tags->recalling_count += tag.recalling && !tag.deleted;
-        fsm_tags_change_end(tags, row);
+        return ERR_CORRUPT; /* more rows than any node can have made */
     }
-    tag_row_release(&loaded);
-    return err;
+    if (row->tag.step != 0) {
+        return ERR_EXISTS;
+    }
+    fsm_row_set(row, tag);
+    tags->hollow_count--;
+    tags->recalling_count += tag.recalling && !tag.deleted;
+    fsm_tags_change_end(tags, row);
+    return 0;
 }
 
 int fsm_tags_check(const struct fsm_tags *tags)

@@ -50,7 +50,8 @@ struct fsm_row *fsm_tags_make(struct fsm_tags *tags, const char *name, size_t le
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row);
 /* Put it back, list the change and tell the listener. */
 void fsm_tags_change_end(struct fsm_tags *tags, struct fsm_row *row);
-void fsm_row_describe(struct fsm_row *row, const char *text, size_t len);
+/* The row becomes this; it keeps its name, and takes a copy of the description. */
+void fsm_row_set(struct fsm_row *row, struct tag_row tag);
 
 /* Answer a QUERY_TAG_LIST. */
 void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struct buf *result);
@@ -58,8 +59,7 @@ void fsm_tags_list(const struct fsm_tags *tags, const struct query *query, struc
 /* --- loading --- */
 
 /* A row as fsm_load_row() gets it. */
-int fsm_tags_load(struct fsm_tags *tags, const uint8_t *key, size_t key_len, const void *value,
-                  size_t value_len) MUST_CHECK;
+int fsm_tags_load(struct fsm_tags *tags, const struct fsm_loaded *loaded) MUST_CHECK;
 /* The row of a name that another table's row tells of. If the tag's own row was not loaded yet, it
  * is made hollow, and fsm_tags_load() must fill it before the load ends. NULL: full. */
 struct fsm_row *fsm_tags_expect(struct fsm_tags *tags, const char *name, size_t len);

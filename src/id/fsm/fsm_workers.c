@@ -202,39 +202,43 @@ static void put_row(struct fsm_workers *workers, const struct worker_row *row)
     tell(workers, &workers->rows[row->id]);
 }
 
-static void apply_acquire(struct fsm_workers *workers, const struct worker_acquire *acquire,
-                          struct worker_result *result)
+/* A status; and the row that it speaks of, if there is one. */
+static int show(struct worker_result *result, const struct worker_row *row, int status)
+{
+    result->has_row = true;
+    result->row = *row;
+    return status;
+}
+
+static int apply_acquire(struct fsm_workers *workers, const struct worker_acquire *acquire,
+                         struct worker_result *result)
 {
     const struct worker_row *own = find_name(workers, acquire->name, acquire->name_len);
     const struct worker_row *old;
     struct worker_row row = {0};
+    int err = acquire_check(workers, acquire);
 
-    result->status = acquire_check(workers, acquire);
-    if (result->status != 0) {
-        return;
+    if (err != 0) {
+        return err;
     }
     if (own != NULL && own->kind != acquire->kind) { /* a client must not take a node's name */
-        result->status = ERR_CONFLICT;
-        result->has_row = true;
-        result->row = *own;
-        return;
+        return show(result, own, ERR_CONFLICT);
     }
-    result->status = acquire_choose(workers, acquire, own, &row.id);
-    old = result->status == ERR_NO_WORKER_ID ? NULL : fsm_workers_find(workers, row.id);
-    if (result->status == ERR_CONFLICT) {
-        ASSERT(old != NULL);
-        result->has_row = true;
-        result->row = *old;
+    err = acquire_choose(workers, acquire, own, &row.id);
+    if (err == ERR_NO_WORKER_ID) {
+        return err;
     }
-    if (result->status != 0) {
-        return;
+    old = fsm_workers_find(workers, row.id);
+    if (err != 0) {
+        ASSERT(err == ERR_CONFLICT && old != NULL);
+        return show(result, old, err);
     }
     if (old != NULL) {
         row = *old;
     }
-    result->status = acquire_window(workers, acquire, &row);
-    if (result->status != 0) {
-        return;
+    err = acquire_window(workers, acquire, &row);
+    if (err != 0) {
+        return err;
     }
     if (own != NULL && own->id != row.id && own->state == WORKER_HELD) {
         struct worker_row left = *own;
@@ -244,76 +248,63 @@ static void apply_acquire(struct fsm_workers *workers, const struct worker_acqui
         put_row(workers, &left);
     }
     put_row(workers, &row);
-    result->has_row = true;
-    result->row = row;
+    return show(result, &row, 0);
 }
 
-static void apply_renew(struct fsm_workers *workers, const struct worker_renew *renew,
-                        struct worker_result *result)
+static int apply_renew(struct fsm_workers *workers, const struct worker_renew *renew,
+                       struct worker_result *result)
 {
     const struct worker_row *old = fsm_workers_find(workers, renew->worker_id);
     struct worker_row row;
 
     if (old == NULL) {
-        result->status = ERR_NOT_FOUND;
-        return;
+        return ERR_NOT_FOUND;
     }
-    result->has_row = true;
-    result->row = *old;
+    (void)show(result, old, 0);
     if (old->state != WORKER_HELD || old->epoch != renew->epoch) {
-        result->status = ERR_FENCED;
-        return;
+        return ERR_FENCED;
     }
     if (old->kind != renew->kind) { /* the holder alone knows what it stamped */
-        result->status = ERR_CONFLICT;
-        return;
+        return ERR_CONFLICT;
     }
     if (!window_fits(renew->window_ms)) {
-        result->status = ERR_INVALID;
-        return;
+        return ERR_INVALID;
     }
     if (renew->expected_until_ms != 0 && renew->expected_until_ms != old->granted_until_ms) {
-        result->status = ERR_CONFLICT;
-        return;
+        return ERR_CONFLICT;
     }
     if (ahead(workers, renew->wall_ms, LIMIT_WORKER_AHEAD_MS)) {
-        result->status = ERR_CLOCK_SKEW;
-        return;
+        return ERR_CLOCK_SKEW;
     }
     row = *old;
     row.granted_until_ms = fsm_later(old->granted_until_ms, renew->wall_ms + renew->window_ms);
     row.last_timestamp_ms = fsm_later(old->last_timestamp_ms, renew->last_timestamp_ms);
     row.updated_ms = workers->settings->log_ms;
     if (row.last_timestamp_ms > row.granted_until_ms) {
-        result->status = ERR_INVALID; /* such a time was never granted */
-        return;
+        return ERR_INVALID; /* such a time was never granted */
     }
     put_row(workers, &row);
-    result->row = row;
+    return show(result, &row, 0);
 }
 
-static void apply_release(struct fsm_workers *workers, const struct worker_release *release,
-                          struct worker_result *result)
+static int apply_release(struct fsm_workers *workers, const struct worker_release *release,
+                         struct worker_result *result)
 {
     const struct worker_row *old = fsm_workers_find(workers, release->worker_id);
     struct worker_row row;
 
     if (old == NULL) {
-        result->status = ERR_NOT_FOUND;
-        return;
+        return ERR_NOT_FOUND;
     }
-    result->has_row = true;
-    result->row = *old;
+    (void)show(result, old, 0);
     if (old->epoch != release->epoch) {
-        result->status = ERR_FENCED;
-        return;
+        return ERR_FENCED;
     }
     if (old->kind != release->kind) { /* a node that is cut off would go on stamping */
-        result->status = ERR_CONFLICT;
-        return;
+        return ERR_CONFLICT;
     }
     if (old->state != WORKER_HELD) {
-        return; /* repeated */
+        return 0; /* repeated */
     }
     row = *old;
     row.state = WORKER_RELEASED;
@@ -328,45 +319,28 @@ static void apply_release(struct fsm_workers *workers, const struct worker_relea
         row.last_timestamp_ms = used_ms < row.granted_until_ms ? used_ms : row.granted_until_ms;
     }
     put_row(workers, &row);
-    result->row = row;
+    return show(result, &row, 0);
 }
 
-/* 'w' and the id, big-endian */
-int fsm_workers_apply(struct fsm_workers *workers, int type, const void *command, size_t len,
-                      struct buf *result)
+void fsm_workers_apply(struct fsm_workers *workers, const struct command *command,
+                       struct buf *result)
 {
     struct worker_result answer = {0};
-    struct worker_acquire acquire;
-    struct worker_renew renew;
-    struct worker_release release;
-    int err = ERR_BAD_MESSAGE;
 
-    switch (type) {
+    switch (command->type) {
     case COMMAND_WORKER_ACQUIRE:
-        err = worker_acquire_command_read(command, len, &acquire);
-        if (err == 0) {
-            apply_acquire(workers, &acquire, &answer);
-        }
+        answer.status = apply_acquire(workers, &command->acquire, &answer);
         break;
     case COMMAND_WORKER_RENEW:
-        err = worker_renew_command_read(command, len, &renew);
-        if (err == 0) {
-            apply_renew(workers, &renew, &answer);
-        }
+        answer.status = apply_renew(workers, &command->renew, &answer);
         break;
     case COMMAND_WORKER_RELEASE:
-        err = worker_release_command_read(command, len, &release);
-        if (err == 0) {
-            apply_release(workers, &release, &answer);
-        }
+        answer.status = apply_release(workers, &command->release, &answer);
         break;
     default:
         UNREACHABLE("not a command on worker ids");
     }
-    if (err == 0) {
-        worker_result_encode(&answer, result);
-    }
-    return err;
+    worker_result_encode(&answer, result);
 }
 
 void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,
@@ -385,26 +359,24 @@ void fsm_workers_list(const struct fsm_workers *workers, const struct query *que
     worker_rows_encode(rows, count, workers->settings->log_ms, result);
 }
 
-int fsm_workers_load(struct fsm_workers *workers, const uint8_t *key, size_t key_len,
-                     const void *value, size_t value_len)
+int fsm_workers_load(struct fsm_workers *workers, const struct fsm_loaded *loaded)
 {
     struct worker_row row;
     uint16_t id;
     int err;
 
-    if (key_len != WORKER_KEY_BYTES) {
+    if (loaded->key_len != WORKER_KEY_BYTES) {
         return ERR_CORRUPT;
     }
-    id = (uint16_t)(key[1] << 8 | key[2]);
-    err = worker_row_decode(id, value, value_len, &row);
-    if (err != 0) {
-        return err;
+    id = (uint16_t)(loaded->key[1] << 8 | loaded->key[2]);
+    err = worker_row_decode(id, loaded->value, loaded->value_len, &row);
+    if (err == 0 && fsm_workers_find(workers, id) != NULL) {
+        err = ERR_EXISTS;
     }
-    if (fsm_workers_find(workers, id) != NULL) {
-        return ERR_EXISTS;
+    if (err == 0) {
+        put_row(workers, &row);
     }
-    put_row(workers, &row);
-    return 0;
+    return err;
 }
 
 void fsm_workers_tell(const struct fsm_workers *workers)

@@ -15,8 +15,6 @@
  * Failure modes go into the result, and then nothing was changed.
  *
  * Thread: one owner. Deterministic: only the state and the command decide.
- *
- * Thread: one owner. Deterministic: only the state and the command decide.
  */
 #ifndef LEAFD_ID_FSM_FSM_WORKERS_H
 #define LEAFD_ID_FSM_FSM_WORKERS_H
@@ -37,17 +35,15 @@ void fsm_workers_clear(struct fsm_workers *workers);
 /* The row of a worker id that was ever held, or NULL. Borrowed until the next apply. */
 const struct worker_row *fsm_workers_find(const struct fsm_workers *workers, uint16_t id);
 
-/* type is acquire, renew or release. 0, or ERR_BAD_MESSAGE, and then nothing was changed or
- * appended. */
-int fsm_workers_apply(struct fsm_workers *workers, int type, const void *command, size_t len,
-                      struct buf *result) MUST_CHECK;
+/* It is an acquire, renew or release. */
+void fsm_workers_apply(struct fsm_workers *workers, const struct command *command,
+                       struct buf *result);
 /* Answer a QUERY_WORKERS. */
 void fsm_workers_list(const struct fsm_workers *workers, const struct query *query,
                       struct buf *result);
 
 /* A row as fsm_load_row() gets it. */
-int fsm_workers_load(struct fsm_workers *workers, const uint8_t *key, size_t key_len,
-                     const void *value, size_t value_len) MUST_CHECK;
+int fsm_workers_load(struct fsm_workers *workers, const struct fsm_loaded *loaded) MUST_CHECK;
 /* Tell the listener of every row. */
 void fsm_workers_tell(const struct fsm_workers *workers);
 

@@ -65,6 +65,53 @@ bool node_set_remove(struct node_set *set, uint64_t node_id)
     return true;
 }
 
+/* Says of a node only that it is there. */
+static const struct row_format NODE_ROW = {.version = FSM_ROW_VERSION};
+
+static struct fsm_journal *journal_put(struct fsm_journal *journal, enum fsm_table table,
+                                       uint64_t node_id)
+{
+    fsm_journal_node_key(journal, table, node_id);
+    fsm_journal_record(journal, &NODE_ROW, NULL);
+    return journal;
+}
+
+bool node_set_add_row(struct node_set *set, struct fsm_journal *journal, enum fsm_table table,
+                      uint64_t node_id)
+{
+    if (!node_set_add(set, node_id)) {
+        return false;
+    }
+    fsm_journal_enter(journal_put(journal, table, node_id));
+    return true;
+}
+
+bool node_set_remove_row(struct node_set *set, struct fsm_journal *journal, enum fsm_table table,
+                         uint64_t node_id)
+{
+    if (!node_set_remove(set, node_id)) {
+        return false;
+    }
+    fsm_journal_delete(journal_put(journal, table, node_id));
+    return true;
+}
+
+int node_set_load_row(struct node_set *set, struct fsm_journal *journal,
+                      const struct fsm_loaded *row)
+{
+    int err = row_read(row->value, row->value_len, &NODE_ROW, NULL);
+    uint64_t node_id;
+
+    if (err != 0 || row->key_len != FSM_NODE_KEY_BYTES) {
+        return err != 0 ? err : ERR_CORRUPT;
+    }
+    node_id = fsm_key_node(row->key);
+    if (node_id < 1 || node_id > LIMIT_NODE_ID) {
+        return ERR_CORRUPT;
+    }
+    return node_set_add_row(set, journal, row->key[0], node_id) ? 0 : ERR_EXISTS;
+}
+
 void node_set_copy(struct node_set *to, const struct node_set *from)
 {
     ASSERT(to->count == 0 && to->capacity == 0);

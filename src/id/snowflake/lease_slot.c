@@ -7,6 +7,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/hash.h"
+#include "src/id/codec/command.h"
 #include "src/id/codec/fields.h"
 
 /* version, the fields, and a CRC32C of all of that */
@@ -516,7 +517,7 @@ static void acquire(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
     slot->acquiring = true;
     slot->asked_ms = now_ms;
     slot->asked_renewal = false;
-    command_worker_acquire_encode(&request->payload, &command);
+    command_put(&request->payload, COMMAND_WORKER_ACQUIRE, &command);
     all->proposer->propose(all->proposer, request);
 }
 
@@ -538,7 +539,7 @@ static void renew(struct lease_slot *slot, uint64_t now_ms, uint64_t wall_ms)
     slot->asked_renewal = true;
     slot->asked_worker = command.worker_id;
     slot->asked_epoch = command.epoch;
-    command_worker_renew_encode(&request->payload, &command);
+    command_put(&request->payload, COMMAND_WORKER_RENEW, &command);
     all->proposer->propose(all->proposer, request);
 }
 

@@ -144,8 +144,8 @@ struct grant_result id_apply_grant_to(struct id_apply *apply, uint64_t node_id, 
     size_t count = 0;
     int err;
 
-    command_grant_begin(&command, apply->wall_ms);
-    command_grant_add(&command, &item);
+    command_put(&command, COMMAND_GRANT, &(struct command_list){.wall_ms = apply->wall_ms});
+    command_item_put(&command, COMMAND_GRANT, &item);
     command_items_end(&command);
     err = id_apply_as(apply, node_id, &command);
     ASSERT(err == 0);
@@ -162,7 +162,8 @@ struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *pu
     struct put_result result;
     int err;
 
-    command_put_begin(&command, force, apply->wall_ms);
+    command_put(&command, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = force, .wall_ms = apply->wall_ms});
     for (size_t i = 0; i < count; i++) {
         struct tag_put put = puts[i];
 
@@ -172,7 +173,7 @@ struct put_result id_apply_puts(struct id_apply *apply, const struct tag_put *pu
         if (put.description != NULL && put.description_len == 0) {
             put.description_len = (uint16_t)strlen(put.description);
         }
-        command_put_add(&command, &put);
+        command_item_put(&command, COMMAND_TAGS_PUT, &put);
     }
     command_items_end(&command);
     err = id_apply_bytes(apply, &command);
@@ -187,7 +188,6 @@ struct put_result id_apply_put(struct id_apply *apply, struct tag_put put, bool 
 {
     struct put_result result = id_apply_puts(apply, &put, 1, force);
 
-    put_result_release(&result);
     return result;
 }
 
@@ -195,7 +195,9 @@ int id_apply_delete(struct id_apply *apply, const char *name)
 {
     struct buf command = BUF_INIT;
 
-    command_delete_encode(&command, name, strlen(name), apply->wall_ms);
+    command_put(&command, COMMAND_TAG_DELETE,
+                &(struct delete_command){
+                    .name = name, .name_len = (uint16_t)(strlen(name)), .wall_ms = apply->wall_ms});
     return apply_status(apply, &command);
 }
 
@@ -208,7 +210,7 @@ void id_apply_mode(struct id_apply *apply, const char *name, enum tag_mode mode)
     ASSERT(result.status == 0);
 }
 
-void id_apply_strict(struct id_apply *apply, struct strict_batch batch,
+void id_apply_strict(struct id_apply *apply, struct command_list batch,
                      const struct strict_item *items, size_t count,
                      struct strict_result *ret_results)
 {
@@ -218,7 +220,7 @@ void id_apply_strict(struct id_apply *apply, struct strict_batch batch,
     int err;
 
     batch.wall_ms = apply->wall_ms;
-    command_strict_begin(&command, &batch);
+    command_put(&command, COMMAND_STRICT, &batch);
     for (size_t i = 0; i < count; i++) {
         struct strict_item item = items[i];
 
@@ -228,7 +230,7 @@ void id_apply_strict(struct id_apply *apply, struct strict_batch batch,
         if (item.key != NULL && item.key_len == 0) {
             item.key_len = (uint16_t)strlen(item.key);
         }
-        command_strict_add(&command, &item);
+        command_item_put(&command, COMMAND_STRICT, &item);
     }
     command_items_end(&command);
     err = id_apply_bytes(apply, &command);
@@ -254,7 +256,7 @@ struct strict_result id_apply_take_by(struct id_apply *apply, const char *name, 
                                       uint32_t count)
 {
     const struct strict_item item = {.name = name, .key = key, .count = count};
-    const struct strict_batch batch = {.key_limit = apply->key_limit};
+    const struct command_list batch = {.key_limit = apply->key_limit};
     struct strict_result result;
 
     id_apply_strict(apply, batch, &item, 1, &result);
@@ -271,8 +273,8 @@ int id_apply_give_back(struct id_apply *apply, struct give_back_item item)
     if (item.name_len == 0) {
         item.name_len = (uint16_t)strlen(item.name);
     }
-    command_give_back_begin(&command, apply->wall_ms);
-    command_give_back_add(&command, &item);
+    command_put(&command, COMMAND_GIVE_BACK, &(struct command_list){.wall_ms = apply->wall_ms});
+    command_item_put(&command, COMMAND_GIVE_BACK, &item);
     command_items_end(&command);
     err = id_apply_bytes(apply, &command);
     ASSERT(err == 0);
@@ -288,9 +290,9 @@ void id_apply_recalled(struct id_apply *apply, uint64_t node_id, const char *nam
     struct buf command = BUF_INIT;
     int status;
 
-    command_recalled_begin(&command);
-    command_recalled_add(&command,
-                         &(struct recalled_item){name, (uint16_t)strlen(name), generation});
+    command_put(&command, COMMAND_RECALLED, NULL);
+    command_item_put(&command, COMMAND_RECALLED,
+                     &(struct recalled_item){name, (uint16_t)strlen(name), generation});
     command_items_end(&command);
     stamp(apply, node_id, &command);
     status = apply_status(apply, &command);
@@ -301,7 +303,7 @@ int id_apply_layout(struct id_apply *apply, const struct snowflake_layout *layou
 {
     struct buf command = BUF_INIT;
 
-    command_layout_encode(&command, layout);
+    command_put(&command, COMMAND_LAYOUT, layout);
     return apply_status(apply, &command);
 }
 
@@ -309,7 +311,7 @@ int id_apply_clock(struct id_apply *apply, uint64_t cluster_ms)
 {
     struct buf command = BUF_INIT;
 
-    command_clock_encode(&command, cluster_ms);
+    command_put(&command, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = cluster_ms});
     return apply_status(apply, &command);
 }
 
@@ -323,7 +325,7 @@ struct worker_result id_apply_acquire(struct id_apply *apply, struct worker_acqu
     if (acquire.address != NULL && acquire.address_len == 0) {
         acquire.address_len = (uint16_t)strlen(acquire.address);
     }
-    command_worker_acquire_encode(&command, &acquire);
+    command_put(&command, COMMAND_WORKER_ACQUIRE, &acquire);
     return apply_worker(apply, &command);
 }
 
@@ -332,7 +334,7 @@ struct worker_result id_apply_renew(struct id_apply *apply, struct worker_renew 
     struct buf command = BUF_INIT;
 
     renew.kind = renew.kind != 0 ? renew.kind : WORKER_CLIENT;
-    command_worker_renew_encode(&command, &renew);
+    command_put(&command, COMMAND_WORKER_RENEW, &renew);
     return apply_worker(apply, &command);
 }
 
@@ -340,7 +342,7 @@ struct worker_result id_apply_release(struct id_apply *apply, struct worker_rele
 {
     struct buf command = BUF_INIT;
 
-    command_worker_release_encode(&command, &release);
+    command_put(&command, COMMAND_WORKER_RELEASE, &release);
     return apply_worker(apply, &command);
 }
 

@@ -8,7 +8,7 @@
 #define LEAFD_ID_TESTS_ID_APPLY_H
 
 #include "src/id/fsm/fsm.h"
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 #include "src/id/tests/id_stamp.h"
 
 #define ID_APPLY_ROWS 2048
@@ -68,7 +68,7 @@ void id_apply_mode(struct id_apply *apply, const char *name, enum tag_mode mode)
 /* A strict batch; its results. Names and keys may be NUL-terminated with their lengths 0. wall_ms
  * is the apply's. If the session refuses it, each result has that status, and the incarnation as
  * its detail. */
-void id_apply_strict(struct id_apply *apply, struct strict_batch batch,
+void id_apply_strict(struct id_apply *apply, struct command_list batch,
                      const struct strict_item *items, size_t count,
                      struct strict_result *ret_results);
 /* One item without a key. */

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 #include "src/id/codec/worker.h"
 #include "src/id/tests/id_stamp.h"
 
@@ -28,15 +28,16 @@ static void random_command(struct prng *prng, uint64_t node_id, struct buf *buf)
 {
     switch (prng_below(prng, 16)) {
     case 0:
-        command_noop_encode(buf);
+        command_put(buf, COMMAND_NOOP, NULL);
         return;
     case 1:
-        command_digest_encode(buf, 0, prng_next(prng));
+        command_put(buf, COMMAND_DIGEST,
+                    &(struct digest_command){.index = 0, .digest = prng_next(prng)});
         return;
     case 2: {
         struct node_info info = {.node_id = node_id, .store_id = prng_next(prng)};
 
-        command_node_info_encode(buf, &info);
+        command_put(buf, COMMAND_NODE_INFO, &info);
         return;
     }
     default:
@@ -96,17 +97,19 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
     switch (prng_below(prng, 5)) {
     case 0:
         id_random_name(prng, name);
-        command_delete_encode(buf, name, 2, wall_ms);
+        command_put(buf, COMMAND_TAG_DELETE,
+                    &(struct delete_command){.name = name, .name_len = 2, .wall_ms = wall_ms});
         return;
     case 1:
     case 2:
         random_put(prng, wall_ms, buf);
         return;
     default:
-        command_grant_begin(buf, wall_ms);
+        command_put(buf, COMMAND_GRANT, &(struct command_list){.wall_ms = wall_ms});
         for (uint64_t n = 1 + prng_below(prng, 4); n > 0; n--) {
             id_random_name(prng, name);
-            command_grant_add(buf, &(struct grant_item){name, 2, (uint32_t)prng_below(prng, 3000)});
+            command_item_put(buf, COMMAND_GRANT,
+                             &(struct grant_item){name, 2, (uint32_t)prng_below(prng, 3000)});
         }
         command_items_end(buf);
     }
@@ -116,18 +119,20 @@ static void random_put(struct prng *prng, uint64_t wall_ms, struct buf *buf)
 {
     char name[4];
 
-    command_put_begin(buf, prng_below(prng, 2) == 0, wall_ms);
+    command_put(buf, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = prng_below(prng, 2) == 0, .wall_ms = wall_ms});
     for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
         id_random_name(prng, name);
-        command_put_add(buf, &(struct tag_put){.name = name,
-                                               .name_len = 2,
-                                               .fields = (uint8_t)prng_below(prng, 32),
-                                               .max_id = prng_below(prng, 5000),
-                                               .step = (uint32_t)prng_below(prng, 2000),
-                                               .max_step = (uint32_t)prng_below(prng, 3000),
-                                               .mode = (uint8_t)prng_below(prng, 2),
-                                               .description = "text",
-                                               .description_len = 4});
+        command_item_put(buf, COMMAND_TAGS_PUT,
+                         &(struct tag_put){.name = name,
+                                           .name_len = 2,
+                                           .fields = (uint8_t)prng_below(prng, 32),
+                                           .max_id = prng_below(prng, 5000),
+                                           .step = (uint32_t)prng_below(prng, 2000),
+                                           .max_step = (uint32_t)prng_below(prng, 3000),
+                                           .mode = (uint8_t)prng_below(prng, 2),
+                                           .description = "text",
+                                           .description_len = 4});
     }
     command_items_end(buf);
 }
@@ -139,23 +144,24 @@ static void random_strict_command(struct prng *prng, struct buf *buf)
 
     switch (prng_below(prng, 8)) {
     case 0:
-        command_give_back_begin(buf, wall_ms);
+        command_put(buf, COMMAND_GIVE_BACK, &(struct command_list){.wall_ms = wall_ms});
         for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
             uint64_t end = 1 + prng_below(prng, 5000);
 
             id_random_name(prng, name);
-            command_give_back_add(buf, &(struct give_back_item){
-                                           name, 2, (uint32_t)prng_below(prng, 8), end / 2, end});
+            command_item_put(
+                buf, COMMAND_GIVE_BACK,
+                &(struct give_back_item){name, 2, (uint32_t)prng_below(prng, 8), end / 2, end});
         }
         command_items_end(buf);
         return;
     case 1:
     case 2:
-        command_recalled_begin(buf);
+        command_put(buf, COMMAND_RECALLED, NULL);
         for (uint64_t n = 1 + prng_below(prng, 5); n > 0; n--) {
             id_random_name(prng, name);
-            command_recalled_add(
-                buf, &(struct recalled_item){name, 2, (uint32_t)prng_below(prng, 1000)});
+            command_item_put(buf, COMMAND_RECALLED,
+                             &(struct recalled_item){name, 2, (uint32_t)prng_below(prng, 1000)});
         }
         command_items_end(buf);
         return;
@@ -166,20 +172,20 @@ static void random_strict_command(struct prng *prng, struct buf *buf)
 
 static void random_batch(struct prng *prng, uint64_t wall_ms, struct buf *buf)
 {
-    const struct strict_batch batch = {.wall_ms = wall_ms,
+    const struct command_list batch = {.wall_ms = wall_ms,
                                        .key_limit = 4 + (uint32_t)prng_below(prng, 30)};
     char name[4];
     char key[4];
 
     id_random_name(prng, name);
-    command_strict_begin(buf, &batch);
+    command_put(buf, COMMAND_STRICT, &batch);
     for (uint64_t n = 1 + prng_below(prng, 6); n > 0; n--) {
         struct strict_item item = {name, 2, key, 0, 1 + (uint32_t)prng_below(prng, 50)};
 
         id_random_name(prng, key);
         item.key_len = prng_below(prng, 3) == 0 ? 2 : 0;
         item.count = item.key_len > 0 ? 1 + item.count % 2 : item.count;
-        command_strict_add(buf, &item);
+        command_item_put(buf, COMMAND_STRICT, &item);
         if (prng_below(prng, 2) == 0) {
             id_random_name(prng, name);
         }
@@ -196,25 +202,26 @@ static void random_worker_command(struct prng *prng, struct buf *buf)
         struct snowflake_layout layout = SNOWFLAKE_LEAF_LAYOUT;
 
         layout.worker_bits = (uint8_t)(2 + prng_below(prng, 2));
-        command_layout_encode(buf, &layout);
+        command_put(buf, COMMAND_LAYOUT, &layout);
         return;
     }
     case 1:
-        command_clock_encode(buf, now_ms);
+        command_put(buf, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = now_ms});
         return;
     case 2:
     case 3:
-        command_worker_renew_encode(
-            buf, &(struct worker_renew){.worker_id = (uint16_t)prng_below(prng, 9),
-                                        .epoch = 1 + prng_below(prng, 4),
-                                        .window_ms = 500 + prng_below(prng, 20000),
-                                        .last_timestamp_ms = prng_below(prng, 2) * (now_ms - 2000),
-                                        .wall_ms = now_ms,
-                                        .kind = (uint8_t)(1 + prng_below(prng, 2))});
+        command_put(
+            buf, COMMAND_WORKER_RENEW,
+            &(struct worker_renew){.worker_id = (uint16_t)prng_below(prng, 9),
+                                   .epoch = 1 + prng_below(prng, 4),
+                                   .window_ms = 500 + prng_below(prng, 20000),
+                                   .last_timestamp_ms = prng_below(prng, 2) * (now_ms - 2000),
+                                   .wall_ms = now_ms,
+                                   .kind = (uint8_t)(1 + prng_below(prng, 2))});
         return;
     case 4:
-        command_worker_release_encode(
-            buf,
+        command_put(
+            buf, COMMAND_WORKER_RELEASE,
             &(struct worker_release){.worker_id = (uint16_t)prng_below(prng, 9),
                                      .epoch = 1 + prng_below(prng, 4),
                                      .last_timestamp_ms = prng_below(prng, 2) * (now_ms - 2000),
@@ -230,8 +237,8 @@ static void random_acquire(struct prng *prng, uint64_t wall_ms, struct buf *buf)
     char name[4];
 
     id_random_name(prng, name);
-    command_worker_acquire_encode(
-        buf,
+    command_put(
+        buf, COMMAND_WORKER_ACQUIRE,
         &(struct worker_acquire){
             .kind = (uint8_t)(1 + prng_below(prng, 2)),
             .worker_id = prng_below(prng, 2) == 0 ? WORKER_ID_ANY : (uint16_t)prng_below(prng, 9),

@@ -111,8 +111,8 @@ static void put_tag(struct id_world *world, struct tag_put put)
     struct buf command = BUF_INIT;
 
     put.name_len = (uint16_t)strlen(put.name);
-    command_put_begin(&command, true, 1);
-    command_put_add(&command, &put);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = true, .wall_ms = 1});
+    command_item_put(&command, COMMAND_TAGS_PUT, &put);
     command_items_end(&command);
     apply(world, &command, NULL);
     buf_free(&command);
@@ -147,7 +147,9 @@ void id_world_delete(struct id_world *world, const char *name)
 {
     struct buf command = BUF_INIT;
 
-    command_delete_encode(&command, name, strlen(name), 1);
+    command_put(
+        &command, COMMAND_TAG_DELETE,
+        &(struct delete_command){.name = name, .name_len = (uint16_t)(strlen(name)), .wall_ms = 1});
     apply(world, &command, NULL);
     buf_free(&command);
 }

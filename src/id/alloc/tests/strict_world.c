@@ -111,25 +111,27 @@ struct strict_ask *strict_world_ask(struct strict_world *world, const char *tag,
     return ask;
 }
 
-struct strict_command strict_world_command(struct strict_world *world, size_t at)
+struct command_list strict_world_command(struct strict_world *world, size_t at)
 {
-    struct strict_command command;
+    struct command read;
+    struct command_list command;
     const struct buf *payload;
 
     ASSERT(at < world->batch_count);
     payload = &world->batches[at]->payload;
-    ASSERT(strict_command_read(payload->data, payload->len, &command) == 0);
+    ASSERT(command_read(payload->data, payload->len, &read) == 0);
+    command = read.list;
     return command;
 }
 
 void strict_world_give(struct strict_world *world, size_t at)
 {
-    struct strict_command command = strict_world_command(world, at);
+    struct command_list command = strict_world_command(world, at);
     struct strict_result results[LIMIT_STRICT_ITEMS] = {{0}};
     struct strict_item item;
     size_t count = 0;
 
-    while (strict_command_next(&command, &item)) {
+    while (command_next(&command, &item)) {
         results[count].generation = 1;
         results[count++].first = world->next_id;
         world->next_id += item.count;
@@ -157,7 +159,7 @@ void strict_world_fail(struct strict_world *world, size_t at, int status)
 
 void strict_world_say(struct strict_world *world, size_t at, int32_t status, uint64_t detail)
 {
-    struct strict_command command = strict_world_command(world, at);
+    struct command_list command = strict_world_command(world, at);
     struct strict_result results[LIMIT_STRICT_ITEMS] = {{0}};
 
     for (uint32_t i = 0; i < command.count; i++) {

@@ -46,7 +46,7 @@ struct strict_ask *strict_world_ask(struct strict_world *world, const char *tag,
                                     const char *key, uint64_t patience_ms);
 
 /* The command of batch number at, walked to its first item. */
-struct strict_command strict_world_command(struct strict_world *world, size_t at);
+struct command_list strict_world_command(struct strict_world *world, size_t at);
 
 /* Give every request of batch number at its ids, one after the other from next_id. */
 void strict_world_give(struct strict_world *world, size_t at);

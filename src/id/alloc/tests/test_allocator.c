@@ -33,18 +33,20 @@ static int teardown(void **state)
 /* The size asked for, and how many items the request has. */
 static uint32_t asked(struct id_world *w, size_t at, uint32_t *ret_count)
 {
-    struct grant_command command;
+    struct command read;
+    struct command_list command;
     struct grant_item item;
     const struct buf *payload;
 
     assert_true(at < w->request_count);
     payload = &w->requests[at]->payload;
-    assert_int_equal(grant_command_read(payload->data, payload->len, &command), 0);
+    assert_int_equal(command_read(payload->data, payload->len, &read), 0);
+    command = read.list;
     assert_true(command.wall_ms == w->now_ms);
     if (ret_count != NULL) {
         *ret_count = command.count;
     }
-    assert_true(grant_command_next(&command, &item));
+    assert_true(command_next(&command, &item));
     return item.size;
 }
 

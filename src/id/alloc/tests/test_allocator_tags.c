@@ -186,7 +186,7 @@ static void test_leader_may_be_ahead_of_this_node(void **state)
 
     id_world_load(w, tag);
     (void)id_world_claim(tag);
-    tag_row_copy(&old, id_world_row(w, "order"));
+    old = *id_world_row(w, "order");
     id_world_put(w, "order", 30, 5); /* forced down; not heard here */
     id_world_load(w, tag);
     assert_int_equal(allocator_burnt(w->allocator, ID_BURN_GENERATION),
@@ -202,7 +202,6 @@ static void test_leader_may_be_ahead_of_this_node(void **state)
     hear(w, "order"); /* caught up: nothing new */
     assert_int_equal(segment_left(&tag->buffer), 10);
     assert_true(id_world_claim(tag) == 5);
-    tag_row_release(&old);
 }
 
 static void test_exhausted_serves_what_it_has(void **state)

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "src/id/codec/strict_command.h"
+#include "src/id/codec/command.h"
 #include "src/id/tests/id_world.h"
 
 static int setup(void **state)
@@ -48,8 +48,8 @@ static void grant_elsewhere(struct id_world *w, const char *name, uint32_t size)
     struct grant_item item = {name, (uint16_t)strlen(name), size};
     struct buf command = BUF_INIT;
 
-    command_grant_begin(&command, 1);
-    command_grant_add(&command, &item);
+    command_put(&command, COMMAND_GRANT, &(struct command_list){.wall_ms = 1});
+    command_item_put(&command, COMMAND_GRANT, &item);
     command_items_end(&command);
     id_stamp(&w->stamps, 2, &command);
     id_world_command(w, &command);

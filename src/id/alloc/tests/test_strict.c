@@ -47,7 +47,7 @@ static void test_what_waits_goes_into_one_batch_a_turn(void **state)
     struct strict_world *w = *state;
     struct strict_ask *a = ask(w, "order", 3);
     struct strict_ask *b = ask(w, "order", 1);
-    struct strict_command command;
+    struct command_list command;
     struct strict_item item;
 
     assert_int_equal(w->proposed, 0); /* only at the end of the turn */
@@ -56,10 +56,10 @@ static void test_what_waits_goes_into_one_batch_a_turn(void **state)
     assert_int_equal(w->proposed, 1);
     assert_true(strict_world_next_ms(w) == w->now_ms + PATIENCE_MS);
     command = strict_world_command(w, 0);
-    assert_true(command.batch.wall_ms == w->now_ms);
-    assert_int_equal(command.batch.key_limit, STRICT_WORLD_KEYS);
+    assert_true(command.wall_ms == w->now_ms);
+    assert_int_equal(command.key_limit, STRICT_WORLD_KEYS);
     assert_int_equal(command.count, 2);
-    assert_true(strict_command_next(&command, &item));
+    assert_true(command_next(&command, &item));
     assert_memory_equal(item.name, "order", item.name_len);
     assert_int_equal(item.count, 3);
     assert_int_equal(item.key_len, 0);
@@ -77,12 +77,12 @@ static void test_the_key_goes_along(void **state)
     struct strict_world *w = *state;
     struct strict_ask *a = strict_world_ask(w, "order", 1, "key-1", PATIENCE_MS);
     struct strict_result result = {.replayed = true, .generation = 4, .first = 77};
-    struct strict_command command;
+    struct command_list command;
     struct strict_item item;
 
     strict_world_turn(w);
     command = strict_world_command(w, 0);
-    assert_true(strict_command_next(&command, &item));
+    assert_true(command_next(&command, &item));
     assert_int_equal(item.key_len, 5);
     assert_memory_equal(item.key, "key-1", 5);
     strict_world_results(w, 0, &result, 1);
@@ -99,7 +99,7 @@ static void test_requests_of_a_tag_stand_together(void **state)
     static const char *const tags[] = {"b", "a", "bb", "b", "a", "c", "a"};
     static const uint32_t sorted[] = {2, 5, 7, 1, 4, 3, 6};
     struct strict_world *w = *state;
-    struct strict_command command;
+    struct command_list command;
     struct strict_item item;
     size_t seen = 0;
 
@@ -108,7 +108,7 @@ static void test_requests_of_a_tag_stand_together(void **state)
     }
     strict_world_turn(w);
     command = strict_world_command(w, 0);
-    while (strict_command_next(&command, &item)) {
+    while (command_next(&command, &item)) {
         assert_int_equal(item.count, sorted[seen++]);
         assert_memory_equal(item.name, tags[item.count - 1], item.name_len);
     }

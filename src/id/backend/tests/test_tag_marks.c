@@ -37,13 +37,14 @@ static int teardown(void **state)
 static void begin(struct change *change)
 {
     *change = (struct change){BUF_INIT, BUF_INIT};
-    command_put_begin(&change->command, true, 1);
+    command_put(&change->command, COMMAND_TAGS_PUT,
+                &(struct command_list){.force = true, .wall_ms = 1});
 }
 
 static void add(struct change *change, struct tag_put put)
 {
     put.name_len = (uint16_t)strlen(put.name);
-    command_put_add(&change->command, &put);
+    command_item_put(&change->command, COMMAND_TAGS_PUT, &put);
 }
 
 /* The cluster carries it out. */
@@ -80,7 +81,9 @@ static void raise_max_id(struct id_world *w, struct change *change, const char *
 static void delete_tag(struct id_world *w, struct change *change, const char *name)
 {
     *change = (struct change){BUF_INIT, BUF_INIT};
-    command_delete_encode(&change->command, name, strlen(name), 1);
+    command_put(
+        &change->command, COMMAND_TAG_DELETE,
+        &(struct delete_command){.name = name, .name_len = (uint16_t)(strlen(name)), .wall_ms = 1});
     carry_out(w, change);
 }
 
@@ -143,7 +146,7 @@ static void test_the_log_that_follows_takes_nothing_back(void **state)
     struct change change;
 
     id_world_load(w, tag);
-    tag_row_copy(&old, id_world_row(w, "order"));
+    old = *id_world_row(w, "order");
     raise_max_id(w, &change, "order", 1000);
     hear(w, &change);
     id_world_load(w, tag);
@@ -154,7 +157,6 @@ static void test_the_log_that_follows_takes_nothing_back(void **state)
     hear(w, &change); /* told twice */
     assert_int_equal(left(tag), 10);
     assert_true(id_world_claim(tag) == 1000);
-    tag_row_release(&old);
     end(&change);
 }
 
@@ -300,11 +302,11 @@ static void test_commands_that_name_no_tags_have_none(void **state)
 
     (void)id_world_tag(w, "order", 10);
     expect_marks(w, &command, 0); /* no command at all */
-    command_noop_encode(&command);
+    command_put(&command, COMMAND_NOOP, NULL);
     expect_marks(w, &command, 0);
     command.len = 0;
-    command_grant_begin(&command, 1);
-    command_grant_add(&command, &item);
+    command_put(&command, COMMAND_GRANT, &(struct command_list){.wall_ms = 1});
+    command_item_put(&command, COMMAND_GRANT, &item);
     command_items_end(&command);
     expect_marks(w, &command, 0);
     buf_free(&command);

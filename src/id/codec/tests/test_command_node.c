@@ -20,30 +20,30 @@ static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0"};
 static void test_node_info_round_trip_and_limits(void **state)
 {
     struct node_info info = NODE;
-    struct node_info back = {0};
+    struct command read;
     struct buf buf = BUF_INIT;
 
     (void)state;
     memset(info.http_address, 'h', LIMIT_ADDRESS_BYTES);
     memset(info.version, 'v', sizeof info.version - 1);
-    command_node_info_encode(&buf, &info);
-    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), 0);
-    assert_memory_equal(&back, &info, sizeof info);
+    command_put(&buf, COMMAND_NODE_INFO, &info);
+    assert_int_equal(command_read(buf.data, buf.len, &read), 0);
+    assert_memory_equal(&read.node, &info, sizeof info);
     buf_free(&buf);
     id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
                      "0700000000000000 0000000000000000 0100 0a 0000"); /* a line feed */
-    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
+    assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
     id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
                      "0000010000000000 0000000000000000 0000 0000"); /* node 65536 */
-    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
+    assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
     id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
                      "0100000000000000 0000000000000000 0000 2000"); /* version too long */
     for (unsigned i = 0; i < 32; i++) {
         buf_put_u8(&buf, 'v');
     }
-    assert_int_equal(node_info_command_read(buf.data, buf.len, &back), ERR_BAD_MESSAGE);
+    assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
 }
 
@@ -53,19 +53,24 @@ static void test_node_info_row_golden_and_damage(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    node_info_row_encode(&NODE, &buf);
+    row_put(&buf, &node_info_format, &NODE);
     assert_true(id_hex_equal(&buf, "01 efbeadde00000000 0600 613a38303830 0500 302e312e30"));
-    assert_int_equal(node_info_row_decode(7, buf.data, buf.len, &back), 0);
+    back.node_id = 7;
+    assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), 0);
     assert_memory_equal(&back, &NODE, sizeof back);
     for (size_t len = 0; len < buf.len; len++) {
-        assert_int_equal(node_info_row_decode(7, buf.data, len, &back), ERR_TRUNCATED);
+        back.node_id = 7;
+        assert_int_equal(row_read(buf.data, len, &node_info_format, &back), ERR_TRUNCATED);
     }
-    assert_int_equal(node_info_row_decode(0, buf.data, buf.len, &back), ERR_CORRUPT);
+    back.node_id = 0;
+    assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), ERR_CORRUPT);
     buf.data[0] = 2;
-    assert_int_equal(node_info_row_decode(7, buf.data, buf.len, &back), ERR_BAD_VERSION);
+    back.node_id = 7;
+    assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), ERR_BAD_VERSION);
     buf.data[0] = 1;
     buf_put_u8(&buf, 0);
-    assert_int_equal(node_info_row_decode(7, buf.data, buf.len, &back), ERR_CORRUPT);
+    back.node_id = 7;
+    assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), ERR_CORRUPT);
     buf_free(&buf);
 }
 

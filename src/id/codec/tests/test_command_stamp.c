@@ -19,16 +19,17 @@
 
 static void test_a_stamp_stands_behind_the_type(void **state)
 {
-    struct delete_command command;
+    struct command command;
     struct buf buf = BUF_INIT;
 
     (void)state;
-    command_delete_encode(&buf, "def", 3, WALL_MS);
+    command_put(&buf, COMMAND_TAG_DELETE,
+                &(struct delete_command){.name = "def", .name_len = 3, .wall_ms = WALL_MS});
     id_stamp_as(&buf, 0x0102, 3, 0x1122334455667788, 0x1122334455667780);
     assert_true(id_hex_equal(&buf,
                              "02 04 0201 0300000000000000 8877665544332211 8077665544332211 " //
                              WALL "0300 646566"));
-    assert_int_equal(delete_command_read(buf.data, buf.len, &command), 0);
+    assert_int_equal(command_read(buf.data, buf.len, &command), 0);
     buf_free(&buf);
 }
 
@@ -39,7 +40,8 @@ static int read_stamp_with(size_t offset, size_t size, uint64_t value)
     struct buf buf = BUF_INIT;
     int err;
 
-    command_delete_encode(&buf, "def", 3, WALL_MS);
+    command_put(&buf, COMMAND_TAG_DELETE,
+                &(struct delete_command){.name = "def", .name_len = 3, .wall_ms = WALL_MS});
     id_stamp_as(&buf, 3, 7, 5, 5);
     for (size_t i = 0; i < size; i++) {
         buf.data[SESSION_STAMP_AT + offset + i] = (uint8_t)(value >> 8 * i);

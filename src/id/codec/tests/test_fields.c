@@ -126,18 +126,18 @@ static void test_rows(void **state)
 {
     static const struct field fields[] = {FIELD_NUMBER(struct all, short_number),
                                           FIELD_BOOL(struct all, yes)};
-    static const struct fields row = FIELDS(fields);
+    static const struct row_format row = {.version = 1, .fields = FIELDS(fields)};
     struct all back = {0};
 
     (void)state;
-    assert_int_equal(fields_row_read("\x01\x02\x00\x01", 4, 1, &row, &back), 0);
+    assert_int_equal(row_read("\x01\x02\x00\x01", 4, &row, &back), 0);
     assert_true(back.short_number == 2 && back.yes);
-    assert_int_equal(fields_row_read("\x02\x02\x00\x01", 4, 1, &row, &back), ERR_BAD_VERSION);
-    assert_int_equal(fields_row_read("\x02", 1, 1, &row, &back), ERR_BAD_VERSION);
-    assert_int_equal(fields_row_read("", 0, 1, &row, &back), ERR_TRUNCATED);
-    assert_int_equal(fields_row_read("\x01\x02\x00", 3, 1, &row, &back), ERR_TRUNCATED);
-    assert_int_equal(fields_row_read("\x01\x02\x00\x01\x00", 5, 1, &row, &back), ERR_CORRUPT);
-    assert_int_equal(fields_row_read("\x01\x02\x00\x02", 4, 1, &row, &back), ERR_CORRUPT);
+    assert_int_equal(row_read("\x02\x02\x00\x01", 4, &row, &back), ERR_BAD_VERSION);
+    assert_int_equal(row_read("\x02", 1, &row, &back), ERR_BAD_VERSION);
+    assert_int_equal(row_read("", 0, &row, &back), ERR_TRUNCATED);
+    assert_int_equal(row_read("\x01\x02\x00", 3, &row, &back), ERR_TRUNCATED);
+    assert_int_equal(row_read("\x01\x02\x00\x01\x00", 5, &row, &back), ERR_CORRUPT);
+    assert_int_equal(row_read("\x01\x02\x00\x02", 4, &row, &back), ERR_CORRUPT);
 }
 
 int main(void)

@@ -49,7 +49,7 @@ static void test_the_bytes_of_a_stamp(void **state)
     struct buf command = BUF_INIT;
 
     (void)state;
-    command_noop_encode(&command);
+    command_put(&command, COMMAND_NOOP, NULL);
     assert_int_equal(session_stamp_read(command.data, command.len, &read), 0);
     assert_int_equal(read.node_id, 0); /* nobody's */
     session_stamp_put(&command, &stamp);
@@ -80,7 +80,7 @@ static void test_a_stamp_that_breaks_a_rule_is_refused(void **state)
     struct buf command = BUF_INIT;
 
     (void)state;
-    command_noop_encode(&command);
+    command_put(&command, COMMAND_NOOP, NULL);
     session_stamp_put(&command, &stamp);
     assert_int_equal(read_with(&command, 4, 0), ERR_BAD_MESSAGE); /* no incarnation */
     assert_int_equal(read_with(&command, 4, 1), 0);

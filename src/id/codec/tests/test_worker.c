@@ -56,92 +56,50 @@ static struct worker_row sample_row(uint16_t id)
 
 static void encode_acquire(struct buf *buf)
 {
-    command_worker_acquire_encode(buf, &(struct worker_acquire){
-                                           .kind = WORKER_NODE,
-                                           .worker_id = WORKER_ID_ANY,
-                                           .floor_ms = 5,
-                                           .window_ms = 600000,
-                                           .wall_ms = T,
-                                           .name = "n/1",
-                                           .name_len = 3,
-                                           .address = "a:1",
-                                           .address_len = 3,
-                                       });
+    command_put(buf, COMMAND_WORKER_ACQUIRE,
+                &(struct worker_acquire){
+                    .kind = WORKER_NODE,
+                    .worker_id = WORKER_ID_ANY,
+                    .floor_ms = 5,
+                    .window_ms = 600000,
+                    .wall_ms = T,
+                    .name = "n/1",
+                    .name_len = 3,
+                    .address = "a:1",
+                    .address_len = 3,
+                });
 }
 
-static int again_acquire(const void *data, size_t len, struct buf *buf)
+static int again_command(const void *data, size_t len, struct buf *buf)
 {
-    struct worker_acquire acquire;
-    int err = worker_acquire_command_read(data, len, &acquire);
+    struct command command;
+    int err = command_read(data, len, &command);
 
     if (err == 0) {
-        command_worker_acquire_encode(buf, &acquire);
+        command_put(buf, command.type, &command.acquire); /* all of them stand there */
     }
     return err;
 }
 
 static void encode_renew(struct buf *buf)
 {
-    command_worker_renew_encode(buf, &(struct worker_renew){0x0102, 3, 4, 5, 6, T, WORKER_NODE});
-}
-
-static int again_renew(const void *data, size_t len, struct buf *buf)
-{
-    struct worker_renew renew;
-    int err = worker_renew_command_read(data, len, &renew);
-
-    if (err == 0) {
-        command_worker_renew_encode(buf, &renew);
-    }
-    return err;
+    command_put(buf, COMMAND_WORKER_RENEW,
+                &(struct worker_renew){0x0102, 3, 4, 5, 6, T, WORKER_NODE});
 }
 
 static void encode_release(struct buf *buf)
 {
-    command_worker_release_encode(buf, &(struct worker_release){1023, 3, T, WORKER_CLIENT});
-}
-
-static int again_release(const void *data, size_t len, struct buf *buf)
-{
-    struct worker_release release;
-    int err = worker_release_command_read(data, len, &release);
-
-    if (err == 0) {
-        command_worker_release_encode(buf, &release);
-    }
-    return err;
+    command_put(buf, COMMAND_WORKER_RELEASE, &(struct worker_release){1023, 3, T, WORKER_CLIENT});
 }
 
 static void encode_layout(struct buf *buf)
 {
-    command_layout_encode(buf, &(struct snowflake_layout)SNOWFLAKE_LEAF_LAYOUT);
-}
-
-static int again_layout(const void *data, size_t len, struct buf *buf)
-{
-    struct snowflake_layout layout;
-    int err = layout_command_read(data, len, &layout);
-
-    if (err == 0) {
-        command_layout_encode(buf, &layout);
-    }
-    return err;
+    command_put(buf, COMMAND_LAYOUT, &(struct snowflake_layout)SNOWFLAKE_LEAF_LAYOUT);
 }
 
 static void encode_clock(struct buf *buf)
 {
-    command_clock_encode(buf, T);
-}
-
-static int again_clock(const void *data, size_t len, struct buf *buf)
-{
-    uint64_t cluster_ms;
-    int err = clock_command_read(data, len, &cluster_ms);
-
-    if (err == 0) {
-        command_clock_encode(buf, cluster_ms);
-    }
-    return err;
+    command_put(buf, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = T});
 }
 
 static void encode_query(struct buf *buf)
@@ -215,17 +173,17 @@ static int again_rows(const void *data, size_t len, struct buf *buf)
 }
 
 static const struct golden GOLDEN[] = {
-    {"acquire", encode_acquire, again_acquire,
+    {"acquire", encode_acquire, again_command,
      "02 09 " ID_STAMP_EMPTY "01 ffff 0500000000000000 c027090000000000 " T_HEX
      "0300 6e2f31 0300 613a31"},
-    {"renew", encode_renew, again_renew,
+    {"renew", encode_renew, again_command,
      "02 0a " ID_STAMP_EMPTY
      "0201 0300000000000000 0400000000000000 0500000000000000 0600000000000000 " T_HEX "01"},
-    {"release", encode_release, again_release,
+    {"release", encode_release, again_command,
      "02 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "02"},
-    {"layout", encode_layout, again_layout, "02 07 " ID_STAMP_EMPTY "c1038d142c010000 29 0a 0c"},
-    {"clock", encode_clock, again_clock, "02 08 " ID_STAMP_EMPTY T_HEX},
-    {"query", encode_query, again_query, "01 43 0201 0004"},
+    {"layout", encode_layout, again_command, "02 07 " ID_STAMP_EMPTY "c1038d142c010000 29 0a 0c"},
+    {"clock", encode_clock, again_command, "02 08 " ID_STAMP_EMPTY T_HEX},
+    {"query", encode_query, again_query, "01 43 0201 00040000"},
     {"result", encode_result, again_result, "01 85 00000000 01 0201 " ROW_LEN ROW},
     {"fenced", encode_fenced, again_result, "01 85 deffffff 01 0201 " ROW_LEN ROW},
     {"refusal", encode_refusal, again_result, "01 85 dfffffff 00"},

@@ -58,7 +58,7 @@ static void test_query_get(void **state)
     assert_int_equal(fsm_query(a->fsm, query.data, query.len, &answer), 0);
     assert_int_equal(tag_rows_decode(answer.data, answer.len, &rows), 0);
     assert_int_equal(rows.count, 1);
-    assert_string_equal(rows.rows[0].name, "order");
+    assert_memory_equal(rows.rows[0].name, "order", rows.rows[0].name_len);
     tag_rows_release(&rows);
     assert_int_equal(id_apply_delete(a, "order"), 0);
     answer.len = 0;
@@ -78,7 +78,7 @@ static int put_node(struct id_apply *a, uint64_t id, const char *address)
     int err;
 
     memcpy(info.http_address, address, strlen(address) + 1);
-    command_node_info_encode(&command, &info);
+    command_put(&command, COMMAND_NODE_INFO, &info);
     a->next = (struct session_stamp){id, 1, a->index + 1, a->index + 1};
     err = id_apply_bytes(a, &command);
     buf_free(&command);
@@ -116,7 +116,7 @@ static void test_a_node_tells_of_itself_alone(void **state)
     struct node_info info = {.node_id = 2, .store_id = 5};
     struct buf command = BUF_INIT;
 
-    command_node_info_encode(&command, &info);
+    command_put(&command, COMMAND_NODE_INFO, &info);
     assert_int_equal(id_apply_as(a, 1, &command), ERR_BAD_MESSAGE);
     assert_int_equal(id_apply_as(a, 2, &command), 0);
     assert_int_equal(a->changed, 1);
@@ -157,7 +157,7 @@ static void test_noop_changes_nothing(void **state)
     struct fsm_changes changes = {0};
     uint64_t digest = fsm_digest(a->fsm);
 
-    command_noop_encode(&command);
+    command_put(&command, COMMAND_NOOP, NULL);
     assert_int_equal(fsm_apply(a->fsm, ++a->index, command.data, command.len, &result, &changes),
                      0);
     assert_int_equal(changes.count, 0);
@@ -173,7 +173,8 @@ static void check_digest(struct id_apply *a, uint64_t index, uint64_t digest, in
 {
     struct buf command = BUF_INIT;
 
-    command_digest_encode(&command, index, digest);
+    command_put(&command, COMMAND_DIGEST,
+                &(struct digest_command){.index = index, .digest = digest});
     assert_int_equal(apply_status(a, &command, wanted), wanted);
 }
 
@@ -207,7 +208,7 @@ static void test_digest_memory_is_1024_entries(void **state)
     while (a->index < 1024) {
         struct buf command = BUF_INIT;
 
-        command_noop_encode(&command);
+        command_put(&command, COMMAND_NOOP, NULL);
         assert_int_equal(apply_status(a, &command, 0), 0);
     }
     check_digest(a, 1, 12345, ERR_DIVERGED); /* this is entry 1025, and takes 1's place */
@@ -276,7 +277,7 @@ static void test_load_replaces_everything(void **state)
 
 static void test_load_refuses_damage(void **state)
 {
-    const char *tag = "03 00 00 01000000 0a000000 64000000 0500000000000000 "
+    const char *tag = "03 00 00 00 01000000 0a000000 64000000 0500000000000000 "
                       "0000000000000000 0000000000000000 0000";
     const char *node = "01 0500000000000000 0000 0000";
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
@@ -325,11 +326,9 @@ static void test_listener_hears_of_each_change(void **state)
     struct watcher watcher = {.listener = {.tag_changed = tag_changed_cb}};
     struct fsm *other = fsm_new();
     const struct tag_put puts[2] = {{.name = "b"}, {.name = "a"}};
-    struct put_result result;
 
     fsm_listen(a->fsm, &watcher.listener);
-    result = id_apply_puts(a, puts, 2, false);
-    put_result_release(&result);
+    (void)id_apply_puts(a, puts, 2, false);
     (void)id_apply_grant(a, "a", 1);
     (void)id_apply_grant(a, "none", 1);
     (void)id_apply_delete(a, "b");
@@ -389,8 +388,8 @@ static void maybe_give_back(struct prng *prng, const struct fsm *fsm, struct giv
     }
     if (last->name_len > 0) {
         command->len = 0;
-        command_give_back_begin(command, 0);
-        command_give_back_add(command, last);
+        command_put(command, COMMAND_GIVE_BACK, &(struct command_list){.wall_ms = 0});
+        command_item_put(command, COMMAND_GIVE_BACK, last);
         command_items_end(command);
         session_stamp_put(command, &stamp);
     }
@@ -554,8 +553,8 @@ static void test_bad_bytes_are_told_so(void **state)
     query_get_encode(&command, "a", 1);
     assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
     /* Good items before the broken one change nothing. */
-    command_put_begin(&command, false, 1);
-    command_put_add(&command, &(struct tag_put){.name = "a", .name_len = 1});
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
+    command_item_put(&command, COMMAND_TAGS_PUT, &(struct tag_put){.name = "a", .name_len = 1});
     assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
     assert_int_equal(fsm_tag_count(a->fsm), 0);
     assert_int_equal(a->row_count, 0);

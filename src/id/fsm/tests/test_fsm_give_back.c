@@ -163,8 +163,8 @@ static void test_what_was_given_up_is_not_carried_out(void **state)
     uint64_t digest;
 
     grant_is(id_apply_grant(a, "order", 1000), 1, 1000);
-    command_give_back_begin(&command, a->wall_ms);
-    command_give_back_add(&command, &item);
+    command_put(&command, COMMAND_GIVE_BACK, &(struct command_list){.wall_ms = a->wall_ms});
+    command_item_put(&command, COMMAND_GIVE_BACK, &item);
     command_items_end(&command);
     id_stamp(&a->stamps, 1, &command);
     (void)id_apply_grant(a, "none", 1); /* says that the one before is over */
@@ -293,11 +293,13 @@ static void test_many_in_one_command_stand_each_for_itself(void **state)
     id_apply_mode(a, "b", TAG_MODE_TREND);
     (void)id_apply_grant(a, "order", 1000);
     (void)id_apply_grant(a, "b", 50);
-    command_give_back_begin(&command, a->wall_ms);
-    command_give_back_add(&command, &(struct give_back_item){"order", 5, 1, 901, 1001});
-    command_give_back_add(&command, &(struct give_back_item){"b", 1, 2, 11, 51});
-    command_give_back_add(&command, &(struct give_back_item){"b", 1, 1, 11, 51});
-    command_give_back_add(&command, &(struct give_back_item){"order", 5, 1, 801, 901});
+    command_put(&command, COMMAND_GIVE_BACK, &(struct command_list){.wall_ms = a->wall_ms});
+    command_item_put(&command, COMMAND_GIVE_BACK,
+                     &(struct give_back_item){"order", 5, 1, 901, 1001});
+    command_item_put(&command, COMMAND_GIVE_BACK, &(struct give_back_item){"b", 1, 2, 11, 51});
+    command_item_put(&command, COMMAND_GIVE_BACK, &(struct give_back_item){"b", 1, 1, 11, 51});
+    command_item_put(&command, COMMAND_GIVE_BACK,
+                     &(struct give_back_item){"order", 5, 1, 801, 901});
     command_items_end(&command);
     assert_int_equal(id_apply_bytes(a, &command), 0);
     assert_int_equal(statuses_decode(a->result.data, a->result.len, statuses, 4, &count), 0);

@@ -41,7 +41,7 @@ static int teardown(void **state)
 
     id_apply_load(a, other);
     assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    assert_int_equal(fsm_key_count(other), fsm_key_count(a->fsm));
+    assert_int_equal(other->keys.table.count, a->fsm->keys.table.count);
     fsm_free(other);
     id_apply_free(a);
     free(a);
@@ -78,7 +78,7 @@ static void test_the_same_key_gives_the_same_ids(void **state)
     assert_int_equal(a->changed, 0);
     replays(id_apply_take_by(a, "a", "l", 5), 6);
     assert_true(id_apply_row(a, "a")->max_id == 12);
-    assert_int_equal(fsm_key_count(a->fsm), 2);
+    assert_int_equal(a->fsm->keys.table.count, 2);
 }
 
 static void test_another_count_is_a_conflict(void **state)
@@ -123,7 +123,7 @@ static void test_keys_at_their_limits_of_length(void **state)
 static void test_twice_in_one_batch(void **state)
 {
     struct id_apply *a = *state;
-    const struct strict_batch batch = {.key_limit = 10};
+    const struct command_list batch = {.key_limit = 10};
     const struct strict_item items[4] = {{.name = "a", .key = "k", .count = 2},
                                          {.name = "a", .count = 1},
                                          {.name = "a", .key = "k", .count = 2},
@@ -142,7 +142,7 @@ static void test_twice_in_one_batch(void **state)
     assert_int_equal(strict_results_decode(a->result.data, a->result.len, results, 4, &count), 0);
     gives(results[0], 1);
     replays(results[2], 1);
-    assert_int_equal(fsm_key_count(a->fsm), 1);
+    assert_int_equal(a->fsm->keys.table.count, 1);
     buf_free(&copy);
 }
 
@@ -164,7 +164,7 @@ static void test_what_happened_to_the_tag_since(void **state)
     replays(id_apply_take_by(a, "a", "k", 5), 1);
     refuses(id_apply_take_by(a, "a", "k", 6), ERR_KEY_CONFLICT, 5);
     refuses(id_apply_take_by(a, "a", "new", 5), ERR_CHANGING, 1);
-    assert_int_equal(fsm_key_count(a->fsm), 1);
+    assert_int_equal(a->fsm->keys.table.count, 1);
 }
 
 static void test_a_failed_allocation_remembers_no_key(void **state)
@@ -175,7 +175,7 @@ static void test_a_failed_allocation_remembers_no_key(void **state)
 
     assert_int_equal(id_apply_put(a, up, false).status, 0);
     refuses(id_apply_take_by(a, "a", "k", 4), ERR_EXHAUSTED, 3);
-    assert_int_equal(fsm_key_count(a->fsm), 0);
+    assert_int_equal(a->fsm->keys.table.count, 0);
     gives(id_apply_take_by(a, "a", "k", 3), TAG_MAX_ID_END - 3);
     replays(id_apply_take_by(a, "a", "k", 3), TAG_MAX_ID_END - 3);
 }
@@ -202,9 +202,9 @@ static void test_a_key_is_kept_for_a_day_of_the_logs_time(void **state)
     gives(id_apply_take_by(a, "a", "k", 1), 1);
     assert_int_equal(id_apply_clock(a, NOW_MS + LIMIT_KEY_LIFE_MS - 1), 0);
     replays(id_apply_take_by(a, "a", "k", 1), 1);
-    assert_int_equal(fsm_key_count(a->fsm), 1);
+    assert_int_equal(a->fsm->keys.table.count, 1);
     assert_int_equal(id_apply_clock(a, NOW_MS + LIMIT_KEY_LIFE_MS), 0);
-    assert_int_equal(fsm_key_count(a->fsm), 0);
+    assert_int_equal(a->fsm->keys.table.count, 0);
     gives(id_apply_take_by(a, "a", "k", 7), 2); /* a new key, whatever its count was */
     assert_int_equal(id_apply_clock(a, NOW_MS + 2 * LIMIT_KEY_LIFE_MS - 1), 0);
     replays(id_apply_take_by(a, "a", "k", 7), 2);
@@ -228,9 +228,9 @@ static void test_an_expired_key_that_is_there_yet_counts_as_new(void **state)
 
     gives(id_apply_take_by(a, "a", "k", 1), 1);
     clock_without_expiry(a, NOW_MS + LIMIT_KEY_LIFE_MS);
-    assert_int_equal(fsm_key_count(a->fsm), 1);
+    assert_int_equal(a->fsm->keys.table.count, 1);
     gives(id_apply_take_by(a, "a", "k", 2), 2);
-    assert_int_equal(fsm_key_count(a->fsm), 1);
+    assert_int_equal(a->fsm->keys.table.count, 1);
     replays(id_apply_take_by(a, "a", "k", 2), 2);
     assert_int_equal(id_apply_clock(a, NOW_MS + LIMIT_KEY_LIFE_MS + 1), 0);
     replays(id_apply_take_by(a, "a", "k", 2), 2); /* its age began anew */
@@ -247,7 +247,7 @@ static void test_the_oldest_are_forgotten_first(void **state)
         gives(id_apply_take_by(a, "a", key, 1), i + 1);
     }
     assert_int_equal(id_apply_clock(a, NOW_MS + LIMIT_KEY_LIFE_MS + 4), 0);
-    assert_int_equal(fsm_key_count(a->fsm), 6);
+    assert_int_equal(a->fsm->keys.table.count, 6);
     for (unsigned i = 4; i < 10; i++) {
         (void)snprintf(key, sizeof key, "%u", (i * 7) % 10);
         replays(id_apply_take_by(a, "a", key, 1), i + 1);
@@ -284,7 +284,7 @@ static void test_a_table_full_of_expired_keys_takes_a_whole_batch(void **state)
     struct strict_item *items = calloc(LIMIT_STRICT_ITEMS, sizeof *items);
     struct strict_result *results = calloc(LIMIT_STRICT_ITEMS, sizeof *results);
     char(*keys)[8] = calloc(LIMIT_STRICT_ITEMS, sizeof *keys);
-    const struct strict_batch batch = {.key_limit = LIMIT_STRICT_ITEMS};
+    const struct command_list batch = {.key_limit = LIMIT_STRICT_ITEMS};
 
     assert_true(items != NULL && results != NULL && keys != NULL);
     for (unsigned round = 0; round < 2; round++) {
@@ -296,7 +296,7 @@ static void test_a_table_full_of_expired_keys_takes_a_whole_batch(void **state)
         for (unsigned i = 0; i < LIMIT_STRICT_ITEMS; i++) {
             gives(results[i], 1 + round * LIMIT_STRICT_ITEMS + i);
         }
-        assert_int_equal(fsm_key_count(a->fsm), LIMIT_STRICT_ITEMS);
+        assert_int_equal(a->fsm->keys.table.count, LIMIT_STRICT_ITEMS);
         clock_without_expiry(a, NOW_MS + (round + 1) * (uint64_t)LIMIT_KEY_LIFE_MS);
     }
     free(items);
@@ -376,7 +376,7 @@ static void test_random_keys_against_a_model(void **state)
         for (unsigned k = 0; k < MODEL_KEYS; k++) {
             in_force += model_in_force(a, &keys[k]);
         }
-        assert_in_range(fsm_key_count(a->fsm), in_force, MODEL_KEYS);
+        assert_in_range(a->fsm->keys.table.count, in_force, MODEL_KEYS);
     }
     assert_true(next > 1500);
 }

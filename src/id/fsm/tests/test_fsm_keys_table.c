@@ -53,7 +53,7 @@ static int teardown(void **state)
 
     id_apply_load(a, other);
     assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    assert_int_equal(fsm_key_count(other), fsm_key_count(a->fsm));
+    assert_int_equal(other->keys.table.count, a->fsm->keys.table.count);
     fsm_free(other);
     id_apply_free(a);
     free(a);
@@ -95,7 +95,7 @@ static void test_key_rows_are_golden(void **state)
 }
 
 #define TAG_A                                                                                      \
-    "03 00 01 01000000 0a000000 64000000 0500000000000000 0000000000000000 "                       \
+    "03 00 00 01 01000000 0a000000 64000000 0500000000000000 0000000000000000 "                    \
     "0000000000000000 0000"
 #define FIRST "0a00000000000000 "
 #define COUNT "2c010000 "
@@ -138,7 +138,7 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "74 61", TAG_A), 0);
     assert_int_equal(id_load_hex(fsm, "73 74696d65", "01" AT), 0);
     assert_int_equal(fsm_load_end(fsm, 4), 0);
-    assert_int_equal(fsm_key_count(fsm), 2);
+    assert_int_equal(fsm->keys.table.count, 2);
     fsm_free(fsm);
 }
 
@@ -192,11 +192,12 @@ static void add_keys(struct fsm *fsm, uint64_t index, unsigned from, unsigned co
     char key[40];
     size_t got = 0;
 
-    command_strict_begin(&command, &(struct strict_batch){0, LIMIT_KEYS});
+    command_put(&command, COMMAND_STRICT, &(struct command_list){.key_limit = LIMIT_KEYS});
     for (unsigned i = from; i < from + count; i++) {
         int len = snprintf(key, sizeof key, "%08x-0000-4000-8000-%012x", i * 2654435761U, i);
 
-        command_strict_add(&command, &(struct strict_item){"a", 1, key, (uint16_t)len, 1});
+        command_item_put(&command, COMMAND_STRICT,
+                         &(struct strict_item){"a", 1, key, (uint16_t)len, 1});
     }
     command_items_end(&command);
     id_stamp_as(&command, 1, 1, index, index);
@@ -217,14 +218,15 @@ static void test_a_command_forgets_so_many_and_no_more(void **state)
     for (unsigned i = 0; i < 3; i++) {
         add_keys(a->fsm, 100 + i, i * LIMIT_STRICT_ITEMS, LIMIT_STRICT_ITEMS, results);
     }
-    command_clock_encode(&clock, NOW_MS + LIMIT_KEY_LIFE_MS);
+    command_put(&clock, COMMAND_CLOCK,
+                &(struct clock_command){.cluster_ms = NOW_MS + LIMIT_KEY_LIFE_MS});
     id_stamp_as(&clock, 1, 1, 200, 200);
     assert_int_equal(fsm_apply(a->fsm, 200, clock.data, clock.len, &answer, NULL), 0);
-    assert_int_equal(fsm_key_count(a->fsm), 3 * LIMIT_STRICT_ITEMS - LIMIT_KEYS_FORGOTTEN);
+    assert_int_equal(a->fsm->keys.table.count, 3 * LIMIT_STRICT_ITEMS - LIMIT_KEYS_FORGOTTEN);
     /* Any time will do, also one that does not move the log's. */
     id_stamp_as(&clock, 1, 1, 201, 201);
     assert_int_equal(fsm_apply(a->fsm, 201, clock.data, clock.len, &answer, NULL), 0);
-    assert_int_equal(fsm_key_count(a->fsm), 0);
+    assert_int_equal(a->fsm->keys.table.count, 0);
     buf_free(&clock);
     buf_free(&answer);
     id_apply_free(a); /* its rows were not kept */
@@ -257,7 +259,7 @@ static void test_many_keys_and_their_memory(void **state)
         add_keys(a->fsm, 100 + i, i * COUNT_EACH, COUNT_EACH, results);
         gives(results[COUNT_EACH - 1], (i + 1) * COUNT_EACH);
     }
-    assert_int_equal(fsm_key_count(a->fsm), ROUNDS * COUNT_EACH);
+    assert_int_equal(a->fsm->keys.table.count, ROUNDS * COUNT_EACH);
     after = mallinfo2().uordblks;
     for (unsigned i = 0; i < ROUNDS; i++) {
         add_keys(a->fsm, 1000 + i, i * COUNT_EACH, COUNT_EACH, results);

@@ -58,8 +58,8 @@ static void make(struct table *table, const char *name)
     const struct tag_put put = {.name = name, .name_len = (uint16_t)strlen(name)};
     struct buf command = BUF_INIT;
 
-    command_put_begin(&command, false, 1);
-    command_put_add(&command, &put);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
+    command_item_put(&command, COMMAND_TAGS_PUT, &put);
     command_items_end(&command);
     apply(table, &command);
 }
@@ -68,7 +68,9 @@ static void drop(struct table *table, const char *name)
 {
     struct buf command = BUF_INIT;
 
-    command_delete_encode(&command, name, strlen(name), 1);
+    command_put(
+        &command, COMMAND_TAG_DELETE,
+        &(struct delete_command){.name = name, .name_len = (uint16_t)(strlen(name)), .wall_ms = 1});
     apply(table, &command);
 }
 
@@ -86,8 +88,8 @@ static const char *list(struct table *table, const char *prefix, const char *aft
     assert_int_equal(tag_rows_decode(answer.data, answer.len, &rows), 0);
     names[0] = '\0';
     for (size_t i = 0; i < rows.count; i++) {
-        len += snprintf(names + len, sizeof names - (size_t)len, "%s%s", i > 0 ? " " : "",
-                        rows.rows[i].name);
+        len += snprintf(names + len, sizeof names - (size_t)len, "%s%.*s", i > 0 ? " " : "",
+                        (int)rows.rows[i].name_len, rows.rows[i].name);
     }
     if (rows.next_len > 0) {
         (void)snprintf(names + len, sizeof names - (size_t)len, "+%.*s", (int)rows.next_len,

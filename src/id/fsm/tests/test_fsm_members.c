@@ -53,7 +53,7 @@ static int32_t begin(struct id_apply *a, uint8_t kind, uint64_t node_id, const c
     struct buf command = BUF_INIT;
 
     memcpy(change.address, address, strlen(address));
-    command_member_begin_encode(&command, &change);
+    command_put(&command, COMMAND_MEMBER_BEGIN, &change);
     return apply(a, &command);
 }
 
@@ -61,7 +61,8 @@ static int32_t end(struct id_apply *a, uint64_t index, bool given_up)
 {
     struct buf command = BUF_INIT;
 
-    command_member_end_encode(&command, index, given_up);
+    command_put(&command, COMMAND_MEMBER_END,
+                &(struct member_change){.index = index, .given_up = given_up});
     return apply(a, &command);
 }
 
@@ -127,7 +128,7 @@ static void test_removal_is_for_good(void **state)
     assert_false(fsm_member_removed(a->fsm, 3));
     assert_int_equal(begin(a, MEMBER_ADD, 4, "h:1"), ERR_REMOVED);
     assert_int_equal(begin(a, MEMBER_REMOVE, 4, ""), ERR_REMOVED);
-    command_node_info_encode(&command, &info);
+    command_put(&command, COMMAND_NODE_INFO, &info);
     id_stamp(&a->stamps, 4, &command);
     assert_int_equal(apply(a, &command), ERR_REMOVED);
     assert_int_equal(a->changed, 0);
@@ -245,17 +246,17 @@ static void test_golden_bytes(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    command_member_begin_encode(&buf, &change);
+    command_put(&buf, COMMAND_MEMBER_BEGIN, &change);
     assert_bytes(&buf, "02 14 " ID_STAMP_EMPTY "01 01 0400000000000000 0300 683a31");
     buf.len = 0;
-    command_member_end_encode(&buf, 9, true);
+    command_put(&buf, COMMAND_MEMBER_END, &(struct member_change){.index = 9, .given_up = true});
     assert_bytes(&buf, "02 15 " ID_STAMP_EMPTY "01 0900000000000000");
     buf.len = 0;
     member_ask_encode(&ask, &buf);
     assert_bytes(&buf, "02 03 " ID_STAMP_EMPTY "00 01 0200000000000000 0000");
     buf.len = 0;
     member_answer_encode(&answer, &buf);
-    assert_bytes(&buf, "01 07 0200 6e6f");
+    assert_bytes(&buf, "01 8a 07 0200 6e6f");
     assert_int_equal(member_answer_decode(buf.data, buf.len, &read), 0);
     assert_string_equal(read.why, "no");
     buf_free(&buf);
@@ -266,25 +267,24 @@ static void test_lengths(void **state)
 {
     struct member_change change = {.kind = MEMBER_REMOVE, .node_id = 4};
     struct member_ask ask = {.kind = MEMBER_ASK_ADD, .node_id = 2, .address = "h:1"};
+    struct command read;
     struct buf begin_bytes = BUF_INIT;
     struct buf ask_bytes = BUF_INIT;
 
     (void)state;
-    command_member_begin_encode(&begin_bytes, &change);
+    command_put(&begin_bytes, COMMAND_MEMBER_BEGIN, &change);
     member_ask_encode(&ask, &ask_bytes);
     for (size_t len = 0; len < begin_bytes.len; len++) {
-        assert_int_equal(member_begin_command_read(begin_bytes.data, len, &change),
-                         ERR_BAD_MESSAGE);
+        assert_int_equal(command_read(begin_bytes.data, len, &read), ERR_BAD_MESSAGE);
     }
     for (size_t len = 0; len < ask_bytes.len; len++) {
         assert_int_equal(member_ask_decode(ask_bytes.data, len, &ask), ERR_BAD_MESSAGE);
     }
-    assert_int_equal(member_begin_command_read(begin_bytes.data, begin_bytes.len, &change), 0);
+    assert_int_equal(command_read(begin_bytes.data, begin_bytes.len, &read), 0);
     assert_int_equal(member_ask_decode(ask_bytes.data, ask_bytes.len, &ask), 0);
     buf_put_u8(&begin_bytes, 0);
     buf_put_u8(&ask_bytes, 0);
-    assert_int_equal(member_begin_command_read(begin_bytes.data, begin_bytes.len, &change),
-                     ERR_BAD_MESSAGE);
+    assert_int_equal(command_read(begin_bytes.data, begin_bytes.len, &read), ERR_BAD_MESSAGE);
     assert_int_equal(member_ask_decode(ask_bytes.data, ask_bytes.len, &ask), ERR_BAD_MESSAGE);
     buf_free(&begin_bytes);
     buf_free(&ask_bytes);

@@ -19,6 +19,21 @@
 #include "src/id/tests/id_apply.h"
 #include "src/id/tests/id_hex.h"
 
+static bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_len,
+                           uint64_t node_id)
+{
+    const struct fsm_recall *recall = fsm_recalls_find(&fsm->recalls, name, name_len);
+
+    return recall != NULL && node_set_has(&recall->nodes, node_id);
+}
+
+static uint64_t fsm_recall_node(const struct fsm *fsm, const char *name, size_t name_len)
+{
+    const struct fsm_recall *recall = fsm_recalls_find(&fsm->recalls, name, name_len);
+
+    return recall != NULL ? recall->nodes.ids[0] : 0;
+}
+
 static int setup(void **state)
 {
     struct id_apply *a = calloc(1, sizeof *a);
@@ -37,7 +52,7 @@ static int teardown(void **state)
 
     id_apply_load(a, other);
     assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    assert_int_equal(fsm_recall_count(other), fsm_recall_count(a->fsm));
+    assert_int_equal(other->recalls.count, a->fsm->recalls.count);
     fsm_free(other);
     id_apply_free(a);
     free(a);
@@ -201,7 +216,7 @@ static void test_back_to_trend_ends_the_recalling(void **state)
     id_apply_mode(a, "order", TAG_MODE_TREND);
     generation_is(a, "order", 3);
     waits_for(a, "order", "");
-    assert_int_equal(fsm_recall_count(a->fsm), 0);
+    assert_int_equal(a->fsm->recalls.count, 0);
     assert_int_equal(id_apply_take(a, "order", 1).status, ERR_WRONG_MODE);
     assert_int_equal(id_apply_grant(a, "order", 10).status, 0);
     id_apply_mode(a, "order", TAG_MODE_STRICT);
@@ -265,7 +280,7 @@ static void test_deleted_while_recalling_drains_again(void **state)
     id_apply_mode(a, "order", TAG_MODE_STRICT);
     id_apply_recalled(a, 1, "order", 2);
     assert_int_equal(id_apply_delete(a, "order"), 0);
-    assert_int_equal(fsm_recall_count(a->fsm), 0);
+    assert_int_equal(a->fsm->recalls.count, 0);
     assert_true(id_apply_row(a, "order")->recalling);
     assert_int_equal(id_apply_take(a, "order", 1).status, ERR_UNKNOWN_TAG);
     id_apply_recalled(a, 2, "order", 3); /* a tombstone hears nothing */
@@ -394,15 +409,16 @@ static int put_many(struct fsm *fsm, uint64_t index, unsigned from, unsigned cou
     struct put_result result;
     int status;
 
-    command_put_begin(&command, false, 1);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
     for (unsigned i = from; i < from + count; i++) {
         char name[12];
         int len = snprintf(name, sizeof name, "t%u", i);
 
-        command_put_add(&command, &(struct tag_put){.name = name,
-                                                    .name_len = (uint16_t)len,
-                                                    .fields = TAG_FIELD_MODE,
-                                                    .mode = (uint8_t)mode});
+        command_item_put(&command, COMMAND_TAGS_PUT,
+                         &(struct tag_put){.name = name,
+                                           .name_len = (uint16_t)len,
+                                           .fields = TAG_FIELD_MODE,
+                                           .mode = (uint8_t)mode});
     }
     command_items_end(&command);
     id_stamp_as(&command, 1, 1, index, index);
@@ -410,7 +426,6 @@ static int put_many(struct fsm *fsm, uint64_t index, unsigned from, unsigned cou
     assert_int_equal(put_result_decode(answer.data, answer.len, &result), 0);
     status = result.status;
     assert_true(status == 0 || strstr(result.why, "10000 tags") != NULL);
-    put_result_release(&result);
     buf_free(&command);
     buf_free(&answer);
     return status;
@@ -428,11 +443,11 @@ static void test_drains_at_their_limit(void **state)
     assert_int_equal(id_apply_grant(&b, "t0", 1).status, 0);
     assert_int_equal(put_many(fsm, 4, 0, LIMIT_RECALLS - 1, TAG_MODE_STRICT), 0);
     assert_int_equal(put_many(fsm, 5, LIMIT_RECALLS - 1, 2, TAG_MODE_STRICT), ERR_OVERLOADED);
-    assert_int_equal(fsm_recall_count(fsm), LIMIT_RECALLS - 1); /* not one of the two */
+    assert_int_equal(fsm->recalls.count, LIMIT_RECALLS - 1); /* not one of the two */
     assert_int_equal(fsm_tag(fsm, "t9999", 5)->mode, TAG_MODE_TREND);
     assert_int_equal(fsm_tag(fsm, "t10000", 6)->mode, TAG_MODE_TREND);
     assert_int_equal(put_many(fsm, 6, LIMIT_RECALLS - 1, 1, TAG_MODE_STRICT), 0);
-    assert_int_equal(fsm_recall_count(fsm), LIMIT_RECALLS);
+    assert_int_equal(fsm->recalls.count, LIMIT_RECALLS);
     assert_int_equal(put_many(fsm, 7, LIMIT_RECALLS, 1, TAG_MODE_STRICT), ERR_OVERLOADED);
     /* Those that recall already, or need not, are none more. */
     assert_int_equal(put_many(fsm, 8, 0, LIMIT_RECALLS, TAG_MODE_STRICT), 0);
@@ -489,9 +504,9 @@ static void test_load_refuses_damage(void **state)
 }
 
 #define TAG_FIELDS " 0a000000 64000000 0500000000000000 0000000000000000 0000000000000000 0000"
-#define RECALLING "03 02 01 02000000" TAG_FIELDS
-#define RECALLING_GONE "03 03 01 02000000" TAG_FIELDS
-#define STRICT "03 00 01 02000000" TAG_FIELDS
+#define RECALLING "03 00 01 01 02000000" TAG_FIELDS
+#define RECALLING_GONE "03 01 01 01 02000000" TAG_FIELDS
+#define STRICT "03 00 00 01 02000000" TAG_FIELDS
 
 /* What three rows give; a value NULL is no row. */
 static int load_three(const char *tag, const char *recall, const char *holder)

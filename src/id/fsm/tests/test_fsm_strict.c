@@ -51,12 +51,12 @@ static int teardown(void **state)
 }
 
 /* The next batch is the node's command seq in the incarnation, and it awaits so many. */
-static struct strict_batch batch(struct id_apply *a, uint64_t node_id, uint64_t incarnation,
+static struct command_list batch(struct id_apply *a, uint64_t node_id, uint64_t incarnation,
                                  uint64_t seq)
 {
     a->next =
         (struct session_stamp){node_id, incarnation, seq, seq > AWAITS ? seq - AWAITS + 1 : 1};
-    return (struct strict_batch){.key_limit = 10};
+    return (struct command_list){.key_limit = 10};
 }
 
 /* The batch takes one id of "a": its result. */

@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "src/base/prng.h"
+#include "src/id/fsm/fsm_tables.h"
 #include "src/id/tests/id_apply.h"
 
 #define NODES 3U
@@ -73,6 +74,14 @@ enum event { FRESH, REPEATED, STALE, GIVEN, CHANGING, WRONG_MODE, UNKNOWN, AWAIT
 
 static const char *const NAMES[TAGS] = {"a", "b", "c", "d"};
 
+static bool fsm_recall_has(const struct fsm *fsm, const char *name, size_t name_len,
+                           uint64_t node_id)
+{
+    const struct fsm_recall *recall = fsm_recalls_find(&fsm->recalls, name, name_len);
+
+    return recall != NULL && node_set_has(&recall->nodes, node_id);
+}
+
 static const struct tag_row *row_of(const struct world *world, unsigned tag)
 {
     return fsm_tag(world->apply.fsm, NAMES[tag], 1);
@@ -116,7 +125,7 @@ static void gather(struct world *world, unsigned number)
     struct node *node = &world->nodes[number];
     struct copy copy = {number, node->incarnation, node->seq + 1};
     struct batch *batch;
-    struct strict_batch head = {.key_limit = 1};
+    struct command_list head = {.key_limit = 1};
 
     if (node->seq == SEQS || node->busy == LIMIT_STRICT_BATCHES) {
         return;
@@ -125,15 +134,16 @@ static void gather(struct world *world, unsigned number)
     node->busy++;
     batch = batch_of(world, &copy);
     batch->item_count = 1 + (unsigned)prng_below(&world->prng, ITEMS);
-    command_strict_begin(&batch->command, &head);
+    command_put(&batch->command, COMMAND_STRICT, &head);
     for (unsigned i = 0; i < batch->item_count; i++) {
         bool same = i > 0 && prng_below(&world->prng, 2) == 0;
 
         batch->tags[i] = same ? batch->tags[i - 1] : (uint8_t)prng_below(&world->prng, TAGS);
         batch->counts[i] = 1 + (uint32_t)prng_below(&world->prng, 9);
-        command_strict_add(&batch->command, &(struct strict_item){.name = NAMES[batch->tags[i]],
-                                                                  .name_len = 1,
-                                                                  .count = batch->counts[i]});
+        command_item_put(&batch->command, COMMAND_STRICT,
+                         &(struct strict_item){.name = NAMES[batch->tags[i]],
+                                               .name_len = 1,
+                                               .count = batch->counts[i]});
     }
     command_items_end(&batch->command);
     id_stamp_as(&batch->command, SENDER + number, node->incarnation, node->seq, lowest_of(node));
@@ -362,7 +372,7 @@ static void step(struct world *world)
 /* When all nodes have confirmed, every tag gives, above all that it gave before. */
 static void check_end(struct world *world)
 {
-    const struct strict_batch head = {.key_limit = 1};
+    const struct command_list head = {.key_limit = 1};
     struct strict_item item = {.count = 1};
     struct strict_result result;
 

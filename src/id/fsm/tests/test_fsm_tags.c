@@ -142,11 +142,11 @@ static void test_grant_of_many_tags_in_one_command(void **state)
 
     make(a, "a", 10, 1);
     make(a, "b", 20, 5);
-    command_grant_begin(&command, a->wall_ms);
-    command_grant_add(&command, &(struct grant_item){"b", 1, 0});
-    command_grant_add(&command, &(struct grant_item){"none", 4, 0});
-    command_grant_add(&command, &(struct grant_item){"a", 1, 3});
-    command_grant_add(&command, &(struct grant_item){"b", 1, 7}); /* a second time */
+    command_put(&command, COMMAND_GRANT, &(struct command_list){.wall_ms = a->wall_ms});
+    command_item_put(&command, COMMAND_GRANT, &(struct grant_item){"b", 1, 0});
+    command_item_put(&command, COMMAND_GRANT, &(struct grant_item){"none", 4, 0});
+    command_item_put(&command, COMMAND_GRANT, &(struct grant_item){"a", 1, 3});
+    command_item_put(&command, COMMAND_GRANT, &(struct grant_item){"b", 1, 7}); /* a second time */
     command_items_end(&command);
     assert_int_equal(id_apply_bytes(a, &command), 0);
     assert_int_equal(grant_results_decode(a->result.data, a->result.len, results, 4, &count), 0);
@@ -191,10 +191,10 @@ static void test_put_answers_the_first_row(void **state)
     struct put_result result = id_apply_puts(*state, puts, 2, false);
 
     assert_int_equal(result.made, 2);
-    assert_string_equal(result.first.name, "b");
-    assert_string_equal(result.first.description, "Best");
+    assert_memory_equal(result.first.name, "b", result.first.name_len);
+    assert_int_equal(result.first.description_len, 4);
+    assert_memory_equal(result.first.description, "Best", 4);
     assert_int_equal(result.first.generation, 1);
-    put_result_release(&result);
 }
 
 static void test_put_changes_only_what_is_given(void **state)
@@ -334,7 +334,6 @@ static void test_put_is_all_or_nothing(void **state)
     assert_int_equal(result.made, 1);
     assert_int_equal(result.changed, 2);
     assert_int_equal(a->changed, 3);
-    put_result_release(&result);
 }
 
 static void test_put_refuses_a_name_twice(void **state)
@@ -349,7 +348,6 @@ static void test_put_refuses_a_name_twice(void **state)
     assert_int_equal(fsm_tag_count(((struct id_apply *)*state)->fsm), 0);
     result = id_apply_puts(*state, puts, 3, true);
     assert_int_equal(result.status, 0);
-    put_result_release(&result);
 }
 
 static void test_put_bulk_at_its_limit(void **state)
@@ -372,10 +370,10 @@ static void test_put_bulk_at_its_limit(void **state)
     assert_int_equal(result.status, ERR_INVALID);
     assert_non_null(strstr(result.why, "10000"));
     assert_int_equal(fsm_tag_count(a->fsm), 0);
-    command_put_begin(&command, false, 1);
+    command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
     for (unsigned i = 0; i < LIMIT_TAGS_PER_BULK; i++) {
         puts[i].name_len = (uint16_t)strlen(names[i]);
-        command_put_add(&command, &puts[i]);
+        command_item_put(&command, COMMAND_TAGS_PUT, &puts[i]);
     }
     command_items_end(&command);
     id_stamp_as(&command, 1, 1, 1, 1);
@@ -388,7 +386,6 @@ static void test_put_bulk_at_its_limit(void **state)
         assert_int_equal(result.made, LIMIT_TAGS_PER_BULK);
         assert_int_equal(fsm_tag_count(fsm), LIMIT_TAGS_PER_BULK);
         assert_int_equal(changes.count, LIMIT_TAGS_PER_BULK + 1); /* and what it was told */
-        put_result_release(&result);
         buf_free(&answer);
     }
     fsm_free(fsm);
@@ -417,12 +414,10 @@ static void test_put_at_the_limit_of_tags(void **state)
     result = id_apply_puts(a, puts, 1, false);
     assert_int_equal(result.status, 0);
     assert_int_equal(a->fsm->tags.count, LIMIT_TAGS);
-    put_result_release(&result);
     result = id_apply_puts(a, again, 2, false);
     assert_int_equal(result.status, ERR_OVERLOADED);
     result = id_apply_puts(a, again, 1, false); /* a tag that is there can still be changed */
     assert_int_equal(result.status, 0);
-    put_result_release(&result);
     a->fsm->tags.count = 1;
 }
 

@@ -308,7 +308,7 @@ static void tell_time(struct lease_world *world, uint64_t cluster_ms)
 {
     struct buf command = BUF_INIT;
 
-    command_clock_encode(&command, cluster_ms);
+    command_put(&command, COMMAND_CLOCK, &(struct clock_command){.cluster_ms = cluster_ms});
     id_stamp(&world->stamps, SOMEBODY, &command);
     log_append(world, command.data, command.len, NULL);
     buf_free(&command);
@@ -325,7 +325,7 @@ struct lease_world *lease_world_new_config(size_t nodes, const struct lease_conf
     world->config = *config;
     world->log = fsm_new();
     world->node_count = nodes;
-    command_layout_encode(&command, &config->layout);
+    command_put(&command, COMMAND_LAYOUT, &config->layout);
     id_stamp(&world->stamps, SOMEBODY, &command);
     log_append(world, command.data, command.len, NULL);
     buf_free(&command);

@@ -157,7 +157,7 @@ int lease_world_steal(struct lease_world *world, enum worker_kind kind, const ch
     struct buf command = BUF_INIT;
     struct worker_result result;
 
-    command_worker_acquire_encode(&command, &acquire);
+    command_put(&command, COMMAND_WORKER_ACQUIRE, &acquire);
     result = lease_world_command(world, &command);
     buf_free(&command);
     return result.status;
@@ -173,7 +173,7 @@ void lease_world_release(struct lease_world *world, uint16_t worker_id, uint64_t
     ASSERT(row != NULL);
     release.epoch = row->epoch;
     release.kind = row->kind;
-    command_worker_release_encode(&command, &release);
+    command_put(&command, COMMAND_WORKER_RELEASE, &release);
     result = lease_world_command(world, &command);
     ASSERT(result.status == 0);
     buf_free(&command);

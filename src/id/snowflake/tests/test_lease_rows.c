@@ -57,15 +57,15 @@ static struct lease_world *asking(struct lease_node **ret_node)
 {
     struct lease_world *world = lease_world_new(1, 1);
     struct lease_node *node = &world->nodes[0];
-    struct worker_acquire acquire;
+    struct command read;
 
     node->answers_held = true;
     lease_world_run(world, SOON_MS);
     assert_non_null(node->requests[0]);
-    assert_int_equal(worker_acquire_command_read(node->requests[0]->payload.data,
-                                                 node->requests[0]->payload.len, &acquire),
-                     0);
-    assert_int_equal(acquire.worker_id, WORKER_ID_ANY);
+    assert_int_equal(
+        command_read(node->requests[0]->payload.data, node->requests[0]->payload.len, &read), 0);
+    assert_int_equal(read.type, COMMAND_WORKER_ACQUIRE);
+    assert_int_equal(read.acquire.worker_id, WORKER_ID_ANY);
     *ret_node = node;
     return world;
 }

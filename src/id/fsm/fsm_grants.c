@@ -1,7 +1,7 @@
 /*
- * fsm_strict.c - see fsm_strict.h.
+ * fsm_grants.c - see fsm_grants.h.
  */
-#include "src/id/fsm/fsm_strict.h"
+#include "src/id/fsm/fsm_grants.h"
 
 #include <string.h>
 
@@ -12,15 +12,120 @@
 #define EXPIRE_PER_KEY 2
 _Static_assert(EXPIRE_PER_KEY *LIMIT_STRICT_ITEMS <= LIMIT_KEYS_FORGOTTEN, "keys of a command");
 
+/* --- segments --- */
+
+/* Who is granted segments, and when. */
+struct grant_to {
+    uint64_t node_id;
+    uint64_t wall_ms;
+};
+
+/* 0, or why nothing is granted. */
+static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
+                     const struct grant_item *item, struct grant_result *ret_result)
+{
+    struct fsm_row *row = fsm_tags_find(recalls->tags, item->name, item->name_len);
+    struct tag_row *tag = row != NULL ? &row->tag : NULL;
+    uint64_t left;
+    uint32_t size;
+
+    *ret_result = (struct grant_result){0};
+    if (tag == NULL || tag->deleted) {
+        ret_result->generation = tag != NULL ? tag->generation : 0;
+        return ERR_UNKNOWN_TAG;
+    }
+    ret_result->generation = tag->generation;
+    ret_result->step = tag->step;
+    ret_result->max_step = tag->max_step;
+    ASSERT(tag->step >= 1 && tag->step <= tag->max_step);
+    ASSERT(tag->max_id <= TAG_MAX_ID_END);
+    if (tag->mode != TAG_MODE_TREND) {
+        return ERR_WRONG_MODE;
+    }
+    size = item->size > 0 ? item->size : tag->step;
+    if (size > tag->max_step) {
+        size = tag->max_step;
+    }
+    left = TAG_MAX_ID_END - tag->max_id;
+    if (left == 0) {
+        return ERR_EXHAUSTED;
+    }
+    if (!fsm_holder_add(recalls, to->node_id)) {
+        return ERR_OVERLOADED;
+    }
+    if (size > left) {
+        size = (uint32_t)left;
+    }
+    ret_result->first = tag->max_id;
+    ret_result->size = size;
+    fsm_tags_change_begin(recalls->tags, row);
+    tag->max_id += size;
+    tag->updated_ms = fsm_later(tag->updated_ms, to->wall_ms);
+    fsm_tags_change_end(recalls->tags, row);
+    ASSERT(tag->max_id <= TAG_MAX_ID_END);
+    return 0;
+}
+
+void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct command_list *command,
+                        struct buf *result)
+{
+    const struct grant_to to = {node_id, fsm_shown_ms(command->wall_ms)};
+    struct grant_result results[LIMIT_GRANTS_PER_ENTRY];
+    struct grant_item item;
+    size_t count = 0;
+
+    while (command_next(command, &item)) {
+        ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
+        results[count].status = grant_one(recalls, &to, &item, &results[count]);
+        count++;
+    }
+    ASSERT(count == command->count);
+    grant_results_encode(results, count, result);
+}
+
+/* False: the range stays burnt. */
+static bool give_back_one(struct fsm_tags *tags, const struct give_back_item *item,
+                          uint64_t wall_ms)
+{
+    struct fsm_row *row = fsm_tags_find(tags, item->name, item->name_len);
+    struct tag_row *tag = row != NULL ? &row->tag : NULL;
+
+    ASSERT(item->first < item->end);
+    if (tag == NULL || tag->deleted || tag->mode != TAG_MODE_TREND ||
+        tag->generation != item->generation || tag->max_id != item->end) {
+        return false;
+    }
+    fsm_tags_change_begin(tags, row);
+    tag->max_id = item->first;
+    tag->updated_ms = fsm_later(tag->updated_ms, wall_ms);
+    fsm_tags_change_end(tags, row);
+    return true;
+}
+
+void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command, struct buf *result)
+{
+    uint64_t wall_ms = fsm_shown_ms(command->wall_ms);
+    int32_t statuses[LIMIT_GRANTS_PER_ENTRY];
+    struct give_back_item item;
+    size_t count = 0;
+
+    while (command_next(command, &item)) {
+        ASSERT(count < LIMIT_GRANTS_PER_ENTRY);
+        statuses[count++] = give_back_one(tags, &item, wall_ms) ? 0 : ERR_CONFLICT;
+    }
+    ASSERT(count == command->count);
+    statuses_encode(statuses, count, result);
+}
+
+/* --- strict ids --- */
+
 /* Where the application of a batch stands. */
 struct batch {
     const struct fsm_strict *on;
-    const struct strict_batch *head;
+    const struct command_list *head;
     struct fsm_row *row; /* of the last item's tag; NULL: unknown, or no item yet */
     bool changing;       /* it is out of the digest */
 };
-
-/* --- a batch --- */
 
 /* The present row goes back into the digest, if it left. */
 static void batch_close(struct batch *batch)
@@ -43,8 +148,6 @@ static void batch_turn_to(struct batch *batch, const struct strict_item *item)
     batch_close(batch);
     batch->row = fsm_tags_find(batch->on->tags, item->name, item->name_len);
 }
-
-/* --- an item --- */
 
 /* A node that may hold a segment of the tag yet. */
 static uint64_t waited_for(const struct batch *batch, const struct tag_row *tag)
@@ -123,54 +226,51 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
     }
 }
 
-static void item_apply(struct batch *batch, const struct strict_item *item, uint16_t position,
-                       struct strict_result *result)
+/* 0, or why nothing is allocated. */
+static int item_apply(struct batch *batch, const struct strict_item *item, uint16_t position,
+                      struct strict_result *result)
 {
     const struct tag_row *tag = batch->row != NULL ? &batch->row->tag : NULL;
 
     *result = (struct strict_result){.generation = tag != NULL ? tag->generation : 0};
     if (tag == NULL || tag->deleted) {
-        result->status = ERR_UNKNOWN_TAG;
-        return;
+        return ERR_UNKNOWN_TAG;
     }
     if (tag->mode != TAG_MODE_STRICT) {
-        result->status = ERR_WRONG_MODE;
-        return;
+        return ERR_WRONG_MODE;
     }
     if (item->key_len > 0 && item_by_key(batch, item, result)) {
-        return;
+        return result->status;
     }
     if (tag->recalling) {
-        result->status = ERR_CHANGING;
         result->detail = waited_for(batch, tag);
-        return;
+        return ERR_CHANGING;
     }
     if (item->key_len > 0 && keys_full(batch, &result->detail)) {
-        result->status = ERR_KEYS_FULL;
-        return;
+        return ERR_KEYS_FULL;
     }
     ASSERT(tag->max_id <= TAG_MAX_ID_END);
     if (item->count > TAG_MAX_ID_END - tag->max_id) {
-        result->status = ERR_EXHAUSTED;
         result->detail = TAG_MAX_ID_END - tag->max_id;
-        return;
+        return ERR_EXHAUSTED;
     }
     item_allocate(batch, item, position, result);
+    return 0;
 }
 
-void fsm_strict_apply(const struct fsm_strict *strict, struct strict_command *command,
+void fsm_strict_apply(const struct fsm_strict *strict, struct command_list *command,
                       struct buf *result)
 {
-    struct batch batch = {.on = strict, .head = &command->batch};
+    struct batch batch = {.on = strict, .head = command};
     struct strict_result results[LIMIT_STRICT_ITEMS];
     struct strict_item item;
     uint16_t position = 0;
 
     ASSERT(command->count >= 1 && command->count <= LIMIT_STRICT_ITEMS);
-    while (strict_command_next(command, &item)) {
+    while (command_next(command, &item)) {
         ASSERT(position < command->count);
         batch_turn_to(&batch, &item);
-        item_apply(&batch, &item, position, &results[position]);
+        results[position].status = item_apply(&batch, &item, position, &results[position]);
         position++;
     }
     ASSERT(position == command->count);
