@@ -10,6 +10,7 @@
 #ifndef LEAFD_STORAGE_DISK_H
 #define LEAFD_STORAGE_DISK_H
 
+#include "src/base/container.h"
 #include "storage/store.h"
 
 struct disk;
@@ -36,7 +37,7 @@ struct disk_ops {
     void (*read)(struct disk *disk, struct disk_read *read);
     /* True when space is low: new proposals are to be refused. Any thread. */
     bool (*low)(struct disk *disk);
-};
+} BY_NAME;
 
 struct disk {
     const struct disk_ops *ops;

@@ -35,6 +35,7 @@
 #include <sys/queue.h>
 
 #include "src/base/buf.h"
+#include "src/base/container.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 
@@ -194,7 +195,7 @@ struct store_ops {
     void (*snapshot_close)(struct store *store, struct store_snapshot *snapshot);
     void (*space)(struct store *store, struct store_space *ret_space);
     void (*close)(struct store *store);
-};
+} BY_NAME;
 
 struct store {
     const struct store_ops *ops;

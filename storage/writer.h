@@ -16,6 +16,7 @@
 #ifndef LEAFD_STORAGE_WRITER_H
 #define LEAFD_STORAGE_WRITER_H
 
+#include "src/base/container.h"
 #include "storage/disk.h"
 
 struct writer;
@@ -24,7 +25,7 @@ struct writer_config {
     void (*notify)(void *data); /* wake the driver's loop (uv_async_send); may be called often */
     void (*failed)(void *data, int err, const struct store_error *error); /* must not return */
     void *data;
-};
+} BY_NAME;
 
 /* Start the thread on a store that was loaded. The store stays the caller's to close after stop. */
 int writer_start(struct store *store, const struct writer_config *config,

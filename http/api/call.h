@@ -16,6 +16,7 @@
 
 #include "http/api/ids.h"
 #include "http/server/port.h"
+#include "src/base/container.h"
 #include "src/id/backend/id_backend.h"
 #include "src/id/codec/worker.h"
 
@@ -47,7 +48,7 @@ struct call {
             struct id_missing missing; /* out of the latter */
         } change;
     };
-};
+} BY_NAME;
 
 /* A call whose finish is called on the loop's thread unless the connection closes. */
 struct call *call_new(enum id_request_kind kind,

@@ -36,6 +36,7 @@
 #include "http/server/input.h"
 #include "http/server/output.h"
 #include "http/server/service.h"
+#include "src/base/container.h"
 #include "src/base/hot.h"
 #include "src/base/timers.h"
 
@@ -98,7 +99,7 @@ struct http_wait {
     /* the connection's own */
     struct conn *conn;
     struct timer timer;
-};
+} BY_NAME;
 
 struct conn_counts {
     _Atomic uint64_t replies[6]; /* by the first digit of their status */

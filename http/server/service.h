@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "src/base/clock.h"
+#include "src/base/container.h"
 
 #define HTTP_DEFAULT_TIMEOUT_MS 3000
 
@@ -43,7 +44,7 @@ struct http_service {
     /* A request is complete: conn_reply() answers it, now, or later after conn_wait(). On the
      * loop's thread. */
     void (*handle)(struct conn *conn);
-};
+} BY_NAME;
 
 /* What an operator sets (docs/configuration.md). */
 struct http_settings {

@@ -343,7 +343,7 @@ void fake_start_still(struct fake *fake)
     pthread_mutex_init(&fake->mutex, NULL);
     pthread_cond_init(&fake->changed, NULL);
     fake->fsm = fsm_new();
-    fake->clock = (struct clock){clock_now_cb, clock_wall_cb, fake};
+    fake->clock = (struct clock){.now_ms = clock_now_cb, .wall_ms = clock_wall_cb, .data = fake};
     fake->backend = (struct id_backend){.ops = &ops,
                                         .table = id_table_new(),
                                         .health = &fake->health,

@@ -31,6 +31,7 @@
 #include "raft/cluster/health.h"
 #include "raft/cluster/membership_requests.h"
 #include "raft/cluster/peers.h"
+#include "src/base/container.h"
 #include "src/id/alloc/prefetch.h"
 
 struct replica_config {
@@ -61,7 +62,7 @@ struct replica_owner {
     void (*superseded)(struct replica_owner *owner, uint64_t incarnation);
     /* The leader is reached through this member from now on; 0: directly (for the log). */
     void (*way_changed)(struct replica_owner *owner, uint64_t through);
-};
+} BY_NAME;
 
 struct replica {
     struct replica_config config;

@@ -27,6 +27,7 @@
 #define LEAFD_RAFT_CLUSTER_SERVING_H
 
 #include "raft/cluster/membership.h"
+#include "src/base/container.h"
 
 struct work;
 TAILQ_HEAD(work_list, work);
@@ -38,7 +39,7 @@ struct serving_owner {
                      uint64_t index, const void *reply, size_t len);
     /* Somebody else may have to serve it. */
     void (*given_back)(struct serving_owner *owner, struct id_request *request);
-};
+} BY_NAME;
 
 struct read_round {
     uint64_t number; /* of the last one; those of an earlier incarnation are not given again */

@@ -42,6 +42,7 @@
 #include "raft/transport/net.h"
 #include "raft/wire/configuration.h"
 #include "src/base/clock.h"
+#include "src/base/container.h"
 #include "src/id/fsm/fsm.h"
 #include "storage/disk.h"
 
@@ -66,7 +67,7 @@ struct driver_observer {
     void (*installed)(struct driver_observer *observer, uint64_t index);
     /* Going on would be unsafe. In the process this must not return. */
     void (*failed)(struct driver_observer *observer, int err, const char *text);
-};
+} BY_NAME;
 
 enum driver_state { DRIVER_STARTING, DRIVER_FOLLOWER, DRIVER_CANDIDATE, DRIVER_LEADER };
 

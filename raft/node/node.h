@@ -20,6 +20,7 @@
 #include <uv.h>
 
 #include "raft/cluster/replica.h"
+#include "src/base/container.h"
 #include "storage/store.h"
 
 struct node;
@@ -54,7 +55,7 @@ struct node_owner {
     /* The cluster has removed this node, and its id never comes back: it is to be stopped. On the
      * loop; may come several times. */
     void (*removed)(struct node_owner *owner);
-};
+} BY_NAME;
 
 /* Load the store and start; a node that joins an existing cluster is let in first, however long
  * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); errors of

@@ -12,6 +12,7 @@
 #define LEAFD_RAFT_SIM_SIM_WORLD_H
 
 #include "raft/cluster/replica.h"
+#include "src/base/container.h"
 #include "src/base/prng.h"
 #include "src/base/timers.h"
 #include "storage/store_mem.h"
@@ -223,7 +224,7 @@ struct sim_hooks {
     /* A frame leaves a node: the worst moment to die is now. */
     void (*sent)(struct sim_node *node, uint64_t to, enum frame_type type,
                  const struct buf *payload);
-};
+} BY_NAME;
 
 struct sim_world {
     uint64_t seed;

@@ -20,7 +20,7 @@ static uint64_t fake_wall_ms(const struct clock *clock)
 
 void fake_clock_init(struct fake_clock *clock, uint64_t now_ms)
 {
-    clock->base = (struct clock){fake_now_ms, fake_wall_ms, NULL};
+    clock->base = (struct clock){.now_ms = fake_now_ms, .wall_ms = fake_wall_ms, .data = NULL};
     clock->now_ms = now_ms;
 }
 
@@ -60,7 +60,8 @@ static void fake_set_peers(struct net *base, const struct net_peer *peers, size_
     net->peer_count = count;
 }
 
-static const struct net_ops fake_net_ops = {fake_send, fake_connected, fake_set_peers};
+static const struct net_ops fake_net_ops = {
+    .send = fake_send, .connected = fake_connected, .set_peers = fake_set_peers};
 
 void fake_net_init(struct fake_net *net)
 {
@@ -139,7 +140,8 @@ static bool fake_low(struct disk *base)
     return ((struct fake_disk *)base)->low;
 }
 
-static const struct disk_ops fake_disk_ops = {fake_submit, fake_read, fake_low};
+static const struct disk_ops fake_disk_ops = {
+    .submit = fake_submit, .read = fake_read, .low = fake_low};
 
 void fake_disk_init(struct fake_disk *disk, struct store *store)
 {

@@ -201,7 +201,7 @@ void ring_start(struct ring *ring, unsigned count)
 
         node->ring = ring;
         node->id = i + 1;
-        node->clock = (struct clock){node_now_ms, node_wall_ms, node};
+        node->clock = (struct clock){.now_ms = node_now_ms, .wall_ms = node_wall_ms, .data = node};
         STAILQ_INIT(&node->inbox);
         node->owner = (struct replica_owner){.failed = on_failed,
                                              .role_changed = on_role_changed,

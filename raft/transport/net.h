@@ -16,6 +16,7 @@
 
 #include "raft/wire/frame.h"
 #include "src/base/buf.h"
+#include "src/base/container.h"
 #include "src/base/limits.h"
 
 struct net_peer {
@@ -56,7 +57,7 @@ struct net_receiver {
     /* A node that is no member asks to be let in. Append the answer; false: malformed. */
     bool (*join)(struct net_receiver *receiver, uint64_t peer, const void *request, size_t len,
                  struct buf *answer);
-};
+} BY_NAME;
 
 struct net;
 
@@ -69,7 +70,7 @@ struct net_ops {
     bool (*connected)(struct net *net, uint64_t peer);
     /* The set of peers to keep links with (without ourselves); addresses may change. */
     void (*set_peers)(struct net *net, const struct net_peer *peers, size_t count);
-};
+} BY_NAME;
 
 struct net {
     const struct net_ops *ops;

@@ -27,6 +27,7 @@
 
 #include "raft/transport/net_hub.h"
 #include "raft/transport/net_out.h"
+#include "src/base/container.h"
 
 #define NET_REASON_BYTES 96
 
@@ -64,7 +65,7 @@ struct net_conn_ops {
     void (*freed)(struct net_conn *conn);
     /* The peer's address refused the connection, which is closed already. Or NULL. */
     void (*refused)(struct net_conn *conn);
-};
+} BY_NAME;
 
 struct net_conn {
     TAILQ_ENTRY(net_conn) link; /* its owner's */

@@ -30,7 +30,8 @@ HOT static uint64_t system_wall_ms(const struct clock *clock)
 
 const struct clock *clock_system(void)
 {
-    static const struct clock system = {system_now_ms, system_wall_ms, 0};
+    static const struct clock system = {
+        .now_ms = system_now_ms, .wall_ms = system_wall_ms, .data = 0};
 
     return &system;
 }

@@ -9,13 +9,15 @@
 
 #include <stdint.h>
 
+#include "src/base/container.h"
+
 struct clock {
     /* Milliseconds of a monotonic clock that counts suspend; the zero point has no meaning. */
     uint64_t (*now_ms)(const struct clock *clock);
     /* Milliseconds since 1970-01-01 UTC; may jump either way. */
     uint64_t (*wall_ms)(const struct clock *clock);
     void *data;
-};
+} BY_NAME;
 
 /* The system's clocks (CLOCK_BOOTTIME, CLOCK_REALTIME). Static memory. */
 const struct clock *clock_system(void);

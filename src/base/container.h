@@ -12,4 +12,12 @@
 #define CONTAINER(pointer, type, member)                                                           \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
+/* After the closing brace of a struct of functions: it is filled in by name alone, so that a new
+ * one in the midst of it cannot move the others. GCC refuses what is not. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define BY_NAME __attribute__((designated_init))
+#else
+#define BY_NAME
+#endif
+
 #endif

@@ -19,6 +19,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "src/base/container.h"
 #include "src/base/err.h"
 
 struct mailbox_item {
@@ -38,7 +39,7 @@ struct mailbox {
     void (*drained)(struct mailbox *mailbox); /* after each drain, may be NULL */
     void *data;                               /* the owner's */
     void (*close_cb)(struct mailbox *mailbox);
-};
+} BY_NAME;
 
 /* Open a box on a loop. max: items that may wait, 1..LIMIT_MAILBOX_ITEMS. 0 or ERR_NOMEM. */
 int mailbox_init(struct mailbox *mailbox, uv_loop_t *loop, size_t max) MUST_CHECK;

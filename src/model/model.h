@@ -31,6 +31,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "src/base/container.h"
+
 #define MODEL_THREADS_MAX 5
 #define MODEL_TEXT_BYTES 8192
 
@@ -45,7 +47,7 @@ struct model_scenario {
     unsigned events_max;   /* of one thread; 0: as many as fit */
     uint64_t runs_max;     /* 0: no bound; else it stops there, and says so */
     bool all_changes; /* go also where an execution is found twice: for tests of the explorer */
-};
+} BY_NAME;
 
 struct model_result {
     uint64_t executions; /* that are allowed and came to their end */

@@ -129,7 +129,7 @@ static void failed_cb(void *data, int err, const struct store_error *error)
 static void stage_make(struct stage *stage)
 {
     static const struct store_identity identity = {.cluster_id = "w", .node_id = 1};
-    const struct writer_config config = {notify_cb, failed_cb, stage};
+    const struct writer_config config = {.notify = notify_cb, .failed = failed_cb, .data = stage};
 
     memset(stage, 0, sizeof *stage);
     stage->store.ops = &stage_ops;

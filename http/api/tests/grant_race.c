@@ -280,7 +280,8 @@ void grant_race_show(struct grant_race *race, const char *name)
 
 void grant_race_start(struct grant_race *race, unsigned loops)
 {
-    static const struct id_backend_ops ops = {backend_submit, backend_want, backend_notify};
+    static const struct id_backend_ops ops = {
+        .submit = backend_submit, .want = backend_want, .notify = backend_notify};
     static const struct allocator_config config = {
         .cover_ms = 1, .request_ms = REQUEST_MS, .retry_ms = RETRY_MS};
     static const struct http_build build = {.version = "", .commit = "", .libraries = "{}"};

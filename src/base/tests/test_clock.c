@@ -71,7 +71,7 @@ static uint64_t fixed_wall(const struct clock *clock)
 static void test_own_clock(void **state)
 {
     uint64_t time_ms = 5;
-    const struct clock clock = {fixed_now, fixed_wall, &time_ms};
+    const struct clock clock = {.now_ms = fixed_now, .wall_ms = fixed_wall, .data = &time_ms};
 
     (void)state;
     assert_int_equal(clock_now_ms(&clock), 5);

@@ -24,6 +24,7 @@
 #define LEAFD_ID_ALLOC_PREFETCH_H
 
 #include "src/base/clock.h"
+#include "src/base/container.h"
 #include "src/base/timers.h"
 #include "src/id/alloc/id_table.h"
 
@@ -46,7 +47,7 @@ struct prefetch_ops {
     /* Open the tag and ask for a segment, if that makes sense. */
     void (*fetch)(void *data, const char *name, size_t len);
     void *data;
-};
+} BY_NAME;
 
 struct prefetch;
 

@@ -11,6 +11,7 @@
 #define LEAFD_ID_BACKEND_ID_BACKEND_H
 
 #include "src/base/clock.h"
+#include "src/base/container.h"
 #include "src/id/alloc/id_table.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/request.h"
@@ -98,7 +99,7 @@ struct id_backend_ops {
     /* snowflake_claim() said *ret_notify: the raft loop is to look at snowflake->wanted. Any
      * thread; cheap; never blocks. */
     void (*notify)(struct id_backend *backend);
-};
+} BY_NAME;
 
 struct id_backend {
     const struct id_backend_ops *ops;

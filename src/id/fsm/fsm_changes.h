@@ -7,6 +7,7 @@
 #define LEAFD_ID_FSM_FSM_CHANGES_H
 
 #include "src/base/buf.h"
+#include "src/base/container.h"
 #include "src/id/codec/tag.h"
 #include "src/id/codec/worker.h"
 
@@ -35,6 +36,6 @@ struct fsm_listener {
     void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
     void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
     void (*layout_changed)(struct fsm_listener *listener, const struct snowflake_layout *layout);
-};
+} BY_NAME;
 
 #endif

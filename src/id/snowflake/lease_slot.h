@@ -45,6 +45,7 @@
 #define LEAFD_ID_SNOWFLAKE_LEASE_SLOT_H
 
 #include "src/base/clock.h"
+#include "src/base/container.h"
 #include "src/id/codec/request.h"
 #include "src/id/codec/worker.h"
 #include "src/id/snowflake/snowflake.h"
@@ -80,7 +81,7 @@ int lease_record_decode(const void *data, size_t len, struct lease_record *ret_r
 struct lease_disk {
     void (*write)(struct lease_disk *disk, unsigned k, const void *data, size_t len,
                   void (*done)(void *data), void *done_data);
-};
+} BY_NAME;
 
 /*
  *   NONE --row--> RECORDING --written--> RECORDED --layout--> SERVING

@@ -63,7 +63,7 @@ struct id_world *id_world_new(void)
 
     ASSERT(world != NULL);
     world->cluster = fsm_new();
-    world->clock = (struct clock){now_ms, now_ms, world};
+    world->clock = (struct clock){.now_ms = now_ms, .wall_ms = now_ms, .data = world};
     world->now_ms = 1000000;
     world->table = id_table_new();
     world->proposer.propose = propose;

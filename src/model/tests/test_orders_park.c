@@ -207,7 +207,7 @@ static void set_up(void)
                           .max_step = bound()->grant};
 
     memset((void *)&at, 0, sizeof at);
-    at.clock = (struct clock){clock_cb, clock_cb, NULL};
+    at.clock = (struct clock){.now_ms = clock_cb, .wall_ms = clock_cb, .data = NULL};
     at.proposer.propose = propose_cb;
     at.waker.wake = wake_cb;
     at.next_id = 100;

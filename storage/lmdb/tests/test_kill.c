@@ -235,7 +235,8 @@ static struct store *open_store(const struct store_lmdb_config *config, struct s
 _Noreturn static void child_run(const struct store_lmdb_config *config, int acks)
 {
     static struct child child;
-    const struct writer_config writer_config = {notify_cb, failed_cb, &child};
+    const struct writer_config writer_config = {
+        .notify = notify_cb, .failed = failed_cb, .data = &child};
     struct store_loaded loaded;
     struct store *store = open_store(config, &loaded);
 

@@ -59,7 +59,7 @@ struct strict_world *strict_world_new(void)
     struct strict_world *world = calloc(1, sizeof *world);
 
     ASSERT(world != NULL);
-    world->clock = (struct clock){now_ms, now_ms, world};
+    world->clock = (struct clock){.now_ms = now_ms, .wall_ms = now_ms, .data = world};
     world->now_ms = 1000000;
     world->next_id = 1;
     world->proposer.propose = propose;

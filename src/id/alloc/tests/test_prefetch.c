@@ -65,7 +65,7 @@ static void on_fetch(void *data, const char *name, size_t len)
 
 static void start(struct node *node)
 {
-    struct prefetch_ops ops = {on_write, on_fetch, node};
+    struct prefetch_ops ops = {.write = on_write, .fetch = on_fetch, .data = node};
 
     timers_init(&node->timers);
     node->table = id_table_new();
@@ -97,7 +97,7 @@ static int setup(void **state)
     struct node *node = calloc(1, sizeof *node);
 
     ASSERT(node != NULL);
-    node->clock = (struct clock){now_ms, now_ms, node};
+    node->clock = (struct clock){.now_ms = now_ms, .wall_ms = now_ms, .data = node};
     node->now_ms = 5000;
     node->time_ms = TIME_MS;
     node->config = (struct prefetch_config){100, 1000};

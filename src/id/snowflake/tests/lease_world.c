@@ -335,10 +335,11 @@ struct lease_world *lease_world_new_config(size_t nodes, const struct lease_conf
 
         node->world = world;
         node->id = i + 1;
-        node->clock = (struct clock){node_now_ms, node_wall_ms, node};
+        node->clock = (struct clock){.now_ms = node_now_ms, .wall_ms = node_wall_ms, .data = node};
         node->proposer.propose = on_propose;
         node->disk.write = on_write;
-        node->listener = (struct fsm_listener){NULL, on_worker_changed, on_layout_changed};
+        node->listener = (struct fsm_listener){.worker_changed = on_worker_changed,
+                                               .layout_changed = on_layout_changed};
         lease_world_wipe(node);
         lease_world_start(node);
     }
