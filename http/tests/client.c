@@ -27,7 +27,7 @@ struct client *client_open(uint16_t port)
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const int on = 1;
-    struct client *client = malloc(sizeof(*client));
+    struct client *client = malloc(sizeof *client);
 
     ASSERT(client != NULL);
     client->start = 0;

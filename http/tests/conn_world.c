@@ -254,7 +254,7 @@ void conn_world_start(struct conn_world *world)
 {
     static const struct http_build build = {.version = "9.8.7", .commit = "abc", .libraries = "{}"};
 
-    memset(world, 0, sizeof(*world));
+    memset(world, 0, sizeof *world);
     world->fd = -1;
     backend_start(world);
     fake_settings(&world->settings);

@@ -172,7 +172,7 @@ static void list_segments(struct fake *fake, struct id_segments_page *page)
 {
     struct id_tag *tag = id_table_next(fake->backend.table, "", 0, "", 0);
 
-    page->items = calloc(id_table_count(fake->backend.table) + 1, sizeof(*page->items));
+    page->items = calloc(id_table_count(fake->backend.table) + 1, sizeof *page->items);
     ASSERT(page->items != NULL);
     for (; tag != NULL; tag = id_table_next(fake->backend.table, "", 0, tag->name, tag->name_len)) {
         struct id_segment_info *info = &page->items[page->count++];
@@ -337,7 +337,7 @@ void fake_start_still(struct fake *fake)
     static const struct id_backend_ops ops = {
         .submit = submit_cb, .want = want_cb, .notify = notify_cb};
 
-    memset(fake, 0, sizeof(*fake));
+    memset(fake, 0, sizeof *fake);
     fake->still = true;
     TAILQ_INIT(&fake->requests);
     pthread_mutex_init(&fake->mutex, NULL);

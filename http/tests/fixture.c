@@ -52,7 +52,7 @@ void fixture_stop(struct fixture *f)
 
 int fixture_setup(void **state)
 {
-    struct fixture *f = malloc(sizeof(*f));
+    struct fixture *f = malloc(sizeof *f);
 
     ASSERT(f != NULL);
     fixture_start(f, NULL);

@@ -344,7 +344,7 @@ static void test_bodies_limit(void **state)
 static void test_deadlines(void **state)
 {
     const struct http_settings limits = {.head_ms = 60, .body_ms = 80, .idle_ms = 400};
-    struct fixture *f = zeroed(sizeof(*f));
+    struct fixture *f = zeroed(sizeof *f);
     struct client *client;
 
     (void)state;
@@ -383,7 +383,7 @@ static void test_deadlines(void **state)
 static void test_waiting_is_not_idle(void **state)
 {
     const struct http_settings limits = {.head_ms = 20, .body_ms = 20, .idle_ms = 200};
-    struct fixture *f = zeroed(sizeof(*f));
+    struct fixture *f = zeroed(sizeof *f);
     struct id_tag *tag;
     struct reply reply;
 

@@ -148,7 +148,7 @@ static void test_slow_reader_is_not_idle(void **state)
 {
     enum { COUNT = 9 }; /* less than LIMIT_HTTP_OUTPUT_BYTES, more than the kernel holds */
     const struct http_settings limits = {.idle_ms = 500};
-    struct fixture *f = zeroed(sizeof(*f));
+    struct fixture *f = zeroed(sizeof *f);
     struct client *slow;
     struct reply reply;
 
@@ -179,7 +179,7 @@ static void test_slow_reader_is_not_idle(void **state)
 static void test_write_stall_closes(void **state)
 {
     const struct http_settings limits = {.write_ms = 60};
-    struct fixture *f = zeroed(sizeof(*f));
+    struct fixture *f = zeroed(sizeof *f);
     struct client *client;
     char buffer[4096];
     size_t total = 0;
@@ -218,7 +218,7 @@ static void test_connection_limit(void **state)
     const struct http_settings limits = {.connections = 3};
     struct client *refused[LIMIT_HTTP_REFUSED];
     struct client *clients[3];
-    struct fixture *f = zeroed(sizeof(*f));
+    struct fixture *f = zeroed(sizeof *f);
     struct client *beyond;
     struct reply reply;
 

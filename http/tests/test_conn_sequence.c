@@ -256,7 +256,7 @@ static void check(struct bench *bench, const struct sequence *sequence, enum way
 
 static int setup(void **state)
 {
-    struct bench *bench = calloc(1, sizeof(*bench));
+    struct bench *bench = calloc(1, sizeof *bench);
 
     ASSERT(bench != NULL);
     conn_world_start(&bench->world);

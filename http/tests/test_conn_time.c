@@ -17,7 +17,7 @@
 
 static int setup(void **state)
 {
-    struct conn_world *world = malloc(sizeof(*world));
+    struct conn_world *world = malloc(sizeof *world);
 
     ASSERT(world != NULL);
     conn_world_start(world);

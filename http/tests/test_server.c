@@ -22,7 +22,7 @@
 
 static struct fixture *start(const struct http_settings *limits)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
+    struct fixture *f = calloc(1, sizeof *f);
 
     assert_non_null(f);
     fixture_start(f, limits);
@@ -132,7 +132,7 @@ static void test_loops_share_a_tag(void **state)
     enum { WORKERS = 6, ROUNDS = 1000 };
     const struct http_settings limits = {.loops = 2};
     struct fixture *f = start(&limits);
-    struct worker *workers = calloc(WORKERS, sizeof(*workers));
+    struct worker *workers = calloc(WORKERS, sizeof *workers);
     char *seen = calloc(1, WORKERS * ROUNDS * 100);
 
     (void)state;

@@ -170,7 +170,7 @@ static void open_cb(struct mailbox_item *item)
 
 static void backend_submit(struct id_backend *backend, struct id_request *request)
 {
-    struct posted *posted = malloc(sizeof(*posted));
+    struct posted *posted = malloc(sizeof *posted);
 
     ASSERT(posted != NULL);
     posted->item.run = open_cb;
@@ -286,7 +286,7 @@ void grant_race_start(struct grant_race *race, unsigned loops)
         .cover_ms = 1, .request_ms = REQUEST_MS, .retry_ms = RETRY_MS};
     static const struct http_build build = {.version = "", .commit = "", .libraries = "{}"};
 
-    memset(race, 0, sizeof(*race));
+    memset(race, 0, sizeof *race);
     fake_start_still(&race->fake);
     race->backend = race->fake.backend;
     race->backend.ops = &ops;

@@ -45,7 +45,7 @@ static void prepare_small(struct fixture *f)
 
 static int setup(void **state, void (*prepare_with)(struct fixture *f))
 {
-    struct fixture *f = malloc(sizeof(*f));
+    struct fixture *f = malloc(sizeof *f);
 
     ASSERT(f != NULL);
     fixture_start_with(f, NULL, prepare_with);

@@ -272,7 +272,7 @@ static void test_clock_off(void **state)
 
 static void test_version_is_escaped(void **state)
 {
-    struct fixture *f = malloc(sizeof(*f));
+    struct fixture *f = malloc(sizeof *f);
     struct http_server *server;
     const struct http_build build = {.version = "1\"\\\n2", .commit = "", .libraries = "{}"};
     struct api *api;

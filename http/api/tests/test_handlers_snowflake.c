@@ -108,7 +108,7 @@ static void test_hundred_thousand(void **state)
 {
     enum { COUNT = 100000 };
     struct fixture *f = *state;
-    uint64_t *ids = malloc(COUNT * sizeof(*ids));
+    uint64_t *ids = malloc(COUNT * sizeof *ids);
     uint64_t now_ms = clock_wall_ms(clock_system());
     struct reply reply;
 

@@ -210,8 +210,8 @@ static void test_loops_share_the_generator(void **state)
 {
     enum { EACH = 2 * ROUNDS * BATCH, ALL = THREADS * EACH };
     struct http_settings config = {.loops = 2};
-    struct hammer *hammers = calloc(THREADS, sizeof(*hammers));
-    uint64_t *all = calloc(ALL, sizeof(*all));
+    struct hammer *hammers = calloc(THREADS, sizeof *hammers);
+    uint64_t *all = calloc(ALL, sizeof *all);
     struct fixture f;
     struct reply reply;
 
@@ -226,12 +226,12 @@ static void test_loops_share_the_generator(void **state)
     for (unsigned i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(hammers[i].thread, NULL), 0);
         assert_true(hammers[i].good);
-        memcpy(all + (size_t)i * EACH, hammers[i].ids, EACH * sizeof(*all));
+        memcpy(all + (size_t)i * EACH, hammers[i].ids, EACH * sizeof *all);
         for (unsigned k = 1; k < EACH; k++) {
             assert_true(hammers[i].ids[k] > hammers[i].ids[k - 1]);
         }
     }
-    qsort(all, ALL, sizeof(*all), compare_ids);
+    qsort(all, ALL, sizeof *all, compare_ids);
     for (unsigned k = 1; k < ALL; k++) {
         assert_true(all[k] > all[k - 1]);
     }

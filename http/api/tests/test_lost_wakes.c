@@ -35,7 +35,7 @@ struct bench {
 
 static int setup(void **state)
 {
-    struct bench *bench = malloc(sizeof(*bench));
+    struct bench *bench = malloc(sizeof *bench);
 
     ASSERT(bench != NULL);
     grant_race_start(&bench->race, LOOPS);

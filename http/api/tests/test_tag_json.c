@@ -21,7 +21,7 @@ static int read_one(const char *body, struct body_fault *fault)
 
     assert_non_null(exact);
     memcpy(exact, body, len);
-    memset(fault, 0, sizeof(*fault));
+    memset(fault, 0, sizeof *fault);
     command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
     rv = tag_json_read_one("t", 1, exact, len, &command, fault);
     buf_free(&command);
@@ -37,7 +37,7 @@ static int read_bulk(const char *body, size_t len, struct body_fault *fault)
 
     assert_non_null(exact);
     memcpy(exact, body, len);
-    memset(fault, 0, sizeof(*fault));
+    memset(fault, 0, sizeof *fault);
     command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
     rv = tag_json_read_bulk(exact, len, &command, fault);
     buf_free(&command);

@@ -64,7 +64,7 @@ static void test_order_by_tag(void **state)
 
 static void test_bound(void **state)
 {
-    struct waiter *w = calloc(LIMIT_WAITERS_PER_LOOP + 1, sizeof(*w));
+    struct waiter *w = calloc(LIMIT_WAITERS_PER_LOOP + 1, sizeof *w);
     struct id_table *table = id_table_new();
     struct id_tag *tag = id_table_insert(table, "a", 1);
     struct waiters waiters;

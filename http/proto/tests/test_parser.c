@@ -110,7 +110,7 @@ static void run(const char *text, size_t len, const size_t *cuts, size_t cut_cou
     bool going = true;
 
     assert_non_null(stream.input);
-    memset(ret, 0, sizeof(*ret));
+    memset(ret, 0, sizeof *ret);
     parser_init(&stream.parser);
     for (size_t piece = 0; going && piece <= cut_count; piece++) {
         size_t upto = piece < cut_count ? cuts[piece] : len;
@@ -142,7 +142,7 @@ static void assert_same(const struct outcome *a, const struct outcome *b)
 /* Whole, byte by byte, and cut in two and in three at every place: always the same. */
 static void run_all_ways(const char *text, size_t len, struct outcome *ret)
 {
-    size_t *every = malloc((len + 1) * sizeof(*every));
+    size_t *every = malloc((len + 1) * sizeof *every);
     struct outcome other;
 
     assert_non_null(every);

@@ -25,7 +25,7 @@ static void keep_row(struct id_apply *apply, struct fsm_change *change)
         buf_free(&row->key);
         buf_free(&row->value);
         apply->row_count--;
-        memmove(row, row + 1, (size_t)(apply->rows + apply->row_count - row) * sizeof(*row));
+        memmove(row, row + 1, (size_t)(apply->rows + apply->row_count - row) * sizeof *row);
         apply->rows[apply->row_count] = (struct fsm_change){BUF_INIT, BUF_INIT};
         return;
     }

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
-#define OF(pointer, member)                                                                        \
-    ((struct id_world *)(void *)((char *)(pointer)-offsetof(struct id_world, member)))
+#define OF(pointer, member) CONTAINER(pointer, struct id_world, member)
 
 static uint64_t now_ms(const struct clock *clock)
 {

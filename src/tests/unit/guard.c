@@ -256,7 +256,7 @@ static void guarded_test(void **state)
 int __wrap__cmocka_run_group_tests(const char *name, const struct CMUnitTest *tests, size_t count,
                                    CMFixtureFunction setup, CMFixtureFunction teardown)
 {
-    struct CMUnitTest *guarded = calloc(count, sizeof(*guarded));
+    struct CMUnitTest *guarded = calloc(count, sizeof *guarded);
     const char *limit = getenv("LEAFD_TEST_LIMIT_S");
     struct sigaction action = {.sa_handler = on_alarm};
     void *frame;

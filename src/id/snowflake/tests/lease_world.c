@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "src/base/assert.h"
+#include "src/base/container.h"
 
 #define NEWS_MS 1000
 #define SOMEBODY 100 /* a node that is none of the world's */
-#define OF(pointer, member)                                                                        \
-    ((struct lease_node *)(void *)((char *)(pointer)-offsetof(struct lease_node, member)))
+#define OF(pointer, member) CONTAINER(pointer, struct lease_node, member)
 
 /* --- clocks --- */
 
