@@ -8,13 +8,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "src/base/prng.h"
 #include "src/id/codec/command.h"
+#include "src/id/codec/tests/golden.h"
 #include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_stamp.h"
 
@@ -22,13 +21,6 @@
 #define WALL "0068e5cf8b010000 "
 
 /* One kind of message: who writes it, its bytes, who reads it. */
-struct golden {
-    const char *name;
-    void (*encode)(struct buf *buf);
-    int (*decode)(const void *data, size_t len);
-    const char *bytes;
-};
-
 static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0"};
 
 static struct tag_row sample_row(void)
@@ -232,91 +224,25 @@ static const struct golden GOLDEN[] = {
 static void test_golden_bytes(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < GOLDEN_COUNT; i++) {
-        struct buf buf = BUF_INIT;
-
-        GOLDEN[i].encode(&buf);
-        if (!id_hex_equal(&buf, GOLDEN[i].bytes)) {
-            fail_msg("%s", GOLDEN[i].name);
-        }
-        assert_int_equal(GOLDEN[i].decode(buf.data, buf.len), 0);
-        buf_free(&buf);
-    }
+    golden_bytes(GOLDEN, GOLDEN_COUNT);
 }
 
-static bool is_command(const struct golden *golden)
-{
-    return strncmp(golden->bytes, "02", 2) == 0;
-}
-
-/* Each decoder takes its own bytes whole: not less, not more, not another version or kind. */
 static void test_decoders_refuse_damage(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < GOLDEN_COUNT; i++) {
-        struct buf buf = BUF_INIT;
-        uint8_t own_version;
-
-        GOLDEN[i].encode(&buf);
-        own_version = is_command(&GOLDEN[i]) ? COMMAND_VERSION : MESSAGE_VERSION;
-        for (size_t len = 0; len < buf.len; len++) {
-            uint8_t *exact = malloc(len > 0 ? len : 1); /* so that asan sees a read too far */
-
-            assert_non_null(exact);
-            memcpy(exact, buf.data, len);
-            assert_int_equal(GOLDEN[i].decode(exact, len), ERR_BAD_MESSAGE);
-            free(exact);
-        }
-        buf_put_u8(&buf, 0);
-        assert_int_equal(GOLDEN[i].decode(buf.data, buf.len), ERR_BAD_MESSAGE);
-        buf.len--;
-        for (unsigned version = 0; version < 256; version++) {
-            buf.data[0] = (uint8_t)version;
-            assert_int_equal(GOLDEN[i].decode(buf.data, buf.len),
-                             version == own_version ? 0 : ERR_BAD_MESSAGE);
-        }
-        buf_free(&buf);
-    }
+    golden_refuse_damage(GOLDEN, GOLDEN_COUNT);
 }
 
 static void test_decoders_refuse_each_other(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < GOLDEN_COUNT; i++) {
-        struct buf buf = BUF_INIT;
-
-        GOLDEN[i].encode(&buf);
-        for (size_t k = 0; k < GOLDEN_COUNT; k++) {
-            bool same = GOLDEN[k].decode == GOLDEN[i].decode;
-
-            assert_int_equal(GOLDEN[k].decode(buf.data, buf.len), same ? 0 : ERR_BAD_MESSAGE);
-        }
-        buf_free(&buf);
-    }
+    golden_refuse_each_other(GOLDEN, GOLDEN_COUNT);
 }
 
 static void test_decoders_survive_any_bytes(void **state)
 {
-    struct prng prng;
-
     (void)state;
-    prng_seed(&prng, 11);
-    for (unsigned round = 0; round < 2000; round++) {
-        for (size_t i = 0; i < GOLDEN_COUNT; i++) {
-            struct buf buf = BUF_INIT;
-
-            GOLDEN[i].encode(&buf);
-            for (uint64_t n = prng_below(&prng, 4); n > 0; n--) {
-                buf.data[prng_below(&prng, buf.len)] = (uint8_t)prng_next(&prng);
-            }
-            for (size_t k = 0; k < GOLDEN_COUNT; k++) {
-                int err = GOLDEN[k].decode(buf.data, buf.len);
-
-                assert_true(err == 0 || err == ERR_BAD_MESSAGE);
-            }
-            buf_free(&buf);
-        }
-    }
+    golden_survive_any_bytes(GOLDEN, GOLDEN_COUNT, 11);
 }
 
 static void test_command_type_by_head_alone(void **state)

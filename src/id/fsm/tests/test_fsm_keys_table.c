@@ -17,7 +17,7 @@
 
 #include "src/id/fsm/fsm.h"
 #include "src/id/fsm/fsm_tables.h"
-#include "src/id/tests/id_apply.h"
+#include "src/id/fsm/tests/keys_scene.h"
 #include "src/id/tests/id_hex.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -30,53 +30,6 @@
 #ifndef SANITIZED
 #define SANITIZED 0
 #endif
-
-#define NOW_MS 1700000000000ULL
-
-static int setup(void **state)
-{
-    struct id_apply *a = calloc(1, sizeof *a);
-
-    assert_non_null(a);
-    id_apply_init(a);
-    id_apply_mode(a, "a", TAG_MODE_STRICT);
-    assert_int_equal(id_apply_clock(a, NOW_MS), 0);
-    *state = a;
-    return 0;
-}
-
-/* Every test ends with the rows that were listed giving the same state when they are loaded. */
-static int teardown(void **state)
-{
-    struct id_apply *a = *state;
-    struct fsm *other = fsm_new();
-
-    id_apply_load(a, other);
-    assert_true(fsm_digest(other) == fsm_digest(a->fsm));
-    assert_int_equal(other->keys.table.count, a->fsm->keys.table.count);
-    fsm_free(other);
-    id_apply_free(a);
-    free(a);
-    return 0;
-}
-
-static void gives(struct strict_result result, uint64_t first)
-{
-    assert_int_equal(result.status, 0);
-    assert_true(result.first == first && !result.replayed && result.detail == 0);
-}
-
-static void replays(struct strict_result result, uint64_t first)
-{
-    assert_int_equal(result.status, 0);
-    assert_true(result.first == first && result.replayed);
-}
-
-static void refuses(struct strict_result result, int status, uint64_t detail)
-{
-    assert_int_equal(result.status, status);
-    assert_true(result.detail == detail && result.first == 0 && !result.replayed);
-}
 
 /* --- rows --- */
 
@@ -279,7 +232,7 @@ static void test_many_keys_and_their_memory(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, keys_setup, keys_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_key_rows_are_golden),         TEST(test_load_refuses_damage),
         TEST(test_load_refuses_contradictions), TEST(test_a_command_forgets_so_many_and_no_more),
