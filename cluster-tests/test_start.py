@@ -243,6 +243,35 @@ def test_removed_data_file_is_refused(make_cluster, tag):
         assert take(other, tag)
 
 
+def test_a_directory_of_others_is_left_alone(make_cluster, tmp_path):
+    """A mistyped --data-dir: the node says so, ends with 65, and leaves no file there."""
+    cluster = make_cluster(start=False)
+    node = cluster.nodes[0]
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o700)
+    node.data_dir = str(theirs)
+    (theirs / "hosts").write_text("127.0.0.1 localhost")
+    node.expect_log("level=error")
+    assert run_to_end(node) == EXIT_DATA
+    assert "files that are not leafd's (hosts)" in node.log()
+    assert os.listdir(node.data_dir) == ["hosts"]
+
+
+def test_a_loose_directory_is_refused_unless_told_so(make_cluster, tmp_path):
+    cluster = make_cluster(start=False)
+    node = cluster.nodes[0]
+    node.data_dir = str(tmp_path / "loose")
+    os.mkdir(node.data_dir)
+    os.chmod(node.data_dir, 0o750)
+    node.expect_log("level=error")
+    assert run_to_end(node) == EXIT_DATA
+    assert "has mode 0750" in node.log() and "chmod 700" in node.log()
+    assert not os.listdir(node.data_dir)
+    node.settings["data-loose-mode"] = "true"
+    node.start()
+    wait_until(lambda: node.serves(), 10, "the node is up")
+
+
 def test_create_false_refuses_an_empty_directory(make_cluster):
     cluster = make_cluster(1, start=False)
     node = cluster.nodes[0]

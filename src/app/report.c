@@ -80,6 +80,8 @@ static const char *data_hint(int err)
                "new member with a new node.id";
     case ERR_WRONG_NODE:
         return "check data.dir, node.id and cluster.id; nothing was changed";
+    case ERR_UNSAFE_DIRECTORY:
+        return "nothing was changed";
     case ERR_BAD_VERSION:
         return "this data was written by another version of leafd; nothing was changed";
     case ERR_IMPLAUSIBLE:

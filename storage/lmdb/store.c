@@ -46,6 +46,7 @@ struct store_lmdb {
     struct lmdb_dir dir;
     struct lmdb_env env;
     uint64_t map_bytes;
+    bool loose_mode;
     struct store_identity identity;
     struct store_meta now; /* as of the last commit */
     LIST_HEAD(, store_snapshot) snapshots;
@@ -495,7 +496,7 @@ static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_er
 static int check_locked(struct store_lmdb *lmdb, struct lmdb_checker *checker, bool *ret_made,
                         struct store_error *ret_error)
 {
-    int err = lmdb_dir_lock(&lmdb->dir, ret_error);
+    int err = lmdb_dir_lock(&lmdb->dir, lmdb->loose_mode, ret_error);
 
     if (err == 0) {
         err = make_or_find(lmdb, ret_made, ret_error);
@@ -601,6 +602,7 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     lmdb_dir_init(&lmdb->dir, config->dir);
     lmdb->map_bytes = config->map_bytes;
     lmdb->identity = config->identity;
+    lmdb->loose_mode = config->loose_mode;
 
     err = lmdb_checker_start(&checker, lmdb->dir.path, ret_error);
     if (err == 0) {

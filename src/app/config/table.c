@@ -356,13 +356,17 @@ const struct setting settings[] = {
      "File with the secret that nodes prove to each other; mode 0600 or stricter. A must "
      "unless `peer.listen` is a loopback address."},
     {"data.dir", RANGED(setting_path, data.dir, 1, LIMIT_PATH_BYTES), DEFAULT("/var/lib/leafd"),
-     "Directory of the node's data; made if it is missing."},
+     "Directory of the node's data; made if it is missing. One that has other files in it is "
+     "refused."},
     {"data.map-bytes", RANGED(setting_bytes, data.map_bytes, 1 << 20, 1ULL << 44), DEFAULT("16GiB"),
      "Address space for the data, and the bound of its size. Disk space is taken only as it "
      "is needed."},
     {"data.create", VALUE(setting_boolean, data.create), DEFAULT("true"),
      "Make an empty store when `data.dir` has none. With `false` the node refuses to start "
      "then, so that a disk that is not mounted is not taken for a new node."},
+    {"data.loose-mode", VALUE(setting_boolean, data.loose_mode), DEFAULT("false"),
+     "Take a `data.dir` on which group or others have rights (a mode looser than 0700), too: for "
+     "volumes whose mode cannot be set."},
     {"http.listen", RANGED(setting_address, http.listen_address, 1, LIMIT_ADDRESS_BYTES),
      DEFAULT("127.0.0.1:8080"),
      "Address of the HTTP service. It has no authentication: do not open it to anyone who may "

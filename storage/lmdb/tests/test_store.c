@@ -186,6 +186,54 @@ static void test_store_lmdb_locks_its_directory(void **state)
     must_open(fixture, false);
 }
 
+static void test_store_lmdb_leaves_a_directory_of_others_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[TMP_PATH_BYTES];
+
+    assert_int_equal(mkdir(fixture->path, 0700), 0);
+    file_write(in_data(fixture, "hosts", path), "theirs", 6);
+    must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "files that are not leafd's (hosts)");
+    assert_int_equal(access(in_data(fixture, "lock", path), F_OK), -1);
+    fixture->config.loose_mode = true; /* says nothing of whose it is */
+    must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "choose an empty directory");
+
+    /* A `db` without our file in it is theirs, too. */
+    assert_int_equal(unlink(in_data(fixture, "hosts", path)), 0);
+    assert_int_equal(mkdir(in_data(fixture, "db", path), 0700), 0);
+    must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "(db)");
+    assert_int_equal(rmdir(path), 0);
+
+    /* What a file system of its own begins with is nobody's. Once the store is made, files beside
+     * it are the operator's affair. */
+    assert_int_equal(mkdir(in_data(fixture, "lost+found", path), 0700), 0);
+    must_open(fixture, true);
+    close_store(fixture);
+    file_write(in_data(fixture, "notes", path), "ours", 4);
+    must_open(fixture, false);
+}
+
+static void test_store_lmdb_refuses_a_mode_that_is_too_loose(void **state)
+{
+    static const mode_t loose[] = {0750, 0701, 0720, 02770, 0777};
+    struct fixture *fixture = *state;
+    char want[32];
+
+    assert_int_equal(mkdir(fixture->path, 0700), 0);
+    for (size_t i = 0; i < sizeof loose / sizeof loose[0]; i++) {
+        assert_int_equal(chmod(fixture->path, loose[i]), 0);
+        (void)snprintf(want, sizeof want, "has mode %04o", (unsigned)loose[i]);
+        must_refuse(fixture, ERR_UNSAFE_DIRECTORY, want);
+    }
+    fixture->config.loose_mode = true;
+    must_open(fixture, true);
+    close_store(fixture);
+    fixture->config.loose_mode = false; /* of one that was made, too */
+    must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "chmod 700");
+    assert_int_equal(chmod(fixture->path, 0700), 0);
+    must_open(fixture, false);
+}
+
 static void test_store_lmdb_forgets_an_unfinished_start(void **state)
 {
     struct fixture *fixture = *state;
@@ -543,6 +591,8 @@ int main(void)
         TEST(test_store_lmdb_is_made_once),
         TEST(test_store_lmdb_belongs_to_one_node),
         TEST(test_store_lmdb_locks_its_directory),
+        TEST(test_store_lmdb_leaves_a_directory_of_others_alone),
+        TEST(test_store_lmdb_refuses_a_mode_that_is_too_loose),
         TEST(test_store_lmdb_forgets_an_unfinished_start),
         TEST(test_store_lmdb_finishes_a_start),
         TEST(test_store_lmdb_misses_its_database),
