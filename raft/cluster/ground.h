@@ -34,6 +34,14 @@ static inline uint64_t ground_now_ms(const struct ground *on)
 /* Queue a frame; it is gone afterwards. 0 or why it does not leave (net.h). */
 int ground_send(const struct ground *on, uint64_t to, enum frame_type type, struct buf *frame);
 
+/* Where a member is reached. Borrowed until the next apply. */
+static inline const char *ground_address(const struct ground *on, const struct conf_member *member)
+{
+    const char *moved = fsm_member_address(on->fsm, member->id);
+
+    return moved != NULL ? moved : member->address;
+}
+
 /* As a FRAME_REQUEST or FRAME_RELAY. 0 or why it does not leave. */
 int ground_send_request(const struct ground *on, uint64_t to, enum frame_type type,
                         const struct wire_request *request) MUST_CHECK;

@@ -123,11 +123,12 @@ static enum id_node_state state_of(const struct driver *driver)
 static void fill_member(const struct ground *on, const struct conf_member *from,
                         struct id_member *member)
 {
+    const char *address = ground_address(on, from);
     struct node_info info;
     uint64_t match;
 
     member->id = from->id;
-    memcpy(member->peer_address, from->address, sizeof from->address);
+    memcpy(member->peer_address, address, strlen(address));
     strncpy(member->role, from->role == ROLE_VOTER ? "voter" : "standby", sizeof member->role - 1);
     if (fsm_node(on->fsm, from->id, &info)) {
         memcpy(member->http_address, info.http_address, sizeof member->http_address);

@@ -220,7 +220,7 @@ static void start_requests(struct replica *replica)
                   replica->allocator);
     everywhere_init(&replica->everywhere, on);
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
-    peers_init(&replica->peers, on, config->learned);
+    peers_init(&replica->peers, on, config->learned, config->info.peer_address);
     announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
                   config->digest_ms);
 }

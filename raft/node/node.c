@@ -543,6 +543,7 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
 {
     const struct node_settings *settings = node->settings;
     struct replica_config to = settings->replica;
+    const char *why; /* a node that listens on a wildcard is where the cluster knows it */
 
     to.driver.node_id = settings->node_id;
     to.driver.address = settings->peer_address;
@@ -555,6 +556,9 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.info.store_id = store_id;
     strncpy(to.info.http_address, settings->http_address, sizeof to.info.http_address - 1);
     strncpy(to.info.version, LEAFD_VERSION, sizeof to.info.version - 1);
+    if (member_address_check(settings->peer_address, strlen(settings->peer_address), &why)) {
+        strncpy(to.info.peer_address, settings->peer_address, sizeof to.info.peer_address - 1);
+    }
     to.digest_ms = DIGEST_MS;
     to.lease.node_id = settings->node_id;
     to.lease.store_id = store_id;

@@ -237,6 +237,7 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
     ret_config->info.node_id = node->id;
     ret_config->info.store_id = 1000 + node->id;
     memcpy(ret_config->info.version, "sim", 4);
+    memcpy(ret_config->info.peer_address, node->address, sizeof node->address);
     ret_config->digest_ms = 300;
     ret_config->lease = (struct lease_config){.node_id = node->id,
                                               .store_id = 1000 + node->id,

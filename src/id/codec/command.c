@@ -132,18 +132,20 @@ static const struct field DELETE_FIELDS[] = {
 
 static const struct field NODE_INFO_FIELDS[] = {
     FIELD_NUMBER(struct node_info, node_id), /* in a row it stands in the key */
-    FIELD_NUMBER(struct node_info, store_id),
-    FIELD_TEXT(struct node_info, http_address),
-    FIELD_TEXT(struct node_info, version),
+    FIELD_NUMBER(struct node_info, store_id), FIELD_TEXT(struct node_info, http_address),
+    FIELD_TEXT(struct node_info, version),    FIELD_TEXT(struct node_info, peer_address),
 };
 
 static bool node_info_is_sound(const void *data)
 {
     const struct node_info *info = data;
+    const char *why;
 
     return info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID &&
            tag_text_check(info->http_address, strlen(info->http_address), false) == 0 &&
-           tag_text_check(info->version, strlen(info->version), false) == 0;
+           tag_text_check(info->version, strlen(info->version), false) == 0 &&
+           (info->peer_address[0] == '\0' ||
+            member_address_check(info->peer_address, strlen(info->peer_address), &why));
 }
 
 static const struct field DIGEST_FIELDS[] = {
@@ -189,6 +191,11 @@ static const struct field MEMBER_END_FIELDS[] = {
     FIELD_NUMBER(struct member_change, index),
 };
 
+static const struct field MEMBER_MOVE_FIELDS[] = {
+    FIELD_NUMBER(struct member_move, node_id), /* in a row it stands in the key */
+    FIELD_TEXT(struct member_move, address),
+};
+
 static const struct form FORMS[] = {
     [COMMAND_NOOP] = {.is_sound = NULL},
     [COMMAND_GRANT] = {.fields = FIELDS(LIST_FIELDS), .items = &GRANTS},
@@ -207,6 +214,8 @@ static const struct form FORMS[] = {
     [COMMAND_MEMBER_BEGIN] = {.fields = FIELDS(MEMBER_BEGIN_FIELDS),
                               .is_sound = member_change_is_sound},
     [COMMAND_MEMBER_END] = {.fields = FIELDS(MEMBER_END_FIELDS)},
+    [COMMAND_MEMBER_MOVE] = {.fields = FIELDS(MEMBER_MOVE_FIELDS),
+                             .is_sound = member_move_is_sound},
 };
 
 /* --- writing --- */
@@ -243,7 +252,7 @@ int command_type(const void *data, size_t len)
     version = reader_u8(&reader);
     type = reader_u8(&reader);
     if (reader.bad || version != COMMAND_VERSION || type < COMMAND_NOOP ||
-        type > COMMAND_MEMBER_END || (type > COMMAND_RECALLED && type < COMMAND_MEMBER_BEGIN)) {
+        type > COMMAND_MEMBER_MOVE || (type > COMMAND_RECALLED && type < COMMAND_MEMBER_BEGIN)) {
         return ERR_BAD_MESSAGE;
     }
     return type;

@@ -45,7 +45,8 @@ enum command_type {
     COMMAND_GIVE_BACK = 13,      /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
     COMMAND_RECALLED = 14,       /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
     COMMAND_MEMBER_BEGIN = 20,   /* member_change */
-    COMMAND_MEMBER_END = 21      /* member_change: index and given_up */
+    COMMAND_MEMBER_END = 21,     /* member_change: index and given_up */
+    COMMAND_MEMBER_MOVE = 22     /* member_move */
 };
 
 /* A command with a list of items, as far as it stands before them. */
@@ -139,12 +140,14 @@ struct digest_command {
     uint64_t digest;
 };
 
-/* What a node says of itself. Its form: id in range, texts of UTF-8 and short enough. */
+/* What a node says of itself. Its form: id in range, texts of UTF-8 and short enough, an address
+ * that others may dial. */
 struct node_info {
     uint64_t node_id;
     uint64_t store_id; /* random, made with the directory: tells a wiped node from the old one */
     char http_address[LIMIT_ADDRESS_BYTES + 1];
     char version[32];
+    char peer_address[LIMIT_ADDRESS_BYTES + 1]; /* where it wants to be reached; "": as before */
 };
 
 /* Of its row, whose key holds the id. */
@@ -292,6 +295,7 @@ struct command {
         struct worker_renew renew;
         struct worker_release release;
         struct member_change change;
+        struct member_move move;
     };
 };
 

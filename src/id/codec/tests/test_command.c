@@ -21,7 +21,7 @@
 #define WALL "0068e5cf8b010000 "
 
 /* One kind of message: who writes it, its bytes, who reads it. */
-static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0"};
+static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0", "a:7081"};
 
 static struct tag_row sample_row(void)
 {
@@ -204,7 +204,8 @@ static const struct golden GOLDEN[] = {
      "01 0100 63 00 0000000000000000 00000000 00000000 00 0000 00"},
     {"delete", encode_delete, decode_command, "02 04 " ID_STAMP_EMPTY WALL "0300 646566"},
     {"node", encode_node, decode_command,
-     "02 05 " ID_STAMP_EMPTY "0700000000000000 efbeadde00000000 0600 613a38303830 0500 302e312e30"},
+     "02 05 " ID_STAMP_EMPTY
+     "0700000000000000 efbeadde00000000 0600 613a38303830 0500 302e312e30 0600 613a37303831"},
     {"digest", encode_digest, decode_command,
      "02 06 " ID_STAMP_EMPTY "0500000000000000 8877665544332211"},
     {"get", encode_get, decode_query, "01 41 0100 61"},
@@ -251,7 +252,7 @@ static void test_command_type_by_head_alone(void **state)
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
         bool known = (type >= COMMAND_NOOP && type <= COMMAND_RECALLED) ||
-                     type == COMMAND_MEMBER_BEGIN || type == COMMAND_MEMBER_END;
+                     (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_MEMBER_MOVE);
 
         assert_int_equal(command_type(head, 3), known ? type : ERR_BAD_MESSAGE);
         assert_int_equal(command_type(head, 1), ERR_BAD_MESSAGE);

@@ -279,7 +279,7 @@ static void test_load_refuses_damage(void **state)
 {
     const char *tag = "03 00 00 00 01000000 0a000000 64000000 0500000000000000 "
                       "0000000000000000 0000000000000000 0000";
-    const char *node = "01 0500000000000000 0000 0000";
+    const char *node = "01 0500000000000000 0000 0000 0000";
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
     fsm_load_begin(fsm);
