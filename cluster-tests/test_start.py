@@ -384,3 +384,37 @@ def test_loose_secret_file(make_cluster):
     node.expect_log("level=error")
     assert run_to_end(node) == EXIT_CONFIG
     assert cluster.secret_file in node.log()
+
+
+def differing(node):
+    checks = node.get("/readyz?verbose").json()["checks"]
+    return next(check for check in checks if check["name"] == "settings").get("differ", [])
+
+
+def test_settings_that_the_log_does_not_know_are_named(make_cluster, tag):
+    """A changed member list, layout and epoch: nothing comes of them, and that is said."""
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    node, other = cluster.followers()
+    assert not differing(node)
+    node.stop()
+    shown = node.members
+    node.members = node.members.replace(other.peer_address, "127.0.0.1:1")
+    node.settings["snowflake-layout"] = "41+8+12"
+    node.settings["snowflake-epoch-ms"] = "1500000000000"
+    node.start().wait_ready()
+    wait_until(
+        lambda: differing(node) == ["cluster.members", "snowflake.layout", "snowflake.epoch-ms"],
+        10,
+        "the three settings are named",
+    )
+    told = node.log()
+    assert "cluster.members is not what the log knows" in told
+    assert "127.0.0.1:1" in told and other.peer_address in told
+    assert "the layout of snowflake ids is not what the log knows" in told
+    assert take(node, tag)
+    node.stop()
+    node.members = shown
+    del node.settings["snowflake-layout"], node.settings["snowflake-epoch-ms"]
+    node.start().wait_ready()
+    assert not differing(node)

@@ -67,6 +67,7 @@ static void update_members(struct health *health)
 
     SEE(health, members, conf->count);
     SEE(health, voters, configuration_voters(conf));
+    SEE(health, differs, health->of.differences->now);
     SEE(health, member_change, change != NULL && !change->given_up);
 }
 

@@ -225,6 +225,19 @@ static void start_requests(struct replica *replica)
                   config->digest_ms);
 }
 
+static void start_differences(struct replica *replica)
+{
+    const struct replica_config *config = &replica->config;
+    const struct differences_settings settings = {
+        .members = config->members,
+        .member_count = config->member_count,
+        .address = config->info.peer_address,
+        .layout = config->lease.workers > 0 ? &config->lease.layout : NULL,
+    };
+
+    differences_init(&replica->differences, &replica->ground, &settings);
+}
+
 static void start_health(struct replica *replica, const struct store_loaded *loaded)
 {
     replica->health.of = (struct health_sources){.on = &replica->ground,
@@ -233,6 +246,7 @@ static void start_health(struct replica *replica, const struct store_loaded *loa
                                                  .strict = replica->strict,
                                                  .lease = replica->lease,
                                                  .table = replica->table,
+                                                 .differences = &replica->differences,
                                                  .cluster_id = replica->config.cluster_id};
     replica->health.start_last = loaded->first_index + loaded->entry_count - 1;
 }
@@ -284,6 +298,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
         return rv;
     }
     start_requests(replica);
+    start_differences(replica);
     start_health(replica, loaded);
     fsm_listen(fsm, &replica->listener);
     /* At last: it may apply, and then tells all the others. */
@@ -496,6 +511,7 @@ static void turn_parts(struct replica *replica)
     turn_members(replica);
     turn_fate(replica);
     announce_turn(&replica->announce);
+    differences_turn(&replica->differences);
     requests_tidy(&replica->requests);
     clock_sync_turn(&replica->clock_sync);
     lease_turn(replica->lease);

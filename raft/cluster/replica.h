@@ -27,6 +27,7 @@
 
 #include "raft/cluster/announce.h"
 #include "raft/cluster/clock_sync.h"
+#include "raft/cluster/differences.h"
 #include "raft/cluster/everywhere.h"
 #include "raft/cluster/health.h"
 #include "raft/cluster/membership_requests.h"
@@ -43,7 +44,9 @@ struct replica_config {
     uint32_t strict_keys;            /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
     struct lease_config lease;       /* workers 0: no snowflake ids */
     struct prefetch_config prefetch; /* tags 0: none is kept */
-    uint32_t catch_up_ms; /* patience with a change of the membership, see membership.h */
+    uint32_t catch_up_ms;           /* patience with a change of the membership, see membership.h */
+    const struct net_peer *members; /* cluster.members of the settings; borrowed */
+    size_t member_count;            /* 0: not set */
     const struct learned_peers *learned; /* see peers_init(); borrowed for the start */
 };
 
@@ -81,6 +84,7 @@ struct replica {
     struct membership_requests membership_requests;
     struct peers peers;
     struct announce announce;
+    struct differences differences;
     struct clock_sync clock_sync;
     struct id_table *table;
     struct allocator *allocator;

@@ -564,6 +564,8 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.lease.store_id = store_id;
     to.lease.address = settings->http_address;
     to.cluster_id = settings->cluster_id;
+    to.members = settings->members.peers;
+    to.member_count = settings->members.count;
     to.learned = &node->learned;
     return to;
 }

@@ -347,7 +347,8 @@ const struct setting settings[] = {
     {"cluster.members", RANGED(setting_members, node.members, 1, LIMIT_NODES), REQUIRED,
      "All nodes with the addresses they listen on for each other, the same list on each node: "
      "`1=10.0.0.1:7081,2=10.0.0.2:7081,3=10.0.0.3:7081`. Used while the data directory is "
-     "new; afterwards the replicated log knows the members. Not needed where `join` is set."},
+     "new; afterwards the replicated log knows the members, and a list that differs is named in "
+     "log, `/readyz?verbose` and metrics. Not needed where `join` is set."},
     {"join", RANGED(setting_targets, node.join, 0, LIMIT_NODES), DEFAULT_SHOWN("", "none"),
      "For a new node of an existing cluster: any of its members, to ask to be let in. Used "
      "while the data directory is new, and then `cluster.members` is not."},
@@ -399,8 +400,8 @@ const struct setting settings[] = {
      "Address to listen on for the other nodes."},
     {"peer.advertise", RANGED(setting_address, node.peer_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.listen`"),
-     "Address where the other nodes reach this one; of a node that joins a cluster. It stays "
-     "the same as long as the node is a member."},
+     "Address where the other nodes reach this one; of a node that joins a cluster. A member that "
+     "starts with another one tells the others."},
     {"raft.heartbeat-ms", NUMBER(node.replica.driver.heartbeat_ms, 10, 10000, "ms"), DEFAULT("100"),
      "Interval of the leader's heartbeats."},
     {"raft.election-ms", NUMBER(node.replica.driver.election_ms, 30, 60000, "ms"), DEFAULT("1000"),
