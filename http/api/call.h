@@ -33,8 +33,6 @@ struct call {
     struct mailbox_item item;
     struct http_port *port;
     int (*finish)(struct conn *conn, struct call *call);
-    /* of a request for strict ids: its tag is in trend mode */
-    int (*on_trend)(struct conn *conn, struct id_claim *claim);
     bool sees_errors; /* finish is called for every status, else for 0 */
     union {
         struct id_claim claim;            /* of a request for ids */
