@@ -20,9 +20,10 @@
 #include "src/id/backend/id_backend.h"
 #include "src/id/codec/worker.h"
 
-/* How long a change of tags may take, and whether all nodes are waited for. */
+/* A change of tags: how long it may take, and whether all nodes are waited for. */
 struct change_wait {
     bool all;
+    bool bulk; /* of several tags: shown as counts */
     uint32_t timeout_ms;
     uint64_t until_ms; /* on the loop's clock */
 };
@@ -33,9 +34,8 @@ struct call {
     struct mailbox_item item;
     struct http_port *port;
     int (*finish)(struct conn *conn, struct call *call);
-    /* of a request for strict ids: its tag is in trend mode */
-    int (*on_trend)(struct conn *conn, struct id_claim *claim);
     bool sees_errors; /* finish is called for every status, else for 0 */
+    int done;         /* of a change of a worker id: the status of the reply when it is done */
     union {
         struct id_claim claim;            /* of a request for ids */
         struct worker_renew worker;       /* of a change of a worker id, as far as it applies */

@@ -13,6 +13,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/hot.h"
+#include "src/base/utf8.h"
 #include "src/id/codec/fields.h"
 
 int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
@@ -26,43 +27,6 @@ int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
     return a_len < b_len ? -1 : a_len > b_len;
 }
 
-/* Bytes of the character at the front, or 0 if they are not strict UTF-8. len > 0. */
-static size_t utf8_decode(const uint8_t *text, size_t len, uint32_t *ret_code)
-{
-    uint8_t lead = text[0];
-    uint32_t code;
-    uint32_t lowest; /* smaller ones would fit into fewer bytes: an overlong form */
-    size_t more;
-
-    if (lead < 0x80) {
-        *ret_code = lead;
-        return 1;
-    }
-    if ((lead & 0xe0) == 0xc0) {
-        code = lead & 0x1f, more = 1, lowest = 0x80;
-    } else if ((lead & 0xf0) == 0xe0) {
-        code = lead & 0x0f, more = 2, lowest = 0x800;
-    } else if ((lead & 0xf8) == 0xf0) {
-        code = lead & 0x07, more = 3, lowest = 0x10000;
-    } else {
-        return 0;
-    }
-    if (more >= len) {
-        return 0;
-    }
-    for (size_t i = 1; i <= more; i++) {
-        if ((text[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        code = code << 6 | (text[i] & 0x3f);
-    }
-    if (code < lowest || (code >= 0xd800 && code <= 0xdfff) || code > 0x10ffff) {
-        return 0;
-    }
-    *ret_code = code;
-    return more + 1;
-}
-
 /* C0, DEL and C1. */
 static bool is_control(uint32_t code)
 {
@@ -71,7 +35,7 @@ static bool is_control(uint32_t code)
 
 HOT int tag_text_check(const char *text, size_t len, bool controls)
 {
-    const uint8_t *at = (const uint8_t *)text;
+    const char *at = text;
 
     while (len > 0) {
         uint32_t code = 0;
@@ -82,7 +46,7 @@ HOT int tag_text_check(const char *text, size_t len, bool controls)
             len--;
             continue;
         }
-        used = utf8_decode(at, len, &code);
+        used = utf8_step(at, len, &code);
         if (used == 0 || code == 0 || (!controls && is_control(code))) {
             return ERR_INVALID;
         }
