@@ -44,9 +44,9 @@ static void on_ask(struct timer *timer, uint64_t now_ms)
     const struct configuration *conf = driver_configuration(sync->on->driver);
     const struct wire_clock question = {.sent_ms = now_ms};
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        if (conf->members[i].id != sync->on->node_id) {
-            send(sync, conf->members[i].id, &question);
+    MEMBER_FOREACH (member, conf) {
+        if (member->id != sync->on->node_id) {
+            send(sync, member->id, &question);
         }
     }
     timer_arm(sync->on->timers, timer,

@@ -37,8 +37,8 @@ static uint64_t applied_by_all(const struct everywhere *everywhere)
     const struct configuration *conf = driver_configuration(everywhere->on->driver);
     uint64_t least = driver_applied(everywhere->on->driver)->index;
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        uint64_t applied = applied_by(everywhere, conf->members[i].id);
+    MEMBER_FOREACH (member, conf) {
+        uint64_t applied = applied_by(everywhere, member->id);
 
         least = applied < least ? applied : least;
     }
@@ -112,11 +112,9 @@ static void ask_others(struct everywhere *everywhere)
     const struct configuration *conf = driver_configuration(everywhere->on->driver);
     uint64_t highest = TAILQ_LAST(&everywhere->waits, request_list)->index;
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        uint64_t id = conf->members[i].id;
-
-        if (id != everywhere->on->node_id && applied_by(everywhere, id) < highest) {
-            send(everywhere, id, false, 0);
+    MEMBER_FOREACH (member, conf) {
+        if (member->id != everywhere->on->node_id && applied_by(everywhere, member->id) < highest) {
+            send(everywhere, member->id, false, 0);
         }
     }
 }
@@ -134,13 +132,11 @@ static void fill_missing(const struct everywhere *everywhere, uint64_t index,
         missing->nodes[missing->count].id = self;
         missing->nodes[missing->count++].reachable = true;
     }
-    for (unsigned i = 0; i < conf->count; i++) {
-        uint64_t id = conf->members[i].id;
-
-        if (id != self && applied_by(everywhere, id) < index) {
+    MEMBER_FOREACH (member, conf) {
+        if (member->id != self && applied_by(everywhere, member->id) < index) {
             ASSERT(missing->count <= LIMIT_NODES);
-            missing->nodes[missing->count].id = id;
-            missing->nodes[missing->count++].reachable = ground_reaches(everywhere->on, id);
+            missing->nodes[missing->count].id = member->id;
+            missing->nodes[missing->count++].reachable = ground_reaches(everywhere->on, member->id);
         }
     }
 }

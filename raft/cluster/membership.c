@@ -105,9 +105,7 @@ static bool keeps_quorum(const struct membership *membership, uint64_t with, uin
     const struct configuration *conf = driver_configuration(membership->on->driver);
     struct voter_count count = {0};
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        const struct conf_member *member = &conf->members[i];
-
+    MEMBER_FOREACH (member, conf) {
         if (member->id != with && member->id != without && member->role == ROLE_VOTER) {
             count.voters++;
             count.reached += ground_reaches(membership->on, member->id);
@@ -203,9 +201,9 @@ static uint64_t member_at(const struct membership *membership, const char *addre
 {
     const struct configuration *conf = driver_configuration(membership->on->driver);
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        if (strcmp(conf->members[i].address, address) == 0) {
-            return conf->members[i].id;
+    MEMBER_FOREACH (member, conf) {
+        if (strcmp(member->address, address) == 0) {
+            return member->id;
         }
     }
     return 0;

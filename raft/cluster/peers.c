@@ -46,8 +46,8 @@ static void add(struct peers *peers, uint64_t id, const char *address)
 
 static void add_all(struct peers *peers, const struct configuration *conf)
 {
-    for (unsigned i = 0; i < conf->count; i++) {
-        add(peers, conf->members[i].id, conf->members[i].address);
+    MEMBER_FOREACH (member, conf) {
+        add(peers, member->id, member->address);
     }
 }
 

@@ -246,9 +246,9 @@ static void ask(struct serving *serving)
     const struct wire_confirm confirm = {driver_term(on->driver), round->number};
 
     ASSERT(round->active);
-    for (unsigned i = 0; i < conf->count; i++) {
-        if (conf->members[i].id != on->node_id) {
-            send_confirm(on, conf->members[i].id, FRAME_CONFIRM, &confirm);
+    MEMBER_FOREACH (member, conf) {
+        if (member->id != on->node_id) {
+            send_confirm(on, member->id, FRAME_CONFIRM, &confirm);
         }
     }
     timer_arm(on->timers, &round->again, ground_now_ms(on) + on->driver->config.heartbeat_ms);
@@ -288,12 +288,10 @@ static bool round_is_done(struct serving *serving)
     if (!round->active) {
         return false;
     }
-    for (unsigned i = 0; i < conf->count; i++) {
-        uint64_t id = conf->members[i].id;
-
-        if (conf->members[i].role == ROLE_VOTER) {
+    MEMBER_FOREACH (member, conf) {
+        if (member->role == ROLE_VOTER) {
             voters++;
-            confirmed += id == serving->on->node_id || has_acked(round, id);
+            confirmed += member->id == serving->on->node_id || has_acked(round, member->id);
         }
     }
     ASSERT(confirmed <= voters);

@@ -242,15 +242,12 @@ static void carry_out(struct driver *driver, struct raft_update *update, bool st
 /* This node has stepped down in a term that it led: the others need not wait to notice it. */
 static void send_resign(struct driver *driver)
 {
-    const struct configuration *configuration = driver_configuration(driver);
-
-    for (unsigned i = 0; i < configuration->count; i++) {
-        uint64_t id = configuration->members[i].id;
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
         struct buf payload = BUF_INIT;
 
-        if (id != driver->config.node_id) {
+        if (member->id != driver->config.node_id) {
             wire_resign_encode(&(struct wire_resign){driver_term(driver)}, &payload);
-            (void)driver->net->ops->send(driver->net, id, FRAME_RESIGN, &payload);
+            (void)driver->net->ops->send(driver->net, member->id, FRAME_RESIGN, &payload);
             buf_free(&payload);
         }
     }
@@ -1253,8 +1250,7 @@ static bool changed_configuration(const struct driver *driver, uint64_t id, cons
     const struct configuration *now = driver_configuration(driver);
 
     ret_configuration->count = 0;
-    for (unsigned i = 0; i < now->count; i++) {
-        const struct conf_member *member = &now->members[i];
+    MEMBER_FOREACH (member, now) {
         enum conf_role then = member->id == id ? role : member->role;
 
         if (then != ROLE_GONE) {
@@ -1305,13 +1301,12 @@ int driver_change(struct driver *driver, uint64_t id, const char *address, enum 
  * for good. */
 static bool is_catching_up(const struct driver *driver)
 {
-    const struct configuration *configuration = driver_configuration(driver);
-    bool running = false;
-
-    for (unsigned i = 0; i < configuration->count && !running; i++) {
-        running = driver_caught_up(driver, configuration->members[i].id) == DRIVER_CATCH_UP_RUNNING;
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
+        if (driver_caught_up(driver, member->id) == DRIVER_CATCH_UP_RUNNING) {
+            return true;
+        }
     }
-    return running;
+    return false;
 }
 
 bool driver_catch_up(struct driver *driver, uint64_t id)
@@ -1342,12 +1337,10 @@ enum driver_catch_up driver_caught_up(const struct driver *driver, uint64_t id)
 
 static uint64_t best_successor(const struct driver *driver)
 {
-    const struct configuration *configuration = driver_configuration(driver);
     uint64_t best_match = 0;
     uint64_t best = 0;
 
-    for (unsigned i = 0; i < configuration->count; i++) {
-        const struct conf_member *member = &configuration->members[i];
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
         uint64_t match;
 
         if (member->id != driver->config.node_id && member->role == ROLE_VOTER &&

@@ -62,14 +62,12 @@ static bool keeps_up(struct sim_node *leader, uint64_t id)
 /* The leader and the voters that can work with it, a bit an id; 0: they are no majority. */
 static unsigned majority_of(struct sim_node *leader)
 {
-    const struct configuration *configuration = driver_configuration(&leader->replica.driver);
     struct sim_world *world = leader->world;
     unsigned voters = 0;
     unsigned working = 0;
     unsigned who = 0;
 
-    for (unsigned i = 0; i < configuration->count; i++) {
-        const struct conf_member *server = &configuration->members[i];
+    MEMBER_FOREACH (server, driver_configuration(&leader->replica.driver)) {
         const struct sim_node *node = &world->nodes[server->id - 1];
 
         if (server->role != ROLE_VOTER) {
@@ -149,7 +147,6 @@ static void look_at_reach(struct sim_world *world, bool same)
  * is heard by it. A bit an id; 0: it is not so. */
 static unsigned deaf_majority(struct sim_node *leader)
 {
-    const struct configuration *configuration = driver_configuration(&leader->replica.driver);
     struct sim_world *world = leader->world;
     unsigned voters = 0;
     unsigned count = 0;
@@ -158,8 +155,7 @@ static unsigned deaf_majority(struct sim_node *leader)
     if (!sim_is_quiet(world) || driver_pending_change(&leader->replica.driver) != 0) {
         return 0;
     }
-    for (unsigned i = 0; i < configuration->count; i++) {
-        const struct conf_member *server = &configuration->members[i];
+    MEMBER_FOREACH (server, driver_configuration(&leader->replica.driver)) {
         struct sim_node *node = node_of(world, server->id);
         bool hears = works(node) && !world->cut[leader->id - 1][node->id - 1];
 

@@ -357,11 +357,9 @@ static void check_promotion(struct sim_node *leader)
 {
     struct sim_world *world = leader->world;
     const struct driver *driver = &leader->replica.driver;
-    const struct configuration *configuration = driver_configuration(driver);
     const struct sim_conf *conf = &world->confs[world->conf_count - 1];
 
-    for (unsigned i = 0; i < configuration->count; i++) {
-        const struct conf_member *server = &configuration->members[i];
+    MEMBER_FOREACH (server, driver_configuration(driver)) {
         const struct sim_node *node = &world->nodes[server->id - 1];
 
         if (server->role == ROLE_VOTER && !(conf->voters & BIT(server->id)) && node->up &&

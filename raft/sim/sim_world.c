@@ -134,10 +134,10 @@ void sim_configuration_of(const struct sim_node *node, unsigned *ret_members, un
     if (!applier_configured(&node->replica.driver.applier, &configuration)) {
         return;
     }
-    for (unsigned i = 0; i < configuration.count; i++) {
-        *ret_members |= BIT(configuration.members[i].id);
-        if (configuration.members[i].role == ROLE_VOTER) {
-            *ret_voters |= BIT(configuration.members[i].id);
+    MEMBER_FOREACH (member, &configuration) {
+        *ret_members |= BIT(member->id);
+        if (member->role == ROLE_VOTER) {
+            *ret_voters |= BIT(member->id);
         }
     }
 }
