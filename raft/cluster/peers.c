@@ -51,20 +51,12 @@ static void add_all(struct peers *peers, const struct configuration *conf)
     }
 }
 
-/* The applied configuration; without members if there is none yet. */
-static void read_applied(const struct peers *peers, struct configuration *ret_conf)
-{
-    if (!applier_configured(&peers->on->driver->applier, ret_conf)) {
-        ret_conf->count = 0;
-    }
-}
-
 static void gather(struct peers *peers)
 {
     struct configuration applied;
 
     peers->count = 0;
-    read_applied(peers, &applied);
+    applier_configured(&peers->on->driver->applier, &applied);
     add_all(peers, driver_configuration(peers->on->driver));
     add_all(peers, &applied);
     add_all(peers, &peers->learned.conf);
@@ -229,7 +221,7 @@ static bool is_member(const struct peers *peers, uint64_t peer, const char *addr
     struct configuration applied;
     const struct conf_member *member;
 
-    read_applied(peers, &applied);
+    applier_configured(&peers->on->driver->applier, &applied);
     member = configuration_find(&applied, peer);
     return member != NULL && strcmp(member->address, address) == 0;
 }

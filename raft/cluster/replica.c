@@ -456,11 +456,6 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     everywhere_link_changed(&replica->everywhere, peer);
 }
 
-void replica_peer_gone(struct replica *replica, uint64_t peer)
-{
-    driver_peer_refused(&replica->driver, peer);
-}
-
 /* --- turns --- */
 
 /* What the owner has to hear about this node itself. */
@@ -572,11 +567,6 @@ void replica_give_back(struct replica *replica, uint64_t deadline_ms)
     /* While it shows which ids were used, and are left. */
     prefetch_save(replica->prefetch, tags_ms(replica));
     allocator_give_back(replica->allocator, deadline_ms, row_of, replica->fsm);
-}
-
-bool replica_given_back(const struct replica *replica)
-{
-    return allocator_given_back(replica->allocator);
 }
 
 void replica_stop(struct replica *replica)

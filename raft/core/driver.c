@@ -527,10 +527,10 @@ static uint64_t pending_demotion(const struct driver *driver)
     struct configuration before;
 
     if (pending <= driver->commit ||
-        configuration_role(driver_configuration(driver), self) == ROLE_VOTER ||
-        !applier_configured(&driver->applier, &before)) {
+        configuration_role(driver_configuration(driver), self) == ROLE_VOTER) {
         return 0;
     }
+    applier_configured(&driver->applier, &before);
     return configuration_role(&before, self) == ROLE_VOTER ? pending : 0;
 }
 
@@ -544,8 +544,8 @@ static void step_vote_request(struct driver *driver, struct raft_event *event)
 
     if (demotion > 0) {
         (void)guard_vote_before_demotion(event->receive.message, demotion - 1,
-                                         driver_term_at(driver, demotion - 1), last,
-                                         driver_term_at(driver, last));
+                                         witness_term_at(&driver->witness, demotion - 1), last,
+                                         witness_term_at(&driver->witness, last));
     }
     leader_watch_forget_silent(&driver->watch);
     (void)step_as(driver, event, as_voter);
@@ -601,7 +601,7 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
     }
     if (!driver->applier.installing) {
         skip = guard_normalise(&part, driver_term(driver), driver->commit,
-                               driver_term_at(driver, driver->commit));
+                               witness_term_at(&driver->witness, driver->commit));
     }
     args->n_entries = n - skip;
     if (args->n_entries > 0) {
@@ -1192,11 +1192,6 @@ uint64_t driver_leader(const struct driver *driver)
 uint64_t driver_last_index(const struct driver *driver)
 {
     return raft_last_index(raft_of(driver));
-}
-
-uint64_t driver_term_at(const struct driver *driver, uint64_t index)
-{
-    return witness_term_at(&driver->witness, index);
 }
 
 const struct store_position *driver_applied(const struct driver *driver)

@@ -194,9 +194,8 @@ bool driver_leads(const struct driver *driver);
 /* The known leader's id, 0 if none. */
 uint64_t driver_leader(const struct driver *driver);
 
-/* Index of the last entry; and the term of an entry, 0 if it is not known any more. */
+/* Index of the last entry. */
 uint64_t driver_last_index(const struct driver *driver);
-uint64_t driver_term_at(const struct driver *driver, uint64_t index);
 
 /* Where the state in memory stands. */
 const struct store_position *driver_applied(const struct driver *driver);

@@ -135,7 +135,7 @@ static void on_gone(struct net_receiver *receiver, uint64_t peer)
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
     if (node->state < NODE_WRITING) {
-        replica_peer_gone(&node->replica, peer);
+        driver_peer_refused(&node->replica.driver, peer);
     }
 }
 
@@ -420,7 +420,7 @@ static bool segments_are_through(struct node *node)
                           now_ms + (left_ms < GIVE_BACK_MS ? left_ms : GIVE_BACK_MS));
         (void)replica_turn(&node->replica);
     }
-    if (!replica_given_back(&node->replica)) {
+    if (!allocator_given_back(node->replica.allocator)) {
         return false;
     }
     log_given_back(node);

@@ -103,7 +103,7 @@ static void work(struct sim_node *node, struct sim_event *event)
     } else if (event->kind == SIM_DISK) {
         sim_disk_event(&node->disk);
     } else if (event->kind == SIM_REFUSED) {
-        replica_peer_gone(&node->replica, event->peer + 1);
+        driver_peer_refused(&node->replica.driver, event->peer + 1);
     } else if (event->kind == SIM_LATE) {
         sim_node_late(node);
     } else if (node->world->now_ms < node->wake_at_ms) {

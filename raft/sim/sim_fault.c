@@ -221,7 +221,7 @@ void sim_fault_handed_over(struct sim_node *node)
 /* Then it is at its end. */
 void sim_fault_given_back(struct sim_node *node)
 {
-    if (node->giving_back && !node->gave_back && replica_given_back(&node->replica)) {
+    if (node->giving_back && !node->gave_back && allocator_given_back(node->replica.allocator)) {
         node->gave_back = true;
         sim_happens(node, SIM_END, 0);
     }

@@ -131,9 +131,7 @@ void sim_configuration_of(const struct sim_node *node, unsigned *ret_members, un
 
     *ret_members = 0;
     *ret_voters = 0;
-    if (!applier_configured(&node->replica.driver.applier, &configuration)) {
-        return;
-    }
+    applier_configured(&node->replica.driver.applier, &configuration);
     MEMBER_FOREACH (member, &configuration) {
         *ret_members |= BIT(member->id);
         if (member->role == ROLE_VOTER) {
