@@ -146,27 +146,25 @@ static bool learn(struct peers *peers, uint64_t peer, const struct wire_conf *wi
 
 bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
-    struct peer_start start;
-    struct wire_conf conf = {0};
+    struct wire_statement said = {0};
 
     gather(peers);
     if (is_peer(peers, peer)) {
         return true;
     }
-    return len > 0 && wire_statement_decode(statement, len, &start, &conf) == 0 &&
-           conf.index > driver_applied(peers->on->driver)->conf_index &&
-           conf.index > peers->learned.index &&
-           trust_index(&peers->on->driver->trust, peer, "configuration_index", conf.index) &&
-           !fsm_member_removed(peers->on->fsm, peer) && learn(peers, peer, &conf);
+    return len > 0 && wire_statement_decode(statement, len, &said) == 0 &&
+           said.conf.index > driver_applied(peers->on->driver)->conf_index &&
+           said.conf.index > peers->learned.index &&
+           trust_index(&peers->on->driver->trust, peer, "configuration_index", said.conf.index) &&
+           !fsm_member_removed(peers->on->fsm, peer) && learn(peers, peer, &said.conf);
 }
 
 int peers_check(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
-    struct peer_start start;
-    struct wire_conf conf;
-    int rv = wire_statement_decode(statement, len, &start, &conf);
+    struct wire_statement said;
+    int rv = wire_statement_decode(statement, len, &said);
 
-    return rv == 0 ? driver_meet(peers->on->driver, peer, &start) : rv;
+    return rv == 0 ? driver_meet(peers->on->driver, peer, &said.start) : rv;
 }
 
 static struct wire_conf applied_conf(const struct peers *peers)
@@ -179,9 +177,9 @@ static struct wire_conf applied_conf(const struct peers *peers)
 
 void peers_state(const struct peers *peers, struct buf *statement)
 {
-    struct wire_conf conf = applied_conf(peers);
+    const struct wire_statement own = {peers->on->driver->start, applied_conf(peers)};
 
-    wire_statement_encode(&peers->on->driver->start, &conf, statement);
+    wire_statement_encode(&own, statement);
 }
 
 /* --- nodes that join --- */

@@ -139,10 +139,11 @@ struct wire_conf {
 };
 
 /* What a dialler says of itself: its start, and that it is a member by this configuration. */
-void wire_statement_encode(const struct peer_start *start, const struct wire_conf *conf,
-                           struct buf *buf);
-int wire_statement_decode(const void *data, size_t len, struct peer_start *ret_start,
-                          struct wire_conf *ret_conf) MUST_CHECK;
+struct wire_statement {
+    struct peer_start start;
+    struct wire_conf conf;
+};
+WIRE_MESSAGE(statement);
 
 /* What a node that joins says: the address where the others reach it. */
 void wire_join_encode(const char *address, struct buf *buf);
