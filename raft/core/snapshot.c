@@ -53,9 +53,9 @@ unsigned snapshot_reads(const struct snapshot_transfers *transfers)
 
 /* --- out --- */
 
-static void on_read(struct disk_read *read)
+static void on_read(struct store_op *op)
 {
-    struct snapshot_out *out = read->data;
+    struct snapshot_out *out = op->data;
 
     ASSERT(out->reading && !out->back);
     out->back = true;
@@ -65,12 +65,11 @@ static void start_read(struct snapshot_out *out, size_t max_bytes, bool close)
 {
     ASSERT(!out->reading);
     out->reading = true;
-    out->read = (struct disk_read){.snapshot = out->view,
+    out->read = (struct disk_read){.op = {.kind = STORE_READ, .done = on_read, .data = out},
+                                   .snapshot = out->view,
                                    .max_bytes = max_bytes,
-                                   .close = close,
-                                   .done = on_read,
-                                   .data = out};
-    out->transfers->disk->ops->read(out->transfers->disk, &out->read);
+                                   .close = close};
+    out->transfers->disk->ops->submit(out->transfers->disk, &out->read.op);
 }
 
 uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers)

@@ -95,6 +95,15 @@ static uint64_t incarnations_of(const struct sim_world *world, unsigned who)
     return incarnations;
 }
 
+static struct sim_voters voters_of(const struct sim_node *leader, unsigned who)
+{
+    return (struct sim_voters){.who = who,
+                               .leader = leader->id,
+                               .term = driver_term(&leader->replica.driver),
+                               .incarnations = incarnations_of(leader->world, who),
+                               .since_ms = leader->world->now_ms};
+}
+
 /* --- who reaches the leader --- */
 
 static struct sim_node *node_of(struct sim_world *world, uint64_t id)
@@ -191,25 +200,19 @@ static bool is_replaced(struct sim_world *world)
 
 static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
 {
-    struct sim_deaf *deaf = &world->deaf;
-    unsigned who;
+    struct sim_voters *deaf = &world->deaf;
 
-    if (leader != NULL && (deaf->term == 0 || deaf->term != driver_term(&leader->replica.driver))) {
-        who = deaf_majority(leader);
-        *deaf = (struct sim_deaf){.who = who,
-                                  .leader = leader->id,
-                                  .incarnations = incarnations_of(world, who),
-                                  .since_ms = world->now_ms};
-        deaf->term = who != 0 ? driver_term(&leader->replica.driver) : 0;
-        world->stats.deaf += who != 0;
+    if (leader != NULL && (deaf->who == 0 || deaf->term != driver_term(&leader->replica.driver))) {
+        *deaf = voters_of(leader, deaf_majority(leader));
+        world->stats.deaf += deaf->who != 0;
     }
-    if (deaf->term == 0) {
+    if (deaf->who == 0) {
         return;
     }
     leader = node_of(world, deaf->leader);
     if (!works(leader) || deaf_majority(leader) != deaf->who || is_replaced(world) ||
         incarnations_of(world, deaf->who) != deaf->incarnations) {
-        deaf->term = 0;
+        deaf->who = 0;
     } else if (world->now_ms - deaf->since_ms > DEAF_MS) {
         sim_fail(world, "node %u hears nobody, and %" PRIu64 " ms later nobody leads a newer term",
                  leader->id, (world->now_ms - deaf->since_ms));
@@ -219,14 +222,11 @@ static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
 void sim_calm_look(struct sim_world *world)
 {
     struct sim_node *leader = world->drop_percent == 0 ? leader_of(world) : NULL;
-    struct sim_calm calm = {.since_ms = world->now_ms};
+    struct sim_voters calm = {.since_ms = world->now_ms};
     bool same;
 
     if (leader != NULL) {
-        calm.who = majority_of(leader);
-        calm.leader = leader->id;
-        calm.term = driver_term(&leader->replica.driver);
-        calm.incarnations = incarnations_of(world, calm.who);
+        calm = voters_of(leader, majority_of(leader));
     }
     same = calm.who != 0 && calm.who == world->calm.who && calm.leader == world->calm.leader &&
            calm.term == world->calm.term && calm.incarnations == world->calm.incarnations;

@@ -430,10 +430,7 @@ static void check_tags(struct sim_node *node)
 /* I7: whatever was acknowledged is there, on every node. */
 void sim_check_end(struct sim_world *world)
 {
-    SIM_NODE_FOREACH (node, world) {
-        if (!sim_member_lives(node)) {
-            continue;
-        }
+    SIM_LIVING_FOREACH (node, world) {
         sim_check_node(node);
         check_tags(node);
         for (uint64_t k = 0; k < world->kept_next; k++) {

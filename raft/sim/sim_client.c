@@ -465,10 +465,7 @@ void sim_client_begin_final(struct sim_world *world)
 {
     memset(final_done, 0, sizeof final_done);
     final_left = 0;
-    SIM_NODE_FOREACH (node, world) {
-        if (!sim_member_lives(node)) {
-            continue;
-        }
+    SIM_LIVING_FOREACH (node, world) {
         final_left++;
         final_put(node);
         sim_strict_begin_final(node);
