@@ -503,16 +503,11 @@ static void note_forward(struct membership *membership)
 /* What the node has of the log, or of the snapshot that is being sent to it. */
 static uint64_t progress_of(const struct driver *driver, uint64_t node_id)
 {
-    const struct snapshot_transfers *transfers = &driver->transfers;
+    const struct snapshot_out *out = snapshot_to(&driver->transfers, node_id);
     uint64_t match = 0;
 
     (void)driver_match(driver, node_id, &match);
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        if (transfers->out[i].active && transfers->out[i].peer == node_id) {
-            return match + transfers->out[i].acked;
-        }
-    }
-    return match;
+    return out != NULL ? match + out->acked : match;
 }
 
 /* Note what has changed since the last look. Entries that arrive count only while the node is

@@ -931,7 +931,7 @@ void driver_take_events(struct driver *driver)
 
     ASSERT(!driver->stepping);
     while ((write = writes_take(&driver->writes)) != NULL) {
-        if (write->op.kind == STORE_LOCAL) {
+        if (write->on_local != NULL) {
             write->on_local(write->local_data);
         } else if (!driver->failed) {
             take_write(driver, write);
@@ -1096,17 +1096,12 @@ void driver_write_local(struct driver *driver, uint32_t key, const void *data, s
     write_submit(write);
 }
 
-static void on_nothing_to_do(void *data)
-{
-    (void)data; /* one that is lost is written again at the next start, or meeting */
-}
-
 void driver_mark_joined(struct driver *driver, uint64_t incarnation)
 {
     struct buf record = BUF_INIT;
 
     prepare_member_record(incarnation, &record);
-    driver_write_local(driver, LOCAL_INCARNATION, record.data, record.len, on_nothing_to_do, NULL);
+    driver_write_local(driver, LOCAL_INCARNATION, record.data, record.len, NULL, NULL);
     buf_free(&record);
 }
 
@@ -1145,7 +1140,7 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *s
     if (rv != 0) {
         rollback_log_older(&driver->peers, peer, start, index);
     } else if (driver->peers.changed) {
-        write_peers(driver, on_nothing_to_do, NULL);
+        write_peers(driver, NULL, NULL); /* one that is lost is written at the next meeting */
     }
     return rv;
 }

@@ -168,7 +168,7 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
 bool driver_disk_is_low(const struct driver *driver);
 
 /* Put a record of this node's own on disk (store.h, STORE_LOCAL); the bytes are copied. done is
- * called when it is durable, or when the driver was quiesced meanwhile. */
+ * called when it is durable, or when the driver was quiesced meanwhile; NULL: nobody waits. */
 void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,
                         void (*done)(void *data), void *done_data);
 

@@ -36,27 +36,16 @@ static struct sim_node *leader_of(struct sim_world *world)
     return leader;
 }
 
-/* A voter that is so far behind that it is sent a snapshot acknowledges nothing meanwhile. */
-static bool is_sent_snapshot(const struct sim_node *leader, uint64_t id)
-{
-    const struct snapshot_transfers *transfers = &leader->replica.driver.transfers;
-
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        if (transfers->out[i].active && transfers->out[i].peer == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Nearly everything that is committed is known to be there. (The core looks for where a log that
- * lies far behind agrees with its own index by index.) */
+ * lies far behind agrees with its own index by index.) A voter that is so far behind that it is
+ * sent a snapshot acknowledges nothing meanwhile. */
 static bool keeps_up(struct sim_node *leader, uint64_t id)
 {
     struct driver *driver = &leader->replica.driver;
     uint64_t match;
 
-    return driver_match(driver, id, &match) && match + LAG_MAX >= driver->commit;
+    return snapshot_to(&driver->transfers, id) == NULL && driver_match(driver, id, &match) &&
+           match + LAG_MAX >= driver->commit;
 }
 
 /* The leader and the voters that can work with it, a bit an id; 0: they are no majority. */
@@ -75,8 +64,7 @@ static unsigned majority_of(struct sim_node *leader)
         }
         voters++;
         if (node == leader ||
-            (works(node) && sim_reaches(leader, node) && !is_sent_snapshot(leader, server->id) &&
-             keeps_up(leader, server->id))) {
+            (works(node) && sim_reaches(leader, node) && keeps_up(leader, server->id))) {
             working++;
             who |= BIT(server->id);
         }
