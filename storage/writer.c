@@ -69,8 +69,8 @@ static size_t op_bytes(const struct store_op *op)
     return bytes;
 }
 
-/* Commit the operations that come first, as many as a batch takes. They move to `group`; returns how
- * many they are. */
+/* Commit the operations that come first, as many as a batch takes. They move to `group`; returns
+ * how many they are. */
 static size_t commit_group(struct writer *writer, struct store_op_list *group)
 {
     struct store_error error = {""};

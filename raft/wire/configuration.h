@@ -37,7 +37,7 @@ struct configuration {
     struct conf_member members[LIMIT_NODES];
 };
 
-/* Each member, in their order. conf is looked at again for each, so it may only be read meanwhile. */
+/* Each member, in their order. conf is evaluated anew for each. */
 #define MEMBER_FOREACH(member, conf)                                                               \
     for (__typeof__(&(conf)->members[0]) member = (conf)->members;                                 \
          member < (conf)->members + (conf)->count; member++)
