@@ -147,9 +147,12 @@ void differences_turn(struct differences *differences)
     struct configuration conf;
     unsigned before = differences->now;
 
-    if ((differences->looked && index == differences->index && moves == differences->moves &&
-         has_layout == differences->has_layout) ||
-        !applier_configured(&on->driver->applier, &conf)) {
+    if (differences->looked && index == differences->index && moves == differences->moves &&
+        has_layout == differences->has_layout) {
+        return;
+    }
+    applier_configured(&on->driver->applier, &conf);
+    if (conf.count == 0) {
         return;
     }
     differences->looked = true;

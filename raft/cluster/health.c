@@ -106,20 +106,10 @@ bool health_update(struct health *health)
 
 /* --- status --- */
 
-static enum id_node_state state_of(const struct driver *driver)
-{
-    switch (driver_state(driver)) {
-    case DRIVER_LEADER:
-        return ID_NODE_LEADER;
-    case DRIVER_CANDIDATE:
-        return ID_NODE_CANDIDATE;
-    case DRIVER_FOLLOWER:
-        return ID_NODE_FOLLOWER;
-    case DRIVER_STARTING:
-    default:
-        return ID_NODE_STARTING;
-    }
-}
+static const enum id_node_state states[] = {[DRIVER_STARTING] = ID_NODE_STARTING,
+                                            [DRIVER_FOLLOWER] = ID_NODE_FOLLOWER,
+                                            [DRIVER_CANDIDATE] = ID_NODE_CANDIDATE,
+                                            [DRIVER_LEADER] = ID_NODE_LEADER};
 
 static void fill_member(const struct ground *on, const struct conf_member *from,
                         struct id_member *member)
@@ -158,7 +148,7 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     memset(ret_status, 0, sizeof *ret_status);
     strncpy(ret_status->cluster_id, health->of.cluster_id, LIMIT_CLUSTER_ID_BYTES);
     ret_status->node_id = on->node_id;
-    ret_status->state = on->stopping ? ID_NODE_STOPPING : state_of(on->driver);
+    ret_status->state = on->stopping ? ID_NODE_STOPPING : states[driver_state(on->driver)];
     ret_status->leader_id = driver_leader(on->driver);
     ret_status->term = driver_term(on->driver);
     ret_status->commit_index = on->driver->commit;

@@ -105,9 +105,7 @@ static bool keeps_quorum(const struct membership *membership, uint64_t with, uin
     const struct configuration *conf = driver_configuration(membership->on->driver);
     struct voter_count count = {0};
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        const struct conf_member *member = &conf->members[i];
-
+    MEMBER_FOREACH (member, conf) {
         if (member->id != with && member->id != without && member->role == ROLE_VOTER) {
             count.voters++;
             count.reached += ground_reaches(membership->on, member->id);
@@ -203,9 +201,9 @@ static uint64_t member_at(const struct membership *membership, const char *addre
 {
     const struct configuration *conf = driver_configuration(membership->on->driver);
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        if (strcmp(ground_address(membership->on, &conf->members[i]), address) == 0) {
-            return conf->members[i].id;
+    MEMBER_FOREACH (member, conf) {
+        if (strcmp(ground_address(membership->on, member), address) == 0) {
+            return member->id;
         }
     }
     return 0;
@@ -557,16 +555,11 @@ static void note_forward(struct membership *membership)
 /* What the node has of the log, or of the snapshot that is being sent to it. */
 static uint64_t progress_of(const struct driver *driver, uint64_t node_id)
 {
-    const struct snapshot_transfers *transfers = &driver->transfers;
+    const struct snapshot_out *out = snapshot_to(&driver->transfers, node_id);
     uint64_t match = 0;
 
     (void)driver_match(driver, node_id, &match);
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        if (transfers->out[i].active && transfers->out[i].peer == node_id) {
-            return match + transfers->out[i].acked;
-        }
-    }
-    return match;
+    return out != NULL ? match + out->acked : match;
 }
 
 /* Note what has changed since the last look. Entries that arrive count only while the node is

@@ -73,16 +73,8 @@ static void add(struct peers *peers, const struct conf_member *member)
 
 static void add_all(struct peers *peers, const struct configuration *conf)
 {
-    for (unsigned i = 0; i < conf->count; i++) {
-        add(peers, &conf->members[i]);
-    }
-}
-
-/* The applied configuration; without members if there is none yet. */
-static void read_applied(const struct peers *peers, struct configuration *ret_conf)
-{
-    if (!applier_configured(&peers->on->driver->applier, ret_conf)) {
-        ret_conf->count = 0;
+    MEMBER_FOREACH (member, conf) {
+        add(peers, member);
     }
 }
 
@@ -91,7 +83,7 @@ static void gather(struct peers *peers)
     struct configuration applied;
 
     peers->count = 0;
-    read_applied(peers, &applied);
+    applier_configured(&peers->on->driver->applier, &applied);
     add_all(peers, driver_configuration(peers->on->driver));
     add_all(peers, &applied);
     add_all(peers, &peers->learned.conf);
@@ -263,7 +255,7 @@ static struct wire_conf applied_conf(const struct peers *peers, struct buf *byte
 {
     struct configuration conf;
 
-    read_applied(peers, &conf);
+    applier_configured(&peers->on->driver->applier, &conf);
     if (conf.count == 0) {
         return (struct wire_conf){0};
     }
@@ -325,7 +317,7 @@ static bool is_member(const struct peers *peers, uint64_t peer, const char *addr
     struct configuration applied;
     const struct conf_member *member;
 
-    read_applied(peers, &applied);
+    applier_configured(&peers->on->driver->applier, &applied);
     member = configuration_find(&applied, peer);
     return member != NULL && strcmp(ground_address(peers->on, member), address) == 0;
 }

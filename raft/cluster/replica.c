@@ -97,18 +97,13 @@ static uint64_t tags_ms(const struct replica *replica)
     return log_ms > 0 ? log_ms : clock_wall_ms(replica->ground.clock);
 }
 
-static void on_tags_written(void *data)
-{
-    (void)data; /* a list that is not there is only slower */
-}
-
 static void on_tags_write(void *data, unsigned number, const void *bytes, size_t len)
 {
     struct replica *replica = data;
 
     ASSERT(number < LIMIT_LOCAL_LISTS);
-    driver_write_local(&replica->driver, LOCAL_LISTS_FIRST + number, bytes, len, on_tags_written,
-                       NULL);
+    /* Nobody waits for it: a list that is not there is only slower. */
+    driver_write_local(&replica->driver, LOCAL_LISTS_FIRST + number, bytes, len, NULL, NULL);
 }
 
 static void on_tag_fetch(void *data, const char *name, size_t len)
@@ -471,11 +466,6 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     everywhere_link_changed(&replica->everywhere, peer);
 }
 
-void replica_peer_gone(struct replica *replica, uint64_t peer)
-{
-    driver_peer_refused(&replica->driver, peer);
-}
-
 /* --- turns --- */
 
 /* What the owner has to hear about this node itself. */
@@ -588,11 +578,6 @@ void replica_give_back(struct replica *replica, uint64_t deadline_ms)
     /* While it shows which ids were used, and are left. */
     prefetch_save(replica->prefetch, tags_ms(replica));
     allocator_give_back(replica->allocator, deadline_ms, row_of, replica->fsm);
-}
-
-bool replica_given_back(const struct replica *replica)
-{
-    return allocator_given_back(replica->allocator);
 }
 
 void replica_stop(struct replica *replica)

@@ -118,9 +118,6 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
                      const uint8_t *payload, size_t len);
 void replica_link_changed(struct replica *replica, uint64_t peer, bool up);
 
-/* Nobody listens at a peer's address (net.h). */
-void replica_peer_gone(struct replica *replica, uint64_t peer);
-
 /* Do everything that has become possible. True: call again soon, before waiting. */
 bool replica_turn(struct replica *replica);
 
@@ -134,10 +131,9 @@ bool replica_transfer(struct replica *replica);
 void replica_transfer_end(struct replica *replica);
 
 /* Nobody claims segment ids any more: give back what is left of them, as far as it can be
- * (allocator.h). deadline_ms bounds it. Before replica_stop(), which does not wait for it. */
+ * (allocator.h: allocator_given_back() says when). deadline_ms bounds it. Before replica_stop(),
+ * which does not wait for it. */
 void replica_give_back(struct replica *replica, uint64_t deadline_ms);
-/* It is done, or was never begun. */
-bool replica_given_back(const struct replica *replica);
 
 /* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
 void replica_stop(struct replica *replica);

@@ -221,7 +221,7 @@ void sim_fault_handed_over(struct sim_node *node)
 /* Then it is at its end. */
 void sim_fault_given_back(struct sim_node *node)
 {
-    if (node->giving_back && !node->gave_back && replica_given_back(&node->replica)) {
+    if (node->giving_back && !node->gave_back && allocator_given_back(node->replica.allocator)) {
         node->gave_back = true;
         sim_happens(node, SIM_END, 0);
     }
@@ -256,15 +256,6 @@ static void strike_follower(struct sim_node *node, struct sim_node *leader)
     }
 }
 
-/* The voters of the configuration in force, and whether there are others. */
-static unsigned voters_of(const struct driver *driver, bool *ret_standbys)
-{
-    unsigned voters = configuration_voters(driver_configuration(driver));
-
-    *ret_standbys = voters < driver_configuration(driver)->count;
-    return voters;
-}
-
 /*
  * Something went to a peer while the cluster has one voter, or is about to have two. A sole voter
  * may die before its own disk has what a standby has got, also that it is one by now: it must never
@@ -276,8 +267,8 @@ static void strike_leader(struct sim_node *node, struct sim_node *peer)
     struct sim_world *world = node->world;
     const struct driver *driver = &node->replica.driver;
     bool changing = driver_pending_change(driver) != 0;
-    bool standbys;
-    unsigned voters = voters_of(driver, &standbys);
+    unsigned voters = configuration_voters(driver_configuration(driver));
+    bool standbys = voters < driver_configuration(driver)->count;
 
     if (voters == 1 && standbys && sim_percent(world, changing ? 25 : 2)) {
         world->stats.strikes++;

@@ -490,9 +490,9 @@ void sim_strict_begin_final(struct sim_node *node)
 
 bool sim_strict_final_done(const struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
+    SIM_LIVING_FOREACH (node, world) {
         for (unsigned t = 0; t < TAGS; t++) {
-            if (sim_member_lives(&world->nodes[i]) && !world->strict->final[i][t]) {
+            if (!world->strict->final[node->id - 1][t]) {
                 return false;
             }
         }

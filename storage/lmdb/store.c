@@ -242,6 +242,8 @@ static int commit_op(struct commit *commit, const struct store_op *op)
     case STORE_LOCAL:
     case STORE_COMPACT:
         return 0; /* the meta alone; entries are dropped once the whole list is in */
+    case STORE_READ:
+        break;
     }
     UNREACHABLE("kind of a store operation");
 }
