@@ -332,8 +332,8 @@ static void batch_done_cb(struct id_request *request)
     allocator->batch_count--;
     allocator->abandoned_count -= batch->abandoned;
     if (err == 0) {
-        err = grant_results_decode(request->reply.data, request->reply.len, results,
-                                   LIMIT_GRANTS_PER_ENTRY, &count);
+        err = results_decode(RESULT_GRANTS, request->reply.data, request->reply.len, results,
+                             LIMIT_GRANTS_PER_ENTRY, &count);
     }
     if (err == 0 && count != batch->count) {
         err = ERR_BAD_MESSAGE;
@@ -572,8 +572,8 @@ static void returned_done_cb(struct id_request *request)
     int err = request->status;
 
     if (err == 0) {
-        err = statuses_decode(request->reply.data, request->reply.len, statuses,
-                              LIMIT_GRANTS_PER_ENTRY, &count);
+        err = results_decode(RESULT_STATUSES, request->reply.data, request->reply.len, statuses,
+                             LIMIT_GRANTS_PER_ENTRY, &count);
     }
     if (err == 0 && count == returned->count) {
         for (size_t i = 0; i < count; i++) {

@@ -166,8 +166,7 @@ static void journal_put(struct fsm_workers *workers, const struct worker_row *ro
     fsm_journal_key(journal, FSM_TABLE_WORKERS);
     buf_put_u8(&journal->row, (uint8_t)(row->id >> 8));
     buf_put_u8(&journal->row, (uint8_t)row->id);
-    fsm_journal_value(journal);
-    worker_row_encode(row, &journal->row);
+    fsm_journal_record(journal, &worker_row_format, row);
 }
 
 static void tell(const struct fsm_workers *workers, const struct worker_row *row)
@@ -361,16 +360,15 @@ void fsm_workers_list(const struct fsm_workers *workers, const struct query *que
 
 int fsm_workers_load(struct fsm_workers *workers, const struct fsm_loaded *loaded)
 {
-    struct worker_row row;
-    uint16_t id;
+    struct worker_row row = {0};
     int err;
 
     if (loaded->key_len != WORKER_KEY_BYTES) {
         return ERR_CORRUPT;
     }
-    id = (uint16_t)(loaded->key[1] << 8 | loaded->key[2]);
-    err = worker_row_decode(id, loaded->value, loaded->value_len, &row);
-    if (err == 0 && fsm_workers_find(workers, id) != NULL) {
+    row.id = (uint16_t)(loaded->key[1] << 8 | loaded->key[2]);
+    err = row_read(loaded->value, loaded->value_len, &worker_row_format, &row);
+    if (err == 0 && fsm_workers_find(workers, row.id) != NULL) {
         err = ERR_EXISTS;
     }
     if (err == 0) {

@@ -99,10 +99,10 @@ static void answer(void)
         request->status = ERR_NO_LEADER;
     } else if (bound()->deleted) {
         result = (struct grant_result){.status = ERR_UNKNOWN_TAG, .generation = 1};
-        grant_results_encode(&result, 1, &request->reply);
+        results_encode(RESULT_GRANTS, &result, 1, &request->reply);
     } else {
         at.next_id += bound()->grant;
-        grant_results_encode(&result, 1, &request->reply);
+        results_encode(RESULT_GRANTS, &result, 1, &request->reply);
     }
     request->done(request);
 }

@@ -52,7 +52,7 @@ static uint32_t asked(struct id_world *w, size_t at, uint32_t *ret_count)
 
 static void grant_reply(struct buf *buf, struct grant_result result)
 {
-    grant_results_encode(&result, 1, buf);
+    results_encode(RESULT_GRANTS, &result, 1, buf);
 }
 
 /* --- the happy path --- */
@@ -354,7 +354,7 @@ static void test_broken_answers_are_retried(void **state)
         } else if (i == 1) {
             status_result_encode(ERR_BAD_MESSAGE, &reply);
         } else if (i == 2) {
-            grant_results_encode(two, 2, &reply); /* one was asked for */
+            results_encode(RESULT_GRANTS, two, 2, &reply); /* one was asked for */
         } else {
             grant_reply(&reply, wrong[i - 3]);
         }

