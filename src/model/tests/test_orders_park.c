@@ -238,7 +238,7 @@ static void check(void)
             seen[at.ids[me][i]] = true;
         }
     }
-    MODEL_CHECK(ids + allocator_burnt(at.allocator, ID_BURN_GENERATION) ==
+    MODEL_CHECK(ids + allocator_counts(at.allocator)->burnt[ID_BURN_GENERATION] ==
                 bound()->held + at.next_id - 100);
     MODEL_CHECK(atomic_load_explicit(&at.tag->demand, memory_order_relaxed) == 0);
 }
