@@ -127,18 +127,6 @@ int tag_description_check(const char *text, size_t len, const char **ret_why)
     return 0;
 }
 
-/* What only a later version, or damage, can have made. */
-static int check_known(const struct tag_row *row, const char **ret_why)
-{
-    if (row->mode > TAG_MODE_STRICT) {
-        return refuse(ret_why, "mode is not known");
-    }
-    if (row->recalling && row->mode != TAG_MODE_STRICT) {
-        return refuse(ret_why, "recalling, but not strict");
-    }
-    return 0;
-}
-
 int tag_row_check(const struct tag_row *row, const char **ret_why)
 {
     int err = tag_name_check(row->name, row->name_len, ret_why);
@@ -164,7 +152,14 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     if (row->created_ms > TAG_TIME_MAX_MS || row->updated_ms > TAG_TIME_MAX_MS) {
         return refuse(ret_why, "a time lies beyond the year 9999");
     }
-    return check_known(row, ret_why);
+    /* What only a later version, or damage, can have made. */
+    if (row->mode > TAG_MODE_STRICT) {
+        return refuse(ret_why, "mode is not known");
+    }
+    if (row->recalling && row->mode != TAG_MODE_STRICT) {
+        return refuse(ret_why, "recalling, but not strict");
+    }
+    return 0;
 }
 
 static const struct field ROW_FIELDS[] = {

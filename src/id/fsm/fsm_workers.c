@@ -51,6 +51,7 @@ static bool is_free(const struct fsm_workers *workers, const struct worker_row *
     return row->state == WORKER_RELEASED || row->granted_until_ms < workers->settings->log_ms;
 }
 
+/* 0 with the worker id to grant, or ERR_CONFLICT with the one in the way. */
 static int choose_given(const struct fsm_workers *workers, uint16_t id,
                         const struct worker_row *own, uint16_t *ret_id)
 {
@@ -67,6 +68,7 @@ static int choose_given(const struct fsm_workers *workers, uint16_t id,
     return row == NULL || is_free(workers, row) ? 0 : ERR_CONFLICT;
 }
 
+/* 0 with the worker id to grant, or ERR_NO_WORKER_ID. */
 static int choose_any(const struct fsm_workers *workers, const struct worker_row *own,
                       uint16_t *ret_id)
 {
@@ -95,15 +97,6 @@ static int choose_any(const struct fsm_workers *workers, const struct worker_row
     }
     *ret_id = best->id;
     return 0;
-}
-
-/* 0 with the worker id to grant, ERR_NO_WORKER_ID, or ERR_CONFLICT with the one in the way. */
-static int acquire_choose(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                          const struct worker_row *own, uint16_t *ret_id)
-{
-    return acquire->worker_id != WORKER_ID_ANY
-               ? choose_given(workers, acquire->worker_id, own, ret_id)
-               : choose_any(workers, own, ret_id);
 }
 
 /* Make the row the name's, with a window above all that the id had before; row is the old row, or
@@ -223,7 +216,9 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     if (own != NULL && own->kind != acquire->kind) { /* a client must not take a node's name */
         return show(result, own, ERR_CONFLICT);
     }
-    err = acquire_choose(workers, acquire, own, &row.id);
+    err = acquire->worker_id != WORKER_ID_ANY
+              ? choose_given(workers, acquire->worker_id, own, &row.id)
+              : choose_any(workers, own, &row.id);
     if (err == ERR_NO_WORKER_ID) {
         return err;
     }
