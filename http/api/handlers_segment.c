@@ -180,9 +180,9 @@ static int strict_cb(struct conn *conn, struct call *call)
     struct strict_result result = {.status = request->status};
     size_t count = 0;
 
-    if (request->reply.len > 0 &&
-        (strict_results_decode(request->reply.data, request->reply.len, &result, 1, &count) != 0 ||
-         count != 1)) {
+    if (request->reply.len > 0 && (results_decode(RESULT_STRICT, request->reply.data,
+                                                  request->reply.len, &result, 1, &count) != 0 ||
+                                   count != 1)) {
         return ERR_BAD_MESSAGE;
     }
     if (result.status == ERR_TIMEOUT) {

@@ -36,7 +36,7 @@ static bool holds_ids(struct id_table *table)
 static void update_held(struct health *health)
 {
     const struct ground *on = health->of.on;
-    uint64_t held = allocator_held(health->of.allocator);
+    uint64_t held = allocator_counts(health->of.allocator)->held;
 
     if (!way_is_known(health->of.way) && held > 0) {
         if (timer_is_armed(&health->held_look)) {
@@ -53,10 +53,10 @@ static void update_burnt(struct health *health)
     static const enum id_burn_cause causes[] = {ID_BURN_GENERATION, ID_BURN_LATE, ID_BURN_STOP};
 
     for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
-        SEE(health, burnt[causes[i]], allocator_burnt(health->of.allocator, causes[i]));
+        SEE(health, burnt[causes[i]], allocator_counts(health->of.allocator)->burnt[causes[i]]);
     }
     SEE(health, burnt[ID_BURN_STRICT], strict_burnt(health->of.strict));
-    SEE(health, given_back, allocator_returned(health->of.allocator));
+    SEE(health, given_back, allocator_counts(health->of.allocator)->returned);
 }
 
 static void update_members(struct health *health)

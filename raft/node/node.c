@@ -392,8 +392,8 @@ static void log_given_back(const struct node *node)
     const struct allocator *allocator = node->replica.allocator;
 
     log_info("raft", "segments given back", "ids=%llu burnt=%llu",
-             (unsigned long long)allocator_returned(allocator),
-             (unsigned long long)allocator_burnt(allocator, ID_BURN_STOP));
+             (unsigned long long)allocator_counts(allocator)->returned,
+             (unsigned long long)allocator_counts(allocator)->burnt[ID_BURN_STOP]);
 }
 
 /* Leadership has gone, or the grace is over; and what was left in memory was given back, or burnt

@@ -465,7 +465,7 @@ static void put_answer(struct liar *liar, struct buf *buf)
         if (grant.status != 0 || grant.size == 0) { /* the encoder takes nothing else */
             grant.size = grant.status == 0;
         }
-        grant_results_encode(&grant, 1, buf);
+        results_encode(RESULT_GRANTS, &grant, 1, buf);
         break;
     case 1:
         status_result_encode(-(int32_t)liar_below(liar->source, 50), buf);

@@ -56,8 +56,8 @@ struct command_list {
                            must carry everything that apply needs) */
     bool force;         /* of TAGS_PUT */
     /* Filled by command_read(): */
-    const struct command_items *of; /* what it consists of */
-    struct reader items;            /* at the next item */
+    const struct item_format *of; /* what it consists of */
+    struct reader items;          /* at the next item */
     uint32_t count;
 };
 
@@ -80,10 +80,12 @@ struct grant_result {
     uint32_t max_step;
 };
 
-void grant_results_encode(const struct grant_result *results, size_t count, struct buf *buf);
-/* Read results; *ret_count <= max. ERR_BAD_MESSAGE if the bytes are not results. */
-int grant_results_decode(const void *data, size_t len, struct grant_result *ret_results, size_t max,
-                         size_t *ret_count) MUST_CHECK;
+/* The results of a list, one for each item: of RESULT_GRANTS struct grant_result, of RESULT_STRICT
+ * struct strict_result, of RESULT_STATUSES int32_t. _decode: *ret_count <= max; ERR_BAD_MESSAGE if
+ * the bytes are not such results. */
+void results_encode(enum result_type type, const void *results, size_t count, struct buf *buf);
+int results_decode(enum result_type type, const void *data, size_t len, void *ret_results,
+                   size_t max, size_t *ret_count) MUST_CHECK;
 
 /* --- put --- */
 enum tag_field {
@@ -198,14 +200,11 @@ struct strict_result {
     int32_t status;
     bool replayed;       /* the key was known: these are its ids */
     uint32_t generation; /* the tag's, as in struct grant_result */
-    uint64_t first;
-    uint64_t detail;
+    union {
+        uint64_t first;  /* with 0 */
+        uint64_t detail; /* with an error */
+    };
 };
-
-void strict_results_encode(const struct strict_result *results, size_t count, struct buf *buf);
-/* *ret_count <= max. ERR_BAD_MESSAGE if the bytes are not results. */
-int strict_results_decode(const void *data, size_t len, struct strict_result *ret_results,
-                          size_t max, size_t *ret_count) MUST_CHECK;
 
 /* --- one request on its way from HTTP to the batcher (ID_REQUEST_STRICT) --- */
 
@@ -228,10 +227,7 @@ struct give_back_item {
     uint64_t end; /* > first */
 };
 
-/* Result: a status an item: 0 or ERR_CONFLICT. */
-void statuses_encode(const int32_t *statuses, size_t count, struct buf *buf);
-int statuses_decode(const void *data, size_t len, int32_t *ret_statuses, size_t max,
-                    size_t *ret_count) MUST_CHECK;
+/* Result: statuses, of each item 0 or ERR_CONFLICT. */
 
 /* The node whose stamp it bears holds no segment of the tag that is older than the generation, and
  * takes none any more.
@@ -269,8 +265,8 @@ int query_decode(const void *data, size_t len, struct query *ret_query) MUST_CHE
 struct tag_rows {
     struct tag_row *rows; /* owned, their strings borrowed */
     size_t count;
-    char next[LIMIT_TAG_NAME_BYTES];
-    size_t next_len; /* 0: that is all */
+    uint16_t next_len; /* 0: that is all */
+    char next[LIMIT_TAG_NAME_BYTES + 1];
 };
 
 /* next: the row to go on after; NULL: that is all. */

@@ -38,7 +38,7 @@ static struct tag_row sample_row(void)
 }
 
 #define ROW                                                                                        \
-    "0100 61 2b000000 03 00 00 00 01000000 0a000000 64000000 0500000000000000 "                    \
+    "0100 61 00 00 00 01000000 0a000000 64000000 0500000000000000 "                                \
     "0000000000000000 0000000000000000 0100 78 "
 
 static void encode_noop(struct buf *buf)
@@ -111,7 +111,7 @@ static void encode_grant_results(struct buf *buf)
         {ERR_EXHAUSTED, 0, 0, 4, 1, 2},
     };
 
-    grant_results_encode(results, 2, buf);
+    results_encode(RESULT_GRANTS, results, 2, buf);
 }
 
 static void encode_put_result(struct buf *buf)
@@ -162,7 +162,7 @@ static int decode_grant_results(const void *data, size_t len)
     struct grant_result results[2];
     size_t count;
 
-    return grant_results_decode(data, len, results, 2, &count);
+    return results_decode(RESULT_GRANTS, data, len, results, 2, &count);
 }
 
 static int decode_put_result(const void *data, size_t len)
@@ -389,8 +389,9 @@ static void test_grant_results_bounds(void **state)
 
     (void)state;
     encode_grant_results(&buf);
-    assert_int_equal(grant_results_decode(buf.data, buf.len, results, 1, &count), ERR_BAD_MESSAGE);
-    assert_int_equal(grant_results_decode(buf.data, buf.len, results, 2, &count), 0);
+    assert_int_equal(results_decode(RESULT_GRANTS, buf.data, buf.len, results, 1, &count),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(results_decode(RESULT_GRANTS, buf.data, buf.len, results, 2, &count), 0);
     assert_int_equal(count, 2);
     assert_true(results[0].first == 0x1122334455667788);
     assert_int_equal(results[0].max_step, 2000);
@@ -398,7 +399,8 @@ static void test_grant_results_bounds(void **state)
     assert_int_equal(results[1].generation, 4);
     buf.data[10] = 0; /* granted, but 0 ids */
     buf.data[11] = 0;
-    assert_int_equal(grant_results_decode(buf.data, buf.len, results, 2, &count), ERR_BAD_MESSAGE);
+    assert_int_equal(results_decode(RESULT_GRANTS, buf.data, buf.len, results, 2, &count),
+                     ERR_BAD_MESSAGE);
     buf_free(&buf);
 }
 

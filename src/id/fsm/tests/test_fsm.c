@@ -475,7 +475,8 @@ static bool give_back_again(struct id_apply *a, struct granted *granted)
     assert_true(fsm_digest(a->fsm) == digest);
     assert_int_equal(id_apply_refused(a), awaited ? 0 : ERR_STALE);
     if (awaited) {
-        assert_int_equal(statuses_decode(a->result.data, a->result.len, &status, 1, &count), 0);
+        assert_int_equal(
+            results_decode(RESULT_STATUSES, a->result.data, a->result.len, &status, 1, &count), 0);
         assert_int_equal(status, 0);
     }
     return awaited;
