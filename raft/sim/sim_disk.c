@@ -65,6 +65,20 @@ void sim_disk_init(struct sim_disk *disk, struct sim_node *node)
     STAILQ_INIT(&disk->queue);
 }
 
+/* From now on the disk must have these. */
+static void note_hard_states(struct sim_node *node, const struct store_op_list *list)
+{
+    const struct store_op *op;
+
+    STAILQ_FOREACH (op, list, link) {
+        if (op->kind == STORE_HARD_STATE) {
+            node->voted_late = op->term == node->disk_term && op->vote != node->disk_vote;
+            node->disk_term = op->term;
+            node->disk_vote = op->vote;
+        }
+    }
+}
+
 /* Commit the first count operations of the queue in one transaction. */
 static void commit(struct sim_disk *disk, size_t count)
 {
@@ -89,6 +103,7 @@ static void commit(struct sim_disk *disk, size_t count)
     if (rv != 0) {
         sim_fail(disk->node->world, "node %u: commit failed: %s", disk->node->id, error.text);
     }
+    note_hard_states(disk->node, &list);
 }
 
 static void complete_first(struct sim_disk *disk)
