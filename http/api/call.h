@@ -37,12 +37,12 @@ struct call {
     bool sees_errors; /* finish is called for every status, else for 0 */
     int done;         /* of a change of a worker id: the status of the reply when it is done */
     union {
-        struct id_claim claim;            /* of a request for ids */
-        struct worker_renew worker;       /* of a change of a worker id, as far as it applies */
-        uint64_t member_id;               /* of a change of the members */
-        uint32_t list_limit;              /* of a list of worker ids */
-        struct id_cluster_status cluster; /* out of ID_REQUEST_STATUS */
-        struct id_segments_page segments; /* out of ID_REQUEST_SEGMENTS */
+        struct id_claim claim;             /* of a request for ids */
+        struct worker_renew worker;        /* of a change of a worker id, as far as it applies */
+        uint64_t member_id;                /* of a change of the members */
+        uint32_t list_limit;               /* of a list of worker ids */
+        struct id_cluster_status *cluster; /* out of ID_REQUEST_STATUS; far larger than the rest */
+        struct id_segments_page segments;  /* out of ID_REQUEST_SEGMENTS */
         struct {
             struct change_wait wait;   /* of a change of tags, and of ID_REQUEST_EVERYWHERE */
             struct id_missing missing; /* out of the latter */

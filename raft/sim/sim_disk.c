@@ -57,6 +57,20 @@ static struct store_op *take(struct sim_disk *disk)
     return op;
 }
 
+/* From now on the disk must have these. */
+static void note_hard_states(struct sim_node *node, const struct store_op_list *list)
+{
+    const struct store_op *op;
+
+    STAILQ_FOREACH (op, list, link) {
+        if (op->kind == STORE_HARD_STATE) {
+            node->voted_late = op->term == node->disk_term && op->vote != node->disk_vote;
+            node->disk_term = op->term;
+            node->disk_vote = op->vote;
+        }
+    }
+}
+
 /* Commit what comes first, up to the next read and at most count operations, in one transaction,
  * and tell that it is done. Returns how many they were. */
 static size_t commit_first(struct sim_disk *disk, size_t count, bool is_lost)
@@ -74,6 +88,9 @@ static size_t commit_first(struct sim_disk *disk, size_t count, bool is_lost)
     disk->node->world->stats.commits += !is_lost;
     if (!is_lost && disk->node->store->ops->commit(disk->node->store, &list, &error) != 0) {
         sim_fail(disk->node->world, "node %u: commit failed: %s", disk->node->id, error.text);
+    }
+    if (!is_lost) {
+        note_hard_states(disk->node, &list);
     }
     while ((op = STAILQ_FIRST(&list)) != NULL) {
         STAILQ_REMOVE_HEAD(&list, link);

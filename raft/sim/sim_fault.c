@@ -230,7 +230,8 @@ void sim_fault_given_back(struct sim_node *node)
 /* --- strikes: drawn while a node is at work, so all they do is to schedule --- */
 
 /* A vote was given that is not on disk yet. Without the rule that it must be, the node would come
- * back and vote again in the same term: let its candidate be alone meanwhile. */
+ * back and vote again in the same term: let its candidate be alone meanwhile. A vote in a term that
+ * the disk had without one is rare, so that each of them is struck. */
 static void strike_voter(struct sim_node *node, struct sim_node *candidate)
 {
     struct sim_world *world = node->world;
@@ -319,7 +320,7 @@ void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
             strike_follower(node, peer);
         }
     } else if (payload->data[0] == RAFT_REQUEST_VOTE_RESULT && grants_vote(payload) &&
-               sim_percent(world, 15)) {
+               sim_percent(world, node->voted_late ? 100 : 15)) {
         strike_voter(node, peer);
     }
 }

@@ -127,7 +127,9 @@ struct sim_node {
     bool stopping;            /* it stops in order, not by a crash */
     bool giving_back;         /* its segments, which is the last that it does */
     bool gave_back;
-    uint64_t disk_term;           /* last term seen on disk */
+    uint64_t disk_term;           /* that its disk took last, or had at a start */
+    uint64_t disk_vote;           /* in that term */
+    bool voted_late;              /* the disk had the term already when it took the vote */
     uint64_t disk_incarnation;    /* last incarnation seen on disk: each start is one */
     STAILQ_HEAD(, sim_late) late; /* answers that are held back */
     uint64_t seen_commit;         /* of this incarnation */

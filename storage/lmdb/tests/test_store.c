@@ -400,6 +400,26 @@ static void test_store_lmdb_snapshots_end_with_their_close(void **state)
     gen_release(&gen);
 }
 
+/* A node that has seen a term may vote in it later: that write changes the vote alone. */
+static void test_store_lmdb_keeps_a_vote_in_a_term_that_it_had(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_loaded loaded;
+    struct gen gen;
+
+    gen_init(&gen, 7);
+    must_open(fixture, true);
+    must_commit(fixture, gen_hard_state(&gen, 5, 0));
+    must_commit(fixture, gen_hard_state(&gen, 5, 3));
+    close_store(fixture);
+    must_open(fixture, false);
+    must_load(fixture, &loaded);
+    assert_int_equal(loaded.term, 5);
+    assert_int_equal(loaded.vote, 3);
+    store_loaded_release(&loaded);
+    gen_release(&gen);
+}
+
 /* A long compaction takes LIMIT_COMPACT_PER_COMMIT entries a commit; what is left when the store is
  * closed waits until it is asked for again. */
 static void test_store_lmdb_compacts_in_chunks(void **state)
@@ -601,6 +621,7 @@ int main(void)
         TEST(test_store_lmdb_row_fn_ends_load),
         TEST(test_store_lmdb_snapshot_is_fixed),
         TEST(test_store_lmdb_snapshots_end_with_their_close),
+        TEST(test_store_lmdb_keeps_a_vote_in_a_term_that_it_had),
         TEST(test_store_lmdb_compacts_in_chunks),
         TEST(test_store_lmdb_takes_the_largest),
         TEST(test_store_lmdb_full_map),
