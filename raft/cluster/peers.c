@@ -3,6 +3,7 @@
  */
 #include "raft/cluster/peers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -10,9 +11,10 @@
 
 #define JOIN_WAIT_MS 10000
 
-void peers_init(struct peers *peers, const struct ground *on, const struct learned_peers *learned)
+void peers_init(struct peers *peers, const struct ground *on, struct birth_watch *births,
+                const struct learned_peers *learned)
 {
-    *peers = (struct peers){.on = on};
+    *peers = (struct peers){.on = on, .births = births};
     if (learned != NULL) {
         peers->learned = *learned;
     }
@@ -152,29 +154,35 @@ static bool learn(struct peers *peers, uint64_t peer, const struct wire_conf *wi
     return true;
 }
 
+int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_t len)
+{
+    struct wire_statement said;
+    int rv = wire_statement_decode(statement, len, &said);
+
+    return rv == 0 ? birth_watch_judge(peers->births, peer, &said.birth) : rv;
+}
+
 bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
-    struct peer_start start;
-    struct wire_conf conf = {0};
+    struct wire_statement said;
 
     gather(peers);
     if (is_peer(peers, peer)) {
         return true;
     }
-    return len > 0 && wire_statement_decode(statement, len, &start, &conf) == 0 &&
-           conf.index > driver_applied(peers->on->driver)->conf_index &&
-           conf.index > peers->learned.index &&
-           trust_index(&peers->on->driver->trust, peer, "configuration_index", conf.index) &&
-           !fsm_member_removed(peers->on->fsm, peer) && learn(peers, peer, &conf);
+    return len > 0 && wire_statement_decode(statement, len, &said) == 0 &&
+           said.conf.index > driver_applied(peers->on->driver)->conf_index &&
+           said.conf.index > peers->learned.index &&
+           trust_index(&peers->on->driver->trust, peer, "configuration_index", said.conf.index) &&
+           !fsm_member_removed(peers->on->fsm, peer) && learn(peers, peer, &said.conf);
 }
 
 int peers_check(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
-    struct peer_start start;
-    struct wire_conf conf;
-    int rv = wire_statement_decode(statement, len, &start, &conf);
+    struct wire_statement said;
+    int rv = wire_statement_decode(statement, len, &said);
 
-    return rv == 0 ? driver_meet(peers->on->driver, peer, &start) : rv;
+    return rv == 0 ? driver_meet(peers->on->driver, peer, &said.start) : rv;
 }
 
 static struct wire_conf applied_conf(const struct peers *peers)
@@ -187,9 +195,11 @@ static struct wire_conf applied_conf(const struct peers *peers)
 
 void peers_state(const struct peers *peers, struct buf *statement)
 {
-    struct wire_conf conf = applied_conf(peers);
+    const struct wire_statement said = {.start = peers->on->driver->start,
+                                        .conf = applied_conf(peers),
+                                        .birth = birth_watch_said(peers->births)};
 
-    wire_statement_encode(&peers->on->driver->start, &conf, statement);
+    wire_statement_encode(&said, statement);
 }
 
 /* --- nodes that join --- */
@@ -238,7 +248,7 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
                 struct buf *answer)
 {
     struct peers_join *join = &peers->join;
-    struct wire_joined joined = {0};
+    struct wire_joined joined = {.birth = birth_watch_said(peers->births)};
     char address[LIMIT_ADDRESS_BYTES + 1];
     const char *why;
 
@@ -246,7 +256,12 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
         !member_address_check(address, strlen(address), &why)) {
         return false;
     }
-    if (is_member(peers, peer, address)) {
+    if (uid_is_none(&joined.birth.uid)) {
+        joined.answer.outcome = MEMBER_NO_QUORUM;
+        (void)snprintf(joined.answer.why, sizeof joined.answer.why,
+                       "node %llu has not heard of its cluster's birth yet",
+                       (unsigned long long)peers->on->node_id);
+    } else if (is_member(peers, peer, address)) {
         joined.answer.outcome = MEMBER_DONE;
         joined.conf = applied_conf(peers);
     } else if (join->answered && join->node_id == peer && join->answer.outcome != MEMBER_PENDING &&

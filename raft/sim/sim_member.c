@@ -126,6 +126,7 @@ static void start_joined(struct sim_node *node, const struct wire_joined *joined
 
     ASSERT(configuration_decode(conf->data, conf->len, &node->learned.conf) == 0);
     node->learned.index = conf->index;
+    node->learned.birth = joined->birth;
     sim_node_start(node);
 }
 
@@ -205,14 +206,16 @@ static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
     return true;
 }
 
-/* A disk is lost: the node never comes back, and a majority lives without it. */
+/* A disk is lost: the node never comes back, and a majority lives without it. Not before the birth,
+ * for which all are needed. */
 static void dies_for_good(struct sim_world *world)
 {
     struct sim_node *node = sim_any_running(world);
     unsigned voters = 0;
     unsigned alive = 0;
 
-    if (node == NULL || !is_calm(world, &voters) || !(voters & BIT(node->id))) {
+    if (node == NULL || uid_is_none(&world->uid) || !is_calm(world, &voters) ||
+        !(voters & BIT(node->id))) {
         return;
     }
     SIM_NODE_FOREACH (other, world) {

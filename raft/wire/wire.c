@@ -187,17 +187,31 @@ WIRE_CODEC(resign, 0)
 
 /* --- handshakes --- */
 
-struct statement {
-    struct peer_start start;
-    struct wire_conf conf;
-};
+static bool conf_is_sound(const struct wire_conf *conf)
+{
+    return conf->index < WIRE_NUMBER_BOUND && (conf->index == 0) == (conf->len == 0) &&
+           (conf->len == 0 || configuration_check(conf->data, conf->len) == 0);
+}
 
 static const struct field statement_fields[] = {
-    FIELD_NUMBER(struct statement, start.incarnation),  FIELD_NUMBER(struct statement, start.term),
-    FIELD_NUMBER(struct statement, start.index),        FIELD_NUMBER(struct statement, conf.index),
-    FIELD_BYTES(struct statement, conf.data, conf.len),
+    FIELD_NUMBER(struct wire_statement, start.incarnation),
+    FIELD_NUMBER(struct wire_statement, start.term),
+    FIELD_NUMBER(struct wire_statement, start.index),
+    FIELD_NUMBER(struct wire_statement, conf.index),
+    FIELD_BYTES(struct wire_statement, conf.data, conf.len),
+    FIELD_NUMBER(struct wire_statement, birth.uid.high),
+    FIELD_NUMBER(struct wire_statement, birth.uid.low),
+    FIELD_NUMBER(struct wire_statement, birth.list_digest),
 };
-static const struct fields statement_table = FIELDS(statement_fields);
+
+static bool statement_is_sound(const struct wire_statement *statement)
+{
+    return statement->start.term < WIRE_NUMBER_BOUND &&
+           statement->start.index < WIRE_NUMBER_BOUND && conf_is_sound(&statement->conf) &&
+           uid_is_sound(&statement->birth.uid);
+}
+
+WIRE_CODEC(statement, HANDSHAKE_VERSION)
 
 struct join {
     char address[LIMIT_ADDRESS_BYTES + 1];
@@ -207,37 +221,6 @@ static const struct field join_fields[] = {
     FIELD_TEXT(struct join, address),
 };
 static const struct fields join_table = FIELDS(join_fields);
-
-static bool conf_is_sound(const struct wire_conf *conf)
-{
-    return conf->index < WIRE_NUMBER_BOUND && (conf->index == 0) == (conf->len == 0) &&
-           (conf->len == 0 || configuration_check(conf->data, conf->len) == 0);
-}
-
-void wire_statement_encode(const struct peer_start *start, const struct wire_conf *conf,
-                           struct buf *buf)
-{
-    const struct statement statement = {*start, *conf};
-
-    ASSERT((conf->index == 0) == (conf->len == 0));
-    buf_put_u8(buf, HANDSHAKE_VERSION);
-    fields_put(buf, &statement_table, &statement);
-}
-
-int wire_statement_decode(const void *data, size_t len, struct peer_start *ret_start,
-                          struct wire_conf *ret_conf)
-{
-    struct statement statement;
-
-    if (!read_whole(data, len, HANDSHAKE_VERSION, &statement_table, &statement) ||
-        statement.start.term >= WIRE_NUMBER_BOUND || statement.start.index >= WIRE_NUMBER_BOUND ||
-        !conf_is_sound(&statement.conf)) {
-        return ERR_BAD_MESSAGE;
-    }
-    *ret_start = statement.start;
-    *ret_conf = statement.conf;
-    return 0;
-}
 
 void wire_join_encode(const char *address, struct buf *buf)
 {
@@ -255,12 +238,16 @@ static const struct field joined_fields[] = {
     FIELD_TEXT(struct wire_joined, answer.why),
     FIELD_NUMBER(struct wire_joined, conf.index),
     FIELD_BYTES(struct wire_joined, conf.data, conf.len),
+    FIELD_NUMBER(struct wire_joined, birth.uid.high),
+    FIELD_NUMBER(struct wire_joined, birth.uid.low),
+    FIELD_NUMBER(struct wire_joined, birth.list_digest),
 };
 
 static bool joined_is_sound(const struct wire_joined *joined)
 {
     return joined->answer.outcome < MEMBER_OUTCOMES && conf_is_sound(&joined->conf) &&
-           (joined->answer.outcome == MEMBER_DONE) == (joined->conf.len > 0);
+           (joined->answer.outcome == MEMBER_DONE) == (joined->conf.len > 0) &&
+           uid_is_sound(&joined->birth.uid);
 }
 
 WIRE_CODEC(joined, HANDSHAKE_VERSION)

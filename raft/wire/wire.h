@@ -12,6 +12,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/id/codec/birth.h"
 #include "src/id/codec/member.h"
 #include "src/id/codec/tag_marks.h"
 
@@ -138,11 +139,20 @@ struct wire_conf {
     size_t len;
 };
 
-/* What a dialler says of itself: its start, and that it is a member by this configuration. */
-void wire_statement_encode(const struct peer_start *start, const struct wire_conf *conf,
-                           struct buf *buf);
-int wire_statement_decode(const void *data, size_t len, struct peer_start *ret_start,
-                          struct wire_conf *ret_conf) MUST_CHECK;
+/* Which cluster a node is of. */
+struct wire_birth {
+    struct uid uid;       /* none: it has not heard of its cluster's birth */
+    uint64_t list_digest; /* of the first list of members; 0: it has no such list (it joins) */
+};
+
+/* What a dialler says of itself: its start; that it is a member by this configuration; and of which
+ * cluster. */
+struct wire_statement {
+    struct peer_start start;
+    struct wire_conf conf;
+    struct wire_birth birth;
+};
+WIRE_MESSAGE(statement);
 
 /* What a node that joins says: the address where the others reach it. */
 void wire_join_encode(const char *address, struct buf *buf);
@@ -153,6 +163,7 @@ int wire_join_decode(const void *data, size_t len,
 struct wire_joined {
     struct member_answer answer;
     struct wire_conf conf;
+    struct wire_birth birth; /* of who answers */
 };
 WIRE_MESSAGE(joined);
 
