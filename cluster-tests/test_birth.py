@@ -11,6 +11,7 @@ import pytest
 
 from client import parse_ids
 from cluster import FAST
+from ports import take_port
 from wait import wait_until
 
 EXIT_CONFIG = 64
@@ -354,3 +355,20 @@ def test_two_wiped_of_three_wait_for_the_third_and_end_when_it_comes(make_cluste
         expect_exit(node, EXIT_REFUSED, WIPED)
     assert three.sees_no_leader() and uid_of(three) == uid
     assert before == 5
+
+
+def test_a_node_that_joins_asks_members_of_one_cluster_alone(make_cluster):
+    """Two clusters of one name and one secret: it must not be let in by whoever answers first."""
+    first, second = make_cluster(1), make_cluster(1, start=False)
+    for node in second.nodes:
+        node.settings["cluster-secret-file"] = first.secret_file
+    second.start()
+    uids = [wait_born(first.nodes[0]), wait_born(second.nodes[0])]
+    assert uids[0] != uids[1]
+    # A change that never ends has the first one send it on to the next.
+    absent = {"id": 8, "peer_address": f"127.0.0.1:{take_port()}"}
+    assert first.nodes[0].http("POST", "/api/cluster/members?timeout_ms=100", absent).status == 202
+    newcomer = first.newcomer(9, first.nodes[0], second.nodes[0])
+    newcomer.start()
+    expect_exit(newcomer, EXIT_REFUSED, f"two clusters, {uids[0]} and {uids[1]}")
+    assert set(second.members()) == {1}

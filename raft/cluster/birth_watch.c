@@ -79,8 +79,9 @@ struct wire_birth birth_watch_said(const struct birth_watch *watch)
     if (fsm_birth(watch->on->fsm, &birth)) {
         return (struct wire_birth){birth.uid, birth.list_digest};
     }
-    return watch->list.digest != 0 ? (struct wire_birth){.list_digest = watch->list.digest}
-                                   : watch->learned;
+    return !uid_is_none(&watch->learned.uid)
+               ? watch->learned
+               : (struct wire_birth){.list_digest = watch->list.digest};
 }
 
 static enum birth_wait compare(const struct wire_birth *own, const struct wire_birth *said)
@@ -153,6 +154,9 @@ int birth_watch_judge(struct birth_watch *watch, uint64_t peer, const struct wir
     enum birth_wait wait = compare(&own, said);
 
     note(watch, peer, wait);
+    if (wait == BIRTH_WAIT_BORN && uid_is_none(&own.uid)) {
+        watch->learned = *said;
+    }
     if (wait == BIRTH_WAIT_OTHER_CLUSTER) {
         return ERR_OTHER_BIRTH;
     }
@@ -219,6 +223,7 @@ bool birth_watch_turn(struct birth_watch *watch)
         watch->born = true;
         watch->changes++;
     }
-    driver_hold(watch->on->driver, birth_watch_waits(watch, waits) > 0);
+    driver_hold(watch->on->driver, birth_watch_waits(watch, waits) > 0 ||
+                                       (is_unborn(watch) && !uid_is_none(&watch->learned.uid)));
     return !watch->born || has_majority(watch);
 }

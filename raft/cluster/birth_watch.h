@@ -8,7 +8,8 @@
  * the digest of its list, and one that is *unborn* (its log holds nothing but that list) stands for
  * election only once it has met every other member of it, in this run, unborn too and with the same
  * digest. A majority would not do: two lists of different lengths have majorities that do not meet,
- * and two of three members whose data was lost are one.
+ * and two of three members whose data was lost are one. Who has heard of a birth with its list,
+ * though its log has not come, begins no other one in this run, and names that to the others.
  *
  * The happy path: birth_watch_judge() at each handshake; birth_watch_turn() each turn holds the
  * driver back, and lets it go when all are met.
@@ -42,7 +43,9 @@ struct birth_seen {
 struct birth_watch {
     const struct ground *on;
     struct birth_list list;
-    struct wire_birth learned;           /* of a node that joins: what it was told */
+    /* The cluster as others named it, to a node that joins, or whose first entry has not arrived:
+     * for this run it holds. */
+    struct wire_birth learned;
     struct birth_seen seen[LIMIT_PEERS]; /* members, as far as they were met in this run */
     size_t seen_count;
     uint64_t changes; /* how often anything of this changed, or the birth was heard of */

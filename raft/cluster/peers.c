@@ -244,36 +244,57 @@ static bool is_member(const struct peers *peers, uint64_t peer, const char *addr
     return member != NULL && strcmp(member->address, address) == 0;
 }
 
-bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t len,
-                struct buf *answer)
+/* Only where there is a cluster, and not if another one has answered it already: it will hear so by
+ * the uid in the answer. */
+static bool may_join(const struct peers *peers, const struct uid *own, const struct uid *other,
+                     struct member_answer *answer)
 {
-    struct peers_join *join = &peers->join;
-    struct wire_joined joined = {.birth = birth_watch_said(peers->births)};
-    char address[LIMIT_ADDRESS_BYTES + 1];
-    const char *why;
-
-    if (wire_join_decode(request, len, address) != 0 ||
-        !member_address_check(address, strlen(address), &why)) {
-        return false;
-    }
-    if (uid_is_none(&joined.birth.uid)) {
-        joined.answer.outcome = MEMBER_NO_QUORUM;
-        (void)snprintf(joined.answer.why, sizeof joined.answer.why,
+    if (uid_is_none(own)) {
+        answer->outcome = MEMBER_NO_QUORUM;
+        (void)snprintf(answer->why, sizeof answer->why,
                        "node %llu has not heard of its cluster's birth yet",
                        (unsigned long long)peers->on->node_id);
-    } else if (is_member(peers, peer, address)) {
-        joined.answer.outcome = MEMBER_DONE;
-        joined.conf = applied_conf(peers);
+        return false;
+    }
+    answer->outcome = MEMBER_PENDING;
+    return uid_is_none(other) || uid_equal(own, other);
+}
+
+/* What becomes of it: it is a member, the leader has answered, or it is to wait. */
+static void ask_for(struct peers *peers, uint64_t peer, const char *address,
+                    struct wire_joined *joined)
+{
+    struct peers_join *join = &peers->join;
+
+    if (is_member(peers, peer, address)) {
+        joined->answer.outcome = MEMBER_DONE;
+        joined->conf = applied_conf(peers);
     } else if (join->answered && join->node_id == peer && join->answer.outcome != MEMBER_PENDING &&
                join->answer.outcome != MEMBER_DONE) {
-        joined.answer = join->answer; /* once; the next asking begins anew */
+        joined->answer = join->answer; /* once; the next asking begins anew */
         join->answered = false;
     } else {
-        joined.answer.outcome =
+        joined->answer.outcome =
             join->active && join->node_id != peer ? MEMBER_IN_PROGRESS : MEMBER_PENDING;
         if (!join->active && !peers->on->stopping) {
             join_begin(peers, peer, address);
         }
+    }
+}
+
+bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t len,
+                struct buf *answer)
+{
+    struct wire_joined joined = {.birth = birth_watch_said(peers->births)};
+    struct wire_join said;
+    const char *why;
+
+    if (wire_join_decode(request, len, &said) != 0 ||
+        !member_address_check(said.address, strlen(said.address), &why)) {
+        return false;
+    }
+    if (may_join(peers, &joined.birth.uid, &said.birth.uid, &joined.answer)) {
+        ask_for(peers, peer, said.address, &joined);
     }
     wire_joined_encode(&joined, answer);
     return true;

@@ -137,6 +137,7 @@ void sim_member_join(struct sim_node *node)
     struct buf request = BUF_INIT;
     struct buf answer = BUF_INIT;
     struct wire_joined joined = {0};
+    struct wire_join join = {"", {{0, 0}, 0}};
 
     if (node->up || node->gone) {
         return;
@@ -147,7 +148,8 @@ void sim_member_join(struct sim_node *node)
             node->gone = true;
             return;
         }
-        wire_join_encode(node->address, &request);
+        memcpy(join.address, node->address, sizeof node->address);
+        wire_join_encode(&join, &request);
         if (!peers_join(&via->replica.peers, node->id, request.data, request.len, &answer) ||
             wire_joined_decode(answer.data, answer.len, &joined) != 0) {
             sim_fail(world, "the answer to a node that joins does not decode");

@@ -161,15 +161,16 @@ int ring_meet(struct ring *ring, uint64_t from, uint64_t to)
     return rv;
 }
 
-/* It dials the others, and they dial it. */
+/* It dials the others, and they dial it. Where a liar has made two of them think otherwise of the
+ * cluster, they would have no link: that is not shown here. */
 static void introduce(struct ring *ring, struct ring_node *node)
 {
     for (unsigned i = 0; i < ring->count; i++) {
         struct ring_node *other = &ring->nodes[i];
 
         if (other->up && other != node) {
-            ASSERT(ring_meet(ring, node->id, other->id) == 0);
-            ASSERT(ring_meet(ring, other->id, node->id) == 0);
+            (void)ring_meet(ring, node->id, other->id);
+            (void)ring_meet(ring, other->id, node->id);
         }
     }
 }

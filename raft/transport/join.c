@@ -223,8 +223,11 @@ static void attempt_cb(uv_timer_t *timer)
 static void introduce(struct net_receiver *receiver, struct buf *statement)
 {
     const struct join *join = CONTAINER(receiver, struct join, receiver);
+    struct wire_join said = {.birth = join->result->birth};
 
-    wire_join_encode(join->config->address, statement);
+    ASSERT(strlen(join->config->address) <= LIMIT_ADDRESS_BYTES);
+    memcpy(said.address, join->config->address, strlen(join->config->address));
+    wire_join_encode(&said, statement);
 }
 
 static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)

@@ -213,25 +213,19 @@ static bool statement_is_sound(const struct wire_statement *statement)
 
 WIRE_CODEC(statement, HANDSHAKE_VERSION)
 
-struct join {
-    char address[LIMIT_ADDRESS_BYTES + 1];
-};
-
 static const struct field join_fields[] = {
-    FIELD_TEXT(struct join, address),
+    FIELD_TEXT(struct wire_join, address),
+    FIELD_NUMBER(struct wire_join, birth.uid.high),
+    FIELD_NUMBER(struct wire_join, birth.uid.low),
+    FIELD_NUMBER(struct wire_join, birth.list_digest),
 };
-static const struct fields join_table = FIELDS(join_fields);
 
-void wire_join_encode(const char *address, struct buf *buf)
+static bool join_is_sound(const struct wire_join *join)
 {
-    buf_put_u8(buf, HANDSHAKE_VERSION);
-    buf_put_str16(buf, address, strlen(address));
+    return uid_is_sound(&join->birth.uid);
 }
 
-int wire_join_decode(const void *data, size_t len, char ret_address[LIMIT_ADDRESS_BYTES + 1])
-{
-    return read_whole(data, len, HANDSHAKE_VERSION, &join_table, ret_address) ? 0 : ERR_BAD_MESSAGE;
-}
+WIRE_CODEC(join, HANDSHAKE_VERSION)
 
 static const struct field joined_fields[] = {
     FIELD_NUMBER(struct wire_joined, answer.outcome),

@@ -154,10 +154,13 @@ struct wire_statement {
 };
 WIRE_MESSAGE(statement);
 
-/* What a node that joins says: the address where the others reach it. */
-void wire_join_encode(const char *address, struct buf *buf);
-int wire_join_decode(const void *data, size_t len,
-                     char ret_address[LIMIT_ADDRESS_BYTES + 1]) MUST_CHECK;
+/* What a node that joins says: the address where the others reach it; and the cluster of those who
+ * have answered it before. */
+struct wire_join {
+    char address[LIMIT_ADDRESS_BYTES + 1];
+    struct wire_birth birth;
+};
+WIRE_MESSAGE(join);
 
 /* And what it gets: DONE with the configuration that has it as a member, or why not (yet). */
 struct wire_joined {

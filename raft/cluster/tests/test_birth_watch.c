@@ -160,6 +160,15 @@ static void test_one_that_is_born_with_the_same_list_is_waited_for(void **state)
     assert_int_equal(judge(&ring, 1, 3, said), 0);
     assert_int_equal(wait_for(&ring, 1, 3), BIRTH_WAIT_BORN);
     expect_no_candidate(&ring);
+    /* That one loses its data: the birth is not forgotten with it, and the others hear of it. */
+    assert_int_equal(ring_meet(&ring, 3, 1), 0);
+    expect_no_candidate(&ring);
+    assert_int_equal(ring_meet(&ring, 1, 2), 0);
+    assert_int_equal(ring_meet(&ring, 3, 2), 0);
+    assert_int_equal(wait_for(&ring, 2, 1), BIRTH_WAIT_BORN);
+    expect_no_candidate(&ring);
+    said.uid = uid_make(3, 4); /* and another birth is another cluster's */
+    assert_int_equal(judge(&ring, 1, 3, said), ERR_OTHER_BIRTH);
     ring_close(&ring);
 }
 

@@ -40,11 +40,11 @@ static int statement_codec(const void *data, size_t len, struct buf *again)
 
 static int join_codec(const void *data, size_t len, struct buf *again)
 {
-    char address[LIMIT_ADDRESS_BYTES + 1];
-    int rv = wire_join_decode(data, len, address);
+    struct wire_join join = {.birth.list_digest = 0};
+    int rv = wire_join_decode(data, len, &join);
 
     if (rv == 0) {
-        wire_join_encode(address, again);
+        wire_join_encode(&join, again);
     }
     return rv;
 }
@@ -155,8 +155,8 @@ static void test_golden_bytes(void **state)
                "01 0300000000000000 0500000000000000 0700000000000000 0900000000000000 " CONF_LEN
                " " CONF_HEX " " BIRTH_HEX);
     bytes.len = 0;
-    wire_join_encode("h:1", &bytes);
-    assert_hex(bytes.data, bytes.len, "01 0300 683a31");
+    wire_join_encode(&(struct wire_join){"h:1", {uid_make(1, 2), 3}}, &bytes);
+    assert_hex(bytes.data, bytes.len, "01 0300 683a31 " BIRTH_HEX);
     bytes.len = 0;
     joined.answer.outcome = MEMBER_WAS_REMOVED;
     memcpy(joined.answer.why, "no", 3);
@@ -189,7 +189,7 @@ static void test_every_truncation_is_refused(void **state)
     (void)state;
     make_statement(&start, 0, NULL, &bytes);
     refuse_truncations(statement_codec, &bytes);
-    wire_join_encode("10.0.0.1:7081", &bytes);
+    wire_join_encode(&(struct wire_join){"10.0.0.1:7081", {uid_make(1, 2), 3}}, &bytes);
     refuse_truncations(join_codec, &bytes);
     make_joined(MEMBER_PENDING, 10, NULL, &bytes);
     refuse_truncations(joined_codec, &bytes);
@@ -255,6 +255,13 @@ static void test_bounds_of_a_statement(void **state)
                      ERR_BAD_MESSAGE);
 }
 
+static void put_unborn(struct buf *bytes)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        buf_put_u64(bytes, 0);
+    }
+}
+
 static void test_bounds_of_a_join(void **state)
 {
     char address[LIMIT_ADDRESS_BYTES + 2];
@@ -265,22 +272,18 @@ static void test_bounds_of_a_join(void **state)
     for (size_t len = LIMIT_ADDRESS_BYTES; len <= LIMIT_ADDRESS_BYTES + 1; len++) {
         buf_put_u8(&bytes, 1);
         buf_put_str16(&bytes, address, len);
+        put_unborn(&bytes);
         assert_int_equal(check(join_codec, &bytes),
                          len > LIMIT_ADDRESS_BYTES ? ERR_BAD_MESSAGE : 0);
         bytes.len = 0;
     }
     buf_free(&bytes);
-    assert_int_equal(check_hex(join_codec, "01 0000"), 0); /* refused by who reads the address */
-    assert_int_equal(check_hex(join_codec, "02 0300 683a31"), ERR_BAD_MESSAGE);
-    assert_int_equal(check_hex(join_codec, "01 0300 680031"), ERR_BAD_MESSAGE); /* a NUL */
-    assert_int_equal(check_hex(join_codec, "01 ffff 683a31"), ERR_BAD_MESSAGE);
-}
-
-static void put_unborn(struct buf *bytes)
-{
-    for (unsigned i = 0; i < 3; i++) {
-        buf_put_u64(bytes, 0);
-    }
+    assert_int_equal(check_hex(join_codec, "01 0000" UNBORN),
+                     0); /* refused by who reads the address */
+    assert_int_equal(check_hex(join_codec, "02 0300 683a31" UNBORN), ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(join_codec, "01 0300 680031" UNBORN), ERR_BAD_MESSAGE); /* a NUL */
+    assert_int_equal(check_hex(join_codec, "01 ffff 683a31" UNBORN), ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(join_codec, "01 0300 683a31" ONE ONE NONE), ERR_BAD_MESSAGE);
 }
 
 static void test_bounds_of_an_answer(void **state)
@@ -363,7 +366,7 @@ static void test_mutations(void **state)
         if (i % 3 == 0) {
             make_statement(&(struct peer_start){1, 2, 3}, 4, &conf, &bytes);
         } else if (i % 3 == 1) {
-            wire_join_encode("somewhere:7081", &bytes);
+            wire_join_encode(&(struct wire_join){"somewhere:7081", {uid_make(1, 2), 3}}, &bytes);
         } else {
             make_joined(i % 2 == 0 ? MEMBER_DONE : MEMBER_PENDING, 5, i % 2 == 0 ? &conf : NULL,
                         &bytes);
