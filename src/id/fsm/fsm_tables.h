@@ -9,6 +9,7 @@
 
 #include "src/id/fsm/fsm_journal.h"
 #include "src/id/fsm/fsm_keys.h"
+#include "src/id/fsm/fsm_level.h"
 #include "src/id/fsm/fsm_members.h"
 #include "src/id/fsm/fsm_recalls.h"
 #include "src/id/fsm/fsm_sessions.h"
@@ -30,6 +31,7 @@ struct fsm {
     struct fsm_recalls recalls;
     struct fsm_keys keys;
     struct fsm_settings settings;
+    struct fsm_level level;
     struct fsm_workers workers;
     struct fsm_sessions sessions;
     struct fsm_members members;

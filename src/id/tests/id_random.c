@@ -35,7 +35,7 @@ static void random_command(struct prng *prng, uint64_t node_id, struct buf *buf)
                     &(struct digest_command){.index = 0, .digest = prng_next(prng)});
         return;
     case 2: {
-        struct node_info info = {.node_id = node_id, .store_id = prng_next(prng)};
+        struct node_info info = {.node_id = node_id, .store_id = prng_next(prng), .levels = {1, 1}};
 
         command_put(buf, COMMAND_NODE_INFO, &info);
         return;
