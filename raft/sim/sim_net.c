@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/sim/sim_level.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -212,6 +213,9 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
 
     if (rv == ERR_REMOVED) {
         sim_happens(from, SIM_TOLD, 1);
+    }
+    if (rv == 0 && sim_level_refuses(to, from)) {
+        return false;
     }
     if (rv != 0 || (to->peers & BIT(from->id))) {
         return rv == 0;
