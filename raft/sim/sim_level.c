@@ -15,6 +15,7 @@ void sim_level_init(struct sim_world *world)
         world->newest = (uint16_t)(LEVEL_FIRST + 1 + sim_below(world, SIM_LEVELS_MAX - 1));
         world->hold_ms = (uint32_t)sim_below(world, HOLD_MS);
         world->level_auto = sim_percent(world, 70);
+        world->old_one = sim_percent(world, 50) ? 1 + sim_below(world, world->node_count) : 0;
     }
 }
 
@@ -37,7 +38,7 @@ static void expect_went_back(struct sim_node *node, uint16_t level)
 {
     sim_trace(node->world, "node %u: its leafd speaks up to %u, the cluster is at level %u",
               node->id, node->able, level);
-    if (node->ever_able < level && !node->joins) {
+    if (node->ever_able > 0 && node->ever_able < level) {
         sim_fail(node->world, "node %u never spoke level %u, and the cluster has it", node->id,
                  level);
     }

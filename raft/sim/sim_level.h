@@ -7,7 +7,7 @@
  * the entry (sim_level_too_old()), and comes back with a newer one.
  *
  * Checked here: no node applies a level that its leafd does not speak; and none is too old but one
- * that had run a leafd of that level before.
+ * that had run a leafd of that level before, or has not run yet.
  *
  * Thread: one.
  */

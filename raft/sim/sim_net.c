@@ -214,7 +214,9 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
     if (rv == ERR_REMOVED) {
         sim_happens(from, SIM_TOLD, 1);
     }
-    if (rv == 0 && sim_level_refuses(to, from)) {
+    /* A link that was there before the level rose stays. */
+    if (rv == 0 && to->world->newest > LEVEL_FIRST && sim_percent(to->world, 10) &&
+        sim_level_refuses(to, from)) {
         return false;
     }
     if (rv != 0 || (to->peers & BIT(from->id))) {

@@ -95,7 +95,7 @@ void sim_upgrade_event(struct sim_world *world)
     }
     able = sim_percent(world, 75) ? world->newest
                                   : (uint16_t)(LEVEL_FIRST + sim_below(world, world->newest));
-    if (able == node->able) {
+    if (able == node->able || node->id == world->old_one) {
         return;
     }
     world->stats.exchanges++;

@@ -273,6 +273,7 @@ struct sim_world {
     uint16_t level;   /* the highest that any node has applied */
     uint32_t hold_ms; /* see upgrade.h */
     bool level_auto;
+    uint64_t old_one;   /* the node whose leafd is not exchanged while things go wrong; 0: none */
     bool member_faults; /* the membership changes in this run */
     unsigned removed;   /* ids that some state machine holds for removed; a bit an id, as below */
     unsigned given_up;  /* some change of it was given up */
