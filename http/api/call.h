@@ -37,9 +37,10 @@ struct call {
     bool sees_errors; /* finish is called for every status, else for 0 */
     int done;         /* of a change of a worker id: the status of the reply when it is done */
     union {
-        struct id_claim claim;             /* of a request for ids */
-        struct worker_renew worker;        /* of a change of a worker id, as far as it applies */
-        uint64_t member_id;                /* of a change of the members */
+        struct id_claim claim;      /* of a request for ids */
+        struct worker_renew worker; /* of a change of a worker id, as far as it applies */
+        /* of a change of the members; of the level, that, or 0: it is looked at */
+        uint64_t member_id;
         uint32_t list_limit;               /* of a list of worker ids */
         struct id_cluster_status *cluster; /* out of ID_REQUEST_STATUS; far larger than the rest */
         struct id_segments_page segments;  /* out of ID_REQUEST_SEGMENTS */

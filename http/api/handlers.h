@@ -53,6 +53,8 @@ int handle_member_add(struct conn *conn);
 int handle_member_remove(struct conn *conn);
 int handle_member_move(struct conn *conn);
 int handle_leader(struct conn *conn);
+int handle_level_see(struct conn *conn);
+int handle_level_raise(struct conn *conn);
 
 /* handlers_health.c */
 int handle_livez(struct conn *conn);

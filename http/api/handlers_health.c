@@ -203,6 +203,8 @@ int handle_version(struct conn *conn)
 
     text_put_field(json, "{\"version\":", build->version);
     text_put_field(json, ",\"commit\":", build->commit);
+    buf_printf(json, ",\"level\":%u,\"levels\":{\"min\":%u,\"max\":%u}",
+               atomic_load(&api_loop(conn)->backend->health->level), level_own.min, level_own.max);
     buf_printf(json, ",\"libraries\":%s}", build->libraries);
     return 200;
 }

@@ -144,6 +144,8 @@ static void put_health(struct buf *buf, const struct id_health *health, const st
         {"leafd_disk_low", "1 if the disk or the database is nearly full.", health->disk_low},
         {"leafd_members", "Members of the cluster, as this node knows them.", health->members},
         {"leafd_voters", "Members that vote.", health->voters},
+        {"leafd_level", "The level of the cluster, as this node has applied it.", health->level},
+        {"leafd_level_able", "The newest level that this node speaks.", health->level_able},
         {"leafd_member_change", "1 while a change of the members is under way.",
          health->member_change},
     };
@@ -209,6 +211,7 @@ int handle_metrics(struct conn *conn)
     put_snowflake(text, loop->backend);
     put_head(text, "leafd_build_info", "gauge", "1, with what this binary is.");
     text_put_field(text, "leafd_build_info{version=", loop->api->build->version);
+    text_put_field(text, ",commit=", loop->api->build->commit);
     buf_printf(text, "} 1\n");
     conn_reply(conn, 200, METRICS_TYPE, NULL, text->data, text->len);
     return ANSWERED;

@@ -51,6 +51,8 @@ static const struct route routes[] = {
           SERVED_BY(handle_member_move)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, SERVED_BY(handle_member_add)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, SERVED_BY(handle_leader)),
+    ROUTE(READ, "/api/cluster/level", OPTIONS, SERVED_BY(handle_level_see)),
+    ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, SERVED_BY(handle_level_raise)),
     ROUTE(READ, "/api/node/segments", OPTIONS, SERVED_BY(handle_node_segments)),
     ROUTE(READ, "/livez", SERVED_BY(handle_livez)),
     ROUTE(READ, "/readyz", OPTIONS, SERVED_BY(handle_readyz)),

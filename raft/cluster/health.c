@@ -69,6 +69,8 @@ static void update_members(struct health *health)
     SEE(health, voters, configuration_voters(conf));
     SEE(health, differs, health->of.differences->now);
     SEE(health, member_change, change != NULL && !change->given_up);
+    SEE(health, level, fsm_level(on->fsm));
+    SEE(health, level_able, fsm_levels(on->fsm).max);
 }
 
 static bool update_leader(struct health *health)
@@ -147,6 +149,7 @@ static void fill_member(const struct ground *on, const struct conf_member *from,
     if (fsm_node(on->fsm, from->id, &info)) {
         memcpy(member->http_address, info.http_address, sizeof member->http_address);
         memcpy(member->version, info.version, sizeof member->version);
+        member->levels = info.levels;
     }
     member->reachable = ground_reaches(on, from->id);
     if (driver_match(on->driver, from->id, &match)) {
@@ -180,6 +183,7 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     ret_status->term = driver_term(on->driver);
     ret_status->commit_index = on->driver->commit;
     ret_status->applied_index = driver_applied(on->driver)->index;
+    fsm_level_row(on->fsm, &ret_status->level);
     if (change != NULL) {
         fill_change(change, &ret_status->change);
     }

@@ -223,7 +223,9 @@ static void start_requests(struct replica *replica)
     const struct replica_config *config = &replica->config;
     const struct ground *on = &replica->ground;
 
+    upgrade_init(&replica->upgrade, on, &config->upgrade);
     membership_init(&replica->membership, on, config->catch_up_ms);
+    replica->membership.upgrade = &replica->upgrade;
     requests_init(&replica->requests, on, &config->driver, &replica->membership,
                   replica->allocator);
     everywhere_init(&replica->everywhere, on);
@@ -291,6 +293,8 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     memset(replica, 0, sizeof *replica);
     replica->config = *config;
     replica->config.driver.incarnation = number_of_incarnation(config, loaded->incarnation);
+    replica->config.info.incarnation = replica->config.driver.incarnation;
+    replica->config.info.levels = fsm_levels(fsm);
     replica->owner = owner;
     replica->fsm = fsm;
     replica->ground = (struct ground){.driver = &replica->driver,
@@ -530,6 +534,7 @@ static void turn_parts(struct replica *replica)
     turn_fate(replica);
     announce_turn(&replica->announce);
     differences_turn(&replica->differences);
+    upgrade_turn(&replica->upgrade);
     requests_tidy(&replica->requests);
     clock_sync_turn(&replica->clock_sync);
     lease_turn(replica->lease);

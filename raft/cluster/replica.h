@@ -7,7 +7,7 @@
  *   requests                commands and queries to the leader and back: way, relay, serving
  *   everywhere, strict,     requests of other kinds
  *   membership_requests
- *   membership              changes of the members, on the leader
+ *   membership, upgrade     changes of the members and of the level, on the leader
  *   peers, birth_watch      links, and who is let in; which cluster is this?
  *   announce, clock_sync    what the node tells the cluster by itself
  *   allocator, lease,       ids for its clients
@@ -44,6 +44,7 @@ struct replica_config {
     uint32_t strict_keys;            /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
     struct lease_config lease;       /* workers 0: no snowflake ids */
     struct prefetch_config prefetch; /* tags 0: none is kept */
+    struct upgrade_config upgrade;   /* when the level of the cluster rises by itself */
     uint32_t catch_up_ms;           /* patience with a change of the membership, see membership.h */
     const struct net_peer *members; /* cluster.members of the settings; borrowed */
     size_t member_count;            /* 0: not set */
@@ -79,6 +80,7 @@ struct replica {
     struct driver_observer observer;
     struct fsm_listener listener;
     struct membership membership;
+    struct upgrade upgrade;
     struct requests requests;
     struct everywhere everywhere;
     struct membership_requests membership_requests;

@@ -147,6 +147,9 @@ void serving_take(struct serving *serving, struct id_request *request)
     struct work *work = work_new(serving, serving_wire_kind(request));
 
     ASSERT(request->work == NULL && !serving->holding && !serving->on->stopping);
+    /* This node's own parts ask the level before they write what it brought. */
+    ASSERT_IMPLIES(request->kind == ID_REQUEST_COMMAND && request->payload.len > 1,
+                   command_since(request->payload.data[1]) <= fsm_level(serving->on->fsm));
     work->local = request;
     request->work = work;
 }
@@ -174,6 +177,7 @@ static bool is_for_leaders_alone(const struct wire_request *wire)
     case COMMAND_DIGEST:
     case COMMAND_LAYOUT:
     case COMMAND_CLOCK:
+    case COMMAND_LEVEL:
     case COMMAND_MEMBER_BEGIN:
     case COMMAND_MEMBER_END:
         return true;
@@ -193,6 +197,17 @@ static bool is_stamped_by(const struct wire_request *wire, uint64_t node_id)
             stamp.node_id == node_id);
 }
 
+/* Nothing goes into the log that a member may not be able to read: neither what this leafd does not
+ * know nor what is above the level in force. */
+static bool may_be_appended(const struct serving *serving, const struct wire_request *wire)
+{
+    struct command command;
+
+    return wire->kind != WIRE_REQUEST_COMMAND ||
+           (command_read(wire->payload, wire->payload_len, &command) == 0 &&
+            command_since(command.type) <= fsm_level(serving->on->fsm));
+}
+
 /* 0, or why it is not taken. */
 static int check(const struct serving *serving, uint64_t from, const struct wire_request *wire)
 {
@@ -204,7 +219,8 @@ static int check(const struct serving *serving, uint64_t from, const struct wire
         return ERR_NOT_LEADER;
     }
     if (is_for_leaders_alone(wire) ||
-        !is_stamped_by(wire, wire->origin != 0 ? wire->origin : from)) {
+        !is_stamped_by(wire, wire->origin != 0 ? wire->origin : from) ||
+        !may_be_appended(serving, wire)) {
         return ERR_REFUSED;
     }
     return serving->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED : 0;

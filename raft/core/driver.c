@@ -759,6 +759,22 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
     return true;
 }
 
+/* Nothing of it was written: the log and the state are as they were. */
+static void fail_newer_snapshot(struct driver *driver, uint64_t from, uint64_t index)
+{
+    const struct level_range own = fsm_levels(driver->applier.fsm);
+    struct node_info info = {.version = "of an unknown version"};
+    char text[300];
+
+    (void)fsm_node(driver->applier.fsm, from, &info);
+    snprintf(text, sizeof text,
+             "the snapshot of node %llu (leafd %s) at entry %llu is of a later level than this "
+             "leafd speaks (%u to %u): start that version here, or a later one; nothing was "
+             "changed",
+             (unsigned long long)from, info.version, (unsigned long long)index, own.min, own.max);
+    fail(driver, ERR_NEWER, text);
+}
+
 /* The last chunk is in. What does not fit its digest is dropped, and the leader sends it anew: once
  * the core begins to install, there is no way back. What fits it and makes no state is a lie: the
  * disk must not have it. False: it is not believed. */
@@ -769,11 +785,15 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
     struct store_error error;
     uint64_t index;
     bool believed = true;
+    int rv;
 
     if (store_rows_check(rows.data, rows.len, rows.digest, &error) == 0) {
         index = driver->transfers.in.message.install_snapshot.last_index;
-        believed = applier_loads(rows.data, rows.len, index);
-        if (believed) {
+        rv = applier_loads(&driver->applier, rows.data, rows.len, index);
+        believed = rv == 0 || rv == ERR_NEWER;
+        if (rv == ERR_NEWER) {
+            fail_newer_snapshot(driver, from, index);
+        } else if (believed) {
             snapshot_take_head(&driver->transfers, &message);
             believed = deliver_head(driver, from, &message);
         } else {
@@ -1036,6 +1056,31 @@ static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
     (void)step(driver, &event);
 }
 
+/* The entry, and all behind it, wait for a newer leafd on this node. */
+static void fail_newer(struct driver *driver, uint64_t index, const struct entry_block *block)
+{
+    const struct level_range own = fsm_levels(driver->applier.fsm);
+    uint16_t to = command_raises_to(block->data, block->len);
+    struct node_info info = {.version = "of an unknown version"};
+    struct session_stamp stamp = {0};
+    char what[80] = "is of a kind that this leafd does not know";
+    char text[380];
+
+    if (session_stamp_read(block->data, block->len, &stamp) == 0) {
+        (void)fsm_node(driver->applier.fsm, stamp.node_id, &info);
+    }
+    if (to != 0) {
+        snprintf(what, sizeof what, "raises the cluster's level to %u", to);
+    }
+    snprintf(text, sizeof text,
+             "entry %llu %s, and this leafd speaks levels %u to %u: start a newer leafd on this "
+             "node (node %llu, which wrote it, ran leafd %s); it goes on before that entry, and "
+             "nothing was changed",
+             (unsigned long long)index, what, own.min, own.max, (unsigned long long)stamp.node_id,
+             info.version);
+    fail(driver, ERR_NEWER, text);
+}
+
 static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
                           const struct entry_block *block)
 {
@@ -1044,6 +1089,8 @@ static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
 
     if (rv == ERR_DIVERGED) {
         fail(driver, rv, "the state differs from the leader's at an equal index");
+    } else if (rv == ERR_NEWER) {
+        fail_newer(driver, index, block);
     } else {
         driver->observer->applied(driver->observer, index, term, result.data, result.len);
     }

@@ -296,6 +296,24 @@ static int load_row(void *data, const struct store_row *row)
     return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
 }
 
+/* In place of the store's own words, which know nothing of levels. */
+static void say_newer(const struct fsm *fsm, int rv, struct store_error *ret_error)
+{
+    const struct level_range own = fsm_levels(fsm);
+
+    if (rv == ERR_NEWER && fsm_level(fsm) > own.max) {
+        (void)store_error_set(ret_error, rv,
+                              "the data are of a cluster at level %u, and this leafd speaks levels "
+                              "%u to %u: start the newer leafd again",
+                              fsm_level(fsm), own.min, own.max);
+    } else if (rv == ERR_NEWER) {
+        (void)store_error_set(ret_error, rv,
+                              "the data have rows that this leafd does not know (it speaks levels "
+                              "%u to %u): a newer one wrote them, start that again",
+                              own.min, own.max);
+    }
+}
+
 int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id,
                  const struct net_peer *members, size_t member_count,
                  struct store_loaded *ret_loaded, struct store_error *ret_error)
@@ -305,10 +323,16 @@ int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id,
     fsm_load_begin(fsm);
     rv = store->ops->load(store, ret_loaded, load_row, fsm, ret_error);
     if (rv != 0) {
+        say_newer(fsm, rv, ret_error);
         return rv;
     }
     rv = fsm_load_end(fsm, ret_loaded->position.index);
-    if (rv == 0) {
+    if (rv == ERR_BAD_VERSION) {
+        (void)store_error_set(ret_error, rv,
+                              "the cluster is at level %u, and this leafd speaks levels %u to %u: "
+                              "upgrade by the versions between",
+                              fsm_level(fsm), fsm_levels(fsm).min, fsm_levels(fsm).max);
+    } else if (rv == 0) {
         rv = prepare_store(store, ret_loaded, node_id, members, member_count, ret_error);
     } else {
         (void)store_error_set(ret_error, rv, "the rows contradict each other");

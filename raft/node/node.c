@@ -133,6 +133,11 @@ static void on_gone(struct net_receiver *receiver, uint64_t peer)
     }
 }
 
+static uint16_t on_level(struct net_receiver *receiver)
+{
+    return fsm_level(CONTAINER(receiver, struct node, receiver)->replica.fsm);
+}
+
 static int on_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
@@ -203,6 +208,9 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
         node->process->failed(node->process, ERR_REFUSED,
                               "the cluster knows this node id with another data directory (was it "
                               "wiped or replaced?): put the old one back, or join under a new id");
+    }
+    if (err == ERR_NEWER && node->state < NODE_WRITING) {
+        node->process->failed(node->process, ERR_NEWER, text);
     }
     if (err == ERR_STALE && node->state < NODE_WRITING) {
         driver_mark_older(&node->replica.driver, marked_cb, node);
@@ -652,6 +660,7 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
         .link_changed = on_link_changed,
         .gone = on_gone,
         .admit = on_admit,
+        .level = on_level,
         .refused = on_refused,
         .birth = on_birth,
         .know = on_know,
@@ -851,8 +860,9 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     if (rv != 0) {
         goto err_loaded;
     }
-    log_info("raft", "state loaded", "tags=%zu applied=%llu last=%llu term=%llu incarnation=%llu",
-             fsm_tag_count(fsm), (unsigned long long)loaded.position.index,
+    log_info("raft", "state loaded",
+             "tags=%zu level=%u applied=%llu last=%llu term=%llu incarnation=%llu",
+             fsm_tag_count(fsm), fsm_level(fsm), (unsigned long long)loaded.position.index,
              (unsigned long long)(loaded.first_index + loaded.entry_count - 1),
              (unsigned long long)loaded.term, (unsigned long long)loaded.incarnation);
     rv = start_replica(node, fsm, &loaded);

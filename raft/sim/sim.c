@@ -13,10 +13,12 @@
 #include "raft/sim/sim_client.h"
 #include "raft/sim/sim_disk.h"
 #include "raft/sim/sim_fault.h"
+#include "raft/sim/sim_level.h"
 #include "raft/sim/sim_member.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_node.h"
 #include "raft/sim/sim_strict.h"
+#include "raft/sim/sim_upgrade.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -41,6 +43,7 @@ static void turn(struct sim_node *node)
     }
     sim_fault_given_back(node);
     sim_check_node(node);
+    sim_level_check(node);
     sim_member_check(node);
     next = replica_next_ms(&node->replica);
     if (next == UINT64_MAX) {
@@ -61,16 +64,16 @@ static const struct {
     void (*happens)(struct sim_world *world);
     uint64_t mean_ms;
 } periodic[SIM_KINDS] = {
-    [SIM_CLIENT] = {sim_client_event, 12},
-    [SIM_ADMIN] = {sim_admin_event, 60},
-    [SIM_FAULT] = {sim_fault_event, 450},
-    [SIM_MEMBER] = {sim_member_event, 500},
+    [SIM_CLIENT] = {sim_client_event, 12},  [SIM_ADMIN] = {sim_admin_event, 60},
+    [SIM_FAULT] = {sim_fault_event, 450},   [SIM_MEMBER] = {sim_member_event, 500},
+    [SIM_LEVEL] = {sim_upgrade_event, 400},
 };
 
 /* What happens to a node from outside, paused or not. */
 static void (*const fates[SIM_KINDS])(struct sim_node *node) = {
-    [SIM_RESTART] = sim_node_start, [SIM_END] = sim_fault_end_node, [SIM_ALONE] = sim_fault_alone,
-    [SIM_JOIN] = sim_member_join,   [SIM_TOLD] = sim_member_told,
+    [SIM_RESTART] = sim_node_start, [SIM_END] = sim_fault_end_node,
+    [SIM_ALONE] = sim_fault_alone,  [SIM_JOIN] = sim_member_join,
+    [SIM_TOLD] = sim_member_told,   [SIM_OLD] = sim_upgrade_end_node,
 };
 
 static void every(struct sim_world *world, enum sim_event_kind kind)
@@ -170,7 +173,8 @@ static bool settled(const struct sim_world *world)
 {
     const struct sim_node *first = NULL;
 
-    if (!sim_client_final_done(world) || world->requests_open > 0 || !sim_member_settled(world)) {
+    if (!sim_client_final_done(world) || world->requests_open > 0 || !sim_member_settled(world) ||
+        !sim_upgrade_settled(world)) {
         return false;
     }
     SIM_LIVING_FOREACH (node, world) {
@@ -189,6 +193,7 @@ static bool settled(const struct sim_world *world)
 static void heal_all(struct sim_world *world)
 {
     sim_fault_end(world);
+    sim_upgrade_begin_final(world);
     for (unsigned i = 0; i < world->node_count; i++) {
         struct sim_node *node = &world->nodes[i];
 
@@ -284,6 +289,7 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
     world->node_count = sim_percent(world, 75) ? 3 : (sim_percent(world, 75) ? 5 : 1);
     world->first_count = world->node_count;
     world->member_faults = seed % 4 != 3;
+    sim_level_init(world);
     sim_check_init(world);
     sim_strict_init(world);
     for (unsigned i = 0; i < world->node_count; i++) {
@@ -305,6 +311,9 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
     every(world, SIM_FAULT);
     if (world->member_faults) {
         every(world, SIM_MEMBER);
+    }
+    if (world->newest > LEVEL_FIRST) {
+        every(world, SIM_LEVEL);
     }
     run_until(world, world->now_ms + FAULTS_MS);
     heal_all(world);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "raft/core/driver.h"
+#include "raft/sim/sim_level.h"
 #include "raft/sim/sim_node.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
@@ -147,6 +148,9 @@ void sim_member_join(struct sim_node *node)
             sim_trace(world, "node %u hears that it was removed", node->id);
             node->gone = true;
             return;
+        }
+        if (sim_level_refuses(via, node)) { /* an operator gives it a newer leafd */
+            sim_level_renew(node, fsm_level(via->replica.fsm));
         }
         memcpy(join.address, node->address, sizeof node->address);
         wire_join_encode(&join, &request);

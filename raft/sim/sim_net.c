@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/sim/sim_level.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -209,6 +210,11 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
 
     if (rv == ERR_REMOVED) {
         sim_happens(from, SIM_TOLD, 1);
+    }
+    /* A link that was there before the level rose stays. */
+    if (rv == 0 && to->world->newest > LEVEL_FIRST && sim_percent(to->world, 10) &&
+        sim_level_refuses(to, from)) {
+        return false;
     }
     if (rv != 0 || (to->peers & BIT(from->id))) {
         return rv == 0;

@@ -41,6 +41,7 @@
 #define SIM_RECENT 8         /* acknowledged tags that are asked for again soon */
 #define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
 #define SIM_KEPT_MAX 4096    /* tags made once, which must all be there at the end */
+#define SIM_LEVELS_MAX 3     /* that there ever are */
 #define SIM_KEPT_STEP 7      /* the step that half of them get once they are acknowledged */
 
 /* The time of day at virtual time 0. */
@@ -62,6 +63,8 @@ enum sim_event_kind {
     SIM_DIAL,    /* a node tries to reach another that hung up */
     SIM_REFUSED, /* a node finds that nobody listens at another's address */
     SIM_TOLD,    /* a node hears that it was removed */
+    SIM_LEVEL,   /* somebody exchanges a node's leafd, or asks for the next level */
+    SIM_OLD,     /* a node ends because its leafd is too old */
     SIM_KINDS
 };
 
@@ -142,6 +145,9 @@ struct sim_node {
     uint64_t floor[SIM_TAGS_ALL];      /* it may hand out no id below, in any incarnation */
     bool opening[SIM_TAGS_ALL];
     bool joins;                   /* it came after the first configuration */
+    uint16_t able;                /* the newest level that its leafd speaks */
+    uint16_t ever_able;           /* and the newest of all that it ran */
+    uint16_t needed;              /* it ends, to come back with a leafd that speaks this */
     bool gone;                    /* removed and told, or dead for good */
     unsigned peers;               /* with whom it keeps links, a bit an id */
     unsigned met;                 /* who has dialled this incarnation of it, likewise */
@@ -188,7 +194,8 @@ struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
         puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes, stops, forced,
         told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again, strict_refused,
-        strict_lost, strict_undecided, given_back, repeats, everywhere, relayed, deaf;
+        strict_lost, strict_undecided, given_back, repeats, everywhere, relayed, deaf, raises,
+        exchanges, too_old;
     uint64_t trace; /* a hash of everything that happened */
 };
 
@@ -256,6 +263,11 @@ struct sim_world {
     uint64_t *leaders; /* by term */
     uint64_t leader_capacity;
     unsigned requests_open;
+    uint16_t newest;  /* level that a leafd of this run may speak; LEVEL_FIRST: none is exchanged */
+    uint16_t level;   /* the highest that any node has applied */
+    uint32_t hold_ms; /* see upgrade.h */
+    bool level_auto;
+    uint64_t old_one;   /* the node whose leafd is not exchanged while things go wrong; 0: none */
     bool member_faults; /* the membership changes in this run */
     unsigned removed;   /* ids that some state machine holds for removed; a bit an id, as below */
     unsigned given_up;  /* some change of it was given up */

@@ -79,6 +79,7 @@ static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
     struct net_peer members[RING_MAX] = {0};
     struct store_error error = {{0}};
     struct fsm *fsm = fsm_new();
+    const struct level_range speaks = {LEVEL_FIRST, node->able > 0 ? node->able : LEVEL_FIRST};
     unsigned count = node->ring->count - node->ring->joiners;
     int rv;
 
@@ -86,6 +87,7 @@ static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
         members[i].id = i + 1;
         memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
     }
+    fsm_speaks(fsm, speaks);
     rv = prepare_load(node->store, fsm, node->id, members, node->id > count ? 0 : count, ret_loaded,
                       &error);
     if (rv != 0) {
@@ -120,6 +122,7 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->digest_ms = ring->digest_ms;
     ret_config->cluster_id = "ring";
     ret_config->catch_up_ms = RING_CATCH_UP_MS;
+    ret_config->upgrade = ring->upgrade;
     if (ring->keeps_time) {
         ret_config->lease = (struct lease_config){.node_id = node->id,
                                                   .store_id = 1000 + node->id,
@@ -134,6 +137,11 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->strict_keys = ring->strict_keys > 0 ? ring->strict_keys : 1000;
 }
 
+static void meet(struct ring_node *node, const struct ring_node *peer)
+{
+    ASSERT(driver_meet(&node->replica.driver, peer->id, &peer->replica.driver.start) == 0);
+}
+
 /* Others notice at once that a node went or came. */
 static void tell_others(struct ring *ring, uint64_t id, bool up)
 {
@@ -146,6 +154,10 @@ static void tell_others(struct ring *ring, uint64_t id, bool up)
         }
         if (up) {
             ring->nodes[id - 1].net.down[i + 1] = !node->up;
+        }
+        if (up && node->up && node->id != id && ring->meet) {
+            meet(node, &ring->nodes[id - 1]);
+            meet(&ring->nodes[id - 1], node);
         }
     }
 }

@@ -28,7 +28,8 @@ struct ring_node {
     bool paused;                     /* the process is stopped, as by SIGSTOP */
     STAILQ_HEAD(, fake_frame) inbox; /* what came meanwhile; `to` is the sender here */
     uint64_t incarnations;
-    struct clock clock;    /* the ring's ... */
+    uint16_t able;      /* the newest level that it speaks from its next start on; 0: the first */
+    struct clock clock; /* the ring's ... */
     int64_t wall_ahead_ms; /* ... but for its time of day */
     struct store *store;
     struct fake_disk disk;
@@ -54,6 +55,9 @@ struct ring {
     unsigned workers;                     /* likewise: worker ids of each node; needs keeps_time */
     uint32_t rows_hold_ms;                /* likewise: so long rows wait, also for entries */
     bool apart;                           /* likewise: nobody meets but by ring_meet() */
+    bool meet;                            /* likewise: nodes say of each start to the others what
+                                             a handshake says, as level and rollback need */
+    struct upgrade_config upgrade;        /* likewise */
     unsigned joiners;                     /* likewise: the last so many nodes wait to be added */
     bool cut[RING_MAX + 1][RING_MAX + 1]; /* from, to */
     bool lost[FRAME_TYPE_MAX + 1];        /* kinds of frames that get lost, from anybody */

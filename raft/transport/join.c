@@ -167,7 +167,7 @@ static void on_failed(struct net_conn *conn)
 {
     const struct handshake *handshake = &conn->handshake;
     struct join *join = conn->owner;
-    const char *text = handshake_reject_text(handshake->reject);
+    const char *text = handshake_reason(handshake);
     char reason[REASON_BYTES];
 
     if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_STORE) {
@@ -180,6 +180,10 @@ static void on_failed(struct net_conn *conn)
         refuse(join, ERR_REMOVED,
                "this node id was removed from the cluster and never comes back: join under a new "
                "id");
+        return;
+    }
+    if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_NEWER) {
+        refuse(join, ERR_NEWER, text);
         return;
     }
     (void)snprintf(reason, sizeof reason, "%s: %s",

@@ -19,6 +19,7 @@ enum exit_code exit_code_of(int err)
     case ERR_CORRUPT:
     case ERR_TRUNCATED:
     case ERR_BAD_VERSION:
+    case ERR_NEWER:
     case ERR_LOCKED:
     case ERR_IMPLAUSIBLE:
     case ERR_UNSAFE_DIRECTORY:

@@ -53,7 +53,8 @@
     X(CONTRADICTED, -42, "contradicted", "a leader contradicts what is known to be committed")     \
     X(UNSAFE_DIRECTORY, -43, "unsafe_directory", "not a directory that data may be kept in")       \
     X(OTHER_BIRTH, -44, "other_birth", "the other node belongs to another cluster")                \
-    X(OTHER_LIST, -45, "other_list", "the nodes were given different lists of first members")
+    X(OTHER_LIST, -45, "other_list", "the nodes were given different lists of first members")      \
+    X(NEWER, -46, "newer", "of a newer level than this leafd speaks")
 
 enum err {
     ERR_OK = 0,

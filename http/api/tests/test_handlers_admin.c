@@ -380,11 +380,13 @@ static void test_cluster(void **state)
         .term = 9,
         .commit_index = 100,
         .applied_index = 99,
+        .level = {2, 50, 1700000000000},
         .member_count = 2,
         .members = {{.id = 2,
                      .peer_address = "127.0.0.1:1",
                      .http_address = "127.0.0.1:2",
                      .version = "0.1.0",
+                     .levels = {1, 2},
                      .role = "voter",
                      .reachable = true,
                      .match_index = 7},
@@ -396,11 +398,13 @@ static void test_cluster(void **state)
         reply.body,
         "{\"cluster_id\":\"c-1\",\"uid\":\"f81d4fae-7dec-41d0-a765-00a0c91e6bf6\",\"node_id\":2,"
         "\"state\":\"follower\",\"leader_id\":3,\"term\":9,"
-        "\"commit_index\":100,\"applied_index\":99,\"members\":[{\"id\":2,"
+        "\"commit_index\":100,\"applied_index\":99,\"level\":{\"number\":2,"
+        "\"since\":\"2023-11-14T22:13:20.000Z\",\"index\":50},\"members\":[{\"id\":2,"
         "\"peer_address\":\"127.0.0.1:1\",\"http_address\":\"127.0.0.1:2\",\"role\":\"voter\","
-        "\"version\":\"0.1.0\",\"reachable\":true,\"match_index\":7},{\"id\":3,"
+        "\"version\":\"0.1.0\",\"levels\":{\"min\":1,\"max\":2},\"reachable\":true,\"match_index\":"
+        "7},{\"id\":3,"
         "\"peer_address\":\"h:\\\"\",\"http_address\":\"\",\"role\":\"standby\",\"version\":\"\","
-        "\"reachable\":false,\"match_index\":0}],"
+        "\"levels\":null,\"reachable\":false,\"match_index\":0}],"
         "\"change\":{\"kind\":\"add\",\"id\":3,\"state\":\"under_way\",\"peer_address\":\"h:1\"}}");
     reply_release(&reply);
     for (int node = ID_NODE_STARTING; node <= ID_NODE_STOPPING; node++) {
@@ -563,7 +567,8 @@ static void test_version(void **state)
     struct fixture *f = *state;
 
     client_expect(f->client, "GET", "/version", 200,
-                  "{\"version\":\"9.8.7\",\"commit\":\"abc\\\"def\","
+                  "{\"version\":\"9.8.7\",\"commit\":\"abc\\\"def\",\"level\":0,"
+                  "\"levels\":{\"min\":1,\"max\":1},"
                   "\"libraries\":{\"libuv\":\"1.44.2\"}}");
     client_expect_error(f->client, "POST", "/version", "", 405, "method_not_allowed");
     client_expect_error(f->client, "DELETE", "/livez", NULL, 405, "method_not_allowed");

@@ -439,6 +439,8 @@ static void test_a_log_of_large_entries_is_compacted_by_its_bytes(void **state)
 
     (void)state;
     assert_non_null(data);
+    data[0] = COMMAND_VERSION; /* of a known type, and malformed */
+    data[1] = COMMAND_GRANT;
     lead(&bench);
     for (unsigned i = 0; i < 2 * LIMIT_LOG_BYTES / LIMIT_ENTRY_BYTES; i++) {
         assert_int_equal(submit_bytes(&bench, data, LIMIT_ENTRY_BYTES), 0);

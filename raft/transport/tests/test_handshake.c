@@ -35,7 +35,8 @@ struct shake {
     struct handshake b;
     struct message message; /* the last one sent by either */
     bool b_knows;
-    int birth; /* what b says of a's cluster */
+    int birth;      /* what b says of a's cluster */
+    uint16_t level; /* in force, if the receiver says one */
     uint64_t unwelcome_store;
 };
 
@@ -75,6 +76,7 @@ static struct handshake_config config_of(struct shake *shake, uint64_t id)
                                      .cluster_id = "test",
                                      .secret = "secret",
                                      .secret_len = 6,
+                                     .levels = {1, (uint16_t)(1 + id)},
                                      .known = known_cb,
                                      .receiver = &shake->receiver};
 }
@@ -198,14 +200,15 @@ static void test_golden(void **state)
 
     run(shake, 0);
     assert_hex(payload->data, payload->len,
-               "0200 0400 74657374 0100000000000000 0200000000000000 e903000000000000" A8 A8 A8 A8);
+               "0300 0100 0200 0400 74657374 0100000000000000 0200000000000000 "
+               "e903000000000000" A8 A8 A8 A8);
     deliver(shake, &shake->b);
     assert_hex(payload->data, payload->len,
-               "0200 0400 74657374 0200000000000000 ea03000000000000" B8 B8 B8 B8
-               "48c1a17fa06c31d55d00a96d6f0a8d175be6d7658f5ccf0641cdccf6abcd35c4");
+               "0300 0100 0300 0400 74657374 0200000000000000 ea03000000000000" B8 B8 B8 B8
+               "8552027edc2e53a27e033eecb9ffd983e22019bf637ff3f3d0fd3ad49148b988");
     deliver(shake, &shake->a);
     assert_hex(payload->data, payload->len,
-               "283731643750ac5c1a6525dd04f721ebd178f990cf5c513474f1f3de25855d7f");
+               "037273ee3982c2f4ed3dcbb2f8d6e18f3cbfe329b1e1f48945cdf56688fbc48a");
     deliver(shake, &shake->b);
     assert_int_equal(payload->len, 0);
 }
@@ -218,7 +221,7 @@ static void test_empty_secret(void **state)
     shake->a_config.secret_len = shake->b_config.secret_len = 0;
     run(shake, 2);
     assert_hex(shake->message.payload.data, shake->message.payload.len,
-               "c3bfc7973f14b1e2945589ab6822318e6ea2fc8ab6886b15fc88659b9682c895");
+               "d1799db0471cbfa6916f85cc178e15f1bb2ac095dad3ccb3c6fb00636163c0ae");
     deliver(shake, &shake->b);
     deliver(shake, &shake->a);
     assert_int_equal(shake->a.state, HANDSHAKE_DONE);
@@ -279,7 +282,7 @@ static void test_own_id_of_the_acceptor(void **state)
     struct shake *shake = *state;
 
     begin(shake);
-    shake->message.payload.data[8] = 2; /* the dialler says it is 2 as well */
+    shake->message.payload.data[12] = 2; /* the dialler says it is 2 as well */
     deliver(shake, &shake->b);
     assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
 }
@@ -289,15 +292,15 @@ static void test_ids_out_of_range(void **state)
     struct shake *shake = *state;
 
     begin(shake);
-    shake->message.payload.data[8] = 0;
+    shake->message.payload.data[12] = 0;
     deliver(shake, &shake->b);
     assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
     begin(shake);
-    shake->message.payload.data[8] = shake->message.payload.data[9] = 0xff; /* 65535 */
+    shake->message.payload.data[12] = shake->message.payload.data[13] = 0xff; /* 65535 */
     deliver(shake, &shake->b);
     assert_int_equal(shake->b.state, HANDSHAKE_CHALLENGE_SENT);
     begin(shake);
-    shake->message.payload.data[10] = 1; /* 65537 */
+    shake->message.payload.data[14] = 1; /* 65537 */
     deliver(shake, &shake->b);
     assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
 }
@@ -308,16 +311,116 @@ static void test_another_version(void **state)
     struct shake *shake = *state;
 
     begin(shake);
-    shake->message.payload.data[0] = 3;
-    shake->message.payload.len = 2;
+    shake->message.payload.data[0] = HANDSHAKE_PROTOCOL + 1;
+    shake->message.payload.len = 2; /* whatever follows them */
     deliver(shake, &shake->b);
     assert_failed(&shake->b, HANDSHAKE_REJECT_VERSION, false);
     deliver(shake, &shake->a);
     assert_failed(&shake->a, HANDSHAKE_REJECT_VERSION, true);
     run(shake, 1);
-    shake->message.payload.data[0] = 3;
+    shake->message.payload.data[0] = HANDSHAKE_PROTOCOL + 1;
     deliver(shake, &shake->a);
     assert_failed(&shake->a, HANDSHAKE_REJECT_VERSION, false);
+}
+
+/* --- levels --- */
+
+static uint16_t level_now_cb(struct net_receiver *receiver)
+{
+    return CONTAINER(receiver, struct shake, receiver)->level;
+}
+
+static void test_each_knows_the_others_levels(void **state)
+{
+    struct shake *shake = *state;
+
+    run(shake, 4);
+    assert_int_equal(shake->a.state, HANDSHAKE_DONE);
+    assert_int_equal(shake->a.peer_levels.max, 3);
+    assert_int_equal(shake->b.peer_levels.max, 2);
+}
+
+static void test_levels_that_do_not_meet(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->b_config.levels = (struct level_range){3, 4};
+    run(shake, 1);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_LEVELS, false);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_LEVELS, true);
+    assert_int_equal(handshake_reject_err(HANDSHAKE_REJECT_LEVELS), ERR_BAD_VERSION);
+    begin(shake);
+    shake->message.payload.data[2] = 3; /* from 3 to 2 */
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_MALFORMED, false);
+}
+
+/* Only who has proved the secret hears of the level, or is believed about it. */
+static void test_a_dialler_below_the_level_in_force_is_told_both_numbers(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->receiver.level = level_now_cb;
+    shake->level = 2;
+    run(shake, 4);
+    assert_int_equal(shake->a.state, HANDSHAKE_DONE);
+    begin(shake);
+    deliver(shake, &shake->b);
+    deliver(shake, &shake->a);
+    shake->level = 3; /* b speaks it, a does not */
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_NEWER, false);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_NEWER, true);
+    assert_non_null(strstr(handshake_reason(&shake->a),
+                           "the cluster is at level 3 and this leafd speaks levels 1 to 2"));
+    assert_int_equal(handshake_reject_err(HANDSHAKE_REJECT_NEWER), ERR_NEWER);
+    assert_true(handshake_reject_is_final(HANDSHAKE_REJECT_NEWER));
+    shake->a.text[0] = '"'; /* words that do not fit a line of the log are not shown */
+    assert_null(strstr(handshake_reason(&shake->a), "speaks levels 1 to 2"));
+}
+
+static void test_an_acceptor_below_the_level_in_force_gets_no_proof(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->receiver.level = level_now_cb;
+    shake->a_config.levels.max = 4;
+    run(shake, 1);
+    shake->level = 4;
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_NEWER, false);
+    assert_int_equal(shake->message.type, 0);
+}
+
+/* One who has not proved the secret cannot end a node by it. */
+static void test_a_forged_level_is_malformed(void **state)
+{
+    struct shake *shake = *state;
+    const uint8_t reject[] = {HANDSHAKE_REJECT_NEWER, 0, 0, 0};
+
+    begin(shake);
+    shake->message.type = FRAME_REJECT;
+    shake->message.payload.len = 0;
+    buf_put(&shake->message.payload, reject, sizeof reject);
+    deliver(shake, &shake->a);
+    assert_int_equal(shake->a.reject, HANDSHAKE_REJECT_MALFORMED);
+}
+
+static void test_changed_levels_are_noticed(void **state)
+{
+    struct shake *shake = *state;
+
+    begin(shake);
+    shake->message.payload.data[4] = 9; /* in flight: the dialler's newest */
+    deliver(shake, &shake->b);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
+    run(shake, 1);
+    shake->message.payload.data[4] = 9; /* the acceptor's */
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
 }
 
 /* --- proofs --- */
@@ -363,7 +466,7 @@ static void test_every_field_is_bound(void **state)
 
     begin(shake);
     hello_len = shake->message.payload.len;
-    for (size_t i = 8; i < hello_len; i++) {
+    for (size_t i = 12; i < hello_len; i++) {
         begin(shake);
         shake->message.payload.data[i] ^= 4; /* in flight: ids, store, nonce */
         deliver(shake, &shake->b);
@@ -374,11 +477,11 @@ static void test_every_field_is_bound(void **state)
         deliver(shake, &shake->a);
         assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
     }
-    for (size_t i = 8; i < 8 + 8 + 8 + HANDSHAKE_NONCE_BYTES + HANDSHAKE_MAC_BYTES; i++) {
+    for (size_t i = 12; i < 12 + 8 + 8 + HANDSHAKE_NONCE_BYTES + HANDSHAKE_MAC_BYTES; i++) {
         run(shake, 1);
         shake->message.payload.data[i] ^= 4;
         deliver(shake, &shake->a);
-        assert_failed(&shake->a, i < 16 ? HANDSHAKE_REJECT_NODE : HANDSHAKE_REJECT_PROOF, false);
+        assert_failed(&shake->a, i < 20 ? HANDSHAKE_REJECT_NODE : HANDSHAKE_REJECT_PROOF, false);
     }
 }
 
@@ -639,6 +742,12 @@ int main(void)
         T(test_own_id_of_the_acceptor),
         T(test_ids_out_of_range),
         T(test_another_version),
+        T(test_each_knows_the_others_levels),
+        T(test_levels_that_do_not_meet),
+        T(test_a_dialler_below_the_level_in_force_is_told_both_numbers),
+        T(test_an_acceptor_below_the_level_in_force_gets_no_proof),
+        T(test_a_forged_level_is_malformed),
+        T(test_changed_levels_are_noticed),
         T(test_acceptor_without_the_secret),
         T(test_dialler_without_the_secret),
         T(test_every_field_is_bound),

@@ -375,6 +375,7 @@ const struct setting_type setting_layout = {
 #define VALUE_OF(x) STRING_OF(x)
 
 #define MAX_INTERVAL_MS 600000
+#define MAX_HOLD_MS 604800000 /* a week */
 #define MAX_ENTRIES 10000000
 #define EPOCH_MAX_MS 253402300799999 /* the end of the year 9999 */
 
@@ -472,6 +473,14 @@ const struct setting settings[] = {
     {"raft.catch-up-ms", NUMBER(node.replica.catch_up_ms, 1000, 3600000, "ms"), DEFAULT("60000"),
      "A node that is being added or removed without any step forward for so long is left as "
      "it is, so that another change can begin. At most ten times that in all."},
+    {"upgrade.auto", VALUE(setting_boolean, node.replica.upgrade.automatic), DEFAULT("true"),
+     "The level of the cluster rises by itself once all members have spoken the next one for "
+     "`upgrade.hold-ms`; the leader's setting counts. false: only by `POST /api/cluster/level` "
+     "(docs/versions.md)."},
+    {"upgrade.hold-ms", NUMBER(node.replica.upgrade.hold_ms, 0, MAX_HOLD_MS, "ms"),
+     DEFAULT("600000"),
+     "How long all members must have run a leafd that speaks the next level before it rises by "
+     "itself. Until then every node can go back to the version before."},
     {"raft.reset-term", VALUE(setting_boolean, node.reset_term), DEFAULT("false"),
      "For a data directory that was refused because of its term, once all nodes are stopped: "
      "put a plausible one in its place (docs/failure-model.md says when). Nothing is done to "

@@ -30,6 +30,7 @@ struct id_member {
     char peer_address[LIMIT_ADDRESS_BYTES + 1];
     char http_address[LIMIT_ADDRESS_BYTES + 1]; /* "" until it registered */
     char version[32];                           /* "" until it registered */
+    struct level_range levels;                  /* zeros until it registered */
     char role[12];                              /* "voter" or "standby" */
     bool reachable;                             /* this node has a link to it (itself: true) */
     uint64_t match_index;                       /* known on the leader; else 0 */
@@ -52,6 +53,7 @@ struct id_cluster_status {
     uint64_t term;
     uint64_t commit_index;
     uint64_t applied_index;
+    struct level_row level; /* in force here; index 0: it was never raised */
     size_t member_count;
     struct id_member members[LIMIT_NODES];
     struct id_member_change change;
@@ -97,6 +99,8 @@ struct id_health {
     _Atomic uint32_t voters;         /* of these */
     _Atomic bool member_change;      /* one is under way */
     _Atomic unsigned differs;        /* bits of enum id_difference */
+    _Atomic uint32_t level;          /* in force here */
+    _Atomic uint32_t level_able;     /* the newest that this node speaks */
     _Atomic bool stopping;           /* no request is taken any more */
     _Atomic uint64_t segments_held;  /* tags with ids in memory, a recent count */
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the

@@ -30,6 +30,7 @@ struct fsm *fsm_new(void)
     fsm_keys_init(&fsm->keys, &fsm->tags);
     fsm_settings_init(&fsm->settings, &fsm->journal);
     fsm_birth_init(&fsm->birth, &fsm->journal);
+    fsm_level_init(&fsm->level, &fsm->journal, level_own);
     fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->journal);
     fsm_sessions_init(&fsm->sessions, &fsm->journal);
     fsm_members_init(&fsm->members, &fsm->journal);
@@ -45,6 +46,7 @@ static void clear(struct fsm *fsm)
     fsm_tags_clear(&fsm->tags);
     fsm_settings_init(&fsm->settings, &fsm->journal);
     fsm_birth_init(&fsm->birth, &fsm->journal);
+    fsm_level_init(&fsm->level, &fsm->journal, fsm->level.speaks);
     fsm_workers_clear(&fsm->workers);
     fsm_sessions_clear(&fsm->sessions);
     fsm_members_clear(&fsm->members);
@@ -67,6 +69,12 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener)
 {
     ASSERT(listener == NULL || fsm->journal.listener == NULL);
     fsm->journal.listener = listener;
+}
+
+void fsm_speaks(struct fsm *fsm, struct level_range range)
+{
+    ASSERT(fsm->level.row.level == 0);
+    fsm->level.speaks = range;
 }
 
 /* The digest after the entry at index, for COMMAND_DIGEST. */
@@ -140,6 +148,8 @@ static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
         return fsm_members_end(&fsm->members, command->change.index, command->change.given_up);
     case COMMAND_MEMBER_MOVE:
         return apply_move(fsm, &command->move);
+    case COMMAND_LEVEL:
+        return fsm_level_raise(&fsm->level, &command->level, index);
     default:
         ASSERT(command->type == COMMAND_NOOP);
         return 0;
@@ -205,11 +215,15 @@ static int apply_once(struct fsm *fsm, uint64_t index, struct command *command, 
 }
 
 /* The first entry of a term is nobody's; everything else is somebody's. A node tells of itself
- * alone. */
-static bool is_allowed(const struct command *command)
+ * alone. What a later level brings does nothing before it: the level in force decides, whatever this
+ * leafd could do. */
+static bool is_allowed(const struct fsm *fsm, const struct command *command)
 {
     uint64_t node_id = command->stamp.node_id;
 
+    if (command_since(command->type) > fsm_level_now(&fsm->level)) {
+        return false;
+    }
     if (node_id == 0 || command->type == COMMAND_BIRTH) {
         return node_id == 0 && (command->type == COMMAND_NOOP || command->type == COMMAND_BIRTH);
     }
@@ -227,6 +241,12 @@ static void apply_first(struct fsm *fsm, const struct command *command, struct b
     status_result_encode(status, result);
 }
 
+bool fsm_can_apply(const struct fsm *fsm, const void *data, size_t len)
+{
+    return command_type(data, len) != ERR_NEWER &&
+           command_raises_to(data, len) <= fsm->level.speaks.max;
+}
+
 int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, struct buf *result,
               struct fsm_changes *changes)
 {
@@ -234,8 +254,11 @@ int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, str
     int err = command_read(data, len, &command);
 
     ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
+    if (!fsm_can_apply(fsm, data, len)) {
+        return ERR_NEWER;
+    }
     fsm->journal.changes = changes;
-    if (err != 0 || !is_allowed(&command)) {
+    if (err != 0 || !is_allowed(fsm, &command)) {
         err = ERR_BAD_MESSAGE;
         status_result_encode(err, result);
     } else if (command.stamp.node_id == 0) {
@@ -374,6 +397,22 @@ bool fsm_birth(const struct fsm *fsm, struct birth *ret_birth)
     return is_born;
 }
 
+uint16_t fsm_level(const struct fsm *fsm)
+{
+    return fsm_level_now(&fsm->level);
+}
+
+void fsm_level_row(const struct fsm *fsm, struct level_row *ret_row)
+{
+    *ret_row = fsm->level.row;
+    ret_row->level = fsm_level_now(&fsm->level);
+}
+
+struct level_range fsm_levels(const struct fsm *fsm)
+{
+    return fsm->level.speaks;
+}
+
 uint64_t fsm_log_ms(const struct fsm *fsm)
 {
     return fsm->settings.log_ms;
@@ -426,7 +465,10 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
     case FSM_TABLE_WORKERS:
         return fsm_workers_load(&fsm->workers, &row);
     case FSM_TABLE_SETTINGS:
-        return fsm_birth_is_row(&row) ? fsm_birth_load(&fsm->birth, &row)
+        if (fsm_birth_is_row(&row)) {
+            return fsm_birth_load(&fsm->birth, &row);
+        }
+        return fsm_level_is_row(&row) ? fsm_level_load(&fsm->level, &row)
                                       : fsm_settings_load(&fsm->settings, &row);
     case FSM_TABLE_MEMBERS:
     case FSM_TABLE_REMOVED:
@@ -442,7 +484,7 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
     case FSM_TABLE_KEYS:
         return fsm_keys_load(&fsm->keys, &row);
     default:
-        return ERR_CORRUPT;
+        return ERR_NEWER; /* a table that a later level brought */
     }
 }
 
@@ -451,6 +493,9 @@ static int check(struct fsm *fsm, uint64_t index)
 {
     int err = fsm_tags_check(&fsm->tags);
 
+    if (fsm_level_now(&fsm->level) < fsm->level.speaks.min) {
+        return ERR_BAD_VERSION;
+    }
     if (err == 0) {
         err = fsm_recalls_check(&fsm->recalls);
     }

@@ -139,7 +139,7 @@ int fsm_settings_load(struct fsm_settings *settings, const struct fsm_loaded *ro
     int err;
 
     if (!is_layout && !is_key(row, TIME_KEY)) {
-        return ERR_CORRUPT;
+        return ERR_NEWER; /* a setting that a later level brought */
     }
     err = is_layout ? row_read(row->value, row->value_len, &LAYOUT, &loaded.layout)
                     : row_read(row->value, row->value_len, &TIME, &loaded);

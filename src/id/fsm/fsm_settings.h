@@ -6,7 +6,8 @@
  * log's time moves it up. Each setting is a row of its own in the table of settings.
  *
  * Failure modes: a layout that breaks a rule, or differs from the one in force, is refused and
- * changes nothing. A row that no apply can have made is ERR_CORRUPT.
+ * changes nothing. A row that no apply can have made is ERR_CORRUPT; a setting of another name,
+ * ERR_NEWER.
  *
  * Thread: one owner. Deterministic: only the state and the command decide.
  */

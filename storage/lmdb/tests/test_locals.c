@@ -422,7 +422,8 @@ static void test_store_of_another_format_is_refused(void **state)
         put_format(&raw, format);
         raw_end(&raw, NULL);
         (void)snprintf(rule, sizeof rule,
-                       "the store has format %" PRIu32 ", this leafd reads format 4 alone", format);
+                       "the store has format %" PRIu32 ", this leafd reads format %d alone", format,
+                       LMDB_FORMAT_VERSION);
         must_refuse(fixture, ERR_BAD_VERSION, rule);
     }
 }

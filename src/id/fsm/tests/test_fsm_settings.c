@@ -203,9 +203,9 @@ static void test_load_refuses_damage(void **state)
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
     fsm_load_begin(fsm);
-    assert_int_equal(id_load_hex(fsm, "73", time), ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "73 74696d", time), ERR_CORRUPT);     /* "tim" */
-    assert_int_equal(id_load_hex(fsm, "73 74696d6573", time), ERR_CORRUPT); /* "times" */
+    assert_int_equal(id_load_hex(fsm, "73", time), ERR_NEWER);
+    assert_int_equal(id_load_hex(fsm, "73 74696d", time), ERR_NEWER);     /* "tim" */
+    assert_int_equal(id_load_hex(fsm, "73 74696d6573", time), ERR_NEWER); /* "times" */
     assert_int_equal(id_load_hex(fsm, "73 74696d65", ""), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "73 74696d65", "01 00"), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "73 74696d65", "02 0068e5cf8b010000"), ERR_BAD_VERSION);
