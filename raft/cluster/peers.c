@@ -85,7 +85,7 @@ static void forget_learned(struct peers *peers)
 /* A removed id never comes back, so what was seen of it is not needed any more. */
 static void forget_removed(struct peers *peers)
 {
-    struct rollback *seen = &peers->on->driver->peers;
+    struct rollback *seen = &peers->on->driver->peers.seen;
 
     for (size_t i = seen->count; i > 0; i--) {
         uint64_t id = seen->peers[i - 1].id;
@@ -154,27 +154,25 @@ static bool learn(struct peers *peers, uint64_t peer, const struct wire_conf *wi
 
 bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
-    struct peer_start start;
-    struct wire_conf conf = {0};
+    struct wire_statement said;
 
     gather(peers);
     if (is_peer(peers, peer)) {
         return true;
     }
-    return len > 0 && wire_statement_decode(statement, len, &start, &conf) == 0 &&
-           conf.index > driver_applied(peers->on->driver)->conf_index &&
-           conf.index > peers->learned.index &&
-           trust_index(&peers->on->driver->trust, peer, "configuration_index", conf.index) &&
-           !fsm_member_removed(peers->on->fsm, peer) && learn(peers, peer, &conf);
+    return len > 0 && wire_statement_decode(statement, len, &said) == 0 &&
+           said.conf.index > driver_applied(peers->on->driver)->conf_index &&
+           said.conf.index > peers->learned.index &&
+           trust_index(&peers->on->driver->trust, peer, "configuration_index", said.conf.index) &&
+           !fsm_member_removed(peers->on->fsm, peer) && learn(peers, peer, &said.conf);
 }
 
 int peers_check(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
-    struct peer_start start;
-    struct wire_conf conf;
-    int rv = wire_statement_decode(statement, len, &start, &conf);
+    struct wire_statement said;
+    int rv = wire_statement_decode(statement, len, &said);
 
-    return rv == 0 ? driver_meet(peers->on->driver, peer, &start) : rv;
+    return rv == 0 ? driver_meet(peers->on->driver, peer, &said) : rv;
 }
 
 static struct wire_conf applied_conf(const struct peers *peers)
@@ -187,9 +185,15 @@ static struct wire_conf applied_conf(const struct peers *peers)
 
 void peers_state(const struct peers *peers, struct buf *statement)
 {
-    struct wire_conf conf = applied_conf(peers);
+    const struct driver *driver = peers->on->driver;
+    struct wire_statement said = {.start = driver->start, .conf = applied_conf(peers)};
+    struct buf earlier = BUF_INIT;
 
-    wire_statement_encode(&peers->on->driver->start, &conf, statement);
+    incarnations_earlier(&driver->incarnations, &earlier);
+    said.earlier = earlier.data;
+    said.earlier_len = earlier.len;
+    wire_statement_encode(&said, statement);
+    buf_free(&earlier);
 }
 
 /* --- nodes that join --- */

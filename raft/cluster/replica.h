@@ -9,7 +9,8 @@
  *   membership_requests
  *   membership              changes of the members, on the leader
  *   peers                   links, and who is let in
- *   announce, clock_sync    what the node tells the cluster by itself
+ *   announce, standing,     what the node tells the cluster by itself
+ *   clock_sync
  *   allocator, lease,       ids for its clients
  *   prefetch
  *   health                  what others may see of all that
@@ -31,6 +32,7 @@
 #include "raft/cluster/health.h"
 #include "raft/cluster/membership_requests.h"
 #include "raft/cluster/peers.h"
+#include "raft/cluster/standing.h"
 #include "src/base/container.h"
 #include "src/id/alloc/prefetch.h"
 
@@ -81,6 +83,7 @@ struct replica {
     struct membership_requests membership_requests;
     struct peers peers;
     struct announce announce;
+    struct standing standing;
     struct clock_sync clock_sync;
     struct id_table *table;
     struct allocator *allocator;

@@ -200,7 +200,7 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
         snprintf(members[i].address, sizeof members[i].address, "sim:%u", i + 1);
     }
     sim_store_open(node);
-    if (prepare_load(node->store, fsm, node->id, members,
+    if (prepare_load(node->store, fsm, node->id, (uint32_t)prng_next(&node->world->prng), members,
                      node->joins ? 0 : node->world->first_count, ret_loaded, &error) != 0) {
         sim_fail(node->world, "node %u does not load: %s", node->id, error.text);
     }

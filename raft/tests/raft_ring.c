@@ -86,8 +86,8 @@ static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
         members[i].id = i + 1;
         memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
     }
-    rv = prepare_load(node->store, fsm, node->id, members, node->id > count ? 0 : count, ret_loaded,
-                      &error);
+    rv = prepare_load(node->store, fsm, node->id, (uint32_t)node->id, members,
+                      node->id > count ? 0 : count, ret_loaded, &error);
     if (rv != 0) {
         fprintf(stderr, "node %u does not load: %s\n", (unsigned)node->id, error.text);
     }

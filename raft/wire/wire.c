@@ -159,6 +159,28 @@ WIRE_CODEC(clock, 0)
 
 /* --- leaders --- */
 
+static bool peer_standing_is_sound(const struct peer_standing *standing)
+{
+    return standing->term < WIRE_NUMBER_BOUND && standing->index < WIRE_NUMBER_BOUND &&
+           standing->vote <= LIMIT_NODE_ID && standing->last_term <= standing->term &&
+           (standing->last_term == 0) == (standing->index == 0);
+}
+
+static const struct field standing_fields[] = {
+    FIELD_NUMBER(struct wire_standing, now.incarnation),
+    FIELD_NUMBER(struct wire_standing, now.term),
+    FIELD_NUMBER(struct wire_standing, now.index),
+    FIELD_NUMBER(struct wire_standing, now.vote),
+    FIELD_NUMBER(struct wire_standing, now.last_term),
+};
+
+static bool standing_is_sound(const struct wire_standing *standing)
+{
+    return peer_standing_is_sound(&standing->now);
+}
+
+WIRE_CODEC(standing, 0)
+
 static const struct field probe_fields[] = {
     FIELD_NUMBER(struct wire_probe, kind),
     FIELD_SHORT(struct wire_probe, origin),
@@ -187,18 +209,6 @@ WIRE_CODEC(resign, 0)
 
 /* --- handshakes --- */
 
-struct statement {
-    struct peer_start start;
-    struct wire_conf conf;
-};
-
-static const struct field statement_fields[] = {
-    FIELD_NUMBER(struct statement, start.incarnation),  FIELD_NUMBER(struct statement, start.term),
-    FIELD_NUMBER(struct statement, start.index),        FIELD_NUMBER(struct statement, conf.index),
-    FIELD_BYTES(struct statement, conf.data, conf.len),
-};
-static const struct fields statement_table = FIELDS(statement_fields);
-
 struct join {
     char address[LIMIT_ADDRESS_BYTES + 1];
 };
@@ -214,30 +224,25 @@ static bool conf_is_sound(const struct wire_conf *conf)
            (conf->len == 0 || configuration_check(conf->data, conf->len) == 0);
 }
 
-void wire_statement_encode(const struct peer_start *start, const struct wire_conf *conf,
-                           struct buf *buf)
-{
-    const struct statement statement = {*start, *conf};
+static const struct field statement_fields[] = {
+    FIELD_NUMBER(struct wire_statement, start.incarnation),
+    FIELD_NUMBER(struct wire_statement, start.term),
+    FIELD_NUMBER(struct wire_statement, start.index),
+    FIELD_NUMBER(struct wire_statement, conf.index),
+    FIELD_BYTES(struct wire_statement, conf.data, conf.len),
+    FIELD_NUMBER(struct wire_statement, start.vote),
+    FIELD_NUMBER(struct wire_statement, start.last_term),
+    FIELD_BYTES(struct wire_statement, earlier, earlier_len),
+};
 
-    ASSERT((conf->index == 0) == (conf->len == 0));
-    buf_put_u8(buf, HANDSHAKE_VERSION);
-    fields_put(buf, &statement_table, &statement);
+static bool statement_is_sound(const struct wire_statement *statement)
+{
+    return peer_standing_is_sound(&statement->start) && conf_is_sound(&statement->conf) &&
+           statement->earlier_len % sizeof(uint32_t) == 0 &&
+           statement->earlier_len < sizeof(uint32_t) * LIMIT_INCARNATIONS;
 }
 
-int wire_statement_decode(const void *data, size_t len, struct peer_start *ret_start,
-                          struct wire_conf *ret_conf)
-{
-    struct statement statement;
-
-    if (!read_whole(data, len, HANDSHAKE_VERSION, &statement_table, &statement) ||
-        statement.start.term >= WIRE_NUMBER_BOUND || statement.start.index >= WIRE_NUMBER_BOUND ||
-        !conf_is_sound(&statement.conf)) {
-        return ERR_BAD_MESSAGE;
-    }
-    *ret_start = statement.start;
-    *ret_conf = statement.conf;
-    return 0;
-}
+WIRE_CODEC(statement, HANDSHAKE_VERSION)
 
 void wire_join_encode(const char *address, struct buf *buf)
 {

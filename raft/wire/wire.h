@@ -114,6 +114,25 @@ struct wire_probe {
 };
 WIRE_MESSAGE(probe);
 
+#define PEER_INCARNATION_RANDOM_BITS 32
+
+/* What a node's disk holds of the consensus. Of an honest node that forgets nothing it says what
+ * its later starts cannot fall behind (raft/core/rollback.h). */
+struct peer_standing {
+    uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
+    uint64_t term;        /* current term */
+    uint64_t index;       /* of the last entry */
+    uint64_t vote;        /* in that term; 0: none */
+    uint64_t last_term;   /* of the last entry; 0: there is none */
+};
+
+/* The sender's standing now: so that all others, and not the leader alone, know what it must not
+ * forget. */
+struct wire_standing {
+    struct peer_standing now;
+};
+WIRE_MESSAGE(standing);
+
 /* The sender led this term, and has stepped down. */
 struct wire_resign {
     uint64_t term;
@@ -122,15 +141,6 @@ WIRE_MESSAGE(resign);
 
 /* --- handshakes --- */
 
-#define PEER_INCARNATION_RANDOM_BITS 32
-
-/* What a node says of its start. */
-struct peer_start {
-    uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
-    uint64_t term;        /* current term, as its disk had it */
-    uint64_t index;       /* of the last entry, as its disk had it */
-};
-
 /* A committed configuration (configuration.h); index 0 and len 0: none. */
 struct wire_conf {
     uint64_t index;
@@ -138,11 +148,15 @@ struct wire_conf {
     size_t len;
 };
 
-/* What a dialler says of itself: its start, and that it is a member by this configuration. */
-void wire_statement_encode(const struct peer_start *start, const struct wire_conf *conf,
-                           struct buf *buf);
-int wire_statement_decode(const void *data, size_t len, struct peer_start *ret_start,
-                          struct wire_conf *ret_conf) MUST_CHECK;
+/* What a dialler says of itself: its standing as it started, that it is a member by this
+ * configuration, and which incarnations it had before. */
+struct wire_statement {
+    struct peer_standing start;
+    struct wire_conf conf;
+    const uint8_t *earlier; /* borrowed; random halves, u32 each, the last one before this first */
+    size_t earlier_len;     /* < 4 * LIMIT_INCARNATIONS */
+};
+WIRE_MESSAGE(statement);
 
 /* What a node that joins says: the address where the others reach it. */
 void wire_join_encode(const char *address, struct buf *buf);

@@ -27,6 +27,8 @@ static void bury(struct liar *liar, struct liar_result *result)
         struct ring_node *node = ring_node(&liar->ring, id);
 
         if (node->up && node->replica.driver.failed) {
+            node->disk_held = false; /* a witness writes before it says why */
+            ring_settle(&liar->ring);
             ASSERT(node->failed_err == ERR_CONTRADICTED || node->failed_err == ERR_DIVERGED);
             ASSERT(!liar->tame);
             result->ended++;

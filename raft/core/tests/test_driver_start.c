@@ -43,7 +43,7 @@ static struct store_loaded load(struct store *store)
 static int prepare(struct store *store, struct store_loaded *loaded, size_t members)
 {
     struct store_error error = {{0}};
-    int rv = prepare_store(store, loaded, 1, MEMBERS, members, &error);
+    int rv = prepare_store(store, loaded, 1, 7, MEMBERS, members, &error);
 
     if (rv != 0) {
         assert_true(error.text[0] != '\0');

@@ -29,12 +29,11 @@ typedef int (*codec_fn)(const void *data, size_t len, struct buf *again);
 
 static int statement_codec(const void *data, size_t len, struct buf *again)
 {
-    struct peer_start start;
-    struct wire_conf conf;
-    int rv = wire_statement_decode(data, len, &start, &conf);
+    struct wire_statement statement;
+    int rv = wire_statement_decode(data, len, &statement);
 
     if (rv == 0) {
-        wire_statement_encode(&start, &conf, again);
+        wire_statement_encode(&statement, again);
     }
     return rv;
 }
@@ -124,23 +123,42 @@ static void make_joined(enum member_outcome outcome, size_t why_len, const struc
     wire_joined_encode(&joined, buf);
 }
 
+/* A statement without earlier incarnations. */
+static void put_statement(const struct peer_standing *start, uint64_t index, const struct buf *conf,
+                          struct buf *bytes)
+{
+    struct wire_statement statement = {.start = *start};
+
+    if (conf != NULL) {
+        statement.conf = (struct wire_conf){index, conf->data, conf->len};
+    }
+    wire_statement_encode(&statement, bytes);
+}
+
 #define CONF_LEN "18000000"
+/* The vote, the last term, and no earlier incarnation. */
+#define REST ONE ONE "00000000"
 #define ONE "0100000000000000"
 #define NONE "0000000000000000"
 
 static void test_golden_bytes(void **state)
 {
-    struct peer_start start = {.incarnation = 3, .term = 5, .index = 7};
+    const uint8_t earlier[] = {0xa, 0xb, 0xc, 0xd, 0xe, 0xf, 0x1, 0x2};
+    struct wire_statement statement = {
+        .start = {.incarnation = 3, .term = 5, .index = 7, .vote = 2, .last_term = 4},
+        .earlier = earlier,
+        .earlier_len = sizeof earlier};
     struct buf bytes = BUF_INIT;
     struct buf conf = BUF_INIT;
     struct wire_joined joined = {0};
 
     (void)state;
     hex_put(&conf, CONF_HEX);
-    wire_statement_encode(&start, &(struct wire_conf){9, conf.data, conf.len}, &bytes);
+    statement.conf = (struct wire_conf){9, conf.data, conf.len};
+    wire_statement_encode(&statement, &bytes);
     assert_hex(bytes.data, bytes.len,
                "01 0300000000000000 0500000000000000 0700000000000000 0900000000000000 " CONF_LEN
-               " " CONF_HEX);
+               " " CONF_HEX " 0200000000000000 0400000000000000 08000000 0a0b0c0d 0e0f0102");
     bytes.len = 0;
     wire_join_encode("h:1", &bytes);
     assert_hex(bytes.data, bytes.len, "01 0300 683a31");
@@ -168,12 +186,12 @@ static void refuse_truncations(codec_fn codec, struct buf *bytes)
 
 static void test_every_truncation_is_refused(void **state)
 {
-    const struct peer_start start = {.incarnation = 1, .term = 2, .index = 3};
+    const struct peer_standing start = {.incarnation = 1, .term = 2, .index = 3, .last_term = 2};
     struct buf bytes = BUF_INIT;
     struct buf conf = BUF_INIT;
 
     (void)state;
-    wire_statement_encode(&start, &(struct wire_conf){0, NULL, 0}, &bytes);
+    put_statement(&start, 0, NULL, &bytes);
     refuse_truncations(statement_codec, &bytes);
     wire_join_encode("10.0.0.1:7081", &bytes);
     refuse_truncations(join_codec, &bytes);
@@ -182,7 +200,7 @@ static void test_every_truncation_is_refused(void **state)
     for (unsigned count = 1; count <= LIMIT_NODES; count++) {
         conf.len = 0;
         make_conf(count, 3, &conf);
-        wire_statement_encode(&start, &(struct wire_conf){1, conf.data, conf.len}, &bytes);
+        put_statement(&start, 1, &conf, &bytes);
         refuse_truncations(statement_codec, &bytes);
         make_joined(MEMBER_DONE, 0, &conf, &bytes);
         refuse_truncations(joined_codec, &bytes);
@@ -196,19 +214,22 @@ static void test_bounds_of_a_statement(void **state)
     char hex[400];
 
     (void)state;
-    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE CONF_LEN CONF_HEX), 0);
-    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE NONE "00000000"), 0);
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE CONF_LEN CONF_HEX REST), 0);
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE NONE "00000000" REST), 0);
     /* another version */
-    assert_int_equal(check_hex(statement_codec, "00" ONE ONE ONE NONE "00000000"), ERR_BAD_MESSAGE);
-    assert_int_equal(check_hex(statement_codec, "02" ONE ONE ONE NONE "00000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, "00" ONE ONE ONE NONE "00000000" REST),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, "02" ONE ONE ONE NONE "00000000" REST),
+                     ERR_BAD_MESSAGE);
     /* an index without its configuration, and the reverse */
-    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "00000000"), ERR_BAD_MESSAGE);
-    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE NONE CONF_LEN CONF_HEX),
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "00000000" REST),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE NONE CONF_LEN CONF_HEX REST),
                      ERR_BAD_MESSAGE);
     /* term, last index and index below 2^62 */
     for (size_t i = 1; i <= 3; i++) {
         for (unsigned bad = 0; bad <= 1; bad++) {
-            (void)snprintf(hex, sizeof hex, "01 %s %s " CONF_LEN CONF_HEX, three, ONE);
+            (void)snprintf(hex, sizeof hex, "01 %s %s " CONF_LEN CONF_HEX REST, three, ONE);
             memcpy(hex + 3 + 16 * i + (i == 3), bad ? "0000000000000040" : "ffffffffffffff3f", 16);
             assert_int_equal(check_hex(statement_codec, hex), bad ? ERR_BAD_MESSAGE : 0);
         }
@@ -216,17 +237,30 @@ static void test_bounds_of_a_statement(void **state)
     /* a configuration that the core could not decode: version 2; two bytes missing; no voter */
     assert_int_equal(check_hex(statement_codec,
                                "01" ONE ONE ONE ONE CONF_LEN
-                               "02 0100000000000000 0100000000000000 61623a3100 01 00"),
+                               "02 0100000000000000 0100000000000000 61623a3100 01 00" REST),
                      ERR_BAD_MESSAGE);
-    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "16000000"
-                                                "01 0100000000000000 0100000000000000 61623a3100"),
+    assert_int_equal(check_hex(statement_codec,
+                               "01" ONE ONE ONE ONE "16000000"
+                               "01 0100000000000000 0100000000000000 61623a3100" REST),
                      ERR_BAD_MESSAGE);
     assert_int_equal(check_hex(statement_codec,
                                "01" ONE ONE ONE ONE CONF_LEN
-                               "01 0100000000000000 0100000000000000 61623a3100 00 00"),
+                               "01 0100000000000000 0100000000000000 61623a3100 00 00" REST),
                      ERR_BAD_MESSAGE);
+    /* a vote for nobody that there can be; a last term above the term; an entry without its term;
+     * half of an incarnation */
+#define HEAD "01" ONE ONE ONE NONE "00000000"
+    assert_int_equal(check_hex(statement_codec, HEAD "ffff000000000000" ONE "00000000"), 0);
+    assert_int_equal(check_hex(statement_codec, HEAD "0000010000000000" ONE "00000000"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, HEAD ONE "0200000000000000"
+                                                         "00000000"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, HEAD ONE NONE "00000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, HEAD ONE ONE "04000000 01020304"), 0);
+    assert_int_equal(check_hex(statement_codec, HEAD ONE ONE "02000000 0102"), ERR_BAD_MESSAGE);
     /* a length that runs away */
-    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "ffffffff" CONF_HEX),
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "ffffffff" CONF_HEX REST),
                      ERR_BAD_MESSAGE);
 }
 
@@ -282,13 +316,17 @@ static void test_bounds_of_an_answer(void **state)
 /* The largest of everything that may be said fits a frame of a handshake. */
 static void test_the_largest_fit_a_handshake_frame(void **state)
 {
-    const struct peer_start start = {UINT64_MAX, INDEX_MAX, INDEX_MAX};
+    static const uint8_t earlier[4 * LIMIT_INCARNATIONS - 4];
+    const struct peer_standing start = {UINT64_MAX, INDEX_MAX, INDEX_MAX, LIMIT_NODE_ID, INDEX_MAX};
+    struct wire_statement statement = {
+        .start = start, .earlier = earlier, .earlier_len = sizeof earlier};
     struct buf bytes = BUF_INIT;
     struct buf conf = BUF_INIT;
 
     (void)state;
     make_conf(LIMIT_NODES, LIMIT_ADDRESS_BYTES, &conf);
-    wire_statement_encode(&start, &(struct wire_conf){INDEX_MAX, conf.data, conf.len}, &bytes);
+    statement.conf = (struct wire_conf){INDEX_MAX, conf.data, conf.len};
+    wire_statement_encode(&statement, &bytes);
     assert_int_equal(check(statement_codec, &bytes), 0);
     assert_true(FRAME_HEADER_BYTES + HANDSHAKE_MAC_BYTES + bytes.len <= LIMIT_HANDSHAKE_BYTES);
     bytes.len = 0;
@@ -298,7 +336,14 @@ static void test_the_largest_fit_a_handshake_frame(void **state)
     bytes.len = 0;
     conf.len = 0;
     make_conf(LIMIT_NODES + 1, 3, &conf); /* one member more */
-    wire_statement_encode(&start, &(struct wire_conf){1, conf.data, conf.len}, &bytes);
+    buf_put_u8(&bytes, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        buf_put_u64(&bytes, 1);
+    }
+    buf_put_str32(&bytes, conf.data, conf.len);
+    buf_put_u64(&bytes, 1);
+    buf_put_u64(&bytes, 1);
+    buf_put_u32(&bytes, 0);
     assert_int_equal(check(statement_codec, &bytes), ERR_BAD_MESSAGE);
     buf_free(&bytes);
     buf_free(&conf);
@@ -319,8 +364,7 @@ static void test_mutations(void **state)
         struct buf bytes = BUF_INIT;
 
         if (i % 3 == 0) {
-            wire_statement_encode(&(struct peer_start){1, 2, 3},
-                                  &(struct wire_conf){4, conf.data, conf.len}, &bytes);
+            put_statement(&(struct peer_standing){1, 2, 3, 4, 2}, 4, &conf, &bytes);
         } else if (i % 3 == 1) {
             wire_join_encode("somewhere:7081", &bytes);
         } else {
