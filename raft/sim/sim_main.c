@@ -141,6 +141,7 @@ static void print_stats(const struct sim_stats *s)
         {"frames lost", s->frames_lost},
         {"requests sent round", s->relayed},
         {"deaf leaders", s->deaf},
+        {"disks set back", s->set_back},
         {"commits", s->commits},
         {"events", s->events},
     };

@@ -190,17 +190,26 @@ void sim_net_dial(struct sim_node *from, struct sim_node *to)
     }
 }
 
-/* In here no disk is ever set back, so nobody may be taken for one whose disk was. */
-static void expect_not_older(struct sim_node *to, struct sim_node *from)
+/* May the node take part, by what it says of itself? Nobody may be taken for an older copy whose
+ * disk was not set back. */
+static bool check_statement(struct sim_node *to, struct sim_node *from)
 {
     struct buf statement = BUF_INIT;
+    int rv;
 
     peers_state(&from->replica.peers, &statement);
-    if (peers_check(&to->replica.peers, from->id, statement.data, statement.len) != 0) {
+    rv = peers_check(&to->replica.peers, from->id, statement.data, statement.len);
+    buf_free(&statement);
+    if (rv != 0 && !(from->set_back && rv == ERR_STALE)) {
         sim_fail(to->world, "node %u takes the data of node %u for an older copy, or a lie", to->id,
                  from->id);
     }
-    buf_free(&statement);
+    if (rv != 0 && !from->refused) {
+        from->refused = true;
+        sim_trace(to->world, "node %u refuses node %u, an older copy", to->id, from->id);
+        sim_happens(from, SIM_OLDER, 0);
+    }
+    return rv == 0;
 }
 
 /* What the handshake of this link would say. */
@@ -237,8 +246,9 @@ void sim_net_event(struct sim_node *to, const struct sim_frame *frame)
     if (!world->cut[frame->from - 1][to->id - 1] &&
         (from->incarnation == frame->from_incarnation || sim_percent(world, 50)) &&
         let_in(to, from)) {
-        if (from->up && from->incarnation == frame->from_incarnation) {
-            expect_not_older(to, from);
+        if (from->up && from->incarnation == frame->from_incarnation &&
+            !check_statement(to, from)) {
+            return;
         }
         fine = replica_receive(&to->replica, frame->from, frame->type, frame->payload.data,
                                frame->payload.len);
