@@ -532,8 +532,8 @@ void driver_quiesce(struct driver *driver)
 {
     if (!driver->failed) {
         note_all_acknowledged(driver);
-        applier_write(&driver->applier, true);
         peer_memory_save(&driver->peers);
+        applier_write(&driver->applier, false);
     }
     driver->failed = true;
     snapshot_drop_out(&driver->transfers);

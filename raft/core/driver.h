@@ -6,8 +6,8 @@
  * and vote, and messages that wait for them), applier (the state machine's place in the log),
  * snapshot (transfers), leader_watch (is the leader gone?), trust and witness (may it be true?),
  * peer_memory (was a peer's data set back?). It decides the order of things: term and vote first,
- * then entries to the cache and the disk, then messages; committed entries are applied in order, and
- * their rows written behind the log.
+ * then entries to the cache and the disk, then messages; committed entries are applied in order,
+ * and their rows written behind the log.
  *
  * It reaches disk, links and time only through `struct disk`, `struct net` and `struct clock`, so
  * the very same file runs in the simulator. What disk and links have to say waits in queues until

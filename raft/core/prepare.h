@@ -33,9 +33,10 @@ bool prepare_is_joiner(const struct store_loaded *loaded);
 
 /*
  * See above. random: of this start. members: those of a new store's configuration, all voters, the
- * same on every node; or none: it joins. loaded is changed to match. 0 or the store's error, ERR_CORRUPT (also of a store
- * that has lost its log), ERR_BAD_VERSION or ERR_IMPLAUSIBLE (trust.h) for what it holds, ERR_STALE
- * if it was found to be an older copy (rollback.h); then loaded is as it was.
+ * same on every node; or none: it joins. loaded is changed to match. 0 or the store's error,
+ * ERR_CORRUPT (also of a store that has lost its log), ERR_BAD_VERSION or ERR_IMPLAUSIBLE (trust.h)
+ * for what it holds, ERR_STALE if it was found to be an older copy (rollback.h); then loaded is as
+ * it was.
  */
 int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t node_id,
                   uint32_t random, const struct net_peer *members, size_t member_count,

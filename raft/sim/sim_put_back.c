@@ -141,8 +141,35 @@ bool sim_put_back_strike(struct sim_world *world)
     return true;
 }
 
+static unsigned count_of(unsigned ids)
+{
+    return (unsigned)__builtin_popcount(ids);
+}
+
+/* With copies no majority is made. */
+static void check_leaders(struct sim_world *world)
+{
+    unsigned copies = 0;
+    unsigned members;
+    unsigned voters;
+
+    sim_configuration_of(sim_newest(world), &members, &voters);
+    SIM_NODE_FOREACH (node, world) {
+        copies |= node->set_back ? BIT(node->id) : 0;
+    }
+    if (2 * count_of(voters & ~copies) > count_of(voters)) {
+        return;
+    }
+    SIM_NODE_FOREACH (node, world) {
+        if (node->up && driver_leads(&node->replica.driver)) {
+            sim_fail(world, "node %u leads, and has a majority only with older copies", node->id);
+        }
+    }
+}
+
 void sim_put_back_check(struct sim_world *world)
 {
+    check_leaders(world);
     SIM_NODE_FOREACH (node, world) {
         if (node->set_back && (!node->refused || node->up)) {
             sim_fail(world,

@@ -7,8 +7,8 @@
  * them, and perhaps all others as well, puts the copies in the place of their disks, starts some of
  * them a few times where they reach nobody, and then all. sim_put_back_check() demands that each
  * copy was refused, that nobody else was, and that nobody leads whom a majority of copies would
- * have to follow; then it puts the newest disks back, with which everything must go on as if nothing
- * had been.
+ * have to follow; then it puts the newest disks back, with which everything must go on as if
+ * nothing had been.
  *
  * Failure: sim_fail(). Thread: one.
  */

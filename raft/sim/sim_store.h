@@ -25,8 +25,8 @@ void sim_store_open(struct sim_node *node);
 void sim_store_close(struct sim_node *node);
 void sim_store_free(struct sim_node *node);
 
-/* Keep a copy of the node's disk as it is now, in the place of an earlier one; and put it back while
- * the node is down, as often as one likes. */
+/* Keep a copy of the node's disk as it is now, in the place of an earlier one; and put it back
+ * while the node is down, as often as one likes. */
 enum sim_copy { SIM_COPY_OLDER, SIM_COPY_NEWEST, SIM_COPIES };
 void sim_store_keep(struct sim_node *node, enum sim_copy copy);
 void sim_store_put_back(struct sim_node *node, enum sim_copy copy);
