@@ -90,7 +90,8 @@ class Liar:
 
 def statement(life=0, term=0, index=0):
     """What a dialler says of its start; life counts the starts."""
-    return struct.pack("<BQQQQI", 1, life << 32, term, index, 0, 0)
+    last_term = min(term, 1) if index else 0
+    return struct.pack("<BQQQQIQQI", 1, life << 32, term, index, 0, 0, 0, last_term, 0)
 
 
 def vote_request(candidate, term, last_index, last_term):
