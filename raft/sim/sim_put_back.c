@@ -18,6 +18,12 @@ static bool in_this_run(const struct sim_world *world)
     return world->seed % 3 == 0 && world->node_count >= 3;
 }
 
+/* The copy of a sole voter leads as soon as it starts, and nobody can prevent that. */
+static bool leads_alone(const struct sim_node *node)
+{
+    return configuration_voters(driver_configuration(&node->replica.driver)) < 2;
+}
+
 void sim_put_back_keep(struct sim_world *world)
 {
     unsigned count = 0;
@@ -28,7 +34,8 @@ void sim_put_back_keep(struct sim_world *world)
     }
     most = 1 + (unsigned)sim_below(world, world->node_count - 1);
     SIM_NODE_FOREACH (node, world) {
-        if (count < most && node->up && sim_member_lives(node) && sim_percent(world, 60)) {
+        if (count < most && node->up && sim_member_lives(node) && !leads_alone(node) &&
+            sim_percent(world, 60)) {
             sim_store_keep(node, SIM_COPY_OLDER);
             node->kept_standing = node->replica.driver.start;
             (void)driver_standing(&node->replica.driver, &node->kept_standing);

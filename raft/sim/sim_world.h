@@ -64,6 +64,7 @@ enum sim_event_kind {
 struct sim_frame {
     uint64_t from;
     uint64_t from_incarnation;
+    bool set_back; /* the sender's disk is an older copy */
     enum frame_type type;
     struct buf payload;
 };
