@@ -127,7 +127,7 @@ static void forget_heard(struct peers *peers)
 /* A removed id never comes back, so what was seen of it is not needed any more. */
 static void forget_removed(struct peers *peers)
 {
-    struct rollback *seen = &peers->on->driver->peers;
+    struct rollback *seen = &peers->on->driver->peers.seen;
 
     for (size_t i = seen->count; i > 0; i--) {
         uint64_t id = seen->peers[i - 1].id;
@@ -250,7 +250,7 @@ int peers_check(struct peers *peers, uint64_t peer, const void *statement, size_
     int rv = wire_statement_decode(statement, len, &said);
 
     if (rv == 0) {
-        rv = driver_meet(peers->on->driver, peer, &said.start);
+        rv = driver_meet(peers->on->driver, peer, &said);
     }
     if (rv == 0) {
         hear_address(peers, peer, said.address);
@@ -280,13 +280,19 @@ static struct wire_conf applied_conf(const struct peers *peers, struct buf *byte
 
 void peers_state(const struct peers *peers, struct buf *statement)
 {
+    const struct driver *driver = peers->on->driver;
     struct buf conf = BUF_INIT;
-    struct wire_statement says = {.start = peers->on->driver->start,
+    struct buf earlier = BUF_INIT;
+    struct wire_statement says = {.start = driver->start,
                                   .conf = applied_conf(peers, &conf),
                                   .birth = birth_watch_said(peers->births)};
 
     memcpy(says.address, peers->address, strlen(peers->address));
+    incarnations_earlier(&driver->incarnations, &earlier);
+    says.earlier = earlier.data;
+    says.earlier_len = earlier.len;
     wire_statement_encode(&says, statement);
+    buf_free(&earlier);
     buf_free(&conf);
 }
 

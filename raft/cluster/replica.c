@@ -148,15 +148,18 @@ static void start_prefetch(struct replica *replica, const struct store_loaded *l
  * The state machine tells the commands of one incarnation of this node from those of another by
  * this number (session.h), and peers tell incarnations (rollback.h); it must never be the same
  * twice. Its low half is random: a data directory that is set back to an older copy brings an older
- * count of starts with it.
+ * count of starts with it. prepare_store() has drawn it, and has put it on the disk.
  */
-static uint64_t number_of_incarnation(const struct replica_config *config, uint64_t count)
+static int number_of_incarnation(const struct store_loaded *loaded, uint64_t *ret_incarnation)
 {
-    struct prng prng;
+    const struct buf *record = &loaded->locals[LOCAL_INCARNATIONS];
+    struct incarnations incarnations;
+    int rv = incarnations_load(&incarnations, record->data, record->len);
 
-    prng_seed(&prng, config->driver.seed);
-    return count << PEER_INCARNATION_RANDOM_BITS |
-           prng_next(&prng) >> (64 - PEER_INCARNATION_RANDOM_BITS);
+    if (rv == 0) {
+        *ret_incarnation = incarnations_newest(&incarnations);
+    }
+    return rv;
 }
 
 /* What hands out ids: all but snowflake ids. */
@@ -233,6 +236,7 @@ static void start_requests(struct replica *replica)
     peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
     announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
                   config->digest_ms);
+    standing_init(&replica->standing, on);
 }
 
 static void start_differences(struct replica *replica)
@@ -287,12 +291,15 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
                   struct disk *disk, struct net *net, const struct clock *clock,
                   struct replica_owner *owner, const struct store_loaded *loaded)
 {
-    int rv;
+    int rv = 0;
 
     ASSERT(config->driver.node_id >= 1 && config->driver.node_id <= LIMIT_NODE_ID);
     memset(replica, 0, sizeof *replica);
     replica->config = *config;
-    replica->config.driver.incarnation = number_of_incarnation(config, loaded->incarnation);
+    rv = number_of_incarnation(loaded, &replica->config.driver.incarnation);
+    if (rv != 0) {
+        return rv;
+    }
     replica->config.info.incarnation = replica->config.driver.incarnation;
     replica->config.info.levels = fsm_levels(fsm);
     replica->owner = owner;
@@ -471,6 +478,7 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     case FRAME_SNAPSHOT_CHUNK:
     case FRAME_SNAPSHOT_ACK:
     case FRAME_RESIGN:
+    case FRAME_STANDING:
         return driver_receive(&replica->driver, from, type, payload, len);
     case FRAME_REQUEST:
     case FRAME_RELAY:
@@ -496,6 +504,9 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     driver_link_changed(&replica->driver, peer, up);
     requests_link_changed(&replica->requests, peer, up);
     everywhere_link_changed(&replica->everywhere, peer);
+    if (up) {
+        standing_link_up(&replica->standing, peer);
+    }
 }
 
 /* --- turns --- */
@@ -609,6 +620,7 @@ static const struct tag_row *row_of(void *data, const char *name, size_t len)
 void replica_give_back(struct replica *replica, uint64_t deadline_ms)
 {
     ASSERT(!replica->ground.stopping);
+    standing_stop(&replica->standing);
     /* While it shows which ids were used, and are left. */
     prefetch_save(replica->prefetch, tags_ms(replica));
     allocator_give_back(replica->allocator, deadline_ms, row_of, replica->fsm);

@@ -9,7 +9,8 @@
  *   membership_requests
  *   membership, upgrade     changes of the members and of the level, on the leader
  *   peers, birth_watch      links, and who is let in; which cluster is this?
- *   announce, clock_sync    what the node tells the cluster by itself
+ *   announce, standing,     what the node tells the cluster by itself
+ *   clock_sync
  *   allocator, lease,       ids for its clients
  *   prefetch
  *   health                  what others may see of all that
@@ -32,6 +33,7 @@
 #include "raft/cluster/health.h"
 #include "raft/cluster/membership_requests.h"
 #include "raft/cluster/peers.h"
+#include "raft/cluster/standing.h"
 #include "src/base/container.h"
 #include "src/id/alloc/prefetch.h"
 
@@ -88,6 +90,7 @@ struct replica {
     struct peers peers;
     struct announce announce;
     struct differences differences;
+    struct standing standing;
     struct clock_sync clock_sync;
     struct id_table *table;
     struct allocator *allocator;

@@ -29,7 +29,7 @@ static uint64_t start_of(const struct ground *on, uint64_t node_id)
     if (node_id == on->node_id) {
         return on->driver->start.incarnation;
     }
-    seen = rollback_find(&on->driver->peers, node_id);
+    seen = rollback_find(&on->driver->peers.seen, node_id);
     return seen != NULL ? seen->incarnation : 0;
 }
 

@@ -844,7 +844,8 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     if (rv != 0) {
         goto err_free;
     }
-    rv = prepare_load(store, fsm, settings->node_id, settings->members.peers,
+    rv = prepare_load(store, fsm, settings->node_id, (uint32_t)prng_entropy(),
+                      settings->members.peers,
                       settings->join.count > 0 ? 0 : settings->members.count, &loaded, ret_error);
     if (rv != 0) {
         goto err_free;

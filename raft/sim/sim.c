@@ -17,6 +17,7 @@
 #include "raft/sim/sim_member.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_node.h"
+#include "raft/sim/sim_put_back.h"
 #include "raft/sim/sim_strict.h"
 #include "raft/sim/sim_upgrade.h"
 #include "src/base/assert.h"
@@ -26,7 +27,9 @@
 #define UNHEARD_MS 4000 /* the first leader may be chosen before a clock but its own is known */
 #define LATE_PERCENT 10 /* of the nodes start later than the others, at most so much: */
 #define LATE_MS 6000
-#define PROGRESS_MS 15000 /* how soon after healing everything must be well */
+#define PROGRESS_MS 15000      /* how soon after healing everything must be well */
+#define PUT_BACK_KNOWN_MS 2500 /* all have told by then what they had before, and it is written */
+#define PUT_BACK_ENDS_MS 2000  /* how soon older copies are refused */
 
 /* --- turns --- */
 
@@ -74,6 +77,7 @@ static void (*const fates[SIM_KINDS])(struct sim_node *node) = {
     [SIM_RESTART] = sim_node_start, [SIM_END] = sim_fault_end_node,
     [SIM_ALONE] = sim_fault_alone,  [SIM_JOIN] = sim_member_join,
     [SIM_TOLD] = sim_member_told,   [SIM_OLD] = sim_upgrade_end_node,
+    [SIM_OLDER] = sim_node_crash,
 };
 
 static void every(struct sim_world *world, enum sim_event_kind kind)
@@ -268,6 +272,20 @@ static void check_end(struct sim_world *world)
     sim_strict_check_end(world);
 }
 
+/* Copies of disks, taken while everything went wrong, are put back in the calm. False: there are
+ * none in this run, or their nodes have promised nothing since. */
+static bool put_back(struct sim_world *world)
+{
+    sim_put_back_note(world);
+    run_until(world, world->now_ms + PUT_BACK_KNOWN_MS);
+    if (!sim_put_back_strike(world)) {
+        return false;
+    }
+    run_until(world, world->now_ms + PUT_BACK_ENDS_MS);
+    sim_put_back_check(world);
+    return true;
+}
+
 static const struct sim_hooks hooks = {.fire = fire, .turn = turn, .sent = sim_fault_sent};
 
 void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats)
@@ -315,11 +333,18 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
     if (world->newest > LEVEL_FIRST) {
         every(world, SIM_LEVEL);
     }
-    run_until(world, world->now_ms + FAULTS_MS);
+    run_until(world, world->now_ms + FAULTS_MS / 2);
+    sim_put_back_keep(world);
+    run_until(world, world->now_ms + FAULTS_MS / 2);
     heal_all(world);
     end_ms = world->now_ms + PROGRESS_MS;
     run_until(world, world->now_ms + PROGRESS_MS / 2);
     until(world, sim_member_settled, end_ms);
+    if (put_back(world)) {
+        end_ms = world->now_ms + PROGRESS_MS;
+        run_until(world, world->now_ms + PROGRESS_MS / 3);
+        until(world, sim_member_settled, end_ms);
+    }
     world->clients = false;
     sim_client_begin_final(world);
     until(world, settled, end_ms);

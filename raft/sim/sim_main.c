@@ -147,6 +147,7 @@ static void print_stats(const struct sim_stats *s)
         {"leafds exchanged", s->exchanges},
         {"levels raised", s->raises},
         {"leafds too old", s->too_old},
+        {"disks set back", s->set_back},
         {"commits", s->commits},
         {"events", s->events},
     };

@@ -225,8 +225,8 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
     do { /* with a newer leafd, when this one is too old for what is on the disk */
         fsm = fsm_new();
         fsm_speaks(fsm, sim_level_of(node));
-        rv = prepare_load(node->store, fsm, node->id, members,
-                          node->joins ? 0 : node->world->first_count, ret_loaded, &error);
+        rv = prepare_load(node->store, fsm, node->id, (uint32_t)prng_next(&node->world->prng),
+                          members, node->joins ? 0 : node->world->first_count, ret_loaded, &error);
         if (rv == ERR_NEWER) {
             sim_level_renew(node, fsm_level(fsm));
             fsm_free(fsm);

@@ -88,8 +88,8 @@ static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
         memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
     }
     fsm_speaks(fsm, speaks);
-    rv = prepare_load(node->store, fsm, node->id, members, node->id > count ? 0 : count, ret_loaded,
-                      &error);
+    rv = prepare_load(node->store, fsm, node->id, (uint32_t)node->id, members,
+                      node->id > count ? 0 : count, ret_loaded, &error);
     if (rv != 0) {
         fprintf(stderr, "node %u does not load: %s\n", (unsigned)node->id, error.text);
     }
@@ -137,9 +137,15 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->strict_keys = ring->strict_keys > 0 ? ring->strict_keys : 1000;
 }
 
-static void meet(struct ring_node *node, const struct ring_node *peer)
+static void meet(struct ring_node *node, struct ring_node *peer)
 {
-    ASSERT(driver_meet(&node->replica.driver, peer->id, &peer->replica.driver.start) == 0);
+    struct buf statement = BUF_INIT;
+    int rv;
+
+    peers_state(&peer->replica.peers, &statement);
+    rv = peers_check(&node->replica.peers, peer->id, statement.data, statement.len);
+    buf_free(&statement);
+    ASSERT(rv == 0);
 }
 
 /* Others notice at once that a node went or came. */

@@ -140,8 +140,8 @@ const char *handshake_reject_text(enum handshake_reject reject);
 const char *handshake_reason(const struct handshake *handshake);
 
 /* Its ERR_*: BAD_MESSAGE, BAD_VERSION, REFUSED (cluster, node, proof), NOT_FOUND (peer), WRONG_NODE
- * (store), REMOVED, STALE (older store), OTHER_BIRTH, OTHER_LIST or NEWER; a dialler takes these six
- * only from an acceptor that proved the secret; or IMPLAUSIBLE. */
+ * (store), REMOVED, STALE (older store), OTHER_BIRTH, OTHER_LIST or NEWER; a dialler takes these
+ * six only from an acceptor that proved the secret; or IMPLAUSIBLE. */
 int handshake_reject_err(enum handshake_reject reject);
 
 /* True if trying again cannot help until somebody changes a configuration: version, cluster,

@@ -159,6 +159,28 @@ WIRE_CODEC(clock, 0)
 
 /* --- leaders --- */
 
+static bool peer_standing_is_sound(const struct peer_standing *standing)
+{
+    return standing->term < WIRE_NUMBER_BOUND && standing->index < WIRE_NUMBER_BOUND &&
+           standing->vote <= LIMIT_NODE_ID && standing->last_term <= standing->term &&
+           (standing->last_term == 0) == (standing->index == 0);
+}
+
+static const struct field standing_fields[] = {
+    FIELD_NUMBER(struct wire_standing, now.incarnation),
+    FIELD_NUMBER(struct wire_standing, now.term),
+    FIELD_NUMBER(struct wire_standing, now.index),
+    FIELD_NUMBER(struct wire_standing, now.vote),
+    FIELD_NUMBER(struct wire_standing, now.last_term),
+};
+
+static bool standing_is_sound(const struct wire_standing *standing)
+{
+    return peer_standing_is_sound(&standing->now);
+}
+
+WIRE_CODEC(standing, 0)
+
 static const struct field probe_fields[] = {
     FIELD_NUMBER(struct wire_probe, kind),
     FIELD_SHORT(struct wire_probe, origin),
@@ -203,6 +225,9 @@ static const struct field statement_fields[] = {
     FIELD_NUMBER(struct wire_statement, birth.uid.low),
     FIELD_NUMBER(struct wire_statement, birth.list_digest),
     FIELD_TEXT(struct wire_statement, address),
+    FIELD_NUMBER(struct wire_statement, start.vote),
+    FIELD_NUMBER(struct wire_statement, start.last_term),
+    FIELD_BYTES(struct wire_statement, earlier, earlier_len),
 };
 
 static bool statement_is_sound(const struct wire_statement *statement)
@@ -210,10 +235,11 @@ static bool statement_is_sound(const struct wire_statement *statement)
     const char *address = statement->address;
     const char *why;
 
-    return statement->start.term < WIRE_NUMBER_BOUND &&
-           statement->start.index < WIRE_NUMBER_BOUND && conf_is_sound(&statement->conf) &&
+    return peer_standing_is_sound(&statement->start) && conf_is_sound(&statement->conf) &&
            uid_is_sound(&statement->birth.uid) &&
-           (address[0] == '\0' || member_address_check(address, strlen(address), &why));
+           (address[0] == '\0' || member_address_check(address, strlen(address), &why)) &&
+           statement->earlier_len % sizeof(uint32_t) == 0 &&
+           statement->earlier_len < sizeof(uint32_t) * LIMIT_INCARNATIONS;
 }
 
 WIRE_CODEC(statement, HANDSHAKE_VERSION)

@@ -115,6 +115,25 @@ struct wire_probe {
 };
 WIRE_MESSAGE(probe);
 
+#define PEER_INCARNATION_RANDOM_BITS 32
+
+/* What a node's disk holds of the consensus. Of an honest node that forgets nothing it says what
+ * its later starts cannot fall behind (raft/core/rollback.h). */
+struct peer_standing {
+    uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
+    uint64_t term;        /* current term */
+    uint64_t index;       /* of the last entry */
+    uint64_t vote;        /* in that term; 0: none */
+    uint64_t last_term;   /* of the last entry; 0: there is none */
+};
+
+/* The sender's standing now: so that all others, and not the leader alone, know what it must not
+ * forget. */
+struct wire_standing {
+    struct peer_standing now;
+};
+WIRE_MESSAGE(standing);
+
 /* The sender led this term, and has stepped down. */
 struct wire_resign {
     uint64_t term;
@@ -122,15 +141,6 @@ struct wire_resign {
 WIRE_MESSAGE(resign);
 
 /* --- handshakes --- */
-
-#define PEER_INCARNATION_RANDOM_BITS 32
-
-/* What a node says of its start. */
-struct peer_start {
-    uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
-    uint64_t term;        /* current term, as its disk had it */
-    uint64_t index;       /* of the last entry, as its disk had it */
-};
 
 /* A committed configuration (configuration.h); index 0 and len 0: none. */
 struct wire_conf {
@@ -145,13 +155,15 @@ struct wire_birth {
     uint64_t list_digest; /* of the first list of members; 0: it has no such list (it joins) */
 };
 
-/* What a dialler says of itself: its start; that it is a member by this configuration; of which
- * cluster; and where it is. */
+/* What a dialler says of itself: its standing as it started; that it is a member by this
+ * configuration; of which cluster; where it is; and which incarnations it had before. */
 struct wire_statement {
-    struct peer_start start;
+    struct peer_standing start;
     struct wire_conf conf;
     struct wire_birth birth;
     char address[LIMIT_ADDRESS_BYTES + 1]; /* where it is to be dialled; "": it does not say */
+    const uint8_t *earlier; /* borrowed; random halves, u32 each, the last one before this first */
+    size_t earlier_len;     /* < 4 * LIMIT_INCARNATIONS */
 };
 WIRE_MESSAGE(statement);
 

@@ -98,7 +98,7 @@
 #define LIMIT_PEER_QUEUE_BYTES (32 << 20)   /* unsent bytes to a peer; more: the frame is dropped */
 #define LIMIT_PEER_CONNECTIONS 64           /* inbound peer connections, handshaken or not */
 #define LIMIT_HANDSHAKE_MS 5000             /* from accept or connect to the proof; closes */
-#define LIMIT_HANDSHAKE_BYTES 4096          /* a handshake frame */
+#define LIMIT_HANDSHAKE_BYTES 8192          /* a handshake frame */
 #define LIMIT_CONNECT_MS 2000               /* a TCP connect to a peer; redials */
 #define LIMIT_REDIAL_MIN_MS 50              /* wait before redialling a peer, doubling to ... */
 #define LIMIT_REDIAL_MAX_MS 1000
@@ -136,13 +136,14 @@
 #define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
 /* --- records of a node that are not replicated (STORE_LOCAL) --- */
-#define LIMIT_LOCAL_RECORDS 81                    /* numbers are below it */
+#define LIMIT_LOCAL_RECORDS 82                    /* numbers are below it */
 #define LIMIT_LOCAL_RECORD_BYTES (32 << 10)       /* one record; a larger one is refused */
 #define LIMIT_LOCAL_LEASES 16                     /* numbers 0..15: leases of worker ids */
 #define LOCAL_INCARNATION LIMIT_LOCAL_LEASES      /* number 16: how often the node was started */
 #define LOCAL_LISTS_FIRST (LOCAL_INCARNATION + 1) /* numbers 17..79: lists of one node */
-#define LOCAL_PEERS                                                                                \
-    (LIMIT_LOCAL_RECORDS - 1) /* number 80: which incarnations of its peers it has met */
+#define LOCAL_PEERS 80          /* what it knows of its peers (raft/core/rollback.h) */
+#define LOCAL_INCARNATIONS 81   /* which incarnations it had itself (raft/core/incarnations.h) */
+#define LIMIT_INCARNATIONS 1024 /* of a node's own that are remembered */
 #define LIMIT_LOCAL_LISTS (LOCAL_PEERS - LOCAL_LISTS_FIRST)
 _Static_assert(LIMIT_WORKERS_PER_NODE <= LIMIT_LOCAL_LEASES, "a lease has a record of its own");
 

@@ -215,8 +215,8 @@ static int apply_once(struct fsm *fsm, uint64_t index, struct command *command, 
 }
 
 /* The first entry of a term is nobody's; everything else is somebody's. A node tells of itself
- * alone. What a later level brings does nothing before it: the level in force decides, whatever this
- * leafd could do. */
+ * alone. What a later level brings does nothing before it: the level in force decides, whatever
+ * this leafd could do. */
 static bool is_allowed(const struct fsm *fsm, const struct command *command)
 {
     uint64_t node_id = command->stamp.node_id;

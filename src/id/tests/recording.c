@@ -289,11 +289,19 @@ static void random_member_command(struct recorder *recorder, uint64_t node_id, s
                              .version = "0.2.0",
                              .levels = {1, (uint16_t)(1 + prng_below(prng, 2))},
                              .incarnation = 1 + prng_below(prng, 3)};
+    struct member_move move = {.node_id = 1 + prng_below(prng, 5)};
     const struct member_change *now = fsm_member_change(recorder->side.apply.fsm);
 
-    switch (prng_below(prng, 4)) {
+    switch (prng_below(prng, 5)) {
     case 0:
+        (void)snprintf(info.peer_address, sizeof info.peer_address, "host:%u",
+                       7081 + (unsigned)prng_below(prng, 3));
         command_put(command, COMMAND_NODE_INFO, &info);
+        return;
+    case 3:
+        (void)snprintf(move.address, sizeof move.address, "moved:%u",
+                       7081 + (unsigned)prng_below(prng, 3));
+        command_put(command, COMMAND_MEMBER_MOVE, &move);
         return;
     case 1:
         change.kind = MEMBER_REMOVE;
@@ -311,6 +319,20 @@ static void random_member_command(struct recorder *recorder, uint64_t node_id, s
     }
 }
 
+/* The first entry of a term: the first of them is the birth of the cluster, the others are too late
+ * for that. */
+static void record_birth(struct recorder *recorder)
+{
+    struct prng *prng = &recorder->prng;
+    const struct birth birth = {.uid = uid_make(prng_next(prng), prng_next(prng)),
+                                .list_digest = prng_next(prng),
+                                .wall_ms = 1700000000000};
+    struct buf command = BUF_INIT;
+
+    command_put(&command, COMMAND_BIRTH, &birth);
+    record(recorder, &command);
+}
+
 static void record_step(struct recorder *recorder)
 {
     struct prng *prng = &recorder->prng;
@@ -320,6 +342,10 @@ static void record_step(struct recorder *recorder)
 
     if (step == 0 || prng_below(prng, 100) == 0) {
         record_conf(recorder);
+        return;
+    }
+    if (prng_below(prng, 300) == 0) {
+        record_birth(recorder);
         return;
     }
     if (prng_below(prng, 8) > 0) {

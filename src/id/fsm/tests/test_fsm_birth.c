@@ -143,7 +143,7 @@ static void test_the_row_loads_and_damage_is_refused(void **state)
     assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST "ffffffffffffffff"), ERR_CORRUPT);
     assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST WALL), 0);
     assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST WALL), ERR_EXISTS);
-    assert_int_equal(id_load_hex(same, "73 6269727469", "01 " UID LIST WALL), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(same, "73 6269727469", "01 " UID LIST WALL), ERR_NEWER);
     assert_int_equal(fsm_load_end(same, 7), 0);
     assert_true(fsm_birth(same, &found));
     assert_memory_equal(&found, &BIRTH, sizeof found);
