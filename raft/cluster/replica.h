@@ -6,7 +6,8 @@
  *   driver                  the consensus core and the log; tells what is applied
  *   requests                commands and queries to the leader and back: way, relay, serving
  *   everywhere, strict,     requests of other kinds
- *   membership_requests
+ *   membership_requests,
+ *   backups
  *   membership              changes of the members, on the leader
  *   peers                   links, and who is let in
  *   announce, clock_sync    what the node tells the cluster by itself
@@ -26,6 +27,7 @@
 #define LEAFD_RAFT_CLUSTER_REPLICA_H
 
 #include "raft/cluster/announce.h"
+#include "raft/cluster/backups.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/everywhere.h"
 #include "raft/cluster/health.h"
@@ -82,6 +84,8 @@ struct replica {
     struct peers peers;
     struct announce announce;
     struct clock_sync clock_sync;
+    struct growth growth;
+    struct backups backups;
     struct id_table *table;
     struct allocator *allocator;
     struct strict *strict;
