@@ -49,6 +49,7 @@ static const struct route routes[] = {
           SERVED_BY(handle_member_remove)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, SERVED_BY(handle_member_add)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, SERVED_BY(handle_leader)),
+    ROUTE(BIT(METHOD_GET), "/api/backup", OPTIONS, SERVED_BY(handle_backup)),
     ROUTE(READ, "/api/node/segments", OPTIONS, SERVED_BY(handle_node_segments)),
     ROUTE(READ, "/livez", SERVED_BY(handle_livez)),
     ROUTE(READ, "/readyz", OPTIONS, SERVED_BY(handle_readyz)),
