@@ -176,16 +176,6 @@ fuzz:
 fuzz-run: $(FUZZ_BINS)
 	@scripts/fuzz "$(or $(SECONDS),60)" "$(BUILD)/fuzz" $^
 
-# Programs for users to adapt.
-EXAMPLES := $(patsubst scripts/%.c,$(BUILD)/%,$(wildcard scripts/examples/*.c))
-.PHONY: examples
-## make examples            build the examples of scripts/examples into build/examples
-examples: $(EXAMPLES)
-$(BUILD)/examples/%: scripts/examples/%.c
-	@mkdir -p $(@D)
-	$(call SAY,LINK $@)$(CC) $(CPPFLAGS) $(filter-out -M%,$(CFLAGS)) $(LDFLAGS) -o $@ $< \
-		-lcurl -ljansson
-
 # The tools of the benchmarks: the load generator, and the least that a server can do.
 BENCH     := $(BUILD)/bench
 bench_objs = $(patsubst %,$(OUT)/scripts/bench/%.o,$(1))
@@ -227,7 +217,7 @@ chaos:
 
 # Everything that can be built, to see that it can.
 .PHONY: everything
-everything: all tests $(FUZZ_BINS:=.o) $(OUT)/sim examples bench-tools $(CHAOS_SHIM)
+everything: all tests $(FUZZ_BINS:=.o) $(OUT)/sim bench-tools $(CHAOS_SHIM)
 
 # The table of settings in the documentation is made from the one in src/app/config/table.c; a test
 # compares the two.

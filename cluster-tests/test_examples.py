@@ -1,4 +1,4 @@
-"""The generators of scripts/examples against a running cluster, beside the cluster's own ids."""
+"""The generator of scripts/examples against a running cluster, beside the cluster's own ids."""
 
 import os
 import signal
@@ -14,37 +14,22 @@ from node import ROOT
 from snowflakes import SPACE, decode, take, wait_served
 from wait import wait_until
 
-PYTHON = [sys.executable, os.path.join(ROOT, "scripts", "examples", "snowflake_client.py")]
+PROGRAM = [sys.executable, os.path.join(ROOT, "scripts", "examples", "snowflake_client.py")]
 READ_PER_S = 20_000
-
-
-@pytest.fixture(scope="module")
-def c_client(tmp_path_factory):
-    build = tmp_path_factory.mktemp("examples")
-    made = subprocess.run(
-        ["make", "-s", f"BUILD={build}", "examples"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert made.returncode == 0, made.stderr
-    return [str(build / "examples" / "snowflake_client")]
-
-
-@pytest.fixture(params=["python", "c"])
-def program(request):
-    return request.getfixturevalue("c_client") if request.param == "c" else PYTHON
 
 
 class Generator:
     """A running example. A thread reads and keeps what it prints, so many ids a second: the program
     waits for the reader, since the pipe is full."""
 
-    def __init__(self, program, name, node, count, window_ms, directory):
+    def __init__(self, name, node, count, window_ms, directory):
         self.name = name
         self.ids = []
         self.errors_path = os.path.join(str(directory), name.replace("/", "_"))
         with open(self.errors_path, "ab") as errors:
             self.process = subprocess.Popen(
                 [
-                    *program,
+                    *PROGRAM,
                     *("--count", str(count), "--name", name, "--window-ms", str(window_ms)),
                     *("--url", f"http://{node.http_address}"),
                 ],
@@ -80,11 +65,11 @@ class Generator:
 
 @pytest.fixture
 def generate(tmp_path):
-    """generate(program, name, node, count, window_ms): a Generator that ends with the test."""
+    """generate(name, node, count, window_ms): a Generator that ends with the test."""
     made = []
 
-    def one(program, name, node, count, window_ms=10_000):
-        made.append(Generator(program, name, node, count, window_ms, tmp_path))
+    def one(name, node, count, window_ms=10_000):
+        made.append(Generator(name, node, count, window_ms, tmp_path))
         return made[-1]
 
     yield one
@@ -103,13 +88,12 @@ def put(history, generators):
     return workers
 
 
-def test_generators_and_nodes_at_once(shared, c_client, generate, tag):
+def test_generators_and_nodes_at_once(shared, generate, tag):
     wait_served(shared.nodes)
     count = 20_000
     running = [
-        generate(program, f"{tag}/{kind}{number}", shared.nodes[number], count)
-        for kind, program in (("py", PYTHON), ("c", c_client))
-        for number in (0, 1)
+        generate(f"{tag}/{number}", shared.nodes[number % 2], count)
+        for number in range(4)
     ]
     history = History()
     tracks = {node: history.track("ids", node.id, SPACE) for node in shared.nodes}
@@ -133,13 +117,13 @@ def test_generators_and_nodes_at_once(shared, c_client, generate, tag):
         assert row["until_ms"] == decode(generator.ids[-1]).ms, row
 
 
-def test_killed_generator_repeats_nothing(shared, program, generate, tag):
+def test_killed_generator_repeats_nothing(shared, generate, tag):
     """kill -9, and started again under its name at once."""
     node = shared.nodes[0]
-    first = generate(program, tag, node, 10**9, 1500)
+    first = generate(tag, node, 10**9, 1500)
     wait_until(lambda: len(first.ids) > 2000, 15, "ids")
     first.process.kill()
-    second = generate(program, tag, shared.nodes[1], 5000, 1500)
+    second = generate(tag, shared.nodes[1], 5000, 1500)
     assert second.finish() == 0, second.errors()
     first.finish()
     history = History()
@@ -149,12 +133,12 @@ def test_killed_generator_repeats_nothing(shared, program, generate, tag):
     assert decode(second.ids[0]).ms > decode(first.ids[-1]).ms
 
 
-def test_generator_outlives_the_leader(make_cluster, program, generate, tag):
+def test_generator_outlives_the_leader(make_cluster, generate, tag):
     cluster = make_cluster()
     wait_served(cluster.nodes)
     leader = cluster.leader()
     node = cluster.others(leader)[0]
-    generator = generate(program, tag, node, 10**9, 2500)
+    generator = generate(tag, node, 10**9, 2500)
     wait_until(lambda: generator.ids, 15, "ids")
     leader.kill9()
     cluster.wait_leader()

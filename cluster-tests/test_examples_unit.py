@@ -1,7 +1,7 @@
-"""scripts/examples: the generators that use the worker registry, in Python and C.
+"""scripts/examples: the generator that uses the worker registry.
 
-The pure part of the Python one runs on a clock of the test. Both programs run whole against a
-registry that is a small HTTP server here and does what each test wants of it.
+Its pure part runs on a clock of the test. The program runs whole against a registry that is a
+small HTTP server here and does what each test wants of it.
 """
 
 import http.server
@@ -19,6 +19,7 @@ from wait import wait_until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "scripts", "examples"))
+CLIENT = [sys.executable, os.path.join(ROOT, "scripts", "examples", "snowflake_client.py")]
 
 from snowflake_client import EPOCH_MS, Generator, WindowOver  # noqa: E402
 
@@ -193,36 +194,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="module")
-def c_client(tmp_path_factory):
-    build = tmp_path_factory.mktemp("examples")
-    made = subprocess.run(["make", "-s", f"BUILD={build}", "examples"], cwd=ROOT,
-                          capture_output=True, text=True)
-    assert made.returncode == 0, made.stderr
-    return [str(build / "examples" / "snowflake_client")]
-
-
-@pytest.fixture(params=["python", "c"])
-def client(request):
-    """The command of each program."""
-    if request.param == "c":
-        return request.getfixturevalue("c_client")
-    return [sys.executable, os.path.join(ROOT, "scripts", "examples", "snowflake_client.py")]
-
-
 @pytest.fixture
 def start():
-    """start(client, registry, count, window_ms): the running program."""
+    """start(registry, count, window_ms): the running program."""
     running, registries = [], []
 
-    def start_one(client, registry, count, window_ms=60000):
+    def start_one(registry, count, window_ms=60000):
         threading.Thread(target=registry.serve_forever, args=(0.05,)).start()
         registries.append(registry)
         url = f"http://127.0.0.1:{registry.server_address[1]}"
         # A proxy of the surroundings is none of leafd's.
         env = {**os.environ, "http_proxy": "http://127.0.0.1:1"}
         process = subprocess.Popen(
-            [*client, "--count", str(count), "--name", "billing-1", "--url", url,
+            [*CLIENT, "--count", str(count), "--name", "billing-1", "--url", url,
              "--window-ms", str(window_ms)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         running.append(process)
@@ -245,9 +229,9 @@ def finish(process):
     return process.returncode, ids
 
 
-def test_client_makes_ids(client, start):
+def test_client_makes_ids(start):
     registry = Registry()
-    code, ids = finish(start(client, registry, 10000))
+    code, ids = finish(start(registry, 10000))
     assert code == 0
     assert len(ids) == 10000 and ids == sorted(set(ids))
     times = [decode(number)[0] for number in ids]
@@ -260,10 +244,10 @@ def test_client_makes_ids(client, start):
     assert registry.requests[-1][1] == "/api/workers/42"
 
 
-def test_client_waits_for_its_window_and_renews(client, start):
+def test_client_waits_for_its_window_and_renews(start):
     registry = Registry(from_ms=2000, until_ms=2100)
     registry.answers["PUT"] = [(503, {"code": "no_leader", "message": "none"})]
-    code, ids = finish(start(client, registry, 3, window_ms=900))
+    code, ids = finish(start(registry, 3, window_ms=900))
     assert code == 0
     assert decode(ids[0])[0] > registry.from_ms
     renewals = registry.bodies("PUT")
@@ -271,49 +255,49 @@ def test_client_waits_for_its_window_and_renews(client, start):
     assert renewals[0] == {"epoch": 3, "window_ms": 900, "last_timestamp_ms": registry.from_ms}
 
 
-def test_client_that_slept_asks_first(client, start):
+def test_client_that_slept_asks_first(start):
     registry = Registry(from_ms=-2000, until_ms=-1000)
-    code, ids = finish(start(client, registry, 3))
+    code, ids = finish(start(registry, 3))
     assert code == 0 and len(ids) == 3
     assert len(registry.bodies("PUT")) == 1
 
 
-def test_client_stops_when_the_window_is_over(client, start):
+def test_client_stops_when_the_window_is_over(start):
     registry = Registry(from_ms=-2000, until_ms=-1000)
     registry.answers["PUT"] = [(503, {"code": "no_leader", "message": "none"})] * 100
-    code, ids = finish(start(client, registry, 3))
+    code, ids = finish(start(registry, 3))
     assert code == 1 and ids == []
     # Nothing was used: all of it is given back.
     assert registry.bodies("DELETE") == [{"epoch": 3, "last_timestamp_ms": registry.from_ms}]
 
 
-def test_client_stops_when_fenced_off(client, start):
+def test_client_stops_when_fenced_off(start):
     registry = Registry(from_ms=FAR_MS, until_ms=2 * FAR_MS)
     registry.answers["PUT"] = [(409, {"code": "fenced", "message": "another epoch"})]
-    code, ids = finish(start(client, registry, 3, window_ms=300))
+    code, ids = finish(start(registry, 3, window_ms=300))
     assert code == 1 and ids == []
     assert registry.bodies("DELETE") == []
 
 
-def test_client_asks_again_without_a_leader(client, start):
+def test_client_asks_again_without_a_leader(start):
     registry = Registry()
     registry.answers["POST"] = [(503, {"code": "no_leader", "message": "none"})]
-    code, ids = finish(start(client, registry, 3))
+    code, ids = finish(start(registry, 3))
     assert code == 0 and len(ids) == 3
     assert len(registry.bodies("POST")) == 2
 
 
-def test_client_without_a_worker_id(client, start):
+def test_client_without_a_worker_id(start):
     registry = Registry()
     registry.answers["POST"] = [(409, {"code": "no_worker_id", "message": "all are held"})]
-    code, ids = finish(start(client, registry, 3))
+    code, ids = finish(start(registry, 3))
     assert code == 1 and ids == []
     assert len(registry.bodies("POST")) == 1 and registry.bodies("DELETE") == []
 
 
-def test_client_releases_when_told_to_stop(client, start):
+def test_client_releases_when_told_to_stop(start):
     registry = Registry(from_ms=FAR_MS, until_ms=2 * FAR_MS)
-    process = start(client, registry, 3, window_ms=300)
+    process = start(registry, 3, window_ms=300)
     wait_until(lambda: registry.bodies("PUT"), 10, "a renewal")
     process.send_signal(signal.SIGTERM)
     code, ids = finish(process)

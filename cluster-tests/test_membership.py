@@ -9,6 +9,7 @@ import pytest
 from checker import History
 from cluster import FAST
 from load import mixed_load, wait_all_serve, wait_taken
+from ports import take_port
 from wait import wait_until
 
 MEMBERS = "/api/cluster/members"
@@ -410,3 +411,66 @@ def test_node_that_slept_through_it_all(make_cluster, tag):
     assert sleeper.http("GET", f"/api/segment/get/{tag}?timeout_ms=10000").status == 200
     cluster.wait_applied()
     assert set(cluster.members()) == {sleeper.id, 4, 5}
+
+
+def shown_address(via, node):
+    members = via.cluster_status()["members"]
+    return next(m["peer_address"] for m in members if m["id"] == node.id)
+
+
+def wait_shown(cluster, node, address):
+    """Until all that run dial the node there, and reach it."""
+
+    def so():
+        return all(
+            any(
+                m["id"] == node.id and m["peer_address"] == address and m["reachable"]
+                for m in via.cluster_status()["members"]
+            )
+            for via in cluster.running()
+        )
+
+    wait_until(so, 30, f"{node} is reached at {address}")
+
+
+def move(via, node_id, address, options="timeout_ms=10000"):
+    return via.http("PUT", f"{MEMBERS}/{node_id}?{options}", {"peer_address": address})
+
+
+def test_a_member_starts_at_another_address(make_cluster, tag):
+    """It says so itself; the log keeps it, so that another node finds it there after a restart."""
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    moved, other = cluster.followers()
+    moved.stop()
+    before = moved.peer_address
+    moved.peer_port = take_port()
+    moved.members = moved.members.replace(before, moved.peer_address)
+    moved.start().wait_ready()
+    wait_shown(cluster, moved, moved.peer_address)
+    other.restart().wait_ready()
+    wait_shown(cluster, moved, moved.peer_address)
+    moved.restart().wait_ready()
+    wait_shown(cluster, moved, moved.peer_address)
+    lead(other, moved.id)
+    assert moved.get(f"/api/segment/get/{tag}").status == 200
+
+
+def test_a_member_is_moved_by_a_request(make_cluster, tag):
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    moved, other = cluster.followers()
+    address = f"127.0.0.1:{take_port()}"
+    assert code_of(move(other, moved.id, other.peer_address)) == "address_in_use"
+    assert code_of(move(other, 77, address)) == "unknown_member"
+    assert code_of(move(other, moved.id, "0.0.0.0:1")) == "bad_address"
+    assert move(other, moved.id, address).status == 200
+    wait_until(lambda: shown_address(other, moved) == address, 10, "the node asked knows it, too")
+    wait_unreachable(other, moved)
+
+    # Its old place is wrong now, so another one may not go, too.
+    refused = move(other, other.id, f"127.0.0.1:{take_port()}")
+    assert (refused.status, code_of(refused)) == (409, "no_quorum")
+    assert move(other, moved.id, moved.peer_address).status == 200
+    wait_shown(cluster, moved, moved.peer_address)
+    assert other.get(f"/api/segment/get/{tag}").status == 200

@@ -243,6 +243,35 @@ def test_removed_data_file_is_refused(make_cluster, tag):
         assert take(other, tag)
 
 
+def test_a_directory_of_others_is_left_alone(make_cluster, tmp_path):
+    """A mistyped --data-dir: the node says so, ends with 65, and leaves no file there."""
+    cluster = make_cluster(start=False)
+    node = cluster.nodes[0]
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o700)
+    node.data_dir = str(theirs)
+    (theirs / "hosts").write_text("127.0.0.1 localhost")
+    node.expect_log("level=error")
+    assert run_to_end(node) == EXIT_DATA
+    assert "files that are not leafd's (hosts)" in node.log()
+    assert os.listdir(node.data_dir) == ["hosts"]
+
+
+def test_a_loose_directory_is_refused_unless_told_so(make_cluster, tmp_path):
+    cluster = make_cluster(start=False)
+    node = cluster.nodes[0]
+    node.data_dir = str(tmp_path / "loose")
+    os.mkdir(node.data_dir)
+    os.chmod(node.data_dir, 0o750)
+    node.expect_log("level=error")
+    assert run_to_end(node) == EXIT_DATA
+    assert "has mode 0750" in node.log() and "chmod 700" in node.log()
+    assert not os.listdir(node.data_dir)
+    node.settings["data-loose-mode"] = "true"
+    node.start()
+    wait_until(lambda: node.serves(), 10, "the node is up")
+
+
 def test_create_false_refuses_an_empty_directory(make_cluster):
     cluster = make_cluster(1, start=False)
     node = cluster.nodes[0]
@@ -355,3 +384,37 @@ def test_loose_secret_file(make_cluster):
     node.expect_log("level=error")
     assert run_to_end(node) == EXIT_CONFIG
     assert cluster.secret_file in node.log()
+
+
+def differing(node):
+    checks = node.get("/readyz?verbose").json()["checks"]
+    return next(check for check in checks if check["name"] == "settings").get("differ", [])
+
+
+def test_settings_that_the_log_does_not_know_are_named(make_cluster, tag):
+    """A changed member list, layout and epoch: nothing comes of them, and that is said."""
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    node, other = cluster.followers()
+    assert not differing(node)
+    node.stop()
+    shown = node.members
+    node.members = node.members.replace(other.peer_address, "127.0.0.1:1")
+    node.settings["snowflake-layout"] = "41+8+12"
+    node.settings["snowflake-epoch-ms"] = "1500000000000"
+    node.start().wait_ready()
+    wait_until(
+        lambda: differing(node) == ["cluster.members", "snowflake.layout", "snowflake.epoch-ms"],
+        10,
+        "the three settings are named",
+    )
+    told = node.log()
+    assert "cluster.members is not what the log knows" in told
+    assert "127.0.0.1:1" in told and other.peer_address in told
+    assert "the layout of snowflake ids is not what the log knows" in told
+    assert take(node, tag)
+    node.stop()
+    node.members = shown
+    del node.settings["snowflake-layout"], node.settings["snowflake-epoch-ms"]
+    node.start().wait_ready()
+    assert not differing(node)

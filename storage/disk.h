@@ -15,8 +15,10 @@
 
 struct disk;
 
-/* Snapshot reading goes through the same FIFO, so that one thread touches the store. */
+/* Snapshot reading goes through the same FIFO, so that one thread touches the store, and sees
+ * exactly the operations before it. */
 struct disk_read {
+    struct store_op op;              /* of kind STORE_READ; with done() and data */
     struct store_snapshot *snapshot; /* NULL: open one first */
     bool close;                      /* close it after reading (or at once when max_bytes is 0) */
     size_t max_bytes;                /* 0: read nothing */
@@ -25,16 +27,18 @@ struct disk_read {
     struct store_position position; /* when opened; conf is owned by the read (malloc'ed) */
     struct buf chunk;
     bool end;
-    void (*done)(struct disk_read *read); /* on the driver's thread, never from inside read() */
-    void *data;
 };
+
+static inline struct disk_read *disk_read_of(struct store_op *op)
+{
+    return CONTAINER(op, struct disk_read, op);
+}
 
 /* Carry out a read on the thread that has the store, at most max_bytes; done() is not called. */
 void disk_read_run(struct disk_read *read, struct store *store, size_t max_bytes);
 
 struct disk_ops {
     void (*submit)(struct disk *disk, struct store_op *op);
-    void (*read)(struct disk *disk, struct disk_read *read);
     /* True when space is low: new proposals are to be refused. Any thread. */
     bool (*low)(struct disk *disk);
 } BY_NAME;

@@ -78,8 +78,9 @@ enum store_op_kind {
     STORE_APPLY,      /* put and delete rows in order, the last of a key counts; set position */
     STORE_INSTALL,    /* replace all rows, set position, empty the log (it goes on at index + 1) */
     STORE_LOCAL,      /* put a record that is this node's alone, not part of the replicated state */
-    STORE_COMPACT     /* drop the log below `index` (in chunks of LIMIT_COMPACT_PER_COMMIT a commit;
+    STORE_COMPACT,    /* drop the log below `index` (in chunks of LIMIT_COMPACT_PER_COMMIT a commit;
                          the rest follows with later commits) */
+    STORE_READ        /* never in a commit: a read that waits among operations (disk.h) */
 };
 
 /*

@@ -293,6 +293,8 @@ static int commit_op(struct mem_commit *commit, const struct store_op *op)
     case STORE_COMPACT:
     case STORE_LOCAL:
         return 0; /* the meta alone; entries are dropped once the whole list fitted */
+    case STORE_READ:
+        break;
     }
     UNREACHABLE("kind of a store operation");
 }

@@ -307,6 +307,8 @@ int store_meta_step(struct store_meta *meta, const struct store_op *op, store_te
         return step_compact(meta, op, ret_error);
     case STORE_LOCAL:
         return step_local(meta, op, ret_error);
+    case STORE_READ:
+        break;
     }
     UNREACHABLE("kind of a store operation");
 }

@@ -18,7 +18,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 #include "src/base/container.h"
@@ -26,49 +25,24 @@
 #define SPACE_COMMITS 100
 #define SPACE_MS 1000
 
-struct item {
-    struct store_op *op; /* or */
-    struct disk_read *read;
-};
-
-struct items {
-    struct item *at;
-    size_t count;
-    size_t capacity;
-};
-
 struct writer {
     struct disk disk;
     struct store *store;
     struct writer_config config;
     pthread_t thread;
     pthread_mutex_t mutex;
-    pthread_cond_t wake; /* the queue is not empty, or stopping */
-    pthread_cond_t idle; /* nothing is queued or taken */
-    struct items queue;  /* guarded by mutex */
-    struct items done;   /* guarded by mutex */
-    size_t taken;        /* guarded by mutex: taken by the thread and not done */
-    bool stopping;       /* guarded by mutex */
+    pthread_cond_t wake;        /* the queue is not empty, or stopping */
+    pthread_cond_t idle;        /* nothing is queued or taken */
+    struct store_op_list queue; /* guarded by mutex */
+    struct store_op_list done;  /* guarded by mutex */
+    size_t left;                /* guarded by mutex: queued, or taken by the thread, and not done */
+    bool stopping;              /* guarded by mutex */
     _Atomic bool low;
-    struct items work;      /* the thread's: what it took */
-    unsigned commits;       /* the thread's: since space was looked at */
-    uint64_t space_ms;      /* the thread's: when space was looked at */
-    struct items completed; /* the driver's: whose done() is being called */
+    struct store_op_list work;      /* the thread's: what it took */
+    unsigned commits;               /* the thread's: since space was looked at */
+    uint64_t space_ms;              /* the thread's: when space was looked at */
+    struct store_op_list completed; /* the driver's: whose done() is being called */
 };
-
-static void items_push(struct items *items, const struct item *item)
-{
-    items->at = array_room(items->at, items->count, &items->capacity, sizeof *items->at);
-    items->at[items->count++] = *item;
-}
-
-static void items_swap(struct items *a, struct items *b)
-{
-    struct items other = *a;
-
-    *a = *b;
-    *b = other;
-}
 
 /* --- the thread --- */
 
@@ -95,28 +69,27 @@ static size_t op_bytes(const struct store_op *op)
     return bytes;
 }
 
-/* Commit the operations from `at` on, as many as a batch takes; returns how many. */
-static size_t commit_group(struct writer *writer, size_t at)
+/* Commit the operations that come first, as many as a batch takes. They move to `group`; returns
+ * how many they are. */
+static size_t commit_group(struct writer *writer, struct store_op_list *group)
 {
-    const struct items *work = &writer->work;
-    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_error error = {""};
+    struct store_op *op;
     size_t bytes = 0;
     size_t count = 0;
     int err;
 
-    while (at + count < work->count && work->at[at + count].op != NULL &&
+    while ((op = STAILQ_FIRST(&writer->work)) != NULL && op->kind != STORE_READ &&
            count < LIMIT_STORE_BATCH_OPS) {
-        struct store_op *op = work->at[at + count].op;
-
         bytes += op_bytes(op);
         if (count > 0 && bytes > LIMIT_STORE_BATCH_BYTES) {
             break;
         }
-        STAILQ_INSERT_TAIL(&list, op, link);
+        STAILQ_REMOVE_HEAD(&writer->work, link);
+        STAILQ_INSERT_TAIL(group, op, link);
         count++;
     }
-    err = writer->store->ops->commit(writer->store, &list, &error);
+    err = writer->store->ops->commit(writer->store, group, &error);
     if (err != 0) {
         writer->config.failed(writer->config.data, err, &error);
         UNREACHABLE("failed() of the writer returned");
@@ -129,14 +102,17 @@ static size_t commit_group(struct writer *writer, size_t at)
     return count;
 }
 
-/* Carry out the group that begins at `at`; returns its size. */
-static size_t carry_out(struct writer *writer, size_t at)
+/* Carry out the group that comes first, which moves to `group`; returns its size. */
+static size_t carry_out(struct writer *writer, struct store_op_list *group)
 {
-    struct disk_read *read = writer->work.at[at].read;
+    struct store_op *op = STAILQ_FIRST(&writer->work);
+    struct disk_read *read = disk_read_of(op);
 
-    if (read == NULL) {
-        return commit_group(writer, at);
+    if (op->kind != STORE_READ) {
+        return commit_group(writer, group);
     }
+    STAILQ_REMOVE_HEAD(&writer->work, link);
+    STAILQ_INSERT_TAIL(group, op, link);
     disk_read_run(read, writer->store, read->max_bytes);
     return 1;
 }
@@ -158,33 +134,27 @@ static void wait_for_work(struct writer *writer)
 /* Take all that waits into `work`; false at the end. Looks at space while it is low. */
 static bool take_work(struct writer *writer)
 {
-    bool more;
-
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
-    while (writer->queue.count == 0 && !writer->stopping) {
+    while (STAILQ_EMPTY(&writer->queue) && !writer->stopping) {
         wait_for_work(writer);
-        if (writer->queue.count == 0 && !writer->stopping) {
+        if (STAILQ_EMPTY(&writer->queue) && !writer->stopping) {
             ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
             refresh_space(writer);
             ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
         }
     }
-    items_swap(&writer->queue, &writer->work);
-    writer->taken = writer->work.count;
-    more = writer->taken > 0;
+    STAILQ_CONCAT(&writer->work, &writer->queue);
     ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
-    return more;
+    return !STAILQ_EMPTY(&writer->work);
 }
 
 /* Hand back a group that is carried out. */
-static void hand_back(struct writer *writer, const struct item *items, size_t count)
+static void hand_back(struct writer *writer, struct store_op_list *group, size_t count)
 {
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
-    for (size_t i = 0; i < count; i++) {
-        items_push(&writer->done, &items[i]);
-    }
-    writer->taken -= count;
-    if (writer->taken == 0 && writer->queue.count == 0) {
+    STAILQ_CONCAT(&writer->done, group);
+    writer->left -= count;
+    if (writer->left == 0) {
         ASSERT(pthread_cond_signal(&writer->idle) == 0);
     }
     ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
@@ -193,50 +163,35 @@ static void hand_back(struct writer *writer, const struct item *items, size_t co
 
 static void *writer_run(void *data)
 {
+    struct store_op_list group = STAILQ_HEAD_INITIALIZER(group);
     struct writer *writer = data;
 
     (void)pthread_setname_np(pthread_self(), "leafd-writer");
     while (take_work(writer)) {
-        size_t at = 0;
+        while (!STAILQ_EMPTY(&writer->work)) {
+            size_t count = carry_out(writer, &group);
 
-        while (at < writer->work.count) {
-            size_t count = carry_out(writer, at);
-
-            hand_back(writer, &writer->work.at[at], count);
-            at += count;
+            hand_back(writer, &group, count);
         }
-        writer->work.count = 0;
     }
     return NULL;
 }
 
 /* --- the driver --- */
 
-static void enqueue(struct writer *writer, const struct item *item)
+static void writer_submit(struct disk *disk, struct store_op *op)
 {
+    struct writer *writer = CONTAINER(disk, struct writer, disk);
+
+    ASSERT(op->done != NULL);
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
     ASSERT(!writer->stopping);
-    items_push(&writer->queue, item);
-    if (item->op == NULL || !item->op->more) {
+    STAILQ_INSERT_TAIL(&writer->queue, op, link);
+    writer->left++;
+    if (!op->more) {
         ASSERT(pthread_cond_signal(&writer->wake) == 0);
     }
     ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
-}
-
-static void writer_submit(struct disk *disk, struct store_op *op)
-{
-    struct item item = {.op = op};
-
-    ASSERT(op->done != NULL);
-    enqueue(CONTAINER(disk, struct writer, disk), &item);
-}
-
-static void writer_read(struct disk *disk, struct disk_read *read)
-{
-    struct item item = {.read = read};
-
-    ASSERT(read->done != NULL);
-    enqueue(CONTAINER(disk, struct writer, disk), &item);
 }
 
 static bool writer_low(struct disk *disk)
@@ -246,7 +201,6 @@ static bool writer_low(struct disk *disk)
 
 static const struct disk_ops writer_disk_ops = {
     .submit = writer_submit,
-    .read = writer_read,
     .low = writer_low,
 };
 
@@ -269,10 +223,6 @@ static void writer_free(struct writer *writer)
     ASSERT(pthread_cond_destroy(&writer->wake) == 0);
     ASSERT(pthread_cond_destroy(&writer->idle) == 0);
     ASSERT(pthread_mutex_destroy(&writer->mutex) == 0);
-    free(writer->queue.at);
-    free(writer->done.at);
-    free(writer->work.at);
-    free(writer->completed.at);
     free(writer);
 }
 
@@ -287,6 +237,10 @@ int writer_start(struct store *store, const struct writer_config *config,
     writer->disk.ops = &writer_disk_ops;
     writer->store = store;
     writer->config = *config;
+    STAILQ_INIT(&writer->queue);
+    STAILQ_INIT(&writer->done);
+    STAILQ_INIT(&writer->work);
+    STAILQ_INIT(&writer->completed);
     ASSERT(pthread_mutex_init(&writer->mutex, NULL) == 0);
     ASSERT(pthread_condattr_init(&attr) == 0);
     ASSERT(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
@@ -310,24 +264,18 @@ struct disk *writer_disk(struct writer *writer)
 
 size_t writer_complete(struct writer *writer)
 {
-    struct items *items = &writer->completed;
-    size_t count;
+    struct store_op *op;
+    size_t count = 0;
 
-    ASSERT(items->count == 0); /* never from inside a done() */
+    ASSERT(STAILQ_EMPTY(&writer->completed)); /* never from inside a done() */
     ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
-    items_swap(&writer->done, items);
+    STAILQ_CONCAT(&writer->completed, &writer->done);
     ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);
-    count = items->count;
-    for (size_t i = 0; i < count; i++) {
-        struct item item = items->at[i];
-
-        if (item.op != NULL) {
-            item.op->done(item.op);
-        } else {
-            item.read->done(item.read);
-        }
+    while ((op = STAILQ_FIRST(&writer->completed)) != NULL) {
+        STAILQ_REMOVE_HEAD(&writer->completed, link);
+        op->done(op);
+        count++;
     }
-    items->count = 0;
     return count;
 }
 
@@ -338,10 +286,10 @@ void writer_stop(struct writer *writer)
     /* A done() may submit again: go on until nothing is left. */
     while (more) {
         ASSERT(pthread_mutex_lock(&writer->mutex) == 0);
-        while (writer->queue.count > 0 || writer->taken > 0) {
+        while (writer->left > 0) {
             ASSERT(pthread_cond_wait(&writer->idle, &writer->mutex) == 0);
         }
-        more = writer->done.count > 0;
+        more = !STAILQ_EMPTY(&writer->done);
         writer->stopping = !more;
         ASSERT(pthread_cond_signal(&writer->wake) == 0);
         ASSERT(pthread_mutex_unlock(&writer->mutex) == 0);

@@ -15,9 +15,9 @@
  *   write error=ENOSPC skip=20        all but the first 20 since the file was written fail
  *   write short=1 error=EIO           half of the bytes are written, then it fails
  *
- * calls: sync (the three), write (the four), all, or the name of one. error: EIO, ENOSPC, EDQUOT,
- * EROFS or a number. A call that fails has changed nothing on the disk (but with short=1). percent:
- * drawn from DISK_SHIM_SEED and a count of the calls.
+ * calls: sync (the three), write (the four), all, or the name of one. error: its name or number. A
+ * call that fails has changed nothing on the disk (but with short=1). percent: drawn from
+ * DISK_SHIM_SEED and a count of the calls.
  *
  * What was made to fail is told in DISK_SHIM_RULES + ".log", one line each ("fdatasync EIO
  * /dir/data.mdb"), so that a test knows that its fault has struck.
@@ -51,6 +51,7 @@
 #define RULES_BYTES 4096
 #define RULE_WORDS 8
 #define SLICE_MS 5
+#define ERRORS_MAX 134 /* of Linux */
 #define PUBLIC __attribute__((visibility("default")))
 
 /* What is done to a call. */
@@ -114,24 +115,6 @@ static bool calls_fit(const char *calls, const char *call)
            strcmp(calls, syncs ? "sync" : "write") == 0;
 }
 
-static int error_parse(const char *text)
-{
-    static const struct {
-        const char *name;
-        int number;
-    } names[] = {{"EIO", EIO}, {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EROFS", EROFS}};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(text, names[i].name) == 0) {
-            return names[i].number;
-        }
-    }
-    if (!isdigit((unsigned char)text[0])) {
-        die("no error that is known", text);
-    }
-    return (int)strtol(text, NULL, 10);
-}
-
 static long number_parse(const char *text)
 {
     char *end;
@@ -141,6 +124,19 @@ static long number_parse(const char *text)
         die("not a number", text);
     }
     return value;
+}
+
+/* Its name, or its number. */
+static int error_parse(const char *text)
+{
+    for (int error = 1; error < ERRORS_MAX; error++) {
+        const char *name = strerrorname_np(error);
+
+        if (name != NULL && strcmp(text, name) == 0) {
+            return error;
+        }
+    }
+    return (int)number_parse(text);
 }
 
 /* True for percent of the numbers: splitmix64 of the seed and the call's number. */
@@ -314,12 +310,20 @@ static ssize_t fail(int error)
     return -1;
 }
 
-/* The function behind this library's: known since next_find(), or looked up by early callers. */
+/* The function behind this library's: known before the program begins, or looked up by early
+ * callers. */
 #define NEXT(name) (next_##name != NULL ? next_##name : NEXT_FIND(name))
 #define NEXT_FIND(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+#define CALL_BEHIND(name)                                                                          \
+    static __typeof__(&name) next_##name;                                                          \
+                                                                                                   \
+    __attribute__((constructor)) static void find_##name(void)                                     \
+    {                                                                                              \
+        next_##name = NEXT_FIND(name);                                                             \
+    }
 
 #define SYNC_CALL(name)                                                                            \
-    static __typeof__(&name) next_##name;                                                          \
+    CALL_BEHIND(name)                                                                              \
                                                                                                    \
     PUBLIC int name(int fd)                                                                        \
     {                                                                                              \
@@ -331,7 +335,7 @@ static ssize_t fail(int error)
 
 /* half: the arguments when only half is written; args: those of the call. */
 #define WRITE_CALL(name, call, parameters, half, args)                                             \
-    static __typeof__(&name) next_##name;                                                          \
+    CALL_BEHIND(name)                                                                              \
                                                                                                    \
     PUBLIC ssize_t name parameters                                                                 \
     {                                                                                              \
@@ -368,22 +372,7 @@ WRITE_CALL(pwritev64v2, "pwritev",
            (int fd, const struct iovec *vec, int count, off64_t at, int flags),
            (fd, vec, count / 2, at, flags), (fd, vec, count, at, flags))
 
-static __typeof__(&msync) next_msync;
-
-__attribute__((constructor)) static void next_find(void)
-{
-    next_fdatasync = NEXT_FIND(fdatasync);
-    next_fsync = NEXT_FIND(fsync);
-    next_msync = NEXT_FIND(msync);
-    next_write = NEXT_FIND(write);
-    next_pwrite = NEXT_FIND(pwrite);
-    next_pwrite64 = NEXT_FIND(pwrite64);
-    next_writev = NEXT_FIND(writev);
-    next_pwritev = NEXT_FIND(pwritev);
-    next_pwritev64 = NEXT_FIND(pwritev64);
-    next_pwritev2 = NEXT_FIND(pwritev2);
-    next_pwritev64v2 = NEXT_FIND(pwritev64v2);
-}
+CALL_BEHIND(msync)
 
 /* A mapping has no descriptor: whose it is stands in /proc/self/maps. */
 static bool map_is_ours(const void *address, char path[PATH_MAX])

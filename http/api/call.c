@@ -10,12 +10,17 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
+/* Every request for strict ids makes one, and zeroes it. */
+_Static_assert(sizeof(struct call) <= 2048, "what is large and seldom wanted stands apart");
+
 void call_free(struct call *call)
 {
     buf_free(&call->request.payload);
     buf_free(&call->request.reply);
     if (call->request.kind == ID_REQUEST_SEGMENTS) {
         free(call->segments.items);
+    } else if (call->request.kind == ID_REQUEST_STATUS) {
+        free(call->cluster);
     }
     free(call);
 }
@@ -67,7 +72,9 @@ struct call *call_new(enum id_request_kind kind,
     call->finish = finish;
     call->wait.cancel = cancelled;
     if (kind == ID_REQUEST_STATUS) {
-        call->request.out = &call->cluster;
+        call->cluster = calloc(1, sizeof *call->cluster);
+        ASSERT(call->cluster != NULL);
+        call->request.out = call->cluster;
     } else if (kind == ID_REQUEST_SEGMENTS) {
         call->request.out = &call->segments;
     } else if (kind == ID_REQUEST_BACKUP) {

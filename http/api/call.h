@@ -22,9 +22,10 @@
 
 struct api_loop;
 
-/* How long a change of tags may take, and whether all nodes are waited for. */
+/* A change of tags: how long it may take, and whether all nodes are waited for. */
 struct change_wait {
     bool all;
+    bool bulk; /* of several tags: shown as counts */
     uint32_t timeout_ms;
     uint64_t until_ms; /* on the loop's clock */
 };
@@ -36,19 +37,18 @@ struct call {
     struct api_loop *loop;
     struct http_port *port;
     int (*finish)(struct conn *conn, struct call *call);
-    /* of a request for strict ids: its tag is in trend mode */
-    int (*on_trend)(struct conn *conn, struct id_claim *claim);
     /* The answer came, and the connection has closed before. NULL: nothing is to be done. */
     void (*gone)(struct call *call);
     bool sees_errors; /* finish is called for every status, else for 0 */
+    int done;         /* of a change of a worker id: the status of the reply when it is done */
     union {
-        struct id_claim claim;            /* of a request for ids */
-        struct worker_renew worker;       /* of a change of a worker id, as far as it applies */
-        uint64_t member_id;               /* of a change of the members */
-        uint32_t list_limit;              /* of a list of worker ids */
-        struct id_cluster_status cluster; /* out of ID_REQUEST_STATUS */
-        struct id_segments_page segments; /* out of ID_REQUEST_SEGMENTS */
-        struct id_backup backup;          /* in and out of ID_REQUEST_BACKUP */
+        struct id_claim claim;             /* of a request for ids */
+        struct worker_renew worker;        /* of a change of a worker id, as far as it applies */
+        uint64_t member_id;                /* of a change of the members */
+        uint32_t list_limit;               /* of a list of worker ids */
+        struct id_cluster_status *cluster; /* out of ID_REQUEST_STATUS; far larger than the rest */
+        struct id_segments_page segments;  /* out of ID_REQUEST_SEGMENTS */
+        struct id_backup backup;           /* in and out of ID_REQUEST_BACKUP */
         struct {
             struct change_wait wait;   /* of a change of tags, and of ID_REQUEST_EVERYWHERE */
             struct id_missing missing; /* out of the latter */

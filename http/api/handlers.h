@@ -54,6 +54,7 @@ int handle_node_segments(struct conn *conn);
 /* handlers_members.c */
 int handle_member_add(struct conn *conn);
 int handle_member_remove(struct conn *conn);
+int handle_member_move(struct conn *conn);
 int handle_leader(struct conn *conn);
 
 /* handlers_health.c */

@@ -53,7 +53,7 @@ static void put_change(const struct id_member_change *change, struct buf *json)
 
 static int cluster_cb(struct conn *conn, struct call *call)
 {
-    const struct id_cluster_status *status = &call->cluster;
+    const struct id_cluster_status *status = call->cluster;
     struct buf *json = reply_begin(conn);
 
     ASSERT(status->member_count <= LIMIT_NODES);

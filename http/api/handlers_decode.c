@@ -48,18 +48,13 @@ static bool parse_signed(const char *text, size_t len, int64_t *ret_value)
     bool negative = len > 0 && text[0] == '-';
     size_t at = len > 0 && (text[0] == '-' || text[0] == '+') ? 1 : 0;
     uint64_t max = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
-    uint64_t value = 0;
+    uint64_t value;
 
-    if (at == len) {
-        return false;
+    while (at + 1 < len && text[at] == '0') {
+        at++;
     }
-    for (; at < len; at++) {
-        unsigned digit = (unsigned)text[at] - '0';
-
-        if (digit > 9 || value > (max - digit) / 10) {
-            return false;
-        }
-        value = value * 10 + digit;
+    if (text_parse_decimal(text + at, len - at, 0, max, &value) != 0) {
+        return false;
     }
     *ret_value = (int64_t)(negative ? 0 - value : value);
     return true;

@@ -4,17 +4,20 @@
  * Ready means that this node can hand out ids: it has its state, does not stop, and either holds
  * segments or can have them granted. A disk that is nearly full does not make a node unready while
  * it holds segments or while nothing is missing: it is shown as a check that failed. Snowflake ids
- * that are refused do not either, since segments are served: a warning tells why, with numbers.
+ * that are refused do not either, since segments are served: a warning tells why, with numbers. Nor
+ * do settings that are not what the log knows.
  *
  * Thread: the loop's.
  */
 #include "http/api/handlers.h"
 
+#include <string.h>
+
 #include "http/api/context.h"
 #include "http/api/request.h"
 #include "http/api/refusal.h"
 
-#define CHECK_COUNT_MAX 6
+#define CHECK_COUNT_MAX 7
 
 struct check {
     const char *name;
@@ -26,7 +29,8 @@ struct check {
 struct checks {
     struct check items[CHECK_COUNT_MAX];
     int count;
-    int refusal; /* why the check "snowflake" fails */
+    unsigned differs; /* bits of enum id_difference: why the check "settings" fails */
+    int refusal;      /* why the check "snowflake" fails */
     char refusal_text[REFUSAL_TEXT_BYTES];
 };
 
@@ -61,6 +65,9 @@ static void checks_make(const struct id_backend *backend, struct checks *ret_che
         (void)refusal_text(backend, ret_checks->refusal, ret_checks->refusal_text,
                            sizeof(ret_checks->refusal_text));
     }
+    ret_checks->differs = atomic_load(&health->differs);
+    items[ret_checks->count++] = (struct check){"settings", "settings are not what the log knows",
+                                                ret_checks->differs == 0, false};
     if (refusal_enabled(backend)) {
         items[ret_checks->count++] =
             (struct check){"snowflake", ret_checks->refusal_text, ret_checks->refusal == 0, false};
@@ -78,6 +85,21 @@ static void put_refusal(const struct id_backend *backend, const struct checks *c
                (unsigned long long)refusal_wait_until_ms(backend, checks->refusal));
 }
 
+/* The names of the settings. */
+static void put_differences(unsigned differs, struct buf *buf)
+{
+    const char *comma = "";
+
+    buf_printf(buf, ",\"differ\":[");
+    for (unsigned i = 0; i < ID_DIFFERENCES; i++) {
+        if ((differs & 1U << i) != 0) {
+            buf_printf(buf, "%s\"%s\"", comma, id_difference_setting(i));
+            comma = ",";
+        }
+    }
+    buf_printf(buf, "]");
+}
+
 static void put_checks(const struct id_backend *backend, const struct checks *checks,
                        struct buf *buf)
 {
@@ -89,6 +111,9 @@ static void put_checks(const struct id_backend *backend, const struct checks *ch
                    check->ok ? "true" : "false", check->needed ? "true" : "false");
         if (check->reason == checks->refusal_text && !check->ok) {
             put_refusal(backend, checks, buf);
+        }
+        if (strcmp(check->name, "settings") == 0 && !check->ok) {
+            put_differences(checks->differs, buf);
         }
         buf_printf(buf, "}");
     }

@@ -1,5 +1,5 @@
 /*
- * handlers_members.c - changes of the membership: POST /api/cluster/members, DELETE
+ * handlers_members.c - changes of the membership: POST /api/cluster/members, DELETE and PUT
  * /api/cluster/members/{id}, and POST /api/cluster/leader.
  *
  * The happy path: the request is checked, the backend asks the leader until it is so, and the
@@ -65,26 +65,41 @@ static int answered_cb(struct conn *conn, struct call *call)
     return outcome->status;
 }
 
-/* The body: an id, and for an addition an address. */
+/* What each asks for: an id in the path or the body, an address, the option force. */
+static const struct form {
+    bool id_in_path;
+    bool body;
+    bool address;
+    bool force;
+} forms[] = {
+    [MEMBER_ASK_ADD] = {.body = true, .address = true, .force = true},
+    [MEMBER_ASK_REMOVE] = {.id_in_path = true, .force = true},
+    [MEMBER_ASK_LEAD] = {.body = true},
+    [MEMBER_ASK_MOVE] = {.id_in_path = true, .body = true, .address = true, .force = true},
+};
+
+/* The body: an id unless the path has it, and an address. */
 static bool read_body(struct conn *conn, struct member_ask *ask)
 {
+    const struct form *form = &forms[ask->kind];
     struct param fields[] = {
         {.name = "id", .needed = true, .min = 1, .max = LIMIT_NODE_ID},
         {.name = "peer_address", .needed = true, .kind = PARAM_TEXT},
     };
-    bool adds = ask->kind == MEMBER_ASK_ADD;
-    json_t *body = request_body(conn, "a member's fields", "", fields, adds ? 2 : 1);
+    struct param *address = &fields[1];
+    json_t *body = request_body(conn, "a member's fields", "", form->id_in_path ? address : fields,
+                                form->address && !form->id_in_path ? 2 : 1);
     char shown[SHOWN_BYTES];
     const char *why;
     bool good = body != NULL;
 
-    if (good && adds && !member_address_check(fields[1].text, fields[1].len, &why)) {
+    if (good && form->address && !member_address_check(address->text, address->len, &why)) {
         good = reply_error(conn, 400, "bad_address", "peer_address %s is no host:port to dial: %s",
-                           text_show(fields[1].text, fields[1].len, shown, sizeof shown), why);
-    } else if (good && adds) {
-        memcpy(ask->address, fields[1].text, fields[1].len);
+                           text_show(address->text, address->len, shown, sizeof shown), why);
+    } else if (good && form->address) {
+        memcpy(ask->address, address->text, address->len);
     }
-    ask->node_id = fields[0].number;
+    ask->node_id = form->id_in_path ? ask->node_id : fields[0].number;
     json_decref(body);
     return good;
 }
@@ -93,12 +108,13 @@ static int handle(struct conn *conn, enum member_ask_kind kind)
 {
     struct param options[] = {OPTION_TIMEOUT(conn), {.name = "force", .max = 1}};
     struct member_ask ask = {.kind = (uint8_t)kind};
+    const struct form *form = &forms[kind];
     struct call *call;
 
-    if ((kind == MEMBER_ASK_REMOVE &&
+    if ((form->id_in_path &&
          !request_path_number(conn, "node id", 1, LIMIT_NODE_ID, &ask.node_id)) ||
-        !request_options(conn, options, kind == MEMBER_ASK_LEAD ? 1 : 2) ||
-        (kind != MEMBER_ASK_REMOVE && !read_body(conn, &ask))) {
+        !request_options(conn, options, form->force ? 2 : 1) ||
+        (form->body && !read_body(conn, &ask))) {
         return ANSWERED;
     }
     ask.force = options[1].number == 1;
@@ -116,6 +132,11 @@ int handle_member_add(struct conn *conn)
 int handle_member_remove(struct conn *conn)
 {
     return handle(conn, MEMBER_ASK_REMOVE);
+}
+
+int handle_member_move(struct conn *conn)
+{
+    return handle(conn, MEMBER_ASK_MOVE);
 }
 
 int handle_leader(struct conn *conn)

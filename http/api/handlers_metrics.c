@@ -136,6 +136,12 @@ static void put_health(struct buf *buf, const struct id_health *health, const st
     for (size_t i = 0; i < COUNT_OF(gauges); i++) {
         put_metric(buf, gauges[i].name, "gauge", gauges[i].help, gauges[i].value);
     }
+    put_head(buf, "leafd_setting_differs", "gauge",
+             "1 if this setting is not what the log knows, which holds.");
+    for (unsigned i = 0; i < ID_DIFFERENCES; i++) {
+        put_sample(buf, "leafd_setting_differs", "setting", id_difference_setting(i),
+                   (atomic_load(&health->differs) >> i) & 1);
+    }
     put_metric(buf, "leafd_peer_implausible_total", "counter",
                "What other nodes told this one and was refused, since it cannot be.",
                count_of(&health->implausible));

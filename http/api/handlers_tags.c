@@ -77,12 +77,13 @@ static const char *const wait_words[] = {"all", NULL};
     }
 
 /* Hand a change to the backend. The options wait and timeout_ms follow each other. */
-static int submit_change(struct conn *conn, struct call *call, const struct param *wait)
+static int submit_change(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
 {
     uint32_t timeout_ms = (uint32_t)wait[1].number;
 
     call->sees_errors = true;
     call->change.wait = (struct change_wait){.all = wait->present,
+                                             .bulk = bulk,
                                              .timeout_ms = timeout_ms,
                                              .until_ms = conns_now_ms(conn->conns) + timeout_ms};
     return call_submit_for(conn, call,
@@ -221,8 +222,9 @@ static int show_put(struct conn *conn, const struct put_result *result, bool bul
     return result->made > 0 ? 201 : 200;
 }
 
-static int answer_put(struct conn *conn, struct call *call, bool bulk)
+static int put_cb(struct conn *conn, struct call *call)
 {
+    bool bulk = call->change.wait.bulk;
     const struct buf *reply = &call->request.reply;
     struct put_result result;
     int status = ANSWERED;
@@ -241,16 +243,6 @@ static int answer_put(struct conn *conn, struct call *call, bool bulk)
     return status;
 }
 
-static int put_cb(struct conn *conn, struct call *call)
-{
-    return answer_put(conn, call, false);
-}
-
-static int bulk_cb(struct conn *conn, struct call *call)
-{
-    return answer_put(conn, call, true);
-}
-
 /* Propose the tags of the body: one of that name, or a bulk when name is NULL. */
 static int put(struct conn *conn, const char *name, size_t name_len)
 {
@@ -264,7 +256,7 @@ static int put(struct conn *conn, const char *name, size_t name_len)
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
-    call = call_new(ID_REQUEST_COMMAND, name != NULL ? put_cb : bulk_cb);
+    call = call_new(ID_REQUEST_COMMAND, put_cb);
     command = &call->request.payload;
     command_put(command, COMMAND_TAGS_PUT,
                 &(struct command_list){.force = options[0].number == 1,
@@ -278,7 +270,7 @@ static int put(struct conn *conn, const char *name, size_t name_len)
     command_items_end(command);
     /* The largest bulk of the longest tags fits one entry of the log. */
     ASSERT(command->len <= LIMIT_ENTRY_BYTES);
-    return submit_change(conn, call, &options[1]);
+    return submit_change(conn, call, name == NULL, &options[1]);
 }
 
 int handle_tag_put(struct conn *conn)
@@ -328,7 +320,7 @@ int handle_tag_delete(struct conn *conn)
                 &(struct delete_command){.name = name,
                                          .name_len = (uint16_t)name_len,
                                          .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)});
-    return submit_change(conn, call, &options[0]);
+    return submit_change(conn, call, false, &options[0]);
 }
 
 /* --- list --- */

@@ -129,9 +129,10 @@ static bool renewed_already(const struct worker_renew *asked, const struct worke
            row->last_timestamp_ms >= asked->last_timestamp_ms;
 }
 
-/* What acquire, renew and release return; status: of the reply when it was done. */
-static int answer(struct conn *conn, const struct call *call, int status)
+/* What acquire, renew and release return. */
+static int change_cb(struct conn *conn, struct call *call)
 {
+    int status = call->done;
     const struct worker_renew *asked = &call->worker;
     const struct buf *reply = &call->request.reply;
     struct worker_result result;
@@ -155,6 +156,14 @@ static int answer(struct conn *conn, const struct call *call, int status)
     return status;
 }
 
+static struct call *change_new(int done)
+{
+    struct call *call = call_new(ID_REQUEST_COMMAND, change_cb);
+
+    call->done = done;
+    return call;
+}
+
 /* --- acquire --- */
 
 static bool texts_ok(struct conn *conn, const struct param *name, const struct param *address)
@@ -176,11 +185,6 @@ static bool texts_ok(struct conn *conn, const struct param *name, const struct p
                            LIMIT_ADDRESS_BYTES);
     }
     return true;
-}
-
-static int acquire_cb(struct conn *conn, struct call *call)
-{
-    return answer(conn, call, 201);
 }
 
 int handle_worker_acquire(struct conn *conn)
@@ -209,7 +213,7 @@ int handle_worker_acquire(struct conn *conn)
             .address = fields[1].text,
             .address_len = (uint16_t)fields[1].len,
         };
-        call = call_new(ID_REQUEST_COMMAND, acquire_cb);
+        call = change_new(201);
         call->worker.worker_id = acquire.worker_id;
         call->worker.wall_ms = acquire.wall_ms;
         command_put(&call->request.payload, COMMAND_WORKER_ACQUIRE, &acquire);
@@ -220,11 +224,6 @@ int handle_worker_acquire(struct conn *conn)
 }
 
 /* --- renew --- */
-
-static int renew_cb(struct conn *conn, struct call *call)
-{
-    return answer(conn, call, 200);
-}
 
 int handle_worker_renew(struct conn *conn)
 {
@@ -247,7 +246,7 @@ int handle_worker_renew(struct conn *conn)
         return ANSWERED;
     }
     json_decref(body); /* it has no texts */
-    call = call_new(ID_REQUEST_COMMAND, renew_cb);
+    call = change_new(200);
     call->worker = (struct worker_renew){
         .worker_id = (uint16_t)id,
         .epoch = fields[0].number,
@@ -262,11 +261,6 @@ int handle_worker_renew(struct conn *conn)
 }
 
 /* --- release --- */
-
-static int release_cb(struct conn *conn, struct call *call)
-{
-    return answer(conn, call, 204);
-}
 
 #define RELEASE_FIELDS                                                                             \
     {                                                                                              \
@@ -317,7 +311,7 @@ int handle_worker_release(struct conn *conn)
         return ANSWERED;
     }
     release.worker_id = (uint16_t)id;
-    call = call_new(ID_REQUEST_COMMAND, release_cb);
+    call = change_new(204);
     call->worker.worker_id = release.worker_id;
     command_put(&call->request.payload, COMMAND_WORKER_RELEASE, &release);
     return call_submit(conn, call);

@@ -47,6 +47,8 @@ static const struct route routes[] = {
     ROUTE(READ, "/api/cluster", SERVED_BY(handle_cluster)),
     ROUTE(BIT(METHOD_DELETE), "/api/cluster/members/", NAME, OPTIONS,
           SERVED_BY(handle_member_remove)),
+    ROUTE(BIT(METHOD_PUT), "/api/cluster/members/", NAME, BODY, OPTIONS,
+          SERVED_BY(handle_member_move)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/members", BODY, OPTIONS, SERVED_BY(handle_member_add)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, SERVED_BY(handle_leader)),
     ROUTE(BIT(METHOD_GET), "/api/backup", OPTIONS, SERVED_BY(handle_backup)),

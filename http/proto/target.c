@@ -105,40 +105,58 @@ static struct option *option_find(struct option *options, size_t count, const ch
     return NULL;
 }
 
-/* Take one "name=value" of the query; *space moves behind what was decoded. */
-static int option_take(const char *pair, size_t len, struct option *options, size_t count,
-                       char **space, char *ret_why)
+/* What options_parse() reads. */
+struct query {
+    struct option *options;
+    size_t count;
+    bool plain;  /* nothing in it is encoded: pieces are taken where they stand */
+    char *space; /* for what is decoded; moves on behind values */
+    char *why;
+};
+
+/* A name or a value, decoded. */
+HOT static int piece_read(const struct query *query, const char *text, size_t len,
+                          const char **ret_piece, size_t *ret_len)
+{
+    if (query->plain) {
+        *ret_piece = text;
+        *ret_len = len;
+        return 0;
+    }
+    *ret_piece = query->space;
+    return target_decode(text, len, TARGET_PLUS_IS_SPACE, query->space, len, ret_len);
+}
+
+/* Take one "name=value". */
+static int option_take(struct query *query, const char *pair, size_t len)
 {
     const char *equals = memchr(pair, '=', len);
     size_t name_len = equals != NULL ? (size_t)(equals - pair) : len;
     const char *value = equals != NULL ? equals + 1 : pair + len;
+    size_t value_len = (size_t)(pair + len - value);
     struct option *option;
-    char *name = *space;
+    const char *name;
     char shown[80];
-    size_t decoded;
 
-    if (target_decode(pair, name_len, TARGET_PLUS_IS_SPACE, name, name_len, &decoded) != 0) {
-        snprintf(ret_why, OPTION_WHY_BYTES, "bad percent encoding in the query option %s",
+    if (piece_read(query, pair, name_len, &name, &name_len) != 0) {
+        snprintf(query->why, OPTION_WHY_BYTES, "bad percent encoding in the query option %s",
                  text_show(pair, len, shown, sizeof(shown)));
         return ERR_INVALID;
     }
-    option = option_find(options, count, name, decoded);
+    option = option_find(query->options, query->count, name, name_len);
     if (option == NULL || option->present) {
-        snprintf(ret_why, OPTION_WHY_BYTES, "%s query option %s",
+        snprintf(query->why, OPTION_WHY_BYTES, "%s query option %s",
                  option == NULL ? "unknown" : "repeated",
-                 text_show(name, decoded, shown, sizeof(shown)));
+                 text_show(name, name_len, shown, sizeof(shown)));
         return ERR_INVALID;
     }
-    option->value = *space;
-    if (target_decode(value, (size_t)(pair + len - value), TARGET_PLUS_IS_SPACE, *space,
-                      (size_t)(pair + len - value), &option->len) != 0) {
-        snprintf(ret_why, OPTION_WHY_BYTES, "bad percent encoding in the value of %s: %s",
-                 option->name,
-                 text_show(value, (size_t)(pair + len - value), shown, sizeof(shown)));
+    if (piece_read(query, value, value_len, &option->value, &option->len) != 0) {
+        snprintf(query->why, OPTION_WHY_BYTES, "bad percent encoding in the value of %s: %s",
+                 option->name, text_show(value, value_len, shown, sizeof(shown)));
         return ERR_INVALID;
     }
     option->present = true;
-    *space += option->len;
+    query->space += option->len;
     return 0;
 }
 
@@ -146,6 +164,7 @@ int options_parse(const char *query, size_t query_len, struct option *options, s
                   char *space, char *ret_why)
 {
     const char *end = query + query_len;
+    struct query reading = {options, count, false, space, ret_why};
 
     for (size_t i = 0; i < count; i++) {
         options[i].present = false;
@@ -155,10 +174,11 @@ int options_parse(const char *query, size_t query_len, struct option *options, s
     if (query_len == 0) {
         return 0;
     }
+    reading.plain = memchr(query, '%', query_len) == NULL && memchr(query, '+', query_len) == NULL;
     for (const char *at = query; at <= end;) {
         const char *next = at < end ? memchr(at, '&', (size_t)(end - at)) : NULL;
         size_t len = (size_t)((next != NULL ? next : end) - at);
-        int rv = option_take(at, len, options, count, &space, ret_why);
+        int rv = option_take(&reading, at, len);
 
         if (rv != 0) {
             return rv;

@@ -38,7 +38,7 @@ int target_decode(const char *text, size_t len, enum target_plus plus, char *out
 struct option {
     const char *name;
     bool present;
-    const char *value; /* decoded, in the caller's space, no NUL; "" when there was no '=' */
+    const char *value; /* decoded, no NUL: of the query or in the caller's space; "": no '=' */
     size_t len;
 };
 
@@ -46,8 +46,9 @@ struct option {
 
 /*
  * Parse "a=1&b=2" strictly: a name that is not in the table, a name given twice, an empty name, and
- * bad percent encoding are ERR_INVALID with the reason in ret_why (OPTION_WHY_BYTES). Decoded text
- * goes to space, which must have query_len bytes.
+ * bad percent encoding are ERR_INVALID with the reason in ret_why (OPTION_WHY_BYTES). Values of a
+ * query in which nothing is encoded are taken where they stand; else what is decoded goes to space,
+ * which must have query_len bytes.
  */
 int options_parse(const char *query, size_t query_len, struct option *options, size_t count,
                   char *space, char *ret_why) MUST_CHECK;

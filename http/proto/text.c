@@ -9,6 +9,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/hot.h"
+#include "src/base/utf8.h"
 
 #define LAST_SECOND 253402300799 /* 9999-12-31T23:59:59Z */
 
@@ -81,44 +82,11 @@ int text_hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static bool is_continuation(unsigned char c)
-{
-    return (c & 0xc0) == 0x80;
-}
-
-size_t text_utf8_step(const char *text, size_t len)
-{
-    const unsigned char *at = (const unsigned char *)text;
-
-    ASSERT(len > 0);
-    if (at[0] < 0x80) {
-        return 1;
-    }
-    if (at[0] >= 0xc2 && at[0] <= 0xdf) {
-        return len >= 2 && is_continuation(at[1]) ? 2 : 0;
-    }
-    if (len < 3 || !is_continuation(at[1]) || !is_continuation(at[2])) {
-        return 0;
-    }
-    if ((at[0] & 0xf0) == 0xe0) {
-        bool overlong = at[0] == 0xe0 && at[1] < 0xa0;
-        bool surrogate = at[0] == 0xed && at[1] >= 0xa0;
-
-        return overlong || surrogate ? 0 : 3;
-    }
-    if (at[0] >= 0xf0 && at[0] <= 0xf4 && len >= 4 && is_continuation(at[3])) {
-        bool overlong = at[0] == 0xf0 && at[1] < 0x90;
-        bool past_the_end = at[0] == 0xf4 && at[1] >= 0x90;
-
-        return overlong || past_the_end ? 0 : 4;
-    }
-    return 0;
-}
-
 bool text_is_utf8(const char *text, size_t len)
 {
     for (size_t i = 0; i < len;) {
-        size_t step = text_utf8_step(text + i, len - i);
+        uint32_t code;
+        size_t step = utf8_step(text + i, len - i, &code);
 
         if (step == 0) {
             return false;
@@ -147,7 +115,8 @@ void text_put_json(struct buf *buf, const char *text, size_t len)
     buf_reserve(buf, len + 2);
     buf_put_u8(buf, '"');
     for (size_t i = 0; i < len;) {
-        size_t step = text_utf8_step(text + i, len - i);
+        uint32_t code;
+        size_t step = utf8_step(text + i, len - i, &code);
 
         if (step == 1) {
             put_json_char(buf, (unsigned char)text[i]);
@@ -175,7 +144,8 @@ const char *text_show(const char *text, size_t len, char *out, size_t size)
     ASSERT(size >= 16);
     out[at++] = '"';
     for (size_t i = 0; i < len;) {
-        size_t step = text_utf8_step(text + i, len - i);
+        uint32_t code;
+        size_t step = utf8_step(text + i, len - i, &code);
         bool printable = step > 1 || (step == 1 && text[i] >= 0x20 && text[i] != 0x7f);
 
         /* Room for four bytes here, and after the loop for dots, quote and NUL. */
@@ -221,16 +191,10 @@ const char *text_time_rfc3339(uint64_t wall_ms, char out[TEXT_TIME_BYTES])
 
 const char *text_time_http(uint64_t wall_ms, char out[TEXT_TIME_BYTES])
 {
-    /* Not strftime's %a and %b: those follow the locale. */
-    static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     struct tm tm = calendar(wall_ms);
-    char rest[16];
 
-    ASSERT(strftime(rest, sizeof(rest), "%H:%M:%S GMT", &tm) > 0);
-    ASSERT(snprintf(out, TEXT_TIME_BYTES, "%s, %02u %s %04u %s", days[tm.tm_wday],
-                    (unsigned)tm.tm_mday % 32u, months[tm.tm_mon],
-                    (unsigned)(tm.tm_year + 1900) % 10000u, rest) == TEXT_TIME_HTTP_BYTES);
+    /* In the locale "C", as no program of leafd sets another. */
+    ASSERT(strftime(out, TEXT_TIME_BYTES, "%a, %d %b %Y %H:%M:%S GMT", &tm) ==
+           TEXT_TIME_HTTP_BYTES);
     return out;
 }

@@ -31,10 +31,6 @@ int text_parse_decimal(const char *text, size_t len, uint64_t min, uint64_t max,
 /* The value of a hex digit, -1: it is none. */
 int text_hex_digit(char c);
 
-/* Length of the valid UTF-8 sequence at the start of text (1..4), or 0 if there is none. len >
- * 0. */
-size_t text_utf8_step(const char *text, size_t len);
-
 /* True if all of it is UTF-8 (no surrogates, no overlong forms). */
 bool text_is_utf8(const char *text, size_t len);
 

@@ -125,7 +125,8 @@ static void grant(struct fake *fake, struct id_tag *tag)
     command_item_put(&command, COMMAND_GRANT, &item);
     command_items_end(&command);
     apply(fake, &command, &reply);
-    ASSERT(grant_results_decode(reply.data, reply.len, &result, 1, &count) == 0 && count == 1);
+    ASSERT(results_decode(RESULT_GRANTS, reply.data, reply.len, &result, 1, &count) == 0 &&
+           count == 1);
     if (result.status == 0) {
         atomic_store(&tag->max_step, result.max_step);
         segment_publish(&tag->buffer, result.first, result.size);
@@ -205,11 +206,11 @@ static int take_strict(struct fake *fake, struct id_request *request)
         command_item_put(&command, COMMAND_STRICT, &item);
         command_items_end(&command);
         apply(fake, &command, &reply);
-        ASSERT(strict_results_decode(reply.data, reply.len, &result, 1, &count) == 0);
+        ASSERT(results_decode(RESULT_STRICT, reply.data, reply.len, &result, 1, &count) == 0);
         buf_free(&command);
         buf_free(&reply);
     }
-    strict_results_encode(&result, 1, &request->reply);
+    results_encode(RESULT_STRICT, &result, 1, &request->reply);
     return result.status;
 }
 

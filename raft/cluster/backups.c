@@ -33,9 +33,9 @@ static void forget_read(struct backups *backups)
     backups->read = (struct disk_read){0};
 }
 
-static void on_read(struct disk_read *read)
+static void on_read(struct store_op *op)
 {
-    struct backups *backups = read->data;
+    struct backups *backups = op->data;
 
     ASSERT(!backups->back);
     if (backups->stopped) {
@@ -48,12 +48,11 @@ static void on_read(struct disk_read *read)
 static void start_read(struct backups *backups, size_t max_bytes, bool close)
 {
     backups->state = close ? BACKUPS_CLOSING : BACKUPS_READING;
-    backups->read = (struct disk_read){.snapshot = backups->view,
+    backups->read = (struct disk_read){.op = {.kind = STORE_READ, .done = on_read, .data = backups},
+                                       .snapshot = backups->view,
                                        .max_bytes = max_bytes,
-                                       .close = close,
-                                       .done = on_read,
-                                       .data = backups};
-    backups->disk->ops->read(backups->disk, &backups->read);
+                                       .close = close};
+    backups->disk->ops->submit(backups->disk, &backups->read.op);
 }
 
 /* It is over; whoever waits hears so once the view is closed. */

@@ -11,14 +11,6 @@
 #define THRESHOLD_DEFAULT_MS 1000
 #define LAYOUT_AGAIN_MS 100 /* a layout that the log refuses is not proposed in every turn */
 
-static void send(struct clock_sync *sync, uint64_t to, const struct wire_clock *message)
-{
-    struct buf frame = BUF_INIT;
-
-    wire_clock_encode(message, &frame);
-    (void)ground_send(sync->on, to, FRAME_CLOCK, &frame);
-}
-
 bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *payload, size_t len)
 {
     uint64_t wall_ms = clock_wall_ms(sync->on->clock);
@@ -30,7 +22,7 @@ bool clock_sync_receive(struct clock_sync *sync, uint64_t from, const uint8_t *p
     if (!message.answer) {
         message.answer = true;
         message.wall_ms = wall_ms;
-        send(sync, from, &message);
+        (void)ground_send_clock(sync->on, from, FRAME_CLOCK, &message);
         return true;
     }
     clock_check_sample(&sync->check, from, message.sent_ms, ground_now_ms(sync->on),
@@ -44,9 +36,9 @@ static void on_ask(struct timer *timer, uint64_t now_ms)
     const struct configuration *conf = driver_configuration(sync->on->driver);
     const struct wire_clock question = {.sent_ms = now_ms};
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        if (conf->members[i].id != sync->on->node_id) {
-            send(sync, conf->members[i].id, &question);
+    MEMBER_FOREACH (member, conf) {
+        if (member->id != sync->on->node_id) {
+            (void)ground_send_clock(sync->on, member->id, FRAME_CLOCK, &question);
         }
     }
     timer_arm(sync->on->timers, timer,

@@ -37,8 +37,8 @@ static uint64_t applied_by_all(const struct everywhere *everywhere)
     const struct configuration *conf = driver_configuration(everywhere->on->driver);
     uint64_t least = driver_applied(everywhere->on->driver)->index;
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        uint64_t applied = applied_by(everywhere, conf->members[i].id);
+    MEMBER_FOREACH (member, conf) {
+        uint64_t applied = applied_by(everywhere, member->id);
 
         least = applied < least ? applied : least;
     }
@@ -75,15 +75,6 @@ void everywhere_link_changed(struct everywhere *everywhere, uint64_t peer)
 
 /* --- frames --- */
 
-static void send(struct everywhere *everywhere, uint64_t to, bool answer, uint64_t index)
-{
-    const struct wire_applied message = {answer, index};
-    struct buf frame = BUF_INIT;
-
-    wire_applied_encode(&message, &frame);
-    (void)ground_send(everywhere->on, to, FRAME_APPLIED, &frame);
-}
-
 bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint8_t *payload,
                         size_t len)
 {
@@ -94,7 +85,8 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
         return false;
     }
     if (!message.answer) {
-        send(everywhere, from, true, driver_applied(everywhere->on->driver)->index);
+        message = (struct wire_applied){true, driver_applied(everywhere->on->driver)->index};
+        (void)ground_send_applied(everywhere->on, from, FRAME_APPLIED, &message);
         return true;
     }
     if (driver_member(everywhere->on->driver, from) == NULL) {
@@ -110,13 +102,12 @@ bool everywhere_receive(struct everywhere *everywhere, uint64_t from, const uint
 static void ask_others(struct everywhere *everywhere)
 {
     const struct configuration *conf = driver_configuration(everywhere->on->driver);
+    const struct wire_applied question = {.answer = false};
     uint64_t highest = TAILQ_LAST(&everywhere->waits, request_list)->index;
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        uint64_t id = conf->members[i].id;
-
-        if (id != everywhere->on->node_id && applied_by(everywhere, id) < highest) {
-            send(everywhere, id, false, 0);
+    MEMBER_FOREACH (member, conf) {
+        if (member->id != everywhere->on->node_id && applied_by(everywhere, member->id) < highest) {
+            (void)ground_send_applied(everywhere->on, member->id, FRAME_APPLIED, &question);
         }
     }
 }
@@ -134,13 +125,11 @@ static void fill_missing(const struct everywhere *everywhere, uint64_t index,
         missing->nodes[missing->count].id = self;
         missing->nodes[missing->count++].reachable = true;
     }
-    for (unsigned i = 0; i < conf->count; i++) {
-        uint64_t id = conf->members[i].id;
-
-        if (id != self && applied_by(everywhere, id) < index) {
+    MEMBER_FOREACH (member, conf) {
+        if (member->id != self && applied_by(everywhere, member->id) < index) {
             ASSERT(missing->count <= LIMIT_NODES);
-            missing->nodes[missing->count].id = id;
-            missing->nodes[missing->count++].reachable = ground_reaches(everywhere->on, id);
+            missing->nodes[missing->count].id = member->id;
+            missing->nodes[missing->count++].reachable = ground_reaches(everywhere->on, member->id);
         }
     }
 }

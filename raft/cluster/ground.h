@@ -31,16 +31,40 @@ static inline uint64_t ground_now_ms(const struct ground *on)
     return clock_now_ms(on->clock);
 }
 
-/* Queue a frame; it is gone afterwards. 0 or why it does not leave (net.h). */
-int ground_send(const struct ground *on, uint64_t to, enum frame_type type, struct buf *frame);
+/* Queue a message as a frame of this type. 0 or why it does not leave (net.h). Should it be lost,
+ * whoever asked asks again. */
+#define GROUND_SEND(name)                                                                          \
+    static inline int ground_send_##name(const struct ground *on, uint64_t to,                     \
+                                         enum frame_type type, const struct wire_##name *message)  \
+    {                                                                                              \
+        struct buf frame = BUF_INIT;                                                               \
+        int rv;                                                                                    \
+                                                                                                   \
+        wire_##name##_encode(message, &frame);                                                     \
+        rv = on->net->ops->send(on->net, to, type, &frame);                                        \
+        buf_free(&frame);                                                                          \
+        return rv;                                                                                 \
+    }
 
-/* As a FRAME_REQUEST or FRAME_RELAY. 0 or why it does not leave. */
-int ground_send_request(const struct ground *on, uint64_t to, enum frame_type type,
-                        const struct wire_request *request) MUST_CHECK;
+/* Where a member is reached. Borrowed until the next apply. */
+static inline const char *ground_address(const struct ground *on, const struct conf_member *member)
+{
+    const char *moved = fsm_member_address(on->fsm, member->id);
 
-/* Should it be lost, whoever asked asks again. */
-void ground_send_reply(const struct ground *on, uint64_t to, const struct wire_reply *reply);
-void ground_refuse(const struct ground *on, uint64_t to, uint64_t id, int status);
+    return moved != NULL ? moved : member->address;
+}
+
+GROUND_SEND(request)
+GROUND_SEND(reply)
+GROUND_SEND(confirm)
+GROUND_SEND(applied)
+GROUND_SEND(clock)
+GROUND_SEND(probe)
+
+static inline void ground_refuse(const struct ground *on, uint64_t to, uint64_t id, int status)
+{
+    (void)ground_send_reply(on, to, FRAME_REPLY, &(struct wire_reply){.id = id, .status = status});
+}
 
 /* Is there a link to it? To itself always. */
 static inline bool ground_reaches(const struct ground *on, uint64_t node_id)

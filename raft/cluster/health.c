@@ -36,7 +36,7 @@ static bool holds_ids(struct id_table *table)
 static void update_held(struct health *health)
 {
     const struct ground *on = health->of.on;
-    uint64_t held = allocator_held(health->of.allocator);
+    uint64_t held = allocator_counts(health->of.allocator)->held;
 
     if (!way_is_known(health->of.way) && held > 0) {
         if (timer_is_armed(&health->held_look)) {
@@ -53,10 +53,10 @@ static void update_burnt(struct health *health)
     static const enum id_burn_cause causes[] = {ID_BURN_GENERATION, ID_BURN_LATE, ID_BURN_STOP};
 
     for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++) {
-        SEE(health, burnt[causes[i]], allocator_burnt(health->of.allocator, causes[i]));
+        SEE(health, burnt[causes[i]], allocator_counts(health->of.allocator)->burnt[causes[i]]);
     }
     SEE(health, burnt[ID_BURN_STRICT], strict_burnt(health->of.strict));
-    SEE(health, given_back, allocator_returned(health->of.allocator));
+    SEE(health, given_back, allocator_counts(health->of.allocator)->returned);
 }
 
 static void update_members(struct health *health)
@@ -67,6 +67,7 @@ static void update_members(struct health *health)
 
     SEE(health, members, conf->count);
     SEE(health, voters, configuration_voters(conf));
+    SEE(health, differs, health->of.differences->now);
     SEE(health, member_change, change != NULL && !change->given_up);
 }
 
@@ -105,29 +106,20 @@ bool health_update(struct health *health)
 
 /* --- status --- */
 
-static enum id_node_state state_of(const struct driver *driver)
-{
-    switch (driver_state(driver)) {
-    case DRIVER_LEADER:
-        return ID_NODE_LEADER;
-    case DRIVER_CANDIDATE:
-        return ID_NODE_CANDIDATE;
-    case DRIVER_FOLLOWER:
-        return ID_NODE_FOLLOWER;
-    case DRIVER_STARTING:
-    default:
-        return ID_NODE_STARTING;
-    }
-}
+static const enum id_node_state states[] = {[DRIVER_STARTING] = ID_NODE_STARTING,
+                                            [DRIVER_FOLLOWER] = ID_NODE_FOLLOWER,
+                                            [DRIVER_CANDIDATE] = ID_NODE_CANDIDATE,
+                                            [DRIVER_LEADER] = ID_NODE_LEADER};
 
 static void fill_member(const struct ground *on, const struct conf_member *from,
                         struct id_member *member)
 {
+    const char *address = ground_address(on, from);
     struct node_info info;
     uint64_t match;
 
     member->id = from->id;
-    memcpy(member->peer_address, from->address, sizeof from->address);
+    memcpy(member->peer_address, address, strlen(address));
     strncpy(member->role, from->role == ROLE_VOTER ? "voter" : "standby", sizeof member->role - 1);
     if (fsm_node(on->fsm, from->id, &info)) {
         memcpy(member->http_address, info.http_address, sizeof member->http_address);
@@ -156,7 +148,7 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     memset(ret_status, 0, sizeof *ret_status);
     strncpy(ret_status->cluster_id, health->of.cluster_id, LIMIT_CLUSTER_ID_BYTES);
     ret_status->node_id = on->node_id;
-    ret_status->state = on->stopping ? ID_NODE_STOPPING : state_of(on->driver);
+    ret_status->state = on->stopping ? ID_NODE_STOPPING : states[driver_state(on->driver)];
     ret_status->leader_id = driver_leader(on->driver);
     ret_status->term = driver_term(on->driver);
     ret_status->commit_index = on->driver->commit;

@@ -7,6 +7,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_HEALTH_H
 #define LEAFD_RAFT_CLUSTER_HEALTH_H
 
+#include "raft/cluster/differences.h"
 #include "raft/cluster/way.h"
 #include "src/id/alloc/strict.h"
 #include "src/id/snowflake/lease.h"
@@ -19,6 +20,7 @@ struct health_sources {
     const struct strict *strict;
     const struct lease *lease;
     struct id_table *table;
+    const struct differences *differences;
     const char *cluster_id;
 };
 

@@ -105,9 +105,7 @@ static bool keeps_quorum(const struct membership *membership, uint64_t with, uin
     const struct configuration *conf = driver_configuration(membership->on->driver);
     struct voter_count count = {0};
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        const struct conf_member *member = &conf->members[i];
-
+    MEMBER_FOREACH (member, conf) {
         if (member->id != with && member->id != without && member->role == ROLE_VOTER) {
             count.voters++;
             count.reached += ground_reaches(membership->on, member->id);
@@ -203,9 +201,9 @@ static uint64_t member_at(const struct membership *membership, const char *addre
 {
     const struct configuration *conf = driver_configuration(membership->on->driver);
 
-    for (unsigned i = 0; i < conf->count; i++) {
-        if (strcmp(conf->members[i].address, address) == 0) {
-            return conf->members[i].id;
+    MEMBER_FOREACH (member, conf) {
+        if (strcmp(ground_address(membership->on, member), address) == 0) {
+            return member->id;
         }
     }
     return 0;
@@ -221,9 +219,9 @@ static struct member_answer ask_add(struct membership *membership, const struct 
     if (fsm_member_removed(membership->on->fsm, ask->node_id)) {
         return say_removed(ask->node_id);
     }
-    if (member != NULL && strcmp(member->address, ask->address) != 0) {
+    if (member != NULL && strcmp(ground_address(membership->on, member), ask->address) != 0) {
         return say(MEMBER_EXISTS, "node %llu is a member already, at %.100s", ULL(ask->node_id),
-                   member->address);
+                   ground_address(membership->on, member));
     }
     if (other != 0 && other != ask->node_id) {
         return say(MEMBER_ADDRESS_IN_USE, "%.100s is the address of node %llu", ask->address,
@@ -332,6 +330,55 @@ static struct member_answer ask_lead(struct membership *membership, const struct
     return say(MEMBER_PENDING, "leadership is being handed to node %llu", ULL(ask->node_id));
 }
 
+/* A wrong address cuts the member off: what is left without it must be a majority. */
+static bool can_do_without(const struct membership *membership, uint64_t node_id,
+                           struct voter_count *ret_count)
+{
+    const struct configuration *conf = driver_configuration(membership->on->driver);
+
+    (void)keeps_quorum(membership, 0, node_id, ret_count);
+    ret_count->voters = configuration_voters(conf);
+    return ret_count->voters <= 1 || configuration_role(conf, node_id) != ROLE_VOTER ||
+           ret_count->reached >= ret_count->voters / 2 + 1;
+}
+
+static struct member_answer ask_move(struct membership *membership, const struct member_ask *ask)
+{
+    const struct conf_member *member = driver_member(membership->on->driver, ask->node_id);
+    uint64_t other = member_at(membership, ask->address);
+    struct member_move move = {.node_id = ask->node_id};
+    struct buf payload = BUF_INIT;
+    struct voter_count count;
+
+    if (fsm_member_removed(membership->on->fsm, ask->node_id)) {
+        return say_removed(ask->node_id);
+    }
+    if (member == NULL) {
+        return say(MEMBER_UNKNOWN, "no member has the id %llu", ULL(ask->node_id));
+    }
+    if (other == ask->node_id) {
+        return say(MEMBER_DONE, "node %llu is reached at %.100s", ULL(ask->node_id), ask->address);
+    }
+    if (other != 0) {
+        return say(MEMBER_ADDRESS_IN_USE, "%.100s is the address of node %llu", ask->address,
+                   ULL(other));
+    }
+    if (!ask->force && !can_do_without(membership, ask->node_id, &count)) {
+        return say(
+            MEMBER_NO_QUORUM,
+            "only %u of %u voters can be reached without node %llu, and %u are needed should "
+            "the address be wrong; force=1 does it nevertheless",
+            count.reached, count.voters, ULL(ask->node_id), count.voters / 2 + 1);
+    }
+    if (!membership->command.in_flight) {
+        memcpy(move.address, ask->address, sizeof move.address);
+        command_put(&payload, COMMAND_MEMBER_MOVE, &move);
+        session_stamp_put(&payload, &ask->stamp);
+        node_command_send(&membership->command, membership->on, &payload, true);
+    }
+    return say(MEMBER_PENDING, "node %llu is moving to %.100s", ULL(ask->node_id), ask->address);
+}
+
 int membership_answer(struct membership *membership, const void *data, size_t len,
                       struct buf *reply)
 {
@@ -357,6 +404,9 @@ int membership_answer(struct membership *membership, const void *data, size_t le
         break;
     case MEMBER_ASK_LEAD:
         answer = ask_lead(membership, &ask);
+        break;
+    case MEMBER_ASK_MOVE:
+        answer = ask_move(membership, &ask);
         break;
     default:
         UNREACHABLE("kind of a membership request");
@@ -505,16 +555,11 @@ static void note_forward(struct membership *membership)
 /* What the node has of the log, or of the snapshot that is being sent to it. */
 static uint64_t progress_of(const struct driver *driver, uint64_t node_id)
 {
-    const struct snapshot_transfers *transfers = &driver->transfers;
+    const struct snapshot_out *out = snapshot_to(&driver->transfers, node_id);
     uint64_t match = 0;
 
     (void)driver_match(driver, node_id, &match);
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        if (transfers->out[i].active && transfers->out[i].peer == node_id) {
-            return match + transfers->out[i].acked;
-        }
-    }
-    return match;
+    return out != NULL ? match + out->acked : match;
 }
 
 /* Note what has changed since the last look. Entries that arrive count only while the node is

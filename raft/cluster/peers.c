@@ -7,12 +7,14 @@
 
 #include "src/base/assert.h"
 #include "src/base/container.h"
+#include "src/base/log.h"
 
 #define JOIN_WAIT_MS 10000
 
-void peers_init(struct peers *peers, const struct ground *on, const struct learned_peers *learned)
+void peers_init(struct peers *peers, const struct ground *on, const struct learned_peers *learned,
+                const char *address)
 {
-    *peers = (struct peers){.on = on};
+    *peers = (struct peers){.on = on, .address = address};
     if (learned != NULL) {
         peers->learned = *learned;
     }
@@ -30,9 +32,33 @@ static bool is_peer(const struct peers *peers, uint64_t id)
     return false;
 }
 
-static void add(struct peers *peers, uint64_t id, const char *address)
+static struct net_peer *heard_find(struct peers *peers, uint64_t id)
+{
+    for (size_t i = 0; i < peers->heard.count; i++) {
+        if (peers->heard.items[i].id == id) {
+            return &peers->heard.items[i];
+        }
+    }
+    return NULL;
+}
+
+/* What it says itself is the newest, then what a newer configuration than ours says. */
+static const char *address_of(struct peers *peers, const struct conf_member *member)
+{
+    const struct net_peer *heard = heard_find(peers, member->id);
+    const struct conf_member *learned = configuration_find(&peers->learned.conf, member->id);
+
+    if (heard != NULL) {
+        return heard->address;
+    }
+    return learned != NULL ? learned->address : ground_address(peers->on, member);
+}
+
+static void add(struct peers *peers, const struct conf_member *member)
 {
     struct net_peer *peer = &peers->items[peers->count];
+    uint64_t id = member->id;
+    const char *address;
 
     if (id == peers->on->node_id || fsm_member_removed(peers->on->fsm, id) || is_peer(peers, id) ||
         peers->count == LIMIT_PEERS) {
@@ -40,22 +66,15 @@ static void add(struct peers *peers, uint64_t id, const char *address)
     }
     memset(peer, 0, sizeof *peer);
     peer->id = id;
-    strncpy(peer->address, address, LIMIT_ADDRESS_BYTES);
+    address = address_of(peers, member);
+    memcpy(peer->address, address, strlen(address));
     peers->count++;
 }
 
 static void add_all(struct peers *peers, const struct configuration *conf)
 {
-    for (unsigned i = 0; i < conf->count; i++) {
-        add(peers, conf->members[i].id, conf->members[i].address);
-    }
-}
-
-/* The applied configuration; without members if there is none yet. */
-static void read_applied(const struct peers *peers, struct configuration *ret_conf)
-{
-    if (!applier_configured(&peers->on->driver->applier, ret_conf)) {
-        ret_conf->count = 0;
+    MEMBER_FOREACH (member, conf) {
+        add(peers, member);
     }
 }
 
@@ -64,7 +83,7 @@ static void gather(struct peers *peers)
     struct configuration applied;
 
     peers->count = 0;
-    read_applied(peers, &applied);
+    applier_configured(&peers->on->driver->applier, &applied);
     add_all(peers, driver_configuration(peers->on->driver));
     add_all(peers, &applied);
     add_all(peers, &peers->learned.conf);
@@ -79,6 +98,28 @@ static void forget_learned(struct peers *peers)
         driver_applied(peers->on->driver)->conf_index >= learned->index) {
         learned->conf.count = 0;
         learned->changes++;
+    }
+}
+
+/* Has the node registered with this address? The log decides from then on. */
+static bool is_registered_at(const struct peers *peers, uint64_t id, const char *address)
+{
+    struct node_info info;
+
+    return fsm_node(peers->on->fsm, id, &info) && strcmp(info.peer_address, address) == 0;
+}
+
+static void forget_heard(struct peers *peers)
+{
+    struct peers_heard *heard = &peers->heard;
+
+    for (size_t i = heard->count; i > 0; i--) {
+        const struct net_peer *peer = &heard->items[i - 1];
+
+        if (is_registered_at(peers, peer->id, peer->address) ||
+            fsm_member_removed(peers->on->fsm, peer->id)) {
+            heard->items[i - 1] = heard->items[--heard->count];
+        }
     }
 }
 
@@ -107,11 +148,14 @@ bool peers_turn(struct peers *peers)
                               .committed = driver_applied_change(driver),
                               .uncommitted = driver_pending_change(driver),
                               .applied = driver_applied(driver)->conf_index,
-                              .learned = peers->learned.changes};
+                              .learned = peers->learned.changes,
+                              .heard = peers->heard.changes,
+                              .moves = fsm_member_moves(peers->on->fsm)};
     if (peers->seen_any && memcmp(&now, &peers->seen, sizeof now) == 0) {
         return false;
     }
     forget_removed(peers);
+    forget_heard(peers);
     peers->seen_any = true;
     peers->seen = now;
     gather(peers);
@@ -154,42 +198,86 @@ static bool learn(struct peers *peers, uint64_t peer, const struct wire_conf *wi
 
 bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
-    struct peer_start start;
-    struct wire_conf conf = {0};
+    struct wire_statement said;
+    const struct wire_conf *conf = &said.conf;
 
     gather(peers);
     if (is_peer(peers, peer)) {
         return true;
     }
-    return len > 0 && wire_statement_decode(statement, len, &start, &conf) == 0 &&
-           conf.index > driver_applied(peers->on->driver)->conf_index &&
-           conf.index > peers->learned.index &&
-           trust_index(&peers->on->driver->trust, peer, "configuration_index", conf.index) &&
-           !fsm_member_removed(peers->on->fsm, peer) && learn(peers, peer, &conf);
+    return len > 0 && wire_statement_decode(statement, len, &said) == 0 &&
+           conf->index > driver_applied(peers->on->driver)->conf_index &&
+           conf->index > peers->learned.index &&
+           trust_index(&peers->on->driver->trust, peer, "configuration_index", conf->index) &&
+           !fsm_member_removed(peers->on->fsm, peer) && learn(peers, peer, conf);
+}
+
+/* A node without a row of its own has the address that it was added with: it was told that. */
+static void hear_address(struct peers *peers, uint64_t id, const char *address)
+{
+    struct peers_heard *heard = &peers->heard;
+    struct net_peer *peer = heard_find(peers, id);
+    struct node_info info;
+
+    if (address[0] == '\0' || !fsm_node(peers->on->fsm, id, &info) ||
+        is_registered_at(peers, id, address) ||
+        (peer != NULL && strcmp(peer->address, address) == 0) ||
+        (peer == NULL && heard->count == LIMIT_PEERS)) {
+        return;
+    }
+    if (peer == NULL) {
+        peer = &heard->items[heard->count++];
+    }
+    *peer = (struct net_peer){.id = id};
+    memcpy(peer->address, address, strlen(address));
+    heard->changes++;
+    log_info("raft", "a peer has moved", "peer=%llu address=%s was=%s", (unsigned long long)id,
+             address, info.peer_address);
 }
 
 int peers_check(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
-    struct peer_start start;
-    struct wire_conf conf;
-    int rv = wire_statement_decode(statement, len, &start, &conf);
+    struct wire_statement said;
+    int rv = wire_statement_decode(statement, len, &said);
 
-    return rv == 0 ? driver_meet(peers->on->driver, peer, &start) : rv;
+    if (rv == 0) {
+        rv = driver_meet(peers->on->driver, peer, &said.start);
+    }
+    if (rv == 0) {
+        hear_address(peers, peer, said.address);
+    }
+    return rv;
 }
 
-static struct wire_conf applied_conf(const struct peers *peers)
+/* The applied configuration, with the addresses where its members are reached now. *bytes holds
+ * it, and is the caller's to free. */
+static struct wire_conf applied_conf(const struct peers *peers, struct buf *bytes)
 {
-    const struct store_position *applied = driver_applied(peers->on->driver);
+    struct configuration conf;
 
-    return (struct wire_conf){applied->conf_len > 0 ? applied->conf_index : 0, applied->conf,
-                              applied->conf_len};
+    applier_configured(&peers->on->driver->applier, &conf);
+    if (conf.count == 0) {
+        return (struct wire_conf){0};
+    }
+    for (unsigned i = 0; i < conf.count; i++) {
+        const char *address = ground_address(peers->on, &conf.members[i]);
+
+        memmove(conf.members[i].address, address, strlen(address) + 1);
+    }
+    configuration_encode(&conf, bytes);
+    return (struct wire_conf){driver_applied(peers->on->driver)->conf_index, bytes->data,
+                              bytes->len};
 }
 
 void peers_state(const struct peers *peers, struct buf *statement)
 {
-    struct wire_conf conf = applied_conf(peers);
+    struct buf conf = BUF_INIT;
+    struct wire_statement says = {.start = peers->on->driver->start,
+                                  .conf = applied_conf(peers, &conf)};
 
-    wire_statement_encode(&peers->on->driver->start, &conf, statement);
+    memcpy(says.address, peers->address, strlen(peers->address));
+    wire_statement_encode(&says, statement);
+    buf_free(&conf);
 }
 
 /* --- nodes that join --- */
@@ -229,9 +317,9 @@ static bool is_member(const struct peers *peers, uint64_t peer, const char *addr
     struct configuration applied;
     const struct conf_member *member;
 
-    read_applied(peers, &applied);
+    applier_configured(&peers->on->driver->applier, &applied);
     member = configuration_find(&applied, peer);
-    return member != NULL && strcmp(member->address, address) == 0;
+    return member != NULL && strcmp(ground_address(peers->on, member), address) == 0;
 }
 
 bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t len,
@@ -240,6 +328,7 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
     struct peers_join *join = &peers->join;
     struct wire_joined joined = {0};
     char address[LIMIT_ADDRESS_BYTES + 1];
+    struct buf conf = BUF_INIT;
     const char *why;
 
     if (wire_join_decode(request, len, address) != 0 ||
@@ -248,7 +337,7 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
     }
     if (is_member(peers, peer, address)) {
         joined.answer.outcome = MEMBER_DONE;
-        joined.conf = applied_conf(peers);
+        joined.conf = applied_conf(peers, &conf);
     } else if (join->answered && join->node_id == peer && join->answer.outcome != MEMBER_PENDING &&
                join->answer.outcome != MEMBER_DONE) {
         joined.answer = join->answer; /* once; the next asking begins anew */
@@ -261,5 +350,6 @@ bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t 
         }
     }
     wire_joined_encode(&joined, answer);
+    buf_free(&conf);
     return true;
 }

@@ -8,6 +8,10 @@
  * members becomes a learned peer, with all others of that configuration, until this node's log has
  * caught up. Removed ids, and ids whose data directory is another one, are never let in.
  *
+ * A member that starts at another address says so when it dials: it is dialled there at once, so
+ * that the log, which takes its registration, reaches it again. From then on the log's address
+ * holds.
+ *
  * The happy path: peers_init(), peers_turn() each turn; peers_know() and peers_check() for each
  * handshake.
  *
@@ -27,6 +31,13 @@ struct learned_peers {
     uint64_t changes;          /* how often they changed */
 };
 
+/* Where peers that have moved want to be reached, until the log says so. */
+struct peers_heard {
+    struct net_peer items[LIMIT_PEERS];
+    size_t count;
+    uint64_t changes; /* how often one changed */
+};
+
 /* In force and applied. */
 struct peers_seen {
     uint64_t term;
@@ -34,6 +45,8 @@ struct peers_seen {
     uint64_t uncommitted;
     uint64_t applied;
     uint64_t learned;
+    uint64_t heard;
+    uint64_t moves;
 };
 
 /* A node that joins through this one. */
@@ -48,6 +61,8 @@ struct peers_join {
 struct peers {
     const struct ground *on;
     struct learned_peers learned;
+    struct peers_heard heard;
+    const char *address;                /* of this node, to be dialled; borrowed */
     bool seen_any;                      /* links were made, */
     struct peers_seen seen;             /* for these configurations */
     struct net_peer items[LIMIT_PEERS]; /* with whom links are kept */
@@ -55,8 +70,10 @@ struct peers {
     struct peers_join join;
 };
 
-/* learned: by what a node that has just joined heard; may be NULL. */
-void peers_init(struct peers *peers, const struct ground *on, const struct learned_peers *learned);
+/* learned: by what a node that has just joined heard; may be NULL. address: where this node wants
+ * to be reached; "" if it does not say. */
+void peers_init(struct peers *peers, const struct ground *on, const struct learned_peers *learned,
+                const char *address);
 
 /* Follow the configuration. True if there was a change. */
 bool peers_turn(struct peers *peers);

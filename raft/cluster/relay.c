@@ -101,7 +101,7 @@ void relay_reply(struct relay *relay, uint64_t from, struct wire_reply *reply)
 
     if (relayed != NULL && relayed->leader == from) { /* nobody else was asked */
         reply->id = relayed->origin_id;
-        ground_send_reply(relay->on, relayed->origin, reply);
+        (void)ground_send_reply(relay->on, relayed->origin, FRAME_REPLY, reply);
         forget(relayed);
     }
 }

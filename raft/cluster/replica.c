@@ -106,18 +106,13 @@ static void on_strict_answer(void *data, struct id_request *request, int status)
 
 /* --- the tags served lately, on the disk: fetched after a restart --- */
 
-static void on_tags_written(void *data)
-{
-    (void)data; /* a list that is not there is only slower */
-}
-
 static void on_tags_write(void *data, unsigned number, const void *bytes, size_t len)
 {
     struct replica *replica = data;
 
     ASSERT(number < LIMIT_LOCAL_LISTS);
-    driver_write_local(&replica->driver, LOCAL_LISTS_FIRST + number, bytes, len, on_tags_written,
-                       NULL);
+    /* Nobody waits for it: a list that is not there is only slower. */
+    driver_write_local(&replica->driver, LOCAL_LISTS_FIRST + number, bytes, len, NULL, NULL);
 }
 
 static void on_tag_fetch(void *data, const char *name, size_t len)
@@ -232,9 +227,22 @@ static void start_requests(struct replica *replica, struct disk *disk)
     growth_init(&replica->growth, config->driver.seed, tags_ms(replica));
     backups_init(&replica->backups, on, disk, &replica->growth, config->cluster_id,
                  config->driver.seed);
-    peers_init(&replica->peers, on, config->learned);
+    peers_init(&replica->peers, on, config->learned, config->info.peer_address);
     announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
                   config->digest_ms);
+}
+
+static void start_differences(struct replica *replica)
+{
+    const struct replica_config *config = &replica->config;
+    const struct differences_settings settings = {
+        .members = config->members,
+        .member_count = config->member_count,
+        .address = config->info.peer_address,
+        .layout = config->lease.workers > 0 ? &config->lease.layout : NULL,
+    };
+
+    differences_init(&replica->differences, &replica->ground, &settings);
 }
 
 static void start_health(struct replica *replica, const struct store_loaded *loaded)
@@ -245,6 +253,7 @@ static void start_health(struct replica *replica, const struct store_loaded *loa
                                                  .strict = replica->strict,
                                                  .lease = replica->lease,
                                                  .table = replica->table,
+                                                 .differences = &replica->differences,
                                                  .cluster_id = replica->config.cluster_id};
     replica->health.start_last = loaded->first_index + loaded->entry_count - 1;
 }
@@ -297,6 +306,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
         return rv;
     }
     start_requests(replica, disk);
+    start_differences(replica);
     start_health(replica, loaded);
     fsm_listen(fsm, &replica->listener);
     /* At last: it may apply, and then tells all the others. */
@@ -472,11 +482,6 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     everywhere_link_changed(&replica->everywhere, peer);
 }
 
-void replica_peer_gone(struct replica *replica, uint64_t peer)
-{
-    driver_peer_refused(&replica->driver, peer);
-}
-
 /* --- turns --- */
 
 /* What the owner has to hear about this node itself. */
@@ -513,6 +518,7 @@ static void turn_parts(struct replica *replica)
     turn_members(replica);
     turn_fate(replica);
     announce_turn(&replica->announce);
+    differences_turn(&replica->differences);
     requests_tidy(&replica->requests);
     clock_sync_turn(&replica->clock_sync);
     lease_turn(replica->lease);
@@ -589,11 +595,6 @@ void replica_give_back(struct replica *replica, uint64_t deadline_ms)
     /* While it shows which ids were used, and are left. */
     prefetch_save(replica->prefetch, tags_ms(replica));
     allocator_give_back(replica->allocator, deadline_ms, row_of, replica->fsm);
-}
-
-bool replica_given_back(const struct replica *replica)
-{
-    return allocator_given_back(replica->allocator);
 }
 
 void replica_stop(struct replica *replica)

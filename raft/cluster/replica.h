@@ -29,6 +29,7 @@
 #include "raft/cluster/announce.h"
 #include "raft/cluster/backups.h"
 #include "raft/cluster/clock_sync.h"
+#include "raft/cluster/differences.h"
 #include "raft/cluster/everywhere.h"
 #include "raft/cluster/health.h"
 #include "raft/cluster/membership_requests.h"
@@ -45,7 +46,9 @@ struct replica_config {
     uint32_t strict_keys;            /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
     struct lease_config lease;       /* workers 0: no snowflake ids */
     struct prefetch_config prefetch; /* tags 0: none is kept */
-    uint32_t catch_up_ms; /* patience with a change of the membership, see membership.h */
+    uint32_t catch_up_ms;           /* patience with a change of the membership, see membership.h */
+    const struct net_peer *members; /* cluster.members of the settings; borrowed */
+    size_t member_count;            /* 0: not set */
     const struct learned_peers *learned; /* see peers_init(); borrowed for the start */
 };
 
@@ -83,6 +86,7 @@ struct replica {
     struct membership_requests membership_requests;
     struct peers peers;
     struct announce announce;
+    struct differences differences;
     struct clock_sync clock_sync;
     struct growth growth;
     struct backups backups;
@@ -118,9 +122,6 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
                      const uint8_t *payload, size_t len);
 void replica_link_changed(struct replica *replica, uint64_t peer, bool up);
 
-/* Nobody listens at a peer's address (net.h). */
-void replica_peer_gone(struct replica *replica, uint64_t peer);
-
 /* Do everything that has become possible. True: call again soon, before waiting. */
 bool replica_turn(struct replica *replica);
 
@@ -134,10 +135,9 @@ bool replica_transfer(struct replica *replica);
 void replica_transfer_end(struct replica *replica);
 
 /* Nobody claims segment ids any more: give back what is left of them, as far as it can be
- * (allocator.h). deadline_ms bounds it. Before replica_stop(), which does not wait for it. */
+ * (allocator.h: allocator_given_back() says when). deadline_ms bounds it. Before replica_stop(),
+ * which does not wait for it. */
 void replica_give_back(struct replica *replica, uint64_t deadline_ms);
-/* It is done, or was never begun. */
-bool replica_given_back(const struct replica *replica);
 
 /* Answer all requests with ERR_SHUTTING_DOWN from now on; they are done after the next turn. */
 void replica_stop(struct replica *replica);

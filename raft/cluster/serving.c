@@ -88,7 +88,7 @@ static void finish(struct work *work, int status, uint64_t index, const void *re
         }
         wire.marks = marks.data;
         wire.marks_len = marks.len;
-        ground_send_reply(serving->on, work->from, &wire);
+        (void)ground_send_reply(serving->on, work->from, FRAME_REPLY, &wire);
         buf_free(&marks);
     }
     work_free(work);
@@ -230,15 +230,6 @@ void serving_receive(struct serving *serving, uint64_t from, const struct wire_r
 
 /* --- is this node still the leader? --- */
 
-static void send_confirm(const struct ground *on, uint64_t to, enum frame_type type,
-                         const struct wire_confirm *confirm)
-{
-    struct buf frame = BUF_INIT;
-
-    wire_confirm_encode(confirm, &frame);
-    (void)ground_send(on, to, type, &frame);
-}
-
 static void ask(struct serving *serving)
 {
     struct read_round *round = &serving->round;
@@ -247,9 +238,9 @@ static void ask(struct serving *serving)
     const struct wire_confirm confirm = {driver_term(on->driver), round->number};
 
     ASSERT(round->active);
-    for (unsigned i = 0; i < conf->count; i++) {
-        if (conf->members[i].id != on->node_id) {
-            send_confirm(on, conf->members[i].id, FRAME_CONFIRM, &confirm);
+    MEMBER_FOREACH (member, conf) {
+        if (member->id != on->node_id) {
+            (void)ground_send_confirm(on, member->id, FRAME_CONFIRM, &confirm);
         }
     }
     timer_arm(on->timers, &round->again, ground_now_ms(on) + on->driver->config.heartbeat_ms);
@@ -289,12 +280,10 @@ static bool round_is_done(struct serving *serving)
     if (!round->active) {
         return false;
     }
-    for (unsigned i = 0; i < conf->count; i++) {
-        uint64_t id = conf->members[i].id;
-
-        if (conf->members[i].role == ROLE_VOTER) {
+    MEMBER_FOREACH (member, conf) {
+        if (member->role == ROLE_VOTER) {
             voters++;
-            confirmed += id == serving->on->node_id || has_acked(round, id);
+            confirmed += member->id == serving->on->node_id || has_acked(round, member->id);
         }
     }
     ASSERT(confirmed <= voters);
@@ -319,7 +308,7 @@ bool serving_receive_confirm(struct serving *serving, uint64_t from, enum frame_
         return true;
     }
     if (type == FRAME_CONFIRM) {
-        send_confirm(serving->on, from, FRAME_CONFIRM_ACK, &confirm);
+        (void)ground_send_confirm(serving->on, from, FRAME_CONFIRM_ACK, &confirm);
     } else if (round->active && confirm.round == round->number && !has_acked(round, from)) {
         round->acks[round->ack_count++ % LIMIT_NODES] = from;
     }

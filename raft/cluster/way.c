@@ -29,11 +29,7 @@ static bool needs_none(const struct way *way)
 
 static int send_probe(struct way *way, uint64_t to, uint8_t kind, uint64_t origin, uint64_t round)
 {
-    struct wire_probe probe = {kind, origin, round};
-    struct buf frame = BUF_INIT;
-
-    wire_probe_encode(&probe, &frame);
-    return ground_send(way->on, to, FRAME_PROBE, &frame);
+    return ground_send_probe(way->on, to, FRAME_PROBE, &(struct wire_probe){kind, origin, round});
 }
 
 /* Is the leader there; or is the way through this member? */

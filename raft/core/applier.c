@@ -64,12 +64,14 @@ int applier_command(struct applier *applier, uint64_t index, uint64_t term,
     return fsm_apply(applier->fsm, index, block->data, block->len, result, &applier->rows);
 }
 
-bool applier_configured(const struct applier *applier, struct configuration *ret_configuration)
+void applier_configured(const struct applier *applier, struct configuration *ret_configuration)
 {
     const struct store_position *applied = &applier->applied;
 
-    return applied->conf_len > 0 &&
-           configuration_decode(applied->conf, applied->conf_len, ret_configuration) == 0;
+    if (applied->conf_len == 0 ||
+        configuration_decode(applied->conf, applied->conf_len, ret_configuration) != 0) {
+        ret_configuration->count = 0;
+    }
 }
 
 static size_t members_of(const struct configuration *configuration,
@@ -85,7 +87,7 @@ static size_t members_of(const struct configuration *configuration,
 int applier_configuration(struct applier *applier, uint64_t index, uint64_t term,
                           const struct entry_block *block)
 {
-    struct configuration before = {0};
+    struct configuration before;
     struct configuration after;
     struct member old[LIMIT_NODES];
     struct member new[LIMIT_NODES];
@@ -98,9 +100,8 @@ int applier_configuration(struct applier *applier, uint64_t index, uint64_t term
     if (configuration_decode(block->data, block->len, &after) != 0) {
         return ERR_CORRUPT;
     }
-    if (applier->applied.conf_len > 0) {
-        ASSERT(applier_configured(applier, &before));
-    }
+    applier_configured(applier, &before);
+    ASSERT((before.count > 0) == (applier->applied.conf_len > 0));
     applier_skip(applier, index, term);
     fsm_configured(applier->fsm, index, old, members_of(&before, old), new, members_of(&after, new),
                    &applier->rows);

@@ -64,8 +64,8 @@ int applier_command(struct applier *applier, uint64_t index, uint64_t term,
 int applier_configuration(struct applier *applier, uint64_t index, uint64_t term,
                           const struct entry_block *block) MUST_CHECK;
 
-/* The configuration that is applied; false: none is yet. */
-bool applier_configured(const struct applier *applier, struct configuration *ret_configuration);
+/* The configuration that is applied; without members if none is yet. */
+void applier_configured(const struct applier *applier, struct configuration *ret_configuration);
 
 /* --- rows: of a key that changed several times before it is written only the last change counts,
  * so that most commits of a busy node carry entries alone, and fewer pages --- */

@@ -242,15 +242,12 @@ static void carry_out(struct driver *driver, struct raft_update *update, bool st
 /* This node has stepped down in a term that it led: the others need not wait to notice it. */
 static void send_resign(struct driver *driver)
 {
-    const struct configuration *configuration = driver_configuration(driver);
-
-    for (unsigned i = 0; i < configuration->count; i++) {
-        uint64_t id = configuration->members[i].id;
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
         struct buf payload = BUF_INIT;
 
-        if (id != driver->config.node_id) {
+        if (member->id != driver->config.node_id) {
             wire_resign_encode(&(struct wire_resign){driver_term(driver)}, &payload);
-            (void)driver->net->ops->send(driver->net, id, FRAME_RESIGN, &payload);
+            (void)driver->net->ops->send(driver->net, member->id, FRAME_RESIGN, &payload);
             buf_free(&payload);
         }
     }
@@ -530,10 +527,10 @@ static uint64_t pending_demotion(const struct driver *driver)
     struct configuration before;
 
     if (pending <= driver->commit ||
-        configuration_role(driver_configuration(driver), self) == ROLE_VOTER ||
-        !applier_configured(&driver->applier, &before)) {
+        configuration_role(driver_configuration(driver), self) == ROLE_VOTER) {
         return 0;
     }
+    applier_configured(&driver->applier, &before);
     return configuration_role(&before, self) == ROLE_VOTER ? pending : 0;
 }
 
@@ -547,8 +544,8 @@ static void step_vote_request(struct driver *driver, struct raft_event *event)
 
     if (demotion > 0) {
         (void)guard_vote_before_demotion(event->receive.message, demotion - 1,
-                                         driver_term_at(driver, demotion - 1), last,
-                                         driver_term_at(driver, last));
+                                         witness_term_at(&driver->witness, demotion - 1), last,
+                                         witness_term_at(&driver->witness, last));
     }
     leader_watch_forget_silent(&driver->watch);
     (void)step_as(driver, event, as_voter);
@@ -604,7 +601,7 @@ static void receive_part(struct driver *driver, const struct raft_message *whole
     }
     if (!driver->applier.installing) {
         skip = guard_normalise(&part, driver_term(driver), driver->commit,
-                               driver_term_at(driver, driver->commit));
+                               witness_term_at(&driver->witness, driver->commit));
     }
     args->n_entries = n - skip;
     if (args->n_entries > 0) {
@@ -934,7 +931,7 @@ void driver_take_events(struct driver *driver)
 
     ASSERT(!driver->stepping);
     while ((write = writes_take(&driver->writes)) != NULL) {
-        if (write->op.kind == STORE_LOCAL) {
+        if (write->on_local != NULL) {
             write->on_local(write->local_data);
         } else if (!driver->failed) {
             take_write(driver, write);
@@ -1099,17 +1096,12 @@ void driver_write_local(struct driver *driver, uint32_t key, const void *data, s
     write_submit(write);
 }
 
-static void on_nothing_to_do(void *data)
-{
-    (void)data; /* one that is lost is written again at the next start, or meeting */
-}
-
 void driver_mark_joined(struct driver *driver, uint64_t incarnation)
 {
     struct buf record = BUF_INIT;
 
     prepare_member_record(incarnation, &record);
-    driver_write_local(driver, LOCAL_INCARNATION, record.data, record.len, on_nothing_to_do, NULL);
+    driver_write_local(driver, LOCAL_INCARNATION, record.data, record.len, NULL, NULL);
     buf_free(&record);
 }
 
@@ -1148,7 +1140,7 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *s
     if (rv != 0) {
         rollback_log_older(&driver->peers, peer, start, index);
     } else if (driver->peers.changed) {
-        write_peers(driver, on_nothing_to_do, NULL);
+        write_peers(driver, NULL, NULL); /* one that is lost is written at the next meeting */
     }
     return rv;
 }
@@ -1195,11 +1187,6 @@ uint64_t driver_leader(const struct driver *driver)
 uint64_t driver_last_index(const struct driver *driver)
 {
     return raft_last_index(raft_of(driver));
-}
-
-uint64_t driver_term_at(const struct driver *driver, uint64_t index)
-{
-    return witness_term_at(&driver->witness, index);
 }
 
 const struct store_position *driver_applied(const struct driver *driver)
@@ -1253,8 +1240,7 @@ static bool changed_configuration(const struct driver *driver, uint64_t id, cons
     const struct configuration *now = driver_configuration(driver);
 
     ret_configuration->count = 0;
-    for (unsigned i = 0; i < now->count; i++) {
-        const struct conf_member *member = &now->members[i];
+    MEMBER_FOREACH (member, now) {
         enum conf_role then = member->id == id ? role : member->role;
 
         if (then != ROLE_GONE) {
@@ -1305,13 +1291,12 @@ int driver_change(struct driver *driver, uint64_t id, const char *address, enum 
  * for good. */
 static bool is_catching_up(const struct driver *driver)
 {
-    const struct configuration *configuration = driver_configuration(driver);
-    bool running = false;
-
-    for (unsigned i = 0; i < configuration->count && !running; i++) {
-        running = driver_caught_up(driver, configuration->members[i].id) == DRIVER_CATCH_UP_RUNNING;
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
+        if (driver_caught_up(driver, member->id) == DRIVER_CATCH_UP_RUNNING) {
+            return true;
+        }
     }
-    return running;
+    return false;
 }
 
 bool driver_catch_up(struct driver *driver, uint64_t id)
@@ -1342,12 +1327,10 @@ enum driver_catch_up driver_caught_up(const struct driver *driver, uint64_t id)
 
 static uint64_t best_successor(const struct driver *driver)
 {
-    const struct configuration *configuration = driver_configuration(driver);
     uint64_t best_match = 0;
     uint64_t best = 0;
 
-    for (unsigned i = 0; i < configuration->count; i++) {
-        const struct conf_member *member = &configuration->members[i];
+    MEMBER_FOREACH (member, driver_configuration(driver)) {
         uint64_t match;
 
         if (member->id != driver->config.node_id && member->role == ROLE_VOTER &&

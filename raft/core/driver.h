@@ -168,7 +168,7 @@ int driver_submit(struct driver *driver, const struct driver_command *commands, 
 bool driver_disk_is_low(const struct driver *driver);
 
 /* Put a record of this node's own on disk (store.h, STORE_LOCAL); the bytes are copied. done is
- * called when it is durable, or when the driver was quiesced meanwhile. */
+ * called when it is durable, or when the driver was quiesced meanwhile; NULL: nobody waits. */
 void driver_write_local(struct driver *driver, uint32_t key, const void *data, size_t len,
                         void (*done)(void *data), void *done_data);
 
@@ -194,9 +194,8 @@ bool driver_leads(const struct driver *driver);
 /* The known leader's id, 0 if none. */
 uint64_t driver_leader(const struct driver *driver);
 
-/* Index of the last entry; and the term of an entry, 0 if it is not known any more. */
+/* Index of the last entry. */
 uint64_t driver_last_index(const struct driver *driver);
-uint64_t driver_term_at(const struct driver *driver, uint64_t index);
 
 /* Where the state in memory stands. */
 const struct store_position *driver_applied(const struct driver *driver);

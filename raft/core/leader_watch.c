@@ -61,15 +61,14 @@ void leader_watch_forget_silent(struct leader_watch *watch)
  * that stand for election at once would take each other's votes. */
 static unsigned turn_of(const struct leader_watch *watch, uint64_t leader)
 {
-    const struct configuration *configuration = &watch->consensus->configuration;
     uint64_t self = watch->consensus->raft.id;
     unsigned before = 0;
 
     ASSERT(self != leader);
-    for (unsigned i = 0; i < configuration->count; i++) {
-        uint64_t id = configuration->members[i].id;
+    MEMBER_FOREACH (member, &watch->consensus->configuration) {
+        uint64_t id = member->id;
 
-        if (configuration->members[i].role == ROLE_VOTER && id != leader) {
+        if (member->role == ROLE_VOTER && id != leader) {
             before += self > leader ? id > leader && id < self : id > leader || id < self;
         }
     }

@@ -24,35 +24,87 @@
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/limits.h"
+#include "src/id/codec/fields.h"
 
 #define ENTRY_HEAD_BYTES (8 + 1 + 4)
 
-/* Every message begins with its version and its term, whichever of the union it is. */
-#define BEGINS_ALIKE(type)                                                                         \
-    _Static_assert(offsetof(struct raft_##type, version) == 0 &&                                   \
-                       offsetof(struct raft_##type, term) ==                                       \
-                           offsetof(struct raft_append_entries, term),                             \
-                   "version and term of raft_" #type)
-BEGINS_ALIKE(append_entries);
-BEGINS_ALIKE(append_entries_result);
-BEGINS_ALIKE(request_vote);
-BEGINS_ALIKE(request_vote_result);
-BEGINS_ALIKE(install_snapshot);
-BEGINS_ALIKE(timeout_now);
+/* --- the fields of each message, version and term first, whichever of the union it is --- */
 
-/* The versions of this library's messages. Of a lower one it skips checks: a pre-vote would
- * count as a vote. */
-static unsigned char version_of(enum raft_message_type type)
-{
-    switch (type) {
-    case RAFT_APPEND_ENTRIES_RESULT:
-    case RAFT_REQUEST_VOTE:
-    case RAFT_REQUEST_VOTE_RESULT:
-        return 2;
-    default:
-        return 0;
-    }
-}
+#define BEGINS_ALIKE(type)                                                                         \
+    _Static_assert(offsetof(struct type, version) == 0 &&                                          \
+                       offsetof(struct type, term) == offsetof(struct raft_append_entries, term),  \
+                   "version and term of " #type)
+BEGINS_ALIKE(raft_append_entries_result);
+BEGINS_ALIKE(raft_request_vote);
+BEGINS_ALIKE(raft_request_vote_result);
+BEGINS_ALIKE(raft_install_snapshot);
+BEGINS_ALIKE(raft_timeout_now);
+
+static const struct field append_fields[] = {
+    FIELD_NUMBER(struct raft_append_entries, version),
+    FIELD_NUMBER(struct raft_append_entries, term),
+    FIELD_NUMBER(struct raft_append_entries, prev_log_index),
+    FIELD_NUMBER(struct raft_append_entries, prev_log_term),
+    FIELD_NUMBER(struct raft_append_entries, leader_commit),
+    FIELD_NUMBER(struct raft_append_entries, n_entries),
+};
+
+static const struct field append_result_fields[] = {
+    FIELD_NUMBER(struct raft_append_entries_result, version),
+    FIELD_NUMBER(struct raft_append_entries_result, term),
+    FIELD_NUMBER(struct raft_append_entries_result, rejected),
+    FIELD_NUMBER(struct raft_append_entries_result, last_log_index),
+    FIELD_NUMBER(struct raft_append_entries_result, features),
+    FIELD_NUMBER(struct raft_append_entries_result, capacity),
+};
+
+static const struct field vote_fields[] = {
+    FIELD_NUMBER(struct raft_request_vote, version),
+    FIELD_NUMBER(struct raft_request_vote, term),
+    FIELD_NUMBER(struct raft_request_vote, candidate_id),
+    FIELD_NUMBER(struct raft_request_vote, last_log_index),
+    FIELD_NUMBER(struct raft_request_vote, last_log_term),
+    FIELD_BOOL(struct raft_request_vote, disrupt_leader),
+    FIELD_BOOL(struct raft_request_vote, pre_vote),
+};
+
+static const struct field vote_result_fields[] = {
+    FIELD_NUMBER(struct raft_request_vote_result, version),
+    FIELD_NUMBER(struct raft_request_vote_result, term),
+    FIELD_BOOL(struct raft_request_vote_result, vote_granted),
+    FIELD_BOOL(struct raft_request_vote_result, pre_vote),
+    FIELD_NUMBER(struct raft_request_vote_result, features),
+    FIELD_NUMBER(struct raft_request_vote_result, capacity),
+};
+
+static const struct field install_fields[] = {
+    FIELD_NUMBER(struct raft_install_snapshot, version),
+    FIELD_NUMBER(struct raft_install_snapshot, term),
+    FIELD_NUMBER(struct raft_install_snapshot, last_index),
+    FIELD_NUMBER(struct raft_install_snapshot, last_term),
+    FIELD_NUMBER(struct raft_install_snapshot, conf_index),
+};
+
+static const struct field timeout_now_fields[] = {
+    FIELD_NUMBER(struct raft_timeout_now, version),
+    FIELD_NUMBER(struct raft_timeout_now, term),
+    FIELD_NUMBER(struct raft_timeout_now, last_log_index),
+    FIELD_NUMBER(struct raft_timeout_now, last_log_term),
+};
+
+/* The versions are those of this library's messages. Of a lower one it skips checks: a pre-vote
+ * would count as a vote. */
+static const struct format {
+    unsigned char version;
+    struct fields fields;
+} formats[] = {
+    [RAFT_APPEND_ENTRIES] = {0, FIELDS(append_fields)},
+    [RAFT_APPEND_ENTRIES_RESULT] = {2, FIELDS(append_result_fields)},
+    [RAFT_REQUEST_VOTE] = {2, FIELDS(vote_fields)},
+    [RAFT_REQUEST_VOTE_RESULT] = {2, FIELDS(vote_result_fields)},
+    [RAFT_INSTALL_SNAPSHOT] = {0, FIELDS(install_fields)},
+    [RAFT_TIMEOUT_NOW] = {0, FIELDS(timeout_now_fields)},
+};
 
 void message_conf_encode(const struct raft_configuration *configuration, struct buf *buf)
 {
@@ -74,9 +126,8 @@ int message_conf_decode(const void *data, size_t len, struct raft_configuration 
     return 0;
 }
 
-/* --- readers: each marks the reader as bad when the value breaks its rule, so that a decoder reads
- * all fields and asks once, with reader_done(), whether the message stands --- */
-
+/* Marks the reader as bad when a value breaks its rule, so that a decoder reads all fields and asks
+ * once, with reader_done(), whether the message stands. */
 static void require(struct reader *reader, bool condition)
 {
     if (!condition) {
@@ -84,52 +135,12 @@ static void require(struct reader *reader, bool condition)
     }
 }
 
-/* A byte that is 0 or 1. */
-static bool read_bool(struct reader *reader)
-{
-    uint8_t value = reader_u8(reader);
-
-    require(reader, value <= 1);
-    return value == 1;
-}
-
-/* An index: below the bound. */
-static uint64_t read_index(struct reader *reader)
-{
-    uint64_t value = reader_u64(reader);
-
-    require(reader, value < WIRE_NUMBER_BOUND);
-    return value;
-}
-
-/* A term that is in force: not 0. */
-static uint64_t read_term(struct reader *reader)
-{
-    uint64_t value = read_index(reader);
-
-    require(reader, value > 0);
-    return value;
-}
-
-/* A byte string (u32 length before it) of at most max bytes, borrowed from the reader. */
-static const uint8_t *read_bytes(struct reader *reader, size_t max, size_t *ret_len)
-{
-    const uint8_t *data = reader_str32(reader, ret_len);
-
-    require(reader, *ret_len <= max);
-    return data;
-}
-
 /* --- by type --- */
 
-static void encode_append(const struct raft_append_entries *append, struct buf *buf)
+static void encode_entries(const struct raft_append_entries *append, struct buf *buf)
 {
     ASSERT(append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
     ASSERT((append->prev_log_index == 0) == (append->prev_log_term == 0));
-    buf_put_u64(buf, append->prev_log_index);
-    buf_put_u64(buf, append->prev_log_term);
-    buf_put_u64(buf, append->leader_commit);
-    buf_put_u32(buf, append->n_entries);
     for (unsigned i = 0; i < append->n_entries; i++) {
         const struct raft_entry *entry = &append->entries[i];
 
@@ -147,9 +158,6 @@ static void encode_install(const struct raft_install_snapshot *install, uint64_t
 
     ASSERT(install->conf.n > 0 && install->conf.n <= LIMIT_NODES);
     message_conf_encode(&install->conf, &conf);
-    buf_put_u64(buf, install->last_index);
-    buf_put_u64(buf, install->last_term);
-    buf_put_u64(buf, install->conf_index);
     buf_put_u64(buf, transfer);
     buf_put_str32(buf, conf.data, conf.len);
     buf_free(&conf);
@@ -162,10 +170,10 @@ static void read_entry(struct reader *reader, struct raft_entry *ret_entry)
     uint8_t type;
     size_t len;
 
-    ret_entry->term = read_term(reader);
+    ret_entry->term = reader_u64(reader);
     type = reader_u8(reader);
-    data = read_bytes(reader, LIMIT_ENTRY_BYTES, &len);
-    require(reader, type >= RAFT_COMMAND && type <= RAFT_CHANGE);
+    data = reader_str32(reader, &len);
+    require(reader, type >= RAFT_COMMAND && type <= RAFT_CHANGE && len <= LIMIT_ENTRY_BYTES);
     if (reader->bad) {
         return;
     }
@@ -175,14 +183,10 @@ static void read_entry(struct reader *reader, struct raft_entry *ret_entry)
     ret_entry->buf.base = (void *)(uintptr_t)data;
 }
 
-static void read_append(struct reader *reader, struct raft_append_entries *append)
+static void read_entries(struct reader *reader, struct raft_append_entries *append)
 {
     uint64_t term;
 
-    append->prev_log_index = read_index(reader);
-    append->prev_log_term = read_index(reader);
-    append->leader_commit = read_index(reader);
-    append->n_entries = reader_u32(reader);
     require(reader, (append->prev_log_index == 0) == (append->prev_log_term == 0));
     require(reader, append->prev_log_term <= append->term);
     require(reader, append->n_entries <= LIMIT_ENTRIES_PER_FRAME);
@@ -196,7 +200,7 @@ static void read_append(struct reader *reader, struct raft_append_entries *appen
     term = append->prev_log_term;
     for (unsigned i = 0; i < append->n_entries && !reader->bad; i++) {
         read_entry(reader, &append->entries[i]);
-        require(reader, append->entries[i].term >= term);
+        require(reader, append->entries[i].term > 0 && append->entries[i].term >= term);
         require(reader, append->entries[i].term <= append->term);
         term = append->entries[i].term;
     }
@@ -207,57 +211,21 @@ static void read_append(struct reader *reader, struct raft_append_entries *appen
     }
 }
 
-static void read_append_result(struct reader *reader, struct raft_append_entries_result *result)
-{
-    result->rejected = read_index(reader);
-    result->last_log_index = read_index(reader);
-    result->features = reader_u16(reader);
-    result->capacity = reader_u16(reader);
-}
-
-static void read_vote(struct reader *reader, struct raft_request_vote *vote)
-{
-    vote->candidate_id = reader_u64(reader);
-    vote->last_log_index = read_index(reader);
-    vote->last_log_term = read_index(reader);
-    vote->disrupt_leader = read_bool(reader);
-    vote->pre_vote = read_bool(reader);
-    require(reader, vote->candidate_id >= 1 && vote->candidate_id <= LIMIT_NODE_ID);
-    require(reader, vote->last_log_term <= vote->term);
-}
-
-static void read_vote_result(struct reader *reader, struct raft_request_vote_result *result)
-{
-    result->vote_granted = read_bool(reader);
-    result->pre_vote = read_bool(reader);
-    result->features = reader_u16(reader);
-    result->capacity = reader_u16(reader);
-}
-
 static void read_install(struct reader *reader, struct raft_install_snapshot *install,
                          uint64_t *ret_transfer)
 {
     const uint8_t *conf;
     size_t len;
 
-    install->last_index = read_term(reader);
-    install->last_term = read_term(reader);
-    install->conf_index = read_term(reader);
     *ret_transfer = reader_u64(reader);
-    conf = read_bytes(reader, reader_left(reader), &len);
+    conf = reader_str32(reader, &len);
+    require(reader, install->last_index > 0 && install->last_term > 0 && install->conf_index > 0);
     require(reader, install->last_term <= install->term);
     require(reader, install->conf_index <= install->last_index);
     raft_configuration_init(&install->conf);
     if (!reader_done(reader) || message_conf_decode(conf, len, &install->conf) != 0) {
         reader->bad = true;
     }
-}
-
-static void read_timeout_now(struct reader *reader, struct raft_timeout_now *timeout_now)
-{
-    timeout_now->last_log_index = read_index(reader);
-    timeout_now->last_log_term = read_index(reader);
-    require(reader, timeout_now->last_log_term <= timeout_now->term);
 }
 
 /* --- whole messages --- */
@@ -268,38 +236,31 @@ void message_encode(const struct raft_message *message, uint64_t transfer, struc
 
     ASSERT(term > 0 && term < WIRE_NUMBER_BOUND);
     buf_put_u8(buf, (uint8_t)message->type);
-    buf_put_u8(buf, message->append_entries.version);
-    buf_put_u64(buf, term);
-    switch (message->type) {
-    case RAFT_APPEND_ENTRIES:
-        encode_append(&message->append_entries, buf);
-        break;
-    case RAFT_APPEND_ENTRIES_RESULT:
-        buf_put_u64(buf, message->append_entries_result.rejected);
-        buf_put_u64(buf, message->append_entries_result.last_log_index);
-        buf_put_u16(buf, message->append_entries_result.features);
-        buf_put_u16(buf, message->append_entries_result.capacity);
-        break;
-    case RAFT_REQUEST_VOTE:
-        buf_put_u64(buf, message->request_vote.candidate_id);
-        buf_put_u64(buf, message->request_vote.last_log_index);
-        buf_put_u64(buf, message->request_vote.last_log_term);
-        buf_put_u8(buf, message->request_vote.disrupt_leader ? 1 : 0);
-        buf_put_u8(buf, message->request_vote.pre_vote ? 1 : 0);
-        break;
-    case RAFT_REQUEST_VOTE_RESULT:
-        buf_put_u8(buf, message->request_vote_result.vote_granted ? 1 : 0);
-        buf_put_u8(buf, message->request_vote_result.pre_vote ? 1 : 0);
-        buf_put_u16(buf, message->request_vote_result.features);
-        buf_put_u16(buf, message->request_vote_result.capacity);
-        break;
-    case RAFT_INSTALL_SNAPSHOT:
+    fields_put(buf, &formats[message->type].fields, &message->append_entries);
+    if (message->type == RAFT_APPEND_ENTRIES) {
+        encode_entries(&message->append_entries, buf);
+    } else if (message->type == RAFT_INSTALL_SNAPSHOT) {
         encode_install(&message->install_snapshot, transfer, buf);
-        break;
-    case RAFT_TIMEOUT_NOW:
-        buf_put_u64(buf, message->timeout_now.last_log_index);
-        buf_put_u64(buf, message->timeout_now.last_log_term);
-        break;
+    }
+}
+
+/* Read the fields. Terms and indexes are below the bound, and so is the id of a candidate. */
+static void read_fields(struct reader *reader, struct raft_message *message)
+{
+    const struct format *format = &formats[message->type];
+    const char *record = (const char *)&message->append_entries;
+
+    require(reader, fields_read(reader, &format->fields, &message->append_entries));
+    require(reader,
+            message->append_entries.version == format->version && message_term(message) > 0);
+    for (size_t i = 0; i < format->fields.count; i++) {
+        const struct field *field = &format->fields.items[i];
+        uint64_t number;
+
+        if (field->size == sizeof number) {
+            memcpy(&number, record + field->at, sizeof number);
+            require(reader, number < WIRE_NUMBER_BOUND);
+        }
     }
 }
 
@@ -309,36 +270,33 @@ int message_decode(const void *data, size_t len, struct raft_message *ret_messag
     struct raft_message message;
     struct reader reader;
     uint64_t transfer = 0;
+    uint8_t type;
 
     memset(&message, 0, sizeof message);
     reader_init(&reader, data, len);
-    message.type = (enum raft_message_type)reader_u8(&reader);
-    message.append_entries.version = reader_u8(&reader);
-    message.append_entries.term = read_term(&reader);
-    if (reader.bad || message.append_entries.version != version_of(message.type)) {
+    type = reader_u8(&reader);
+    if (type < RAFT_APPEND_ENTRIES || type > RAFT_TIMEOUT_NOW) {
         return ERR_BAD_MESSAGE;
     }
+    message.type = (enum raft_message_type)type;
+    read_fields(&reader, &message);
     switch (message.type) {
     case RAFT_APPEND_ENTRIES:
-        read_append(&reader, &message.append_entries);
-        break;
-    case RAFT_APPEND_ENTRIES_RESULT:
-        read_append_result(&reader, &message.append_entries_result);
-        break;
-    case RAFT_REQUEST_VOTE:
-        read_vote(&reader, &message.request_vote);
-        break;
-    case RAFT_REQUEST_VOTE_RESULT:
-        read_vote_result(&reader, &message.request_vote_result);
+        read_entries(&reader, &message.append_entries);
         break;
     case RAFT_INSTALL_SNAPSHOT:
         read_install(&reader, &message.install_snapshot, &transfer);
         break;
+    case RAFT_REQUEST_VOTE:
+        require(&reader, message.request_vote.candidate_id >= 1 &&
+                             message.request_vote.candidate_id <= LIMIT_NODE_ID);
+        require(&reader, message.request_vote.last_log_term <= message.request_vote.term);
+        break;
     case RAFT_TIMEOUT_NOW:
-        read_timeout_now(&reader, &message.timeout_now);
+        require(&reader, message.timeout_now.last_log_term <= message.timeout_now.term);
         break;
     default:
-        return ERR_BAD_MESSAGE;
+        break;
     }
     if (!reader_done(&reader)) {
         return ERR_BAD_MESSAGE;

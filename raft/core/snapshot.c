@@ -45,17 +45,17 @@ unsigned snapshot_reads(const struct snapshot_transfers *transfers)
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        count += transfers->out[i].reading;
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
+        count += out->reading;
     }
     return count;
 }
 
 /* --- out --- */
 
-static void on_read(struct disk_read *read)
+static void on_read(struct store_op *op)
 {
-    struct snapshot_out *out = read->data;
+    struct snapshot_out *out = op->data;
 
     ASSERT(out->reading && !out->back);
     out->back = true;
@@ -65,12 +65,21 @@ static void start_read(struct snapshot_out *out, size_t max_bytes, bool close)
 {
     ASSERT(!out->reading);
     out->reading = true;
-    out->read = (struct disk_read){.snapshot = out->view,
+    out->read = (struct disk_read){.op = {.kind = STORE_READ, .done = on_read, .data = out},
+                                   .snapshot = out->view,
                                    .max_bytes = max_bytes,
-                                   .close = close,
-                                   .done = on_read,
-                                   .data = out};
-    out->transfers->disk->ops->read(out->transfers->disk, &out->read);
+                                   .close = close};
+    out->transfers->disk->ops->submit(out->transfers->disk, &out->read.op);
+}
+
+const struct snapshot_out *snapshot_to(const struct snapshot_transfers *transfers, uint64_t peer)
+{
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
+        if (out->active && out->peer == peer) {
+            return out;
+        }
+    }
+    return NULL;
 }
 
 uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers)
@@ -78,9 +87,7 @@ uint64_t snapshot_needed_index(const struct snapshot_transfers *transfers)
     uint64_t now = clock_now_ms(transfers->clock);
     uint64_t needed = UINT64_MAX;
 
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        const struct snapshot_out *out = &transfers->out[i];
-
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
         if (now < out->hold_until_ms && out->hold_index < needed) {
             needed = out->hold_index;
         }
@@ -199,9 +206,7 @@ void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t
     uint64_t now = clock_now_ms(transfers->clock);
     struct snapshot_out *free_slot = NULL;
 
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        struct snapshot_out *out = &transfers->out[i];
-
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
         if (out->active && out->peer == peer) {
             if (now - out->progress_ms < 2 * (uint64_t)transfers->election_ms) {
                 return; /* one transfer a peer, and this one is moving */
@@ -234,9 +239,7 @@ bool snapshot_receive_ack(struct snapshot_transfers *transfers, uint64_t from,
     if (wire_chunk_ack_decode(payload, len, &ack) != 0) {
         return false;
     }
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        struct snapshot_out *out = &transfers->out[i];
-
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
         if (!out->active || out->peer != from || out->transfer != ack.transfer) {
             continue;
         }
@@ -334,17 +337,15 @@ bool snapshot_receive_chunk(struct snapshot_transfers *transfers, uint64_t from,
 
 void snapshot_drop_out(struct snapshot_transfers *transfers)
 {
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        drop_out(&transfers->out[i]);
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
+        drop_out(out);
     }
 }
 
 void snapshot_link_down(struct snapshot_transfers *transfers, uint64_t peer)
 {
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        if (transfers->out[i].active && transfers->out[i].peer == peer) {
-            transfers->out[i].link_lost = true;
-        }
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
+        out->link_lost = out->link_lost || (out->active && out->peer == peer);
     }
 }
 
@@ -352,9 +353,7 @@ void snapshot_turn(struct snapshot_transfers *transfers, uint64_t led_term)
 {
     uint64_t now = clock_now_ms(transfers->clock);
 
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        struct snapshot_out *out = &transfers->out[i];
-
+    SNAPSHOT_OUT_FOREACH (out, transfers) {
         if (out->active && (out->link_lost || now - out->progress_ms > LIMIT_SNAPSHOT_MS)) {
             drop_out(out);
         }

@@ -50,6 +50,11 @@ struct snapshot_out {
     struct snapshot_transfers *transfers;
 };
 
+/* Each place for a transfer. */
+#define SNAPSHOT_OUT_FOREACH(place, transfers)                                                     \
+    for (__typeof__(&(transfers)->out[0]) place = (transfers)->out;                                \
+         place < (transfers)->out + LIMIT_NODES; place++)
+
 struct snapshot_in {
     bool active;
     uint64_t from;
@@ -91,6 +96,9 @@ unsigned snapshot_reads(const struct snapshot_transfers *transfers);
  * state stands. */
 void snapshot_send(struct snapshot_transfers *transfers, uint64_t peer, uint64_t last_index,
                    uint64_t durable);
+
+/* The transfer to a peer that is under way; NULL: there is none. */
+const struct snapshot_out *snapshot_to(const struct snapshot_transfers *transfers, uint64_t peer);
 
 /* Entries above this index are needed by peers that get a snapshot, or just got one; UINT64_MAX:
  * none are. Without them a peer would need the next snapshot when it has this one, for ever, where

@@ -78,12 +78,11 @@ static void fuzz_members(const uint8_t *data, size_t len)
 {
     char address[LIMIT_ADDRESS_BYTES + 1];
     struct wire_joined joined;
-    struct peer_start start;
-    struct wire_conf conf;
+    struct wire_statement statement;
     struct buf again = BUF_INIT;
 
-    if (wire_statement_decode(data, len, &start, &conf) == 0) {
-        wire_statement_encode(&start, &conf, &again);
+    if (wire_statement_decode(data, len, &statement) == 0) {
+        wire_statement_encode(&statement, &again);
         expect_same(&again, data, len);
     }
     again.len = 0;
@@ -188,19 +187,17 @@ static void fuzz_frames(const uint8_t *data, size_t len)
 static bool known_cb(const struct handshake_config *config, uint64_t peer, const void *statement,
                      size_t len)
 {
-    struct peer_start start;
-    struct wire_conf conf;
+    struct wire_statement said;
 
     (void)config;
-    ASSERT(wire_statement_decode(statement, len, &start, &conf) == 0);
+    ASSERT(wire_statement_decode(statement, len, &said) == 0);
     return peer == 2;
 }
 
 static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
 {
     (void)receiver;
-    wire_statement_encode(&(struct peer_start){1, 2, 3}, &(struct wire_conf){0, NULL, 0},
-                          statement);
+    wire_statement_encode(&(struct wire_statement){.start = {1, 2, 3}}, statement);
 }
 
 static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)

@@ -54,7 +54,7 @@ struct node {
     struct id_backend backend;
     struct mailbox mailbox;
     struct want_list wanted;
-    uv_async_t want_async;
+    uv_async_t wake; /* by the writer, or by threads of http/ that want something */
     enum node_state state;
     bool drain; /* hand leadership over */
     bool drained;
@@ -68,7 +68,6 @@ struct node {
     struct net_receiver receiver;
     struct replica replica;
     struct replica_owner owner;
-    uv_async_t disk_async;
     uv_prepare_t prepare;
     uv_idle_t again; /* keeps the loop from waiting while a turn left work */
     uv_timer_t timer;
@@ -87,20 +86,11 @@ static uint64_t now_ms_of(const struct node *node)
 
 /* --- what comes in --- */
 
-static void disk_cb(uv_async_t *async)
-{
-    struct node *node = async->data;
-
-    if (node->writer != NULL) {
-        (void)writer_complete(node->writer);
-    }
-}
-
 static void writer_notify_cb(void *data)
 {
     struct node *node = data;
 
-    (void)uv_async_send(&node->disk_async);
+    (void)uv_async_send(&node->wake);
 }
 
 static void writer_failed_cb(void *data, int err, const struct store_error *error)
@@ -135,7 +125,7 @@ static void on_gone(struct net_receiver *receiver, uint64_t peer)
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
     if (node->state < NODE_WRITING) {
-        replica_peer_gone(&node->replica, peer);
+        driver_peer_refused(&node->replica.driver, peer);
     }
 }
 
@@ -255,20 +245,23 @@ static void want(struct id_backend *backend, struct id_tag *tag)
     struct node *node = CONTAINER(backend, struct node, backend);
 
     if (want_list_push(&node->wanted, tag)) {
-        (void)uv_async_send(&node->want_async);
+        (void)uv_async_send(&node->wake);
     }
 }
 
 static void notify(struct id_backend *backend)
 {
-    (void)uv_async_send(&CONTAINER(backend, struct node, backend)->want_async);
+    (void)uv_async_send(&CONTAINER(backend, struct node, backend)->wake);
 }
 
-static void want_cb(uv_async_t *async)
+static void wake_cb(uv_async_t *async)
 {
     struct node *node = async->data;
     struct id_tag *tag = want_list_take(&node->wanted);
 
+    if (node->writer != NULL) {
+        (void)writer_complete(node->writer);
+    }
     while (tag != NULL) {
         struct id_tag *next = want_list_next(tag);
 
@@ -380,9 +373,8 @@ static void net_closed_cb(void *data)
 
 static void begin_closing(struct node *node)
 {
-    uv_handle_t *handles[] = {(uv_handle_t *)&node->want_async, (uv_handle_t *)&node->disk_async,
-                              (uv_handle_t *)&node->prepare, (uv_handle_t *)&node->again,
-                              (uv_handle_t *)&node->timer};
+    uv_handle_t *handles[] = {(uv_handle_t *)&node->wake, (uv_handle_t *)&node->prepare,
+                              (uv_handle_t *)&node->again, (uv_handle_t *)&node->timer};
 
     node->state = NODE_CLOSING;
     mailbox_close(&node->mailbox, mailbox_closed_cb); /* gives the replica what waits in it, */
@@ -400,8 +392,8 @@ static void log_given_back(const struct node *node)
     const struct allocator *allocator = node->replica.allocator;
 
     log_info("raft", "segments given back", "ids=%llu burnt=%llu",
-             (unsigned long long)allocator_returned(allocator),
-             (unsigned long long)allocator_burnt(allocator, ID_BURN_STOP));
+             (unsigned long long)allocator_counts(allocator)->returned,
+             (unsigned long long)allocator_counts(allocator)->burnt[ID_BURN_STOP]);
 }
 
 /* Leadership has gone, or the grace is over; and what was left in memory was given back, or burnt
@@ -420,7 +412,7 @@ static bool segments_are_through(struct node *node)
                           now_ms + (left_ms < GIVE_BACK_MS ? left_ms : GIVE_BACK_MS));
         (void)replica_turn(&node->replica);
     }
-    if (!replica_given_back(&node->replica)) {
+    if (!allocator_given_back(node->replica.allocator)) {
         return false;
     }
     log_given_back(node);
@@ -543,6 +535,7 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
 {
     const struct node_settings *settings = node->settings;
     struct replica_config to = settings->replica;
+    const char *why; /* a node that listens on a wildcard is where the cluster knows it */
 
     to.driver.node_id = settings->node_id;
     to.driver.address = settings->peer_address;
@@ -555,11 +548,16 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.info.store_id = store_id;
     strncpy(to.info.http_address, settings->http_address, sizeof to.info.http_address - 1);
     strncpy(to.info.version, LEAFD_VERSION, sizeof to.info.version - 1);
+    if (member_address_check(settings->peer_address, strlen(settings->peer_address), &why)) {
+        strncpy(to.info.peer_address, settings->peer_address, sizeof to.info.peer_address - 1);
+    }
     to.digest_ms = DIGEST_MS;
     to.lease.node_id = settings->node_id;
     to.lease.store_id = store_id;
     to.lease.address = settings->http_address;
     to.cluster_id = settings->cluster_id;
+    to.members = settings->members.peers;
+    to.member_count = settings->members.count;
     to.learned = &node->learned;
     return to;
 }
@@ -599,19 +597,17 @@ static void init_handles(struct node *node)
 {
     uv_loop_t *loop = node->loop;
 
-    ASSERT(uv_async_init(loop, &node->disk_async, disk_cb) == 0);
     ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
     ASSERT(uv_idle_init(loop, &node->again) == 0);
     ASSERT(uv_timer_init(loop, &node->timer) == 0);
     ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
-    ASSERT(uv_async_init(loop, &node->want_async, want_cb) == 0);
+    ASSERT(uv_async_init(loop, &node->wake, wake_cb) == 0);
     node->mailbox.data = node;
-    node->want_async.data = node;
-    node->disk_async.data = node;
+    node->wake.data = node;
     node->prepare.data = node;
     node->again.data = node;
     node->timer.data = node;
-    node->handles_open = 7; /* these and the net */
+    node->handles_open = 6; /* these and the net */
 }
 
 /* After the links are open nothing can fail but a log that the core refuses, which `failed`

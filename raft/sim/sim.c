@@ -103,7 +103,7 @@ static void work(struct sim_node *node, struct sim_event *event)
     } else if (event->kind == SIM_DISK) {
         sim_disk_event(&node->disk);
     } else if (event->kind == SIM_REFUSED) {
-        replica_peer_gone(&node->replica, event->peer + 1);
+        driver_peer_refused(&node->replica.driver, event->peer + 1);
     } else if (event->kind == SIM_LATE) {
         sim_node_late(node);
     } else if (node->world->now_ms < node->wake_at_ms) {
@@ -171,10 +171,7 @@ static bool settled(const struct sim_world *world)
     if (!sim_client_final_done(world) || world->requests_open > 0 || !sim_member_settled(world)) {
         return false;
     }
-    SIM_NODE_FOREACH (node, world) {
-        if (!sim_member_lives(node)) {
-            continue;
-        }
+    SIM_LIVING_FOREACH (node, world) {
         first = first != NULL ? first : node;
         if (!world->clock_faults && !world->flake_served[node->id - 1]) {
             return false;
@@ -256,10 +253,8 @@ static void until(struct sim_world *world, bool (*is_so)(const struct sim_world 
 /* Whatever was acknowledged is there, and the histories are right. */
 static void check_end(struct sim_world *world)
 {
-    SIM_NODE_FOREACH (node, world) {
-        if (sim_member_lives(node)) {
-            sim_member_check(node);
-        }
+    SIM_LIVING_FOREACH (node, world) {
+        sim_member_check(node);
     }
     sim_check_end(world);
     sim_member_end(world);

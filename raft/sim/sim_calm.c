@@ -36,40 +36,27 @@ static struct sim_node *leader_of(struct sim_world *world)
     return leader;
 }
 
-/* A voter that is so far behind that it is sent a snapshot acknowledges nothing meanwhile. */
-static bool is_sent_snapshot(const struct sim_node *leader, uint64_t id)
-{
-    const struct snapshot_transfers *transfers = &leader->replica.driver.transfers;
-
-    for (unsigned i = 0; i < LIMIT_NODES; i++) {
-        if (transfers->out[i].active && transfers->out[i].peer == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Nearly everything that is committed is known to be there. (The core looks for where a log that
- * lies far behind agrees with its own index by index.) */
+ * lies far behind agrees with its own index by index.) A voter that is so far behind that it is
+ * sent a snapshot acknowledges nothing meanwhile. */
 static bool keeps_up(struct sim_node *leader, uint64_t id)
 {
     struct driver *driver = &leader->replica.driver;
     uint64_t match;
 
-    return driver_match(driver, id, &match) && match + LAG_MAX >= driver->commit;
+    return snapshot_to(&driver->transfers, id) == NULL && driver_match(driver, id, &match) &&
+           match + LAG_MAX >= driver->commit;
 }
 
 /* The leader and the voters that can work with it, a bit an id; 0: they are no majority. */
 static unsigned majority_of(struct sim_node *leader)
 {
-    const struct configuration *configuration = driver_configuration(&leader->replica.driver);
     struct sim_world *world = leader->world;
     unsigned voters = 0;
     unsigned working = 0;
     unsigned who = 0;
 
-    for (unsigned i = 0; i < configuration->count; i++) {
-        const struct conf_member *server = &configuration->members[i];
+    MEMBER_FOREACH (server, driver_configuration(&leader->replica.driver)) {
         const struct sim_node *node = &world->nodes[server->id - 1];
 
         if (server->role != ROLE_VOTER) {
@@ -77,8 +64,7 @@ static unsigned majority_of(struct sim_node *leader)
         }
         voters++;
         if (node == leader ||
-            (works(node) && sim_reaches(leader, node) && !is_sent_snapshot(leader, server->id) &&
-             keeps_up(leader, server->id))) {
+            (works(node) && sim_reaches(leader, node) && keeps_up(leader, server->id))) {
             working++;
             who |= BIT(server->id);
         }
@@ -95,6 +81,15 @@ static uint64_t incarnations_of(const struct sim_world *world, unsigned who)
         incarnations += who & BIT(node->id) ? node->incarnation : 0;
     }
     return incarnations;
+}
+
+static struct sim_voters voters_of(const struct sim_node *leader, unsigned who)
+{
+    return (struct sim_voters){.who = who,
+                               .leader = leader->id,
+                               .term = driver_term(&leader->replica.driver),
+                               .incarnations = incarnations_of(leader->world, who),
+                               .since_ms = leader->world->now_ms};
 }
 
 /* --- who reaches the leader --- */
@@ -149,7 +144,6 @@ static void look_at_reach(struct sim_world *world, bool same)
  * is heard by it. A bit an id; 0: it is not so. */
 static unsigned deaf_majority(struct sim_node *leader)
 {
-    const struct configuration *configuration = driver_configuration(&leader->replica.driver);
     struct sim_world *world = leader->world;
     unsigned voters = 0;
     unsigned count = 0;
@@ -158,8 +152,7 @@ static unsigned deaf_majority(struct sim_node *leader)
     if (!sim_is_quiet(world) || driver_pending_change(&leader->replica.driver) != 0) {
         return 0;
     }
-    for (unsigned i = 0; i < configuration->count; i++) {
-        const struct conf_member *server = &configuration->members[i];
+    MEMBER_FOREACH (server, driver_configuration(&leader->replica.driver)) {
         struct sim_node *node = node_of(world, server->id);
         bool hears = works(node) && !world->cut[leader->id - 1][node->id - 1];
 
@@ -195,25 +188,19 @@ static bool is_replaced(struct sim_world *world)
 
 static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
 {
-    struct sim_deaf *deaf = &world->deaf;
-    unsigned who;
+    struct sim_voters *deaf = &world->deaf;
 
-    if (leader != NULL && (deaf->term == 0 || deaf->term != driver_term(&leader->replica.driver))) {
-        who = deaf_majority(leader);
-        *deaf = (struct sim_deaf){.who = who,
-                                  .leader = leader->id,
-                                  .incarnations = incarnations_of(world, who),
-                                  .since_ms = world->now_ms};
-        deaf->term = who != 0 ? driver_term(&leader->replica.driver) : 0;
-        world->stats.deaf += who != 0;
+    if (leader != NULL && (deaf->who == 0 || deaf->term != driver_term(&leader->replica.driver))) {
+        *deaf = voters_of(leader, deaf_majority(leader));
+        world->stats.deaf += deaf->who != 0;
     }
-    if (deaf->term == 0) {
+    if (deaf->who == 0) {
         return;
     }
     leader = node_of(world, deaf->leader);
     if (!works(leader) || deaf_majority(leader) != deaf->who || is_replaced(world) ||
         incarnations_of(world, deaf->who) != deaf->incarnations) {
-        deaf->term = 0;
+        deaf->who = 0;
     } else if (world->now_ms - deaf->since_ms > DEAF_MS) {
         sim_fail(world, "node %u hears nobody, and %" PRIu64 " ms later nobody leads a newer term",
                  leader->id, (world->now_ms - deaf->since_ms));
@@ -223,14 +210,11 @@ static void look_at_deaf(struct sim_world *world, struct sim_node *leader)
 void sim_calm_look(struct sim_world *world)
 {
     struct sim_node *leader = world->drop_percent == 0 ? leader_of(world) : NULL;
-    struct sim_calm calm = {.since_ms = world->now_ms};
+    struct sim_voters calm = {.since_ms = world->now_ms};
     bool same;
 
     if (leader != NULL) {
-        calm.who = majority_of(leader);
-        calm.leader = leader->id;
-        calm.term = driver_term(&leader->replica.driver);
-        calm.incarnations = incarnations_of(world, calm.who);
+        calm = voters_of(leader, majority_of(leader));
     }
     same = calm.who != 0 && calm.who == world->calm.who && calm.leader == world->calm.leader &&
            calm.term == world->calm.term && calm.incarnations == world->calm.incarnations;

@@ -368,14 +368,6 @@ static void check_first_time(struct sim_node *node)
     }
 }
 
-/* It leads a term that nobody led before. */
-static void check_may_lead(const struct sim_node *node)
-{
-    if (sim_member_was_removed(node->world, node->id)) {
-        sim_fail(node->world, "node %u was removed, and now leads a new term", node->id);
-    }
-}
-
 /* I8: equal digest at equal index, term included; one leader a term. */
 void sim_check_node(struct sim_node *node)
 {
@@ -401,8 +393,8 @@ void sim_check_node(struct sim_node *node)
         if (world->leaders[term] != 0 && world->leaders[term] != node->id) {
             sim_fail(world, "two leaders in term %" PRIu64, term);
         }
-        if (world->leaders[term] == 0) {
-            check_may_lead(node);
+        if (world->leaders[term] == 0 && sim_member_was_removed(world, node->id)) {
+            sim_fail(world, "node %u was removed, and now leads a new term", node->id);
         }
         world->leaders[term] = node->id;
     }
@@ -430,10 +422,7 @@ static void check_tags(struct sim_node *node)
 /* I7: whatever was acknowledged is there, on every node. */
 void sim_check_end(struct sim_world *world)
 {
-    SIM_NODE_FOREACH (node, world) {
-        if (!sim_member_lives(node)) {
-            continue;
-        }
+    SIM_LIVING_FOREACH (node, world) {
         sim_check_node(node);
         check_tags(node);
         for (uint64_t k = 0; k < world->kept_next; k++) {

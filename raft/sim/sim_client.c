@@ -143,12 +143,11 @@ static void put_acknowledged(struct sim_request *request)
 /* All members have applied the raise: none of them hands out a lower id any more. */
 static void everywhere_answered(struct sim_request *request)
 {
-    const struct configuration *conf = driver_configuration(&request->node->replica.driver);
     struct sim_world *world = request->node->world;
 
     world->stats.everywhere++;
-    for (unsigned i = 0; i < conf->count; i++) {
-        sim_check_raised(&world->nodes[conf->members[i].id - 1], request->tag, request->floor);
+    MEMBER_FOREACH (member, driver_configuration(&request->node->replica.driver)) {
+        sim_check_raised(&world->nodes[member->id - 1], request->tag, request->floor);
     }
 }
 
@@ -466,10 +465,7 @@ void sim_client_begin_final(struct sim_world *world)
 {
     memset(final_done, 0, sizeof final_done);
     final_left = 0;
-    SIM_NODE_FOREACH (node, world) {
-        if (!sim_member_lives(node)) {
-            continue;
-        }
+    SIM_LIVING_FOREACH (node, world) {
         final_left++;
         final_put(node);
         sim_strict_begin_final(node);

@@ -3,9 +3,6 @@
  */
 #include "raft/sim/sim_disk.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
@@ -27,28 +24,15 @@ static void kick(struct sim_disk *disk)
     sim_happens(disk->node, SIM_DISK, takes_ms);
 }
 
-static void enqueue(struct sim_disk *disk, struct store_op *op, struct disk_read *read)
+static void disk_submit(struct disk *base, struct store_op *op)
 {
-    struct sim_disk_item *item = calloc(1, sizeof *item);
+    struct sim_disk *disk = CONTAINER(base, struct sim_disk, base);
 
-    ASSERT(item != NULL);
-    item->op = op;
-    item->read = read;
-    STAILQ_INSERT_TAIL(&disk->queue, item, link);
+    STAILQ_INSERT_TAIL(&disk->queue, op, link);
     disk->queued++;
     if (disk->node->up) {
         kick(disk);
     }
-}
-
-static void disk_submit(struct disk *base, struct store_op *op)
-{
-    enqueue(CONTAINER(base, struct sim_disk, base), op, NULL);
-}
-
-static void disk_read(struct disk *base, struct disk_read *read)
-{
-    enqueue(CONTAINER(base, struct sim_disk, base), NULL, read);
 }
 
 static bool disk_low(struct disk *base)
@@ -56,8 +40,7 @@ static bool disk_low(struct disk *base)
     return CONTAINER(base, struct sim_disk, base)->low;
 }
 
-static const struct disk_ops sim_disk_ops = {
-    .submit = disk_submit, .read = disk_read, .low = disk_low};
+static const struct disk_ops sim_disk_ops = {.submit = disk_submit, .low = disk_low};
 
 void sim_disk_init(struct sim_disk *disk, struct sim_node *node)
 {
@@ -65,81 +48,100 @@ void sim_disk_init(struct sim_disk *disk, struct sim_node *node)
     STAILQ_INIT(&disk->queue);
 }
 
-/* Commit the first count operations of the queue in one transaction. */
-static void commit(struct sim_disk *disk, size_t count)
+static struct store_op *take(struct sim_disk *disk)
 {
-    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
-    struct sim_disk_item *item;
-    struct store_error error = {{0}};
-    int rv;
-
-    STAILQ_FOREACH (item, &disk->queue, link) {
-        if (count-- == 0) {
-            break;
-        }
-        if (item->op != NULL) {
-            STAILQ_INSERT_TAIL(&list, item->op, link);
-        }
-    }
-    if (STAILQ_EMPTY(&list)) {
-        return;
-    }
-    disk->node->world->stats.commits++;
-    rv = disk->node->store->ops->commit(disk->node->store, &list, &error);
-    if (rv != 0) {
-        sim_fail(disk->node->world, "node %u: commit failed: %s", disk->node->id, error.text);
-    }
-}
-
-static void complete_first(struct sim_disk *disk)
-{
-    struct sim_disk_item *item = STAILQ_FIRST(&disk->queue);
+    struct store_op *op = STAILQ_FIRST(&disk->queue);
 
     STAILQ_REMOVE_HEAD(&disk->queue, link);
     disk->queued--;
-    if (item->op != NULL) {
-        item->op->done(item->op);
-    } else {
-        /* Small chunks, so that transfers take several. */
-        size_t max_bytes = item->read->max_bytes < 300 ? item->read->max_bytes : 300;
-
-        disk_read_run(item->read, disk->node->store, max_bytes);
-        item->read->done(item->read);
-    }
-    free(item);
+    return op;
 }
 
-/* Commit the first count items, and tell that it is done. */
-static void carry_out(struct sim_disk *disk, size_t count)
+/* From now on the disk must have these. */
+static void note_hard_states(struct sim_node *node, const struct store_op_list *list)
 {
-    commit(disk, count);
-    while (count-- > 0) {
-        complete_first(disk);
+    const struct store_op *op;
+
+    STAILQ_FOREACH (op, list, link) {
+        if (op->kind == STORE_HARD_STATE) {
+            node->voted_late = op->term == node->disk_term && op->vote != node->disk_vote;
+            node->disk_term = op->term;
+            node->disk_vote = op->vote;
+        }
+    }
+}
+
+/* Commit what comes first, up to the next read and at most count operations, in one transaction,
+ * and tell that it is done. Returns how many they were. */
+static size_t commit_first(struct sim_disk *disk, size_t count, bool is_lost)
+{
+    struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct store_op *op;
+    struct store_error error = {{0}};
+    size_t taken = 0;
+
+    while (taken < count && STAILQ_FIRST(&disk->queue)->kind != STORE_READ) {
+        op = take(disk);
+        STAILQ_INSERT_TAIL(&list, op, link);
+        taken++;
+    }
+    disk->node->world->stats.commits += !is_lost;
+    if (!is_lost && disk->node->store->ops->commit(disk->node->store, &list, &error) != 0) {
+        sim_fail(disk->node->world, "node %u: commit failed: %s", disk->node->id, error.text);
+    }
+    if (!is_lost) {
+        note_hard_states(disk->node, &list);
+    }
+    while ((op = STAILQ_FIRST(&list)) != NULL) {
+        STAILQ_REMOVE_HEAD(&list, link);
+        op->done(op);
+    }
+    return taken;
+}
+
+static void read_first(struct sim_disk *disk)
+{
+    struct store_op *op = take(disk);
+    size_t most = disk_read_of(op)->max_bytes;
+
+    /* Small chunks, so that transfers take several. */
+    disk_read_run(disk_read_of(op), disk->node->store, most < 300 ? most : 300);
+    op->done(op);
+}
+
+/* Carry out what comes first, count in all; commits may be lost. */
+static void carry_out(struct sim_disk *disk, size_t count, bool is_lost)
+{
+    while (count > 0) {
+        if (STAILQ_FIRST(&disk->queue)->kind == STORE_READ) {
+            read_first(disk);
+            count--;
+        } else {
+            count -= commit_first(disk, count, is_lost);
+        }
     }
     disk->group = 0;
 }
 
 void sim_disk_event(struct sim_disk *disk)
 {
-    carry_out(disk, disk->group);
+    carry_out(disk, disk->group, false);
     kick(disk);
 }
 
 void sim_disk_flush(struct sim_disk *disk)
 {
     while (disk->queued > 0) {
-        carry_out(disk, disk->queued);
+        carry_out(disk, disk->queued, false);
     }
-    disk->group = 0;
 }
 
 void sim_disk_crash(struct sim_disk *disk)
 {
     if (disk->group > 0 && sim_percent(disk->node->world, 50)) {
-        commit(disk, disk->group);
+        carry_out(disk, disk->group, false);
     }
-    disk->group = 0;
     while (disk->queued > 0) { /* the driver has failed: this only frees memory */
-        complete_first(disk);
+        carry_out(disk, disk->queued, true);
     }
 }

@@ -221,7 +221,7 @@ void sim_fault_handed_over(struct sim_node *node)
 /* Then it is at its end. */
 void sim_fault_given_back(struct sim_node *node)
 {
-    if (node->giving_back && !node->gave_back && replica_given_back(&node->replica)) {
+    if (node->giving_back && !node->gave_back && allocator_given_back(node->replica.allocator)) {
         node->gave_back = true;
         sim_happens(node, SIM_END, 0);
     }
@@ -230,7 +230,8 @@ void sim_fault_given_back(struct sim_node *node)
 /* --- strikes: drawn while a node is at work, so all they do is to schedule --- */
 
 /* A vote was given that is not on disk yet. Without the rule that it must be, the node would come
- * back and vote again in the same term: let its candidate be alone meanwhile. */
+ * back and vote again in the same term: let its candidate be alone meanwhile. A vote in a term that
+ * the disk had without one is rare, so that each of them is struck. */
 static void strike_voter(struct sim_node *node, struct sim_node *candidate)
 {
     struct sim_world *world = node->world;
@@ -256,15 +257,6 @@ static void strike_follower(struct sim_node *node, struct sim_node *leader)
     }
 }
 
-/* The voters of the configuration in force, and whether there are others. */
-static unsigned voters_of(const struct driver *driver, bool *ret_standbys)
-{
-    unsigned voters = configuration_voters(driver_configuration(driver));
-
-    *ret_standbys = voters < driver_configuration(driver)->count;
-    return voters;
-}
-
 /*
  * Something went to a peer while the cluster has one voter, or is about to have two. A sole voter
  * may die before its own disk has what a standby has got, also that it is one by now: it must never
@@ -276,8 +268,8 @@ static void strike_leader(struct sim_node *node, struct sim_node *peer)
     struct sim_world *world = node->world;
     const struct driver *driver = &node->replica.driver;
     bool changing = driver_pending_change(driver) != 0;
-    bool standbys;
-    unsigned voters = voters_of(driver, &standbys);
+    unsigned voters = configuration_voters(driver_configuration(driver));
+    bool standbys = voters < driver_configuration(driver)->count;
 
     if (voters == 1 && standbys && sim_percent(world, changing ? 25 : 2)) {
         world->stats.strikes++;
@@ -328,7 +320,7 @@ void sim_fault_sent(struct sim_node *node, uint64_t to, enum frame_type type,
             strike_follower(node, peer);
         }
     } else if (payload->data[0] == RAFT_REQUEST_VOTE_RESULT && grants_vote(payload) &&
-               sim_percent(world, 15)) {
+               sim_percent(world, node->voted_late ? 100 : 15)) {
         strike_voter(node, peer);
     }
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,6 +79,8 @@ static struct options parse(int argc, char **argv)
         } else if (strcmp(argv[i], "--seed") == 0) {
             options.first = number(argv[i + 1], "--seed");
             options.one = true;
+            options.count = 1;
+            options.jobs = 1;
         } else if (strcmp(argv[i], "--store") == 0) {
             options.lmdb = is_lmdb(argv[i + 1]);
         } else {
@@ -155,21 +158,17 @@ static void print_stats(const struct sim_stats *s)
 
 /* In the child: run the seed, on a heap that is laid out otherwise if asked to. */
 _Noreturn static void run_and_exit(const struct options *options, uint64_t seed, size_t shift,
-                                   const char *store_dir, int out)
+                                   const char *store_dir, struct sim_stats *ret_stats)
 {
     volatile char *before = malloc(1 + shift);
-    struct sim_stats stats = {0};
 
     ASSERT(before != NULL);
     before[shift] = 1;
     if (!options->one) {
         (void)alarm((unsigned)options->limit_s);
     }
-    sim_run(seed, options->one, store_dir, &stats);
+    sim_run(seed, options->one, store_dir, ret_stats);
     free((void *)(uintptr_t)before);
-    if (write(out, &stats, sizeof stats) != (ssize_t)sizeof stats) {
-        _Exit(3);
-    }
     exit(0); /* not _Exit: the leak checker runs at exit */
 }
 
@@ -183,17 +182,14 @@ static void hold_signals(int how)
     ASSERT(sigprocmask(how, &set, NULL) == 0);
 }
 
-/* Run a seed in a child; true if it passed. */
+/* Run a seed in a child, to which *ret_stats is shared; true if it passed. */
 static bool run_in_child(const struct options *options, uint64_t seed, size_t shift, bool lmdb,
                          struct sim_stats *ret_stats)
 {
     char store_dir[SIM_STORE_DIR_BYTES];
-    int pipe_fds[2];
-    bool passed = false;
     int status;
     pid_t pid;
 
-    ASSERT(pipe(pipe_fds) == 0);
     if (lmdb) {
         hold_signals(SIG_BLOCK);
         sim_store_dir_make(store_dir);
@@ -202,11 +198,8 @@ static bool run_in_child(const struct options *options, uint64_t seed, size_t sh
     ASSERT(pid >= 0);
     if (pid == 0) {
         hold_signals(SIG_UNBLOCK);
-        run_and_exit(options, seed, shift, lmdb ? store_dir : NULL, pipe_fds[1]);
+        run_and_exit(options, seed, shift, lmdb ? store_dir : NULL, ret_stats);
     }
-    close(pipe_fds[1]);
-    passed = read(pipe_fds[0], ret_stats, sizeof *ret_stats) == (ssize_t)sizeof *ret_stats;
-    close(pipe_fds[0]);
     ASSERT(waitpid(pid, &status, 0) == pid);
     if (lmdb) {
         sim_store_dir_remove(store_dir);
@@ -217,91 +210,82 @@ static bool run_in_child(const struct options *options, uint64_t seed, size_t sh
                 "seed %" PRIu64 " ended by signal %d\n  replay it: make sim SEED=%" PRIu64 "%s\n",
                 seed, WTERMSIG(status), seed, lmdb ? " STORE=lmdb" : "");
     }
-    return passed && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return status == 0;
 }
 
-/* Some seeds run twice: the second run must tell the same story, or no failure could be replayed.
- * It has the other kind of store: what LMDB gives back after a crash is what was committed. */
-static bool run_seed(const struct options *options, uint64_t seed, struct sim_stats *total)
-{
-    struct sim_stats stats = {0};
-    struct sim_stats again = {0};
-
-    if (!run_in_child(options, seed, 0, options->lmdb, &stats)) {
-        return false;
-    }
-    add(total, &stats);
-    if (seed % TWICE_EVERY != 0) {
-        return true;
-    }
-    if (!run_in_child(options, seed, 4096 + seed % 9000, !options->lmdb, &again)) {
-        return false;
-    }
-    if (stats.trace != again.trace) {
-        fprintf(stderr, "seed %" PRIu64 " tells another story when it runs again, %s\n", seed,
-                options->lmdb ? "in memory" : "on LMDB");
-    }
-    return stats.trace == again.trace;
-}
-
+/* What a worker has done; all can see it. */
 struct share {
     uint64_t passed;
     uint64_t failed;
-    struct sim_stats stats;
+    struct sim_stats stats; /* of all its seeds */
+    struct sim_stats run;   /* of the last one alone */
 };
 
-static void work(const struct options *options, uint64_t job, int out)
+/* Some seeds run twice: the second run must tell the same story, or no failure could be replayed.
+ * It has the other kind of store: what LMDB gives back after a crash is what was committed. */
+static bool run_seed(const struct options *options, uint64_t seed, struct share *share)
 {
-    struct share share = {0};
+    uint64_t trace;
 
+    if (!run_in_child(options, seed, 0, options->lmdb, &share->run)) {
+        return false;
+    }
+    add(&share->stats, &share->run);
+    trace = share->run.trace;
+    if (options->one || seed % TWICE_EVERY != 0) {
+        return true;
+    }
+    if (!run_in_child(options, seed, 4096 + seed % 9000, !options->lmdb, &share->run)) {
+        return false;
+    }
+    if (share->run.trace != trace) {
+        fprintf(stderr, "seed %" PRIu64 " tells another story when it runs again, %s\n", seed,
+                options->lmdb ? "in memory" : "on LMDB");
+    }
+    return share->run.trace == trace;
+}
+
+static void work(const struct options *options, uint64_t job, struct share *share)
+{
     for (uint64_t i = job; i < options->count; i += options->jobs) {
-        if (run_seed(options, options->first + i, &share.stats)) {
-            share.passed++;
+        if (run_seed(options, options->first + i, share)) {
+            share->passed++;
         } else {
-            share.failed++;
+            share->failed++;
         }
         if (job == 0 && i > 0 && i % 200 < options->jobs) {
             printf("  %" PRIu64 " of %" PRIu64 " seeds\n", i, options->count);
             fflush(stdout);
         }
     }
-    if (write(out, &share, sizeof share) != (ssize_t)sizeof share) {
-        _Exit(3);
-    }
 }
 
 static struct share run_all(const struct options *options)
 {
     struct share total = {0};
-    int fds[JOBS_MAX];
+    struct share *shares = mmap(NULL, options->jobs * sizeof *shares, PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status;
 
+    ASSERT(shares != MAP_FAILED);
     for (uint64_t job = 0; job < options->jobs; job++) {
-        int pipe_fds[2];
         pid_t pid;
 
-        ASSERT(pipe(pipe_fds) == 0);
         fflush(NULL);
         pid = fork();
         ASSERT(pid >= 0);
         if (pid == 0) {
-            close(pipe_fds[0]);
-            work(options, job, pipe_fds[1]);
+            work(options, job, &shares[job]);
             exit(0);
         }
-        close(pipe_fds[1]);
-        fds[job] = pipe_fds[0];
+    }
+    while (wait(&status) > 0) {
+        ASSERT(status == 0); /* a worker reports what fails, and ends well */
     }
     for (uint64_t job = 0; job < options->jobs; job++) {
-        struct share share;
-
-        ASSERT(read(fds[job], &share, sizeof share) == (ssize_t)sizeof share);
-        total.passed += share.passed;
-        total.failed += share.failed;
-        add(&total.stats, &share.stats);
-        close(fds[job]);
-    }
-    while (wait(NULL) > 0) {
-        continue;
+        total.passed += shares[job].passed;
+        total.failed += shares[job].failed;
+        add(&total.stats, &shares[job].stats);
     }
     return total;
 }
@@ -311,20 +295,13 @@ int main(int argc, char **argv)
     struct options options = parse(argc, argv);
     struct share total;
 
-    if (options.one) {
-        struct sim_stats stats;
-        bool passed = run_in_child(&options, options.first, 0, options.lmdb, &stats);
-
-        if (passed) {
-            print_stats(&stats);
-        }
-        printf("%d passed, %d failed\n", passed, !passed);
-        return passed ? 0 : 1;
+    if (!options.one) {
+        printf("simulating %" PRIu64 " seeds from %" PRIu64 "\n", options.count, options.first);
     }
-    printf("simulating %" PRIu64 " seeds from %" PRIu64 "\n", options.count, options.first);
-    fflush(stdout);
     total = run_all(&options);
-    print_stats(&total.stats);
+    if (!options.one || total.passed > 0) {
+        print_stats(&total.stats);
+    }
     printf("%" PRIu64 " passed, %" PRIu64 " failed\n", total.passed, total.failed);
     return total.failed == 0 ? 0 : 1;
 }

@@ -191,7 +191,6 @@ static bool agrees(const struct sim_node *node, const struct sim_node *newest)
 static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
 {
     const struct sim_node *first = sim_newest(world);
-    unsigned members;
 
     if (first == NULL) {
         return false;
@@ -201,7 +200,7 @@ static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
             return false;
         }
     }
-    sim_configuration_of(first, &members, ret_voters);
+    *ret_voters = sim_configuration_of(first).voters;
     return true;
 }
 
@@ -252,19 +251,19 @@ static uint64_t dead_member(const struct sim_world *world, unsigned members)
     return 0;
 }
 
-static void remove_one(struct sim_world *world, struct sim_node *via, unsigned members,
-                       unsigned voters)
+static void remove_one(struct sim_node *via, const struct sim_conf *conf)
 {
-    uint64_t dead = dead_member(world, members);
+    struct sim_world *world = via->world;
+    uint64_t dead = dead_member(world, conf->members);
     uint64_t leader = driver_leader(&via->replica.driver);
-    uint64_t id = random_of(world, members);
+    uint64_t id = random_of(world, conf->members);
 
     if (dead != 0) {
         id = dead;
     } else if (leader != 0 && sim_percent(world, 40)) {
         id = leader;
     }
-    if (dead != 0 || count_bits(voters) > (sim_percent(world, 5) ? 1u : 2u)) {
+    if (dead != 0 || count_bits(conf->voters) > (sim_percent(world, 5) ? 1u : 2u)) {
         ask_for(via, MEMBER_ASK_REMOVE, id);
     }
 }
@@ -272,24 +271,23 @@ static void remove_one(struct sim_world *world, struct sim_node *via, unsigned m
 void sim_member_event(struct sim_world *world)
 {
     struct sim_node *via = sim_any_running(world);
-    unsigned members;
-    unsigned voters;
+    struct sim_conf conf;
 
     if (!world->member_faults || via == NULL) {
         return;
     }
-    sim_configuration_of(via, &members, &voters);
-    if (!world->faults && dead_member(world, members) != 0) { /* the operator clears up */
-        ask_for(via, MEMBER_ASK_REMOVE, dead_member(world, members));
+    conf = sim_configuration_of(via);
+    if (!world->faults && dead_member(world, conf.members) != 0) { /* the operator clears up */
+        ask_for(via, MEMBER_ASK_REMOVE, dead_member(world, conf.members));
     }
-    if (!world->faults || members == 0) {
+    if (!world->faults || conf.members == 0) {
         return;
     }
     switch (sim_below(world, 10)) {
     case 0:
     case 1:
     case 2:
-        if (count_bits(members) < MEMBERS_MAX) {
+        if (count_bits(conf.members) < MEMBERS_MAX) {
             new_node(world);
         }
         break;
@@ -299,13 +297,13 @@ void sim_member_event(struct sim_world *world)
     case 4:
     case 5:
     case 6:
-        remove_one(world, via, members, voters);
+        remove_one(via, &conf);
         break;
     case 7:
         dies_for_good(world);
         break;
     default:
-        ask_for(via, MEMBER_ASK_LEAD, random_of(world, members));
+        ask_for(via, MEMBER_ASK_LEAD, random_of(world, conf.members));
         break;
     }
 }
@@ -313,43 +311,41 @@ void sim_member_event(struct sim_world *world)
 /* --- what must hold --- */
 
 /* One server came as a standby, went as one, or changed its role; or nothing did. */
-static bool follows(unsigned members, unsigned voters, unsigned next_members, unsigned next_voters)
+static bool follows(const struct sim_conf *before, const struct sim_conf *after)
 {
-    unsigned moved = members ^ next_members;
-    unsigned turned = voters ^ next_voters;
-
-    return count_bits(moved) + count_bits(turned) <= 1;
+    return count_bits(before->members ^ after->members) +
+               count_bits(before->voters ^ after->voters) <=
+           1;
 }
 
 static void check_configuration(struct sim_node *node)
 {
+    const struct sim_conf now = sim_configuration_of(node);
     struct sim_world *world = node->world;
-    uint64_t index = driver_applied(&node->replica.driver)->conf_index;
-    struct sim_conf *conf;
-    unsigned members;
-    unsigned voters;
+    const struct sim_conf *last = NULL;
 
-    sim_configuration_of(node, &members, &voters);
     for (size_t i = 0; i < world->conf_count; i++) {
-        conf = &world->confs[i];
-        if (conf->index == index && (conf->members != members || conf->voters != voters)) {
-            sim_fail(world, "node %u has another configuration at index %" PRIu64, node->id, index);
+        last = &world->confs[i];
+        if (last->index == now.index &&
+            (last->members != now.members || last->voters != now.voters)) {
+            sim_fail(world, "node %u has another configuration at index %" PRIu64, node->id,
+                     now.index);
         }
     }
-    conf = world->conf_count > 0 ? &world->confs[world->conf_count - 1] : NULL;
-    if (conf != NULL && conf->index >= index) {
+    if (last != NULL && last->index >= now.index) {
         return; /* another node was here before */
     }
-    if (members & world->removed) {
+    if (now.members & world->removed) {
         sim_fail(world, "node %u has a configuration with an id that was removed", node->id);
     }
-    if (conf != NULL && !follows(conf->members, conf->voters, members, voters)) {
+    if (last != NULL && !follows(last, &now)) {
         sim_fail(world, "the configuration at index %" PRIu64 " differs by more than one server",
-                 index);
+                 now.index);
     }
     ASSERT(world->conf_count < SIM_CONFS_MAX);
-    world->confs[world->conf_count++] = (struct sim_conf){index, members, voters};
-    sim_trace(world, "configuration at %" PRIu64 ": members %x, voters %x", index, members, voters);
+    world->confs[world->conf_count++] = now;
+    sim_trace(world, "configuration at %" PRIu64 ": members %x, voters %x", now.index, now.members,
+              now.voters);
 }
 
 /* A leader has just made somebody a voter: is that one's log as long as when it became a member? */
@@ -357,11 +353,9 @@ static void check_promotion(struct sim_node *leader)
 {
     struct sim_world *world = leader->world;
     const struct driver *driver = &leader->replica.driver;
-    const struct configuration *configuration = driver_configuration(driver);
     const struct sim_conf *conf = &world->confs[world->conf_count - 1];
 
-    for (unsigned i = 0; i < configuration->count; i++) {
-        const struct conf_member *server = &configuration->members[i];
+    MEMBER_FOREACH (server, driver_configuration(driver)) {
         const struct sim_node *node = &world->nodes[server->id - 1];
 
         if (server->role == ROLE_VOTER && !(conf->voters & BIT(server->id)) && node->up &&
@@ -412,20 +406,19 @@ void sim_member_check(struct sim_node *node)
 bool sim_member_settled(const struct sim_world *world)
 {
     const struct sim_node *first = sim_newest(world);
-
-    unsigned members;
-    unsigned voters;
+    unsigned members = first != NULL ? sim_configuration_of(first).members : 0;
 
     if (first == NULL) {
         return false;
     }
-    sim_configuration_of(first, &members, &voters);
     SIM_NODE_FOREACH (node, world) {
         if (node->gone ? (members & BIT(node->id)) != 0 /* it is to be removed yet */
                        : (world->removed & BIT(node->id)) != 0 /* it has not heard of it */) {
             return false;
         }
-        if (sim_member_lives(node) && !agrees(node, first)) {
+    }
+    SIM_LIVING_FOREACH (node, world) {
+        if (!agrees(node, first)) {
             return false;
         }
     }
@@ -434,18 +427,15 @@ bool sim_member_settled(const struct sim_world *world)
 
 void sim_member_end(struct sim_world *world)
 {
-    const struct sim_node *first = sim_newest(world);
-    unsigned members;
-    unsigned voters;
+    const struct sim_conf conf = sim_configuration_of(sim_newest(world));
 
-    sim_configuration_of(first, &members, &voters);
-    if (members & (world->told_removed | world->removed)) {
+    if (conf.members & (world->told_removed | world->removed)) {
         sim_fail(world, "somebody was told of a removal, and the node is a member");
     }
-    if (world->told_added & ~voters & ~world->unwanted) {
+    if (world->told_added & ~conf.voters & ~world->unwanted) {
         sim_fail(world, "somebody was told of an addition, and the node does not vote");
     }
-    if (members & ~voters & ~world->given_up) {
+    if (conf.members & ~conf.voters & ~world->given_up) {
         sim_fail(world, "a node stands by, and no change of it was given up");
     }
 }

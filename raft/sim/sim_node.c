@@ -189,6 +189,20 @@ static void note_loaded(struct sim_world *world, const struct store_loaded *load
     }
 }
 
+/* A term that the disk took is there, with its vote; a start may have raised it (prepare.h). */
+static void check_hard_state(struct sim_node *node, const struct store_loaded *loaded)
+{
+    if (loaded->term < node->disk_term ||
+        (loaded->term == node->disk_term && loaded->vote != node->disk_vote)) {
+        sim_fail(node->world,
+                 "node %u: its disk took a vote for %" PRIu64 " in term %" PRIu64
+                 ", and has one for %" PRIu64 " in term %" PRIu64,
+                 node->id, node->disk_vote, node->disk_term, loaded->vote, loaded->term);
+    }
+    node->disk_term = loaded->term;
+    node->disk_vote = loaded->vote;
+}
+
 static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
 {
     struct net_peer members[SIM_NODES_MAX];
@@ -205,10 +219,7 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
         sim_fail(node->world, "node %u does not load: %s", node->id, error.text);
     }
     note_loaded(node->world, ret_loaded);
-    if (ret_loaded->term < node->disk_term) {
-        sim_fail(node->world, "node %u: term went back on disk", node->id);
-    }
-    node->disk_term = ret_loaded->term;
+    check_hard_state(node, ret_loaded);
     if (ret_loaded->incarnation != ++node->disk_incarnation) {
         sim_fail(node->world, "node %u: start %" PRIu64 " counts as %" PRIu64, node->id,
                  node->disk_incarnation, ret_loaded->incarnation);
@@ -237,6 +248,7 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
     ret_config->info.node_id = node->id;
     ret_config->info.store_id = 1000 + node->id;
     memcpy(ret_config->info.version, "sim", 4);
+    memcpy(ret_config->info.peer_address, node->address, sizeof node->address);
     ret_config->digest_ms = 300;
     ret_config->lease = (struct lease_config){.node_id = node->id,
                                               .store_id = 1000 + node->id,

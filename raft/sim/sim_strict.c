@@ -247,8 +247,8 @@ static bool got_nothing(struct strict_request *request)
     default:
         return false;
     }
-    if (strict_results_decode(request->base.reply.data, request->base.reply.len, &result, 1,
-                              &count) != 0 ||
+    if (results_decode(RESULT_STRICT, request->base.reply.data, request->base.reply.len, &result, 1,
+                       &count) != 0 ||
         count != 1 || result.status != request->base.status) {
         sim_fail(world, "a refusal without its result");
     }
@@ -280,8 +280,8 @@ static void ids_done(struct strict_request *request)
     bool conflicts = key != NULL && request->known && key->count != request->count;
 
     if (request->base.status == 0) {
-        if (strict_results_decode(request->base.reply.data, request->base.reply.len, &result, 1,
-                                  &count) != 0 ||
+        if (results_decode(RESULT_STRICT, request->base.reply.data, request->base.reply.len,
+                           &result, 1, &count) != 0 ||
             count != 1 || result.status != 0) {
             sim_fail(world, "the result of a strict request does not decode");
         }
@@ -490,9 +490,9 @@ void sim_strict_begin_final(struct sim_node *node)
 
 bool sim_strict_final_done(const struct sim_world *world)
 {
-    for (unsigned i = 0; i < world->node_count; i++) {
+    SIM_LIVING_FOREACH (node, world) {
         for (unsigned t = 0; t < TAGS; t++) {
-            if (sim_member_lives(&world->nodes[i]) && !world->strict->final[i][t]) {
+            if (!world->strict->final[node->id - 1][t]) {
                 return false;
             }
         }

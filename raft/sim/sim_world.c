@@ -125,21 +125,17 @@ const struct sim_node *sim_newest(const struct sim_world *world)
     return best;
 }
 
-void sim_configuration_of(const struct sim_node *node, unsigned *ret_members, unsigned *ret_voters)
+struct sim_conf sim_configuration_of(const struct sim_node *node)
 {
+    struct sim_conf conf = {.index = driver_applied(&node->replica.driver)->conf_index};
     struct configuration configuration;
 
-    *ret_members = 0;
-    *ret_voters = 0;
-    if (!applier_configured(&node->replica.driver.applier, &configuration)) {
-        return;
+    applier_configured(&node->replica.driver.applier, &configuration);
+    MEMBER_FOREACH (member, &configuration) {
+        conf.members |= BIT(member->id);
+        conf.voters |= member->role == ROLE_VOTER ? BIT(member->id) : 0;
     }
-    for (unsigned i = 0; i < configuration.count; i++) {
-        *ret_members |= BIT(configuration.members[i].id);
-        if (configuration.members[i].role == ROLE_VOTER) {
-            *ret_voters |= BIT(configuration.members[i].id);
-        }
-    }
+    return conf;
 }
 
 bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id)
@@ -150,12 +146,7 @@ bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id)
 bool sim_member_lives(const struct sim_node *node)
 {
     const struct sim_node *first = sim_newest(node->world);
-    unsigned members;
-    unsigned voters;
 
-    if (node->gone || first == NULL) {
-        return false;
-    }
-    sim_configuration_of(first, &members, &voters);
-    return (members & BIT(node->id)) != 0;
+    return !node->gone && first != NULL &&
+           (sim_configuration_of(first).members & BIT(node->id)) != 0;
 }

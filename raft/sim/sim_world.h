@@ -24,6 +24,11 @@
     for (__typeof__(&(world)->nodes[0]) node = (world)->nodes;                                     \
          node < (world)->nodes + (world)->node_count; node++)
 
+/* Each that is a member and not dead. */
+#define SIM_LIVING_FOREACH(node, world)                                                            \
+    SIM_NODE_FOREACH (node, world)                                                                 \
+        if (sim_member_lives(node))
+
 #define SIM_NODES_MAX 8 /* that there ever are: ids never come back */
 #define SIM_STORE_DIR_BYTES 64
 #define SIM_CONFS_MAX 256    /* configurations of a run */
@@ -77,18 +82,12 @@ struct sim_event {
     unsigned peer; /* of SIM_DIAL and SIM_REFUSED */
 };
 
-struct sim_disk_item {
-    STAILQ_ENTRY(sim_disk_item) link;
-    struct store_op *op; /* one of the two */
-    struct disk_read *read;
-};
-
 struct sim_disk {
     struct disk base;
     struct sim_node *node;
-    STAILQ_HEAD(, sim_disk_item) queue;
+    struct store_op_list queue;
     size_t queued;
-    size_t group; /* items of the commit under way; 0: idle */
+    size_t group; /* operations that are being carried out; 0: idle */
     bool low;     /* it says that its space is low */
     uint64_t slow_until_ms;
 };
@@ -128,7 +127,9 @@ struct sim_node {
     bool stopping;            /* it stops in order, not by a crash */
     bool giving_back;         /* its segments, which is the last that it does */
     bool gave_back;
-    uint64_t disk_term;           /* last term seen on disk */
+    uint64_t disk_term;           /* that its disk took last, or had at a start */
+    uint64_t disk_vote;           /* in that term */
+    bool voted_late;              /* the disk had the term already when it took the vote */
     uint64_t disk_incarnation;    /* last incarnation seen on disk: each start is one */
     STAILQ_HEAD(, sim_late) late; /* answers that are held back */
     uint64_t seen_commit;         /* of this incarnation */
@@ -190,11 +191,11 @@ struct sim_stats {
     uint64_t trace; /* a hash of everything that happened */
 };
 
-/* A leader and a majority of voters that can work with it, and since when it is so. */
-struct sim_calm {
-    unsigned who; /* a bit an id; 0: there is no such majority */
+/* A leader and those of its voters of whom something is so, and since when. */
+struct sim_voters {
+    unsigned who; /* a bit an id, the leader too; 0: it is so of too few */
     uint64_t leader;
-    uint64_t term;
+    uint64_t term;         /* that it leads */
     uint64_t incarnations; /* of those together */
     uint64_t since_ms;
 };
@@ -203,15 +204,6 @@ struct sim_calm {
 struct sim_reach {
     bool reaches;
     uint64_t incarnation; /* of the node */
-    uint64_t since_ms;
-};
-
-/* A leader that hears nobody, while a majority of the voters hear each other, and it. */
-struct sim_deaf {
-    unsigned who; /* it and those, a bit an id */
-    uint64_t leader;
-    uint64_t term; /* that it leads; 0: there is none */
-    uint64_t incarnations;
     uint64_t since_ms;
 };
 
@@ -270,9 +262,9 @@ struct sim_world {
     unsigned told_added;
     struct sim_conf confs[SIM_CONFS_MAX]; /* by index */
     size_t conf_count;
-    struct sim_calm calm;
+    struct sim_voters calm; /* a majority that can work with its leader */
     struct sim_reach reach[SIM_NODES_MAX];
-    struct sim_deaf deaf;
+    struct sim_voters deaf; /* a majority that hears its leader and each other, and it hears none */
     uint64_t quiet_until_ms; /* nothing more goes wrong until then: what is wrong lasts */
     const struct sim_hooks *hooks;
     struct sim_stats stats;
@@ -306,9 +298,8 @@ struct sim_node *sim_any_running(struct sim_world *world);
 
 /* The node whose configuration is the newest that is applied. NULL: none is up. */
 const struct sim_node *sim_newest(const struct sim_world *world);
-/* Ids of the configuration that a node has applied, a bit each: all of them, and those that
- * vote. */
-void sim_configuration_of(const struct sim_node *node, unsigned *ret_members, unsigned *ret_voters);
+/* The configuration that a node has applied. */
+struct sim_conf sim_configuration_of(const struct sim_node *node);
 /* Some state machine holds the node for removed. */
 bool sim_member_was_removed(const struct sim_world *world, uint64_t node_id);
 /* A member that is not dead. */

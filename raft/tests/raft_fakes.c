@@ -114,25 +114,12 @@ void fake_net_free(struct fake_net *net)
 
 /* --- the disk --- */
 
-static void enqueue(struct fake_disk *disk, struct store_op *op, struct disk_read *read)
-{
-    struct fake_disk_item *item = calloc(1, sizeof *item);
-
-    ASSERT(item != NULL);
-    item->op = op;
-    item->read = read;
-    STAILQ_INSERT_TAIL(&disk->queue, item, link);
-    disk->queued++;
-}
-
 static void fake_submit(struct disk *base, struct store_op *op)
 {
-    enqueue((struct fake_disk *)base, op, NULL);
-}
+    struct fake_disk *disk = (struct fake_disk *)base;
 
-static void fake_read(struct disk *base, struct disk_read *read)
-{
-    enqueue((struct fake_disk *)base, NULL, read);
+    STAILQ_INSERT_TAIL(&disk->queue, op, link);
+    disk->queued++;
 }
 
 static bool fake_low(struct disk *base)
@@ -140,8 +127,7 @@ static bool fake_low(struct disk *base)
     return ((struct fake_disk *)base)->low;
 }
 
-static const struct disk_ops fake_disk_ops = {
-    .submit = fake_submit, .read = fake_read, .low = fake_low};
+static const struct disk_ops fake_disk_ops = {.submit = fake_submit, .low = fake_low};
 
 void fake_disk_init(struct fake_disk *disk, struct store *store)
 {
@@ -191,32 +177,30 @@ static void carry_out_op(struct fake_disk *disk, struct store_op *op)
     ASSERT(disk->store->ops->commit(disk->store, &list, &error) == 0);
 }
 
-static struct fake_disk_item *next_item(struct fake_disk *disk)
+static struct store_op *next_op(struct fake_disk *disk)
 {
-    struct fake_disk_item *item = STAILQ_FIRST(&disk->queue);
+    struct store_op *op = STAILQ_FIRST(&disk->queue);
 
-    if (item != NULL) {
+    if (op != NULL) {
         STAILQ_REMOVE_HEAD(&disk->queue, link);
         disk->queued--;
     }
-    return item;
+    return op;
 }
 
 bool fake_disk_step(struct fake_disk *disk)
 {
-    struct fake_disk_item *item = next_item(disk);
+    struct store_op *op = next_op(disk);
 
-    if (item == NULL) {
+    if (op == NULL) {
         return false;
     }
-    if (item->op != NULL) {
-        carry_out_op(disk, item->op);
-        item->op->done(item->op);
+    if (op->kind == STORE_READ) {
+        carry_out_read(disk, disk_read_of(op));
     } else {
-        carry_out_read(disk, item->read);
-        item->read->done(item->read);
+        carry_out_op(disk, op);
     }
-    free(item);
+    op->done(op);
     return true;
 }
 
@@ -229,26 +213,23 @@ void fake_disk_run(struct fake_disk *disk)
 
 void fake_disk_lose(struct fake_disk *disk)
 {
-    struct fake_disk_item *item;
+    struct store_op *op;
 
-    while ((item = next_item(disk)) != NULL) {
-        if (item->op != NULL) {
-            item->op->done(item->op);
-        } else {
-            carry_out_read(disk, item->read); /* its view has to be closed */
-            item->read->done(item->read);
+    while ((op = next_op(disk)) != NULL) {
+        if (op->kind == STORE_READ) {
+            carry_out_read(disk, disk_read_of(op)); /* its view has to be closed */
         }
-        free(item);
+        op->done(op);
     }
 }
 
 size_t fake_disk_count(const struct fake_disk *disk, enum store_op_kind kind)
 {
-    const struct fake_disk_item *item;
+    const struct store_op *op;
     size_t count = 0;
 
-    STAILQ_FOREACH (item, &disk->queue, link) {
-        count += item->op != NULL && item->op->kind == kind;
+    STAILQ_FOREACH (op, &disk->queue, link) {
+        count += op->kind == kind;
     }
     return count;
 }

@@ -53,16 +53,10 @@ void fake_net_clear(struct fake_net *net);
 
 /* --- the disk --- */
 
-struct fake_disk_item {
-    STAILQ_ENTRY(fake_disk_item) link;
-    struct store_op *op; /* one of the two */
-    struct disk_read *read;
-};
-
 struct fake_disk {
     struct disk base;
     struct store *store;
-    STAILQ_HEAD(, fake_disk_item) queue;
+    struct store_op_list queue;
     size_t queued;
     bool low;
     size_t chunk_bytes; /* of a read at most; 0: as asked */

@@ -45,8 +45,8 @@ struct strict_result strict_told(const struct asked *asked, int status)
     size_t count = 0;
 
     ASSERT(asked->done == 1 && asked->base.status == status);
-    ASSERT(strict_results_decode(asked->base.reply.data, asked->base.reply.len, &result, 1,
-                                 &count) == 0);
+    ASSERT(results_decode(RESULT_STRICT, asked->base.reply.data, asked->base.reply.len, &result, 1,
+                          &count) == 0);
     ASSERT(count == 1 && result.status == status);
     return result;
 }

@@ -21,9 +21,7 @@ void configuration_encode(const struct configuration *configuration, struct buf 
     ASSERT(configuration->count <= LIMIT_NODES);
     buf_put_u8(buf, CONFIGURATION_VERSION);
     buf_put_u64(buf, configuration->count);
-    for (unsigned i = 0; i < configuration->count; i++) {
-        const struct conf_member *member = &configuration->members[i];
-
+    MEMBER_FOREACH (member, configuration) {
         ASSERT(member->id > 0 && member->role >= ROLE_STANDBY && member->role <= ROLE_SPARE);
         buf_put_u64(buf, member->id);
         buf_put(buf, member->address, strlen(member->address) + 1);
@@ -63,10 +61,10 @@ static void read_member(struct reader *reader, struct conf_member *ret_member)
  * an address as well. */
 static bool members_fit(const struct configuration *configuration)
 {
-    for (unsigned i = 0; i < configuration->count; i++) {
-        for (unsigned j = 0; j < i; j++) {
-            if (configuration->members[j].id == configuration->members[i].id ||
-                strcmp(configuration->members[j].address, configuration->members[i].address) == 0) {
+    MEMBER_FOREACH (member, configuration) {
+        MEMBER_FOREACH (other, configuration) {
+            if (other != member &&
+                (other->id == member->id || strcmp(other->address, member->address) == 0)) {
                 return false;
             }
         }
@@ -134,9 +132,9 @@ void configuration_add(struct configuration *configuration, uint64_t id, const c
 
 const struct conf_member *configuration_find(const struct configuration *configuration, uint64_t id)
 {
-    for (unsigned i = 0; i < configuration->count; i++) {
-        if (configuration->members[i].id == id) {
-            return &configuration->members[i];
+    MEMBER_FOREACH (member, configuration) {
+        if (member->id == id) {
+            return member;
         }
     }
     return NULL;
@@ -153,8 +151,8 @@ unsigned configuration_voters(const struct configuration *configuration)
 {
     unsigned voters = 0;
 
-    for (unsigned i = 0; i < configuration->count; i++) {
-        voters += configuration->members[i].role == ROLE_VOTER;
+    MEMBER_FOREACH (member, configuration) {
+        voters += member->role == ROLE_VOTER;
     }
     return voters;
 }

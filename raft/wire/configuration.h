@@ -37,6 +37,11 @@ struct configuration {
     struct conf_member members[LIMIT_NODES];
 };
 
+/* Each member, in their order. conf is evaluated anew for each. */
+#define MEMBER_FOREACH(member, conf)                                                               \
+    for (__typeof__(&(conf)->members[0]) member = (conf)->members;                                 \
+         member < (conf)->members + (conf)->count; member++)
+
 /* Read one. 0, or ERR_BAD_MESSAGE for: short, long or not padded with zeros to a multiple of 8; a
  * version other than 1; no members or more than LIMIT_NODES; no voter; ids not in 1..LIMIT_NODE_ID
  * or twice; roles out of range; addresses above LIMIT_ADDRESS_BYTES or twice. What passes is

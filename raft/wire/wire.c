@@ -187,17 +187,14 @@ WIRE_CODEC(resign, 0)
 
 /* --- handshakes --- */
 
-struct statement {
-    struct peer_start start;
-    struct wire_conf conf;
-};
-
 static const struct field statement_fields[] = {
-    FIELD_NUMBER(struct statement, start.incarnation),  FIELD_NUMBER(struct statement, start.term),
-    FIELD_NUMBER(struct statement, start.index),        FIELD_NUMBER(struct statement, conf.index),
-    FIELD_BYTES(struct statement, conf.data, conf.len),
+    FIELD_NUMBER(struct wire_statement, start.incarnation),
+    FIELD_NUMBER(struct wire_statement, start.term),
+    FIELD_NUMBER(struct wire_statement, start.index),
+    FIELD_NUMBER(struct wire_statement, conf.index),
+    FIELD_BYTES(struct wire_statement, conf.data, conf.len),
+    FIELD_TEXT(struct wire_statement, address),
 };
-static const struct fields statement_table = FIELDS(statement_fields);
 
 struct join {
     char address[LIMIT_ADDRESS_BYTES + 1];
@@ -214,30 +211,17 @@ static bool conf_is_sound(const struct wire_conf *conf)
            (conf->len == 0 || configuration_check(conf->data, conf->len) == 0);
 }
 
-void wire_statement_encode(const struct peer_start *start, const struct wire_conf *conf,
-                           struct buf *buf)
+static bool statement_is_sound(const struct wire_statement *statement)
 {
-    const struct statement statement = {*start, *conf};
+    const char *address = statement->address;
+    const char *why;
 
-    ASSERT((conf->index == 0) == (conf->len == 0));
-    buf_put_u8(buf, HANDSHAKE_VERSION);
-    fields_put(buf, &statement_table, &statement);
+    return statement->start.term < WIRE_NUMBER_BOUND &&
+           statement->start.index < WIRE_NUMBER_BOUND && conf_is_sound(&statement->conf) &&
+           (address[0] == '\0' || member_address_check(address, strlen(address), &why));
 }
 
-int wire_statement_decode(const void *data, size_t len, struct peer_start *ret_start,
-                          struct wire_conf *ret_conf)
-{
-    struct statement statement;
-
-    if (!read_whole(data, len, HANDSHAKE_VERSION, &statement_table, &statement) ||
-        statement.start.term >= WIRE_NUMBER_BOUND || statement.start.index >= WIRE_NUMBER_BOUND ||
-        !conf_is_sound(&statement.conf)) {
-        return ERR_BAD_MESSAGE;
-    }
-    *ret_start = statement.start;
-    *ret_conf = statement.conf;
-    return 0;
-}
+WIRE_CODEC(statement, HANDSHAKE_VERSION)
 
 void wire_join_encode(const char *address, struct buf *buf)
 {

@@ -139,11 +139,13 @@ struct wire_conf {
     size_t len;
 };
 
-/* What a dialler says of itself: its start, and that it is a member by this configuration. */
-void wire_statement_encode(const struct peer_start *start, const struct wire_conf *conf,
-                           struct buf *buf);
-int wire_statement_decode(const void *data, size_t len, struct peer_start *ret_start,
-                          struct wire_conf *ret_conf) MUST_CHECK;
+/* What a dialler says of itself. */
+struct wire_statement {
+    struct peer_start start;
+    struct wire_conf conf;                 /* it is a member by this configuration */
+    char address[LIMIT_ADDRESS_BYTES + 1]; /* where it is to be dialled; "": it does not say */
+};
+WIRE_MESSAGE(statement);
 
 /* What a node that joins says: the address where the others reach it. */
 void wire_join_encode(const char *address, struct buf *buf);

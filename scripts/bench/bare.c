@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "src/base/address.h"
 #include "src/base/assert.h"
 
 #define EVENTS_MAX 256
@@ -100,16 +101,13 @@ static void accept_all(int epoll, int listener)
 
 static int listen_on(const char *port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int on = 1;
+    struct sockaddr_storage at;
+    char address[32];
+    int listener;
 
-    address.sin_port = htons((uint16_t)strtoul(port, NULL, 10));
-    ASSERT(listener >= 0);
-    ASSERT(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
-    if (bind(listener, (const struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(listener, BACKLOG) != 0) {
-        err(1, "port %s", port);
+    snprintf(address, sizeof address, "127.0.0.1:%s", port);
+    if (address_resolve(address, &at) != 0 || address_listen(&at, BACKLOG, false, &listener) != 0) {
+        errx(1, "port %s cannot be listened on", port);
     }
     return listener;
 }

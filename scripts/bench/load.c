@@ -35,6 +35,7 @@
 
 #include "scripts/bench/load_options.h"
 #include "scripts/bench/result.h"
+#include "src/base/address.h"
 #include "src/base/assert.h"
 
 #define NS_PER_S 1e9
@@ -254,17 +255,17 @@ static void wait_until(struct load *load, uint64_t until_ns)
 }
 
 /* Open a connection; the load has not begun, so waiting for it does no harm. */
-static void conn_open(struct load *load, struct conn *conn, const struct sockaddr_in *address)
+static void conn_open(struct load *load, struct conn *conn, const struct sockaddr_storage *address)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = conn};
     struct timeval limit = {.tv_sec = 10};
     const char *why = NULL;
     int on = 1;
 
-    conn->port = ntohs(address->sin_port);
+    conn->port = address_port(address);
     conn->requests = calloc(load->options.pipeline, sizeof *conn->requests);
     ASSERT(conn->requests != NULL);
-    conn->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    conn->fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (conn->fd < 0) {
         err(LOAD_EXIT_CANNOT_RUN, "socket %zu", load->open + 1);
     }

@@ -3,13 +3,13 @@
  */
 #include "scripts/bench/load_options.h"
 
-#include <arpa/inet.h>
 #include <err.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/base/address.h"
 #include "src/base/assert.h"
 
 static const char help[] =
@@ -74,20 +74,11 @@ static void read_addresses(struct load_options *options, char *text)
     char *one;
 
     while ((one = strsep(&text, ",")) != NULL) {
-        struct sockaddr_in *address = &options->addresses[options->address_count];
-        char *colon = strrchr(one, ':');
-
-        if (options->address_count++ == LOAD_ADDRESSES_MAX) {
+        if (options->address_count == LOAD_ADDRESSES_MAX) {
             errx(LOAD_EXIT_CANNOT_RUN, "--address: more than %d", LOAD_ADDRESSES_MAX);
         }
-        if (colon == NULL) {
+        if (address_resolve(one, &options->addresses[options->address_count++]) != 0) {
             errx(LOAD_EXIT_CANNOT_RUN, "--address %s: not HOST:PORT", one);
-        }
-        *colon = '\0';
-        address->sin_family = AF_INET;
-        address->sin_port = htons((uint16_t)read_count("address", colon + 1, UINT16_MAX));
-        if (inet_pton(AF_INET, one, &address->sin_addr) != 1) {
-            errx(LOAD_EXIT_CANNOT_RUN, "--address %s: not an IPv4 address", one);
         }
     }
 }

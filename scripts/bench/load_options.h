@@ -5,10 +5,10 @@
 #ifndef LEAFD_SCRIPTS_BENCH_LOAD_OPTIONS_H
 #define LEAFD_SCRIPTS_BENCH_LOAD_OPTIONS_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "scripts/bench/protocol.h"
 #include "scripts/bench/verify.h"
@@ -17,7 +17,7 @@
 #define LOAD_EXIT_CANNOT_RUN 2
 
 struct load_options {
-    struct sockaddr_in addresses[LOAD_ADDRESSES_MAX];
+    struct sockaddr_storage addresses[LOAD_ADDRESSES_MAX];
     size_t address_count;
     uint64_t connections;
     uint64_t pipeline; /* requests sent at once, the next ones when all are answered */

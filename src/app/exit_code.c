@@ -34,6 +34,7 @@ enum exit_code exit_code_of(int err)
     case ERR_BAD_VERSION:
     case ERR_LOCKED:
     case ERR_IMPLAUSIBLE:
+    case ERR_UNSAFE_DIRECTORY:
         return EXIT_CODE_DATA;
     case ERR_EXISTS:
         return EXIT_CODE_ADDRESS;

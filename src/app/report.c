@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/app/config/word.h"
+#include "src/base/address.h"
 #include "src/base/buf.h"
 #include "src/base/log.h"
 
@@ -59,7 +59,7 @@ void report_warnings(const struct config *config, uint64_t files)
         log_warn("app", "an even number of members survives no more failures than one fewer",
                  "members=%zu", config->node.members.count);
     }
-    if (!word_is_loopback(config->http.listen_address)) {
+    if (!address_is_loopback(config->http.listen_address)) {
         log_warn("app", "HTTP has no authentication and can be reached from other machines",
                  "http_listen=%s", config->http.listen_address);
     }
@@ -80,6 +80,8 @@ static const char *data_hint(int err)
                "new member with a new node.id";
     case ERR_WRONG_NODE:
         return "check data.dir, node.id and cluster.id; nothing was changed";
+    case ERR_UNSAFE_DIRECTORY:
+        return "nothing was changed";
     case ERR_BAD_VERSION:
         return "this data was written by another version of leafd; nothing was changed";
     case ERR_IMPLAUSIBLE:

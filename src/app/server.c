@@ -209,6 +209,7 @@ static enum exit_code open_store(struct server *server)
         .dir = config->data.dir,
         .map_bytes = (config->data.map_bytes + page_bytes - 1) / page_bytes * page_bytes,
         .identity = {.node_id = config->node.node_id, .store_id = prng_entropy()},
+        .loose_mode = config->data.loose_mode,
     };
     uint64_t began_ms = now_ms();
     struct store_error error = {""};

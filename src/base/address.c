@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "src/base/assert.h"
@@ -81,6 +82,33 @@ int address_resolve(const char *text, struct sockaddr_storage *ret_sockaddr)
     int rv = address_split(text, &address);
 
     return rv == 0 && !resolve(&address, 0, ret_sockaddr) ? ERR_INVALID : rv;
+}
+
+bool address_is_loopback(const char *text)
+{
+    struct sockaddr_storage at = {0};
+    struct address address;
+
+    if (address_split(text, &address) != 0) {
+        return false;
+    }
+    if (!address_literal(&address, &at)) {
+        return strcasecmp(address.host, "localhost") == 0;
+    }
+    if (at.ss_family == AF_INET6) {
+        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)&at)->sin6_addr;
+
+        return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
+    }
+    return ntohl(((const struct sockaddr_in *)&at)->sin_addr.s_addr) >> 24 == 127;
+}
+
+bool address_is_wildcard(const char *text)
+{
+    struct address address;
+
+    return address_split(text, &address) == 0 &&
+           (strcmp(address.host, "0.0.0.0") == 0 || strcmp(address.host, "::") == 0);
 }
 
 uint16_t address_port(const struct sockaddr_storage *sockaddr)

@@ -40,6 +40,11 @@ struct addrinfo address_hints(void);
 /* The socket address of "host:port"; a name is resolved here and now. 0 or ERR_INVALID. */
 int address_resolve(const char *text, struct sockaddr_storage *ret_sockaddr) MUST_CHECK;
 
+/* Is it an address that only this machine can reach; one that nobody can dial? The text may be none
+ * at all: neither. */
+bool address_is_loopback(const char *text);
+bool address_is_wildcard(const char *text);
+
 uint16_t address_port(const struct sockaddr_storage *sockaddr);
 
 /* A bound, listening socket. Port 0 becomes the one that was picked, in *sockaddr. share: others of

@@ -41,7 +41,9 @@ void buf_put(struct buf *buf, const void *data, size_t len)
     if (len == 0) {
         return;
     }
-    buf_reserve(buf, len);
+    if (len > buf->capacity - buf->len) {
+        buf_reserve(buf, len);
+    }
     memcpy(buf->data + buf->len, data, len);
     buf->len += len;
 }

@@ -50,7 +50,8 @@
     X(STALE, -39, "stale", "of an earlier incarnation of its sender, or too old")                  \
     X(REMOVED, -40, "removed", "the node was removed from the cluster")                            \
     X(IMPLAUSIBLE, -41, "implausible", "a term or an index that no cluster can have reached")      \
-    X(CONTRADICTED, -42, "contradicted", "a leader contradicts what is known to be committed")
+    X(CONTRADICTED, -42, "contradicted", "a leader contradicts what is known to be committed")     \
+    X(UNSAFE_DIRECTORY, -46, "unsafe_directory", "not a directory that data may be kept in")
 
 enum err {
     ERR_OK = 0,

@@ -3,6 +3,7 @@
  */
 #include "src/model/run.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,60 +20,27 @@ static struct {
     size_t capacity;
 } stack;
 
-/* Hashes of executions that were pushed: open addressing, 0 is empty. */
-static struct {
-    uint64_t *slots;
-    size_t count;
-    size_t capacity;
-} seen;
+/* Of executions that were pushed: a tree whose keys are no pointers, but the hashes themselves. */
+static void *seen;
 
 void run_leave(enum run_leave how)
 {
     longjmp(run.leave, (int)how);
 }
 
-static void seen_put(uint64_t hash)
+static int by_hash(const void *a, const void *b)
 {
-    size_t at = hash & (seen.capacity - 1);
-
-    ASSERT(hash != 0 && seen.count < seen.capacity);
-    while (seen.slots[at] != 0) {
-        at = (at + 1) & (seen.capacity - 1);
-    }
-    seen.slots[at] = hash;
-    seen.count++;
-}
-
-static void seen_grow(void)
-{
-    uint64_t *old = seen.slots;
-    size_t capacity = seen.capacity;
-
-    seen.capacity = capacity > 0 ? 2 * capacity : 1024;
-    seen.slots = calloc(seen.capacity, sizeof *seen.slots);
-    seen.count = 0;
-    ASSERT(seen.slots != NULL);
-    for (size_t i = 0; i < capacity; i++) {
-        if (old[i] != 0) {
-            seen_put(old[i]);
-        }
-    }
-    free(old);
+    return (uintptr_t)a < (uintptr_t)b ? -1 : (uintptr_t)a > (uintptr_t)b;
 }
 
 static bool hash_is_new(uint64_t hash)
 {
-    hash |= hash == 0;
-    if (2 * seen.count >= seen.capacity) {
-        seen_grow();
+    const void *key = (const void *)(uintptr_t)hash;
+
+    if (tfind(key, &seen, by_hash) != NULL) {
+        return false;
     }
-    for (size_t at = hash & (seen.capacity - 1); seen.slots[at] != 0;
-         at = (at + 1) & (seen.capacity - 1)) {
-        if (seen.slots[at] == hash) {
-            return false;
-        }
-    }
-    seen_put(hash);
+    ASSERT(tsearch(key, &seen, by_hash) != NULL);
     return true;
 }
 
@@ -120,15 +88,20 @@ bool run_take(struct graph *ret_graph)
     return true;
 }
 
+static void nothing(void *key)
+{
+    (void)key;
+}
+
 void run_forget(void)
 {
     while (stack.count > 0) {
         free(stack.items[--stack.count]);
     }
     free(stack.items);
-    free(seen.slots);
     memset(&stack, 0, sizeof stack);
-    memset(&seen, 0, sizeof seen);
+    tdestroy(seen, nothing);
+    seen = NULL;
 }
 
 void model_fail(const char *what, const char *file, int line)

@@ -3,6 +3,7 @@
  */
 #include "storage/lmdb/dir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 
 #include "src/base/assert.h"
 
+#define LOCK "lock"
 #define MARKER "made"
 #define MARKER_NEW "made.new"
 #define MARKER_FORMAT "leafd store %016" PRIx64 "\n"
@@ -62,21 +64,82 @@ static int sync_path(const char *path)
     return number;
 }
 
+/* --- is it ours? --- */
+
+/* What a start that was cut short may leave, and what a fresh file system has. */
+static bool is_left(const char *name)
+{
+    static const char *const left[] = {".", "..", LOCK, LMDB_DB_NEW, MARKER_NEW, "lost+found"};
+
+    for (size_t i = 0; i < sizeof left / sizeof left[0]; i++) {
+        if (strcmp(name, left[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nothing in it is anybody else's, or a store was made in it. */
+static int check_content(const struct lmdb_dir *dir, struct store_error *ret_error)
+{
+    const struct dirent *entry;
+    DIR *stream;
+    int err = 0;
+
+    if (lmdb_dir_has(dir, MARKER) || lmdb_dir_has(dir, LMDB_DB "/" LMDB_DATA_FILE)) {
+        return 0;
+    }
+    stream = opendir(dir->path);
+    if (stream == NULL) {
+        return system_error(ret_error, "cannot read data directory", dir->path);
+    }
+    /* readdir() is safe here: nobody else has this stream. */
+    while (err == 0 && (entry = readdir(stream)) != NULL) { /* NOLINT(concurrency-mt-unsafe) */
+        if (!is_left(entry->d_name)) {
+            err = store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
+                                  "%s holds files that are not leafd's (%.64s): choose an empty "
+                                  "directory, or one that does not exist yet",
+                                  dir->path, entry->d_name);
+        }
+    }
+    (void)closedir(stream);
+    return err;
+}
+
+static int check_mode(const char *path, mode_t mode, struct store_error *ret_error)
+{
+    return (mode & (S_IRWXG | S_IRWXO)) == 0
+               ? 0
+               : store_error_set(ret_error, ERR_UNSAFE_DIRECTORY,
+                                 "%s has mode %04o, so others than its owner have rights on it: "
+                                 "chmod 700 it, or set data.loose-mode = true",
+                                 path, (unsigned)(mode & 07777));
+}
+
+/* --- made, locked --- */
+
 /* A directory that is there already may be one that an earlier start made, and that start may have
  * ended before its name was durable. Where the parent cannot be opened or synced by us (it belongs
  * to somebody else, is read-only, or knows no sync), it was not us who made it. */
-static int make(const char *dir, struct store_error *ret_error)
+static int make(const struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error)
 {
-    bool made = mkdir(dir, 0700) == 0;
+    bool made = mkdir(dir->path, 0700) == 0;
     struct stat st;
     char *parent;
     int number;
     int err;
 
-    if (!made && (errno != EEXIST || stat(dir, &st) != 0 || !S_ISDIR(st.st_mode))) {
-        return system_error(ret_error, "cannot make data directory", dir);
+    if (!made && (errno != EEXIST || stat(dir->path, &st) != 0 || !S_ISDIR(st.st_mode))) {
+        return system_error(ret_error, "cannot make data directory", dir->path);
     }
-    parent = lmdb_path(dir, "..");
+    err = made ? 0 : check_content(dir, ret_error);
+    if (err == 0 && !made && !loose_mode) {
+        err = check_mode(dir->path, st.st_mode, ret_error);
+    }
+    if (err != 0) {
+        return err;
+    }
+    parent = lmdb_path(dir->path, "..");
     number = sync_path(parent);
     if (!made && (number == EACCES || number == EPERM || number == EROFS || number == EINVAL)) {
         number = 0;
@@ -99,17 +162,17 @@ static int locked_by(int fd, const char *dir, struct store_error *ret_error)
                            pid[0] != '\0' ? pid : "(unknown)");
 }
 
-int lmdb_dir_lock(struct lmdb_dir *dir, struct store_error *ret_error)
+int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error)
 {
     char *path;
-    int err = make(dir->path, ret_error);
+    int err = make(dir, loose_mode, ret_error);
     int fd;
 
     ASSERT(dir->lock_fd < 0);
     if (err != 0) {
         return err;
     }
-    path = lmdb_path(dir->path, "lock");
+    path = lmdb_path(dir->path, LOCK);
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
         err = system_error(ret_error, "cannot open", path);

@@ -6,7 +6,12 @@
  *
  * The marker is there so that a database that vanished is not taken for a first start.
  *
- * Failure modes: ERR_LOCKED; everything else is ERR_IO (ERR_DISK_FULL) with the system's text.
+ * A directory that holds other files, and neither marker nor environment, is somebody else's: a
+ * mistyped path must not fill it with our files. Who may write to the directory could put another
+ * store in the place of this one, and who may read it has the cluster's data.
+ *
+ * Failure modes: ERR_LOCKED; ERR_UNSAFE_DIRECTORY; everything else is ERR_IO (ERR_DISK_FULL) with
+ * the system's text.
  * Thread: start-up.
  */
 #ifndef LEAFD_STORAGE_LMDB_DIR_H
@@ -26,8 +31,9 @@ struct lmdb_dir {
 void lmdb_dir_init(struct lmdb_dir *dir, const char *path);
 void lmdb_dir_release(struct lmdb_dir *dir);
 
-/* Make the directory if it is missing (0700) and take its lock. 0, ERR_LOCKED, ERR_IO. */
-int lmdb_dir_lock(struct lmdb_dir *dir, struct store_error *ret_error) MUST_CHECK;
+/* Make the directory if it is missing (0700) and take its lock. loose_mode: group and others may
+ * have rights on it. 0, ERR_LOCKED, ERR_IO, or ERR_UNSAFE_DIRECTORY; then nothing was changed. */
+int lmdb_dir_lock(struct lmdb_dir *dir, bool loose_mode, struct store_error *ret_error) MUST_CHECK;
 
 /* "<path>/<name>", malloc'ed. */
 char *lmdb_path(const char *path, const char *name);

@@ -30,7 +30,6 @@ _Static_assert(sizeof(size_t) == 8, "the page format is that of 64-bit systems")
 
 #define PAGE_HEADER_BYTES 16
 #define NODE_HEADER_BYTES 8
-#define TREE_BYTES 48 /* LMDB's record of a tree: in meta pages, and as value of a table's name */
 #define TREE_DEPTH_MAX 32
 #define TREE_ROOT_NONE UINT64_MAX
 
@@ -38,9 +37,8 @@ enum page_flag { PAGE_BRANCH = 0x01, PAGE_LEAF = 0x02, PAGE_OVERFLOW = 0x04, PAG
 enum node_flag { NODE_BIG = 0x01, NODE_TREE = 0x02 };
 enum tree_kind { TREE_FREE, TREE_MAIN, TREE_META, TREE_LOG, TREE_STATE, TREE_KINDS };
 
+/* LMDB's record of a tree: in meta pages, and as the value of a table's name. */
 struct tree {
-    enum tree_kind kind;
-    bool known; /* a record of it was found */
     uint32_t pad;
     uint16_t flags;
     uint16_t depth;
@@ -51,14 +49,18 @@ struct tree {
     uint64_t root;
 };
 
+/* What a meta page holds behind its header. */
 struct meta_page {
     uint32_t magic;
     uint32_t version;
+    uint64_t map_address;
+    uint64_t map_size;
     struct tree free; /* its pad is the page size */
     struct tree main;
     uint64_t last_page;
     uint64_t txn;
 };
+_Static_assert(sizeof(struct tree) == 48 && sizeof(struct meta_page) == 136, "no gaps");
 
 static uint16_t get_u16(const uint8_t *at)
 {
@@ -82,20 +84,6 @@ static uint64_t get_u64(const uint8_t *at)
 
     memcpy(&value, at, sizeof value);
     return value;
-}
-
-static void get_tree(const uint8_t *at, enum tree_kind kind, struct tree *ret_tree)
-{
-    *ret_tree = (struct tree){.kind = kind,
-                              .known = true,
-                              .pad = get_u32(at),
-                              .flags = get_u16(at + 4),
-                              .depth = get_u16(at + 6),
-                              .branch_pages = get_u64(at + 8),
-                              .leaf_pages = get_u64(at + 16),
-                              .overflow_pages = get_u64(at + 24),
-                              .entries = get_u64(at + 32),
-                              .root = get_u64(at + 40)};
 }
 
 /* --- the pages of a meta page --- */
@@ -126,9 +114,11 @@ struct walk {
     uint64_t txn;
     uint8_t *seen; /* by page: reached, or free */
     uint64_t highest;
+    bool known[TREE_KINDS]; /* a record of it was found: */
     struct tree trees[TREE_KINDS];
-    uint64_t commit;   /* the number in the record `now`; 0: not found */
-    struct tree found; /* counted, of the tree being walked */
+    uint64_t commit;     /* the number in the record `now`; 0: not found */
+    enum tree_kind kind; /* of the tree being walked, */
+    struct tree found;   /* and what was counted of it */
     struct store_error *error;
 };
 
@@ -143,7 +133,7 @@ struct node {
 static int bad_page(struct walk *walk, uint64_t page, const char *why)
 {
     return store_error_set(walk->error, ERR_CORRUPT, "%s: page %" PRIu64 ": %s",
-                           tree_names[walk->found.kind], page, why);
+                           tree_names[walk->kind], page, why);
 }
 
 /* Note that a page is free, or in use: then the file must reach it. */
@@ -178,7 +168,7 @@ static int check_unwritten(struct walk *walk)
 
 static int compare_keys(const struct walk *walk, const struct key *a, const struct key *b)
 {
-    if (walk->found.kind == TREE_FREE) {
+    if (walk->kind == TREE_FREE) {
         uint64_t left = get_u64(a->data);
         uint64_t right = get_u64(b->data);
 
@@ -255,7 +245,7 @@ static int check_page(struct walk *walk, const struct frame *frame)
         if (first_of_branch) {
             continue;
         }
-        if (node.key.len == 0 || (walk->found.kind == TREE_FREE && node.key.len != 8) ||
+        if (node.key.len == 0 || (walk->kind == TREE_FREE && node.key.len != 8) ||
             (before.data != NULL && compare_keys(walk, &node.key, &before) < (i > 0 ? 1 : 0)) ||
             (frame->high.data != NULL && compare_keys(walk, &node.key, &frame->high) >= 0)) {
             return bad_page(walk, frame->page, "keys are out of order");
@@ -329,10 +319,11 @@ static int check_table(struct walk *walk, uint64_t page, const struct node *node
             memcmp(node->key.data, tree_names[i], node->key.len) != 0) {
             continue;
         }
-        if (node->flags != NODE_TREE || node->size != TREE_BYTES) {
+        if (node->flags != NODE_TREE || node->size != sizeof(struct tree)) {
             return bad_page(walk, page, "the record of a table is damaged");
         }
-        get_tree(node->data, (enum tree_kind)i, &walk->trees[i]);
+        memcpy(&walk->trees[i], node->data, sizeof walk->trees[i]);
+        walk->known[i] = true;
         if (walk->trees[i].pad != 0 || walk->trees[i].flags != 0) {
             return bad_page(walk, page, "the flags of a table are damaged");
         }
@@ -353,7 +344,7 @@ static int check_leaf(struct walk *walk, uint64_t page)
         struct node node;
 
         ASSERT(get_node(walk, at, i, &node));
-        if (walk->found.kind == TREE_MAIN) {
+        if (walk->kind == TREE_MAIN) {
             err = check_table(walk, page, &node);
             continue;
         }
@@ -361,11 +352,11 @@ static int check_leaf(struct walk *walk, uint64_t page)
             return bad_page(walk, page, "flags of a node are damaged");
         }
         err = get_value(walk, page, &node, &value);
-        if (err == 0 && walk->found.kind == TREE_FREE) {
+        if (err == 0 && walk->kind == TREE_FREE) {
             err = check_free(walk, page, &node, value);
         }
         /* The checksum before the number is looked at with all the others, through LMDB. */
-        if (err == 0 && walk->found.kind == TREE_META && node.key.len == strlen(LMDB_NOW) &&
+        if (err == 0 && walk->kind == TREE_META && node.key.len == strlen(LMDB_NOW) &&
             memcmp(node.key.data, LMDB_NOW, node.key.len) == 0 &&
             node.size >= LMDB_CRC_BYTES + sizeof walk->commit) {
             walk->commit = get_u64(value + LMDB_CRC_BYTES);
@@ -403,19 +394,21 @@ static int check_counts(struct walk *walk, const struct tree *tree)
                            "%s: %" PRIu64 " records on %" PRIu64 "+%" PRIu64 "+%" PRIu64
                            " pages, but %" PRIu64 " on %" PRIu64 "+%" PRIu64 "+%" PRIu64
                            " were written",
-                           tree_names[tree->kind], found->entries, found->branch_pages,
+                           tree_names[walk->kind], found->entries, found->branch_pages,
                            found->leaf_pages, found->overflow_pages, tree->entries,
                            tree->branch_pages, tree->leaf_pages, tree->overflow_pages);
 }
 
 /* Visit all pages of a tree in order, depth first, with a stack of its own. */
-static int walk_tree(struct walk *walk, const struct tree *tree)
+static int walk_tree(struct walk *walk, enum tree_kind kind)
 {
+    const struct tree *tree = &walk->trees[kind];
     struct frame stack[TREE_DEPTH_MAX];
     unsigned depth = 1;
     int err;
 
-    walk->found = (struct tree){.kind = tree->kind};
+    walk->kind = kind;
+    walk->found = (struct tree){0};
     if (tree->root == TREE_ROOT_NONE) {
         return tree->depth == 0 ? check_counts(walk, tree) : bad_page(walk, tree->root, "no root");
     }
@@ -464,6 +457,8 @@ static int check_pages(const uint8_t *map, size_t size, const struct meta_page *
                         .file_pages = size / meta->free.pad,
                         .last_page = meta->last_page,
                         .txn = meta->txn,
+                        .known = {[TREE_FREE] = true, [TREE_MAIN] = true},
+                        .trees = {[TREE_FREE] = meta->free, [TREE_MAIN] = meta->main},
                         .error = ret_error};
     int err = 0;
 
@@ -475,19 +470,17 @@ static int check_pages(const uint8_t *map, size_t size, const struct meta_page *
                                " in the file",
                                (unsigned)(meta->txn & 1), meta->last_page, walk.file_pages);
     }
-    walk.trees[TREE_FREE] = meta->free;
-    walk.trees[TREE_MAIN] = meta->main;
     /* The main tree first: it names the tables. */
     for (unsigned i = TREE_MAIN; i < TREE_KINDS && err == 0; i++) {
-        if (!walk.trees[i].known) {
+        if (!walk.known[i]) {
             err =
                 store_error_set(ret_error, ERR_CORRUPT, "main: table %s is missing", tree_names[i]);
         } else if (whole || i <= TREE_META) {
-            err = walk_tree(&walk, &walk.trees[i]);
+            err = walk_tree(&walk, (enum tree_kind)i);
         }
     }
     if (err == 0 && whole) {
-        err = walk_tree(&walk, &walk.trees[TREE_FREE]);
+        err = walk_tree(&walk, TREE_FREE);
     }
     if (err == 0 && whole && ret_highest == NULL) {
         err = check_unwritten(&walk);
@@ -510,7 +503,6 @@ static int check_pages(const uint8_t *map, size_t size, const struct meta_page *
 #define META_MAGIC 0xBEEFC0DEu
 #define META_VERSION 1
 
-#define META_LAST_PAGE (PAGE_HEADER_BYTES + 24 + 2 * TREE_BYTES) /* u64, then the transaction */
 #define UNFINISHED_PAGES 65536 /* by which a single commit may lengthen the file */
 
 /* A commit of which only number and last page are missing in its meta page. */
@@ -522,23 +514,10 @@ struct unfinished {
     uint64_t txn;
 };
 
-static void get_meta(const uint8_t *page, struct meta_page *ret_meta)
-{
-    const uint8_t *at = page + PAGE_HEADER_BYTES;
-
-    /* magic, version, map address, map size, two trees, last page, transaction */
-    ret_meta->magic = get_u32(at);
-    ret_meta->version = get_u32(at + 4);
-    get_tree(at + 24, TREE_FREE, &ret_meta->free);
-    get_tree(at + 24 + TREE_BYTES, TREE_MAIN, &ret_meta->main);
-    ret_meta->last_page = get_u64(at + 24 + 2 * TREE_BYTES);
-    ret_meta->txn = get_u64(at + 32 + 2 * TREE_BYTES);
-}
-
 static int check_meta(const uint8_t *page, unsigned i, size_t page_bytes,
                       struct meta_page *ret_meta, struct store_error *ret_error)
 {
-    get_meta(page, ret_meta);
+    memcpy(ret_meta, page + PAGE_HEADER_BYTES, sizeof *ret_meta);
     if (ret_meta->magic != META_MAGIC || get_u64(page) != i || get_u16(page + 10) != PAGE_META) {
         return store_error_set(ret_error, ERR_CORRUPT,
                                "meta page %u: no meta page of LMDB (magic %08" PRIx32 ")", i,
@@ -602,12 +581,13 @@ static int check_trees(const uint8_t *map, size_t size, const struct meta_page *
     return err != 0 && is_unfinished(map, size, newest, older, ret_unfinished) ? 0 : err;
 }
 
-/* One write of 16 bytes, within a sector: it is there or it is not. */
+/* One write of 16 bytes, the last two fields, within a sector: it is there or it is not. */
 static int finish_commit(const char *path, const struct unfinished *unfinished,
                          struct store_error *ret_error)
 {
     const uint64_t fields[2] = {unfinished->last_page, unfinished->txn};
-    off_t at = (off_t)(unfinished->meta * unfinished->page_bytes + META_LAST_PAGE);
+    off_t at = (off_t)(unfinished->meta * unfinished->page_bytes + PAGE_HEADER_BYTES +
+                       offsetof(struct meta_page, last_page));
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     int err = 0;
 
@@ -633,11 +613,11 @@ static int check_file(const uint8_t *map, size_t size, struct unfinished *ret_un
     int err;
 
     *ret_unfinished = (struct unfinished){.found = false};
-    if (size < PAGE_HEADER_BYTES + 24 + 4) {
+    if (size < PAGE_HEADER_BYTES + sizeof *metas) {
         return store_error_set(ret_error, ERR_CORRUPT, "the file is cut: %zu bytes", size);
     }
     /* The page size stands in the first meta page, in the pad of the free list's tree. */
-    page_bytes = get_u32(map + PAGE_HEADER_BYTES + 24);
+    page_bytes = get_u32(map + PAGE_HEADER_BYTES + offsetof(struct meta_page, free.pad));
     if (page_bytes < 512 || page_bytes > 32768 || (page_bytes & (page_bytes - 1)) != 0) {
         return store_error_set(ret_error, ERR_CORRUPT, "meta page 0: page size is %zu", page_bytes);
     }

@@ -48,6 +48,7 @@ struct store_lmdb {
     struct lmdb_dir dir;
     struct lmdb_env env;
     uint64_t map_bytes;
+    bool loose_mode;
     struct store_identity identity;
     struct store_meta now; /* as of the last commit */
     LIST_HEAD(, store_snapshot) snapshots;
@@ -243,6 +244,8 @@ static int commit_op(struct commit *commit, const struct store_op *op)
     case STORE_LOCAL:
     case STORE_COMPACT:
         return 0; /* the meta alone; entries are dropped once the whole list is in */
+    case STORE_READ:
+        break;
     }
     UNREACHABLE("kind of a store operation");
 }
@@ -523,9 +526,9 @@ static int check_locked(struct store_lmdb *lmdb, struct lmdb_checker *checker, b
                               lmdb->dir.path); /* and none is to be made, nor a lock */
     }
     if (err == 0) {
-        err = lmdb_dir_lock(&lmdb->dir, ret_error);
+        err =
+            lmdb_dir_lock(&lmdb->dir, lmdb->loose_mode || lmdb->use == STORE_LMDB_LOOK, ret_error);
     }
-
     if (err == 0) {
         err = make_or_find(lmdb, ret_made, ret_error);
     }
@@ -636,6 +639,7 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     lmdb_dir_init(&lmdb->dir, config->dir);
     lmdb->map_bytes = config->map_bytes;
     lmdb->identity = config->identity;
+    lmdb->loose_mode = config->loose_mode;
 
     err = lmdb_checker_start(&checker, lmdb->dir.path, ret_error);
     if (err == 0) {

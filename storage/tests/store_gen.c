@@ -250,6 +250,15 @@ struct store_op *gen_local(struct gen *gen, uint32_t key)
     return &op->op;
 }
 
+/* A new term, or a vote in the present one, if that has none. */
+static struct store_op *any_hard_state(struct gen *gen)
+{
+    bool within = gen->term > 0 && gen->vote == 0 && prng_below(&gen->prng, 2) == 0;
+    uint64_t vote = prng_below(&gen->prng, 4);
+
+    return gen_hard_state(gen, within ? gen->term : gen->term + 1, vote);
+}
+
 /* One draw a statement: the order of arguments is the compiler's, and a seed must mean the same
  * everywhere. */
 struct store_op *gen_any(struct gen *gen)
@@ -276,7 +285,7 @@ struct store_op *gen_any(struct gen *gen)
     if (die < 92) {
         return gen_local(gen, (uint32_t)prng_below(&gen->prng, LIMIT_LOCAL_RECORDS));
     }
-    return gen_hard_state(gen, gen->term + 1, prng_below(&gen->prng, 4));
+    return any_hard_state(gen);
 }
 
 void gen_op_free(struct store_op *op)

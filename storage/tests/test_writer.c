@@ -288,16 +288,16 @@ static void test_writer_batch_limit_of_bytes(void **state)
     }
 }
 
-static void read_done(struct disk_read *read)
+static void read_done(struct store_op *op)
 {
-    the_stage->order[the_stage->order_count++] = (uint64_t)(uintptr_t)read->data;
+    the_stage->order[the_stage->order_count++] = (uint64_t)(uintptr_t)op->data;
 }
 
 static void submit_read(struct stage *stage, struct disk_read *read, uint64_t number)
 {
-    read->done = read_done;
-    read->data = (void *)(uintptr_t)number;
-    stage->disk->ops->read(stage->disk, read);
+    read->op =
+        (struct store_op){.kind = STORE_READ, .done = read_done, .data = (void *)(uintptr_t)number};
+    stage->disk->ops->submit(stage->disk, &read->op);
 }
 
 /* A read between operations sees those before it and none after, and comes back in its place. */

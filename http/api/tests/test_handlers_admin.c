@@ -497,7 +497,28 @@ static void test_ready_verbose(void **state)
                   "{\"name\":\"applied\",\"ok\":true,\"needed\":true},"
                   "{\"name\":\"serving\",\"ok\":true,\"needed\":true},"
                   "{\"name\":\"ids\",\"ok\":true,\"needed\":true},"
-                  "{\"name\":\"disk\",\"ok\":false,\"needed\":false}]}");
+                  "{\"name\":\"disk\",\"ok\":false,\"needed\":false},"
+                  "{\"name\":\"settings\",\"ok\":true,\"needed\":false}]}");
+}
+
+/* It says which, and stops nothing. */
+static void test_settings_that_differ(void **state)
+{
+    struct fixture *f = *state;
+    struct reply reply;
+
+    atomic_store(&f->fake.health.segments_held, 1);
+    atomic_store(&f->fake.health.differs, ID_DIFFERS_MEMBERS | ID_DIFFERS_EPOCH);
+    client_expect(f->client, "GET", "/readyz", 200, "{\"status\":\"ready\"}");
+    client_call(f->client, "GET", "/readyz?verbose", NULL, &reply);
+    assert_int_equal(reply.status, 200);
+    assert_non_null(strstr(reply.body, "{\"name\":\"settings\",\"ok\":false,\"needed\":false,"
+                                       "\"differ\":[\"cluster.members\",\"snowflake.epoch-ms\"]}"));
+    reply_release(&reply);
+    client_call(f->client, "GET", "/metrics", NULL, &reply);
+    assert_non_null(strstr(reply.body, "leafd_setting_differs{setting=\"cluster.members\"} 1\n"));
+    assert_non_null(strstr(reply.body, "leafd_setting_differs{setting=\"peer.advertise\"} 0\n"));
+    reply_release(&reply);
 }
 
 static void test_version(void **state)
@@ -530,6 +551,7 @@ int main(void)
         TEST(test_segments),
         TEST(test_health),
         TEST(test_ready_verbose),
+        TEST(test_settings_that_differ),
         TEST(test_version),
     };
 

@@ -184,7 +184,7 @@ static void test_metrics_without_snowflake(void **state)
     size_t families;
     char *body = metrics(f, &families);
 
-    assert_int_equal(families, 16);
+    assert_int_equal(families, 17);
     assert_null(strstr(body, "layout_seconds_left"));
     free(body);
     assert_int_equal(VALUE("leafd_build_info{version=\"9.8.7\"}"), 1);
@@ -350,7 +350,8 @@ static void test_ready_verbose(void **state)
                                  "{\"name\":\"applied\",\"ok\":true,\"needed\":true},"
                                  "{\"name\":\"serving\",\"ok\":true,\"needed\":true},"
                                  "{\"name\":\"ids\",\"ok\":true,\"needed\":true},"
-                                 "{\"name\":\"disk\",\"ok\":true,\"needed\":false},";
+                                 "{\"name\":\"disk\",\"ok\":true,\"needed\":false},"
+                                 "{\"name\":\"settings\",\"ok\":true,\"needed\":false},";
     struct fixture *f = *state;
     struct reply reply;
     char wanted[1024];

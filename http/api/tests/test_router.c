@@ -38,6 +38,7 @@ static void test_router(void **state)
         {METHOD_GET, "/api/cluster/", ROUTER_NO_ROUTE, NULL, NULL},
         {METHOD_POST, "/api/cluster/members", ROUTER_FOUND, "/api/cluster/members", ""},
         {METHOD_GET, "/api/cluster/members", ROUTER_NO_METHOD, "/api/cluster/members", NULL},
+        {METHOD_PUT, "/api/cluster/members/4", ROUTER_FOUND, "/api/cluster/members/", "4"},
         {METHOD_DELETE, "/api/cluster/members/4", ROUTER_FOUND, "/api/cluster/members/", "4"},
         {METHOD_POST, "/api/cluster/leader", ROUTER_FOUND, "/api/cluster/leader", ""},
         {METHOD_GET, "/livez", ROUTER_FOUND, "/livez", ""},

@@ -162,12 +162,42 @@ static void test_options(void **state)
     }
 }
 
+static bool is_within(const char *text, const char *begin, size_t len)
+{
+    return text >= begin && text < begin + len;
+}
+
+/* Nothing is copied of a query without an encoded byte; one such byte, and all is. */
+static void test_plain_options_stand_in_the_query(void **state)
+{
+    static const struct {
+        char query[24];
+        bool plain;
+    } cases[] = {{"count=5&flag=x", true}, {"count=5&flag=+", false}, {"count=5&fl%61g=x", false}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct option options[] = {{.name = "count"}, {.name = "flag"}};
+        const char *query = cases[i].query;
+        size_t len = strlen(query);
+        char space[sizeof cases[i].query];
+        char why[OPTION_WHY_BYTES];
+
+        assert_int_equal(options_parse(query, len, options, 2, space, why), 0);
+        for (size_t n = 0; n < 2; n++) {
+            assert_int_equal(is_within(options[n].value, query, len), cases[i].plain);
+            assert_int_equal(is_within(options[n].value, space, len), !cases[i].plain);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_decode),
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_plain_options_stand_in_the_query),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

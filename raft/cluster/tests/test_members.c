@@ -29,7 +29,7 @@
 static void put_statement(uint64_t index, uint64_t first, unsigned count, bool with_us,
                           size_t address_len, struct buf *statement)
 {
-    const struct peer_start start = {.incarnation = 1, .term = 1, .index = 1};
+    struct wire_statement said = {.start = {.incarnation = 1, .term = 1, .index = 1}};
     struct configuration configuration = {0};
     char address[LIMIT_ADDRESS_BYTES + 1];
     struct buf conf = BUF_INIT;
@@ -40,7 +40,8 @@ static void put_statement(uint64_t index, uint64_t first, unsigned count, bool w
         configuration_add(&configuration, i == 0 && with_us ? 1 : first + i, address, ROLE_VOTER);
     }
     configuration_encode(&configuration, &conf);
-    wire_statement_encode(&start, &(struct wire_conf){index, conf.data, conf.len}, statement);
+    said.conf = (struct wire_conf){index, conf.data, conf.len};
+    wire_statement_encode(&said, statement);
     buf_free(&conf);
 }
 

@@ -43,6 +43,51 @@ static unsigned voters_of(struct ring *ring, uint64_t id)
     return configuration_voters(driver_configuration(&ring_node(ring, id)->replica.driver));
 }
 
+static const char *address_seen(struct ring *ring, uint64_t at, uint64_t id)
+{
+    const struct peers *peers = &ring_node(ring, at)->replica.peers;
+
+    for (size_t i = 0; i < peers->count; i++) {
+        if (peers->items[i].id == id) {
+            return peers->items[i].address;
+        }
+    }
+    return "none";
+}
+
+static void test_a_member_is_told_to_move(void **state)
+{
+    struct ring ring = {0};
+    uint64_t leader;
+    uint64_t follower;
+    uint64_t other;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    follower = ring_follower(&ring);
+    other = 6 - leader - follower;
+    ring_run_ms(&ring, 100);
+    assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_MOVE, other, "moved:1"), MEMBER_DONE);
+    ring_run_ms(&ring, 200);
+    assert_string_equal(address_seen(&ring, leader, other), "moved:1");
+    assert_string_equal(address_seen(&ring, follower, other), "moved:1");
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, other, "moved:1"), MEMBER_DONE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, follower, "moved:1"),
+                     MEMBER_ADDRESS_IN_USE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_ADD, 9, "moved:1"),
+                     MEMBER_ADDRESS_IN_USE);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, 9, "h:9"), MEMBER_UNKNOWN);
+
+    /* A wrong address of another one would leave no majority. */
+    ring_isolate(&ring, other, true);
+    ring_run_ms(&ring, 2000);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, follower, "moved:2"),
+                     MEMBER_NO_QUORUM);
+    assert_int_equal(outcome_of(&ring, leader, MEMBER_ASK_MOVE, other, "moved:3"), MEMBER_DONE);
+    ring_close(&ring);
+}
+
 static void test_follower_is_removed(void **state)
 {
     struct ring ring = {0};
@@ -361,6 +406,7 @@ static void test_leader_without_room_gives_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_member_is_told_to_move),
         cmocka_unit_test(test_follower_is_removed),
         cmocka_unit_test(test_leader_is_removed),
         cmocka_unit_test(test_an_address_that_is_there_already),

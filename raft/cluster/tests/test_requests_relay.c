@@ -411,8 +411,8 @@ static void test_a_new_leader_gives_requests_back(void **state)
     (void)state;
     begin(&ring, &roles);
     driver = &replica_of(&ring, roles.relay)->driver;
-    core_heartbeat(driver_term(driver) + 1, driver->commit, driver_term_at(driver, driver->commit),
-                   &frame);
+    core_heartbeat(driver_term(driver) + 1, driver->commit,
+                   witness_term_at(&driver->witness, driver->commit), &frame);
     assert_true(scene_receive(&ring, roles.relay, roles.far, FRAME_RAFT, &frame));
     assert_int_equal(driver_leader(driver), roles.far);
     expect_reply(&ring, roles.relay, roles.far, 77, ERR_NOT_LEADER);

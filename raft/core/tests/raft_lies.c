@@ -249,7 +249,7 @@ static void put_append(struct liar *liar, struct buf *buf)
     buf_put_u8(buf, (uint8_t)field(liar, 0));
     buf_put_u64(buf, term);
     buf_put_u64(buf, prev);
-    buf_put_u64(buf, field(liar, driver_term_at(driver, prev)));
+    buf_put_u64(buf, field(liar, witness_term_at(&driver->witness, prev)));
     buf_put_u64(buf, field(liar, prev + count));
     buf_put_u32(buf, (uint32_t)field(liar, count));
     for (uint64_t i = 0; i < count; i++) {
@@ -281,7 +281,7 @@ static void put_vote(struct liar *liar, struct buf *buf)
     buf_put_u64(buf, field(liar, own_term(liar) + 1));
     buf_put_u64(buf, field(liar, liar->id));
     buf_put_u64(buf, field(liar, last));
-    buf_put_u64(buf, field(liar, driver_term_at(driver, last)));
+    buf_put_u64(buf, field(liar, witness_term_at(&driver->witness, last)));
     buf_put_u8(buf, (uint8_t)liar_below(liar->source, 2)); /* disrupt */
     buf_put_u8(buf, (uint8_t)field(liar, liar_below(liar->source, 2)));
 }
@@ -308,7 +308,7 @@ static void put_timeout_now(struct liar *liar, struct buf *buf)
     buf_put_u8(buf, (uint8_t)field(liar, 0));
     buf_put_u64(buf, field(liar, own_term(liar)));
     buf_put_u64(buf, field(liar, last));
-    buf_put_u64(buf, field(liar, driver_term_at(driver, last)));
+    buf_put_u64(buf, field(liar, witness_term_at(&driver->witness, last)));
 }
 
 void lie_message(struct liar *liar)
@@ -465,7 +465,7 @@ static void put_answer(struct liar *liar, struct buf *buf)
         if (grant.status != 0 || grant.size == 0) { /* the encoder takes nothing else */
             grant.size = grant.status == 0;
         }
-        grant_results_encode(&grant, 1, buf);
+        results_encode(RESULT_GRANTS, &grant, 1, buf);
         break;
     case 1:
         status_result_encode(-(int32_t)liar_below(liar->source, 50), buf);

@@ -197,7 +197,7 @@ static void test_rows_wait_for_entries_to_be_written_with(void **state)
     assert_int_equal(bench_submit(&bench, 1), 0);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPEND), 1);
-    assert_true(STAILQ_FIRST(&bench.disk.queue)->op->more); /* rows first, for one commit */
+    assert_true(STAILQ_FIRST(&bench.disk.queue)->more); /* rows first, for one commit */
     assert_true(bench_disk_step(&bench));
     assert_int_equal(bench.driver.applier.durable.index, durable + 3);
     bench_disk_run(&bench);
@@ -240,7 +240,7 @@ static void test_rows_that_are_young_let_entries_go_without_them(void **state)
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 0); /* not alone */
     assert_int_equal(bench_submit(&bench, 1), 0);
     assert_int_equal(fake_disk_count(&bench.disk, STORE_APPLY), 1);
-    assert_true(STAILQ_FIRST(&bench.disk.queue)->op->more);
+    assert_true(STAILQ_FIRST(&bench.disk.queue)->more);
     bench_disk_run(&bench);
     assert_int_equal(bench.driver.applier.durable.index, entry_log_last(&bench.driver.log) - 1);
     bench_close(&bench);

@@ -206,7 +206,7 @@ static void test_a_leader_whose_process_ended_is_followed_within_a_few_heartbeat
     ring_crash(&ring, leader);
     for (uint64_t id = 1; id <= 3; id++) {
         if (id != leader) {
-            replica_peer_gone(&ring_node(&ring, id)->replica, leader);
+            driver_peer_refused(&ring_node(&ring, id)->replica.driver, leader);
         }
     }
     ring_run_ms(&ring, 3 * RING_HEARTBEAT_MS);
@@ -228,7 +228,7 @@ static void test_who_is_refused_alone_troubles_nobody(void **state)
     other = leader % 3 + 1;
     term = term_of(&ring, leader);
     ring.cut[leader][other] = true; /* not heard either, and still the others are content */
-    replica_peer_gone(&ring_node(&ring, other)->replica, leader);
+    driver_peer_refused(&ring_node(&ring, other)->replica.driver, leader);
     ring_run_ms(&ring, 5 * RING_HEARTBEAT_MS);
     assert_int_equal(driver_state(&ring_node(&ring, other)->replica.driver), DRIVER_CANDIDATE);
     ring.cut[leader][other] = false;

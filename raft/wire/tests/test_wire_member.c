@@ -29,12 +29,11 @@ typedef int (*codec_fn)(const void *data, size_t len, struct buf *again);
 
 static int statement_codec(const void *data, size_t len, struct buf *again)
 {
-    struct peer_start start;
-    struct wire_conf conf;
-    int rv = wire_statement_decode(data, len, &start, &conf);
+    struct wire_statement statement;
+    int rv = wire_statement_decode(data, len, &statement);
 
     if (rv == 0) {
-        wire_statement_encode(&start, &conf, again);
+        wire_statement_encode(&statement, again);
     }
     return rv;
 }
@@ -130,17 +129,19 @@ static void make_joined(enum member_outcome outcome, size_t why_len, const struc
 
 static void test_golden_bytes(void **state)
 {
-    struct peer_start start = {.incarnation = 3, .term = 5, .index = 7};
+    struct wire_statement statement = {.start = {.incarnation = 3, .term = 5, .index = 7},
+                                       .address = "h:1"};
     struct buf bytes = BUF_INIT;
     struct buf conf = BUF_INIT;
     struct wire_joined joined = {0};
 
     (void)state;
     hex_put(&conf, CONF_HEX);
-    wire_statement_encode(&start, &(struct wire_conf){9, conf.data, conf.len}, &bytes);
+    statement.conf = (struct wire_conf){9, conf.data, conf.len};
+    wire_statement_encode(&statement, &bytes);
     assert_hex(bytes.data, bytes.len,
                "01 0300000000000000 0500000000000000 0700000000000000 0900000000000000 " CONF_LEN
-               " " CONF_HEX);
+               " " CONF_HEX " 0300 683a31");
     bytes.len = 0;
     wire_join_encode("h:1", &bytes);
     assert_hex(bytes.data, bytes.len, "01 0300 683a31");
@@ -168,12 +169,12 @@ static void refuse_truncations(codec_fn codec, struct buf *bytes)
 
 static void test_every_truncation_is_refused(void **state)
 {
-    const struct peer_start start = {.incarnation = 1, .term = 2, .index = 3};
+    struct wire_statement statement = {.start = {1, 2, 3}, .address = "h:1"};
     struct buf bytes = BUF_INIT;
     struct buf conf = BUF_INIT;
 
     (void)state;
-    wire_statement_encode(&start, &(struct wire_conf){0, NULL, 0}, &bytes);
+    wire_statement_encode(&statement, &bytes);
     refuse_truncations(statement_codec, &bytes);
     wire_join_encode("10.0.0.1:7081", &bytes);
     refuse_truncations(join_codec, &bytes);
@@ -182,7 +183,8 @@ static void test_every_truncation_is_refused(void **state)
     for (unsigned count = 1; count <= LIMIT_NODES; count++) {
         conf.len = 0;
         make_conf(count, 3, &conf);
-        wire_statement_encode(&start, &(struct wire_conf){1, conf.data, conf.len}, &bytes);
+        statement.conf = (struct wire_conf){1, conf.data, conf.len};
+        wire_statement_encode(&statement, &bytes);
         refuse_truncations(statement_codec, &bytes);
         make_joined(MEMBER_DONE, 0, &conf, &bytes);
         refuse_truncations(joined_codec, &bytes);
@@ -282,13 +284,16 @@ static void test_bounds_of_an_answer(void **state)
 /* The largest of everything that may be said fits a frame of a handshake. */
 static void test_the_largest_fit_a_handshake_frame(void **state)
 {
-    const struct peer_start start = {UINT64_MAX, INDEX_MAX, INDEX_MAX};
+    struct wire_statement statement = {.start = {UINT64_MAX, INDEX_MAX, INDEX_MAX}};
     struct buf bytes = BUF_INIT;
     struct buf conf = BUF_INIT;
 
     (void)state;
     make_conf(LIMIT_NODES, LIMIT_ADDRESS_BYTES, &conf);
-    wire_statement_encode(&start, &(struct wire_conf){INDEX_MAX, conf.data, conf.len}, &bytes);
+    memset(statement.address, 'h', LIMIT_ADDRESS_BYTES - 2);
+    memcpy(statement.address + LIMIT_ADDRESS_BYTES - 2, ":1", 3);
+    statement.conf = (struct wire_conf){INDEX_MAX, conf.data, conf.len};
+    wire_statement_encode(&statement, &bytes);
     assert_int_equal(check(statement_codec, &bytes), 0);
     assert_true(FRAME_HEADER_BYTES + HANDSHAKE_MAC_BYTES + bytes.len <= LIMIT_HANDSHAKE_BYTES);
     bytes.len = 0;
@@ -298,7 +303,10 @@ static void test_the_largest_fit_a_handshake_frame(void **state)
     bytes.len = 0;
     conf.len = 0;
     make_conf(LIMIT_NODES + 1, 3, &conf); /* one member more */
-    wire_statement_encode(&start, &(struct wire_conf){1, conf.data, conf.len}, &bytes);
+    hex_put(&bytes, "01" ONE ONE ONE ONE);
+    buf_put_u32(&bytes, (uint32_t)conf.len);
+    buf_put(&bytes, conf.data, conf.len);
+    buf_put_str16(&bytes, "", 0);
     assert_int_equal(check(statement_codec, &bytes), ERR_BAD_MESSAGE);
     buf_free(&bytes);
     buf_free(&conf);
@@ -319,8 +327,8 @@ static void test_mutations(void **state)
         struct buf bytes = BUF_INIT;
 
         if (i % 3 == 0) {
-            wire_statement_encode(&(struct peer_start){1, 2, 3},
-                                  &(struct wire_conf){4, conf.data, conf.len}, &bytes);
+            wire_statement_encode(
+                &(struct wire_statement){{1, 2, 3}, {4, conf.data, conf.len}, "h:1"}, &bytes);
         } else if (i % 3 == 1) {
             wire_join_encode("somewhere:7081", &bytes);
         } else {

@@ -46,6 +46,7 @@ struct config {
         const char *dir;
         uint64_t map_bytes;
         bool create;
+        bool loose_mode;
     } data;
     struct {
         uint32_t delay_ms;

@@ -10,7 +10,7 @@
 
 #include "src/app/config/file.h"
 #include "src/app/config/table.h"
-#include "src/app/config/word.h"
+#include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
 
@@ -89,7 +89,7 @@ static void default_http_address(struct config *config)
     const char *peer = config->node.peer_address;
     char shown[2 * LIMIT_ADDRESS_BYTES + 1] = "";
 
-    if (word_is_wildcard(listen) && peer[0] != '\0') {
+    if (address_is_wildcard(listen) && peer[0] != '\0') {
         (void)snprintf(shown, sizeof shown, "%.*s%s", (int)(strrchr(peer, ':') - peer), peer,
                        strrchr(listen, ':'));
     }
@@ -142,7 +142,7 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
         {!joins && member == NULL, "node.id", "is not among", "cluster.members"},
         {!joins && member != NULL && strcmp(member->address, node->peer_address) != 0,
          "peer.advertise", "is not this node's address in", "cluster.members"},
-        {joins && word_is_wildcard(node->peer_address), "peer.advertise",
+        {joins && address_is_wildcard(node->peer_address), "peer.advertise",
          "is an address that nobody can dial; given", "join"},
         {node->replica.driver.election_ms < 3 * node->replica.driver.heartbeat_ms,
          "raft.election-ms", "is less than 3 times", "raft.heartbeat-ms"},
@@ -197,7 +197,7 @@ static int check_secret(struct config *config, struct config_error *ret_error)
 {
     struct citation listen;
 
-    if (config->node.secret_len > 0 || word_is_loopback(config->node.listen_address)) {
+    if (config->node.secret_len > 0 || address_is_loopback(config->node.listen_address)) {
         return 0;
     }
     return config_fail(ret_error,

@@ -3,13 +3,14 @@
  */
 #include "src/app/config/table.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/app/config/word.h"
+#include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/id/alloc/prefetch.h"
 #include "src/id/alloc/refill.h"
@@ -91,6 +92,24 @@ static bool in_range(const struct setting *setting, uint64_t value)
 
 /* --- numbers and words --- */
 
+/* Decimal digits and nothing else: no sign, no blank, no hexadecimal. At least one, and the value
+ * fits. */
+static bool read_digits(const char *text, size_t len, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned digit = (unsigned)text[i] - '0';
+
+        if (digit > 9 || value > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    *ret_value = value;
+    return len > 0;
+}
+
 /* What a unit of bytes multiplies by, as a shift; -1: it is none. */
 static int shift_of(const char *unit)
 {
@@ -111,7 +130,7 @@ static int parse_number(const struct setting *setting, const char *text, void *f
 
     (void)why;
     if (shift < 0 || (setting->type != &setting_bytes && text[digits] != '\0') ||
-        !word_digits(text, digits, &number) || number > UINT64_MAX >> shift ||
+        !read_digits(text, digits, &number) || number > UINT64_MAX >> shift ||
         !in_range(setting, number << shift)) {
         return ERR_INVALID;
     }
@@ -158,15 +177,48 @@ static bool is_printable(const char *text)
     return *text == '\0';
 }
 
+static bool is_name(const char *text)
+{
+    return text[strspn(
+               text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")] == '\0';
+}
+
+/* An IPv4 address, an IPv6 one, or a name that does not look like the former. */
+static bool is_host(const char *host)
+{
+    struct in6_addr parsed;
+
+    if (strchr(host, ':') != NULL) {
+        return inet_pton(AF_INET6, host, &parsed) == 1;
+    }
+    if (host[strspn(host, "0123456789.")] == '\0') {
+        return inet_pton(AF_INET, host, &parsed) == 1;
+    }
+    return host[0] != '.' && host[0] != '-' && is_name(host);
+}
+
+/* 0, or ERR_INVALID with *why. */
+static int check_address(const char *text, struct config_error *why)
+{
+    struct address address;
+    char quoted[QUOTED_BYTES];
+
+    if (address_split(text, &address) == 0 && address.port[strspn(address.port, "0")] != '\0' &&
+        is_host(address.host)) {
+        return 0;
+    }
+    return config_fail(why,
+                       "address %s must be host:port or [IPv6]:port, in %d bytes: the host a name, "
+                       "an IPv4 address, or an IPv6 address in brackets, the port in 1..65535",
+                       log_quote(text, strlen(text), quoted, sizeof quoted), LIMIT_ADDRESS_BYTES);
+}
+
 static int parse_text(const struct setting *setting, const char *text, void *field,
                       struct config_error *why)
 {
-    struct word_address address;
-
     if (!in_range(setting, strlen(text)) || !is_printable(text) ||
-        (setting->type == &setting_name && !word_is_name(text)) ||
-        (setting->type == &setting_address && text[0] != '\0' &&
-         word_address(text, &address, why) != 0)) {
+        (setting->type == &setting_name && !is_name(text)) ||
+        (setting->type == &setting_address && text[0] != '\0' && check_address(text, why) != 0)) {
         return ERR_INVALID;
     }
     *(const char **)field = text;
@@ -181,15 +233,14 @@ static int parse_peer(const char *item, bool with_id, struct net_peer *ret_peer,
 {
     const char *equals = with_id ? strchr(item, '=') : NULL;
     const char *address = equals != NULL ? equals + 1 : item;
-    struct word_address parts;
     char quoted[QUOTED_BYTES];
 
-    if (with_id && (equals == NULL || !word_digits(item, (size_t)(equals - item), &ret_peer->id) ||
+    if (with_id && (equals == NULL || !read_digits(item, (size_t)(equals - item), &ret_peer->id) ||
                     ret_peer->id < 1 || ret_peer->id > LIMIT_NODE_ID)) {
         return config_fail(why, "%s is not id=host:port with an id in 1..%d",
                            log_quote(item, strlen(item), quoted, sizeof quoted), LIMIT_NODE_ID);
     }
-    if (word_address(address, &parts, why) != 0) {
+    if (check_address(address, why) != 0) {
         return ERR_INVALID;
     }
     ASSERT(strlen(address) < sizeof ret_peer->address);
@@ -263,7 +314,7 @@ static bool parse_bits(const char *text, struct snowflake_layout *ret_layout)
         size_t len = strcspn(text, "+");
         uint64_t bits;
 
-        if (len > 2 || !word_digits(text, len, &bits) || text[len] != (i < 2 ? '+' : '\0')) {
+        if (len > 2 || !read_digits(text, len, &bits) || text[len] != (i < 2 ? '+' : '\0')) {
             return false;
         }
         *fields[i] = (uint8_t)bits;
@@ -347,7 +398,8 @@ const struct setting settings[] = {
     {"cluster.members", RANGED(setting_members, node.members, 1, LIMIT_NODES), REQUIRED,
      "All nodes with the addresses they listen on for each other, the same list on each node: "
      "`1=10.0.0.1:7081,2=10.0.0.2:7081,3=10.0.0.3:7081`. Used while the data directory is "
-     "new; afterwards the replicated log knows the members. Not needed where `join` is set."},
+     "new; afterwards the replicated log knows the members, and a list that differs is named in "
+     "log, `/readyz?verbose` and metrics. Not needed where `join` is set."},
     {"join", RANGED(setting_targets, node.join, 0, LIMIT_NODES), DEFAULT_SHOWN("", "none"),
      "For a new node of an existing cluster: any of its members, to ask to be let in. Used "
      "while the data directory is new, and then `cluster.members` is not."},
@@ -356,13 +408,17 @@ const struct setting settings[] = {
      "File with the secret that nodes prove to each other; mode 0600 or stricter. A must "
      "unless `peer.listen` is a loopback address."},
     {"data.dir", RANGED(setting_path, data.dir, 1, LIMIT_PATH_BYTES), DEFAULT("/var/lib/leafd"),
-     "Directory of the node's data; made if it is missing."},
+     "Directory of the node's data; made if it is missing. One that has other files in it is "
+     "refused."},
     {"data.map-bytes", RANGED(setting_bytes, data.map_bytes, 1 << 20, 1ULL << 44), DEFAULT("16GiB"),
      "Address space for the data, and the bound of its size. Disk space is taken only as it "
      "is needed."},
     {"data.create", VALUE(setting_boolean, data.create), DEFAULT("true"),
      "Make an empty store when `data.dir` has none. With `false` the node refuses to start "
      "then, so that a disk that is not mounted is not taken for a new node."},
+    {"data.loose-mode", VALUE(setting_boolean, data.loose_mode), DEFAULT("false"),
+     "Take a `data.dir` on which group or others have rights (a mode looser than 0700), too: for "
+     "volumes whose mode cannot be set."},
     {"http.listen", RANGED(setting_address, http.listen_address, 1, LIMIT_ADDRESS_BYTES),
      DEFAULT("127.0.0.1:8080"),
      "Address of the HTTP service. It has no authentication: do not open it to anyone who may "
@@ -395,8 +451,8 @@ const struct setting settings[] = {
      "Address to listen on for the other nodes."},
     {"peer.advertise", RANGED(setting_address, node.peer_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.listen`"),
-     "Address where the other nodes reach this one; of a node that joins a cluster. It stays "
-     "the same as long as the node is a member."},
+     "Address where the other nodes reach this one; of a node that joins a cluster. A member that "
+     "starts with another one tells the others."},
     {"raft.heartbeat-ms", NUMBER(node.replica.driver.heartbeat_ms, 10, 10000, "ms"), DEFAULT("100"),
      "Interval of the leader's heartbeats."},
     {"raft.election-ms", NUMBER(node.replica.driver.election_ms, 30, 60000, "ms"), DEFAULT("1000"),

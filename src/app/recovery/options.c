@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/app/config/word.h"
+#include "http/proto/text.h"
 #include "src/id/codec/member.h"
 #include "src/id/codec/tag.h"
 
@@ -31,7 +31,7 @@ static int fail(struct options_error *ret_error, const char *format, ...)
 static int read_number(const char *flag, const char *value, uint64_t min, uint64_t max,
                        uint64_t *ret_number, struct options_error *ret_error)
 {
-    if (!word_digits(value, strlen(value), ret_number) || *ret_number < min || *ret_number > max) {
+    if (text_parse_decimal(value, strlen(value), min, max, ret_number) != 0) {
         return fail(ret_error, "%s: \"%.60s\" is not a whole number from %llu to %llu", flag, value,
                     (unsigned long long)min, (unsigned long long)max);
     }
@@ -50,8 +50,8 @@ static int read_time(const char *flag, const char *value, uint64_t *ret_ms,
     uint64_t number = 0;
 
     for (size_t i = 0; len > 1 && i < sizeof units / sizeof units[0]; i++) {
-        if (value[len - 1] == units[i].unit && word_digits(value, len - 1, &number) && number > 0 &&
-            number <= RAISE_TIME_MAX_MS / units[i].ms) {
+        if (value[len - 1] == units[i].unit &&
+            text_parse_decimal(value, len - 1, 1, RAISE_TIME_MAX_MS / units[i].ms, &number) == 0) {
             *ret_ms = number * units[i].ms;
             return 0;
         }
@@ -71,7 +71,11 @@ static int read_address(const char *flag, const char *value, struct options_erro
 
 static int read_name(const char *flag, const char *value, struct options_error *ret_error)
 {
-    if (strlen(value) < 1 || strlen(value) > LIMIT_CLUSTER_ID_BYTES || !word_is_name(value)) {
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t len = strlen(value);
+
+    if (len < 1 || len > LIMIT_CLUSTER_ID_BYTES || strspn(value, letters) != len) {
         return fail(ret_error, "%s: \"%.60s\" is not 1 to %d letters, digits, '.', '_' and '-'",
                     flag, value, LIMIT_CLUSTER_ID_BYTES);
     }

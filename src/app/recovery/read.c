@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -221,9 +222,11 @@ static int apply_tail(struct loading *loading, const struct store_loaded *loaded
     return err;
 }
 
-/* The address under which its configuration knows the node itself. */
-static void find_address(struct saved *saved, const struct store_loaded *loaded)
+/* The address under which its state knows the node itself. */
+static void find_address(const struct fsm *fsm, struct saved *saved,
+                         const struct store_loaded *loaded)
 {
+    const char *moved = fsm_member_address(fsm, saved->node_id);
     struct configuration configuration;
     const struct conf_member *member = NULL;
     const void *conf = loaded->position.conf;
@@ -240,7 +243,9 @@ static void find_address(struct saved *saved, const struct store_loaded *loaded)
     if (configuration_decode(conf, len, &configuration) == 0) {
         member = configuration_find(&configuration, saved->node_id);
     }
-    if (member != NULL) {
+    if (moved != NULL) {
+        (void)snprintf(saved->address, sizeof saved->address, "%s", moved);
+    } else if (member != NULL) {
         memcpy(saved->address, member->address, sizeof saved->address);
     }
 }
@@ -263,8 +268,8 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     saved->term = reach->term;
     saved->tail = reach->index - loaded->position.index;
     saved->local = true;
-    find_address(saved, loaded);
     err = apply_tail(loading, loaded, ret_error);
+    find_address(loading->fsm, saved, loaded);
     saved_sort(saved);
     return err;
 }

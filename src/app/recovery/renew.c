@@ -136,7 +136,7 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
     renewing->to->tag_count += !tag.deleted;
     renewing->to->clamped += tag.max_id - was < by;
     tell_tag(renewing, row, &tag, was, by);
-    tag_row_encode(&tag, &value);
+    row_put(&value, &tag_row_format, &tag);
     err = put(renewing, row->key, row->key_len, value.data, value.len);
     buf_free(&value);
     return err == 0 ? 0 : fail_row(renewing, row, err);
@@ -154,7 +154,7 @@ static int put_worker(struct renewing *renewing, struct worker_row *row)
     row->epoch += EPOCHS_AHEAD;
     row->granted_until_ms = fsm_later(row->granted_until_ms, renewing->now_ms);
     row->updated_ms = fsm_later(row->updated_ms, renewing->now_ms);
-    worker_row_encode(row, &value);
+    row_put(&value, &worker_row_format, row);
     err = put(renewing, key, sizeof key, value.data, value.len);
     buf_free(&value);
     renewing->worker_next = row->id + 1u;
@@ -194,7 +194,7 @@ static void rename_worker(struct worker_row *row)
 
 static int renew_worker(struct renewing *renewing, const struct saved_row *row)
 {
-    struct worker_row worker;
+    struct worker_row worker = {0};
     uint16_t id;
     int err;
 
@@ -202,7 +202,8 @@ static int renew_worker(struct renewing *renewing, const struct saved_row *row)
         return fail_row(renewing, row, ERR_CORRUPT);
     }
     id = (uint16_t)(row->key[1] << 8 | row->key[2]);
-    err = worker_row_decode(id, saved_value(row), row->value_len, &worker);
+    worker.id = id;
+    err = row_read(saved_value(row), row->value_len, &worker_row_format, &worker);
     if (err != 0) {
         return fail_row(renewing, row, err);
     }
@@ -270,6 +271,7 @@ static int renew_row(struct renewing *renewing, const struct saved_row *row)
         return 0; /* the old cluster's */
     }
     switch (row->key[0]) {
+    case FSM_TABLE_ADDRESSES:
     case FSM_TABLE_ANSWERS:
     case FSM_TABLE_HOLDERS:
     case FSM_TABLE_MEMBERS:

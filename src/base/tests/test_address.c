@@ -52,6 +52,26 @@ static void test_split(void **state)
     }
 }
 
+static void test_loopback_and_wildcard(void **state)
+{
+    static const char *const inside[] = {"127.0.0.1:1", "127.255.0.1:1", "[::1]:1",
+                                         "localhost:1", "LocalHost:1",   "[::ffff:127.0.0.1]:1"};
+    static const char *const outside[] = {
+        "0.0.0.0:1",  "[::]:1",   "128.0.0.1:1",         "126.0.0.1:1",
+        "10.0.0.1:1", "node:1",   "localhost.example:1", "[::ffff:10.0.0.1]:1",
+        "[::2]:1",    "127.0.0.1"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
+        assert_true(address_is_loopback(inside[i]));
+        assert_false(address_is_wildcard(inside[i]));
+    }
+    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+        assert_false(address_is_loopback(outside[i]));
+        assert_int_equal(address_is_wildcard(outside[i]), i < 2);
+    }
+}
+
 static void test_listen(void **state)
 {
     struct sockaddr_storage sockaddr;
@@ -77,7 +97,9 @@ static void test_listen(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_split), cmocka_unit_test(test_listen)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_split),
+                                       cmocka_unit_test(test_loopback_and_wildcard),
+                                       cmocka_unit_test(test_listen)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,11 +53,9 @@ struct allocator {
     size_t batch_count;       /* of grants */
     size_t abandoned_count;
     uint64_t last_batch_id;
-    uint64_t burnt[ID_BURN_CAUSES];
-    size_t held;
-    bool stopped;      /* segments were given back: none is asked for or published any more */
-    size_t returning;  /* COMMAND_GIVE_BACKs under way */
-    uint64_t returned; /* ids that were given back */
+    struct allocator_counts counts;
+    bool stopped;     /* segments were given back: none is asked for or published any more */
+    size_t returning; /* COMMAND_GIVE_BACKs under way */
 };
 
 struct allocator *allocator_new(const struct allocator_config *config, struct id_table *table,
@@ -244,17 +242,17 @@ static void tag_granted(struct allocator *allocator, struct id_tag *tag,
     struct refill *refill = &tag->refill;
 
     if (allocator->stopped) { /* nobody will claim any more */
-        allocator->burnt[ID_BURN_STOP] += result->size;
+        allocator->counts.burnt[ID_BURN_STOP] += result->size;
         tag_end(allocator, tag);
         return;
     }
     if (result->first < refill->end) { /* ids that this node was given before */
-        allocator->burnt[ID_BURN_LATE] += result->size;
+        allocator->counts.burnt[ID_BURN_LATE] += result->size;
         tag_retry(allocator, tag, now_ms);
         return;
     }
     tag_steps(tag, result->step, result->max_step);
-    allocator->held += refill->loads == 0;
+    allocator->counts.held += refill->loads == 0;
     refill_loaded(refill, now_ms, result->size, segment_left(&tag->buffer));
     refill->end = result->first + result->size;
     refill->retry_at_ms = 0;
@@ -276,8 +274,8 @@ static void tag_generation(struct allocator *allocator, struct id_tag *tag, uint
     if (generation == tag->refill.generation) {
         return;
     }
-    allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
-    allocator->held -= tag->refill.loads > 0;
+    allocator->counts.burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
+    allocator->counts.held -= tag->refill.loads > 0;
     refill_reset(&tag->refill, generation);
 }
 
@@ -298,7 +296,7 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
 
     if (result->generation < tag->refill.generation || (result->status != 0 && !known) ||
         (result->status == 0 && !result_is_sane(result))) {
-        allocator->burnt[ID_BURN_LATE] += result->size;
+        allocator->counts.burnt[ID_BURN_LATE] += result->size;
         tag_retry(allocator, tag, now_ms); /* said of an older tag of that name, or nonsense */
         return;
     }
@@ -311,7 +309,7 @@ static void tag_result(struct allocator *allocator, struct id_tag *tag,
         uint32_t state = result->status == ERR_UNKNOWN_TAG ? ID_TAG_UNKNOWN : ID_TAG_STRICT;
 
         atomic_store_explicit(&tag->state, state, memory_order_release);
-        allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
+        allocator->counts.burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
     } else {
         tag_steps(tag, result->step, result->max_step);
         atomic_store_explicit(&tag->state, ID_TAG_EXHAUSTED, memory_order_release);
@@ -332,8 +330,8 @@ static void batch_done_cb(struct id_request *request)
     allocator->batch_count--;
     allocator->abandoned_count -= batch->abandoned;
     if (err == 0) {
-        err = grant_results_decode(request->reply.data, request->reply.len, results,
-                                   LIMIT_GRANTS_PER_ENTRY, &count);
+        err = results_decode(RESULT_GRANTS, request->reply.data, request->reply.len, results,
+                             LIMIT_GRANTS_PER_ENTRY, &count);
     }
     if (err == 0 && count != batch->count) {
         err = ERR_BAD_MESSAGE;
@@ -343,7 +341,7 @@ static void batch_done_cb(struct id_request *request)
 
         if (batch->abandoned) { /* late: another request may be under way */
             ASSERT(tag->refill.request_id != batch->id);
-            allocator->burnt[ID_BURN_LATE] += err == 0 ? results[i].size : 0;
+            allocator->counts.burnt[ID_BURN_LATE] += err == 0 ? results[i].size : 0;
             continue;
         }
         ASSERT(tag->refill.in_flight && tag->refill.request_id == batch->id);
@@ -443,7 +441,7 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
         atomic_store_explicit(&tag->state, after, memory_order_release);
     }
     if (after == ID_TAG_UNKNOWN || after == ID_TAG_STRICT) {
-        allocator->burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
+        allocator->counts.burnt[ID_BURN_GENERATION] += segment_burn(&tag->buffer);
     }
     tag_generation(allocator, tag, row->generation);
     /* A request that is wanted or under way goes on; it ends by itself, and then wakes again. */
@@ -537,9 +535,9 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
     *ret_page = page;
 }
 
-uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause)
+const struct allocator_counts *allocator_counts(const struct allocator *allocator)
 {
-    return allocator->burnt[cause];
+    return &allocator->counts;
 }
 
 /* --- the end --- */
@@ -572,8 +570,8 @@ static void returned_done_cb(struct id_request *request)
     int err = request->status;
 
     if (err == 0) {
-        err = statuses_decode(request->reply.data, request->reply.len, statuses,
-                              LIMIT_GRANTS_PER_ENTRY, &count);
+        err = results_decode(RESULT_STATUSES, request->reply.data, request->reply.len, statuses,
+                             LIMIT_GRANTS_PER_ENTRY, &count);
     }
     if (err == 0 && count == returned->count) {
         for (size_t i = 0; i < count; i++) {
@@ -581,8 +579,8 @@ static void returned_done_cb(struct id_request *request)
         }
     }
     ASSERT(taken <= returned->total && allocator->returning > 0);
-    allocator->returned += taken;
-    allocator->burnt[ID_BURN_STOP] += returned->total - taken;
+    allocator->counts.returned += taken;
+    allocator->counts.burnt[ID_BURN_STOP] += returned->total - taken;
     allocator->returning--;
     buf_free(&request->payload);
     buf_free(&request->reply);
@@ -665,7 +663,7 @@ static void give_tag(struct giving *giving, struct id_tag *tag)
         given = top.count;
     }
     ASSERT(given <= total);
-    giving->allocator->burnt[ID_BURN_STOP] += total - given;
+    giving->allocator->counts.burnt[ID_BURN_STOP] += total - given;
 }
 
 void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_of_fn row_of,
@@ -686,14 +684,4 @@ void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_
 bool allocator_given_back(const struct allocator *allocator)
 {
     return allocator->returning == 0;
-}
-
-uint64_t allocator_returned(const struct allocator *allocator)
-{
-    return allocator->returned;
-}
-
-size_t allocator_held(const struct allocator *allocator)
-{
-    return allocator->held;
 }

@@ -91,8 +91,12 @@ void allocator_segments(struct allocator *allocator, const char *prefix, size_t 
                         const char *after, size_t after_len, uint32_t limit,
                         struct id_segments_page *ret_page);
 
-/* Ids burnt by this node since start: ID_BURN_GENERATION, _LATE or _STOP. */
-uint64_t allocator_burnt(const struct allocator *allocator, enum id_burn_cause cause);
+struct allocator_counts {
+    uint64_t burnt[ID_BURN_CAUSES]; /* ids, since the start: _GENERATION, _LATE and _STOP */
+    uint64_t returned;              /* ids that were given back */
+    size_t held;                    /* tags that got a segment of their present generation */
+};
+const struct allocator_counts *allocator_counts(const struct allocator *allocator);
 
 /* The state machine's row of a tag, NULL: it has none. */
 typedef const struct tag_row *(*row_of_fn)(void *data, const char *name, size_t len);
@@ -113,10 +117,5 @@ void allocator_give_back(struct allocator *allocator, uint64_t deadline_ms, row_
                          void *data);
 /* Nothing of it is under way (also when it was never called). */
 bool allocator_given_back(const struct allocator *allocator);
-/* Ids that were given back. */
-uint64_t allocator_returned(const struct allocator *allocator);
-
-/* Tags that got a segment of their present generation, for id_health.segments_held. */
-size_t allocator_held(const struct allocator *allocator);
 
 #endif

@@ -304,7 +304,7 @@ static void place_result(struct strict *strict, const struct place *place,
     if (status == 0 && !result_is_sane(result, place->count)) {
         status = ERR_BAD_MESSAGE;
     } else {
-        strict_results_encode(result, 1, &request->reply);
+        results_encode(RESULT_STRICT, result, 1, &request->reply);
     }
     if (!ask_again(strict, request, status, now_ms)) {
         finish(strict, request, status);
@@ -322,8 +322,8 @@ static void batch_done_cb(struct id_request *base)
     ASSERT(batch->busy && strict->flying >= batch->count);
     strict->flying -= batch->count;
     if (err == 0) {
-        err = strict_results_decode(base->reply.data, base->reply.len, strict->results,
-                                    LIMIT_STRICT_ITEMS, &count);
+        err = results_decode(RESULT_STRICT, base->reply.data, base->reply.len, strict->results,
+                             LIMIT_STRICT_ITEMS, &count);
     }
     if (err == 0 && count != batch->count) {
         err = ERR_BAD_MESSAGE;

@@ -75,6 +75,24 @@ struct id_backup {
     bool end;        /* filled in: these are the last */
 };
 
+/* Settings that are not what the log knows; each is a bit. */
+enum id_difference {
+    ID_DIFFERS_MEMBERS = 1 << 0, /* cluster.members */
+    ID_DIFFERS_ADDRESS = 1 << 1, /* peer.advertise, or what stands for it */
+    ID_DIFFERS_LAYOUT = 1 << 2,  /* snowflake.layout */
+    ID_DIFFERS_EPOCH = 1 << 3    /* snowflake.epoch-ms */
+};
+#define ID_DIFFERENCES 4
+
+/* The setting of bit i, 0..ID_DIFFERENCES - 1. */
+static inline const char *id_difference_setting(unsigned i)
+{
+    static const char *const settings[ID_DIFFERENCES] = {"cluster.members", "peer.advertise",
+                                                         "snowflake.layout", "snowflake.epoch-ms"};
+
+    return settings[i];
+}
+
 /* What any thread may read of the node at any time. Written by the raft loop (and `stopping` by
  * main). */
 struct id_health {
@@ -87,6 +105,7 @@ struct id_health {
     _Atomic uint32_t members;        /* of the configuration in force here */
     _Atomic uint32_t voters;         /* of these */
     _Atomic bool member_change;      /* one is under way */
+    _Atomic unsigned differs;        /* bits of enum id_difference */
     _Atomic bool stopping;           /* no request is taken any more */
     _Atomic uint64_t segments_held;  /* tags with ids in memory, a recent count */
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the

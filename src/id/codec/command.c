@@ -9,14 +9,6 @@
 
 #define ALL_TAG_FIELDS 0x1f /* all bits of enum tag_field */
 
-/* What the list of a command consists of. */
-struct command_items {
-    struct fields fields;
-    size_t size;                        /* of an item's struct; <= ITEM_SIZE_MAX */
-    bool (*is_sound)(const void *item); /* NULL: all that reads is */
-    uint32_t max;                       /* of 1 to so many items; 0: any number */
-};
-
 #define ITEM_SIZE_MAX 64
 #define ITEM 1 /* stands before each item */
 #define END 0  /* after the last */
@@ -25,7 +17,7 @@ struct command_items {
 struct form {
     struct fields fields;
     bool (*is_sound)(const void *record); /* NULL: all that reads is */
-    const struct command_items *items;    /* NULL: it has no list */
+    const struct item_format *items;      /* NULL: it has no list; with max it has 1 at least */
 };
 
 /* --- items --- */
@@ -34,7 +26,7 @@ static const struct field GRANT_FIELDS[] = {
     FIELD_STRING(struct grant_item, name),
     FIELD_NUMBER(struct grant_item, size),
 };
-static const struct command_items GRANTS = {
+static const struct item_format GRANTS = {
     .fields = FIELDS(GRANT_FIELDS),
     .size = sizeof(struct grant_item),
     .max = LIMIT_GRANTS_PER_ENTRY,
@@ -54,7 +46,7 @@ static bool put_is_sound(const void *data)
     return (put->fields & ~ALL_TAG_FIELDS) == 0;
 }
 
-static const struct command_items PUTS = {
+static const struct item_format PUTS = {
     .fields = FIELDS(PUT_FIELDS),
     .size = sizeof(struct tag_put),
     .is_sound = put_is_sound,
@@ -73,7 +65,7 @@ static bool strict_is_sound(const void *data)
     return item->key_len <= LIMIT_KEY_BYTES && item->count >= 1 && item->count <= LIMIT_COUNT;
 }
 
-static const struct command_items STRICTS = {
+static const struct item_format STRICTS = {
     .fields = FIELDS(STRICT_FIELDS),
     .size = sizeof(struct strict_item),
     .is_sound = strict_is_sound,
@@ -94,7 +86,7 @@ static bool give_back_is_sound(const void *data)
     return item->first < item->end && item->end <= TAG_MAX_ID_END;
 }
 
-static const struct command_items GIVE_BACKS = {
+static const struct item_format GIVE_BACKS = {
     .fields = FIELDS(GIVE_BACK_FIELDS),
     .size = sizeof(struct give_back_item),
     .is_sound = give_back_is_sound,
@@ -105,7 +97,7 @@ static const struct field RECALLED_FIELDS[] = {
     FIELD_STRING(struct recalled_item, name),
     FIELD_NUMBER(struct recalled_item, generation),
 };
-static const struct command_items RECALLS = {
+static const struct item_format RECALLS = {
     .fields = FIELDS(RECALLED_FIELDS),
     .size = sizeof(struct recalled_item),
     .max = LIMIT_GRANTS_PER_ENTRY,
@@ -132,18 +124,20 @@ static const struct field DELETE_FIELDS[] = {
 
 static const struct field NODE_INFO_FIELDS[] = {
     FIELD_NUMBER(struct node_info, node_id), /* in a row it stands in the key */
-    FIELD_NUMBER(struct node_info, store_id),
-    FIELD_TEXT(struct node_info, http_address),
-    FIELD_TEXT(struct node_info, version),
+    FIELD_NUMBER(struct node_info, store_id), FIELD_TEXT(struct node_info, http_address),
+    FIELD_TEXT(struct node_info, version),    FIELD_TEXT(struct node_info, peer_address),
 };
 
 static bool node_info_is_sound(const void *data)
 {
     const struct node_info *info = data;
+    const char *why;
 
     return info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID &&
            tag_text_check(info->http_address, strlen(info->http_address), false) == 0 &&
-           tag_text_check(info->version, strlen(info->version), false) == 0;
+           tag_text_check(info->version, strlen(info->version), false) == 0 &&
+           (info->peer_address[0] == '\0' ||
+            member_address_check(info->peer_address, strlen(info->peer_address), &why));
 }
 
 static const struct field DIGEST_FIELDS[] = {
@@ -189,6 +183,11 @@ static const struct field MEMBER_END_FIELDS[] = {
     FIELD_NUMBER(struct member_change, index),
 };
 
+static const struct field MEMBER_MOVE_FIELDS[] = {
+    FIELD_NUMBER(struct member_move, node_id), /* in a row it stands in the key */
+    FIELD_TEXT(struct member_move, address),
+};
+
 static const struct form FORMS[] = {
     [COMMAND_NOOP] = {.is_sound = NULL},
     [COMMAND_GRANT] = {.fields = FIELDS(LIST_FIELDS), .items = &GRANTS},
@@ -207,6 +206,8 @@ static const struct form FORMS[] = {
     [COMMAND_MEMBER_BEGIN] = {.fields = FIELDS(MEMBER_BEGIN_FIELDS),
                               .is_sound = member_change_is_sound},
     [COMMAND_MEMBER_END] = {.fields = FIELDS(MEMBER_END_FIELDS)},
+    [COMMAND_MEMBER_MOVE] = {.fields = FIELDS(MEMBER_MOVE_FIELDS),
+                             .is_sound = member_move_is_sound},
 };
 
 /* --- writing --- */
@@ -218,7 +219,7 @@ void command_put(struct buf *buf, enum command_type type, const void *record)
 
 void command_item_put(struct buf *buf, enum command_type type, const void *item)
 {
-    const struct command_items *items = FORMS[type].items;
+    const struct item_format *items = FORMS[type].items;
 
     ASSERT(items != NULL && buf->data[1] == type);
     ASSERT(items->is_sound == NULL || items->is_sound(item));
@@ -243,14 +244,14 @@ int command_type(const void *data, size_t len)
     version = reader_u8(&reader);
     type = reader_u8(&reader);
     if (reader.bad || version != COMMAND_VERSION || type < COMMAND_NOOP ||
-        type > COMMAND_MEMBER_END || (type > COMMAND_RECALLED && type < COMMAND_MEMBER_BEGIN)) {
+        type > COMMAND_MEMBER_MOVE || (type > COMMAND_RECALLED && type < COMMAND_MEMBER_BEGIN)) {
         return ERR_BAD_MESSAGE;
     }
     return type;
 }
 
 /* The next item; false after the last, or where the reader turns bad. */
-static bool item_read(struct reader *reader, const struct command_items *items, void *ret_item)
+static bool item_read(struct reader *reader, const struct item_format *items, void *ret_item)
 {
     uint8_t mark = reader_u8(reader);
 
@@ -270,7 +271,7 @@ bool command_next(struct command_list *list, void *ret_item)
 }
 
 /* Walk all items, which must be well formed and the end of the command. */
-static bool items_read(struct reader *reader, const struct command_items *items,
+static bool items_read(struct reader *reader, const struct item_format *items,
                        struct command_list *list)
 {
     _Alignas(max_align_t) unsigned char item[ITEM_SIZE_MAX];

@@ -45,7 +45,8 @@ enum command_type {
     COMMAND_GIVE_BACK = 13,      /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
     COMMAND_RECALLED = 14,       /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
     COMMAND_MEMBER_BEGIN = 20,   /* member_change */
-    COMMAND_MEMBER_END = 21      /* member_change: index and given_up */
+    COMMAND_MEMBER_END = 21,     /* member_change: index and given_up */
+    COMMAND_MEMBER_MOVE = 22     /* member_move */
 };
 
 /* A command with a list of items, as far as it stands before them. */
@@ -55,8 +56,8 @@ struct command_list {
                            must carry everything that apply needs) */
     bool force;         /* of TAGS_PUT */
     /* Filled by command_read(): */
-    const struct command_items *of; /* what it consists of */
-    struct reader items;            /* at the next item */
+    const struct item_format *of; /* what it consists of */
+    struct reader items;          /* at the next item */
     uint32_t count;
 };
 
@@ -79,10 +80,12 @@ struct grant_result {
     uint32_t max_step;
 };
 
-void grant_results_encode(const struct grant_result *results, size_t count, struct buf *buf);
-/* Read results; *ret_count <= max. ERR_BAD_MESSAGE if the bytes are not results. */
-int grant_results_decode(const void *data, size_t len, struct grant_result *ret_results, size_t max,
-                         size_t *ret_count) MUST_CHECK;
+/* The results of a list, one for each item: of RESULT_GRANTS struct grant_result, of RESULT_STRICT
+ * struct strict_result, of RESULT_STATUSES int32_t. _decode: *ret_count <= max; ERR_BAD_MESSAGE if
+ * the bytes are not such results. */
+void results_encode(enum result_type type, const void *results, size_t count, struct buf *buf);
+int results_decode(enum result_type type, const void *data, size_t len, void *ret_results,
+                   size_t max, size_t *ret_count) MUST_CHECK;
 
 /* --- put --- */
 enum tag_field {
@@ -139,12 +142,14 @@ struct digest_command {
     uint64_t digest;
 };
 
-/* What a node says of itself. Its form: id in range, texts of UTF-8 and short enough. */
+/* What a node says of itself. Its form: id in range, texts of UTF-8 and short enough, an address
+ * that others may dial. */
 struct node_info {
     uint64_t node_id;
     uint64_t store_id; /* random, made with the directory: tells a wiped node from the old one */
     char http_address[LIMIT_ADDRESS_BYTES + 1];
     char version[32];
+    char peer_address[LIMIT_ADDRESS_BYTES + 1]; /* where it wants to be reached; "": as before */
 };
 
 /* Of its row, whose key holds the id. */
@@ -195,14 +200,11 @@ struct strict_result {
     int32_t status;
     bool replayed;       /* the key was known: these are its ids */
     uint32_t generation; /* the tag's, as in struct grant_result */
-    uint64_t first;
-    uint64_t detail;
+    union {
+        uint64_t first;  /* with 0 */
+        uint64_t detail; /* with an error */
+    };
 };
-
-void strict_results_encode(const struct strict_result *results, size_t count, struct buf *buf);
-/* *ret_count <= max. ERR_BAD_MESSAGE if the bytes are not results. */
-int strict_results_decode(const void *data, size_t len, struct strict_result *ret_results,
-                          size_t max, size_t *ret_count) MUST_CHECK;
 
 /* --- one request on its way from HTTP to the batcher (ID_REQUEST_STRICT) --- */
 
@@ -225,10 +227,7 @@ struct give_back_item {
     uint64_t end; /* > first */
 };
 
-/* Result: a status an item: 0 or ERR_CONFLICT. */
-void statuses_encode(const int32_t *statuses, size_t count, struct buf *buf);
-int statuses_decode(const void *data, size_t len, int32_t *ret_statuses, size_t max,
-                    size_t *ret_count) MUST_CHECK;
+/* Result: statuses, of each item 0 or ERR_CONFLICT. */
 
 /* The node whose stamp it bears holds no segment of the tag that is older than the generation, and
  * takes none any more.
@@ -266,8 +265,8 @@ int query_decode(const void *data, size_t len, struct query *ret_query) MUST_CHE
 struct tag_rows {
     struct tag_row *rows; /* owned, their strings borrowed */
     size_t count;
-    char next[LIMIT_TAG_NAME_BYTES];
-    size_t next_len; /* 0: that is all */
+    uint16_t next_len; /* 0: that is all */
+    char next[LIMIT_TAG_NAME_BYTES + 1];
 };
 
 /* next: the row to go on after; NULL: that is all. */
@@ -292,6 +291,7 @@ struct command {
         struct worker_renew renew;
         struct worker_release release;
         struct member_change change;
+        struct member_move move;
     };
 };
 

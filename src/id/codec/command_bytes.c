@@ -3,6 +3,8 @@
  */
 #include "src/id/codec/command_bytes.h"
 
+#include <stdlib.h>
+
 void command_fields_put(struct buf *buf, unsigned type, const struct fields *fields,
                         const void *record)
 {
@@ -42,4 +44,61 @@ bool message_fields_read(const void *data, size_t len, unsigned type, const stru
 
     return message_head_read(&reader, data, len, type) && fields_read(&reader, fields, record) &&
            reader_done(&reader);
+}
+
+void message_items_put(struct buf *buf, const struct item_format *format, const void *items,
+                       size_t count)
+{
+    const char *item = items;
+
+    ASSERT(count <= format->max);
+    buf_put_u32(buf, (uint32_t)count);
+    for (size_t i = 0; i < count; i++, item += format->size) {
+        ASSERT(format->is_sound == NULL || format->is_sound(item));
+        fields_put(buf, &format->fields, item);
+    }
+}
+
+/* Items behind their number. */
+static int items_read(struct reader *reader, const struct item_format *format, char *item,
+                      uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++, item += format->size) {
+        if (!fields_read(reader, &format->fields, item) ||
+            (format->is_sound != NULL && !format->is_sound(item))) {
+            return ERR_BAD_MESSAGE;
+        }
+    }
+    return reader_done(reader) ? 0 : ERR_BAD_MESSAGE;
+}
+
+int message_items_read(struct reader *reader, const struct item_format *format, void *ret_items,
+                       size_t max, size_t *ret_count)
+{
+    uint32_t count = reader_u32(reader);
+
+    if (count > max || items_read(reader, format, ret_items, count) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    *ret_count = count;
+    return 0;
+}
+
+void *message_items_read_all(struct reader *reader, const struct item_format *format,
+                             size_t *ret_count)
+{
+    uint32_t count = reader_u32(reader);
+    void *items;
+
+    if (count > format->max) {
+        return NULL;
+    }
+    items = calloc(count > 0 ? count : 1, format->size);
+    ASSERT(items != NULL);
+    if (items_read(reader, format, items, count) != 0) {
+        free(items);
+        return NULL;
+    }
+    *ret_count = count;
+    return items;
 }

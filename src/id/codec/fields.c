@@ -3,7 +3,6 @@
  */
 #include "src/id/codec/fields.h"
 
-#include <endian.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -25,9 +24,21 @@ static uint64_t number_of(const void *member, size_t size)
 
 static void number_put(struct buf *buf, const void *member, size_t size)
 {
-    uint64_t little = htole64(number_of(member, size));
-
-    buf_put(buf, &little, size);
+    switch (size) {
+    case 1:
+        buf_put_u8(buf, *(const uint8_t *)member);
+        break;
+    case 2:
+        buf_put_u16(buf, *(const uint16_t *)member);
+        break;
+    case 4:
+        buf_put_u32(buf, *(const uint32_t *)member);
+        break;
+    default:
+        ASSERT(size == 8);
+        buf_put_u64(buf, *(const uint64_t *)member);
+        break;
+    }
 }
 
 static void number_read(struct reader *reader, void *member, size_t size)

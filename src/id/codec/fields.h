@@ -34,36 +34,19 @@ struct field {
     uint16_t len_at;
 };
 
-#define FIELD_OF(kind, type, member) kind, offsetof(type, member), sizeof(((type *)NULL)->member)
-
-#define FIELD_NUMBER(type, member)                                                                 \
+#define FIELD_OF(kind, type, member, len_at)                                                       \
     {                                                                                              \
-        FIELD_OF(FIELD_KIND_NUMBER, type, member), 0                                               \
+        kind, offsetof(type, member), sizeof(((type *)NULL)->member), len_at                       \
     }
-#define FIELD_SHORT(type, member)                                                                  \
-    {                                                                                              \
-        FIELD_OF(FIELD_KIND_SHORT, type, member), 0                                                \
-    }
-#define FIELD_BYTES(type, member, len)                                                             \
-    {                                                                                              \
-        FIELD_OF(FIELD_KIND_BYTES, type, member), offsetof(type, len)                              \
-    }
-#define FIELD_BOOL(type, member)                                                                   \
-    {                                                                                              \
-        FIELD_OF(FIELD_KIND_BOOL, type, member), 0                                                 \
-    }
+#define FIELD_NUMBER(type, member) FIELD_OF(FIELD_KIND_NUMBER, type, member, 0)
+#define FIELD_SHORT(type, member) FIELD_OF(FIELD_KIND_SHORT, type, member, 0)
+#define FIELD_BOOL(type, member) FIELD_OF(FIELD_KIND_BOOL, type, member, 0)
+#define FIELD_TEXT(type, member) FIELD_OF(FIELD_KIND_TEXT, type, member, 0)
+#define FIELD_BYTES(type, member, len) FIELD_OF(FIELD_KIND_BYTES, type, member, offsetof(type, len))
 #define FIELD_STRING(type, member)                                                                 \
-    {                                                                                              \
-        FIELD_OF(FIELD_KIND_STRING, type, member), offsetof(type, member##_len)                    \
-    }
-#define FIELD_TEXT(type, member)                                                                   \
-    {                                                                                              \
-        FIELD_OF(FIELD_KIND_TEXT, type, member), 0                                                 \
-    }
+    FIELD_OF(FIELD_KIND_STRING, type, member, offsetof(type, member##_len))
 #define FIELD_CHARS(type, member)                                                                  \
-    {                                                                                              \
-        FIELD_OF(FIELD_KIND_CHARS, type, member), offsetof(type, member##_len)                     \
-    }
+    FIELD_OF(FIELD_KIND_CHARS, type, member, offsetof(type, member##_len))
 
 /* The fields of one struct. */
 struct fields {
@@ -81,6 +64,14 @@ void fields_put(struct buf *buf, const struct fields *fields, const void *record
 /* False if the bytes are too few (then the reader is bad), or a text or bool does not fit its
  * field. Members that are no fields stay as they are. */
 bool fields_read(struct reader *reader, const struct fields *fields, void *record);
+
+/* What a list consists of. */
+struct item_format {
+    struct fields fields;
+    size_t size;                        /* of an item's struct */
+    bool (*is_sound)(const void *item); /* NULL: all that reads is */
+    uint32_t max;                       /* so many items at the most; 0: any number */
+};
 
 /* The value of a row as storage keeps it: a version, the fields, and nothing else. */
 struct row_format {

@@ -17,6 +17,8 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct member_change, index),  FIELD_TEXT(struct member_change, address),
 };
 
+static const struct field MOVE_FIELDS[] = {FIELD_TEXT(struct member_move, address)};
+
 static const struct field ASK_FIELDS[] = {
     FIELD_BOOL(struct member_ask, force),
     FIELD_BOOL(struct member_ask, again),
@@ -55,9 +57,27 @@ const struct row_format member_change_format = {
     .is_sound = member_change_is_sound,
 };
 
+bool member_move_is_sound(const void *data)
+{
+    const struct member_move *move = data;
+
+    return member_is_sound(move->node_id, move->address, true);
+}
+
+const struct row_format member_move_format = {
+    .version = 1,
+    .fields = FIELDS(MOVE_FIELDS),
+    .is_sound = member_move_is_sound,
+};
+
+static bool ask_has_address(unsigned kind)
+{
+    return kind == MEMBER_ASK_ADD || kind == MEMBER_ASK_MOVE;
+}
+
 void member_ask_encode(const struct member_ask *ask, struct buf *buf)
 {
-    ASSERT(ask->kind >= MEMBER_ASK_ADD && ask->kind <= MEMBER_ASK_LEAD);
+    ASSERT(ask->kind >= MEMBER_ASK_ADD && ask->kind <= MEMBER_ASK_MOVE);
     command_fields_put(buf, ask->kind, &ASK, ask);
 }
 
@@ -66,10 +86,10 @@ int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask)
     uint8_t kind = len > 1 ? ((const uint8_t *)data)[1] : 0;
 
     *ret_ask = (struct member_ask){.kind = kind};
-    return kind >= MEMBER_ASK_ADD && kind <= MEMBER_ASK_LEAD &&
+    return kind >= MEMBER_ASK_ADD && kind <= MEMBER_ASK_MOVE &&
                    session_stamp_read(data, len, &ret_ask->stamp) == 0 &&
                    command_fields_read(data, len, kind, &ASK, ret_ask) == 0 &&
-                   member_is_sound(ret_ask->node_id, ret_ask->address, kind == MEMBER_ASK_ADD)
+                   member_is_sound(ret_ask->node_id, ret_ask->address, ask_has_address(kind))
                ? 0
                : ERR_BAD_MESSAGE;
 }

@@ -49,6 +49,21 @@ bool member_change_is_sound(const void *change);
 /* Of its row. */
 extern const struct row_format member_change_format;
 
+/* --- a member that moves --- */
+
+/* It is reached at this address from now on, whatever the configuration says. The result is a
+ * status_result: 0, or ERR_REMOVED. */
+struct member_move {
+    uint64_t node_id;
+    char address[LIMIT_ADDRESS_BYTES + 1];
+};
+
+/* move: a struct member_move. */
+bool member_move_is_sound(const void *move);
+
+/* Of its row, whose key holds the id. */
+extern const struct row_format member_move_format;
+
 /* A member of a configuration. */
 struct member {
     uint64_t node_id;
@@ -69,14 +84,19 @@ static inline const struct member *member_find(const struct member *members, siz
 
 /* --- what an operator asks the leader --- */
 
-enum member_ask_kind { MEMBER_ASK_ADD = 1, MEMBER_ASK_REMOVE = 2, MEMBER_ASK_LEAD = 3 };
+enum member_ask_kind {
+    MEMBER_ASK_ADD = 1,
+    MEMBER_ASK_REMOVE = 2,
+    MEMBER_ASK_LEAD = 3,
+    MEMBER_ASK_MOVE = 4
+};
 
 struct member_ask {
     uint8_t kind; /* enum member_ask_kind */
     bool force;
     bool again; /* repeated by the node that waits for it: may not begin what was given up */
     uint64_t node_id;
-    char address[LIMIT_ADDRESS_BYTES + 1]; /* ADD only, else "" */
+    char address[LIMIT_ADDRESS_BYTES + 1]; /* ADD and MOVE only, else "" */
     struct session_stamp stamp; /* of the node that asks; the command that begins a change bears it,
                                    so that no late copy of what was asked can begin one. Encoded
                                    empty, stamped as a command is (session_stamp_put()) */

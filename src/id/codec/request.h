@@ -24,10 +24,10 @@ enum id_request_kind {
                            ERR_UNKNOWN_TAG; asks the leader before it says unknown */
     ID_REQUEST_STATUS,   /* out: struct id_cluster_status, filled from this node's view */
     ID_REQUEST_SEGMENTS, /* payload: a QUERY_TAG_LIST; out: struct id_segments_page */
-    ID_REQUEST_STRICT,   /* payload: strict_item_encode(); reply: strict_results_encode() of one
-                            result, also when status says what that result's does (the details of
-                            an ERR_KEY_CONFLICT, ERR_KEYS_FULL, ERR_CHANGING, ERR_EXHAUSTED);
-                            empty when the request never got as far */
+    ID_REQUEST_STRICT,   /* payload: strict_item_encode(); reply: RESULT_STRICT of one, also when
+                            status says what that result's does (the details of an
+                            ERR_KEY_CONFLICT, ERR_KEYS_FULL, ERR_CHANGING, ERR_EXHAUSTED); empty
+                            when the request never got as far */
     ID_REQUEST_MEMBER,   /* payload: a member_ask; reply: a member_answer, which says PENDING if the
                          deadline comes before the end */
     ID_REQUEST_BACKUP,   /* out: struct id_backup; reply: its next bytes */

@@ -12,32 +12,38 @@
 
 #include "src/base/assert.h"
 
-_Static_assert(SESSION_STAMP_BYTES == 2 + 3 * 8, "node, incarnation, seq, lowest");
 _Static_assert(LIMIT_NODE_ID <= UINT16_MAX, "a node id fits the stamp");
 _Static_assert(LIMIT_SESSION_COMMANDS % 8 == 0, "whole bytes of bits");
 
 /* --- stamps --- */
 
-static void put_u64(uint8_t *at, uint64_t value)
-{
-    for (unsigned i = 0; i < 8; i++) {
-        at[i] = (uint8_t)(value >> (8 * i));
-    }
-}
+static const struct field STAMP_FIELDS[] = {
+    FIELD_SHORT(struct session_stamp, node_id),
+    FIELD_NUMBER(struct session_stamp, incarnation),
+    FIELD_NUMBER(struct session_stamp, seq),
+    FIELD_NUMBER(struct session_stamp, lowest),
+};
+static const struct fields STAMP = FIELDS(STAMP_FIELDS);
 
 void session_stamp_put(struct buf *command, const struct session_stamp *stamp)
 {
-    uint8_t *at = command->data + SESSION_STAMP_AT;
+    size_t len = command->len;
 
-    ASSERT(command->len >= SESSION_STAMP_AT + SESSION_STAMP_BYTES);
+    ASSERT(len >= SESSION_STAMP_AT + SESSION_STAMP_BYTES);
     ASSERT(command->data[0] == COMMAND_VERSION);
     ASSERT(stamp->node_id >= 1 && stamp->node_id <= LIMIT_NODE_ID && stamp->incarnation >= 1);
     ASSERT(stamp->lowest >= 1 && stamp->lowest <= stamp->seq);
-    at[0] = (uint8_t)stamp->node_id;
-    at[1] = (uint8_t)(stamp->node_id >> 8);
-    put_u64(at + 2, stamp->incarnation);
-    put_u64(at + 10, stamp->seq);
-    put_u64(at + 18, stamp->lowest);
+    command->len = SESSION_STAMP_AT;
+    fields_put(command, &STAMP, stamp);
+    ASSERT(command->len == SESSION_STAMP_AT + SESSION_STAMP_BYTES);
+    command->len = len;
+}
+
+bool session_stamp_is_sound(const struct session_stamp *stamp)
+{
+    return stamp->node_id >= 1 && stamp->node_id <= LIMIT_NODE_ID && stamp->incarnation >= 1 &&
+           stamp->lowest >= 1 && stamp->lowest <= stamp->seq &&
+           stamp->seq - stamp->lowest < LIMIT_SESSION_COMMANDS;
 }
 
 int session_stamp_read(const void *command, size_t len, struct session_stamp *ret_stamp)
@@ -47,21 +53,14 @@ int session_stamp_read(const void *command, size_t len, struct session_stamp *re
 
     reader_init(&reader, command, len);
     (void)reader_bytes(&reader, SESSION_STAMP_AT);
-    stamp.node_id = reader_u16(&reader);
-    stamp.incarnation = reader_u64(&reader);
-    stamp.seq = reader_u64(&reader);
-    stamp.lowest = reader_u64(&reader);
-    if (reader.bad) {
+    if (!fields_read(&reader, &STAMP, &stamp)) {
         return ERR_BAD_MESSAGE;
     }
     *ret_stamp = stamp;
     if (stamp.node_id == 0) {
         return stamp.incarnation == 0 && stamp.seq == 0 && stamp.lowest == 0 ? 0 : ERR_BAD_MESSAGE;
     }
-    return stamp.incarnation >= 1 && stamp.lowest >= 1 && stamp.lowest <= stamp.seq &&
-                   stamp.seq - stamp.lowest < LIMIT_SESSION_COMMANDS
-               ? 0
-               : ERR_BAD_MESSAGE;
+    return session_stamp_is_sound(&stamp) ? 0 : ERR_BAD_MESSAGE;
 }
 
 static const struct field REFUSAL_FIELDS[] = {

@@ -50,8 +50,11 @@ struct session_stamp {
 /* Write the stamp into a command, in the place of the one that it has. */
 void session_stamp_put(struct buf *command, const struct session_stamp *stamp);
 
-/* 0, or ERR_BAD_MESSAGE if the command is short or the stamp breaks a rule above; also more than
- * LIMIT_SESSION_COMMANDS from lowest to seq. A stamp of zeros is read as such. */
+/* Does it keep the rules above, with less than LIMIT_SESSION_COMMANDS from lowest to seq? */
+bool session_stamp_is_sound(const struct session_stamp *stamp) MUST_CHECK;
+
+/* 0, or ERR_BAD_MESSAGE if the command is short or the stamp not sound. A stamp of zeros is read as
+ * such. */
 int session_stamp_read(const void *command, size_t len, struct session_stamp *ret_stamp) MUST_CHECK;
 
 /* Answers that a node lets the cluster hold before it waits: with what may be under way then, and

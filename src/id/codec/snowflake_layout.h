@@ -52,6 +52,14 @@ int snowflake_layout_check(const struct snowflake_layout *layout, uint64_t now_m
 /* Does it keep the rules above that are about bits alone? */
 bool snowflake_bits_fit(const struct snowflake_layout *layout) MUST_CHECK;
 
+/* The same bits, whatever the epochs? */
+static inline bool snowflake_bits_equal(const struct snowflake_layout *a,
+                                        const struct snowflake_layout *b)
+{
+    return a->time_bits == b->time_bits && a->worker_bits == b->worker_bits &&
+           a->sequence_bits == b->sequence_bits;
+}
+
 /* Sequences of a millisecond. */
 static inline uint32_t snowflake_sequences(const struct snowflake_layout *layout)
 {

@@ -1,7 +1,7 @@
 /*
  * tag.c - see tag.h: rules for the fields of a tag, and the bytes of its row.
  *
- * The happy path: a row is checked before it is kept (tag_row_check), written (tag_row_encode), and
+ * The happy path: a row is checked before it is kept (tag_row_check), written in its format, and
  * checked again when it is read back (tag_row_decode), so that damage on disk is found at start.
  *
  * Failure modes: bad input gives ERR_INVALID with the rule's name; bad bytes ERR_TRUNCATED,
@@ -13,7 +13,7 @@
 
 #include "src/base/assert.h"
 #include "src/base/hot.h"
-#include "src/id/codec/fields.h"
+#include "src/base/utf8.h"
 
 int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
 {
@@ -26,43 +26,6 @@ int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len)
     return a_len < b_len ? -1 : a_len > b_len;
 }
 
-/* Bytes of the character at the front, or 0 if they are not strict UTF-8. len > 0. */
-static size_t utf8_decode(const uint8_t *text, size_t len, uint32_t *ret_code)
-{
-    uint8_t lead = text[0];
-    uint32_t code;
-    uint32_t lowest; /* smaller ones would fit into fewer bytes: an overlong form */
-    size_t more;
-
-    if (lead < 0x80) {
-        *ret_code = lead;
-        return 1;
-    }
-    if ((lead & 0xe0) == 0xc0) {
-        code = lead & 0x1f, more = 1, lowest = 0x80;
-    } else if ((lead & 0xf0) == 0xe0) {
-        code = lead & 0x0f, more = 2, lowest = 0x800;
-    } else if ((lead & 0xf8) == 0xf0) {
-        code = lead & 0x07, more = 3, lowest = 0x10000;
-    } else {
-        return 0;
-    }
-    if (more >= len) {
-        return 0;
-    }
-    for (size_t i = 1; i <= more; i++) {
-        if ((text[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-        code = code << 6 | (text[i] & 0x3f);
-    }
-    if (code < lowest || (code >= 0xd800 && code <= 0xdfff) || code > 0x10ffff) {
-        return 0;
-    }
-    *ret_code = code;
-    return more + 1;
-}
-
 /* C0, DEL and C1. */
 static bool is_control(uint32_t code)
 {
@@ -71,7 +34,7 @@ static bool is_control(uint32_t code)
 
 HOT int tag_text_check(const char *text, size_t len, bool controls)
 {
-    const uint8_t *at = (const uint8_t *)text;
+    const char *at = text;
 
     while (len > 0) {
         uint32_t code = 0;
@@ -82,7 +45,7 @@ HOT int tag_text_check(const char *text, size_t len, bool controls)
             len--;
             continue;
         }
-        used = utf8_decode(at, len, &code);
+        used = utf8_step(at, len, &code);
         if (used == 0 || code == 0 || (!controls && is_control(code))) {
             return ERR_INVALID;
         }
@@ -128,18 +91,6 @@ int tag_description_check(const char *text, size_t len, const char **ret_why)
     return 0;
 }
 
-/* What only a later version, or damage, can have made. */
-static int check_known(const struct tag_row *row, const char **ret_why)
-{
-    if (row->mode > TAG_MODE_STRICT) {
-        return refuse(ret_why, "mode is not known");
-    }
-    if (row->recalling && row->mode != TAG_MODE_STRICT) {
-        return refuse(ret_why, "recalling, but not strict");
-    }
-    return 0;
-}
-
 int tag_row_check(const struct tag_row *row, const char **ret_why)
 {
     int err = tag_name_check(row->name, row->name_len, ret_why);
@@ -165,35 +116,50 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     if (row->created_ms > TAG_TIME_MAX_MS || row->updated_ms > TAG_TIME_MAX_MS) {
         return refuse(ret_why, "a time lies beyond the year 9999");
     }
-    return check_known(row, ret_why);
+    /* What only a later version, or damage, can have made. */
+    if (row->mode > TAG_MODE_STRICT) {
+        return refuse(ret_why, "mode is not known");
+    }
+    if (row->recalling && row->mode != TAG_MODE_STRICT) {
+        return refuse(ret_why, "recalling, but not strict");
+    }
+    return 0;
 }
 
 static const struct field ROW_FIELDS[] = {
+    FIELD_STRING(struct tag_row, name), /* in storage it stands in the key */
     FIELD_BOOL(struct tag_row, deleted),      FIELD_BOOL(struct tag_row, recalling),
     FIELD_NUMBER(struct tag_row, mode),       FIELD_NUMBER(struct tag_row, generation),
     FIELD_NUMBER(struct tag_row, step),       FIELD_NUMBER(struct tag_row, max_step),
     FIELD_NUMBER(struct tag_row, max_id),     FIELD_NUMBER(struct tag_row, created_ms),
     FIELD_NUMBER(struct tag_row, updated_ms), FIELD_STRING(struct tag_row, description),
 };
-static const struct row_format FORMAT = {.version = 3, .fields = FIELDS(ROW_FIELDS)};
 
-void tag_row_encode(const struct tag_row *row, struct buf *buf)
+static bool row_is_sound(const void *row)
 {
-    ASSERT(row->description_len <= LIMIT_TAG_DESCRIPTION_BYTES && row->max_id <= TAG_MAX_ID_END);
-    ASSERT_IMPLIES(row->recalling, row->mode == TAG_MODE_STRICT);
-    row_put(buf, &FORMAT, row);
+    return tag_row_check(row, NULL) == 0;
 }
+
+/* Whether it is sound is looked at when it is read: who writes one keeps the rules. */
+const struct row_format tag_row_format = {
+    .version = 3,
+    .fields = {ROW_FIELDS + 1, sizeof ROW_FIELDS / sizeof *ROW_FIELDS - 1},
+};
+
+const struct item_format tag_item_format = {
+    .fields = FIELDS(ROW_FIELDS),
+    .size = sizeof(struct tag_row),
+    .is_sound = row_is_sound,
+    .max = LIMIT_TAGS_PER_PAGE,
+};
 
 int tag_row_decode(const char *name, size_t name_len, const void *value, size_t value_len,
                    struct tag_row *ret_row)
 {
     struct tag_row row = {.name = name, .name_len = (uint16_t)name_len};
-    int err = tag_name_check(name, name_len, NULL) != 0 ? ERR_CORRUPT : 0;
+    int err = row_read(value, value_len, &tag_row_format, &row);
 
-    if (err == 0) {
-        err = row_read(value, value_len, &FORMAT, &row);
-    }
-    if (err != 0 || tag_row_check(&row, NULL) != 0) {
+    if (err != 0 || name_len > LIMIT_TAG_NAME_BYTES || !row_is_sound(&row)) {
         return err != 0 ? err : ERR_CORRUPT;
     }
     *ret_row = row;

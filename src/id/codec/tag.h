@@ -19,6 +19,7 @@
 #include "src/base/buf.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
+#include "src/id/codec/fields.h"
 
 enum tag_mode {
     TAG_MODE_TREND = 0, /* segments in memory: unique, trend rising */
@@ -72,9 +73,10 @@ int tag_description_check(const char *text, size_t len, const char **ret_why) MU
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
 int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
 
-/* Append the row's value bytes (format version first, little-endian; the name is the key and not in
- * it). Golden bytes in src/id/codec/tests/test_tag.c. */
-void tag_row_encode(const struct tag_row *row, struct buf *buf);
+/* Of its row, whose key holds the name. Golden bytes in src/id/codec/tests/test_tag.c. */
+extern const struct row_format tag_row_format;
+/* Of a row on its way, with its name. */
+extern const struct item_format tag_item_format;
 
 /* Read a row back. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT
  * when a rule of the header is broken. */

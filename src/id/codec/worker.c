@@ -1,8 +1,8 @@
 /*
  * worker.c - see worker.h: the bytes of worker rows, and of results with them.
  *
- * The happy path: the state machine encodes a row as storage keeps it; a result carries the same
- * bytes behind the worker id, so that there is one format and one place that checks it.
+ * The happy path: the state machine keeps rows in their format; a result carries the same fields
+ * behind the worker id, so that there is one table of them and one place that checks it.
  *
  * Failure modes: a row gives ERR_TRUNCATED, ERR_BAD_VERSION or ERR_CORRUPT, a result
  * ERR_BAD_MESSAGE, and nothing is left to release. Thread: pure functions, any.
@@ -18,6 +18,7 @@
 #define WORKER_EPOCH_END INT64_MAX /* shown as a JSON number; no log is ever as long */
 
 static const struct field ROW_FIELDS[] = {
+    FIELD_NUMBER(struct worker_row, id), /* in storage it stands in the key */
     FIELD_NUMBER(struct worker_row, state),
     FIELD_NUMBER(struct worker_row, kind),
     FIELD_NUMBER(struct worker_row, epoch),
@@ -46,46 +47,19 @@ static bool row_is_sound(const void *data)
            tag_text_check(row->address, row->address_len, false) == 0;
 }
 
-static const struct row_format FORMAT = {
+const struct row_format worker_row_format = {
     .version = 2,
-    .fields = FIELDS(ROW_FIELDS),
+    .fields = {ROW_FIELDS + 1, sizeof ROW_FIELDS / sizeof *ROW_FIELDS - 1},
     .is_sound = row_is_sound,
 };
 
-void worker_row_encode(const struct worker_row *row, struct buf *buf)
-{
-    row_put(buf, &FORMAT, row);
-}
-
-int worker_row_decode(uint16_t id, const void *value, size_t len, struct worker_row *ret_row)
-{
-    *ret_row = (struct worker_row){.id = id};
-    return row_read(value, len, &FORMAT, ret_row);
-}
-
-/* A row on its way: the worker id, and the bytes that storage keeps as its value. */
-static void put_row(struct buf *buf, const struct worker_row *row)
-{
-    size_t len_at;
-
-    buf_put_u16(buf, row->id);
-    len_at = buf->len;
-    buf_put_u32(buf, 0);
-    worker_row_encode(row, buf);
-    buf_set_u32(buf, len_at, (uint32_t)(buf->len - len_at - 4));
-}
-
-static int read_row(struct reader *reader, struct worker_row *ret_row)
-{
-    size_t len;
-    uint16_t id = reader_u16(reader);
-    const uint8_t *value = reader_str32(reader, &len);
-
-    if (reader->bad) {
-        return ERR_BAD_MESSAGE;
-    }
-    return worker_row_decode(id, value, len, ret_row);
-}
+/* A row on its way, with its worker id. */
+static const struct item_format ROW = {
+    .fields = FIELDS(ROW_FIELDS),
+    .size = sizeof(struct worker_row),
+    .is_sound = row_is_sound,
+    .max = LIMIT_WORKER_IDS,
+};
 
 static const struct field RESULT_FIELDS[] = {
     FIELD_NUMBER(struct worker_result, status),
@@ -99,7 +73,7 @@ void worker_result_encode(const struct worker_result *result, struct buf *buf)
     ASSERT_IMPLIES(result->status == 0, result->has_row);
     message_fields_put(buf, RESULT_WORKER, &RESULT, result);
     if (result->has_row) {
-        put_row(buf, &result->row);
+        fields_put(buf, &ROW.fields, &result->row);
     }
 }
 
@@ -111,7 +85,9 @@ int worker_result_decode(const void *data, size_t len, struct worker_result *ret
     if (!message_head_read(&reader, data, len, RESULT_WORKER) ||
         !fields_read(&reader, &RESULT, &result) || result.status > 0 ||
         (result.status == 0 && !result.has_row) ||
-        (result.has_row && read_row(&reader, &result.row) != 0) || !reader_done(&reader)) {
+        (result.has_row &&
+         (!fields_read(&reader, &ROW.fields, &result.row) || !row_is_sound(&result.row))) ||
+        !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
     *ret_result = result;
@@ -127,7 +103,7 @@ void worker_rows_encode(const struct worker_row *const *rows, size_t count, uint
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         ASSERT_IMPLIES(i > 0, rows[i - 1]->id < rows[i]->id);
-        put_row(buf, rows[i]);
+        fields_put(buf, &ROW.fields, rows[i]);
     }
 }
 
@@ -135,25 +111,20 @@ int worker_rows_decode(const void *data, size_t len, struct worker_rows *ret_row
 {
     struct reader reader;
     struct worker_rows rows = {0};
-    uint32_t count;
 
     if (!message_head_read(&reader, data, len, RESULT_WORKERS)) {
         return ERR_BAD_MESSAGE;
     }
     rows.log_ms = reader_u64(&reader);
-    count = reader_u32(&reader);
-    if (reader.bad || count > LIMIT_WORKER_IDS) {
+    rows.rows = message_items_read_all(&reader, &ROW, &rows.count);
+    if (rows.rows == NULL) {
         return ERR_BAD_MESSAGE;
     }
-    rows.rows = calloc(count > 0 ? count : 1, sizeof *rows.rows);
-    ASSERT(rows.rows != NULL);
-    while (rows.count < count && read_row(&reader, &rows.rows[rows.count]) == 0 &&
-           (rows.count == 0 || rows.rows[rows.count - 1].id < rows.rows[rows.count].id)) {
-        rows.count++;
-    }
-    if (rows.count < count || !reader_done(&reader)) {
-        worker_rows_release(&rows);
-        return ERR_BAD_MESSAGE;
+    for (size_t i = 1; i < rows.count; i++) {
+        if (rows.rows[i - 1].id >= rows.rows[i].id) {
+            worker_rows_release(&rows);
+            return ERR_BAD_MESSAGE;
+        }
     }
     *ret_rows = rows;
     return 0;

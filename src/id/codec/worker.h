@@ -48,10 +48,8 @@ struct worker_row {
     char address[LIMIT_ADDRESS_BYTES + 1];
 };
 
-/* The name's rule is the tag's (tag_name_check). */
-void worker_row_encode(const struct worker_row *row, struct buf *buf);
-int worker_row_decode(uint16_t id, const void *value, size_t len,
-                      struct worker_row *ret_row) MUST_CHECK;
+/* Of its row, whose key holds the id. The name's rule is the tag's (tag_name_check). */
+extern const struct row_format worker_row_format;
 
 /*
  * Acquire. The same name gets its id back (a new epoch, above the old window), also while it holds

@@ -32,6 +32,7 @@ struct fsm *fsm_new(void)
     fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->journal);
     fsm_sessions_init(&fsm->sessions, &fsm->journal);
     fsm_members_init(&fsm->members, &fsm->journal);
+    fsm_addresses_init(&fsm->addresses, &fsm->journal);
     return fsm;
 }
 
@@ -45,6 +46,7 @@ static void clear(struct fsm *fsm)
     fsm_workers_clear(&fsm->workers);
     fsm_sessions_clear(&fsm->sessions);
     fsm_members_clear(&fsm->members);
+    fsm_addresses_clear(&fsm->addresses);
     ASSERT(fsm->tags.count == 0 && fsm->recalls.count == 0 && fsm->keys.table.count == 0);
     fsm->journal.digest = 0;
 }
@@ -87,6 +89,30 @@ static void apply_clock(struct fsm *fsm, const struct clock_command *clock)
     fsm_keys_expire(&fsm->keys, fsm->settings.log_ms, LIMIT_KEYS_FORGOTTEN);
 }
 
+/* A node that starts with another address than it had has moved there: that it is this very node
+ * its store shows. */
+static void apply_node_info(struct fsm *fsm, const struct node_info *info)
+{
+    const struct node_info *known = fsm_members_info(&fsm->members, info->node_id);
+    struct member_move move = {.node_id = info->node_id};
+
+    if (known != NULL && known->store_id == info->store_id && info->peer_address[0] != '\0' &&
+        strcmp(known->peer_address, info->peer_address) != 0) {
+        memcpy(move.address, info->peer_address, sizeof move.address);
+        fsm_addresses_set(&fsm->addresses, &move);
+    }
+    fsm_members_report(&fsm->members, info);
+}
+
+static int apply_move(struct fsm *fsm, const struct member_move *move)
+{
+    if (node_set_has(&fsm->members.removed, move->node_id)) {
+        return ERR_REMOVED;
+    }
+    fsm_addresses_set(&fsm->addresses, move);
+    return 0;
+}
+
 /* The commands whose result is a status: it. */
 static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
 {
@@ -94,7 +120,7 @@ static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
     case COMMAND_TAG_DELETE:
         return fsm_puts_delete(&fsm->recalls, &command->deletion);
     case COMMAND_NODE_INFO:
-        fsm_members_report(&fsm->members, &command->node);
+        apply_node_info(fsm, &command->node);
         return 0;
     case COMMAND_DIGEST:
         return digest_differs(fsm, &command->digest) ? ERR_DIVERGED : 0;
@@ -110,6 +136,8 @@ static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
         return fsm_members_begin(&fsm->members, &command->change, index);
     case COMMAND_MEMBER_END:
         return fsm_members_end(&fsm->members, command->change.index, command->change.given_up);
+    case COMMAND_MEMBER_MOVE:
+        return apply_move(fsm, &command->move);
     default:
         ASSERT(command->type == COMMAND_NOOP);
         return 0;
@@ -221,6 +249,7 @@ void fsm_configured(struct fsm *fsm, uint64_t index, const struct member *before
             fsm_members_remove(&fsm->members, node_id);
             fsm_holder_removed(&fsm->recalls, node_id);
             fsm_session_removed(&fsm->sessions, node_id);
+            fsm_addresses_forget(&fsm->addresses, node_id);
         }
     }
     fsm_members_reached(&fsm->members, after, after_count);
@@ -236,6 +265,16 @@ const struct member_change *fsm_member_change(const struct fsm *fsm)
 bool fsm_member_removed(const struct fsm *fsm, uint64_t node_id)
 {
     return node_set_has(&fsm->members.removed, node_id);
+}
+
+const char *fsm_member_address(const struct fsm *fsm, uint64_t node_id)
+{
+    return fsm_addresses_find(&fsm->addresses, node_id);
+}
+
+uint64_t fsm_member_moves(const struct fsm *fsm)
+{
+    return fsm->addresses.changes;
 }
 
 /* --- what is there --- */
@@ -367,6 +406,8 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
     case FSM_TABLE_REMOVED:
     case FSM_TABLE_NODES:
         return fsm_members_load(&fsm->members, &row);
+    case FSM_TABLE_ADDRESSES:
+        return fsm_addresses_load(&fsm->addresses, &row);
     case FSM_TABLE_HOLDERS:
     case FSM_TABLE_RECALLS:
         return fsm_recalls_load(&fsm->recalls, &row);

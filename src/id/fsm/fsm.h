@@ -98,6 +98,12 @@ const struct member_change *fsm_member_change(const struct fsm *fsm);
 /* Was this id a member's that was removed? */
 bool fsm_member_removed(const struct fsm *fsm, uint64_t node_id);
 
+/* Where a member is reached that has moved; NULL: where the configuration says. Borrowed until the
+ * next apply. */
+const char *fsm_member_address(const struct fsm *fsm, uint64_t node_id);
+/* How often one of these addresses changed, since the start. */
+uint64_t fsm_member_moves(const struct fsm *fsm);
+
 /* The entry at index, a configuration, is applied: before and after it. Remembers the ids that went
  * and ends a change that this completes. Deterministic, as fsm_apply() is. */
 void fsm_configured(struct fsm *fsm, uint64_t index, const struct member *before,

@@ -24,9 +24,6 @@ struct fsm_changes {
     size_t capacity;
 };
 
-/* One more, of this key, with an empty value. Borrowed until the next one. */
-struct fsm_change *fsm_changes_add(struct fsm_changes *changes, const void *key, size_t key_len);
-
 void fsm_changes_release(struct fsm_changes *changes);
 
 /* Called with each row after a command changed it, on the owner's thread, during fsm_apply(), and

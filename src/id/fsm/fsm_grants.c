@@ -80,7 +80,7 @@ void fsm_segments_grant(struct fsm_recalls *recalls, uint64_t node_id, struct co
         count++;
     }
     ASSERT(count == command->count);
-    grant_results_encode(results, count, result);
+    results_encode(RESULT_GRANTS, results, count, result);
 }
 
 /* False: the range stays burnt. */
@@ -114,7 +114,7 @@ void fsm_segments_give_back(struct fsm_tags *tags, struct command_list *command,
         statuses[count++] = give_back_one(tags, &item, wall_ms) ? 0 : ERR_CONFLICT;
     }
     ASSERT(count == command->count);
-    statuses_encode(statuses, count, result);
+    results_encode(RESULT_STATUSES, statuses, count, result);
 }
 
 /* --- strict ids --- */
@@ -275,5 +275,5 @@ void fsm_strict_apply(const struct fsm_strict *strict, struct command_list *comm
     }
     ASSERT(position == command->count);
     batch_close(&batch);
-    strict_results_encode(results, command->count, result);
+    results_encode(RESULT_STRICT, results, command->count, result);
 }

@@ -3,6 +3,9 @@
  */
 #include "src/id/fsm/fsm_journal.h"
 
+#include <stdlib.h>
+
+#include "src/base/array.h"
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 
@@ -48,24 +51,43 @@ void fsm_journal_leave(struct fsm_journal *journal)
     journal->digest -= hash_of(journal);
 }
 
+/* List the change of the row to the value's first bytes: none of them if it is deleted. */
+static void list_change(struct fsm_journal *journal, size_t value_len)
+{
+    struct fsm_changes *changes = journal->changes;
+    struct fsm_change *change;
+
+    if (changes == NULL) {
+        return;
+    }
+    changes->items =
+        array_room(changes->items, changes->count, &changes->capacity, sizeof *changes->items);
+    change = &changes->items[changes->count++];
+    *change = (struct fsm_change){BUF_INIT, BUF_INIT};
+    buf_put(&change->key, journal->row.data, journal->key_len);
+    buf_put(&change->value, journal->row.data + journal->key_len, value_len);
+}
+
 void fsm_journal_enter(struct fsm_journal *journal)
 {
     journal->digest += hash_of(journal);
-    if (journal->changes != NULL) {
-        struct fsm_change *change =
-            fsm_changes_add(journal->changes, journal->row.data, journal->key_len);
-
-        buf_put(&change->value, journal->row.data + journal->key_len,
-                journal->row.len - journal->key_len);
-    }
+    list_change(journal, journal->row.len - journal->key_len);
 }
 
 void fsm_journal_delete(struct fsm_journal *journal)
 {
     fsm_journal_leave(journal);
-    if (journal->changes != NULL) {
-        (void)fsm_changes_add(journal->changes, journal->row.data, journal->key_len);
+    list_change(journal, 0);
+}
+
+void fsm_changes_release(struct fsm_changes *changes)
+{
+    for (size_t i = 0; i < changes->count; i++) {
+        buf_free(&changes->items[i].key);
+        buf_free(&changes->items[i].value);
     }
+    free(changes->items);
+    *changes = (struct fsm_changes){0};
 }
 
 uint64_t fsm_key_node(const uint8_t *key)

@@ -22,17 +22,18 @@
 
 /* The first byte of a row's key: its table; and what follows. */
 enum fsm_table {
-    FSM_TABLE_ANSWERS = 'a',  /* answer to a command: the id of its node, and a slot (2) */
-    FSM_TABLE_RECALLS = 'd',  /* tag whose segments are recalled: its name */
-    FSM_TABLE_HOLDERS = 'g',  /* node that was ever granted a segment: its id */
-    FSM_TABLE_KEYS = 'i',     /* idempotency key: the length of the tag's name (1), the name, the
+    FSM_TABLE_ANSWERS = 'a',   /* answer to a command: the id of its node, and a slot (2) */
+    FSM_TABLE_RECALLS = 'd',   /* tag whose segments are recalled: its name */
+    FSM_TABLE_HOLDERS = 'g',   /* node that was ever granted a segment: its id */
+    FSM_TABLE_KEYS = 'i',      /* idempotency key: the length of the tag's name (1), the name, the
                                  key */
-    FSM_TABLE_MEMBERS = 'm',  /* the change of the membership under way: nothing */
-    FSM_TABLE_NODES = 'n',    /* what a node reported of itself: its id */
-    FSM_TABLE_REMOVED = 'r',  /* node that was removed: its id */
-    FSM_TABLE_SETTINGS = 's', /* setting: its name */
-    FSM_TABLE_TAGS = 't',     /* tag: its name */
-    FSM_TABLE_WORKERS = 'w'   /* worker id: the id (2) */
+    FSM_TABLE_ADDRESSES = 'l', /* member that moved: its id */
+    FSM_TABLE_MEMBERS = 'm',   /* the change of the membership under way: nothing */
+    FSM_TABLE_NODES = 'n',     /* what a node reported of itself: its id */
+    FSM_TABLE_REMOVED = 'r',   /* node that was removed: its id */
+    FSM_TABLE_SETTINGS = 's',  /* setting: its name */
+    FSM_TABLE_TAGS = 't',      /* tag: its name */
+    FSM_TABLE_WORKERS = 'w'    /* worker id: the id (2) */
 };
 
 /* The key of a row of a node: the table, and its id (8 bytes). Numbers in keys are big-endian, so

@@ -151,7 +151,8 @@ void fsm_members_report(struct fsm_members *members, const struct node_info *inf
                                     sizeof *members->infos);
         row = &members->infos[members->info_count++];
     } else if (row->store_id == info->store_id && strcmp(row->version, info->version) == 0 &&
-               strcmp(row->http_address, info->http_address) == 0) {
+               strcmp(row->http_address, info->http_address) == 0 &&
+               strcmp(row->peer_address, info->peer_address) == 0) {
         return;
     } else {
         journal_info(members, row);

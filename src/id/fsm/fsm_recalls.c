@@ -151,18 +151,11 @@ bool fsm_recall_is_due(const struct fsm_recalls *recalls, const struct tag_row *
 /* The first recall whose name is >= name. */
 static struct fsm_recall *seek(const struct fsm_recalls *recalls, const char *name, size_t len)
 {
-    struct fsm_recall *at = RB_ROOT(&recalls->tree);
-    struct fsm_recall *found = NULL;
+    struct fsm_row row = {.tag = {.name = name, .name_len = (uint16_t)len}};
+    struct fsm_recall like = {.row = &row};
 
-    while (at != NULL) {
-        if (tag_name_compare(name, len, at->row->tag.name, at->row->tag.name_len) <= 0) {
-            found = at;
-            at = RB_LEFT(at, link);
-        } else {
-            at = RB_RIGHT(at, link);
-        }
-    }
-    return found;
+    ASSERT(len <= UINT16_MAX);
+    return RB_NFIND(fsm_recall_tree, (struct fsm_recall_tree *)(uintptr_t)&recalls->tree, &like);
 }
 
 static bool is_of(const struct fsm_recall *recall, const char *name, size_t len)

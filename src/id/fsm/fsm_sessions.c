@@ -9,7 +9,34 @@
 #include "src/base/assert.h"
 
 #define KEY_BYTES (FSM_NODE_KEY_BYTES + 2) /* table, node, slot */
-#define ROW_HEAD_BYTES (1 + 3 * 8)         /* version, incarnation, seq, lowest */
+#define ROW_HEAD_BYTES (1 + 3 * 8 + 4)     /* version, incarnation, seq, lowest, length */
+
+/* An answer's row. */
+struct answer_row {
+    struct session_stamp stamp; /* its node stands in the key */
+    const uint8_t *bytes;
+    size_t len;
+};
+
+static const struct field ANSWER_FIELDS[] = {
+    FIELD_NUMBER(struct answer_row, stamp.incarnation),
+    FIELD_NUMBER(struct answer_row, stamp.seq),
+    FIELD_NUMBER(struct answer_row, stamp.lowest),
+    FIELD_BYTES(struct answer_row, bytes, len),
+};
+
+static bool answer_is_sound(const void *data)
+{
+    const struct answer_row *row = data;
+
+    return session_stamp_is_sound(&row->stamp) && row->len > 0;
+}
+
+static const struct row_format ANSWER = {
+    .version = FSM_ROW_VERSION,
+    .fields = FIELDS(ANSWER_FIELDS),
+    .is_sound = answer_is_sound,
+};
 
 _Static_assert(ROW_HEAD_BYTES + STRICT_RESULTS_HEAD_BYTES +
                        LIMIT_STRICT_ITEMS * STRICT_RESULT_BYTES <=
@@ -75,17 +102,15 @@ static void journal_answer(struct fsm_journal *journal, const struct fsm_session
                            const struct fsm_answer *answer)
 {
     uint16_t slot = (uint16_t)(answer - session->slots);
+    const struct answer_row row = {
+        {session->node_id, session->incarnation, answer->seq, answer->lowest},
+        answer->bytes.data,
+        answer->bytes.len};
 
     fsm_journal_node_key(journal, FSM_TABLE_ANSWERS, session->node_id);
     buf_put_u8(&journal->row, (uint8_t)(slot >> 8));
     buf_put_u8(&journal->row, (uint8_t)slot);
-    fsm_journal_value(journal);
-    ASSERT(journal->key_len == KEY_BYTES);
-    buf_put_u8(&journal->row, FSM_ROW_VERSION);
-    buf_put_u64(&journal->row, session->incarnation);
-    buf_put_u64(&journal->row, answer->seq);
-    buf_put_u64(&journal->row, answer->lowest);
-    buf_put(&journal->row, answer->bytes.data, answer->bytes.len);
+    fsm_journal_record(journal, &ANSWER, &row);
 }
 
 /* Nobody waits for it any more. Its row is out of the digest, or deleted. */
@@ -285,49 +310,31 @@ bool fsm_session_is_past(const struct fsm_sessions *sessions, const struct sessi
 
 /* --- loading --- */
 
-static bool stamp_fits(const struct session_stamp *stamp)
-{
-    return stamp->node_id >= 1 && stamp->node_id <= LIMIT_NODE_ID && stamp->incarnation >= 1 &&
-           stamp->lowest >= 1 && stamp->lowest <= stamp->seq;
-}
-
 int fsm_sessions_load(struct fsm_sessions *sessions, const struct fsm_loaded *row)
 {
+    struct answer_row answer = {0};
     struct fsm_session *session;
-    struct session_stamp stamp;
-    struct reader reader;
-    const uint8_t *bytes;
     uint16_t slot;
-    size_t len;
+    int err;
 
-    reader_init(&reader, row->value, row->value_len);
-    if (reader_u8(&reader) != FSM_ROW_VERSION && !reader.bad) {
-        return ERR_BAD_VERSION;
-    }
-    stamp.incarnation = reader_u64(&reader);
-    stamp.seq = reader_u64(&reader);
-    stamp.lowest = reader_u64(&reader);
-    len = reader_left(&reader);
-    bytes = reader_bytes(&reader, len);
-    if (row->value_len <= ROW_HEAD_BYTES || reader.bad) {
-        return ERR_TRUNCATED;
-    }
     if (row->key_len != KEY_BYTES) {
         return ERR_CORRUPT;
     }
-    stamp.node_id = fsm_key_node(row->key);
+    answer.stamp.node_id = fsm_key_node(row->key);
     slot = (uint16_t)(row->key[FSM_NODE_KEY_BYTES] << 8 | row->key[FSM_NODE_KEY_BYTES + 1]);
-    if (!stamp_fits(&stamp) || slot >= LIMIT_SESSION_COMMANDS) {
-        return ERR_CORRUPT;
+    err = row_read(row->value, row->value_len, &ANSWER, &answer);
+    if (err != 0 || slot >= LIMIT_SESSION_COMMANDS) {
+        return err != 0 ? err : ERR_CORRUPT;
     }
-    session = session_find(sessions, stamp.node_id);
+    session = session_find(sessions, answer.stamp.node_id);
     if (session == NULL && sessions->count == LIMIT_SESSIONS) {
         return ERR_CORRUPT;
     }
     if (session == NULL) {
-        session = session_make(sessions, stamp.node_id, stamp.incarnation);
+        session = session_make(sessions, answer.stamp.node_id, answer.stamp.incarnation);
     }
-    if (session->incarnation != stamp.incarnation || *slot_of(session, stamp.seq) != 0) {
+    if (session->incarnation != answer.stamp.incarnation ||
+        *slot_of(session, answer.stamp.seq) != 0) {
         return ERR_CORRUPT;
     }
     slots_reserve(session, slot + 1U);
@@ -335,8 +342,8 @@ int fsm_sessions_load(struct fsm_sessions *sessions, const struct fsm_loaded *ro
         return ERR_EXISTS;
     }
     /* The newest answer tells up to where the others were forgotten. */
-    session->lowest = fsm_later(session->lowest, stamp.lowest);
-    answer_put(sessions, session, &session->slots[slot], &stamp, bytes, len);
+    session->lowest = fsm_later(session->lowest, answer.stamp.lowest);
+    answer_put(sessions, session, &session->slots[slot], &answer.stamp, answer.bytes, answer.len);
     return 0;
 }
 
@@ -348,8 +355,7 @@ int fsm_sessions_check(const struct fsm_sessions *sessions)
         for (size_t slot = 0; slot < session->slot_count; slot++) {
             uint64_t seq = session->slots[slot].seq;
 
-            if (seq != 0 &&
-                (seq < session->lowest || seq - session->lowest >= LIMIT_SESSION_COMMANDS)) {
+            if (seq != 0 && seq < session->lowest) {
                 return ERR_CORRUPT;
             }
         }

@@ -54,8 +54,7 @@ static const struct row_format TIME = {
 
 static bool layout_equal(const struct snowflake_layout *a, const struct snowflake_layout *b)
 {
-    return a->epoch_ms == b->epoch_ms && a->time_bits == b->time_bits &&
-           a->worker_bits == b->worker_bits && a->sequence_bits == b->sequence_bits;
+    return a->epoch_ms == b->epoch_ms && snowflake_bits_equal(a, b);
 }
 
 static void journal_put(struct fsm_journal *journal, const char *name,

@@ -7,6 +7,7 @@
 #ifndef LEAFD_ID_FSM_FSM_TABLES_H
 #define LEAFD_ID_FSM_FSM_TABLES_H
 
+#include "src/id/fsm/fsm_addresses.h"
 #include "src/id/fsm/fsm_journal.h"
 #include "src/id/fsm/fsm_keys.h"
 #include "src/id/fsm/fsm_members.h"
@@ -33,6 +34,7 @@ struct fsm {
     struct fsm_workers workers;
     struct fsm_sessions sessions;
     struct fsm_members members;
+    struct fsm_addresses addresses;
     struct fsm_digest_mark marks[FSM_DIGEST_MARKS]; /* at index % FSM_DIGEST_MARKS */
 };
 

@@ -33,21 +33,10 @@ struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, siz
 
 struct fsm_row *fsm_tags_seek(const struct fsm_tags *tags, const char *name, size_t len)
 {
-    struct fsm_row *at = RB_ROOT(&tags->rows);
-    struct fsm_row *found = NULL;
+    struct fsm_row like = {.tag = {.name = name, .name_len = (uint16_t)len}};
 
-    while (at != NULL) {
-        int order = tag_name_compare(name, len, at->tag.name, at->tag.name_len);
-
-        if (order == 0) {
-            return at;
-        }
-        if (order < 0) {
-            found = at;
-        }
-        at = order < 0 ? RB_LEFT(at, link) : RB_RIGHT(at, link);
-    }
-    return found;
+    ASSERT(len <= UINT16_MAX);
+    return RB_NFIND(fsm_row_tree, (struct fsm_row_tree *)(uintptr_t)&tags->rows, &like);
 }
 
 struct fsm_row *fsm_tags_next(struct fsm_row *row)
@@ -85,8 +74,7 @@ static void journal_put(struct fsm_tags *tags, const struct fsm_row *row)
 
     fsm_journal_key(journal, FSM_TABLE_TAGS);
     buf_put(&journal->row, row->tag.name, row->tag.name_len);
-    fsm_journal_value(journal);
-    tag_row_encode(&row->tag, &journal->row);
+    fsm_journal_record(journal, &tag_row_format, &row->tag);
 }
 
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)

@@ -51,6 +51,7 @@ static bool is_free(const struct fsm_workers *workers, const struct worker_row *
     return row->state == WORKER_RELEASED || row->granted_until_ms < workers->settings->log_ms;
 }
 
+/* 0 with the worker id to grant, or ERR_CONFLICT with the one in the way. */
 static int choose_given(const struct fsm_workers *workers, uint16_t id,
                         const struct worker_row *own, uint16_t *ret_id)
 {
@@ -67,6 +68,7 @@ static int choose_given(const struct fsm_workers *workers, uint16_t id,
     return row == NULL || is_free(workers, row) ? 0 : ERR_CONFLICT;
 }
 
+/* 0 with the worker id to grant, or ERR_NO_WORKER_ID. */
 static int choose_any(const struct fsm_workers *workers, const struct worker_row *own,
                       uint16_t *ret_id)
 {
@@ -95,15 +97,6 @@ static int choose_any(const struct fsm_workers *workers, const struct worker_row
     }
     *ret_id = best->id;
     return 0;
-}
-
-/* 0 with the worker id to grant, ERR_NO_WORKER_ID, or ERR_CONFLICT with the one in the way. */
-static int acquire_choose(const struct fsm_workers *workers, const struct worker_acquire *acquire,
-                          const struct worker_row *own, uint16_t *ret_id)
-{
-    return acquire->worker_id != WORKER_ID_ANY
-               ? choose_given(workers, acquire->worker_id, own, ret_id)
-               : choose_any(workers, own, ret_id);
 }
 
 /* Make the row the name's, with a window above all that the id had before; row is the old row, or
@@ -166,8 +159,7 @@ static void journal_put(struct fsm_workers *workers, const struct worker_row *ro
     fsm_journal_key(journal, FSM_TABLE_WORKERS);
     buf_put_u8(&journal->row, (uint8_t)(row->id >> 8));
     buf_put_u8(&journal->row, (uint8_t)row->id);
-    fsm_journal_value(journal);
-    worker_row_encode(row, &journal->row);
+    fsm_journal_record(journal, &worker_row_format, row);
 }
 
 static void tell(const struct fsm_workers *workers, const struct worker_row *row)
@@ -224,7 +216,9 @@ static int apply_acquire(struct fsm_workers *workers, const struct worker_acquir
     if (own != NULL && own->kind != acquire->kind) { /* a client must not take a node's name */
         return show(result, own, ERR_CONFLICT);
     }
-    err = acquire_choose(workers, acquire, own, &row.id);
+    err = acquire->worker_id != WORKER_ID_ANY
+              ? choose_given(workers, acquire->worker_id, own, &row.id)
+              : choose_any(workers, own, &row.id);
     if (err == ERR_NO_WORKER_ID) {
         return err;
     }
@@ -361,16 +355,15 @@ void fsm_workers_list(const struct fsm_workers *workers, const struct query *que
 
 int fsm_workers_load(struct fsm_workers *workers, const struct fsm_loaded *loaded)
 {
-    struct worker_row row;
-    uint16_t id;
+    struct worker_row row = {0};
     int err;
 
     if (loaded->key_len != WORKER_KEY_BYTES) {
         return ERR_CORRUPT;
     }
-    id = (uint16_t)(loaded->key[1] << 8 | loaded->key[2]);
-    err = worker_row_decode(id, loaded->value, loaded->value_len, &row);
-    if (err == 0 && fsm_workers_find(workers, id) != NULL) {
+    row.id = (uint16_t)(loaded->key[1] << 8 | loaded->key[2]);
+    err = row_read(loaded->value, loaded->value_len, &worker_row_format, &row);
+    if (err == 0 && fsm_workers_find(workers, row.id) != NULL) {
         err = ERR_EXISTS;
     }
     if (err == 0) {

@@ -34,7 +34,7 @@ struct lease {
 int lease_resume(struct lease *lease, unsigned k, const void *data, size_t len)
 {
     struct lease_record record;
-    int err = lease_record_decode(data, len, &record);
+    int err = row_read(data, len, &lease_record_format, &record);
 
     if (err == 0 && k < lease->slots.count) {
         lease_slot_resume(&lease->slots.items[k], &record);

@@ -51,7 +51,7 @@ struct lease *lease_new(const struct lease_config *config, struct snowflake *sno
 void lease_free(struct lease *lease);
 
 /* A record that was on disk at the start, before anything else. One of a k that is not used (any
- * more) is left alone. ERR_CORRUPT or ERR_BAD_VERSION if it does not decode. */
+ * more) is left alone. ERR_CORRUPT, ERR_TRUNCATED or ERR_BAD_VERSION if it does not read. */
 int lease_resume(struct lease *lease, unsigned k, const void *data, size_t len) MUST_CHECK;
 
 /* The layout in force became known (from the log). */

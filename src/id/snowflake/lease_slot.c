@@ -6,13 +6,7 @@
 #include <string.h>
 
 #include "src/base/assert.h"
-#include "src/base/hash.h"
 #include "src/id/codec/command.h"
-#include "src/id/codec/fields.h"
-
-/* version, the fields, and a CRC32C of all of that */
-#define RECORD_VERSION 1
-#define RECORD_BYTES (1 + 2 + 4 * 8 + 4)
 
 #define REQUEST_MS 5000 /* deadline of one renewal */
 /* Pause before a command is repeated that will soon be answered otherwise. */
@@ -23,42 +17,20 @@ static const struct field RECORD_FIELDS[] = {
     FIELD_NUMBER(struct lease_record, from_ms),   FIELD_NUMBER(struct lease_record, until_ms),
     FIELD_NUMBER(struct lease_record, mark_ms),
 };
-static const struct fields RECORD = FIELDS(RECORD_FIELDS);
 
-static bool record_keeps_rules(const struct lease_record *record)
+static bool record_is_sound(const void *data)
 {
+    const struct lease_record *record = data;
+
     return record->worker_id < LIMIT_WORKER_IDS && record->epoch >= 1 &&
            record->from_ms <= record->mark_ms && record->mark_ms <= record->until_ms;
 }
 
-void lease_record_encode(const struct lease_record *record, struct buf *buf)
-{
-    size_t begin = buf->len;
-
-    ASSERT(record_keeps_rules(record));
-    buf_put_u8(buf, RECORD_VERSION);
-    fields_put(buf, &RECORD, record);
-    buf_put_u32(buf, hash_crc32c(buf->data + begin, buf->len - begin));
-    ASSERT(buf->len - begin == RECORD_BYTES && RECORD_BYTES <= LIMIT_LOCAL_RECORD_BYTES);
-}
-
-int lease_record_decode(const void *data, size_t len, struct lease_record *ret_record)
-{
-    struct lease_record record;
-    struct reader reader;
-
-    reader_init(&reader, data, len);
-    if (len > 0 && reader_u8(&reader) != RECORD_VERSION) {
-        return ERR_BAD_VERSION;
-    }
-    if (len != RECORD_BYTES || !fields_read(&reader, &RECORD, &record) ||
-        reader_u32(&reader) != hash_crc32c(data, RECORD_BYTES - 4) || !reader_done(&reader) ||
-        !record_keeps_rules(&record)) {
-        return ERR_CORRUPT;
-    }
-    *ret_record = record;
-    return 0;
-}
+const struct row_format lease_record_format = {
+    .version = 1,
+    .fields = FIELDS(RECORD_FIELDS),
+    .is_sound = record_is_sound,
+};
 
 bool lease_slot_holds(const struct lease_slot *slot)
 {
@@ -337,7 +309,7 @@ void lease_slot_write(struct lease_slot *slot, uint64_t wall_ms, bool may_mark, 
     slot->writing = true;
     slot->written = record;
     slot->used_ms = last_used_ms(slot);
-    lease_record_encode(&record, &bytes);
+    row_put(&bytes, &lease_record_format, &record);
     disk->write(disk, slot->k, bytes.data, bytes.len, written_cb, slot);
     buf_free(&bytes);
 }

@@ -64,8 +64,7 @@ struct lease_config {
     struct snowflake_layout layout; /* proposed at bootstrap; the log's holds */
 };
 
-/* A record on this node's disk, one for each of its worker ids. One that does not decode is
- * ERR_CORRUPT or ERR_BAD_VERSION. */
+/* A record on this node's disk, one for each of its worker ids. Storage has a checksum for it. */
 struct lease_record {
     uint16_t worker_id;
     uint64_t epoch;
@@ -73,8 +72,7 @@ struct lease_record {
     uint64_t until_ms;
     uint64_t mark_ms;
 };
-void lease_record_encode(const struct lease_record *record, struct buf *buf);
-int lease_record_decode(const void *data, size_t len, struct lease_record *ret_record) MUST_CHECK;
+extern const struct row_format lease_record_format;
 
 /* How the lease reaches the disk: write local record k; done once it is durable, never from inside
  * write. The bytes are copied. */

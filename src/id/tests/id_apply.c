@@ -149,7 +149,7 @@ struct grant_result id_apply_grant_to(struct id_apply *apply, uint64_t node_id, 
     command_items_end(&command);
     err = id_apply_as(apply, node_id, &command);
     ASSERT(err == 0);
-    err = grant_results_decode(apply->result.data, apply->result.len, &result, 1, &count);
+    err = results_decode(RESULT_GRANTS, apply->result.data, apply->result.len, &result, 1, &count);
     ASSERT(err == 0 && count == 1);
     buf_free(&command);
     return result;
@@ -243,7 +243,8 @@ void id_apply_strict(struct id_apply *apply, struct command_list batch,
         }
         return;
     }
-    err = strict_results_decode(apply->result.data, apply->result.len, ret_results, count, &got);
+    err = results_decode(RESULT_STRICT, apply->result.data, apply->result.len, ret_results, count,
+                         &got);
     ASSERT(err == 0 && got == count);
 }
 
@@ -278,7 +279,8 @@ int id_apply_give_back(struct id_apply *apply, struct give_back_item item)
     command_items_end(&command);
     err = id_apply_bytes(apply, &command);
     ASSERT(err == 0);
-    err = statuses_decode(apply->result.data, apply->result.len, &status, 1, &count);
+    err =
+        results_decode(RESULT_STATUSES, apply->result.data, apply->result.len, &status, 1, &count);
     ASSERT(err == 0 && count == 1);
     buf_free(&command);
     return status;
@@ -352,8 +354,8 @@ bool id_apply_same_worker(const struct worker_row *a, const struct worker_row *b
     struct buf right = BUF_INIT;
     bool same;
 
-    worker_row_encode(a, &left);
-    worker_row_encode(b, &right);
+    row_put(&left, &worker_row_format, a);
+    row_put(&right, &worker_row_format, b);
     same = a->id == b->id && left.len == right.len && memcmp(left.data, right.data, left.len) == 0;
     buf_free(&left);
     buf_free(&right);

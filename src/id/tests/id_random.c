@@ -26,7 +26,12 @@ void id_random_name(struct prng *prng, char ret_name[4])
 
 static void random_command(struct prng *prng, uint64_t node_id, struct buf *buf)
 {
-    switch (prng_below(prng, 16)) {
+    struct member_move move = {.node_id = node_id, .address = "m:1"};
+
+    switch (prng_below(prng, 17)) {
+    case 3:
+        command_put(buf, COMMAND_MEMBER_MOVE, &move);
+        return;
     case 0:
         command_put(buf, COMMAND_NOOP, NULL);
         return;
@@ -35,8 +40,10 @@ static void random_command(struct prng *prng, uint64_t node_id, struct buf *buf)
                     &(struct digest_command){.index = 0, .digest = prng_next(prng)});
         return;
     case 2: {
-        struct node_info info = {.node_id = node_id, .store_id = prng_next(prng)};
+        struct node_info info = {.node_id = node_id, .store_id = prng_below(prng, 2)};
 
+        (void)snprintf(info.peer_address, sizeof info.peer_address, "h:%u",
+                       1 + (unsigned)prng_below(prng, 3));
         command_put(buf, COMMAND_NODE_INFO, &info);
         return;
     }

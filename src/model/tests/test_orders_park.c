@@ -99,10 +99,10 @@ static void answer(void)
         request->status = ERR_NO_LEADER;
     } else if (bound()->deleted) {
         result = (struct grant_result){.status = ERR_UNKNOWN_TAG, .generation = 1};
-        grant_results_encode(&result, 1, &request->reply);
+        results_encode(RESULT_GRANTS, &result, 1, &request->reply);
     } else {
         at.next_id += bound()->grant;
-        grant_results_encode(&result, 1, &request->reply);
+        results_encode(RESULT_GRANTS, &result, 1, &request->reply);
     }
     request->done(request);
 }
@@ -238,7 +238,7 @@ static void check(void)
             seen[at.ids[me][i]] = true;
         }
     }
-    MODEL_CHECK(ids + allocator_burnt(at.allocator, ID_BURN_GENERATION) ==
+    MODEL_CHECK(ids + allocator_counts(at.allocator)->burnt[ID_BURN_GENERATION] ==
                 bound()->held + at.next_id - 100);
     MODEL_CHECK(atomic_load_explicit(&at.tag->demand, memory_order_relaxed) == 0);
 }

@@ -186,6 +186,54 @@ static void test_store_lmdb_locks_its_directory(void **state)
     must_open(fixture, false);
 }
 
+static void test_store_lmdb_leaves_a_directory_of_others_alone(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[TMP_PATH_BYTES];
+
+    assert_int_equal(mkdir(fixture->path, 0700), 0);
+    file_write(in_data(fixture, "hosts", path), "theirs", 6);
+    must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "files that are not leafd's (hosts)");
+    assert_int_equal(access(in_data(fixture, "lock", path), F_OK), -1);
+    fixture->config.loose_mode = true; /* says nothing of whose it is */
+    must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "choose an empty directory");
+
+    /* A `db` without our file in it is theirs, too. */
+    assert_int_equal(unlink(in_data(fixture, "hosts", path)), 0);
+    assert_int_equal(mkdir(in_data(fixture, "db", path), 0700), 0);
+    must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "(db)");
+    assert_int_equal(rmdir(path), 0);
+
+    /* What a file system of its own begins with is nobody's. Once the store is made, files beside
+     * it are the operator's affair. */
+    assert_int_equal(mkdir(in_data(fixture, "lost+found", path), 0700), 0);
+    must_open(fixture, true);
+    close_store(fixture);
+    file_write(in_data(fixture, "notes", path), "ours", 4);
+    must_open(fixture, false);
+}
+
+static void test_store_lmdb_refuses_a_mode_that_is_too_loose(void **state)
+{
+    static const mode_t loose[] = {0750, 0701, 0720, 02770, 0777};
+    struct fixture *fixture = *state;
+    char want[32];
+
+    assert_int_equal(mkdir(fixture->path, 0700), 0);
+    for (size_t i = 0; i < sizeof loose / sizeof loose[0]; i++) {
+        assert_int_equal(chmod(fixture->path, loose[i]), 0);
+        (void)snprintf(want, sizeof want, "has mode %04o", (unsigned)loose[i]);
+        must_refuse(fixture, ERR_UNSAFE_DIRECTORY, want);
+    }
+    fixture->config.loose_mode = true;
+    must_open(fixture, true);
+    close_store(fixture);
+    fixture->config.loose_mode = false; /* of one that was made, too */
+    must_refuse(fixture, ERR_UNSAFE_DIRECTORY, "chmod 700");
+    assert_int_equal(chmod(fixture->path, 0700), 0);
+    must_open(fixture, false);
+}
+
 static void test_store_lmdb_forgets_an_unfinished_start(void **state)
 {
     struct fixture *fixture = *state;
@@ -349,6 +397,26 @@ static void test_store_lmdb_snapshots_end_with_their_close(void **state)
     }
     fixture->store->ops->space(fixture->store, &space);
     assert_in_range(space.used_bytes, used_before / 2, 2 * used_before);
+    gen_release(&gen);
+}
+
+/* A node that has seen a term may vote in it later: that write changes the vote alone. */
+static void test_store_lmdb_keeps_a_vote_in_a_term_that_it_had(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_loaded loaded;
+    struct gen gen;
+
+    gen_init(&gen, 7);
+    must_open(fixture, true);
+    must_commit(fixture, gen_hard_state(&gen, 5, 0));
+    must_commit(fixture, gen_hard_state(&gen, 5, 3));
+    close_store(fixture);
+    must_open(fixture, false);
+    must_load(fixture, &loaded);
+    assert_int_equal(loaded.term, 5);
+    assert_int_equal(loaded.vote, 3);
+    store_loaded_release(&loaded);
     gen_release(&gen);
 }
 
@@ -609,6 +677,8 @@ int main(void)
         TEST(test_store_lmdb_is_made_once),
         TEST(test_store_lmdb_belongs_to_one_node),
         TEST(test_store_lmdb_locks_its_directory),
+        TEST(test_store_lmdb_leaves_a_directory_of_others_alone),
+        TEST(test_store_lmdb_refuses_a_mode_that_is_too_loose),
         TEST(test_store_lmdb_forgets_an_unfinished_start),
         TEST(test_store_lmdb_finishes_a_start),
         TEST(test_store_lmdb_misses_its_database),
@@ -617,6 +687,7 @@ int main(void)
         TEST(test_store_lmdb_row_fn_ends_load),
         TEST(test_store_lmdb_snapshot_is_fixed),
         TEST(test_store_lmdb_snapshots_end_with_their_close),
+        TEST(test_store_lmdb_keeps_a_vote_in_a_term_that_it_had),
         TEST(test_store_lmdb_compacts_in_chunks),
         TEST(test_store_lmdb_takes_the_largest),
         TEST(test_store_lmdb_full_map),

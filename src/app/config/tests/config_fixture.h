@@ -21,7 +21,6 @@
 #include "src/app/config/print.h"
 #include "src/app/config/rules.h"
 #include "src/app/config/table.h"
-#include "src/app/config/word.h"
 
 #define ARGS(...) ((char *[]){"leafd", __VA_ARGS__, NULL})
 #define ENV(...) ((char *[]){__VA_ARGS__, NULL})

@@ -63,20 +63,26 @@ static void test_fields_are_distinct(void **state)
 
 static void test_uint_syntax(void **state)
 {
-    static const char *const bad[] = {"",   " 5", "5 ",  "+5", "-5",  "0x5",
-                                      "5.", "5k", "1e3", "５", "\n5", "18446744073709551617"};
+    static const char *const bad[] = {"",
+                                      " 5",
+                                      "5 ",
+                                      "+5",
+                                      "-5",
+                                      "0x5",
+                                      "5.",
+                                      "5k",
+                                      "1e3",
+                                      "５",
+                                      "\n5",
+                                      "18446744073709551617",
+                                      "99999999999999999999"};
     struct config_fixture *f = *state;
-    uint64_t value;
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         expect_flag_error(f, "--http-loops", bad[i], "http.loops: \"");
     }
     expect_flag_ok(f, "--http-loops", "007");
     assert_int_equal(f->config.http.loops, 7);
-    assert_true(word_digits("18446744073709551615", 20, &value));
-    assert_true(value == UINT64_MAX);
-    assert_false(word_digits("18446744073709551616", 20, &value));
-    assert_false(word_digits("99999999999999999999", 20, &value));
 }
 
 static void test_bytes(void **state)
@@ -182,40 +188,45 @@ static void test_addresses(void **state)
     static const char *const good[] = {"127.0.0.1:1", "0.0.0.0:65535", "[::1]:80",
                                        "[::]:80",     "localhost:80",  "node-1.example_x.org:80",
                                        "1.example:80"};
-    static const struct {
-        const char *text;
-        const char *error;
-    } bad[] = {
-        {"", "http.listen: \"\" is not valid: must be host:port or [IPv6]:port, port 1..65535"},
-        {"8080", "address \"8080\" must end in :port, with a port in 1..65535"},
-        {"127.0.0.1:", "must end in :port"},
-        {"127.0.0.1:0", "must end in :port"},
-        {"127.0.0.1:65536", "must end in :port"},
-        {"127.0.0.1:http", "must end in :port"},
-        {"127.0.0.1:-1", "must end in :port"},
-        {":8080", "the host must be a name"},
-        {"::1:8080", "write an IPv6 host in brackets"},
-        {"[::1]", "must end in :port"},
-        {"[::1:8080", "the host must be"},
-        {"[127.0.0.1]:80", "the host must be"},
-        {"[]:80", "the host must be"},
-        {"[fe80::1%eth0]:80", "the host must be"},
-        {"1.2.3:80", "the host must be"},
-        {"1.2.3.256:80", "the host must be"},
-        {"-a:80", "the host must be"},
-        {".a:80", "the host must be"},
-        {"a b:80", "the host must be"},
-        {"a/b:80", "the host must be"},
-    };
+    static const char *const bad[] = {"8080",
+                                      "127.0.0.1:",
+                                      "127.0.0.1:0",
+                                      "127.0.0.1:65536",
+                                      "127.0.0.1:http",
+                                      "127.0.0.1:-1",
+                                      ":8080",
+                                      "::1:8080",
+                                      "[::1]",
+                                      "[::1:8080",
+                                      "[127.0.0.1]:80",
+                                      "[]:80",
+                                      "[fe80::1%eth0]:80",
+                                      "1.2.3:80",
+                                      "1.2.3.256:80",
+                                      "-a:80",
+                                      ".a:80",
+                                      "a b:80",
+                                      "a/b:80"};
     struct config_fixture *f = *state;
     char text[LIMIT_ADDRESS_BYTES + 2];
 
+    expect_flag_error(
+        f, "--http-listen", "",
+        "http.listen: \"\" is not valid: must be host:port or [IPv6]:port, port 1..65535");
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         expect_flag_ok(f, "--http-listen", good[i]);
         assert_string_equal(f->config.http.listen_address, good[i]);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        expect_flag_error(f, "--http-listen", bad[i].text, bad[i].error);
+        char expected[200];
+
+        (void)snprintf(
+            expected, sizeof expected,
+            "http.listen: address \"%s\" must be host:port or [IPv6]:port, in 255 bytes: "
+            "the host a name, an IPv4 address, or an IPv6 address in brackets, the port "
+            "in 1..65535",
+            bad[i]);
+        expect_flag_error(f, "--http-listen", bad[i], expected);
     }
     memset(text, 'a', sizeof text);
     memcpy(text + LIMIT_ADDRESS_BYTES - 3, ":80", 4);
@@ -223,24 +234,6 @@ static void test_addresses(void **state)
     memset(text, 'a', sizeof text);
     memcpy(text + LIMIT_ADDRESS_BYTES - 2, ":80", 4);
     expect_flag_error(f, "--http-listen", text, "is not valid: must be host:port");
-}
-
-static void test_loopback(void **state)
-{
-    static const char *const inside[] = {"127.0.0.1:1", "127.255.0.1:1", "[::1]:1",
-                                         "localhost:1", "LocalHost:1",   "[::ffff:127.0.0.1]:1"};
-    static const char *const outside[] = {
-        "0.0.0.0:1",  "[::]:1",   "128.0.0.1:1",         "126.0.0.1:1",
-        "10.0.0.1:1", "node:1",   "localhost.example:1", "[::ffff:10.0.0.1]:1",
-        "[::2]:1",    "127.0.0.1"};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++) {
-        assert_true(word_is_loopback(inside[i]));
-    }
-    for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
-        assert_false(word_is_loopback(outside[i]));
-    }
 }
 
 static void test_members(void **state)
@@ -256,8 +249,8 @@ static void test_members(void **state)
         {"=127.0.0.1:7081", "is not id=host:port"},
         {"1=127.0.0.1:7081,", "\"\" is not id=host:port"},
         {"1=127.0.0.1:7081,,2=127.0.0.1:7082", "\"\" is not id=host:port"},
-        {"1=127.0.0.1:7081 2=127.0.0.1:7082", "the host must be"},
-        {"1=127.0.0.1", "must end in :port"},
+        {"1=127.0.0.1:7081 2=127.0.0.1:7082", "must be host:port"},
+        {"1=127.0.0.1", "address \"127.0.0.1\" must be host:port"},
         {"1=127.0.0.1:7081,1=127.0.0.1:7082", "cluster.members: id 1 is given twice"},
         {"1=127.0.0.1:7081,2=127.0.0.1:7081", "ids 1 and 2 have the same address 127.0.0.1:7081"},
         {"1=h:1,2=h:2,3=h:3,4=h:4,5=h:5,6=h:6,7=h:7,8=h:8", "more than 7 members"},
@@ -293,8 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_uint_bounds),  TEST(test_fields_are_distinct), TEST(test_uint_syntax),
         TEST(test_bytes),        TEST(test_bool_level),          TEST(test_texts),
-        TEST(test_value_length), TEST(test_addresses),           TEST(test_loopback),
-        TEST(test_members),
+        TEST(test_value_length), TEST(test_addresses),           TEST(test_members),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -144,7 +144,7 @@ void strict_world_results(struct strict_world *world, size_t at,
 {
     struct id_request *request = take(world, at);
 
-    strict_results_encode(results, count, &request->reply);
+    results_encode(RESULT_STRICT, results, count, &request->reply);
     request->status = 0;
     request->done(request);
 }
@@ -192,8 +192,8 @@ struct strict_result strict_world_result(const struct strict_ask *ask)
     size_t count = 0;
 
     ASSERT(ask->answers == 1);
-    ASSERT(strict_results_decode(ask->base.reply.data, ask->base.reply.len, &result, 1, &count) ==
-           0);
+    ASSERT(results_decode(RESULT_STRICT, ask->base.reply.data, ask->base.reply.len, &result, 1,
+                          &count) == 0);
     ASSERT(count == 1 && result.status == ask->base.status);
     return result;
 }

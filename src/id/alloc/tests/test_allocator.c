@@ -52,7 +52,7 @@ static uint32_t asked(struct id_world *w, size_t at, uint32_t *ret_count)
 
 static void grant_reply(struct buf *buf, struct grant_result result)
 {
-    grant_results_encode(&result, 1, buf);
+    results_encode(RESULT_GRANTS, &result, 1, buf);
 }
 
 /* --- the happy path --- */
@@ -81,8 +81,8 @@ static void test_first_segment_is_published_and_wakes(void **state)
     assert_int_equal(tag->waiting_loops, 0);
     assert_true(id_world_claim(tag) == 1);
     assert_true(id_world_next_ms(w) == UINT64_MAX);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 0);
-    assert_int_equal(allocator_held(w->allocator), 1);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_LATE], 0);
+    assert_int_equal(allocator_counts(w->allocator)->held, 1);
 }
 
 static void test_two_segments_then_no_more_room(void **state)
@@ -185,7 +185,7 @@ static void test_many_tags_in_one_command(void **state)
     assert_int_equal(count, 1);
     id_world_answer(w, 1); /* in any order */
     id_world_answer(w, 0);
-    assert_int_equal(allocator_held(w->allocator), LIMIT_GRANTS_PER_ENTRY + 1);
+    assert_int_equal(allocator_counts(w->allocator)->held, LIMIT_GRANTS_PER_ENTRY + 1);
 }
 
 static void test_entries_in_flight_are_limited(void **state)
@@ -212,7 +212,7 @@ static void test_answer_from_inside_propose(void **state)
     want_many(w, LIMIT_GRANTS_PER_ENTRY + 5);
     id_world_turn(w);
     assert_int_equal(w->request_count, 0);
-    assert_int_equal(allocator_held(w->allocator), LIMIT_GRANTS_PER_ENTRY + 5);
+    assert_int_equal(allocator_counts(w->allocator)->held, LIMIT_GRANTS_PER_ENTRY + 5);
 }
 
 /* --- failures --- */
@@ -301,11 +301,11 @@ static void test_silence_is_asked_anew_and_the_late_answer_burnt(void **state)
     assert_int_equal(w->request_count, 2);
     id_world_reply(w, 0, &late); /* now it comes */
     assert_int_equal(segment_left(&tag->buffer), 0);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_LATE], 10);
     assert_int_equal(w->wakes, 0);
     id_world_answer(w, 0);
     assert_true(id_world_claim(tag) == 11);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_LATE], 10);
     buf_free(&late);
 }
 
@@ -323,7 +323,7 @@ static void test_late_answer_after_the_new_one(void **state)
     assert_true(id_world_want(w, tag));
     id_world_turn(w); /* a third one is under way when the first comes */
     id_world_answer(w, 0);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_LATE], 10);
     assert_true(tag->refill.in_flight);
     id_world_fail(w, 0, ERR_TIMEOUT);
     assert_int_equal(segment_left(&tag->buffer), 9);
@@ -354,7 +354,7 @@ static void test_broken_answers_are_retried(void **state)
         } else if (i == 1) {
             status_result_encode(ERR_BAD_MESSAGE, &reply);
         } else if (i == 2) {
-            grant_results_encode(two, 2, &reply); /* one was asked for */
+            results_encode(RESULT_GRANTS, two, 2, &reply); /* one was asked for */
         } else {
             grant_reply(&reply, wrong[i - 3]);
         }
@@ -380,7 +380,7 @@ static void test_range_below_the_last_one_is_burnt(void **state)
     grant_reply(&reply, (struct grant_result){0, 10, 10, 1, 10, 100});
     id_world_reply(w, 0, &reply);
     assert_int_equal(segment_left(&tag->buffer), 9);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_LATE], 10);
     w->now_ms += ID_WORLD_RETRY_MS;
     id_world_turn(w);
     id_world_answer(w, 0); /* the honest one */

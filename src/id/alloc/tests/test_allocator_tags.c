@@ -55,8 +55,8 @@ static void test_unknown_tag_wakes_who_waits(void **state)
     assert_int_equal(w->wakes, 1);
     assert_false(tag->refill_wanted);
     assert_true(is_empty(tag)); /* what was left is burnt */
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_GENERATION), 9);
-    assert_int_equal(allocator_held(w->allocator), 0);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_GENERATION], 9);
+    assert_int_equal(allocator_counts(w->allocator)->held, 0);
     id_world_park(w, tag, 1); /* nobody is left hanging, and nothing is asked */
     id_world_turn(w);
     assert_int_equal(w->request_count, 0);
@@ -77,7 +77,7 @@ static void test_deleted_tag_burns_and_wakes(void **state)
     hear(w, "order");
     assert_int_equal(tag->state, ID_TAG_UNKNOWN);
     assert_true(is_empty(tag));
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_GENERATION), 10);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_GENERATION], 10);
     assert_int_equal(w->woken_loops, 6);
 }
 
@@ -127,7 +127,7 @@ static void test_deleted_while_in_flight(void **state)
     hear(w, "order");
     id_world_reply(w, 0, &reply);
     assert_true(is_empty(tag));
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_LATE], 10);
     assert_int_equal(tag->state, ID_TAG_UNKNOWN);
     w->now_ms += ID_WORLD_RETRY_MS;
     id_world_turn(w);
@@ -171,11 +171,11 @@ static void test_forced_down_burns_the_old_generation(void **state)
     hear(w, "order");
     assert_true(is_empty(tag));
     assert_int_equal(tag->state, ID_TAG_ACTIVE);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_GENERATION), 19);
-    assert_int_equal(allocator_held(w->allocator), 0);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_GENERATION], 19);
+    assert_int_equal(allocator_counts(w->allocator)->held, 0);
     id_world_load(w, tag);
     assert_true(id_world_claim(tag) == 5);
-    assert_int_equal(allocator_held(w->allocator), 1);
+    assert_int_equal(allocator_counts(w->allocator)->held, 1);
 }
 
 static void test_leader_may_be_ahead_of_this_node(void **state)
@@ -189,7 +189,7 @@ static void test_leader_may_be_ahead_of_this_node(void **state)
     old = *id_world_row(w, "order");
     id_world_put(w, "order", 30, 5); /* forced down; not heard here */
     id_world_load(w, tag);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_GENERATION),
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_GENERATION],
                      9); /* the older generation */
     assert_int_equal(segment_left(&tag->buffer), 10);
     assert_int_equal(tag->refill.step, 30);

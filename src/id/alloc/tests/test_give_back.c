@@ -69,8 +69,8 @@ static void test_the_unused_rest_of_the_top_is_given_back(void **state)
     assert_int_equal(w->request_count, 1);
     id_world_answer(w, 0);
     assert_true(allocator_given_back(w->allocator));
-    assert_int_equal(allocator_returned(w->allocator), 8);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_STOP), 0);
+    assert_int_equal(allocator_counts(w->allocator)->returned, 8);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_STOP], 0);
     assert_int_equal(id_world_row(w, "order")->max_id, 3);
 }
 
@@ -84,7 +84,7 @@ static void test_both_slots_are_given_back_in_one_piece(void **state)
     id_world_load(w, tag);
     give_back(w);
     id_world_answer(w, 0);
-    assert_int_equal(allocator_returned(w->allocator), 19);
+    assert_int_equal(allocator_counts(w->allocator)->returned, 19);
     assert_int_equal(id_world_row(w, "order")->max_id, 2);
 }
 
@@ -98,8 +98,8 @@ static void test_below_the_top_is_burnt(void **state)
     give_back(w);
     assert_int_equal(w->request_count, 0);
     assert_true(allocator_given_back(w->allocator));
-    assert_int_equal(allocator_returned(w->allocator), 0);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_STOP), 10);
+    assert_int_equal(allocator_counts(w->allocator)->returned, 0);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_STOP], 10);
     assert_int_equal(id_world_row(w, "order")->max_id, 21);
 }
 
@@ -114,8 +114,8 @@ static void test_only_the_newer_slot_is_the_top(void **state)
     id_world_load(w, tag); /* [21, 31) */
     give_back(w);
     id_world_answer(w, 0);
-    assert_int_equal(allocator_returned(w->allocator), 10);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_STOP), 9);
+    assert_int_equal(allocator_counts(w->allocator)->returned, 10);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_STOP], 9);
     assert_int_equal(id_world_row(w, "order")->max_id, 21);
 }
 
@@ -129,8 +129,8 @@ static void test_the_state_machine_decides(void **state)
     give_back(w);
     grant_elsewhere(w, "order", 10); /* [11, 21) */
     id_world_answer(w, 0);
-    assert_int_equal(allocator_returned(w->allocator), 0);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_STOP), 10);
+    assert_int_equal(allocator_counts(w->allocator)->returned, 0);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_STOP], 10);
     assert_int_equal(id_world_row(w, "order")->max_id, 21);
 }
 
@@ -150,7 +150,7 @@ static void test_a_late_copy_gives_nothing_back(void **state)
     grant_elsewhere(w, "order", 10); /* [1, 11) is another's now */
     id_world_answer(w, 0);
     assert_int_equal(id_world_row(w, "order")->max_id, 11);
-    assert_int_equal(allocator_returned(w->allocator), 10);
+    assert_int_equal(allocator_counts(w->allocator)->returned, 10);
 }
 
 static void test_refused_is_burnt(void **state)
@@ -162,7 +162,7 @@ static void test_refused_is_burnt(void **state)
     give_back(w);
     id_world_fail(w, 0, ERR_NO_LEADER);
     assert_true(allocator_given_back(w->allocator));
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_STOP), 10);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_STOP], 10);
 }
 
 static void test_a_segment_that_comes_after_it_is_burnt(void **state)
@@ -176,7 +176,7 @@ static void test_a_segment_that_comes_after_it_is_burnt(void **state)
     assert_int_equal(w->request_count, 1); /* the grant; there was nothing to give back */
     id_world_answer(w, 0);
     assert_int_equal(segment_left(&tag->buffer), 0);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_STOP), 10);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_STOP], 10);
     (void)id_world_want(w, tag);
     id_world_turn(w);
     assert_int_equal(w->request_count, 0); /* none is asked for any more */
@@ -195,7 +195,7 @@ static void test_many_tags_go_into_few_commands(void **state)
     assert_int_equal(w->request_count, 2);
     id_world_answer(w, 0);
     id_world_answer(w, 0);
-    assert_int_equal(allocator_returned(w->allocator), (LIMIT_GRANTS_PER_ENTRY + 1) * 10);
+    assert_int_equal(allocator_counts(w->allocator)->returned, (LIMIT_GRANTS_PER_ENTRY + 1) * 10);
     assert_int_equal(id_world_row(w, "t512")->max_id, 1);
 }
 
@@ -210,7 +210,7 @@ static void test_a_tag_that_becomes_strict_burns_what_is_held(void **state)
     allocator_tag_changed(w->allocator, id_world_row(w, "order"));
     assert_int_equal(tag->state, ID_TAG_STRICT);
     assert_int_equal(segment_left(&tag->buffer), 0);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_GENERATION), 9);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_GENERATION], 9);
     (void)id_world_want(w, tag);
     id_world_turn(w);
     assert_int_equal(w->request_count, 0); /* nothing is asked for */

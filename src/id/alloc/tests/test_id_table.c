@@ -298,7 +298,7 @@ static void test_memory_of_a_tag(void **state)
     struct buf value = BUF_INIT;
     struct tag_row row = {.step = 1, .max_step = 1, .generation = 1};
 
-    tag_row_encode(&row, &value);
+    row_put(&value, &tag_row_format, &row);
     fsm_load_begin(fsm);
     for (uint32_t i = 0; i < count; i++) {
         struct name name = name_of(i);

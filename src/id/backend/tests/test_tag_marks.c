@@ -106,8 +106,8 @@ static void test_a_raise_burns_what_is_held(void **state)
     atomic_store(&tag->waiting_loops, 4);
     hear(w, &change);
     assert_int_equal(left(tag), 0);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_GENERATION), 19);
-    assert_int_equal(allocator_held(w->allocator), 0);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_GENERATION], 19);
+    assert_int_equal(allocator_counts(w->allocator)->held, 0);
     assert_int_equal(w->woken_loops, 4); /* who waits asks for new ones */
     id_world_load(w, tag);
     assert_true(id_world_claim(tag) == 1000);
@@ -129,7 +129,7 @@ static void test_a_grant_from_before_is_burnt_when_it_comes_late(void **state)
     hear(w, &change);
     id_world_reply(w, 0, &late);
     assert_int_equal(left(tag), 0);
-    assert_int_equal(allocator_burnt(w->allocator, ID_BURN_LATE), 10);
+    assert_int_equal(allocator_counts(w->allocator)->burnt[ID_BURN_LATE], 10);
     w->now_ms += ID_WORLD_RETRY_MS;
     id_world_turn(w);
     id_world_answer(w, 0);

@@ -21,7 +21,7 @@
 #define WALL "0068e5cf8b010000 "
 
 /* One kind of message: who writes it, its bytes, who reads it. */
-static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0"};
+static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0", "a:7081"};
 
 static struct tag_row sample_row(void)
 {
@@ -38,7 +38,7 @@ static struct tag_row sample_row(void)
 }
 
 #define ROW                                                                                        \
-    "0100 61 2b000000 03 00 00 00 01000000 0a000000 64000000 0500000000000000 "                    \
+    "0100 61 00 00 00 01000000 0a000000 64000000 0500000000000000 "                                \
     "0000000000000000 0000000000000000 0100 78 "
 
 static void encode_noop(struct buf *buf)
@@ -111,7 +111,7 @@ static void encode_grant_results(struct buf *buf)
         {ERR_EXHAUSTED, 0, 0, 4, 1, 2},
     };
 
-    grant_results_encode(results, 2, buf);
+    results_encode(RESULT_GRANTS, results, 2, buf);
 }
 
 static void encode_put_result(struct buf *buf)
@@ -162,7 +162,7 @@ static int decode_grant_results(const void *data, size_t len)
     struct grant_result results[2];
     size_t count;
 
-    return grant_results_decode(data, len, results, 2, &count);
+    return results_decode(RESULT_GRANTS, data, len, results, 2, &count);
 }
 
 static int decode_put_result(const void *data, size_t len)
@@ -204,7 +204,8 @@ static const struct golden GOLDEN[] = {
      "01 0100 63 00 0000000000000000 00000000 00000000 00 0000 00"},
     {"delete", encode_delete, decode_command, "02 04 " ID_STAMP_EMPTY WALL "0300 646566"},
     {"node", encode_node, decode_command,
-     "02 05 " ID_STAMP_EMPTY "0700000000000000 efbeadde00000000 0600 613a38303830 0500 302e312e30"},
+     "02 05 " ID_STAMP_EMPTY
+     "0700000000000000 efbeadde00000000 0600 613a38303830 0500 302e312e30 0600 613a37303831"},
     {"digest", encode_digest, decode_command,
      "02 06 " ID_STAMP_EMPTY "0500000000000000 8877665544332211"},
     {"get", encode_get, decode_query, "01 41 0100 61"},
@@ -251,7 +252,7 @@ static void test_command_type_by_head_alone(void **state)
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
         bool known = (type >= COMMAND_NOOP && type <= COMMAND_RECALLED) ||
-                     type == COMMAND_MEMBER_BEGIN || type == COMMAND_MEMBER_END;
+                     (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_MEMBER_MOVE);
 
         assert_int_equal(command_type(head, 3), known ? type : ERR_BAD_MESSAGE);
         assert_int_equal(command_type(head, 1), ERR_BAD_MESSAGE);
@@ -388,8 +389,9 @@ static void test_grant_results_bounds(void **state)
 
     (void)state;
     encode_grant_results(&buf);
-    assert_int_equal(grant_results_decode(buf.data, buf.len, results, 1, &count), ERR_BAD_MESSAGE);
-    assert_int_equal(grant_results_decode(buf.data, buf.len, results, 2, &count), 0);
+    assert_int_equal(results_decode(RESULT_GRANTS, buf.data, buf.len, results, 1, &count),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(results_decode(RESULT_GRANTS, buf.data, buf.len, results, 2, &count), 0);
     assert_int_equal(count, 2);
     assert_true(results[0].first == 0x1122334455667788);
     assert_int_equal(results[0].max_step, 2000);
@@ -397,7 +399,8 @@ static void test_grant_results_bounds(void **state)
     assert_int_equal(results[1].generation, 4);
     buf.data[10] = 0; /* granted, but 0 ids */
     buf.data[11] = 0;
-    assert_int_equal(grant_results_decode(buf.data, buf.len, results, 2, &count), ERR_BAD_MESSAGE);
+    assert_int_equal(results_decode(RESULT_GRANTS, buf.data, buf.len, results, 2, &count),
+                     ERR_BAD_MESSAGE);
     buf_free(&buf);
 }
 

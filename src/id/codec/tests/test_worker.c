@@ -49,10 +49,10 @@ static struct worker_row sample_row(uint16_t id)
     };
 }
 
-#define ROW                                                                                        \
-    "02 01 02 0300000000000000 " T_HEX "0069e5cf8b010000 0168e5cf8b010000 " T_HEX                  \
+#define FIELDS_HEX                                                                                 \
+    "01 02 0300000000000000 " T_HEX "0069e5cf8b010000 0168e5cf8b010000 " T_HEX                     \
     "0300 6e2f31 0500 613a383038 "
-#define ROW_LEN "37000000 "
+#define ROW "02 " FIELDS_HEX /* as storage keeps it */
 
 static void encode_acquire(struct buf *buf)
 {
@@ -184,11 +184,11 @@ static const struct golden GOLDEN[] = {
     {"layout", encode_layout, again_command, "02 07 " ID_STAMP_EMPTY "c1038d142c010000 29 0a 0c"},
     {"clock", encode_clock, again_command, "02 08 " ID_STAMP_EMPTY T_HEX},
     {"query", encode_query, again_query, "01 43 0201 00040000"},
-    {"result", encode_result, again_result, "01 85 00000000 01 0201 " ROW_LEN ROW},
-    {"fenced", encode_fenced, again_result, "01 85 deffffff 01 0201 " ROW_LEN ROW},
+    {"result", encode_result, again_result, "01 85 00000000 01 0201 " FIELDS_HEX},
+    {"fenced", encode_fenced, again_result, "01 85 deffffff 01 0201 " FIELDS_HEX},
     {"refusal", encode_refusal, again_result, "01 85 dfffffff 00"},
     {"rows", encode_rows, again_rows,
-     "01 86 " T_HEX "02000000 0700 " ROW_LEN ROW "0201 " ROW_LEN ROW},
+     "01 86 " T_HEX "02000000 0700 " FIELDS_HEX "0201 " FIELDS_HEX},
 };
 #define GOLDEN_COUNT (sizeof GOLDEN / sizeof GOLDEN[0])
 
@@ -327,13 +327,13 @@ static void test_query_limits(void **state)
 static void test_results_keep_their_rules(void **state)
 {
     static const char *const bad[] = {
-        "01 85 00000000 00",                   /* 0 without a row */
-        "01 85 01000000 00",                   /* no error is positive */
-        "01 85 dfffffff 02",                   /* neither with a row nor without */
-        "01 85 00000000 01 0004 " ROW_LEN ROW, /* worker id 1024 */
-        "01 86 " T_HEX "02000000 0700 " ROW_LEN ROW "0700 " ROW_LEN ROW, /* twice the same */
-        "01 86 " T_HEX "01040000",                                       /* 1025 rows */
-        "01 86 " T_HEX "01000000",                                       /* fewer rows than said */
+        "01 85 00000000 00",                  /* 0 without a row */
+        "01 85 01000000 00",                  /* no error is positive */
+        "01 85 dfffffff 02",                  /* neither with a row nor without */
+        "01 85 00000000 01 0004 " FIELDS_HEX, /* worker id 1024 */
+        "01 86 " T_HEX "02000000 0700 " FIELDS_HEX "0700 " FIELDS_HEX, /* twice the same */
+        "01 86 " T_HEX "01040000",                                     /* 1025 rows */
+        "01 86 " T_HEX "01000000",                                     /* fewer rows than said */
     };
 
     (void)state;
@@ -351,6 +351,12 @@ static void test_results_keep_their_rules(void **state)
 
 /* --- rows --- */
 
+static int decode_row(uint16_t id, const void *data, size_t len, struct worker_row *ret_row)
+{
+    *ret_row = (struct worker_row){.id = id};
+    return row_read(data, len, &worker_row_format, ret_row);
+}
+
 static void test_row_golden_and_damage(void **state)
 {
     const struct worker_row row = sample_row(9);
@@ -358,23 +364,23 @@ static void test_row_golden_and_damage(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    worker_row_encode(&row, &buf);
+    row_put(&buf, &worker_row_format, &row);
     assert_true(id_hex_equal(&buf, ROW));
-    assert_int_equal(worker_row_decode(9, buf.data, buf.len, &back), 0);
+    assert_int_equal(decode_row(9, buf.data, buf.len, &back), 0);
     assert_true(id_apply_same_worker(&back, &row));
     assert_string_equal(back.name, "n/1");
     assert_string_equal(back.address, "a:808");
-    assert_int_equal(worker_row_decode(LIMIT_WORKER_IDS - 1, buf.data, buf.len, &back), 0);
-    assert_int_equal(worker_row_decode(LIMIT_WORKER_IDS, buf.data, buf.len, &back), ERR_CORRUPT);
+    assert_int_equal(decode_row(LIMIT_WORKER_IDS - 1, buf.data, buf.len, &back), 0);
+    assert_int_equal(decode_row(LIMIT_WORKER_IDS, buf.data, buf.len, &back), ERR_CORRUPT);
     for (size_t len = 0; len < buf.len; len++) {
-        assert_int_equal(worker_row_decode(9, buf.data, len, &back), ERR_TRUNCATED);
+        assert_int_equal(decode_row(9, buf.data, len, &back), ERR_TRUNCATED);
     }
     buf_put_u8(&buf, 0);
-    assert_int_equal(worker_row_decode(9, buf.data, buf.len, &back), ERR_CORRUPT);
+    assert_int_equal(decode_row(9, buf.data, buf.len, &back), ERR_CORRUPT);
     buf.data[0] = 3;
-    assert_int_equal(worker_row_decode(9, buf.data, buf.len, &back), ERR_BAD_VERSION);
+    assert_int_equal(decode_row(9, buf.data, buf.len, &back), ERR_BAD_VERSION);
     buf.data[0] = 1;
-    assert_int_equal(worker_row_decode(9, buf.data, buf.len, &back), ERR_BAD_VERSION);
+    assert_int_equal(decode_row(9, buf.data, buf.len, &back), ERR_BAD_VERSION);
     buf_free(&buf);
 }
 
@@ -386,11 +392,11 @@ static int decode_with(size_t at, size_t size, uint64_t value)
     struct buf buf = BUF_INIT;
     int err;
 
-    worker_row_encode(&row, &buf);
+    row_put(&buf, &worker_row_format, &row);
     for (size_t i = 0; i < size; i++) {
         buf.data[at + i] = (uint8_t)(value >> (8 * i));
     }
-    err = worker_row_decode(9, buf.data, buf.len, &back);
+    err = decode_row(9, buf.data, buf.len, &back);
     buf_free(&buf);
     return err;
 }
@@ -441,17 +447,17 @@ static int decode_texts(size_t name_len, size_t address_len)
     int err;
 
     memset(text, 'x', sizeof text);
-    worker_row_encode(&row, &buf);
+    row_put(&buf, &worker_row_format, &row);
     buf.len = 43; /* up to the name */
     buf_put_str16(&buf, text, name_len);
     buf_put_str16(&buf, text, address_len);
-    err = worker_row_decode(9, buf.data, buf.len, &back);
+    err = decode_row(9, buf.data, buf.len, &back);
     if (err == 0) {
         struct buf again = BUF_INIT;
 
         assert_int_equal(strlen(back.name), name_len);
         assert_int_equal(strlen(back.address), address_len);
-        worker_row_encode(&back, &again);
+        row_put(&again, &worker_row_format, &back);
         assert_int_equal(again.len, buf.len);
         assert_memory_equal(again.data, buf.data, buf.len);
         buf_free(&again);

@@ -279,7 +279,7 @@ static void test_load_refuses_damage(void **state)
 {
     const char *tag = "03 00 00 00 01000000 0a000000 64000000 0500000000000000 "
                       "0000000000000000 0000000000000000 0000";
-    const char *node = "01 0500000000000000 0000 0000";
+    const char *node = "01 0500000000000000 0000 0000 0000";
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
     fsm_load_begin(fsm);
@@ -505,7 +505,8 @@ static bool give_back_again(struct id_apply *a, struct granted *granted)
     assert_true(fsm_digest(a->fsm) == digest);
     assert_int_equal(id_apply_refused(a), awaited ? 0 : ERR_STALE);
     if (awaited) {
-        assert_int_equal(statuses_decode(a->result.data, a->result.len, &status, 1, &count), 0);
+        assert_int_equal(
+            results_decode(RESULT_STATUSES, a->result.data, a->result.len, &status, 1, &count), 0);
         assert_int_equal(status, 0);
     }
     return awaited;

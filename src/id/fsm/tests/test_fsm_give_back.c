@@ -112,7 +112,8 @@ static void copy_does_nothing(struct id_apply *a, struct buf *copy, bool awaited
     assert_true(fsm_digest(a->fsm) == digest);
     assert_int_equal(id_apply_refused(a), awaited ? 0 : ERR_STALE);
     if (awaited) {
-        assert_int_equal(statuses_decode(a->result.data, a->result.len, &status, 1, &count), 0);
+        assert_int_equal(
+            results_decode(RESULT_STATUSES, a->result.data, a->result.len, &status, 1, &count), 0);
         assert_true(count == 1 && status == 0);
     }
 }
@@ -302,7 +303,8 @@ static void test_many_in_one_command_stand_each_for_itself(void **state)
                      &(struct give_back_item){"order", 5, 1, 801, 901});
     command_items_end(&command);
     assert_int_equal(id_apply_bytes(a, &command), 0);
-    assert_int_equal(statuses_decode(a->result.data, a->result.len, statuses, 4, &count), 0);
+    assert_int_equal(
+        results_decode(RESULT_STATUSES, a->result.data, a->result.len, statuses, 4, &count), 0);
     assert_int_equal(count, 4);
     assert_true(statuses[0] == 0 && statuses[1] == ERR_CONFLICT);
     assert_true(statuses[2] == 0 && statuses[3] == 0);

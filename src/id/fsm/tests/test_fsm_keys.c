@@ -92,7 +92,8 @@ static void test_twice_in_one_batch(void **state)
     refuses(results[3], ERR_KEY_CONFLICT, 2);
     copy = id_apply_copy(a);
     id_apply_again(a, &copy); /* the batch again: nothing is new */
-    assert_int_equal(strict_results_decode(a->result.data, a->result.len, results, 4, &count), 0);
+    assert_int_equal(
+        results_decode(RESULT_STRICT, a->result.data, a->result.len, results, 4, &count), 0);
     gives(results[0], 1);
     replays(results[2], 1);
     assert_int_equal(a->fsm->keys.table.count, 1);

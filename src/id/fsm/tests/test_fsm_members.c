@@ -165,6 +165,59 @@ static void test_given_up(void **state)
     assert_null(fsm_member_change(a->fsm));
 }
 
+static int32_t move(struct id_apply *a, uint64_t node_id, const char *address)
+{
+    struct member_move move = {.node_id = node_id};
+    struct buf command = BUF_INIT;
+
+    memcpy(move.address, address, strlen(address));
+    command_put(&command, COMMAND_MEMBER_MOVE, &move);
+    return apply(a, &command);
+}
+
+static void report(struct id_apply *a, uint64_t node_id, uint64_t store_id, const char *address)
+{
+    struct node_info info = {.node_id = node_id, .store_id = store_id};
+    struct buf command = BUF_INIT;
+
+    memcpy(info.peer_address, address, strlen(address));
+    command_put(&command, COMMAND_NODE_INFO, &info);
+    id_stamp(&a->stamps, node_id, &command);
+    assert_int_equal(apply(a, &command), 0);
+}
+
+static void test_a_member_moves(void **state)
+{
+    struct id_apply *a = *state;
+    uint64_t moves = fsm_member_moves(a->fsm);
+
+    report(a, 3, 9, "h:3"); /* its first word: where it was added */
+    assert_null(fsm_member_address(a->fsm, 3));
+    assert_int_equal(fsm_member_moves(a->fsm), moves);
+    report(a, 3, 9, "h:33");
+    assert_string_equal(fsm_member_address(a->fsm, 3), "h:33");
+    assert_true(fsm_member_moves(a->fsm) > moves);
+    assert_int_equal(move(a, 3, "h:34"), 0); /* an operator knows better, */
+    assert_string_equal(fsm_member_address(a->fsm, 3), "h:34");
+    report(a, 3, 9, "h:33"); /* until the node starts elsewhere again */
+    assert_string_equal(fsm_member_address(a->fsm, 3), "h:34");
+    report(a, 3, 9, "");
+    assert_string_equal(fsm_member_address(a->fsm, 3), "h:34");
+    report(a, 3, 8, "h:35"); /* another store: it proves nothing */
+    assert_string_equal(fsm_member_address(a->fsm, 3), "h:34");
+    report(a, 3, 8, "h:36");
+    assert_string_equal(fsm_member_address(a->fsm, 3), "h:36");
+    moves = fsm_member_moves(a->fsm);
+    assert_int_equal(move(a, 3, "h:36"), 0);
+    assert_int_equal(a->changed, 0);
+    assert_int_equal(fsm_member_moves(a->fsm), moves);
+    assert_null(fsm_member_address(a->fsm, 2));
+
+    configured(a, IDS, 4, (uint64_t[]){1, 2, 4}, 3, 0); /* it goes, and its row with it */
+    assert_null(fsm_member_address(a->fsm, 3));
+    assert_int_equal(move(a, 3, "h:1"), ERR_REMOVED);
+}
+
 /* Rows loaded give the same state and digest. */
 static void test_rows(void **state)
 {
@@ -174,6 +227,7 @@ static void test_rows(void **state)
 
     configured(a, IDS, 4, IDS, 3, 0);
     assert_int_equal(begin(a, MEMBER_ADD, 5, "[::1]:7"), 0);
+    assert_int_equal(move(a, 2, "h:2"), 0);
     fsm_load_begin(fsm);
     for (size_t i = 0; i < a->row_count; i++) {
         const struct fsm_change *row = &a->rows[i];
@@ -186,6 +240,7 @@ static void test_rows(void **state)
     assert_int_equal(fsm_load_end(fsm, a->index), 0);
     assert_int_equal(fsm_digest(fsm), fsm_digest(a->fsm));
     assert_true(fsm_member_removed(fsm, 4));
+    assert_string_equal(fsm_member_address(fsm, 2), "h:2");
     change = fsm_member_change(fsm);
     assert_non_null(change);
     assert_string_equal(change->address, "[::1]:7");
@@ -251,6 +306,9 @@ static void test_golden_bytes(void **state)
     buf.len = 0;
     command_put(&buf, COMMAND_MEMBER_END, &(struct member_change){.index = 9, .given_up = true});
     assert_bytes(&buf, "02 15 " ID_STAMP_EMPTY "01 0900000000000000");
+    buf.len = 0;
+    command_put(&buf, COMMAND_MEMBER_MOVE, &(struct member_move){2, "h:1"});
+    assert_bytes(&buf, "02 16 " ID_STAMP_EMPTY "0200000000000000 0300 683a31");
     buf.len = 0;
     member_ask_encode(&ask, &buf);
     assert_bytes(&buf, "02 03 " ID_STAMP_EMPTY "00 01 0200000000000000 0000");
@@ -325,10 +383,15 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_addition),     TEST(test_removal_is_for_good),
-        TEST(test_given_up),     TEST(test_addition_called_off),
-        TEST(test_rows),         TEST(test_load_refuses_damage),
-        TEST(test_golden_bytes), TEST(test_lengths),
+        TEST(test_addition),
+        TEST(test_removal_is_for_good),
+        TEST(test_given_up),
+        TEST(test_addition_called_off),
+        TEST(test_a_member_moves),
+        TEST(test_rows),
+        TEST(test_load_refuses_damage),
+        TEST(test_golden_bytes),
+        TEST(test_lengths),
         TEST(test_addresses),
     };
 

@@ -401,7 +401,8 @@ static void test_repeated_grant_is_told_the_same(void **state)
     (void)id_apply_grant_to(a, 2, "order", 10);
     others(a);
     comes_again(a, &copy);
-    assert_int_equal(grant_results_decode(a->result.data, a->result.len, &result, 1, &count), 0);
+    assert_int_equal(
+        results_decode(RESULT_GRANTS, a->result.data, a->result.len, &result, 1, &count), 0);
     assert_true(count == 1 && result.status == 0);
     assert_true(result.first == first.first && result.size == first.size);
     answered(a);

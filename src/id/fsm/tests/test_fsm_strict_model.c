@@ -279,7 +279,8 @@ static void deliver(struct world *world, const struct copy *copy)
         world->counts[STALE]++;
         return;
     }
-    assert_int_equal(strict_results_decode(answer->data, answer->len, results, ITEMS, &count), 0);
+    assert_int_equal(
+        results_decode(RESULT_STRICT, answer->data, answer->len, results, ITEMS, &count), 0);
     assert_int_equal(count, batch->item_count);
     assert_false(batch->stale);
     if (fsm_digest(world->apply.fsm) != digest) { /* at least by the answer */

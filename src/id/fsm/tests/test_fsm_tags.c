@@ -149,7 +149,8 @@ static void test_grant_of_many_tags_in_one_command(void **state)
     command_item_put(&command, COMMAND_GRANT, &(struct grant_item){"b", 1, 7}); /* a second time */
     command_items_end(&command);
     assert_int_equal(id_apply_bytes(a, &command), 0);
-    assert_int_equal(grant_results_decode(a->result.data, a->result.len, results, 4, &count), 0);
+    assert_int_equal(
+        results_decode(RESULT_GRANTS, a->result.data, a->result.len, results, 4, &count), 0);
     assert_int_equal(count, 4);
     grant_is(results[0], 5, 20);
     assert_int_equal(results[1].status, ERR_UNKNOWN_TAG);

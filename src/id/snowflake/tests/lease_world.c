@@ -379,7 +379,7 @@ void lease_world_start(struct lease_node *node)
 
         node->found[k] = (struct lease_record){0};
         if (record->len > 0) {
-            int err = lease_record_decode(record->data, record->len, &node->found[k]);
+            int err = row_read(record->data, record->len, &lease_record_format, &node->found[k]);
 
             ASSERT(err == 0);
             err = lease_resume(node->lease, k, record->data, record->len);

@@ -104,7 +104,7 @@ struct lease_status lease_world_status(const struct lease_node *node)
 struct lease_record lease_world_record(const struct lease_node *node, unsigned k)
 {
     struct lease_record record;
-    int err = lease_record_decode(node->records[k].data, node->records[k].len, &record);
+    int err = row_read(node->records[k].data, node->records[k].len, &lease_record_format, &record);
 
     ASSERT(err == 0);
     return record;

@@ -119,7 +119,7 @@ static void test_row_of_an_incarnation(void **state)
                                        .name_len = 1};
             struct buf bytes = BUF_INIT;
 
-            lease_record_encode(&record, &bytes);
+            row_put(&bytes, &lease_record_format, &record);
             assert_int_equal(lease_resume(node->lease, 0, bytes.data, bytes.len), 0);
             lease_worker_changed(node->lease, &other);
             buf_free(&bytes);
@@ -172,11 +172,11 @@ static void test_two_records_of_one_worker_id(void **state)
         old = lease_world_record(node, 1 - newer);
         old.worker_id = lease_world_record(node, newer).worker_id;
         buf_free(&node->records[1 - newer]);
-        lease_record_encode(&old, &node->records[1 - newer]);
+        row_put(&node->records[1 - newer], &lease_record_format, &old);
         old = lease_world_record(node, newer);
         old.epoch++;
         buf_free(&node->records[newer]);
-        lease_record_encode(&old, &node->records[newer]);
+        row_put(&node->records[newer], &lease_record_format, &old);
         world->log_down = true;
         lease_world_start(node);
         lease_world_run(world, SOON_MS);

@@ -1,0 +1,164 @@
+/*
+ * differences.c - see differences.h. Thread: the raft loop.
+ */
+#include "raft/cluster/differences.h"
+
+#include <string.h>
+
+#include "src/base/log.h"
+
+#define ULL(number) ((unsigned long long)(number))
+
+void differences_init(struct differences *differences, const struct ground *on,
+                      const struct differences_settings *settings)
+{
+    *differences = (struct differences){.on = on, .settings = *settings};
+}
+
+static const struct net_peer *listed(const struct differences *differences, uint64_t id)
+{
+    for (size_t i = 0; i < differences->settings.member_count; i++) {
+        if (differences->settings.members[i].id == id) {
+            return &differences->settings.members[i];
+        }
+    }
+    return NULL;
+}
+
+/* Are the members of the settings those of the log, at the same addresses? */
+static bool members_agree(const struct differences *differences, const struct configuration *conf)
+{
+    if (conf->count != differences->settings.member_count) {
+        return false;
+    }
+    for (unsigned i = 0; i < conf->count; i++) {
+        const struct net_peer *peer = listed(differences, conf->members[i].id);
+
+        if (peer == NULL ||
+            strcmp(peer->address, ground_address(differences->on, &conf->members[i])) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static unsigned compare(const struct differences *differences, const struct configuration *conf)
+{
+    const struct differences_settings *settings = &differences->settings;
+    const struct conf_member *own = configuration_find(conf, differences->on->node_id);
+    struct snowflake_layout layout;
+    unsigned differs = 0;
+
+    if (settings->member_count > 0 && !members_agree(differences, conf)) {
+        differs |= ID_DIFFERS_MEMBERS;
+    }
+    if (own != NULL && settings->address[0] != '\0' &&
+        strcmp(settings->address, ground_address(differences->on, own)) != 0) {
+        differs |= ID_DIFFERS_ADDRESS;
+    }
+    if (settings->layout != NULL && fsm_layout(differences->on->fsm, &layout)) {
+        differs |= snowflake_bits_equal(settings->layout, &layout) ? 0 : ID_DIFFERS_LAYOUT;
+        differs |= settings->layout->epoch_ms == layout.epoch_ms ? 0 : ID_DIFFERS_EPOCH;
+    }
+    return differs;
+}
+
+/* --- what an operator reads --- */
+
+static void put_member(struct buf *text, uint64_t id, const char *address)
+{
+    buf_printf(text, "%s%llu=%s", text->len > 0 ? "," : "", ULL(id), address);
+}
+
+static void tell_members(const struct differences *differences, const struct configuration *conf)
+{
+    struct buf setting = BUF_INIT;
+    struct buf known = BUF_INIT;
+
+    for (size_t i = 0; i < differences->settings.member_count; i++) {
+        const struct net_peer *peer = &differences->settings.members[i];
+
+        put_member(&setting, peer->id, peer->address);
+    }
+    for (unsigned i = 0; i < conf->count; i++) {
+        put_member(&known, conf->members[i].id, ground_address(differences->on, &conf->members[i]));
+    }
+    log_warn(
+        "raft", "cluster.members is not what the log knows, and the log's members hold",
+        "setting=%.*s log=%.*s hint=\"members change by /api/cluster/members, not by settings: "
+        "correct the setting\"",
+        (int)setting.len, (const char *)setting.data, (int)known.len, (const char *)known.data);
+    buf_free(&setting);
+    buf_free(&known);
+}
+
+static void tell_address(const struct differences *differences, const struct configuration *conf)
+{
+    const struct conf_member *own = configuration_find(conf, differences->on->node_id);
+
+    log_warn("raft", "this node is not where the log says, and the others dial it there",
+             "setting=%s log=%s hint=\"it tells them by itself once it reaches one of them; PUT "
+             "/api/cluster/members/%llu on another node does it, too\"",
+             differences->settings.address, ground_address(differences->on, own),
+             ULL(differences->on->node_id));
+}
+
+static void tell_layout(const struct differences *differences)
+{
+    const struct snowflake_layout *setting = differences->settings.layout;
+    struct snowflake_layout known;
+
+    if (fsm_layout(differences->on->fsm, &known)) {
+        log_warn("raft", "the layout of snowflake ids is not what the log knows, which holds",
+                 "setting=%u+%u+%u log=%u+%u+%u epoch_ms=%llu log_epoch_ms=%llu hint=\"it is fixed "
+                 "at the cluster's first start: correct snowflake.layout and snowflake.epoch-ms\"",
+                 setting->time_bits, setting->worker_bits, setting->sequence_bits, known.time_bits,
+                 known.worker_bits, known.sequence_bits, ULL(setting->epoch_ms),
+                 ULL(known.epoch_ms));
+    }
+}
+
+static void tell(const struct differences *differences, const struct configuration *conf,
+                 unsigned before)
+{
+    unsigned begun = differences->now & ~before;
+
+    if ((begun & ID_DIFFERS_MEMBERS) != 0) {
+        tell_members(differences, conf);
+    }
+    if ((begun & ID_DIFFERS_ADDRESS) != 0) {
+        tell_address(differences, conf);
+    }
+    if ((begun & (ID_DIFFERS_LAYOUT | ID_DIFFERS_EPOCH)) != 0) {
+        tell_layout(differences);
+    }
+    if (differences->now == 0 && before != 0) {
+        log_info("raft", "the settings are what the log knows again", NULL);
+    }
+}
+
+void differences_turn(struct differences *differences)
+{
+    const struct ground *on = differences->on;
+    uint64_t index = driver_applied(on->driver)->conf_index;
+    uint64_t moves = fsm_member_moves(on->fsm);
+    struct snowflake_layout layout;
+    bool has_layout = fsm_layout(on->fsm, &layout);
+    struct configuration conf;
+    unsigned before = differences->now;
+
+    if (differences->looked && index == differences->index && moves == differences->moves &&
+        has_layout == differences->has_layout) {
+        return;
+    }
+    applier_configured(&on->driver->applier, &conf);
+    if (conf.count == 0) {
+        return;
+    }
+    differences->looked = true;
+    differences->index = index;
+    differences->moves = moves;
+    differences->has_layout = has_layout;
+    differences->now = compare(differences, &conf);
+    tell(differences, &conf, before);
+}

@@ -1,0 +1,42 @@
+/*
+ * differences.h - settings of this node that are not what the replicated log knows.
+ *
+ * The members, and the layout of snowflake ids, are read from the settings at the first start of a
+ * cluster; from then on the log knows them. An operator who mends a setting afterwards must hear
+ * that nothing came of it.
+ *
+ * The happy path: differences_turn() compares anew when the log's side may have changed, logs what
+ * begins to differ and what ends to, and leaves the result in `now`.
+ *
+ * Failure modes: none; a difference stops nothing. Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_DIFFERENCES_H
+#define LEAFD_RAFT_CLUSTER_DIFFERENCES_H
+
+#include "raft/cluster/ground.h"
+#include "src/id/backend/id_backend.h"
+
+/* What the settings say; borrowed. */
+struct differences_settings {
+    const struct net_peer *members; /* cluster.members */
+    size_t member_count;            /* 0: not set */
+    const char *address;            /* where this node wants to be reached; "": it does not say */
+    const struct snowflake_layout *layout; /* NULL: no snowflake ids */
+};
+
+struct differences {
+    const struct ground *on;
+    struct differences_settings settings;
+    bool looked;     /* it was compared, */
+    uint64_t index;  /* with the configuration of this entry, */
+    uint64_t moves;  /* after so many moves of members, */
+    bool has_layout; /* with or without a layout in the log */
+    unsigned now;    /* bits of enum id_difference */
+};
+
+void differences_init(struct differences *differences, const struct ground *on,
+                      const struct differences_settings *settings);
+
+void differences_turn(struct differences *differences);
+
+#endif
