@@ -51,7 +51,7 @@
     X(REMOVED, -40, "removed", "the node was removed from the cluster")                            \
     X(IMPLAUSIBLE, -41, "implausible", "a term or an index that no cluster can have reached")      \
     X(CONTRADICTED, -42, "contradicted", "a leader contradicts what is known to be committed")     \
-    X(UNSAFE_DIRECTORY, -46, "unsafe_directory", "not a directory that data may be kept in")
+    X(UNSAFE_DIRECTORY, -43, "unsafe_directory", "not a directory that data may be kept in")
 
 enum err {
     ERR_OK = 0,

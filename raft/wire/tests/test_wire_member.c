@@ -198,19 +198,27 @@ static void test_bounds_of_a_statement(void **state)
     char hex[400];
 
     (void)state;
-    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE CONF_LEN CONF_HEX), 0);
-    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE NONE "00000000"), 0);
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE CONF_LEN CONF_HEX "0000"), 0);
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE NONE "00000000"
+                                                "0000"),
+                     0);
     /* another version */
-    assert_int_equal(check_hex(statement_codec, "00" ONE ONE ONE NONE "00000000"), ERR_BAD_MESSAGE);
-    assert_int_equal(check_hex(statement_codec, "02" ONE ONE ONE NONE "00000000"), ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, "00" ONE ONE ONE NONE "00000000"
+                                                "0000"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, "02" ONE ONE ONE NONE "00000000"
+                                                "0000"),
+                     ERR_BAD_MESSAGE);
     /* an index without its configuration, and the reverse */
-    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "00000000"), ERR_BAD_MESSAGE);
-    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE NONE CONF_LEN CONF_HEX),
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "00000000"
+                                                "0000"),
+                     ERR_BAD_MESSAGE);
+    assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE NONE CONF_LEN CONF_HEX "0000"),
                      ERR_BAD_MESSAGE);
     /* term, last index and index below 2^62 */
     for (size_t i = 1; i <= 3; i++) {
         for (unsigned bad = 0; bad <= 1; bad++) {
-            (void)snprintf(hex, sizeof hex, "01 %s %s " CONF_LEN CONF_HEX, three, ONE);
+            (void)snprintf(hex, sizeof hex, "01 %s %s " CONF_LEN CONF_HEX "0000", three, ONE);
             memcpy(hex + 3 + 16 * i + (i == 3), bad ? "0000000000000040" : "ffffffffffffff3f", 16);
             assert_int_equal(check_hex(statement_codec, hex), bad ? ERR_BAD_MESSAGE : 0);
         }
@@ -218,14 +226,17 @@ static void test_bounds_of_a_statement(void **state)
     /* a configuration that the core could not decode: version 2; two bytes missing; no voter */
     assert_int_equal(check_hex(statement_codec,
                                "01" ONE ONE ONE ONE CONF_LEN
-                               "02 0100000000000000 0100000000000000 61623a3100 01 00"),
+                               "02 0100000000000000 0100000000000000 61623a3100 01 00"
+                               "0000"),
                      ERR_BAD_MESSAGE);
     assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "16000000"
-                                                "01 0100000000000000 0100000000000000 61623a3100"),
+                                                "01 0100000000000000 0100000000000000 61623a3100"
+                                                "0000"),
                      ERR_BAD_MESSAGE);
     assert_int_equal(check_hex(statement_codec,
                                "01" ONE ONE ONE ONE CONF_LEN
-                               "01 0100000000000000 0100000000000000 61623a3100 00 00"),
+                               "01 0100000000000000 0100000000000000 61623a3100 00 00"
+                               "0000"),
                      ERR_BAD_MESSAGE);
     /* a length that runs away */
     assert_int_equal(check_hex(statement_codec, "01" ONE ONE ONE ONE "ffffffff" CONF_HEX),

@@ -226,8 +226,8 @@ static void test_rows(void **state)
     const struct member_change *change;
 
     configured(a, IDS, 4, IDS, 3, 0);
-    assert_int_equal(begin(a, MEMBER_ADD, 5, "[::1]:7"), 0);
     assert_int_equal(move(a, 2, "h:2"), 0);
+    assert_int_equal(begin(a, MEMBER_ADD, 5, "[::1]:7"), 0);
     fsm_load_begin(fsm);
     for (size_t i = 0; i < a->row_count; i++) {
         const struct fsm_change *row = &a->rows[i];
