@@ -84,6 +84,7 @@ int fresh_write(const struct fresh *fresh, uint64_t *ret_store_id, struct store_
         .dir = fresh->dir,
         .map_bytes = map_bytes(fresh),
         .identity = {.node_id = fresh->node_id, .store_id = prng_entropy()},
+        .loose_mode = true, /* the node that starts on it looks at that */
         .first = &list};
     struct store *store;
     bool made;
