@@ -265,7 +265,8 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     memcpy(saved->cluster_id, reach->cluster_id, sizeof saved->cluster_id);
     saved->node_id = reach->node_id;
     saved->index = reach->index;
-    saved->term = reach->term;
+    /* A term that cannot be would be refused; the new cluster's log begins anew anyway. */
+    saved->term = reach->term < LIMIT_PLAUSIBLE ? reach->term : 1;
     saved->tail = reach->index - loaded->position.index;
     saved->local = true;
     err = apply_tail(loading, loaded, ret_error);

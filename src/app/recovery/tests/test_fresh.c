@@ -263,6 +263,23 @@ static void test_a_kill_at_each_call_leaves_nothing_or_a_whole_store(void **stat
     assert_true(nothing > 5 && whole > 0);
 }
 
+/* A directory whose entries have it is refused by every start. */
+static void test_a_term_that_cannot_be_does_not_come_along(void **state)
+{
+    struct world *world = *state;
+    struct store_error error = {""};
+    struct reach reach;
+    struct saved saved;
+    uint64_t store_id;
+
+    world->fresh.term = LIMIT_PLAUSIBLE + 5;
+    assert_int_equal(fresh_write(&world->fresh, &store_id, &error), 0);
+    assert_int_equal(read_survivor(world->data, &saved, &reach, &error), 0);
+    assert_int_equal(saved.term, 1);
+    assert_true(reach.term == LIMIT_PLAUSIBLE + 5); /* it is compared by what it has */
+    saved_free(&saved);
+}
+
 static void test_nothing_is_written_over_anything(void **state)
 {
     static const char *const names[] = {"db", "made", "notes"};
@@ -292,6 +309,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_kill_at_each_call_leaves_nothing_or_a_whole_store,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_term_that_cannot_be_does_not_come_along, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_nothing_is_written_over_anything, setup, teardown),
     };
 
