@@ -89,8 +89,9 @@ class Liar:
 
 
 def statement(life=0, term=0, index=0):
-    """What a dialler says of its start; life counts the starts."""
-    return struct.pack("<BQQQQI", 1, life << 32, term, index, 0, 0)
+    """What a dialler says of its start; life counts the starts. Of its cluster it has heard
+    nothing, as one that has just joined."""
+    return struct.pack("<BQQQQIQQQ", 1, life << 32, term, index, 0, 0, 0, 0, 0)
 
 
 def vote_request(candidate, term, last_index, last_term):

@@ -237,7 +237,8 @@ def test_old_nodes_that_come_back_change_nothing(make_cluster, tag, tmp_path):
         node.start()
     # The old ones have a majority of theirs, and its leader.
     old_leader = cluster.wait_leader(among=old)
-    wait_until(lambda: "peer=1" in old_leader.log(), 10, "they have tried to reach the first node")
+    refusal = "the node belongs to another cluster, with another uid"
+    wait_until(lambda: all(refusal in node.log() for node in old), 10, "both are refused by uid")
     for _ in range(20):
         status = first.cluster_status()
         assert (status["state"], status["leader_id"]) == ("leader", 1), status

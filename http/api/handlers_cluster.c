@@ -54,10 +54,16 @@ static void put_change(const struct id_member_change *change, struct buf *json)
 static int cluster_cb(struct conn *conn, struct call *call)
 {
     const struct id_cluster_status *status = call->cluster;
+    char uid[UID_TEXT_BYTES];
     struct buf *json = reply_begin(conn);
 
     ASSERT(status->member_count <= LIMIT_NODES);
     text_put_field(json, "{\"cluster_id\":", status->cluster_id);
+    if (uid_is_none(&status->uid)) {
+        buf_printf(json, ",\"uid\":null");
+    } else {
+        text_put_field(json, ",\"uid\":", uid_text(&status->uid, uid));
+    }
     buf_printf(json, ",\"node_id\":%llu,\"state\":\"%s\",\"leader_id\":",
                (unsigned long long)status->node_id, state_name(status->state));
     if (status->leader_id != 0) {

@@ -113,6 +113,21 @@ static void put_burnt(struct buf *buf, const struct id_health *health, const str
                count_of(&health->given_back));
 }
 
+/* Which cluster this is, once it is one: two that were born apart show by it. */
+static void put_birth(struct buf *buf, const struct id_health *health)
+{
+    char text[UID_TEXT_BYTES];
+    struct uid uid;
+    bool born = id_health_uid(health, &uid);
+
+    put_metric(buf, "leafd_born", "gauge", "1 if this node has heard of its cluster's birth.",
+               born);
+    if (born) {
+        put_head(buf, "leafd_cluster_info", "gauge", "1, with the uid of the cluster.");
+        put_sample(buf, "leafd_cluster_info", "uid", uid_text(&uid, text), 1);
+    }
+}
+
 static void put_health(struct buf *buf, const struct id_health *health, const struct totals *totals)
 {
     const struct {
@@ -142,6 +157,7 @@ static void put_health(struct buf *buf, const struct id_health *health, const st
         put_sample(buf, "leafd_setting_differs", "setting", id_difference_setting(i),
                    (atomic_load(&health->differs) >> i) & 1);
     }
+    put_birth(buf, health);
     put_metric(buf, "leafd_peer_implausible_total", "counter",
                "What other nodes told this one and was refused, since it cannot be.",
                count_of(&health->implausible));

@@ -378,6 +378,8 @@ void fake_start_still(struct fake *fake)
                                         .clock = &fake->clock,
                                         .refill_percent = REFILL_DEFAULT_PERCENT};
     atomic_store(&fake->health.started, true);
+    atomic_store(&fake->health.uid_high, 0xf81d4fae7dec41d0);
+    atomic_store(&fake->health.uid_low, 0xa76500a0c91e6bf6);
     atomic_store(&fake->health.leader_known, true);
     atomic_store(&fake->health.applied_once, true);
 }

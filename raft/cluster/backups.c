@@ -72,6 +72,7 @@ static void end(struct backups *backups, int status)
 static void put_head(struct backups *backups, struct buf *out)
 {
     const struct store_position *at = &backups->read.position;
+    struct birth birth;
     struct backup_head head = {.level = BACKUP_LEVEL,
                                .node_id = backups->on->node_id,
                                .index = at->index,
@@ -81,6 +82,10 @@ static void put_head(struct backups *backups, struct buf *out)
                                .log_ms = fsm_log_ms(backups->on->fsm),
                                .local = backups->local};
 
+    if (fsm_birth(backups->on->fsm, &birth)) {
+        head.uid[0] = birth.uid.high;
+        head.uid[1] = birth.uid.low;
+    }
     strncpy(head.cluster_id, backups->cluster_id, sizeof head.cluster_id - 1);
     strncpy(head.version, LEAFD_VERSION, sizeof head.version - 1);
     backup_put_head(&backups->writer, &head, out);

@@ -84,6 +84,28 @@ static bool update_leader(struct health *health)
     return changed;
 }
 
+/* The birth, and until then whom it waits for; one that is looked for only when there is news. */
+static void update_birth(struct health *health)
+{
+    struct birth_seen waits[LIMIT_NODES];
+    struct birth birth;
+    size_t count;
+
+    if (health->birth_changes == health->of.births->changes && health->birth_changes != 0) {
+        return;
+    }
+    health->birth_changes = health->of.births->changes;
+    count = birth_watch_waits(health->of.births, waits);
+    for (size_t i = 0; i < LIMIT_NODES; i++) {
+        SEE(health, birth_waits[i],
+            i < count ? (uint32_t)(waits[i].id << 8) | (uint32_t)waits[i].wait : 0);
+    }
+    if (fsm_birth(health->of.on->fsm, &birth)) {
+        SEE(health, uid_low, birth.uid.low);
+        SEE(health, uid_high, birth.uid.high);
+    }
+}
+
 bool health_update(struct health *health)
 {
     const struct ground *on = health->of.on;
@@ -98,6 +120,7 @@ bool health_update(struct health *health)
     if (driver_applied(on->driver)->index >= health->start_last) {
         SEE(health, applied_once, true);
     }
+    update_birth(health);
     update_members(health);
     update_held(health);
     update_burnt(health);
@@ -144,9 +167,13 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     const struct ground *on = health->of.on;
     const struct configuration *conf = driver_configuration(on->driver);
     const struct member_change *change = fsm_member_change(on->fsm);
+    struct birth birth;
 
     memset(ret_status, 0, sizeof *ret_status);
     strncpy(ret_status->cluster_id, health->of.cluster_id, LIMIT_CLUSTER_ID_BYTES);
+    if (fsm_birth(on->fsm, &birth)) {
+        ret_status->uid = birth.uid;
+    }
     ret_status->node_id = on->node_id;
     ret_status->state = on->stopping ? ID_NODE_STOPPING : states[driver_state(on->driver)];
     ret_status->leader_id = driver_leader(on->driver);

@@ -213,6 +213,19 @@ static int start_lease(struct replica *replica, const struct store_loaded *loade
     return rv;
 }
 
+/* Which cluster this is, or is to be. */
+static void start_births(struct replica *replica, const struct store_loaded *loaded)
+{
+    struct replica_config *config = &replica->config;
+    struct birth_list list;
+
+    birth_list_read(loaded, config->driver.node_id, config->cluster_id, &config->lease.layout,
+                    &list);
+    config->driver.birth.list_digest = list.digest;
+    birth_watch_init(&replica->births, &replica->ground, &list,
+                     config->learned != NULL ? &config->learned->birth : NULL);
+}
+
 /* Requests, links and the membership; lower parts first. */
 static void start_requests(struct replica *replica, struct disk *disk)
 {
@@ -227,7 +240,7 @@ static void start_requests(struct replica *replica, struct disk *disk)
     growth_init(&replica->growth, config->driver.seed, tags_ms(replica));
     backups_init(&replica->backups, on, disk, &replica->growth, config->cluster_id,
                  config->driver.seed);
-    peers_init(&replica->peers, on, config->learned, config->info.peer_address);
+    peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
     announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
                   config->digest_ms);
 }
@@ -254,6 +267,7 @@ static void start_health(struct replica *replica, const struct store_loaded *loa
                                                  .lease = replica->lease,
                                                  .table = replica->table,
                                                  .differences = &replica->differences,
+                                                 .births = &replica->births,
                                                  .cluster_id = replica->config.cluster_id};
     replica->health.start_last = loaded->first_index + loaded->entry_count - 1;
 }
@@ -264,6 +278,18 @@ static void follow_members(struct replica *replica)
         clock_check_members(&replica->clock_sync.check,
                             driver_configuration(&replica->driver)->count);
         way_set_peers(&replica->requests.way, replica->peers.items, replica->peers.count);
+    }
+}
+
+/* Which cluster this node, and the others, are of. */
+static void turn_births(struct replica *replica)
+{
+    if (!birth_watch_turn(&replica->births) && !replica->apart) {
+        replica->apart = true;
+        replica->owner->failed(replica->owner, ERR_OTHER_BIRTH,
+                               "most members belong to another cluster, which was born apart from "
+                               "this node's: check cluster.members, peer.advertise and data.dir, "
+                               "here and there");
     }
 }
 
@@ -305,6 +331,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     if (rv != 0) {
         return rv;
     }
+    start_births(replica, loaded);
     start_requests(replica, disk);
     start_differences(replica);
     start_health(replica, loaded);
@@ -315,6 +342,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     if (rv != 0) {
         return rv;
     }
+    turn_births(replica);
     follow_members(replica);
     atomic_store(&replica->health.seen.started, true);
     return 0;
@@ -537,6 +565,7 @@ bool replica_turn(struct replica *replica)
 {
     bool more;
 
+    turn_births(replica);
     driver_tick(&replica->driver);
     answers_deliver(&replica->answers);
     more = driver_turn(&replica->driver);

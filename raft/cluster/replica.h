@@ -9,7 +9,7 @@
  *   membership_requests,
  *   backups
  *   membership              changes of the members, on the leader
- *   peers                   links, and who is let in
+ *   peers, birth_watch      links, and who is let in; which cluster is this?
  *   announce, clock_sync    what the node tells the cluster by itself
  *   allocator, lease,       ids for its clients
  *   prefetch
@@ -84,6 +84,7 @@ struct replica {
     struct requests requests;
     struct everywhere everywhere;
     struct membership_requests membership_requests;
+    struct birth_watch births;
     struct peers peers;
     struct announce announce;
     struct differences differences;
@@ -98,6 +99,7 @@ struct replica {
     struct lease *lease;
     struct lease_disk lease_disk;
     struct health health;
+    bool apart;      /* the owner knows that its cluster has no majority */
     bool draining;   /* leadership is handed over because the node stops */
     bool removed;    /* the owner knows that this node was */
     bool superseded; /* and that there is a later incarnation of it */

@@ -566,7 +566,7 @@ static void step_message(struct driver *driver, struct raft_message *message)
         step_vote_request(driver, &event);
         return;
     }
-    if (message->type == RAFT_TIMEOUT_NOW && begins_alone(driver)) {
+    if (message->type == RAFT_TIMEOUT_NOW && (begins_alone(driver) || driver->held)) {
         return; /* G14: its timer fires soon, and nobody else can be elected meanwhile */
     }
     (void)step(driver, &event);
@@ -956,11 +956,26 @@ void driver_tick(struct driver *driver)
     if (clock_now_ms(driver->clock) < driver->timer_ms) {
         return;
     }
+    if (driver->held && driver_state(driver) == DRIVER_FOLLOWER) {
+        driver->timer_ms = clock_now_ms(driver->clock) + driver->config.election_ms;
+        return;
+    }
     if (begins_alone(driver)) { /* G14 */
         consensus_begin_alone(driver->consensus);
         write_vote(driver);
     }
     (void)step(driver, &event);
+}
+
+void driver_hold(struct driver *driver, bool held)
+{
+    bool let_go = driver->held && !held;
+
+    driver->held = held;
+    if (let_go && !driver->failed) {
+        consensus_wait_anew(driver->consensus, clock_now_ms(driver->clock));
+        arm_timer(driver);
+    }
 }
 
 uint64_t driver_next_ms(const struct driver *driver)
@@ -973,23 +988,38 @@ uint64_t driver_next_ms(const struct driver *driver)
     return driver->timer_ms < rows_ms ? driver->timer_ms : rows_ms;
 }
 
+/* What the first entry of a term says: nothing, or, while the cluster has no birth, that. Nothing
+ * of a client comes before it: a leader takes nothing before it has applied it (driver_leads()). */
+static void put_first(const struct driver *driver, struct buf *payload)
+{
+    struct birth birth;
+
+    if (!birth_is_sound(&driver->config.birth) || fsm_birth(driver->applier.fsm, &birth)) {
+        command_put(payload, COMMAND_NOOP, NULL);
+        return;
+    }
+    birth = driver->config.birth;
+    birth.wall_ms = clock_wall_ms(driver->clock);
+    command_put(payload, COMMAND_BIRTH, &birth);
+}
+
 /* G10: a leader's own first entry, since the core adds none on a clean election. */
-static void submit_noop(struct driver *driver)
+static void submit_first(struct driver *driver)
 {
     uint64_t term = driver_term(driver);
-    struct buf noop = BUF_INIT;
+    struct buf first = BUF_INIT;
     struct driver_command command;
     uint64_t index;
 
     if (!driver_is_leader(driver) || driver->noop_term == term || driver->applier.installing) {
         return;
     }
-    command_put(&noop, COMMAND_NOOP, NULL);
-    command = (struct driver_command){noop.data, noop.len};
+    put_first(driver, &first);
+    command = (struct driver_command){first.data, first.len};
     if (driver_submit(driver, &command, 1, &index, &term) == 0) {
         driver->noop_term = term;
     }
-    buf_free(&noop);
+    buf_free(&first);
 }
 
 static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
@@ -1063,7 +1093,7 @@ bool driver_turn(struct driver *driver)
     if (driver->failed) {
         return false;
     }
-    submit_noop(driver);
+    submit_first(driver);
     while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL) {
         apply(driver, entry);
         count++;

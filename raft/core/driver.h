@@ -54,6 +54,8 @@ struct driver_config {
     struct applier_config applier;
     uint64_t seed;        /* of election jitter */
     uint64_t incarnation; /* of this start, see rollback.h */
+    struct birth birth;   /* proposed as the first leader, but for its time; without a uid or a
+                             digest: none is */
 };
 
 /* Called on the raft loop, never from inside driver_submit(). */
@@ -76,6 +78,7 @@ struct driver {
     struct consensus *consensus; /* NULL before the start */
     bool stepping;               /* an event is being taken */
     bool failed;
+    bool held; /* it must not stand for election */
     struct net *net;
     const struct clock *clock;
     struct driver_observer *observer;
@@ -125,6 +128,10 @@ void driver_tick(struct driver *driver);
 /* The end of a turn: submit a new leader's first entry, apply what is committed, write rows. True
  * if more is left to apply (call again soon). */
 bool driver_turn(struct driver *driver);
+
+/* A held node does not stand for election, however long it hears no leader; votes and follows it
+ * does. Let go, it waits for a leader as long as after a start. Not held at the start. */
+void driver_hold(struct driver *driver, bool held);
 
 /* When driver_tick() is due next. */
 uint64_t driver_next_ms(const struct driver *driver);

@@ -107,6 +107,14 @@ bool prepare_is_empty(const struct store_loaded *loaded)
     return loaded->entry_count == 0 && loaded->position.index == 0;
 }
 
+bool prepare_first_list(const struct store_loaded *loaded, struct configuration *ret_configuration)
+{
+    const struct store_entry *first = loaded->entries;
+
+    return loaded->entry_count > 0 && loaded->first_index == 1 && first->type == RAFT_CHANGE &&
+           configuration_decode(first->data, first->len, ret_configuration) == 0;
+}
+
 bool prepare_is_joiner(const struct store_loaded *loaded)
 {
     const struct buf *record = &loaded->locals[LOCAL_INCARNATION];
@@ -240,6 +248,18 @@ static int skip_row(void *data, const struct store_row *row)
     (void)data;
     (void)row;
     return 0;
+}
+
+int prepare_look(struct store *store, bool *ret_is_empty, struct store_error *ret_error)
+{
+    struct store_loaded loaded;
+    int rv = store->ops->load(store, &loaded, skip_row, NULL, ret_error);
+
+    if (rv == 0) {
+        *ret_is_empty = prepare_is_empty(&loaded);
+        store_loaded_release(&loaded);
+    }
+    return rv;
 }
 
 int prepare_reset_term(struct store *store, struct store_error *ret_error)

@@ -20,11 +20,18 @@
 #define LEAFD_RAFT_CORE_PREPARE_H
 
 #include "raft/transport/net.h"
+#include "raft/wire/configuration.h"
 #include "src/id/fsm/fsm.h"
 #include "storage/store.h"
 
 /* Nothing of a log was ever in the store. */
 bool prepare_is_empty(const struct store_loaded *loaded);
+
+/* The same of a store that is not loaded yet, before anything else. 0 or the store's error. */
+int prepare_look(struct store *store, bool *ret_is_empty, struct store_error *ret_error) MUST_CHECK;
+
+/* The first configuration, if the log still begins with it. False: it does not; there is none. */
+bool prepare_first_list(const struct store_loaded *loaded, struct configuration *ret_configuration);
 
 /* Such a store, with the mark of a node that joins a cluster: it waits for the log of the others,
  * and must never begin one. */

@@ -76,9 +76,9 @@ static void fuzz_requests(const uint8_t *data, size_t len)
 
 static void fuzz_members(const uint8_t *data, size_t len)
 {
-    char address[LIMIT_ADDRESS_BYTES + 1];
-    struct wire_joined joined;
     struct wire_statement statement;
+    struct wire_join join = {"", {{0, 0}, 0}};
+    struct wire_joined joined;
     struct buf again = BUF_INIT;
 
     if (wire_statement_decode(data, len, &statement) == 0) {
@@ -86,8 +86,8 @@ static void fuzz_members(const uint8_t *data, size_t len)
         expect_same(&again, data, len);
     }
     again.len = 0;
-    if (wire_join_decode(data, len, address) == 0) {
-        wire_join_encode(address, &again);
+    if (wire_join_decode(data, len, &join) == 0) {
+        wire_join_encode(&join, &again);
         expect_same(&again, data, len);
     }
     again.len = 0;

@@ -20,8 +20,10 @@
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
-#define FAULTS_MS 14000   /* how long things go wrong */
-#define UNHEARD_MS 4000   /* the first leader may be chosen before a clock but its own is known */
+#define FAULTS_MS 14000 /* how long things go wrong */
+#define UNHEARD_MS 4000 /* the first leader may be chosen before a clock but its own is known */
+#define LATE_PERCENT 10 /* of the nodes start later than the others, at most so much: */
+#define LATE_MS 6000
 #define PROGRESS_MS 15000 /* how soon after healing everything must be well */
 
 /* --- turns --- */
@@ -291,8 +293,12 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
         sim_fault_clock(&world->nodes[sim_below(world, world->node_count)]);
         world->unheard_until_ms = world->now_ms + sim_below(world, UNHEARD_MS);
     }
-    SIM_NODE_FOREACH (node, world) {
-        sim_node_start(node);
+    SIM_NODE_FOREACH (node, world) { /* the cluster is born when the last one has come */
+        if (sim_percent(world, LATE_PERCENT)) {
+            sim_happens(node, SIM_RESTART, sim_below(world, LATE_MS));
+        } else {
+            sim_node_start(node);
+        }
     }
     every(world, SIM_CLIENT);
     every(world, SIM_ADMIN);

@@ -182,20 +182,17 @@ void sim_net_init(struct sim_node *node)
     node->net.ops = &sim_net_ops;
 }
 
-void sim_net_dial(struct sim_node *from, struct sim_node *to)
-{
-    if (from->up && sim_reaches(from, to) &&
-        peers_admit(&to->replica.peers, from->id, 1000 + from->id) == ERR_REMOVED) {
-        sim_happens(from, SIM_TOLD, 1);
-    }
-}
-
-/* In here no disk is ever set back, so nobody may be taken for one whose disk was. */
-static void expect_not_older(struct sim_node *to, struct sim_node *from)
+/* In here no disk is ever set back and all are of one cluster, so nobody may be taken for one whose
+ * disk was, or that is not. */
+static void expect_fine(struct sim_node *to, struct sim_node *from)
 {
     struct buf statement = BUF_INIT;
 
     peers_state(&from->replica.peers, &statement);
+    if (peers_birth(&to->replica.peers, from->id, statement.data, statement.len) != 0) {
+        sim_fail(to->world, "node %u takes node %u for one of another cluster", to->id, from->id);
+    }
+    to->met |= BIT(from->id);
     if (peers_check(&to->replica.peers, from->id, statement.data, statement.len) != 0) {
         sim_fail(to->world, "node %u takes the data of node %u for an older copy, or a lie", to->id,
                  from->id);
@@ -225,6 +222,13 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
     return known;
 }
 
+void sim_net_dial(struct sim_node *from, struct sim_node *to)
+{
+    if (from->up && sim_reaches(from, to) && let_in(to, from)) {
+        expect_fine(to, from);
+    }
+}
+
 void sim_net_event(struct sim_node *to, const struct sim_frame *frame)
 {
     struct sim_world *world = to->world;
@@ -238,7 +242,7 @@ void sim_net_event(struct sim_node *to, const struct sim_frame *frame)
         (from->incarnation == frame->from_incarnation || sim_percent(world, 50)) &&
         let_in(to, from)) {
         if (from->up && from->incarnation == frame->from_incarnation) {
-            expect_not_older(to, from);
+            expect_fine(to, from);
         }
         fine = replica_receive(&to->replica, frame->from, frame->type, frame->payload.data,
                                frame->payload.len);

@@ -242,6 +242,7 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
     ret_config->driver.applier.rows_join_ms =
         (uint32_t)sim_below(world, ret_config->driver.applier.rows_hold_ms + 1);
     ret_config->driver.seed = prng_next(&world->prng);
+    ret_config->driver.birth.uid = uid_make(prng_next(&world->prng), prng_next(&world->prng));
     ret_config->allocator.cover_ms = 500;
     ret_config->allocator.request_ms = 2000;
     ret_config->allocator.retry_ms = 20;
@@ -278,6 +279,7 @@ void sim_node_start(struct sim_node *node)
     node->paused_until_ms = 0;
     node->frozen_until_ms = 0;
     node->handing_over = false;
+    node->met = 0;
     node->stopping = false;
     node->giving_back = false;
     node->gave_back = false;

@@ -144,6 +144,7 @@ struct sim_node {
     bool joins;                   /* it came after the first configuration */
     bool gone;                    /* removed and told, or dead for good */
     unsigned peers;               /* with whom it keeps links, a bit an id */
+    unsigned met;                 /* who has dialled this incarnation of it, likewise */
     struct learned_peers learned; /* when it joined */
     uint64_t seen_conf;           /* index of the configuration that was checked last */
     uint64_t seen_change;         /* index of the one that was checked for whom it makes a voter */
@@ -245,6 +246,7 @@ struct sim_world {
     struct sim_frame *echo[SIM_NODES_MAX][SIM_NODES_MAX]; /* comes again when the link does */
     uint64_t unheard_until_ms; /* until then nobody hears the others' clocks */
     bool has_time;             /* the log has one, somewhere */
+    struct uid uid;            /* of the cluster, as soon as any node has heard of it */
     bool clock_faults; /* clocks are set wrong in this run: then nobody must have ids at the end */
     struct segment_range *flakes;
     size_t flake_count;

@@ -109,6 +109,7 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->driver.applier.rows_join_ms = ring->rows_hold_ms;
     ret_config->driver.applier.rows_hold_ms = ring->rows_hold_ms;
     ret_config->driver.seed = (node->incarnations << 32) + node->id;
+    ret_config->driver.birth.uid = uid_make(node->incarnations, node->id);
     ret_config->allocator.cover_ms = REFILL_DEFAULT_COVER_MS;
     ret_config->allocator.request_ms = 2000;
     ret_config->allocator.retry_ms = 20;
@@ -149,6 +150,31 @@ static void tell_others(struct ring *ring, uint64_t id, bool up)
     }
 }
 
+int ring_meet(struct ring *ring, uint64_t from, uint64_t to)
+{
+    struct buf statement = BUF_INIT;
+    int rv;
+
+    peers_state(&ring_node(ring, from)->replica.peers, &statement);
+    rv = peers_birth(&ring_node(ring, to)->replica.peers, from, statement.data, statement.len);
+    buf_free(&statement);
+    return rv;
+}
+
+/* It dials the others, and they dial it. Where a liar has made two of them think otherwise of the
+ * cluster, they would have no link: that is not shown here. */
+static void introduce(struct ring *ring, struct ring_node *node)
+{
+    for (unsigned i = 0; i < ring->count; i++) {
+        struct ring_node *other = &ring->nodes[i];
+
+        if (other->up && other != node) {
+            (void)ring_meet(ring, node->id, other->id);
+            (void)ring_meet(ring, other->id, node->id);
+        }
+    }
+}
+
 void ring_restart(struct ring *ring, uint64_t id)
 {
     struct ring_node *node = ring_node(ring, id);
@@ -167,6 +193,9 @@ void ring_restart(struct ring *ring, uint64_t id)
                          &node->clock, &node->owner, &loaded) == 0);
     store_loaded_release(&loaded);
     tell_others(ring, id, true);
+    if (!ring->apart) {
+        introduce(ring, node);
+    }
 }
 
 void ring_crash(struct ring *ring, uint64_t id)

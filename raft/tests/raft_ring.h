@@ -53,6 +53,7 @@ struct ring {
     bool keeps_time;                      /* likewise: the log has a time, which keys need */
     unsigned workers;                     /* likewise: worker ids of each node; needs keeps_time */
     uint32_t rows_hold_ms;                /* likewise: so long rows wait, also for entries */
+    bool apart;                           /* likewise: nobody meets but by ring_meet() */
     unsigned joiners;                     /* likewise: the last so many nodes wait to be added */
     bool cut[RING_MAX + 1][RING_MAX + 1]; /* from, to */
     bool lost[FRAME_TYPE_MAX + 1];        /* kinds of frames that get lost, from anybody */
@@ -77,6 +78,9 @@ uint64_t ring_elect(struct ring *ring);
 
 /* Cut or heal all links of a node. */
 void ring_isolate(struct ring *ring, uint64_t id, bool cut);
+
+/* One dials another, which judges of which cluster it is: 0 or its error. */
+int ring_meet(struct ring *ring, uint64_t from, uint64_t to);
 
 void ring_crash(struct ring *ring, uint64_t id);
 void ring_restart(struct ring *ring, uint64_t id);

@@ -57,6 +57,10 @@ static const struct reject_info {
     [HANDSHAKE_REJECT_OLDER] = {"the data directory is an older copy", ERR_STALE, true, true},
     [HANDSHAKE_REJECT_IMPLAUSIBLE] = {"the node's term or last index cannot be", ERR_IMPLAUSIBLE,
                                       true, false},
+    [HANDSHAKE_REJECT_BIRTH] = {"the node belongs to another cluster, with another uid",
+                                ERR_OTHER_BIRTH, true, true},
+    [HANDSHAKE_REJECT_LISTS] = {"cluster.members, cluster.id or the snowflake layout differ",
+                                ERR_OTHER_LIST, true, true},
 };
 
 /* Of any code that a peer may have sent. */
@@ -297,12 +301,14 @@ static enum handshake_reject take_challenge(struct handshake *handshake, const u
     if (!mac_holds(handshake, false, NULL, 0, intro.mac)) {
         return HANDSHAKE_REJECT_PROOF;
     }
-    reject = admit(handshake);
-    if (reject == HANDSHAKE_REJECT_NONE) {
+    handshake->refused = admit(handshake);
+    if (handshake->refused == HANDSHAKE_REJECT_NONE ||
+        (handshake->refused == HANDSHAKE_REJECT_STORE && !handshake->joins)) {
         put_proof(handshake, out);
         move(handshake, HANDSHAKE_PROOF_SENT);
+        return HANDSHAKE_REJECT_NONE;
     }
-    return reject;
+    return handshake->refused;
 }
 
 /* A node that joins: an answer, and no link. */
@@ -324,27 +330,51 @@ static enum handshake_reject answer_join(struct handshake *handshake, const void
     return HANDSHAKE_REJECT_NONE;
 }
 
-/* Is the dialler a peer, and may what it says of itself be true? */
-static enum handshake_reject judge(const struct handshake *handshake, const void *statement,
-                                   size_t len)
+static enum handshake_reject reject_of(int err)
 {
-    const struct handshake_config *config = handshake->config;
-    struct net_receiver *receiver = config->receiver;
-
-    if (!config->known(config, handshake->peer_id, statement, len)) {
-        return HANDSHAKE_REJECT_PEER;
-    }
-    switch (receiver->check != NULL ? receiver->check(receiver, handshake->peer_id, statement, len)
-                                    : 0) {
+    switch (err) {
     case 0:
         return HANDSHAKE_REJECT_NONE;
     case ERR_STALE:
         return HANDSHAKE_REJECT_OLDER;
     case ERR_IMPLAUSIBLE:
         return HANDSHAKE_REJECT_IMPLAUSIBLE;
+    case ERR_OTHER_BIRTH:
+        return HANDSHAKE_REJECT_BIRTH;
+    case ERR_OTHER_LIST:
+        return HANDSHAKE_REJECT_LISTS;
     default:
         return HANDSHAKE_REJECT_MALFORMED;
     }
+}
+
+/*
+ * Is the dialler of this cluster, a peer, and may what it says of itself be true? Of several
+ * answers the one that tells most: a node of another cluster has another store, too, but is no
+ * wiped one; a wiped one may have another list, too, but that would not help it; and one that is in
+ * no list of ours was given another one.
+ */
+static enum handshake_reject judge(const struct handshake *handshake, const void *statement,
+                                   size_t len)
+{
+    const struct handshake_config *config = handshake->config;
+    struct net_receiver *receiver = config->receiver;
+    uint64_t peer = handshake->peer_id;
+    enum handshake_reject birth = HANDSHAKE_REJECT_NONE;
+    enum handshake_reject reject;
+
+    if (receiver->birth != NULL) {
+        birth = reject_of(receiver->birth(receiver, peer, statement, len));
+    }
+    reject = birth != HANDSHAKE_REJECT_BIRTH ? admit(handshake) : birth;
+    if (reject != HANDSHAKE_REJECT_NONE || birth != HANDSHAKE_REJECT_NONE) {
+        return reject != HANDSHAKE_REJECT_NONE ? reject : birth;
+    }
+    if (!config->known(config, peer, statement, len)) {
+        return HANDSHAKE_REJECT_PEER;
+    }
+    return receiver->check != NULL ? reject_of(receiver->check(receiver, peer, statement, len))
+                                   : HANDSHAKE_REJECT_NONE;
 }
 
 static enum handshake_reject take_proof(struct handshake *handshake, const uint8_t *payload,
@@ -360,13 +390,12 @@ static enum handshake_reject take_proof(struct handshake *handshake, const uint8
     if (!mac_holds(handshake, true, statement, len, payload)) {
         return HANDSHAKE_REJECT_PROOF;
     }
-    reject = admit(handshake);
-    if (reject == HANDSHAKE_REJECT_NONE && handshake->joins) {
-        return answer_join(handshake, statement, len, out);
+    if (handshake->joins) {
+        reject = admit(handshake);
+        return reject != HANDSHAKE_REJECT_NONE ? reject
+                                               : answer_join(handshake, statement, len, out);
     }
-    if (reject == HANDSHAKE_REJECT_NONE) {
-        reject = judge(handshake, statement, len);
-    }
+    reject = judge(handshake, statement, len);
     if (reject == HANDSHAKE_REJECT_NONE) {
         frame_put(out, FRAME_WELCOME, NULL, 0);
         move(handshake, HANDSHAKE_DONE);
@@ -395,6 +424,9 @@ static enum handshake_reject take_reject(struct handshake *handshake, const uint
     if (text_len > 0) {
         memcpy(handshake->text, text, text_len);
     }
+    if (handshake->refused != HANDSHAKE_REJECT_NONE && code != HANDSHAKE_REJECT_BIRTH) {
+        return handshake->refused;
+    }
     handshake->by_peer = true;
     return code;
 }
@@ -415,6 +447,10 @@ static enum handshake_reject take(struct handshake *handshake, enum frame_type t
     }
     if (handshake->dialler && type == FRAME_REJECT) {
         return take_reject(handshake, payload, len);
+    }
+    if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0 &&
+        handshake->refused != HANDSHAKE_REJECT_NONE) {
+        return handshake->refused;
     }
     if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0) {
         move(handshake, HANDSHAKE_DONE);

@@ -37,21 +37,23 @@
 #define HANDSHAKE_PROTOCOL 2
 #define HANDSHAKE_NONCE_BYTES 32
 #define HANDSHAKE_MAC_BYTES 32
-#define HANDSHAKE_TEXT_BYTES 128 /* of a REJECT; longer is cut */
+#define HANDSHAKE_TEXT_BYTES 192 /* of a REJECT; longer is cut */
 
 /* Why it failed. Numbers are on the wire; new ones go at the end. */
 enum handshake_reject {
     HANDSHAKE_REJECT_NONE = 0,
-    HANDSHAKE_REJECT_MALFORMED = 1,   /* a frame out of turn, too short or too long */
-    HANDSHAKE_REJECT_VERSION = 2,     /* another protocol version */
-    HANDSHAKE_REJECT_CLUSTER = 3,     /* another cluster id */
-    HANDSHAKE_REJECT_NODE = 4,        /* not the node that was wanted, or both have one id */
-    HANDSHAKE_REJECT_PEER = 5,        /* the dialler is no member that the acceptor knows (yet) */
-    HANDSHAKE_REJECT_PROOF = 6,       /* another secret */
-    HANDSHAKE_REJECT_STORE = 7,       /* the store is not the one registered for its id (wiped) */
-    HANDSHAKE_REJECT_REMOVED = 8,     /* the id was removed from the cluster and never comes back */
-    HANDSHAKE_REJECT_OLDER = 9,       /* the store was set back to an older copy */
-    HANDSHAKE_REJECT_IMPLAUSIBLE = 10 /* its term or last index is one that cannot be */
+    HANDSHAKE_REJECT_MALFORMED = 1, /* a frame out of turn, too short or too long */
+    HANDSHAKE_REJECT_VERSION = 2,   /* another protocol version */
+    HANDSHAKE_REJECT_CLUSTER = 3,   /* another cluster id */
+    HANDSHAKE_REJECT_NODE = 4,      /* not the node that was wanted, or both have one id */
+    HANDSHAKE_REJECT_PEER = 5,      /* the dialler is no member that the acceptor knows (yet) */
+    HANDSHAKE_REJECT_PROOF = 6,     /* another secret */
+    HANDSHAKE_REJECT_STORE = 7,     /* the store is not the one registered for its id (wiped) */
+    HANDSHAKE_REJECT_REMOVED = 8,   /* the id was removed from the cluster and never comes back */
+    HANDSHAKE_REJECT_OLDER = 9,     /* the store was set back to an older copy */
+    HANDSHAKE_REJECT_IMPLAUSIBLE = 10, /* its term or last index is one that cannot be */
+    HANDSHAKE_REJECT_BIRTH = 11,       /* it is of another cluster */
+    HANDSHAKE_REJECT_LISTS = 12        /* it was given another list of first members */
 };
 
 struct handshake_config {
@@ -64,7 +66,7 @@ struct handshake_config {
     bool (*known)(const struct handshake_config *config, uint64_t peer, const void *statement,
                   size_t len);
     /* Its admit is asked on both sides, once the peer has proved the secret. May be NULL in it:
-     * check (not asked), introduce (no statement), join (nobody may). */
+     * birth, check (not asked), introduce (no statement), join (nobody may). */
     struct net_receiver *receiver;
 };
 
@@ -87,6 +89,10 @@ struct handshake {
     uint64_t peer_store_id; /* as the other side says; proved once DONE */
     uint8_t dialler_nonce[HANDSHAKE_NONCE_BYTES];
     uint8_t acceptor_nonce[HANDSHAKE_NONCE_BYTES];
+    /* Of a dialler: the acceptor's store is another one than it should be. It is not let in; but it
+     * hears our statement first: of two clusters both have other stores than they should, and one
+     * of them has to hear why. */
+    enum handshake_reject refused;
     /* of FAILED */
     enum handshake_reject reject;
     bool by_peer;                        /* the other side sent the REJECT */
@@ -116,13 +122,13 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
 const char *handshake_reject_text(enum handshake_reject reject);
 
 /* Its ERR_*: BAD_MESSAGE, BAD_VERSION, REFUSED (cluster, node, proof), NOT_FOUND (peer), WRONG_NODE
- * (store), REMOVED, or STALE (older store); a dialler takes these three only from an acceptor that
- * proved the secret; or IMPLAUSIBLE. */
+ * (store), REMOVED, STALE (older store), OTHER_BIRTH or OTHER_LIST; a dialler takes these five only
+ * from an acceptor that proved the secret; or IMPLAUSIBLE. */
 int handshake_reject_err(enum handshake_reject reject);
 
 /* True if trying again cannot help until somebody changes a configuration: version, cluster,
- * node, store, removed, older store, implausible. (A wrong secret is not among them: it may be
- * in the middle of a change on all nodes.) */
+ * node, store, removed, older store, implausible, birth, lists. (A wrong secret is not among them:
+ * it may be in the middle of a change on all nodes.) */
 bool handshake_reject_is_final(enum handshake_reject reject);
 
 #endif

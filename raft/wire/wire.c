@@ -187,29 +187,23 @@ WIRE_CODEC(resign, 0)
 
 /* --- handshakes --- */
 
+static bool conf_is_sound(const struct wire_conf *conf)
+{
+    return conf->index < WIRE_NUMBER_BOUND && (conf->index == 0) == (conf->len == 0) &&
+           (conf->len == 0 || configuration_check(conf->data, conf->len) == 0);
+}
+
 static const struct field statement_fields[] = {
     FIELD_NUMBER(struct wire_statement, start.incarnation),
     FIELD_NUMBER(struct wire_statement, start.term),
     FIELD_NUMBER(struct wire_statement, start.index),
     FIELD_NUMBER(struct wire_statement, conf.index),
     FIELD_BYTES(struct wire_statement, conf.data, conf.len),
+    FIELD_NUMBER(struct wire_statement, birth.uid.high),
+    FIELD_NUMBER(struct wire_statement, birth.uid.low),
+    FIELD_NUMBER(struct wire_statement, birth.list_digest),
     FIELD_TEXT(struct wire_statement, address),
 };
-
-struct join {
-    char address[LIMIT_ADDRESS_BYTES + 1];
-};
-
-static const struct field join_fields[] = {
-    FIELD_TEXT(struct join, address),
-};
-static const struct fields join_table = FIELDS(join_fields);
-
-static bool conf_is_sound(const struct wire_conf *conf)
-{
-    return conf->index < WIRE_NUMBER_BOUND && (conf->index == 0) == (conf->len == 0) &&
-           (conf->len == 0 || configuration_check(conf->data, conf->len) == 0);
-}
 
 static bool statement_is_sound(const struct wire_statement *statement)
 {
@@ -218,33 +212,41 @@ static bool statement_is_sound(const struct wire_statement *statement)
 
     return statement->start.term < WIRE_NUMBER_BOUND &&
            statement->start.index < WIRE_NUMBER_BOUND && conf_is_sound(&statement->conf) &&
+           uid_is_sound(&statement->birth.uid) &&
            (address[0] == '\0' || member_address_check(address, strlen(address), &why));
 }
 
 WIRE_CODEC(statement, HANDSHAKE_VERSION)
 
-void wire_join_encode(const char *address, struct buf *buf)
+static const struct field join_fields[] = {
+    FIELD_TEXT(struct wire_join, address),
+    FIELD_NUMBER(struct wire_join, birth.uid.high),
+    FIELD_NUMBER(struct wire_join, birth.uid.low),
+    FIELD_NUMBER(struct wire_join, birth.list_digest),
+};
+
+static bool join_is_sound(const struct wire_join *join)
 {
-    buf_put_u8(buf, HANDSHAKE_VERSION);
-    buf_put_str16(buf, address, strlen(address));
+    return uid_is_sound(&join->birth.uid);
 }
 
-int wire_join_decode(const void *data, size_t len, char ret_address[LIMIT_ADDRESS_BYTES + 1])
-{
-    return read_whole(data, len, HANDSHAKE_VERSION, &join_table, ret_address) ? 0 : ERR_BAD_MESSAGE;
-}
+WIRE_CODEC(join, HANDSHAKE_VERSION)
 
 static const struct field joined_fields[] = {
     FIELD_NUMBER(struct wire_joined, answer.outcome),
     FIELD_TEXT(struct wire_joined, answer.why),
     FIELD_NUMBER(struct wire_joined, conf.index),
     FIELD_BYTES(struct wire_joined, conf.data, conf.len),
+    FIELD_NUMBER(struct wire_joined, birth.uid.high),
+    FIELD_NUMBER(struct wire_joined, birth.uid.low),
+    FIELD_NUMBER(struct wire_joined, birth.list_digest),
 };
 
 static bool joined_is_sound(const struct wire_joined *joined)
 {
     return joined->answer.outcome < MEMBER_OUTCOMES && conf_is_sound(&joined->conf) &&
-           (joined->answer.outcome == MEMBER_DONE) == (joined->conf.len > 0);
+           (joined->answer.outcome == MEMBER_DONE) == (joined->conf.len > 0) &&
+           uid_is_sound(&joined->birth.uid);
 }
 
 WIRE_CODEC(joined, HANDSHAKE_VERSION)

@@ -12,6 +12,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/id/codec/birth.h"
 #include "src/id/codec/member.h"
 #include "src/id/codec/tag_marks.h"
 
@@ -139,23 +140,35 @@ struct wire_conf {
     size_t len;
 };
 
-/* What a dialler says of itself. */
+/* Which cluster a node is of. */
+struct wire_birth {
+    struct uid uid;       /* none: it has not heard of its cluster's birth */
+    uint64_t list_digest; /* of the first list of members; 0: it has no such list (it joins) */
+};
+
+/* What a dialler says of itself: its start; that it is a member by this configuration; of which
+ * cluster; and where it is. */
 struct wire_statement {
     struct peer_start start;
-    struct wire_conf conf;                 /* it is a member by this configuration */
+    struct wire_conf conf;
+    struct wire_birth birth;
     char address[LIMIT_ADDRESS_BYTES + 1]; /* where it is to be dialled; "": it does not say */
 };
 WIRE_MESSAGE(statement);
 
-/* What a node that joins says: the address where the others reach it. */
-void wire_join_encode(const char *address, struct buf *buf);
-int wire_join_decode(const void *data, size_t len,
-                     char ret_address[LIMIT_ADDRESS_BYTES + 1]) MUST_CHECK;
+/* What a node that joins says: the address where the others reach it; and the cluster of those who
+ * have answered it before. */
+struct wire_join {
+    char address[LIMIT_ADDRESS_BYTES + 1];
+    struct wire_birth birth;
+};
+WIRE_MESSAGE(join);
 
 /* And what it gets: DONE with the configuration that has it as a member, or why not (yet). */
 struct wire_joined {
     struct member_answer answer;
     struct wire_conf conf;
+    struct wire_birth birth; /* of who answers */
 };
 WIRE_MESSAGE(joined);
 

@@ -43,6 +43,7 @@ enum exit_code exit_code_of(int err)
         return EXIT_CODE_DISK;
     case ERR_WRONG_NODE:
     case ERR_REFUSED:
+    case ERR_OTHER_BIRTH:
     case ERR_STALE: /* an older copy of the data */
         return EXIT_CODE_REFUSED;
     case ERR_REMOVED:

@@ -124,6 +124,8 @@ static const char *node_hint(int err)
         return "restore the newest copy, or give it an empty one and a node.id that was never used";
     case ERR_REFUSED:
         return "check node.id and peer.advertise against GET /api/cluster of a member";
+    case ERR_OTHER_BIRTH:
+        return "check join";
     case ERR_INVALID:
         return "check peer.listen, cluster.members and join";
     default:

@@ -27,7 +27,8 @@ static void bury(struct liar *liar, struct liar_result *result)
         struct ring_node *node = ring_node(&liar->ring, id);
 
         if (node->up && node->replica.driver.failed) {
-            ASSERT(node->failed_err == ERR_CONTRADICTED || node->failed_err == ERR_DIVERGED);
+            ASSERT(node->failed_err == ERR_CONTRADICTED || node->failed_err == ERR_DIVERGED ||
+                   node->failed_err == ERR_OTHER_BIRTH); /* a snapshot gave it another uid */
             ASSERT(!liar->tame);
             result->ended++;
             result->alarms += node->replica.driver.trust.alarm.count;

@@ -35,6 +35,7 @@ struct shake {
     struct handshake b;
     struct message message; /* the last one sent by either */
     bool b_knows;
+    int birth; /* what b says of a's cluster */
     uint64_t unwelcome_store;
 };
 
@@ -57,6 +58,16 @@ static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store
     return store_id == shake->unwelcome_store ? ERR_WRONG_NODE : 0;
 }
 
+static int birth_cb(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
+{
+    struct shake *shake = CONTAINER(receiver, struct shake, receiver);
+
+    (void)statement;
+    assert_int_equal(len, 0);
+    assert_int_equal(peer, 1);
+    return shake->birth;
+}
+
 static struct handshake_config config_of(struct shake *shake, uint64_t id)
 {
     return (struct handshake_config){.node_id = id,
@@ -74,6 +85,7 @@ static int setup(void **state)
 
     assert_non_null(shake);
     shake->receiver.admit = admit_cb;
+    shake->receiver.birth = birth_cb;
     shake->a_config = config_of(shake, 1);
     shake->b_config = config_of(shake, 2);
     shake->b_knows = true;
@@ -438,7 +450,58 @@ static void test_store_of_the_acceptor(void **state)
     struct shake *shake = *state;
 
     shake->unwelcome_store = 1002;
-    run(shake, 2);
+    run(shake, 2); /* the other one hears who is there nevertheless */
+    assert_int_equal(shake->a.state, HANDSHAKE_PROOF_SENT);
+    run(shake, 4);
+    assert_int_equal(shake->b.state, HANDSHAKE_DONE);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_STORE, false);
+}
+
+/* Of several reasons the one that tells most: a store of another cluster is no wiped one; a wiped
+ * one is told so whatever its list; and who is in no list of ours was given another one. */
+static void test_the_cluster_of_the_dialler(void **state)
+{
+    static const struct {
+        int birth;
+        uint64_t unwelcome_store;
+        bool b_knows;
+        enum handshake_reject reject;
+        int err;
+    } cases[] = {
+        {ERR_OTHER_BIRTH, 0, true, HANDSHAKE_REJECT_BIRTH, ERR_OTHER_BIRTH},
+        {ERR_OTHER_BIRTH, 1001, false, HANDSHAKE_REJECT_BIRTH, ERR_OTHER_BIRTH},
+        {ERR_OTHER_LIST, 0, false, HANDSHAKE_REJECT_LISTS, ERR_OTHER_LIST},
+        {ERR_OTHER_LIST, 1001, true, HANDSHAKE_REJECT_STORE, ERR_WRONG_NODE},
+        {ERR_BAD_MESSAGE, 0, true, HANDSHAKE_REJECT_MALFORMED, ERR_BAD_MESSAGE},
+    };
+    struct shake *shake = *state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        shake->birth = cases[i].birth;
+        shake->unwelcome_store = cases[i].unwelcome_store;
+        shake->b_knows = cases[i].b_knows;
+        run(shake, 4);
+        assert_failed(&shake->b, cases[i].reject, false);
+        assert_failed(&shake->a, cases[i].reject, true);
+        assert_int_equal(handshake_reject_err(shake->a.reject), cases[i].err);
+        assert_int_equal(handshake_reject_is_final(shake->a.reject),
+                         cases[i].reject != HANDSHAKE_REJECT_MALFORMED);
+    }
+}
+
+/* Two nodes of two clusters have other stores than each of them knows: the dialler would refuse
+ * first, and nobody would ever hear why. */
+static void test_a_stray_node_hears_that_it_is_of_another_cluster(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->unwelcome_store = 1002;
+    shake->birth = ERR_OTHER_BIRTH;
+    run(shake, 4);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_BIRTH, true);
+    assert_string_equal(shake->a.text, handshake_reject_text(HANDSHAKE_REJECT_BIRTH));
+    shake->birth = ERR_OTHER_LIST; /* of any other reason its own comes first */
+    run(shake, 4);
     assert_failed(&shake->a, HANDSHAKE_REJECT_STORE, false);
 }
 
@@ -584,6 +647,8 @@ int main(void)
         T(test_unknown_peer),
         T(test_store_of_the_dialler),
         T(test_store_of_the_acceptor),
+        T(test_the_cluster_of_the_dialler),
+        T(test_a_stray_node_hears_that_it_is_of_another_cluster),
         T(test_frames_out_of_turn),
         T(test_every_length_but_the_right_one),
         T(test_rejections_that_are_believed),

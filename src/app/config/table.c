@@ -397,9 +397,13 @@ const struct setting settings[] = {
      "The cluster's name. Nodes with another name are refused, and so is their data."},
     {"cluster.members", RANGED(setting_members, node.members, 1, LIMIT_NODES), REQUIRED,
      "All nodes with the addresses they listen on for each other, the same list on each node: "
-     "`1=10.0.0.1:7081,2=10.0.0.2:7081,3=10.0.0.3:7081`. Used while the data directory is "
-     "new; afterwards the replicated log knows the members, and a list that differs is named in "
-     "log, `/readyz?verbose` and metrics. Not needed where `join` is set."},
+     "`1=10.0.0.1:7081,2=10.0.0.2:7081,3=10.0.0.3:7081`. Used until the cluster is born, for "
+     "which all of them have to meet; afterwards the replicated log knows the members, and a list "
+     "that differs is named in log, `/readyz?verbose` and metrics. Not needed where `join` is "
+     "set."},
+    {"cluster.bootstrap-single", VALUE(setting_boolean, node.bootstrap_single), DEFAULT("false"),
+     "`cluster.members` names this node alone, and it is to begin a cluster by itself. Without "
+     "it such a list is refused while the data directory is new: nobody else would be asked."},
     {"join", RANGED(setting_targets, node.join, 0, LIMIT_NODES), DEFAULT_SHOWN("", "none"),
      "For a new node of an existing cluster: any of its members, to ask to be let in. Used "
      "while the data directory is new, and then `cluster.members` is not."},

@@ -128,6 +128,7 @@ int read_backup(const char *path, struct saved *ret_saved, struct store_error *r
     if (err == 0) {
         memcpy(ret_saved->cluster_id, head.cluster_id, sizeof ret_saved->cluster_id);
         memcpy(ret_saved->version, head.version, sizeof ret_saved->version);
+        ret_saved->uid = (struct uid){head.uid[0], head.uid[1]};
         ret_saved->node_id = head.node_id;
         ret_saved->index = head.index;
         ret_saved->term = head.term;
@@ -254,6 +255,7 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
                        const struct reach *reach, struct store_error *ret_error)
 {
     struct saved *saved = loading->saved;
+    struct birth birth;
     int err = fsm_load_end(loading->fsm, loaded->position.index);
 
     if (err != 0) {
@@ -271,6 +273,9 @@ static int take_loaded(struct loading *loading, const struct store_loaded *loade
     saved->local = true;
     err = apply_tail(loading, loaded, ret_error);
     find_address(loading->fsm, saved, loaded);
+    if (fsm_birth(loading->fsm, &birth)) {
+        saved->uid = birth.uid;
+    }
     saved_sort(saved);
     return err;
 }

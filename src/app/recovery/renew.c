@@ -11,8 +11,10 @@
 #include "src/base/assert.h"
 #include "src/base/hash.h"
 #include "src/base/log.h"
+#include "src/base/prng.h"
 #include "src/id/codec/tag.h"
 #include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_birth.h"
 #include "src/id/fsm/fsm_journal.h"
 #include "src/id/fsm/fsm_settings.h"
 
@@ -238,14 +240,25 @@ static int renew_setting(struct renewing *renewing, const struct saved_row *row)
 
 /* --- the birth --- */
 
-#define BIRTH_KEY "sbirth" /* a setting */
+#define BIRTH_KEY "s" FSM_SETTING_BIRTH
 
-/* The row of the birth of the new cluster, with a uid of its own. The state machine has no such row
- * yet; this is its place. */
+/* The row of the birth of the new cluster, with a uid of its own, by which it and the nodes of the
+ * old one refuse each other. No first list of members has its digest: nobody whose directory is
+ * empty takes it for the cluster that its list was to begin. */
 static int put_birth(struct renewing *renewing)
 {
+    const struct birth birth = {.uid = uid_make(prng_entropy(), prng_entropy()),
+                                .list_digest = prng_entropy() | 1,
+                                .wall_ms = fsm_shown_ms(renewing->now_ms)};
+    struct buf value = BUF_INIT;
+    int err;
+
+    fsm_birth_value(&birth, &value);
+    err = put(renewing, BIRTH_KEY, strlen(BIRTH_KEY), value.data, value.len);
+    buf_free(&value);
     renewing->born = true;
-    return 0;
+    renewing->to->uid = birth.uid;
+    return err;
 }
 
 /* -1, 0, 1: the row stands before the birth, is that of the old cluster, or behind it. */
@@ -345,6 +358,9 @@ static int renew_all(const struct saved *saved, struct renewing *renewing)
     fsm_load_begin(renewing->fsm);
     for (size_t i = 0; i < saved->count && err == 0; i++) {
         err = renew_row(renewing, &saved->rows[i]);
+    }
+    if (err == 0 && !renewing->born) {
+        err = put_birth(renewing);
     }
     if (err == 0) { /* the last table */
         err = put_unknown_workers(renewing, renewing->worker_count);

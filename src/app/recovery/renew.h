@@ -8,7 +8,7 @@
  *                            under a later epoch, and with nothing to be stamped at or before now
  *   idempotency keys         kept: who asks again with one gets the ids that were its own (or
  *                            dropped, if the operator says so)
- *   settings                 kept; the log's time is now
+ *   settings                 kept; the log's time is now, and the birth is another one
  *   nodes, sessions, segment holders, changes of members, removed ids
  *                            dropped: they are the old cluster's
  *
@@ -26,11 +26,13 @@
 #include "src/app/recovery/options.h"
 #include "src/app/recovery/saved.h"
 #include "src/base/buf.h"
+#include "src/id/codec/birth.h"
 #include "storage/store.h"
 
 struct renewed {
     struct buf rows; /* records, as STORE_INSTALL takes them; owned */
     uint64_t digest;
+    struct uid uid;  /* of the new cluster */
     struct buf tags; /* the text about them; owned */
     size_t row_count;
     size_t tag_count; /* that are not deleted, */

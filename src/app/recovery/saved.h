@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "src/base/limits.h"
+#include "src/id/codec/birth.h"
 
 struct saved_row {
     uint8_t *key; /* owned; the value is behind it */
@@ -27,6 +28,7 @@ struct saved_row {
 
 struct saved {
     char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
+    struct uid uid;                        /* of the cluster; none: it has none yet */
     char version[32];                      /* of leafd that wrote a backup; "": it is none */
     uint64_t node_id;                      /* whose state it is */
     char address[LIMIT_ADDRESS_BYTES + 1]; /* of that node for its peers; "": not known */

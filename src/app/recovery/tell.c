@@ -35,14 +35,16 @@ static uint64_t age_ms(const struct saved *saved, uint64_t now_ms)
 
 static void tell_backup(const struct saved *saved, uint64_t now_ms, struct buf *out)
 {
+    char uid[UID_TEXT_BYTES];
     char time[TEXT_TIME_BYTES];
     char age[SPAN_BYTES];
 
     buf_printf(out,
-               "The backup is whole: cluster %s, the state at index %" PRIu64 " (term %" PRIu64
-               "), taken by node %" PRIu64 " (leafd %s)\nat %s, %s ago.\n",
-               saved->cluster_id, saved->index, saved->term, saved->node_id, saved->version,
-               text_time_rfc3339(saved->wall_ms, time), span(age_ms(saved, now_ms), age));
+               "The backup is whole: cluster %s (uid %s), the state at index %" PRIu64
+               " (term %" PRIu64 "),\ntaken by node %" PRIu64 " (leafd %s) at %s, %s ago.\n",
+               saved->cluster_id, uid_text(&saved->uid, uid), saved->index, saved->term,
+               saved->node_id, saved->version, text_time_rfc3339(saved->wall_ms, time),
+               span(age_ms(saved, now_ms), age));
     if (saved->local) {
         buf_printf(out, "It was taken with consistency=local: the node asked nobody, and what the "
                         "others knew by then may be missing.\n");
@@ -69,10 +71,13 @@ void tell_file(const struct saved *saved, uint64_t now_ms, struct buf *out)
 
 static void tell_survivor(const struct options *options, const struct saved *saved, struct buf *out)
 {
+    char uid[UID_TEXT_BYTES];
+
     buf_printf(out,
-               "The directory is whole: cluster %s, node %" PRIu64 ". Its log ends at term %" PRIu64
-               ", index %" PRIu64 ".\n",
-               saved->cluster_id, saved->node_id, saved->term, saved->index);
+               "The directory is whole: cluster %s (uid %s), node %" PRIu64
+               ".\nIts log ends at term %" PRIu64 ", index %" PRIu64 ".\n",
+               saved->cluster_id, uid_text(&saved->uid, uid), saved->node_id, saved->term,
+               saved->index);
     if (saved->tail > 0) {
         buf_printf(out,
                    "The last %" PRIu64 " entries may not have been acknowledged to anybody; they "
@@ -176,15 +181,19 @@ void tell_limits(const struct options *options, const struct saved *saved, uint6
 void tell_result(const struct options *options, const struct fresh *fresh,
                  const struct renewed *renewed, struct buf *out)
 {
+    char uid[UID_TEXT_BYTES];
+
     if (options->dry_run) {
         buf_printf(out, "\nA dry run: nothing was written.\n");
         return;
     }
     buf_printf(out,
-               "\nWritten: %s has %zu rows, for node %" PRIu64 " of a new cluster \"%s\", of which "
-               "it is the only member.\n"
+               "\nWritten: %s has %zu rows, for node %" PRIu64
+               " of a new cluster \"%s\"\n(uid %s), of "
+               "which it is the only member.\n"
                "Next: start it (node.id=%" PRIu64 ", cluster.id=%s, its peer address %s);\n"
                "then start the other nodes with empty directories and join=%s.\n",
-               fresh->dir, renewed->row_count, fresh->node_id, fresh->cluster_id, fresh->node_id,
-               fresh->cluster_id, fresh->address, fresh->address);
+               fresh->dir, renewed->row_count, fresh->node_id, fresh->cluster_id,
+               uid_text(&renewed->uid, uid), fresh->node_id, fresh->cluster_id, fresh->address,
+               fresh->address);
 }

@@ -45,6 +45,7 @@ struct id_member_change {
 
 struct id_cluster_status {
     char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
+    struct uid uid; /* none: this node has not heard of the cluster's birth */
     uint64_t node_id;
     enum id_node_state state;
     uint64_t leader_id; /* 0: none known */
@@ -111,11 +112,23 @@ struct id_health {
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the
                                                HTTP loops' own */
     _Atomic uint64_t given_back;            /* ids */
+    _Atomic uint64_t uid_high; /* of the cluster (birth.h); 0, or the other is: it is not known */
+    _Atomic uint64_t uid_low;
+    /* Whom it waits for until the cluster is born, an id << 8 | enum birth_wait each; then 0. */
+    _Atomic uint32_t birth_waits[LIMIT_NODES];
     /* snowflake ids */
     _Atomic int snowflake_refusal;        /* 0, or the ERR_* that every claim gets now */
     _Atomic int64_t clock_off_ms;         /* own clock against the cluster's */
     _Atomic uint64_t clock_wait_until_ms; /* wall time that is waited for; 0: none */
 };
+
+/* False: the cluster's birth is not known here. */
+static inline bool id_health_uid(const struct id_health *health, struct uid *ret_uid)
+{
+    ret_uid->high = atomic_load_explicit(&health->uid_high, memory_order_relaxed);
+    ret_uid->low = atomic_load_explicit(&health->uid_low, memory_order_relaxed);
+    return ret_uid->high != 0 && ret_uid->low != 0; /* it never changes once it is there */
+}
 
 struct id_backend;
 

@@ -203,6 +203,7 @@ static const struct form FORMS[] = {
     [COMMAND_STRICT] = {.fields = FIELDS(STRICT_LIST_FIELDS), .items = &STRICTS},
     [COMMAND_GIVE_BACK] = {.fields = FIELDS(LIST_FIELDS), .items = &GIVE_BACKS},
     [COMMAND_RECALLED] = {.items = &RECALLS},
+    [COMMAND_BIRTH] = {.fields = FIELDS(birth_fields), .is_sound = birth_is_sound},
     [COMMAND_MEMBER_BEGIN] = {.fields = FIELDS(MEMBER_BEGIN_FIELDS),
                               .is_sound = member_change_is_sound},
     [COMMAND_MEMBER_END] = {.fields = FIELDS(MEMBER_END_FIELDS)},
@@ -244,7 +245,7 @@ int command_type(const void *data, size_t len)
     version = reader_u8(&reader);
     type = reader_u8(&reader);
     if (reader.bad || version != COMMAND_VERSION || type < COMMAND_NOOP ||
-        type > COMMAND_MEMBER_MOVE || (type > COMMAND_RECALLED && type < COMMAND_MEMBER_BEGIN)) {
+        type > COMMAND_MEMBER_MOVE || (type > COMMAND_BIRTH && type < COMMAND_MEMBER_BEGIN)) {
         return ERR_BAD_MESSAGE;
     }
     return type;

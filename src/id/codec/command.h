@@ -23,6 +23,7 @@
 #ifndef LEAFD_ID_CODEC_COMMAND_H
 #define LEAFD_ID_CODEC_COMMAND_H
 
+#include "src/id/codec/birth.h"
 #include "src/id/codec/member.h"
 #include "src/id/codec/session.h"
 #include "src/id/codec/tag.h"
@@ -44,6 +45,7 @@ enum command_type {
     COMMAND_STRICT = 12,         /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
     COMMAND_GIVE_BACK = 13,      /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
     COMMAND_RECALLED = 14,       /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_BIRTH = 15,          /* birth: nobody's, of a leader that knows of none */
     COMMAND_MEMBER_BEGIN = 20,   /* member_change */
     COMMAND_MEMBER_END = 21,     /* member_change: index and given_up */
     COMMAND_MEMBER_MOVE = 22     /* member_move */
@@ -292,6 +294,7 @@ struct command {
         struct worker_release release;
         struct member_change change;
         struct member_move move;
+        struct birth birth;
     };
 };
 

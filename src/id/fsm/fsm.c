@@ -29,6 +29,7 @@ struct fsm *fsm_new(void)
     fsm_recalls_init(&fsm->recalls, &fsm->tags);
     fsm_keys_init(&fsm->keys, &fsm->tags);
     fsm_settings_init(&fsm->settings, &fsm->journal);
+    fsm_birth_init(&fsm->birth, &fsm->journal);
     fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->journal);
     fsm_sessions_init(&fsm->sessions, &fsm->journal);
     fsm_members_init(&fsm->members, &fsm->journal);
@@ -43,6 +44,7 @@ static void clear(struct fsm *fsm)
     fsm_recalls_clear(&fsm->recalls);
     fsm_tags_clear(&fsm->tags);
     fsm_settings_init(&fsm->settings, &fsm->journal);
+    fsm_birth_init(&fsm->birth, &fsm->journal);
     fsm_workers_clear(&fsm->workers);
     fsm_sessions_clear(&fsm->sessions);
     fsm_members_clear(&fsm->members);
@@ -202,14 +204,27 @@ static int apply_once(struct fsm *fsm, uint64_t index, struct command *command, 
     return err;
 }
 
-/* The first entry of a term is nobody's and does nothing; everything else is somebody's. A node
- * tells of itself alone. */
+/* The first entry of a term is nobody's; everything else is somebody's. A node tells of itself
+ * alone. */
 static bool is_allowed(const struct command *command)
 {
     uint64_t node_id = command->stamp.node_id;
 
-    return (node_id != 0 || command->type == COMMAND_NOOP) &&
-           (command->type != COMMAND_NODE_INFO || command->node.node_id == node_id);
+    if (node_id == 0 || command->type == COMMAND_BIRTH) {
+        return node_id == 0 && (command->type == COMMAND_NOOP || command->type == COMMAND_BIRTH);
+    }
+    return command->type != COMMAND_NODE_INFO || command->node.node_id == node_id;
+}
+
+/* The first entry of a term: it does nothing, or it is the birth of the cluster. */
+static void apply_first(struct fsm *fsm, const struct command *command, struct buf *result)
+{
+    int status = 0;
+
+    if (command->type == COMMAND_BIRTH) {
+        status = fsm_birth_apply(&fsm->birth, &command->birth);
+    }
+    status_result_encode(status, result);
 }
 
 int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, struct buf *result,
@@ -224,7 +239,7 @@ int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, str
         err = ERR_BAD_MESSAGE;
         status_result_encode(err, result);
     } else if (command.stamp.node_id == 0) {
-        status_result_encode(0, result);
+        apply_first(fsm, &command, result);
     } else {
         err = apply_once(fsm, index, &command, result);
     }
@@ -349,6 +364,16 @@ bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout)
     return fsm->settings.has_layout;
 }
 
+bool fsm_birth(const struct fsm *fsm, struct birth *ret_birth)
+{
+    bool is_born = !uid_is_none(&fsm->birth.birth.uid);
+
+    if (is_born) {
+        *ret_birth = fsm->birth.birth;
+    }
+    return is_born;
+}
+
 uint64_t fsm_log_ms(const struct fsm *fsm)
 {
     return fsm->settings.log_ms;
@@ -401,7 +426,8 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
     case FSM_TABLE_WORKERS:
         return fsm_workers_load(&fsm->workers, &row);
     case FSM_TABLE_SETTINGS:
-        return fsm_settings_load(&fsm->settings, &row);
+        return fsm_birth_is_row(&row) ? fsm_birth_load(&fsm->birth, &row)
+                                      : fsm_settings_load(&fsm->settings, &row);
     case FSM_TABLE_MEMBERS:
     case FSM_TABLE_REMOVED:
     case FSM_TABLE_NODES:

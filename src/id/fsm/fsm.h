@@ -69,6 +69,9 @@ const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id);
 /* The layout that the log fixed; false while there is none. */
 bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
 
+/* The birth of the cluster; false while none is applied. */
+bool fsm_birth(const struct fsm *fsm, struct birth *ret_birth);
+
 /* The log's time (highest COMMAND_CLOCK), 0 while there is none. */
 uint64_t fsm_log_ms(const struct fsm *fsm);
 

@@ -8,13 +8,11 @@
 
 #include "src/base/assert.h"
 
-void fixture_apply(struct fixture *fixture, struct buf *command)
+static void apply(struct fixture *fixture, struct buf *command)
 {
-    const struct session_stamp stamp = {FIXTURE_NODE, 1, ++fixture->seq, fixture->seq};
     struct fsm_changes changes = {0};
     struct buf result = BUF_INIT;
 
-    session_stamp_put(command, &stamp);
     ASSERT(fsm_apply(fixture->fsm, ++fixture->index, command->data, command->len, &result,
                      &changes) == 0);
     for (size_t i = 0; i < changes.count; i++) {
@@ -26,6 +24,22 @@ void fixture_apply(struct fixture *fixture, struct buf *command)
     fsm_changes_release(&changes);
     buf_free(&result);
     buf_free(command);
+}
+
+void fixture_apply(struct fixture *fixture, struct buf *command)
+{
+    const struct session_stamp stamp = {FIXTURE_NODE, 1, ++fixture->seq, fixture->seq};
+
+    session_stamp_put(command, &stamp);
+    apply(fixture, command);
+}
+
+void fixture_born(struct fixture *fixture, const struct birth *birth)
+{
+    struct buf command = BUF_INIT;
+
+    command_put(&command, COMMAND_BIRTH, birth);
+    apply(fixture, &command);
 }
 
 void fixture_begin(struct fixture *fixture)

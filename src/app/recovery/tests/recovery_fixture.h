@@ -28,6 +28,7 @@ void fixture_end(struct fixture *fixture);
 
 /* Carry out a command of FIXTURE_NODE. */
 void fixture_apply(struct fixture *fixture, struct buf *command);
+void fixture_born(struct fixture *fixture, const struct birth *birth); /* nobody's command */
 void fixture_put(struct fixture *fixture, const char *tag, uint64_t max_id, enum tag_mode mode);
 void fixture_delete(struct fixture *fixture, const char *tag);
 void fixture_grant(struct fixture *fixture, const char *tag, uint32_t size);

@@ -193,6 +193,37 @@ static void test_a_state_twice_renewed(void **state)
     fixture_end(&fixture);
 }
 
+/* Each time another, whether the old one was born or not. */
+static void test_the_new_cluster_has_a_birth_of_its_own(void **state)
+{
+    const struct birth old = {.uid = uid_make(1, 2), .list_digest = 3, .wall_ms = 4};
+
+    (void)state;
+    for (int born = 0; born < 2; born++) {
+        struct fixture fixture;
+        struct renewed of;
+        struct renewed again;
+        struct birth birth;
+        struct fsm *fsm;
+
+        fixture_begin(&fixture);
+        if (born) {
+            fixture_born(&fixture, &old);
+        }
+        fsm = renewed(&fixture, &by_ids, &of);
+        assert_true(fsm_birth(fsm, &birth));
+        assert_true(uid_equal(&birth.uid, &of.uid));
+        assert_false(uid_equal(&birth.uid, &old.uid));
+        assert_int_equal(birth.wall_ms, FIXTURE_NOW_MS);
+        fsm_free(fsm);
+        fsm_free(renewed(&fixture, &by_ids, &again));
+        assert_false(uid_equal(&again.uid, &of.uid));
+        renewed_release(&of);
+        renewed_release(&again);
+        fixture_end(&fixture);
+    }
+}
+
 /* What is the old cluster's is gone, and the keys are there, or not. */
 static void test_keys_are_kept_or_dropped_and_sessions_gone(void **state)
 {
@@ -330,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_a_tag_that_was_changing_is_strict),
         cmocka_unit_test(test_no_worker_id_may_stamp_what_is_over),
         cmocka_unit_test(test_a_state_twice_renewed),
+        cmocka_unit_test(test_the_new_cluster_has_a_birth_of_its_own),
         cmocka_unit_test(test_keys_are_kept_or_dropped_and_sessions_gone),
         cmocka_unit_test(test_how_far_a_tag_is_raised),
         cmocka_unit_test(test_what_is_refused),

@@ -94,6 +94,13 @@ static void encode_digest(struct buf *buf)
                 &(struct digest_command){.index = 5, .digest = 0x1122334455667788});
 }
 
+static void encode_birth(struct buf *buf)
+{
+    command_put(
+        buf, COMMAND_BIRTH,
+        &(struct birth){{0xf81d4fae7dec41d0, 0xa76500a0c91e6bf6}, 0x1122334455667788, WALL_MS});
+}
+
 static void encode_get(struct buf *buf)
 {
     query_get_encode(buf, "a", 1);
@@ -208,6 +215,8 @@ static const struct golden GOLDEN[] = {
      "0700000000000000 efbeadde00000000 0600 613a38303830 0500 302e312e30 0600 613a37303831"},
     {"digest", encode_digest, decode_command,
      "02 06 " ID_STAMP_EMPTY "0500000000000000 8877665544332211"},
+    {"birth", encode_birth, decode_command,
+     "02 0f " ID_STAMP_EMPTY "d041ec7dae4f1df8 f66b1ec9a00065a7 8877665544332211 " WALL},
     {"get", encode_get, decode_query, "01 41 0100 61"},
     {"list", encode_list, decode_query, "01 42 0300 707265 0600 707265666978 e8030000"},
     {"grant results", encode_grant_results, decode_grant_results,
@@ -251,7 +260,7 @@ static void test_command_type_by_head_alone(void **state)
     (void)state;
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
-        bool known = (type >= COMMAND_NOOP && type <= COMMAND_RECALLED) ||
+        bool known = (type >= COMMAND_NOOP && type <= COMMAND_BIRTH) ||
                      (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_MEMBER_MOVE);
 
         assert_int_equal(command_type(head, 3), known ? type : ERR_BAD_MESSAGE);
