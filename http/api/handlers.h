@@ -44,6 +44,9 @@ int handle_tag_delete(struct conn *conn);
 int handle_tags_put(struct conn *conn);
 int handle_tags_list(struct conn *conn);
 
+/* handlers_backup.c */
+int handle_backup(struct conn *conn);
+
 /* handlers_cluster.c */
 int handle_cluster(struct conn *conn);
 int handle_node_segments(struct conn *conn);

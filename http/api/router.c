@@ -53,6 +53,7 @@ static const struct route routes[] = {
     ROUTE(BIT(METHOD_POST), "/api/cluster/leader", BODY, OPTIONS, SERVED_BY(handle_leader)),
     ROUTE(READ, "/api/cluster/level", OPTIONS, SERVED_BY(handle_level_see)),
     ROUTE(BIT(METHOD_POST), "/api/cluster/level", BODY, OPTIONS, SERVED_BY(handle_level_raise)),
+    ROUTE(BIT(METHOD_GET), "/api/backup", OPTIONS, SERVED_BY(handle_backup)),
     ROUTE(READ, "/api/node/segments", OPTIONS, SERVED_BY(handle_node_segments)),
     ROUTE(READ, "/livez", SERVED_BY(handle_livez)),
     ROUTE(READ, "/readyz", OPTIONS, SERVED_BY(handle_readyz)),

@@ -2,7 +2,7 @@
  * tag_json.h - tags as JSON: bodies of PUT and POST /api/tags read strictly, rows written.
  *
  * The happy path: tag_json_read_one() or tag_json_read_bulk() turns a body into the items of a
- * COMMAND_TAGS_PUT; tag_json_put() shows a row.
+ * COMMAND_TAGS_PUT; tag_json_put() shows a row, and what it shows can be read again.
  *
  * Failure modes: a body that is no JSON (bad_json, with line and column), a field that is unknown,
  * of the wrong type or out of range (bad_request, with field, value and rule), a bad name
@@ -21,7 +21,9 @@
 int tag_json_read_one(const char *name, size_t name_len, const void *body, size_t len,
                       struct buf *command, struct body_fault *ret_fault) MUST_CHECK;
 
-/* Read an array of objects, or objects one a line, each with its "tag", and append them. */
+/* Read an array of objects, or objects one a line, each with its "tag", and append them; or what
+ * GET /api/tags has shown, page after page: of those objects the fields that cannot be set
+ * (changing, created, updated, generation) are left out. */
 int tag_json_read_bulk(const void *body, size_t len, struct buf *command,
                        struct body_fault *ret_fault) MUST_CHECK;
 

@@ -30,10 +30,20 @@ static void on_role_changed(struct driver_observer *observer)
     replica->owner->role_changed(replica->owner);
 }
 
+/* Tags age, and grow, by the log's time; a cluster that keeps none has only each node's own clock.
+ */
+static uint64_t tags_ms(const struct replica *replica)
+{
+    uint64_t log_ms = fsm_log_ms(replica->fsm);
+
+    return log_ms > 0 ? log_ms : clock_wall_ms(replica->ground.clock);
+}
+
 static void on_installed(struct driver_observer *observer, uint64_t index)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
+    growth_reset(&replica->growth, tags_ms(replica));
     /* Indexes were jumped over: whatever was submitted has an unknown outcome. */
     requests_role_changed(&replica->requests);
     replica->owner->installed(replica->owner, index);
@@ -52,6 +62,13 @@ static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *
 
     allocator_tag_changed(replica->allocator, row);
     announce_tag_changed(&replica->announce, row);
+}
+
+static void on_tag_changes(struct fsm_listener *listener, const struct tag_row *row)
+{
+    struct replica *replica = CONTAINER(listener, struct replica, listener);
+
+    growth_note(&replica->growth, row, tags_ms(replica));
 }
 
 static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
@@ -88,14 +105,6 @@ static void on_strict_answer(void *data, struct id_request *request, int status)
 }
 
 /* --- the tags served lately, on the disk: fetched after a restart --- */
-
-/* Tags age by the log's time; a cluster that keeps none has only each node's own clock. */
-static uint64_t tags_ms(const struct replica *replica)
-{
-    uint64_t log_ms = fsm_log_ms(replica->fsm);
-
-    return log_ms > 0 ? log_ms : clock_wall_ms(replica->ground.clock);
-}
 
 static void on_tags_write(void *data, unsigned number, const void *bytes, size_t len)
 {
@@ -221,7 +230,7 @@ static void start_births(struct replica *replica, const struct store_loaded *loa
 }
 
 /* Requests, links and the membership; lower parts first. */
-static void start_requests(struct replica *replica)
+static void start_requests(struct replica *replica, struct disk *disk)
 {
     const struct replica_config *config = &replica->config;
     const struct ground *on = &replica->ground;
@@ -233,6 +242,9 @@ static void start_requests(struct replica *replica)
                   replica->allocator);
     everywhere_init(&replica->everywhere, on);
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
+    growth_init(&replica->growth, config->driver.seed, tags_ms(replica));
+    backups_init(&replica->backups, on, disk, &replica->growth, config->cluster_id,
+                 config->driver.seed);
     peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
     announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
                   config->digest_ms);
@@ -319,6 +331,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
                                                  .installed = on_installed,
                                                  .failed = on_failed};
     replica->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
+                                              .tag_changes = on_tag_changes,
                                               .worker_changed = on_worker_changed,
                                               .layout_changed = on_layout_changed};
     replica->lease_disk.write = on_lease_write;
@@ -330,7 +343,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
         return rv;
     }
     start_births(replica, loaded);
-    start_requests(replica);
+    start_requests(replica, disk);
     start_differences(replica);
     start_health(replica, loaded);
     fsm_listen(fsm, &replica->listener);
@@ -456,6 +469,9 @@ void replica_submit(struct replica *replica, struct id_request *request)
     case ID_REQUEST_EVERYWHERE:
         everywhere_submit(&replica->everywhere, request);
         break;
+    case ID_REQUEST_BACKUP:
+        backups_submit(&replica->backups, request);
+        break;
     case ID_REQUEST_STATUS:
         health_status(&replica->health, request->out);
         answers_put(&replica->answers, request, 0);
@@ -541,6 +557,7 @@ static void turn_parts(struct replica *replica)
     bool leader_known = way_is_known(&replica->requests.way);
 
     everywhere_turn(&replica->everywhere);
+    backups_turn(&replica->backups);
     turn_members(replica);
     turn_fate(replica);
     announce_turn(&replica->announce);
@@ -633,6 +650,7 @@ void replica_stop(struct replica *replica)
     strict_stop(replica->strict);
     membership_requests_stop(&replica->membership_requests);
     everywhere_stop(&replica->everywhere);
+    backups_stop(&replica->backups);
     requests_stop(&replica->requests); /* last: the others' queries and commands end by it */
 }
 
@@ -641,6 +659,7 @@ void replica_close(struct replica *replica)
     ASSERT(replica->ground.stopping && answers_are_none(&replica->answers));
     requests_close(&replica->requests);
     driver_close(&replica->driver);
+    growth_free(&replica->growth);
     strict_free(replica->strict);
     prefetch_free(replica->prefetch);
     allocator_free(replica->allocator);

@@ -6,7 +6,8 @@
  *   driver                  the consensus core and the log; tells what is applied
  *   requests                commands and queries to the leader and back: way, relay, serving
  *   everywhere, strict,     requests of other kinds
- *   membership_requests
+ *   membership_requests,
+ *   backups
  *   membership, upgrade     changes of the members and of the level, on the leader
  *   peers, birth_watch      links, and who is let in; which cluster is this?
  *   announce, standing,     what the node tells the cluster by itself
@@ -27,6 +28,7 @@
 #define LEAFD_RAFT_CLUSTER_REPLICA_H
 
 #include "raft/cluster/announce.h"
+#include "raft/cluster/backups.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/differences.h"
 #include "raft/cluster/everywhere.h"
@@ -92,6 +94,8 @@ struct replica {
     struct differences differences;
     struct standing standing;
     struct clock_sync clock_sync;
+    struct growth growth;
+    struct backups backups;
     struct id_table *table;
     struct allocator *allocator;
     struct strict *strict;

@@ -72,7 +72,8 @@ static const struct buf *payload_of(const struct work *work)
 }
 
 /* Answer, if anybody waits, and free it. Who sent a command may not have applied it itself: the
- * answer says where the entry is, and what its tags have become (tag_marks.h). */
+ * answer says where the entry is, and what its tags have become (tag_marks.h). That of a query says
+ * which entries it has seen. */
 static void finish(struct work *work, int status, uint64_t index, const void *reply, size_t len)
 {
     struct serving *serving = work->serving;
@@ -82,7 +83,7 @@ static void finish(struct work *work, int status, uint64_t index, const void *re
     struct buf marks = BUF_INIT;
 
     if (work->from != 0) {
-        if (index != 0) {
+        if (index != 0 && work->kind == WIRE_REQUEST_COMMAND) {
             fsm_tag_marks(serving->on->fsm, work->payload.data, work->payload.len, &marks);
         }
         wire.marks = marks.data;
@@ -459,7 +460,7 @@ static void answer_confirmed(struct serving *serving)
                      ? membership_answer(serving->membership, query->data, query->len, &reply)
                      : fsm_query(serving->on->fsm, query->data, query->len, &reply);
 
-        finish(work, rv, 0, reply.data, reply.len);
+        finish(work, rv, work->index, reply.data, reply.len);
         buf_free(&reply);
     }
 }

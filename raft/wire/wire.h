@@ -68,7 +68,8 @@ WIRE_MESSAGE(request);
 struct wire_reply {
     uint64_t id;
     int32_t status;         /* 0 or ERR_*; WIRE_STATUS_MIN..0 */
-    uint64_t index;         /* of a command that was applied: its entry; else 0 */
+    uint64_t index;         /* of a command that was applied: its entry; of a query: one that the
+                               answer is not older than; else 0 */
     const uint8_t *marks;   /* borrowed; of such a one: the generations of its tags (tag_marks.h) */
     size_t marks_len;       /* <= TAG_MARKS_BYTES_MAX */
     const uint8_t *payload; /* borrowed */

@@ -11,6 +11,19 @@ enum exit_code exit_code_of_open(int err)
     return err == ERR_WRONG_NODE || err == ERR_NOT_FOUND ? EXIT_CODE_DATA : exit_code_of(err);
 }
 
+enum exit_code exit_code_of_recovery(int err)
+{
+    switch (err) {
+    case 0:
+    case ERR_INVALID:
+    case ERR_IO:
+    case ERR_DISK_FULL:
+        return err == 0 ? EXIT_CODE_STOPPED : exit_code_of(err);
+    default:
+        return EXIT_CODE_DATA;
+    }
+}
+
 enum exit_code exit_code_of(int err)
 {
     switch (err) {

@@ -24,6 +24,10 @@ enum exit_code {
 /* The code for an ERR_* of the data directory, at start. */
 enum exit_code exit_code_of_open(int err);
 
+/* The code for an ERR_* of `leafd restore` and `leafd recover`: what they read, and where they
+ * write, is data. */
+enum exit_code exit_code_of_recovery(int err);
+
 /* The code for any other ERR_* that ends the process. */
 enum exit_code exit_code_of(int err);
 

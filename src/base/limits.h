@@ -116,6 +116,13 @@
 #define LIMIT_SNAPSHOT_BYTES (2ULL << 30) /* a snapshot's rows */
 #define LIMIT_SNAPSHOT_MS 60000           /* a transfer without progress for so long is dropped */
 
+/* --- backups (GET /api/backup); one at a time a node, more: 503 overloaded --- */
+#define LIMIT_BACKUP_CHUNK_BYTES (128 << 10) /* of rows that are read at once */
+#define LIMIT_BACKUP_MS 600000               /* from its begin to its end; longer: cut off */
+#define LIMIT_BACKUP_IDLE_MS 30000 /* nobody asks for the next part for so long: given up */
+#define LIMIT_GROWTH_TAGS 65536    /* whose growth is watched in one period; more: not known */
+#define LIMIT_BACKUP_FILE_BYTES (4ULL << 30) /* a file to restore; larger: refused */
+
 /* --- storage --- */
 #define LIMIT_ROW_KEY_BYTES 260          /* LMDB's own limit is 511 */
 #define LIMIT_ROW_VALUE_BYTES (64 << 10) /* a larger row in a snapshot: corrupt */

@@ -68,6 +68,16 @@ struct id_missing {
     } nodes[LIMIT_NODES + 1]; /* also this node, should it be no member any more */
 };
 
+/* A backup (backup_file.h) that is taken part by part: each request gets the next bytes. ERR_*:
+ * there is none (any more), or ERR_OVERLOADED: another is being taken on this node. Whoever began
+ * one asks on until `end`, or closes it; if nobody does for LIMIT_BACKUP_IDLE_MS, it is over. */
+struct id_backup {
+    bool local;      /* of the first: this node's state, however old */
+    bool close;      /* give it up; no bytes */
+    uint64_t number; /* 0: begin; filled in then, and given again with each further request */
+    bool end;        /* filled in: these are the last */
+};
+
 /* Settings that are not what the log knows; each is a bit. */
 enum id_difference {
     ID_DIFFERS_MEMBERS = 1 << 0, /* cluster.members */

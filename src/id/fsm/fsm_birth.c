@@ -8,8 +8,6 @@
 #include "src/base/assert.h"
 #include "src/id/codec/tag.h"
 
-#define BIRTH_KEY "birth"
-
 static const struct row_format BIRTH = {
     .version = FSM_ROW_VERSION,
     .fields = FIELDS(birth_fields),
@@ -26,9 +24,14 @@ static void set(struct fsm_birth *table, const struct birth *birth)
     ASSERT(uid_is_none(&table->birth.uid));
     table->birth = *birth;
     fsm_journal_key(table->journal, FSM_TABLE_SETTINGS);
-    buf_put(&table->journal->row, BIRTH_KEY, strlen(BIRTH_KEY));
+    buf_put(&table->journal->row, FSM_SETTING_BIRTH, strlen(FSM_SETTING_BIRTH));
     fsm_journal_record(table->journal, &BIRTH, &table->birth);
     fsm_journal_enter(table->journal);
+}
+
+void fsm_birth_value(const struct birth *birth, struct buf *out)
+{
+    row_put(out, &BIRTH, birth);
 }
 
 int fsm_birth_apply(struct fsm_birth *table, const struct birth *birth)
@@ -45,8 +48,8 @@ int fsm_birth_apply(struct fsm_birth *table, const struct birth *birth)
 
 bool fsm_birth_is_row(const struct fsm_loaded *row)
 {
-    return row->key_len == 1 + strlen(BIRTH_KEY) &&
-           memcmp(row->key + 1, BIRTH_KEY, strlen(BIRTH_KEY)) == 0;
+    return row->key_len == 1 + strlen(FSM_SETTING_BIRTH) &&
+           memcmp(row->key + 1, FSM_SETTING_BIRTH, strlen(FSM_SETTING_BIRTH)) == 0;
 }
 
 int fsm_birth_load(struct fsm_birth *table, const struct fsm_loaded *row)

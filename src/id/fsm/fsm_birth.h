@@ -15,12 +15,18 @@
 #include "src/id/codec/birth.h"
 #include "src/id/fsm/fsm_journal.h"
 
+/* The name of the setting, behind the table in its key. */
+#define FSM_SETTING_BIRTH "birth"
+
 struct fsm_birth {
     struct fsm_journal *journal;
     struct birth birth; /* without a uid: none yet */
 };
 
 void fsm_birth_init(struct fsm_birth *table, struct fsm_journal *journal);
+
+/* Append the value of the row, for who makes a state out of another. */
+void fsm_birth_value(const struct birth *birth, struct buf *out);
 
 /* 0, or ERR_EXISTS: there is one already, which holds. */
 int fsm_birth_apply(struct fsm_birth *table, const struct birth *birth);

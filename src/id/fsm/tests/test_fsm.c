@@ -343,6 +343,36 @@ static void test_listener_hears_of_each_change(void **state)
     fsm_free(other);
 }
 
+static void tag_changes_cb(struct fsm_listener *listener, const struct tag_row *row)
+{
+    struct watcher *watcher = (struct watcher *)listener;
+    size_t len = strlen(watcher->heard);
+
+    (void)snprintf(watcher->heard + len, sizeof watcher->heard - len, "%s:%llu ", row->name,
+                   (unsigned long long)row->max_id);
+}
+
+/* With what it was; a new one was nothing. */
+static void test_listener_hears_before_each_change(void **state)
+{
+    struct id_apply *a = *state;
+    struct watcher watcher = {.listener = {.tag_changes = tag_changes_cb}};
+    struct fsm *other = fsm_new();
+
+    fsm_listen(a->fsm, &watcher.listener);
+    make(a, "a");
+    assert_string_equal(watcher.heard, "");
+    (void)id_apply_grant(a, "a", 10);
+    (void)id_apply_grant(a, "a", 10);
+    (void)id_apply_delete(a, "a");
+    assert_string_equal(watcher.heard, "a:1 a:11 a:21 ");
+    watcher.heard[0] = '\0';
+    fsm_listen(other, &watcher.listener);
+    id_apply_load(a, other); /* nothing changes by that */
+    assert_string_equal(watcher.heard, "");
+    fsm_free(other);
+}
+
 /* --- any bytes --- */
 
 /* Mutations make names of their own: begin anew when there are so many rows. */
@@ -585,6 +615,7 @@ int main(void)
         TEST(test_load_replaces_everything),
         TEST(test_load_refuses_damage),
         TEST(test_listener_hears_of_each_change),
+        TEST(test_listener_hears_before_each_change),
         TEST(test_any_bytes_keep_replicas_equal),
         TEST(test_random_grants_never_overlap),
         TEST(test_bad_bytes_are_told_so),
