@@ -20,8 +20,9 @@ OPT_asan    := -DLEAFD_YIELD -O1 -fsanitize=address,undefined -fno-sanitize-reco
 OPT_tsan    := -DLEAFD_YIELD -O1 -fsanitize=thread -fno-omit-frame-pointer
 OPT_fuzz    := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
                -fno-omit-frame-pointer
-VERSION := 0.1.0
-COMMIT  := $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+VERSION := $(shell cat VERSION)
+# A tarball of `make dist` has no history, but a file that names the commit.
+COMMIT  := $(shell cat COMMIT 2>/dev/null || git rev-parse --short=12 HEAD 2>/dev/null)
 CPPFLAGS += -D_GNU_SOURCE -iquote . -DLEAFD_VERSION='"$(VERSION)"' -DLEAFD_COMMIT='"$(COMMIT)"'
 CFLAGS  := -std=gnu11 -g3 $(WARN) $(OPT_$(FLAVOUR)) -fstack-protector-strong -fPIE -MMD -MP -pthread
 LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now $(filter -fsanitize%,$(OPT_$(FLAVOUR)))
@@ -84,6 +85,17 @@ endef
 $(foreach layer,$(LAYERS) history model,$(eval $(call LAYER_RULE,$(layer))))
 
 $(OUT)/leafd: $(OUT)/src/app/main.o $(foreach layer,$(LAYERS),$(call lib,$(layer)))
+	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
+
+# A leafd that speaks a level more, which does nothing: for the tests of upgrades, and for them
+# alone. It is no setting, so that nobody can choose it by mistake.
+.PHONY: next-level
+next-level: $(OUT)/leafd-next-level
+$(OUT)/src/id/codec/level-next.o: src/id/codec/level.c
+	@mkdir -p $(@D)
+	$(call SAY,CC $@)$(CC) $(CPPFLAGS) $(CFLAGS) -DLEVEL_MAX='(LEVEL_NEWEST + 1)' -c -o $@ $<
+$(OUT)/leafd-next-level: $(OUT)/src/app/main.o $(OUT)/src/id/codec/level-next.o \
+                         $(foreach layer,$(LAYERS),$(call lib,$(layer)))
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
 
 # Was a run of clients right? See docs/testing.md.
@@ -217,7 +229,7 @@ chaos:
 
 # Everything that can be built, to see that it can.
 .PHONY: everything
-everything: all tests $(FUZZ_BINS:=.o) $(OUT)/sim bench-tools $(CHAOS_SHIM)
+everything: all next-level tests $(FUZZ_BINS:=.o) $(OUT)/sim bench-tools $(CHAOS_SHIM)
 
 # The table of settings in the documentation is made from the one in src/app/config/table.c; a test
 # compares the two.
@@ -237,6 +249,27 @@ run:
 	+@$(MAKE) --no-print-directory -j$(shell nproc) all
 	@exec setpriv --pdeathsig TERM \
 		scripts/run-cluster --nodes "$(NODES)" --data "$(DATA)" --binary "$(OUT)/leafd"
+
+# What the newest level means (docs/versions.md): once, before it is released.
+RECORDED := src/id/tests/test_recorded
+.PHONY: record-level
+## make record-level        record what the newest level means, unless that was done before
+record-level: $(OUT)/$(RECORDED)
+	@LEAFD_RECORD_LEVEL=1 $(OUT)/$(RECORDED)
+
+# The sources of a commit, without their history; whoever unpacks them builds the same leafd.
+DIST := leafd-$(VERSION)
+.PHONY: dist
+## make dist                build/leafd-VERSION.tar.gz: the sources of this commit, without git
+dist:
+	@mkdir -p "$(BUILD)"
+	@git archive --format=tar --prefix="$(DIST)/" -o "$(BUILD)/$(DIST).tar" HEAD
+	@git rev-parse --short=12 HEAD >"$(BUILD)/COMMIT"
+	@tar --append --file="$(BUILD)/$(DIST).tar" --transform='s,^,$(DIST)/,' \
+		--owner=0 --group=0 --mtime="@$$(git log -1 --format=%ct)" -C "$(BUILD)" COMMIT
+	@gzip -nf "$(BUILD)/$(DIST).tar"
+	@rm "$(BUILD)/COMMIT"
+	@echo "$(BUILD)/$(DIST).tar.gz"
 
 # In containers (docs/operations.md).
 .PHONY: image compose-test

@@ -89,8 +89,11 @@ class Liar:
 
 
 def statement(life=0, term=0, index=0):
-    """What a dialler says of its start; life counts the starts."""
-    return struct.pack("<BQQQQI", 1, life << 32, term, index, 0, 0)
+    """What a dialler says of its start; life counts the starts. Of its cluster it has heard
+    nothing, as one that has just joined; and it does not say where it is."""
+    last_term = min(term, 1) if index else 0
+    fixed = struct.pack("<BQQQQIQQQ", 1, life << 32, term, index, 0, 0, 0, 0, 0)
+    return fixed + struct.pack("<HQQI", 0, 0, last_term, 0)
 
 
 def vote_request(candidate, term, last_index, last_term):

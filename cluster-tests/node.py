@@ -79,6 +79,8 @@ class Node:
             "data-dir": self.data_dir,
             "http-listen": self.http_address,
         }
+        if self.members and "," not in self.members:
+            options["cluster-bootstrap-single"] = "true"
         options.update(self.settings)
         arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
         return ["setpriv", "--pdeathsig", "KILL", *self.prefix, self.binary, *arguments]

@@ -46,7 +46,8 @@ def test_injected_vote_requests(make_cluster, tag):
         before = told(victim)
         for asked in (2**62 - 1, 2**61, term + JUMP + 1000):
             life += 1
-            liar = Liar(cluster, victim, lost.id, store_id, statement(life, term, 1000))
+            # In this term they know its vote.
+            liar = Liar(cluster, victim, lost.id, store_id, statement(life, term + 1, 1000))
             assert liar.answer == WELCOME
             liar.send(FRAME_RAFT, vote_request(lost.id, asked, 10, term))
             assert liar.is_closed()

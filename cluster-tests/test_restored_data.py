@@ -3,7 +3,7 @@
 Such a node has forgotten votes and entries that it acknowledged. The others remember, refuse it,
 and it ends with an exit code and words of its own. Where nobody can remember, because all nodes
 were put back, ids would come twice: there the operator raises every max_id first, which is tested
-as docs/failure-model.md tells it.
+as docs/failure-model.md tells it. test_put_back.py has the copies that were taken while all ran.
 """
 
 import os
@@ -19,7 +19,6 @@ from snowflakes import take as take_snowflakes
 from wait import wait_until
 
 EXIT_REFUSED = 76
-EXIT_WITNESS = 78
 ENDS_S = 10
 
 
@@ -124,70 +123,6 @@ def test_an_older_copy_after_all_were_stopped(make_cluster):
             other.start()
     cluster.wait_ready()
     expect_refused(cluster, node)
-
-
-def live_copies_put_back(cluster, tag):
-    """Two of three nodes are put back to what they were while they ran; the third has it all.
-    Returns the two, the third, and the names of the tags that were acknowledged since."""
-    witness, *others = sorted(cluster.nodes, key=lambda node: node is cluster.leader())
-    change(witness, 10)
-    cluster.wait_applied()
-    copies = {}
-    for node in others:
-        node.pause()
-        copies[node] = copy_data(node)
-        node.resume()
-    cluster.wait_leader()
-    since = [f"{tag}.{number}" for number in range(30)]
-    for name in since:
-        cluster.create_tag(name, witness)
-    cluster.wait_applied()
-    witness.stop()
-    for node, copy in copies.items():
-        node.kill9()
-        put_back(node, copy)
-    return others, witness, since
-
-
-def test_two_live_copies_put_back(make_cluster, tag):
-    """Nobody can tell, and the two elect each other. The third, started then, was told entries that
-    it knows to be others: once it followed for seconds, acknowledged, and ended as by a bug."""
-    cluster = make_cluster()
-    others, witness, since = live_copies_put_back(cluster, tag)
-    for node in others:
-        node.start()
-    cluster.wait_leader(among=others)
-    change(others[0], 5)
-    witness.expect_log("the node cannot go on")
-    for _ in range(2):
-        size = len(witness.log())
-        witness.start()
-        assert witness.wait_exit(ENDS_S) == EXIT_WITNESS, witness.log()[size:]
-        said = witness.log()[size:]
-        assert "err=contradicted" in said and "exit_code=78" in said, said
-        assert "than the one committed here" in said, said
-    # What it has is all there still, and can be read from it alone.
-    for node in others:
-        node.stop()
-    witness.start()
-    wait_until(witness.serves, 10, "it answers")
-    rows = witness.get_json("/api/tags?consistency=local")["tags"]
-    assert set(since) <= {row["tag"] for row in rows}
-
-
-def test_two_live_copies_put_back_beside_the_third(make_cluster, tag):
-    """Started with the one that has it all, they follow that, and nothing is lost."""
-    cluster = make_cluster()
-    others, witness, since = live_copies_put_back(cluster, tag)
-    witness.start()
-    others[0].start()
-    assert cluster.wait_leader() is witness
-    others[1].start().wait_ready()
-    change(others[1], 5)
-    cluster.wait_applied()
-    for node in cluster.nodes:
-        rows = node.get_json("/api/tags?consistency=local")["tags"]
-        assert set(since) <= {row["tag"] for row in rows}
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])

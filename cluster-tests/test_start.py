@@ -65,9 +65,11 @@ def test_five_nodes_lose_two(make_cluster, tag):
 
 
 def test_nodes_that_start_late(make_cluster, tag):
-    """One node alone is not ready; with a second there is a cluster, and the third joins it."""
-    cluster = make_cluster(start=False)
+    """Of a cluster that was born one node alone is not ready; with a second there is a majority,
+    and the third joins them. The birth needs all: test_birth.py."""
+    cluster = make_cluster()
     one, two, three = cluster.nodes
+    cluster.stop_all()
     one.start()
     wait_until(lambda: one.serves(), 10, "the first node is up")
     assert one.get("/readyz").status == 503
@@ -283,8 +285,9 @@ def test_create_false_refuses_an_empty_directory(make_cluster):
 
 def test_wrong_secret(make_cluster, tag):
     """A node that does not know the secret gets nowhere, and the log of both sides says so."""
-    cluster = make_cluster(start=False)
+    cluster = make_cluster()
     odd = cluster.nodes[2]
+    cluster.stop_all()
     wrong = os.path.join(cluster.directory, "wrong-secret")
     write_secret(wrong, "not the cluster's secret at all")
     odd.settings["cluster-secret-file"] = wrong

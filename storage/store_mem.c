@@ -473,6 +473,30 @@ void store_mem_reopen(struct store *store)
     mem->state.meta.compact_to = 0;
 }
 
+struct store *store_mem_copy(struct store *store)
+{
+    const struct store_mem *from = CONTAINER(store, struct store_mem, store);
+    struct store *copy = store_mem_new(&from->identity);
+    struct mem_state *state = &CONTAINER(copy, struct store_mem, store)->state;
+
+    state_release(state);
+    state_copy(state, &from->state);
+    for (size_t i = 0; i < state->entry_count; i++) {
+        state->entries[i].data = copy_of(state->entries[i].data, state->entries[i].len);
+    }
+    for (size_t i = 0; i < state->row_count; i++) {
+        const struct store_row *row = &from->state.rows[i]->row;
+        struct mem_row *own = malloc(sizeof *own + row->key_len + row->value_len);
+
+        ASSERT(own != NULL);
+        own->row = *row;
+        own->row.key = memcpy(own->bytes, row->key, row->key_len);
+        own->row.value = memcpy(own->bytes + row->key_len, row->value, row->value_len);
+        state->rows[i] = own;
+    }
+    return copy;
+}
+
 void store_mem_free(struct store *store)
 {
     struct store_mem *mem = CONTAINER(store, struct store_mem, store);

@@ -18,6 +18,9 @@ struct store *store_mem_new(const struct store_identity *identity);
 /* After ops->close(): usable again with what was committed. */
 void store_mem_reopen(struct store *store);
 
+/* Another one with the same data, as a copy of a disk: what was committed. */
+struct store *store_mem_copy(struct store *store);
+
 /* Free it with its data (closed or not). */
 void store_mem_free(struct store *store);
 

@@ -174,6 +174,21 @@ json_t *body_parse(const void *body, size_t len, int first_line, struct body_fau
     return value;
 }
 
+json_t *body_parse_first(const char *body, size_t len, int first_line, size_t *ret_used,
+                         struct body_fault *ret_fault)
+{
+    json_error_t error;
+    json_t *value = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, &error);
+
+    if (value == NULL) {
+        bad_json(body, len, &error, first_line, ret_fault);
+        return NULL;
+    }
+    *ret_used = (size_t)error.position;
+    ASSERT(*ret_used > 0 && *ret_used <= len);
+    return value;
+}
+
 static int read_field(const json_t *value, struct param *field, struct body_fault *ret_fault)
 {
     bool is_number = field->kind == PARAM_NUMBER;

@@ -39,6 +39,10 @@ const char *body_show(const json_t *value, char out[BODY_SHOWN_BYTES]);
  * caller owns it. */
 json_t *body_parse(const void *body, size_t len, int first_line, struct body_fault *ret_fault);
 
+/* The same for the first of several values that follow each other; *ret_used: how far it goes. */
+json_t *body_parse_first(const char *body, size_t len, int first_line, size_t *ret_used,
+                         struct body_fault *ret_fault);
+
 enum param_kind {
     PARAM_NUMBER, /* a whole number, min to max */
     PARAM_WORD,   /* one of `words`; `number` is its place among them */

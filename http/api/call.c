@@ -35,6 +35,8 @@ static void answered_cb(struct mailbox_item *item)
         bool failed = call->request.status != 0 && !call->sees_errors;
 
         reply_finish(conn, failed ? call->request.status : call->finish(conn, call));
+    } else if (call->gone != NULL) {
+        call->gone(call);
     }
     call_free(call);
 }
@@ -75,23 +77,35 @@ struct call *call_new(enum id_request_kind kind,
         call->request.out = call->cluster;
     } else if (kind == ID_REQUEST_SEGMENTS) {
         call->request.out = &call->segments;
+    } else if (kind == ID_REQUEST_BACKUP) {
+        call->request.out = &call->backup;
     } else if (kind == ID_REQUEST_EVERYWHERE) {
         call->request.out = &call->change.missing;
     }
     return call;
 }
 
-int call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms)
+static void submit(struct api_loop *loop, struct call *call, uint32_t wait_ms)
 {
-    struct api_loop *loop = api_loop(conn);
     struct id_backend *backend = loop->backend;
 
+    call->loop = loop;
     call->port = loop->port;
     http_port_ref(call->port);
     call->request.deadline_ms = clock_now_ms(backend->clock) + wait_ms;
-    conn_wait(conn, &call->wait, TIMER_NEVER);
     backend->ops->submit(backend, &call->request);
+}
+
+int call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms)
+{
+    conn_wait(conn, &call->wait, TIMER_NEVER);
+    submit(api_loop(conn), call, wait_ms);
     return ANSWERED;
+}
+
+void call_submit_alone(struct api_loop *loop, struct call *call)
+{
+    submit(loop, call, loop->api->settings->default_timeout_ms);
 }
 
 int call_submit(struct conn *conn, struct call *call)

@@ -20,6 +20,8 @@
 #include "src/id/backend/id_backend.h"
 #include "src/id/codec/worker.h"
 
+struct api_loop;
+
 /* A change of tags: how long it may take, and whether all nodes are waited for. */
 struct change_wait {
     bool all;
@@ -32,17 +34,22 @@ struct call {
     struct http_wait wait;
     struct id_request request;
     struct mailbox_item item;
+    struct api_loop *loop;
     struct http_port *port;
     int (*finish)(struct conn *conn, struct call *call);
+    /* The answer came, and the connection has closed before. NULL: nothing is to be done. */
+    void (*gone)(struct call *call);
     bool sees_errors; /* finish is called for every status, else for 0 */
     int done;         /* of a change of a worker id: the status of the reply when it is done */
     union {
-        struct id_claim claim;             /* of a request for ids */
-        struct worker_renew worker;        /* of a change of a worker id, as far as it applies */
-        uint64_t member_id;                /* of a change of the members */
+        struct id_claim claim;      /* of a request for ids */
+        struct worker_renew worker; /* of a change of a worker id, as far as it applies */
+        /* of a change of the members; of the level, that, or 0: it is looked at */
+        uint64_t member_id;
         uint32_t list_limit;               /* of a list of worker ids */
         struct id_cluster_status *cluster; /* out of ID_REQUEST_STATUS; far larger than the rest */
         struct id_segments_page segments;  /* out of ID_REQUEST_SEGMENTS */
+        struct id_backup backup;           /* in and out of ID_REQUEST_BACKUP */
         struct {
             struct change_wait wait;   /* of a change of tags, and of ID_REQUEST_EVERYWHERE */
             struct id_missing missing; /* out of the latter */
@@ -63,5 +70,8 @@ int call_submit(struct conn *conn, struct call *call);
 
 /* The same, with a time of its own. */
 int call_submit_for(struct conn *conn, struct call *call, uint32_t wait_ms);
+
+/* For no connection: the answer is dropped. */
+void call_submit_alone(struct api_loop *loop, struct call *call);
 
 #endif

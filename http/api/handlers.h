@@ -44,6 +44,9 @@ int handle_tag_delete(struct conn *conn);
 int handle_tags_put(struct conn *conn);
 int handle_tags_list(struct conn *conn);
 
+/* handlers_backup.c */
+int handle_backup(struct conn *conn);
+
 /* handlers_cluster.c */
 int handle_cluster(struct conn *conn);
 int handle_node_segments(struct conn *conn);
@@ -53,6 +56,8 @@ int handle_member_add(struct conn *conn);
 int handle_member_remove(struct conn *conn);
 int handle_member_move(struct conn *conn);
 int handle_leader(struct conn *conn);
+int handle_level_see(struct conn *conn);
+int handle_level_raise(struct conn *conn);
 
 /* handlers_health.c */
 int handle_livez(struct conn *conn);

@@ -32,6 +32,12 @@ static void put_member(const struct id_member *member, struct buf *json)
     text_put_field(json, ",\"http_address\":", member->http_address);
     text_put_field(json, ",\"role\":", member->role);
     text_put_field(json, ",\"version\":", member->version);
+    if (member->levels.max != 0) {
+        buf_printf(json, ",\"levels\":{\"min\":%u,\"max\":%u}", member->levels.min,
+                   member->levels.max);
+    } else {
+        buf_printf(json, ",\"levels\":null");
+    }
     buf_printf(json, ",\"reachable\":%s,\"match_index\":%llu}",
                member->reachable ? "true" : "false", (unsigned long long)member->match_index);
 }
@@ -51,13 +57,32 @@ static void put_change(const struct id_member_change *change, struct buf *json)
     buf_printf(json, "}");
 }
 
+static void put_level(const struct level_row *level, struct buf *json)
+{
+    char time[TEXT_TIME_BYTES];
+
+    buf_printf(json, "{\"number\":%u,\"since\":", level->level);
+    if (level->index != 0) {
+        buf_printf(json, "\"%s\",\"index\":%llu}", text_time_rfc3339(level->wall_ms, time),
+                   (unsigned long long)level->index);
+    } else {
+        buf_printf(json, "null,\"index\":null}");
+    }
+}
+
 static int cluster_cb(struct conn *conn, struct call *call)
 {
     const struct id_cluster_status *status = call->cluster;
+    char uid[UID_TEXT_BYTES];
     struct buf *json = reply_begin(conn);
 
     ASSERT(status->member_count <= LIMIT_NODES);
     text_put_field(json, "{\"cluster_id\":", status->cluster_id);
+    if (uid_is_none(&status->uid)) {
+        buf_printf(json, ",\"uid\":null");
+    } else {
+        text_put_field(json, ",\"uid\":", uid_text(&status->uid, uid));
+    }
     buf_printf(json, ",\"node_id\":%llu,\"state\":\"%s\",\"leader_id\":",
                (unsigned long long)status->node_id, state_name(status->state));
     if (status->leader_id != 0) {
@@ -65,9 +90,11 @@ static int cluster_cb(struct conn *conn, struct call *call)
     } else {
         buf_printf(json, "null");
     }
-    buf_printf(json, ",\"term\":%llu,\"commit_index\":%llu,\"applied_index\":%llu,\"members\":[",
+    buf_printf(json, ",\"term\":%llu,\"commit_index\":%llu,\"applied_index\":%llu,\"level\":",
                (unsigned long long)status->term, (unsigned long long)status->commit_index,
                (unsigned long long)status->applied_index);
+    put_level(&status->level, json);
+    buf_printf(json, ",\"members\":[");
     for (size_t i = 0; i < status->member_count; i++) {
         buf_printf(json, "%s", i > 0 ? "," : "");
         put_member(&status->members[i], json);

@@ -17,7 +17,8 @@
 #include "http/api/request.h"
 #include "http/api/refusal.h"
 
-#define CHECK_COUNT_MAX 7
+#define CHECK_COUNT_MAX 8
+#define BIRTH_TEXT_BYTES 700 /* LIMIT_NODES members, with the longest birth_wait_text() */
 
 struct check {
     const char *name;
@@ -30,7 +31,8 @@ struct checks {
     struct check items[CHECK_COUNT_MAX];
     int count;
     unsigned differs; /* bits of enum id_difference: why the check "settings" fails */
-    int refusal;      /* why the check "snowflake" fails */
+    char birth_text[BIRTH_TEXT_BYTES]; /* why the check "born" fails */
+    int refusal;                       /* why the check "snowflake" fails */
     char refusal_text[REFUSAL_TEXT_BYTES];
 };
 
@@ -40,6 +42,30 @@ int handle_livez(struct conn *conn)
     return 200;
 }
 
+/* For whom the birth of the cluster waits. Returns ret_text. */
+static const char *birth_text(const struct id_health *health, char ret_text[BIRTH_TEXT_BYTES])
+{
+    struct buf text = BUF_INIT;
+    const char *comma = ": ";
+    size_t len;
+
+    buf_printf(&text, "the cluster is not born yet, as far as this node has heard");
+    for (size_t i = 0; i < LIMIT_NODES; i++) {
+        uint32_t wait = atomic_load(&health->birth_waits[i]);
+
+        if (wait != 0) {
+            buf_printf(&text, "%snode %u %s", comma, wait >> 8,
+                       birth_wait_text((enum birth_wait)(wait & 0xff)));
+            comma = "; ";
+        }
+    }
+    len = text.len < BIRTH_TEXT_BYTES ? text.len : BIRTH_TEXT_BYTES - 1;
+    memcpy(ret_text, text.data, len);
+    ret_text[len] = '\0';
+    buf_free(&text);
+    return ret_text;
+}
+
 static void checks_make(const struct id_backend *backend, struct checks *ret_checks)
 {
     const struct id_health *health = backend->health;
@@ -47,6 +73,8 @@ static void checks_make(const struct id_backend *backend, struct checks *ret_che
     bool disk_ok = !atomic_load(&health->disk_low);
     bool held = atomic_load(&health->segments_held) > 0;
     struct check *items = ret_checks->items;
+    struct uid uid;
+    bool born = id_health_uid(health, &uid);
 
     items[0] = (struct check){"started", "the log is still being loaded",
                               atomic_load(&health->started), true};
@@ -59,7 +87,9 @@ static void checks_make(const struct id_backend *backend, struct checks *ret_che
                                      : "no leader is known and no ids are held",
                               held || (leader && disk_ok), true};
     items[4] = (struct check){"disk", "the disk is nearly full", disk_ok, false};
-    ret_checks->count = 5;
+    items[5] =
+        (struct check){"born", born ? "" : birth_text(health, ret_checks->birth_text), born, true};
+    ret_checks->count = 6;
     ret_checks->refusal = refusal_now(backend);
     if (ret_checks->refusal != 0) {
         (void)refusal_text(backend, ret_checks->refusal, ret_checks->refusal_text,
@@ -111,6 +141,8 @@ static void put_checks(const struct id_backend *backend, const struct checks *ch
                    check->ok ? "true" : "false", check->needed ? "true" : "false");
         if (check->reason == checks->refusal_text && !check->ok) {
             put_refusal(backend, checks, buf);
+        } else if (check->reason == checks->birth_text) {
+            text_put_field(buf, ",\"reason\":", check->reason);
         }
         if (strcmp(check->name, "settings") == 0 && !check->ok) {
             put_differences(checks->differs, buf);
@@ -171,6 +203,8 @@ int handle_version(struct conn *conn)
 
     text_put_field(json, "{\"version\":", build->version);
     text_put_field(json, ",\"commit\":", build->commit);
+    buf_printf(json, ",\"level\":%u,\"levels\":{\"min\":%u,\"max\":%u}",
+               atomic_load(&api_loop(conn)->backend->health->level), level_own.min, level_own.max);
     buf_printf(json, ",\"libraries\":%s}", build->libraries);
     return 200;
 }

@@ -1,6 +1,7 @@
 /*
  * handlers_members.c - changes of the membership: POST /api/cluster/members, DELETE and PUT
- * /api/cluster/members/{id}, and POST /api/cluster/leader.
+ * /api/cluster/members/{id}, and POST /api/cluster/leader; and of the level: GET and POST
+ * /api/cluster/level.
  *
  * The happy path: the request is checked, the backend asks the leader until it is so, and the
  * answer is 200; if that takes longer than timeout_ms, 202, and it goes on without this request:
@@ -41,6 +42,8 @@ static const struct outcome outcomes[MEMBER_OUTCOMES] = {
     [MEMBER_NOT_CAUGHT_UP] = {409, "not_caught_up"},
     [MEMBER_NO_QUORUM] = {409, "no_quorum"},
     [MEMBER_GIVEN_UP] = {409, "given_up"},
+    [MEMBER_IN_THE_WAY] = {409, "in_the_way"},
+    [MEMBER_NOT_NEXT] = {409, "not_the_next_level"},
 };
 
 static int answered_cb(struct conn *conn, struct call *call)
@@ -123,6 +126,75 @@ static int handle(struct conn *conn, enum member_ask_kind kind)
     member_ask_encode(&ask, &call->request.payload);
     return call_submit_for(conn, call, (uint32_t)options[0].number);
 }
+
+/* --- the level --- */
+
+static int level_cb(struct conn *conn, struct call *call)
+{
+    const struct id_backend *backend = api_loop(conn)->backend;
+    const struct buf *reply = &call->request.reply;
+    struct member_answer answer;
+    struct buf *json;
+    bool see = call->member_id == 0;
+
+    if (member_answer_decode(reply->data, reply->len, &answer) != 0) {
+        return ERR_BAD_MESSAGE;
+    }
+    if (!see && outcomes[answer.outcome].code != NULL) {
+        return reply_error(conn, outcomes[answer.outcome].status, outcomes[answer.outcome].code,
+                           "%s", answer.why);
+    }
+    json = reply_begin(conn);
+    if (see) { /* the leader's word; what this node has applied may be a moment behind */
+        buf_printf(json, "{\"level\":%u,\"can_rise\":%s", atomic_load(&backend->health->level),
+                   answer.outcome == MEMBER_DONE ? "true" : "false");
+    } else {
+        buf_printf(json, "{\"level\":%llu,\"status\":\"%s\"", (unsigned long long)call->member_id,
+                   answer.outcome == MEMBER_DONE ? "done" : "pending");
+    }
+    text_put_field(json, ",\"message\":", answer.why);
+    buf_printf(json, "}");
+    return see ? 200 : outcomes[answer.outcome].status;
+}
+
+static int submit_level(struct conn *conn, const struct member_ask *ask, uint32_t timeout_ms)
+{
+    struct call *call = call_new(ID_REQUEST_MEMBER, level_cb);
+
+    call->member_id = ask->level;
+    member_ask_encode(ask, &call->request.payload);
+    return call_submit_for(conn, call, timeout_ms);
+}
+
+int handle_level_see(struct conn *conn)
+{
+    const struct member_ask ask = {.kind = MEMBER_ASK_LEVEL_SEE};
+    struct param options[] = {OPTION_TIMEOUT(conn)};
+
+    return request_options(conn, options, 1) ? submit_level(conn, &ask, (uint32_t)options[0].number)
+                                             : ANSWERED;
+}
+
+int handle_level_raise(struct conn *conn)
+{
+    struct param fields[] = {{.name = "level", .needed = true, .min = 1, .max = UINT16_MAX}};
+    struct member_ask ask = {.kind = MEMBER_ASK_LEVEL};
+    struct param options[] = {OPTION_TIMEOUT(conn)};
+    json_t *body;
+
+    if (!request_options(conn, options, 1)) {
+        return ANSWERED;
+    }
+    body = request_body(conn, "the level", "", fields, 1);
+    if (body == NULL) {
+        return ANSWERED;
+    }
+    ask.level = (uint16_t)fields[0].number;
+    json_decref(body);
+    return submit_level(conn, &ask, (uint32_t)options[0].number);
+}
+
+/* --- members --- */
 
 int handle_member_add(struct conn *conn)
 {

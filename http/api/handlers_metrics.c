@@ -113,6 +113,21 @@ static void put_burnt(struct buf *buf, const struct id_health *health, const str
                count_of(&health->given_back));
 }
 
+/* Which cluster this is, once it is one: two that were born apart show by it. */
+static void put_birth(struct buf *buf, const struct id_health *health)
+{
+    char text[UID_TEXT_BYTES];
+    struct uid uid;
+    bool born = id_health_uid(health, &uid);
+
+    put_metric(buf, "leafd_born", "gauge", "1 if this node has heard of its cluster's birth.",
+               born);
+    if (born) {
+        put_head(buf, "leafd_cluster_info", "gauge", "1, with the uid of the cluster.");
+        put_sample(buf, "leafd_cluster_info", "uid", uid_text(&uid, text), 1);
+    }
+}
+
 static void put_health(struct buf *buf, const struct id_health *health, const struct totals *totals)
 {
     const struct {
@@ -129,6 +144,8 @@ static void put_health(struct buf *buf, const struct id_health *health, const st
         {"leafd_disk_low", "1 if the disk or the database is nearly full.", health->disk_low},
         {"leafd_members", "Members of the cluster, as this node knows them.", health->members},
         {"leafd_voters", "Members that vote.", health->voters},
+        {"leafd_level", "The level of the cluster, as this node has applied it.", health->level},
+        {"leafd_level_able", "The newest level that this node speaks.", health->level_able},
         {"leafd_member_change", "1 while a change of the members is under way.",
          health->member_change},
     };
@@ -142,6 +159,7 @@ static void put_health(struct buf *buf, const struct id_health *health, const st
         put_sample(buf, "leafd_setting_differs", "setting", id_difference_setting(i),
                    (atomic_load(&health->differs) >> i) & 1);
     }
+    put_birth(buf, health);
     put_metric(buf, "leafd_peer_implausible_total", "counter",
                "What other nodes told this one and was refused, since it cannot be.",
                count_of(&health->implausible));
@@ -193,6 +211,7 @@ int handle_metrics(struct conn *conn)
     put_snowflake(text, loop->backend);
     put_head(text, "leafd_build_info", "gauge", "1, with what this binary is.");
     text_put_field(text, "leafd_build_info{version=", loop->api->build->version);
+    text_put_field(text, ",commit=", loop->api->build->commit);
     buf_printf(text, "} 1\n");
     conn_reply(conn, 200, METRICS_TYPE, NULL, text->data, text->len);
     return ANSWERED;

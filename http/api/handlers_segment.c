@@ -139,9 +139,10 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
     case ERR_WRONG_MODE:
         return answer_trend(conn, call, shown);
     case ERR_EXHAUSTED:
-        return reply_error(conn, 409, "exhausted",
-                           "tag %s has %llu ids left below its max, or 2^63, which is less than count=%u",
-                           shown, detail, claim->count);
+        return reply_error(
+            conn, 409, "exhausted",
+            "tag %s has %llu ids left below its max, or 2^63, which is less than count=%u", shown,
+            detail, claim->count);
     case ERR_KEY_CONFLICT:
         return answer_key_conflict(conn, claim, result, shown);
     case ERR_KEYS_FULL:

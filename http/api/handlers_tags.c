@@ -266,6 +266,22 @@ static int read_put(struct conn *conn, const char *name, size_t name_len, bool f
     return rv;
 }
 
+/* What a later level brought is not proposed before it is in force. True: the reply is made. */
+static bool refuse_above_level(struct conn *conn, const struct buf *command)
+{
+    unsigned level = atomic_load(&api_loop(conn)->backend->health->level);
+    unsigned since = command_since(command->data[1]);
+
+    if (since <= level) {
+        return false;
+    }
+    (void)reply_error(conn, 409, "level_too_low",
+                      "max needs level %u, and the cluster is at level %u: GET /api/cluster/level "
+                      "says who is in the way",
+                      since, level);
+    return true;
+}
+
 /* Propose the tags of the body: one of that name, or a bulk when name is NULL. */
 static int put(struct conn *conn, const char *name, size_t name_len)
 {
@@ -282,6 +298,10 @@ static int put(struct conn *conn, const char *name, size_t name_len)
     if (read_put(conn, name, name_len, options[0].number == 1, command, &fault) != 0) {
         call_free(call);
         return reply_fault(conn, &fault);
+    }
+    if (refuse_above_level(conn, command)) {
+        call_free(call);
+        return ANSWERED;
     }
     /* The largest bulk of the longest tags fits one entry of the log. */
     ASSERT(command->len <= LIMIT_ENTRY_BYTES);

@@ -162,6 +162,109 @@ static int read_array(const char *body, size_t len, struct buf *command, bool *r
     return rv;
 }
 
+static size_t skip_space(const char *text, size_t len, size_t at)
+{
+    while (at < len && isspace((unsigned char)text[at])) {
+        at++;
+    }
+    return at;
+}
+
+/* --- what GET /api/tags has shown --- */
+
+/* Is it a page of it? */
+static bool is_page(const json_t *value)
+{
+    return json_is_object(value) && json_object_get(value, "tags") != NULL;
+}
+
+static int check_page(json_t *page, struct body_fault *ret_fault)
+{
+    const json_t *next = json_object_get(page, "next");
+    size_t known = 1 + (next != NULL);
+
+    if (!json_is_array(json_object_get(page, "tags"))) {
+        return body_fail(ret_fault, "bad_request", "\"tags\" is not an array");
+    }
+    if (json_object_size(page) != known ||
+        (next != NULL && !json_is_string(next) && !json_is_null(next))) {
+        return body_fail(ret_fault, "bad_request",
+                         "an object with \"tags\" is a page of GET /api/tags, which has \"tags\" "
+                         "and \"next\" (a name or null) and nothing else");
+    }
+    return 0;
+}
+
+/* One page behind *count tags. */
+static int read_page(json_t *page, size_t *count, struct buf *command, bool *ret_bounded,
+                     struct body_fault *ret_fault)
+{
+    static const char *const shown[] = {"changing", "created", "updated", "generation", "warning"};
+    json_t *tags = json_object_get(page, "tags");
+    int rv = check_page(page, ret_fault);
+
+    for (size_t i = 0; rv == 0 && i < json_array_size(tags); i++) {
+        json_t *tag = json_array_get(tags, i);
+
+        for (size_t k = 0; k < COUNT_OF(shown); k++) {
+            (void)json_object_del(tag, shown[k]);
+        }
+        rv = ++*count > LIMIT_TAGS_PER_BULK
+                 ? too_many(ret_fault, *count)
+                 : add_object(tag, NULL, 0, command, ret_bounded, ret_fault);
+        if (rv != 0 && *count <= LIMIT_TAGS_PER_BULK) {
+            fault_at(ret_fault, "item", *count - 1);
+        }
+    }
+    return rv;
+}
+
+/* The first page is read, up to `at`. */
+static int read_pages(const char *body, size_t len, json_t *first, size_t at, struct buf *command,
+                      bool *ret_bounded, struct body_fault *ret_fault)
+{
+    size_t pages = 1;
+    size_t count = 0;
+    int rv = read_page(first, &count, command, ret_bounded, ret_fault);
+
+    while (rv == 0 && (at = skip_space(body, len, at)) < len) {
+        size_t used = 0;
+        json_t *page = body_parse_first(body + at, len - at, 1, &used, ret_fault);
+
+        pages++;
+        if (page == NULL) {
+            rv = fault_at(ret_fault, "page", pages);
+        } else {
+            rv = is_page(page) ? read_page(page, &count, command, ret_bounded, ret_fault)
+                               : body_fail(ret_fault, "bad_request",
+                                           "page %zu is not what GET /api/tags gives", pages);
+        }
+        json_decref(page);
+        at += used;
+    }
+    if (rv == 0 && count == 0) {
+        rv = body_fail(ret_fault, "bad_request", "the pages hold no tags");
+    }
+    return rv;
+}
+
+/* False: the body is none of these. */
+static bool read_dump(const char *body, size_t len, struct buf *command, bool *ret_bounded,
+                      struct body_fault *ret_fault, int *ret_rv)
+{
+    size_t used = 0;
+    json_t *first = body_parse_first(body, len, 1, &used, ret_fault);
+    bool is_dump = first != NULL && is_page(first);
+
+    if (is_dump) {
+        *ret_rv = read_pages(body, len, first, used, command, ret_bounded, ret_fault);
+    }
+    json_decref(first);
+    return is_dump;
+}
+
+/* --- lines --- */
+
 static bool is_blank(const char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -221,16 +324,18 @@ int tag_json_read_bulk(const void *body, size_t len, struct buf *command, bool *
                        struct body_fault *ret_fault)
 {
     const char *text = body;
-    size_t at = 0;
+    size_t at = skip_space(text, len, 0);
+    int rv;
 
-    while (at < len && isspace((unsigned char)text[at])) {
-        at++;
-    }
     if (at == len) {
         return body_fail(ret_fault, "bad_json", "the body is empty; it holds no tags");
     }
-    return text[at] == '[' ? read_array(text, len, command, ret_bounded, ret_fault)
-                           : read_lines(text, len, command, ret_bounded, ret_fault);
+    if (text[at] == '[') {
+        return read_array(text, len, command, ret_bounded, ret_fault);
+    }
+    return read_dump(text, len, command, ret_bounded, ret_fault, &rv)
+               ? rv
+               : read_lines(text, len, command, ret_bounded, ret_fault);
 }
 
 void tag_json_put(const struct tag_row *row, struct buf *buf)

@@ -3,7 +3,7 @@
  *
  * The happy path: tag_json_read_one() or tag_json_read_bulk() turns a body into the items of a
  * COMMAND_TAGS_PUT, or says that it must be a COMMAND_TAGS_PUT_BOUNDED, into which it is then read
- * anew; tag_json_put() shows a row.
+ * anew; tag_json_put() shows a row, and what it shows can be read again.
  *
  * Failure modes: a body that is no JSON (bad_json, with line and column), a field that is unknown,
  * of the wrong type or out of range (bad_request, with field, value and rule), a bad name
@@ -23,7 +23,9 @@ int tag_json_read_one(const char *name, size_t name_len, const void *body, size_
                       struct buf *command, bool *ret_bounded,
                       struct body_fault *ret_fault) MUST_CHECK;
 
-/* Read an array of objects, or objects one a line, each with its "tag", and append them. */
+/* Read an array of objects, or objects one a line, each with its "tag", and append them; or what
+ * GET /api/tags has shown, page after page: of those objects the fields that cannot be set
+ * (changing, created, updated, generation, warning) are left out. */
 int tag_json_read_bulk(const void *body, size_t len, struct buf *command, bool *ret_bounded,
                        struct body_fault *ret_fault) MUST_CHECK;
 

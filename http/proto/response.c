@@ -109,6 +109,22 @@ HOT void response_put(struct buf *out, const struct response_frame *frame, int s
     ASSERT(out->len <= out->capacity);
 }
 
+void response_put_stream(struct buf *out, const struct response_frame *frame, const char *type,
+                         bool chunked)
+{
+    buf_printf(out, "HTTP/1.1 200 OK\r\nDate: %s\r\nContent-Type: %s\r\n", frame->date, type);
+    buf_printf(out, "Cache-Control: no-store\r\n%s%s\r\n",
+               chunked ? "Transfer-Encoding: chunked\r\n" : "",
+               frame->close ? "Connection: close\r\n" : "");
+}
+
+void response_put_chunk(struct buf *out, const void *data, size_t len)
+{
+    buf_printf(out, "%zx\r\n", len);
+    buf_put(out, data, len);
+    buf_put(out, "\r\n", 2);
+}
+
 void response_error_json(struct buf *buf, uint64_t wall_ms, int status, const char *code,
                          const char *message, const char *path, size_t path_len, const char *more)
 {

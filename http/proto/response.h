@@ -31,6 +31,13 @@ const char *response_reason(int status);
 void response_put(struct buf *out, const struct response_frame *frame, int status, const char *type,
                   const char *extra, const void *body, size_t len);
 
+/* Append the head of a 200 whose body is sent part by part. chunked: in chunks (HTTP/1.1), of which
+ * response_put_chunk() appends one, and an empty one the end; else its end is that of the
+ * connection. */
+void response_put_stream(struct buf *out, const struct response_frame *frame, const char *type,
+                         bool chunked);
+void response_put_chunk(struct buf *out, const void *data, size_t len);
+
 /* Append the JSON of an error to buf (the body alone). more: further members, each with a comma
  * before it; "" for none. */
 void response_error_json(struct buf *buf, uint64_t wall_ms, int status, const char *code,

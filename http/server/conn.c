@@ -190,6 +190,57 @@ void conn_fail(struct conn *conn, int status, const char *code, const char *extr
     conn_reply(conn, status, RESPONSE_JSON, extra, scratch->data, scratch->len);
 }
 
+/* --- replies that come part by part --- */
+
+/* The connection has to end with the reply. */
+static bool stream_is_last(const struct conn *conn)
+{
+    const struct parser_head *head = conn_head(conn);
+
+    return conn->ending != CONN_STAYS || !head->keep_alive || head->http_1_0 ||
+           conn->conns->draining;
+}
+
+void conn_stream(struct conn *conn, const char *type)
+{
+    struct conns *conns = conn->conns;
+    struct response_frame frame = {.date = conns_date(conns), .close = stream_is_last(conn)};
+
+    ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
+    response_put_stream(output_buf(&conn->output, &conns->pool), &frame, type,
+                        !conn_head(conn)->http_1_0);
+    conns_count(&conns->counts.replies[200 / 100], 1);
+    conn_queue(conn);
+}
+
+void conn_stream_put(struct conn *conn, const void *data, size_t len)
+{
+    struct buf *out = output_buf(&conn->output, &conn->conns->pool);
+
+    ASSERT(conn->state == CONN_SERVING && len > 0);
+    if (conn_head(conn)->http_1_0) {
+        buf_put(out, data, len);
+    } else {
+        response_put_chunk(out, data, len);
+    }
+    conn_queue(conn);
+}
+
+void conn_stream_end(struct conn *conn)
+{
+    ASSERT(conn->state == CONN_SERVING && conn->wait == NULL);
+    if (!conn_head(conn)->http_1_0) {
+        response_put_chunk(output_buf(&conn->output, &conn->conns->pool), NULL, 0);
+    }
+    conn->output.reply_count++;
+    request_done(conn, stream_is_last(conn));
+}
+
+void conn_stream_cut(struct conn *conn, const char *reason)
+{
+    conn_abort(conn, reason);
+}
+
 /* Answer with an error and close: the input cannot be trusted to be in step. */
 COLD static void conn_reject(struct conn *conn, const struct parser_reject *reject)
 {
@@ -442,6 +493,18 @@ static void write_timer_fire(struct timer *timer, uint64_t now_ms)
     }
 }
 
+/* Does a part of a stream wait to be sent before the next one is asked for? */
+HOT static bool is_streaming(const struct conn *conn)
+{
+    return conn->state == CONN_SERVING && conn->wait != NULL && conn->wait->sent != NULL &&
+           conn->output.out.len == 0;
+}
+
+COLD static void conn_take_more(struct conn *conn)
+{
+    conn->wait->sent(conn->wait);
+}
+
 /* Send what there is, in a turn's end or when the socket takes more. */
 HOT static void conn_send(struct conn *conn)
 {
@@ -472,6 +535,9 @@ HOT static void conn_send(struct conn *conn)
     }
     if (conn->state == CONN_FINISHING && conn->output.out.len == 0) {
         conn_end(conn);
+    } else if (is_streaming(conn)) {
+        conn_rest(conn);
+        conn_take_more(conn);
     } else if (go_on) {
         conn_process(conn);
     }

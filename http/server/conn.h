@@ -94,6 +94,8 @@ struct http_wait {
     void (*cancel)(struct http_wait *wait);
     /* Its deadline has come: to be answered now, after conn_resume(). */
     void (*expire)(struct http_wait *wait);
+    /* All that conn_stream_put() appended is sent. NULL: it is no stream, or nobody asks. */
+    void (*sent)(struct http_wait *wait);
     bool needs_client;     /* a client that has closed its side is taken to be gone */
     bool expires_on_drain; /* a drain is its deadline */
     /* the connection's own */
@@ -211,6 +213,14 @@ struct conn *conn_resume(struct http_wait *wait);
 /* Answer the present request. extra: more header lines with CRLF, or NULL. */
 void conn_reply(struct conn *conn, int status, const char *type, const char *extra,
                 const void *body, size_t len);
+
+/* Answer the present request with a 200 whose body comes part by part, as its client takes it:
+ * conn_stream(), then parts, between which it waits (http_wait.sent), then the end; or, when there
+ * is no right end, conn_stream_cut(), which resets the connection. */
+COLD void conn_stream(struct conn *conn, const char *type);
+COLD void conn_stream_put(struct conn *conn, const void *data, size_t len);
+COLD void conn_stream_end(struct conn *conn);
+COLD void conn_stream_cut(struct conn *conn, const char *reason);
 
 /* Answer with an error. extra: more header lines with CRLF, or NULL; more: further members of the
  * error's JSON, each with a comma before it, or "". */

@@ -131,6 +131,7 @@ static void watch_cb(void *data, const struct id_request *request)
     case ID_REQUEST_STATUS:
     case ID_REQUEST_SEGMENTS:
     case ID_REQUEST_MEMBER:
+    case ID_REQUEST_BACKUP:
     case ID_REQUEST_EVERYWHERE:
         note_text(&world->asked, payload->data, payload->len);
         break;

@@ -214,6 +214,31 @@ static int take_strict(struct fake *fake, struct id_request *request)
     return result.status;
 }
 
+static int take_backup(struct fake *fake, struct id_request *request)
+{
+    struct id_backup *what = request->out;
+
+    if (what->close) {
+        fake->backups_closed++;
+        pthread_cond_broadcast(&fake->changed);
+        return 0;
+    }
+    if (fake->backup_parts == 0) {
+        return ERR_OVERLOADED;
+    }
+    fake->last_local = what->local;
+    fake->backup_part = what->number == 0 ? 1 : fake->backup_part + 1;
+    if (fake->backup_part == fake->backup_fails_at) {
+        return ERR_CORRUPT;
+    }
+    what->number = 7;
+    what->end = fake->backup_part == fake->backup_parts;
+    for (size_t i = 0; i < fake->backup_part_bytes; i++) {
+        buf_put_u8(&request->reply, (uint8_t)fake->backup_part);
+    }
+    return 0;
+}
+
 static int carry_out(struct fake *fake, struct id_request *request)
 {
     switch (request->kind) {
@@ -233,6 +258,8 @@ static int carry_out(struct fake *fake, struct id_request *request)
         fake->everywhere_index = request->index;
         *(struct id_missing *)request->out = fake->missing;
         return fake->everywhere_status;
+    case ID_REQUEST_BACKUP:
+        return take_backup(fake, request);
     case ID_REQUEST_STATUS:
         *(struct id_cluster_status *)request->out = fake->cluster;
         return 0;
@@ -351,6 +378,8 @@ void fake_start_still(struct fake *fake)
                                         .clock = &fake->clock,
                                         .refill_percent = REFILL_DEFAULT_PERCENT};
     atomic_store(&fake->health.started, true);
+    atomic_store(&fake->health.uid_high, 0xf81d4fae7dec41d0);
+    atomic_store(&fake->health.uid_low, 0xa76500a0c91e6bf6);
     atomic_store(&fake->health.leader_known, true);
     atomic_store(&fake->health.applied_once, true);
 }

@@ -64,6 +64,11 @@ struct fake {
     uint64_t everywhere_index; /* of the last one */
     uint64_t change_wait_ms;   /* so long the last command was to wait at most */
     uint64_t all_wait_ms;      /* and so long the last wait for all */
+    unsigned backup_parts;     /* of each backup; 0: another one is always being taken, */
+    size_t backup_part_bytes;  /* and so large is each; filled with its number, from 1 on */
+    unsigned backup_fails_at;  /* this part comes as ERR_CORRUPT; 0: none */
+    unsigned backup_part;      /* the last that was given */
+    unsigned backups_closed;   /* so many were given up */
     struct id_cluster_status cluster;
     struct clock clock;
     _Atomic uint64_t wall_ms;   /* what the wall clock shows; 0: the system's */

@@ -33,11 +33,13 @@ static bool is_registered(const struct announce *announce)
     const struct node_info *info = announce->info;
     struct node_info known;
 
-    return info->node_id == 0 || (fsm_node(announce->on->fsm, info->node_id, &known) &&
-                                  known.store_id == info->store_id &&
-                                  strcmp(known.http_address, info->http_address) == 0 &&
-                                  strcmp(known.version, info->version) == 0 &&
-                                  strcmp(known.peer_address, info->peer_address) == 0);
+    return info->node_id == 0 ||
+           (fsm_node(announce->on->fsm, info->node_id, &known) &&
+            known.store_id == info->store_id && known.incarnation == info->incarnation &&
+            known.levels.min == info->levels.min && known.levels.max == info->levels.max &&
+            strcmp(known.http_address, info->http_address) == 0 &&
+            strcmp(known.version, info->version) == 0 &&
+            strcmp(known.peer_address, info->peer_address) == 0);
 }
 
 static void register_node(struct announce *announce)

@@ -1,5 +1,6 @@
 /*
- * announce.h - what a node tells the cluster by itself: its address, version and store id; as the
+ * announce.h - what a node tells the cluster by itself: its address, version, levels, store id and
+ * the start that it is in; as the
  * leader, the digest that all nodes compare their state with; that it holds no segment any more of
  * tags that became strict.
  *

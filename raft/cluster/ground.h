@@ -60,6 +60,7 @@ GROUND_SEND(confirm)
 GROUND_SEND(applied)
 GROUND_SEND(clock)
 GROUND_SEND(probe)
+GROUND_SEND(standing)
 
 static inline void ground_refuse(const struct ground *on, uint64_t to, uint64_t id, int status)
 {

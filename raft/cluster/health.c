@@ -69,6 +69,8 @@ static void update_members(struct health *health)
     SEE(health, voters, configuration_voters(conf));
     SEE(health, differs, health->of.differences->now);
     SEE(health, member_change, change != NULL && !change->given_up);
+    SEE(health, level, fsm_level(on->fsm));
+    SEE(health, level_able, fsm_levels(on->fsm).max);
 }
 
 static bool update_leader(struct health *health)
@@ -82,6 +84,28 @@ static bool update_leader(struct health *health)
         SEE(health, leader_through, through);
     }
     return changed;
+}
+
+/* The birth, and until then whom it waits for; one that is looked for only when there is news. */
+static void update_birth(struct health *health)
+{
+    struct birth_seen waits[LIMIT_NODES];
+    struct birth birth;
+    size_t count;
+
+    if (health->birth_changes == health->of.births->changes && health->birth_changes != 0) {
+        return;
+    }
+    health->birth_changes = health->of.births->changes;
+    count = birth_watch_waits(health->of.births, waits);
+    for (size_t i = 0; i < LIMIT_NODES; i++) {
+        SEE(health, birth_waits[i],
+            i < count ? (uint32_t)(waits[i].id << 8) | (uint32_t)waits[i].wait : 0);
+    }
+    if (fsm_birth(health->of.on->fsm, &birth)) {
+        SEE(health, uid_low, birth.uid.low);
+        SEE(health, uid_high, birth.uid.high);
+    }
 }
 
 bool health_update(struct health *health)
@@ -98,6 +122,7 @@ bool health_update(struct health *health)
     if (driver_applied(on->driver)->index >= health->start_last) {
         SEE(health, applied_once, true);
     }
+    update_birth(health);
     update_members(health);
     update_held(health);
     update_burnt(health);
@@ -124,6 +149,7 @@ static void fill_member(const struct ground *on, const struct conf_member *from,
     if (fsm_node(on->fsm, from->id, &info)) {
         memcpy(member->http_address, info.http_address, sizeof member->http_address);
         memcpy(member->version, info.version, sizeof member->version);
+        member->levels = info.levels;
     }
     member->reachable = ground_reaches(on, from->id);
     if (driver_match(on->driver, from->id, &match)) {
@@ -144,15 +170,20 @@ void health_status(const struct health *health, struct id_cluster_status *ret_st
     const struct ground *on = health->of.on;
     const struct configuration *conf = driver_configuration(on->driver);
     const struct member_change *change = fsm_member_change(on->fsm);
+    struct birth birth;
 
     memset(ret_status, 0, sizeof *ret_status);
     strncpy(ret_status->cluster_id, health->of.cluster_id, LIMIT_CLUSTER_ID_BYTES);
+    if (fsm_birth(on->fsm, &birth)) {
+        ret_status->uid = birth.uid;
+    }
     ret_status->node_id = on->node_id;
     ret_status->state = on->stopping ? ID_NODE_STOPPING : states[driver_state(on->driver)];
     ret_status->leader_id = driver_leader(on->driver);
     ret_status->term = driver_term(on->driver);
     ret_status->commit_index = on->driver->commit;
     ret_status->applied_index = driver_applied(on->driver)->index;
+    fsm_level_row(on->fsm, &ret_status->level);
     if (change != NULL) {
         fill_change(change, &ret_status->change);
     }

@@ -7,6 +7,7 @@
 #ifndef LEAFD_RAFT_CLUSTER_HEALTH_H
 #define LEAFD_RAFT_CLUSTER_HEALTH_H
 
+#include "raft/cluster/birth_watch.h"
 #include "raft/cluster/differences.h"
 #include "raft/cluster/way.h"
 #include "src/id/alloc/strict.h"
@@ -21,12 +22,14 @@ struct health_sources {
     const struct lease *lease;
     struct id_table *table;
     const struct differences *differences;
+    const struct birth_watch *births;
     const char *cluster_id;
 };
 
 struct health {
     struct id_health seen;    /* by everybody */
     struct health_sources of; /* the rest begins as zero */
+    uint64_t birth_changes;   /* as of the last look */
     uint64_t start_last;      /* last index of the log at the start: applied once it is reached */
     struct timer held_look;   /* armed: whether ids are held was looked at a moment ago */
 };

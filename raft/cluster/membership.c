@@ -408,6 +408,10 @@ int membership_answer(struct membership *membership, const void *data, size_t le
     case MEMBER_ASK_MOVE:
         answer = ask_move(membership, &ask);
         break;
+    case MEMBER_ASK_LEVEL:
+    case MEMBER_ASK_LEVEL_SEE:
+        upgrade_answer(membership->upgrade, &ask, &answer);
+        break;
     default:
         UNREACHABLE("kind of a membership request");
     }

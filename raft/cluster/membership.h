@@ -28,6 +28,7 @@
 #define LEAFD_RAFT_CLUSTER_MEMBERSHIP_H
 
 #include "raft/cluster/node_command.h"
+#include "raft/cluster/upgrade.h"
 #include "src/id/codec/member.h"
 
 struct handover {
@@ -42,6 +43,7 @@ struct handover {
 struct membership {
     const struct ground *on;
     uint32_t patience_ms;
+    struct upgrade *upgrade; /* which answers for the level; NULL in tests that do not ask */
     struct handover handover;
     struct node_command command; /* begins or ends a change */
     /* of the change under way, as this leader sees it */

@@ -3,6 +3,7 @@
  */
 #include "raft/cluster/peers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "src/base/assert.h"
@@ -11,10 +12,10 @@
 
 #define JOIN_WAIT_MS 10000
 
-void peers_init(struct peers *peers, const struct ground *on, const struct learned_peers *learned,
-                const char *address)
+void peers_init(struct peers *peers, const struct ground *on, struct birth_watch *births,
+                const struct learned_peers *learned, const char *address)
 {
-    *peers = (struct peers){.on = on, .address = address};
+    *peers = (struct peers){.on = on, .births = births, .address = address};
     if (learned != NULL) {
         peers->learned = *learned;
     }
@@ -126,7 +127,7 @@ static void forget_heard(struct peers *peers)
 /* A removed id never comes back, so what was seen of it is not needed any more. */
 static void forget_removed(struct peers *peers)
 {
-    struct rollback *seen = &peers->on->driver->peers;
+    struct rollback *seen = &peers->on->driver->peers.seen;
 
     for (size_t i = seen->count; i > 0; i--) {
         uint64_t id = seen->peers[i - 1].id;
@@ -196,6 +197,14 @@ static bool learn(struct peers *peers, uint64_t peer, const struct wire_conf *wi
     return true;
 }
 
+int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_t len)
+{
+    struct wire_statement said;
+    int rv = wire_statement_decode(statement, len, &said);
+
+    return rv == 0 ? birth_watch_judge(peers->births, peer, &said.birth) : rv;
+}
+
 bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len)
 {
     struct wire_statement said;
@@ -241,7 +250,7 @@ int peers_check(struct peers *peers, uint64_t peer, const void *statement, size_
     int rv = wire_statement_decode(statement, len, &said);
 
     if (rv == 0) {
-        rv = driver_meet(peers->on->driver, peer, &said.start);
+        rv = driver_meet(peers->on->driver, peer, &said);
     }
     if (rv == 0) {
         hear_address(peers, peer, said.address);
@@ -271,12 +280,19 @@ static struct wire_conf applied_conf(const struct peers *peers, struct buf *byte
 
 void peers_state(const struct peers *peers, struct buf *statement)
 {
+    const struct driver *driver = peers->on->driver;
     struct buf conf = BUF_INIT;
-    struct wire_statement says = {.start = peers->on->driver->start,
-                                  .conf = applied_conf(peers, &conf)};
+    struct buf earlier = BUF_INIT;
+    struct wire_statement says = {.start = driver->start,
+                                  .conf = applied_conf(peers, &conf),
+                                  .birth = birth_watch_said(peers->births)};
 
     memcpy(says.address, peers->address, strlen(peers->address));
+    incarnations_earlier(&driver->incarnations, &earlier);
+    says.earlier = earlier.data;
+    says.earlier_len = earlier.len;
     wire_statement_encode(&says, statement);
+    buf_free(&earlier);
     buf_free(&conf);
 }
 
@@ -322,32 +338,59 @@ static bool is_member(const struct peers *peers, uint64_t peer, const char *addr
     return member != NULL && strcmp(ground_address(peers->on, member), address) == 0;
 }
 
-bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t len,
-                struct buf *answer)
+/* Only where there is a cluster, and not if another one has answered it already: it will hear so by
+ * the uid in the answer. */
+static bool may_join(const struct peers *peers, const struct uid *own, const struct uid *other,
+                     struct member_answer *answer)
 {
-    struct peers_join *join = &peers->join;
-    struct wire_joined joined = {0};
-    char address[LIMIT_ADDRESS_BYTES + 1];
-    struct buf conf = BUF_INIT;
-    const char *why;
-
-    if (wire_join_decode(request, len, address) != 0 ||
-        !member_address_check(address, strlen(address), &why)) {
+    if (uid_is_none(own)) {
+        answer->outcome = MEMBER_NO_QUORUM;
+        (void)snprintf(answer->why, sizeof answer->why,
+                       "node %llu has not heard of its cluster's birth yet",
+                       (unsigned long long)peers->on->node_id);
         return false;
     }
+    answer->outcome = MEMBER_PENDING;
+    return uid_is_none(other) || uid_equal(own, other);
+}
+
+/* What becomes of it: it is a member, the leader has answered, or it is to wait. *bytes: of the
+ * configuration in the answer. */
+static void ask_for(struct peers *peers, uint64_t peer, const char *address,
+                    struct wire_joined *joined, struct buf *bytes)
+{
+    struct peers_join *join = &peers->join;
+
     if (is_member(peers, peer, address)) {
-        joined.answer.outcome = MEMBER_DONE;
-        joined.conf = applied_conf(peers, &conf);
+        joined->answer.outcome = MEMBER_DONE;
+        joined->conf = applied_conf(peers, bytes);
     } else if (join->answered && join->node_id == peer && join->answer.outcome != MEMBER_PENDING &&
                join->answer.outcome != MEMBER_DONE) {
-        joined.answer = join->answer; /* once; the next asking begins anew */
+        joined->answer = join->answer; /* once; the next asking begins anew */
         join->answered = false;
     } else {
-        joined.answer.outcome =
+        joined->answer.outcome =
             join->active && join->node_id != peer ? MEMBER_IN_PROGRESS : MEMBER_PENDING;
         if (!join->active && !peers->on->stopping) {
             join_begin(peers, peer, address);
         }
+    }
+}
+
+bool peers_join(struct peers *peers, uint64_t peer, const void *request, size_t len,
+                struct buf *answer)
+{
+    struct wire_joined joined = {.birth = birth_watch_said(peers->births)};
+    struct wire_join said;
+    struct buf conf = BUF_INIT;
+    const char *why;
+
+    if (wire_join_decode(request, len, &said) != 0 ||
+        !member_address_check(said.address, strlen(said.address), &why)) {
+        return false;
+    }
+    if (may_join(peers, &joined.birth.uid, &said.birth.uid, &joined.answer)) {
+        ask_for(peers, peer, said.address, &joined, &conf);
     }
     wire_joined_encode(&joined, answer);
     buf_free(&conf);

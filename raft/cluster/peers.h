@@ -22,12 +22,13 @@
 #ifndef LEAFD_RAFT_CLUSTER_PEERS_H
 #define LEAFD_RAFT_CLUSTER_PEERS_H
 
-#include "raft/cluster/ground.h"
+#include "raft/cluster/birth_watch.h"
 
 /* Peers by a configuration that this node's log has not reached. */
 struct learned_peers {
     struct configuration conf; /* without members: none are needed (any more) */
     uint64_t index;            /* of its entry; 0: there never was one */
+    struct wire_birth birth;   /* of a node that joins: the cluster that has let it in */
     uint64_t changes;          /* how often they changed */
 };
 
@@ -60,6 +61,7 @@ struct peers_join {
 
 struct peers {
     const struct ground *on;
+    struct birth_watch *births;
     struct learned_peers learned;
     struct peers_heard heard;
     const char *address;                /* of this node, to be dialled; borrowed */
@@ -72,14 +74,18 @@ struct peers {
 
 /* learned: by what a node that has just joined heard; may be NULL. address: where this node wants
  * to be reached; "" if it does not say. */
-void peers_init(struct peers *peers, const struct ground *on, const struct learned_peers *learned,
-                const char *address);
+void peers_init(struct peers *peers, const struct ground *on, struct birth_watch *births,
+                const struct learned_peers *learned, const char *address);
 
 /* Follow the configuration. True if there was a change. */
 bool peers_turn(struct peers *peers);
 
 /* 0, ERR_REMOVED, or ERR_WRONG_NODE. */
 int peers_admit(const struct peers *peers, uint64_t peer, uint64_t store_id) MUST_CHECK;
+
+/* Is it of the same cluster, by what it says? 0, ERR_OTHER_BIRTH, ERR_OTHER_LIST (birth_watch.h) or
+ * ERR_BAD_MESSAGE. */
+int peers_birth(struct peers *peers, uint64_t peer, const void *statement, size_t len) MUST_CHECK;
 
 /* Is it a peer of ours? statement: what it says, see wire.h; may be empty. */
 bool peers_know(struct peers *peers, uint64_t peer, const void *statement, size_t len);

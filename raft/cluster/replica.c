@@ -30,10 +30,20 @@ static void on_role_changed(struct driver_observer *observer)
     replica->owner->role_changed(replica->owner);
 }
 
+/* Tags age, and grow, by the log's time; a cluster that keeps none has only each node's own clock.
+ */
+static uint64_t tags_ms(const struct replica *replica)
+{
+    uint64_t log_ms = fsm_log_ms(replica->fsm);
+
+    return log_ms > 0 ? log_ms : clock_wall_ms(replica->ground.clock);
+}
+
 static void on_installed(struct driver_observer *observer, uint64_t index)
 {
     struct replica *replica = CONTAINER(observer, struct replica, observer);
 
+    growth_reset(&replica->growth, tags_ms(replica));
     /* Indexes were jumped over: whatever was submitted has an unknown outcome. */
     requests_role_changed(&replica->requests);
     replica->owner->installed(replica->owner, index);
@@ -52,6 +62,13 @@ static void on_tag_changed(struct fsm_listener *listener, const struct tag_row *
 
     allocator_tag_changed(replica->allocator, row);
     announce_tag_changed(&replica->announce, row);
+}
+
+static void on_tag_changes(struct fsm_listener *listener, const struct tag_row *row)
+{
+    struct replica *replica = CONTAINER(listener, struct replica, listener);
+
+    growth_note(&replica->growth, row, tags_ms(replica));
 }
 
 static void on_worker_changed(struct fsm_listener *listener, const struct worker_row *row)
@@ -88,14 +105,6 @@ static void on_strict_answer(void *data, struct id_request *request, int status)
 }
 
 /* --- the tags served lately, on the disk: fetched after a restart --- */
-
-/* Tags age by the log's time; a cluster that keeps none has only each node's own clock. */
-static uint64_t tags_ms(const struct replica *replica)
-{
-    uint64_t log_ms = fsm_log_ms(replica->fsm);
-
-    return log_ms > 0 ? log_ms : clock_wall_ms(replica->ground.clock);
-}
 
 static void on_tags_write(void *data, unsigned number, const void *bytes, size_t len)
 {
@@ -148,15 +157,18 @@ static void start_prefetch(struct replica *replica, const struct store_loaded *l
  * The state machine tells the commands of one incarnation of this node from those of another by
  * this number (session.h), and peers tell incarnations (rollback.h); it must never be the same
  * twice. Its low half is random: a data directory that is set back to an older copy brings an older
- * count of starts with it.
+ * count of starts with it. prepare_store() has drawn it, and has put it on the disk.
  */
-static uint64_t number_of_incarnation(const struct replica_config *config, uint64_t count)
+static int number_of_incarnation(const struct store_loaded *loaded, uint64_t *ret_incarnation)
 {
-    struct prng prng;
+    const struct buf *record = &loaded->locals[LOCAL_INCARNATIONS];
+    struct incarnations incarnations;
+    int rv = incarnations_load(&incarnations, record->data, record->len);
 
-    prng_seed(&prng, config->driver.seed);
-    return count << PEER_INCARNATION_RANDOM_BITS |
-           prng_next(&prng) >> (64 - PEER_INCARNATION_RANDOM_BITS);
+    if (rv == 0) {
+        *ret_incarnation = incarnations_newest(&incarnations);
+    }
+    return rv;
 }
 
 /* What hands out ids: all but snowflake ids. */
@@ -204,20 +216,39 @@ static int start_lease(struct replica *replica, const struct store_loaded *loade
     return rv;
 }
 
+/* Which cluster this is, or is to be. */
+static void start_births(struct replica *replica, const struct store_loaded *loaded)
+{
+    struct replica_config *config = &replica->config;
+    struct birth_list list;
+
+    birth_list_read(loaded, config->driver.node_id, config->cluster_id, &config->lease.layout,
+                    &list);
+    config->driver.birth.list_digest = list.digest;
+    birth_watch_init(&replica->births, &replica->ground, &list,
+                     config->learned != NULL ? &config->learned->birth : NULL);
+}
+
 /* Requests, links and the membership; lower parts first. */
-static void start_requests(struct replica *replica)
+static void start_requests(struct replica *replica, struct disk *disk)
 {
     const struct replica_config *config = &replica->config;
     const struct ground *on = &replica->ground;
 
+    upgrade_init(&replica->upgrade, on, &config->upgrade);
     membership_init(&replica->membership, on, config->catch_up_ms);
+    replica->membership.upgrade = &replica->upgrade;
     requests_init(&replica->requests, on, &config->driver, &replica->membership,
                   replica->allocator);
     everywhere_init(&replica->everywhere, on);
     membership_requests_init(&replica->membership_requests, on, &replica->requests);
-    peers_init(&replica->peers, on, config->learned, config->info.peer_address);
+    growth_init(&replica->growth, config->driver.seed, tags_ms(replica));
+    backups_init(&replica->backups, on, disk, &replica->growth, config->cluster_id,
+                 config->driver.seed);
+    peers_init(&replica->peers, on, &replica->births, config->learned, config->info.peer_address);
     announce_init(&replica->announce, on, &replica->requests.way, replica->table, &config->info,
                   config->digest_ms);
+    standing_init(&replica->standing, on);
 }
 
 static void start_differences(struct replica *replica)
@@ -242,6 +273,7 @@ static void start_health(struct replica *replica, const struct store_loaded *loa
                                                  .lease = replica->lease,
                                                  .table = replica->table,
                                                  .differences = &replica->differences,
+                                                 .births = &replica->births,
                                                  .cluster_id = replica->config.cluster_id};
     replica->health.start_last = loaded->first_index + loaded->entry_count - 1;
 }
@@ -255,16 +287,33 @@ static void follow_members(struct replica *replica)
     }
 }
 
+/* Which cluster this node, and the others, are of. */
+static void turn_births(struct replica *replica)
+{
+    if (!birth_watch_turn(&replica->births) && !replica->apart) {
+        replica->apart = true;
+        replica->owner->failed(replica->owner, ERR_OTHER_BIRTH,
+                               "most members belong to another cluster, which was born apart from "
+                               "this node's: check cluster.members, peer.advertise and data.dir, "
+                               "here and there");
+    }
+}
+
 int replica_start(struct replica *replica, const struct replica_config *config, struct fsm *fsm,
                   struct disk *disk, struct net *net, const struct clock *clock,
                   struct replica_owner *owner, const struct store_loaded *loaded)
 {
-    int rv;
+    int rv = 0;
 
     ASSERT(config->driver.node_id >= 1 && config->driver.node_id <= LIMIT_NODE_ID);
     memset(replica, 0, sizeof *replica);
     replica->config = *config;
-    replica->config.driver.incarnation = number_of_incarnation(config, loaded->incarnation);
+    rv = number_of_incarnation(loaded, &replica->config.driver.incarnation);
+    if (rv != 0) {
+        return rv;
+    }
+    replica->config.info.incarnation = replica->config.driver.incarnation;
+    replica->config.info.levels = fsm_levels(fsm);
     replica->owner = owner;
     replica->fsm = fsm;
     replica->ground = (struct ground){.driver = &replica->driver,
@@ -282,6 +331,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
                                                  .installed = on_installed,
                                                  .failed = on_failed};
     replica->listener = (struct fsm_listener){.tag_changed = on_tag_changed,
+                                              .tag_changes = on_tag_changes,
                                               .worker_changed = on_worker_changed,
                                               .layout_changed = on_layout_changed};
     replica->lease_disk.write = on_lease_write;
@@ -292,7 +342,8 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     if (rv != 0) {
         return rv;
     }
-    start_requests(replica);
+    start_births(replica, loaded);
+    start_requests(replica, disk);
     start_differences(replica);
     start_health(replica, loaded);
     fsm_listen(fsm, &replica->listener);
@@ -302,6 +353,7 @@ int replica_start(struct replica *replica, const struct replica_config *config, 
     if (rv != 0) {
         return rv;
     }
+    turn_births(replica);
     follow_members(replica);
     atomic_store(&replica->health.seen.started, true);
     return 0;
@@ -417,6 +469,9 @@ void replica_submit(struct replica *replica, struct id_request *request)
     case ID_REQUEST_EVERYWHERE:
         everywhere_submit(&replica->everywhere, request);
         break;
+    case ID_REQUEST_BACKUP:
+        backups_submit(&replica->backups, request);
+        break;
     case ID_REQUEST_STATUS:
         health_status(&replica->health, request->out);
         answers_put(&replica->answers, request, 0);
@@ -439,6 +494,7 @@ bool replica_receive(struct replica *replica, uint64_t from, enum frame_type typ
     case FRAME_SNAPSHOT_CHUNK:
     case FRAME_SNAPSHOT_ACK:
     case FRAME_RESIGN:
+    case FRAME_STANDING:
         return driver_receive(&replica->driver, from, type, payload, len);
     case FRAME_REQUEST:
     case FRAME_RELAY:
@@ -464,6 +520,9 @@ void replica_link_changed(struct replica *replica, uint64_t peer, bool up)
     driver_link_changed(&replica->driver, peer, up);
     requests_link_changed(&replica->requests, peer, up);
     everywhere_link_changed(&replica->everywhere, peer);
+    if (up) {
+        standing_link_up(&replica->standing, peer);
+    }
 }
 
 /* --- turns --- */
@@ -498,10 +557,12 @@ static void turn_parts(struct replica *replica)
     bool leader_known = way_is_known(&replica->requests.way);
 
     everywhere_turn(&replica->everywhere);
+    backups_turn(&replica->backups);
     turn_members(replica);
     turn_fate(replica);
     announce_turn(&replica->announce);
     differences_turn(&replica->differences);
+    upgrade_turn(&replica->upgrade);
     requests_tidy(&replica->requests);
     clock_sync_turn(&replica->clock_sync);
     lease_turn(replica->lease);
@@ -520,6 +581,7 @@ bool replica_turn(struct replica *replica)
 {
     bool more;
 
+    turn_births(replica);
     driver_tick(&replica->driver);
     answers_deliver(&replica->answers);
     more = driver_turn(&replica->driver);
@@ -575,6 +637,7 @@ static const struct tag_row *row_of(void *data, const char *name, size_t len)
 void replica_give_back(struct replica *replica, uint64_t deadline_ms)
 {
     ASSERT(!replica->ground.stopping);
+    standing_stop(&replica->standing);
     /* While it shows which ids were used, and are left. */
     prefetch_save(replica->prefetch, tags_ms(replica));
     allocator_give_back(replica->allocator, deadline_ms, row_of, replica->fsm);
@@ -587,6 +650,7 @@ void replica_stop(struct replica *replica)
     strict_stop(replica->strict);
     membership_requests_stop(&replica->membership_requests);
     everywhere_stop(&replica->everywhere);
+    backups_stop(&replica->backups);
     requests_stop(&replica->requests); /* last: the others' queries and commands end by it */
 }
 
@@ -595,6 +659,7 @@ void replica_close(struct replica *replica)
     ASSERT(replica->ground.stopping && answers_are_none(&replica->answers));
     requests_close(&replica->requests);
     driver_close(&replica->driver);
+    growth_free(&replica->growth);
     strict_free(replica->strict);
     prefetch_free(replica->prefetch);
     allocator_free(replica->allocator);

@@ -6,10 +6,12 @@
  *   driver                  the consensus core and the log; tells what is applied
  *   requests                commands and queries to the leader and back: way, relay, serving
  *   everywhere, strict,     requests of other kinds
- *   membership_requests
- *   membership              changes of the members, on the leader
- *   peers                   links, and who is let in
- *   announce, clock_sync    what the node tells the cluster by itself
+ *   membership_requests,
+ *   backups
+ *   membership, upgrade     changes of the members and of the level, on the leader
+ *   peers, birth_watch      links, and who is let in; which cluster is this?
+ *   announce, standing,     what the node tells the cluster by itself
+ *   clock_sync
  *   allocator, lease,       ids for its clients
  *   prefetch
  *   health                  what others may see of all that
@@ -26,12 +28,14 @@
 #define LEAFD_RAFT_CLUSTER_REPLICA_H
 
 #include "raft/cluster/announce.h"
+#include "raft/cluster/backups.h"
 #include "raft/cluster/clock_sync.h"
 #include "raft/cluster/differences.h"
 #include "raft/cluster/everywhere.h"
 #include "raft/cluster/health.h"
 #include "raft/cluster/membership_requests.h"
 #include "raft/cluster/peers.h"
+#include "raft/cluster/standing.h"
 #include "src/base/container.h"
 #include "src/id/alloc/prefetch.h"
 
@@ -44,6 +48,7 @@ struct replica_config {
     uint32_t strict_keys;            /* 1..LIMIT_KEYS: idempotency keys the cluster may hold */
     struct lease_config lease;       /* workers 0: no snowflake ids */
     struct prefetch_config prefetch; /* tags 0: none is kept */
+    struct upgrade_config upgrade;   /* when the level of the cluster rises by itself */
     uint32_t catch_up_ms;           /* patience with a change of the membership, see membership.h */
     const struct net_peer *members; /* cluster.members of the settings; borrowed */
     size_t member_count;            /* 0: not set */
@@ -79,13 +84,18 @@ struct replica {
     struct driver_observer observer;
     struct fsm_listener listener;
     struct membership membership;
+    struct upgrade upgrade;
     struct requests requests;
     struct everywhere everywhere;
     struct membership_requests membership_requests;
+    struct birth_watch births;
     struct peers peers;
     struct announce announce;
     struct differences differences;
+    struct standing standing;
     struct clock_sync clock_sync;
+    struct growth growth;
+    struct backups backups;
     struct id_table *table;
     struct allocator *allocator;
     struct strict *strict;
@@ -94,6 +104,7 @@ struct replica {
     struct lease *lease;
     struct lease_disk lease_disk;
     struct health health;
+    bool apart;      /* the owner knows that its cluster has no majority */
     bool draining;   /* leadership is handed over because the node stops */
     bool removed;    /* the owner knows that this node was */
     bool superseded; /* and that there is a later incarnation of it */

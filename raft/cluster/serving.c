@@ -72,7 +72,8 @@ static const struct buf *payload_of(const struct work *work)
 }
 
 /* Answer, if anybody waits, and free it. Who sent a command may not have applied it itself: the
- * answer says where the entry is, and what its tags have become (tag_marks.h). */
+ * answer says where the entry is, and what its tags have become (tag_marks.h). That of a query says
+ * which entries it has seen. */
 static void finish(struct work *work, int status, uint64_t index, const void *reply, size_t len)
 {
     struct serving *serving = work->serving;
@@ -82,7 +83,7 @@ static void finish(struct work *work, int status, uint64_t index, const void *re
     struct buf marks = BUF_INIT;
 
     if (work->from != 0) {
-        if (index != 0) {
+        if (index != 0 && work->kind == WIRE_REQUEST_COMMAND) {
             fsm_tag_marks(serving->on->fsm, work->payload.data, work->payload.len, &marks);
         }
         wire.marks = marks.data;
@@ -147,6 +148,9 @@ void serving_take(struct serving *serving, struct id_request *request)
     struct work *work = work_new(serving, serving_wire_kind(request));
 
     ASSERT(request->work == NULL && !serving->holding && !serving->on->stopping);
+    /* This node's own parts ask the level before they write what it brought. */
+    ASSERT_IMPLIES(request->kind == ID_REQUEST_COMMAND && request->payload.len > 1,
+                   command_since(request->payload.data[1]) <= fsm_level(serving->on->fsm));
     work->local = request;
     request->work = work;
 }
@@ -174,6 +178,7 @@ static bool is_for_leaders_alone(const struct wire_request *wire)
     case COMMAND_DIGEST:
     case COMMAND_LAYOUT:
     case COMMAND_CLOCK:
+    case COMMAND_LEVEL:
     case COMMAND_MEMBER_BEGIN:
     case COMMAND_MEMBER_END:
         return true;
@@ -193,6 +198,17 @@ static bool is_stamped_by(const struct wire_request *wire, uint64_t node_id)
             stamp.node_id == node_id);
 }
 
+/* Nothing goes into the log that a member may not be able to read: neither what this leafd does not
+ * know nor what is above the level in force. */
+static bool may_be_appended(const struct serving *serving, const struct wire_request *wire)
+{
+    struct command command;
+
+    return wire->kind != WIRE_REQUEST_COMMAND ||
+           (command_read(wire->payload, wire->payload_len, &command) == 0 &&
+            command_since(command.type) <= fsm_level(serving->on->fsm));
+}
+
 /* 0, or why it is not taken. */
 static int check(const struct serving *serving, uint64_t from, const struct wire_request *wire)
 {
@@ -204,7 +220,8 @@ static int check(const struct serving *serving, uint64_t from, const struct wire
         return ERR_NOT_LEADER;
     }
     if (is_for_leaders_alone(wire) ||
-        !is_stamped_by(wire, wire->origin != 0 ? wire->origin : from)) {
+        !is_stamped_by(wire, wire->origin != 0 ? wire->origin : from) ||
+        !may_be_appended(serving, wire)) {
         return ERR_REFUSED;
     }
     return serving->count >= LIMIT_REQUESTS_PENDING ? ERR_OVERLOADED : 0;
@@ -443,7 +460,7 @@ static void answer_confirmed(struct serving *serving)
                      ? membership_answer(serving->membership, query->data, query->len, &reply)
                      : fsm_query(serving->on->fsm, query->data, query->len, &reply);
 
-        finish(work, rv, 0, reply.data, reply.len);
+        finish(work, rv, work->index, reply.data, reply.len);
         buf_free(&reply);
     }
 }

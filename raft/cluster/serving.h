@@ -34,7 +34,7 @@ TAILQ_HEAD(work_list, work);
 
 /* How requests of this node's own come back; never from inside serving_take(). */
 struct serving_owner {
-    /* Over; a reply is borrowed for the call. index: of a command's entry, else 0. */
+    /* Over; a reply is borrowed for the call. index: as id_request.index. */
     void (*answered)(struct serving_owner *owner, struct id_request *request, int status,
                      uint64_t index, const void *reply, size_t len);
     /* Somebody else may have to serve it. */

@@ -60,6 +60,9 @@ void applier_skip(struct applier *applier, uint64_t index, uint64_t term)
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
                     const struct entry_block *block, struct buf *result)
 {
+    if (!fsm_can_apply(applier->fsm, block->data, block->len)) {
+        return ERR_NEWER;
+    }
     applier_skip(applier, index, term);
     return fsm_apply(applier->fsm, index, block->data, block->len, result, &applier->rows);
 }
@@ -317,13 +320,18 @@ static int load_rows(struct fsm *fsm, const void *rows, size_t len)
     return rv == 0 && !reader_done(&reader) ? ERR_CORRUPT : rv;
 }
 
-bool applier_loads(const void *rows, size_t len, uint64_t index)
+int applier_loads(const struct applier *applier, const void *rows, size_t len, uint64_t index)
 {
     struct fsm *fsm = fsm_new();
-    bool loads = load_rows(fsm, rows, len) == 0 && fsm_load_end(fsm, index) == 0;
+    int rv;
 
+    fsm_speaks(fsm, fsm_levels(applier->fsm));
+    rv = load_rows(fsm, rows, len);
+    if (rv == 0) {
+        rv = fsm_load_end(fsm, index);
+    }
     fsm_free(fsm);
-    return loads;
+    return rv;
 }
 
 void applier_install(struct applier *applier, struct store_position *position, const void *rows,

@@ -56,7 +56,8 @@ void applier_free(struct applier *applier);
 /* One that needs nothing done. */
 void applier_skip(struct applier *applier, uint64_t index, uint64_t term);
 
-/* A command; returns what fsm_apply() does. */
+/* A command; returns what fsm_apply() does, or ERR_NEWER: this leafd does not know it, and nothing
+ * was done, also to the applied index. */
 int applier_command(struct applier *applier, uint64_t index, uint64_t term,
                     const struct entry_block *block, struct buf *result) MUST_CHECK;
 
@@ -107,8 +108,10 @@ uint64_t applier_compaction(struct applier *applier, const struct entry_log *log
 /* --- snapshots --- */
 
 /* Do these rows make a state at this index? (Tried with a state machine of its own, which for the
- * moment takes as much memory as the state, beside the rows.) */
-bool applier_loads(const void *rows, size_t len, uint64_t index);
+ * moment takes as much memory as the state, beside the rows.) 0; ERR_NEWER: a newer leafd is needed
+ * to tell; or another error: they do not. */
+int applier_loads(const struct applier *applier, const void *rows, size_t len,
+                  uint64_t index) MUST_CHECK;
 
 /* Put a snapshot on disk in place of log and state; position is taken over. Nothing is applied
  * until it is there. */

@@ -122,6 +122,13 @@ void consensus_begin_alone(struct consensus *consensus)
     consensus->raft.voted_for = consensus->raft.id;
 }
 
+void consensus_wait_anew(struct consensus *consensus, uint64_t now_ms)
+{
+    if (consensus->raft.state == RAFT_FOLLOWER) {
+        consensus->raft.election_timer_start = now_ms;
+    }
+}
+
 bool consensus_drops(const struct consensus *consensus, const struct raft_message *message)
 {
     const struct raft *raft = &consensus->raft;

@@ -50,6 +50,9 @@ int consensus_step(struct consensus *consensus, struct raft_event *event, uint64
 bool consensus_begins_alone(const struct consensus *consensus, bool stored);
 void consensus_begin_alone(struct consensus *consensus);
 
+/* A follower waits for a leader from now on, as if it had just heard of one. */
+void consensus_wait_anew(struct consensus *consensus, uint64_t now_ms);
+
 /* G3, G9: has a message to be dropped, since it would do harm in this state? */
 bool consensus_drops(const struct consensus *consensus, const struct raft_message *message);
 

@@ -85,6 +85,7 @@ static void write_entries(struct driver *driver, const struct raft_update *updat
     struct write *write;
 
     applier_join(&driver->applier);
+    peer_memory_join(&driver->peers);
     write = writes_new(&driver->writes, STORE_APPEND);
     ASSERT(n > 0 && index > driver->commit);
     if (index <= driver->persisted) {
@@ -211,6 +212,7 @@ static void arm_timer(struct driver *driver)
 
 static void write_vote(struct driver *driver)
 {
+    peer_memory_join(&driver->peers);
     outbox_vote(&driver->outbox, driver_term(driver), raft_voted_for(raft_of(driver)));
 }
 
@@ -330,6 +332,78 @@ static bool begins_alone(const struct driver *driver)
                                       driver->persisted == entry_log_last(&driver->log));
 }
 
+/* --- what is known of the peers --- */
+
+/* What a peer had on its disk of the committed log, by how far it reached: where this node's log
+ * has the same entry, both are the same up to there. */
+static void note_committed(struct driver *driver, uint64_t peer, uint64_t index, uint64_t last_term)
+{
+    if (last_term != 0 && witness_term_at(&driver->witness, index) == last_term) {
+        rollback_committed(&driver->peers.seen, peer,
+                           index < driver->commit ? index : driver->commit);
+    }
+}
+
+/* What a message shows of its sender. */
+static void note_message(struct driver *driver, uint64_t from, const struct raft_message *message)
+{
+    const struct raft_request_vote_result *result = &message->request_vote_result;
+
+    rollback_term(&driver->peers.seen, from, message_senders_term(message));
+    if (message->type == RAFT_REQUEST_VOTE_RESULT && result->vote_granted && !result->pre_vote) {
+        rollback_vote(&driver->peers.seen, from, result->term, driver->config.node_id);
+    }
+}
+
+/* What a peer has acknowledged, if this node leads; and of what it had on its disk, what is
+ * committed by now. */
+static void note_acknowledged(struct driver *driver, uint64_t peer)
+{
+    const struct peer_seen *seen = rollback_find(&driver->peers.seen, peer);
+    struct peer_tail tail = {.term = driver_term(driver)};
+
+    if (driver_match(driver, peer, &tail.index) && tail.index > 0) {
+        tail.last_term = witness_term_at(&driver->witness, tail.index);
+        rollback_tail(&driver->peers.seen, peer, &tail);
+        rollback_committed(&driver->peers.seen, peer,
+                           tail.index < driver->commit ? tail.index : driver->commit);
+    }
+    if (seen != NULL) {
+        note_committed(driver, peer, seen->tail.index, seen->tail.last_term);
+    }
+}
+
+static void note_all_acknowledged(struct driver *driver)
+{
+    const struct configuration *configuration = driver_configuration(driver);
+
+    for (unsigned i = 0; i < configuration->count; i++) {
+        if (configuration->members[i].id != driver->config.node_id) {
+            note_acknowledged(driver, configuration->members[i].id);
+        }
+    }
+}
+
+/* What a peer says that its disk has. Of an older connection, and another start: not now. */
+static void note_standing(struct driver *driver, uint64_t peer,
+                          const struct peer_standing *standing)
+{
+    struct rollback *memory = &driver->peers.seen;
+    const struct peer_seen *seen = rollback_find(memory, peer);
+
+    if (seen == NULL || seen->incarnation != standing->incarnation) {
+        return;
+    }
+    rollback_term(memory, peer, standing->term);
+    rollback_vote(memory, peer, standing->term, standing->vote);
+    /* An entry of an older term may be cut by the leader of this one. */
+    if (standing->last_term == standing->term) {
+        rollback_tail(memory, peer,
+                      &(struct peer_tail){standing->term, standing->index, standing->last_term});
+    }
+    note_committed(driver, peer, standing->index, standing->last_term);
+}
+
 /* --- start and end --- */
 
 /* The configurations of the log must decode: the core trusts them, and frees entries that it
@@ -368,6 +442,22 @@ static struct raft_entry *copy_log(struct driver *driver, const struct store_loa
     return entries;
 }
 
+/* What the disk has at the start. */
+static struct peer_standing standing_of(const struct store_loaded *loaded, uint64_t incarnation)
+{
+    struct peer_standing standing = {.incarnation = incarnation,
+                                     .term = loaded->term,
+                                     .vote = loaded->vote,
+                                     .index = loaded->position.index,
+                                     .last_term = loaded->position.term};
+
+    if (loaded->entry_count > 0) {
+        standing.index = loaded->first_index + loaded->entry_count - 1;
+        standing.last_term = loaded->entries[loaded->entry_count - 1].term;
+    }
+    return standing;
+}
+
 static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm,
                        const struct store_loaded *loaded)
 {
@@ -376,7 +466,7 @@ static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm
 
     prng_seed(&prng, config->seed);
     writes_init(&driver->writes, disk);
-    outbox_init(&driver->outbox, &driver->writes, driver->net);
+    outbox_init(&driver->outbox, &driver->writes, driver->net, loaded->term, loaded->vote);
     snapshot_init(&driver->transfers, disk, driver->net, &driver->outbox, driver->clock,
                   config->election_ms, prng_next(&prng) >> 1);
     entry_log_init(&driver->log, loaded->first_index);
@@ -384,8 +474,7 @@ static void init_parts(struct driver *driver, struct disk *disk, struct fsm *fsm
                  &loaded->position);
     driver->commit = loaded->position.index;
     driver->witness = (struct witness){&driver->log, &driver->applier.applied, &driver->commit};
-    driver->start = (struct peer_start){config->incarnation, loaded->term,
-                                        loaded->first_index + loaded->entry_count - 1};
+    driver->start = standing_of(loaded, config->incarnation);
 }
 
 static void init_consensus(struct driver *driver)
@@ -402,15 +491,20 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
                  struct net *net, const struct clock *clock, struct fsm *fsm,
                  struct driver_observer *observer, const struct store_loaded *loaded)
 {
-    const struct buf *record = &loaded->locals[LOCAL_PEERS];
+    const struct buf *had = &loaded->locals[LOCAL_INCARNATIONS];
     struct raft_event event = event_of(RAFT_START);
     struct raft_snapshot_metadata metadata;
     int rv;
 
     *driver = (struct driver){.config = *config, .net = net, .clock = clock, .observer = observer};
     init_parts(driver, disk, fsm, loaded);
-    rv = changes_decode(loaded) ? rollback_load(&driver->peers, record->data, record->len)
-                                : ERR_CORRUPT;
+    rv = peer_memory_init(&driver->peers, &driver->writes, clock, &loaded->locals[LOCAL_PEERS]);
+    if (rv == 0) {
+        rv = incarnations_load(&driver->incarnations, had->data, had->len);
+    }
+    if (rv == 0 && !changes_decode(loaded)) {
+        rv = ERR_CORRUPT;
+    }
     if (rv == 0 && loaded->position.index > 0) {
         rv = consensus_metadata(&driver->applier.applied, &metadata);
         event.start.metadata = &metadata;
@@ -434,6 +528,8 @@ int driver_start(struct driver *driver, const struct driver_config *config, stru
 void driver_quiesce(struct driver *driver)
 {
     if (!driver->failed) {
+        note_all_acknowledged(driver);
+        peer_memory_save(&driver->peers);
         applier_write(&driver->applier, false);
     }
     driver->failed = true;
@@ -566,7 +662,7 @@ static void step_message(struct driver *driver, struct raft_message *message)
         step_vote_request(driver, &event);
         return;
     }
-    if (message->type == RAFT_TIMEOUT_NOW && begins_alone(driver)) {
+    if (message->type == RAFT_TIMEOUT_NOW && (begins_alone(driver) || driver->held)) {
         return; /* G14: its timer fires soon, and nobody else can be elected meanwhile */
     }
     (void)step(driver, &event);
@@ -622,18 +718,24 @@ static bool parts_from_install(const struct driver *driver, const struct raft_ap
            args->prev_log_term != trail->snapshot.term;
 }
 
+static void on_restored(void *data)
+{
+    struct driver *driver = data;
+
+    driver->observer->failed(driver->observer, ERR_CONTRADICTED, driver->failed_text);
+}
+
 /* Entries, or a snapshot, of a leader: do they agree with what is committed here? False: the driver
- * has failed. */
+ * has failed, and says so once it has forgotten what such peers said of themselves. */
 static bool agrees(struct driver *driver, uint64_t from, const struct raft_message *message)
 {
     struct contradiction contradiction = {0};
-    char text[380];
 
     if (driver->applier.installing || message_term(message) < driver_term(driver) ||
         witness_agrees(&driver->witness, message, &contradiction)) {
         return true;
     }
-    snprintf(text, sizeof text,
+    snprintf(driver->failed_text, sizeof driver->failed_text,
              "node %llu leads term %llu with another entry %llu (term %llu) than the one committed "
              "here (term %llu): acknowledged changes were lost there, or forged. Nothing was "
              "changed here: stop all nodes, keep all data directories, and read 'The witness' in "
@@ -641,7 +743,8 @@ static bool agrees(struct driver *driver, uint64_t from, const struct raft_messa
              (unsigned long long)from, (unsigned long long)message_term(message),
              (unsigned long long)contradiction.index, (unsigned long long)contradiction.term,
              (unsigned long long)contradiction.known_term);
-    fail(driver, ERR_CONTRADICTED, text);
+    driver->failed = true;
+    peer_memory_restore(&driver->peers, on_restored, driver);
     return false;
 }
 
@@ -675,20 +778,6 @@ static void receive_append(struct driver *driver, struct raft_message *message)
     }
 }
 
-/* How far a peer's log must reach that has this term, as far as this node knows as the leader. */
-static uint64_t acknowledged(const struct driver *driver, uint64_t peer, uint64_t term)
-{
-    uint64_t match;
-
-    if (!driver_match(driver, peer, &match)) {
-        return 0;
-    }
-    if (term == driver_term(driver)) {
-        return match; /* only a leader of a newer term could have taken anything of it back */
-    }
-    return match < driver->commit ? match : driver->commit;
-}
-
 static void receive_head(struct driver *driver, uint64_t from, uint64_t transfer,
                          struct raft_message *message)
 {
@@ -715,7 +804,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
         message_release(&message);
         return false;
     }
-    rollback_term(&driver->peers, from, message_senders_term(&message));
+    note_message(driver, from, &message);
     switch (message.type) {
     case RAFT_APPEND_ENTRIES:
         receive_append(driver, &message);
@@ -726,7 +815,7 @@ static bool receive_message(struct driver *driver, uint64_t from, const uint8_t 
         break;
     default:
         step_message(driver, &message);
-        rollback_index(&driver->peers, from, acknowledged(driver, from, 0));
+        note_acknowledged(driver, from);
         break;
     }
     return true;
@@ -759,6 +848,29 @@ static bool deliver_head(struct driver *driver, uint64_t from, struct raft_messa
     return true;
 }
 
+/* Nothing of it was written: the log and the state are as they were. */
+static void fail_newer_snapshot(struct driver *driver, uint64_t from, uint64_t index)
+{
+    const struct level_range own = fsm_levels(driver->applier.fsm);
+    struct node_info info = {.version = "of an unknown version"};
+    char text[300];
+
+    (void)fsm_node(driver->applier.fsm, from, &info);
+    snprintf(text, sizeof text,
+             "the snapshot of node %llu (leafd %s) at entry %llu is of a later level than this "
+             "leafd speaks (%u to %u): start that version here, or a later one; nothing was "
+             "changed",
+             (unsigned long long)from, info.version, (unsigned long long)index, own.min, own.max);
+    fail(driver, ERR_NEWER, text);
+}
+
+/* Is the snapshot that came in from the leader of this node's term? Nobody else ends this node. */
+static bool leads_now(const struct driver *driver, uint64_t from)
+{
+    return driver_leader(driver) == from &&
+           driver->transfers.in.message.install_snapshot.term == driver_term(driver);
+}
+
 /* The last chunk is in. What does not fit its digest is dropped, and the leader sends it anew: once
  * the core begins to install, there is no way back. What fits it and makes no state is a lie: the
  * disk must not have it. False: it is not believed. */
@@ -769,14 +881,18 @@ static bool deliver_snapshot(struct driver *driver, uint64_t from)
     struct store_error error;
     uint64_t index;
     bool believed = true;
+    int rv;
 
     if (store_rows_check(rows.data, rows.len, rows.digest, &error) == 0) {
         index = driver->transfers.in.message.install_snapshot.last_index;
-        believed = applier_loads(rows.data, rows.len, index);
-        if (believed) {
+        rv = applier_loads(&driver->applier, rows.data, rows.len, index);
+        believed = rv == 0 || rv == ERR_NEWER;
+        if (rv == ERR_NEWER && leads_now(driver, from)) {
+            fail_newer_snapshot(driver, from, index);
+        } else if (rv == 0) {
             snapshot_take_head(&driver->transfers, &message);
             believed = deliver_head(driver, from, &message);
-        } else {
+        } else if (!believed) {
             trust_alarm(&driver->trust, from, "snapshot_rows", index, 0);
         }
     }
@@ -805,6 +921,20 @@ static bool receive_resign(struct driver *driver, uint64_t from, const uint8_t *
     return true;
 }
 
+static bool receive_standing(struct driver *driver, uint64_t from, const uint8_t *payload,
+                             size_t len)
+{
+    struct wire_standing standing;
+
+    if (wire_standing_decode(payload, len, &standing) != 0 ||
+        !trust_term(&driver->trust, from, "standing_term", standing.now.term) ||
+        !trust_index(&driver->trust, from, "standing_index", standing.now.index)) {
+        return false;
+    }
+    note_standing(driver, from, &standing.now);
+    return true;
+}
+
 bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len)
 {
@@ -820,6 +950,8 @@ bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
         return snapshot_receive_ack(&driver->transfers, from, payload, len);
     case FRAME_RESIGN:
         return receive_resign(driver, from, payload, len);
+    case FRAME_STANDING:
+        return receive_standing(driver, from, payload, len);
     default:
         return false;
     }
@@ -952,8 +1084,16 @@ void driver_tick(struct driver *driver)
     if (driver->failed) {
         return;
     }
+    if (clock_now_ms(driver->clock) >= applier_next_ms(&driver->applier)) {
+        peer_memory_join(&driver->peers);
+    }
     applier_tick(&driver->applier);
+    peer_memory_tick(&driver->peers);
     if (clock_now_ms(driver->clock) < driver->timer_ms) {
+        return;
+    }
+    if (driver->held && driver_state(driver) == DRIVER_FOLLOWER) {
+        driver->timer_ms = clock_now_ms(driver->clock) + driver->config.election_ms;
         return;
     }
     if (begins_alone(driver)) { /* G14 */
@@ -963,33 +1103,61 @@ void driver_tick(struct driver *driver)
     (void)step(driver, &event);
 }
 
+void driver_hold(struct driver *driver, bool held)
+{
+    bool let_go = driver->held && !held;
+
+    driver->held = held;
+    if (let_go && !driver->failed) {
+        consensus_wait_anew(driver->consensus, clock_now_ms(driver->clock));
+        arm_timer(driver);
+    }
+}
+
 uint64_t driver_next_ms(const struct driver *driver)
 {
-    uint64_t rows_ms = applier_next_ms(&driver->applier);
+    uint64_t writes_ms = applier_next_ms(&driver->applier);
+    uint64_t peers_ms = peer_memory_next_ms(&driver->peers);
 
     if (driver->failed) {
         return UINT64_MAX;
     }
-    return driver->timer_ms < rows_ms ? driver->timer_ms : rows_ms;
+    writes_ms = peers_ms < writes_ms ? peers_ms : writes_ms;
+    return driver->timer_ms < writes_ms ? driver->timer_ms : writes_ms;
+}
+
+/* What the first entry of a term says: nothing, or, while the cluster has no birth, that. Nothing
+ * of a client comes before it: a leader takes nothing before it has applied it (driver_leads()). */
+static void put_first(const struct driver *driver, struct buf *payload)
+{
+    struct birth birth;
+
+    if (!birth_is_sound(&driver->config.birth) || fsm_birth(driver->applier.fsm, &birth)) {
+        command_put(payload, COMMAND_NOOP, NULL);
+        return;
+    }
+    birth = driver->config.birth;
+    birth.wall_ms = clock_wall_ms(driver->clock);
+    command_put(payload, COMMAND_BIRTH, &birth);
 }
 
 /* G10: a leader's own first entry, since the core adds none on a clean election. */
-static void submit_noop(struct driver *driver)
+static void submit_first(struct driver *driver)
 {
     uint64_t term = driver_term(driver);
-    struct buf noop = BUF_INIT;
+    struct buf first = BUF_INIT;
     struct driver_command command;
     uint64_t index;
 
     if (!driver_is_leader(driver) || driver->noop_term == term || driver->applier.installing) {
         return;
     }
-    command_put(&noop, COMMAND_NOOP, NULL);
-    command = (struct driver_command){noop.data, noop.len};
+    put_first(driver, &first);
+    command = (struct driver_command){first.data, first.len};
     if (driver_submit(driver, &command, 1, &index, &term) == 0) {
         driver->noop_term = term;
     }
-    buf_free(&noop);
+    buf_free(&first);
 }
 
 static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
@@ -1006,6 +1174,31 @@ static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
     (void)step(driver, &event);
 }
 
+/* The entry, and all behind it, wait for a newer leafd on this node. */
+static void fail_newer(struct driver *driver, uint64_t index, const struct entry_block *block)
+{
+    const struct level_range own = fsm_levels(driver->applier.fsm);
+    uint16_t to = command_raises_to(block->data, block->len);
+    struct node_info info = {.version = "of an unknown version"};
+    struct session_stamp stamp = {0};
+    char what[80] = "is of a kind that this leafd does not know";
+    char text[380];
+
+    if (session_stamp_read(block->data, block->len, &stamp) == 0) {
+        (void)fsm_node(driver->applier.fsm, stamp.node_id, &info);
+    }
+    if (to != 0) {
+        snprintf(what, sizeof what, "raises the cluster's level to %u", to);
+    }
+    snprintf(text, sizeof text,
+             "entry %llu %s, and this leafd speaks levels %u to %u: start a newer leafd on this "
+             "node (node %llu, which wrote it, ran leafd %s); it goes on before that entry, and "
+             "nothing was changed",
+             (unsigned long long)index, what, own.min, own.max, (unsigned long long)stamp.node_id,
+             info.version);
+    fail(driver, ERR_NEWER, text);
+}
+
 static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
                           const struct entry_block *block)
 {
@@ -1014,6 +1207,8 @@ static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
 
     if (rv == ERR_DIVERGED) {
         fail(driver, rv, "the state differs from the leader's at an equal index");
+    } else if (rv == ERR_NEWER) {
+        fail_newer(driver, index, block);
     } else {
         driver->observer->applied(driver->observer, index, term, result.data, result.len);
     }
@@ -1063,7 +1258,7 @@ bool driver_turn(struct driver *driver)
     if (driver->failed) {
         return false;
     }
-    submit_noop(driver);
+    submit_first(driver);
     while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL) {
         apply(driver, entry);
         count++;
@@ -1105,28 +1300,31 @@ void driver_mark_joined(struct driver *driver, uint64_t incarnation)
     buf_free(&record);
 }
 
-static void write_peers(struct driver *driver, void (*done)(void *data), void *data)
-{
-    struct buf record = BUF_INIT;
-
-    ASSERT(driver->peers.changed || driver->peers.older);
-    driver->peers.changed = false;
-    rollback_save(&driver->peers, &record);
-    driver_write_local(driver, LOCAL_PEERS, record.data, record.len, done, data);
-    buf_free(&record);
-}
-
 void driver_mark_older(struct driver *driver, void (*done)(void *data), void *data)
 {
-    driver->peers.older = true;
-    write_peers(driver, done, data);
+    driver->peers.seen.older = true;
+    peer_memory_write(&driver->peers, done, data);
 }
 
-int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *start)
+bool driver_standing(const struct driver *driver, struct peer_standing *ret_standing)
 {
-    const struct peer_seen *seen = rollback_find(&driver->peers, peer);
-    uint64_t index = acknowledged(driver, peer, start->term);
-    int rv = 0;
+    uint64_t index = driver->persisted;
+
+    *ret_standing = (struct peer_standing){.incarnation = driver->config.incarnation,
+                                           .term = driver->outbox.term,
+                                           .vote = driver->outbox.vote,
+                                           .index = index,
+                                           .last_term = witness_term_at(&driver->witness, index)};
+    return !driver->failed && !driver->applier.installing &&
+           (index == 0) == (ret_standing->last_term == 0);
+}
+
+int driver_meet(struct driver *driver, uint64_t peer, const struct wire_statement *statement)
+{
+    const struct peer_standing *start = &statement->start;
+    const struct peer_seen *seen = rollback_find(&driver->peers.seen, peer);
+    struct rollback_evidence evidence;
+    int rv;
 
     /* A node that has failed ends: nothing of what it says now matters. */
     if ((seen != NULL && seen->incarnation == start->incarnation) || driver->failed) {
@@ -1136,11 +1334,12 @@ int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *s
         !trust_index(&driver->trust, peer, "start_index", start->index)) {
         return ERR_IMPLAUSIBLE;
     }
-    rv = start->index < index ? ERR_STALE : rollback_meet(&driver->peers, peer, start);
+    note_acknowledged(driver, peer);
+    rv = rollback_meet(&driver->peers.seen, peer, statement, &evidence);
     if (rv != 0) {
-        rollback_log_older(&driver->peers, peer, start, index);
-    } else if (driver->peers.changed) {
-        write_peers(driver, NULL, NULL); /* one that is lost is written at the next meeting */
+        rollback_log_older(peer, start, &evidence);
+    } else {
+        peer_memory_tick(&driver->peers);
     }
     return rv;
 }

@@ -5,9 +5,9 @@
  * library), entry_log (the log in memory), writes (what is on its way to the disk), outbox (term
  * and vote, and messages that wait for them), applier (the state machine's place in the log),
  * snapshot (transfers), leader_watch (is the leader gone?), trust and witness (may it be true?),
- * rollback (was a peer's data set back?). It decides the order of things: term and vote first, then
- * entries to the cache and the disk, then messages; committed entries are applied in order, and
- * their rows written behind the log.
+ * peer_memory (was a peer's data set back?). It decides the order of things: term and vote first,
+ * then entries to the cache and the disk, then messages; committed entries are applied in order,
+ * and their rows written behind the log.
  *
  * It reaches disk, links and time only through `struct disk`, `struct net` and `struct clock`, so
  * the very same file runs in the simulator. What disk and links have to say waits in queues until
@@ -33,8 +33,9 @@
 #include "raft/core/applier.h"
 #include "raft/core/entry_log.h"
 #include "raft/core/leader_watch.h"
+#include "raft/core/incarnations.h"
 #include "raft/core/outbox.h"
-#include "raft/core/rollback.h"
+#include "raft/core/peer_memory.h"
 #include "raft/core/snapshot.h"
 #include "raft/core/trust.h"
 #include "raft/core/witness.h"
@@ -54,6 +55,8 @@ struct driver_config {
     struct applier_config applier;
     uint64_t seed;        /* of election jitter */
     uint64_t incarnation; /* of this start, see rollback.h */
+    struct birth birth;   /* proposed as the first leader, but for its time; without a uid or a
+                             digest: none is */
 };
 
 /* Called on the raft loop, never from inside driver_submit(). */
@@ -76,6 +79,8 @@ struct driver {
     struct consensus *consensus; /* NULL before the start */
     bool stepping;               /* an event is being taken */
     bool failed;
+    bool held;             /* it must not stand for election */
+    char failed_text[400]; /* why, of a witness that is about to say so */
     struct net *net;
     const struct clock *clock;
     struct driver_observer *observer;
@@ -89,10 +94,11 @@ struct driver {
     struct leader_watch watch;
     struct trust trust;
     struct witness witness;
-    struct peer_start start; /* of this node, for its peers */
-    struct rollback peers;   /* what this node has seen of them */
-    uint64_t timer_ms;       /* when driver_tick() must fire the core's timer */
-    uint64_t noop_term;      /* term whose first entry was submitted */
+    struct peer_standing start;       /* of this node, for its peers */
+    struct incarnations incarnations; /* that it had */
+    struct peer_memory peers;         /* what it knows of them */
+    uint64_t timer_ms;                /* when driver_tick() must fire the core's timer */
+    uint64_t noop_term;               /* term whose first entry was submitted */
     /* last seen, to notice changes */
     enum driver_state seen_state;
     uint64_t seen_term;
@@ -126,13 +132,17 @@ void driver_tick(struct driver *driver);
  * if more is left to apply (call again soon). */
 bool driver_turn(struct driver *driver);
 
+/* A held node does not stand for election, however long it hears no leader; votes and follows it
+ * does. Let go, it waits for a leader as long as after a start. Not held at the start. */
+void driver_hold(struct driver *driver, bool held);
+
 /* When driver_tick() is due next. */
 uint64_t driver_next_ms(const struct driver *driver);
 
 /* --- links --- */
 
-/* A FRAME_RAFT, FRAME_RESIGN or snapshot frame from a peer. False: malformed, or it says what
- * cannot be. */
+/* A FRAME_RAFT, FRAME_RESIGN, FRAME_STANDING or snapshot frame from a peer. False: malformed, or it
+ * says what cannot be. */
 bool driver_receive(struct driver *driver, uint64_t from, enum frame_type type,
                     const uint8_t *payload, size_t len);
 
@@ -146,7 +156,11 @@ void driver_peer_refused(struct driver *driver, uint64_t peer);
 /* A peer is there, and says this of its start. 0; ERR_IMPLAUSIBLE when that cannot be (logged); or
  * ERR_STALE when it has forgotten what this node has seen of it: its data directory is an older
  * copy (logged), and it must not take part. */
-int driver_meet(struct driver *driver, uint64_t peer, const struct peer_start *start) MUST_CHECK;
+int driver_meet(struct driver *driver, uint64_t peer,
+                const struct wire_statement *statement) MUST_CHECK;
+
+/* What this node's disk has by now. False: a snapshot is on its way there. */
+bool driver_standing(const struct driver *driver, struct peer_standing *ret_standing);
 
 /* --- commands --- */
 

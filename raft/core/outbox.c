@@ -7,9 +7,10 @@
 
 #include "src/base/assert.h"
 
-void outbox_init(struct outbox *outbox, struct writes *writes, struct net *net)
+void outbox_init(struct outbox *outbox, struct writes *writes, struct net *net, uint64_t term,
+                 uint64_t vote)
 {
-    *outbox = (struct outbox){.writes = writes, .net = net};
+    *outbox = (struct outbox){.writes = writes, .net = net, .term = term, .vote = vote};
     STAILQ_INIT(&outbox->held);
 }
 
@@ -57,6 +58,8 @@ void outbox_written(struct outbox *outbox, const struct write *write)
 
     ASSERT(write->number > outbox->durable && write->number <= outbox->submitted);
     outbox->durable = write->number;
+    outbox->term = write->op.term;
+    outbox->vote = write->op.vote;
     while ((frame = take(outbox, outbox->durable)) != NULL) {
         (void)outbox->net->ops->send(outbox->net, frame->to, FRAME_RAFT, &frame->payload);
         frame_free(frame);

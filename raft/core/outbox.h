@@ -31,10 +31,14 @@ struct outbox {
     struct net *net;
     uint64_t submitted; /* number of the newest write of a term and vote */
     uint64_t durable;   /* and of the newest that the disk has; the same: nothing is awaited */
+    uint64_t term;      /* as the disk has it */
+    uint64_t vote;
     STAILQ_HEAD(, held_frame) held;
 };
 
-void outbox_init(struct outbox *outbox, struct writes *writes, struct net *net);
+/* term and vote: as the disk has them. */
+void outbox_init(struct outbox *outbox, struct writes *writes, struct net *net, uint64_t term,
+                 uint64_t vote);
 void outbox_free(struct outbox *outbox);
 
 /* Write down a term and the vote in it (0: none). */

@@ -4,6 +4,7 @@
 #include "raft/core/prepare.h"
 
 #include "raft/core/guard.h"
+#include "raft/core/incarnations.h"
 #include "raft/core/rollback.h"
 #include "raft/wire/configuration.h"
 #include "src/base/assert.h"
@@ -19,6 +20,7 @@ enum incarnation_kind {
 struct preparation {
     struct buf conf; /* of the first entry; empty: there is one, or none is to be */
     struct buf incarnation_record;
+    struct buf incarnations_record;
     uint64_t incarnation;
     uint64_t term; /* as it will be */
     uint64_t vote;
@@ -53,6 +55,27 @@ static int next_incarnation(const struct store_loaded *loaded, uint64_t *ret_inc
                                LOCAL_INCARNATION);
     }
     *ret_incarnation = incarnation + 1;
+    return 0;
+}
+
+/* This start joins those that the node had. */
+static int add_incarnation(const struct store_loaded *loaded, uint32_t random,
+                           struct preparation *preparation, struct store_error *ret_error)
+{
+    const struct buf *record = &loaded->locals[LOCAL_INCARNATIONS];
+    struct incarnations incarnations;
+    int rv = incarnations_load(&incarnations, record->data, record->len);
+
+    if (rv == 0 && incarnations.newest >= preparation->incarnation) {
+        rv = ERR_CORRUPT;
+    }
+    if (rv != 0) {
+        return store_error_set(
+            ret_error, rv, "local record %d: the list of starts is damaged or of another version",
+            LOCAL_INCARNATIONS);
+    }
+    incarnations_add(&incarnations, preparation->incarnation, random);
+    incarnations_save(&incarnations, &preparation->incarnations_record);
     return 0;
 }
 
@@ -107,6 +130,14 @@ bool prepare_is_empty(const struct store_loaded *loaded)
     return loaded->entry_count == 0 && loaded->position.index == 0;
 }
 
+bool prepare_first_list(const struct store_loaded *loaded, struct configuration *ret_configuration)
+{
+    const struct store_entry *first = loaded->entries;
+
+    return loaded->entry_count > 0 && loaded->first_index == 1 && first->type == RAFT_CHANGE &&
+           configuration_decode(first->data, first->len, ret_configuration) == 0;
+}
+
 bool prepare_is_joiner(const struct store_loaded *loaded)
 {
     const struct buf *record = &loaded->locals[LOCAL_INCARNATION];
@@ -143,6 +174,7 @@ static int commit(struct store *store, struct preparation *preparation, struct s
                   struct store_error *ret_error)
 {
     const struct buf *record = &preparation->incarnation_record;
+    const struct buf *had = &preparation->incarnations_record;
     const struct buf *conf = &preparation->conf;
     const struct store_entry entry = {1, RAFT_CHANGE, (uint32_t)conf->len, conf->data};
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
@@ -154,6 +186,10 @@ static int commit(struct store *store, struct preparation *preparation, struct s
                                    .local_key = LOCAL_INCARNATION,
                                    .local = record->data,
                                    .local_len = (uint32_t)record->len};
+    struct store_op incarnations = {.kind = STORE_LOCAL,
+                                    .local_key = LOCAL_INCARNATIONS,
+                                    .local = had->data,
+                                    .local_len = (uint32_t)had->len};
     int rv;
 
     ASSERT(preparation->incarnation > loaded->incarnation);
@@ -165,6 +201,7 @@ static int commit(struct store *store, struct preparation *preparation, struct s
         STAILQ_INSERT_TAIL(&list, &append, link);
     }
     STAILQ_INSERT_TAIL(&list, &incarnation, link);
+    STAILQ_INSERT_TAIL(&list, &incarnations, link);
     rv = store->ops->commit(store, &list, ret_error);
     if (rv != 0) {
         return rv;
@@ -172,6 +209,8 @@ static int commit(struct store *store, struct preparation *preparation, struct s
     loaded->incarnation = preparation->incarnation;
     buf_free(&loaded->locals[LOCAL_INCARNATION]);
     buf_move(&loaded->locals[LOCAL_INCARNATION], &preparation->incarnation_record);
+    buf_free(&loaded->locals[LOCAL_INCARNATIONS]);
+    buf_move(&loaded->locals[LOCAL_INCARNATIONS], &preparation->incarnations_record);
     loaded->term = preparation->term;
     loaded->vote = preparation->vote;
     if (conf->len > 0) {
@@ -182,7 +221,7 @@ static int commit(struct store *store, struct preparation *preparation, struct s
 }
 
 int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t node_id,
-                  const struct net_peer *members, size_t member_count,
+                  uint32_t random, const struct net_peer *members, size_t member_count,
                   struct store_error *ret_error)
 {
     struct preparation preparation = {.term = loaded->term, .vote = loaded->vote};
@@ -222,9 +261,13 @@ int prepare_store(struct store *store, struct store_loaded *loaded, uint64_t nod
     }
     buf_put_u8(&preparation.incarnation_record, (uint8_t)kind);
     buf_put_u64(&preparation.incarnation_record, preparation.incarnation);
-    rv = commit(store, &preparation, loaded, ret_error);
+    rv = add_incarnation(loaded, random, &preparation, ret_error);
+    if (rv == 0) {
+        rv = commit(store, &preparation, loaded, ret_error);
+    }
     buf_free(&preparation.conf);
     buf_free(&preparation.incarnation_record);
+    buf_free(&preparation.incarnations_record);
     return rv;
 }
 
@@ -240,6 +283,18 @@ static int skip_row(void *data, const struct store_row *row)
     (void)data;
     (void)row;
     return 0;
+}
+
+int prepare_look(struct store *store, bool *ret_is_empty, struct store_error *ret_error)
+{
+    struct store_loaded loaded;
+    int rv = store->ops->load(store, &loaded, skip_row, NULL, ret_error);
+
+    if (rv == 0) {
+        *ret_is_empty = prepare_is_empty(&loaded);
+        store_loaded_release(&loaded);
+    }
+    return rv;
 }
 
 int prepare_reset_term(struct store *store, struct store_error *ret_error)
@@ -276,7 +331,25 @@ static int load_row(void *data, const struct store_row *row)
     return fsm_load_row(data, row->key, row->key_len, row->value, row->value_len);
 }
 
-int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id,
+/* In place of the store's own words, which know nothing of levels. */
+static void say_newer(const struct fsm *fsm, int rv, struct store_error *ret_error)
+{
+    const struct level_range own = fsm_levels(fsm);
+
+    if (rv == ERR_NEWER && fsm_level(fsm) > own.max) {
+        (void)store_error_set(ret_error, rv,
+                              "the data are of a cluster at level %u, and this leafd speaks levels "
+                              "%u to %u: start the newer leafd again",
+                              fsm_level(fsm), own.min, own.max);
+    } else if (rv == ERR_NEWER) {
+        (void)store_error_set(ret_error, rv,
+                              "the data have rows that this leafd does not know (it speaks levels "
+                              "%u to %u): a newer one wrote them, start that again",
+                              own.min, own.max);
+    }
+}
+
+int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id, uint32_t random,
                  const struct net_peer *members, size_t member_count,
                  struct store_loaded *ret_loaded, struct store_error *ret_error)
 {
@@ -285,11 +358,17 @@ int prepare_load(struct store *store, struct fsm *fsm, uint64_t node_id,
     fsm_load_begin(fsm);
     rv = store->ops->load(store, ret_loaded, load_row, fsm, ret_error);
     if (rv != 0) {
+        say_newer(fsm, rv, ret_error);
         return rv;
     }
     rv = fsm_load_end(fsm, ret_loaded->position.index);
-    if (rv == 0) {
-        rv = prepare_store(store, ret_loaded, node_id, members, member_count, ret_error);
+    if (rv == ERR_BAD_VERSION) {
+        (void)store_error_set(ret_error, rv,
+                              "the cluster is at level %u, and this leafd speaks levels %u to %u: "
+                              "upgrade by the versions between",
+                              fsm_level(fsm), fsm_levels(fsm).min, fsm_levels(fsm).max);
+    } else if (rv == 0) {
+        rv = prepare_store(store, ret_loaded, node_id, random, members, member_count, ret_error);
     } else {
         (void)store_error_set(ret_error, rv, "the rows contradict each other");
     }

@@ -1,15 +1,33 @@
 /*
  * rollback.c - see rollback.h. The record: version u8, mark u8 (1: this directory is an older
- * copy), and for each peer id u64, incarnation u64.
+ * copy), and for each peer the numbers of struct peer_seen.
  */
 #include "raft/core/rollback.h"
 
 #include <string.h>
 
+#include "raft/core/incarnations.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"
+#include "src/id/codec/fields.h"
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
+
+static const struct field seen_fields[] = {
+    FIELD_NUMBER(struct peer_seen, id),
+    FIELD_NUMBER(struct peer_seen, incarnation),
+    FIELD_NUMBER(struct peer_seen, term),
+    FIELD_NUMBER(struct peer_seen, committed),
+    FIELD_NUMBER(struct peer_seen, tail.term),
+    FIELD_NUMBER(struct peer_seen, tail.index),
+    FIELD_NUMBER(struct peer_seen, tail.last_term),
+    FIELD_NUMBER(struct peer_seen, vote_term),
+    FIELD_NUMBER(struct peer_seen, vote),
+};
+static const struct fields seen_table = FIELDS(seen_fields);
+
+_Static_assert(2 + ROLLBACK_MAX * sizeof(struct peer_seen) <= LIMIT_LOCAL_RECORD_BYTES,
+               "what is remembered of all peers fits its record");
 
 const struct peer_seen *rollback_find(const struct rollback *memory, uint64_t peer)
 {
@@ -43,55 +61,99 @@ void rollback_term(struct rollback *memory, uint64_t peer, uint64_t term)
 
     if (seen != NULL && term > seen->term) {
         seen->term = term;
+        memory->changed = true;
     }
 }
 
-void rollback_index(struct rollback *memory, uint64_t peer, uint64_t index)
+void rollback_vote(struct rollback *memory, uint64_t peer, uint64_t term, uint64_t vote)
 {
     struct peer_seen *seen = find_or_add(memory, peer);
 
-    if (seen != NULL && index > seen->index) {
-        seen->index = index;
+    if (seen != NULL && vote != 0 && term > seen->vote_term) {
+        seen->vote_term = term;
+        seen->vote = vote;
+        memory->changed = true;
     }
 }
 
-int rollback_meet(struct rollback *memory, uint64_t peer, const struct peer_start *start)
+void rollback_tail(struct rollback *memory, uint64_t peer, const struct peer_tail *tail)
 {
     struct peer_seen *seen = find_or_add(memory, peer);
 
-    if (seen == NULL || seen->incarnation == start->incarnation) {
+    if (seen != NULL && (tail->term > seen->tail.term ||
+                         (tail->term == seen->tail.term && tail->index > seen->tail.index))) {
+        seen->tail = *tail;
+        memory->changed = true;
+    }
+}
+
+void rollback_committed(struct rollback *memory, uint64_t peer, uint64_t index)
+{
+    struct peer_seen *seen = find_or_add(memory, peer);
+
+    if (seen != NULL && index > seen->committed) {
+        seen->committed = index;
+        memory->changed = true;
+    }
+}
+
+static bool contradicts(struct rollback_evidence *ret_evidence, const char *what, uint64_t said,
+                        uint64_t known)
+{
+    *ret_evidence = (struct rollback_evidence){what, said, known};
+    return true;
+}
+
+/* A later incarnation of a peer: has it forgotten something? */
+static bool has_forgotten(const struct peer_seen *seen, const struct wire_statement *statement,
+                          struct rollback_evidence *ret_evidence)
+{
+    const struct peer_standing *start = &statement->start;
+
+    if (seen->incarnation != 0 && !incarnations_may_include(statement, seen->incarnation)) {
+        return contradicts(ret_evidence, "incarnation", start->incarnation, seen->incarnation);
+    }
+    if (start->term < seen->term) {
+        return contradicts(ret_evidence, "term", start->term, seen->term);
+    }
+    if (start->index < seen->committed) {
+        return contradicts(ret_evidence, "committed", start->index, seen->committed);
+    }
+    if (start->term == seen->tail.term && start->index < seen->tail.index) {
+        return contradicts(ret_evidence, "acknowledged", start->index, seen->tail.index);
+    }
+    if (start->term == seen->vote_term && start->vote != seen->vote) {
+        return contradicts(ret_evidence, "vote", start->vote, seen->vote);
+    }
+    return false;
+}
+
+int rollback_meet(struct rollback *memory, uint64_t peer, const struct wire_statement *statement,
+                  struct rollback_evidence *ret_evidence)
+{
+    struct peer_seen *seen = find_or_add(memory, peer);
+
+    if (seen == NULL || seen->incarnation == statement->start.incarnation) {
         return 0;
     }
-    if (start->incarnation >> PEER_INCARNATION_RANDOM_BITS <= seen->incarnation >>
-            PEER_INCARNATION_RANDOM_BITS ||
-        start->term < seen->term || start->index < seen->index) {
+    if (has_forgotten(seen, statement, ret_evidence)) {
         return ERR_STALE;
     }
-    ASSERT(start->incarnation > seen->incarnation);
-    seen->incarnation = start->incarnation;
-    memory->changed = true;
+    ASSERT(statement->start.incarnation > seen->incarnation);
+    seen->incarnation = statement->start.incarnation;
+    memory->met = true;
     return 0;
 }
 
-static unsigned long long count_of(uint64_t incarnation)
+void rollback_log_older(uint64_t peer, const struct peer_standing *start,
+                        const struct rollback_evidence *evidence)
 {
-    return incarnation >> PEER_INCARNATION_RANDOM_BITS;
-}
-
-void rollback_log_older(const struct rollback *memory, uint64_t peer,
-                        const struct peer_start *start, uint64_t index)
-{
-    const struct peer_seen none = {0};
-    const struct peer_seen *seen = rollback_find(memory, peer);
-
-    seen = seen != NULL ? seen : &none;
     log_warn("raft", "the data directory of a peer is an older copy",
-             "peer=%llu start=%llu term=%llu last=%llu seen_start=%llu seen_term=%llu "
-             "seen_last=%llu",
-             (unsigned long long)peer, count_of(start->incarnation),
-             (unsigned long long)start->term, (unsigned long long)start->index,
-             count_of(seen->incarnation), (unsigned long long)seen->term,
-             (unsigned long long)(seen->index > index ? seen->index : index));
+             "peer=%llu forgot=%s said=%llu known=%llu start=%llu term=%llu last=%llu",
+             (unsigned long long)peer, evidence->what, (unsigned long long)evidence->said,
+             (unsigned long long)evidence->known,
+             (unsigned long long)(start->incarnation >> PEER_INCARNATION_RANDOM_BITS),
+             (unsigned long long)start->term, (unsigned long long)start->index);
 }
 
 void rollback_forget(struct rollback *memory, uint64_t peer)
@@ -110,8 +172,7 @@ void rollback_save(const struct rollback *memory, struct buf *record)
     buf_put_u8(record, RECORD_VERSION);
     buf_put_u8(record, memory->older);
     for (size_t i = 0; i < memory->count; i++) {
-        buf_put_u64(record, memory->peers[i].id);
-        buf_put_u64(record, memory->peers[i].incarnation);
+        fields_put(record, &seen_table, &memory->peers[i]);
     }
 }
 
@@ -134,15 +195,14 @@ int rollback_load(struct rollback *memory, const void *record, size_t len)
     }
     memory->older = mark == 1;
     while (reader_left(&reader) > 0) {
-        uint64_t peer = reader_u64(&reader);
-        uint64_t incarnation = reader_u64(&reader);
+        struct peer_seen seen = {0};
 
-        if (reader.bad || peer == 0 || peer > LIMIT_NODE_ID || memory->count == ROLLBACK_MAX ||
-            rollback_find(memory, peer) != NULL) {
+        if (!fields_read(&reader, &seen_table, &seen) || seen.id == 0 || seen.id > LIMIT_NODE_ID ||
+            memory->count == ROLLBACK_MAX || rollback_find(memory, seen.id) != NULL) {
             memset(memory, 0, sizeof *memory);
             return ERR_CORRUPT;
         }
-        memory->peers[memory->count++] = (struct peer_seen){.id = peer, .incarnation = incarnation};
+        memory->peers[memory->count++] = seen;
     }
     return 0;
 }

@@ -76,18 +76,24 @@ static void fuzz_requests(const uint8_t *data, size_t len)
 
 static void fuzz_members(const uint8_t *data, size_t len)
 {
-    char address[LIMIT_ADDRESS_BYTES + 1];
-    struct wire_joined joined;
     struct wire_statement statement;
+    struct wire_join join = {"", {{0, 0}, 0}};
+    struct wire_joined joined;
+    struct wire_standing standing;
     struct buf again = BUF_INIT;
 
+    if (wire_standing_decode(data, len, &standing) == 0) {
+        wire_standing_encode(&standing, &again);
+        expect_same(&again, data, len);
+    }
+    again.len = 0;
     if (wire_statement_decode(data, len, &statement) == 0) {
         wire_statement_encode(&statement, &again);
         expect_same(&again, data, len);
     }
     again.len = 0;
-    if (wire_join_decode(data, len, address) == 0) {
-        wire_join_encode(address, &again);
+    if (wire_join_decode(data, len, &join) == 0) {
+        wire_join_encode(&join, &again);
         expect_same(&again, data, len);
     }
     again.len = 0;
@@ -197,7 +203,7 @@ static bool known_cb(const struct handshake_config *config, uint64_t peer, const
 static void introduce_cb(struct net_receiver *receiver, struct buf *statement)
 {
     (void)receiver;
-    wire_statement_encode(&(struct wire_statement){.start = {1, 2, 3}}, statement);
+    wire_statement_encode(&(struct wire_statement){.start = {1, 2, 3, 0, 2}}, statement);
 }
 
 static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)

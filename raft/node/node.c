@@ -41,10 +41,11 @@
 #define DIGEST_MS 60000 /* how often nodes compare their state */
 #define GRANT_REQUEST_MS 10000
 #define GRANT_RETRY_MS 50
-#define ROWS_JOIN_MS 10   /* changed rows wait so long, then go with the next entries */
-#define ROWS_HOLD_MS 50   /* or without any */
-#define GIVE_BACK_MS 1000 /* what a stop waits for the cluster to take segments back */
-#define LED_AGAIN_MAX 3   /* times that leadership is passed on again */
+#define ROWS_JOIN_MS 10    /* changed rows wait so long, then go with the next entries */
+#define ROWS_HOLD_MS 50    /* or without any */
+#define GIVE_BACK_MS 1000  /* what a stop waits for the cluster to take segments back */
+#define BIRTH_LOG_MS 10000 /* how often it is told that the cluster is not born yet */
+#define LED_AGAIN_MAX 3    /* times that leadership is passed on again */
 
 enum node_state { NODE_RUNNING, NODE_DRAINING, NODE_WRITING, NODE_CLOSING, NODE_CLOSED };
 
@@ -73,7 +74,10 @@ struct node {
     uv_timer_t timer;
     unsigned handles_open;
     uint64_t seen_leader;
-    int seen_refusal;             /* of snowflake ids */
+    int seen_refusal;      /* of snowflake ids */
+    uint64_t seen_birth;   /* changes of the birth watch */
+    uint64_t birth_log_ms; /* until then a birth that does not come is not told again */
+    bool born_told;
     struct learned_peers learned; /* of a node that was let in at this start */
     void (*stop_cb)(void *data);
     void *stop_data;
@@ -129,11 +133,23 @@ static void on_gone(struct net_receiver *receiver, uint64_t peer)
     }
 }
 
+static uint16_t on_level(struct net_receiver *receiver)
+{
+    return fsm_level(CONTAINER(receiver, struct node, receiver)->replica.fsm);
+}
+
 static int on_admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
     return peers_admit(&node->replica.peers, peer, store_id);
+}
+
+static int on_birth(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
+{
+    struct node *node = CONTAINER(receiver, struct node, receiver);
+
+    return node->state < NODE_WRITING ? peers_birth(&node->replica.peers, peer, statement, len) : 0;
 }
 
 static bool on_know(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
@@ -180,9 +196,12 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
 {
     struct node *node = CONTAINER(receiver, struct node, receiver);
 
-    /* Not proved, and it passes where addresses move: containers that start may change theirs. */
-    log_line(err == ERR_REFUSED ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR, "raft",
-             "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"",
+    /* Not proved, and it passes where addresses move: containers that start may change theirs. And
+     * which of two lists, or clusters, is the wrong one, is not known here. */
+    log_line(err == ERR_REFUSED || err == ERR_OTHER_LIST || err == ERR_OTHER_BIRTH
+                 ? LOG_LEVEL_WARN
+                 : LOG_LEVEL_ERROR,
+             "raft", "a peer refuses this node", "peer=%llu code=%s reason=\"%s\"",
              (unsigned long long)peer, err_code(err), text);
     if (err == ERR_WRONG_NODE && node->state < NODE_WRITING) {
         /* Its vote would count twice if it went on under the id of the directory that was lost. */
@@ -190,8 +209,14 @@ static void on_refused(struct net_receiver *receiver, uint64_t peer, int err, co
                               "the cluster knows this node id with another data directory (was it "
                               "wiped or replaced?): put the old one back, or join under a new id");
     }
+    if (err == ERR_NEWER && node->state < NODE_WRITING) {
+        node->process->failed(node->process, ERR_NEWER, text);
+    }
     if (err == ERR_STALE && node->state < NODE_WRITING) {
         driver_mark_older(&node->replica.driver, marked_cb, node);
+    }
+    if (node->state < NODE_WRITING) {
+        birth_watch_refused(&node->replica.births, peer, err);
     }
     if (err == ERR_REMOVED && node->state < NODE_WRITING) {
         node->process->removed(node->process);
@@ -509,6 +534,60 @@ static void log_refusal(struct node *node)
     }
 }
 
+/* Whom the birth of the cluster waits for. */
+static void log_waits(const struct birth_seen *waits, size_t count, size_t members)
+{
+    struct buf text = BUF_INIT;
+    bool wrong = false;
+
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(&text, "%snode %llu %s", i > 0 ? "; " : "", (unsigned long long)waits[i].id,
+                   birth_wait_text(waits[i].wait));
+        wrong = wrong || waits[i].wait >= BIRTH_WAIT_OTHER_LIST;
+    }
+    log_line(wrong ? LOG_LEVEL_WARN : LOG_LEVEL_INFO, "raft",
+             "the cluster is not born yet: all members of the first list have to meet",
+             "met=%zu of=%zu waits_for=\"%.*s\"", members - count, members, (int)text.len,
+             (const char *)text.data);
+    buf_free(&text);
+}
+
+static void log_born(const struct node *node)
+{
+    char uid[UID_TEXT_BYTES];
+    struct birth birth;
+
+    if (fsm_birth(node->replica.fsm, &birth)) {
+        log_info("raft", "the cluster is born", "uid=%s born_ms=%llu", uid_text(&birth.uid, uid),
+                 (unsigned long long)birth.wall_ms);
+    }
+}
+
+/* Tell of each change, and while somebody is waited for now and then. */
+static void log_birth(struct node *node)
+{
+    const struct birth_watch *births = &node->replica.births;
+    uint64_t now_ms = now_ms_of(node);
+    struct birth_seen waits[LIMIT_NODES];
+    size_t count;
+
+    if (births->born ? node->born_told
+                     : births->changes == node->seen_birth && now_ms < node->birth_log_ms) {
+        return;
+    }
+    if (births->born) {
+        node->born_told = true;
+        log_born(node);
+        return;
+    }
+    node->seen_birth = births->changes;
+    node->birth_log_ms = now_ms + BIRTH_LOG_MS;
+    count = birth_watch_waits(births, waits);
+    if (count > 0) {
+        log_waits(waits, count, births->list.members.count);
+    }
+}
+
 /* Do what has become possible, go on with a stop, and arm the timer. */
 static void node_turn(struct node *node)
 {
@@ -517,6 +596,7 @@ static void node_turn(struct node *node)
     if (node->state < NODE_WRITING) {
         more = replica_turn(&node->replica);
         log_refusal(node);
+        log_birth(node);
     }
     continue_stopping(node);
     if (node->state < NODE_CLOSING) {
@@ -542,6 +622,7 @@ static struct replica_config replica_config_of(const struct node *node, uint64_t
     to.driver.applier.rows_join_ms = ROWS_JOIN_MS;
     to.driver.applier.rows_hold_ms = ROWS_HOLD_MS;
     to.driver.seed = prng_entropy();
+    to.driver.birth.uid = uid_make(prng_entropy(), prng_entropy());
     to.allocator.request_ms = GRANT_REQUEST_MS;
     to.allocator.retry_ms = GRANT_RETRY_MS;
     to.info.node_id = settings->node_id;
@@ -579,7 +660,9 @@ static int open_net(struct node *node, const struct store_loaded *loaded,
         .link_changed = on_link_changed,
         .gone = on_gone,
         .admit = on_admit,
+        .level = on_level,
         .refused = on_refused,
+        .birth = on_birth,
         .know = on_know,
         .check = on_check,
         .introduce = on_introduce,
@@ -662,11 +745,69 @@ static int maybe_join(struct node *node, const struct store_loaded *loaded,
     snprintf(ret_error->text, sizeof ret_error->text, "%s", joined.why);
     if (rv == 0) {
         node->learned.index = joined.index;
+        node->learned.birth = joined.birth;
         rv = configuration_decode(joined.conf.data, joined.conf.len, &node->learned.conf);
         ASSERT(rv == 0); /* it was checked */
     }
     buf_free(&joined.conf);
     return rv;
+}
+
+/* One node that is told of no other begins a cluster at once, and nothing would keep a second one
+ * of the same list from beginning another: so that has to be meant. */
+static int check_single(struct node *node, struct store_error *ret_error)
+{
+    const struct node_settings *settings = node->settings;
+    bool is_empty = false;
+    int rv = 0;
+
+    if (settings->members.count == 1 && settings->join.count == 0 && !settings->bootstrap_single) {
+        rv = prepare_look(node->store, &is_empty, ret_error);
+    }
+    if (rv == 0 && is_empty) {
+        snprintf(ret_error->text, sizeof ret_error->text,
+                 "cluster.members names this node alone and the data directory is new: it would "
+                 "begin a cluster apart from any other. Name all first members, the same list on "
+                 "each; or set join; or, if one node is to be all of it, set "
+                 "cluster.bootstrap-single = true");
+        rv = ERR_INVALID;
+    }
+    return rv;
+}
+
+static bool lists_differ(const struct configuration *list, const struct node_peers *members)
+{
+    bool differ = list->count != members->count;
+
+    for (size_t i = 0; i < members->count && !differ; i++) {
+        const struct conf_member *member = configuration_find(list, members->peers[i].id);
+
+        differ = member == NULL || strcmp(member->address, members->peers[i].address) != 0;
+    }
+    return differ;
+}
+
+/* The list of an earlier start holds, and of a cluster that was never born nobody else knows it:
+ * who has set it right must hear that this did not help. */
+static int check_list(const struct node *node, const struct fsm *fsm,
+                      const struct store_loaded *loaded, struct store_error *ret_error)
+{
+    const struct node_settings *settings = node->settings;
+    struct birth_list list;
+    struct birth birth;
+
+    birth_list_read(loaded, settings->node_id, settings->cluster_id,
+                    &settings->replica.lease.layout, &list);
+    if (fsm_birth(fsm, &birth) || loaded->entry_count != 1 || list.members.count == 0 ||
+        settings->join.count > 0 || !lists_differ(&list.members, &settings->members)) {
+        return 0;
+    }
+    snprintf(
+        ret_error->text, sizeof ret_error->text,
+        "cluster.members is not what it was when the data directory was made, and that cluster "
+        "is not born yet, as far as this node has heard: remove the directory, which holds "
+        "nothing, or put the list back");
+    return ERR_INVALID;
 }
 
 static void open_backend(struct node *node)
@@ -697,15 +838,22 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     node->loop = loop;
     node->store = store;
     rv = settings->reset_term ? prepare_reset_term(store, ret_error) : 0;
+    if (rv == 0) {
+        rv = check_single(node, ret_error);
+    }
     if (rv != 0) {
         goto err_free;
     }
-    rv = prepare_load(store, fsm, settings->node_id, settings->members.peers,
+    rv = prepare_load(store, fsm, settings->node_id, (uint32_t)prng_entropy(),
+                      settings->members.peers,
                       settings->join.count > 0 ? 0 : settings->members.count, &loaded, ret_error);
     if (rv != 0) {
         goto err_free;
     }
-    rv = maybe_join(node, &loaded, ret_error);
+    rv = check_list(node, fsm, &loaded, ret_error);
+    if (rv == 0) {
+        rv = maybe_join(node, &loaded, ret_error);
+    }
     if (rv != 0) {
         goto err_loaded;
     }
@@ -713,8 +861,9 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     if (rv != 0) {
         goto err_loaded;
     }
-    log_info("raft", "state loaded", "tags=%zu applied=%llu last=%llu term=%llu incarnation=%llu",
-             fsm_tag_count(fsm), (unsigned long long)loaded.position.index,
+    log_info("raft", "state loaded",
+             "tags=%zu level=%u applied=%llu last=%llu term=%llu incarnation=%llu",
+             fsm_tag_count(fsm), fsm_level(fsm), (unsigned long long)loaded.position.index,
              (unsigned long long)(loaded.first_index + loaded.entry_count - 1),
              (unsigned long long)loaded.term, (unsigned long long)loaded.incarnation);
     rv = start_replica(node, fsm, &loaded);

@@ -43,6 +43,7 @@ struct node_settings {
                                    the store is new, later the log's holds */
     struct node_peers join;  /* of a node that joins a cluster: members to ask, while the store is
                                    empty; their ids do not matter. None: it does not join */
+    bool bootstrap_single;   /* members may be this node alone, which then begins a cluster */
     uint32_t refill_percent; /* see id_backend.h */
     struct replica_config replica; /* the rest of it is filled in */
     bool reset_term;               /* prepare_reset_term() first */
@@ -59,8 +60,10 @@ struct node_owner {
 
 /* Load the store and start; a node that joins an existing cluster is let in first, however long
  * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); errors of
- * join.h; ERR_INVALID: an empty store, and neither members nor whom to ask. On failure
- * *ret_error says what, and nothing is left. Settings and owner are borrowed until node_free(). */
+ * join.h; ERR_INVALID: an empty store, and neither members nor whom to ask, or this node as the
+ * only member without bootstrap_single; or other members than a cluster that was never born was to
+ * have. On failure *ret_error says what, and nothing is left. Settings and owner are borrowed until
+ * node_free(). */
 int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
                struct store *store, struct node **ret_node,
                struct store_error *ret_error) MUST_CHECK;

@@ -13,16 +13,23 @@
 #include "raft/sim/sim_client.h"
 #include "raft/sim/sim_disk.h"
 #include "raft/sim/sim_fault.h"
+#include "raft/sim/sim_level.h"
 #include "raft/sim/sim_member.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_node.h"
+#include "raft/sim/sim_put_back.h"
 #include "raft/sim/sim_strict.h"
+#include "raft/sim/sim_upgrade.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
 
-#define FAULTS_MS 14000   /* how long things go wrong */
-#define UNHEARD_MS 4000   /* the first leader may be chosen before a clock but its own is known */
-#define PROGRESS_MS 15000 /* how soon after healing everything must be well */
+#define FAULTS_MS 14000 /* how long things go wrong */
+#define UNHEARD_MS 4000 /* the first leader may be chosen before a clock but its own is known */
+#define LATE_PERCENT 10 /* of the nodes start later than the others, at most so much: */
+#define LATE_MS 6000
+#define PROGRESS_MS 15000      /* how soon after healing everything must be well */
+#define PUT_BACK_KNOWN_MS 2500 /* all have told by then what they had before, and it is written */
+#define PUT_BACK_ENDS_MS 2000  /* how soon older copies are refused */
 
 /* --- turns --- */
 
@@ -39,6 +46,7 @@ static void turn(struct sim_node *node)
     }
     sim_fault_given_back(node);
     sim_check_node(node);
+    sim_level_check(node);
     sim_member_check(node);
     next = replica_next_ms(&node->replica);
     if (next == UINT64_MAX) {
@@ -59,16 +67,17 @@ static const struct {
     void (*happens)(struct sim_world *world);
     uint64_t mean_ms;
 } periodic[SIM_KINDS] = {
-    [SIM_CLIENT] = {sim_client_event, 12},
-    [SIM_ADMIN] = {sim_admin_event, 60},
-    [SIM_FAULT] = {sim_fault_event, 450},
-    [SIM_MEMBER] = {sim_member_event, 500},
+    [SIM_CLIENT] = {sim_client_event, 12},  [SIM_ADMIN] = {sim_admin_event, 60},
+    [SIM_FAULT] = {sim_fault_event, 450},   [SIM_MEMBER] = {sim_member_event, 500},
+    [SIM_LEVEL] = {sim_upgrade_event, 400},
 };
 
 /* What happens to a node from outside, paused or not. */
 static void (*const fates[SIM_KINDS])(struct sim_node *node) = {
-    [SIM_RESTART] = sim_node_start, [SIM_END] = sim_fault_end_node, [SIM_ALONE] = sim_fault_alone,
-    [SIM_JOIN] = sim_member_join,   [SIM_TOLD] = sim_member_told,
+    [SIM_RESTART] = sim_node_start, [SIM_END] = sim_fault_end_node,
+    [SIM_ALONE] = sim_fault_alone,  [SIM_JOIN] = sim_member_join,
+    [SIM_TOLD] = sim_member_told,   [SIM_OLD] = sim_upgrade_end_node,
+    [SIM_OLDER] = sim_node_crash,
 };
 
 static void every(struct sim_world *world, enum sim_event_kind kind)
@@ -168,7 +177,8 @@ static bool settled(const struct sim_world *world)
 {
     const struct sim_node *first = NULL;
 
-    if (!sim_client_final_done(world) || world->requests_open > 0 || !sim_member_settled(world)) {
+    if (!sim_client_final_done(world) || world->requests_open > 0 || !sim_member_settled(world) ||
+        !sim_upgrade_settled(world)) {
         return false;
     }
     SIM_LIVING_FOREACH (node, world) {
@@ -187,6 +197,7 @@ static bool settled(const struct sim_world *world)
 static void heal_all(struct sim_world *world)
 {
     sim_fault_end(world);
+    sim_upgrade_begin_final(world);
     for (unsigned i = 0; i < world->node_count; i++) {
         struct sim_node *node = &world->nodes[i];
 
@@ -261,6 +272,20 @@ static void check_end(struct sim_world *world)
     sim_strict_check_end(world);
 }
 
+/* Copies of disks, taken while everything went wrong, are put back in the calm. False: there are
+ * none in this run, or their nodes have promised nothing since. */
+static bool put_back(struct sim_world *world)
+{
+    sim_put_back_note(world);
+    run_until(world, world->now_ms + PUT_BACK_KNOWN_MS);
+    if (!sim_put_back_strike(world)) {
+        return false;
+    }
+    run_until(world, world->now_ms + PUT_BACK_ENDS_MS);
+    sim_put_back_check(world);
+    return true;
+}
+
 static const struct sim_hooks hooks = {.fire = fire, .turn = turn, .sent = sim_fault_sent};
 
 void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stats *ret_stats)
@@ -282,6 +307,7 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
     world->node_count = sim_percent(world, 75) ? 3 : (sim_percent(world, 75) ? 5 : 1);
     world->first_count = world->node_count;
     world->member_faults = seed % 4 != 3;
+    sim_level_init(world);
     sim_check_init(world);
     sim_strict_init(world);
     for (unsigned i = 0; i < world->node_count; i++) {
@@ -291,8 +317,12 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
         sim_fault_clock(&world->nodes[sim_below(world, world->node_count)]);
         world->unheard_until_ms = world->now_ms + sim_below(world, UNHEARD_MS);
     }
-    SIM_NODE_FOREACH (node, world) {
-        sim_node_start(node);
+    SIM_NODE_FOREACH (node, world) { /* the cluster is born when the last one has come */
+        if (sim_percent(world, LATE_PERCENT)) {
+            sim_happens(node, SIM_RESTART, sim_below(world, LATE_MS));
+        } else {
+            sim_node_start(node);
+        }
     }
     every(world, SIM_CLIENT);
     every(world, SIM_ADMIN);
@@ -300,11 +330,21 @@ void sim_run(uint64_t seed, bool verbose, const char *store_dir, struct sim_stat
     if (world->member_faults) {
         every(world, SIM_MEMBER);
     }
-    run_until(world, world->now_ms + FAULTS_MS);
+    if (world->newest > LEVEL_FIRST) {
+        every(world, SIM_LEVEL);
+    }
+    run_until(world, world->now_ms + FAULTS_MS / 2);
+    sim_put_back_keep(world);
+    run_until(world, world->now_ms + FAULTS_MS / 2);
     heal_all(world);
     end_ms = world->now_ms + PROGRESS_MS;
     run_until(world, world->now_ms + PROGRESS_MS / 2);
     until(world, sim_member_settled, end_ms);
+    if (put_back(world)) {
+        end_ms = world->now_ms + PROGRESS_MS;
+        run_until(world, world->now_ms + PROGRESS_MS / 3);
+        until(world, sim_member_settled, end_ms);
+    }
     world->clients = false;
     sim_client_begin_final(world);
     until(world, settled, end_ms);

@@ -368,6 +368,27 @@ static void check_first_time(struct sim_node *node)
     }
 }
 
+/* One cluster has one birth; and a node that has nothing but the first list stands for election
+ * only once all that are in it have said so. */
+static void check_birth(const struct sim_node *node)
+{
+    struct sim_world *world = node->world;
+    const struct driver *driver = &node->replica.driver;
+    unsigned first = (1u << world->first_count) - 1;
+    struct birth birth;
+
+    if (fsm_birth(node->replica.fsm, &birth)) {
+        if (!uid_is_none(&world->uid) && !uid_equal(&world->uid, &birth.uid)) {
+            sim_fail(world, "node %u is of another cluster than the others", node->id);
+        }
+        world->uid = birth.uid;
+    }
+    if (driver_state(driver) == DRIVER_CANDIDATE && driver_last_index(driver) <= 1 &&
+        ((node->met | BIT(node->id)) & first) != first) {
+        sim_fail(world, "node %u stands for election before it has met all", node->id);
+    }
+}
+
 /* I8: equal digest at equal index, term included; one leader a term. */
 void sim_check_node(struct sim_node *node)
 {
@@ -380,6 +401,7 @@ void sim_check_node(struct sim_node *node)
     digest |= 1; /* 0 marks "not seen" */
     check_indexes(node);
     check_first_time(node);
+    check_birth(node);
     sim_note(world, digest);
     if (!driver->applier.installing) {
         make_table(&world->digests, &world->digest_capacity, index);

@@ -144,6 +144,10 @@ static void print_stats(const struct sim_stats *s)
         {"frames lost", s->frames_lost},
         {"requests sent round", s->relayed},
         {"deaf leaders", s->deaf},
+        {"leafds exchanged", s->exchanges},
+        {"levels raised", s->raises},
+        {"leafds too old", s->too_old},
+        {"disks set back", s->set_back},
         {"commits", s->commits},
         {"events", s->events},
     };

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "raft/core/driver.h"
+#include "raft/sim/sim_level.h"
 #include "raft/sim/sim_node.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
@@ -126,6 +127,7 @@ static void start_joined(struct sim_node *node, const struct wire_joined *joined
 
     ASSERT(configuration_decode(conf->data, conf->len, &node->learned.conf) == 0);
     node->learned.index = conf->index;
+    node->learned.birth = joined->birth;
     sim_node_start(node);
 }
 
@@ -136,6 +138,7 @@ void sim_member_join(struct sim_node *node)
     struct buf request = BUF_INIT;
     struct buf answer = BUF_INIT;
     struct wire_joined joined = {0};
+    struct wire_join join = {"", {{0, 0}, 0}};
 
     if (node->up || node->gone) {
         return;
@@ -146,7 +149,11 @@ void sim_member_join(struct sim_node *node)
             node->gone = true;
             return;
         }
-        wire_join_encode(node->address, &request);
+        if (sim_level_refuses(via, node)) { /* an operator gives it a newer leafd */
+            sim_level_renew(node, fsm_level(via->replica.fsm));
+        }
+        memcpy(join.address, node->address, sizeof node->address);
+        wire_join_encode(&join, &request);
         if (!peers_join(&via->replica.peers, node->id, request.data, request.len, &answer) ||
             wire_joined_decode(answer.data, answer.len, &joined) != 0) {
             sim_fail(world, "the answer to a node that joins does not decode");
@@ -204,14 +211,16 @@ static bool is_calm(const struct sim_world *world, unsigned *ret_voters)
     return true;
 }
 
-/* A disk is lost: the node never comes back, and a majority lives without it. */
+/* A disk is lost: the node never comes back, and a majority lives without it. Not before the birth,
+ * for which all are needed. */
 static void dies_for_good(struct sim_world *world)
 {
     struct sim_node *node = sim_any_running(world);
     unsigned voters = 0;
     unsigned alive = 0;
 
-    if (node == NULL || !is_calm(world, &voters) || !(voters & BIT(node->id))) {
+    if (node == NULL || uid_is_none(&world->uid) || !is_calm(world, &voters) ||
+        !(voters & BIT(node->id))) {
         return;
     }
     SIM_NODE_FOREACH (other, world) {

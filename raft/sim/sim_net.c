@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "raft/sim/sim_level.h"
 #include "raft/wire/wire.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
@@ -24,6 +25,7 @@ static struct sim_frame *frame_new(const struct sim_node *from, enum frame_type 
     ASSERT(frame != NULL);
     frame->from = from->id;
     frame->from_incarnation = from->incarnation;
+    frame->set_back = from->set_back;
     frame->type = type;
     buf_put(&frame->payload, payload->data, payload->len);
     return frame;
@@ -182,25 +184,30 @@ void sim_net_init(struct sim_node *node)
     node->net.ops = &sim_net_ops;
 }
 
-void sim_net_dial(struct sim_node *from, struct sim_node *to)
-{
-    if (from->up && sim_reaches(from, to) &&
-        peers_admit(&to->replica.peers, from->id, 1000 + from->id) == ERR_REMOVED) {
-        sim_happens(from, SIM_TOLD, 1);
-    }
-}
-
-/* In here no disk is ever set back, so nobody may be taken for one whose disk was. */
-static void expect_not_older(struct sim_node *to, struct sim_node *from)
+/* May the node take part, by what it says of itself? All are of one cluster; and nobody may be
+ * taken for an older copy whose disk was not set back. */
+static bool check_statement(struct sim_node *to, struct sim_node *from)
 {
     struct buf statement = BUF_INIT;
+    int rv;
 
     peers_state(&from->replica.peers, &statement);
-    if (peers_check(&to->replica.peers, from->id, statement.data, statement.len) != 0) {
+    if (peers_birth(&to->replica.peers, from->id, statement.data, statement.len) != 0) {
+        sim_fail(to->world, "node %u takes node %u for one of another cluster", to->id, from->id);
+    }
+    to->met |= BIT(from->id);
+    rv = peers_check(&to->replica.peers, from->id, statement.data, statement.len);
+    buf_free(&statement);
+    if (rv != 0 && !(from->set_back && rv == ERR_STALE)) {
         sim_fail(to->world, "node %u takes the data of node %u for an older copy, or a lie", to->id,
                  from->id);
     }
-    buf_free(&statement);
+    if (rv != 0 && !from->refused) {
+        from->refused = true;
+        sim_trace(to->world, "node %u refuses node %u, an older copy", to->id, from->id);
+        sim_happens(from, SIM_OLDER, 0);
+    }
+    return rv == 0;
 }
 
 /* What the handshake of this link would say. */
@@ -213,6 +220,11 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
     if (rv == ERR_REMOVED) {
         sim_happens(from, SIM_TOLD, 1);
     }
+    /* A link that was there before the level rose stays. */
+    if (rv == 0 && to->world->newest > LEVEL_FIRST && sim_percent(to->world, 10) &&
+        sim_level_refuses(to, from)) {
+        return false;
+    }
     if (rv != 0 || (to->peers & BIT(from->id))) {
         return rv == 0;
     }
@@ -223,6 +235,13 @@ static bool let_in(struct sim_node *to, struct sim_node *from)
     known = peers_know(&to->replica.peers, from->id, statement.data, statement.len);
     buf_free(&statement);
     return known;
+}
+
+void sim_net_dial(struct sim_node *from, struct sim_node *to)
+{
+    if (from->up && sim_reaches(from, to) && let_in(to, from)) {
+        (void)check_statement(to, from);
+    }
 }
 
 void sim_net_event(struct sim_node *to, const struct sim_frame *frame)
@@ -237,8 +256,11 @@ void sim_net_event(struct sim_node *to, const struct sim_frame *frame)
     if (!world->cut[frame->from - 1][to->id - 1] &&
         (from->incarnation == frame->from_incarnation || sim_percent(world, 50)) &&
         let_in(to, from)) {
-        if (from->up && from->incarnation == frame->from_incarnation) {
-            expect_not_older(to, from);
+        bool current = from->up && from->incarnation == frame->from_incarnation;
+
+        /* Of an older copy nothing arrives that its link was not opened for. */
+        if (current ? !check_statement(to, from) : frame->set_back) {
+            return;
         }
         fine = replica_receive(&to->replica, frame->from, frame->type, frame->payload.data,
                                frame->payload.len);

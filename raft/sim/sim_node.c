@@ -11,6 +11,7 @@
 #include "raft/core/prepare.h"
 #include "raft/sim/sim_check.h"
 #include "raft/sim/sim_disk.h"
+#include "raft/sim/sim_level.h"
 #include "raft/sim/sim_net.h"
 #include "raft/sim/sim_store.h"
 #include "src/base/assert.h"
@@ -38,6 +39,11 @@ static void on_failed(struct replica_owner *owner, int err, const char *text)
 {
     struct sim_node *node = CONTAINER(owner, struct sim_node, owner);
 
+    if (err == ERR_NEWER) { /* the next level: no more is ever raised, or stands in a snapshot */
+        sim_trace(node->world, "node %u: %s", node->id, text);
+        sim_level_too_old(node, (uint16_t)(node->able + 1));
+        return;
+    }
     sim_fail(node->world, "node %u failed: %s: %s", node->id, err_code(err), text);
 }
 
@@ -157,6 +163,7 @@ void sim_node_init(struct sim_world *world, unsigned n)
 
     node->world = world;
     node->id = n + 1;
+    node->able = LEVEL_FIRST;
     snprintf(node->address, sizeof node->address, "sim:%u", n + 1);
     node->clock = (struct clock){.now_ms = node_now_ms, .wall_ms = node_wall_ms, .data = node};
     node->owner = (struct replica_owner){.failed = on_failed,
@@ -207,15 +214,25 @@ static struct fsm *load(struct sim_node *node, struct store_loaded *ret_loaded)
 {
     struct net_peer members[SIM_NODES_MAX];
     struct store_error error = {{0}};
-    struct fsm *fsm = fsm_new();
+    struct fsm *fsm;
+    int rv;
 
     for (unsigned i = 0; i < node->world->first_count; i++) {
         members[i].id = i + 1;
         snprintf(members[i].address, sizeof members[i].address, "sim:%u", i + 1);
     }
     sim_store_open(node);
-    if (prepare_load(node->store, fsm, node->id, members,
-                     node->joins ? 0 : node->world->first_count, ret_loaded, &error) != 0) {
+    do { /* with a newer leafd, when this one is too old for what is on the disk */
+        fsm = fsm_new();
+        fsm_speaks(fsm, sim_level_of(node));
+        rv = prepare_load(node->store, fsm, node->id, (uint32_t)prng_next(&node->world->prng),
+                          members, node->joins ? 0 : node->world->first_count, ret_loaded, &error);
+        if (rv == ERR_NEWER) {
+            sim_level_renew(node, fsm_level(fsm));
+            fsm_free(fsm);
+        }
+    } while (rv == ERR_NEWER);
+    if (rv != 0) {
         sim_fail(node->world, "node %u does not load: %s", node->id, error.text);
     }
     note_loaded(node->world, ret_loaded);
@@ -242,6 +259,7 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
     ret_config->driver.applier.rows_join_ms =
         (uint32_t)sim_below(world, ret_config->driver.applier.rows_hold_ms + 1);
     ret_config->driver.seed = prng_next(&world->prng);
+    ret_config->driver.birth.uid = uid_make(prng_next(&world->prng), prng_next(&world->prng));
     ret_config->allocator.cover_ms = 500;
     ret_config->allocator.request_ms = 2000;
     ret_config->allocator.retry_ms = 20;
@@ -261,6 +279,7 @@ static void configure(struct sim_node *node, struct replica_config *ret_config)
                                               .layout = SNOWFLAKE_LEAF_LAYOUT};
     ret_config->cluster_id = "sim";
     ret_config->catch_up_ms = 2000;
+    ret_config->upgrade = sim_level_config(world);
     ret_config->learned = &node->learned;
     ret_config->strict_keys = SIM_KEYS;
 }
@@ -278,6 +297,7 @@ void sim_node_start(struct sim_node *node)
     node->paused_until_ms = 0;
     node->frozen_until_ms = 0;
     node->handing_over = false;
+    node->met = 0;
     node->stopping = false;
     node->giving_back = false;
     node->gave_back = false;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "src/base/assert.h"
+#include "storage/lmdb/dir.h"
 #include "storage/lmdb/store.h"
 
 #define MAP_BYTES (64 << 20)
@@ -68,7 +69,80 @@ void sim_store_free(struct sim_node *node)
     if (node->world->store_dir == NULL) {
         store_mem_free(node->store);
     }
+    for (unsigned i = 0; i < SIM_COPIES; i++) {
+        if (node->kept[i].store != NULL) {
+            store_mem_free(node->kept[i].store);
+        }
+    }
     ASSERT_IMPLIES(node->world->store_dir != NULL, node->store == NULL);
+}
+
+/* --- copies --- */
+
+#define PATH_BYTES (SIM_STORE_DIR_BYTES + 64)
+
+static void file_of(const struct sim_node *node, const char *name, char path[PATH_BYTES])
+{
+    (void)snprintf(path, PATH_BYTES, "%s/%u%s", node->world->store_dir, node->id, name);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    static char bytes[1 << 16];
+    FILE *in = fopen(from, "rb");
+    FILE *out = fopen(to, "wb");
+    size_t len;
+
+    ASSERT(in != NULL && out != NULL);
+    while ((len = fread(bytes, 1, sizeof bytes, in)) > 0) {
+        ASSERT(fwrite(bytes, 1, len, out) == len);
+    }
+    ASSERT(ferror(in) == 0 && fclose(out) == 0);
+    (void)fclose(in);
+}
+
+static const char DATA_FILE[] = "/" LMDB_DB "/" LMDB_DATA_FILE;
+static const char *const COPY_FILES[SIM_COPIES] = {".older", ".newest"};
+
+void sim_store_keep(struct sim_node *node, enum sim_copy copy)
+{
+    struct sim_kept *kept = &node->kept[copy];
+    char kept_file[PATH_BYTES];
+    char data[PATH_BYTES];
+
+    kept->term = node->disk_term;
+    kept->vote = node->disk_vote;
+    kept->incarnation = node->disk_incarnation;
+    if (node->world->store_dir != NULL) {
+        file_of(node, DATA_FILE, data);
+        file_of(node, COPY_FILES[copy], kept_file);
+        copy_file(data, kept_file); /* between two commits it is whole */
+        return;
+    }
+    if (kept->store != NULL) {
+        store_mem_free(kept->store);
+    }
+    kept->store = store_mem_copy(node->store);
+}
+
+void sim_store_put_back(struct sim_node *node, enum sim_copy copy)
+{
+    const struct sim_kept *kept = &node->kept[copy];
+    char kept_file[PATH_BYTES];
+    char data[PATH_BYTES];
+
+    ASSERT(!node->up && kept->incarnation > 0);
+    node->disk_term = kept->term;
+    node->disk_vote = kept->vote;
+    node->disk_incarnation = kept->incarnation;
+    if (node->world->store_dir != NULL) {
+        file_of(node, DATA_FILE, data);
+        file_of(node, COPY_FILES[copy], kept_file);
+        copy_file(kept_file, data);
+        return;
+    }
+    store_mem_free(node->store);
+    node->store = store_mem_copy(kept->store);
 }
 
 /* --- where they lie --- */

@@ -24,6 +24,13 @@ void sim_store_open(struct sim_node *node);
 /* The node is gone; what was committed stays. */
 void sim_store_close(struct sim_node *node);
 void sim_store_free(struct sim_node *node);
+
+/* Keep a copy of the node's disk as it is now, in the place of an earlier one; and put it back
+ * while the node is down, as often as one likes. */
+enum sim_copy { SIM_COPY_OLDER, SIM_COPY_NEWEST, SIM_COPIES };
+void sim_store_keep(struct sim_node *node, enum sim_copy copy);
+void sim_store_put_back(struct sim_node *node, enum sim_copy copy);
+
 /* A directory for the stores of one run; remove takes all in it along. */
 void sim_store_dir_make(char dir[SIM_STORE_DIR_BYTES]);
 void sim_store_dir_remove(const char *dir);

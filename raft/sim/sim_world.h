@@ -41,6 +41,7 @@
 #define SIM_RECENT 8         /* acknowledged tags that are asked for again soon */
 #define SIM_FLAKES_MAX 65536 /* ranges of snowflake ids of a run */
 #define SIM_KEPT_MAX 4096    /* tags made once, which must all be there at the end */
+#define SIM_LEVELS_MAX 3     /* that there ever are */
 #define SIM_KEPT_STEP 7      /* the step that half of them get once they are acknowledged */
 
 /* The time of day at virtual time 0. */
@@ -62,12 +63,16 @@ enum sim_event_kind {
     SIM_DIAL,    /* a node tries to reach another that hung up */
     SIM_REFUSED, /* a node finds that nobody listens at another's address */
     SIM_TOLD,    /* a node hears that it was removed */
+    SIM_LEVEL,   /* somebody exchanges a node's leafd, or asks for the next level */
+    SIM_OLD,     /* a node ends because its leafd is too old */
+    SIM_OLDER,   /* a node hears that its disk is an older copy */
     SIM_KINDS
 };
 
 struct sim_frame {
     uint64_t from;
     uint64_t from_incarnation;
+    bool set_back; /* the sender's disk is an older copy */
     enum frame_type type;
     struct buf payload;
 };
@@ -104,6 +109,14 @@ struct sim_late {
     void *data;
 };
 
+/* A copy of a node's disk, and what was last seen on it. */
+struct sim_kept {
+    struct store *store; /* in memory; NULL: on LMDB, or none */
+    uint64_t term;
+    uint64_t vote;
+    uint64_t incarnation; /* 0: there is no copy */
+};
+
 struct sim_node {
     struct sim_world *world;
     unsigned id; /* 1.. */
@@ -115,6 +128,7 @@ struct sim_node {
     int64_t wall_offset_ms;
     int64_t wall_highest_ms; /* that it ever had */
     struct store *store;
+    struct sim_kept kept[2]; /* copies of its disk, see sim_store.h */
     struct sim_disk disk;
     struct net net;
     struct replica replica;
@@ -141,12 +155,20 @@ struct sim_node {
     uint64_t next_id[SIM_TAGS_ALL];    /* of this incarnation: no id below it may follow */
     uint64_t floor[SIM_TAGS_ALL];      /* it may hand out no id below, in any incarnation */
     bool opening[SIM_TAGS_ALL];
-    bool joins;                   /* it came after the first configuration */
-    bool gone;                    /* removed and told, or dead for good */
-    unsigned peers;               /* with whom it keeps links, a bit an id */
-    struct learned_peers learned; /* when it joined */
-    uint64_t seen_conf;           /* index of the configuration that was checked last */
-    uint64_t seen_change;         /* index of the one that was checked for whom it makes a voter */
+    bool joins;                          /* it came after the first configuration */
+    uint16_t able;                       /* the newest level that its leafd speaks */
+    uint16_t ever_able;                  /* and the newest of all that it ran */
+    uint16_t needed;                     /* it ends, to come back with a leafd that speaks this */
+    bool gone;                           /* removed and told, or dead for good */
+    struct peer_standing kept_standing;  /* on the older copy of its disk */
+    struct peer_standing noted_standing; /* that all others must know by now */
+    bool set_back;                       /* its disk is an older copy: others refuse it, */
+    bool refused;                        /* and have done so */
+    unsigned peers;                      /* with whom it keeps links, a bit an id */
+    unsigned met;                        /* who has dialled this incarnation of it, likewise */
+    struct learned_peers learned;        /* when it joined */
+    uint64_t seen_conf;                  /* index of the configuration that was checked last */
+    uint64_t seen_change; /* index of the one that was checked for whom it makes a voter */
 };
 
 /* A configuration that was applied somewhere; a bit an id. */
@@ -187,7 +209,8 @@ struct sim_stats {
     uint64_t flakes, flakes_refused, events, frames, frames_lost, commits, crashes, elections, ids,
         puts, deletes, queries, failed_requests, installs, cuts, pauses, strikes, stops, forced,
         told, dead, changes[MEMBER_ASK_LEAD + 1], strict_ids, strict_again, strict_refused,
-        strict_lost, strict_undecided, given_back, repeats, everywhere, relayed, deaf;
+        strict_lost, strict_undecided, given_back, repeats, everywhere, relayed, deaf, raises,
+        exchanges, too_old, set_back;
     uint64_t trace; /* a hash of everything that happened */
 };
 
@@ -245,6 +268,7 @@ struct sim_world {
     struct sim_frame *echo[SIM_NODES_MAX][SIM_NODES_MAX]; /* comes again when the link does */
     uint64_t unheard_until_ms; /* until then nobody hears the others' clocks */
     bool has_time;             /* the log has one, somewhere */
+    struct uid uid;            /* of the cluster, as soon as any node has heard of it */
     bool clock_faults; /* clocks are set wrong in this run: then nobody must have ids at the end */
     struct segment_range *flakes;
     size_t flake_count;
@@ -254,6 +278,11 @@ struct sim_world {
     uint64_t *leaders; /* by term */
     uint64_t leader_capacity;
     unsigned requests_open;
+    uint16_t newest;  /* level that a leafd of this run may speak; LEVEL_FIRST: none is exchanged */
+    uint16_t level;   /* the highest that any node has applied */
+    uint32_t hold_ms; /* see upgrade.h */
+    bool level_auto;
+    uint64_t old_one;   /* the node whose leafd is not exchanged while things go wrong; 0: none */
     bool member_faults; /* the membership changes in this run */
     unsigned removed;   /* ids that some state machine holds for removed; a bit an id, as below */
     unsigned given_up;  /* some change of it was given up */

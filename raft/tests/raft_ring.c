@@ -79,6 +79,7 @@ static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
     struct net_peer members[RING_MAX] = {0};
     struct store_error error = {{0}};
     struct fsm *fsm = fsm_new();
+    const struct level_range speaks = {LEVEL_FIRST, node->able > 0 ? node->able : LEVEL_FIRST};
     unsigned count = node->ring->count - node->ring->joiners;
     int rv;
 
@@ -86,8 +87,9 @@ static struct fsm *load(struct ring_node *node, struct store_loaded *ret_loaded)
         members[i].id = i + 1;
         memcpy(members[i].address, ADDRESSES[i + 1], sizeof "ring:1");
     }
-    rv = prepare_load(node->store, fsm, node->id, members, node->id > count ? 0 : count, ret_loaded,
-                      &error);
+    fsm_speaks(fsm, speaks);
+    rv = prepare_load(node->store, fsm, node->id, (uint32_t)node->id, members,
+                      node->id > count ? 0 : count, ret_loaded, &error);
     if (rv != 0) {
         fprintf(stderr, "node %u does not load: %s\n", (unsigned)node->id, error.text);
     }
@@ -109,6 +111,7 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->driver.applier.rows_join_ms = ring->rows_hold_ms;
     ret_config->driver.applier.rows_hold_ms = ring->rows_hold_ms;
     ret_config->driver.seed = (node->incarnations << 32) + node->id;
+    ret_config->driver.birth.uid = uid_make(node->incarnations, node->id);
     ret_config->allocator.cover_ms = REFILL_DEFAULT_COVER_MS;
     ret_config->allocator.request_ms = 2000;
     ret_config->allocator.retry_ms = 20;
@@ -119,6 +122,7 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->digest_ms = ring->digest_ms;
     ret_config->cluster_id = "ring";
     ret_config->catch_up_ms = RING_CATCH_UP_MS;
+    ret_config->upgrade = ring->upgrade;
     if (ring->keeps_time) {
         ret_config->lease = (struct lease_config){.node_id = node->id,
                                                   .store_id = 1000 + node->id,
@@ -133,6 +137,17 @@ static void configure(struct ring_node *node, struct replica_config *ret_config)
     ret_config->strict_keys = ring->strict_keys > 0 ? ring->strict_keys : 1000;
 }
 
+static void meet(struct ring_node *node, struct ring_node *peer)
+{
+    struct buf statement = BUF_INIT;
+    int rv;
+
+    peers_state(&peer->replica.peers, &statement);
+    rv = peers_check(&node->replica.peers, peer->id, statement.data, statement.len);
+    buf_free(&statement);
+    ASSERT(rv == 0);
+}
+
 /* Others notice at once that a node went or came. */
 static void tell_others(struct ring *ring, uint64_t id, bool up)
 {
@@ -145,6 +160,35 @@ static void tell_others(struct ring *ring, uint64_t id, bool up)
         }
         if (up) {
             ring->nodes[id - 1].net.down[i + 1] = !node->up;
+        }
+        if (up && node->up && node->id != id && ring->meet) {
+            meet(node, &ring->nodes[id - 1]);
+            meet(&ring->nodes[id - 1], node);
+        }
+    }
+}
+
+int ring_meet(struct ring *ring, uint64_t from, uint64_t to)
+{
+    struct buf statement = BUF_INIT;
+    int rv;
+
+    peers_state(&ring_node(ring, from)->replica.peers, &statement);
+    rv = peers_birth(&ring_node(ring, to)->replica.peers, from, statement.data, statement.len);
+    buf_free(&statement);
+    return rv;
+}
+
+/* It dials the others, and they dial it. Where a liar has made two of them think otherwise of the
+ * cluster, they would have no link: that is not shown here. */
+static void introduce(struct ring *ring, struct ring_node *node)
+{
+    for (unsigned i = 0; i < ring->count; i++) {
+        struct ring_node *other = &ring->nodes[i];
+
+        if (other->up && other != node) {
+            (void)ring_meet(ring, node->id, other->id);
+            (void)ring_meet(ring, other->id, node->id);
         }
     }
 }
@@ -167,6 +211,9 @@ void ring_restart(struct ring *ring, uint64_t id)
                          &node->clock, &node->owner, &loaded) == 0);
     store_loaded_release(&loaded);
     tell_others(ring, id, true);
+    if (!ring->apart) {
+        introduce(ring, node);
+    }
 }
 
 void ring_crash(struct ring *ring, uint64_t id)

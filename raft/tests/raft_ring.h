@@ -28,7 +28,8 @@ struct ring_node {
     bool paused;                     /* the process is stopped, as by SIGSTOP */
     STAILQ_HEAD(, fake_frame) inbox; /* what came meanwhile; `to` is the sender here */
     uint64_t incarnations;
-    struct clock clock;    /* the ring's ... */
+    uint16_t able;      /* the newest level that it speaks from its next start on; 0: the first */
+    struct clock clock; /* the ring's ... */
     int64_t wall_ahead_ms; /* ... but for its time of day */
     struct store *store;
     struct fake_disk disk;
@@ -53,6 +54,10 @@ struct ring {
     bool keeps_time;                      /* likewise: the log has a time, which keys need */
     unsigned workers;                     /* likewise: worker ids of each node; needs keeps_time */
     uint32_t rows_hold_ms;                /* likewise: so long rows wait, also for entries */
+    bool apart;                           /* likewise: nobody meets but by ring_meet() */
+    bool meet;                            /* likewise: nodes say of each start to the others what
+                                             a handshake says, as level and rollback need */
+    struct upgrade_config upgrade;        /* likewise */
     unsigned joiners;                     /* likewise: the last so many nodes wait to be added */
     bool cut[RING_MAX + 1][RING_MAX + 1]; /* from, to */
     bool lost[FRAME_TYPE_MAX + 1];        /* kinds of frames that get lost, from anybody */
@@ -77,6 +82,9 @@ uint64_t ring_elect(struct ring *ring);
 
 /* Cut or heal all links of a node. */
 void ring_isolate(struct ring *ring, uint64_t id, bool cut);
+
+/* One dials another, which judges of which cluster it is: 0 or its error. */
+int ring_meet(struct ring *ring, uint64_t from, uint64_t to);
 
 void ring_crash(struct ring *ring, uint64_t id);
 void ring_restart(struct ring *ring, uint64_t id);

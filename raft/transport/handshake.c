@@ -11,6 +11,7 @@
  */
 #include "raft/transport/handshake.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <openssl/crypto.h>
@@ -25,6 +26,7 @@
 /* What a HELLO or a CHALLENGE says about its sender. */
 struct introduction {
     uint16_t protocol;
+    struct level_range levels;
     const uint8_t *cluster_id;
     size_t cluster_id_len;
     uint64_t node_id;
@@ -57,6 +59,13 @@ static const struct reject_info {
     [HANDSHAKE_REJECT_OLDER] = {"the data directory is an older copy", ERR_STALE, true, true},
     [HANDSHAKE_REJECT_IMPLAUSIBLE] = {"the node's term or last index cannot be", ERR_IMPLAUSIBLE,
                                       true, false},
+    [HANDSHAKE_REJECT_BIRTH] = {"the node belongs to another cluster, with another uid",
+                                ERR_OTHER_BIRTH, true, true},
+    [HANDSHAKE_REJECT_LISTS] = {"cluster.members, cluster.id or the snowflake layout differ",
+                                ERR_OTHER_LIST, true, true},
+    [HANDSHAKE_REJECT_NEWER] = {"the cluster's level is above what this leafd speaks", ERR_NEWER,
+                                true, true},
+    [HANDSHAKE_REJECT_LEVELS] = {"there is no level that both speak", ERR_BAD_VERSION, true, false},
 };
 
 /* Of any code that a peer may have sent. */
@@ -65,7 +74,9 @@ static const struct reject_info *info_of(enum handshake_reject reject)
     static const struct reject_info unknown = {"rejected for an unknown reason", ERR_REFUSED, false,
                                                false};
 
-    return (size_t)reject < sizeof rejects / sizeof rejects[0] ? &rejects[reject] : &unknown;
+    return (size_t)reject < sizeof rejects / sizeof rejects[0] && rejects[reject].text != NULL
+               ? &rejects[reject]
+               : &unknown;
 }
 
 const char *handshake_reject_text(enum handshake_reject reject)
@@ -81,6 +92,53 @@ int handshake_reject_err(enum handshake_reject reject)
 bool handshake_reject_is_final(enum handshake_reject reject)
 {
     return info_of(reject)->final;
+}
+
+static bool may_be_shown(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text < ' ' || *text > '~' || *text == '"' || *text == '\\') {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *handshake_reason(const struct handshake *handshake)
+{
+    bool own_words = handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_NEWER;
+
+    return own_words && handshake->text[0] != '\0' && may_be_shown(handshake->text)
+               ? handshake->text
+               : handshake_reject_text(handshake->reject);
+}
+
+/* --- levels --- */
+
+static struct level_range own_levels(const struct handshake *handshake)
+{
+    const struct level_range own = handshake->config->levels;
+
+    return own.max != 0 ? own : level_own;
+}
+
+static uint16_t level_now(const struct handshake *handshake)
+{
+    struct net_receiver *receiver = handshake->config->receiver;
+
+    return receiver->level != NULL ? receiver->level(receiver) : LEVEL_FIRST;
+}
+
+/* The peer, which has proved the secret, does not speak the level in force. */
+static bool is_too_old(const struct handshake *handshake)
+{
+    return handshake->peer_levels.max < level_now(handshake);
+}
+
+static void levels_put(struct buf *buf, struct level_range levels)
+{
+    buf_put_u16(buf, levels.min);
+    buf_put_u16(buf, levels.max);
 }
 
 /* --- states --- */
@@ -104,10 +162,21 @@ static void move(struct handshake *handshake, enum handshake_state to)
     handshake->state = to;
 }
 
+/* To a dialler that is too old, with the numbers. */
+static void newer_text(const struct handshake *handshake, char ret_text[HANDSHAKE_TEXT_BYTES])
+{
+    (void)snprintf(ret_text, HANDSHAKE_TEXT_BYTES,
+                   "the cluster is at level %u and this leafd speaks levels %u to %u: start leafd "
+                   "%s, as node %llu runs, or a later one",
+                   level_now(handshake), handshake->peer_levels.min, handshake->peer_levels.max,
+                   LEAFD_VERSION, (unsigned long long)handshake->config->node_id);
+}
+
 /* Give up; an acceptor says why, in words only to a dialler that has proved the secret. */
 static void fail(struct handshake *handshake, enum handshake_reject reject, struct buf *out)
 {
     struct buf payload = BUF_INIT;
+    char newer[HANDSHAKE_TEXT_BYTES];
     const char *text = "";
 
     ASSERT(reject != HANDSHAKE_REJECT_NONE);
@@ -119,6 +188,10 @@ static void fail(struct handshake *handshake, enum handshake_reject reject, stru
     if (reject == HANDSHAKE_REJECT_PEER || reject == HANDSHAKE_REJECT_IMPLAUSIBLE ||
         info_of(reject)->for_good) {
         text = handshake_reject_text(reject);
+    }
+    if (reject == HANDSHAKE_REJECT_NEWER) {
+        newer_text(handshake, newer);
+        text = newer;
     }
     buf_put_u16(&payload, (uint16_t)reject);
     buf_put_str16(&payload, text, strlen(text));
@@ -136,6 +209,7 @@ static void introduce(const struct handshake *handshake, const uint8_t *nonce, c
     struct buf payload = BUF_INIT;
 
     buf_put_u16(&payload, HANDSHAKE_PROTOCOL);
+    levels_put(&payload, own_levels(handshake));
     buf_put_str16(&payload, config->cluster_id, strlen(config->cluster_id));
     buf_put_u64(&payload, config->node_id);
     if (handshake->dialler) {
@@ -162,6 +236,8 @@ static void compute_mac(const struct handshake *handshake, bool of_dialler, cons
 
     buf_put_str16(&transcript, label, strlen(label));
     buf_put_u16(&transcript, HANDSHAKE_PROTOCOL);
+    levels_put(&transcript, own ? own_levels(handshake) : handshake->peer_levels);
+    levels_put(&transcript, own ? handshake->peer_levels : own_levels(handshake));
     buf_put_str16(&transcript, config->cluster_id, strlen(config->cluster_id));
     buf_put_u64(&transcript, own ? config->node_id : handshake->peer_id);
     buf_put_u64(&transcript, own ? handshake->peer_id : config->node_id);
@@ -219,6 +295,14 @@ static enum handshake_reject read_introduction(const struct handshake *handshake
     if (!reader.bad && intro.protocol != HANDSHAKE_PROTOCOL) {
         return HANDSHAKE_REJECT_VERSION;
     }
+    intro.levels.min = reader_u16(&reader);
+    intro.levels.max = reader_u16(&reader);
+    if (reader.bad || !level_is_sound(intro.levels)) {
+        return HANDSHAKE_REJECT_MALFORMED;
+    }
+    if (!level_meets(intro.levels, own_levels(handshake))) {
+        return HANDSHAKE_REJECT_LEVELS;
+    }
     intro.cluster_id = reader_str16(&reader, &intro.cluster_id_len);
     intro.node_id = reader_u64(&reader);
     intro.wanted_id = handshake->dialler ? 0 : reader_u64(&reader);
@@ -257,6 +341,7 @@ static enum handshake_reject take_hello(struct handshake *handshake, const uint8
     }
     handshake->peer_id = intro.node_id;
     handshake->joins = intro.wanted_id == 0;
+    handshake->peer_levels = intro.levels;
     handshake->peer_store_id = intro.store_id;
     memcpy(handshake->dialler_nonce, intro.nonce, HANDSHAKE_NONCE_BYTES);
     compute_mac(handshake, false, NULL, 0, mac);
@@ -272,7 +357,7 @@ static enum handshake_reject admit(const struct handshake *handshake)
     int rv = receiver->admit(receiver, handshake->peer_id, handshake->peer_store_id);
 
     if (rv == 0) {
-        return HANDSHAKE_REJECT_NONE;
+        return is_too_old(handshake) ? HANDSHAKE_REJECT_NEWER : HANDSHAKE_REJECT_NONE;
     }
     return rv == ERR_REMOVED ? HANDSHAKE_REJECT_REMOVED : HANDSHAKE_REJECT_STORE;
 }
@@ -292,17 +377,20 @@ static enum handshake_reject take_challenge(struct handshake *handshake, const u
     if (intro.node_id != handshake->peer_id) {
         return HANDSHAKE_REJECT_NODE;
     }
+    handshake->peer_levels = intro.levels;
     handshake->peer_store_id = intro.store_id;
     memcpy(handshake->acceptor_nonce, intro.nonce, HANDSHAKE_NONCE_BYTES);
     if (!mac_holds(handshake, false, NULL, 0, intro.mac)) {
         return HANDSHAKE_REJECT_PROOF;
     }
-    reject = admit(handshake);
-    if (reject == HANDSHAKE_REJECT_NONE) {
+    handshake->refused = admit(handshake);
+    if (handshake->refused == HANDSHAKE_REJECT_NONE ||
+        (handshake->refused == HANDSHAKE_REJECT_STORE && !handshake->joins)) {
         put_proof(handshake, out);
         move(handshake, HANDSHAKE_PROOF_SENT);
+        return HANDSHAKE_REJECT_NONE;
     }
-    return reject;
+    return handshake->refused;
 }
 
 /* A node that joins: an answer, and no link. */
@@ -324,27 +412,51 @@ static enum handshake_reject answer_join(struct handshake *handshake, const void
     return HANDSHAKE_REJECT_NONE;
 }
 
-/* Is the dialler a peer, and may what it says of itself be true? */
-static enum handshake_reject judge(const struct handshake *handshake, const void *statement,
-                                   size_t len)
+static enum handshake_reject reject_of(int err)
 {
-    const struct handshake_config *config = handshake->config;
-    struct net_receiver *receiver = config->receiver;
-
-    if (!config->known(config, handshake->peer_id, statement, len)) {
-        return HANDSHAKE_REJECT_PEER;
-    }
-    switch (receiver->check != NULL ? receiver->check(receiver, handshake->peer_id, statement, len)
-                                    : 0) {
+    switch (err) {
     case 0:
         return HANDSHAKE_REJECT_NONE;
     case ERR_STALE:
         return HANDSHAKE_REJECT_OLDER;
     case ERR_IMPLAUSIBLE:
         return HANDSHAKE_REJECT_IMPLAUSIBLE;
+    case ERR_OTHER_BIRTH:
+        return HANDSHAKE_REJECT_BIRTH;
+    case ERR_OTHER_LIST:
+        return HANDSHAKE_REJECT_LISTS;
     default:
         return HANDSHAKE_REJECT_MALFORMED;
     }
+}
+
+/*
+ * Is the dialler of this cluster, a peer, and may what it says of itself be true? Of several
+ * answers the one that tells most: a node of another cluster has another store, too, but is no
+ * wiped one; a wiped one may have another list, too, but that would not help it; and one that is in
+ * no list of ours was given another one.
+ */
+static enum handshake_reject judge(const struct handshake *handshake, const void *statement,
+                                   size_t len)
+{
+    const struct handshake_config *config = handshake->config;
+    struct net_receiver *receiver = config->receiver;
+    uint64_t peer = handshake->peer_id;
+    enum handshake_reject birth = HANDSHAKE_REJECT_NONE;
+    enum handshake_reject reject;
+
+    if (receiver->birth != NULL) {
+        birth = reject_of(receiver->birth(receiver, peer, statement, len));
+    }
+    reject = birth != HANDSHAKE_REJECT_BIRTH ? admit(handshake) : birth;
+    if (reject != HANDSHAKE_REJECT_NONE || birth != HANDSHAKE_REJECT_NONE) {
+        return reject != HANDSHAKE_REJECT_NONE ? reject : birth;
+    }
+    if (!config->known(config, peer, statement, len)) {
+        return HANDSHAKE_REJECT_PEER;
+    }
+    return receiver->check != NULL ? reject_of(receiver->check(receiver, peer, statement, len))
+                                   : HANDSHAKE_REJECT_NONE;
 }
 
 static enum handshake_reject take_proof(struct handshake *handshake, const uint8_t *payload,
@@ -360,13 +472,12 @@ static enum handshake_reject take_proof(struct handshake *handshake, const uint8
     if (!mac_holds(handshake, true, statement, len, payload)) {
         return HANDSHAKE_REJECT_PROOF;
     }
-    reject = admit(handshake);
-    if (reject == HANDSHAKE_REJECT_NONE && handshake->joins) {
-        return answer_join(handshake, statement, len, out);
+    if (handshake->joins) {
+        reject = admit(handshake);
+        return reject != HANDSHAKE_REJECT_NONE ? reject
+                                               : answer_join(handshake, statement, len, out);
     }
-    if (reject == HANDSHAKE_REJECT_NONE) {
-        reject = judge(handshake, statement, len);
-    }
+    reject = judge(handshake, statement, len);
     if (reject == HANDSHAKE_REJECT_NONE) {
         frame_put(out, FRAME_WELCOME, NULL, 0);
         move(handshake, HANDSHAKE_DONE);
@@ -395,6 +506,9 @@ static enum handshake_reject take_reject(struct handshake *handshake, const uint
     if (text_len > 0) {
         memcpy(handshake->text, text, text_len);
     }
+    if (handshake->refused != HANDSHAKE_REJECT_NONE && code != HANDSHAKE_REJECT_BIRTH) {
+        return handshake->refused;
+    }
     handshake->by_peer = true;
     return code;
 }
@@ -415,6 +529,10 @@ static enum handshake_reject take(struct handshake *handshake, enum frame_type t
     }
     if (handshake->dialler && type == FRAME_REJECT) {
         return take_reject(handshake, payload, len);
+    }
+    if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0 &&
+        handshake->refused != HANDSHAKE_REJECT_NONE) {
+        return handshake->refused;
     }
     if (state == HANDSHAKE_PROOF_SENT && type == FRAME_WELCOME && len == 0) {
         move(handshake, HANDSHAKE_DONE);

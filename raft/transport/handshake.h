@@ -9,22 +9,30 @@
  *              CHALLENGE_SENT --PROOF--> ANSWERED
  *   both, on anything wrong: FAILED (the acceptor has put a REJECT out, the dialler just closes)
  *
- *   HELLO      u16 protocol, str16 cluster id, u64 own id, u64 wanted id, u64 store id,
- *              nonce A (32)
- *   CHALLENGE  u16 protocol, str16 cluster id, u64 own id, u64 store id, nonce B (32), mac (32)
+ *   HELLO      u16 protocol, u16 min and max level, str16 cluster id, u64 own id, u64 wanted id,
+ *              u64 store id, nonce A (32)
+ *   CHALLENGE  u16 protocol, u16 min and max level, str16 cluster id, u64 own id, u64 store id,
+ *              nonce B (32), mac (32)
  *   PROOF      mac (32), statement (the rest)
  *   WELCOME    nothing
  *   JOINED     the answer to a node that joins
  *   REJECT     u16 code, str16 text (empty as long as the dialler has proved nothing)
+ *
+ * The frame's header and the protocol, the first two bytes of HELLO and CHALLENGE, never change:
+ * by them each leafd, however old, knows whether it can read the rest. The levels are those that
+ * the sender speaks (level.h). Two whose levels do not meet refuse each other at once; and who does
+ * not speak the level in force is refused by whoever knows it, behind the proof of the secret, and
+ * is told both numbers. So an older leafd gets no link, and so no vote, once the level has risen.
  *
  * A statement says of the dialler what an acceptor that does not know it may judge (see wire.h);
  * the dialler's mac covers it. A node that joins wants id 0, whoever listens there, and its
  * statement is its request; it gets an answer and no link.
  *
  * Both macs are HMAC-SHA256 under the secret over a label ("accept", "dial" or "join") and the
- * transcript: protocol, cluster id, dialler's and acceptor's id, their store ids, nonce A, nonce B,
- * and the statement (the dialler's mac). So a mac stands for one direction of one connection of two
- * named stores, and cannot be used again, turned round or passed on to another node.
+ * transcript: protocol, dialler's and acceptor's levels, cluster id, dialler's and acceptor's id,
+ * their store ids, nonce A, nonce B, and the statement (the dialler's mac). So a mac stands for one
+ * direction of one connection of two named stores, and cannot be used again, turned round or passed
+ * on to another node.
  *
  * Thread: pure functions on their arguments, any.
  */
@@ -33,38 +41,45 @@
 
 #include "raft/transport/net.h"
 #include "src/base/buf.h"
+#include "src/id/codec/level.h"
 
-#define HANDSHAKE_PROTOCOL 2
+#define HANDSHAKE_PROTOCOL 3
 #define HANDSHAKE_NONCE_BYTES 32
 #define HANDSHAKE_MAC_BYTES 32
-#define HANDSHAKE_TEXT_BYTES 128 /* of a REJECT; longer is cut */
+#define HANDSHAKE_TEXT_BYTES 200 /* of a REJECT; longer is cut */
 
 /* Why it failed. Numbers are on the wire; new ones go at the end. */
 enum handshake_reject {
     HANDSHAKE_REJECT_NONE = 0,
-    HANDSHAKE_REJECT_MALFORMED = 1,   /* a frame out of turn, too short or too long */
-    HANDSHAKE_REJECT_VERSION = 2,     /* another protocol version */
-    HANDSHAKE_REJECT_CLUSTER = 3,     /* another cluster id */
-    HANDSHAKE_REJECT_NODE = 4,        /* not the node that was wanted, or both have one id */
-    HANDSHAKE_REJECT_PEER = 5,        /* the dialler is no member that the acceptor knows (yet) */
-    HANDSHAKE_REJECT_PROOF = 6,       /* another secret */
-    HANDSHAKE_REJECT_STORE = 7,       /* the store is not the one registered for its id (wiped) */
-    HANDSHAKE_REJECT_REMOVED = 8,     /* the id was removed from the cluster and never comes back */
-    HANDSHAKE_REJECT_OLDER = 9,       /* the store was set back to an older copy */
-    HANDSHAKE_REJECT_IMPLAUSIBLE = 10 /* its term or last index is one that cannot be */
+    HANDSHAKE_REJECT_MALFORMED = 1, /* a frame out of turn, too short or too long */
+    HANDSHAKE_REJECT_VERSION = 2,   /* another protocol version */
+    HANDSHAKE_REJECT_CLUSTER = 3,   /* another cluster id */
+    HANDSHAKE_REJECT_NODE = 4,      /* not the node that was wanted, or both have one id */
+    HANDSHAKE_REJECT_PEER = 5,      /* the dialler is no member that the acceptor knows (yet) */
+    HANDSHAKE_REJECT_PROOF = 6,     /* another secret */
+    HANDSHAKE_REJECT_STORE = 7,     /* the store is not the one registered for its id (wiped) */
+    HANDSHAKE_REJECT_REMOVED = 8,   /* the id was removed from the cluster and never comes back */
+    HANDSHAKE_REJECT_OLDER = 9,     /* the store was set back to an older copy */
+    HANDSHAKE_REJECT_IMPLAUSIBLE = 10, /* its term or last index is one that cannot be */
+    HANDSHAKE_REJECT_BIRTH = 11,       /* it is of another cluster */
+    HANDSHAKE_REJECT_LISTS = 12,       /* it was given another list of first members */
+    HANDSHAKE_REJECT_NEWER = 13, /* the cluster's level is above what the dialler speaks; the text
+                                    has both numbers */
+    HANDSHAKE_REJECT_LEVELS = 14 /* no level that both speak */
 };
 
 struct handshake_config {
     uint64_t node_id;
     uint64_t store_id;
-    const char *cluster_id; /* at most LIMIT_CLUSTER_ID_BYTES */
-    const void *secret;     /* may be NULL when secret_len is 0 */
-    size_t secret_len;      /* at most LIMIT_SECRET_BYTES */
+    const char *cluster_id;    /* at most LIMIT_CLUSTER_ID_BYTES */
+    const void *secret;        /* may be NULL when secret_len is 0 */
+    size_t secret_len;         /* at most LIMIT_SECRET_BYTES */
+    struct level_range levels; /* that this node speaks; zeros: level_own */
     /* Is the dialler a peer of ours? Asked by acceptors after its proof and `admit`. */
     bool (*known)(const struct handshake_config *config, uint64_t peer, const void *statement,
                   size_t len);
     /* Its admit is asked on both sides, once the peer has proved the secret. May be NULL in it:
-     * check (not asked), introduce (no statement), join (nobody may). */
+     * birth, check (not asked), introduce (no statement), join (nobody may). */
     struct net_receiver *receiver;
 };
 
@@ -82,11 +97,16 @@ struct handshake {
     const struct handshake_config *config; /* borrowed */
     enum handshake_state state;
     bool dialler;
-    bool joins;             /* the dialler wants no link but an answer */
-    uint64_t peer_id;       /* wanted, or as the HELLO says; proved once DONE */
-    uint64_t peer_store_id; /* as the other side says; proved once DONE */
+    bool joins;                     /* the dialler wants no link but an answer */
+    uint64_t peer_id;               /* wanted, or as the HELLO says; proved once DONE */
+    uint64_t peer_store_id;         /* as the other side says; proved once DONE */
+    struct level_range peer_levels; /* likewise */
     uint8_t dialler_nonce[HANDSHAKE_NONCE_BYTES];
     uint8_t acceptor_nonce[HANDSHAKE_NONCE_BYTES];
+    /* Of a dialler: the acceptor's store is another one than it should be. It is not let in; but it
+     * hears our statement first: of two clusters both have other stores than they should, and one
+     * of them has to hear why. */
+    enum handshake_reject refused;
     /* of FAILED */
     enum handshake_reject reject;
     bool by_peer;                        /* the other side sent the REJECT */
@@ -115,14 +135,18 @@ void handshake_receive(struct handshake *handshake, enum frame_type type, const 
 /* A short text of a code; static memory. */
 const char *handshake_reject_text(enum handshake_reject reject);
 
+/* Of one that has failed, why, in words that may be shown: the peer's own where they hold more than
+ * the code says. Borrowed from it. */
+const char *handshake_reason(const struct handshake *handshake);
+
 /* Its ERR_*: BAD_MESSAGE, BAD_VERSION, REFUSED (cluster, node, proof), NOT_FOUND (peer), WRONG_NODE
- * (store), REMOVED, or STALE (older store); a dialler takes these three only from an acceptor that
- * proved the secret; or IMPLAUSIBLE. */
+ * (store), REMOVED, STALE (older store), OTHER_BIRTH, OTHER_LIST or NEWER; a dialler takes these
+ * six only from an acceptor that proved the secret; or IMPLAUSIBLE. */
 int handshake_reject_err(enum handshake_reject reject);
 
 /* True if trying again cannot help until somebody changes a configuration: version, cluster,
- * node, store, removed, older store, implausible. (A wrong secret is not among them: it may be
- * in the middle of a change on all nodes.) */
+ * node, store, removed, older store, implausible, birth, lists, newer, levels. (A wrong secret is
+ * not among them: it may be in the middle of a change on all nodes.) */
 bool handshake_reject_is_final(enum handshake_reject reject);
 
 #endif

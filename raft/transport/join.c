@@ -103,6 +103,29 @@ static void signal_cb(uv_signal_t *handle, int signal_number)
 
 /* --- what the other side says --- */
 
+/* Is it of the cluster that answered first? */
+static bool same_cluster(struct join *join, const struct wire_birth *said)
+{
+    struct wire_birth *known = &join->result->birth;
+    char first[UID_TEXT_BYTES];
+    char second[UID_TEXT_BYTES];
+    char why[JOIN_WHY_BYTES];
+
+    if (uid_is_none(&known->uid)) {
+        *known = *said;
+    }
+    if (uid_is_none(&said->uid) || uid_equal(&known->uid, &said->uid)) {
+        return true;
+    }
+    (void)snprintf(
+        why, sizeof why,
+        "the nodes to ask belong to two clusters, %s and %s: name in join the members of "
+        "one alone",
+        uid_text(&known->uid, first), uid_text(&said->uid, second));
+    refuse(join, ERR_OTHER_BIRTH, why);
+    return false;
+}
+
 static void on_answered(struct net_conn *conn, const struct frame *frame)
 {
     struct join *join = conn->owner;
@@ -110,6 +133,9 @@ static void on_answered(struct net_conn *conn, const struct frame *frame)
 
     if (wire_joined_decode(frame->payload, frame->len, &joined) != 0) {
         again(join, LATER_MS, "a malformed answer");
+        return;
+    }
+    if (!same_cluster(join, &joined.birth)) {
         return;
     }
     switch (joined.answer.outcome) {
@@ -141,7 +167,7 @@ static void on_failed(struct net_conn *conn)
 {
     const struct handshake *handshake = &conn->handshake;
     struct join *join = conn->owner;
-    const char *text = handshake_reject_text(handshake->reject);
+    const char *text = handshake_reason(handshake);
     char reason[REASON_BYTES];
 
     if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_STORE) {
@@ -154,6 +180,10 @@ static void on_failed(struct net_conn *conn)
         refuse(join, ERR_REMOVED,
                "this node id was removed from the cluster and never comes back: join under a new "
                "id");
+        return;
+    }
+    if (handshake->by_peer && handshake->reject == HANDSHAKE_REJECT_NEWER) {
+        refuse(join, ERR_NEWER, text);
         return;
     }
     (void)snprintf(reason, sizeof reason, "%s: %s",
@@ -197,8 +227,11 @@ static void attempt_cb(uv_timer_t *timer)
 static void introduce(struct net_receiver *receiver, struct buf *statement)
 {
     const struct join *join = CONTAINER(receiver, struct join, receiver);
+    struct wire_join said = {.birth = join->result->birth};
 
-    wire_join_encode(join->config->address, statement);
+    ASSERT(strlen(join->config->address) <= LIMIT_ADDRESS_BYTES);
+    memcpy(said.address, join->config->address, strlen(join->config->address));
+    wire_join_encode(&said, statement);
 }
 
 static int admit(struct net_receiver *receiver, uint64_t peer, uint64_t store_id)

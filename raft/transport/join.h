@@ -7,7 +7,8 @@
  *
  * Failure modes: nobody answers, an election, another change under way, no room: tried again, and
  * logged once a change of reason, until a signal to stop. The id was removed, belongs to a member
- * elsewhere or to another data directory, or the address is another member's: refused for good.
+ * elsewhere or to another data directory, or the address is another member's; or those who were
+ * asked are of two clusters: refused for good.
  *
  * Thread: main, on a loop of its own, before anything else runs.
  */
@@ -15,6 +16,7 @@
 #define LEAFD_RAFT_TRANSPORT_JOIN_H
 
 #include "raft/transport/net.h"
+#include "raft/wire/wire.h"
 #include "src/base/err.h"
 
 struct join_config {
@@ -33,12 +35,13 @@ struct join_config {
 struct join_result {
     struct buf conf; /* the configuration that has this node in it; checked; the caller's to free */
     uint64_t index;  /* of its entry */
+    struct wire_birth birth;  /* of the cluster, as those who answered said */
     char why[JOIN_WHY_BYTES]; /* this node is refused; set with the errors that say so */
 };
 
 /* 0; ERR_SHUTTING_DOWN after SIGTERM or SIGINT; ERR_REMOVED, ERR_WRONG_NODE (the id belongs to
- * another data directory) or ERR_REFUSED (to another member, or the address does), with `why`
- * set. */
+ * another data directory), ERR_OTHER_BIRTH (members of two clusters were asked) or ERR_REFUSED (to
+ * another member, or the address does), with `why` set. */
 int join_cluster(const struct join_config *config, struct join_result *ret_result) MUST_CHECK;
 
 #endif

@@ -40,13 +40,22 @@ struct net_receiver {
      * removed. Asked for links of both directions. */
     int (*admit)(struct net_receiver *receiver, uint64_t peer, uint64_t store_id);
     /* A peer refused our handshake for good; err is its reason: ERR_WRONG_NODE (our store is not
-     * the one registered for our id), ERR_REMOVED (our id was removed) and ERR_STALE (our store
-     * was set back to an older copy; these only from a peer that proved the secret),
+     * the one registered for our id), ERR_REMOVED (our id was removed), ERR_STALE (our store
+     * was set back to an older copy) and ERR_NEWER (the cluster's level is above what this leafd
+     * speaks, as the text says with both numbers; these only from a peer that proved the secret),
      * ERR_BAD_VERSION, ERR_IMPLAUSIBLE (our term or last index is one that the peer does not
-     * believe), ERR_REFUSED (another cluster or node id; not proved, so it is a hint about the
-     * configuration only). Told once a change of reason. */
+     * believe), ERR_OTHER_BIRTH (it is of another cluster) and ERR_OTHER_LIST (it was given another
+     * list of first members; both from a peer that proved the secret), ERR_REFUSED (another cluster
+     * or node id; not proved, so it is a hint about the configuration only). Told once a change of
+     * reason. */
     void (*refused)(struct net_receiver *receiver, uint64_t peer, int err, const char *text);
-    /* The rest may be NULL. Is a dialler that is none of the set peers one nevertheless, by what it
+    /* The rest may be NULL. The level in force, as far as this node knows; without it:
+     * LEVEL_FIRST. A peer that does not speak it gets no link. */
+    uint16_t (*level)(struct net_receiver *receiver);
+    /* Is a dialler, a peer or not, of our cluster by what it says of itself?
+     * 0, ERR_OTHER_BIRTH, ERR_OTHER_LIST or ERR_BAD_MESSAGE. */
+    int (*birth)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
+    /* Is a dialler that is none of the set peers one nevertheless, by what it
      * says of itself? set_peers() may follow, but not from inside the call. */
     bool (*know)(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len);
     /* Is there something wrong with what a dialler that is a peer says of itself? 0, ERR_STALE (its

@@ -97,7 +97,7 @@ static void conn_failed(struct net_conn *conn)
     struct net_receiver *receiver = conn->hub->receiver;
     const struct handshake *handshake = &conn->handshake;
     const enum handshake_reject reject = handshake->reject;
-    const char *text = handshake_reject_text(reject);
+    const char *text = handshake_reason(handshake);
     char reason[NET_REASON_BYTES];
     bool news;
 

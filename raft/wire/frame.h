@@ -41,9 +41,10 @@ enum frame_type {
     FRAME_APPLIED = 25, /* how far have you applied the log? and the answer */
     FRAME_RESIGN = 26,  /* a leader steps down: it has no majority any more */
     FRAME_PROBE = 27,   /* do you lead? and the answer, directly or through another */
-    FRAME_RELAY = 28    /* a command or query for a member to forward to the leader */
+    FRAME_RELAY = 28,   /* a command or query for a member to forward to the leader */
+    FRAME_STANDING = 29 /* what the sender's disk holds of the consensus (wire.h) */
 };
-#define FRAME_TYPE_MAX FRAME_RELAY
+#define FRAME_TYPE_MAX FRAME_STANDING
 
 /* Write the header of a frame with this payload (at most FRAME_PAYLOAD_BYTES_MAX). */
 void frame_header(uint8_t header[FRAME_HEADER_BYTES], enum frame_type type, const void *payload,

@@ -159,6 +159,28 @@ WIRE_CODEC(clock, 0)
 
 /* --- leaders --- */
 
+static bool peer_standing_is_sound(const struct peer_standing *standing)
+{
+    return standing->term < WIRE_NUMBER_BOUND && standing->index < WIRE_NUMBER_BOUND &&
+           standing->vote <= LIMIT_NODE_ID && standing->last_term <= standing->term &&
+           (standing->last_term == 0) == (standing->index == 0);
+}
+
+static const struct field standing_fields[] = {
+    FIELD_NUMBER(struct wire_standing, now.incarnation),
+    FIELD_NUMBER(struct wire_standing, now.term),
+    FIELD_NUMBER(struct wire_standing, now.index),
+    FIELD_NUMBER(struct wire_standing, now.vote),
+    FIELD_NUMBER(struct wire_standing, now.last_term),
+};
+
+static bool standing_is_sound(const struct wire_standing *standing)
+{
+    return peer_standing_is_sound(&standing->now);
+}
+
+WIRE_CODEC(standing, 0)
+
 static const struct field probe_fields[] = {
     FIELD_NUMBER(struct wire_probe, kind),
     FIELD_SHORT(struct wire_probe, origin),
@@ -187,64 +209,70 @@ WIRE_CODEC(resign, 0)
 
 /* --- handshakes --- */
 
-static const struct field statement_fields[] = {
-    FIELD_NUMBER(struct wire_statement, start.incarnation),
-    FIELD_NUMBER(struct wire_statement, start.term),
-    FIELD_NUMBER(struct wire_statement, start.index),
-    FIELD_NUMBER(struct wire_statement, conf.index),
-    FIELD_BYTES(struct wire_statement, conf.data, conf.len),
-    FIELD_TEXT(struct wire_statement, address),
-};
-
-struct join {
-    char address[LIMIT_ADDRESS_BYTES + 1];
-};
-
-static const struct field join_fields[] = {
-    FIELD_TEXT(struct join, address),
-};
-static const struct fields join_table = FIELDS(join_fields);
-
 static bool conf_is_sound(const struct wire_conf *conf)
 {
     return conf->index < WIRE_NUMBER_BOUND && (conf->index == 0) == (conf->len == 0) &&
            (conf->len == 0 || configuration_check(conf->data, conf->len) == 0);
 }
 
+static const struct field statement_fields[] = {
+    FIELD_NUMBER(struct wire_statement, start.incarnation),
+    FIELD_NUMBER(struct wire_statement, start.term),
+    FIELD_NUMBER(struct wire_statement, start.index),
+    FIELD_NUMBER(struct wire_statement, conf.index),
+    FIELD_BYTES(struct wire_statement, conf.data, conf.len),
+    FIELD_NUMBER(struct wire_statement, birth.uid.high),
+    FIELD_NUMBER(struct wire_statement, birth.uid.low),
+    FIELD_NUMBER(struct wire_statement, birth.list_digest),
+    FIELD_TEXT(struct wire_statement, address),
+    FIELD_NUMBER(struct wire_statement, start.vote),
+    FIELD_NUMBER(struct wire_statement, start.last_term),
+    FIELD_BYTES(struct wire_statement, earlier, earlier_len),
+};
+
 static bool statement_is_sound(const struct wire_statement *statement)
 {
     const char *address = statement->address;
     const char *why;
 
-    return statement->start.term < WIRE_NUMBER_BOUND &&
-           statement->start.index < WIRE_NUMBER_BOUND && conf_is_sound(&statement->conf) &&
-           (address[0] == '\0' || member_address_check(address, strlen(address), &why));
+    return peer_standing_is_sound(&statement->start) && conf_is_sound(&statement->conf) &&
+           uid_is_sound(&statement->birth.uid) &&
+           (address[0] == '\0' || member_address_check(address, strlen(address), &why)) &&
+           statement->earlier_len % sizeof(uint32_t) == 0 &&
+           statement->earlier_len < sizeof(uint32_t) * LIMIT_INCARNATIONS;
 }
 
 WIRE_CODEC(statement, HANDSHAKE_VERSION)
 
-void wire_join_encode(const char *address, struct buf *buf)
+static const struct field join_fields[] = {
+    FIELD_TEXT(struct wire_join, address),
+    FIELD_NUMBER(struct wire_join, birth.uid.high),
+    FIELD_NUMBER(struct wire_join, birth.uid.low),
+    FIELD_NUMBER(struct wire_join, birth.list_digest),
+};
+
+static bool join_is_sound(const struct wire_join *join)
 {
-    buf_put_u8(buf, HANDSHAKE_VERSION);
-    buf_put_str16(buf, address, strlen(address));
+    return uid_is_sound(&join->birth.uid);
 }
 
-int wire_join_decode(const void *data, size_t len, char ret_address[LIMIT_ADDRESS_BYTES + 1])
-{
-    return read_whole(data, len, HANDSHAKE_VERSION, &join_table, ret_address) ? 0 : ERR_BAD_MESSAGE;
-}
+WIRE_CODEC(join, HANDSHAKE_VERSION)
 
 static const struct field joined_fields[] = {
     FIELD_NUMBER(struct wire_joined, answer.outcome),
     FIELD_TEXT(struct wire_joined, answer.why),
     FIELD_NUMBER(struct wire_joined, conf.index),
     FIELD_BYTES(struct wire_joined, conf.data, conf.len),
+    FIELD_NUMBER(struct wire_joined, birth.uid.high),
+    FIELD_NUMBER(struct wire_joined, birth.uid.low),
+    FIELD_NUMBER(struct wire_joined, birth.list_digest),
 };
 
 static bool joined_is_sound(const struct wire_joined *joined)
 {
     return joined->answer.outcome < MEMBER_OUTCOMES && conf_is_sound(&joined->conf) &&
-           (joined->answer.outcome == MEMBER_DONE) == (joined->conf.len > 0);
+           (joined->answer.outcome == MEMBER_DONE) == (joined->conf.len > 0) &&
+           uid_is_sound(&joined->birth.uid);
 }
 
 WIRE_CODEC(joined, HANDSHAKE_VERSION)

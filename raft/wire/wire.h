@@ -12,6 +12,7 @@
 
 #include "src/base/buf.h"
 #include "src/base/err.h"
+#include "src/id/codec/birth.h"
 #include "src/id/codec/member.h"
 #include "src/id/codec/tag_marks.h"
 
@@ -67,7 +68,8 @@ WIRE_MESSAGE(request);
 struct wire_reply {
     uint64_t id;
     int32_t status;         /* 0 or ERR_*; WIRE_STATUS_MIN..0 */
-    uint64_t index;         /* of a command that was applied: its entry; else 0 */
+    uint64_t index;         /* of a command that was applied: its entry; of a query: one that the
+                               answer is not older than; else 0 */
     const uint8_t *marks;   /* borrowed; of such a one: the generations of its tags (tag_marks.h) */
     size_t marks_len;       /* <= TAG_MARKS_BYTES_MAX */
     const uint8_t *payload; /* borrowed */
@@ -114,6 +116,25 @@ struct wire_probe {
 };
 WIRE_MESSAGE(probe);
 
+#define PEER_INCARNATION_RANDOM_BITS 32
+
+/* What a node's disk holds of the consensus. Of an honest node that forgets nothing it says what
+ * its later starts cannot fall behind (raft/core/rollback.h). */
+struct peer_standing {
+    uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
+    uint64_t term;        /* current term */
+    uint64_t index;       /* of the last entry */
+    uint64_t vote;        /* in that term; 0: none */
+    uint64_t last_term;   /* of the last entry; 0: there is none */
+};
+
+/* The sender's standing now: so that all others, and not the leader alone, know what it must not
+ * forget. */
+struct wire_standing {
+    struct peer_standing now;
+};
+WIRE_MESSAGE(standing);
+
 /* The sender led this term, and has stepped down. */
 struct wire_resign {
     uint64_t term;
@@ -122,15 +143,6 @@ WIRE_MESSAGE(resign);
 
 /* --- handshakes --- */
 
-#define PEER_INCARNATION_RANDOM_BITS 32
-
-/* What a node says of its start. */
-struct peer_start {
-    uint64_t incarnation; /* the count of its starts, and below it random bits of this one */
-    uint64_t term;        /* current term, as its disk had it */
-    uint64_t index;       /* of the last entry, as its disk had it */
-};
-
 /* A committed configuration (configuration.h); index 0 and len 0: none. */
 struct wire_conf {
     uint64_t index;
@@ -138,23 +150,37 @@ struct wire_conf {
     size_t len;
 };
 
-/* What a dialler says of itself. */
+/* Which cluster a node is of. */
+struct wire_birth {
+    struct uid uid;       /* none: it has not heard of its cluster's birth */
+    uint64_t list_digest; /* of the first list of members; 0: it has no such list (it joins) */
+};
+
+/* What a dialler says of itself: its standing as it started; that it is a member by this
+ * configuration; of which cluster; where it is; and which incarnations it had before. */
 struct wire_statement {
-    struct peer_start start;
-    struct wire_conf conf;                 /* it is a member by this configuration */
+    struct peer_standing start;
+    struct wire_conf conf;
+    struct wire_birth birth;
     char address[LIMIT_ADDRESS_BYTES + 1]; /* where it is to be dialled; "": it does not say */
+    const uint8_t *earlier; /* borrowed; random halves, u32 each, the last one before this first */
+    size_t earlier_len;     /* < 4 * LIMIT_INCARNATIONS */
 };
 WIRE_MESSAGE(statement);
 
-/* What a node that joins says: the address where the others reach it. */
-void wire_join_encode(const char *address, struct buf *buf);
-int wire_join_decode(const void *data, size_t len,
-                     char ret_address[LIMIT_ADDRESS_BYTES + 1]) MUST_CHECK;
+/* What a node that joins says: the address where the others reach it; and the cluster of those who
+ * have answered it before. */
+struct wire_join {
+    char address[LIMIT_ADDRESS_BYTES + 1];
+    struct wire_birth birth;
+};
+WIRE_MESSAGE(join);
 
 /* And what it gets: DONE with the configuration that has it as a member, or why not (yet). */
 struct wire_joined {
     struct member_answer answer;
     struct wire_conf conf;
+    struct wire_birth birth; /* of who answers */
 };
 WIRE_MESSAGE(joined);
 

@@ -11,6 +11,19 @@ enum exit_code exit_code_of_open(int err)
     return err == ERR_WRONG_NODE || err == ERR_NOT_FOUND ? EXIT_CODE_DATA : exit_code_of(err);
 }
 
+enum exit_code exit_code_of_recovery(int err)
+{
+    switch (err) {
+    case 0:
+    case ERR_INVALID:
+    case ERR_IO:
+    case ERR_DISK_FULL:
+        return err == 0 ? EXIT_CODE_STOPPED : exit_code_of(err);
+    default:
+        return EXIT_CODE_DATA;
+    }
+}
+
 enum exit_code exit_code_of(int err)
 {
     switch (err) {
@@ -19,6 +32,7 @@ enum exit_code exit_code_of(int err)
     case ERR_CORRUPT:
     case ERR_TRUNCATED:
     case ERR_BAD_VERSION:
+    case ERR_NEWER:
     case ERR_LOCKED:
     case ERR_IMPLAUSIBLE:
     case ERR_UNSAFE_DIRECTORY:
@@ -30,6 +44,7 @@ enum exit_code exit_code_of(int err)
         return EXIT_CODE_DISK;
     case ERR_WRONG_NODE:
     case ERR_REFUSED:
+    case ERR_OTHER_BIRTH:
     case ERR_STALE: /* an older copy of the data */
         return EXIT_CODE_REFUSED;
     case ERR_REMOVED:

@@ -9,7 +9,8 @@
 enum exit_code {
     EXIT_CODE_STOPPED = 0,
     EXIT_CODE_CONFIG = 64,   /* a setting is wrong */
-    EXIT_CODE_DATA = 65,     /* damaged, another's, locked, missing, of numbers that cannot be */
+    EXIT_CODE_DATA = 65,     /* damaged, another's, locked, missing, of numbers that cannot be,
+                                or of a level that only a newer leafd speaks */
     EXIT_CODE_ADDRESS = 69,  /* an address is in use */
     EXIT_CODE_INTERNAL = 70, /* out of memory, or a bug */
     EXIT_CODE_DISK = 74,     /* input/output failed, or the disk is full */
@@ -22,6 +23,10 @@ enum exit_code {
 
 /* The code for an ERR_* of the data directory, at start. */
 enum exit_code exit_code_of_open(int err);
+
+/* The code for an ERR_* of `leafd restore` and `leafd recover`: what they read, and where they
+ * write, is data. */
+enum exit_code exit_code_of_recovery(int err);
 
 /* The code for any other ERR_* that ends the process. */
 enum exit_code exit_code_of(int err);

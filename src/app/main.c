@@ -1,5 +1,6 @@
 /*
- * main.c - leafd: reads its settings and runs a node, or prints what it is asked for.
+ * main.c - leafd: reads its settings and runs a node, or prints what it is asked for, or makes the
+ * data of a new cluster (`leafd restore`, `leafd recover`).
  *
  * Failure modes: see exit_code.h. Thread: main.
  */
@@ -11,6 +12,7 @@
 #include "src/app/config/load.h"
 #include "src/app/config/print.h"
 #include "src/app/libraries.h"
+#include "src/app/recovery/recovery.h"
 #include "src/app/server.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
@@ -82,6 +84,9 @@ int main(int argc, char *argv[])
     ASSERT(setenv("RES_OPTIONS", RESOLVER_OPTIONS, 0) == 0);
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
+    if (argc > 1 && recovery_is_command(argv[1])) {
+        return (int)exit_code_of_recovery(recovery_run(argv));
+    }
     if (config_load(argc, argv, environ, &config, &action, &error) != 0) {
         fprintf(stderr, "leafd: %s\n", error.text);
         return EXIT_CODE_CONFIG;

@@ -29,9 +29,9 @@ void report_settings(const struct config *config)
     struct buf members = BUF_INIT;
     struct quoted file;
 
-    log_info("app", "starting", "version=%s commit=%s pid=%d config=%s", LEAFD_VERSION,
-             LEAFD_COMMIT[0] != '\0' ? LEAFD_COMMIT : "unknown", (int)getpid(),
-             quote(config->file, &file));
+    log_info("app", "starting", "version=%s commit=%s levels=%u-%u pid=%d config=%s", LEAFD_VERSION,
+             LEAFD_COMMIT[0] != '\0' ? LEAFD_COMMIT : "unknown", level_own.min, level_own.max,
+             (int)getpid(), quote(config->file, &file));
     for (size_t i = 0; i < node->members.count; i++) {
         buf_printf(&members, "%s%" PRIu64 "=%s", i > 0 ? "," : "", node->members.peers[i].id,
                    node->members.peers[i].address);
@@ -84,6 +84,8 @@ static const char *data_hint(int err)
         return "nothing was changed";
     case ERR_BAD_VERSION:
         return "this data was written by another version of leafd; nothing was changed";
+    case ERR_NEWER:
+        return "start a leafd that speaks that level, see docs/versions.md; nothing was changed";
     case ERR_IMPLAUSIBLE:
         return "nothing was changed; replace the node by a new member with a new node.id, or, if "
                "most nodes say so, stop them all and start these with raft.reset-term = true: see "
@@ -115,6 +117,8 @@ void report_data_missing(const struct config *config)
 static const char *node_hint(int err)
 {
     switch (err) {
+    case ERR_NEWER:
+        return "start a leafd that speaks that level, see docs/versions.md";
     case ERR_EXISTS:
         return "another process listens there; is this node running already?";
     case ERR_REMOVED:
@@ -124,6 +128,8 @@ static const char *node_hint(int err)
         return "restore the newest copy, or give it an empty one and a node.id that was never used";
     case ERR_REFUSED:
         return "check node.id and peer.advertise against GET /api/cluster of a member";
+    case ERR_OTHER_BIRTH:
+        return "check join";
     case ERR_INVALID:
         return "check peer.listen, cluster.members and join";
     default:

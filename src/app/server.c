@@ -246,7 +246,8 @@ static enum exit_code start_node(struct server *server)
     int err = node_start(&server->loop, &config->node, &server->owner, server->store, &server->node,
                          &error);
 
-    if (exit_code_of(err) == EXIT_CODE_DATA) {
+    /* Newer than this leafd are the data, or the cluster that it was to join. */
+    if (exit_code_of(err) == EXIT_CODE_DATA && err != ERR_NEWER) {
         report_data_refused(config, err, error.text);
         return exit_code_of_open(err);
     }
@@ -289,7 +290,7 @@ static enum exit_code start_http(struct server *server)
 static void failed_cb(struct node_owner *owner, int err, const char *text)
 {
     enum exit_code code = exit_code_of(err);
-    char quoted[400];
+    char quoted[500];
 
     (void)owner;
     log_error("app", "the node cannot go on", "err=%s reason=%s exit_code=%d", err_code(err),

@@ -51,7 +51,10 @@
     X(REMOVED, -40, "removed", "the node was removed from the cluster")                            \
     X(IMPLAUSIBLE, -41, "implausible", "a term or an index that no cluster can have reached")      \
     X(CONTRADICTED, -42, "contradicted", "a leader contradicts what is known to be committed")     \
-    X(UNSAFE_DIRECTORY, -43, "unsafe_directory", "not a directory that data may be kept in")
+    X(UNSAFE_DIRECTORY, -43, "unsafe_directory", "not a directory that data may be kept in")       \
+    X(OTHER_BIRTH, -44, "other_birth", "the other node belongs to another cluster")                \
+    X(OTHER_LIST, -45, "other_list", "the nodes were given different lists of first members")      \
+    X(NEWER, -46, "newer", "of a newer level than this leafd speaks")
 
 enum err {
     ERR_OK = 0,

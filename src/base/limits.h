@@ -98,7 +98,7 @@
 #define LIMIT_PEER_QUEUE_BYTES (32 << 20)   /* unsent bytes to a peer; more: the frame is dropped */
 #define LIMIT_PEER_CONNECTIONS 64           /* inbound peer connections, handshaken or not */
 #define LIMIT_HANDSHAKE_MS 5000             /* from accept or connect to the proof; closes */
-#define LIMIT_HANDSHAKE_BYTES 4096          /* a handshake frame */
+#define LIMIT_HANDSHAKE_BYTES 8192          /* a handshake frame */
 #define LIMIT_CONNECT_MS 2000               /* a TCP connect to a peer; redials */
 #define LIMIT_REDIAL_MIN_MS 50              /* wait before redialling a peer, doubling to ... */
 #define LIMIT_REDIAL_MAX_MS 1000
@@ -115,6 +115,13 @@
 #define LIMIT_SNAPSHOT_WINDOW 8           /* chunks sent and not acknowledged */
 #define LIMIT_SNAPSHOT_BYTES (2ULL << 30) /* a snapshot's rows */
 #define LIMIT_SNAPSHOT_MS 60000           /* a transfer without progress for so long is dropped */
+
+/* --- backups (GET /api/backup); one at a time a node, more: 503 overloaded --- */
+#define LIMIT_BACKUP_CHUNK_BYTES (128 << 10) /* of rows that are read at once */
+#define LIMIT_BACKUP_MS 600000               /* from its begin to its end; longer: cut off */
+#define LIMIT_BACKUP_IDLE_MS 30000 /* nobody asks for the next part for so long: given up */
+#define LIMIT_GROWTH_TAGS 65536    /* whose growth is watched in one period; more: not known */
+#define LIMIT_BACKUP_FILE_BYTES (4ULL << 30) /* a file to restore; larger: refused */
 
 /* --- storage --- */
 #define LIMIT_ROW_KEY_BYTES 260          /* LMDB's own limit is 511 */
@@ -136,13 +143,14 @@
 #define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
 /* --- records of a node that are not replicated (STORE_LOCAL) --- */
-#define LIMIT_LOCAL_RECORDS 81                    /* numbers are below it */
+#define LIMIT_LOCAL_RECORDS 82                    /* numbers are below it */
 #define LIMIT_LOCAL_RECORD_BYTES (32 << 10)       /* one record; a larger one is refused */
 #define LIMIT_LOCAL_LEASES 16                     /* numbers 0..15: leases of worker ids */
 #define LOCAL_INCARNATION LIMIT_LOCAL_LEASES      /* number 16: how often the node was started */
 #define LOCAL_LISTS_FIRST (LOCAL_INCARNATION + 1) /* numbers 17..79: lists of one node */
-#define LOCAL_PEERS                                                                                \
-    (LIMIT_LOCAL_RECORDS - 1) /* number 80: which incarnations of its peers it has met */
+#define LOCAL_PEERS 80          /* what it knows of its peers (raft/core/rollback.h) */
+#define LOCAL_INCARNATIONS 81   /* which incarnations it had itself (raft/core/incarnations.h) */
+#define LIMIT_INCARNATIONS 1024 /* of a node's own that are remembered */
 #define LIMIT_LOCAL_LISTS (LOCAL_PEERS - LOCAL_LISTS_FIRST)
 _Static_assert(LIMIT_WORKERS_PER_NODE <= LIMIT_LOCAL_LEASES, "a lease has a record of its own");
 

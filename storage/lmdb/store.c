@@ -43,6 +43,8 @@ struct store_snapshot {
 
 struct store_lmdb {
     struct store store;
+    enum store_lmdb_use use;
+    struct store_op_list *first; /* of a fresh one */
     struct lmdb_dir dir;
     struct lmdb_env env;
     uint64_t map_bytes;
@@ -418,8 +420,8 @@ static int lmdb_op_snapshot_read(struct store *store, struct store_snapshot *sna
 
 /* --- making a store --- */
 
-/* Fill `db.new`: one transaction makes identity and meta, the next only moves LMDB to its other
- * meta page. */
+/* Fill `db.new`: one transaction makes identity and meta, the next moves LMDB to its other meta
+ * page, and carries out what a fresh one is to begin with. */
 static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
 {
     char *path = lmdb_path(lmdb->dir.path, LMDB_DB_NEW);
@@ -437,7 +439,7 @@ static int make_env(struct store_lmdb *lmdb, struct store_error *ret_error)
     }
     if (err == 0) {
         store_meta_init(&lmdb->now);
-        err = commit_whole(lmdb, &nothing, ret_error);
+        err = commit_whole(lmdb, lmdb->first != NULL ? lmdb->first : &nothing, ret_error);
     }
     store_meta_release(&lmdb->now);
     lmdb_env_close(&lmdb->env);
@@ -460,6 +462,22 @@ static int make_new(struct store_lmdb *lmdb, struct store_error *ret_error)
     return err != 0 ? err : lmdb_dir_rename(&lmdb->dir, LMDB_DB_NEW, LMDB_DB, ret_error);
 }
 
+/* A fresh one goes where there is none, and nothing that a node would take for one. */
+static int make_fresh(struct store_lmdb *lmdb, bool *ret_made, struct store_error *ret_error)
+{
+    const struct lmdb_dir *dir = &lmdb->dir;
+    uint64_t store_id;
+    int err = lmdb_marker_read(dir, &store_id, ret_error);
+
+    if (err != ERR_NOT_FOUND || lmdb_dir_has(dir, LMDB_DB)) {
+        return store_error_set(ret_error, ERR_EXISTS, "there is a store in %.100s already",
+                               dir->path);
+    }
+    err = make_new(lmdb, ret_error);
+    *ret_made = err == 0;
+    return err;
+}
+
 static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_error *ret_error)
 {
     const struct lmdb_dir *dir = &lmdb->dir;
@@ -467,6 +485,9 @@ static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_er
     int err;
 
     *ret_made = false;
+    if (lmdb->use == STORE_LMDB_FRESH) {
+        return make_fresh(lmdb, ret_made, ret_error);
+    }
     if (lmdb_dir_has(dir, LMDB_DB)) {
         /* The start that gave it its name may have ended before that was durable. */
         return lmdb_dir_sync(dir, ".", ret_error);
@@ -498,8 +519,16 @@ static int make_or_find(struct store_lmdb *lmdb, bool *ret_made, struct store_er
 static int check_locked(struct store_lmdb *lmdb, struct lmdb_checker *checker, bool *ret_made,
                         struct store_error *ret_error)
 {
-    int err = lmdb_dir_lock(&lmdb->dir, lmdb->loose_mode, ret_error);
+    int err = 0;
 
+    if (lmdb->use == STORE_LMDB_LOOK && !lmdb_dir_has(&lmdb->dir, LMDB_DB)) {
+        err = store_error_set(ret_error, ERR_NOT_FOUND, "there is no store in %.100s",
+                              lmdb->dir.path); /* and none is to be made, nor a lock */
+    }
+    if (err == 0) {
+        err =
+            lmdb_dir_lock(&lmdb->dir, lmdb->loose_mode || lmdb->use == STORE_LMDB_LOOK, ret_error);
+    }
     if (err == 0) {
         err = make_or_find(lmdb, ret_made, ret_error);
     }
@@ -515,6 +544,9 @@ static int check_identity(const struct store_lmdb *lmdb, const struct store_iden
 {
     const struct store_identity *found = &lmdb->identity;
 
+    if (lmdb->use == STORE_LMDB_LOOK) {
+        return 0;
+    }
     if (found->node_id == wanted->node_id && strcmp(found->cluster_id, wanted->cluster_id) == 0) {
         return 0;
     }
@@ -601,6 +633,9 @@ int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_s
     ASSERT(strnlen(config->identity.cluster_id, LIMIT_CLUSTER_ID_BYTES + 1) <=
            LIMIT_CLUSTER_ID_BYTES);
     lmdb->store.ops = &lmdb_ops;
+    ASSERT((config->first != NULL) == (config->use == STORE_LMDB_FRESH));
+    lmdb->use = config->use;
+    lmdb->first = config->first;
     lmdb_dir_init(&lmdb->dir, config->dir);
     lmdb->map_bytes = config->map_bytes;
     lmdb->identity = config->identity;

@@ -373,17 +373,20 @@ static void test_cluster(void **state)
 
     f->fake.cluster = (struct id_cluster_status){
         .cluster_id = "c-1",
+        .uid = {0xf81d4fae7dec41d0, 0xa76500a0c91e6bf6},
         .node_id = 2,
         .state = ID_NODE_FOLLOWER,
         .leader_id = 3,
         .term = 9,
         .commit_index = 100,
         .applied_index = 99,
+        .level = {2, 50, 1700000000000},
         .member_count = 2,
         .members = {{.id = 2,
                      .peer_address = "127.0.0.1:1",
                      .http_address = "127.0.0.1:2",
                      .version = "0.1.0",
+                     .levels = {1, 2},
                      .role = "voter",
                      .reachable = true,
                      .match_index = 7},
@@ -393,12 +396,15 @@ static void test_cluster(void **state)
     assert_int_equal(reply.status, 200);
     assert_string_equal(
         reply.body,
-        "{\"cluster_id\":\"c-1\",\"node_id\":2,\"state\":\"follower\",\"leader_id\":3,\"term\":9,"
-        "\"commit_index\":100,\"applied_index\":99,\"members\":[{\"id\":2,"
+        "{\"cluster_id\":\"c-1\",\"uid\":\"f81d4fae-7dec-41d0-a765-00a0c91e6bf6\",\"node_id\":2,"
+        "\"state\":\"follower\",\"leader_id\":3,\"term\":9,"
+        "\"commit_index\":100,\"applied_index\":99,\"level\":{\"number\":2,"
+        "\"since\":\"2023-11-14T22:13:20.000Z\",\"index\":50},\"members\":[{\"id\":2,"
         "\"peer_address\":\"127.0.0.1:1\",\"http_address\":\"127.0.0.1:2\",\"role\":\"voter\","
-        "\"version\":\"0.1.0\",\"reachable\":true,\"match_index\":7},{\"id\":3,"
+        "\"version\":\"0.1.0\",\"levels\":{\"min\":1,\"max\":2},\"reachable\":true,\"match_index\":"
+        "7},{\"id\":3,"
         "\"peer_address\":\"h:\\\"\",\"http_address\":\"\",\"role\":\"standby\",\"version\":\"\","
-        "\"reachable\":false,\"match_index\":0}],"
+        "\"levels\":null,\"reachable\":false,\"match_index\":0}],"
         "\"change\":{\"kind\":\"add\",\"id\":3,\"state\":\"under_way\",\"peer_address\":\"h:1\"}}");
     reply_release(&reply);
     for (int node = ID_NODE_STARTING; node <= ID_NODE_STOPPING; node++) {
@@ -498,6 +504,7 @@ static void test_ready_verbose(void **state)
                   "{\"name\":\"serving\",\"ok\":true,\"needed\":true},"
                   "{\"name\":\"ids\",\"ok\":true,\"needed\":true},"
                   "{\"name\":\"disk\",\"ok\":false,\"needed\":false},"
+                  "{\"name\":\"born\",\"ok\":true,\"needed\":true},"
                   "{\"name\":\"settings\",\"ok\":true,\"needed\":false}]}");
 }
 
@@ -521,12 +528,47 @@ static void test_settings_that_differ(void **state)
     reply_release(&reply);
 }
 
+/* Of the seven members the longest reason is told whole. */
+static void test_a_node_that_is_not_born_says_for_whom_it_waits(void **state)
+{
+    static const char why[] = "the cluster is not born yet, as far as this node has heard: node 2 "
+                              "not met yet; node 65535 was given another cluster.members, "
+                              "cluster.id or snowflake layout";
+    struct fixture *f = *state;
+    char wanted[1024];
+    struct reply reply;
+
+    atomic_store(&f->fake.health.uid_low, 0);
+    atomic_store(&f->fake.health.birth_waits[0], 2u << 8 | BIRTH_WAIT_UNMET);
+    atomic_store(&f->fake.health.birth_waits[1], 65535u << 8 | BIRTH_WAIT_OTHER_LIST);
+    snprintf(wanted, sizeof(wanted), "{\"status\":\"not ready\",\"reasons\":[\"%s\"]}", why);
+    client_expect(f->client, "GET", "/readyz", 503, wanted);
+    client_call(f->client, "GET", "/readyz?verbose", NULL, &reply);
+    snprintf(wanted, sizeof(wanted),
+             "{\"name\":\"born\",\"ok\":false,\"needed\":true,\"reason\":\"%s\"}", why);
+    assert_non_null(strstr(reply.body, wanted));
+    reply_release(&reply);
+    client_call(f->client, "GET", "/metrics", NULL, &reply);
+    assert_non_null(strstr(reply.body, "\nleafd_born 0\n"));
+    assert_null(strstr(reply.body, "leafd_cluster_info"));
+    reply_release(&reply);
+    for (unsigned i = 0; i < LIMIT_NODES; i++) {
+        atomic_store(&f->fake.health.birth_waits[i], (65500u + i) << 8 | BIRTH_WAIT_OTHER_LIST);
+    }
+    client_call(f->client, "GET", "/readyz", NULL, &reply);
+    assert_non_null(strstr(reply.body,
+                           "node 65506 was given another cluster.members, cluster.id or "
+                           "snowflake layout\"]"));
+    reply_release(&reply);
+}
+
 static void test_version(void **state)
 {
     struct fixture *f = *state;
 
     client_expect(f->client, "GET", "/version", 200,
-                  "{\"version\":\"9.8.7\",\"commit\":\"abc\\\"def\","
+                  "{\"version\":\"9.8.7\",\"commit\":\"abc\\\"def\",\"level\":0,"
+                  "\"levels\":{\"min\":1,\"max\":1},"
                   "\"libraries\":{\"libuv\":\"1.44.2\"}}");
     client_expect_error(f->client, "POST", "/version", "", 405, "method_not_allowed");
     client_expect_error(f->client, "DELETE", "/livez", NULL, 405, "method_not_allowed");
@@ -552,6 +594,7 @@ int main(void)
         TEST(test_health),
         TEST(test_ready_verbose),
         TEST(test_settings_that_differ),
+        TEST(test_a_node_that_is_not_born_says_for_whom_it_waits),
         TEST(test_version),
     };
 

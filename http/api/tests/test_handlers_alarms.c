@@ -184,10 +184,10 @@ static void test_metrics_without_snowflake(void **state)
     size_t families;
     char *body = metrics(f, &families);
 
-    assert_int_equal(families, 17);
+    assert_int_equal(families, 21);
     assert_null(strstr(body, "layout_seconds_left"));
     free(body);
-    assert_int_equal(VALUE("leafd_build_info{version=\"9.8.7\"}"), 1);
+    assert_int_equal(VALUE("leafd_build_info{version=\"9.8.7\",commit=\"abc\\\"def\"}"), 1);
     client_expect_error(f->client, "GET", "/metrics?x=1", NULL, 400, "bad_request");
     client_expect_error(f->client, "POST", "/metrics", "", 405, "method_not_allowed");
     client_expect(f->client, "HEAD", "/metrics", 200, NULL);
@@ -284,7 +284,7 @@ static void test_version_is_escaped(void **state)
     assert_int_equal(http_server_start(&f->settings, api_service(api), &server), 0);
     client_close(f->client);
     f->client = client_open(http_server_port(server));
-    assert_int_equal(VALUE("leafd_build_info{version=\"1\\\"\\\\\\n2\"}"), 1);
+    assert_int_equal(VALUE("leafd_build_info{version=\"1\\\"\\\\\\n2\",commit=\"\"}"), 1);
     http_server_stop(server);
     api_free(api);
     fixture_stop(f);
@@ -351,6 +351,7 @@ static void test_ready_verbose(void **state)
                                  "{\"name\":\"serving\",\"ok\":true,\"needed\":true},"
                                  "{\"name\":\"ids\",\"ok\":true,\"needed\":true},"
                                  "{\"name\":\"disk\",\"ok\":true,\"needed\":false},"
+                                 "{\"name\":\"born\",\"ok\":true,\"needed\":true},"
                                  "{\"name\":\"settings\",\"ok\":true,\"needed\":false},";
     struct fixture *f = *state;
     struct reply reply;

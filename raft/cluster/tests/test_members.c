@@ -29,7 +29,8 @@
 static void put_statement(uint64_t index, uint64_t first, unsigned count, bool with_us,
                           size_t address_len, struct buf *statement)
 {
-    struct wire_statement said = {.start = {.incarnation = 1, .term = 1, .index = 1}};
+    struct wire_statement said = {
+        .start = {.incarnation = 1, .term = 1, .index = 1, .last_term = 1}};
     struct configuration configuration = {0};
     char address[LIMIT_ADDRESS_BYTES + 1];
     struct buf conf = BUF_INIT;

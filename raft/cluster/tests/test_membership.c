@@ -99,7 +99,7 @@ static void test_follower_is_removed(void **state)
     leader = ring_elect(&ring);
     follower = ring_follower(&ring);
     ring_run_ms(&ring, 100);
-    seen = &ring_node(&ring, leader)->replica.driver.peers;
+    seen = &ring_node(&ring, leader)->replica.driver.peers.seen;
     assert_non_null(rollback_find(seen, follower));
     assert_int_equal(outcome_of(&ring, follower, MEMBER_ASK_REMOVE, follower, ""), MEMBER_DONE);
     assert_null(rollback_find(seen, follower)); /* it never comes back */

@@ -109,7 +109,7 @@ static void test_a_payload_up_to_the_limit(void **state)
     ask(&ring, follower, &fits, PATIENCE_MS);
     ring_settle(&ring);
     assert_int_equal(fits.done, 1);
-    assert_int_equal(fits.base.status, 0); /* an entry that is no command: its result says so */
+    assert_int_equal(fits.base.status, ERR_REFUSED); /* it came through: it is no command */
     scene_expect_idle(&ring, false);
     asked_free(&fits);
     asked_free(&large);

@@ -82,6 +82,34 @@ static void test_a_query_through_any_node(void **state)
     ring_close(&ring);
 }
 
+/* So a node can wait until it has applied as much itself. */
+static void test_an_answer_says_which_entries_it_has_seen(void **state)
+{
+    struct ring ring = {0};
+    struct asked local;
+    struct asked remote;
+    uint64_t committed;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "b", 20);
+    committed = ring_node(&ring, leader)->replica.driver.commit;
+    asked_get(&local, "b");
+    asked_get(&remote, "b");
+    ask(&ring, leader, &local, PATIENCE_MS);
+    ask(&ring, follower, &remote, PATIENCE_MS);
+    ring_settle(&ring);
+    assert_int_equal(step_of(&local), 20);
+    assert_int_equal(step_of(&remote), 20);
+    assert_true(local.base.index >= committed);
+    assert_true(remote.base.index >= committed);
+    asked_free(&local);
+    asked_free(&remote);
+    ring_close(&ring);
+}
+
 static void test_a_sole_node_is_its_own_majority(void **state)
 {
     struct ring ring = {0};
@@ -392,6 +420,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_query_through_any_node),
+        cmocka_unit_test(test_an_answer_says_which_entries_it_has_seen),
         cmocka_unit_test(test_a_sole_node_is_its_own_majority),
         cmocka_unit_test(test_nothing_is_answered_without_a_majority),
         cmocka_unit_test(test_one_voter_counts_once),

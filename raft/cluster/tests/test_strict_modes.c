@@ -354,9 +354,14 @@ static void test_a_node_whose_data_was_set_back(void **state)
     struct ring ring = {0};
     uint64_t leader = start(&ring);
     uint64_t back = ring_follower(&ring);
-    const uint8_t incarnation[9] = {1, 1}; /* version, and a count of 1 */
+    const uint8_t incarnation[9] = {1, 1};   /* version, and a count of 1 */
+    const uint8_t incarnations[13] = {1, 1}; /* and a random half of 0 */
     struct store_op op = {
         .kind = STORE_LOCAL, .local_key = LOCAL_INCARNATION, .local = incarnation, .local_len = 9};
+    struct store_op list_op = {.kind = STORE_LOCAL,
+                               .local_key = LOCAL_INCARNATIONS,
+                               .local = incarnations,
+                               .local_len = 13};
     struct store_op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct store_error error;
     struct asked asked;
@@ -374,6 +379,7 @@ static void test_a_node_whose_data_was_set_back(void **state)
     }
     ring_crash(&ring, back);
     STAILQ_INSERT_TAIL(&list, &op, link);
+    STAILQ_INSERT_TAIL(&list, &list_op, link);
     assert_int_equal(
         ring_node(&ring, back)->store->ops->commit(ring_node(&ring, back)->store, &list, &error),
         0);

@@ -27,7 +27,11 @@ static void bury(struct liar *liar, struct liar_result *result)
         struct ring_node *node = ring_node(&liar->ring, id);
 
         if (node->up && node->replica.driver.failed) {
-            ASSERT(node->failed_err == ERR_CONTRADICTED || node->failed_err == ERR_DIVERGED);
+            node->disk_held = false; /* a witness writes before it says why */
+            ring_settle(&liar->ring);
+            ASSERT(node->failed_err == ERR_CONTRADICTED || node->failed_err == ERR_DIVERGED ||
+                   node->failed_err == ERR_OTHER_BIRTH || /* a snapshot gave it another uid */
+                   node->failed_err == ERR_NEWER); /* an entry is of a kind it does not know */
             ASSERT(!liar->tame);
             result->ended++;
             result->alarms += node->replica.driver.trust.alarm.count;

@@ -22,19 +22,21 @@ static struct driver *driver_of(struct ring *ring, uint64_t id)
 }
 
 /* What a node would say of its next start. */
-static struct peer_start next_start(struct ring *ring, uint64_t id)
+static struct peer_standing next_start(struct ring *ring, uint64_t id)
 {
-    struct peer_start start = driver_of(ring, id)->start;
+    struct peer_standing start = driver_of(ring, id)->start;
 
     start.incarnation += 1ULL << PEER_INCARNATION_RANDOM_BITS;
     start.term = driver_term(driver_of(ring, id));
     start.index = entry_log_last(&driver_of(ring, id)->log);
+    start.last_term = witness_term_at(&driver_of(ring, id)->witness, start.index);
+    start.vote = driver_of(ring, id)->outbox.vote;
     return start;
 }
 
-static int meet(struct ring *ring, uint64_t id, uint64_t peer, struct peer_start start)
+static int meet(struct ring *ring, uint64_t id, uint64_t peer, struct peer_standing start)
 {
-    return driver_meet(driver_of(ring, id), peer, &start);
+    return driver_meet(driver_of(ring, id), peer, &(struct wire_statement){.start = start});
 }
 
 /* Three nodes that have met; the leader and one of the others. */
@@ -60,8 +62,8 @@ static void test_the_leader_knows_what_was_acknowledged(void **state)
     struct ring ring = {0};
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
-    struct peer_start good = next_start(&ring, follower);
-    struct peer_start bad = good;
+    struct peer_standing good = next_start(&ring, follower);
+    struct peer_standing bad = good;
 
     (void)state;
     bad.index--;
@@ -81,8 +83,8 @@ static void test_what_is_not_committed_may_be_gone_in_a_newer_term(void **state)
     struct asked asked;
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
-    struct peer_start good;
-    struct peer_start less;
+    struct peer_standing good;
+    struct peer_standing less;
 
     (void)state;
     ring_crash(&ring, 6 - leader - follower);
@@ -103,20 +105,89 @@ static void test_what_is_not_committed_may_be_gone_in_a_newer_term(void **state)
     ring_close(&ring);
 }
 
-/* A follower heard the leader's term, and knows nothing of its log. */
-static void test_a_follower_knows_the_term(void **state)
+/* Who does not lead knows as much: each node tells all what its disk has. */
+static void test_a_follower_knows_what_the_leader_has(void **state)
 {
     struct ring ring = {0};
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
-    struct peer_start bad = next_start(&ring, leader);
+    uint64_t third = 6 - leader - follower;
+    uint64_t peers[2] = {leader, third};
 
     (void)state;
-    bad.term--;
-    assert_int_equal(meet(&ring, follower, leader, bad), ERR_STALE);
-    bad.term++;
-    bad.index = 1;
-    assert_int_equal(meet(&ring, follower, leader, bad), 0);
+    ring_run_ms(&ring, 3000);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct peer_standing good = next_start(&ring, peers[i]);
+        struct peer_standing bad = good;
+
+        bad.term--;
+        assert_int_equal(meet(&ring, follower, peers[i], bad), ERR_STALE);
+        bad = good;
+        bad.index--;
+        assert_int_equal(meet(&ring, follower, peers[i], bad), ERR_STALE);
+        bad.term++; /* that much is committed, whoever leads now */
+        assert_int_equal(meet(&ring, follower, peers[i], bad), ERR_STALE);
+        bad = good;
+        bad.vote = follower;
+        assert_int_equal(meet(&ring, follower, peers[i], bad), ERR_STALE);
+        assert_int_equal(meet(&ring, follower, peers[i], good), 0);
+    }
+    ring_close(&ring);
+}
+
+/* And so does one that was restarted, also by a kill. */
+static void test_what_is_known_outlives_the_one_who_knows(void **state)
+{
+    struct ring ring = {0};
+    uint64_t follower;
+    uint64_t leader = start(&ring, &follower);
+    uint64_t third = 6 - leader - follower;
+    struct peer_standing good;
+    struct peer_standing bad;
+
+    (void)state;
+    ring_run_ms(&ring, 3000);
+    good = next_start(&ring, third);
+    for (uint64_t id = 1; id <= 3; id++) {
+        ring_crash(&ring, id);
+    }
+    ring_restart(&ring, leader);
+    ring_restart(&ring, follower);
+    for (uint64_t id = 1; id <= 3; id++) {
+        if (id == third) {
+            continue;
+        }
+        bad = good;
+        bad.index--;
+        assert_int_equal(meet(&ring, id, third, bad), ERR_STALE);
+        bad.term++;
+        assert_int_equal(meet(&ring, id, third, bad), ERR_STALE);
+        bad = good;
+        bad.term--;
+        assert_int_equal(meet(&ring, id, third, bad), ERR_STALE);
+        assert_int_equal(meet(&ring, id, third, good), 0);
+    }
+    ring_close(&ring);
+}
+
+/* What is known is written with other writes, or by itself; and nothing where nothing happens. */
+static void test_an_idle_node_writes_nothing(void **state)
+{
+    struct ring ring = {0};
+    uint64_t follower;
+    uint64_t written[3];
+
+    (void)state;
+    (void)start(&ring, &follower);
+    ring_run_ms(&ring, 2000);
+    for (uint64_t id = 1; id <= 3; id++) {
+        written[id - 1] = driver_of(&ring, id)->writes.last_number;
+        assert_false(driver_of(&ring, id)->peers.seen.changed);
+    }
+    ring_run_ms(&ring, 5000);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_int_equal(driver_of(&ring, id)->writes.last_number, written[id - 1]);
+    }
     ring_close(&ring);
 }
 
@@ -126,8 +197,8 @@ static void test_incarnations_outlive_the_one_who_met_them(void **state)
     struct ring ring = {0};
     uint64_t follower;
     uint64_t leader = start(&ring, &follower);
-    struct peer_start same = driver_of(&ring, leader)->start;
-    struct peer_start copy = same;
+    struct peer_standing same = driver_of(&ring, leader)->start;
+    struct peer_standing copy = same;
 
     (void)state;
     copy.incarnation ^= 1; /* another start of the same count */
@@ -161,7 +232,7 @@ static void test_an_older_copy_is_marked_for_good(void **state)
     for (unsigned i = 0; i < 3; i++) {
         struct fsm *fsm = fsm_new();
 
-        assert_int_equal(prepare_load(ring_node(&ring, follower)->store, fsm, follower, NULL, 0,
+        assert_int_equal(prepare_load(ring_node(&ring, follower)->store, fsm, follower, 7, NULL, 0,
                                       &loaded, &error),
                          ERR_STALE);
         assert_non_null(strstr(error.text, "an older copy"));
@@ -175,7 +246,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_leader_knows_what_was_acknowledged),
         cmocka_unit_test(test_what_is_not_committed_may_be_gone_in_a_newer_term),
-        cmocka_unit_test(test_a_follower_knows_the_term),
+        cmocka_unit_test(test_a_follower_knows_what_the_leader_has),
+        cmocka_unit_test(test_what_is_known_outlives_the_one_who_knows),
+        cmocka_unit_test(test_an_idle_node_writes_nothing),
         cmocka_unit_test(test_incarnations_outlive_the_one_who_met_them),
         cmocka_unit_test(test_an_older_copy_is_marked_for_good),
     };

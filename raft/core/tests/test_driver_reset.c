@@ -55,7 +55,7 @@ static struct store *store_of(uint64_t last_term, uint64_t term)
 static int load(struct store *store, struct store_loaded *ret_loaded, struct store_error *ret_error)
 {
     struct fsm *fsm = fsm_new();
-    int rv = prepare_load(store, fsm, 1, MEMBERS, 3, ret_loaded, ret_error);
+    int rv = prepare_load(store, fsm, 1, 7, MEMBERS, 3, ret_loaded, ret_error);
 
     fsm_free(fsm);
     return rv;

@@ -318,7 +318,7 @@ static void test_driver_load_of_rows_that_contradict_each_other(void **state)
 
     (void)state;
     assert_int_equal(commit(store, &op), 0);
-    assert_int_equal(prepare_load(store, fsm, 1, &member, 1, &loaded, &error), ERR_CORRUPT);
+    assert_int_equal(prepare_load(store, fsm, 1, 7, &member, 1, &loaded, &error), ERR_CORRUPT);
     assert_non_null(strstr(error.text, "contradict"));
     fsm_free(fsm);
     store_mem_free(store);

@@ -43,7 +43,7 @@ static struct store_loaded load(struct store *store)
 static int prepare(struct store *store, struct store_loaded *loaded, size_t members)
 {
     struct store_error error = {{0}};
-    int rv = prepare_store(store, loaded, 1, MEMBERS, members, &error);
+    int rv = prepare_store(store, loaded, 1, 7, MEMBERS, members, &error);
 
     if (rv != 0) {
         assert_true(error.text[0] != '\0');
@@ -183,6 +183,11 @@ static void test_each_start_is_an_incarnation_of_its_own(void **state)
     assert_int_equal(loaded.incarnation, 6);
     assert_int_equal(loaded.locals[LOCAL_INCARNATION].len, 9);
     assert_memory_equal(loaded.locals[LOCAL_INCARNATION].data, "\1\6\0\0\0\0\0\0\0", 9);
+    store_loaded_release(&loaded);
+    loaded = load(store); /* and the random half of each is on the disk */
+    assert_int_equal(loaded.locals[LOCAL_INCARNATIONS].len, 9 + 6 * 4);
+    assert_memory_equal(loaded.locals[LOCAL_INCARNATIONS].data,
+                        "\1\6\0\0\0\0\0\0\0\7\0\0\0\7\0\0\0", 17);
     store_loaded_release(&loaded);
     store_mem_free(store);
 }

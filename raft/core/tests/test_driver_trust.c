@@ -44,7 +44,7 @@ static void expect_disbelieved(struct bench *bench, struct raft_message message)
     assert_int_equal(bench_term(bench), term);
     assert_int_equal(fake_disk_count(&bench->disk, STORE_HARD_STATE), 0);
     assert_false(bench->driver.transfers.in.active);
-    seen = rollback_find(&bench->driver.peers, message.server_id);
+    seen = rollback_find(&bench->driver.peers.seen, message.server_id);
     assert_true(seen == NULL || seen->term <= term); /* nor is the peer held to it later */
     assert_int_equal(bench->observer.failed_count, 0);
     if (message.type == RAFT_INSTALL_SNAPSHOT) {
@@ -166,22 +166,22 @@ static void test_a_statement_that_jumps_is_refused(void **state)
 {
     struct ring ring = {0};
     struct driver *driver;
-    struct peer_start start = {1ULL << 40, 1, 1};
+    struct wire_statement said = {.start = {1ULL << 40, 1, 1, 0, 1}};
 
     (void)state;
     ring_start(&ring, 3);
     (void)ring_elect(&ring);
     driver = &ring_node(&ring, 1)->replica.driver;
-    start.term = driver_term(driver) + JUMP + 1;
-    assert_int_equal(driver_meet(driver, 2, &start), ERR_IMPLAUSIBLE);
-    start.term = 1ULL << 61;
-    assert_int_equal(driver_meet(driver, 2, &start), ERR_IMPLAUSIBLE);
-    start.term = driver_term(driver);
-    start.index = driver_last_index(driver) + JUMP + 1;
-    assert_int_equal(driver_meet(driver, 2, &start), ERR_IMPLAUSIBLE);
+    said.start.term = driver_term(driver) + JUMP + 1;
+    assert_int_equal(driver_meet(driver, 2, &said), ERR_IMPLAUSIBLE);
+    said.start.term = 1ULL << 61;
+    assert_int_equal(driver_meet(driver, 2, &said), ERR_IMPLAUSIBLE);
+    said.start.term = driver_term(driver);
+    said.start.index = driver_last_index(driver) + JUMP + 1;
+    assert_int_equal(driver_meet(driver, 2, &said), ERR_IMPLAUSIBLE);
     assert_int_equal(driver->trust.alarm.count, 3);
-    start.index--;
-    assert_int_equal(driver_meet(driver, 2, &start), 0);
+    said.start.index--;
+    assert_int_equal(driver_meet(driver, 2, &said), 0);
     ring_close(&ring);
 }
 

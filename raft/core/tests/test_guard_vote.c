@@ -439,7 +439,7 @@ static void prepare(struct store *store, uint64_t id, struct store_loaded *ret_l
     struct store_error error;
 
     assert_int_equal(store->ops->load(store, ret_loaded, ignore_row, NULL, &error), 0);
-    assert_int_equal(prepare_store(store, ret_loaded, id, members, 2, &error), 0);
+    assert_int_equal(prepare_store(store, ret_loaded, id, 7, members, 2, &error), 0);
 }
 
 static void test_g11_each_start_of_a_sole_voter_has_a_term_of_its_own(void **state)

@@ -1,5 +1,6 @@
 /*
- * test_peer_memory.c - what is remembered of peers, and which starts it refuses; the record.
+ * test_rollback.c - what is remembered of peers, and which starts it refuses; a node's own starts;
+ * the records.
  *
  * Thread: one.
  */
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "raft/core/incarnations.h"
 #include "raft/core/rollback.h"
 
 /* An incarnation by the count of its start and its random bits. */
@@ -23,7 +25,38 @@ static uint64_t incarnation(uint64_t count, uint64_t random)
 static int meet(struct rollback *memory, uint64_t peer, uint64_t its_incarnation, uint64_t term,
                 uint64_t index)
 {
-    return rollback_meet(memory, peer, &(struct peer_start){its_incarnation, term, index});
+    const struct wire_statement statement = {.start = {its_incarnation, term, index, 0, term}};
+    struct rollback_evidence evidence;
+
+    return rollback_meet(memory, peer, &statement, &evidence);
+}
+
+/* A start after which nothing is known yet but what the test tells. */
+static struct rollback met(uint64_t peer)
+{
+    struct rollback memory = {.count = 0};
+
+    assert_int_equal(meet(&memory, peer, incarnation(1, 7), 1, 1), 0);
+    memory.met = false;
+    return memory;
+}
+
+/* The next start of peer 2 contradicts what is remembered, by this; NULL: it does not. */
+static void expect(struct rollback *memory, struct peer_standing start, const char *what)
+{
+    struct rollback_evidence evidence = {NULL, 0, 0};
+    struct rollback before;
+    int rv;
+
+    start.incarnation = incarnation(2, 7);
+    memcpy(&before, memory, sizeof before);
+    rv = rollback_meet(memory, 2, &(struct wire_statement){.start = start}, &evidence);
+    assert_int_equal(rv, what == NULL ? 0 : ERR_STALE);
+    if (what != NULL) {
+        assert_string_equal(evidence.what, what);
+        assert_memory_equal(memory, &before, sizeof before);
+    }
+    memcpy(memory, &before, sizeof before);
 }
 
 static void test_the_first_start_is_taken_as_it_is(void **state)
@@ -33,7 +66,7 @@ static void test_the_first_start_is_taken_as_it_is(void **state)
     (void)state;
     assert_null(rollback_find(&memory, 2));
     assert_int_equal(meet(&memory, 2, incarnation(1, 7), 0, 0), 0);
-    assert_true(memory.changed);
+    assert_true(memory.met);
     assert_int_equal(rollback_find(&memory, 2)->incarnation, incarnation(1, 7));
 }
 
@@ -43,12 +76,12 @@ static void test_an_incarnation_may_come_again(void **state)
 
     (void)state;
     assert_int_equal(meet(&memory, 2, incarnation(3, 7), 4, 10), 0);
-    memory.changed = false;
+    memory.met = false;
     /* Its term and log went on since; what it says of its start stays the same. */
     rollback_term(&memory, 2, 9);
-    rollback_index(&memory, 2, 100);
+    rollback_committed(&memory, 2, 100);
     assert_int_equal(meet(&memory, 2, incarnation(3, 7), 4, 10), 0);
-    assert_false(memory.changed);
+    assert_false(memory.met);
 }
 
 static void test_a_later_incarnation_has_a_higher_count(void **state)
@@ -65,23 +98,143 @@ static void test_a_later_incarnation_has_a_higher_count(void **state)
     assert_int_equal(meet(&memory, 2, incarnation(9, 0), 4, 10), 0); /* some starts nobody saw */
 }
 
-static void test_a_later_incarnation_knows_its_term_and_its_log(void **state)
+static void test_a_later_incarnation_knows_its_term(void **state)
 {
-    struct rollback memory = {.count = 0};
+    struct rollback memory = met(2);
 
     (void)state;
-    assert_int_equal(meet(&memory, 2, incarnation(1, 7), 4, 10), 0);
     rollback_term(&memory, 2, 6);
     rollback_term(&memory, 2, 5);
-    rollback_index(&memory, 2, 20);
-    rollback_index(&memory, 2, 19);
-    memory.changed = false;
-    assert_int_equal(meet(&memory, 2, incarnation(2, 7), 5, 20), ERR_STALE);
-    assert_int_equal(meet(&memory, 2, incarnation(2, 7), 6, 19), ERR_STALE);
-    assert_int_equal(meet(&memory, 2, incarnation(2, 7), 7, 19), ERR_STALE);
-    assert_false(memory.changed);
-    assert_int_equal(rollback_find(&memory, 2)->incarnation, incarnation(1, 7));
-    assert_int_equal(meet(&memory, 2, incarnation(2, 7), 6, 20), 0);
+    expect(&memory, (struct peer_standing){.term = 5}, "term");
+    expect(&memory, (struct peer_standing){.term = 6}, NULL);
+}
+
+/* Whatever the term: nobody takes back what is committed. */
+static void test_a_later_incarnation_has_what_is_committed(void **state)
+{
+    struct rollback memory = met(2);
+
+    (void)state;
+    rollback_term(&memory, 2, 6);
+    rollback_committed(&memory, 2, 20);
+    rollback_committed(&memory, 2, 19);
+    expect(&memory, (struct peer_standing){.term = 6, .index = 19}, "committed");
+    expect(&memory, (struct peer_standing){.term = 9, .index = 19}, "committed");
+    expect(&memory, (struct peer_standing){.term = 6, .index = 20}, NULL);
+}
+
+/* What it had under one leader another may have cut, but not in that term. */
+static void test_a_later_incarnation_has_its_tail_in_that_term(void **state)
+{
+    struct rollback memory = met(2);
+
+    (void)state;
+    rollback_tail(&memory, 2, &(struct peer_tail){6, 20, 5});
+    rollback_tail(&memory, 2, &(struct peer_tail){6, 19, 5});
+    rollback_tail(&memory, 2, &(struct peer_tail){5, 99, 5});
+    expect(&memory, (struct peer_standing){.term = 6, .index = 19}, "acknowledged");
+    expect(&memory, (struct peer_standing){.term = 6, .index = 20}, NULL);
+    expect(&memory, (struct peer_standing){.term = 7, .index = 3}, NULL);
+    rollback_tail(&memory, 2, &(struct peer_tail){7, 3, 7}); /* a newer leader cut it */
+    expect(&memory, (struct peer_standing){.term = 7, .index = 2}, "acknowledged");
+    expect(&memory, (struct peer_standing){.term = 7, .index = 3}, NULL);
+}
+
+static void test_a_later_incarnation_knows_its_vote(void **state)
+{
+    struct rollback memory = met(2);
+
+    (void)state;
+    rollback_vote(&memory, 2, 6, 3);
+    rollback_vote(&memory, 2, 6, 1); /* there is one a term */
+    rollback_vote(&memory, 2, 5, 1);
+    rollback_vote(&memory, 2, 8, 0); /* none */
+    expect(&memory, (struct peer_standing){.term = 6, .vote = 0}, "vote");
+    expect(&memory, (struct peer_standing){.term = 6, .vote = 1}, "vote");
+    expect(&memory, (struct peer_standing){.term = 6, .vote = 3}, NULL);
+    expect(&memory, (struct peer_standing){.term = 7, .vote = 0}, NULL);
+}
+
+/* The random half of each start that is known tells a copy, however often it was started. */
+static void test_a_copy_that_was_started_as_often(void **state)
+{
+    struct incarnations own = {0};
+    struct incarnations copy = {0};
+    struct rollback memory = {.count = 0};
+    struct rollback_evidence evidence;
+
+    (void)state;
+    for (uint32_t count = 1; count <= 3; count++) {
+        incarnations_add(&own, count, 100 + count);
+        incarnations_add(&copy, count, 100 + count);
+    }
+    incarnations_add(&own, 4, 104);
+    assert_int_equal(meet(&memory, 2, incarnations_newest(&own), 1, 1), 0);
+    for (uint32_t count = 4; count <= 50; count++) {
+        struct wire_statement statement = {.start = {.term = 1, .index = 1}};
+        struct buf earlier = BUF_INIT;
+
+        incarnations_add(&copy, count, 500 + count);
+        incarnations_earlier(&copy, &earlier);
+        statement.start.incarnation = incarnations_newest(&copy);
+        statement.earlier = earlier.data;
+        statement.earlier_len = earlier.len;
+        assert_int_equal(rollback_meet(&memory, 2, &statement, &evidence), ERR_STALE);
+        assert_string_equal(evidence.what, "incarnation");
+        buf_free(&earlier);
+    }
+    for (uint32_t count = 5; count <= 5000; count++) { /* and not the original */
+        struct wire_statement statement = {.start = {.term = 1, .index = 1}};
+        struct buf earlier = BUF_INIT;
+
+        incarnations_add(&own, count, 100 + count);
+        if (count % 7 == 0 || count > 4990) {
+            incarnations_earlier(&own, &earlier);
+            statement.start.incarnation = incarnations_newest(&own);
+            statement.earlier = earlier.data;
+            statement.earlier_len = earlier.len;
+            assert_int_equal(rollback_meet(&memory, 2, &statement, &evidence), 0);
+        }
+        buf_free(&earlier);
+    }
+    assert_int_equal(own.known, LIMIT_INCARNATIONS);
+}
+
+static void test_the_record_of_own_starts(void **state)
+{
+    struct incarnations own = {0};
+    struct incarnations again;
+    struct buf record = BUF_INIT;
+
+    (void)state;
+    assert_int_equal(incarnations_load(&again, NULL, 0), 0);
+    assert_int_equal(again.known, 0);
+    incarnations_add(&own, 7, 0x01020304);
+    incarnations_add(&own, 8, 0x0a0b0c0d);
+    incarnations_save(&own, &record);
+    assert_int_equal(record.len, 17);
+    assert_memory_equal(record.data, "\1\10\0\0\0\0\0\0\0\15\14\13\12\4\3\2\1", 17);
+    assert_int_equal(incarnations_load(&again, record.data, record.len), 0);
+    assert_memory_equal(&again, &own, sizeof own);
+    for (size_t len = 1; len < record.len; len++) {
+        assert_int_equal(incarnations_load(&again, record.data, len), len == 13 ? 0 : ERR_CORRUPT);
+    }
+    record.data[1] = 1; /* more than there can have been */
+    assert_int_equal(incarnations_load(&again, record.data, record.len), ERR_CORRUPT);
+    record.data[0] = 2;
+    assert_int_equal(incarnations_load(&again, record.data, record.len), ERR_BAD_VERSION);
+    record.len = 0;
+    incarnations_add(&own, 10, 5); /* one is missing: only the count tells of those before */
+    assert_int_equal(own.known, 1);
+    for (uint64_t count = 11; count <= 3000; count++) {
+        incarnations_add(&own, count, (uint32_t)count);
+    }
+    incarnations_save(&own, &record);
+    assert_int_equal(incarnations_load(&again, record.data, record.len), 0);
+    assert_memory_equal(&again, &own, sizeof own);
+    buf_put_u32(&record, 1); /* one too many */
+    assert_int_equal(incarnations_load(&again, record.data, record.len), ERR_CORRUPT);
+    buf_free(&record);
 }
 
 static void test_peers_are_apart_and_may_be_forgotten(void **state)
@@ -114,14 +267,16 @@ static void test_peers_at_and_beyond_the_limit(void **state)
         assert_int_equal(meet(&memory, peer, incarnation(5, 1), 1, 1), 0);
     }
     rollback_term(&memory, last + 1, 7);
-    rollback_index(&memory, last + 1, 7);
+    rollback_committed(&memory, last + 1, 7);
+    rollback_vote(&memory, last + 1, 7, 1);
+    rollback_tail(&memory, last + 1, &(struct peer_tail){7, 7, 7});
     assert_int_equal(memory.count, last);
     assert_int_equal(meet(&memory, last, incarnation(4, 1), 1, 1), ERR_STALE);
     assert_int_equal(meet(&memory, last + 1, incarnation(4, 1), 1, 1), 0);
 }
 
-/* Incarnations outlive a restart of the one who remembers; terms and indexes do not. */
-static void test_the_record_has_the_incarnations(void **state)
+/* All of it outlives a restart of the one who remembers. */
+static void test_the_record_has_all_of_it(void **state)
 {
     struct rollback memory = {.count = 0};
     struct rollback again;
@@ -131,21 +286,23 @@ static void test_the_record_has_the_incarnations(void **state)
     assert_int_equal(meet(&memory, 1, incarnation(3, 7), 4, 10), 0);
     assert_int_equal(meet(&memory, LIMIT_NODE_ID, incarnation(1, 9), 4, 10), 0);
     rollback_term(&memory, 1, 8);
-    rollback_index(&memory, 1, 80);
+    rollback_committed(&memory, 1, 80);
+    rollback_tail(&memory, 1, &(struct peer_tail){7, 81, 6});
+    rollback_vote(&memory, 1, 5, 2);
+    memory.met = false;
+    memory.changed = false;
     rollback_save(&memory, &record);
-    assert_int_equal(record.len, 34);
+    assert_int_equal(record.len, 2 + 2 * 72);
     assert_memory_equal(record.data,
-                        "\1\0"
+                        "\2\0"
                         "\1\0\0\0\0\0\0\0\7\0\0\0\3\0\0\0"
+                        "\10\0\0\0\0\0\0\0\120\0\0\0\0\0\0\0"
+                        "\7\0\0\0\0\0\0\0\121\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0"
+                        "\5\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0"
                         "\377\377\0\0\0\0\0\0\11\0\0\0\1\0\0\0",
-                        34);
+                        2 + 72 + 16);
     assert_int_equal(rollback_load(&again, record.data, record.len), 0);
-    assert_int_equal(again.count, 2);
-    assert_false(again.older);
-    assert_false(again.changed);
-    assert_int_equal(meet(&again, 1, incarnation(3, 8), 99, 99), ERR_STALE);
-    assert_int_equal(meet(&again, 1, incarnation(3, 7), 4, 10), 0);
-    assert_int_equal(meet(&again, 1, incarnation(4, 8), 1, 1), 0);
+    assert_memory_equal(&again, &memory, sizeof memory);
     buf_free(&record);
 }
 
@@ -166,22 +323,22 @@ static void test_bad_records_are_refused(void **state)
     assert_int_equal(again.count, ROLLBACK_MAX);
     for (size_t len = 1; len < record.len; len++) {
         assert_int_equal(rollback_load(&again, record.data, len),
-                         len >= 2 && (len - 2) % 16 == 0 ? 0 : ERR_CORRUPT);
+                         len >= 2 && (len - 2) % 72 == 0 ? 0 : ERR_CORRUPT);
     }
-    buf_put(&record, record.data + 2, 16); /* one too many, and one twice */
+    buf_put(&record, record.data + 2, 72); /* one too many, and one twice */
     assert_int_equal(rollback_load(&again, record.data, record.len), ERR_CORRUPT);
-    record.len = 34;
-    record.data[18] = 1;
+    record.len = 2 + 2 * 72;
+    record.data[74] = 1;
     assert_int_equal(rollback_load(&again, record.data, record.len), ERR_CORRUPT);
-    record.data[18] = 0; /* no id */
+    record.data[74] = 0; /* no id */
     assert_int_equal(rollback_load(&again, record.data, record.len), ERR_CORRUPT);
-    record.data[18] = 2;
+    record.data[74] = 2;
     record.data[1] = 2; /* no mark */
     assert_int_equal(rollback_load(&again, record.data, record.len), ERR_CORRUPT);
     record.data[1] = 1;
     assert_int_equal(rollback_load(&again, record.data, record.len), 0);
     assert_true(again.older);
-    record.data[0] = 2;
+    record.data[0] = 1;
     assert_int_equal(rollback_load(&again, record.data, record.len), ERR_BAD_VERSION);
     buf_free(&record);
 }
@@ -192,10 +349,15 @@ int main(void)
         cmocka_unit_test(test_the_first_start_is_taken_as_it_is),
         cmocka_unit_test(test_an_incarnation_may_come_again),
         cmocka_unit_test(test_a_later_incarnation_has_a_higher_count),
-        cmocka_unit_test(test_a_later_incarnation_knows_its_term_and_its_log),
+        cmocka_unit_test(test_a_later_incarnation_knows_its_term),
+        cmocka_unit_test(test_a_later_incarnation_has_what_is_committed),
+        cmocka_unit_test(test_a_later_incarnation_has_its_tail_in_that_term),
+        cmocka_unit_test(test_a_later_incarnation_knows_its_vote),
+        cmocka_unit_test(test_a_copy_that_was_started_as_often),
+        cmocka_unit_test(test_the_record_of_own_starts),
         cmocka_unit_test(test_peers_are_apart_and_may_be_forgotten),
         cmocka_unit_test(test_peers_at_and_beyond_the_limit),
-        cmocka_unit_test(test_the_record_has_the_incarnations),
+        cmocka_unit_test(test_the_record_has_all_of_it),
         cmocka_unit_test(test_bad_records_are_refused),
     };
 

@@ -35,6 +35,8 @@ struct shake {
     struct handshake b;
     struct message message; /* the last one sent by either */
     bool b_knows;
+    int birth;      /* what b says of a's cluster */
+    uint16_t level; /* in force, if the receiver says one */
     uint64_t unwelcome_store;
 };
 
@@ -57,6 +59,16 @@ static int admit_cb(struct net_receiver *receiver, uint64_t peer, uint64_t store
     return store_id == shake->unwelcome_store ? ERR_WRONG_NODE : 0;
 }
 
+static int birth_cb(struct net_receiver *receiver, uint64_t peer, const void *statement, size_t len)
+{
+    struct shake *shake = CONTAINER(receiver, struct shake, receiver);
+
+    (void)statement;
+    assert_int_equal(len, 0);
+    assert_int_equal(peer, 1);
+    return shake->birth;
+}
+
 static struct handshake_config config_of(struct shake *shake, uint64_t id)
 {
     return (struct handshake_config){.node_id = id,
@@ -64,6 +76,7 @@ static struct handshake_config config_of(struct shake *shake, uint64_t id)
                                      .cluster_id = "test",
                                      .secret = "secret",
                                      .secret_len = 6,
+                                     .levels = {1, (uint16_t)(1 + id)},
                                      .known = known_cb,
                                      .receiver = &shake->receiver};
 }
@@ -74,6 +87,7 @@ static int setup(void **state)
 
     assert_non_null(shake);
     shake->receiver.admit = admit_cb;
+    shake->receiver.birth = birth_cb;
     shake->a_config = config_of(shake, 1);
     shake->b_config = config_of(shake, 2);
     shake->b_knows = true;
@@ -186,14 +200,15 @@ static void test_golden(void **state)
 
     run(shake, 0);
     assert_hex(payload->data, payload->len,
-               "0200 0400 74657374 0100000000000000 0200000000000000 e903000000000000" A8 A8 A8 A8);
+               "0300 0100 0200 0400 74657374 0100000000000000 0200000000000000 "
+               "e903000000000000" A8 A8 A8 A8);
     deliver(shake, &shake->b);
     assert_hex(payload->data, payload->len,
-               "0200 0400 74657374 0200000000000000 ea03000000000000" B8 B8 B8 B8
-               "48c1a17fa06c31d55d00a96d6f0a8d175be6d7658f5ccf0641cdccf6abcd35c4");
+               "0300 0100 0300 0400 74657374 0200000000000000 ea03000000000000" B8 B8 B8 B8
+               "8552027edc2e53a27e033eecb9ffd983e22019bf637ff3f3d0fd3ad49148b988");
     deliver(shake, &shake->a);
     assert_hex(payload->data, payload->len,
-               "283731643750ac5c1a6525dd04f721ebd178f990cf5c513474f1f3de25855d7f");
+               "037273ee3982c2f4ed3dcbb2f8d6e18f3cbfe329b1e1f48945cdf56688fbc48a");
     deliver(shake, &shake->b);
     assert_int_equal(payload->len, 0);
 }
@@ -206,7 +221,7 @@ static void test_empty_secret(void **state)
     shake->a_config.secret_len = shake->b_config.secret_len = 0;
     run(shake, 2);
     assert_hex(shake->message.payload.data, shake->message.payload.len,
-               "c3bfc7973f14b1e2945589ab6822318e6ea2fc8ab6886b15fc88659b9682c895");
+               "d1799db0471cbfa6916f85cc178e15f1bb2ac095dad3ccb3c6fb00636163c0ae");
     deliver(shake, &shake->b);
     deliver(shake, &shake->a);
     assert_int_equal(shake->a.state, HANDSHAKE_DONE);
@@ -267,7 +282,7 @@ static void test_own_id_of_the_acceptor(void **state)
     struct shake *shake = *state;
 
     begin(shake);
-    shake->message.payload.data[8] = 2; /* the dialler says it is 2 as well */
+    shake->message.payload.data[12] = 2; /* the dialler says it is 2 as well */
     deliver(shake, &shake->b);
     assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
 }
@@ -277,15 +292,15 @@ static void test_ids_out_of_range(void **state)
     struct shake *shake = *state;
 
     begin(shake);
-    shake->message.payload.data[8] = 0;
+    shake->message.payload.data[12] = 0;
     deliver(shake, &shake->b);
     assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
     begin(shake);
-    shake->message.payload.data[8] = shake->message.payload.data[9] = 0xff; /* 65535 */
+    shake->message.payload.data[12] = shake->message.payload.data[13] = 0xff; /* 65535 */
     deliver(shake, &shake->b);
     assert_int_equal(shake->b.state, HANDSHAKE_CHALLENGE_SENT);
     begin(shake);
-    shake->message.payload.data[10] = 1; /* 65537 */
+    shake->message.payload.data[14] = 1; /* 65537 */
     deliver(shake, &shake->b);
     assert_failed(&shake->b, HANDSHAKE_REJECT_NODE, false);
 }
@@ -296,16 +311,116 @@ static void test_another_version(void **state)
     struct shake *shake = *state;
 
     begin(shake);
-    shake->message.payload.data[0] = 3;
-    shake->message.payload.len = 2;
+    shake->message.payload.data[0] = HANDSHAKE_PROTOCOL + 1;
+    shake->message.payload.len = 2; /* whatever follows them */
     deliver(shake, &shake->b);
     assert_failed(&shake->b, HANDSHAKE_REJECT_VERSION, false);
     deliver(shake, &shake->a);
     assert_failed(&shake->a, HANDSHAKE_REJECT_VERSION, true);
     run(shake, 1);
-    shake->message.payload.data[0] = 3;
+    shake->message.payload.data[0] = HANDSHAKE_PROTOCOL + 1;
     deliver(shake, &shake->a);
     assert_failed(&shake->a, HANDSHAKE_REJECT_VERSION, false);
+}
+
+/* --- levels --- */
+
+static uint16_t level_now_cb(struct net_receiver *receiver)
+{
+    return CONTAINER(receiver, struct shake, receiver)->level;
+}
+
+static void test_each_knows_the_others_levels(void **state)
+{
+    struct shake *shake = *state;
+
+    run(shake, 4);
+    assert_int_equal(shake->a.state, HANDSHAKE_DONE);
+    assert_int_equal(shake->a.peer_levels.max, 3);
+    assert_int_equal(shake->b.peer_levels.max, 2);
+}
+
+static void test_levels_that_do_not_meet(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->b_config.levels = (struct level_range){3, 4};
+    run(shake, 1);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_LEVELS, false);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_LEVELS, true);
+    assert_int_equal(handshake_reject_err(HANDSHAKE_REJECT_LEVELS), ERR_BAD_VERSION);
+    begin(shake);
+    shake->message.payload.data[2] = 3; /* from 3 to 2 */
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_MALFORMED, false);
+}
+
+/* Only who has proved the secret hears of the level, or is believed about it. */
+static void test_a_dialler_below_the_level_in_force_is_told_both_numbers(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->receiver.level = level_now_cb;
+    shake->level = 2;
+    run(shake, 4);
+    assert_int_equal(shake->a.state, HANDSHAKE_DONE);
+    begin(shake);
+    deliver(shake, &shake->b);
+    deliver(shake, &shake->a);
+    shake->level = 3; /* b speaks it, a does not */
+    deliver(shake, &shake->b);
+    assert_failed(&shake->b, HANDSHAKE_REJECT_NEWER, false);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_NEWER, true);
+    assert_non_null(strstr(handshake_reason(&shake->a),
+                           "the cluster is at level 3 and this leafd speaks levels 1 to 2"));
+    assert_int_equal(handshake_reject_err(HANDSHAKE_REJECT_NEWER), ERR_NEWER);
+    assert_true(handshake_reject_is_final(HANDSHAKE_REJECT_NEWER));
+    shake->a.text[0] = '"'; /* words that do not fit a line of the log are not shown */
+    assert_null(strstr(handshake_reason(&shake->a), "speaks levels 1 to 2"));
+}
+
+static void test_an_acceptor_below_the_level_in_force_gets_no_proof(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->receiver.level = level_now_cb;
+    shake->a_config.levels.max = 4;
+    run(shake, 1);
+    shake->level = 4;
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_NEWER, false);
+    assert_int_equal(shake->message.type, 0);
+}
+
+/* One who has not proved the secret cannot end a node by it. */
+static void test_a_forged_level_is_malformed(void **state)
+{
+    struct shake *shake = *state;
+    const uint8_t reject[] = {HANDSHAKE_REJECT_NEWER, 0, 0, 0};
+
+    begin(shake);
+    shake->message.type = FRAME_REJECT;
+    shake->message.payload.len = 0;
+    buf_put(&shake->message.payload, reject, sizeof reject);
+    deliver(shake, &shake->a);
+    assert_int_equal(shake->a.reject, HANDSHAKE_REJECT_MALFORMED);
+}
+
+static void test_changed_levels_are_noticed(void **state)
+{
+    struct shake *shake = *state;
+
+    begin(shake);
+    shake->message.payload.data[4] = 9; /* in flight: the dialler's newest */
+    deliver(shake, &shake->b);
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
+    run(shake, 1);
+    shake->message.payload.data[4] = 9; /* the acceptor's */
+    deliver(shake, &shake->a);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
 }
 
 /* --- proofs --- */
@@ -351,7 +466,7 @@ static void test_every_field_is_bound(void **state)
 
     begin(shake);
     hello_len = shake->message.payload.len;
-    for (size_t i = 8; i < hello_len; i++) {
+    for (size_t i = 12; i < hello_len; i++) {
         begin(shake);
         shake->message.payload.data[i] ^= 4; /* in flight: ids, store, nonce */
         deliver(shake, &shake->b);
@@ -362,11 +477,11 @@ static void test_every_field_is_bound(void **state)
         deliver(shake, &shake->a);
         assert_failed(&shake->a, HANDSHAKE_REJECT_PROOF, false);
     }
-    for (size_t i = 8; i < 8 + 8 + 8 + HANDSHAKE_NONCE_BYTES + HANDSHAKE_MAC_BYTES; i++) {
+    for (size_t i = 12; i < 12 + 8 + 8 + HANDSHAKE_NONCE_BYTES + HANDSHAKE_MAC_BYTES; i++) {
         run(shake, 1);
         shake->message.payload.data[i] ^= 4;
         deliver(shake, &shake->a);
-        assert_failed(&shake->a, i < 16 ? HANDSHAKE_REJECT_NODE : HANDSHAKE_REJECT_PROOF, false);
+        assert_failed(&shake->a, i < 20 ? HANDSHAKE_REJECT_NODE : HANDSHAKE_REJECT_PROOF, false);
     }
 }
 
@@ -438,7 +553,58 @@ static void test_store_of_the_acceptor(void **state)
     struct shake *shake = *state;
 
     shake->unwelcome_store = 1002;
-    run(shake, 2);
+    run(shake, 2); /* the other one hears who is there nevertheless */
+    assert_int_equal(shake->a.state, HANDSHAKE_PROOF_SENT);
+    run(shake, 4);
+    assert_int_equal(shake->b.state, HANDSHAKE_DONE);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_STORE, false);
+}
+
+/* Of several reasons the one that tells most: a store of another cluster is no wiped one; a wiped
+ * one is told so whatever its list; and who is in no list of ours was given another one. */
+static void test_the_cluster_of_the_dialler(void **state)
+{
+    static const struct {
+        int birth;
+        uint64_t unwelcome_store;
+        bool b_knows;
+        enum handshake_reject reject;
+        int err;
+    } cases[] = {
+        {ERR_OTHER_BIRTH, 0, true, HANDSHAKE_REJECT_BIRTH, ERR_OTHER_BIRTH},
+        {ERR_OTHER_BIRTH, 1001, false, HANDSHAKE_REJECT_BIRTH, ERR_OTHER_BIRTH},
+        {ERR_OTHER_LIST, 0, false, HANDSHAKE_REJECT_LISTS, ERR_OTHER_LIST},
+        {ERR_OTHER_LIST, 1001, true, HANDSHAKE_REJECT_STORE, ERR_WRONG_NODE},
+        {ERR_BAD_MESSAGE, 0, true, HANDSHAKE_REJECT_MALFORMED, ERR_BAD_MESSAGE},
+    };
+    struct shake *shake = *state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        shake->birth = cases[i].birth;
+        shake->unwelcome_store = cases[i].unwelcome_store;
+        shake->b_knows = cases[i].b_knows;
+        run(shake, 4);
+        assert_failed(&shake->b, cases[i].reject, false);
+        assert_failed(&shake->a, cases[i].reject, true);
+        assert_int_equal(handshake_reject_err(shake->a.reject), cases[i].err);
+        assert_int_equal(handshake_reject_is_final(shake->a.reject),
+                         cases[i].reject != HANDSHAKE_REJECT_MALFORMED);
+    }
+}
+
+/* Two nodes of two clusters have other stores than each of them knows: the dialler would refuse
+ * first, and nobody would ever hear why. */
+static void test_a_stray_node_hears_that_it_is_of_another_cluster(void **state)
+{
+    struct shake *shake = *state;
+
+    shake->unwelcome_store = 1002;
+    shake->birth = ERR_OTHER_BIRTH;
+    run(shake, 4);
+    assert_failed(&shake->a, HANDSHAKE_REJECT_BIRTH, true);
+    assert_string_equal(shake->a.text, handshake_reject_text(HANDSHAKE_REJECT_BIRTH));
+    shake->birth = ERR_OTHER_LIST; /* of any other reason its own comes first */
+    run(shake, 4);
     assert_failed(&shake->a, HANDSHAKE_REJECT_STORE, false);
 }
 
@@ -576,6 +742,12 @@ int main(void)
         T(test_own_id_of_the_acceptor),
         T(test_ids_out_of_range),
         T(test_another_version),
+        T(test_each_knows_the_others_levels),
+        T(test_levels_that_do_not_meet),
+        T(test_a_dialler_below_the_level_in_force_is_told_both_numbers),
+        T(test_an_acceptor_below_the_level_in_force_gets_no_proof),
+        T(test_a_forged_level_is_malformed),
+        T(test_changed_levels_are_noticed),
         T(test_acceptor_without_the_secret),
         T(test_dialler_without_the_secret),
         T(test_every_field_is_bound),
@@ -584,6 +756,8 @@ int main(void)
         T(test_unknown_peer),
         T(test_store_of_the_dialler),
         T(test_store_of_the_acceptor),
+        T(test_the_cluster_of_the_dialler),
+        T(test_a_stray_node_hears_that_it_is_of_another_cluster),
         T(test_frames_out_of_turn),
         T(test_every_length_but_the_right_one),
         T(test_rejections_that_are_believed),

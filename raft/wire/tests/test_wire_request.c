@@ -62,6 +62,13 @@ static int confirm_try(const void *data, size_t len)
     return wire_confirm_decode(data, len, &confirm);
 }
 
+static int standing_try(const void *data, size_t len)
+{
+    struct wire_standing standing;
+
+    return wire_standing_decode(data, len, &standing);
+}
+
 static int probe_try(const void *data, size_t len)
 {
     struct wire_probe probe;
@@ -338,6 +345,22 @@ static void test_confirm(void **state)
     buf_free(&buf);
 }
 
+static void test_standing(void **state)
+{
+    const struct wire_standing standing = {{0x0102, 9, 0x1122, 3, 8}};
+    struct wire_standing got;
+    struct buf buf = BUF_INIT;
+
+    (void)state;
+    wire_standing_encode(&standing, &buf);
+    check_bytes(standing_try, &buf,
+                "0201000000000000 0900000000000000 2211000000000000 0300000000000000 "
+                "0800000000000000");
+    assert_int_equal(wire_standing_decode(buf.data, buf.len, &got), 0);
+    assert_memory_equal(&got, &standing, sizeof got);
+    buf_free(&buf);
+}
+
 static void test_probe(void **state)
 {
     const struct wire_probe probe = {WIRE_PROBE_YES, 0x0304, 0x1122};
@@ -386,7 +409,7 @@ int main(void)
         cmocka_unit_test(test_payload_limits), cmocka_unit_test(test_reply),
         cmocka_unit_test(test_reply_limits),   cmocka_unit_test(test_applied),
         cmocka_unit_test(test_confirm),        cmocka_unit_test(test_resign),
-        cmocka_unit_test(test_probe),
+        cmocka_unit_test(test_standing),       cmocka_unit_test(test_probe),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,21 +100,24 @@ static void put_limits(const struct setting *setting, struct buf *out)
 
 void config_print_help(struct buf *out)
 {
-    buf_printf(out, "leafd - unique ids over HTTP, replicated by Raft\n"
-                    "\n"
-                    "usage: leafd [--config FILE] [--<setting> VALUE ...]\n"
-                    "\n"
-                    "  --config FILE        read settings from FILE (or LEAFD_CONFIG)\n"
-                    "  --check-config       check the settings, and exit\n"
-                    "  --print-config       print all settings in force and where each came from\n"
-                    "  --print-config-doc   print the settings as a Markdown table\n"
-                    "  --version            print the version and those of the libraries\n"
-                    "  --help, -h           print this\n"
-                    "\n"
-                    "A setting comes from its flag, else its environment variable, else the config "
-                    "file, else\nits default. In the file: key = value, and # for comments.\n"
-                    "\n"
-                    "settings:\n");
+    buf_printf(out,
+               "leafd - unique ids over HTTP, replicated by Raft\n"
+               "\n"
+               "usage: leafd [--config FILE] [--<setting> VALUE ...]\n"
+               "       leafd restore FILE ...   a new cluster out of a backup; --help says more\n"
+               "       leafd recover ...        and out of one node of a lost majority\n"
+               "\n"
+               "  --config FILE        read settings from FILE (or LEAFD_CONFIG)\n"
+               "  --check-config       check the settings, and exit\n"
+               "  --print-config       print all settings in force and where each came from\n"
+               "  --print-config-doc   print the settings as a Markdown table\n"
+               "  --version            print the version and those of the libraries\n"
+               "  --help, -h           print this\n"
+               "\n"
+               "A setting comes from its flag, else its environment variable, else the config "
+               "file, else\nits default. In the file: key = value, and # for comments.\n"
+               "\n"
+               "settings:\n");
     for (size_t row = 0; row < setting_count; row++) {
         const struct setting *setting = &settings[row];
         struct setting_text variable;

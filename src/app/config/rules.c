@@ -142,6 +142,8 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
         {!joins && member == NULL, "node.id", "is not among", "cluster.members"},
         {!joins && member != NULL && strcmp(member->address, node->peer_address) != 0,
          "peer.advertise", "is not this node's address in", "cluster.members"},
+        {node->bootstrap_single && !joins && node->members.count > 1, "cluster.bootstrap-single",
+         "is for a node that is all of its cluster, and not with", "cluster.members"},
         {joins && address_is_wildcard(node->peer_address), "peer.advertise",
          "is an address that nobody can dial; given", "join"},
         {node->replica.driver.election_ms < 3 * node->replica.driver.heartbeat_ms,

@@ -375,6 +375,7 @@ const struct setting_type setting_layout = {
 #define VALUE_OF(x) STRING_OF(x)
 
 #define MAX_INTERVAL_MS 600000
+#define MAX_HOLD_MS 604800000 /* a week */
 #define MAX_ENTRIES 10000000
 #define EPOCH_MAX_MS 253402300799999 /* the end of the year 9999 */
 
@@ -397,9 +398,13 @@ const struct setting settings[] = {
      "The cluster's name. Nodes with another name are refused, and so is their data."},
     {"cluster.members", RANGED(setting_members, node.members, 1, LIMIT_NODES), REQUIRED,
      "All nodes with the addresses they listen on for each other, the same list on each node: "
-     "`1=10.0.0.1:7081,2=10.0.0.2:7081,3=10.0.0.3:7081`. Used while the data directory is "
-     "new; afterwards the replicated log knows the members, and a list that differs is named in "
-     "log, `/readyz?verbose` and metrics. Not needed where `join` is set."},
+     "`1=10.0.0.1:7081,2=10.0.0.2:7081,3=10.0.0.3:7081`. Used until the cluster is born, for "
+     "which all of them have to meet; afterwards the replicated log knows the members, and a list "
+     "that differs is named in log, `/readyz?verbose` and metrics. Not needed where `join` is "
+     "set."},
+    {"cluster.bootstrap-single", VALUE(setting_boolean, node.bootstrap_single), DEFAULT("false"),
+     "`cluster.members` names this node alone, and it is to begin a cluster by itself. Without "
+     "it such a list is refused while the data directory is new: nobody else would be asked."},
     {"join", RANGED(setting_targets, node.join, 0, LIMIT_NODES), DEFAULT_SHOWN("", "none"),
      "For a new node of an existing cluster: any of its members, to ask to be let in. Used "
      "while the data directory is new, and then `cluster.members` is not."},
@@ -468,6 +473,14 @@ const struct setting settings[] = {
     {"raft.catch-up-ms", NUMBER(node.replica.catch_up_ms, 1000, 3600000, "ms"), DEFAULT("60000"),
      "A node that is being added or removed without any step forward for so long is left as "
      "it is, so that another change can begin. At most ten times that in all."},
+    {"upgrade.auto", VALUE(setting_boolean, node.replica.upgrade.automatic), DEFAULT("true"),
+     "The level of the cluster rises by itself once all members have spoken the next one for "
+     "`upgrade.hold-ms`; the leader's setting counts. false: only by `POST /api/cluster/level` "
+     "(docs/versions.md)."},
+    {"upgrade.hold-ms", NUMBER(node.replica.upgrade.hold_ms, 0, MAX_HOLD_MS, "ms"),
+     DEFAULT("600000"),
+     "How long all members must have run a leafd that speaks the next level before it rises by "
+     "itself. Until then every node can go back to the version before."},
     {"raft.reset-term", VALUE(setting_boolean, node.reset_term), DEFAULT("false"),
      "For a data directory that was refused because of its term, once all nodes are stopped: "
      "put a plausible one in its place (docs/failure-model.md says when). Nothing is done to "

@@ -30,6 +30,7 @@ struct id_member {
     char peer_address[LIMIT_ADDRESS_BYTES + 1];
     char http_address[LIMIT_ADDRESS_BYTES + 1]; /* "" until it registered */
     char version[32];                           /* "" until it registered */
+    struct level_range levels;                  /* zeros until it registered */
     char role[12];                              /* "voter" or "standby" */
     bool reachable;                             /* this node has a link to it (itself: true) */
     uint64_t match_index;                       /* known on the leader; else 0 */
@@ -45,12 +46,14 @@ struct id_member_change {
 
 struct id_cluster_status {
     char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
+    struct uid uid; /* none: this node has not heard of the cluster's birth */
     uint64_t node_id;
     enum id_node_state state;
     uint64_t leader_id; /* 0: none known */
     uint64_t term;
     uint64_t commit_index;
     uint64_t applied_index;
+    struct level_row level; /* in force here; index 0: it was never raised */
     size_t member_count;
     struct id_member members[LIMIT_NODES];
     struct id_member_change change;
@@ -63,6 +66,16 @@ struct id_missing {
         uint64_t id;
         bool reachable;       /* this node has a link to it */
     } nodes[LIMIT_NODES + 1]; /* also this node, should it be no member any more */
+};
+
+/* A backup (backup_file.h) that is taken part by part: each request gets the next bytes. ERR_*:
+ * there is none (any more), or ERR_OVERLOADED: another is being taken on this node. Whoever began
+ * one asks on until `end`, or closes it; if nobody does for LIMIT_BACKUP_IDLE_MS, it is over. */
+struct id_backup {
+    bool local;      /* of the first: this node's state, however old */
+    bool close;      /* give it up; no bytes */
+    uint64_t number; /* 0: begin; filled in then, and given again with each further request */
+    bool end;        /* filled in: these are the last */
 };
 
 /* Settings that are not what the log knows; each is a bit. */
@@ -96,16 +109,30 @@ struct id_health {
     _Atomic uint32_t voters;         /* of these */
     _Atomic bool member_change;      /* one is under way */
     _Atomic unsigned differs;        /* bits of enum id_difference */
+    _Atomic uint32_t level;          /* in force here */
+    _Atomic uint32_t level_able;     /* the newest that this node speaks */
     _Atomic bool stopping;           /* no request is taken any more */
     _Atomic uint64_t segments_held;  /* tags with ids in memory, a recent count */
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the
                                                HTTP loops' own */
     _Atomic uint64_t given_back;            /* ids */
+    _Atomic uint64_t uid_high; /* of the cluster (birth.h); 0, or the other is: it is not known */
+    _Atomic uint64_t uid_low;
+    /* Whom it waits for until the cluster is born, an id << 8 | enum birth_wait each; then 0. */
+    _Atomic uint32_t birth_waits[LIMIT_NODES];
     /* snowflake ids */
     _Atomic int snowflake_refusal;        /* 0, or the ERR_* that every claim gets now */
     _Atomic int64_t clock_off_ms;         /* own clock against the cluster's */
     _Atomic uint64_t clock_wait_until_ms; /* wall time that is waited for; 0: none */
 };
+
+/* False: the cluster's birth is not known here. */
+static inline bool id_health_uid(const struct id_health *health, struct uid *ret_uid)
+{
+    ret_uid->high = atomic_load_explicit(&health->uid_high, memory_order_relaxed);
+    ret_uid->low = atomic_load_explicit(&health->uid_low, memory_order_relaxed);
+    return ret_uid->high != 0 && ret_uid->low != 0; /* it never changes once it is there */
+}
 
 struct id_backend;
 

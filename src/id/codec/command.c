@@ -16,6 +16,7 @@
 
 /* The bytes of a type of commands, behind the stamp. */
 struct form {
+    uint16_t since; /* the level that brought it; 0: there is no such type */
     struct fields fields;
     bool (*is_sound)(const void *record); /* NULL: all that reads is */
     const struct item_format *items;      /* NULL: it has no list; with max it has 1 at least */
@@ -139,8 +140,10 @@ static const struct field DELETE_FIELDS[] = {
 
 static const struct field NODE_INFO_FIELDS[] = {
     FIELD_NUMBER(struct node_info, node_id), /* in a row it stands in the key */
-    FIELD_NUMBER(struct node_info, store_id), FIELD_TEXT(struct node_info, http_address),
-    FIELD_TEXT(struct node_info, version),    FIELD_TEXT(struct node_info, peer_address),
+    FIELD_NUMBER(struct node_info, store_id),    FIELD_TEXT(struct node_info, http_address),
+    FIELD_TEXT(struct node_info, version),       FIELD_TEXT(struct node_info, peer_address),
+    FIELD_NUMBER(struct node_info, levels.min),  FIELD_NUMBER(struct node_info, levels.max),
+    FIELD_NUMBER(struct node_info, incarnation),
 };
 
 static bool node_info_is_sound(const void *data)
@@ -148,7 +151,7 @@ static bool node_info_is_sound(const void *data)
     const struct node_info *info = data;
     const char *why;
 
-    return info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID &&
+    return info->node_id >= 1 && info->node_id <= LIMIT_NODE_ID && level_is_sound(info->levels) &&
            tag_text_check(info->http_address, strlen(info->http_address), false) == 0 &&
            tag_text_check(info->version, strlen(info->version), false) == 0 &&
            (info->peer_address[0] == '\0' ||
@@ -203,27 +206,40 @@ static const struct field MEMBER_MOVE_FIELDS[] = {
     FIELD_TEXT(struct member_move, address),
 };
 
+static const struct field LEVEL_FIELDS[] = {
+    FIELD_NUMBER(struct level_command, to),
+    FIELD_NUMBER(struct level_command, wall_ms),
+};
+
 static const struct form FORMS[] = {
-    [COMMAND_NOOP] = {.is_sound = NULL},
-    [COMMAND_GRANT] = {.fields = FIELDS(LIST_FIELDS), .items = &GRANTS},
-    [COMMAND_TAGS_PUT] = {.fields = FIELDS(PUT_LIST_FIELDS), .items = &PUTS},
-    [COMMAND_TAGS_PUT_BOUNDED] = {.fields = FIELDS(PUT_LIST_FIELDS), .items = &BOUNDED_PUTS},
-    [COMMAND_TAG_DELETE] = {.fields = FIELDS(DELETE_FIELDS)},
-    [COMMAND_NODE_INFO] = {.fields = FIELDS(NODE_INFO_FIELDS), .is_sound = node_info_is_sound},
-    [COMMAND_DIGEST] = {.fields = FIELDS(DIGEST_FIELDS)},
-    [COMMAND_LAYOUT] = {.fields = FIELDS(snowflake_layout_fields)},
-    [COMMAND_CLOCK] = {.fields = FIELDS(CLOCK_FIELDS)},
-    [COMMAND_WORKER_ACQUIRE] = {.fields = FIELDS(ACQUIRE_FIELDS)},
-    [COMMAND_WORKER_RENEW] = {.fields = FIELDS(RENEW_FIELDS)},
-    [COMMAND_WORKER_RELEASE] = {.fields = FIELDS(RELEASE_FIELDS)},
-    [COMMAND_STRICT] = {.fields = FIELDS(STRICT_LIST_FIELDS), .items = &STRICTS},
-    [COMMAND_GIVE_BACK] = {.fields = FIELDS(LIST_FIELDS), .items = &GIVE_BACKS},
-    [COMMAND_RECALLED] = {.items = &RECALLS},
-    [COMMAND_MEMBER_BEGIN] = {.fields = FIELDS(MEMBER_BEGIN_FIELDS),
+    [COMMAND_NOOP] = {.since = 1, .is_sound = NULL},
+    [COMMAND_GRANT] = {.since = 1, .fields = FIELDS(LIST_FIELDS), .items = &GRANTS},
+    [COMMAND_TAGS_PUT] = {.since = 1, .fields = FIELDS(PUT_LIST_FIELDS), .items = &PUTS},
+    [COMMAND_TAG_DELETE] = {.since = 1, .fields = FIELDS(DELETE_FIELDS)},
+    [COMMAND_NODE_INFO] = {.since = 1,
+                           .fields = FIELDS(NODE_INFO_FIELDS),
+                           .is_sound = node_info_is_sound},
+    [COMMAND_DIGEST] = {.since = 1, .fields = FIELDS(DIGEST_FIELDS)},
+    [COMMAND_LAYOUT] = {.since = 1, .fields = FIELDS(snowflake_layout_fields)},
+    [COMMAND_CLOCK] = {.since = 1, .fields = FIELDS(CLOCK_FIELDS)},
+    [COMMAND_WORKER_ACQUIRE] = {.since = 1, .fields = FIELDS(ACQUIRE_FIELDS)},
+    [COMMAND_WORKER_RENEW] = {.since = 1, .fields = FIELDS(RENEW_FIELDS)},
+    [COMMAND_WORKER_RELEASE] = {.since = 1, .fields = FIELDS(RELEASE_FIELDS)},
+    [COMMAND_STRICT] = {.since = 1, .fields = FIELDS(STRICT_LIST_FIELDS), .items = &STRICTS},
+    [COMMAND_GIVE_BACK] = {.since = 1, .fields = FIELDS(LIST_FIELDS), .items = &GIVE_BACKS},
+    [COMMAND_RECALLED] = {.since = 1, .items = &RECALLS},
+    [COMMAND_MEMBER_BEGIN] = {.since = 1,
+                              .fields = FIELDS(MEMBER_BEGIN_FIELDS),
                               .is_sound = member_change_is_sound},
-    [COMMAND_MEMBER_END] = {.fields = FIELDS(MEMBER_END_FIELDS)},
-    [COMMAND_MEMBER_MOVE] = {.fields = FIELDS(MEMBER_MOVE_FIELDS),
+    [COMMAND_MEMBER_END] = {.since = 1, .fields = FIELDS(MEMBER_END_FIELDS)},
+    [COMMAND_MEMBER_MOVE] = {.since = 1,
+                             .fields = FIELDS(MEMBER_MOVE_FIELDS),
                              .is_sound = member_move_is_sound},
+    [COMMAND_TAGS_PUT_BOUNDED] = {.since = 2,
+                                  .fields = FIELDS(PUT_LIST_FIELDS),
+                                  .items = &BOUNDED_PUTS},
+    [COMMAND_BIRTH] = {.since = 1, .fields = FIELDS(birth_fields), .is_sound = birth_is_sound},
+    [COMMAND_LEVEL] = {.since = 1, .fields = FIELDS(LEVEL_FIELDS)},
 };
 
 /* --- writing --- */
@@ -259,11 +275,27 @@ int command_type(const void *data, size_t len)
     reader_init(&reader, data, len);
     version = reader_u8(&reader);
     type = reader_u8(&reader);
-    if (reader.bad || version != COMMAND_VERSION || type < COMMAND_NOOP ||
-        type > COMMAND_MEMBER_MOVE || (type > COMMAND_RECALLED && type < COMMAND_MEMBER_BEGIN)) {
+    if (reader.bad) {
         return ERR_BAD_MESSAGE;
     }
-    return type;
+    return version != COMMAND_VERSION || command_since(type) == 0 ? ERR_NEWER : type;
+}
+
+uint16_t command_since(int type)
+{
+    return type >= 0 && (size_t)type < sizeof FORMS / sizeof FORMS[0] ? FORMS[type].since : 0;
+}
+
+uint16_t command_raises_to(const void *data, size_t len)
+{
+    struct level_command command = {0};
+
+    /* As a type of its own it never changes its bytes: each leafd must read it. */
+    return command_type(data, len) == COMMAND_LEVEL &&
+                   command_fields_read(data, len, COMMAND_LEVEL, &FORMS[COMMAND_LEVEL].fields,
+                                       &command) == 0
+               ? command.to
+               : 0;
 }
 
 /* The next item; false after the last, or where the reader turns bad. */
@@ -343,7 +375,7 @@ int strict_item_decode(const void *data, size_t len, struct strict_item *ret_ite
 /* --- the row of a node --- */
 
 const struct row_format node_info_format = {
-    .version = 1,
+    .version = 2,
     .fields = {NODE_INFO_FIELDS + 1, sizeof NODE_INFO_FIELDS / sizeof *NODE_INFO_FIELDS - 1},
     .is_sound = node_info_is_sound,
 };

@@ -23,6 +23,8 @@
 #ifndef LEAFD_ID_CODEC_COMMAND_H
 #define LEAFD_ID_CODEC_COMMAND_H
 
+#include "src/id/codec/birth.h"
+#include "src/id/codec/level.h"
 #include "src/id/codec/member.h"
 #include "src/id/codec/session.h"
 #include "src/id/codec/tag.h"
@@ -44,7 +46,9 @@ enum command_type {
     COMMAND_STRICT = 12,           /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
     COMMAND_GIVE_BACK = 13,        /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
     COMMAND_RECALLED = 14,         /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_TAGS_PUT_BOUNDED = 17, /* as TAGS_PUT, of which some may have a max. Level 2 */
+    COMMAND_BIRTH = 15,            /* birth: nobody's, of a leader that knows of none */
+    COMMAND_LEVEL = 16,            /* level_command */
+    COMMAND_TAGS_PUT_BOUNDED = 17, /* as TAGS_PUT, of which some may have a max: level 2 */
     COMMAND_MEMBER_BEGIN = 20,     /* member_change */
     COMMAND_MEMBER_END = 21,       /* member_change: index and given_up */
     COMMAND_MEMBER_MOVE = 22       /* member_move */
@@ -153,6 +157,8 @@ struct node_info {
     char http_address[LIMIT_ADDRESS_BYTES + 1];
     char version[32];
     char peer_address[LIMIT_ADDRESS_BYTES + 1]; /* where it wants to be reached; "": as before */
+    struct level_range levels;                  /* that it speaks */
+    uint64_t incarnation;                       /* the start of the node that says so */
 };
 
 /* Of its row, whose key holds the id. */
@@ -295,6 +301,8 @@ struct command {
         struct worker_release release;
         struct member_change change;
         struct member_move move;
+        struct birth birth;
+        struct level_command level;
     };
 };
 
@@ -304,8 +312,15 @@ void command_put(struct buf *buf, enum command_type type, const void *record);
 void command_item_put(struct buf *buf, enum command_type type, const void *item);
 void command_items_end(struct buf *buf);
 
-/* The command's type (enum command_type), or ERR_BAD_MESSAGE. Only the first two bytes are read. */
+/* The command's type (enum command_type); ERR_BAD_MESSAGE: it is too short; or ERR_NEWER: a version
+ * or a type that this leafd does not know. Only the first two bytes are read. */
 int command_type(const void *data, size_t len) MUST_CHECK;
+/* The level that the cluster must have for a command of this type to be appended, or to do anything
+ * when it is applied; 0: there is no such type. */
+uint16_t command_since(int type);
+/* The level that the cluster has after this command at the latest, as far as it says: of a
+ * COMMAND_LEVEL the one that it names, else 0. */
+uint16_t command_raises_to(const void *data, size_t len);
 /* 0 with a command that is well formed up to its last item, or ERR_BAD_MESSAGE. */
 int command_read(const void *data, size_t len, struct command *ret_command) MUST_CHECK;
 /* The next item, into the struct of the list's; false after the last. */

@@ -14,7 +14,7 @@
 #include "src/base/err.h"
 #include "src/id/codec/fields.h"
 
-#define COMMAND_VERSION 2
+#define COMMAND_VERSION 3
 #define MESSAGE_VERSION 1 /* of queries, results, and requests between parts of leafd */
 
 #define SESSION_STAMP_AT 2 /* in a command: behind version and type */

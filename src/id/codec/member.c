@@ -20,10 +20,9 @@ static const struct field ROW_FIELDS[] = {
 static const struct field MOVE_FIELDS[] = {FIELD_TEXT(struct member_move, address)};
 
 static const struct field ASK_FIELDS[] = {
-    FIELD_BOOL(struct member_ask, force),
-    FIELD_BOOL(struct member_ask, again),
-    FIELD_NUMBER(struct member_ask, node_id),
-    FIELD_TEXT(struct member_ask, address),
+    FIELD_BOOL(struct member_ask, force),     FIELD_BOOL(struct member_ask, again),
+    FIELD_NUMBER(struct member_ask, node_id), FIELD_TEXT(struct member_ask, address),
+    FIELD_NUMBER(struct member_ask, level),
 };
 static const struct fields ASK = FIELDS(ASK_FIELDS);
 
@@ -75,9 +74,29 @@ static bool ask_has_address(unsigned kind)
     return kind == MEMBER_ASK_ADD || kind == MEMBER_ASK_MOVE;
 }
 
+static bool is_of_level(uint8_t kind)
+{
+    return kind == MEMBER_ASK_LEVEL || kind == MEMBER_ASK_LEVEL_SEE;
+}
+
+static bool is_ask(uint8_t kind)
+{
+    return (kind >= MEMBER_ASK_ADD && kind <= MEMBER_ASK_MOVE) || is_of_level(kind);
+}
+
+static bool ask_is_sound(const struct member_ask *ask)
+{
+    if (is_of_level(ask->kind)) {
+        return ask->node_id == 0 && ask->address[0] == '\0' &&
+               (ask->level > 0) == (ask->kind == MEMBER_ASK_LEVEL);
+    }
+    return ask->level == 0 &&
+           member_is_sound(ask->node_id, ask->address, ask_has_address(ask->kind));
+}
+
 void member_ask_encode(const struct member_ask *ask, struct buf *buf)
 {
-    ASSERT(ask->kind >= MEMBER_ASK_ADD && ask->kind <= MEMBER_ASK_MOVE);
+    ASSERT(is_ask(ask->kind));
     command_fields_put(buf, ask->kind, &ASK, ask);
 }
 
@@ -86,10 +105,8 @@ int member_ask_decode(const void *data, size_t len, struct member_ask *ret_ask)
     uint8_t kind = len > 1 ? ((const uint8_t *)data)[1] : 0;
 
     *ret_ask = (struct member_ask){.kind = kind};
-    return kind >= MEMBER_ASK_ADD && kind <= MEMBER_ASK_MOVE &&
-                   session_stamp_read(data, len, &ret_ask->stamp) == 0 &&
-                   command_fields_read(data, len, kind, &ASK, ret_ask) == 0 &&
-                   member_is_sound(ret_ask->node_id, ret_ask->address, ask_has_address(kind))
+    return is_ask(kind) && session_stamp_read(data, len, &ret_ask->stamp) == 0 &&
+                   command_fields_read(data, len, kind, &ASK, ret_ask) == 0 && ask_is_sound(ret_ask)
                ? 0
                : ERR_BAD_MESSAGE;
 }

@@ -88,14 +88,17 @@ enum member_ask_kind {
     MEMBER_ASK_ADD = 1,
     MEMBER_ASK_REMOVE = 2,
     MEMBER_ASK_LEAD = 3,
-    MEMBER_ASK_MOVE = 4
+    MEMBER_ASK_MOVE = 4,
+    MEMBER_ASK_LEVEL = 8,    /* that the cluster's level be raised (raft/cluster/upgrade.h) */
+    MEMBER_ASK_LEVEL_SEE = 9 /* whether it could be */
 };
 
 struct member_ask {
     uint8_t kind; /* enum member_ask_kind */
     bool force;
-    bool again; /* repeated by the node that waits for it: may not begin what was given up */
-    uint64_t node_id;
+    bool again;       /* repeated by the node that waits for it: may not begin what was given up */
+    uint16_t level;   /* LEVEL only, else 0 */
+    uint64_t node_id; /* but for the level, then 0 */
     char address[LIMIT_ADDRESS_BYTES + 1]; /* ADD and MOVE only, else "" */
     struct session_stamp stamp; /* of the node that asks; the command that begins a change bears it,
                                    so that no late copy of what was asked can begin one. Encoded
@@ -119,14 +122,16 @@ enum member_outcome {
     MEMBER_NOT_VOTER = 9,
     MEMBER_UNREACHABLE = 10,
     MEMBER_NOT_CAUGHT_UP = 11,
-    MEMBER_NO_QUORUM = 12, /* would leave too few voters that can be reached */
-    MEMBER_GIVEN_UP = 13   /* it was tried for long enough */
+    MEMBER_NO_QUORUM = 12,  /* would leave too few voters that can be reached */
+    MEMBER_GIVEN_UP = 13,   /* it was tried for long enough */
+    MEMBER_IN_THE_WAY = 16, /* of the level: members that do not speak the next one */
+    MEMBER_NOT_NEXT = 17    /* the level rises one by one */
 };
-#define MEMBER_OUTCOMES 14
+#define MEMBER_OUTCOMES 18
 
 struct member_answer {
     uint8_t outcome; /* enum member_outcome */
-    char why[200];   /* a sentence with the values; NUL-terminated */
+    char why[400];   /* a sentence with the values; NUL-terminated */
 };
 
 void member_answer_encode(const struct member_answer *answer, struct buf *buf);

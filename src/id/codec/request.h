@@ -30,6 +30,7 @@ enum id_request_kind {
                             when the request never got as far */
     ID_REQUEST_MEMBER,   /* payload: a member_ask; reply: a member_answer, which says PENDING if the
                          deadline comes before the end */
+    ID_REQUEST_BACKUP,   /* out: struct id_backup; reply: its next bytes */
     ID_REQUEST_EVERYWHERE /* index: of an entry of the log. Status 0 once all members have applied
                              it; else ERR_TIMEOUT, ERR_OVERLOADED (LIMIT_EVERYWHERE_WAITS) or
                              ERR_SHUTTING_DOWN; out: struct id_missing, who has not, as far as this
@@ -51,8 +52,9 @@ struct id_request {
     uint64_t deadline_ms; /* on the backend's clock (clock_now_ms) */
     struct buf payload;   /* owned by the request */
     struct buf reply;     /* filled by the backend; owned by the request */
-    void *out;            /* caller's struct, for STATUS, SEGMENTS and EVERYWHERE */
-    uint64_t index;       /* COMMAND: of its entry, filled by the backend with status 0 */
+    void *out;            /* caller's struct, for STATUS, SEGMENTS, BACKUP and EVERYWHERE */
+    uint64_t index;       /* filled by the backend with status 0: of a COMMAND's entry; of a QUERY
+                             that is not local, one that the answer is not older than */
     int status;
     void (*done)(struct id_request *request);
     void *data; /* the caller's */

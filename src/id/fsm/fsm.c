@@ -29,6 +29,8 @@ struct fsm *fsm_new(void)
     fsm_recalls_init(&fsm->recalls, &fsm->tags);
     fsm_keys_init(&fsm->keys, &fsm->tags);
     fsm_settings_init(&fsm->settings, &fsm->journal);
+    fsm_birth_init(&fsm->birth, &fsm->journal);
+    fsm_level_init(&fsm->level, &fsm->journal, level_own);
     fsm_workers_init(&fsm->workers, &fsm->settings, &fsm->journal);
     fsm_sessions_init(&fsm->sessions, &fsm->journal);
     fsm_members_init(&fsm->members, &fsm->journal);
@@ -43,6 +45,8 @@ static void clear(struct fsm *fsm)
     fsm_recalls_clear(&fsm->recalls);
     fsm_tags_clear(&fsm->tags);
     fsm_settings_init(&fsm->settings, &fsm->journal);
+    fsm_birth_init(&fsm->birth, &fsm->journal);
+    fsm_level_init(&fsm->level, &fsm->journal, fsm->level.speaks);
     fsm_workers_clear(&fsm->workers);
     fsm_sessions_clear(&fsm->sessions);
     fsm_members_clear(&fsm->members);
@@ -65,6 +69,12 @@ void fsm_listen(struct fsm *fsm, struct fsm_listener *listener)
 {
     ASSERT(listener == NULL || fsm->journal.listener == NULL);
     fsm->journal.listener = listener;
+}
+
+void fsm_speaks(struct fsm *fsm, struct level_range range)
+{
+    ASSERT(fsm->level.row.level == 0);
+    fsm->level.speaks = range;
 }
 
 /* The digest after the entry at index, for COMMAND_DIGEST. */
@@ -138,6 +148,8 @@ static int apply_plain(struct fsm *fsm, uint64_t index, struct command *command)
         return fsm_members_end(&fsm->members, command->change.index, command->change.given_up);
     case COMMAND_MEMBER_MOVE:
         return apply_move(fsm, &command->move);
+    case COMMAND_LEVEL:
+        return fsm_level_raise(&fsm->level, &command->level, index);
     default:
         ASSERT(command->type == COMMAND_NOOP);
         return 0;
@@ -203,14 +215,37 @@ static int apply_once(struct fsm *fsm, uint64_t index, struct command *command, 
     return err;
 }
 
-/* The first entry of a term is nobody's and does nothing; everything else is somebody's. A node
- * tells of itself alone. */
-static bool is_allowed(const struct command *command)
+/* The first entry of a term is nobody's; everything else is somebody's. A node tells of itself
+ * alone. What a later level brings does nothing before it: the level in force decides, whatever
+ * this leafd could do. */
+static bool is_allowed(const struct fsm *fsm, const struct command *command)
 {
     uint64_t node_id = command->stamp.node_id;
 
-    return (node_id != 0 || command->type == COMMAND_NOOP) &&
-           (command->type != COMMAND_NODE_INFO || command->node.node_id == node_id);
+    if (command_since(command->type) > fsm_level_now(&fsm->level)) {
+        return false;
+    }
+    if (node_id == 0 || command->type == COMMAND_BIRTH) {
+        return node_id == 0 && (command->type == COMMAND_NOOP || command->type == COMMAND_BIRTH);
+    }
+    return command->type != COMMAND_NODE_INFO || command->node.node_id == node_id;
+}
+
+/* The first entry of a term: it does nothing, or it is the birth of the cluster. */
+static void apply_first(struct fsm *fsm, const struct command *command, struct buf *result)
+{
+    int status = 0;
+
+    if (command->type == COMMAND_BIRTH) {
+        status = fsm_birth_apply(&fsm->birth, &command->birth);
+    }
+    status_result_encode(status, result);
+}
+
+bool fsm_can_apply(const struct fsm *fsm, const void *data, size_t len)
+{
+    return command_type(data, len) != ERR_NEWER &&
+           command_raises_to(data, len) <= fsm->level.speaks.max;
 }
 
 int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, struct buf *result,
@@ -220,12 +255,15 @@ int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, str
     int err = command_read(data, len, &command);
 
     ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
+    if (!fsm_can_apply(fsm, data, len)) {
+        return ERR_NEWER;
+    }
     fsm->journal.changes = changes;
-    if (err != 0 || !is_allowed(&command)) {
+    if (err != 0 || !is_allowed(fsm, &command)) {
         err = ERR_BAD_MESSAGE;
         status_result_encode(err, result);
     } else if (command.stamp.node_id == 0) {
-        status_result_encode(0, result);
+        apply_first(fsm, &command, result);
     } else {
         err = apply_once(fsm, index, &command, result);
     }
@@ -350,6 +388,32 @@ bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout)
     return fsm->settings.has_layout;
 }
 
+bool fsm_birth(const struct fsm *fsm, struct birth *ret_birth)
+{
+    bool is_born = !uid_is_none(&fsm->birth.birth.uid);
+
+    if (is_born) {
+        *ret_birth = fsm->birth.birth;
+    }
+    return is_born;
+}
+
+uint16_t fsm_level(const struct fsm *fsm)
+{
+    return fsm_level_now(&fsm->level);
+}
+
+void fsm_level_row(const struct fsm *fsm, struct level_row *ret_row)
+{
+    *ret_row = fsm->level.row;
+    ret_row->level = fsm_level_now(&fsm->level);
+}
+
+struct level_range fsm_levels(const struct fsm *fsm)
+{
+    return fsm->level.speaks;
+}
+
 uint64_t fsm_log_ms(const struct fsm *fsm)
 {
     return fsm->settings.log_ms;
@@ -402,7 +466,11 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
     case FSM_TABLE_WORKERS:
         return fsm_workers_load(&fsm->workers, &row);
     case FSM_TABLE_SETTINGS:
-        return fsm_settings_load(&fsm->settings, &row);
+        if (fsm_birth_is_row(&row)) {
+            return fsm_birth_load(&fsm->birth, &row);
+        }
+        return fsm_level_is_row(&row) ? fsm_level_load(&fsm->level, &row)
+                                      : fsm_settings_load(&fsm->settings, &row);
     case FSM_TABLE_MEMBERS:
     case FSM_TABLE_REMOVED:
     case FSM_TABLE_NODES:
@@ -417,7 +485,7 @@ int fsm_load_row(struct fsm *fsm, const void *key, size_t key_len, const void *v
     case FSM_TABLE_KEYS:
         return fsm_keys_load(&fsm->keys, &row);
     default:
-        return ERR_CORRUPT;
+        return ERR_NEWER; /* a table that a later level brought */
     }
 }
 
@@ -426,6 +494,9 @@ static int check(struct fsm *fsm, uint64_t index)
 {
     int err = fsm_tags_check(&fsm->tags);
 
+    if (fsm_level_now(&fsm->level) < fsm->level.speaks.min) {
+        return ERR_BAD_VERSION;
+    }
     if (err == 0) {
         err = fsm_recalls_check(&fsm->recalls);
     }

@@ -16,8 +16,11 @@
  *  - Ids of a strict tag are allocated in the order of the log, and not before nobody can hold a
  *    segment of the tag.
  *  - apply is deterministic: the same commands from the same state give the same rows, results and
- *    digest on every node. Bytes that do not decode change nothing and give ERR_BAD_MESSAGE as
- *    result: a committed entry can never stop a node.
+ *    digest on every node. Bytes of a known kind that do not decode change nothing and give
+ *    ERR_BAD_MESSAGE as result. What this leafd does not know is never skipped: fsm_can_apply()
+ *    says so before it is applied, and the node stops there.
+ *  - What an entry means depends on the level in force (level.h), never on what this leafd could
+ *    do.
  *  - The digest is the sum modulo 2^64 of a hash of every row (key and value bytes), kept
  *    incrementally; equal index means equal digest on all nodes.
  *
@@ -35,14 +38,24 @@ struct fsm;
 struct fsm *fsm_new(void);
 void fsm_free(struct fsm *fsm); /* accepts NULL */
 
+/* Let it speak other levels than level_own, before anything is loaded: for the simulation, and for
+ * a state machine that tries a snapshot. */
+void fsm_speaks(struct fsm *fsm, struct level_range range);
+struct level_range fsm_levels(const struct fsm *fsm);
+
 /* At most one; NULL takes it off. */
 void fsm_listen(struct fsm *fsm, struct fsm_listener *listener);
+
+/* False: the command is of a version, of a type, or raises the level to one, that this leafd does
+ * not know. It must not be applied; a newer leafd goes on here. */
+bool fsm_can_apply(const struct fsm *fsm, const void *data, size_t len);
 
 /*
  * Apply the command of the entry at index. Appends the encoded result to *result (grant_results,
  * put_result, worker_result, strict_results, statuses or status_result by the command's type; or
  * the session's refusal of any of them) and the changed rows to *changes. Returns 0;
  * ERR_BAD_MESSAGE for bytes that are no command (result: a status_result saying so), and then
+ * nothing changed; ERR_NEWER when it cannot be applied here, and then there is no result either and
  * nothing changed; ERR_DIVERGED when a COMMAND_DIGEST shows that this node's digest at that index
  * was another (the caller stops).
  */
@@ -68,6 +81,13 @@ const struct worker_row *fsm_worker(const struct fsm *fsm, uint16_t worker_id);
 
 /* The layout that the log fixed; false while there is none. */
 bool fsm_layout(const struct fsm *fsm, struct snowflake_layout *ret_layout);
+
+/* The birth of the cluster; false while none is applied. */
+bool fsm_birth(const struct fsm *fsm, struct birth *ret_birth);
+
+/* The level in force; and its row, whose index is 0 if there is none. */
+uint16_t fsm_level(const struct fsm *fsm);
+void fsm_level_row(const struct fsm *fsm, struct level_row *ret_row);
 
 /* The log's time (highest COMMAND_CLOCK), 0 while there is none. */
 uint64_t fsm_log_ms(const struct fsm *fsm);
@@ -115,8 +135,10 @@ void fsm_configured(struct fsm *fsm, uint64_t index, const struct member *before
 /*
  * Replace the whole state by rows from storage or from a snapshot: begin forgets everything (also
  * the memory of digests), then one call a row, in any order, then end. fsm_load_row returns 0 or
- * ERR_CORRUPT, ERR_BAD_VERSION, ERR_TRUNCATED, ERR_EXISTS (a key twice). index is the applied index
- * of the rows. fsm_load_end returns 0, or ERR_CORRUPT if rows contradict each other: then the state
+ * ERR_CORRUPT, ERR_BAD_VERSION, ERR_TRUNCATED, ERR_EXISTS (a key twice), or ERR_NEWER (a table, a
+ * setting or a level that this leafd does not know). index is the applied index
+ * of the rows. fsm_load_end returns 0, ERR_CORRUPT if rows contradict each other, or
+ * ERR_BAD_VERSION if the level in force is one that this leafd speaks no more: then the state
  * is good for nothing but another fsm_load_begin() or fsm_free().
  */
 void fsm_load_begin(struct fsm *fsm);

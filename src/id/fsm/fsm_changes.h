@@ -31,6 +31,8 @@ void fsm_changes_release(struct fsm_changes *changes);
  * the call. A function may be NULL. */
 struct fsm_listener {
     void (*tag_changed)(struct fsm_listener *listener, const struct tag_row *row);
+    /* Before a command changes a row; row: as it is yet. */
+    void (*tag_changes)(struct fsm_listener *listener, const struct tag_row *row);
     void (*worker_changed)(struct fsm_listener *listener, const struct worker_row *row);
     void (*layout_changed)(struct fsm_listener *listener, const struct snowflake_layout *layout);
 } BY_NAME;

@@ -150,7 +150,9 @@ void fsm_members_report(struct fsm_members *members, const struct node_info *inf
         members->infos = array_room(members->infos, members->info_count, &members->info_capacity,
                                     sizeof *members->infos);
         row = &members->infos[members->info_count++];
-    } else if (row->store_id == info->store_id && strcmp(row->version, info->version) == 0 &&
+    } else if (row->store_id == info->store_id && row->incarnation == info->incarnation &&
+               row->levels.min == info->levels.min && row->levels.max == info->levels.max &&
+               strcmp(row->version, info->version) == 0 &&
                strcmp(row->http_address, info->http_address) == 0 &&
                strcmp(row->peer_address, info->peer_address) == 0) {
         return;

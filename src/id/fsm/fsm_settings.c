@@ -7,9 +7,6 @@
 
 #include "src/base/assert.h"
 
-#define LAYOUT_KEY "layout"
-#define TIME_KEY "time"
-
 /* So low that no window granted by the log's time ends later than what can be shown. */
 #define LOG_MS_MAX (TAG_TIME_MAX_MS - LIMIT_WORKER_AHEAD_MS - LIMIT_WINDOW_MAX_MS)
 
@@ -73,7 +70,7 @@ static void set_layout(struct fsm_settings *settings, const struct snowflake_lay
     ASSERT(!settings->has_layout);
     settings->has_layout = true;
     settings->layout = *layout;
-    journal_put(settings->journal, LAYOUT_KEY, &LAYOUT, layout);
+    journal_put(settings->journal, FSM_SETTING_LAYOUT, &LAYOUT, layout);
     fsm_journal_enter(settings->journal);
 }
 
@@ -81,11 +78,11 @@ static void set_time(struct fsm_settings *settings, uint64_t log_ms)
 {
     ASSERT(log_ms > settings->log_ms);
     if (settings->log_ms > 0) {
-        journal_put(settings->journal, TIME_KEY, &TIME, settings);
+        journal_put(settings->journal, FSM_SETTING_TIME, &TIME, settings);
         fsm_journal_leave(settings->journal);
     }
     settings->log_ms = log_ms;
-    journal_put(settings->journal, TIME_KEY, &TIME, settings);
+    journal_put(settings->journal, FSM_SETTING_TIME, &TIME, settings);
     fsm_journal_enter(settings->journal);
 }
 
@@ -125,6 +122,13 @@ void fsm_settings_clock(struct fsm_settings *settings, uint64_t cluster_ms)
     set_time(settings, log_ms);
 }
 
+void fsm_settings_time_value(uint64_t log_ms, struct buf *out)
+{
+    const struct fsm_settings settings = {.log_ms = log_ms < LOG_MS_MAX ? log_ms : LOG_MS_MAX};
+
+    row_put(out, &TIME, &settings);
+}
+
 /* --- loading --- */
 
 static bool is_key(const struct fsm_loaded *row, const char *name)
@@ -135,11 +139,11 @@ static bool is_key(const struct fsm_loaded *row, const char *name)
 int fsm_settings_load(struct fsm_settings *settings, const struct fsm_loaded *row)
 {
     struct fsm_settings loaded = {0};
-    bool is_layout = is_key(row, LAYOUT_KEY);
+    bool is_layout = is_key(row, FSM_SETTING_LAYOUT);
     int err;
 
-    if (!is_layout && !is_key(row, TIME_KEY)) {
-        return ERR_CORRUPT;
+    if (!is_layout && !is_key(row, FSM_SETTING_TIME)) {
+        return ERR_NEWER; /* a setting that a later level brought */
     }
     err = is_layout ? row_read(row->value, row->value_len, &LAYOUT, &loaded.layout)
                     : row_read(row->value, row->value_len, &TIME, &loaded);

@@ -8,8 +8,10 @@
 #define LEAFD_ID_FSM_FSM_TABLES_H
 
 #include "src/id/fsm/fsm_addresses.h"
+#include "src/id/fsm/fsm_birth.h"
 #include "src/id/fsm/fsm_journal.h"
 #include "src/id/fsm/fsm_keys.h"
+#include "src/id/fsm/fsm_level.h"
 #include "src/id/fsm/fsm_members.h"
 #include "src/id/fsm/fsm_recalls.h"
 #include "src/id/fsm/fsm_sessions.h"
@@ -31,6 +33,8 @@ struct fsm {
     struct fsm_recalls recalls;
     struct fsm_keys keys;
     struct fsm_settings settings;
+    struct fsm_birth birth;
+    struct fsm_level level;
     struct fsm_workers workers;
     struct fsm_sessions sessions;
     struct fsm_members members;

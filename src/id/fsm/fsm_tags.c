@@ -79,6 +79,11 @@ static void journal_put(struct fsm_tags *tags, const struct fsm_row *row)
 
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)
 {
+    struct fsm_listener *listener = tags->journal->listener;
+
+    if (listener != NULL && listener->tag_changes != NULL && !tags->journal->loading) {
+        listener->tag_changes(listener, &row->tag);
+    }
     journal_put(tags, row);
     fsm_journal_leave(tags->journal);
 }

@@ -80,8 +80,8 @@ static bool apply(struct fsm *a, struct fsm *b, uint64_t index, const uint8_t *c
 
     /* A restart forgets older digests, so only the one that did not may see that they differ. */
     ASSERT(rv == other || rv == ERR_DIVERGED);
-    ASSERT(rv == 0 || rv == ERR_BAD_MESSAGE || rv == ERR_DIVERGED);
-    ASSERT(rv != ERR_BAD_MESSAGE || changes[0].count == 0);
+    ASSERT(rv == 0 || rv == ERR_BAD_MESSAGE || rv == ERR_NEWER || rv == ERR_DIVERGED);
+    ASSERT((rv != ERR_BAD_MESSAGE && rv != ERR_NEWER) || changes[0].count == 0);
     ASSERT(changes[0].count == changes[1].count);
     if (rv == other) {
         ASSERT(fsm_digest(a) == fsm_digest(b));

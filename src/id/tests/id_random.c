@@ -40,7 +40,8 @@ static void random_command(struct prng *prng, uint64_t node_id, struct buf *buf)
                     &(struct digest_command){.index = 0, .digest = prng_next(prng)});
         return;
     case 2: {
-        struct node_info info = {.node_id = node_id, .store_id = prng_below(prng, 2)};
+        struct node_info info = {
+            .node_id = node_id, .store_id = prng_below(prng, 2), .levels = {1, 1}};
 
         (void)snprintf(info.peer_address, sizeof info.peer_address, "h:%u",
                        1 + (unsigned)prng_below(prng, 3));

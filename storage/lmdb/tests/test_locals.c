@@ -182,7 +182,7 @@ static void test_store_locals_beyond_the_limits(void **state)
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(commit(fixture, &bad[i], 1), ERR_CORRUPT);
-        assert_non_null(strstr(fixture->error.text, "at most number 80, 1 to 32768 bytes"));
+        assert_non_null(strstr(fixture->error.text, "at most number 81, 1 to 32768 bytes"));
     }
     expect(fixture, LIMIT_LOCAL_RECORDS - 1, "");
 }
@@ -192,14 +192,14 @@ static void test_store_locals_beyond_the_limits(void **state)
 static void test_store_locals_last_of_a_list_counts(void **state)
 {
     struct fixture *fixture = *state;
-    const struct store_op ops[] = {local(3, "a", 1), local(80, "b", 1), local(3, "cc", 2)};
+    const struct store_op ops[] = {local(3, "a", 1), local(81, "b", 1), local(3, "cc", 2)};
 
     assert_int_equal(commit(fixture, ops, 3), 0);
     expect(fixture, 3, "cc");
     close_store(fixture);
     must_open(fixture);
     expect(fixture, 3, "cc");
-    expect(fixture, 80, "b");
+    expect(fixture, 81, "b");
     expect(fixture, 4, "");
 }
 
@@ -359,7 +359,7 @@ static void test_store_locals_malformed(void **state)
         const char *text;
     } cases[] = {
         {LIMIT_LOCAL_RECORDS, 1, 0, "meta record now is malformed"},
-        {LIMIT_LOCAL_RECORDS - 1, sizeof zeros, 0, "meta record local.80 is malformed"},
+        {LIMIT_LOCAL_RECORDS - 1, sizeof zeros, 0, "meta record local.81 is malformed"},
         {3, 1, 1, "meta record now is malformed"},
         {3, 0, 0, "meta record local.03 is missing"},
     };
@@ -422,7 +422,8 @@ static void test_store_of_another_format_is_refused(void **state)
         put_format(&raw, format);
         raw_end(&raw, NULL);
         (void)snprintf(rule, sizeof rule,
-                       "the store has format %" PRIu32 ", this leafd reads format 4 alone", format);
+                       "the store has format %" PRIu32 ", this leafd reads format %d alone", format,
+                       LMDB_FORMAT_VERSION);
         must_refuse(fixture, ERR_BAD_VERSION, rule);
     }
 }

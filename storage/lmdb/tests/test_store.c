@@ -547,7 +547,7 @@ static void test_store_lmdb_golden_bytes(void **state)
     static const uint8_t row[] = {'t', 'n', 'a', 'm', 'e', 0x0b, 0x63, 0xd8, 0x56, 'v'};
     /* key, checksum; format, magic, cluster, node, store */
     static const uint8_t identity[] = {
-        'i', 'd', 'e', 'n', 't', 'i', 't',  'y', 0x9b, 0xda, 0xa8, 0x7e, 4, 0, 0,   0,   0x0b,
+        'i', 'd', 'e', 'n', 't', 'i', 't',  'y', 0xbb, 0x7a, 0x27, 0x3d, 5, 0, 0,   0,   0x0b,
         0,   'l', 'e', 'a', 'f', 'd', 0x20, 's', 't',  'o',  'r',  'e',  3, 0, 'o', 'n', 'e',
         2,   0,   0,   0,   0,   0,   0,    0,   7,    0,    0,    0,    0, 0, 0,   0};
     /* key, checksum; transaction, term, vote; first and last index, last term; index, term and
@@ -604,6 +604,72 @@ static void test_store_lmdb_golden_bytes(void **state)
     buf_free(&file);
 }
 
+/* --- opened to be read, or made with a content --- */
+
+static void test_a_look_takes_anybodys_store_and_makes_none(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_loaded loaded;
+    struct stat st;
+
+    fixture->config.use = STORE_LMDB_LOOK;
+    must_refuse(fixture, ERR_NOT_FOUND, "there is no store");
+    assert_int_not_equal(stat(fixture->path, &st), 0); /* and no directory was made */
+    fixture->config.use = STORE_LMDB_NODE;
+    must_open(fixture, true);
+    fixture->config.use = STORE_LMDB_LOOK;
+    fixture->config.identity = (struct store_identity){.node_id = 0};
+    close_store(fixture);
+    must_open(fixture, false);
+    must_load(fixture, &loaded);
+    assert_string_equal(loaded.identity.cluster_id, "one");
+    assert_int_equal(loaded.identity.node_id, 2);
+    store_loaded_release(&loaded);
+}
+
+static void test_a_fresh_store_has_its_content_from_the_first_commit(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_op_list first = STAILQ_HEAD_INITIALIZER(first);
+    struct store_op term = {.kind = STORE_HARD_STATE, .term = 7};
+    struct store_op local = {.kind = STORE_LOCAL, .local_key = 3, .local = "x", .local_len = 1};
+    struct store_loaded loaded;
+
+    STAILQ_INSERT_TAIL(&first, &term, link);
+    STAILQ_INSERT_TAIL(&first, &local, link);
+    fixture->config.use = STORE_LMDB_FRESH;
+    fixture->config.first = &first;
+    must_open(fixture, true);
+    must_load(fixture, &loaded);
+    assert_int_equal(loaded.term, 7);
+    assert_int_equal(loaded.locals[3].len, 1);
+    store_loaded_release(&loaded);
+    close_store(fixture);
+    must_refuse(fixture, ERR_EXISTS, "there is a store in");
+    fixture->config.use = STORE_LMDB_NODE;
+    fixture->config.first = NULL;
+    must_open(fixture, false);
+    must_load(fixture, &loaded);
+    assert_int_equal(loaded.term, 7);
+    store_loaded_release(&loaded);
+}
+
+/* An operation that does not fit: nothing is there afterwards. */
+static void test_a_fresh_store_that_fails_is_none(void **state)
+{
+    struct fixture *fixture = *state;
+    struct store_op_list first = STAILQ_HEAD_INITIALIZER(first);
+    struct store_op gap = {.kind = STORE_COMPACT, .index = 9};
+
+    STAILQ_INSERT_TAIL(&first, &gap, link);
+    fixture->config.use = STORE_LMDB_FRESH;
+    fixture->config.first = &first;
+    must_refuse(fixture, ERR_CORRUPT, "compact");
+    fixture->config.use = STORE_LMDB_LOOK;
+    fixture->config.first = NULL;
+    must_refuse(fixture, ERR_NOT_FOUND, "there is no store");
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -626,6 +692,11 @@ int main(void)
         TEST(test_store_lmdb_takes_the_largest),
         TEST(test_store_lmdb_full_map),
         TEST(test_store_lmdb_golden_bytes),
+        cmocka_unit_test_setup_teardown(test_a_look_takes_anybodys_store_and_makes_none, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_fresh_store_has_its_content_from_the_first_commit,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_fresh_store_that_fails_is_none, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

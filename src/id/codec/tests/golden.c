@@ -31,7 +31,7 @@ void golden_bytes(const struct golden *golden, size_t count)
 
 static void refuse_damage(const struct golden *golden)
 {
-    bool is_command = strncmp(golden->bytes, "02", 2) == 0;
+    bool is_command = strncmp(golden->bytes, "03", 2) == 0;
     uint8_t own_version = is_command ? COMMAND_VERSION : MESSAGE_VERSION;
     struct buf buf = BUF_INIT;
 

@@ -21,7 +21,7 @@
 #define WALL "0068e5cf8b010000 "
 
 /* One kind of message: who writes it, its bytes, who reads it. */
-static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0", "a:7081"};
+static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0", "a:7081", {1, 2}, 9};
 
 static struct tag_row sample_row(void)
 {
@@ -92,6 +92,13 @@ static void encode_digest(struct buf *buf)
 {
     command_put(buf, COMMAND_DIGEST,
                 &(struct digest_command){.index = 5, .digest = 0x1122334455667788});
+}
+
+static void encode_birth(struct buf *buf)
+{
+    command_put(
+        buf, COMMAND_BIRTH,
+        &(struct birth){{0xf81d4fae7dec41d0, 0xa76500a0c91e6bf6}, 0x1122334455667788, WALL_MS});
 }
 
 static void encode_get(struct buf *buf)
@@ -194,20 +201,23 @@ static int decode_rows(const void *data, size_t len)
 }
 
 static const struct golden GOLDEN[] = {
-    {"noop", encode_noop, decode_command, "02 01 " ID_STAMP_EMPTY},
+    {"noop", encode_noop, decode_command, "03 01 " ID_STAMP_EMPTY},
     {"grant", encode_grant, decode_command,
-     "02 02 " ID_STAMP_EMPTY WALL "01 0500 6f72646572 e8030000 01 0100 61 00000000 00"},
+     "03 02 " ID_STAMP_EMPTY WALL "01 0500 6f72646572 e8030000 01 0100 61 00000000 00"},
     {"put", encode_put, decode_command,
-     "02 03 " ID_STAMP_EMPTY "01 " WALL
+     "03 03 " ID_STAMP_EMPTY "01 " WALL
      "01 0100 61 1f 6400000000000000 d0070000 40420f00 01 0200 6869 "
      "01 0200 6262 02 0000000000000000 0a000000 00000000 00 0000 "
      "01 0100 63 00 0000000000000000 00000000 00000000 00 0000 00"},
-    {"delete", encode_delete, decode_command, "02 04 " ID_STAMP_EMPTY WALL "0300 646566"},
+    {"delete", encode_delete, decode_command, "03 04 " ID_STAMP_EMPTY WALL "0300 646566"},
     {"node", encode_node, decode_command,
-     "02 05 " ID_STAMP_EMPTY
-     "0700000000000000 efbeadde00000000 0600 613a38303830 0500 302e312e30 0600 613a37303831"},
+     "03 05 " ID_STAMP_EMPTY
+     "0700000000000000 efbeadde00000000 0600 613a38303830 0500 302e312e30 0600 613a37303831 "
+     "0100 0200 0900000000000000"},
     {"digest", encode_digest, decode_command,
-     "02 06 " ID_STAMP_EMPTY "0500000000000000 8877665544332211"},
+     "03 06 " ID_STAMP_EMPTY "0500000000000000 8877665544332211"},
+    {"birth", encode_birth, decode_command,
+     "03 0f " ID_STAMP_EMPTY "d041ec7dae4f1df8 f66b1ec9a00065a7 8877665544332211 " WALL},
     {"get", encode_get, decode_query, "01 41 0100 61"},
     {"list", encode_list, decode_query, "01 42 0300 707265 0600 707265666978 e8030000"},
     {"grant results", encode_grant_results, decode_grant_results,
@@ -251,13 +261,14 @@ static void test_command_type_by_head_alone(void **state)
     (void)state;
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
-        bool known = (type >= COMMAND_NOOP && type <= COMMAND_RECALLED) ||
+        bool known = (type >= COMMAND_NOOP && type <= COMMAND_LEVEL) ||
                      (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_MEMBER_MOVE);
 
-        assert_int_equal(command_type(head, 3), known ? type : ERR_BAD_MESSAGE);
+        assert_int_equal(command_type(head, 3), known ? type : ERR_NEWER);
+        assert_int_equal(command_since(type), known ? 1 : 0);
         assert_int_equal(command_type(head, 1), ERR_BAD_MESSAGE);
     }
-    assert_int_equal(command_type("\x01\x01", 2), ERR_BAD_MESSAGE);
+    assert_int_equal(command_type("\x01\x01", 2), ERR_NEWER); /* another version */
     assert_int_equal(command_type(NULL, 0), ERR_BAD_MESSAGE);
 }
 
@@ -346,7 +357,7 @@ static void test_put_refuses_unknown_bits(void **state)
     struct buf buf = BUF_INIT;
 
     (void)state;
-    id_hex_put(&buf, "02 03 " ID_STAMP_EMPTY "02 " WALL
+    id_hex_put(&buf, "03 03 " ID_STAMP_EMPTY "02 " WALL
                      "01 0100 61 00 0000000000000000 00000000 00000000 00 0000 00");
     assert_int_equal(decode_command(buf.data, buf.len), ERR_BAD_MESSAGE);
     buf.data[SESSION_STAMP_AT + SESSION_STAMP_BYTES] = 0;

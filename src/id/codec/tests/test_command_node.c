@@ -15,7 +15,9 @@
 #include "src/id/tests/id_hex.h"
 #include "src/id/tests/id_stamp.h"
 
-static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0", "a:7081"};
+#define LEVELS "0100 0100 0000000000000000"
+
+static const struct node_info NODE = {7, 0xdeadbeef, "a:8080", "0.1.0", "a:7081", {1, 2}, 9};
 
 static void test_node_info_round_trip_and_limits(void **state)
 {
@@ -32,24 +34,26 @@ static void test_node_info_round_trip_and_limits(void **state)
     assert_int_equal(command_read(buf.data, buf.len, &read), 0);
     assert_memory_equal(&read.node, &info, sizeof info);
     buf_free(&buf);
-    id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
-                     "0700000000000000 0000000000000000 0100 0a 0000 0000"); /* a line feed */
+    id_hex_put(&buf,
+               "03 05 " ID_STAMP_EMPTY
+               "0700000000000000 0000000000000000 0100 0a 0000 0000 " LEVELS); /* a line feed */
     assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
-    id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
-                     "0000010000000000 0000000000000000 0000 0000 0000"); /* node 65536 */
+    id_hex_put(&buf, "03 05 " ID_STAMP_EMPTY
+                     "0000010000000000 0000000000000000 0000 0000 0000 " LEVELS); /* node 65536 */
     assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
-    id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
-                     "0100000000000000 0000000000000000 0000 0000 0300 303a31"); /* a wildcard */
+    id_hex_put(&buf,
+               "03 05 " ID_STAMP_EMPTY
+               "0100000000000000 0000000000000000 0000 0000 0300 303a31 " LEVELS); /* a wildcard */
     assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
-    id_hex_put(&buf, "02 05 " ID_STAMP_EMPTY
+    id_hex_put(&buf, "03 05 " ID_STAMP_EMPTY
                      "0100000000000000 0000000000000000 0000 2000"); /* version too long */
     for (unsigned i = 0; i < 32; i++) {
         buf_put_u8(&buf, 'v');
     }
-    id_hex_put(&buf, "0000");
+    id_hex_put(&buf, "0000 " LEVELS);
     assert_int_equal(command_read(buf.data, buf.len, &read), ERR_BAD_MESSAGE);
     buf_free(&buf);
 }
@@ -61,8 +65,8 @@ static void test_node_info_row_golden_and_damage(void **state)
 
     (void)state;
     row_put(&buf, &node_info_format, &NODE);
-    assert_true(id_hex_equal(&buf, "01 efbeadde00000000 0600 613a38303830 0500 302e312e30 "
-                                   "0600 613a37303831"));
+    assert_true(id_hex_equal(&buf, "02 efbeadde00000000 0600 613a38303830 0500 302e312e30 "
+                                   "0600 613a37303831 0100 0200 0900000000000000"));
     back.node_id = 7;
     assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), 0);
     assert_memory_equal(&back, &NODE, sizeof back);
@@ -72,10 +76,10 @@ static void test_node_info_row_golden_and_damage(void **state)
     }
     back.node_id = 0;
     assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), ERR_CORRUPT);
-    buf.data[0] = 2;
+    buf.data[0] = 1;
     back.node_id = 7;
     assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), ERR_BAD_VERSION);
-    buf.data[0] = 1;
+    buf.data[0] = 2;
     buf_put_u8(&buf, 0);
     back.node_id = 7;
     assert_int_equal(row_read(buf.data, buf.len, &node_info_format, &back), ERR_CORRUPT);

@@ -27,7 +27,7 @@ static void test_a_stamp_stands_behind_the_type(void **state)
                 &(struct delete_command){.name = "def", .name_len = 3, .wall_ms = WALL_MS});
     id_stamp_as(&buf, 0x0102, 3, 0x1122334455667788, 0x1122334455667780);
     assert_true(id_hex_equal(&buf,
-                             "02 04 0201 0300000000000000 8877665544332211 8077665544332211 " //
+                             "03 04 0201 0300000000000000 8877665544332211 8077665544332211 " //
                              WALL "0300 646566"));
     assert_int_equal(command_read(buf.data, buf.len, &command), 0);
     buf_free(&buf);

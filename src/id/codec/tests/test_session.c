@@ -54,7 +54,7 @@ static void test_the_bytes_of_a_stamp(void **state)
     assert_int_equal(read.node_id, 0); /* nobody's */
     session_stamp_put(&command, &stamp);
     assert_true(
-        id_hex_equal(&command, "02 01 0304 1817161514131211 2827262524232221 0027262524232221"));
+        id_hex_equal(&command, "03 01 0304 1817161514131211 2827262524232221 0027262524232221"));
     assert_int_equal(session_stamp_read(command.data, command.len, &read), 0);
     assert_memory_equal(&read, &stamp, sizeof read);
     for (size_t len = 0; len < command.len; len++) {

@@ -107,14 +107,14 @@ static int decode_statuses(const void *data, size_t len)
 
 static const struct golden GOLDEN[] = {
     {"strict", encode_strict, decode_command,
-     "02 0c " ID_STAMP_EMPTY WALL "40420f00 "
+     "03 0c " ID_STAMP_EMPTY WALL "40420f00 "
      "01 0500 6f72646572 0200 6b31 a0860100 01 0100 61 0000 01000000 00"},
     {"item", encode_item, decode_item, "01 60 0500 6f72646572 0200 6b31 a0860100"},
     {"give back", encode_give_back, decode_command,
-     "02 0d " ID_STAMP_EMPTY WALL "01 0100 61 04000000 6400000000000000 2211000000000000 "
+     "03 0d " ID_STAMP_EMPTY WALL "01 0100 61 04000000 6400000000000000 2211000000000000 "
      "01 0200 6262 01000000 0000000000000000 ffffffffffffff7f 00"},
     {"recalled", encode_recalled, decode_command,
-     "02 0e " ID_STAMP_EMPTY "01 0100 61 04000000 01 0200 6262 ffffffff 00"},
+     "03 0e " ID_STAMP_EMPTY "01 0100 61 04000000 01 0200 6262 ffffffff 00"},
     {"results", encode_results, decode_results,
      "01 87 03000000 00000000 00 09000000 8877665544332211 00000000 01 02000000 0500000000000000 "
      "dcffffff 00 01000000 0700000000000000"},

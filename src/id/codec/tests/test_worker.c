@@ -174,15 +174,15 @@ static int again_rows(const void *data, size_t len, struct buf *buf)
 
 static const struct golden GOLDEN[] = {
     {"acquire", encode_acquire, again_command,
-     "02 09 " ID_STAMP_EMPTY "01 ffff 0500000000000000 c027090000000000 " T_HEX
+     "03 09 " ID_STAMP_EMPTY "01 ffff 0500000000000000 c027090000000000 " T_HEX
      "0300 6e2f31 0300 613a31"},
     {"renew", encode_renew, again_command,
-     "02 0a " ID_STAMP_EMPTY
+     "03 0a " ID_STAMP_EMPTY
      "0201 0300000000000000 0400000000000000 0500000000000000 0600000000000000 " T_HEX "01"},
     {"release", encode_release, again_command,
-     "02 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "02"},
-    {"layout", encode_layout, again_command, "02 07 " ID_STAMP_EMPTY "c1038d142c010000 29 0a 0c"},
-    {"clock", encode_clock, again_command, "02 08 " ID_STAMP_EMPTY T_HEX},
+     "03 0b " ID_STAMP_EMPTY "ff03 0300000000000000 " T_HEX "02"},
+    {"layout", encode_layout, again_command, "03 07 " ID_STAMP_EMPTY "c1038d142c010000 29 0a 0c"},
+    {"clock", encode_clock, again_command, "03 08 " ID_STAMP_EMPTY T_HEX},
     {"query", encode_query, again_query, "01 43 0201 00040000"},
     {"result", encode_result, again_result, "01 85 00000000 01 0201 " FIELDS_HEX},
     {"fenced", encode_fenced, again_result, "01 85 deffffff 01 0201 " FIELDS_HEX},

@@ -73,7 +73,7 @@ static void test_query_get(void **state)
 
 static int put_node(struct id_apply *a, uint64_t id, const char *address)
 {
-    struct node_info info = {.node_id = id, .store_id = 5, .version = "0.1.0"};
+    struct node_info info = {.node_id = id, .store_id = 5, .version = "0.1.0", .levels = {1, 1}};
     struct buf command = BUF_INIT;
     int err;
 
@@ -113,7 +113,7 @@ static void test_nodes_are_registered(void **state)
 static void test_a_node_tells_of_itself_alone(void **state)
 {
     struct id_apply *a = *state;
-    struct node_info info = {.node_id = 2, .store_id = 5};
+    struct node_info info = {.node_id = 2, .store_id = 5, .levels = {1, 1}};
     struct buf command = BUF_INIT;
 
     command_put(&command, COMMAND_NODE_INFO, &info);
@@ -279,7 +279,7 @@ static void test_load_refuses_damage(void **state)
 {
     const char *tag = "03 00 00 00 01000000 0a000000 64000000 0500000000000000 "
                       "0000000000000000 0000000000000000 0000";
-    const char *node = "01 0500000000000000 0000 0000 0000";
+    const char *node = "02 0500000000000000 0000 0000 0000 0100 0100 0000000000000000";
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
     fsm_load_begin(fsm);
@@ -291,14 +291,14 @@ static void test_load_refuses_damage(void **state)
     assert_int_equal(id_load_hex(fsm, "74 62", "01"), ERR_BAD_VERSION);
     assert_int_equal(id_load_hex(fsm, "74 62", "03 00"), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "", tag), ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "78 61", tag), ERR_CORRUPT); /* no such table */
+    assert_int_equal(id_load_hex(fsm, "78 61", tag), ERR_NEWER); /* no such table, yet */
     assert_int_equal(id_load_hex(fsm, "6e 0000000000000001", node), 0);
     assert_int_equal(id_load_hex(fsm, "6e 0000000000000001", node), ERR_EXISTS);
     assert_int_equal(id_load_hex(fsm, "6e 00000000000001", node), ERR_CORRUPT); /* 7 bytes */
     assert_int_equal(id_load_hex(fsm, "6e 000000000000000001", node), ERR_CORRUPT);
     assert_int_equal(id_load_hex(fsm, "6e 0000000000000000", node), ERR_CORRUPT); /* node 0 */
     assert_int_equal(id_load_hex(fsm, "6e 0000000000010000", node), ERR_CORRUPT); /* 65536 */
-    assert_int_equal(id_load_hex(fsm, "6e 0000000000000002", "01 05"), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(fsm, "6e 0000000000000002", "02 05"), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "6e 0000000000000002", "09"), ERR_BAD_VERSION);
     assert_int_equal(fsm_load_end(fsm, 1), 0);
     assert_int_equal(fsm_tag_count(fsm), 1);
@@ -340,6 +340,36 @@ static void test_listener_hears_of_each_change(void **state)
     fsm_listen(other, &watcher.listener);
     id_apply_load(a, other); /* all of them, when the load is through */
     assert_string_equal(watcher.heard, "a:1 b-:2 c:1 ");
+    fsm_free(other);
+}
+
+static void tag_changes_cb(struct fsm_listener *listener, const struct tag_row *row)
+{
+    struct watcher *watcher = (struct watcher *)listener;
+    size_t len = strlen(watcher->heard);
+
+    (void)snprintf(watcher->heard + len, sizeof watcher->heard - len, "%s:%llu ", row->name,
+                   (unsigned long long)row->max_id);
+}
+
+/* With what it was; a new one was nothing. */
+static void test_listener_hears_before_each_change(void **state)
+{
+    struct id_apply *a = *state;
+    struct watcher watcher = {.listener = {.tag_changes = tag_changes_cb}};
+    struct fsm *other = fsm_new();
+
+    fsm_listen(a->fsm, &watcher.listener);
+    make(a, "a");
+    assert_string_equal(watcher.heard, "");
+    (void)id_apply_grant(a, "a", 10);
+    (void)id_apply_grant(a, "a", 10);
+    (void)id_apply_delete(a, "a");
+    assert_string_equal(watcher.heard, "a:1 a:11 a:21 ");
+    watcher.heard[0] = '\0';
+    fsm_listen(other, &watcher.listener);
+    id_apply_load(a, other); /* nothing changes by that */
+    assert_string_equal(watcher.heard, "");
     fsm_free(other);
 }
 
@@ -418,7 +448,7 @@ static void test_any_bytes_keep_replicas_equal(void **state)
         assert_int_equal(id_apply_bytes(b, &command), err);
         buf_free(&command);
         /* A mutated digest command may name an entry, and then differ from it. */
-        assert_true(err == 0 || err == ERR_BAD_MESSAGE || err == ERR_DIVERGED);
+        assert_true(err == 0 || err == ERR_BAD_MESSAGE || err == ERR_NEWER || err == ERR_DIVERGED);
         bad += err != 0;
         assert_int_equal(a->result.len, b->result.len);
         assert_memory_equal(a->result.data, b->result.data, a->result.len);
@@ -539,20 +569,29 @@ static void test_random_grants_never_overlap(void **state)
     assert_true(counts[0] > 1000 && counts[1] > 300 && counts[2] > 300 && counts[3] > 300);
 }
 
+static void apply_newer(struct id_apply *a, const char *hex)
+{
+    struct buf command = BUF_INIT;
+
+    id_hex_put(&command, hex);
+    assert_int_equal(id_apply_bytes(a, &command), ERR_NEWER);
+    assert_int_equal(a->result.len, 0); /* as if it were not there yet */
+    buf_free(&command);
+}
+
 static void test_bad_bytes_are_told_so(void **state)
 {
     struct id_apply *a = *state;
     struct buf command = BUF_INIT;
 
     assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
-    id_hex_put(&command, "03 01 " ID_STAMP_EMPTY); /* a later version */
+    apply_newer(a, "04 01 " ID_STAMP_EMPTY); /* a later version */
+    id_hex_put(&command, "03 01");           /* without its stamp */
     assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
-    id_hex_put(&command, "02 01"); /* without its stamp */
-    assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
-    id_hex_put(&command, "02 3f " ID_STAMP_EMPTY); /* a later command */
-    assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
+    apply_newer(a, "03 3f " ID_STAMP_EMPTY); /* a later command */
     query_get_encode(&command, "a", 1);
-    assert_int_equal(apply_status(a, &command, ERR_BAD_MESSAGE), ERR_BAD_MESSAGE);
+    assert_int_equal(id_apply_bytes(a, &command), ERR_NEWER);
+    buf_free(&command);
     /* Good items before the broken one change nothing. */
     command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
     command_item_put(&command, COMMAND_TAGS_PUT, &(struct tag_put){.name = "a", .name_len = 1});
@@ -576,6 +615,7 @@ int main(void)
         TEST(test_load_replaces_everything),
         TEST(test_load_refuses_damage),
         TEST(test_listener_hears_of_each_change),
+        TEST(test_listener_hears_before_each_change),
         TEST(test_any_bytes_keep_replicas_equal),
         TEST(test_random_grants_never_overlap),
         TEST(test_bad_bytes_are_told_so),

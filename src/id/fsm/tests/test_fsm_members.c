@@ -116,7 +116,7 @@ static void test_removal_is_for_good(void **state)
 {
     struct id_apply *a = *state;
     struct buf command = BUF_INIT;
-    struct node_info info = {.node_id = 4, .store_id = 5};
+    struct node_info info = {.node_id = 4, .store_id = 5, .levels = {1, 1}};
 
     assert_int_equal(begin(a, MEMBER_REMOVE, 4, ""), 0);
     configured(a, IDS, 4, IDS, 4, 4);
@@ -177,7 +177,7 @@ static int32_t move(struct id_apply *a, uint64_t node_id, const char *address)
 
 static void report(struct id_apply *a, uint64_t node_id, uint64_t store_id, const char *address)
 {
-    struct node_info info = {.node_id = node_id, .store_id = store_id};
+    struct node_info info = {.node_id = node_id, .store_id = store_id, .levels = {1, 1}};
     struct buf command = BUF_INIT;
 
     memcpy(info.peer_address, address, strlen(address));
@@ -302,16 +302,16 @@ static void test_golden_bytes(void **state)
 
     (void)state;
     command_put(&buf, COMMAND_MEMBER_BEGIN, &change);
-    assert_bytes(&buf, "02 14 " ID_STAMP_EMPTY "01 01 0400000000000000 0300 683a31");
+    assert_bytes(&buf, "03 14 " ID_STAMP_EMPTY "01 01 0400000000000000 0300 683a31");
     buf.len = 0;
     command_put(&buf, COMMAND_MEMBER_END, &(struct member_change){.index = 9, .given_up = true});
-    assert_bytes(&buf, "02 15 " ID_STAMP_EMPTY "01 0900000000000000");
+    assert_bytes(&buf, "03 15 " ID_STAMP_EMPTY "01 0900000000000000");
     buf.len = 0;
     command_put(&buf, COMMAND_MEMBER_MOVE, &(struct member_move){2, "h:1"});
-    assert_bytes(&buf, "02 16 " ID_STAMP_EMPTY "0200000000000000 0300 683a31");
+    assert_bytes(&buf, "03 16 " ID_STAMP_EMPTY "0200000000000000 0300 683a31");
     buf.len = 0;
     member_ask_encode(&ask, &buf);
-    assert_bytes(&buf, "02 03 " ID_STAMP_EMPTY "00 01 0200000000000000 0000");
+    assert_bytes(&buf, "03 03 " ID_STAMP_EMPTY "00 01 0200000000000000 0000 0000");
     buf.len = 0;
     member_answer_encode(&answer, &buf);
     assert_bytes(&buf, "01 8a 07 0200 6e6f");

@@ -285,7 +285,8 @@ static void test_bytes_that_are_no_command_use_up_no_number(void **state)
 
 static void test_a_node_tells_of_itself_alone(void **state)
 {
-    const struct node_info info = {.node_id = 3, .store_id = 9, .http_address = "elsewhere:1"};
+    const struct node_info info = {
+        .node_id = 3, .store_id = 9, .http_address = "elsewhere:1", .levels = {1, 1}};
     struct id_apply *a = start(state);
     struct buf command = BUF_INIT;
     struct node_info known;

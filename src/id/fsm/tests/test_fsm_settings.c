@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "src/id/fsm/fsm_settings.h"
 #include "src/id/tests/id_apply.h"
 #include "src/id/tests/id_hex.h"
 
@@ -181,6 +182,25 @@ static void test_setting_rows_are_golden(void **state)
     fsm_free(loaded);
 }
 
+/* For who makes a state out of another. */
+static void test_the_value_of_a_time_is_that_of_its_row(void **state)
+{
+    struct id_apply *a = *state;
+    struct buf value = BUF_INIT;
+
+    (void)id_apply_clock(a, T);
+    fsm_settings_time_value(T, &value);
+    assert_int_equal(value.len, a->rows[0].value.len);
+    assert_memory_equal(value.data, a->rows[0].value.data, value.len);
+    value.len = 0;
+    fsm_settings_time_value(UINT64_MAX, &value);
+    fsm_load_begin(a->fsm);
+    assert_int_equal(fsm_load_row(a->fsm, "stime", 5, value.data, value.len), 0);
+    assert_int_equal(fsm_load_end(a->fsm, 1), 0);
+    assert_true(fsm_log_ms(a->fsm) == TIME_END);
+    buf_free(&value);
+}
+
 static void test_digest_follows_the_time(void **state)
 {
     struct id_apply *a = *state;
@@ -203,9 +223,9 @@ static void test_load_refuses_damage(void **state)
     struct fsm *fsm = ((struct id_apply *)*state)->fsm;
 
     fsm_load_begin(fsm);
-    assert_int_equal(id_load_hex(fsm, "73", time), ERR_CORRUPT);
-    assert_int_equal(id_load_hex(fsm, "73 74696d", time), ERR_CORRUPT);     /* "tim" */
-    assert_int_equal(id_load_hex(fsm, "73 74696d6573", time), ERR_CORRUPT); /* "times" */
+    assert_int_equal(id_load_hex(fsm, "73", time), ERR_NEWER);
+    assert_int_equal(id_load_hex(fsm, "73 74696d", time), ERR_NEWER);     /* "tim" */
+    assert_int_equal(id_load_hex(fsm, "73 74696d6573", time), ERR_NEWER); /* "times" */
     assert_int_equal(id_load_hex(fsm, "73 74696d65", ""), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "73 74696d65", "01 00"), ERR_TRUNCATED);
     assert_int_equal(id_load_hex(fsm, "73 74696d65", "02 0068e5cf8b010000"), ERR_BAD_VERSION);
@@ -278,6 +298,7 @@ int main(void)
         TEST(test_clock_step_is_cut_to_a_day),
         TEST(test_clock_ends_at_what_can_be_shown),
         TEST(test_setting_rows_are_golden),
+        TEST(test_the_value_of_a_time_is_that_of_its_row),
         TEST(test_digest_follows_the_time),
         TEST(test_load_refuses_damage),
         TEST(test_listener_hears_the_layout_once),

@@ -1,0 +1,499 @@
+"""Backups under load, restores while clients keep ids from after the backup, lost majorities."""
+
+import os
+import random
+import shutil
+import socket
+import threading
+
+import pytest
+
+from checker import History
+from clockfile import own_clocks
+from cluster import FAST, Cluster
+from load import mixed_load, wait_taken
+from recovery import done, join_the_rest, place, refused, tags_of, take_backup
+from snowflakes import SPACE, wait_served
+from snowflakes import take as take_snowflakes
+from wait import wait_until
+
+MARGIN = 10_000_000
+CONFIG = 64
+DATA = 65
+
+
+class Tracks:
+    """Of a client that asks one node after the other."""
+
+    def __init__(self, history):
+        self.history = history
+        self.by_place = {}
+
+    def of(self, node, tag):
+        place = (node.id, tag)
+        if place not in self.by_place:
+            self.by_place[place] = self.history.track("client", node.id, tag)
+        return self.by_place[place]
+
+
+def take(node, tag, count, tracks):
+    answer = node.get(f"/api/segment/get/{tag}?count={count}&format=range&timeout_ms=10000")
+    assert answer.status == 200, answer
+    for line in answer.text.splitlines():
+        first, last = map(int, line.split())
+        tracks.of(node, tag).add(first, last, answer)
+
+
+def lose_everything(cluster):
+    """All processes are killed, and their disks are gone."""
+    cluster.kill_all()
+    for node in cluster.nodes:
+        shutil.rmtree(node.data_dir)
+
+
+class Changes(threading.Thread):
+    """Makes tags, and remembers those that were acknowledged, with their numbers in order."""
+
+    def __init__(self, cluster, prefix):
+        super().__init__(daemon=True)
+        self.cluster = cluster
+        self.prefix = prefix
+        self.stopping = threading.Event()
+        self.made = 0
+
+    def run(self):
+        while not self.stopping.is_set():
+            node = random.choice(self.cluster.nodes)
+            try:
+                name = f"{self.prefix}{self.made}"
+                answer = node.http("PUT", f"/api/tags/{name}?timeout_ms=500", {}, timeout=5)
+            except OSError:
+                self.stopping.wait(0.02)
+                continue
+            if answer.status in (200, 201):
+                self.made += 1
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        self.join(20)
+
+
+def test_backups_while_leaders_are_killed(make_cluster, tag, tmp_path):
+    """Each that ends well is whole, and has all that was acknowledged before it was asked for."""
+    cluster = make_cluster()
+    cluster.create_tag(tag, step=100)
+    history = History()
+    taken = 0
+    with mixed_load(cluster, history, tag, rate=3000.0) as load, Changes(cluster, "c-") as changes:
+        for _ in range(3):
+            leader = cluster.leader()
+            killer = threading.Timer(0.02, leader.kill9)
+            killer.start()
+            for number in range(12):
+                node = cluster.nodes[number % 3]
+                made, highest = changes.made, history.highest(tag)
+                try:
+                    answer = take_backup(node, tmp_path / "backup", "?timeout_ms=5000")
+                except OSError:
+                    assert node is leader, f"{node} was not killed"
+                    continue
+                if answer.status != 200:
+                    assert answer.status == 503, answer
+                    continue
+                said = done("restore", tmp_path / "backup", "--data-dir", tmp_path / "none",
+                            "--node-id", 1, "--peer-address", "127.0.0.1:1", "--raise-ids", 0,
+                            "--dry-run")
+                tags = tags_of(said)
+                missing = [n for n in range(made) if f"c-{n}" not in tags]
+                assert not missing, f"{node}: {missing} of {made}"
+                assert tags[tag][1] > highest, f"{node}: {tags[tag]}, {highest} was handed out"
+                taken += 1
+            killer.join()
+            leader.start().wait_ready()
+        wait_taken(load, 1_000)
+        load.finish()
+    assert taken >= 12, taken
+    assert not os.path.exists(tmp_path / "none")
+
+
+def test_an_old_backup_is_restored_and_no_id_comes_twice(make_cluster, tag, tmp_path):
+    """Clients keep ids, of all three kinds, from after the backup."""
+    cluster = make_cluster()
+    history = History()
+    strict = f"{tag}-strict"
+    cluster.create_tag(tag, step=1000)
+    cluster.create_tag(strict, mode="strict")
+    cluster.create_tag(f"{tag}-quiet", max_id=77)
+    tracks = Tracks(history)
+    wait_served(cluster.nodes)
+
+    def take_all(rounds):
+        for number in range(rounds):
+            node = cluster.nodes[number % 3]
+            take(node, tag, 500, tracks)
+            take(node, strict, 7, tracks)
+            take_snowflakes(node, tracks.of(node, SPACE), 100, "range")
+
+    take_all(6)
+    key = {"Idempotency-Key": "a-client's"}
+    before = cluster.nodes[0].http("GET", f"/api/segment/get/{strict}?count=3", headers=key).text
+    assert take_backup(cluster.followers()[0], tmp_path / "backup").status == 200
+    take_all(30)
+    lose_everything(cluster)
+    first = cluster.nodes[1]
+    said = done("restore", tmp_path / "backup", *place(first), "--raise-ids", MARGIN)
+    assert tags_of(said)[tag][0] == tags_of(said)[tag][1] + MARGIN
+    assert f"more than {MARGIN} were granted after the backup" in said
+    join_the_rest(cluster, first)
+    wait_served(cluster.nodes)
+    take_all(12)
+    history.check()
+    for node in cluster.nodes:
+        assert node.get_json(f"/api/tags/{tag}-quiet")["max_id"] == str(77 + MARGIN)
+        again = node.http("GET", f"/api/segment/get/{strict}?count=3", headers=key)
+        assert (again.status, again.text) == (200, before)
+        assert node.get_json(f"/api/tags/{strict}")["changing"] is False
+    # It is a cluster as any other: it outlives a node, and a start of all.
+    first.kill9()
+    take(cluster.nodes[0], tag, 10, tracks)
+    first.start().wait_ready()
+    cluster.stop_all()
+    for node in cluster.nodes:
+        node.start()
+    cluster.wait_ready()
+    take_all(3)
+    history.check()
+
+
+def test_a_restored_node_alone_needs_no_more_flags(make_cluster, tag, tmp_path):
+    cluster = make_cluster(size=1)
+    cluster.create_tag(tag, max_id=5)
+    assert take_backup(cluster.nodes[0], tmp_path / "backup").status == 200
+    lose_everything(cluster)
+    node = cluster.nodes[0]
+    done("restore", tmp_path / "backup", *place(node), "--raise-ids", 100)
+    node.start().wait_ready()
+    assert node.get(f"/api/segment/get/{tag}").text == "105"
+
+
+def lose_two(cluster, tag, history):
+    """Under load the leader and another lose their disks; the survivor is stopped."""
+    with mixed_load(cluster, history, tag, rate=3000.0) as load:
+        wait_taken(load, 3_000)
+        leader = cluster.leader()
+        survivor, other = cluster.others(leader)
+        for node in (leader, other):
+            node.kill9()
+            shutil.rmtree(node.data_dir)
+        load.stop()
+    survivor.kill9()
+    return survivor
+
+
+def test_a_lost_majority_is_recovered_from_the_one_that_is_left(make_cluster, tag, tmp_path):
+    cluster = make_cluster()
+    cluster.create_tag(tag, step=100)
+    history = History()
+    survivor = lose_two(cluster, tag, history)
+    kept = survivor.data_dir
+    made = str(tmp_path / "made")
+    arguments = ["recover", "--data-dir", kept, "--out", made, "--raise-ids", MARGIN]
+    assert "was not typed" in refused(CONFIG, *arguments, typed="wrong\n")
+    assert "was not typed" in refused(CONFIG, *arguments)
+    assert not os.path.exists(made)
+    said = done(*arguments, typed="leafd\n")
+    assert "What may be lost" in said
+    assert tags_of(said)[tag][0] == tags_of(said)[tag][1] + MARGIN
+    assert "is not empty" in refused(DATA, *arguments, "--yes")
+    survivor.data_dir = made
+    join_the_rest(cluster, survivor)
+    tracks = Tracks(history)
+    for node in cluster.nodes:
+        take(node, tag, 1000, tracks)
+    history.check()
+    # The survivor's directory is as it was.
+    assert tags_of(done(*arguments[:-3], tmp_path / "again", "--raise-ids", 0, "--yes"))[tag]
+
+
+def test_old_nodes_that_come_back_change_nothing(make_cluster, tag, tmp_path):
+    """A majority of the old cluster is started again beside the new one, with its old settings:
+    the first node of the new one has the address that they know."""
+    cluster = make_cluster()
+    cluster.create_tag(tag, max_id=100)
+    assert take_backup(cluster.leader(), tmp_path / "backup").status == 200
+    cluster.create_tag(f"{tag}-later")
+    cluster.wait_applied()
+    cluster.kill_all()
+    first, *old = cluster.nodes
+    first.data_dir = str(tmp_path / "made")
+    done("restore", tmp_path / "backup", *place(first), "--raise-ids", MARGIN)
+    first.start().wait_ready()
+    for node in old:
+        node.expect_log("level=error")
+        node.start()
+    # The old ones have a majority of theirs, and its leader.
+    old_leader = cluster.wait_leader(among=old)
+    refusal = "the node belongs to another cluster, with another uid"
+    wait_until(lambda: all(refusal in node.log() for node in old), 10, "both are refused by uid")
+    for _ in range(20):
+        status = first.cluster_status()
+        assert (status["state"], status["leader_id"]) == ("leader", 1), status
+        assert [member["id"] for member in status["members"]] == [1], status
+        change = first.http("PUT", f"/api/tags/{tag}", {"description": "of the new one"})
+        assert change.status == 200, change
+    assert int(first.get(f"/api/segment/get/{tag}").text) >= 100 + MARGIN
+    assert first.get(f"/api/tags/{tag}-later").code == "unknown_tag"
+    assert old_leader.get_json(f"/api/tags/{tag}")["description"] == ""
+
+
+def test_a_survivor_that_knows_less_is_refused(make_cluster, tag, tmp_path):
+    cluster = make_cluster()
+    early, late = cluster.followers()
+    early.kill9()
+    cluster.create_tag(tag)
+    cluster.wait_applied()
+    late.kill9()
+    cluster.kill_all()
+
+    def recover(node, other):
+        return ["recover", "--data-dir", node.data_dir, "--compare", other.data_dir, "--raise-ids",
+                1, "--yes", "--out", str(tmp_path / f"made{node.id}")]
+
+    assert "knows more" in refused(DATA, *recover(early, late))
+    assert not os.path.exists(tmp_path / f"made{early.id}")
+    assert tag in tags_of(done(*recover(late, early)))
+
+
+def test_a_directory_of_a_running_node_is_not_recovered(make_cluster, tmp_path):
+    node = make_cluster(size=1).nodes[0]
+    made = tmp_path / "made"
+    arguments = ["recover", "--data-dir", node.data_dir, "--out", made, "--raise-ids", 1, "--yes"]
+    assert f"in use by process {node.process.pid}" in refused(DATA, *arguments)
+    assert not os.path.exists(made)
+    node.stop()
+    done(*arguments)
+    assert "there is no store" in refused(
+        DATA, "recover", "--data-dir", tmp_path, "--out", tmp_path / "x", "--raise-ids", 1, "--yes"
+    )
+    assert "lock" not in os.listdir(tmp_path)
+
+
+# --- files ---
+
+
+@pytest.fixture(name="backup")
+def fixture_backup(shared, tag, tmp_path):
+    """A backup of some tags, and the arguments to restore it."""
+    shared.create_tag(tag, max_id=12)
+    for number in range(5):
+        shared.create_tag(f"{tag}-{number}", description="x" * 200)
+    path = tmp_path / "backup"
+    assert take_backup(shared.leader(), path).status == 200
+    made = tmp_path / "made"
+    return path, made, ["--data-dir", made, "--node-id", 1, "--peer-address", "127.0.0.1:7"]
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def test_a_file_that_is_cut_or_flipped_is_refused(backup):
+    path, made, arguments = backup
+    whole = path.read_bytes()
+    rng = random.Random(1)
+    spoiled = path.with_name("spoiled")
+
+    def expect(data, *words):
+        spoiled.write_bytes(data)
+        why = refused(DATA, "restore", spoiled, *arguments, "--raise-ids", 1)
+        assert any(word in why for word in words), why
+        refused(DATA, "restore", spoiled, "--check")
+        assert not made.exists()
+
+    for cut in [0, 5, 16, 20, len(whole) - 1, *(rng.randrange(len(whole)) for _ in range(10))]:
+        expect(whole[:cut], "cut off", "this is no backup")
+    for _ in range(25):
+        at = rng.randrange(len(whole))
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << rng.randrange(8)
+        expect(bytes(flipped), "damaged", "this is no backup", "cut off")
+    expect(whole + b"x", "behind the closing record")
+    expect(whole + whole, "behind the closing record")
+    done("restore", path, "--check")
+
+
+def test_a_file_of_a_newer_version_is_refused(backup):
+    path, made, arguments = backup
+    data = bytearray(path.read_bytes())
+    payload = int.from_bytes(data[20:24], "little")
+    data[32:34] = (2).to_bytes(2, "little")
+    data[32 + payload : 36 + payload] = crc32c(data[16 : 32 + payload]).to_bytes(4, "little")
+    path.write_bytes(data)
+    why = refused(DATA, "restore", path, *arguments, "--raise-ids", 1)
+    assert "written in format 2" in why and "reads format 1" in why
+    assert not made.exists()
+
+
+def test_a_restore_without_a_raise_is_refused(backup):
+    path, made, arguments = backup
+    why = refused(CONFIG, "restore", path, *arguments)
+    assert "--raise-ids" in why and "--raise-time" in why
+    for bad in (["--raise-ids", "-1"], ["--raise-ids", ""], ["--raise-time", "1x"],
+                ["--raise-time", "0h"], ["--raise"], ["--raise-ids"],
+                ["--raise-ids", 1, "--node-id", 0], ["--raise-ids", 1, "--peer-address", "x"]):
+        assert "leafd restore: " in refused(CONFIG, "restore", path, *arguments, *bad)
+    assert not made.exists()
+
+
+def test_a_directory_with_anything_in_it_is_refused(backup):
+    path, made, arguments = backup
+    made.mkdir()
+    (made / "notes").write_text("mine", encoding="ascii")
+    assert "there is notes in it" in refused(DATA, "restore", path, *arguments, "--raise-ids", 1)
+    assert os.listdir(made) == ["notes"]
+    (made / "notes").unlink()
+    done("restore", path, *arguments, "--raise-ids", 1)
+    assert "not empty" in refused(DATA, "restore", path, *arguments, "--raise-ids", 1)
+
+
+def test_a_tag_near_the_end_is_raised_as_far_as_it_goes(make_cluster, tag, tmp_path):
+    cluster = make_cluster(size=1)
+    node = cluster.nodes[0]
+    cluster.create_tag(tag, max_id=2**63 - 100)
+    assert take_backup(node, tmp_path / "backup").status == 200
+    lose_everything(cluster)
+    said = done("restore", tmp_path / "backup", *place(node), "--raise-ids", MARGIN)
+    assert "1 tags could NOT be raised so far" in said
+    node.start().wait_ready()
+    assert node.get(f"/api/segment/get/{tag}").code == "exhausted"
+
+
+def test_a_raise_by_time_follows_how_fast_each_tag_grew(make_cluster, tag, tmp_path):
+    """One tag grows, one does not, and the cluster's time moves on by half an hour."""
+    settings = {**FAST, "snowflake-renew-ms": 500, "snowflake-window-ms": 5000}
+    cluster = make_cluster(size=1, settings=settings, start=False)
+    clocks = own_clocks(cluster)
+    clocks[1].set(-1800)
+    cluster.start()
+    node = cluster.nodes[0]
+    cluster.create_tag(tag, step=100, max_step=100)
+    cluster.create_tag(f"{tag}-quiet", max_step=2000)
+    take(node, tag, 5000, Tracks(History()))
+    arguments = ["restore", tmp_path / "backup", "--node-id", 1, "--peer-address", "127.0.0.1:1",
+                 "--data-dir", tmp_path / "none", "--dry-run", "--raise-time", "1h"]
+    assert take_backup(node, tmp_path / "backup").status == 200
+    why = refused(CONFIG, *arguments)
+    assert "is not known" in why and "--raise-ids" in why
+    clocks[1].set(0)
+
+    def measured():
+        assert take_backup(node, tmp_path / "backup").status == 200
+        return "in 30 min" in done(*arguments, "--raise-ids", 0)
+
+    wait_until(measured, 30, "half an hour of the cluster's time")
+    said = done(*arguments)
+    goes_on, was = tags_of(said)[tag]
+    assert 5000 < was <= 5300
+    assert 2 * 10 * (was - 200) < goes_on - was < 2 * 10 * was, said
+    goes_on, was = tags_of(said)[f"{tag}-quiet"]
+    assert goes_on - was == 10 * 2000
+    half = tags_of(done(*arguments, "--raise-time", "30m", "--raise-factor", 1))
+    assert was < half[tag][0] - half[tag][1] <= 5300
+    more = tags_of(done(*arguments, "--raise-ids", MARGIN))
+    assert more[tag][0] - more[tag][1] == MARGIN
+
+
+# --- the route ---
+
+
+def test_a_backup_by_any_node_has_what_was_acknowledged_before(shared, tag, tmp_path):
+    for number in range(12):
+        shared.create_tag(f"{tag}-{number}", node=shared.nodes[number % 3])
+        node = shared.nodes[(number + 1) % 3]
+        assert take_backup(node, tmp_path / "backup").status == 200
+        said = done("restore", tmp_path / "backup", "--data-dir", tmp_path / "x", "--node-id", 1,
+                    "--peer-address", "127.0.0.1:1", "--raise-ids", 0, "--dry-run")
+        assert f"{tag}-{number}" in tags_of(said)
+
+
+def test_without_a_majority_only_a_local_backup_is_taken(make_cluster, tag, tmp_path):
+    cluster = make_cluster()
+    cluster.create_tag(tag)
+    cluster.wait_applied()
+    last, *others = cluster.nodes
+    for node in others:
+        node.kill9()
+    wait_until(last.sees_no_leader, 10, "no leader is known")
+    assert take_backup(last, tmp_path / "backup", "?timeout_ms=300").code == "no_leader"
+    assert take_backup(last, tmp_path / "backup", "?consistency=local").status == 200
+    said = done("restore", tmp_path / "backup", "--check")
+    assert "consistency=local" in said
+    assert last.get("/api/backup?consistency=none").status == 400
+    assert last.http("HEAD", "/api/backup").status == 405
+
+
+def test_one_backup_at_a_time_and_a_slow_reader_is_cut_off(make_cluster, tag, tmp_path):
+    cluster = make_cluster(size=1, settings={**FAST, "http-write-ms": 1000})
+    node = cluster.nodes[0]
+    for start in range(0, 40_000, 8_000):
+        bulk = [{"tag": f"{tag}-{n}", "description": "d" * 256} for n in range(start, start + 8000)]
+        assert node.http("POST", "/api/tags", bulk, timeout=30).status == 200
+    with socket.create_connection(node.address) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.sendall(b"GET /api/backup HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert slow.recv(100).startswith(b"HTTP/1.1 200")
+        answer = take_backup(node, tmp_path / "backup")
+        assert (answer.status, answer.code) == (503, "overloaded")
+        assert "another backup" in answer.json()["message"]
+        # It takes nothing more: it is cut off, and the next one can begin.
+        wait_until(
+            lambda: take_backup(node, tmp_path / "backup").status == 200, 20, "the slow one's end"
+        )
+        slow.settimeout(10)
+        with pytest.raises(ConnectionResetError):
+            while slow.recv(1 << 20):
+                pass
+    assert "40000 of them tags" in done("restore", tmp_path / "backup", "--check")
+    with socket.create_connection(node.address) as gone:
+        gone.sendall(b"GET /api/backup HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert gone.recv(100).startswith(b"HTTP/1.1 200")
+    wait_until(
+        lambda: take_backup(node, tmp_path / "backup").status == 200, 5, "the end of one that left"
+    )
+
+
+def test_a_dump_of_all_pages_is_posted_as_it_is(make_cluster, tag, tmp_path):
+    old = make_cluster(size=1).nodes[0]
+    for number in range(25):
+        old.http("PUT", f"/api/tags/{tag}-{number:02}", {"step": number + 1, "max_id": 10 * number})
+    old.http("PUT", f"/api/tags/{tag}-99", {"mode": "strict", "description": 'a "quoted" one'})
+    dump, after = "", ""
+    while after is not None:
+        page = old.get(f"/api/tags?limit=10&after={after}")
+        dump += page.text
+        after = page.json()["next"]
+    new = Cluster(tmp_path / "new", size=1, settings=FAST)
+    try:
+        new.start()
+        node = new.nodes[0]
+        assert node.http("POST", "/api/tags", dump).json() == {"made": 26, "changed": 0}
+
+        def shown(from_node):
+            tags = from_node.get_json("/api/tags?limit=1000")["tags"]
+            return [{k: v for k, v in t.items() if k not in ("created", "updated", "generation")}
+                    for t in tags]
+
+        assert shown(node) == shown(old)
+        bad = dump.replace('"changing"', '"changes"')
+        assert node.http("POST", "/api/tags", bad).code == "bad_request"
+    finally:
+        new.end()

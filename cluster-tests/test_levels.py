@@ -1,0 +1,239 @@
+"""The level of the cluster on real processes: leafds of two ages, one of which speaks a level more
+(`make next-level`; it does nothing with it). Rolling upgrades under load, back again, the raise by
+itself and by hand, who is in the way, and who is too old (docs/versions.md)."""
+
+import os
+
+import pytest
+
+from checker import History
+from cluster import FAST
+from load import mixed_load, wait_taken
+from node import leafd_path
+from wait import wait_until
+
+LEVEL = "/api/cluster/level"
+TOO_OLD_EXIT = 65
+TOO_OLD_LOG = "the node cannot go on|cannot start the node|cannot use the data directory|refuses"
+
+
+def next_leafd():
+    """The same build, with a level more."""
+    path = leafd_path() + "-next-level"
+    if not os.access(path, os.X_OK):
+        pytest.fail(f"no {path}: build it with make next-level")
+    return path
+
+
+def by_hand():
+    return {**FAST, "upgrade-auto": "false"}
+
+
+def by_itself(hold_ms):
+    return {**FAST, "upgrade-hold-ms": hold_ms}
+
+
+def level_of(node):
+    return node.cluster_status()["level"]["number"]
+
+
+def wait_level(cluster, level, timeout=20.0):
+    wait_until(
+        lambda: all(level_of(node) == level for node in cluster.running()),
+        timeout,
+        f"level {level} on all nodes",
+    )
+
+
+def exchange(cluster, node, binary):
+    """Stop it in order, and start another leafd on its data."""
+    node.stop()
+    node.binary = binary
+    node.start().wait_ready()
+    wait_registered(cluster, node)
+
+
+def wait_registered(cluster, node, level=None):
+    """Until the leader knows what it speaks."""
+    newest = 2 if node.binary == next_leafd() else 1
+
+    def so():
+        members = cluster.leader().cluster_status()["members"]
+        levels = next(m["levels"] for m in members if m["id"] == node.id)
+        return levels is not None and levels["max"] == newest
+
+    wait_until(so, 20, f"{node} is known to speak {newest}")
+
+
+def can_rise(node):
+    answer = node.get_json(LEVEL)
+    return answer["can_rise"], answer["message"]
+
+
+def wait_can_rise(node):
+    wait_until(lambda: can_rise(node)[0], 20, "the level can rise")
+
+
+def raise_level(node, level=2):
+    return node.http("POST", f"{LEVEL}?timeout_ms=10000", {"level": level})
+
+
+def ends_too_old(node, reason):
+    """It ends by itself, and says which level is needed."""
+    node.expect_log(TOO_OLD_LOG)
+    assert node.wait_exit() == TOO_OLD_EXIT
+    assert reason in node.log_tail(), node.log_tail()
+    assert "level 2" in node.log_tail() and "1 to 1" in node.log_tail()
+
+
+def upgrade_all(cluster):
+    for node in cluster.nodes:
+        exchange(cluster, node, next_leafd())
+
+
+@pytest.mark.bound(120)
+def test_up_and_back_and_up_under_load_and_the_level_by_hand(make_cluster, tag):
+    cluster = make_cluster(settings=by_hand())
+    old = leafd_path()
+    cluster.create_tag(tag)
+    history = History()
+    with mixed_load(cluster, history, tag) as load:
+        for node in cluster.nodes:
+            exchange(cluster, node, next_leafd())
+            wait_taken(load, 2_000)
+        for node in cluster.nodes:
+            exchange(cluster, node, old)
+            wait_taken(load, 2_000)
+        upgrade_all(cluster)
+        wait_can_rise(cluster.nodes[0])
+        assert level_of(cluster.nodes[0]) == 1
+        response = raise_level(cluster.followers()[0])
+        assert response.status == 200, response
+        assert response.json()["status"] == "done"
+        wait_level(cluster, 2)
+        wait_taken(load, 5_000)
+    cluster.wait_applied()
+    digests_agree(cluster)
+
+
+def digests_agree(cluster):
+    """Who differs ends with 79 once the leader has them compared; a restart of all compares the
+    rows with the digest that was stored."""
+    cluster.stop_all()
+    cluster.start()
+
+
+def test_it_rises_by_itself_after_the_hold(make_cluster):
+    cluster = make_cluster(settings=by_itself(1000))
+    for node in cluster.nodes[:2]:
+        exchange(cluster, node, next_leafd())
+    assert not can_rise(cluster.nodes[0])[0]
+    exchange(cluster, cluster.nodes[2], next_leafd())
+    wait_level(cluster, 2)
+    status = cluster.nodes[0].cluster_status()
+    assert status["level"]["index"] > 0 and status["level"]["since"]
+    assert [m["levels"] for m in status["members"]] == [{"min": 1, "max": 2}] * 3
+    metrics = cluster.nodes[0].get("/metrics").text
+    assert "\nleafd_level 2\n" in metrics and "\nleafd_level_able 2\n" in metrics
+    assert cluster.nodes[0].get_json("/version")["level"] == 2
+
+
+def test_who_is_in_the_way_is_named_and_nothing_happens(make_cluster):
+    cluster = make_cluster(settings=by_itself(0))
+    for node in cluster.nodes[:2]:
+        exchange(cluster, node, next_leafd())
+    ready, why = can_rise(cluster.nodes[0])
+    assert not ready and "node 3 (leafd" in why and "speaks levels 1 to 1" in why, why
+    response = raise_level(cluster.nodes[0])
+    assert response.status == 409 and response.json()["code"] == "in_the_way", response
+    assert "node 3" in response.json()["message"]
+    response = raise_level(cluster.nodes[0], 3)
+    assert response.status == 409 and response.json()["code"] == "not_the_next_level", response
+    cluster.nodes[2].stop()  # away, it may come back as it was
+    response = raise_level(cluster.nodes[0])
+    assert response.status == 409 and "node 3" in response.json()["message"], response
+    assert level_of(cluster.nodes[0]) == 1
+    cluster.nodes[2].start().wait_ready()
+
+
+def test_the_removal_of_the_one_in_the_way_lets_it_rise(make_cluster):
+    cluster = make_cluster(settings=by_itself(500))
+    for node in cluster.nodes[:2]:
+        exchange(cluster, node, next_leafd())
+    last = cluster.nodes[2]
+    last.expect_log("this node was removed|a peer refuses this node")
+    last.leaving()
+    wait_until(
+        lambda: cluster.nodes[0].http("DELETE", "/api/cluster/members/3?timeout_ms=5000").status
+        == 200,
+        30,
+        "node 3 removed",
+    )
+    last.wait_exit()
+    cluster.dismiss(last)
+    wait_level(cluster, 2)
+
+
+def test_an_older_leafd_is_refused_once_the_level_has_risen(make_cluster):
+    """On its own data; as one that slept through it; and as one that joins."""
+    cluster = make_cluster(settings=by_hand())
+    old = leafd_path()
+    upgrade_all(cluster)
+    wait_can_rise(cluster.nodes[0])
+    sleeper = cluster.followers()[0]
+    others = cluster.others(sleeper)
+    assert raise_level(others[0]).status == 200
+    wait_level(cluster, 2)
+    sleeper.stop()
+    sleeper.binary = old
+    sleeper.start()
+    ends_too_old(sleeper, "level 2")
+    newcomer = cluster.newcomer(4, *others)
+    newcomer.binary = old
+    newcomer.start()
+    ends_too_old(newcomer, "the cluster is at level 2 and this leafd speaks levels 1 to 1")
+    assert 4 not in [member["id"] for member in others[0].cluster_status()["members"]]
+    for node in (sleeper, newcomer):
+        node.binary = next_leafd()
+        node.start().wait_ready()
+    wait_level(cluster, 2)
+
+
+def test_a_node_put_back_while_away_stops_before_the_raise_and_goes_on_upgraded(make_cluster):
+    """It said that it speaks the next level, went back, and hears of the raise from the others."""
+    cluster = make_cluster(settings=by_hand())
+    upgrade_all(cluster)
+    wait_can_rise(cluster.nodes[0])
+    sleeper = cluster.followers()[0]
+    others = cluster.others(sleeper)
+    assert raise_level(others[0]).status == 200
+    sleeper.kill9()
+    applied = others[0].cluster_status()["applied_index"]
+    sleeper.binary = leafd_path()
+    sleeper.start()
+    ends_too_old(sleeper, "level 2")
+    sleeper.binary = next_leafd()
+    sleeper.start().wait_ready()
+    wait_level(cluster, 2)
+    wait_until(
+        lambda: sleeper.cluster_status()["applied_index"] >= applied, 20, "the node has caught up"
+    )
+
+
+def test_a_standby_in_the_way_is_named(make_cluster):
+    """One that was added and never came."""
+    cluster = make_cluster(settings={**by_itself(0), "raft-catch-up-ms": 1000})
+    body = {"id": 4, "peer_address": "127.0.0.1:1"}
+    response = cluster.nodes[0].http("POST", "/api/cluster/members?timeout_ms=8000", body)
+    assert response.status in (202, 409), response
+    upgrade_all(cluster)
+    ready, why = can_rise(cluster.nodes[0])
+    assert not ready and "node 4" in why, why
+    assert level_of(cluster.nodes[0]) == 1
+    wait_until(
+        lambda: cluster.nodes[0].http("DELETE", "/api/cluster/members/4?timeout_ms=5000").status
+        == 200,
+        30,
+        "node 4 removed",
+    )
+    wait_level(cluster, 2)

@@ -1,0 +1,133 @@
+/*
+ * handlers_backup.c - GET /api/backup: all rows of the state as a file (backup_file.h), streamed.
+ *
+ * The happy path: the first call to the backend begins the backup and gives its first bytes; they
+ * are sent; when the client has taken them, the next call asks for more, until the last. So at most
+ * one part is in memory, however slow the client is; the usual limit of connections cuts it off
+ * when it takes nothing at all.
+ *
+ * Failure modes: before the first byte: 503, as other requests; `overloaded` when another backup is
+ * being taken on this node. Later: the connection is reset, and the file has no closing record. The
+ * client goes: the backend is told, so that the next backup can begin.
+ *
+ * Thread: the loop's.
+ */
+#include <stdlib.h>
+
+#include "http/api/call.h"
+#include "http/api/context.h"
+#include "http/api/handlers.h"
+#include "http/api/request.h"
+#include "src/base/assert.h"
+#include "src/base/container.h"
+
+#define PART_MS 10000 /* for a part: a read from the node's own disk */
+
+/* A backup whose client is still to take what was sent. */
+struct backup_stream {
+    struct http_wait wait;
+    struct api_loop *loop;
+    uint64_t number;
+};
+
+static void give_up(struct api_loop *loop, uint64_t number)
+{
+    struct call *call = call_new(ID_REQUEST_BACKUP, NULL);
+
+    call->backup = (struct id_backup){.number = number, .close = true};
+    call_submit_alone(loop, call);
+}
+
+/* A part came, and its client has gone. */
+static void gone(struct call *call)
+{
+    if (call->request.status == 0 && !call->backup.end) {
+        give_up(call->loop, call->backup.number);
+    }
+}
+
+static void cancel(struct http_wait *wait)
+{
+    struct backup_stream *stream = CONTAINER(wait, struct backup_stream, wait);
+
+    give_up(stream->loop, stream->number);
+    free(stream);
+}
+
+static int part_cb(struct conn *conn, struct call *call);
+
+static struct call *part_call(uint64_t number)
+{
+    struct call *call = call_new(ID_REQUEST_BACKUP, part_cb);
+
+    call->sees_errors = true;
+    call->gone = gone;
+    call->backup.number = number;
+    return call;
+}
+
+/* The client has taken all: ask for more. */
+static void sent(struct http_wait *wait)
+{
+    struct backup_stream *stream = CONTAINER(wait, struct backup_stream, wait);
+    struct conn *conn = conn_resume(wait);
+
+    (void)call_submit_for(conn, part_call(stream->number), PART_MS);
+    free(stream);
+}
+
+/* Send a part, and wait until it is taken. */
+static void send_part(struct conn *conn, const struct call *call)
+{
+    struct backup_stream *stream;
+
+    conn_stream_put(conn, call->request.reply.data, call->request.reply.len);
+    if (call->backup.end) {
+        conn_stream_end(conn);
+        return;
+    }
+    stream = calloc(1, sizeof *stream);
+    ASSERT(stream != NULL);
+    *stream = (struct backup_stream){.wait = {.cancel = cancel, .sent = sent},
+                                     .loop = api_loop(conn),
+                                     .number = call->backup.number};
+    conn_wait(conn, &stream->wait, TIMER_NEVER);
+}
+
+static int part_cb(struct conn *conn, struct call *call)
+{
+    if (call->request.status != 0) {
+        conn_stream_cut(conn, "the backup was given up");
+    } else {
+        send_part(conn, call);
+    }
+    return ANSWERED;
+}
+
+static int begun_cb(struct conn *conn, struct call *call)
+{
+    if (call->request.status == ERR_OVERLOADED) {
+        return reply_error(conn, 503, "overloaded",
+                           "another backup is being taken on this node; one at a time");
+    }
+    if (call->request.status != 0) {
+        return reply_err(conn, call->request.status);
+    }
+    conn_stream(conn, "application/octet-stream");
+    send_part(conn, call);
+    return ANSWERED;
+}
+
+int handle_backup(struct conn *conn)
+{
+    struct param options[] = {OPTION_CONSISTENCY, OPTION_TIMEOUT(conn)};
+    struct call *call;
+
+    if (!request_options(conn, options, COUNT_OF(options))) {
+        return ANSWERED;
+    }
+    call = part_call(0);
+    call->finish = begun_cb;
+    call->backup.local = options[0].number == 1;
+    return call_submit_for(conn, call, (uint32_t)options[1].number);
+}

@@ -1,0 +1,318 @@
+/*
+ * backups.c - see backups.h. Thread: the raft loop.
+ */
+#include "raft/cluster/backups.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/assert.h"
+#include "src/base/container.h"
+#include "src/base/log.h"
+#include "src/id/fsm/fsm_journal.h"
+
+/* --- answers --- */
+
+static void answer(struct backups *backups, int status)
+{
+    struct id_request *asked = backups->asked;
+
+    timer_cancel(backups->on->timers, &backups->due);
+    backups->asked = NULL;
+    if (asked != NULL) {
+        answers_put(backups->on->answers, asked, status);
+    }
+}
+
+/* --- the disk --- */
+
+static void forget_read(struct backups *backups)
+{
+    free((void *)(uintptr_t)backups->read.position.conf);
+    buf_free(&backups->read.chunk);
+    backups->read = (struct disk_read){0};
+}
+
+static void on_read(struct store_op *op)
+{
+    struct backups *backups = op->data;
+
+    ASSERT(!backups->back);
+    if (backups->stopped) {
+        forget_read(backups); /* the store closes the view */
+    } else {
+        backups->back = true;
+    }
+}
+
+static void start_read(struct backups *backups, size_t max_bytes, bool close)
+{
+    backups->state = close ? BACKUPS_CLOSING : BACKUPS_READING;
+    backups->read = (struct disk_read){.op = {.kind = STORE_READ, .done = on_read, .data = backups},
+                                       .snapshot = backups->view,
+                                       .max_bytes = max_bytes,
+                                       .close = close};
+    backups->disk->ops->submit(backups->disk, &backups->read.op);
+}
+
+/* It is over; whoever waits hears so once the view is closed. */
+static void end(struct backups *backups, int status)
+{
+    backups->status = status;
+    if (backups->view != NULL) {
+        start_read(backups, 0, true);
+    } else {
+        backups->state = BACKUPS_NONE;
+        answer(backups, status);
+    }
+}
+
+/* --- what is read, as a file --- */
+
+static void put_head(struct backups *backups, struct buf *out)
+{
+    const struct store_position *at = &backups->read.position;
+    struct birth birth;
+    struct backup_head head = {.level = fsm_level(backups->on->fsm),
+                               .node_id = backups->on->node_id,
+                               .index = at->index,
+                               .term = at->term,
+                               .digest = at->digest,
+                               .wall_ms = clock_wall_ms(backups->on->clock),
+                               .log_ms = fsm_log_ms(backups->on->fsm),
+                               .local = backups->local};
+
+    if (fsm_birth(backups->on->fsm, &birth)) {
+        head.uid[0] = birth.uid.high;
+        head.uid[1] = birth.uid.low;
+    }
+    strncpy(head.cluster_id, backups->cluster_id, sizeof head.cluster_id - 1);
+    strncpy(head.version, LEAFD_VERSION, sizeof head.version - 1);
+    backup_put_head(&backups->writer, &head, out);
+}
+
+/* The rows of a chunk, and before them how far their tags grew. */
+static void put_rows(struct backups *backups, const struct buf *chunk, struct buf *out)
+{
+    struct growth *growth = backups->growth;
+    uint64_t log_ms = fsm_log_ms(backups->on->fsm);
+    struct backup_growth of = {.until_ms = log_ms > 0 ? log_ms : clock_wall_ms(backups->on->clock)};
+    struct backup_tag_growth tag;
+    struct backup_row row;
+    struct reader records;
+    uint64_t count = 0;
+
+    growth_turn_over(growth, of.until_ms);
+    of.since_ms = growth_since_ms(growth);
+    of.whole = growth_is_whole(growth);
+    if (of.until_ms < of.since_ms) {
+        of.until_ms = of.since_ms;
+    }
+    backup_growth_begin(&backups->writer, &of, out);
+    reader_init(&records, chunk->data, chunk->len);
+    while (backup_row_next(&records, &row)) {
+        count++;
+        tag.name = (const char *)row.key + 1;
+        tag.name_len = (uint16_t)(row.key_len - 1);
+        if (row.key[0] == FSM_TABLE_TAGS &&
+            growth_tag(growth, tag.name, tag.name_len, &tag.max_id)) {
+            backup_growth_put(&backups->writer, &tag, out);
+        }
+    }
+    ASSERT(reader_done(&records));
+    backup_growth_end(&backups->writer, out);
+    backup_put_rows(&backups->writer, chunk->data, chunk->len, count, out);
+}
+
+/* A part was read: it is the answer. */
+static void take_part(struct backups *backups)
+{
+    struct buf *out = &backups->asked->reply;
+    struct id_backup *what = backups->asked->out;
+
+    if (backups->view == NULL) {
+        put_head(backups, out);
+    }
+    backups->view = backups->read.snapshot;
+    if (backups->read.chunk.len > 0) {
+        put_rows(backups, &backups->read.chunk, out);
+    }
+    what->number = backups->number;
+    what->end = backups->read.end;
+    if (what->end) {
+        backup_put_end(&backups->writer, out);
+        log_info("backup", "a backup was taken", "rows=%llu bytes=%llu",
+                 (unsigned long long)backups->writer.totals.rows,
+                 (unsigned long long)backups->writer.totals.bytes);
+    }
+}
+
+static void go_on(struct backups *backups)
+{
+    int status = backups->read.status;
+    bool closed = backups->state == BACKUPS_CLOSING;
+    bool ended;
+
+    backups->back = false;
+    if (closed) {
+        backups->view = NULL;
+        forget_read(backups);
+        end(backups, backups->status);
+        return;
+    }
+    if (status != 0) {
+        backups->view = backups->read.snapshot;
+        log_warn("backup", "a backup was given up", "err=%s", err_code(status));
+        forget_read(backups);
+        end(backups, status);
+        return;
+    }
+    take_part(backups);
+    ended = backups->read.end;
+    forget_read(backups);
+    if (ended) {
+        end(backups, 0);
+        return;
+    }
+    backups->state = BACKUPS_PAUSED;
+    answer(backups, 0);
+    timer_arm(backups->on->timers, &backups->due,
+              ground_now_ms(backups->on) + LIMIT_BACKUP_IDLE_MS);
+}
+
+/* --- the begin --- */
+
+static bool is_caught_up(const struct backups *backups)
+{
+    const struct driver *driver = backups->on->driver;
+
+    return driver_applied(driver)->index >= backups->index && driver_applied(driver)->index > 0 &&
+           !driver->applier.installing;
+}
+
+static void on_queried(struct id_request *query)
+{
+    struct backups *backups = CONTAINER(query, struct backups, query);
+    int status = query->status;
+
+    backups->index = query->index;
+    buf_free(&query->payload);
+    buf_free(&query->reply);
+    if (backups->stopped) {
+        return;
+    }
+    ASSERT(backups->state == BACKUPS_ASKING && backups->asked != NULL);
+    if (status != 0) {
+        end(backups, status);
+        return;
+    }
+    backups->state = BACKUPS_CATCHING_UP;
+    timer_arm(backups->on->timers, &backups->due, backups->asked->deadline_ms);
+}
+
+static void begin(struct backups *backups, struct id_request *request)
+{
+    const struct id_backup *what = request->out;
+
+    backups->number++;
+    backups->asked = request;
+    backups->local = what->local;
+    backups->began_low = driver_disk_is_low(backups->on->driver);
+    backups->until_ms = ground_now_ms(backups->on) + LIMIT_BACKUP_MS;
+    if (what->local) {
+        backups->index = 0;
+        backups->state = BACKUPS_CATCHING_UP;
+        timer_arm(backups->on->timers, &backups->due, request->deadline_ms);
+        return;
+    }
+    backups->state = BACKUPS_ASKING;
+    backups->query = (struct id_request){
+        .kind = ID_REQUEST_QUERY, .deadline_ms = request->deadline_ms, .done = on_queried};
+    query_workers_encode(&backups->query.payload, 0, 1); /* whatever is quick to answer */
+    backups->on->proposer->propose(backups->on->proposer, &backups->query);
+}
+
+/* Its time is over: of the request, or of the pause. */
+static void on_due(struct timer *timer, uint64_t now_ms)
+{
+    struct backups *backups = CONTAINER(timer, struct backups, due);
+
+    (void)now_ms;
+    ASSERT(backups->state == BACKUPS_CATCHING_UP || backups->state == BACKUPS_PAUSED);
+    if (backups->state == BACKUPS_PAUSED) {
+        log_warn("backup", "a backup was given up", "reason=\"nobody asks for more of it\"");
+    }
+    end(backups, ERR_TIMEOUT);
+}
+
+/* --- requests --- */
+
+static void read_on(struct backups *backups, struct id_request *request)
+{
+    timer_cancel(backups->on->timers, &backups->due);
+    backups->asked = request;
+    if (((const struct id_backup *)request->out)->close) {
+        end(backups, 0);
+    } else if (ground_now_ms(backups->on) >= backups->until_ms) {
+        log_warn("backup", "a backup was given up", "reason=\"it takes longer than %d s\"",
+                 LIMIT_BACKUP_MS / 1000);
+        end(backups, ERR_TIMEOUT);
+    } else {
+        start_read(backups, LIMIT_BACKUP_CHUNK_BYTES, false);
+    }
+}
+
+void backups_submit(struct backups *backups, struct id_request *request)
+{
+    const struct id_backup *what = request->out;
+
+    ASSERT(request->kind == ID_REQUEST_BACKUP);
+    if (what->number == 0 && backups->state == BACKUPS_NONE) {
+        begin(backups, request);
+    } else if (what->number == 0) {
+        answers_put(backups->on->answers, request, ERR_OVERLOADED);
+    } else if (what->number == backups->number && backups->state == BACKUPS_PAUSED) {
+        read_on(backups, request);
+    } else {
+        answers_put(backups->on->answers, request, ERR_NOT_FOUND);
+    }
+}
+
+void backups_turn(struct backups *backups)
+{
+    if (backups->back) {
+        go_on(backups);
+    }
+    if (backups->state == BACKUPS_PAUSED && !backups->began_low &&
+        driver_disk_is_low(backups->on->driver)) {
+        log_warn("backup", "a backup was given up", "reason=\"the disk is nearly full\"");
+        timer_cancel(backups->on->timers, &backups->due);
+        end(backups, ERR_DISK_FULL);
+    }
+    if (backups->state == BACKUPS_CATCHING_UP && is_caught_up(backups)) {
+        timer_cancel(backups->on->timers, &backups->due);
+        applier_write(&backups->on->driver->applier, true);
+        start_read(backups, LIMIT_BACKUP_CHUNK_BYTES, false);
+    }
+}
+
+void backups_stop(struct backups *backups)
+{
+    backups->stopped = true;
+    if (backups->back) {
+        backups->back = false;
+        forget_read(backups);
+    }
+    answer(backups, ERR_SHUTTING_DOWN);
+}
+
+void backups_init(struct backups *backups, const struct ground *on, struct disk *disk,
+                  struct growth *growth, const char *cluster_id, uint64_t first)
+{
+    *backups = (struct backups){.on = on,
+                                .disk = disk,
+                                .growth = growth,
+                                .cluster_id = cluster_id != NULL ? cluster_id : "",
+                                .number = first >> 16};
+    timer_init(&backups->due, on_due);
+}

@@ -1,0 +1,418 @@
+/*
+ * test_backups.c - a backup on a ring of replicas: what it has, how it goes on part by part, and
+ * what becomes of it when its client, the leader, or time goes.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "raft/cluster/tests/requests_scene.h"
+#include "src/id/fsm/fsm_journal.h"
+
+#define PATIENCE_MS 3000
+#define CHUNK_BYTES 64
+
+/* A client of a backup. */
+struct taker {
+    struct asked asked;
+    struct id_backup what;
+    struct buf file;
+    unsigned parts;
+};
+
+static void on_done(struct id_request *request)
+{
+    ((struct asked *)request)->done++; /* its first member */
+}
+
+static void ask_part(struct ring *ring, uint64_t id, struct taker *taker)
+{
+    memset(&taker->asked, 0, sizeof taker->asked);
+    taker->asked.base.kind = ID_REQUEST_BACKUP;
+    taker->asked.base.out = &taker->what;
+    taker->asked.base.done = on_done;
+    ask(ring, id, &taker->asked, PATIENCE_MS);
+}
+
+/* The answer that has come. */
+static int take_part(struct taker *taker)
+{
+    struct id_request *request = &taker->asked.base;
+    int status = request->status;
+
+    assert_int_equal(taker->asked.done, 1);
+    if (status == 0) {
+        buf_put(&taker->file, request->reply.data, request->reply.len);
+        taker->parts++;
+    }
+    asked_free(&taker->asked);
+    return status;
+}
+
+static int next_part(struct ring *ring, uint64_t id, struct taker *taker)
+{
+    ask_part(ring, id, taker);
+    ring_run_ms(ring, 2 * RING_HEARTBEAT_MS);
+    return take_part(taker);
+}
+
+/* From where it stands to its end. */
+static void take_rest(struct ring *ring, uint64_t id, struct taker *taker)
+{
+    while (!taker->what.end) {
+        assert_int_equal(next_part(ring, id, taker), 0);
+    }
+}
+
+static void expect_whole(const struct taker *taker, uint64_t node_id, struct backup_head *ret_head)
+{
+    struct backup_error error = {""};
+    struct backup_totals totals;
+
+    if (backup_verify(taker->file.data, taker->file.len, ret_head, &totals, &error) != 0) {
+        print_error("%s\n", error.text);
+        fail();
+    }
+    assert_int_equal(ret_head->node_id, node_id);
+}
+
+static bool has_tag(const struct taker *taker, const char *name)
+{
+    struct backup_reader reader;
+    struct backup_block block;
+    struct backup_row row;
+    bool found = false;
+
+    backup_reader_init(&reader, taker->file.data, taker->file.len);
+    while (backup_next(&reader, &block)) {
+        while (block.kind == BACKUP_ROWS && backup_row_next(&block.payload, &row)) {
+            found = found || (row.key[0] == FSM_TABLE_TAGS && row.key_len == 1 + strlen(name) &&
+                              memcmp(row.key + 1, name, strlen(name)) == 0);
+        }
+    }
+    return found;
+}
+
+static void taker_free(struct taker *taker)
+{
+    buf_free(&taker->file);
+}
+
+static void start(struct ring *ring, uint64_t *ret_leader, uint64_t *ret_follower)
+{
+    char name[8];
+
+    scene_start(ring, ret_leader, ret_follower);
+    for (uint64_t id = 1; id <= ring->count; id++) {
+        ring_node(ring, id)->disk.chunk_bytes = CHUNK_BYTES;
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        (void)snprintf(name, sizeof name, "tag-%u", i);
+        ring_make(ring, *ret_leader, name, 10);
+    }
+}
+
+static void test_a_follower_gives_what_was_acknowledged_before(void **state)
+{
+    struct ring ring = {.rows_hold_ms = 60000};
+    struct taker taker = {0};
+    struct backup_head head;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "last", 10); /* in no row on the follower's disk yet */
+    take_rest(&ring, follower, &taker);
+    expect_whole(&taker, follower, &head);
+    assert_true(taker.parts > 5);
+    assert_true(has_tag(&taker, "tag-0") && has_tag(&taker, "last"));
+    assert_int_equal(ring_node(&ring, follower)->replica.backups.state, BACKUPS_NONE);
+    taker_free(&taker);
+    ring_close(&ring);
+}
+
+/* A follower that has not heard yet that something was committed does not leave it out. */
+static void test_it_waits_until_the_node_has_caught_up(void **state)
+{
+    struct ring ring = {0};
+    struct taker taker = {0};
+    struct backup_head head;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "last", 10);
+    ring.lost[FRAME_RAFT] = true;
+    ask_part(&ring, follower, &taker);
+    ring_settle(&ring);
+    assert_int_equal(ring_node(&ring, follower)->replica.backups.state, BACKUPS_CATCHING_UP);
+    assert_int_equal(taker.asked.done, 0);
+    ring.lost[FRAME_RAFT] = false;
+    ring_run_ms(&ring, 2 * RING_HEARTBEAT_MS);
+    assert_int_equal(take_part(&taker), 0);
+    take_rest(&ring, follower, &taker);
+    expect_whole(&taker, follower, &head);
+    assert_true(has_tag(&taker, "last"));
+    taker_free(&taker);
+    ring_close(&ring);
+}
+
+/* It never hears: an error, not an older state. */
+static void test_a_node_that_does_not_catch_up_in_time(void **state)
+{
+    struct ring ring = {0};
+    struct taker taker = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_make(&ring, leader, "last", 10);
+    ring.lost[FRAME_RAFT] = true;
+    ask_part(&ring, follower, &taker);
+    ring_run_ms(&ring, PATIENCE_MS + 10);
+    assert_int_equal(take_part(&taker), ERR_TIMEOUT);
+    assert_int_equal(ring_node(&ring, follower)->replica.backups.state, BACKUPS_NONE);
+    taker_free(&taker);
+    ring_close(&ring);
+}
+
+static void test_one_fixed_state_while_the_cluster_goes_on(void **state)
+{
+    struct ring ring = {0};
+    struct taker taker = {0};
+    struct backup_head head;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    assert_int_equal(next_part(&ring, leader, &taker), 0);
+    ring_make(&ring, follower, "later", 10);
+    ring_make(&ring, follower, "tag-5", 77);
+    take_rest(&ring, leader, &taker);
+    expect_whole(&taker, leader, &head);
+    assert_false(has_tag(&taker, "later"));
+    taker_free(&taker);
+    ring_close(&ring);
+}
+
+static void test_one_at_a_time(void **state)
+{
+    struct ring ring = {0};
+    struct taker first = {0};
+    struct taker second = {0};
+    struct taker foreign = {.what = {.number = 4711}};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    assert_int_equal(next_part(&ring, leader, &first), 0);
+    assert_int_equal(next_part(&ring, leader, &second), ERR_OVERLOADED);
+    assert_int_equal(next_part(&ring, leader, &foreign), ERR_NOT_FOUND);
+    first.what.close = true;
+    assert_int_equal(next_part(&ring, leader, &first), 0);
+    first.what.close = false;
+    assert_int_equal(next_part(&ring, leader, &first), ERR_NOT_FOUND); /* it is over */
+    take_rest(&ring, leader, &second);
+    taker_free(&first);
+    taker_free(&second);
+    ring_close(&ring);
+}
+
+static void test_one_that_nobody_asks_for_is_given_up(void **state)
+{
+    struct ring ring = {0};
+    struct taker first = {0};
+    struct taker second = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    assert_int_equal(next_part(&ring, leader, &first), 0);
+    ring_run_ms(&ring, LIMIT_BACKUP_IDLE_MS - 200);
+    assert_int_equal(next_part(&ring, leader, &second), ERR_OVERLOADED);
+    ring_run_ms(&ring, 400);
+    assert_int_equal(next_part(&ring, leader, &first), ERR_NOT_FOUND);
+    take_rest(&ring, leader, &second);
+    taker_free(&first);
+    taker_free(&second);
+    ring_close(&ring);
+}
+
+static void test_one_that_takes_too_long_is_cut_off(void **state)
+{
+    struct ring ring = {0};
+    struct taker taker = {0};
+    uint64_t leader;
+    uint64_t follower;
+    int status = 0;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    for (unsigned i = 0; i < 20; i++) {
+        char name[12];
+
+        (void)snprintf(name, sizeof name, "more-%u", i);
+        ring_make(&ring, leader, name, 10);
+    }
+    ring_node(&ring, leader)->disk.chunk_bytes = 1;
+    for (uint64_t ms = 0; status == 0 && !taker.what.end; ms += 29000) {
+        status = next_part(&ring, leader, &taker);
+        ring_run_ms(&ring, 29000);
+        assert_true(ms < 2 * LIMIT_BACKUP_MS);
+    }
+    assert_int_equal(status, ERR_TIMEOUT);
+    assert_int_equal(ring_node(&ring, leader)->replica.backups.state, BACKUPS_NONE);
+    taker_free(&taker);
+    ring_close(&ring);
+}
+
+static void test_without_a_majority_only_a_local_one(void **state)
+{
+    struct ring ring = {0};
+    struct taker taker = {0};
+    struct backup_head head;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_isolate(&ring, follower, true);
+    ring_run_ms(&ring, 4 * RING_ELECTION_MS);
+    ask_part(&ring, follower, &taker);
+    ring_run_ms(&ring, PATIENCE_MS + 10);
+    assert_int_equal(take_part(&taker), ERR_NO_LEADER);
+    taker.what.local = true;
+    take_rest(&ring, follower, &taker);
+    expect_whole(&taker, follower, &head);
+    assert_true(head.local);
+    taker_free(&taker);
+    ring_close(&ring);
+}
+
+static void test_a_row_that_cannot_be_read_ends_it(void **state)
+{
+    struct ring ring = {0};
+    struct taker taker = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_node(&ring, leader)->disk.read_status = ERR_CORRUPT;
+    assert_int_equal(next_part(&ring, leader, &taker), ERR_CORRUPT);
+    ring_node(&ring, leader)->disk.read_status = 0;
+    take_rest(&ring, leader, &taker);
+    taker_free(&taker);
+    ring_close(&ring);
+}
+
+/* Its view keeps the database from using pages again. */
+static void test_it_is_given_up_when_the_disk_becomes_nearly_full(void **state)
+{
+    struct ring ring = {0};
+    struct taker taker = {0};
+    struct taker late = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    assert_int_equal(next_part(&ring, leader, &taker), 0);
+    ring_node(&ring, leader)->disk.low = true;
+    ring_run_ms(&ring, RING_HEARTBEAT_MS);
+    assert_int_equal(next_part(&ring, leader, &taker), ERR_NOT_FOUND);
+    take_rest(&ring, leader, &late); /* one that begins then is what is needed most */
+    taker_free(&taker);
+    taker_free(&late);
+    ring_close(&ring);
+}
+
+static void test_a_stop_answers_who_waits(void **state)
+{
+    struct ring ring = {0};
+    struct taker taker = {0};
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    ring_node(&ring, leader)->disk_held = true;
+    ask_part(&ring, leader, &taker);
+    ring_settle(&ring);
+    assert_int_equal(taker.asked.done, 0);
+    replica_stop(&ring_node(&ring, leader)->replica);
+    (void)replica_turn(&ring_node(&ring, leader)->replica);
+    assert_int_equal(take_part(&taker), ERR_SHUTTING_DOWN);
+    ring_node(&ring, leader)->disk_held = false;
+    taker_free(&taker);
+    ring_close(&ring);
+}
+
+/* What a tag grew by in the file is what it was granted. */
+static void test_it_tells_how_far_tags_grew(void **state)
+{
+    struct ring ring = {0};
+    struct taker taker = {0};
+    struct asked open;
+    struct backup_reader reader;
+    struct backup_block block;
+    struct backup_tag_growth tag = {0};
+    unsigned found = 0;
+    uint64_t leader;
+    uint64_t follower;
+
+    (void)state;
+    start(&ring, &leader, &follower);
+    asked_open(&open, "tag-3");
+    ask(&ring, follower, &open, PATIENCE_MS);
+    ring_run_ms(&ring, 100);
+    asked_free(&open);
+    (void)ring_take(&ring, follower, "tag-3", 5);
+    take_rest(&ring, follower, &taker);
+    backup_reader_init(&reader, taker.file.data, taker.file.len);
+    while (backup_next(&reader, &block)) {
+        assert_true(block.kind != BACKUP_GROWTH || block.growth.whole);
+        while (block.kind == BACKUP_GROWTH && backup_growth_next(&block, &tag)) {
+            assert_memory_equal(tag.name, "tag-3", 5);
+            assert_int_equal(tag.max_id, TAG_DEFAULT_MAX_ID);
+            found++;
+        }
+    }
+    assert_int_equal(found, 1);
+    taker_free(&taker);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_follower_gives_what_was_acknowledged_before),
+        cmocka_unit_test(test_it_waits_until_the_node_has_caught_up),
+        cmocka_unit_test(test_a_node_that_does_not_catch_up_in_time),
+        cmocka_unit_test(test_one_fixed_state_while_the_cluster_goes_on),
+        cmocka_unit_test(test_one_at_a_time),
+        cmocka_unit_test(test_one_that_nobody_asks_for_is_given_up),
+        cmocka_unit_test(test_one_that_takes_too_long_is_cut_off),
+        cmocka_unit_test(test_without_a_majority_only_a_local_one),
+        cmocka_unit_test(test_a_row_that_cannot_be_read_ends_it),
+        cmocka_unit_test(test_it_is_given_up_when_the_disk_becomes_nearly_full),
+        cmocka_unit_test(test_a_stop_answers_who_waits),
+        cmocka_unit_test(test_it_tells_how_far_tags_grew),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

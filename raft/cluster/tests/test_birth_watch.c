@@ -1,0 +1,309 @@
+/*
+ * test_birth_watch.c - the gate before a cluster's birth, on replicas that meet when the test says
+ * so; and of which cluster two nodes take each other.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/raft_ring.h"
+
+#define LONG_MS (20 * RING_ELECTION_MS)
+
+static uint64_t term_of(struct ring *ring, uint64_t id)
+{
+    return driver_term(&ring_node(ring, id)->replica.driver);
+}
+
+static size_t waits_of(struct ring *ring, uint64_t id)
+{
+    struct birth_seen waits[LIMIT_NODES];
+
+    return birth_watch_waits(&ring_node(ring, id)->replica.births, waits);
+}
+
+static struct wire_birth said_by(struct ring *ring, uint64_t id)
+{
+    return birth_watch_said(&ring_node(ring, id)->replica.births);
+}
+
+static int judge(struct ring *ring, uint64_t id, uint64_t peer, struct wire_birth said)
+{
+    return birth_watch_judge(&ring_node(ring, id)->replica.births, peer, &said);
+}
+
+static enum birth_wait wait_for(struct ring *ring, uint64_t id, uint64_t peer)
+{
+    struct birth_seen waits[LIMIT_NODES];
+    size_t count = birth_watch_waits(&ring_node(ring, id)->replica.births, waits);
+
+    for (size_t i = 0; i < count; i++) {
+        if (waits[i].id == peer) {
+            return waits[i].wait;
+        }
+    }
+    return BIRTH_WAIT_NONE;
+}
+
+static void expect_no_candidate(struct ring *ring)
+{
+    ring_run_ms(ring, LONG_MS);
+    for (uint64_t id = 1; id <= ring->count; id++) {
+        assert_int_equal(term_of(ring, id), 1);
+        assert_true(driver_state(&ring_node(ring, id)->replica.driver) == DRIVER_FOLLOWER);
+    }
+}
+
+static void test_nobody_stands_for_election_before_it_has_met_all(void **state)
+{
+    struct ring ring = {.apart = true};
+    struct wire_birth said;
+    struct birth birth;
+    uint64_t first = 0;
+
+    (void)state;
+    ring_start(&ring, 3);
+    expect_no_candidate(&ring);
+    assert_int_equal(ring_meet(&ring, 2, 1), 0); /* a majority is not enough */
+    assert_int_equal(ring_meet(&ring, 1, 2), 0);
+    assert_int_equal(waits_of(&ring, 1), 1);
+    assert_int_equal(wait_for(&ring, 1, 3), BIRTH_WAIT_UNMET);
+    expect_no_candidate(&ring);
+    assert_int_equal(ring_meet(&ring, 3, 1), 0); /* who has met all goes first; others may vote */
+    assert_int_equal(waits_of(&ring, 1), 0);
+    ring_run_ms(&ring, LONG_MS);
+    assert_true(driver_leads(&ring_node(&ring, 1)->replica.driver));
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_true(fsm_birth(ring_node(&ring, id)->replica.fsm, &birth));
+        said = said_by(&ring, id);
+        assert_true(uid_equal(&birth.uid, &said.uid));
+        assert_true(first == 0 || birth.uid.low == first);
+        first = birth.uid.low;
+        assert_int_equal(waits_of(&ring, id), 0);
+    }
+    ring_close(&ring);
+}
+
+static void test_who_was_met_is_forgotten_with_the_run(void **state)
+{
+    struct ring ring = {.apart = true};
+
+    (void)state;
+    ring_start(&ring, 3);
+    assert_int_equal(ring_meet(&ring, 2, 1), 0);
+    ring_crash(&ring, 1);
+    ring_restart(&ring, 1);
+    assert_int_equal(ring_meet(&ring, 3, 1), 0);
+    assert_int_equal(wait_for(&ring, 1, 2), BIRTH_WAIT_UNMET);
+    expect_no_candidate(&ring);
+    ring_close(&ring);
+}
+
+/* A long wait does not make all of them stand at once when it ends. */
+static void test_a_node_that_is_let_go_waits_for_a_leader_first(void **state)
+{
+    struct ring ring = {.apart = true};
+
+    (void)state;
+    ring_start(&ring, 3);
+    ring_run_ms(&ring, LONG_MS);
+    assert_int_equal(ring_meet(&ring, 2, 1), 0);
+    assert_int_equal(ring_meet(&ring, 3, 1), 0);
+    ring_run_ms(&ring, RING_ELECTION_MS / 2);
+    assert_int_equal(term_of(&ring, 1), 1);
+    ring_run_ms(&ring, 3 * RING_ELECTION_MS);
+    assert_true(driver_leads(&ring_node(&ring, 1)->replica.driver));
+    ring_close(&ring);
+}
+
+static void test_another_list_keeps_a_node_waiting_until_it_is_mended(void **state)
+{
+    struct wire_birth said;
+    struct ring ring = {.apart = true};
+
+    (void)state;
+    ring_start(&ring, 3);
+    assert_int_equal(ring_meet(&ring, 2, 1), 0);
+    said = said_by(&ring, 3);
+    said.list_digest ^= 1;
+    assert_int_equal(judge(&ring, 1, 3, said), ERR_OTHER_LIST);
+    assert_int_equal(wait_for(&ring, 1, 3), BIRTH_WAIT_OTHER_LIST);
+    said.uid = uid_make(1, 2); /* a cluster that was born with that list */
+    assert_int_equal(judge(&ring, 1, 3, said), ERR_OTHER_LIST);
+    expect_no_candidate(&ring);
+    birth_watch_refused(&ring_node(&ring, 1)->replica.births, 2, ERR_OTHER_LIST);
+    assert_int_equal(waits_of(&ring, 1), 2);
+    assert_int_equal(ring_meet(&ring, 2, 1), 0);
+    assert_int_equal(ring_meet(&ring, 3, 1), 0);
+    assert_int_equal(waits_of(&ring, 1), 0);
+    ring_close(&ring);
+}
+
+/* Somebody has the log already: it will come from there. A vote for this node could only be of one
+ * that has forgotten what it gave. */
+static void test_one_that_is_born_with_the_same_list_is_waited_for(void **state)
+{
+    struct wire_birth said;
+    struct ring ring = {.apart = true};
+
+    (void)state;
+    ring_start(&ring, 3);
+    assert_int_equal(ring_meet(&ring, 2, 1), 0);
+    said = said_by(&ring, 3);
+    said.uid = uid_make(1, 2);
+    assert_int_equal(judge(&ring, 1, 3, said), 0);
+    assert_int_equal(wait_for(&ring, 1, 3), BIRTH_WAIT_BORN);
+    expect_no_candidate(&ring);
+    /* That one loses its data: the birth is not forgotten with it, and the others hear of it. */
+    assert_int_equal(ring_meet(&ring, 3, 1), 0);
+    expect_no_candidate(&ring);
+    assert_int_equal(ring_meet(&ring, 1, 2), 0);
+    assert_int_equal(ring_meet(&ring, 3, 2), 0);
+    assert_int_equal(wait_for(&ring, 2, 1), BIRTH_WAIT_BORN);
+    expect_no_candidate(&ring);
+    said.uid = uid_make(3, 4); /* and another birth is another cluster's */
+    assert_int_equal(judge(&ring, 1, 3, said), ERR_OTHER_BIRTH);
+    ring_close(&ring);
+}
+
+static void test_strangers_count_for_nothing(void **state)
+{
+    struct wire_birth said;
+    struct ring ring = {.apart = true};
+
+    (void)state;
+    ring_start(&ring, 3);
+    said = said_by(&ring, 1);
+    for (uint64_t stranger = 10; stranger < 10 + 2 * LIMIT_PEERS; stranger++) {
+        assert_int_equal(judge(&ring, 1, stranger, said), 0);
+    }
+    assert_int_equal(waits_of(&ring, 1), 2);
+    expect_no_candidate(&ring);
+    ring_close(&ring);
+}
+
+static void test_born_nodes_of_two_clusters_refuse_each_other(void **state)
+{
+    struct wire_birth said;
+    struct ring ring = {0};
+
+    (void)state;
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    said = said_by(&ring, 1);
+    assert_int_equal(judge(&ring, 1, 2, said), 0);
+    said.uid = uid_make(9, 9);
+    assert_int_equal(judge(&ring, 1, 2, said), ERR_OTHER_BIRTH);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(ring_node(&ring, 1)->failed_count, 0); /* one stray node ends nobody */
+    birth_watch_refused(&ring_node(&ring, 1)->replica.births, 3, ERR_OTHER_BIRTH);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(ring_node(&ring, 1)->failed_count, 1); /* told once */
+    assert_int_equal(ring_node(&ring, 1)->failed_err, ERR_OTHER_BIRTH);
+    ring_close(&ring);
+}
+
+static void test_a_stray_node_that_was_put_right_counts_no_more(void **state)
+{
+    struct wire_birth said;
+    struct ring ring = {0};
+
+    (void)state;
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    said = said_by(&ring, 1);
+    birth_watch_refused(&ring_node(&ring, 1)->replica.births, 2, ERR_OTHER_BIRTH);
+    assert_int_equal(judge(&ring, 1, 2, said), 0);
+    birth_watch_refused(&ring_node(&ring, 1)->replica.births, 3, ERR_OTHER_BIRTH);
+    ring_run_ms(&ring, 100);
+    assert_int_equal(ring_node(&ring, 1)->failed_count, 0);
+    ring_close(&ring);
+}
+
+/* It was met before the birth, and its first entry has not arrived; or it joins. */
+static void test_a_born_node_lets_in_who_has_heard_of_no_birth(void **state)
+{
+    struct wire_birth said;
+    struct ring ring = {0};
+
+    (void)state;
+    ring_start(&ring, 3);
+    (void)ring_elect(&ring);
+    said = said_by(&ring, 1);
+    said.uid = (struct uid){0, 0};
+    assert_int_equal(judge(&ring, 1, 2, said), 0);
+    said.list_digest ^= 1;
+    assert_int_equal(judge(&ring, 1, 2, said), ERR_OTHER_LIST);
+    said.list_digest = 0;
+    assert_int_equal(judge(&ring, 1, 2, said), 0);
+    ring_close(&ring);
+}
+
+/* --- the digest of a list --- */
+
+static uint64_t digest(const struct configuration *members, const char *cluster_id,
+                       struct snowflake_layout layout)
+{
+    struct store_loaded loaded = {.first_index = 1};
+    struct buf conf = BUF_INIT;
+    struct birth_list list;
+
+    configuration_encode(members, &conf);
+    store_loaded_add(&loaded, &(struct store_entry){1, 3, (uint32_t)conf.len, conf.data});
+    birth_list_read(&loaded, 1, cluster_id, &layout, &list);
+    store_loaded_release(&loaded);
+    buf_free(&conf);
+    return list.digest;
+}
+
+static void test_a_digest_tells_lists_apart_and_no_order(void **state)
+{
+    const struct snowflake_layout leaf = SNOWFLAKE_LEAF_LAYOUT;
+    struct snowflake_layout other = leaf;
+    struct configuration list = {0};
+    struct configuration turned = {0};
+    struct configuration swapped = {0};
+    uint64_t right;
+
+    (void)state;
+    configuration_add(&list, 1, "a:1", ROLE_VOTER);
+    configuration_add(&list, 2, "b:1", ROLE_VOTER);
+    configuration_add(&turned, 2, "b:1", ROLE_VOTER);
+    configuration_add(&turned, 1, "a:1", ROLE_VOTER);
+    configuration_add(&swapped, 1, "b:1", ROLE_VOTER);
+    configuration_add(&swapped, 2, "a:1", ROLE_VOTER);
+    right = digest(&list, "c", leaf);
+    assert_true(right != 0 && digest(&turned, "c", leaf) == right);
+    assert_true(digest(&swapped, "c", leaf) != right);
+    assert_true(digest(&list, "d", leaf) != right);
+    other.epoch_ms++;
+    assert_true(digest(&list, "c", other) != right);
+    configuration_add(&list, 3, "c:1", ROLE_VOTER);
+    assert_true(digest(&list, "c", leaf) != right);
+    turned.members[1].id = 7; /* not of this node: it has no first list */
+    assert_true(digest(&turned, "c", leaf) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nobody_stands_for_election_before_it_has_met_all),
+        cmocka_unit_test(test_who_was_met_is_forgotten_with_the_run),
+        cmocka_unit_test(test_a_node_that_is_let_go_waits_for_a_leader_first),
+        cmocka_unit_test(test_another_list_keeps_a_node_waiting_until_it_is_mended),
+        cmocka_unit_test(test_one_that_is_born_with_the_same_list_is_waited_for),
+        cmocka_unit_test(test_strangers_count_for_nothing),
+        cmocka_unit_test(test_born_nodes_of_two_clusters_refuse_each_other),
+        cmocka_unit_test(test_a_stray_node_that_was_put_right_counts_no_more),
+        cmocka_unit_test(test_a_born_node_lets_in_who_has_heard_of_no_birth),
+        cmocka_unit_test(test_a_digest_tells_lists_apart_and_no_order),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,247 @@
+/*
+ * test_upgrade.c - when the level of the cluster rises, who is in the way, and what happens to a
+ * node whose leafd is too old. Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "raft/tests/raft_ring.h"
+
+#define HOLD_MS 1000
+
+static void start(struct ring *ring, uint16_t able)
+{
+    ring->meet = true;
+    for (unsigned i = 0; i < 3; i++) {
+        ring->nodes[i].able = able;
+    }
+    ring_start(ring, 3);
+    (void)ring_elect(ring);
+    ring_run_ms(ring, 500); /* all say what they are */
+}
+
+static uint16_t level_of(struct ring *ring, uint64_t id)
+{
+    return fsm_level(ring_node(ring, id)->replica.fsm);
+}
+
+static void exchange(struct ring *ring, uint64_t id, uint16_t able)
+{
+    ring_crash(ring, id);
+    ring_node(ring, id)->able = able;
+    ring_restart(ring, id);
+}
+
+/* What the node with this id is told about the level; 0: only whether it can rise. */
+static struct member_answer asks(struct ring *ring, uint64_t id, uint16_t level)
+{
+    const struct member_ask what = {.kind = level > 0 ? MEMBER_ASK_LEVEL : MEMBER_ASK_LEVEL_SEE,
+                                    .level = level};
+    struct asked asked = {.base.kind = ID_REQUEST_MEMBER};
+    struct member_answer answer;
+
+    asked_member(&asked, MEMBER_ASK_LEAD, 1, "");
+    buf_free(&asked.base.payload);
+    member_ask_encode(&what, &asked.base.payload);
+    ask(ring, id, &asked, 3000);
+    ring_run_ms(ring, 3000);
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, 0);
+    assert_int_equal(member_answer_decode(asked.base.reply.data, asked.base.reply.len, &answer), 0);
+    asked_free(&asked);
+    return answer;
+}
+
+static void assert_in_the_way(struct ring *ring, const char *who)
+{
+    struct member_answer answer = asks(ring, ring_follower(ring), 2);
+
+    assert_int_equal(answer.outcome, MEMBER_IN_THE_WAY);
+    assert_non_null(strstr(answer.why, who));
+    assert_int_equal(level_of(ring, 1), 1);
+}
+
+static void test_it_rises_by_itself_after_the_hold_and_not_before(void **state)
+{
+    struct ring ring = {.upgrade = {.hold_ms = HOLD_MS, .automatic = true}};
+
+    (void)state;
+    start(&ring, 1);
+    ring_run_ms(&ring, 3 * HOLD_MS);
+    assert_int_equal(level_of(&ring, 1), 1);
+    exchange(&ring, 1, 2);
+    exchange(&ring, 2, 2);
+    ring_run_ms(&ring, 3 * HOLD_MS);
+    assert_int_equal(level_of(&ring, 1), 1);
+    exchange(&ring, 3, 2);
+    ring_run_ms(&ring, HOLD_MS / 2);
+    assert_int_equal(level_of(&ring, 1), 1);
+    ring_run_ms(&ring, 5 * HOLD_MS);
+    for (uint64_t id = 1; id <= 3; id++) {
+        assert_int_equal(level_of(&ring, id), 2);
+    }
+    ring_close(&ring);
+}
+
+static void test_never_by_itself_if_told_so_and_at_once_if_asked(void **state)
+{
+    struct ring ring = {.upgrade = {.hold_ms = 0, .automatic = false}};
+
+    (void)state;
+    start(&ring, 2);
+    ring_run_ms(&ring, 5000);
+    assert_int_equal(level_of(&ring, 1), 1);
+    assert_int_equal(asks(&ring, 1, 0).outcome, MEMBER_DONE);
+    assert_int_equal(level_of(&ring, 1), 1);
+    assert_int_equal(asks(&ring, 1, 3).outcome, MEMBER_NOT_NEXT);
+    assert_int_equal(asks(&ring, 1, 2).outcome, MEMBER_DONE);
+    assert_int_equal(level_of(&ring, 3), 2);
+    assert_int_equal(asks(&ring, 1, 2).outcome, MEMBER_DONE);
+    assert_int_equal(asks(&ring, 1, 3).outcome, MEMBER_IN_THE_WAY);
+    ring_close(&ring);
+}
+
+static void test_whoever_is_in_the_way_is_named(void **state)
+{
+    struct ring ring = {.upgrade = {.hold_ms = HOLD_MS, .automatic = true}};
+    uint64_t other;
+    char name[32];
+
+    (void)state;
+    start(&ring, 1);
+    exchange(&ring, 1, 2);
+    ring_run_ms(&ring, 2000);
+    exchange(&ring, 2, 2);
+    ring_run_ms(&ring, 2000);
+    assert_in_the_way(&ring, "node 3 (leafd ring) speaks levels 1 to 1");
+    other = ring_follower(&ring);
+    ring_crash(&ring, other); /* what it runs when it comes back nobody knows */
+    snprintf(name, sizeof name, "node %u cannot be reached", (unsigned)other);
+    ring_run_ms(&ring, 2000);
+    assert_int_equal(asks(&ring, ring_elect(&ring), 2).outcome, MEMBER_IN_THE_WAY);
+    ring_close(&ring);
+}
+
+/* It said what it speaks, and was started anew since: then that counts for nothing. */
+static void test_what_an_earlier_start_said_does_not_count(void **state)
+{
+    struct ring ring = {.upgrade = {.hold_ms = 100000, .automatic = true}};
+    uint64_t follower;
+    struct member_answer answer;
+
+    (void)state;
+    start(&ring, 2);
+    follower = ring_follower(&ring);
+    ring.lost[FRAME_REQUEST] = ring.lost[FRAME_RELAY] = true; /* it cannot say what it is now */
+    exchange(&ring, follower, 1);
+    ring_run_ms(&ring, 500);
+    answer = asks(&ring, ring_elect(&ring), 2);
+    assert_int_equal(answer.outcome, MEMBER_IN_THE_WAY);
+    assert_non_null(strstr(answer.why, "was started anew"));
+    assert_int_equal(level_of(&ring, 1), 1);
+    ring_close(&ring);
+}
+
+/* It went back after the entry was on its way: it stops before it, keeps its data and its vote, and
+ * goes on with a newer leafd. */
+static void test_a_leafd_that_is_too_old_stops_before_the_entry(void **state)
+{
+    struct ring ring = {.upgrade = {.automatic = false}};
+    struct ring_node *node;
+    uint64_t follower;
+    uint64_t term;
+
+    (void)state;
+    start(&ring, 2);
+    follower = ring_follower(&ring);
+    node = ring_node(&ring, follower);
+    ring_isolate(&ring, follower, true);
+    (void)asks(&ring, ring_elect(&ring), 2);
+    ring_isolate(&ring, follower, false);
+    ring_run_ms(&ring, 3000);
+    assert_int_equal(asks(&ring, ring_elect(&ring), 2).outcome, MEMBER_DONE);
+    exchange(&ring, follower, 2);
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(level_of(&ring, follower), 2);
+    assert_int_equal(node->failed_count, 0);
+    ring_make(&ring, ring_elect(&ring), "a", 10);
+    /* The entries of level 3 reach one that speaks 2. */
+    ring_crash(&ring, follower);
+    for (uint64_t id = 1; id <= 3; id++) {
+        if (id != follower) {
+            exchange(&ring, id, 3);
+        }
+    }
+    (void)ring_elect(&ring);
+    {
+        struct replica *leader = &ring_node(&ring, ring_elect(&ring))->replica;
+        struct buf command = BUF_INIT;
+        struct driver_command entry;
+        uint64_t index;
+        uint64_t raised;
+
+        command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = 3});
+        session_stamp_put(&command, &(struct session_stamp){9, 1, 1, 1});
+        entry = (struct driver_command){command.data, command.len};
+        assert_int_equal(driver_submit(&leader->driver, &entry, 1, &index, &raised), 0);
+        buf_free(&command);
+        ring_run_ms(&ring, 500);
+        assert_int_equal(fsm_level(leader->fsm), 3);
+        ring_restart(&ring, follower);
+        ring_run_ms(&ring, 500);
+        assert_int_equal(node->failed_count, 1);
+        assert_int_equal(node->failed_err, ERR_NEWER);
+        assert_int_equal(driver_applied(&node->replica.driver)->index, index - 1);
+        assert_int_equal(level_of(&ring, follower), 2);
+    }
+    term = driver_term(&node->replica.driver);
+    exchange(&ring, follower, 3);
+    assert_true(driver_term(&node->replica.driver) >= term);
+    ring_run_ms(&ring, 1000);
+    assert_int_equal(level_of(&ring, follower), 3);
+    assert_int_equal(node->failed_count, 1);
+    assert_non_null(ring_row(&ring, follower, "a"));
+    ring_close(&ring);
+}
+
+/* The leader takes nothing from others that it does not know, or that the level does not have. */
+static void test_a_leader_appends_nothing_that_it_does_not_know(void **state)
+{
+    struct ring ring = {0};
+    struct asked asked = {0};
+    uint64_t leader;
+
+    (void)state;
+    start(&ring, 1);
+    leader = ring_elect(&ring);
+    asked_put(&asked, "a", 10);
+    asked.base.payload.data[1] = 99;
+    ask(&ring, ring_follower(&ring), &asked, 1000);
+    ring_run_ms(&ring, 500);
+    assert_int_equal(asked.done, 1);
+    assert_int_equal(asked.base.status, ERR_REFUSED);
+    assert_int_equal(fsm_tag_count(ring_node(&ring, leader)->replica.fsm), 0);
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_it_rises_by_itself_after_the_hold_and_not_before),
+        cmocka_unit_test(test_never_by_itself_if_told_so_and_at_once_if_asked),
+        cmocka_unit_test(test_whoever_is_in_the_way_is_named),
+        cmocka_unit_test(test_what_an_earlier_start_said_does_not_count),
+        cmocka_unit_test(test_a_leafd_that_is_too_old_stops_before_the_entry),
+        cmocka_unit_test(test_a_leader_appends_nothing_that_it_does_not_know),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

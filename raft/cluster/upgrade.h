@@ -1,0 +1,49 @@
+/*
+ * upgrade.h - on the leader: may the level of the cluster rise, who is in the way, and the command
+ * that raises it (level.h, docs/versions.md).
+ *
+ * A member stands for a level once its row says that it speaks it, in the very start of it that
+ * this leader last met: one that was started anew may run an older leafd. All members count,
+ * standbys too; what is not known is a no. And while a node is being added, nobody knows what it
+ * will run.
+ *
+ * The happy path: all members have stood for the next level for hold_ms, and all are reached: the
+ * leader proposes COMMAND_LEVEL. Or somebody asks for it (upgrade_answer()): then at once.
+ *
+ * Failure modes: a member is in the way: nothing happens, and whoever asks is told its name. A new
+ * leader begins to wait anew. A proposal that is lost is made again.
+ *
+ * Thread: the raft loop.
+ */
+#ifndef LEAFD_RAFT_CLUSTER_UPGRADE_H
+#define LEAFD_RAFT_CLUSTER_UPGRADE_H
+
+#include "raft/cluster/node_command.h"
+#include "src/id/codec/member.h"
+
+struct upgrade_config {
+    uint32_t hold_ms; /* that all members must have stood for the next level */
+    bool automatic;   /* false: only when somebody asks */
+};
+
+struct upgrade {
+    const struct ground *on;
+    const struct upgrade_config *config;
+    struct node_command command;
+    struct timer look; /* armed: there was one a moment ago */
+    uint64_t ready_ms; /* all have stood for the level `ready` since then; 0: they do not */
+    uint16_t ready;
+};
+
+void upgrade_init(struct upgrade *upgrade, const struct ground *on,
+                  const struct upgrade_config *config);
+
+/* Look, and raise it if it is time. */
+void upgrade_turn(struct upgrade *upgrade);
+
+/* On the leader, with everything applied: raise the level to ask->level (MEMBER_ASK_LEVEL), or only
+ * say whether it could be raised (MEMBER_ASK_LEVEL_SEE). */
+void upgrade_answer(struct upgrade *upgrade, const struct member_ask *ask,
+                    struct member_answer *ret_answer);
+
+#endif

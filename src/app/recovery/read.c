@@ -1,0 +1,325 @@
+/*
+ * read.c - see read.h. Thread: main.
+ */
+#include "src/app/recovery/read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "raft/core/prepare.h"
+#include "raft/wire/configuration.h"
+#include "src/base/assert.h"
+#include "src/base/buf.h"
+#include "src/id/codec/backup_file.h"
+#include "src/id/codec/tag.h"
+#include "src/id/fsm/fsm.h"
+#include "src/id/fsm/fsm_journal.h"
+#include "storage/lmdb/store.h"
+
+#define MAP_BYTES (1 << 20) /* LMDB takes what the file needs */
+#define ENTRY_COMMAND 1     /* store_entry.type */
+
+/* --- a backup --- */
+
+static int read_file(const char *path, struct buf *out, struct store_error *ret_error)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st = {0};
+    ssize_t got = 1;
+
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        return store_error_set(ret_error, ERR_IO, "cannot open %.150s: %s", path, strerror(errno));
+    }
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > LIMIT_BACKUP_FILE_BYTES) {
+        (void)close(fd);
+        return store_error_set(ret_error, ERR_TOO_LARGE,
+                               "%.150s is not a regular file of at most %llu bytes", path,
+                               LIMIT_BACKUP_FILE_BYTES);
+    }
+    buf_reserve(out, (size_t)st.st_size + 1);
+    while (got > 0 && out->len < out->capacity) {
+        got = read(fd, out->data + out->len, out->capacity - out->len);
+        out->len += got > 0 ? (size_t)got : 0;
+    }
+    (void)close(fd);
+    return got == 0 ? 0
+                    : store_error_set(ret_error, ERR_IO, "cannot read %.150s: %s", path,
+                                      got < 0 ? strerror(errno) : "it grows");
+}
+
+static bool is_tag(const struct backup_row *row, const struct backup_tag_growth *growth)
+{
+    return row->key[0] == FSM_TABLE_TAGS && row->key_len == 1 + (size_t)growth->name_len &&
+           memcmp(row->key + 1, growth->name, growth->name_len) == 0;
+}
+
+/* By how many ids a tag grew. It may have been given some back, or set back by force. */
+static uint64_t grown(const struct saved_row *row, uint64_t from)
+{
+    struct tag_row tag;
+
+    if (tag_row_decode((const char *)row->key + 1, row->key_len - 1, saved_value(row),
+                       row->value_len, &tag) != 0) {
+        return 0; /* who loads the rows will say so */
+    }
+    return tag.max_id > from ? tag.max_id - from : 0;
+}
+
+/* The rows of a block; growth: of their tags, or NULL. Those that it lists stand in their order. */
+static void add_rows(struct saved *saved, struct reader *records, struct backup_block *growth)
+{
+    struct backup_tag_growth tag;
+    bool has_tag = growth != NULL && backup_growth_next(growth, &tag);
+    struct backup_row row;
+
+    while (backup_row_next(records, &row)) {
+        struct saved_row *added = saved_add(saved, row.key, row.key_len, row.value, row.value_len);
+        bool listed = has_tag && is_tag(&row, &tag);
+
+        if (row.key[0] != FSM_TABLE_TAGS || growth == NULL) {
+            continue;
+        }
+        if (listed || growth->growth.whole) {
+            added->grew = listed ? grown(added, tag.max_id) : 0;
+            added->span_ms = growth->growth.until_ms - growth->growth.since_ms;
+        }
+        if (listed) {
+            has_tag = backup_growth_next(growth, &tag);
+        }
+    }
+}
+
+static void take_blocks(struct saved *saved, const struct buf *file)
+{
+    struct backup_block growth = {0};
+    struct backup_block block;
+    struct backup_reader reader;
+
+    backup_reader_init(&reader, file->data, file->len);
+    while (backup_next(&reader, &block)) {
+        if (block.kind == BACKUP_GROWTH) {
+            growth = block;
+        } else {
+            add_rows(saved, &block.payload, growth.kind == BACKUP_GROWTH ? &growth : NULL);
+            growth = (struct backup_block){0};
+        }
+    }
+}
+
+int read_backup(const char *path, struct saved *ret_saved, struct store_error *ret_error)
+{
+    struct backup_totals totals;
+    struct backup_error error = {""};
+    struct backup_head head;
+    struct buf file = BUF_INIT;
+    int err = read_file(path, &file, ret_error);
+
+    *ret_saved = (struct saved){0};
+    if (err == 0) {
+        err = backup_verify(file.data, file.len, &head, &totals, &error);
+        err = err == 0 ? 0 : store_error_set(ret_error, err, "%s", error.text);
+    }
+    if (err == 0) {
+        memcpy(ret_saved->cluster_id, head.cluster_id, sizeof ret_saved->cluster_id);
+        memcpy(ret_saved->version, head.version, sizeof ret_saved->version);
+        ret_saved->uid = (struct uid){head.uid[0], head.uid[1]};
+        ret_saved->node_id = head.node_id;
+        ret_saved->index = head.index;
+        ret_saved->term = head.term;
+        ret_saved->wall_ms = head.wall_ms;
+        ret_saved->local = head.local;
+        take_blocks(ret_saved, &file);
+    }
+    buf_free(&file);
+    return err;
+}
+
+/* --- a directory --- */
+
+static int open_store(const char *dir, struct store **ret_store, struct store_error *ret_error)
+{
+    const struct store_lmdb_config config = {
+        .use = STORE_LMDB_LOOK, .dir = dir, .map_bytes = MAP_BYTES};
+    bool made;
+
+    return store_lmdb_open(&config, ret_store, &made, ret_error);
+}
+
+static void set_reach(struct reach *reach, const struct store_loaded *loaded)
+{
+    size_t count = loaded->entry_count;
+
+    *reach =
+        (struct reach){.node_id = loaded->identity.node_id,
+                       .index = loaded->first_index + count - 1,
+                       .term = count > 0 ? loaded->entries[count - 1].term : loaded->position.term};
+    memcpy(reach->cluster_id, loaded->identity.cluster_id, sizeof reach->cluster_id);
+}
+
+/* Rows while a store is loaded: into the list, and into the state machine. */
+struct loading {
+    struct saved *saved;
+    struct fsm *fsm;
+};
+
+static int add_row(void *data, const struct store_row *row)
+{
+    struct loading *loading = data;
+
+    saved_add(loading->saved, row->key, row->key_len, row->value, row->value_len);
+    return fsm_load_row(loading->fsm, row->key, row->key_len, row->value, row->value_len);
+}
+
+static int skip_row(void *data, const struct store_row *row)
+{
+    (void)data;
+    (void)row;
+    return 0;
+}
+
+/* Carry out an entry behind the rows. */
+static int apply(struct loading *loading, uint64_t index, const struct store_entry *entry,
+                 struct store_error *ret_error)
+{
+    struct fsm_changes changes = {0};
+    struct buf result = BUF_INIT;
+    int err = fsm_apply(loading->fsm, index, entry->data, entry->len, &result, &changes);
+
+    for (size_t i = 0; i < changes.count; i++) {
+        const struct fsm_change *change = &changes.items[i];
+
+        saved_add(loading->saved, change->key.data, change->key.len, change->value.data,
+                  change->value.len);
+    }
+    fsm_changes_release(&changes);
+    buf_free(&result);
+    if (err == ERR_DIVERGED) {
+        return store_error_set(ret_error, err,
+                               "entry %" PRIu64 " of its log says that its state is not the "
+                               "cluster's: take another survivor",
+                               index);
+    }
+    return 0; /* bytes that are no command change nothing, there as here */
+}
+
+static int apply_tail(struct loading *loading, const struct store_loaded *loaded,
+                      struct store_error *ret_error)
+{
+    int err = 0;
+
+    for (size_t i = 0; i < loaded->entry_count && err == 0; i++) {
+        uint64_t index = loaded->first_index + i;
+
+        if (index > loaded->position.index && loaded->entries[i].type == ENTRY_COMMAND) {
+            err = apply(loading, index, &loaded->entries[i], ret_error);
+        }
+    }
+    return err;
+}
+
+/* The address under which its state knows the node itself. */
+static void find_address(const struct fsm *fsm, struct saved *saved,
+                         const struct store_loaded *loaded)
+{
+    const char *moved = fsm_member_address(fsm, saved->node_id);
+    struct configuration configuration;
+    const struct conf_member *member = NULL;
+    const void *conf = loaded->position.conf;
+    size_t len = loaded->position.conf_len;
+
+    for (size_t i = loaded->entry_count; i > 0; i--) {
+        if (loaded->entries[i - 1].type != ENTRY_COMMAND &&
+            configuration_check(loaded->entries[i - 1].data, loaded->entries[i - 1].len) == 0) {
+            conf = loaded->entries[i - 1].data;
+            len = loaded->entries[i - 1].len;
+            break;
+        }
+    }
+    if (configuration_decode(conf, len, &configuration) == 0) {
+        member = configuration_find(&configuration, saved->node_id);
+    }
+    if (moved != NULL) {
+        (void)snprintf(saved->address, sizeof saved->address, "%s", moved);
+    } else if (member != NULL) {
+        memcpy(saved->address, member->address, sizeof saved->address);
+    }
+}
+
+static int take_loaded(struct loading *loading, const struct store_loaded *loaded,
+                       const struct reach *reach, struct store_error *ret_error)
+{
+    struct saved *saved = loading->saved;
+    struct birth birth;
+    int err = fsm_load_end(loading->fsm, loaded->position.index);
+
+    if (err != 0) {
+        return store_error_set(ret_error, err, "its rows contradict each other");
+    }
+    if (prepare_is_empty(loaded)) {
+        return store_error_set(ret_error, ERR_NOT_FOUND, "it holds no log and no state");
+    }
+    memcpy(saved->cluster_id, reach->cluster_id, sizeof saved->cluster_id);
+    saved->node_id = reach->node_id;
+    saved->index = reach->index;
+    /* A term that cannot be would be refused; the new cluster's log begins anew anyway. */
+    saved->term = reach->term < LIMIT_PLAUSIBLE ? reach->term : 1;
+    saved->tail = reach->index - loaded->position.index;
+    saved->local = true;
+    err = apply_tail(loading, loaded, ret_error);
+    find_address(loading->fsm, saved, loaded);
+    if (fsm_birth(loading->fsm, &birth)) {
+        saved->uid = birth.uid;
+    }
+    saved_sort(saved);
+    return err;
+}
+
+int read_survivor(const char *dir, struct saved *ret_saved, struct reach *ret_reach,
+                  struct store_error *ret_error)
+{
+    struct loading loading = {ret_saved, fsm_new()};
+    struct store_loaded loaded;
+    struct store *store;
+    int err = open_store(dir, &store, ret_error);
+
+    *ret_saved = (struct saved){0};
+    if (err == 0) {
+        fsm_load_begin(loading.fsm);
+        err = store->ops->load(store, &loaded, add_row, &loading, ret_error);
+        if (err == 0) {
+            set_reach(ret_reach, &loaded);
+            err = take_loaded(&loading, &loaded, ret_reach, ret_error);
+            store_loaded_release(&loaded);
+        }
+        store->ops->close(store);
+    }
+    fsm_free(loading.fsm);
+    if (err != 0) {
+        saved_free(ret_saved);
+    }
+    return err;
+}
+
+int read_reach(const char *dir, struct reach *ret_reach, struct store_error *ret_error)
+{
+    struct store_loaded loaded;
+    struct store *store;
+    int err = open_store(dir, &store, ret_error);
+
+    if (err != 0) {
+        return err;
+    }
+    err = store->ops->load(store, &loaded, skip_row, NULL, ret_error);
+    if (err == 0) {
+        set_reach(ret_reach, &loaded);
+        store_loaded_release(&loaded);
+    }
+    store->ops->close(store);
+    return err;
+}

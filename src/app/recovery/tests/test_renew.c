@@ -1,0 +1,372 @@
+/*
+ * test_renew.c - what each row becomes in the new cluster, how far tags are raised, and what is
+ * refused.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "src/app/recovery/renew.h"
+#include "src/app/recovery/tests/recovery_fixture.h"
+#include "src/id/fsm/fsm_journal.h"
+
+#define DAY_MS 86400000ULL
+
+static const struct options by_ids = {.raise = {.by_ids = true, .ids = 1000, .factor = 10}};
+
+/* Renew, and load what comes out. */
+static struct fsm *renewed(struct fixture *fixture, const struct options *options,
+                           struct renewed *ret_renewed)
+{
+    const struct saved *saved = fixture_saved(fixture);
+    struct store_error error = {""};
+    struct fsm *fsm = fsm_new();
+    struct reader reader;
+    struct store_row row;
+
+    if (renew(saved, options, FIXTURE_NOW_MS, ret_renewed, &error) != 0) {
+        print_error("%s\n", error.text);
+        fail();
+    }
+    fsm_load_begin(fsm);
+    reader_init(&reader, ret_renewed->rows.data, ret_renewed->rows.len);
+    while (store_rows_next(&reader, &row)) {
+        assert_int_equal(fsm_load_row(fsm, row.key, row.key_len, row.value, row.value_len), 0);
+    }
+    assert_int_equal(fsm_load_end(fsm, saved->index), 0);
+    assert_true(fsm_digest(fsm) == ret_renewed->digest);
+    return fsm;
+}
+
+static bool has_text(struct renewed *of, const char *text)
+{
+    return memmem(of->tags.data, of->tags.len, text, strlen(text)) != NULL;
+}
+
+static const struct tag_row *tag_of(struct fsm *fsm, const char *name)
+{
+    const struct tag_row *row = fsm_tag(fsm, name, strlen(name));
+
+    assert_non_null(row);
+    return row;
+}
+
+static void test_every_tag_is_raised_deleted_ones_too(void **state)
+{
+    struct fixture fixture;
+    struct renewed of;
+    struct fsm *fsm;
+
+    (void)state;
+    fixture_begin(&fixture);
+    fixture_put(&fixture, "a", 5, TAG_MODE_TREND);
+    fixture_put(&fixture, "gone", 70, TAG_MODE_TREND);
+    fixture_delete(&fixture, "gone");
+    fsm = renewed(&fixture, &by_ids, &of);
+    assert_int_equal(tag_of(fsm, "a")->max_id, 1005);
+    assert_int_equal(tag_of(fsm, "a")->generation, 2);
+    assert_int_equal(tag_of(fsm, "gone")->max_id, 1070);
+    assert_int_equal(tag_of(fsm, "gone")->generation, 3);
+    assert_true(tag_of(fsm, "gone")->deleted);
+    assert_int_equal(of.tag_count, 1);
+    assert_true(has_text(&of, "\"a\" goes on from 1005 (was 5, raised by 1000)\n"));
+    assert_true(has_text(&of, "\"gone\" goes on from 1070 (was 70, raised by 1000), deleted\n"));
+    fsm_free(fsm);
+    renewed_release(&of);
+    fixture_end(&fixture);
+}
+
+static void test_a_tag_near_the_end_is_clamped_and_said(void **state)
+{
+    struct fixture fixture;
+    struct renewed of;
+    struct fsm *fsm;
+
+    (void)state;
+    fixture_begin(&fixture);
+    fixture_put(&fixture, "end", TAG_MAX_ID_END - 1000, TAG_MODE_TREND);
+    fixture_put(&fixture, "over", TAG_MAX_ID_END - 999, TAG_MODE_TREND);
+    fixture_put(&fixture, "there", TAG_MAX_ID_END, TAG_MODE_TREND);
+    fsm = renewed(&fixture, &by_ids, &of);
+    assert_int_equal(tag_of(fsm, "end")->max_id, TAG_MAX_ID_END);
+    assert_int_equal(tag_of(fsm, "over")->max_id, TAG_MAX_ID_END);
+    assert_int_equal(tag_of(fsm, "there")->max_id, TAG_MAX_ID_END);
+    assert_int_equal(of.clamped, 2);
+    assert_true(has_text(&of, "raised by 999; NOT by 1000: it ends there, and is exhausted"));
+    fsm_free(fsm);
+    renewed_release(&of);
+    fixture_end(&fixture);
+}
+
+/* Nobody of the new cluster holds a segment. */
+static void test_a_tag_that_was_changing_is_strict(void **state)
+{
+    struct fixture fixture;
+    struct renewed of;
+    struct fsm *fsm;
+
+    (void)state;
+    fixture_begin(&fixture);
+    fixture_put(&fixture, "a", 1, TAG_MODE_TREND);
+    fixture_grant(&fixture, "a", 100);
+    fixture_put(&fixture, "a", 200, TAG_MODE_STRICT);
+    assert_true(tag_of(fixture.fsm, "a")->recalling);
+    fsm = renewed(&fixture, &by_ids, &of);
+    assert_false(tag_of(fsm, "a")->recalling);
+    assert_int_equal(tag_of(fsm, "a")->mode, TAG_MODE_STRICT);
+    assert_null(fsm_recall_next(fsm, FIXTURE_NODE, "", 0));
+    fsm_free(fsm);
+    renewed_release(&of);
+    fixture_end(&fixture);
+}
+
+/* Also those that the state does not know: they may have been acquired since. */
+static void test_no_worker_id_may_stamp_what_is_over(void **state)
+{
+    struct fixture fixture;
+    struct renewed of;
+    struct fsm *fsm;
+
+    (void)state;
+    fixture_begin(&fixture);
+    fixture_acquire(&fixture, "short", 1000);
+    fixture_acquire(&fixture, "long", DAY_MS);
+    fsm = renewed(&fixture, &by_ids, &of);
+    assert_int_equal(of.workers, 16);
+    for (uint16_t id = 0; id < 16; id++) {
+        const struct worker_row *row = fsm_worker(fsm, id);
+        const struct worker_row *old = fsm_worker(fixture.fsm, id);
+
+        assert_non_null(row);
+        assert_int_equal(row->state, WORKER_RELEASED);
+        assert_true(row->granted_until_ms >= FIXTURE_NOW_MS);
+        assert_true(row->epoch > (old != NULL ? old->epoch : 0) + 1000);
+        assert_true(old == NULL || row->granted_until_ms >= old->granted_until_ms);
+    }
+    assert_null(fsm_worker(fsm, 16));
+    assert_int_equal(fsm_worker(fsm, 1)->granted_until_ms, FIXTURE_LOG_MS + DAY_MS);
+    assert_string_equal(fsm_worker(fsm, 1)->name, "was:long");
+    assert_string_equal(fsm_worker(fsm, 2)->name, "restored/2");
+    assert_int_equal(fsm_log_ms(fsm), FIXTURE_NOW_MS);
+    /* So who comes gets one whose window begins now, not in a day. */
+    fsm_free(fixture.fsm);
+    fixture.fsm = fsm;
+    fixture_acquire(&fixture, "long", 1000);
+    assert_string_equal(fsm_worker(fsm, 0)->name, "long");
+    assert_int_equal(fsm_worker(fsm, 0)->granted_from_ms, FIXTURE_NOW_MS);
+    renewed_release(&of);
+    fixture_end(&fixture);
+}
+
+static void test_a_state_twice_renewed(void **state)
+{
+    struct fixture fixture;
+    struct renewed of;
+    struct renewed again;
+    struct reader reader;
+    struct store_row row;
+    struct fsm *fsm;
+
+    (void)state;
+    fixture_begin(&fixture);
+    fixture_put(&fixture, "a", 5, TAG_MODE_TREND);
+    fixture_acquire(&fixture, "x", 1000);
+    fsm = renewed(&fixture, &by_ids, &of);
+    fsm_free(fsm);
+    saved_free(&fixture.saved);
+    reader_init(&reader, of.rows.data, of.rows.len);
+    while (store_rows_next(&reader, &row)) {
+        saved_add(&fixture.saved, row.key, row.key_len, row.value, row.value_len);
+    }
+    fsm = renewed(&fixture, &by_ids, &again);
+    assert_int_equal(tag_of(fsm, "a")->max_id, 2005);
+    assert_string_equal(fsm_worker(fsm, 0)->name, "restored/0");
+    fsm_free(fsm);
+    renewed_release(&of);
+    renewed_release(&again);
+    fixture_end(&fixture);
+}
+
+/* Each time another, whether the old one was born or not. */
+static void test_the_new_cluster_has_a_birth_of_its_own(void **state)
+{
+    const struct birth old = {.uid = uid_make(1, 2), .list_digest = 3, .wall_ms = 4};
+
+    (void)state;
+    for (int born = 0; born < 2; born++) {
+        struct fixture fixture;
+        struct renewed of;
+        struct renewed again;
+        struct birth birth;
+        struct fsm *fsm;
+
+        fixture_begin(&fixture);
+        if (born) {
+            fixture_born(&fixture, &old);
+        }
+        fsm = renewed(&fixture, &by_ids, &of);
+        assert_true(fsm_birth(fsm, &birth));
+        assert_true(uid_equal(&birth.uid, &of.uid));
+        assert_false(uid_equal(&birth.uid, &old.uid));
+        assert_int_equal(birth.wall_ms, FIXTURE_NOW_MS);
+        fsm_free(fsm);
+        fsm_free(renewed(&fixture, &by_ids, &again));
+        assert_false(uid_equal(&again.uid, &of.uid));
+        renewed_release(&of);
+        renewed_release(&again);
+        fixture_end(&fixture);
+    }
+}
+
+/* What is the old cluster's is gone, and the keys are there, or not. */
+static void test_keys_are_kept_or_dropped_and_sessions_gone(void **state)
+{
+    struct options drop = by_ids;
+
+    (void)state;
+    drop.drop_keys = true;
+    for (int dropping = 0; dropping < 2; dropping++) {
+        struct fixture fixture;
+        struct renewed of;
+        struct reader reader;
+        struct store_row row;
+        unsigned keys = 0;
+
+        fixture_begin(&fixture);
+        fixture_put(&fixture, "s", 1, TAG_MODE_STRICT);
+        fixture_strict(&fixture, "s", 3, "k-1");
+        fixture_strict(&fixture, "s", 4, "k-2");
+        fsm_free(renewed(&fixture, dropping ? &drop : &by_ids, &of));
+        reader_init(&reader, of.rows.data, of.rows.len);
+        while (store_rows_next(&reader, &row)) {
+            assert_null(memchr("adgmnr", *(const char *)row.key, 6));
+            keys += *(const char *)row.key == FSM_TABLE_KEYS;
+        }
+        assert_int_equal(keys, dropping ? 0 : 2);
+        assert_int_equal(of.keys, 2);
+        renewed_release(&of);
+        fixture_end(&fixture);
+    }
+}
+
+static void test_how_far_a_tag_is_raised(void **state)
+{
+    const uint64_t hour_ms = 3600000;
+    static const struct {
+        struct raise raise;
+        struct saved_row row;
+        uint64_t ids; /* UINT64_MAX: it is not known */
+    } cases[] = {
+        {{.by_ids = true, .ids = 7}, {.span_ms = 0}, 7},
+        {{.by_ids = true, .ids = 0}, {.span_ms = 0}, 0},
+        {{.by_time = true, .time_ms = 3600000, .factor = 10}, {.span_ms = 0}, UINT64_MAX},
+        {{.by_time = true, .time_ms = 3600000, .factor = 10}, {.span_ms = 59999}, UINT64_MAX},
+        /* a quiet one: some of its largest segments */
+        {{.by_time = true, .time_ms = 3600000, .factor = 10}, {.span_ms = 3600000}, 5000},
+        {{.by_time = true, .time_ms = 3600000, .factor = 10},
+         {.span_ms = 3600000, .grew = 999},
+         10000},
+        {{.by_time = true, .time_ms = 7200000, .factor = 3},
+         {.span_ms = 1800000, .grew = 1000},
+         12003},
+        {{.by_time = true, .by_ids = true, .ids = 20000, .time_ms = 3600000, .factor = 10},
+         {.span_ms = 3600000, .grew = 999},
+         20000},
+        {{.by_time = true, .by_ids = true, .ids = 20, .time_ms = 3600000, .factor = 10},
+         {.span_ms = 3600000, .grew = 999},
+         10000},
+        {{.by_time = true, .by_ids = true, .ids = 20, .time_ms = 3600000, .factor = 10},
+         {.span_ms = 0},
+         20},
+        {{.by_time = true, .time_ms = 31622400000, .factor = 1000000},
+         {.span_ms = 60000, .grew = TAG_MAX_ID_END},
+         TAG_MAX_ID_END},
+    };
+
+    (void)state;
+    (void)hour_ms;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t ids = 1;
+        bool known = renew_raise(&cases[i].raise, &cases[i].row, 500, &ids);
+
+        assert_int_equal(known, cases[i].ids != UINT64_MAX);
+        if (known && ids != cases[i].ids) {
+            print_error("case %zu\n", i);
+            assert_int_equal(ids, cases[i].ids);
+        }
+    }
+}
+
+static void expect_refused(struct fixture *fixture, const struct options *options, uint64_t now_ms,
+                           int err, const char *text)
+{
+    struct store_error error = {""};
+    struct renewed of;
+
+    assert_int_equal(renew(fixture_saved(fixture), options, now_ms, &of, &error), err);
+    if (strstr(error.text, text) == NULL) {
+        print_error("\"%s\" is not in \"%s\"\n", text, error.text);
+        fail();
+    }
+}
+
+static void test_what_is_refused(void **state)
+{
+    const struct options by_time = {.raise = {.by_time = true, .time_ms = 3600000, .factor = 10}};
+    struct fixture fixture;
+
+    (void)state;
+    fixture_begin(&fixture);
+    fixture_put(&fixture, "a", 5, TAG_MODE_TREND);
+    expect_refused(&fixture, &by_time, FIXTURE_NOW_MS, ERR_INVALID, "\"a\" grew is not known");
+    expect_refused(&fixture, &by_ids, FIXTURE_LOG_MS - 1, ERR_CLOCK_BACKWARDS, "set the clock");
+    saved_add(&fixture.saved, "zzz", 3, "1", 1);
+    expect_refused(&fixture, &by_ids, FIXTURE_NOW_MS, ERR_NEWER, "row zzz");
+    fixture_end(&fixture);
+}
+
+static void test_rows_that_come_in_any_order(void **state)
+{
+    struct saved saved = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        uint8_t key[2] = {(uint8_t)(i * 7 % 251), (uint8_t)(i % 3)};
+
+        saved_add(&saved, key, sizeof key, &i, i % 11 == 0 ? 0 : sizeof i);
+    }
+    saved_sort(&saved);
+    assert_true(saved.count > 500);
+    for (size_t i = 0; i < saved.count; i++) {
+        unsigned last;
+
+        memcpy(&last, saved_value(&saved.rows[i]), sizeof last);
+        assert_true(i == 0 || memcmp(saved.rows[i - 1].key, saved.rows[i].key, 2) < 0);
+        assert_true(last + 753 >= 1000); /* of one key the last one that was added */
+    }
+    saved_free(&saved);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_tag_is_raised_deleted_ones_too),
+        cmocka_unit_test(test_a_tag_near_the_end_is_clamped_and_said),
+        cmocka_unit_test(test_a_tag_that_was_changing_is_strict),
+        cmocka_unit_test(test_no_worker_id_may_stamp_what_is_over),
+        cmocka_unit_test(test_a_state_twice_renewed),
+        cmocka_unit_test(test_the_new_cluster_has_a_birth_of_its_own),
+        cmocka_unit_test(test_keys_are_kept_or_dropped_and_sessions_gone),
+        cmocka_unit_test(test_how_far_a_tag_is_raised),
+        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_rows_that_come_in_any_order),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

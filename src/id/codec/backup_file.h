@@ -1,0 +1,132 @@
+/*
+ * backup_file.h - the bytes of a backup: all rows of the state at one index, and how far each tag
+ * grew in the hour before.
+ *
+ * A backup is a magic text, then blocks {kind u32, length u32, number u64, payload, CRC32C u32 of
+ * all that}: one HEAD, then GROWTH and ROWS in turn (a GROWTH tells of the tags in the ROWS behind
+ * it), one END, and nothing behind that. The payload of ROWS is records {key str16, value str32} in
+ * the order of their keys, over all blocks, as a snapshot has them. END has the counts and the
+ * length of everything before it, and the digest of HEAD is that of the rows: so a file that is
+ * cut, flipped or put together from two is noticed.
+ *
+ * The happy path: the writer's functions append block after block to a buffer that its owner sends
+ * off; backup_verify() looks at a whole file, and backup_next() walks through one that passed.
+ *
+ * Failure modes of reading: ERR_TRUNCATED, ERR_CORRUPT, ERR_BAD_VERSION (of a later format or
+ * level), each with a text that says what and at which byte. No partial result is to be used.
+ *
+ * Thread: pure functions, one owner each.
+ */
+#ifndef LEAFD_ID_CODEC_BACKUP_FILE_H
+#define LEAFD_ID_CODEC_BACKUP_FILE_H
+
+#include "src/base/buf.h"
+#include "src/base/err.h"
+#include "src/base/limits.h"
+
+#define BACKUP_FORMAT 1 /* of the blocks and their fields */
+
+enum backup_block_kind { BACKUP_HEAD = 1, BACKUP_GROWTH = 2, BACKUP_ROWS = 3, BACKUP_END = 4 };
+
+struct backup_head {
+    uint16_t format; /* BACKUP_FORMAT */
+    uint16_t level;  /* that was in force */
+    uint64_t uid[2]; /* of the cluster; zeros: it has none */
+    uint64_t node_id;
+    uint64_t index; /* of the state, and the term of that entry */
+    uint64_t term;
+    uint64_t digest;  /* of all rows */
+    uint64_t wall_ms; /* the node's clock when it was taken */
+    uint64_t log_ms;  /* the log's time then; 0: there is none */
+    bool local;       /* of one node alone, which asked nobody: it may lack what was acknowledged */
+    char cluster_id[LIMIT_CLUSTER_ID_BYTES + 1];
+    char version[32]; /* of leafd */
+};
+
+/* How far the tags of the following rows grew. */
+struct backup_growth {
+    uint64_t since_ms; /* from then on it was watched, on the log's time, */
+    uint64_t until_ms; /* up to then */
+    bool whole;        /* a tag that is not listed did not grow; else it may have */
+    uint32_t count;
+};
+
+/* max_id of a tag at the beginning of that time. */
+struct backup_tag_growth {
+    const char *name; /* borrowed */
+    uint16_t name_len;
+    uint64_t max_id;
+};
+
+struct backup_totals {
+    uint64_t rows;
+    uint64_t blocks; /* before END */
+    uint64_t bytes;  /* before END */
+};
+
+/* --- writing --- */
+
+struct backup_writer {
+    struct backup_totals totals;
+    uint32_t growth_at;    /* where the open GROWTH block begins in the buffer, */
+    uint32_t growth_count; /* and what it has so far */
+};
+
+/* head->format is filled in. */
+void backup_put_head(struct backup_writer *writer, const struct backup_head *head, struct buf *out);
+
+/* A GROWTH block: its beginning (count is filled in by the end), its tags in the order of their
+ * names, its end. */
+void backup_growth_begin(struct backup_writer *writer, const struct backup_growth *growth,
+                         struct buf *out);
+void backup_growth_put(struct backup_writer *writer, const struct backup_tag_growth *tag,
+                       struct buf *out);
+void backup_growth_end(struct backup_writer *writer, struct buf *out);
+
+/* Records of so many rows. */
+void backup_put_rows(struct backup_writer *writer, const void *records, size_t len, uint64_t count,
+                     struct buf *out);
+void backup_put_end(struct backup_writer *writer, struct buf *out);
+
+/* --- rows --- */
+
+struct backup_row {
+    const uint8_t *key; /* borrowed */
+    size_t key_len;
+    const uint8_t *value;
+    size_t value_len;
+};
+
+/* The next record. False: there is none, or (reader_done() is false) the bytes are no record. */
+bool backup_row_next(struct reader *records, struct backup_row *ret_row);
+
+/* --- reading --- */
+
+struct backup_error {
+    char text[256];
+};
+
+struct backup_block {
+    enum backup_block_kind kind;
+    size_t at;                   /* in the file */
+    struct reader payload;       /* of ROWS: its records */
+    struct backup_growth growth; /* of GROWTH; its tags are in the payload */
+};
+
+struct backup_reader {
+    const uint8_t *data; /* borrowed */
+    size_t len;
+    size_t at;
+    uint64_t blocks;
+};
+
+/* 0, and the file may be used. head and totals are filled in. */
+int backup_verify(const void *data, size_t len, struct backup_head *ret_head,
+                  struct backup_totals *ret_totals, struct backup_error *ret_error) MUST_CHECK;
+
+/* Walk through a file that backup_verify() passed. False after the last block before END. */
+void backup_reader_init(struct backup_reader *reader, const void *data, size_t len);
+bool backup_next(struct backup_reader *reader, struct backup_block *ret_block);
+bool backup_growth_next(struct backup_block *block, struct backup_tag_growth *ret_tag);
+
+#endif

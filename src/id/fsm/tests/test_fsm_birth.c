@@ -1,0 +1,186 @@
+/*
+ * test_fsm_birth.c - the birth of the cluster in the state machine: the first one holds, it is
+ * nobody's command, and its row loads again.
+ *
+ * Thread: one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/id/tests/id_apply.h"
+#include "src/id/tests/id_hex.h"
+
+#define KEY "73 6269727468" /* "s", "birth" */
+#define UID "d041ec7dae4f1df8 f66b1ec9a00065a7 "
+#define LIST "8877665544332211 "
+#define WALL "0068e5cf8b010000"
+
+static const struct birth BIRTH = {
+    {0xf81d4fae7dec41d0, 0xa76500a0c91e6bf6}, 0x1122334455667788, 1700000000000};
+
+/* Apply the bytes as they are, unstamped; the status, or what fsm_apply() said. */
+static int apply(struct fsm *fsm, struct buf *command, size_t *ret_changed)
+{
+    struct fsm_changes changes = {0};
+    struct buf result = BUF_INIT;
+    int32_t status = 0;
+    int rv = fsm_apply(fsm, 7, command->data, command->len, &result, &changes);
+
+    assert_int_equal(status_result_decode(result.data, result.len, &status), 0);
+    *ret_changed = changes.count;
+    fsm_changes_release(&changes);
+    buf_free(&result);
+    buf_free(command);
+    return rv != 0 ? rv : status;
+}
+
+static int apply_birth(struct fsm *fsm, const struct birth *birth, size_t *ret_changed)
+{
+    struct buf command = BUF_INIT;
+
+    command_put(&command, COMMAND_BIRTH, birth);
+    return apply(fsm, &command, ret_changed);
+}
+
+static void test_the_first_birth_holds_for_good(void **state)
+{
+    struct birth other = BIRTH;
+    struct fsm *fsm = fsm_new();
+    struct birth found;
+    uint64_t digest;
+    size_t changed;
+
+    (void)state;
+    assert_false(fsm_birth(fsm, &found));
+    assert_int_equal(apply_birth(fsm, &BIRTH, &changed), 0);
+    assert_int_equal(changed, 1);
+    digest = fsm_digest(fsm);
+    assert_true(digest != 0);
+    other.uid = uid_make(1, 2);
+    assert_int_equal(apply_birth(fsm, &other, &changed), ERR_EXISTS);
+    assert_int_equal(changed, 0);
+    assert_int_equal(apply_birth(fsm, &BIRTH, &changed), ERR_EXISTS);
+    assert_true(fsm_birth(fsm, &found));
+    assert_memory_equal(&found, &BIRTH, sizeof found);
+    assert_true(fsm_digest(fsm) == digest);
+    fsm_free(fsm);
+}
+
+/* The clock of a leader may say anything: it is only shown. */
+static void test_a_time_beyond_what_can_be_shown_is_cut(void **state)
+{
+    struct birth late = BIRTH;
+    struct fsm *fsm = fsm_new();
+    struct birth found;
+    size_t changed;
+
+    (void)state;
+    late.wall_ms = UINT64_MAX;
+    assert_int_equal(apply_birth(fsm, &late, &changed), 0);
+    assert_true(fsm_birth(fsm, &found) && found.wall_ms == TAG_TIME_MAX_MS);
+    fsm_free(fsm);
+}
+
+/* Only the first entry of a term, which is nobody's, can be it. */
+static void test_a_node_cannot_ask_for_one(void **state)
+{
+    struct buf command = BUF_INIT;
+    struct id_apply a;
+    struct birth found;
+
+    (void)state;
+    id_apply_init(&a);
+    command_put(&command, COMMAND_BIRTH, &BIRTH);
+    assert_int_equal(id_apply_as(&a, 1, &command), ERR_BAD_MESSAGE);
+    assert_false(fsm_birth(a.fsm, &found));
+    id_apply_free(&a);
+}
+
+static void test_what_is_no_birth_changes_nothing(void **state)
+{
+    struct {
+        struct birth birth;
+    } bad[] = {
+        {{.list_digest = 1}},                                  /* without a uid */
+        {{.uid = uid_make(1, 2)}},                             /* without a digest */
+        {{.uid = {1, 2}, .list_digest = 1}},                   /* no version 4 UUID */
+        {{.uid = {uid_make(1, 2).high, 2}, .list_digest = 1}}, /* of another variant */
+    };
+    struct fsm *fsm = fsm_new();
+    struct birth found;
+    size_t changed;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(apply_birth(fsm, &bad[i].birth, &changed), ERR_BAD_MESSAGE);
+        assert_int_equal(changed, 0);
+        assert_false(fsm_birth(fsm, &found));
+    }
+    fsm_free(fsm);
+}
+
+static void test_the_row_loads_and_damage_is_refused(void **state)
+{
+    struct fsm *fsm = fsm_new();
+    struct fsm *same = fsm_new();
+    struct birth found;
+    size_t changed;
+
+    (void)state;
+    assert_int_equal(apply_birth(fsm, &BIRTH, &changed), 0);
+    fsm_load_begin(same);
+    assert_int_equal(id_load_hex(same, KEY, "02 " UID LIST WALL), ERR_BAD_VERSION);
+    assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST), ERR_TRUNCATED);
+    assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST WALL "00"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(same, KEY, "01 " UID "0000000000000000" WALL), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(same, KEY, "01 " LIST UID LIST WALL), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST "ffffffffffffffff"), ERR_CORRUPT);
+    assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST WALL), 0);
+    assert_int_equal(id_load_hex(same, KEY, "01 " UID LIST WALL), ERR_EXISTS);
+    assert_int_equal(id_load_hex(same, "73 6269727469", "01 " UID LIST WALL), ERR_NEWER);
+    assert_int_equal(fsm_load_end(same, 7), 0);
+    assert_true(fsm_birth(same, &found));
+    assert_memory_equal(&found, &BIRTH, sizeof found);
+    assert_true(fsm_digest(same) == fsm_digest(fsm));
+    fsm_load_begin(same); /* all is forgotten */
+    assert_int_equal(fsm_load_end(same, 0), 0);
+    assert_false(fsm_birth(same, &found));
+    fsm_free(same);
+    fsm_free(fsm);
+}
+
+static void test_a_uid_reads_as_a_uuid(void **state)
+{
+    char text[UID_TEXT_BYTES];
+    struct uid uid;
+
+    (void)state;
+    assert_string_equal(uid_text(&BIRTH.uid, text), "f81d4fae-7dec-41d0-a765-00a0c91e6bf6");
+    for (unsigned bits = 0; bits < 2; bits++) { /* whatever was drawn */
+        uid = uid_make(bits ? UINT64_MAX : 0, bits ? UINT64_MAX : 0);
+        assert_true(uid_is_sound(&uid) && !uid_is_none(&uid));
+        assert_int_equal(uid_text(&uid, text)[14], '4');
+        assert_non_null(strchr("89ab", text[19]));
+    }
+    assert_true(uid_is_sound(&(struct uid){0, 0}) && uid_is_none(&(struct uid){0, 0}));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_first_birth_holds_for_good),
+        cmocka_unit_test(test_a_time_beyond_what_can_be_shown_is_cut),
+        cmocka_unit_test(test_a_node_cannot_ask_for_one),
+        cmocka_unit_test(test_what_is_no_birth_changes_nothing),
+        cmocka_unit_test(test_the_row_loads_and_damage_is_refused),
+        cmocka_unit_test(test_a_uid_reads_as_a_uuid),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
