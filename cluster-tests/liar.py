@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 
-PROTOCOL = 2
+PROTOCOL = 3
 HELLO, CHALLENGE, PROOF, WELCOME, REJECT = 1, 2, 3, 4, 5
 FRAME_RAFT = 16
 REQUEST_VOTE = 3
@@ -66,13 +66,15 @@ class Liar:
     def shake_hands(self, victim_id, node_id, store_id, statement):
         nonce = os.urandom(32)
         name = b"leafd"
-        hello = struct.pack("<H", PROTOCOL) + text16(name)
+        protocol = struct.pack("<H", PROTOCOL)
+        levels = struct.pack("<HH", 1, 99)  # as if it spoke any
+        hello = protocol + levels + text16(name)
         self.send(HELLO, hello + struct.pack("<QQQ", node_id, victim_id, store_id) + nonce)
         kind, challenge = self.receive()
         assert kind == CHALLENGE, (kind, challenge)
-        at = 2 + 2 + len(name)
+        at = 2 + 4 + 2 + len(name)
         self.victim_store = struct.unpack_from("<Q", challenge, at + 8)[0]
-        said = text16(b"dial") + hello
+        said = text16(b"dial") + protocol + levels + challenge[2:6] + text16(name)
         said += struct.pack("<QQQQ", node_id, victim_id, store_id, self.victim_store)
         said += nonce + challenge[at + 16 : at + 48] + statement
         self.send(PROOF, hmac.new(self.secret, said, hashlib.sha256).digest() + statement)
