@@ -269,7 +269,8 @@ static int read_put(struct conn *conn, const char *name, size_t name_len, bool f
 /* What a later level brought is not proposed before it is in force. True: the reply is made. */
 static bool refuse_above_level(struct conn *conn, const struct buf *command)
 {
-    unsigned level = atomic_load(&api_loop(conn)->backend->health->level);
+    unsigned known = atomic_load(&api_loop(conn)->backend->health->level);
+    unsigned level = known > LEVEL_FIRST ? known : LEVEL_FIRST; /* 0: not looked at yet */
     unsigned since = command_since(command->data[1]);
 
     if (since <= level) {

@@ -297,6 +297,7 @@ static void test_what_is_shown_is_read_again(void **state)
     struct body_fault fault;
     struct command read;
     struct tag_put put;
+    bool bounded = false;
     struct buf command = BUF_INIT;
     struct buf page = BUF_INIT;
 
@@ -305,7 +306,7 @@ static void test_what_is_shown_is_read_again(void **state)
     tag_json_put(&row, &page);
     buf_printf(&page, "],\"next\":null}");
     command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.wall_ms = 1});
-    assert_int_equal(tag_json_read_bulk(page.data, page.len, &command, &fault), 0);
+    assert_int_equal(tag_json_read_bulk(page.data, page.len, &command, &bounded, &fault), 0);
     command_items_end(&command);
     assert_int_equal(command_read(command.data, command.len, &read), 0);
     assert_true(command_next(&read.list, &put));

@@ -86,7 +86,8 @@ int tag_description_check(const char *text, size_t len, const char **ret_why) MU
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
 int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
 
-/* Of its row, whose key holds the name: another one if it has a max. Golden bytes in src/id/codec/tests/test_tag.c. */
+/* Of its row, whose key holds the name: another one if it has a max. Golden bytes in
+ * src/id/codec/tests/test_tag.c. */
 const struct row_format *tag_row_format(const struct tag_row *row);
 /* Of rows on their way, with their names: of such as have no max, and of any. */
 extern const struct item_format tag_item_format;
