@@ -7,6 +7,7 @@ import pytest
 
 from checker import History
 from client import parse_ids
+from drain import drain
 from wait import wait_until
 
 LAST_ID = (1 << 63) - 2
@@ -141,20 +142,6 @@ def test_many_threads_on_a_tiny_step(shared, tag):
         thread.join(40)
     assert not faults, faults
     assert history.check() == 9 * 100 * 3
-
-
-def drain(cluster, tag, history):
-    """Take single ids from all nodes in turn until each says 409 exhausted."""
-    tracks = {node: history.track("drain", node.id, tag) for node in cluster.nodes}
-    left = list(cluster.nodes)
-    while left:
-        for node in list(left):
-            answer = node.get(f"/api/segment/get/{tag}")
-            if answer.status == 200:
-                tracks[node].add(int(answer.body), int(answer.body), answer)
-            else:
-                assert (answer.status, answer.code) == (409, "exhausted"), answer
-                left.remove(node)
 
 
 @pytest.mark.parametrize("step", [1, 2, 1000])

@@ -13,6 +13,8 @@ from node import leafd_path
 from wait import wait_until
 
 LEVEL = "/api/cluster/level"
+OWN = 2  # the newest level of this build (LEVEL_NEWEST in src/id/codec/level.h)
+NEXT = OWN + 1  # and of the other one
 TOO_OLD_EXIT = 65
 TOO_OLD_LOG = "the node cannot go on|cannot start the node|cannot use the data directory|refuses"
 
@@ -45,6 +47,17 @@ def wait_level(cluster, level, timeout=20.0):
     )
 
 
+def started(make_cluster, settings):
+    """A cluster at the newest level of this build: by itself, or by hand."""
+    cluster = make_cluster(settings=settings)
+    if settings.get("upgrade-auto") == "false":
+        for level in range(2, OWN + 1):
+            wait_can_rise(cluster.nodes[0])
+            assert raise_level(cluster.nodes[0], level).status == 200
+    wait_level(cluster, OWN)
+    return cluster
+
+
 def exchange(cluster, node, binary):
     """Stop it in order, and start another leafd on its data."""
     node.stop()
@@ -55,7 +68,7 @@ def exchange(cluster, node, binary):
 
 def wait_registered(cluster, node, level=None):
     """Until the leader knows what it speaks."""
-    newest = 2 if node.binary == next_leafd() else 1
+    newest = NEXT if node.binary == next_leafd() else OWN
 
     def so():
         members = cluster.leader().cluster_status()["members"]
@@ -74,7 +87,7 @@ def wait_can_rise(node):
     wait_until(lambda: can_rise(node)[0], 20, "the level can rise")
 
 
-def raise_level(node, level=2):
+def raise_level(node, level=NEXT):
     return node.http("POST", f"{LEVEL}?timeout_ms=10000", {"level": level})
 
 
@@ -83,7 +96,7 @@ def ends_too_old(node, reason):
     node.expect_log(TOO_OLD_LOG)
     assert node.wait_exit() == TOO_OLD_EXIT
     assert reason in node.log_tail(), node.log_tail()
-    assert "level 2" in node.log_tail() and "1 to 1" in node.log_tail()
+    assert f"level {NEXT}" in node.log_tail() and f"1 to {OWN}" in node.log_tail()
 
 
 def upgrade_all(cluster):
@@ -93,7 +106,7 @@ def upgrade_all(cluster):
 
 @pytest.mark.bound(120)
 def test_up_and_back_and_up_under_load_and_the_level_by_hand(make_cluster, tag):
-    cluster = make_cluster(settings=by_hand())
+    cluster = started(make_cluster, by_hand())
     old = leafd_path()
     cluster.create_tag(tag)
     history = History()
@@ -106,11 +119,11 @@ def test_up_and_back_and_up_under_load_and_the_level_by_hand(make_cluster, tag):
             wait_taken(load, 2_000)
         upgrade_all(cluster)
         wait_can_rise(cluster.nodes[0])
-        assert level_of(cluster.nodes[0]) == 1
+        assert level_of(cluster.nodes[0]) == OWN
         response = raise_level(cluster.followers()[0])
         assert response.status == 200, response
         assert response.json()["status"] == "done"
-        wait_level(cluster, 2)
+        wait_level(cluster, NEXT)
         wait_taken(load, 5_000)
     cluster.wait_applied()
     digests_agree(cluster)
@@ -124,40 +137,40 @@ def digests_agree(cluster):
 
 
 def test_it_rises_by_itself_after_the_hold(make_cluster):
-    cluster = make_cluster(settings=by_itself(1000))
+    cluster = started(make_cluster, by_itself(1000))
     for node in cluster.nodes[:2]:
         exchange(cluster, node, next_leafd())
     assert not can_rise(cluster.nodes[0])[0]
     exchange(cluster, cluster.nodes[2], next_leafd())
-    wait_level(cluster, 2)
+    wait_level(cluster, NEXT)
     status = cluster.nodes[0].cluster_status()
     assert status["level"]["index"] > 0 and status["level"]["since"]
-    assert [m["levels"] for m in status["members"]] == [{"min": 1, "max": 2}] * 3
+    assert [m["levels"] for m in status["members"]] == [{"min": 1, "max": NEXT}] * 3
     metrics = cluster.nodes[0].get("/metrics").text
-    assert "\nleafd_level 2\n" in metrics and "\nleafd_level_able 2\n" in metrics
-    assert cluster.nodes[0].get_json("/version")["level"] == 2
+    assert f"\nleafd_level {NEXT}\n" in metrics and f"\nleafd_level_able {NEXT}\n" in metrics
+    assert cluster.nodes[0].get_json("/version")["level"] == NEXT
 
 
 def test_who_is_in_the_way_is_named_and_nothing_happens(make_cluster):
-    cluster = make_cluster(settings=by_itself(0))
+    cluster = started(make_cluster, by_itself(0))
     for node in cluster.nodes[:2]:
         exchange(cluster, node, next_leafd())
     ready, why = can_rise(cluster.nodes[0])
-    assert not ready and "node 3 (leafd" in why and "speaks levels 1 to 1" in why, why
+    assert not ready and "node 3 (leafd" in why and f"speaks levels 1 to {OWN}" in why, why
     response = raise_level(cluster.nodes[0])
     assert response.status == 409 and response.json()["code"] == "in_the_way", response
     assert "node 3" in response.json()["message"]
-    response = raise_level(cluster.nodes[0], 3)
+    response = raise_level(cluster.nodes[0], NEXT + 1)
     assert response.status == 409 and response.json()["code"] == "not_the_next_level", response
     cluster.nodes[2].stop()  # away, it may come back as it was
     response = raise_level(cluster.nodes[0])
     assert response.status == 409 and "node 3" in response.json()["message"], response
-    assert level_of(cluster.nodes[0]) == 1
+    assert level_of(cluster.nodes[0]) == OWN
     cluster.nodes[2].start().wait_ready()
 
 
 def test_the_removal_of_the_one_in_the_way_lets_it_rise(make_cluster):
-    cluster = make_cluster(settings=by_itself(500))
+    cluster = started(make_cluster, by_itself(500))
     for node in cluster.nodes[:2]:
         exchange(cluster, node, next_leafd())
     last = cluster.nodes[2]
@@ -171,37 +184,39 @@ def test_the_removal_of_the_one_in_the_way_lets_it_rise(make_cluster):
     )
     last.wait_exit()
     cluster.dismiss(last)
-    wait_level(cluster, 2)
+    wait_level(cluster, NEXT)
 
 
 def test_an_older_leafd_is_refused_once_the_level_has_risen(make_cluster):
     """On its own data; as one that slept through it; and as one that joins."""
-    cluster = make_cluster(settings=by_hand())
+    cluster = started(make_cluster, by_hand())
     old = leafd_path()
     upgrade_all(cluster)
     wait_can_rise(cluster.nodes[0])
     sleeper = cluster.followers()[0]
     others = cluster.others(sleeper)
     assert raise_level(others[0]).status == 200
-    wait_level(cluster, 2)
+    wait_level(cluster, NEXT)
     sleeper.stop()
     sleeper.binary = old
     sleeper.start()
-    ends_too_old(sleeper, "level 2")
+    ends_too_old(sleeper, f"level {NEXT}")
     newcomer = cluster.newcomer(4, *others)
     newcomer.binary = old
     newcomer.start()
-    ends_too_old(newcomer, "the cluster is at level 2 and this leafd speaks levels 1 to 1")
+    ends_too_old(
+        newcomer, f"the cluster is at level {NEXT} and this leafd speaks levels 1 to {OWN}"
+    )
     assert 4 not in [member["id"] for member in others[0].cluster_status()["members"]]
     for node in (sleeper, newcomer):
         node.binary = next_leafd()
         node.start().wait_ready()
-    wait_level(cluster, 2)
+    wait_level(cluster, NEXT)
 
 
 def test_a_node_put_back_while_away_stops_before_the_raise_and_goes_on_upgraded(make_cluster):
     """It said that it speaks the next level, went back, and hears of the raise from the others."""
-    cluster = make_cluster(settings=by_hand())
+    cluster = started(make_cluster, by_hand())
     upgrade_all(cluster)
     wait_can_rise(cluster.nodes[0])
     sleeper = cluster.followers()[0]
@@ -211,10 +226,10 @@ def test_a_node_put_back_while_away_stops_before_the_raise_and_goes_on_upgraded(
     applied = others[0].cluster_status()["applied_index"]
     sleeper.binary = leafd_path()
     sleeper.start()
-    ends_too_old(sleeper, "level 2")
+    ends_too_old(sleeper, f"level {NEXT}")
     sleeper.binary = next_leafd()
     sleeper.start().wait_ready()
-    wait_level(cluster, 2)
+    wait_level(cluster, NEXT)
     wait_until(
         lambda: sleeper.cluster_status()["applied_index"] >= applied, 20, "the node has caught up"
     )
@@ -222,18 +237,18 @@ def test_a_node_put_back_while_away_stops_before_the_raise_and_goes_on_upgraded(
 
 def test_a_standby_in_the_way_is_named(make_cluster):
     """One that was added and never came."""
-    cluster = make_cluster(settings={**by_itself(0), "raft-catch-up-ms": 1000})
+    cluster = started(make_cluster, {**by_itself(0), "raft-catch-up-ms": 1000})
     body = {"id": 4, "peer_address": "127.0.0.1:1"}
     response = cluster.nodes[0].http("POST", "/api/cluster/members?timeout_ms=8000", body)
     assert response.status in (202, 409), response
     upgrade_all(cluster)
     ready, why = can_rise(cluster.nodes[0])
     assert not ready and "node 4" in why, why
-    assert level_of(cluster.nodes[0]) == 1
+    assert level_of(cluster.nodes[0]) == OWN
     wait_until(
         lambda: cluster.nodes[0].http("DELETE", "/api/cluster/members/4?timeout_ms=5000").status
         == 200,
         30,
         "node 4 removed",
     )
-    wait_level(cluster, 2)
+    wait_level(cluster, NEXT)

@@ -139,9 +139,10 @@ static int answer_result(struct conn *conn, struct call *call, const struct stri
     case ERR_WRONG_MODE:
         return answer_trend(conn, call, shown);
     case ERR_EXHAUSTED:
-        return reply_error(conn, 409, "exhausted",
-                           "tag %s has %llu ids left below 2^63, which is less than count=%u",
-                           shown, detail, claim->count);
+        return reply_error(
+            conn, 409, "exhausted",
+            "tag %s has %llu ids left below its max, or 2^63, which is less than count=%u", shown,
+            detail, claim->count);
     case ERR_KEY_CONFLICT:
         return answer_key_conflict(conn, claim, result, shown);
     case ERR_KEYS_FULL:
@@ -351,8 +352,8 @@ COLD static int fail_claim(struct conn *conn, const struct id_claim *claim, stru
     case CLAIM_UNKNOWN:
         return reply_error(conn, 404, "unknown_tag", "there is no tag %s", shown);
     case CLAIM_EXHAUSTED:
-        return reply_error(conn, 409, "exhausted", "tag %s has no %u ids left below 2^63", shown,
-                           claim->count);
+        return reply_error(conn, 409, "exhausted",
+                           "tag %s has no %u ids left below its max, or 2^63", shown, claim->count);
     case CLAIM_NOT_CONTIGUOUS:
         return reply_error(conn, 409, "not_contiguous",
                            "count=%u does not fit one segment of tag %s, whose max_step is %u",

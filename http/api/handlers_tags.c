@@ -243,31 +243,67 @@ static int put_cb(struct conn *conn, struct call *call)
     return status;
 }
 
+/* The body as a command: of level 1 unless a tag has a max. */
+static int read_put(struct conn *conn, const char *name, size_t name_len, bool force,
+                    struct buf *command, struct body_fault *ret_fault)
+{
+    const struct command_list head = {.force = force,
+                                      .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)};
+    const struct buf *body = &conn->body;
+    enum command_type type = COMMAND_TAGS_PUT;
+    bool bounded = false;
+    int rv;
+
+    do {
+        type = bounded ? COMMAND_TAGS_PUT_BOUNDED : COMMAND_TAGS_PUT;
+        command->len = 0;
+        command_put(command, type, &head);
+        rv = name != NULL ? tag_json_read_one(name, name_len, body->data, body->len, command,
+                                              &bounded, ret_fault)
+                          : tag_json_read_bulk(body->data, body->len, command, &bounded, ret_fault);
+    } while (rv == 0 && bounded && type == COMMAND_TAGS_PUT);
+    command_items_end(command);
+    return rv;
+}
+
+/* What a later level brought is not proposed before it is in force. True: the reply is made. */
+static bool refuse_above_level(struct conn *conn, const struct buf *command)
+{
+    unsigned known = atomic_load(&api_loop(conn)->backend->health->level);
+    unsigned level = known > LEVEL_FIRST ? known : LEVEL_FIRST; /* 0: not looked at yet */
+    unsigned since = command_since(command->data[1]);
+
+    if (since <= level) {
+        return false;
+    }
+    (void)reply_error(conn, 409, "level_too_low",
+                      "max needs level %u, and the cluster is at level %u: GET /api/cluster/level "
+                      "says who is in the way",
+                      since, level);
+    return true;
+}
+
 /* Propose the tags of the body: one of that name, or a bulk when name is NULL. */
 static int put(struct conn *conn, const char *name, size_t name_len)
 {
     struct param options[] = {OPTION_FLAG("force"), OPTION_WAIT, OPTION_TIMEOUT(conn)};
-    const struct buf *body = &conn->body;
     struct body_fault fault;
     struct call *call;
     struct buf *command;
-    int rv;
 
     if (!request_options(conn, options, COUNT_OF(options))) {
         return ANSWERED;
     }
     call = call_new(ID_REQUEST_COMMAND, put_cb);
     command = &call->request.payload;
-    command_put(command, COMMAND_TAGS_PUT,
-                &(struct command_list){.force = options[0].number == 1,
-                                       .wall_ms = clock_wall_ms(api_loop(conn)->backend->clock)});
-    rv = name != NULL ? tag_json_read_one(name, name_len, body->data, body->len, command, &fault)
-                      : tag_json_read_bulk(body->data, body->len, command, &fault);
-    if (rv != 0) {
+    if (read_put(conn, name, name_len, options[0].number == 1, command, &fault) != 0) {
         call_free(call);
         return reply_fault(conn, &fault);
     }
-    command_items_end(command);
+    if (refuse_above_level(conn, command)) {
+        call_free(call);
+        return ANSWERED;
+    }
     /* The largest bulk of the longest tags fits one entry of the log. */
     ASSERT(command->len <= LIMIT_ENTRY_BYTES);
     return submit_change(conn, call, name == NULL, &options[1]);

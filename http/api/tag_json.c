@@ -52,13 +52,15 @@ static int read_object(json_t *object, struct tag_put *put, struct body_fault *r
          .words = modes,
          .rule = "is neither \"trend\" nor \"strict\""},
         {.name = "description", .read = read_description},
+        {.name = "max", .min = 1, .max = TAG_MAX_ID_END, .takes_digits = true},
     };
     static const uint8_t bits[] = {0,
                                    TAG_FIELD_STEP,
                                    TAG_FIELD_MAX_ID,
                                    TAG_FIELD_MAX_STEP,
                                    TAG_FIELD_MODE,
-                                   TAG_FIELD_DESCRIPTION};
+                                   TAG_FIELD_DESCRIPTION,
+                                   TAG_FIELD_MAX};
     size_t skip = put->name != NULL ? 1 : 0; /* the name is no field then */
     int rv =
         body_fields(object, "a tag's fields", fields + skip, COUNT_OF(fields) - skip, ret_fault);
@@ -81,31 +83,40 @@ static int read_object(json_t *object, struct tag_put *put, struct body_fault *r
     put->mode = (uint8_t)fields[4].number;
     put->description = fields[5].text;
     put->description_len = (uint16_t)fields[5].len;
+    put->max = fields[6].number == TAG_MAX_ID_END ? 0 : fields[6].number;
     return 0;
 }
 
-/* Append the put of an object, whose name is given or one of its fields. */
+/* Append the put of an object, whose name is given or one of its fields. One that has a max goes
+ * into a command that may have it alone: *ret_bounded says that it is to be that, and all is read
+ * anew. */
 static int add_object(json_t *object, const char *name, size_t name_len, struct buf *command,
-                      struct body_fault *ret_fault)
+                      bool *ret_bounded, struct body_fault *ret_fault)
 {
     struct tag_put put = {.name = name, .name_len = (uint16_t)name_len};
     int rv = read_object(object, &put, ret_fault);
 
-    if (rv == 0) {
-        command_item_put(command, COMMAND_TAGS_PUT, &put);
+    if (rv != 0) {
+        return rv;
     }
-    return rv;
+    if ((put.fields & TAG_FIELD_MAX) != 0) {
+        *ret_bounded = true;
+    }
+    if (!*ret_bounded || command->data[1] == COMMAND_TAGS_PUT_BOUNDED) {
+        command_item_put(command, command->data[1], &put);
+    }
+    return 0;
 }
 
 int tag_json_read_one(const char *name, size_t name_len, const void *body, size_t len,
-                      struct buf *command, struct body_fault *ret_fault)
+                      struct buf *command, bool *ret_bounded, struct body_fault *ret_fault)
 {
     json_t *object = body_parse(len > 0 ? body : "{}", len > 0 ? len : 2, 1, ret_fault);
     int rv = ERR_INVALID;
 
     ASSERT(name_len > 0 && name_len <= LIMIT_TAG_NAME_BYTES);
     if (object != NULL) {
-        rv = add_object(object, name, name_len, command, ret_fault);
+        rv = add_object(object, name, name_len, command, ret_bounded, ret_fault);
     }
     json_decref(object);
     return rv;
@@ -126,7 +137,7 @@ static int too_many(struct body_fault *ret_fault, size_t count)
                      count, LIMIT_TAGS_PER_BULK);
 }
 
-static int read_array(const char *body, size_t len, struct buf *command,
+static int read_array(const char *body, size_t len, struct buf *command, bool *ret_bounded,
                       struct body_fault *ret_fault)
 {
     json_t *array = body_parse(body, len, 1, ret_fault);
@@ -142,7 +153,7 @@ static int read_array(const char *body, size_t len, struct buf *command,
         rv = too_many(ret_fault, json_array_size(array));
     }
     for (size_t i = 0; rv == 0 && i < json_array_size(array); i++) {
-        rv = add_object(json_array_get(array, i), NULL, 0, command, ret_fault);
+        rv = add_object(json_array_get(array, i), NULL, 0, command, ret_bounded, ret_fault);
         if (rv != 0) {
             fault_at(ret_fault, "item", i);
         }
@@ -185,9 +196,10 @@ static int check_page(json_t *page, struct body_fault *ret_fault)
 }
 
 /* One page behind *count tags. */
-static int read_page(json_t *page, size_t *count, struct buf *command, struct body_fault *ret_fault)
+static int read_page(json_t *page, size_t *count, struct buf *command, bool *ret_bounded,
+                     struct body_fault *ret_fault)
 {
-    static const char *const shown[] = {"changing", "created", "updated", "generation"};
+    static const char *const shown[] = {"changing", "created", "updated", "generation", "warning"};
     json_t *tags = json_object_get(page, "tags");
     int rv = check_page(page, ret_fault);
 
@@ -197,8 +209,9 @@ static int read_page(json_t *page, size_t *count, struct buf *command, struct bo
         for (size_t k = 0; k < COUNT_OF(shown); k++) {
             (void)json_object_del(tag, shown[k]);
         }
-        rv = ++*count > LIMIT_TAGS_PER_BULK ? too_many(ret_fault, *count)
-                                            : add_object(tag, NULL, 0, command, ret_fault);
+        rv = ++*count > LIMIT_TAGS_PER_BULK
+                 ? too_many(ret_fault, *count)
+                 : add_object(tag, NULL, 0, command, ret_bounded, ret_fault);
         if (rv != 0 && *count <= LIMIT_TAGS_PER_BULK) {
             fault_at(ret_fault, "item", *count - 1);
         }
@@ -208,11 +221,11 @@ static int read_page(json_t *page, size_t *count, struct buf *command, struct bo
 
 /* The first page is read, up to `at`. */
 static int read_pages(const char *body, size_t len, json_t *first, size_t at, struct buf *command,
-                      struct body_fault *ret_fault)
+                      bool *ret_bounded, struct body_fault *ret_fault)
 {
     size_t pages = 1;
     size_t count = 0;
-    int rv = read_page(first, &count, command, ret_fault);
+    int rv = read_page(first, &count, command, ret_bounded, ret_fault);
 
     while (rv == 0 && (at = skip_space(body, len, at)) < len) {
         size_t used = 0;
@@ -222,7 +235,7 @@ static int read_pages(const char *body, size_t len, json_t *first, size_t at, st
         if (page == NULL) {
             rv = fault_at(ret_fault, "page", pages);
         } else {
-            rv = is_page(page) ? read_page(page, &count, command, ret_fault)
+            rv = is_page(page) ? read_page(page, &count, command, ret_bounded, ret_fault)
                                : body_fail(ret_fault, "bad_request",
                                            "page %zu is not what GET /api/tags gives", pages);
         }
@@ -236,7 +249,7 @@ static int read_pages(const char *body, size_t len, json_t *first, size_t at, st
 }
 
 /* False: the body is none of these. */
-static bool read_dump(const char *body, size_t len, struct buf *command,
+static bool read_dump(const char *body, size_t len, struct buf *command, bool *ret_bounded,
                       struct body_fault *ret_fault, int *ret_rv)
 {
     size_t used = 0;
@@ -244,7 +257,7 @@ static bool read_dump(const char *body, size_t len, struct buf *command,
     bool is_dump = first != NULL && is_page(first);
 
     if (is_dump) {
-        *ret_rv = read_pages(body, len, first, used, command, ret_fault);
+        *ret_rv = read_pages(body, len, first, used, command, ret_bounded, ret_fault);
     }
     json_decref(first);
     return is_dump;
@@ -263,13 +276,13 @@ static bool is_blank(const char *text, size_t len)
 }
 
 static int read_line(const char *line, size_t len, int number, struct buf *command,
-                     struct body_fault *ret_fault)
+                     bool *ret_bounded, struct body_fault *ret_fault)
 {
     json_t *object = body_parse(line, len, number, ret_fault);
     int rv = ERR_INVALID;
 
     if (object != NULL) {
-        rv = add_object(object, NULL, 0, command, ret_fault);
+        rv = add_object(object, NULL, 0, command, ret_bounded, ret_fault);
     }
     /* What is no JSON names its line itself. */
     if (rv != 0 && strcmp(ret_fault->code, "bad_json") != 0) {
@@ -279,7 +292,7 @@ static int read_line(const char *line, size_t len, int number, struct buf *comma
     return rv;
 }
 
-static int read_lines(const char *body, size_t len, struct buf *command,
+static int read_lines(const char *body, size_t len, struct buf *command, bool *ret_bounded,
                       struct body_fault *ret_fault)
 {
     const char *end = body + len;
@@ -294,8 +307,9 @@ static int read_lines(const char *body, size_t len, struct buf *command,
         number++;
         if (!is_blank(at, line_len)) {
             count++;
-            rv = count > LIMIT_TAGS_PER_BULK ? too_many(ret_fault, count)
-                                             : read_line(at, line_len, number, command, ret_fault);
+            rv = count > LIMIT_TAGS_PER_BULK
+                     ? too_many(ret_fault, count)
+                     : read_line(at, line_len, number, command, ret_bounded, ret_fault);
         }
         if (rv != 0) {
             return rv;
@@ -306,7 +320,7 @@ static int read_lines(const char *body, size_t len, struct buf *command,
     return 0;
 }
 
-int tag_json_read_bulk(const void *body, size_t len, struct buf *command,
+int tag_json_read_bulk(const void *body, size_t len, struct buf *command, bool *ret_bounded,
                        struct body_fault *ret_fault)
 {
     const char *text = body;
@@ -317,11 +331,11 @@ int tag_json_read_bulk(const void *body, size_t len, struct buf *command,
         return body_fail(ret_fault, "bad_json", "the body is empty; it holds no tags");
     }
     if (text[at] == '[') {
-        return read_array(text, len, command, ret_fault);
+        return read_array(text, len, command, ret_bounded, ret_fault);
     }
-    return read_dump(text, len, command, ret_fault, &rv)
+    return read_dump(text, len, command, ret_bounded, ret_fault, &rv)
                ? rv
-               : read_lines(text, len, command, ret_fault);
+               : read_lines(text, len, command, ret_bounded, ret_fault);
 }
 
 void tag_json_put(const struct tag_row *row, struct buf *buf)
@@ -333,6 +347,12 @@ void tag_json_put(const struct tag_row *row, struct buf *buf)
     buf_printf(buf, ",\"max_id\":\"%llu\",\"step\":%u,\"max_step\":%u,\"mode\":\"%s\"",
                (unsigned long long)row->max_id, row->step, row->max_step,
                row->mode == TAG_MODE_STRICT ? "strict" : "trend");
+    if (row->max > 0) {
+        buf_printf(buf, ",\"max\":\"%llu\"", (unsigned long long)row->max);
+    }
+    if (tag_is_nearly_exhausted(row)) {
+        buf_printf(buf, ",\"warning\":\"less than 10 %% of the ids below max are left\"");
+    }
     if (row->mode == TAG_MODE_STRICT) {
         buf_printf(buf, ",\"changing\":%s", row->recalling ? "true" : "false");
     }

@@ -87,6 +87,15 @@ static void raise_to(struct upgrade *upgrade, uint16_t to)
     }
 }
 
+/* Did this very start of this node begin the cluster? Then all members met it as they are, and
+ * there is no older leafd that anybody would go back to. */
+static bool has_founded(const struct ground *on)
+{
+    struct birth birth;
+
+    return fsm_birth(on->fsm, &birth) && uid_equal(&birth.uid, &on->driver->config.birth.uid);
+}
+
 void upgrade_turn(struct upgrade *upgrade)
 {
     const struct ground *on = upgrade->on;
@@ -111,7 +120,7 @@ void upgrade_turn(struct upgrade *upgrade)
         upgrade->ready = next;
     }
     if (upgrade->config->automatic && reached &&
-        now_ms - upgrade->ready_ms >= upgrade->config->hold_ms) {
+        (has_founded(on) || now_ms - upgrade->ready_ms >= upgrade->config->hold_ms)) {
         raise_to(upgrade, next);
     }
 }

@@ -13,7 +13,7 @@
     X(INVALID, -2, "bad_request", "invalid argument")                                              \
     X(UNKNOWN_TAG, -3, "unknown_tag", "no such tag")                                               \
     X(WOULD_REPEAT, -4, "would_repeat", "lowering max_id would hand out ids again")                \
-    X(EXHAUSTED, -5, "exhausted", "the tag has no ids left below 2^63")                            \
+    X(EXHAUSTED, -5, "exhausted", "the tag has no ids left below its max, or 2^63")                \
     X(NOT_CONTIGUOUS, -6, "not_contiguous", "a segment cannot hold so many ids in one range")      \
     X(EMPTY, -7, "empty", "nothing there yet")                                                     \
     X(NO_LEADER, -8, "no_leader", "no leader is known")                                            \

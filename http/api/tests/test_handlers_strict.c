@@ -136,7 +136,7 @@ static void test_refusals(void **state)
         const char *text;
     } cases[] = {
         {{ERR_UNKNOWN_TAG, false, 0, {0}}, 404, "unknown_tag", "there is no tag"},
-        {{ERR_EXHAUSTED, false, 1, {2}}, 409, "exhausted", "has 2 ids left below 2^63"},
+        {{ERR_EXHAUSTED, false, 1, {2}}, 409, "exhausted", "has 2 ids left below its max, or 2^63"},
         {{ERR_CHANGING, false, 1, {3}}, 503, "mode_changing", "node 3 has not said"},
         {{ERR_KEYS_FULL, false, 1, {4}}, 503, "idempotency_full", "4 idempotency keys"},
         {{ERR_TIMEOUT, false, 0, {0}}, 503, "timeout", "are skipped if they were allocated"},

@@ -16,6 +16,7 @@ static int read_one(const char *body, struct body_fault *fault)
 {
     struct buf command = BUF_INIT;
     size_t len = strlen(body);
+    bool bounded = false;
     char *exact = malloc(len > 0 ? len : 1);
     int rv;
 
@@ -23,7 +24,7 @@ static int read_one(const char *body, struct body_fault *fault)
     memcpy(exact, body, len);
     memset(fault, 0, sizeof *fault);
     command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
-    rv = tag_json_read_one("t", 1, exact, len, &command, fault);
+    rv = tag_json_read_one("t", 1, exact, len, &command, &bounded, fault);
     buf_free(&command);
     free(exact);
     return rv;
@@ -33,13 +34,14 @@ static int read_bulk(const char *body, size_t len, struct body_fault *fault)
 {
     struct buf command = BUF_INIT;
     char *exact = malloc(len > 0 ? len : 1);
+    bool bounded = false;
     int rv;
 
     assert_non_null(exact);
     memcpy(exact, body, len);
     memset(fault, 0, sizeof *fault);
     command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
-    rv = tag_json_read_bulk(exact, len, &command, fault);
+    rv = tag_json_read_bulk(exact, len, &command, &bounded, fault);
     buf_free(&command);
     free(exact);
     return rv;
@@ -295,6 +297,7 @@ static void test_what_is_shown_is_read_again(void **state)
     struct body_fault fault;
     struct command read;
     struct tag_put put;
+    bool bounded = false;
     struct buf command = BUF_INIT;
     struct buf page = BUF_INIT;
 
@@ -303,7 +306,7 @@ static void test_what_is_shown_is_read_again(void **state)
     tag_json_put(&row, &page);
     buf_printf(&page, "],\"next\":null}");
     command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.wall_ms = 1});
-    assert_int_equal(tag_json_read_bulk(page.data, page.len, &command, &fault), 0);
+    assert_int_equal(tag_json_read_bulk(page.data, page.len, &command, &bounded, &fault), 0);
     command_items_end(&command);
     assert_int_equal(command_read(command.data, command.len, &read), 0);
     assert_true(command_next(&read.list, &put));

@@ -132,7 +132,7 @@ static void test_whoever_is_in_the_way_is_named(void **state)
 /* It said what it speaks, and was started anew since: then that counts for nothing. */
 static void test_what_an_earlier_start_said_does_not_count(void **state)
 {
-    struct ring ring = {.upgrade = {.hold_ms = 100000, .automatic = true}};
+    struct ring ring = {.upgrade = {.automatic = false}};
     uint64_t follower;
     struct member_answer answer;
 

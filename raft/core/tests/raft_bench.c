@@ -50,7 +50,7 @@ static void put_row(unsigned n, struct buf *key, struct buf *value)
     row.description_len = sizeof text;
     buf_put_u8(key, 't');
     buf_put(key, name, row.name_len);
-    row_put(value, &tag_row_format, &row);
+    row_put(value, tag_row_format(&row), &row);
 }
 
 /* The state at the applied index, with as many rows as asked for. */

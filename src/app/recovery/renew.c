@@ -132,13 +132,13 @@ static int renew_tag(struct renewing *renewing, const struct saved_row *row)
                                tag.name_len, tag.name);
     }
     was = tag.max_id;
-    tag.max_id = by < TAG_MAX_ID_END - was ? was + by : TAG_MAX_ID_END;
+    tag.max_id = by < tag_bound(&tag) - was ? was + by : tag_bound(&tag);
     tag.generation += tag.generation < UINT32_MAX;
     tag.recalling = false;
     renewing->to->tag_count += !tag.deleted;
     renewing->to->clamped += tag.max_id - was < by;
     tell_tag(renewing, row, &tag, was, by);
-    row_put(&value, &tag_row_format, &tag);
+    row_put(&value, tag_row_format(&tag), &tag);
     err = put(renewing, row->key, row->key_len, value.data, value.len);
     buf_free(&value);
     return err == 0 ? 0 : fail_row(renewing, row, err);

@@ -433,8 +433,8 @@ static void tag_adopt(struct allocator *allocator, struct id_tag *tag, const str
         after = ID_TAG_UNKNOWN;
     } else if (row->mode == TAG_MODE_STRICT) {
         after = ID_TAG_STRICT;
-    } else if (newer) {
-        after = ID_TAG_ACTIVE;
+    } else if (newer || (before == ID_TAG_EXHAUSTED && row->max_id < tag_bound(row))) {
+        after = ID_TAG_ACTIVE; /* its max was raised, say */
     }
     tag_steps(tag, row->step, row->max_step);
     if (after != before) {

@@ -7,7 +7,8 @@
 
 #include "src/base/assert.h"
 
-#define ALL_TAG_FIELDS 0x1f /* all bits of enum tag_field */
+/* All bits of enum tag_field. */
+#define ALL_TAG_FIELDS 0x3f
 
 #define ITEM_SIZE_MAX 64
 #define ITEM 1 /* stands before each item */
@@ -37,18 +38,32 @@ static const struct field PUT_FIELDS[] = {
     FIELD_STRING(struct tag_put, name),        FIELD_NUMBER(struct tag_put, fields),
     FIELD_NUMBER(struct tag_put, max_id),      FIELD_NUMBER(struct tag_put, step),
     FIELD_NUMBER(struct tag_put, max_step),    FIELD_NUMBER(struct tag_put, mode),
-    FIELD_STRING(struct tag_put, description),
+    FIELD_STRING(struct tag_put, description), FIELD_NUMBER(struct tag_put, max), /* if bounded */
 };
+#define PUT_FIELD_COUNT (sizeof PUT_FIELDS / sizeof *PUT_FIELDS)
 
 static bool put_is_sound(const void *data)
+{
+    const struct tag_put *put = data;
+
+    return (put->fields & ~(ALL_TAG_FIELDS & ~TAG_FIELD_MAX)) == 0;
+}
+
+static bool bounded_put_is_sound(const void *data)
 {
     const struct tag_put *put = data;
 
     return (put->fields & ~ALL_TAG_FIELDS) == 0;
 }
 
-static const struct item_format PUTS = {
+static const struct item_format BOUNDED_PUTS = {
     .fields = FIELDS(PUT_FIELDS),
+    .size = sizeof(struct tag_put),
+    .is_sound = bounded_put_is_sound,
+};
+
+static const struct item_format PUTS = {
+    .fields = {PUT_FIELDS, PUT_FIELD_COUNT - 1},
     .size = sizeof(struct tag_put),
     .is_sound = put_is_sound,
 };
@@ -220,6 +235,9 @@ static const struct form FORMS[] = {
     [COMMAND_MEMBER_MOVE] = {.since = 1,
                              .fields = FIELDS(MEMBER_MOVE_FIELDS),
                              .is_sound = member_move_is_sound},
+    [COMMAND_TAGS_PUT_BOUNDED] = {.since = 2,
+                                  .fields = FIELDS(PUT_LIST_FIELDS),
+                                  .items = &BOUNDED_PUTS},
     [COMMAND_BIRTH] = {.since = 1, .fields = FIELDS(birth_fields), .is_sound = birth_is_sound},
     [COMMAND_LEVEL] = {.since = 1, .fields = FIELDS(LEVEL_FIELDS)},
 };

@@ -42,15 +42,16 @@ enum command_type {
     COMMAND_CLOCK = 8,          /* clock_command */
     COMMAND_WORKER_ACQUIRE = 9, /* worker_acquire */
     COMMAND_WORKER_RENEW = 10,  /* worker_renew */
-    COMMAND_WORKER_RELEASE = 11, /* worker_release */
-    COMMAND_STRICT = 12,         /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
-    COMMAND_GIVE_BACK = 13,      /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_RECALLED = 14,       /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
-    COMMAND_BIRTH = 15,          /* birth: nobody's, of a leader that knows of none */
-    COMMAND_LEVEL = 16,          /* level_command */
-    COMMAND_MEMBER_BEGIN = 20,   /* member_change */
-    COMMAND_MEMBER_END = 21,     /* member_change: index and given_up */
-    COMMAND_MEMBER_MOVE = 22     /* member_move */
+    COMMAND_WORKER_RELEASE = 11,   /* worker_release */
+    COMMAND_STRICT = 12,           /* command_list of strict_item, up to LIMIT_STRICT_ITEMS */
+    COMMAND_GIVE_BACK = 13,        /* command_list of give_back_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_RECALLED = 14,         /* command_list of recalled_item, LIMIT_GRANTS_PER_ENTRY */
+    COMMAND_BIRTH = 15,            /* birth: nobody's, of a leader that knows of none */
+    COMMAND_LEVEL = 16,            /* level_command */
+    COMMAND_TAGS_PUT_BOUNDED = 17, /* as TAGS_PUT, of which some may have a max: level 2 */
+    COMMAND_MEMBER_BEGIN = 20,     /* member_change */
+    COMMAND_MEMBER_END = 21,       /* member_change: index and given_up */
+    COMMAND_MEMBER_MOVE = 22       /* member_move */
 };
 
 /* A command with a list of items, as far as it stands before them. */
@@ -97,7 +98,8 @@ enum tag_field {
     TAG_FIELD_STEP = 1 << 1,
     TAG_FIELD_MAX_STEP = 1 << 2,
     TAG_FIELD_MODE = 1 << 3,
-    TAG_FIELD_DESCRIPTION = 1 << 4
+    TAG_FIELD_DESCRIPTION = 1 << 4,
+    TAG_FIELD_MAX = 1 << 5 /* of TAGS_PUT_BOUNDED alone */
 };
 
 struct tag_put {
@@ -110,6 +112,7 @@ struct tag_put {
     uint32_t step;
     uint32_t max_step;
     uint64_t max_id;
+    uint64_t max; /* 0: none (any more) */
 };
 
 struct put_result {

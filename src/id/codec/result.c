@@ -155,27 +155,44 @@ static const struct field PUT_RESULT_FIELDS[] = {
 };
 static const struct fields PUT_RESULT = FIELDS(PUT_RESULT_FIELDS);
 
+/* What is answered of tags without a max has the bytes of level 1. */
+static const struct item_format *tags_of(bool bounded)
+{
+    return bounded ? &tag_item_bounded_format : &tag_item_format;
+}
+
 void put_result_encode(const struct put_result *result, struct buf *buf)
 {
+    bool bounded = result->status == 0 && result->first.max > 0;
+
     ASSERT(result->status <= 0);
-    message_head_put(buf, RESULT_PUT);
+    message_head_put(buf, bounded ? RESULT_PUT_BOUNDED : RESULT_PUT);
     fields_put(buf, &PUT_RESULT, result);
     if (result->status == 0) {
-        fields_put(buf, &tag_item_format.fields, &result->first);
+        fields_put(buf, &tags_of(bounded)->fields, &result->first);
     }
+}
+
+/* Of one of two types; which it is. */
+static bool head_read_either(struct reader *reader, const void *data, size_t len,
+                             enum result_type plain, enum result_type other, bool *ret_other)
+{
+    *ret_other = len > 1 && ((const uint8_t *)data)[1] == other;
+    return message_head_read(reader, data, len, *ret_other ? other : plain);
 }
 
 int put_result_decode(const void *data, size_t len, struct put_result *ret_result)
 {
     struct reader reader;
     struct put_result result = {0};
+    bool bounded;
 
-    if (!message_head_read(&reader, data, len, RESULT_PUT) ||
+    if (!head_read_either(&reader, data, len, RESULT_PUT, RESULT_PUT_BOUNDED, &bounded) ||
         !fields_read(&reader, &PUT_RESULT, &result)) {
         return ERR_BAD_MESSAGE;
     }
-    if ((result.status == 0 && (!fields_read(&reader, &tag_item_format.fields, &result.first) ||
-                                !tag_item_format.is_sound(&result.first))) ||
+    if ((result.status == 0 && (!fields_read(&reader, &tags_of(bounded)->fields, &result.first) ||
+                                !tags_of(bounded)->is_sound(&result.first))) ||
         !reader_done(&reader)) {
         return ERR_BAD_MESSAGE;
     }
@@ -200,12 +217,17 @@ static const struct fields NEXT = FIELDS(NEXT_FIELDS);
 void tag_rows_encode(const struct tag_row *const *rows, size_t count, const struct tag_row *next,
                      struct buf *buf)
 {
+    bool bounded = false;
+
     ASSERT(count <= LIMIT_TAGS_PER_PAGE);
-    message_head_put(buf, RESULT_ROWS);
+    for (size_t i = 0; i < count; i++) {
+        bounded |= rows[i]->max > 0;
+    }
+    message_head_put(buf, bounded ? RESULT_ROWS_BOUNDED : RESULT_ROWS);
     buf_put_str16(buf, next != NULL ? next->name : NULL, next != NULL ? next->name_len : 0);
     buf_put_u32(buf, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
-        fields_put(buf, &tag_item_format.fields, rows[i]);
+        fields_put(buf, &tags_of(bounded)->fields, rows[i]);
     }
 }
 
@@ -213,12 +235,13 @@ int tag_rows_decode(const void *data, size_t len, struct tag_rows *ret_rows)
 {
     struct reader reader;
     struct tag_rows rows = {0};
+    bool bounded;
 
-    if (!message_head_read(&reader, data, len, RESULT_ROWS) ||
+    if (!head_read_either(&reader, data, len, RESULT_ROWS, RESULT_ROWS_BOUNDED, &bounded) ||
         !fields_read(&reader, &NEXT, &rows)) {
         return ERR_BAD_MESSAGE;
     }
-    rows.rows = message_items_read_all(&reader, &tag_item_format, &rows.count);
+    rows.rows = message_items_read_all(&reader, tags_of(bounded), &rows.count);
     if (rows.rows == NULL) {
         return ERR_BAD_MESSAGE;
     }

@@ -113,6 +113,11 @@ int tag_row_check(const struct tag_row *row, const char **ret_why)
     if (row->max_id > TAG_MAX_ID_END) {
         return refuse(ret_why, "max_id is larger than 9223372036854775807");
     }
+    if (row->max > TAG_MAX_ID_END || row->max_id > tag_bound(row)) {
+        return refuse(ret_why, row->max > TAG_MAX_ID_END
+                                   ? "max is larger than 9223372036854775807"
+                                   : "max is smaller than max_id: ids up to there were granted");
+    }
     if (row->created_ms > TAG_TIME_MAX_MS || row->updated_ms > TAG_TIME_MAX_MS) {
         return refuse(ret_why, "a time lies beyond the year 9999");
     }
@@ -133,7 +138,9 @@ static const struct field ROW_FIELDS[] = {
     FIELD_NUMBER(struct tag_row, step),       FIELD_NUMBER(struct tag_row, max_step),
     FIELD_NUMBER(struct tag_row, max_id),     FIELD_NUMBER(struct tag_row, created_ms),
     FIELD_NUMBER(struct tag_row, updated_ms), FIELD_STRING(struct tag_row, description),
+    FIELD_NUMBER(struct tag_row, max), /* of bounded ones alone, which level 2 has */
 };
+#define ROW_FIELD_COUNT (sizeof ROW_FIELDS / sizeof *ROW_FIELDS)
 
 static bool row_is_sound(const void *row)
 {
@@ -141,12 +148,28 @@ static bool row_is_sound(const void *row)
 }
 
 /* Whether it is sound is looked at when it is read: who writes one keeps the rules. */
-const struct row_format tag_row_format = {
+static const struct row_format PLAIN = {
     .version = 3,
-    .fields = {ROW_FIELDS + 1, sizeof ROW_FIELDS / sizeof *ROW_FIELDS - 1},
+    .fields = {ROW_FIELDS + 1, ROW_FIELD_COUNT - 2},
+};
+static const struct row_format BOUNDED = {
+    .version = 4,
+    .fields = {ROW_FIELDS + 1, ROW_FIELD_COUNT - 1},
 };
 
+const struct row_format *tag_row_format(const struct tag_row *row)
+{
+    return row->max > 0 ? &BOUNDED : &PLAIN;
+}
+
 const struct item_format tag_item_format = {
+    .fields = {ROW_FIELDS, ROW_FIELD_COUNT - 1},
+    .size = sizeof(struct tag_row),
+    .is_sound = row_is_sound,
+    .max = LIMIT_TAGS_PER_PAGE,
+};
+
+const struct item_format tag_item_bounded_format = {
     .fields = FIELDS(ROW_FIELDS),
     .size = sizeof(struct tag_row),
     .is_sound = row_is_sound,
@@ -157,8 +180,12 @@ int tag_row_decode(const char *name, size_t name_len, const void *value, size_t 
                    struct tag_row *ret_row)
 {
     struct tag_row row = {.name = name, .name_len = (uint16_t)name_len};
-    int err = row_read(value, value_len, &tag_row_format, &row);
+    bool bounded = value_len > 0 && *(const uint8_t *)value == BOUNDED.version;
+    int err = row_read(value, value_len, bounded ? &BOUNDED : &PLAIN, &row);
 
+    if (err == 0 && bounded != (row.max > 0)) {
+        err = ERR_CORRUPT;
+    }
     if (err != 0 || name_len > LIMIT_TAG_NAME_BYTES || !row_is_sound(&row)) {
         return err != 0 ? err : ERR_CORRUPT;
     }

@@ -51,10 +51,23 @@ struct tag_row {
                                  of a trend tag is set by hand */
     uint32_t step;            /* 1..LIMIT_TAG_STEP: smallest segment */
     uint32_t max_step;        /* step..LIMIT_TAG_STEP: largest segment */
-    uint64_t max_id;          /* 0..TAG_MAX_ID_END: next id never granted */
+    uint64_t max_id;          /* 0..tag_bound(): next id never granted */
+    uint64_t max;             /* ids stay below it; 0: only below TAG_MAX_ID_END. Level 2 */
     uint64_t created_ms;      /* wall time the proposer stamped, never below an earlier one */
     uint64_t updated_ms;
 };
+
+/* The exclusive end of the tag's ids. */
+static inline uint64_t tag_bound(const struct tag_row *row)
+{
+    return row->max > 0 ? row->max : TAG_MAX_ID_END;
+}
+
+/* Is less than a tenth of the ids below its max left? Of a tag without one: no. */
+static inline bool tag_is_nearly_exhausted(const struct tag_row *row)
+{
+    return row->max > 0 && row->max - row->max_id < (row->max + 9) / 10;
+}
 
 /* Order of names: bytes as unsigned, a prefix before what it begins. Like memcmp: < 0, 0, > 0. */
 int tag_name_compare(const char *a, size_t a_len, const char *b, size_t b_len);
@@ -73,10 +86,12 @@ int tag_description_check(const char *text, size_t len, const char **ret_why) MU
 /* Check that the row keeps every rule in this header; ERR_INVALID with the rule otherwise. */
 int tag_row_check(const struct tag_row *row, const char **ret_why) MUST_CHECK;
 
-/* Of its row, whose key holds the name. Golden bytes in src/id/codec/tests/test_tag.c. */
-extern const struct row_format tag_row_format;
-/* Of a row on its way, with its name. */
+/* Of its row, whose key holds the name: another one if it has a max. Golden bytes in
+ * src/id/codec/tests/test_tag.c. */
+const struct row_format *tag_row_format(const struct tag_row *row);
+/* Of rows on their way, with their names: of such as have no max, and of any. */
 extern const struct item_format tag_item_format;
+extern const struct item_format tag_item_bounded_format;
 
 /* Read a row back. 0, ERR_TRUNCATED, ERR_BAD_VERSION, or ERR_CORRUPT
  * when a rule of the header is broken. */

@@ -171,6 +171,7 @@ static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, 
         fsm_segments_grant(&fsm->recalls, command->stamp.node_id, &command->list, result);
         return 0;
     case COMMAND_TAGS_PUT:
+    case COMMAND_TAGS_PUT_BOUNDED:
         fsm_puts_apply(&fsm->recalls, &command->list, result);
         return 0;
     case COMMAND_WORKER_ACQUIRE:

@@ -38,7 +38,7 @@ static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     ret_result->step = tag->step;
     ret_result->max_step = tag->max_step;
     ASSERT(tag->step >= 1 && tag->step <= tag->max_step);
-    ASSERT(tag->max_id <= TAG_MAX_ID_END);
+    ASSERT(tag->max_id <= tag_bound(tag));
     if (tag->mode != TAG_MODE_TREND) {
         return ERR_WRONG_MODE;
     }
@@ -46,7 +46,7 @@ static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     if (size > tag->max_step) {
         size = tag->max_step;
     }
-    left = TAG_MAX_ID_END - tag->max_id;
+    left = tag_bound(tag) - tag->max_id;
     if (left == 0) {
         return ERR_EXHAUSTED;
     }
@@ -62,7 +62,7 @@ static int grant_one(struct fsm_recalls *recalls, const struct grant_to *to,
     tag->max_id += size;
     tag->updated_ms = fsm_later(tag->updated_ms, to->wall_ms);
     fsm_tags_change_end(recalls->tags, row);
-    ASSERT(tag->max_id <= TAG_MAX_ID_END);
+    ASSERT(tag->max_id <= tag_bound(tag));
     return 0;
 }
 
@@ -214,7 +214,7 @@ static void item_allocate(struct batch *batch, const struct strict_item *item, u
     }
     result->first = tag->max_id;
     tag->max_id += item->count;
-    ASSERT(tag->max_id <= TAG_MAX_ID_END);
+    ASSERT(tag->max_id <= tag_bound(tag));
     if (item->key_len > 0) {
         const struct fsm_key ids = {.first = result->first,
                                     .count = item->count,
@@ -249,9 +249,9 @@ static int item_apply(struct batch *batch, const struct strict_item *item, uint1
     if (item->key_len > 0 && keys_full(batch, &result->detail)) {
         return ERR_KEYS_FULL;
     }
-    ASSERT(tag->max_id <= TAG_MAX_ID_END);
-    if (item->count > TAG_MAX_ID_END - tag->max_id) {
-        result->detail = TAG_MAX_ID_END - tag->max_id;
+    ASSERT(tag->max_id <= tag_bound(tag));
+    if (item->count > tag_bound(tag) - tag->max_id) {
+        result->detail = tag_bound(tag) - tag->max_id;
         return ERR_EXHAUSTED;
     }
     item_allocate(batch, item, position, result);

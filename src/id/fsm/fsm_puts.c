@@ -80,6 +80,9 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
     } else if (row.max_step < row.step) {
         row.max_step = row.step;
     }
+    if (put->fields & TAG_FIELD_MAX) {
+        row.max = put->max;
+    }
     if (put->fields & TAG_FIELD_MODE) {
         row.mode = put->mode;
     }

@@ -74,7 +74,7 @@ static void journal_put(struct fsm_tags *tags, const struct fsm_row *row)
 
     fsm_journal_key(journal, FSM_TABLE_TAGS);
     buf_put(&journal->row, row->tag.name, row->tag.name_len);
-    fsm_journal_record(journal, &tag_row_format, &row->tag);
+    fsm_journal_record(journal, tag_row_format(&row->tag), &row->tag);
 }
 
 void fsm_tags_change_begin(struct fsm_tags *tags, struct fsm_row *row)

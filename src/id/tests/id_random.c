@@ -12,7 +12,7 @@
 #define LIFE 5000 /* steps of a node's life */
 
 static void random_tag_command(struct prng *prng, struct buf *buf);
-static void random_put(struct prng *prng, uint64_t wall_ms, struct buf *buf);
+static void random_put(struct prng *prng, uint64_t wall_ms, bool bounded, struct buf *buf);
 static void random_strict_command(struct prng *prng, struct buf *buf);
 static void random_batch(struct prng *prng, uint64_t wall_ms, struct buf *buf);
 static void random_worker_command(struct prng *prng, struct buf *buf);
@@ -110,7 +110,7 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
         return;
     case 1:
     case 2:
-        random_put(prng, wall_ms, buf);
+        random_put(prng, wall_ms, false, buf);
         return;
     default:
         command_put(buf, COMMAND_GRANT, &(struct command_list){.wall_ms = wall_ms});
@@ -123,26 +123,34 @@ static void random_tag_command(struct prng *prng, struct buf *buf)
     }
 }
 
-static void random_put(struct prng *prng, uint64_t wall_ms, struct buf *buf)
+static void random_put(struct prng *prng, uint64_t wall_ms, bool bounded, struct buf *buf)
 {
+    enum command_type type = bounded ? COMMAND_TAGS_PUT_BOUNDED : COMMAND_TAGS_PUT;
     char name[4];
 
-    command_put(buf, COMMAND_TAGS_PUT,
+    command_put(buf, type,
                 &(struct command_list){.force = prng_below(prng, 2) == 0, .wall_ms = wall_ms});
     for (uint64_t n = 1 + prng_below(prng, 3); n > 0; n--) {
+        struct tag_put put = {.name = name,
+                              .name_len = 2,
+                              .fields = (uint8_t)prng_below(prng, bounded ? 64 : 32),
+                              .max_id = prng_below(prng, 5000),
+                              .step = (uint32_t)prng_below(prng, 2000),
+                              .max_step = (uint32_t)prng_below(prng, 3000),
+                              .mode = (uint8_t)prng_below(prng, 2),
+                              .description = "text",
+                              .description_len = 4};
+
         id_random_name(prng, name);
-        command_item_put(buf, COMMAND_TAGS_PUT,
-                         &(struct tag_put){.name = name,
-                                           .name_len = 2,
-                                           .fields = (uint8_t)prng_below(prng, 32),
-                                           .max_id = prng_below(prng, 5000),
-                                           .step = (uint32_t)prng_below(prng, 2000),
-                                           .max_step = (uint32_t)prng_below(prng, 3000),
-                                           .mode = (uint8_t)prng_below(prng, 2),
-                                           .description = "text",
-                                           .description_len = 4});
+        put.max = bounded ? prng_below(prng, 3) * prng_below(prng, 20000) : 0;
+        command_item_put(buf, type, &put);
     }
     command_items_end(buf);
+}
+
+void id_random_bounded_put(struct prng *prng, struct buf *buf)
+{
+    random_put(prng, prng_below(prng, 1000000), true, buf);
 }
 
 static void random_strict_command(struct prng *prng, struct buf *buf)

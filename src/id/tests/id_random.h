@@ -23,4 +23,7 @@ void id_random_bytes(struct prng *prng, uint64_t step, struct buf *buf);
 /* Change a few bytes in place, and sometimes cut the end off. */
 void id_random_mutate(struct prng *prng, struct buf *buf);
 
+/* A change of tags of which some may have a max (level 2), without a stamp. */
+void id_random_bounded_put(struct prng *prng, struct buf *buf);
+
 #endif

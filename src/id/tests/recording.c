@@ -348,6 +348,12 @@ static void record_step(struct recorder *recorder)
         record_birth(recorder);
         return;
     }
+    if (fsm_level(recorder->side.apply.fsm) >= 2 && prng_below(prng, 6) == 0) {
+        id_random_bounded_put(prng, &command);
+        id_stamp_as(&command, node_id, 3, step, step);
+        record(recorder, &command);
+        return;
+    }
     if (prng_below(prng, 8) > 0) {
         id_random_command(prng, step, &command);
     } else {

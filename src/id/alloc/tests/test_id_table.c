@@ -298,7 +298,7 @@ static void test_memory_of_a_tag(void **state)
     struct buf value = BUF_INIT;
     struct tag_row row = {.step = 1, .max_step = 1, .generation = 1};
 
-    row_put(&value, &tag_row_format, &row);
+    row_put(&value, tag_row_format(&row), &row);
     fsm_load_begin(fsm);
     for (uint32_t i = 0; i < count; i++) {
         struct name name = name_of(i);
@@ -316,7 +316,7 @@ static void test_memory_of_a_tag(void **state)
         size_t each = (heap_bytes() - before - fixed) / count;
 
         print_message("a tag costs %zu bytes\n", each);
-        assert_in_range(each, 200, 400);
+        assert_in_range(each, 200, 408); /* its max took 8 more */
     }
     buf_free(&value);
     fsm_free(fsm);

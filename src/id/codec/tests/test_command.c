@@ -150,6 +150,36 @@ static void encode_rows(struct buf *buf)
     tag_rows_encode(rows, 2, &row, buf);
 }
 
+#define JS_MAX ((1ULL << 53) - 1)
+
+static void encode_bounded_put(struct buf *buf)
+{
+    const struct tag_put put = {.name = "a", .name_len = 1, .fields = TAG_FIELD_MAX, .max = JS_MAX};
+
+    command_put(buf, COMMAND_TAGS_PUT_BOUNDED, &(struct command_list){.wall_ms = WALL_MS});
+    command_item_put(buf, COMMAND_TAGS_PUT_BOUNDED, &put);
+    command_items_end(buf);
+}
+
+static void encode_bounded_put_result(struct buf *buf)
+{
+    struct put_result result = {.changed = 1, .first = sample_row()};
+
+    result.first.max = JS_MAX;
+    put_result_encode(&result, buf);
+}
+
+/* One bounded tag makes the whole page so. */
+static void encode_bounded_rows(struct buf *buf)
+{
+    const struct tag_row plain = sample_row();
+    struct tag_row bounded = sample_row();
+    const struct tag_row *rows[2] = {&plain, &bounded};
+
+    bounded.max = JS_MAX;
+    tag_rows_encode(rows, 2, NULL, buf);
+}
+
 static int decode_command(const void *data, size_t len)
 {
     struct command command;
@@ -209,6 +239,14 @@ static const struct golden GOLDEN[] = {
      "01 0100 61 1f 6400000000000000 d0070000 40420f00 01 0200 6869 "
      "01 0200 6262 02 0000000000000000 0a000000 00000000 00 0000 "
      "01 0100 63 00 0000000000000000 00000000 00000000 00 0000 00"},
+    {"bounded put", encode_bounded_put, decode_command,
+     "03 11 " ID_STAMP_EMPTY "00 " WALL
+     "01 0100 61 20 0000000000000000 00000000 00000000 00 0000 ffffffffffff1f00 00"},
+    {"bounded put result", encode_bounded_put_result, decode_put_result,
+     "01 90 00000000 00000000 00000000 01000000 0000000000000000 0000000000000000 0000 " ROW
+     "ffffffffffff1f00"},
+    {"bounded rows", encode_bounded_rows, decode_rows,
+     "01 91 0000 02000000 " ROW "0000000000000000" ROW "ffffffffffff1f00"},
     {"delete", encode_delete, decode_command, "03 04 " ID_STAMP_EMPTY WALL "0300 646566"},
     {"node", encode_node, decode_command,
      "03 05 " ID_STAMP_EMPTY
@@ -261,11 +299,12 @@ static void test_command_type_by_head_alone(void **state)
     (void)state;
     for (uint8_t type = 0; type < UINT8_MAX; type++) {
         const uint8_t head[3] = {COMMAND_VERSION, type, 0xee};
-        bool known = (type >= COMMAND_NOOP && type <= COMMAND_LEVEL) ||
+        bool known = (type >= COMMAND_NOOP && type <= COMMAND_TAGS_PUT_BOUNDED) ||
                      (type >= COMMAND_MEMBER_BEGIN && type <= COMMAND_MEMBER_MOVE);
 
         assert_int_equal(command_type(head, 3), known ? type : ERR_NEWER);
-        assert_int_equal(command_since(type), known ? 1 : 0);
+        assert_int_equal(command_since(type),
+                         known ? (type == COMMAND_TAGS_PUT_BOUNDED ? 2 : 1) : 0);
         assert_int_equal(command_type(head, 1), ERR_BAD_MESSAGE);
     }
     assert_int_equal(command_type("\x01\x01", 2), ERR_NEWER); /* another version */

@@ -237,7 +237,7 @@ static void golden_is(const struct tag_row *row, const char *bytes)
 {
     struct buf buf = BUF_INIT;
 
-    row_put(&buf, &tag_row_format, row);
+    row_put(&buf, tag_row_format(row), row);
     assert_true(id_hex_equal(&buf, bytes));
     buf_free(&buf);
 }
@@ -270,12 +270,48 @@ static void test_row_version_is_one_for_all_content(void **state)
                     "0168e5cf8b010000 0600 64c3a96ac3a0");
 }
 
+/* Level 2: a row with a max is of another version; without one it is as it was. */
+static void test_a_row_with_a_max(void **state)
+{
+    struct tag_row row = recalling_row();
+    struct tag_row back = {0};
+    struct buf buf = BUF_INIT;
+    const char *why = NULL;
+
+    (void)state;
+    row.max = row.max_id;
+    assert_int_equal(tag_row_check(&row, &why), 0); /* exhausted, and sound */
+    assert_int_equal(tag_bound(&row), row.max_id);
+    assert_true(tag_is_nearly_exhausted(&row));
+    row_put(&buf, tag_row_format(&row), &row);
+    assert_int_equal(buf.data[0], 4);
+    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), 0);
+    assert_int_equal(back.max, row.max);
+    memset(buf.data + buf.len - 8, 0, 8); /* of this version, and without one */
+    assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), ERR_CORRUPT);
+    buf_free(&buf);
+    row.max = row.max_id - 1;
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    assert_non_null(strstr(why, "max is smaller than max_id"));
+    row.max = TAG_MAX_ID_END + 1ULL;
+    assert_int_equal(tag_row_check(&row, &why), ERR_INVALID);
+    assert_non_null(strstr(why, "max is larger than"));
+    row.max = 0;
+    assert_int_equal(tag_bound(&row), TAG_MAX_ID_END);
+    assert_false(tag_is_nearly_exhausted(&row));
+    row.max = 1000;
+    row.max_id = 900;
+    assert_false(tag_is_nearly_exhausted(&row)); /* 100 of 1000 are left */
+    row.max_id = 901;
+    assert_true(tag_is_nearly_exhausted(&row));
+}
+
 static void round_trip(const struct tag_row *row, const char *bytes)
 {
     struct tag_row back = {0};
     struct buf buf = BUF_INIT;
 
-    row_put(&buf, &tag_row_format, row);
+    row_put(&buf, tag_row_format(row), row);
     assert_int_equal(tag_row_decode("order", 5, buf.data, buf.len, &back), 0);
     assert_int_equal(back.name_len, 5);
     assert_memory_equal(back.name, "order", 5);
@@ -333,7 +369,9 @@ static void refuse_damage(const char *bytes)
     assert_int_equal(decode(&buf), 0);
     for (unsigned version = 0; version < 256; version++) {
         buf.data[0] = (uint8_t)version;
-        assert_int_equal(decode(&buf), version == 3 ? 0 : ERR_BAD_VERSION);
+        assert_int_equal(decode(&buf), version == 3   ? 0
+                                       : version == 4 ? ERR_TRUNCATED
+                                                      : ERR_BAD_VERSION);
     }
     buf_free(&buf);
 }
@@ -382,7 +420,7 @@ static void survive_any_bytes(const char *bytes_hex)
         if (tag_row_decode("order", 5, bytes.data, bytes.len, &row) == 0) {
             good++;
             assert_int_equal(tag_row_check(&row, NULL), 0);
-            row_put(&again, &tag_row_format, &row);
+            row_put(&again, tag_row_format(&row), &row);
             assert_int_equal(again.len, bytes.len);
             assert_memory_equal(again.data, bytes.data, bytes.len);
         }
@@ -412,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_row_check_one_beyond),
         cmocka_unit_test(test_row_golden_bytes),
         cmocka_unit_test(test_row_version_is_one_for_all_content),
+        cmocka_unit_test(test_a_row_with_a_max),
         cmocka_unit_test(test_row_round_trip),
         cmocka_unit_test(test_row_decode_refuses_damage),
         cmocka_unit_test(test_row_decode_survives_any_bytes),

@@ -477,6 +477,98 @@ static void test_made_again_goes_on_above(void **state)
     assert_int_equal(id_apply_row(a, "order")->generation, 9);
 }
 
+/* --- level 2: ids stay below a max --- */
+
+static void raise_level(struct id_apply *a, uint16_t to)
+{
+    struct buf command = BUF_INIT;
+
+    command_put(&command, COMMAND_LEVEL, &(struct level_command){.to = to, .wall_ms = 1});
+    assert_int_equal(id_apply_as(a, 1, &command), 0);
+    buf_free(&command);
+}
+
+static struct put_result put_max(struct id_apply *a, const char *name, uint64_t max)
+{
+    struct put_result result;
+    struct buf command = BUF_INIT;
+    struct tag_put put = {
+        .name = name, .name_len = (uint16_t)strlen(name), .fields = TAG_FIELD_MAX, .max = max};
+
+    command_put(&command, COMMAND_TAGS_PUT_BOUNDED, &(struct command_list){.wall_ms = 1});
+    command_item_put(&command, COMMAND_TAGS_PUT_BOUNDED, &put);
+    command_items_end(&command);
+    assert_int_equal(id_apply_as(a, 1, &command), 0);
+    assert_int_equal(put_result_decode(a->result.data, a->result.len, &result), 0);
+    buf_free(&command);
+    return result;
+}
+
+static void test_a_max_before_its_level_changes_nothing(void **state)
+{
+    struct id_apply *a = *state;
+    struct buf command = BUF_INIT;
+    uint64_t digest = id_apply_digest(a);
+
+    command_put(&command, COMMAND_TAGS_PUT_BOUNDED, &(struct command_list){.wall_ms = 1});
+    command_item_put(
+        &command, COMMAND_TAGS_PUT_BOUNDED,
+        &(struct tag_put){.name = "a", .name_len = 1, .fields = TAG_FIELD_MAX, .max = 9});
+    command_items_end(&command);
+    assert_int_equal(id_apply_as(a, 1, &command), ERR_BAD_MESSAGE);
+    assert_int_equal(id_apply_digest(a), digest);
+    assert_null(fsm_tag(a->fsm, "a", 1));
+    buf_free(&command);
+}
+
+static void test_ids_stay_below_the_max(void **state)
+{
+    struct id_apply *a = *state;
+    struct grant_result got;
+
+    raise_level(a, 2);
+    assert_int_equal(put_max(a, "a", 1500).status, 0); /* from 1 on, a step of 1000 */
+    got = id_apply_grant(a, "a", 1000);
+    assert_int_equal(got.status, 0);
+    assert_int_equal(got.first, 1);
+    got = id_apply_grant(a, "a", 1000); /* what is left */
+    assert_int_equal(got.status, 0);
+    assert_int_equal(got.first, 1001);
+    assert_int_equal(got.size, 499);
+    assert_int_equal(id_apply_grant(a, "a", 1).status, ERR_EXHAUSTED);
+    assert_int_equal(put_max(a, "a", 1499).status, ERR_INVALID); /* granted already */
+    assert_int_equal(put_max(a, "a", 1501).status, 0);
+    got = id_apply_grant(a, "a", 1000);
+    assert_int_equal(got.first, 1500);
+    assert_int_equal(got.size, 1);
+    assert_int_equal(put_max(a, "a", 0).status, 0); /* taken away */
+    assert_int_equal(id_apply_grant(a, "a", 1000).size, 1000);
+    assert_int_equal(put_max(a, "a", 5000).status, 0);
+    assert_int_equal(id_apply_delete(a, "a"), 0);
+    assert_int_equal(id_apply_put(a, (struct tag_put){.name = "a", .name_len = 1}, false).status,
+                     0);
+    assert_int_equal(id_apply_row(a, "a")->max, 0); /* made again, without one */
+}
+
+static void test_strict_ids_stay_below_the_max(void **state)
+{
+    struct id_apply *a = *state;
+    struct strict_result got;
+
+    raise_level(a, 2);
+    assert_int_equal(put_max(a, "s", 11).status, 0);
+    id_apply_mode(a, "s", TAG_MODE_STRICT);
+    assert_int_equal(id_apply_row(a, "s")->max, 11); /* not given: it stays */
+    got = id_apply_take(a, "s", 7);
+    assert_int_equal(got.status, 0);
+    assert_int_equal(got.first, 1);
+    got = id_apply_take(a, "s", 4);
+    assert_int_equal(got.status, ERR_EXHAUSTED);
+    assert_int_equal(got.detail, 3);
+    assert_int_equal(id_apply_take(a, "s", 3).first, 8);
+    assert_int_equal(id_apply_take(a, "s", 1).status, ERR_EXHAUSTED);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -499,6 +591,9 @@ int main(void)
         TEST(test_put_at_the_limit_of_tags),
         TEST(test_delete_keeps_the_mark),
         TEST(test_made_again_goes_on_above),
+        TEST(test_a_max_before_its_level_changes_nothing),
+        TEST(test_ids_stay_below_the_max),
+        TEST(test_strict_ids_stay_below_the_max),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
