@@ -87,13 +87,20 @@ static void raise_to(struct upgrade *upgrade, uint16_t to)
     }
 }
 
-/* Did this very start of this node begin the cluster? Then all members met it as they are, and
- * there is no older leafd that anybody would go back to. */
-static bool has_founded(const struct ground *on)
+/* Does every member run on its data directory for the first time? Then nobody ever ran an older
+ * leafd here that there would be to go back to. */
+static bool is_new(const struct ground *on)
 {
-    struct birth birth;
+    const struct configuration *conf = driver_configuration(on->driver);
+    struct node_info info;
 
-    return fsm_birth(on->fsm, &birth) && uid_equal(&birth.uid, &on->driver->config.birth.uid);
+    MEMBER_FOREACH (member, conf) {
+        if (!fsm_node(on->fsm, member->id, &info) ||
+            info.incarnation >> PEER_INCARNATION_RANDOM_BITS != 1) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void upgrade_turn(struct upgrade *upgrade)
@@ -120,7 +127,7 @@ void upgrade_turn(struct upgrade *upgrade)
         upgrade->ready = next;
     }
     if (upgrade->config->automatic && reached &&
-        (has_founded(on) || now_ms - upgrade->ready_ms >= upgrade->config->hold_ms)) {
+        (is_new(on) || now_ms - upgrade->ready_ms >= upgrade->config->hold_ms)) {
         raise_to(upgrade, next);
     }
 }
