@@ -99,6 +99,7 @@ static void test_a_node_cannot_ask_for_one(void **state)
     command_put(&command, COMMAND_BIRTH, &BIRTH);
     assert_int_equal(id_apply_as(&a, 1, &command), ERR_BAD_MESSAGE);
     assert_false(fsm_birth(a.fsm, &found));
+    buf_free(&command);
     id_apply_free(&a);
 }
 
