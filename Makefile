@@ -98,6 +98,13 @@ $(OUT)/leafd-next-level: $(OUT)/src/app/main.o $(OUT)/src/id/codec/level-next.o 
                          $(foreach layer,$(LAYERS),$(call lib,$(layer)))
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_all)
 
+# The last leafd of the level before, and one of before levels, from the history: for the tests of
+# upgrades. Without history there is none, and those tests are skipped.
+.PHONY: previous-level
+previous-level:
+	@scripts/previous-level --build "$(BUILD)"
+	@scripts/previous-level --build "$(BUILD)" 0
+
 # Was a run of clients right? See docs/testing.md.
 $(OUT)/check-history: $(OUT)/src/history/main.o $(call lib,history) $(call lib,base)
 	$(call SAY,LINK $@)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS_base)

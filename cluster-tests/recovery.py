@@ -2,11 +2,17 @@
 made."""
 
 import re
+import struct
 import subprocess
 
 from node import leafd_path
+from wait import wait_until
 
 TOOL_S = 60
+# Of a backup: the magic text and the head of its first block, up to the digest of all rows
+# (src/id/codec/backup_file.c).
+MAGIC = b"leafd backup\r\n\032\n"
+HEAD = struct.Struct("<IIQHHQQQQQQ")
 
 
 def tool(*arguments, typed=""):
@@ -44,6 +50,33 @@ def take_backup(node, path, options=""):
         with open(path, "wb") as file:
             file.write(answer.body)
     return answer
+
+
+def state_of(node):
+    """(index, digest of all rows at that index), as the node has them."""
+    answer = node.get("/api/backup", timeout=60)
+    assert answer.status == 200, f"{node}: {answer}"
+    assert answer.body.startswith(MAGIC)
+    head = HEAD.unpack_from(answer.body, len(MAGIC))
+    assert head[0] == 1, "the first block is not HEAD"
+    return head[8], head[10]
+
+
+def check_same_state(nodes, timeout=20.0):
+    """All nodes have the same rows at the same index, for as many indices as it takes to find one
+    that all had. For nodes whose load has ended."""
+    found = {}
+
+    def same():
+        for node in nodes:
+            index, digest = state_of(node)
+            found.setdefault(index, {})[node.id] = digest
+        for index, digests in found.items():
+            if len(set(digests.values())) > 1:
+                raise RuntimeError(f"the states differ at index {index}: {digests}")
+        return any(len(digests) == len(nodes) for digests in found.values())
+
+    wait_until(same, timeout, "an index that all nodes had")
 
 
 def tags_of(said):

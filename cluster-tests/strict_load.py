@@ -212,10 +212,13 @@ class StrictClient(threading.Thread):
 class StrictLoad:
     """A set of clients. Use as a context manager; finish() checks everything.
 
-    may_refuse: for each node's id the codes of 503 that its clients may be answered with."""
+    may_refuse: for each node's id the codes of 503 that its clients may be answered with. names:
+    what the names of its clients begin with; loads that share a tag need different ones, since keys
+    are made of them."""
 
-    def __init__(self, recorder, nodes):
+    def __init__(self, recorder, nodes, names=""):
         self.recorder = recorder
+        self.names = names
         self.nodes = list(nodes)  # where keyed clients go round
         self.stopping = threading.Event()
         self.failed = threading.Event()
@@ -235,7 +238,7 @@ class StrictLoad:
     ):
         """A client of the node for one tag or several; rate: requests a second."""
         tags = [tags] if isinstance(tags, str) else tags
-        name = f"c{len(self.clients)}"
+        name = f"{self.names}c{len(self.clients)}"
         client = StrictClient(self, name, node, tags, counts, formats, rate, timeout_ms, keyed)
         self.clients.append(client)
         return client

@@ -10,13 +10,12 @@ from checker import History
 from cluster import FAST
 from load import mixed_load, wait_taken
 from node import leafd_path
+from upgrade import can_rise, ends_too_old, exchange, exchange_all, level_of, raise_level
+from upgrade import wait_can_rise, wait_level
 from wait import wait_until
 
-LEVEL = "/api/cluster/level"
 OWN = 2  # the newest level of this build (LEVEL_NEWEST in src/id/codec/level.h)
 NEXT = OWN + 1  # and of the other one
-TOO_OLD_EXIT = 65
-TOO_OLD_LOG = "the node cannot go on|cannot start the node|cannot use the data directory|refuses"
 
 
 def next_leafd():
@@ -35,18 +34,6 @@ def by_itself(hold_ms):
     return {**FAST, "upgrade-hold-ms": hold_ms}
 
 
-def level_of(node):
-    return node.cluster_status()["level"]["number"]
-
-
-def wait_level(cluster, level, timeout=20.0):
-    wait_until(
-        lambda: all(level_of(node) == level for node in cluster.running()),
-        timeout,
-        f"level {level} on all nodes",
-    )
-
-
 def started(make_cluster, settings):
     """A cluster at the newest level of this build: by itself, or by hand."""
     cluster = make_cluster(settings=settings)
@@ -58,50 +45,12 @@ def started(make_cluster, settings):
     return cluster
 
 
-def exchange(cluster, node, binary):
-    """Stop it in order, and start another leafd on its data."""
-    node.stop()
-    node.binary = binary
-    node.start().wait_ready()
-    wait_registered(cluster, node)
-
-
-def wait_registered(cluster, node, level=None):
-    """Until the leader knows what it speaks."""
-    newest = NEXT if node.binary == next_leafd() else OWN
-
-    def so():
-        members = cluster.leader().cluster_status()["members"]
-        levels = next(m["levels"] for m in members if m["id"] == node.id)
-        return levels is not None and levels["max"] == newest
-
-    wait_until(so, 20, f"{node} is known to speak {newest}")
-
-
-def can_rise(node):
-    answer = node.get_json(LEVEL)
-    return answer["can_rise"], answer["message"]
-
-
-def wait_can_rise(node):
-    wait_until(lambda: can_rise(node)[0], 20, "the level can rise")
-
-
-def raise_level(node, level=NEXT):
-    return node.http("POST", f"{LEVEL}?timeout_ms=10000", {"level": level})
-
-
-def ends_too_old(node, reason):
-    """It ends by itself, and says which level is needed."""
-    node.expect_log(TOO_OLD_LOG)
-    assert node.wait_exit() == TOO_OLD_EXIT
-    assert reason in node.log_tail(), node.log_tail()
-    assert f"level {NEXT}" in node.log_tail() and f"1 to {OWN}" in node.log_tail()
+def ends_as_too_old(node, reason):
+    ends_too_old(node, reason, NEXT, f"1 to {OWN}")
 
 
 def upgrade_all(cluster):
-    for node in cluster.nodes:
-        exchange(cluster, node, next_leafd())
+    exchange_all(cluster, next_leafd())
 
 
 @pytest.mark.bound(120)
@@ -120,7 +69,7 @@ def test_up_and_back_and_up_under_load_and_the_level_by_hand(make_cluster, tag):
         upgrade_all(cluster)
         wait_can_rise(cluster.nodes[0])
         assert level_of(cluster.nodes[0]) == OWN
-        response = raise_level(cluster.followers()[0])
+        response = raise_level(cluster.followers()[0], NEXT)
         assert response.status == 200, response
         assert response.json()["status"] == "done"
         wait_level(cluster, NEXT)
@@ -157,13 +106,13 @@ def test_who_is_in_the_way_is_named_and_nothing_happens(make_cluster):
         exchange(cluster, node, next_leafd())
     ready, why = can_rise(cluster.nodes[0])
     assert not ready and "node 3 (leafd" in why and f"speaks levels 1 to {OWN}" in why, why
-    response = raise_level(cluster.nodes[0])
+    response = raise_level(cluster.nodes[0], NEXT)
     assert response.status == 409 and response.json()["code"] == "in_the_way", response
     assert "node 3" in response.json()["message"]
     response = raise_level(cluster.nodes[0], NEXT + 1)
     assert response.status == 409 and response.json()["code"] == "not_the_next_level", response
     cluster.nodes[2].stop()  # away, it may come back as it was
-    response = raise_level(cluster.nodes[0])
+    response = raise_level(cluster.nodes[0], NEXT)
     assert response.status == 409 and "node 3" in response.json()["message"], response
     assert level_of(cluster.nodes[0]) == OWN
     cluster.nodes[2].start().wait_ready()
@@ -195,16 +144,16 @@ def test_an_older_leafd_is_refused_once_the_level_has_risen(make_cluster):
     wait_can_rise(cluster.nodes[0])
     sleeper = cluster.followers()[0]
     others = cluster.others(sleeper)
-    assert raise_level(others[0]).status == 200
+    assert raise_level(others[0], NEXT).status == 200
     wait_level(cluster, NEXT)
     sleeper.stop()
     sleeper.binary = old
     sleeper.start()
-    ends_too_old(sleeper, f"level {NEXT}")
+    ends_as_too_old(sleeper, f"level {NEXT}")
     newcomer = cluster.newcomer(4, *others)
     newcomer.binary = old
     newcomer.start()
-    ends_too_old(
+    ends_as_too_old(
         newcomer, f"the cluster is at level {NEXT} and this leafd speaks levels 1 to {OWN}"
     )
     assert 4 not in [member["id"] for member in others[0].cluster_status()["members"]]
@@ -221,12 +170,12 @@ def test_a_node_put_back_while_away_stops_before_the_raise_and_goes_on_upgraded(
     wait_can_rise(cluster.nodes[0])
     sleeper = cluster.followers()[0]
     others = cluster.others(sleeper)
-    assert raise_level(others[0]).status == 200
+    assert raise_level(others[0], NEXT).status == 200
     sleeper.kill9()
     applied = others[0].cluster_status()["applied_index"]
     sleeper.binary = leafd_path()
     sleeper.start()
-    ends_too_old(sleeper, f"level {NEXT}")
+    ends_as_too_old(sleeper, f"level {NEXT}")
     sleeper.binary = next_leafd()
     sleeper.start().wait_ready()
     wait_level(cluster, NEXT)

@@ -13,42 +13,14 @@ from client import get_bytes
 from cluster import FAST
 from snowflakes import SPACE, decode, parse, refusal, take, target, wait_served
 from wait import wait_until
+from workers import GRANT, acquire, acquired, release, renew
 
 ALL = 1024
 DAY_MS = 86_400_000
-GRANT = {"worker_id", "epoch", "from_ms", "until_ms"}
 
 
 def now_ms():
     return time.time_ns() // 1_000_000
-
-
-def acquire(node, name, window_ms=60_000, **more):
-    return node.http(
-        "POST",
-        "/api/workers",
-        {"name": name, "address": "10.0.0.7:9", "window_ms": window_ms, **more},
-    )
-
-
-def acquired(node, name, window_ms=60_000, **more):
-    answer = acquire(node, name, window_ms, **more)
-    assert answer.status == 201, f"{node} {name}: {answer}"
-    grant = answer.json()
-    assert set(grant) == GRANT, grant
-    assert grant["from_ms"] < grant["until_ms"], grant
-    return grant
-
-
-def renew(node, grant, **more):
-    body = {"epoch": grant["epoch"], "window_ms": 60_000, **more}
-    return node.http("PUT", f"/api/workers/{grant['worker_id']}", body)
-
-
-def release(node, grant, **more):
-    return node.http(
-        "DELETE", f"/api/workers/{grant['worker_id']}", {"epoch": grant["epoch"], **more}
-    )
 
 
 def rows(node):

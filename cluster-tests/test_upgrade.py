@@ -1,0 +1,432 @@
+"""Upgrades from the last build of the level before, as real processes. scripts/previous-level
+builds it from the commit that src/id/tests/recorded/level-N.commit names (docs/testing.md); where
+there is no history these tests are skipped.
+
+Also from before levels: a build of then shares no format with leafd of today, and each is to find
+that out before it changes anything."""
+
+import hashlib
+import os
+import re
+
+import pytest
+
+from cluster import FAST
+from every_kind import EveryKind
+from node import ROOT, leafd_path
+from ports import take_port
+from recovery import check_same_state
+from strict_load import ask, take
+from test_membership import take_out, wait_shown, wait_voters
+from test_mode_change import set_mode
+from test_snapshot import INSTALLED, SMALL_LOG, all_rows, outgrow_the_log
+from upgrade import (
+    come_back,
+    ends_too_old,
+    exchange,
+    exchange_all,
+    level_of,
+    previous_level,
+    raise_level,
+    wait_can_rise,
+    wait_level,
+)
+from wait import wait_until
+from workers import acquired, release
+
+RECORDED = os.path.join(ROOT, "src", "id", "tests", "recorded")
+BEFORE_LEVELS = 0
+BUILD_S = 240  # for the test that is the first to need one
+BY_HAND = {**FAST, "upgrade-auto": "false"}
+BY_HAND_SMALL_LOG = {**SMALL_LOG, "upgrade-auto": "false"}
+DATA = 65
+
+
+def recorded_levels(suffix):
+    found = (re.fullmatch(rf"level-(\d+)\.{suffix}", name) for name in os.listdir(RECORDED))
+    return sorted(int(match[1]) for match in found if match)
+
+
+PREVIOUS = recorded_levels("commit")[-1]
+
+
+def built(level):
+    path, why = previous_level(level)
+    if path is None:
+        pytest.skip(why)
+    return path
+
+
+@pytest.fixture(scope="module")
+def previous():
+    """The leafd of the level before."""
+    return built(PREVIOUS)
+
+
+@pytest.fixture(scope="module")
+def ancient():
+    """One of before levels."""
+    return built(BEFORE_LEVELS)
+
+
+@pytest.fixture
+def old_cluster(make_cluster, previous):
+    """Three nodes, all of the level before."""
+
+    def make(settings):
+        cluster = make_cluster(settings=settings, start=False)
+        for node in cluster.nodes:
+            node.binary = previous
+        return cluster.start()
+
+    return make
+
+
+def guest(cluster, node_id, binary):
+    """One more member, for a while."""
+    node = cluster.newcomer(node_id, *cluster.nodes)
+    node.binary = binary
+    node.start().wait_ready()
+    wait_voters(cluster, {n.id for n in cluster.nodes})
+    return node
+
+
+def take_leave(cluster, node):
+    take_out(cluster, node, cluster.others(node)[0])
+    wait_voters(cluster, {n.id for n in cluster.nodes})
+
+
+def at_the_old_level(cluster):
+    for node in cluster.running():
+        assert level_of(node) == PREVIOUS, f"{node}: the level rose by itself"
+
+
+JAVASCRIPT = (1 << 53) - 1
+
+
+def put_max(node, tag, bound, **fields):
+    return node.http("PUT", f"/api/tags/{tag}", {"max": str(bound), **fields})
+
+
+def nothing_of_the_next_level(cluster):
+    """A bound of a tag, which level 2 brings, is refused by all, and changes nothing."""
+    cluster.create_tag("bound", mode="strict")
+    before = cluster.nodes[0].get_json("/api/tags/bound")
+    for node in cluster.running():
+        answer = put_max(node, "bound", JAVASCRIPT)
+        if node.binary == leafd_path():
+            assert (answer.status, answer.code) == (409, "level_too_low"), answer
+        else:
+            assert answer.status == 400, answer
+    assert cluster.nodes[0].get_json("/api/tags/bound") == before
+    assert cluster.nodes[0].http("DELETE", "/api/tags/bound").status == 204
+
+
+def what_the_next_level_brings(cluster):
+    """The bound is on all nodes, and no id reaches it."""
+    first, second, *_ = cluster.running()
+    answer = put_max(first, "bound", JAVASCRIPT)
+    assert answer.status == 201 and answer.json()["max"] == str(JAVASCRIPT), answer
+    answer = put_max(second, "short", 8, max_id=1, mode="strict")
+    assert answer.status == 201, answer
+    assert take(first, "short", 7) == (1, 7)
+    for node in cluster.running():
+        assert node.get_json("/api/tags/bound")["max"] == str(JAVASCRIPT)
+        answer = ask(node, "short")
+        assert (answer.status, answer.code) == (409, "exhausted"), answer
+
+
+def move(cluster, node, binary):
+    """Exchange it, and have it live at another address."""
+    node.stop()
+    before = node.peer_address
+    node.peer_port = take_port()
+    node.members = node.members.replace(before, node.peer_address)
+    come_back(cluster, node, binary)
+    wait_shown(cluster, node, node.peer_address)
+
+
+def restart_all_compares_rows(cluster):
+    """A start compares all rows with the digest that was stored."""
+    cluster.stop_all()
+    cluster.start()
+    check_same_state(cluster.nodes)
+
+
+def test_every_older_level_names_its_last_commit():
+    levels = recorded_levels("txt")
+    assert recorded_levels("commit") == [BEFORE_LEVELS, *levels[:-1]]
+    for level in recorded_levels("commit"):
+        with open(os.path.join(RECORDED, f"level-{level}.commit"), encoding="ascii") as file:
+            assert re.fullmatch(r"[0-9a-f]{40}\n", file.read())
+
+
+@pytest.mark.bound(120 + BUILD_S)
+def test_up_and_back_and_up_and_the_level_under_load_of_every_kind(
+    old_cluster, recorder, previous
+):
+    """In each mixture the states of all nodes are the same, to the row."""
+    cluster = old_cluster(BY_HAND)
+    new = leafd_path()
+    every = EveryKind(cluster, recorder)
+    first, second, third = cluster.nodes
+    with every.load():
+        exchange(cluster, first, new)
+        every.wait_more()
+        visitor = guest(cluster, 4, new)
+        exchange(cluster, second, new)
+        every.wait_more()
+        take_leave(cluster, visitor)
+    nothing_of_the_next_level(cluster)
+    check_same_state(cluster.nodes)  # two new ones and an old one
+    with every.load():
+        exchange(cluster, third, new)
+        every.wait_more()
+        at_the_old_level(cluster)
+        exchange(cluster, first, previous)
+        exchange(cluster, second, previous)
+        every.wait_more()
+        take_leave(cluster, guest(cluster, 5, previous))
+    check_same_state(cluster.nodes)  # one new one
+    with every.load():
+        exchange(cluster, third, previous)
+        every.wait_more()
+    check_same_state(cluster.nodes)
+    with every.load():
+        exchange(cluster, first, new)
+        move(cluster, second, new)
+        exchange(cluster, third, new)
+        at_the_old_level(cluster)
+        every.wait_more()
+        nothing_of_the_next_level(cluster)
+        wait_can_rise(first)
+        response = raise_level(cluster.followers()[0], PREVIOUS + 1)
+        assert response.status == 200, response
+        wait_level(cluster, PREVIOUS + 1)
+        what_the_next_level_brings(cluster)
+        every.wait_more()
+    check_same_state(cluster.nodes)
+    every.check()
+    restart_all_compares_rows(cluster)
+
+
+def rows_of_every_kind(cluster, number):
+    """Something in every table, through every node: tags of both modes, keys, worker ids held and
+    released, a deleted tag, a changed mode. Returns the keys with what they stand for."""
+    keys = {}
+    for node in cluster.running():
+        name = f"{number}-{node.id}"
+        cluster.create_tag(f"s{name}", node=node, mode="strict", max_id=100)
+        keys[f"k{name}"] = (f"s{name}", take(node, f"s{name}", 3, key=f"k{name}"))
+        cluster.create_tag(f"t{name}", node=node, step=10, description=name)
+        take(node, f"t{name}", 1)
+        cluster.create_tag(f"gone{name}", node=node)
+        assert node.http("DELETE", f"/api/tags/gone{name}").status == 204
+        acquired(node, f"holder{name}")
+        assert release(node, acquired(node, f"guest{name}")).status == 204
+        # With its segments, the mode could change only when all are there.
+        cluster.create_tag(f"m{name}", node=node)
+        set_mode(node, f"m{name}", "strict")
+    return keys
+
+
+def check_keys(node, keys):
+    for key, (tag, ids) in keys.items():
+        assert take(node, tag, ids[1] - ids[0] + 1, key=key) == ids, key
+
+
+@pytest.mark.bound(60 + BUILD_S)
+@pytest.mark.parametrize("direction", ["from_old_to_new", "from_new_to_old"])
+def test_a_snapshot(old_cluster, previous, direction):
+    """The one that comes back is of the other age, and gets the state from a leader of this one."""
+    cluster = old_cluster(BY_HAND_SMALL_LOG)
+    new = leafd_path()
+    cluster.create_tag("churn")
+    keys = rows_of_every_kind(cluster, 1)
+    sender, receiver = (previous, new) if direction == "from_old_to_new" else (new, previous)
+    if sender == new:
+        exchange_all(cluster, new)
+    away = cluster.followers()[0]
+    away.stop()
+    keys.update(rows_of_every_kind(cluster, 2))
+    leader = cluster.leader()
+    assert leader.binary == sender
+    outgrow_the_log(cluster, leader, 300)
+    size = len(away.log())
+    away.binary = receiver
+    away.start()
+    away.wait_log(INSTALLED, timeout=20, start=size)
+    away.wait_ready()
+    at_the_old_level(cluster)
+    check_same_state(cluster.nodes)
+    assert all_rows(away, "local") == all_rows(leader, "linearizable")
+    check_keys(away, keys)
+    keys.update(rows_of_every_kind(cluster, 3))
+    check_same_state(cluster.nodes)
+    # It leads with what it was sent, and those of the other age follow.
+    lead(away)
+    keys.update(rows_of_every_kind(cluster, 4))
+    check_same_state(cluster.nodes)
+    restart_all_compares_rows(cluster)
+    check_keys(leader, keys)
+
+
+@pytest.mark.bound(60 + BUILD_S)
+@pytest.mark.parametrize("how", ["log", "snapshot"])
+def test_a_node_that_slept_through_the_upgrade(old_cluster, previous, how):
+    """While the level is the old one it may come back as it was; later it is too old, and changes
+    nothing; as a new one it goes on."""
+    cluster = old_cluster(BY_HAND_SMALL_LOG if how == "snapshot" else BY_HAND)
+    cluster.create_tag("churn")
+    keys = rows_of_every_kind(cluster, 1)
+    sleeper = cluster.followers()[0]
+    sleeper.stop()
+    others = cluster.others(sleeper)
+    for node in others:
+        exchange(cluster, node, leafd_path())
+    response = raise_level(others[0], PREVIOUS + 1)
+    assert (response.status, response.code) == (409, "in_the_way"), response
+    come_back(cluster, sleeper, previous)
+    check_same_state(cluster.nodes)
+    check_keys(sleeper, keys)
+    response = raise_level(others[0], PREVIOUS + 1)
+    assert (response.status, response.code) == (409, "in_the_way"), response
+
+    # Now it does not hear of the raise, and is put back to what it was.
+    exchange(cluster, sleeper, leafd_path())
+    wait_can_rise(others[0])
+    if cluster.leader() is sleeper:
+        lead(others[0])
+    sleeper.pause()
+    try:
+        assert raise_level(others[0], PREVIOUS + 1).status == 200
+    finally:
+        sleeper.kill9()
+    wait_level(cluster, PREVIOUS + 1)
+    keys.update(rows_of_every_kind(cluster, 2))
+    what_the_next_level_brings(cluster)
+    if how == "snapshot":
+        outgrow_the_log(cluster, cluster.leader(), 300)
+    sleeper.binary = previous
+    sleeper.start()
+    ends_as_too_old(sleeper)  # the others tell it
+    size = len(sleeper.log())
+    come_back(cluster, sleeper, leafd_path())
+    if how == "snapshot":
+        sleeper.wait_log(INSTALLED, start=size)
+    check_same_state(cluster.nodes)
+    check_keys(sleeper, keys)
+    assert sleeper.get_json("/api/tags/bound?consistency=local")["max"] == str(JAVASCRIPT)
+    sleeper.stop()
+    before = files_of(sleeper.data_dir)
+    sleeper.binary = previous
+    sleeper.start()
+    ends_as_too_old(sleeper)  # by its own data, this time
+    assert files_of(sleeper.data_dir) == before
+    come_back(cluster, sleeper, leafd_path())
+    restart_all_compares_rows(cluster)
+
+
+def lead(node):
+    response = node.http("POST", "/api/cluster/leader?timeout_ms=10000", {"id": node.id})
+    assert response.status == 200, response
+    wait_until(lambda: node.cluster_status()["state"] == "leader", 10, f"{node} leads")
+
+
+def ends_as_too_old(node):
+    ends_too_old(node, f"level {PREVIOUS + 1}", PREVIOUS + 1, f"to {PREVIOUS}")
+
+
+def files_of(directory):
+    """Each file of data with a hash of what is in it; a table of readers holds none."""
+    found = {}
+    for place, _, names in os.walk(directory):
+        for name in names:
+            if "lock" not in name:
+                with open(os.path.join(place, name), "rb") as file:
+                    found[name] = hashlib.sha256(file.read()).hexdigest()
+    assert found
+    return found
+
+
+def refuses_its_data(node, binary):
+    """It ends with 65 at its start, and leaves everything as it was."""
+    before = files_of(node.data_dir)
+    node.binary = binary
+    node.expect_log("cannot|refuse")
+    node.start()
+    assert node.wait_exit() == DATA, node.log_tail()
+    assert files_of(node.data_dir) == before
+
+
+@pytest.mark.bound(60 + BUILD_S)
+def test_data_of_before_levels_is_refused_and_left_as_it_is(make_cluster, ancient):
+    """Either way: an upgrade of that kind goes by a new cluster."""
+    cluster = make_cluster(start=False)
+    for node in cluster.nodes:
+        node.binary = ancient
+    cluster.start()
+    cluster.create_tag("kept")
+    cluster.stop_all()
+    node = cluster.nodes[0]
+    refuses_its_data(node, leafd_path())
+    node.binary = ancient
+    node.start()
+    cluster.nodes[1].start()
+    cluster.wait_ready()
+    assert node.get("/api/segment/get/kept").status == 200
+
+
+@pytest.mark.bound(60 + BUILD_S)
+def test_data_of_today_is_refused_by_one_of_before_levels(make_cluster, ancient):
+    cluster = make_cluster()
+    cluster.create_tag("kept")
+    node = cluster.followers()[0]
+    node.stop()
+    refuses_its_data(node, ancient)
+    come_back(cluster, node, leafd_path())
+    check_same_state(cluster.nodes)
+
+
+def impostor(cluster, node, binary):
+    """In the place of this node, which is stopped: another age, and an empty directory."""
+    node.stop()
+    other = cluster.spare(node.id)
+    other.peer_port = node.peer_port
+    other.settings["peer-listen"] = other.peer_address
+    other.binary = binary
+    return other
+
+
+REFUSED = "another protocol version"
+
+
+@pytest.mark.bound(60 + BUILD_S)
+@pytest.mark.parametrize("newcomer", ["of_before_levels", "of_today"])
+def test_one_of_before_levels_and_one_of_today_get_no_link(make_cluster, ancient, newcomer):
+    """With an empty directory, in the place of a member: both sides say why, it waits, and the
+    others go on."""
+    ages = {"of_before_levels": ancient, "of_today": leafd_path()}
+    cluster = make_cluster(start=False)
+    for node in cluster.nodes:
+        node.binary = next(path for age, path in ages.items() if age != newcomer)
+    cluster.start()
+    cluster.create_tag("kept")
+    away = cluster.followers()[0]
+    term = cluster.leader().cluster_status()["term"]
+    stranger = impostor(cluster, away, ages[newcomer])
+    for node in [stranger, *cluster.running()]:
+        node.expect_log(REFUSED)
+    stranger.start()
+    for node in cluster.running():
+        node.wait_log(f"inbound connection refused.*{REFUSED}")
+        stranger.wait_log(f"peer={node.id}.*rejected by the peer: {REFUSED}")
+    stranger.wait_log(f"inbound connection refused.*{REFUSED}")
+    assert stranger.get("/readyz").status == 503
+    assert stranger.sees_no_leader()
+    for node in cluster.running():
+        assert node.get("/api/segment/get/kept").status == 200
+    assert cluster.leader().cluster_status()["term"] == term
+    stranger.stop()
+    away.start().wait_ready()
+    cluster.wait_applied()
