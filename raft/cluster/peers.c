@@ -258,22 +258,29 @@ int peers_check(struct peers *peers, uint64_t peer, const void *statement, size_
     return rv;
 }
 
-/* The applied configuration, with the addresses where its members are reached now. *bytes holds
- * it, and is the caller's to free. */
+/* The applied configuration, with the addresses where its members are reached now; without them if
+ * two members claim one (a node was started at another's, say), which no configuration may have.
+ * *bytes holds it, and is the caller's to free. */
 static struct wire_conf applied_conf(const struct peers *peers, struct buf *bytes)
 {
     struct configuration conf;
+    struct configuration moved;
 
     applier_configured(&peers->on->driver->applier, &conf);
     if (conf.count == 0) {
         return (struct wire_conf){0};
     }
+    moved = conf;
     for (unsigned i = 0; i < conf.count; i++) {
         const char *address = ground_address(peers->on, &conf.members[i]);
 
-        memmove(conf.members[i].address, address, strlen(address) + 1);
+        memcpy(moved.members[i].address, address, strlen(address) + 1);
     }
-    configuration_encode(&conf, bytes);
+    configuration_encode(&moved, bytes);
+    if (configuration_check(bytes->data, bytes->len) != 0) {
+        bytes->len = 0;
+        configuration_encode(&conf, bytes);
+    }
     return (struct wire_conf){driver_applied(peers->on->driver)->conf_index, bytes->data,
                               bytes->len};
 }

@@ -87,6 +87,44 @@ static void test_a_member_is_told_to_move(void **state)
     ring_close(&ring);
 }
 
+/* It was started at the address of another one. Nobody says a configuration with one address twice:
+ * that was an assertion, on every node and at each of its starts. */
+static void test_a_member_that_claims_the_address_of_another(void **state)
+{
+    struct ring ring = {0};
+    struct node_info info = {.levels = {1, 1}};
+    struct asked asked = {0};
+    uint64_t leader;
+
+    (void)state;
+    ring_start(&ring, 3);
+    leader = ring_elect(&ring);
+    ring_run_ms(&ring, 100);
+    assert_true(fsm_node(ring_node(&ring, leader)->replica.fsm, leader, &info));
+    memcpy(info.peer_address, "ring:2", sizeof "ring:2");
+    if (leader == 2) {
+        memcpy(info.peer_address, "ring:3", sizeof "ring:3");
+    }
+    asked_put(&asked, "", 1);
+    asked.base.payload.len = 0;
+    command_put(&asked.base.payload, COMMAND_NODE_INFO, &info);
+    ask(&ring, leader, &asked, PATIENCE_MS);
+    ring_run_ms(&ring, 500);
+    assert_int_equal(asked.done, 1);
+    assert_non_null(fsm_member_address(ring_node(&ring, leader)->replica.fsm, leader));
+    for (uint64_t id = 1; id <= 3; id++) {
+        struct wire_statement said;
+        struct buf statement = BUF_INIT;
+
+        peers_state(&ring_node(&ring, id)->replica.peers, &statement);
+        assert_int_equal(wire_statement_decode(statement.data, statement.len, &said), 0);
+        assert_true(said.conf.len > 0);
+        buf_free(&statement);
+    }
+    asked_free(&asked);
+    ring_close(&ring);
+}
+
 static void test_follower_is_removed(void **state)
 {
     struct ring ring = {0};
@@ -406,6 +444,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_member_is_told_to_move),
+        cmocka_unit_test(test_a_member_that_claims_the_address_of_another),
         cmocka_unit_test(test_follower_is_removed),
         cmocka_unit_test(test_leader_is_removed),
         cmocka_unit_test(test_an_address_that_is_there_already),
