@@ -183,11 +183,12 @@ static void fuzz_body(const uint8_t *data, size_t len, bool bulk)
     struct command_list read;
     struct tag_put put;
     unsigned count = 0;
+    bool bounded = false;
     int rv;
 
     command_put(&command, COMMAND_TAGS_PUT, &(struct command_list){.force = false, .wall_ms = 1});
-    rv = bulk ? tag_json_read_bulk(data, len, &command, &fault)
-              : tag_json_read_one("tag", 3, data, len, &command, &fault);
+    rv = bulk ? tag_json_read_bulk(data, len, &command, &bounded, &fault)
+              : tag_json_read_one("tag", 3, data, len, &command, &bounded, &fault);
     if (rv == 0) {
         command_items_end(&command);
         ASSERT(command_read(command.data, command.len, &whole) == 0);
