@@ -206,7 +206,7 @@ static bool may_be_appended(const struct serving *serving, const struct wire_req
 
     return wire->kind != WIRE_REQUEST_COMMAND ||
            (command_read(wire->payload, wire->payload_len, &command) == 0 &&
-            command_since(command.type) <= fsm_level(serving->on->fsm));
+            command_since((int)command.type) <= fsm_level(serving->on->fsm));
 }
 
 /* 0, or why it is not taken. */

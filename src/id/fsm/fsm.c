@@ -222,7 +222,7 @@ static bool is_allowed(const struct fsm *fsm, const struct command *command)
 {
     uint64_t node_id = command->stamp.node_id;
 
-    if (command_since(command->type) > fsm_level_now(&fsm->level)) {
+    if (command_since((int)command->type) > fsm_level_now(&fsm->level)) {
         return false;
     }
     if (node_id == 0 || command->type == COMMAND_BIRTH) {
