@@ -30,6 +30,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "http/auth/identity.h"
 #include "http/proto/parser.h"
 #include "http/proto/response.h"
 #include "http/proto/text.h"
@@ -147,6 +148,9 @@ struct conn {
     struct input input;
     struct output output;
     struct http_wait *wait; /* of the request, NULL: it does not wait */
+    /* Who asks, as the service found by the last head; NULL: it has not looked yet, or has to look
+     * again. The loop keeps what it points to. */
+    const struct identity *identity;
     struct timer read_timer;
     struct request request;
     struct parser parser; /* its head is the present request's */
