@@ -71,6 +71,8 @@
 #define LIMIT_HTTP_OUTPUT_BYTES (16 << 20) /* unsent output a connection before reading stops */
 #define LIMIT_HTTP_CONNECTIONS 10000       /* a loop; more: 503 overloaded and close */
 #define LIMIT_HTTP_LOOPS 64                /* http.loops; more: a configuration error */
+#define LIMIT_CLIENTS 16384                /* records of clients; more share one */
+#define LIMIT_CLIENT_NAME_BYTES 64         /* an address, or a token's name; longer: cut */
 #define LIMIT_HTTP_HEAD_MS 5000            /* from a request's first byte to its head's end; 408 */
 #define LIMIT_HTTP_BODY_MS 10000           /* from the head's end to the body's end; 408 */
 #define LIMIT_HTTP_IDLE_MS 60000           /* keep-alive with no request; closes */
