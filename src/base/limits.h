@@ -54,6 +54,14 @@
 #define LIMIT_TIMEOUT_MS 10000       /* timeout_ms=; more: 400 bad_request */
 #define LIMIT_WAITERS_PER_LOOP 20000 /* requests parked on a refill; more: 503 overloaded */
 
+/* --- who may ask (http/auth) --- */
+#define LIMIT_TOKEN_NAME_BYTES 64           /* name of a token */
+#define LIMIT_TOKENS 1024                   /* lines of auth.tokens-file; more: refused */
+#define LIMIT_TOKENS_FILE_BYTES (512 << 10) /* the file; larger: refused */
+#define LIMIT_TOKEN_LINE_BYTES 4096         /* a line of it; longer: refused */
+#define LIMIT_TOKEN_PREFIXES 16             /* prefixes of a token; more: refused */
+#define LIMIT_TOKEN_QUOTA 1000000000        /* a quota of a token; more: refused */
+
 /* --- HTTP (http/) --- */
 #define LIMIT_HTTP_TARGET_BYTES 4096       /* request target; longer: 414 and close */
 #define LIMIT_HTTP_HEADERS_BYTES 8192      /* request head; longer: 431 and close */
