@@ -207,6 +207,12 @@ static inline const struct parser_head *conn_head(const struct conn *conn)
     return &conn->parser.head;
 }
 
+/* The name that the client's certificate proves: "uri:..." or "dns:..." if the certificate has
+ * exactly one such name, of printable characters without blanks; else "sha256:" and the hash of its
+ * public key, 64 hexadecimal digits. It was checked against the CA that the settings name. NULL:
+ * there is no certificate. Borrowed, until the connection closes. */
+const char *conn_certificate(const struct conn *conn);
+
 /* The request is answered later; until_ms: on the loop's clock, TIMER_NEVER: it has no deadline
  * here. */
 void conn_wait(struct conn *conn, struct http_wait *wait, uint64_t until_ms);
