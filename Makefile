@@ -27,7 +27,7 @@ CPPFLAGS += -D_GNU_SOURCE -iquote . -DLEAFD_VERSION='"$(VERSION)"' -DLEAFD_COMMI
 CFLAGS  := -std=gnu11 -g3 $(WARN) $(OPT_$(FLAVOUR)) -fstack-protector-strong -fPIE -MMD -MP -pthread
 LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now $(filter -fsanitize%,$(OPT_$(FLAVOUR)))
 
-LIBS_base    := -lisal -lxxhash
+LIBS_base    := -lisal -lxxhash -lssl -lcrypto
 LIBS_storage := -llmdb
 LIBS_raft    := -l:libraft.a -lcrypto
 LIBS_http    := -ljansson
