@@ -16,6 +16,7 @@
 #include "http/api/api.h"
 #include "http/server/server.h"
 #include "src/app/libraries.h"
+#include "src/app/reload.h"
 #include "src/app/report.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
@@ -42,11 +43,13 @@ struct server {
     struct http_server *http; /* NULL before the start and after the stop */
     struct api *api;          /* what it serves, likewise */
     struct http_build build;
-    struct buf libraries;    /* of build */
-    uint64_t began_ms;       /* of the start, then of the stop; monotonic */
-    uint64_t phase_ms;       /* when the phase began */
-    uint64_t grace_until_ms; /* of the stop */
-    bool removed;            /* it stops because the cluster has removed it */
+    struct buf libraries; /* of build */
+    struct reload reload;
+    struct http_reloads reloads; /* its counts */
+    uint64_t began_ms;           /* of the start, then of the stop; monotonic */
+    uint64_t phase_ms;           /* when the phase began */
+    uint64_t grace_until_ms;     /* of the stop */
+    bool removed;                /* it stops because the cluster has removed it */
 };
 
 static uint64_t now_ms(void)
@@ -309,13 +312,24 @@ static void removed_cb(struct node_owner *owner)
     }
 }
 
-static void signal_cb(struct signals *signals, int number)
+static void stop_signal_cb(struct signals *signals, int number)
 {
     struct server *server = CONTAINER(signals, struct server, signals);
 
     /* Not while a node that could not start is being closed: it ends anyway. */
     if (server->phase == SERVING) {
         stop(server, number == SIGINT ? "signal=SIGINT" : "signal=SIGTERM");
+    }
+}
+
+static void reload_signal_cb(struct signals *signals)
+{
+    struct server *server = CONTAINER(signals, struct server, signals);
+
+    if (server->phase == SERVING) {
+        (void)reload_run(&server->reload);
+    } else {
+        log_info("app", "the settings were not read again: the node starts or stops", NULL);
     }
 }
 
@@ -326,6 +340,8 @@ static void drained_async_cb(uv_async_t *async)
 
 static void init(struct server *server, const struct config *config)
 {
+    static const struct signals_owner signals_owner = {stop_signal_cb, reload_signal_cb};
+
     *server = (struct server){
         .config = config,
         .phase = STARTING,
@@ -337,7 +353,9 @@ static void init(struct server *server, const struct config *config)
     buf_put_u8(&server->libraries, '\0');
     server->build.libraries = (const char *)server->libraries.data;
     ASSERT(uv_loop_init(&server->loop) == 0);
-    signals_init(&server->signals, &server->loop, signal_cb);
+    server->build.reloads = &server->reloads;
+    reload_init(&server->reload, config, &server->reloads);
+    signals_init(&server->signals, &server->loop, &signals_owner);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->look) == 0);
     server->drained.data = server;
@@ -396,6 +414,7 @@ enum exit_code server_run(const struct config *config)
     if (server.store != NULL) {
         server.store->ops->close(server.store);
     }
+    reload_release(&server.reload);
     buf_free(&server.libraries);
     if (code == EXIT_CODE_STOPPED) {
         code = server.removed ? EXIT_CODE_REMOVED : EXIT_CODE_STOPPED;

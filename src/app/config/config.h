@@ -20,7 +20,7 @@
 #include "src/base/limits.h"
 #include "src/base/log.h"
 
-#define CONFIG_SETTINGS_MAX 48 /* rows of the table; checked at compile time */
+#define CONFIG_SETTINGS_MAX 96 /* rows of the table; checked at compile time */
 
 /* Later ones overrule earlier ones. */
 enum config_source {
@@ -57,6 +57,11 @@ struct config {
     uint8_t secret[LIMIT_SECRET_BYTES + 3]; /* and a newline, and room to see that there is more */
     const char *file;                       /* the config file that was read, borrowed; "": none */
     struct config_origin origins[CONFIG_SETTINGS_MAX]; /* by row of the table */
+    struct {
+        int argc;
+        char *const *argv;
+        char *const *env;
+    } given; /* to config_load(), borrowed */
 };
 
 /* Free what is owned and wipe the secret. NULL-safe on an all-zero struct. */

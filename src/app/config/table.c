@@ -385,9 +385,12 @@ const struct setting_type setting_layout = {
 #define NUMBER(field, min, max, unit) &setting_number, FIELD(field), min, max, unit
 #define RANGED(type, field, min, max) &type, FIELD(field), min, max, NULL
 #define VALUE(type, field) RANGED(type, field, 0, 0)
-#define REQUIRED NULL, NULL
-#define DEFAULT(text) text, NULL
-#define DEFAULT_SHOWN(text, shown) text, shown
+#define REQUIRED NULL, NULL, false
+#define DEFAULT(text) text, NULL, false
+#define DEFAULT_SHOWN(text, shown) text, shown, false
+/* The same for a setting that a reload changes. */
+#define LIVE(text) text, NULL, true
+#define LIVE_SHOWN(text, shown) text, shown, true
 
 const struct setting settings[] = {
     {"node.id", NUMBER(node.node_id, 1, LIMIT_NODE_ID, NULL), REQUIRED,
@@ -529,7 +532,7 @@ const struct setting settings[] = {
      DEFAULT_SHOWN("1288834974657", "1288834974657, Leaf's"),
      "Unix time that the layout counts from; not in the future. Used at the cluster's first "
      "start, as the layout."},
-    {"log.level", VALUE(setting_level, log_level), DEFAULT("info"), "Lowest level that is logged."},
+    {"log.level", VALUE(setting_level, log_level), LIVE("info"), "Lowest level that is logged."},
     {"shutdown.delay-ms", NUMBER(shutdown.delay_ms, 0, 60000, "ms"), DEFAULT("0"),
      "After a signal to stop: serve for at least so long while `/readyz` refuses, for load "
      "balancers that ask it now and then."},
@@ -578,6 +581,21 @@ size_t setting_row(const char *name)
 
     ASSERT(row < setting_count);
     return row;
+}
+
+bool setting_same(size_t row, const struct config *one, const struct config *other)
+{
+    const struct setting *setting = &settings[row];
+    const char *text = one->origins[row].text;
+    const char *other_text = other->origins[row].text;
+
+    ASSERT(row < setting_count);
+    if (setting->type == &setting_number || setting->type == &setting_bytes) {
+        return memcmp((const char *)one + setting->offset, (const char *)other + setting->offset,
+                      setting->size) == 0;
+    }
+    return text == other_text ||
+           (text != NULL && other_text != NULL && strcmp(text, other_text) == 0);
 }
 
 void config_where(const struct config *config, size_t row, struct buf *out)
