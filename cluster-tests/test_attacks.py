@@ -1,5 +1,5 @@
-"""Attacks on real nodes of 512 MiB, as whoever can reach a port would try them: after each all nodes
-are up, the client beside it was served, and who was refused was told why.
+"""Attacks on real nodes of 512 MiB, as whoever can reach a port would try them: after each all
+nodes are up, the client beside it was served, and who was refused was told why.
 
 The numbers are those of SECURITY.md, which says who can try what.
 """
@@ -581,7 +581,8 @@ def test_16_a_fifo_as_configuration(make_cluster, tmp_path):
 
 
 @missing("peers: secrets of 32 random bytes")
-@pytest.mark.parametrize("secret", ["\0" * 32, "a" * 64, "0" * 64, "correct horse battery staple 123"])
+@pytest.mark.parametrize("secret", ["\0" * 32, "a" * 64, "0" * 64,
+                                    "correct horse battery staple 123"])
 def test_16_a_secret_that_can_be_guessed(make_cluster, secret):
     cluster = make_cluster(1, start=False)
     write_secret(cluster.secret_file, secret)
@@ -778,7 +779,8 @@ HOSTILE = [
     "{{7*7}}",
     "=cmd|' /C calc'!A0",
 ]
-PROMETHEUS = re.compile(r'(# (HELP|TYPE) .*|[a-z_]+(\{([a-z_]+="([^"\\\n]|\\.)*",?)*\})? [0-9.e+NaInf-]+)')
+PROMETHEUS = re.compile(r'(# (HELP|TYPE) .*|'
+                        r'[a-z_]+(\{([a-z_]+="([^"\\\n]|\\.)*",?)*\})? [0-9.e+NaInf-]+)')
 
 
 @pytest.mark.parametrize("name", HOSTILE)
