@@ -32,6 +32,11 @@ struct outcome {
     struct parser_head last;
 };
 
+static void check_field(const struct parser_field *got, const struct parser_field *want)
+{
+    ASSERT(got->count == want->count && got->at == want->at && got->len == want->len);
+}
+
 /* What the parser made of the bytes from a request's first on is what the reference does. */
 static void check_head(const struct parser *parser, enum parser_event event, const char *text,
                        size_t len)
@@ -56,6 +61,10 @@ static void check_head(const struct parser *parser, enum parser_event event, con
         ASSERT(got->http_1_0 == want->http_1_0 && got->expect_continue == want->expect_continue);
         ASSERT(got->key_count == want->key_count && got->key_at == want->key_at);
         ASSERT(got->key_len == want->key_len);
+        check_field(&got->host, &want->host);
+        check_field(&got->origin, &want->origin);
+        check_field(&got->authorization, &want->authorization);
+        check_field(&got->content_type, &want->content_type);
     }
 }
 
