@@ -253,6 +253,14 @@ COLD static void conn_reject(struct conn *conn, const struct parser_reject *reje
               reject->limit > 0 ? message : reject->why);
 }
 
+/* --- who asks --- */
+
+const char *conn_certificate(const struct conn *conn)
+{
+    (void)conn; /* no connection has one yet */
+    return NULL;
+}
+
 /* --- requests that wait --- */
 
 static void wait_fire(struct timer *timer, uint64_t now_ms)

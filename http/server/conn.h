@@ -30,6 +30,7 @@
 #include <sys/queue.h>
 #include <uv.h>
 
+#include "http/auth/identity.h"
 #include "http/proto/parser.h"
 #include "http/proto/response.h"
 #include "http/proto/text.h"
@@ -147,6 +148,9 @@ struct conn {
     struct input input;
     struct output output;
     struct http_wait *wait; /* of the request, NULL: it does not wait */
+    /* Who asks, as the service found by the last head; NULL: it has not looked yet, or has to look
+     * again. The loop keeps what it points to. */
+    const struct identity *identity;
     struct timer read_timer;
     struct request request;
     struct parser parser; /* its head is the present request's */
@@ -202,6 +206,12 @@ static inline const struct parser_head *conn_head(const struct conn *conn)
 {
     return &conn->parser.head;
 }
+
+/* The name that the client's certificate proves: "uri:..." or "dns:..." if the certificate has
+ * exactly one such name, of printable characters without blanks; else "sha256:" and the hash of its
+ * public key, 64 hexadecimal digits. It was checked against the CA that the settings name. NULL:
+ * there is no certificate. Borrowed, until the connection closes. */
+const char *conn_certificate(const struct conn *conn);
 
 /* The request is answered later; until_ms: on the loop's clock, TIMER_NEVER: it has no deadline
  * here. */

@@ -17,6 +17,7 @@
 #include "src/app/server.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
+#include "src/base/tls_init.h"
 
 /* The C library asks a name server that does not answer for 5 s, twice. So long the next dial of a
  * peer would wait after its network came back, and the end of a process that is to stop, since a
@@ -93,6 +94,7 @@ int main(int argc, char *argv[])
     enum exit_code code;
 
     signals_setup();
+    tls_library_init();
     ASSERT(setenv("RES_OPTIONS", RESOLVER_OPTIONS, 0) == 0);
     (void)mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES);
     (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
