@@ -843,13 +843,13 @@ int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret
     return net_keys_make(source, ret_keys, ret_why);
 }
 
-void node_keys_commit(struct node *node, struct net_keys *keys)
+bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed)
 {
     if (node->state < NODE_WRITING) {
-        net_uv_set_keys(node->net, keys);
-    } else {
-        net_keys_unref(keys);
+        return net_uv_set_keys(node->net, keys, ret_renewed);
     }
+    net_keys_unref(keys);
+    return false;
 }
 
 static int make_keys(struct node *node, struct store_error *ret_error)

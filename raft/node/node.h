@@ -73,8 +73,9 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
 int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret_keys,
                       char ret_why[NET_KEYS_WHY_BYTES]) MUST_CHECK;
 
-/* And use them from now on: they are taken over (net_uv_set_keys()). On the loop. */
-void node_keys_commit(struct node *node, struct net_keys *keys);
+/* And use them from now on: they are taken over (net_uv_set_keys()). False: they are those that the
+ * node had. On the loop. */
+bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed);
 
 /* The seam for http/. Valid until node_free(). */
 struct id_backend *node_backend(struct node *node);

@@ -15,13 +15,13 @@
 #include "raft/transport/net_uv.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "raft/transport/net_inbound.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/container.h"
-#include "src/base/log.h"
 
 #define BACKLOG 128
 
@@ -227,8 +227,20 @@ static bool is_known(const struct handshake_config *config, uint64_t peer, const
            (receiver->know != NULL && receiver->know(receiver, peer, statement, len));
 }
 
-void net_uv_set_keys(struct net_uv *net, struct net_keys *keys)
+static bool same_ways(const struct net_keys *a, const struct net_keys *b)
 {
+    bool same = a->way_count == b->way_count;
+
+    for (unsigned i = 0; same && i < a->way_count; i++) {
+        same =
+            memcmp(a->ways[i].id, b->ways[i].id, NET_WAY_ID_BYTES) == 0 && !a->ways[i].certificate;
+    }
+    return same;
+}
+
+bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_renewed)
+{
+    const bool changed = !same_ways(net->hub.keys, keys);
     struct net_link *link;
     unsigned count = 0;
 
@@ -236,9 +248,8 @@ void net_uv_set_keys(struct net_uv *net, struct net_keys *keys)
     TAILQ_FOREACH (link, &net->links.list, link) {
         count += net_link_keys_changed(link, (count + 1) * LIMIT_WAY_STEP_MS) ? 1 : 0;
     }
-    count += net_inbound_keys_changed(&net->inbound, LIMIT_WAY_OUT_MS);
-    log_info("net", "keys between nodes were exchanged", "ways=%u links_to_renew=%u",
-             keys->way_count, count);
+    *ret_renewed = count + net_inbound_keys_changed(&net->inbound, LIMIT_WAY_OUT_MS);
+    return changed;
 }
 
 static void prepare_cb(uv_prepare_t *prepare)

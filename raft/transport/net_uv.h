@@ -42,8 +42,8 @@ struct net *net_uv_net(struct net_uv *net);
 /* Other keys from now on (the reference is taken over). New connections use them. Links by a way
  * that they do not have are closed: those that we dialled one after the other, with
  * LIMIT_WAY_STEP_MS in between, and those of others in LIMIT_WAY_OUT_MS, in which their own nodes
- * should come by a new one. */
-void net_uv_set_keys(struct net_uv *net, struct net_keys *keys);
+ * should come by a new one; how many that are. False: they are the keys that there were. */
+bool net_uv_set_keys(struct net_uv *net, struct net_keys *keys, unsigned *ret_renewed);
 
 /* For tests: the port that was bound for port 0; the link to a peer (net_link.h), or NULL. */
 uint16_t net_uv_port(const struct net_uv *net);

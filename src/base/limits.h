@@ -10,6 +10,8 @@
 #define LIMIT_TAG_NAME_BYTES 128        /* longer: 400 bad_tag */
 #define LIMIT_TAG_DESCRIPTION_BYTES 256 /* longer: 400 bad_request */
 #define LIMIT_TAG_STEP 1000000000       /* step and max_step; larger: 400 bad_request */
+#define LIMIT_MAX_ID_JUMP (1ULL << 48)  /* max_id raised by more at once: 409 needs_force */
+#define LIMIT_MAX_ID_LEFT 1000000       /* or raised so that fewer ids are left: as well */
 #define LIMIT_TAGS_PER_BULK 10000       /* more in one POST /api/tags: 400 bad_request */
 #define LIMIT_TAGS_PER_PAGE 1000        /* larger limit=: 400 bad_request */
 #define LIMIT_ROWS_PER_LOOK 10000       /* a list looks at no more at once, deleted ones too */
@@ -56,21 +58,34 @@
 
 /* --- who may ask (http/auth) --- */
 #define LIMIT_TOKEN_NAME_BYTES 64           /* name of a token */
+#define LIMIT_TOKEN_SUBJECT_BYTES 255       /* name in a client's certificate */
 #define LIMIT_TOKENS 1024                   /* lines of auth.tokens-file; more: refused */
 #define LIMIT_TOKENS_FILE_BYTES (512 << 10) /* the file; larger: refused */
 #define LIMIT_TOKEN_LINE_BYTES 4096         /* a line of it; longer: refused */
 #define LIMIT_TOKEN_PREFIXES 16             /* prefixes of a token; more: refused */
 #define LIMIT_TOKEN_QUOTA 1000000000        /* a quota of a token; more: refused */
 
+#define LIMIT_AUDIT_ENTRIES 10000     /* the last so many; the oldest go */
+#define LIMIT_AUDIT_REFUSALS 1000     /* of them, of requests that were refused */
+#define LIMIT_AUDIT_BYTES (8 << 20)   /* all of them; the oldest go */
+#define LIMIT_AUDIT_ENTRY_BYTES 2048  /* one; what is longer is cut */
+#define LIMIT_AUDIT_REFUSALS_PER_S 10 /* more are counted, and not kept */
+
 /* --- HTTP (http/) --- */
 #define LIMIT_HTTP_TARGET_BYTES 4096       /* request target; longer: 414 and close */
 #define LIMIT_HTTP_HEADERS_BYTES 8192      /* request head; longer: 431 and close */
 #define LIMIT_HTTP_HEADER_COUNT 64         /* header lines; more: 431 and close */
 #define LIMIT_HTTP_BODY_BYTES (8 << 20)    /* request body; larger: 413 and close */
+#define LIMIT_JSON_BYTES 65536             /* one JSON object; longer: 400 bad_json */
+#define LIMIT_JSON_VALUES 64               /* in it, commas and brackets; more: 400 bad_json */
+#define LIMIT_JSON_DEPTH 8                 /* of objects and arrays in it; more: 400 bad_json */
+#define LIMIT_JSON_SLICE_BYTES (64 << 10)  /* of a bulk read at once; then others get a turn */
 #define LIMIT_HTTP_PIPELINE 1024           /* replies queued a connection before reading stops */
 #define LIMIT_HTTP_OUTPUT_BYTES (16 << 20) /* unsent output a connection before reading stops */
 #define LIMIT_HTTP_CONNECTIONS 10000       /* a loop; more: 503 overloaded and close */
 #define LIMIT_HTTP_LOOPS 64                /* http.loops; more: a configuration error */
+#define LIMIT_CLIENTS 16384                /* records of clients; more share one */
+#define LIMIT_CLIENT_NAME_BYTES 64         /* an address, or a token's name; longer: cut */
 #define LIMIT_HTTP_HEAD_MS 5000            /* from a request's first byte to its head's end; 408 */
 #define LIMIT_HTTP_BODY_MS 10000           /* from the head's end to the body's end; 408 */
 #define LIMIT_HTTP_IDLE_MS 60000           /* keep-alive with no request; closes */
@@ -152,6 +167,7 @@
 /* --- configuration (src/app) --- */
 #define LIMIT_PATH_BYTES 1023              /* a file or directory; longer: a configuration error */
 #define LIMIT_CONFIG_FILE_BYTES (64 << 10) /* the config file; larger: a configuration error */
+#define LIMIT_USER_BYTES 32                /* the name of a user of the system */
 #define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
 /* --- records of a node that are not replicated (STORE_LOCAL) --- */

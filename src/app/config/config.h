@@ -20,7 +20,7 @@
 #include "src/base/limits.h"
 #include "src/base/log.h"
 
-#define CONFIG_SETTINGS_MAX 48 /* rows of the table; checked at compile time */
+#define CONFIG_SETTINGS_MAX 96 /* rows of the table; checked at compile time */
 
 /* Later ones overrule earlier ones. */
 enum config_source {
@@ -29,6 +29,13 @@ enum config_source {
     CONFIG_FROM_FILE,
     CONFIG_FROM_ENVIRONMENT,
     CONFIG_FROM_FLAG
+};
+
+/* Whether the process shuts itself in (src/app/sandbox.h). */
+enum config_sandbox {
+    CONFIG_SANDBOX_AUTO, /* as far as the kernel can */
+    CONFIG_SANDBOX_ON,   /* or not at all: it does not start without */
+    CONFIG_SANDBOX_OFF
 };
 
 /* Where the effective value of a setting came from. */
@@ -53,11 +60,22 @@ struct config {
         uint32_t delay_ms;
         uint32_t grace_ms;
     } shutdown;
+    struct {
+        const char *user; /* "": none */
+        bool allow_root;
+        bool dumpable;
+        enum config_sandbox sandbox;
+    } process;
     enum log_level log_level;
     const char *secret_file;                /* "": none */
     uint8_t secret[LIMIT_SECRET_BYTES + 3]; /* and a newline, and room to see that there is more */
     const char *file;                       /* the config file that was read, borrowed; "": none */
     struct config_origin origins[CONFIG_SETTINGS_MAX]; /* by row of the table */
+    struct {
+        int argc;
+        char *const *argv;
+        char *const *env;
+    } given; /* to config_load(), borrowed */
 };
 
 /* Free what is owned and wipe the secret. NULL-safe on an all-zero struct. */

@@ -165,6 +165,23 @@ static int parse_level(const struct setting *setting, const char *text, void *fi
     return log_level_parse(text, field);
 }
 
+static int parse_sandbox(const struct setting *setting, const char *text, void *field,
+                         struct config_error *why)
+{
+    static const char *const words[] = {
+        [CONFIG_SANDBOX_AUTO] = "auto", [CONFIG_SANDBOX_ON] = "on", [CONFIG_SANDBOX_OFF] = "off"};
+
+    (void)setting;
+    (void)why;
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *(enum config_sandbox *)field = (enum config_sandbox)i;
+            return 0;
+        }
+    }
+    return ERR_INVALID;
+}
+
 /* --- texts --- */
 
 /* Control characters could forge a line of the log; a double quote has no way into the config
@@ -355,6 +372,7 @@ const struct setting_type setting_bytes = {parse_number, "", "..", ""};
 const struct setting_type setting_boolean = {.parse = parse_boolean, .rule = "true or false"};
 const struct setting_type setting_level = {.parse = parse_level,
                                            .rule = "debug, info, warn or error"};
+const struct setting_type setting_sandbox = {.parse = parse_sandbox, .rule = "auto, on or off"};
 const struct setting_type setting_name = {parse_text, "", " to ", " of A-Z a-z 0-9 . _ -"};
 const struct setting_type setting_path = {parse_text, "a path of ", " to ",
                                           " bytes, without control characters and quotes"};
@@ -385,9 +403,12 @@ const struct setting_type setting_layout = {
 #define NUMBER(field, min, max, unit) &setting_number, FIELD(field), min, max, unit
 #define RANGED(type, field, min, max) &type, FIELD(field), min, max, NULL
 #define VALUE(type, field) RANGED(type, field, 0, 0)
-#define REQUIRED NULL, NULL
-#define DEFAULT(text) text, NULL
-#define DEFAULT_SHOWN(text, shown) text, shown
+#define REQUIRED NULL, NULL, false
+#define DEFAULT(text) text, NULL, false
+#define DEFAULT_SHOWN(text, shown) text, shown, false
+/* The same for a setting that a reload changes. */
+#define LIVE(text) text, NULL, true
+#define LIVE_SHOWN(text, shown) text, shown, true
 
 const struct setting settings[] = {
     {"node.id", NUMBER(node.node_id, 1, LIMIT_NODE_ID, NULL), REQUIRED,
@@ -409,19 +430,19 @@ const struct setting settings[] = {
      "For a new node of an existing cluster: any of its members, to ask to be let in. Used "
      "while the data directory is new, and then `cluster.members` is not."},
     {"cluster.secret-file", RANGED(setting_path, secret_file, 0, LIMIT_PATH_BYTES),
-     DEFAULT_SHOWN("", "none"),
+     LIVE_SHOWN("", "none"),
      "File with the secret that nodes prove to each other, 32 random bytes as `leafd "
      "--new-secret` prints them, or two while one is exchanged; mode 0600 or stricter. A must, "
      "or else certificates, unless `peer.listen` is a loopback address."},
     {"peer.tls-cert", RANGED(setting_path, node.keys.cert_file, 0, LIMIT_PATH_BYTES),
-     DEFAULT_SHOWN("", "none"),
+     LIVE_SHOWN("", "none"),
      "This node's certificate for the other nodes, PEM, with its chain: its SAN has "
      "`URI:leafd:<cluster.id>/<node.id>`. For those who want certificates and not a secret; with "
      "both, either of them is good."},
     {"peer.tls-key", RANGED(setting_path, node.keys.key_file, 0, LIMIT_PATH_BYTES),
-     DEFAULT_SHOWN("", "none"), "The key of `peer.tls-cert`, PEM; mode 0600 or stricter."},
+     LIVE_SHOWN("", "none"), "The key of `peer.tls-cert`, PEM; mode 0600 or stricter."},
     {"peer.tls-ca", RANGED(setting_path, node.keys.ca_file, 0, LIMIT_PATH_BYTES),
-     DEFAULT_SHOWN("", "none"),
+     LIVE_SHOWN("", "none"),
      "The authority that signed the certificates of all nodes, PEM, and no other: whoever has "
      "a certificate of it that names a node is that node."},
     {"data.dir", RANGED(setting_path, data.dir, 1, LIMIT_PATH_BYTES), DEFAULT("/var/lib/leafd"),
@@ -541,7 +562,17 @@ const struct setting settings[] = {
      DEFAULT_SHOWN("1288834974657", "1288834974657, Leaf's"),
      "Unix time that the layout counts from; not in the future. Used at the cluster's first "
      "start, as the layout."},
-    {"log.level", VALUE(setting_level, log_level), DEFAULT("info"), "Lowest level that is logged."},
+    {"user", RANGED(setting_name, process.user, 0, LIMIT_USER_BYTES), DEFAULT_SHOWN("", "none"),
+     "Started as root, leafd becomes this user before it opens anything; `data.dir` has to be "
+     "theirs (a missing one is made so), and the files that settings name readable for them."},
+    {"allow-root", VALUE(setting_boolean, process.allow_root), DEFAULT("false"),
+     "Run as root, where `user` is not set. Otherwise leafd refuses to."},
+    {"process.dumpable", VALUE(setting_boolean, process.dumpable), DEFAULT("false"),
+     "Allow core dumps and debuggers of the same user: the memory holds secrets."},
+    {"sandbox", VALUE(setting_sandbox, process.sandbox), DEFAULT("auto"),
+     "Give up, once started, all system calls and paths that a node does not need, by seccomp and "
+     "Landlock: as far as the kernel has them (`auto`), else do not start (`on`)."},
+    {"log.level", VALUE(setting_level, log_level), LIVE("info"), "Lowest level that is logged."},
     {"shutdown.delay-ms", NUMBER(shutdown.delay_ms, 0, 60000, "ms"), DEFAULT("0"),
      "After a signal to stop: serve for at least so long while `/readyz` refuses, for load "
      "balancers that ask it now and then."},
@@ -590,6 +621,21 @@ size_t setting_row(const char *name)
 
     ASSERT(row < setting_count);
     return row;
+}
+
+bool setting_same(size_t row, const struct config *one, const struct config *other)
+{
+    const struct setting *setting = &settings[row];
+    const char *text = one->origins[row].text;
+    const char *other_text = other->origins[row].text;
+
+    ASSERT(row < setting_count);
+    if (setting->type == &setting_number || setting->type == &setting_bytes) {
+        return memcmp((const char *)one + setting->offset, (const char *)other + setting->offset,
+                      setting->size) == 0;
+    }
+    return text == other_text ||
+           (text != NULL && other_text != NULL && strcmp(text, other_text) == 0);
 }
 
 void config_where(const struct config *config, size_t row, struct buf *out)
