@@ -23,9 +23,13 @@ static const struct {
     const char *flag;
     enum config_action action;
 } commands[] = {
-    {"--help", CONFIG_HELP},          {"-h", CONFIG_HELP},
-    {"--version", CONFIG_VERSION},    {"--print-config", CONFIG_PRINT},
-    {"--check-config", CONFIG_CHECK}, {"--print-config-doc", CONFIG_PRINT_DOC},
+    {"--help", CONFIG_HELP},
+    {"-h", CONFIG_HELP},
+    {"--version", CONFIG_VERSION},
+    {"--print-config", CONFIG_PRINT},
+    {"--check-config", CONFIG_CHECK},
+    {"--print-config-doc", CONFIG_PRINT_DOC},
+    {"--new-secret", CONFIG_NEW_SECRET},
 };
 
 static void load_defaults(struct config *config)
