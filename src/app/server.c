@@ -15,8 +15,10 @@
 
 #include "src/app/doors.h"
 #include "src/app/libraries.h"
+#include "src/app/privileges.h"
 #include "src/app/reload.h"
 #include "src/app/report.h"
+#include "src/app/sandbox.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
@@ -26,6 +28,7 @@
 #include "storage/lmdb/store.h"
 
 #define HANDOVER_LOOK_MS 5 /* how often it is looked whether leadership has gone */
+#define DATA_LOOK_MS 400   /* and whether the data directory is still there */
 
 enum phase { STARTING, SERVING, HANDOVER, DRAINING, STOPPING, STOPPED };
 
@@ -36,12 +39,14 @@ struct server {
     struct signals signals;
     uv_async_t drained; /* sent by an HTTP thread */
     uv_timer_t look;    /* whether leadership has gone */
+    uv_timer_t watch;   /* whether the data directory is there */
     struct store *store;
     struct node *node; /* NULL before the start and after the stop */
     struct node_owner owner;
     struct doors doors;
     struct http_build build;
     struct buf libraries; /* of build */
+    struct sandbox sandbox;
     struct reload reload;
     struct http_reloads reloads; /* its counts */
     uint64_t began_ms;           /* of the start, then of the stop; monotonic */
@@ -88,6 +93,7 @@ static void close_handles(struct server *server)
     signals_close(&server->signals);
     uv_close((uv_handle_t *)&server->drained, NULL);
     uv_close((uv_handle_t *)&server->look, NULL);
+    uv_close((uv_handle_t *)&server->watch, NULL);
 }
 
 /* The node has answered everything; HTTP threads may still ask it until they are joined. */
@@ -195,6 +201,18 @@ static bool store_exists(const struct config *config)
     return access(path, F_OK) == 0;
 }
 
+/* What is written to files that have no name is gone with the process. */
+static void watch_cb(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    struct store_error error;
+
+    if (server->store->ops->lost(server->store, &error)) {
+        report_data_lost(server->config, error.text, EXIT_CODE_DATA);
+        _exit(EXIT_CODE_DATA);
+    }
+}
+
 static enum exit_code open_store(struct server *server)
 {
     const struct config *config = server->config;
@@ -223,6 +241,9 @@ static enum exit_code open_store(struct server *server)
         report_data_refused(config, err, error.text);
         return exit_code_of_open(err);
     }
+    if (server->store->ops->lost != NULL) {
+        ASSERT(uv_timer_start(&server->watch, watch_cb, DATA_LOOK_MS, DATA_LOOK_MS) == 0);
+    }
     server->store->ops->space(server->store, &space);
     log_info("store", made ? "made" : "opened",
              "dir=%s used_bytes=%" PRIu64 " map_bytes=%" PRIu64 " disk_free_bytes=%" PRIu64
@@ -230,6 +251,21 @@ static enum exit_code open_store(struct server *server)
              log_quote(store.dir, strlen(store.dir), quoted, sizeof quoted), space.used_bytes,
              space.map_bytes, space.disk_free_bytes, now_ms() - began_ms);
     return EXIT_CODE_STOPPED;
+}
+
+static enum exit_code begin_sandbox(struct server *server)
+{
+    return sandbox_begin(&server->sandbox, server->config) == 0 ? EXIT_CODE_STOPPED
+                                                                : EXIT_CODE_CONFIG;
+}
+
+/* All is open: files, listeners, and whatever a reload reads lies where it may be read. */
+static enum exit_code complete_sandbox(struct server *server)
+{
+    if (server->node == NULL) {
+        return EXIT_CODE_STOPPED;
+    }
+    return sandbox_complete(&server->sandbox) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_CONFIG;
 }
 
 static enum exit_code start_node(struct server *server)
@@ -346,8 +382,10 @@ static void init(struct server *server, const struct config *config)
     signals_init(&server->signals, &server->loop, &signals_owner);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->look) == 0);
+    ASSERT(uv_timer_init(&server->loop, &server->watch) == 0);
     server->drained.data = server;
     server->look.data = server;
+    server->watch.data = server;
 }
 
 /* As many open files as the system allows; returns how many. */
@@ -368,13 +406,14 @@ static rlim_t raise_file_limit(void)
 
 static enum exit_code start(struct server *server)
 {
-    static enum exit_code (*const steps[])(struct server *) = {open_store, start_node, start_http};
+    static enum exit_code (*const steps[])(struct server *) = {
+        open_store, begin_sandbox, start_node, start_http, complete_sandbox};
     enum exit_code code = EXIT_CODE_STOPPED;
 
     for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
         code = steps[i](server);
     }
-    if (doors_are_open(&server->doors)) {
+    if (doors_are_open(&server->doors) && code == EXIT_CODE_STOPPED) {
         move(server, SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
     } else if (server->node != NULL) {
@@ -394,6 +433,7 @@ enum exit_code server_run(const struct config *config)
     (void)umask(077);
     init(&server, config);
     report_settings(config);
+    privileges_report(config);
     report_warnings(config, raise_file_limit());
     code = start(&server);
     (void)uv_run(&server.loop, UV_RUN_DEFAULT);
