@@ -1,5 +1,5 @@
-"""The process itself: as whom it runs, what it may do, and what becomes of it when its data directory
-is taken away."""
+"""The process itself: as whom it runs, what it may do, and what becomes of it when its data
+directory is taken away."""
 
 import os
 import pwd
@@ -66,8 +66,8 @@ def test_links_in_the_data_directory_are_not_followed(lone, tmp_path, name):
 
 
 def test_lock_that_leads_elsewhere(lone, tmp_path):
-    """A directory that others may write to, with a lock that points at a file of leafd's user: it is
-    neither emptied nor written to."""
+    """A directory that others may write to, with a lock that points at a file of leafd's user: it
+    is neither emptied nor written to."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     os.mkdir(lone.data_dir, 0o700)
@@ -111,7 +111,8 @@ def test_data_directory_that_is_gone_is_noticed(make_cluster, tag, how):
 @as_root
 def test_root_is_refused(lone):
     lone.settings["allow-root"] = "false"
-    refuses(lone, EXIT_CONFIG, "leafd does not run as root: start it as a user of its own, or set user")
+    refuses(lone, EXIT_CONFIG,
+            "leafd does not run as root: start it as a user of its own, or set user")
     assert not os.path.exists(lone.data_dir)
 
 
@@ -157,7 +158,8 @@ def with_parents_open(path):
 
 @as_root
 def test_what_the_user_cannot_use_is_named(lone):
-    """A file that SIGHUP could not read again, a directory that is root's, a name that is nobody's."""
+    """A file that SIGHUP could not read again, a directory that is root's, a name that is
+    nobody's."""
     with_parents_open(str(lone.directory))
     lone.settings.update({"user": USER, "allow-root": None})
     refuses(lone, EXIT_CONFIG, "cluster.secret-file .*: user nobody cannot read it")
@@ -234,7 +236,8 @@ def filters(node):
     counts = []
     for task in os.listdir(f"/proc/{node.process.pid}/task"):
         with open(f"/proc/{node.process.pid}/task/{task}/status", encoding="utf-8") as file:
-            counts.append(int(re.search(r"^Seccomp_filters:\t(\d+)$", file.read(), re.MULTILINE)[1]))
+            found = re.search(r"^Seccomp_filters:\t(\d+)$", file.read(), re.MULTILINE)
+            counts.append(int(found[1]))
     return counts
 
 

@@ -13,7 +13,8 @@
  * prefix: what the names of tags begin with that it may use; percent encoding stands for what a
  * line cannot hold. The numbers are quotas (identity.h).
  *
- * The happy path: tokens_parse() makes a table of all lines; token_find() finds a token by its hash.
+ * The happy path: tokens_parse() makes a table of all lines; token_find() finds a token by its
+ * hash.
  *
  * Failure modes: a line that breaks a rule makes the whole file refused, with the line's number,
  * the value and the rule; no table is made.
