@@ -110,7 +110,7 @@ void report_data_lost(const struct config *config, const char *text, int exit_co
     struct quoted reason;
     struct quoted dir;
 
-    log_error("app", "the data directory is gone: ending at once",
+    log_error("app", "the data directory is gone",
               "dir=%s reason=%s exit_code=%d hint=\"put the newest data back, or replace the node "
               "by a new member with a new node.id\"",
               quote(config->data.dir, &dir), quote(text, &reason), exit_code);
