@@ -62,10 +62,6 @@ void report_warnings(const struct config *config, uint64_t files)
         log_warn("app", "an even number of members survives no more failures than one fewer",
                  "members=%zu", config->node.members.count);
     }
-    if (!address_is_loopback(config->http.listen_address)) {
-        log_warn("app", "HTTP has no authentication and can be reached from other machines",
-                 "http_listen=%s", config->http.listen_address);
-    }
     if (files < wanted) {
         log_warn("app", "fewer open files are allowed than http.connections may need",
                  "limit=%" PRIu64 " needed=%" PRIu64, files, wanted);
@@ -114,7 +110,7 @@ void report_data_lost(const struct config *config, const char *text, int exit_co
     struct quoted reason;
     struct quoted dir;
 
-    log_error("app", "the data directory is gone: ending at once",
+    log_error("app", "the data directory is gone",
               "dir=%s reason=%s exit_code=%d hint=\"put the newest data back, or replace the node "
               "by a new member with a new node.id\"",
               quote(config->data.dir, &dir), quote(text, &reason), exit_code);
@@ -159,12 +155,20 @@ void report_node_failed(const struct config *config, int err, const char *text)
               err_code(err), config->node.listen_address, quote(text, &reason), node_hint(err));
 }
 
-void report_http_failed(const struct config *config, int err)
+void report_http_failed(const char *setting, const char *address, int err)
 {
-    log_error("app", "cannot start HTTP", "err=%s http_listen=%s hint=\"%s\"", err_code(err),
-              config->http.listen_address,
-              err == ERR_EXISTS ? "another process listens there; choose another http.listen"
-                                : "check http.listen");
+    log_error("app", "cannot start HTTP", "err=%s %s=%s hint=\"%s\"", err_code(err), setting,
+              address,
+              err == ERR_EXISTS ? "another process listens there; choose another address"
+                                : "check the address");
+}
+
+void report_tokens_failed(const char *why)
+{
+    char quoted[500];
+
+    log_error("app", "the tokens cannot be used", "reason=%s",
+              log_quote(why, strlen(why), quoted, sizeof quoted));
 }
 
 void report_removed(const struct config *config, int exit_code)

@@ -69,9 +69,12 @@
 #define LIMIT_AUDIT_REFUSALS 1000     /* of them, of requests that were refused */
 #define LIMIT_AUDIT_BYTES (8 << 20)   /* all of them; the oldest go */
 #define LIMIT_AUDIT_ENTRY_BYTES 2048  /* one; what is longer is cut */
+#define LIMIT_AUDIT_PER_PAGE 1000     /* entries of a reply */
 #define LIMIT_AUDIT_REFUSALS_PER_S 10 /* more are counted, and not kept */
 
 /* --- HTTP (http/) --- */
+#define LIMIT_HTTP_ADMIN_LOOPS 1           /* of the admin door */
+#define LIMIT_HTTP_ADMIN_CONNECTIONS 256   /* of the admin door; more: 503 overloaded and close */
 #define LIMIT_HTTP_TARGET_BYTES 4096       /* request target; longer: 414 and close */
 #define LIMIT_HTTP_HEADERS_BYTES 8192      /* request head; longer: 431 and close */
 #define LIMIT_HTTP_HEADER_COUNT 64         /* header lines; more: 431 and close */

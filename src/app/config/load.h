@@ -23,6 +23,7 @@ enum config_action {
     CONFIG_PRINT,     /* --print-config */
     CONFIG_PRINT_DOC, /* --print-config-doc; this and the following look at no setting */
     CONFIG_NEW_SECRET,
+    CONFIG_NEW_TOKEN,
     CONFIG_VERSION,
     CONFIG_HELP
 };

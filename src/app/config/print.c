@@ -113,6 +113,7 @@ void config_print_help(struct buf *out)
                "  --print-config       print all settings in force and where each came from\n"
                "  --print-config-doc   print the settings as a Markdown table\n"
                "  --new-secret         print a new secret for cluster.secret-file\n"
+               "  --new-token          print a new token, and its line for auth.tokens-file\n"
                "  --version            print the version and those of the libraries\n"
                "  --help, -h           print this\n"
                "\n"
