@@ -231,7 +231,6 @@ def wire_of(cluster, proxies):
     return said
 
 
-@missing("peers: TLS between the nodes")
 def test_5_nobody_on_the_wire_can_read_it(make_cluster, proxies, tag):
     cluster = limit_memory(make_cluster(start=False))
     proxies.attach(cluster)
@@ -249,7 +248,6 @@ def test_5_nobody_on_the_wire_can_read_it(make_cluster, proxies, tag):
         assert word not in text
 
 
-@missing("peers: TLS between the nodes")
 def test_5_nobody_on_the_wire_can_change_it(make_cluster, proxies, tag):
     """Each frame is rewritten, with a checksum that fits: what arrives is what was sent, or
     nothing."""
@@ -301,7 +299,6 @@ def rewrite(data, old, new):
     return bytes(out)
 
 
-@missing("peers: TLS between the nodes")
 def test_15_a_stranger_gets_no_proof_of_the_secret(attacked):
     """An answer that depends on the secret alone would let it be guessed at leisure."""
     for node in attacked.nodes:
@@ -591,7 +588,6 @@ def test_16_a_fifo_as_configuration(make_cluster, tmp_path):
     refused_start(cluster.nodes[0], "regular file")
 
 
-@missing("peers: secrets of 32 random bytes")
 @pytest.mark.parametrize(
     "secret", ["\0" * 32, "a" * 64, "0" * 64, "correct horse battery staple 123"],
     ids=["NULs", "one letter", "zeros", "words"])
