@@ -526,7 +526,6 @@ def processor_ticks(node):
 # --- 13: the end of the ids ---
 
 
-@missing("state: force for jumps")
 @pytest.mark.parametrize("max_id", [2**63 - 1, 2**63 - 1_000_000, 2**49])
 def test_13_a_jump_needs_force(attacked, max_id):
     node = attacked.nodes[0]

@@ -77,6 +77,7 @@ static void check_table(const struct token_table *table, const char *text, size_
         const char *line = memrchr(text, '\n', (size_t)(at - text));
 
         line = line != NULL ? line + 1 : text;
+        line += strspn(line, " \t");
         at += sizeof word - 1;
         if (line[0] == '#' || !hash_of_hex(at, (size_t)(end - at), &hash)) {
             continue;
