@@ -153,6 +153,14 @@ void report_http_failed(const struct config *config, int err)
                                 : "check http.listen");
 }
 
+void report_certificate_refused(const char *text)
+{
+    struct log_quoted reason;
+
+    log_error("app", "the certificate cannot be used", "reason=%s hint=\"--check-config reads the "
+              "files, too\"", quote(text, &reason));
+}
+
 void report_removed(const struct config *config, int exit_code)
 {
     log_error("app", "this node was removed from the cluster: stopping",

@@ -22,6 +22,7 @@ void report_data_missing(const struct config *config);
 /* The node, or HTTP, did not start. */
 void report_node_failed(const struct config *config, int err, const char *text);
 void report_http_failed(const struct config *config, int err);
+void report_certificate_refused(const char *text);
 
 /* The cluster has removed this node. */
 void report_removed(const struct config *config, int exit_code);

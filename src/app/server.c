@@ -15,6 +15,7 @@
 
 #include "http/api/api.h"
 #include "http/server/server.h"
+#include "src/app/certificate.h"
 #include "src/app/libraries.h"
 #include "src/app/report.h"
 #include "src/app/signals.h"
@@ -42,6 +43,8 @@ struct server {
     struct http_server *http; /* NULL before the start and after the stop */
     struct api *api;          /* what it serves, likewise */
     struct http_build build;
+    struct http_settings http_settings;
+    struct certificate certificate;
     struct buf libraries;    /* of build */
     uint64_t began_ms;       /* of the start, then of the stop; monotonic */
     uint64_t phase_ms;       /* when the phase began */
@@ -201,6 +204,18 @@ static bool store_exists(const struct config *config)
     return access(path, F_OK) == 0;
 }
 
+/* The settings were checked already; the files may have changed since. */
+static enum exit_code load_certificate(struct server *server)
+{
+    struct config_error error;
+
+    if (certificate_start(&server->certificate, server->config, &error) != 0) {
+        report_certificate_refused(error.text);
+        return EXIT_CODE_CONFIG;
+    }
+    return EXIT_CODE_STOPPED;
+}
+
 static enum exit_code open_store(struct server *server)
 {
     const struct config *config = server->config;
@@ -265,12 +280,14 @@ static enum exit_code start_node(struct server *server)
 
 static enum exit_code start_http(struct server *server)
 {
-    const struct http_settings *settings = &server->config->http;
+    struct http_settings *settings = &server->http_settings;
     int err;
 
     if (server->node == NULL) {
         return EXIT_CODE_STOPPED;
     }
+    *settings = server->config->http;
+    settings->tls = server->certificate.tls;
     server->api = api_new(settings, &server->build, node_backend(server->node));
     err = http_server_start(settings, api_service(server->api), &server->http);
     if (err != 0) {
@@ -279,8 +296,8 @@ static enum exit_code start_http(struct server *server)
     }
     /* The loop has not run since node_start(), so no wake-up was missed. */
     node_set_waker(server->node, api_waker(server->api));
-    log_info("http", "listening", "address=%s loops=%" PRIu32, settings->listen_address,
-             settings->loops);
+    log_info("http", "listening", "address=%s loops=%" PRIu32 " tls=%s", settings->listen_address,
+             settings->loops, settings->tls != NULL ? "true" : "false");
     return EXIT_CODE_STOPPED;
 }
 
@@ -362,7 +379,8 @@ static rlim_t raise_file_limit(void)
 
 static enum exit_code start(struct server *server)
 {
-    static enum exit_code (*const steps[])(struct server *) = {open_store, start_node, start_http};
+    static enum exit_code (*const steps[])(struct server *) = {load_certificate, open_store, start_node,
+                                                           start_http};
     enum exit_code code = EXIT_CODE_STOPPED;
 
     for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
@@ -396,6 +414,7 @@ enum exit_code server_run(const struct config *config)
     if (server.store != NULL) {
         server.store->ops->close(server.store);
     }
+    certificate_end(&server.certificate);
     buf_free(&server.libraries);
     if (code == EXIT_CODE_STOPPED) {
         code = server.removed ? EXIT_CODE_REMOVED : EXIT_CODE_STOPPED;

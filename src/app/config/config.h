@@ -15,12 +15,13 @@
 #include <stdint.h>
 
 #include "http/server/server.h"
+#include "http/tls/context.h"
 #include "raft/node/node.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
 #include "src/base/log.h"
 
-#define CONFIG_SETTINGS_MAX 48 /* rows of the table; checked at compile time */
+#define CONFIG_SETTINGS_MAX 96 /* rows of the table; checked at compile time */
 
 /* Later ones overrule earlier ones. */
 enum config_source {
@@ -52,6 +53,12 @@ struct config {
         uint32_t delay_ms;
         uint32_t grace_ms;
     } shutdown;
+    struct {
+        const char *certificate; /* paths; "": none */
+        const char *key;
+        const char *client_ca;
+        enum tls_client client;
+    } tls;
     enum log_level log_level;
     const char *secret_file;                /* "": none */
     uint8_t secret[LIMIT_SECRET_BYTES + 3]; /* and a newline, and room to see that there is more */

@@ -10,6 +10,7 @@
 
 #include "src/app/config/file.h"
 #include "src/app/config/table.h"
+#include "src/app/config/tls_files.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
@@ -150,6 +151,17 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
          "raft.election-ms", "is less than 3 times", "raft.heartbeat-ms"},
         {strcmp(config->http.listen_address, node->listen_address) == 0, "http.listen",
          "is the same address as", "peer.listen"},
+        {config->tls.certificate[0] != '\0' && config->tls.key[0] == '\0', "http.tls-cert",
+         "has no key: set", "http.tls-key"},
+        {config->tls.certificate[0] == '\0' && config->tls.key[0] != '\0', "http.tls-key",
+         "has no certificate: set", "http.tls-cert"},
+        {config->tls.client != TLS_CLIENT_NONE && config->tls.client_ca[0] == '\0',
+         "http.tls-client", "needs the CA that they are held against: set", "http.tls-client-ca"},
+        {config->tls.client == TLS_CLIENT_NONE && config->tls.client_ca[0] != '\0',
+         "http.tls-client-ca", "is not used, as nobody is asked for a certificate: set",
+         "http.tls-client"},
+        {config->tls.client != TLS_CLIENT_NONE && config->tls.certificate[0] == '\0',
+         "http.tls-client", "is for TLS: set", "http.tls-cert"},
         {node->replica.lease.window_ms < 3 * node->replica.lease.renew_ms, "snowflake.renew-ms",
          "is more than a third of", "snowflake.window-ms"},
     };
@@ -235,11 +247,16 @@ static int read_secret(struct config *config, struct config_error *ret_error)
     return rv == 0 ? 0 : config_fail_at(ret_error, "cluster.secret-file %s", config->secret_file);
 }
 
+static int check_certificate(struct config *config, struct config_error *ret_error)
+{
+    return tls_files_check(config, ret_error);
+}
+
 int rules_apply(struct config *config, struct config_error *ret_error)
 {
     static int (*const steps[])(struct config *, struct config_error *) = {
         check_required, set_defaults, check_pairs, check_address,
-        read_secret,    check_layout, check_secret};
+        read_secret,    check_layout, check_secret, check_certificate};
     int rv = 0;
 
     for (size_t i = 0; rv == 0 && i < sizeof steps / sizeof steps[0]; i++) {
