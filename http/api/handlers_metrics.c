@@ -198,6 +198,20 @@ static void put_snowflake(struct buf *buf, const struct id_backend *backend)
     }
 }
 
+/* Of the settings, on SIGHUP. */
+static void put_reloads(struct buf *buf, const struct http_reloads *reloads)
+{
+    if (reloads == NULL) {
+        return;
+    }
+    put_head(buf, "leafd_reloads_total", "counter", "How often the settings were read again.");
+    put_sample(buf, "leafd_reloads_total", "result", "done", count_of(&reloads->done));
+    put_sample(buf, "leafd_reloads_total", "result", "refused", count_of(&reloads->refused));
+    put_head(buf, "leafd_reload_timestamp_seconds", "gauge",
+             "Unix time of the last reload that was done; 0: none yet.");
+    put_seconds(buf, "leafd_reload_timestamp_seconds", (int64_t)count_of(&reloads->done_ms));
+}
+
 int handle_metrics(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
@@ -209,6 +223,7 @@ int handle_metrics(struct conn *conn)
     put_burnt(text, loop->backend->health, &totals);
     put_health(text, loop->backend->health, &totals);
     put_snowflake(text, loop->backend);
+    put_reloads(text, loop->api->build->reloads);
     put_head(text, "leafd_build_info", "gauge", "1, with what this binary is.");
     text_put_field(text, "leafd_build_info{version=", loop->api->build->version);
     text_put_field(text, ",commit=", loop->api->build->commit);

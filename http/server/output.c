@@ -64,18 +64,20 @@ HOT enum output_result output_send(struct output *output, struct output_pool *po
 }
 
 /* Send what was sealed just now; what the socket does not take is kept. */
-HOT static enum output_result send_sealed(struct output *output, const struct buf *sealed, int fd)
+HOT static enum output_result send_sealed(struct output *output, struct buf *sealed, int fd)
 {
-    ssize_t sent = sealed->len > 0 ? send(fd, sealed->data, sealed->len, MSG_NOSIGNAL) : 0;
+    size_t len = sealed->len;
+    ssize_t sent = len > 0 ? send(fd, sealed->data, len, MSG_NOSIGNAL) : 0;
 
+    sealed->len = 0;
     if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
         return OUTPUT_FAILED;
     }
-    if (sent == (ssize_t)sealed->len) {
+    if (sent == (ssize_t)len) {
         return OUTPUT_DONE;
     }
     sent = sent > 0 ? sent : 0;
-    buf_put(&output->sending, sealed->data + sent, sealed->len - (size_t)sent);
+    buf_put(&output->sending, sealed->data + sent, len - (size_t)sent);
     output->sent_bytes = 0;
     return OUTPUT_WAITS;
 }
@@ -84,7 +86,7 @@ HOT enum output_result output_seal(struct output *output, struct output_pool *po
                                    struct tls_session *tls, bool is_last)
 {
     enum output_result result = OUTPUT_DONE;
-    const struct buf *sealed;
+    struct buf *sealed;
 
     if (output_is_waiting(output)) {
         return output_send(output, pool, fd);

@@ -465,11 +465,10 @@ HOT struct buf *session_write(struct tls_session *session, const void *data, siz
 {
     struct buf *sealed = &session->loop->sealed;
 
-    ASSERT(len <= INT_MAX);
+    ASSERT(len <= INT_MAX && sealed->len == 0);
     if (sealed->capacity > SEALED_KEPT_BYTES) {
         buf_free(sealed);
     }
-    sealed->len = 0;
     if (session->held.len > 0) {
         buf_put(sealed, session->held.data, session->held.len);
         buf_free(&session->held);
@@ -480,6 +479,7 @@ HOT struct buf *session_write(struct tls_session *session, const void *data, siz
     }
     clear_errors();
     if (len > 0 && SSL_write(session->ssl, data, (int)len) != (int)len) {
+        sealed->len = 0;
         die(session, "a record cannot be written");
         return NULL;
     }

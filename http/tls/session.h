@@ -151,8 +151,8 @@ void session_keep(struct tls_session *session, uint64_t now_ms);
 void session_drop(struct tls_session *session);
 
 /* Seal bytes; len may be 0, for what is owed alone. is_last: then our close_notify. Returns what is
- * to be sent, until the next call for any session of the loop. NULL: broken; an alert may be
- * owed. */
+ * to be sent, for the caller to empty before the next call for any session of the loop. NULL:
+ * broken. */
 struct buf *session_write(struct tls_session *session, const void *data, size_t len, bool is_last);
 
 #endif

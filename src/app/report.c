@@ -155,7 +155,7 @@ void report_http_failed(const struct config *config, int err)
 
 void report_certificate_refused(const char *text)
 {
-    struct log_quoted reason;
+    struct quoted reason;
 
     log_error("app", "the certificate cannot be used", "reason=%s hint=\"--check-config reads the "
               "files, too\"", quote(text, &reason));

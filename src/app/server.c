@@ -17,6 +17,7 @@
 #include "http/server/server.h"
 #include "src/app/certificate.h"
 #include "src/app/libraries.h"
+#include "src/app/reload.h"
 #include "src/app/report.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
@@ -45,11 +46,13 @@ struct server {
     struct http_build build;
     struct http_settings http_settings;
     struct certificate certificate;
-    struct buf libraries;    /* of build */
-    uint64_t began_ms;       /* of the start, then of the stop; monotonic */
-    uint64_t phase_ms;       /* when the phase began */
-    uint64_t grace_until_ms; /* of the stop */
-    bool removed;            /* it stops because the cluster has removed it */
+    struct buf libraries; /* of build */
+    struct reload reload;
+    struct http_reloads reloads; /* its counts */
+    uint64_t began_ms;           /* of the start, then of the stop; monotonic */
+    uint64_t phase_ms;           /* when the phase began */
+    uint64_t grace_until_ms;     /* of the stop */
+    bool removed;                /* it stops because the cluster has removed it */
 };
 
 static uint64_t now_ms(void)
@@ -207,12 +210,18 @@ static bool store_exists(const struct config *config)
 /* The settings were checked already; the files may have changed since. */
 static enum exit_code load_certificate(struct server *server)
 {
+    const struct reload_part part = {.name = "certificate",
+                                     .prepare = certificate_prepare,
+                                     .commit = certificate_commit,
+                                     .drop = certificate_drop,
+                                     .data = &server->certificate};
     struct config_error error;
 
     if (certificate_start(&server->certificate, server->config, &error) != 0) {
         report_certificate_refused(error.text);
         return EXIT_CODE_CONFIG;
     }
+    reload_add(&server->reload, &part);
     return EXIT_CODE_STOPPED;
 }
 
@@ -326,13 +335,24 @@ static void removed_cb(struct node_owner *owner)
     }
 }
 
-static void signal_cb(struct signals *signals, int number)
+static void stop_signal_cb(struct signals *signals, int number)
 {
     struct server *server = CONTAINER(signals, struct server, signals);
 
     /* Not while a node that could not start is being closed: it ends anyway. */
     if (server->phase == SERVING) {
         stop(server, number == SIGINT ? "signal=SIGINT" : "signal=SIGTERM");
+    }
+}
+
+static void reload_signal_cb(struct signals *signals)
+{
+    struct server *server = CONTAINER(signals, struct server, signals);
+
+    if (server->phase == SERVING) {
+        (void)reload_run(&server->reload);
+    } else {
+        log_info("app", "the settings were not read again: the node starts or stops", NULL);
     }
 }
 
@@ -343,6 +363,8 @@ static void drained_async_cb(uv_async_t *async)
 
 static void init(struct server *server, const struct config *config)
 {
+    static const struct signals_owner signals_owner = {stop_signal_cb, reload_signal_cb};
+
     *server = (struct server){
         .config = config,
         .phase = STARTING,
@@ -354,7 +376,9 @@ static void init(struct server *server, const struct config *config)
     buf_put_u8(&server->libraries, '\0');
     server->build.libraries = (const char *)server->libraries.data;
     ASSERT(uv_loop_init(&server->loop) == 0);
-    signals_init(&server->signals, &server->loop, signal_cb);
+    server->build.reloads = &server->reloads;
+    reload_init(&server->reload, config, &server->reloads);
+    signals_init(&server->signals, &server->loop, &signals_owner);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->look) == 0);
     server->drained.data = server;
@@ -414,6 +438,7 @@ enum exit_code server_run(const struct config *config)
     if (server.store != NULL) {
         server.store->ops->close(server.store);
     }
+    reload_release(&server.reload);
     certificate_end(&server.certificate);
     buf_free(&server.libraries);
     if (code == EXIT_CODE_STOPPED) {

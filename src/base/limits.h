@@ -67,10 +67,16 @@
 #define LIMIT_HTTP_HEADERS_BYTES 8192      /* request head; longer: 431 and close */
 #define LIMIT_HTTP_HEADER_COUNT 64         /* header lines; more: 431 and close */
 #define LIMIT_HTTP_BODY_BYTES (8 << 20)    /* request body; larger: 413 and close */
+#define LIMIT_JSON_BYTES 65536             /* one JSON object; longer: 400 bad_json */
+#define LIMIT_JSON_VALUES 64               /* in it, commas and brackets; more: 400 bad_json */
+#define LIMIT_JSON_DEPTH 8                 /* of objects and arrays in it; more: 400 bad_json */
+#define LIMIT_JSON_SLICE_BYTES (64 << 10)  /* of a bulk read at once; then others get a turn */
 #define LIMIT_HTTP_PIPELINE 1024           /* replies queued a connection before reading stops */
 #define LIMIT_HTTP_OUTPUT_BYTES (16 << 20) /* unsent output a connection before reading stops */
 #define LIMIT_HTTP_CONNECTIONS 10000       /* a loop; more: 503 overloaded and close */
 #define LIMIT_HTTP_LOOPS 64                /* http.loops; more: a configuration error */
+#define LIMIT_CLIENTS 16384                /* records of clients; more share one */
+#define LIMIT_CLIENT_NAME_BYTES 64         /* an address, or a token's name; longer: cut */
 #define LIMIT_HTTP_HEAD_MS 5000            /* from a request's first byte to its head's end; 408 */
 #define LIMIT_HTTP_BODY_MS 10000           /* from the head's end to the body's end; 408 */
 #define LIMIT_HTTP_IDLE_MS 60000           /* keep-alive with no request; closes */

@@ -5,6 +5,7 @@
 #include "src/base/log.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,15 +17,20 @@
 
 #define LINE_BYTES 2048
 
-static enum log_level lowest_level = LOG_LEVEL_INFO;
+static _Atomic enum log_level lowest_level = LOG_LEVEL_INFO;
 static uint64_t own_node_id;
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
 void log_setup(enum log_level lowest, uint64_t node_id)
 {
-    lowest_level = lowest;
+    log_set_level(lowest);
     own_node_id = node_id;
+}
+
+void log_set_level(enum log_level lowest)
+{
+    atomic_store_explicit(&lowest_level, lowest, memory_order_relaxed);
 }
 
 int log_level_parse(const char *text, enum log_level *ret_level)
@@ -59,7 +65,7 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
     size_t used;
     int len;
 
-    if (level < lowest_level) {
+    if (level < atomic_load_explicit(&lowest_level, memory_order_relaxed)) {
         return;
     }
     len = print_head(line, level, at, msg);

@@ -64,6 +64,11 @@ struct config {
     uint8_t secret[LIMIT_SECRET_BYTES + 3]; /* and a newline, and room to see that there is more */
     const char *file;                       /* the config file that was read, borrowed; "": none */
     struct config_origin origins[CONFIG_SETTINGS_MAX]; /* by row of the table */
+    struct {
+        int argc;
+        char *const *argv;
+        char *const *env;
+    } given; /* to config_load(), borrowed */
 };
 
 /* Free what is owned and wipe the secret. NULL-safe on an all-zero struct. */

@@ -247,7 +247,7 @@ int config_load(int argc, char *const argv[], char *const env[], struct config *
 {
     int rv;
 
-    *ret_config = (struct config){.file = ""};
+    *ret_config = (struct config){.file = "", .given = {argc, argv, env}};
     rv = load_arguments(ret_config, argc, argv, false, ret_action, ret_error);
     if (rv == 0 && *ret_action < CONFIG_PRINT_DOC) {
         rv = load_all(ret_config, argc, argv, env, ret_error);
@@ -256,4 +256,13 @@ int config_load(int argc, char *const argv[], char *const env[], struct config *
         config_release(ret_config);
     }
     return rv;
+}
+
+int config_load_again(const struct config *config, struct config *ret_next,
+                      struct config_error *ret_error)
+{
+    enum config_action action;
+
+    return config_load(config->given.argc, config->given.argv, config->given.env, ret_next, &action,
+                       ret_error);
 }

@@ -34,4 +34,9 @@ enum config_action {
 int config_load(int argc, char *const argv[], char *const env[], struct config *ret_config,
                 enum config_action *ret_action, struct config_error *ret_error) MUST_CHECK;
 
+/* Load all of it again, from the same command line, environment and file (whose content may be
+ * another by now). 0, or ERR_INVALID with *ret_error set and nothing to release. */
+int config_load_again(const struct config *config, struct config *ret_next,
+                      struct config_error *ret_error) MUST_CHECK;
+
 #endif

@@ -150,6 +150,7 @@ void config_print_doc(struct buf *out)
         setting_rule(setting, out);
         buf_printf(out, " | ");
         put_default(setting, "`", out);
-        buf_printf(out, " | %s |\n", setting->meaning);
+        buf_printf(out, " | %s%s |\n", setting->meaning,
+                   setting->live ? " `SIGHUP` changes it." : "");
     }
 }

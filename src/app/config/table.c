@@ -407,9 +407,12 @@ const struct setting_type setting_layout = {
 #define NUMBER(field, min, max, unit) &setting_number, FIELD(field), min, max, unit
 #define RANGED(type, field, min, max) &type, FIELD(field), min, max, NULL
 #define VALUE(type, field) RANGED(type, field, 0, 0)
-#define REQUIRED NULL, NULL
-#define DEFAULT(text) text, NULL
-#define DEFAULT_SHOWN(text, shown) text, shown
+#define REQUIRED NULL, NULL, false
+#define DEFAULT(text) text, NULL, false
+#define DEFAULT_SHOWN(text, shown) text, shown, false
+/* The same for a setting that a reload changes. */
+#define LIVE(text) text, NULL, true
+#define LIVE_SHOWN(text, shown) text, shown, true
 
 const struct setting settings[] = {
     {"node.id", NUMBER(node.node_id, 1, LIMIT_NODE_ID, NULL), REQUIRED,
@@ -455,17 +458,17 @@ const struct setting settings[] = {
                        "`cluster.members`"),
      "HTTP address that the other nodes show for this one."},
     {"http.tls-cert", RANGED(setting_path, tls.certificate, 0, LIMIT_PATH_BYTES),
-     DEFAULT_SHOWN("", "none: plain HTTP"),
+     LIVE_SHOWN("", "none: plain HTTP"),
      "File with the certificate of the HTTP service, and behind it those of the CAs between it and "
      "the root (PEM). With it the HTTP addresses speak TLS, and nothing else."},
-    {"http.tls-key", RANGED(setting_path, tls.key, 0, LIMIT_PATH_BYTES), DEFAULT_SHOWN("", "none"),
+    {"http.tls-key", RANGED(setting_path, tls.key, 0, LIMIT_PATH_BYTES), LIVE_SHOWN("", "none"),
      "File with the certificate's private key (PEM, without a pass phrase); mode 0600 or "
      "stricter."},
     {"http.tls-client-ca", RANGED(setting_path, tls.client_ca, 0, LIMIT_PATH_BYTES),
-     DEFAULT_SHOWN("", "none"),
+     LIVE_SHOWN("", "none"),
      "File with the CAs whose certificates clients may show (PEM). No others are trusted, not "
      "those of the system either."},
-    {"http.tls-client", VALUE(setting_tls_client, tls.client), DEFAULT("none"),
+    {"http.tls-client", VALUE(setting_tls_client, tls.client), LIVE("none"),
      "Certificates of clients: `none` are asked for; `optional`: one that is shown must be good; "
      "`required`: who has none is not let in."},
     {"http.loops", NUMBER(http.loops, 0, LIMIT_HTTP_LOOPS, NULL),
@@ -565,7 +568,7 @@ const struct setting settings[] = {
      DEFAULT_SHOWN("1288834974657", "1288834974657, Leaf's"),
      "Unix time that the layout counts from; not in the future. Used at the cluster's first "
      "start, as the layout."},
-    {"log.level", VALUE(setting_level, log_level), DEFAULT("info"), "Lowest level that is logged."},
+    {"log.level", VALUE(setting_level, log_level), LIVE("info"), "Lowest level that is logged."},
     {"shutdown.delay-ms", NUMBER(shutdown.delay_ms, 0, 60000, "ms"), DEFAULT("0"),
      "After a signal to stop: serve for at least so long while `/readyz` refuses, for load "
      "balancers that ask it now and then."},
@@ -614,6 +617,21 @@ size_t setting_row(const char *name)
 
     ASSERT(row < setting_count);
     return row;
+}
+
+bool setting_same(size_t row, const struct config *one, const struct config *other)
+{
+    const struct setting *setting = &settings[row];
+    const char *text = one->origins[row].text;
+    const char *other_text = other->origins[row].text;
+
+    ASSERT(row < setting_count);
+    if (setting->type == &setting_number || setting->type == &setting_bytes) {
+        return memcmp((const char *)one + setting->offset, (const char *)other + setting->offset,
+                      setting->size) == 0;
+    }
+    return text == other_text ||
+           (text != NULL && other_text != NULL && strcmp(text, other_text) == 0);
 }
 
 void config_where(const struct config *config, size_t row, struct buf *out)

@@ -27,6 +27,7 @@ struct setting {
     const char *unit;         /* of a number, or NULL */
     const char *fallback;     /* the default, as it would be written; NULL: required */
     const char *fallback_doc; /* what the default means, where its text does not say it; or NULL */
+    bool live;                /* SIGHUP changes it while the node runs (src/app/reload.h) */
     const char *meaning;
 };
 
@@ -68,6 +69,9 @@ size_t setting_row(const char *name);
  * changed. */
 int config_set(struct config *config, size_t row, const char *text, enum config_source source,
                unsigned line, struct config_error *ret_error) MUST_CHECK;
+
+/* Is the row's value the same in both? Numbers count as such, whatever their unit. */
+bool setting_same(size_t row, const struct config *one, const struct config *other);
 
 /* Append where the present value came from: "leafd.conf:3", "LEAFD_NODE_ID", "--node-id",
  * "default". */
