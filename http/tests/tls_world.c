@@ -137,6 +137,8 @@ void tls_user_close(struct tls_user *client)
 
 void tls_user_free(struct tls_user *client)
 {
+    (void)SSL_shutdown(client->ssl); /* else OpenSSL takes the session for one that was cut */
+    ERR_clear_error();
     SSL_free(client->ssl);
     SSL_SESSION_free(client->ticket);
     buf_free(&client->plain);
