@@ -30,7 +30,7 @@ LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now $(filter -fsanitize%,$(OPT_$(FLAVOU
 LIBS_base    := -lisal -lxxhash -lssl -lcrypto
 LIBS_storage := -llmdb
 LIBS_raft    := -l:libraft.a -lcrypto
-LIBS_http    := -ljansson
+LIBS_http    := -ljansson -lcrypto
 LIBS_loop    := -luv
 LIBS_all     := $(LIBS_http) $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 

@@ -13,7 +13,9 @@ import struct
 PROTOCOL = 3
 HELLO, CHALLENGE, PROOF, WELCOME, REJECT = 1, 2, 3, 4, 5
 FRAME_RAFT = 16
+APPEND_ENTRIES = 1
 REQUEST_VOTE = 3
+COMMAND, BARRIER, CHANGE = 1, 2, 3  # kinds of entries
 REJECT_IMPLAUSIBLE = 10
 
 
@@ -101,6 +103,14 @@ def statement(life=0, term=0, index=0):
 def vote_request(candidate, term, last_index, last_term):
     """48 bytes, as they were injected."""
     head = struct.pack("<BBQQQQBB", REQUEST_VOTE, 2, term, candidate, last_index, last_term, 1, 0)
+    return head
+
+
+def append_entries(term, prev, prev_term, commit, entries):
+    """As a leader of the term; entries: (kind, bytes), of that term."""
+    head = struct.pack("<BBQQQQI", APPEND_ENTRIES, 0, term, prev, prev_term, commit, len(entries))
+    for kind, data in entries:
+        head += struct.pack("<QBI", term, kind, len(data)) + data
     return head
 
 

@@ -253,8 +253,7 @@ static int next_certificate(BIO *bio, const struct tls_file *file, X509 **ret_ce
     bool was_asked = false;
 
     *ret_certificate = PEM_read_bio_X509(bio, NULL, no_pass_phrase, &was_asked);
-    if (*ret_certificate == NULL &&
-        ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
+    if (*ret_certificate == NULL && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
         return fail(error, "%s: a certificate cannot be read: %s", file->name, reason());
     }
     ERR_clear_error();

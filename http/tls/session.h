@@ -51,10 +51,10 @@ struct tls_counts {
 
 /* Of a loop. */
 struct tls_loop {
-    struct tls *tls;       /* borrowed */
-    struct timers *timers; /* the loop's, borrowed */
-    struct buf sealed;     /* of the session that was written to last, not sent yet */
-    uint32_t starts;       /* handshakes begun in this turn; the loop sets it to 0 */
+    struct tls *tls;                /* borrowed */
+    struct timers *timers;          /* the loop's, borrowed */
+    struct buf sealed;              /* of the session that was written to last, not sent yet */
+    uint32_t starts;                /* handshakes begun in this turn; the loop sets it to 0 */
     struct tls_sessions handshakes; /* under way, the oldest first */
     uint32_t handshake_count;
     struct tls_sessions warm; /* open, with buffers; the longest quiet first */
@@ -79,10 +79,10 @@ struct tls_session {
     uint32_t controls; /* handshake messages and alerts since the last reply */
     const uint8_t *in; /* received, not decrypted: in `kept`, or in what the loop lends */
     size_t in_len;
-    uint8_t *kept;     /* owned; NULL: none */
-    struct buf held;   /* sealed, to go before what is written next */
-    char *certificate; /* the client's name; owned; NULL: none */
-    uint64_t quiet_ms; /* since when, while it is warm */
+    uint8_t *kept;             /* owned; NULL: none */
+    struct buf held;           /* sealed, to go before what is written next */
+    char *certificate;         /* the client's name; owned; NULL: none */
+    uint64_t quiet_ms;         /* since when, while it is warm */
     struct tls_sessions *list; /* in which it is; NULL: in none */
     TAILQ_ENTRY(tls_session) link;
 };
@@ -114,8 +114,8 @@ static inline bool session_wants(const struct tls_session *session)
 /* Not now: there is no room, or enough handshakes have begun in this turn. */
 static inline bool session_must_wait(const struct tls_session *session)
 {
-    return !session_wants(session) || (session->phase == TLS_HELLO &&
-                                       session->loop->starts >= LIMIT_TLS_STARTS_PER_TURN);
+    return !session_wants(session) ||
+           (session->phase == TLS_HELLO && session->loop->starts >= LIMIT_TLS_STARTS_PER_TURN);
 }
 
 /* Is there something to be sent, though nothing is written? is_last: with our close_notify. */

@@ -181,6 +181,7 @@ static bool is_for_leaders_alone(const struct wire_request *wire)
     case COMMAND_LEVEL:
     case COMMAND_MEMBER_BEGIN:
     case COMMAND_MEMBER_END:
+    case COMMAND_MEMBER_MOVE:
         return true;
     default:
         return false;

@@ -12,6 +12,7 @@
 #include "src/app/config/load.h"
 #include "src/app/config/print.h"
 #include "src/app/libraries.h"
+#include "src/app/privileges.h"
 #include "src/app/recovery/recovery.h"
 #include "src/app/server.h"
 #include "src/app/signals.h"
@@ -48,13 +49,24 @@ static void print_version(struct buf *text)
     buf_printf(text, "\n");
 }
 
+static enum exit_code run(const struct config *config)
+{
+    struct config_error error;
+
+    if (privileges_drop(config, &error) != 0) {
+        fprintf(stderr, "leafd: %s\n", error.text);
+        return EXIT_CODE_CONFIG;
+    }
+    return server_run(config);
+}
+
 static enum exit_code carry_out(enum config_action action, const struct config *config)
 {
     struct buf text = BUF_INIT;
 
     switch (action) {
     case CONFIG_RUN:
-        return server_run(config);
+        return run(config);
     case CONFIG_HELP:
         config_print_help(&text);
         return print(&text);

@@ -106,6 +106,17 @@ void report_data_refused(const struct config *config, int err, const char *text)
               quote(config->data.dir, &dir), err_code(err), quote(text, &reason), data_hint(err));
 }
 
+void report_data_lost(const struct config *config, const char *text, int exit_code)
+{
+    struct quoted reason;
+    struct quoted dir;
+
+    log_error("app", "the data directory is gone: ending at once",
+              "dir=%s reason=%s exit_code=%d hint=\"put the newest data back, or replace the node "
+              "by a new member with a new node.id\"",
+              quote(config->data.dir, &dir), quote(text, &reason), exit_code);
+}
+
 void report_data_missing(const struct config *config)
 {
     struct quoted dir;
@@ -157,8 +168,10 @@ void report_certificate_refused(const char *text)
 {
     struct quoted reason;
 
-    log_error("app", "the certificate cannot be used", "reason=%s hint=\"--check-config reads the "
-              "files, too\"", quote(text, &reason));
+    log_error("app", "the certificate cannot be used",
+              "reason=%s hint=\"--check-config reads the "
+              "files, too\"",
+              quote(text, &reason));
 }
 
 void report_removed(const struct config *config, int exit_code)

@@ -16,6 +16,9 @@ void report_warnings(const struct config *config, uint64_t files);
 /* The data directory cannot be used: err says why, text more exactly. */
 void report_data_refused(const struct config *config, int err, const char *text);
 
+/* It was deleted under the process, which ends. */
+void report_data_lost(const struct config *config, const char *text, int exit_code);
+
 /* There is no store, and none may be made. */
 void report_data_missing(const struct config *config);
 

@@ -17,6 +17,7 @@
 #include "http/server/server.h"
 #include "src/app/certificate.h"
 #include "src/app/libraries.h"
+#include "src/app/privileges.h"
 #include "src/app/reload.h"
 #include "src/app/report.h"
 #include "src/app/signals.h"
@@ -28,6 +29,7 @@
 #include "storage/lmdb/store.h"
 
 #define HANDOVER_LOOK_MS 5 /* how often it is looked whether leadership has gone */
+#define DATA_LOOK_MS 400   /* and whether the data directory is still there */
 
 enum phase { STARTING, SERVING, HANDOVER, DRAINING, STOPPING, STOPPED };
 
@@ -38,6 +40,7 @@ struct server {
     struct signals signals;
     uv_async_t drained; /* sent by an HTTP thread */
     uv_timer_t look;    /* whether leadership has gone */
+    uv_timer_t watch;   /* whether the data directory is there */
     struct store *store;
     struct node *node; /* NULL before the start and after the stop */
     struct node_owner owner;
@@ -93,6 +96,7 @@ static void close_handles(struct server *server)
     signals_close(&server->signals);
     uv_close((uv_handle_t *)&server->drained, NULL);
     uv_close((uv_handle_t *)&server->look, NULL);
+    uv_close((uv_handle_t *)&server->watch, NULL);
 }
 
 /* The node has answered everything; HTTP threads may still ask it until they are joined. */
@@ -225,6 +229,18 @@ static enum exit_code load_certificate(struct server *server)
     return EXIT_CODE_STOPPED;
 }
 
+/* What is written to files that have no name is gone with the process. */
+static void watch_cb(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    struct store_error error;
+
+    if (server->store->ops->lost(server->store, &error)) {
+        report_data_lost(server->config, error.text, EXIT_CODE_DATA);
+        _exit(EXIT_CODE_DATA);
+    }
+}
+
 static enum exit_code open_store(struct server *server)
 {
     const struct config *config = server->config;
@@ -252,6 +268,9 @@ static enum exit_code open_store(struct server *server)
     if (err != 0) {
         report_data_refused(config, err, error.text);
         return exit_code_of_open(err);
+    }
+    if (server->store->ops->lost != NULL) {
+        ASSERT(uv_timer_start(&server->watch, watch_cb, DATA_LOOK_MS, DATA_LOOK_MS) == 0);
     }
     server->store->ops->space(server->store, &space);
     log_info("store", made ? "made" : "opened",
@@ -381,8 +400,10 @@ static void init(struct server *server, const struct config *config)
     signals_init(&server->signals, &server->loop, &signals_owner);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->look) == 0);
+    ASSERT(uv_timer_init(&server->loop, &server->watch) == 0);
     server->drained.data = server;
     server->look.data = server;
+    server->watch.data = server;
 }
 
 /* As many open files as the system allows; returns how many. */
@@ -403,8 +424,8 @@ static rlim_t raise_file_limit(void)
 
 static enum exit_code start(struct server *server)
 {
-    static enum exit_code (*const steps[])(struct server *) = {load_certificate, open_store, start_node,
-                                                           start_http};
+    static enum exit_code (*const steps[])(struct server *) = {load_certificate, open_store,
+                                                               start_node, start_http};
     enum exit_code code = EXIT_CODE_STOPPED;
 
     for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
@@ -430,6 +451,7 @@ enum exit_code server_run(const struct config *config)
     (void)umask(077);
     init(&server, config);
     report_settings(config);
+    privileges_report(config);
     report_warnings(config, raise_file_limit());
     code = start(&server);
     (void)uv_run(&server.loop, UV_RUN_DEFAULT);

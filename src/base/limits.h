@@ -56,11 +56,18 @@
 
 /* --- who may ask (http/auth) --- */
 #define LIMIT_TOKEN_NAME_BYTES 64           /* name of a token */
+#define LIMIT_TOKEN_SUBJECT_BYTES 255       /* name in a client's certificate */
 #define LIMIT_TOKENS 1024                   /* lines of auth.tokens-file; more: refused */
 #define LIMIT_TOKENS_FILE_BYTES (512 << 10) /* the file; larger: refused */
 #define LIMIT_TOKEN_LINE_BYTES 4096         /* a line of it; longer: refused */
 #define LIMIT_TOKEN_PREFIXES 16             /* prefixes of a token; more: refused */
 #define LIMIT_TOKEN_QUOTA 1000000000        /* a quota of a token; more: refused */
+
+#define LIMIT_AUDIT_ENTRIES 10000     /* the last so many; the oldest go */
+#define LIMIT_AUDIT_REFUSALS 1000     /* of them, of requests that were refused */
+#define LIMIT_AUDIT_BYTES (8 << 20)   /* all of them; the oldest go */
+#define LIMIT_AUDIT_ENTRY_BYTES 2048  /* one; what is longer is cut */
+#define LIMIT_AUDIT_REFUSALS_PER_S 10 /* more are counted, and not kept */
 
 /* --- HTTP (http/) --- */
 #define LIMIT_HTTP_TARGET_BYTES 4096       /* request target; longer: 414 and close */
@@ -163,6 +170,7 @@
 /* --- configuration (src/app) --- */
 #define LIMIT_PATH_BYTES 1023              /* a file or directory; longer: a configuration error */
 #define LIMIT_CONFIG_FILE_BYTES (64 << 10) /* the config file; larger: a configuration error */
+#define LIMIT_USER_BYTES 32                /* the name of a user of the system */
 #define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
 /* --- records of a node that are not replicated (STORE_LOCAL) --- */

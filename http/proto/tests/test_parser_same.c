@@ -167,6 +167,58 @@ static const char *pick(struct prng *prng, const char *const *texts, size_t coun
 
 #define PICK(prng, texts) pick((prng), (texts), sizeof(texts) / sizeof((texts)[0]))
 
+static const char *const header_names[] = {"Host",
+                                           "Connection",
+                                           "Proxy-Connection",
+                                           "Upgrade",
+                                           "Content-Length",
+                                           "X",
+                                           "Transfer-Encoding",
+                                           "connection",
+                                           "Content-Length",
+                                           "Expect",
+                                           "Connection-X",
+                                           "Idempotency-Key",
+                                           "Accept",
+                                           "UPGRADE",
+                                           "Transfer-EncodingX",
+                                           "Content-LengthX",
+                                           "Connectio",
+                                           "Hosts",
+                                           "Origin",
+                                           "Authorization",
+                                           "Content-Type",
+                                           "Origim"};
+static const char *const header_values[] = {"a",
+                                            "keep-alive",
+                                            "Keep-Alive",
+                                            "close",
+                                            "chunked",
+                                            "upgrade",
+                                            "5",
+                                            "h2c",
+                                            "100-continue",
+                                            "",
+                                            "keep-alive, close",
+                                            "gzip",
+                                            "\t keep-alive \t",
+                                            "close,x",
+                                            "Upgrade, HTTP2-Settings",
+                                            "keep-alive,",
+                                            "clos,close",
+                                            "clos,x,close",
+                                            "close\t",
+                                            "close ,x",
+                                            "close x,Keep-Alive",
+                                            ",close",
+                                            "x,,close",
+                                            "x, \tclose  , y",
+                                            "upgrad,keep-alive,close",
+                                            "\"x\",close",
+                                            "x,\"y\",close",
+                                            "closeclose",
+                                            "5\t"};
+
 /* A request of parts that are often right. */
 static void make_request(struct prng *prng, struct buf *buf)
 {
@@ -180,57 +232,6 @@ static void make_request(struct prng *prng, struct buf *buf)
                                           "a://[::1]?b"};
     static const char *const versions[] = {"HTTP/1.1", "HTTP/1.1", "HTTP/1.1", "HTTP/1.0",
                                            "HTTP/1.2"};
-    static const char *const names[] = {"Host",
-                                        "Connection",
-                                        "Proxy-Connection",
-                                        "Upgrade",
-                                        "Content-Length",
-                                        "X",
-                                        "Transfer-Encoding",
-                                        "connection",
-                                        "Content-Length",
-                                        "Expect",
-                                        "Connection-X",
-                                        "Idempotency-Key",
-                                        "Accept",
-                                        "UPGRADE",
-                                        "Transfer-EncodingX",
-                                        "Content-LengthX",
-                                        "Connectio",
-                                        "Hosts",
-                                        "Origin",
-                                        "Authorization",
-                                        "Content-Type",
-                                        "Origim"};
-    static const char *const values[] = {"a",
-                                         "keep-alive",
-                                         "Keep-Alive",
-                                         "close",
-                                         "chunked",
-                                         "upgrade",
-                                         "5",
-                                         "h2c",
-                                         "100-continue",
-                                         "",
-                                         "keep-alive, close",
-                                         "gzip",
-                                         "\t keep-alive \t",
-                                         "close,x",
-                                         "Upgrade, HTTP2-Settings",
-                                         "keep-alive,",
-                                         "clos,close",
-                                         "clos,x,close",
-                                         "close\t",
-                                         "close ,x",
-                                         "close x,Keep-Alive",
-                                         ",close",
-                                         "x,,close",
-                                         "x, \tclose  , y",
-                                         "upgrad,keep-alive,close",
-                                         "\"x\",close",
-                                         "x,\"y\",close",
-                                         "closeclose",
-                                         "5\t"};
     static const char *const hosts[] = {"bench", "bench", "bench:80", "[::1]",   "[::1",    "a b",
                                         "%41",   "%4",    "a:b",      "a/b",     "",        ":1",
                                         "[]",    "a@b",   "[::1]x",   "1.2.3.4", "\xc3\xa9"};
@@ -241,8 +242,8 @@ static void make_request(struct prng *prng, struct buf *buf)
         buf_printf(buf, "Host: %s\r\n", prng_below(prng, 4) > 0 ? "bench" : PICK(prng, hosts));
     }
     for (uint64_t i = 0; i < lines; i++) {
-        buf_printf(buf, "%s:%s%s\r\n", PICK(prng, names), prng_below(prng, 4) > 0 ? " " : "",
-                   PICK(prng, values));
+        buf_printf(buf, "%s:%s%s\r\n", PICK(prng, header_names), prng_below(prng, 4) > 0 ? " " : "",
+                   PICK(prng, header_values));
     }
     buf_printf(buf, "\r\n");
 }

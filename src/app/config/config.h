@@ -32,6 +32,13 @@ enum config_source {
     CONFIG_FROM_FLAG
 };
 
+/* Whether the process shuts itself in (src/app/sandbox.h). */
+enum config_sandbox {
+    CONFIG_SANDBOX_AUTO, /* as far as the kernel can */
+    CONFIG_SANDBOX_ON,   /* or not at all: it does not start without */
+    CONFIG_SANDBOX_OFF
+};
+
 /* Where the effective value of a setting came from. */
 struct config_origin {
     enum config_source source;
@@ -59,6 +66,12 @@ struct config {
         const char *client_ca;
         enum tls_client client;
     } tls;
+    struct {
+        const char *user; /* "": none */
+        bool allow_root;
+        bool dumpable;
+        enum config_sandbox sandbox;
+    } process;
     enum log_level log_level;
     const char *secret_file;                /* "": none */
     uint8_t secret[LIMIT_SECRET_BYTES + 3]; /* and a newline, and room to see that there is more */

@@ -100,6 +100,10 @@ static int check_kind(int fd, bool is_private, struct config_error *ret_error)
                            "make a new secret if it may have been read",
                            (unsigned)st.st_mode & 07777);
     }
+    if ((st.st_mode & S_IWOTH) != 0) {
+        return config_fail(ret_error, "has mode %04o, so anybody can change it: chmod o-w it",
+                           (unsigned)st.st_mode & 07777);
+    }
     return 0;
 }
 

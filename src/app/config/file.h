@@ -14,8 +14,8 @@
 #include "src/app/config/config.h"
 
 /* Read the first `room` bytes of a file, which has to be a regular one, at once: nothing is waited
- * for. No copy of them stays elsewhere in memory. A private file has to belong to its owner
- * alone. */
+ * for. No copy of them stays elsewhere in memory. Not everybody may write to it; a private file is
+ * open to its owner alone. */
 int config_file_read(const char *path, bool is_private, void *out, size_t room, size_t *ret_len,
                      struct config_error *ret_error) MUST_CHECK;
 

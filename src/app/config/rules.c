@@ -255,7 +255,7 @@ static int check_certificate(struct config *config, struct config_error *ret_err
 int rules_apply(struct config *config, struct config_error *ret_error)
 {
     static int (*const steps[])(struct config *, struct config_error *) = {
-        check_required, set_defaults, check_pairs, check_address,
+        check_required, set_defaults, check_pairs,  check_address,
         read_secret,    check_layout, check_secret, check_certificate};
     int rv = 0;
 

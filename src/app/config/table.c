@@ -185,6 +185,23 @@ static int parse_tls_client(const struct setting *setting, const char *text, voi
     return 0;
 }
 
+static int parse_sandbox(const struct setting *setting, const char *text, void *field,
+                         struct config_error *why)
+{
+    static const char *const words[] = {
+        [CONFIG_SANDBOX_AUTO] = "auto", [CONFIG_SANDBOX_ON] = "on", [CONFIG_SANDBOX_OFF] = "off"};
+
+    (void)setting;
+    (void)why;
+    for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *(enum config_sandbox *)field = (enum config_sandbox)i;
+            return 0;
+        }
+    }
+    return ERR_INVALID;
+}
+
 /* --- texts --- */
 
 /* Control characters could forge a line of the log; a double quote has no way into the config
@@ -377,6 +394,7 @@ const struct setting_type setting_level = {.parse = parse_level,
                                            .rule = "debug, info, warn or error"};
 const struct setting_type setting_tls_client = {.parse = parse_tls_client,
                                                 .rule = "none, optional or required"};
+const struct setting_type setting_sandbox = {.parse = parse_sandbox, .rule = "auto, on or off"};
 const struct setting_type setting_name = {parse_text, "", " to ", " of A-Z a-z 0-9 . _ -"};
 const struct setting_type setting_path = {parse_text, "a path of ", " to ",
                                           " bytes, without control characters and quotes"};
@@ -568,6 +586,16 @@ const struct setting settings[] = {
      DEFAULT_SHOWN("1288834974657", "1288834974657, Leaf's"),
      "Unix time that the layout counts from; not in the future. Used at the cluster's first "
      "start, as the layout."},
+    {"user", RANGED(setting_name, process.user, 0, LIMIT_USER_BYTES), DEFAULT_SHOWN("", "none"),
+     "Started as root, leafd becomes this user before it opens anything; `data.dir` has to be "
+     "theirs (a missing one is made so), and the files that settings name readable for them."},
+    {"allow-root", VALUE(setting_boolean, process.allow_root), DEFAULT("false"),
+     "Run as root, where `user` is not set. Otherwise leafd refuses to."},
+    {"process.dumpable", VALUE(setting_boolean, process.dumpable), DEFAULT("false"),
+     "Allow core dumps and debuggers of the same user: the memory holds secrets."},
+    {"sandbox", VALUE(setting_sandbox, process.sandbox), DEFAULT("auto"),
+     "Give up, once started, all system calls and paths that a node does not need, by seccomp and "
+     "Landlock: as far as the kernel has them (`auto`), else do not start (`on`)."},
     {"log.level", VALUE(setting_level, log_level), LIVE("info"), "Lowest level that is logged."},
     {"shutdown.delay-ms", NUMBER(shutdown.delay_ms, 0, 60000, "ms"), DEFAULT("0"),
      "After a signal to stop: serve for at least so long while `/readyz` refuses, for load "

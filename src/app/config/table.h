@@ -45,7 +45,8 @@ extern const struct setting_type setting_level;   /* enum log_level */
 extern const struct setting_type setting_members; /* struct node_peers: id=host:port,... */
 extern const struct setting_type setting_targets; /* struct node_peers: host:port,... or nothing */
 extern const struct setting_type setting_tls_client; /* enum tls_client */
-extern const struct setting_type setting_layout;  /* struct snowflake_layout: all but its epoch */
+extern const struct setting_type setting_sandbox;    /* enum config_sandbox */
+extern const struct setting_type setting_layout; /* struct snowflake_layout: all but its epoch */
 
 /* Append which values the setting may have: "0..10000 ms", "true or false". */
 void setting_rule(const struct setting *setting, struct buf *out);

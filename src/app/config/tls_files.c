@@ -41,8 +41,8 @@ static void release(struct tls_file *file)
 static int read_files(const struct config *config, struct tls_files *files,
                       struct config_error *ret_error)
 {
-    int rv = read_file("http.tls-cert", config->tls.certificate, false, &files->certificate,
-                       ret_error);
+    int rv =
+        read_file("http.tls-cert", config->tls.certificate, false, &files->certificate, ret_error);
 
     if (rv == 0) {
         rv = read_file("http.tls-key", config->tls.key, true, &files->key, ret_error);

@@ -120,7 +120,7 @@ static void test_config_file_named(void **state)
     expect_ok(f, ARGS("--config", f->path), ENV("LEAFD_CONFIG=/nonexistent/leafd.conf"));
     expect_error(f, ARGS("--http-loops", "1"), ENV("LEAFD_CONFIG=/nonexistent/leafd.conf"),
                  "config file /nonexistent/leafd.conf: cannot open: No such file or directory");
-    expect_error(f, ARGS("--config", f->dir), NO_ENV, "cannot read: Is a directory");
+    expect_error(f, ARGS("--config", f->dir), NO_ENV, "is not a regular file");
     expect_error(f, ARGS("--config="), NO_ENV, "--config: must be a path of 1 to 1023 bytes");
 }
 
