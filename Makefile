@@ -32,7 +32,8 @@ LIBS_storage := -llmdb
 LIBS_raft    := -l:libraft.a -lcrypto
 LIBS_http    := -ljansson -lcrypto
 LIBS_loop    := -luv
-LIBS_all     := $(LIBS_http) $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
+LIBS_app     := -lseccomp
+LIBS_all     := $(LIBS_app) $(LIBS_http) $(LIBS_raft) $(LIBS_storage) $(LIBS_loop) $(LIBS_base)
 
 # The parser that the tests hold ours against.
 TEST_LIBS_http := -lhttp_parser

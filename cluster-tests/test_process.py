@@ -226,3 +226,89 @@ def test_fifo_as_config_is_refused_at_once(binary, tmp_path):
                               check=False)  # fmt: skip
         assert done.returncode == EXIT_CONFIG
         assert "fifo: is not a regular file" in done.stderr
+
+
+# --- the sandbox ---
+
+
+def filters(node):
+    """How many seccomp filters hold for each thread."""
+    counts = []
+    for task in os.listdir(f"/proc/{node.process.pid}/task"):
+        with open(f"/proc/{node.process.pid}/task/{task}/status", encoding="utf-8") as file:
+            found = re.search(r"^Seccomp_filters:\t(\d+)$", file.read(), re.MULTILINE)
+            counts.append(int(found[1]))
+    return counts
+
+
+def has_sandbox(node):
+    """Not in a build with a sanitizer, nor on a kernel without it."""
+    return 'msg="a part of the sandbox is off"' not in node.log()
+
+
+def test_sandbox_holds_for_every_thread(lone, tag):
+    """Also for those that come later: the first lookup of a name starts some."""
+    lone.settings["cluster-members"] = f"1=localhost:{lone.peer_port}"
+    lone.start().wait_ready()
+    if not has_sandbox(lone):
+        pytest.skip("there is no sandbox in this build or on this kernel")
+    assert re.search(r"landlock=\d+ writable=", lone.log()) and "seccomp=yes" in lone.log()
+    assert set(filters(lone)) == {2}
+    lone.stop()
+    assert "level=error" not in lone.log()
+
+
+def test_sandbox_off(lone):
+    lone.settings["sandbox"] = "off"
+    lone.start().wait_ready()
+    assert 'msg="there is no sandbox" sandbox=off' in lone.log()
+    assert set(filters(lone)) == {0}
+    lone.stop()
+
+
+def test_sandbox_on_starts_only_with_it(lone):
+    """Where some part of it is missing, the node does not start without."""
+    lone.start().wait_ready()
+    there = has_sandbox(lone)
+    lone.stop()
+    lone.settings["sandbox"] = "on"
+    if there:
+        lone.start().wait_ready()
+        assert set(filters(lone)) == {2}
+        lone.stop()
+    else:
+        refuses(lone, EXIT_CONFIG, "there is no sandbox, and sandbox = on")
+
+
+def test_files_are_read_again_in_the_sandbox(lone, tmp_path):
+    """What SIGHUP reads may have been put in the place of the old file."""
+    path = tmp_path / "conf" / "leafd.conf"
+    path.parent.mkdir()
+    path.write_text("log.level = info\n")
+    lone.settings["config"] = path
+    lone.start().wait_ready()
+    new = path.with_name("new")
+    new.write_text("log.level = warn\n")
+    new.rename(path)
+    lone.process.send_signal(signal.SIGHUP)
+    lone.wait_log("log.level = warn")
+    lone.stop()
+
+
+def test_names_are_looked_up_in_the_sandbox(make_cluster, tag):
+    """Peers by name: the resolver reads its files, loads what it needs, and asks, in the sandbox;
+    also after one of them was away."""
+    cluster = make_cluster(start=False)
+    members = ",".join(f"{node.id}=localhost:{node.peer_port}" for node in cluster.nodes)
+    for node in cluster.nodes:
+        node.settings["cluster-members"] = members
+        node.start()
+    for node in cluster.nodes:
+        node.wait_ready()
+    cluster.create_tag(tag)
+    gone = cluster.followers()[0]
+    gone.kill9()
+    gone.start().wait_ready()
+    for node in cluster.nodes:
+        assert take(node, tag)
+        assert not re.search("cannot resolve|name_error", node.log())

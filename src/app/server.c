@@ -20,6 +20,7 @@
 #include "src/app/privileges.h"
 #include "src/app/reload.h"
 #include "src/app/report.h"
+#include "src/app/sandbox.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
@@ -50,6 +51,7 @@ struct server {
     struct http_settings http_settings;
     struct certificate certificate;
     struct buf libraries; /* of build */
+    struct sandbox sandbox;
     struct reload reload;
     struct http_reloads reloads; /* its counts */
     uint64_t began_ms;           /* of the start, then of the stop; monotonic */
@@ -281,6 +283,21 @@ static enum exit_code open_store(struct server *server)
     return EXIT_CODE_STOPPED;
 }
 
+static enum exit_code begin_sandbox(struct server *server)
+{
+    return sandbox_begin(&server->sandbox, server->config) == 0 ? EXIT_CODE_STOPPED
+                                                                : EXIT_CODE_CONFIG;
+}
+
+/* All is open: files, listeners, and whatever a reload reads lies where it may be read. */
+static enum exit_code complete_sandbox(struct server *server)
+{
+    if (server->node == NULL) {
+        return EXIT_CODE_STOPPED;
+    }
+    return sandbox_complete(&server->sandbox) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_CONFIG;
+}
+
 static enum exit_code start_node(struct server *server)
 {
     const struct config *config = server->config;
@@ -424,14 +441,14 @@ static rlim_t raise_file_limit(void)
 
 static enum exit_code start(struct server *server)
 {
-    static enum exit_code (*const steps[])(struct server *) = {load_certificate, open_store,
-                                                               start_node, start_http};
+    static enum exit_code (*const steps[])(struct server *) = {
+        load_certificate, open_store, begin_sandbox, start_node, start_http, complete_sandbox};
     enum exit_code code = EXIT_CODE_STOPPED;
 
     for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
         code = steps[i](server);
     }
-    if (server->http != NULL) {
+    if (server->http != NULL && code == EXIT_CODE_STOPPED) {
         move(server, SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
     } else if (server->node != NULL) {
