@@ -52,6 +52,7 @@ class Node:
         self.settings = dict(settings)
         self.prefix = []  # a command in front of leafd's, such as env with its own clock
         self.binary = leafd_path()
+        self.tls = None  # an ssl.SSLContext, if its HTTP is over TLS
         self.http_port = take_port()
         self.peer_port = take_port()
         self.data_dir = os.path.join(self.directory, "data")
@@ -185,7 +186,7 @@ class Node:
     # --- requests ---
 
     def http(self, method, target, body=None, headers=None, timeout=15.0):
-        return once(self.address, method, target, body, headers, timeout)
+        return once(self.address, method, target, body, headers, timeout, self.tls)
 
     def get(self, target, timeout=15.0):
         return self.http("GET", target, timeout=timeout)
@@ -196,7 +197,7 @@ class Node:
         return response.json()
 
     def connect(self, timeout=15.0):
-        return Connection(self.address, timeout)
+        return Connection(self.address, timeout, self.tls)
 
     def cluster_status(self):
         return self.get_json("/api/cluster")

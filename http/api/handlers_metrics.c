@@ -24,6 +24,10 @@ struct totals {
     uint64_t replies[6]; /* by the first digit of their status */
     uint64_t connections;
     uint64_t waiting; /* requests that wait for ids */
+    bool has_tls;
+    uint64_t handshakes_full;
+    uint64_t handshakes_resumed;
+    uint64_t handshakes_failed;
 };
 
 static uint64_t count_of(const _Atomic uint64_t *counter)
@@ -46,6 +50,12 @@ static void totals_make(const struct api *api, struct totals *ret_totals)
         totals.burnt_unanswered += count_of(&loop->counts.burnt_unanswered);
         for (unsigned k = 0; k < sizeof totals.replies / sizeof totals.replies[0]; k++) {
             totals.replies[k] += count_of(&counts->replies[k]);
+        }
+        if (loop->conns->tls != NULL) {
+            totals.handshakes_full += count_of(&loop->conns->tls->counts.full);
+            totals.handshakes_resumed += count_of(&loop->conns->tls->counts.resumed);
+            totals.handshakes_failed += count_of(&loop->conns->tls->counts.failed);
+            totals.has_tls = true;
         }
         totals.connections += atomic_load_explicit(&counts->conns, memory_order_relaxed);
         totals.waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
@@ -205,6 +215,18 @@ static void put_snowflake(struct buf *buf, const struct id_backend *backend)
     }
 }
 
+static void put_tls(struct buf *buf, const struct totals *totals)
+{
+    static const char name[] = "leafd_tls_handshakes_total";
+
+    if (totals->has_tls) {
+        put_head(buf, name, "counter", "TLS connections that began, and those that could not.");
+        put_sample(buf, name, "result", "full", totals->handshakes_full);
+        put_sample(buf, name, "result", "resumed", totals->handshakes_resumed);
+        put_sample(buf, name, "result", "failed", totals->handshakes_failed);
+    }
+}
+
 /* Of the settings, on SIGHUP. */
 static void put_reloads(struct buf *buf, const struct http_reloads *reloads)
 {
@@ -227,6 +249,7 @@ int handle_metrics(struct conn *conn)
 
     totals_make(loop->api, &totals);
     put_counters(text, &totals);
+    put_tls(text, &totals);
     put_burnt(text, loop->backend->health, &totals);
     put_health(text, loop->backend->health, &totals);
     put_snowflake(text, loop->backend);

@@ -22,6 +22,7 @@
 struct conn;
 struct conns;
 struct http_port;
+struct tls;
 
 /* What is to become of a request whose head is there. */
 enum http_admission {
@@ -61,6 +62,7 @@ struct http_settings {
     uint32_t idle_ms;
     uint32_t write_ms;
     uint32_t connections; /* of a loop */
+    struct tls *tls;      /* borrowed, with a certificate in force; NULL: plain HTTP */
 };
 
 #endif

@@ -27,7 +27,8 @@
 
 struct doors {
     const struct config *config;
-    struct auth *auth; /* NULL: not open */
+    struct http_settings settings[DOORS_MAX]; /* as the servers below have them */
+    struct auth *auth;                        /* NULL: not open */
     struct api *api;
     struct http_server *servers[DOORS_MAX]; /* ids first */
     unsigned count;
@@ -38,9 +39,10 @@ struct doors {
     void *data;
 };
 
-/* Open them for this node. The first error is logged. */
-int doors_open(struct doors *doors, const struct config *config, const struct http_build *build,
-               struct id_backend *backend) MUST_CHECK;
+/* Open them for this node. tls: both have it; borrowed until they are closed; NULL: plain HTTP. The
+ * first error is logged. */
+int doors_open(struct doors *doors, const struct config *config, struct tls *tls,
+               const struct http_build *build, struct id_backend *backend) MUST_CHECK;
 
 bool doors_are_open(const struct doors *doors);
 
