@@ -83,7 +83,7 @@ static bool cut(struct field *rest, const char *at, struct field *ret_piece)
     if (rest->at == NULL) {
         return false;
     }
-    while (len < rest->len && strchr(at, rest->at[len]) == NULL) {
+    while (len < rest->len && memchr(at, rest->at[len], strlen(at)) == NULL) {
         len++;
     }
     *ret_piece = (struct field){rest->at, len};
