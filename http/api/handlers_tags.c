@@ -7,10 +7,10 @@
  * A change with ?wait=all is made as any other; then the backend is asked to say when all members
  * have applied its entry (ID_REQUEST_EVERYWHERE), and the result is shown only then.
  *
- * Failure modes: bad input 400 before anything is proposed; would_repeat and needs_force 409; unknown tag 404; what
- * the cluster cannot do now 503. Not all have the change in time: 503 not_everywhere, which says
- * that the change is made and names those that are missing. It is an error, though something was
- * done: who asks for all must not take less for it.
+ * Failure modes: bad input 400 before anything is proposed; would_repeat and needs_force 409;
+ * unknown tag 404; what the cluster cannot do now 503. Not all have the change in time: 503
+ * not_everywhere, which says that the change is made and names those that are missing. It is an
+ * error, though something was done: who asks for all must not take less for it.
  *
  * Thread: the loop's.
  */
@@ -265,8 +265,8 @@ static bool refuse_above_level(struct conn *conn, const struct buf *command)
     return true;
 }
 
-/* The state machine refuses this from level 3 on. Before, nothing but the command is looked at: that
- * it leaves ids. True: the reply is made. */
+/* The state machine refuses this from level 3 on. Before, nothing but the command is looked at:
+ * that it leaves ids. True: the reply is made. */
 static bool refuse_without_force(struct conn *conn, const struct buf *data)
 {
     struct command command;

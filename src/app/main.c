@@ -12,6 +12,7 @@
 #include "http/auth/tokens.h"
 #include "src/app/config/load.h"
 #include "src/app/config/print.h"
+#include "src/app/config/secret.h"
 #include "src/app/libraries.h"
 #include "src/app/privileges.h"
 #include "src/app/recovery/recovery.h"
@@ -93,6 +94,12 @@ static enum exit_code carry_out(enum config_action action, const struct config *
         return print(&text);
     case CONFIG_PRINT_DOC:
         config_print_doc(&text);
+        return print(&text);
+    case CONFIG_NEW_SECRET:
+        buf_reserve(&text, SECRET_TEXT_BYTES);
+        secret_new((char *)text.data);
+        text.data[SECRET_TEXT_BYTES - 1] = '\n';
+        text.len = SECRET_TEXT_BYTES;
         return print(&text);
     case CONFIG_NEW_TOKEN:
         return print_token(&text);

@@ -39,9 +39,12 @@ void report_settings(const struct config *config)
     for (size_t i = 0; i < node->join.count; i++) {
         buf_printf(&members, "%sjoin=%s", members.len > 0 ? "," : "", node->join.peers[i].address);
     }
-    log_info("app", "cluster", "cluster=%s members=%.*s peer_listen=%s secret=%s", node->cluster_id,
-             (int)members.len, (const char *)members.data, node->listen_address,
-             node->secret_len > 0 ? "yes" : "no");
+    log_info("app", "cluster",
+             "cluster=%s members=%.*s peer_listen=%s secret=%s secrets=%zu "
+             "peer_certificate=%s",
+             node->cluster_id, (int)members.len, (const char *)members.data, node->listen_address,
+             node->keys.secret_count > 0 ? "yes" : "no", node->keys.secret_count,
+             node->keys.cert_file[0] != '\0' ? "yes" : "no");
     log_info("app", "timing",
              "heartbeat_ms=%" PRIu32 " election_ms=%" PRIu32 " cover_ms=%" PRIu32
              " refill_percent=%" PRIu32 " timeout_ms=%" PRIu32,
@@ -107,7 +110,7 @@ void report_data_lost(const struct config *config, const char *text, int exit_co
     struct quoted reason;
     struct quoted dir;
 
-    log_error("app", "the data directory is gone: ending at once",
+    log_error("app", "the data directory is gone",
               "dir=%s reason=%s exit_code=%d hint=\"put the newest data back, or replace the node "
               "by a new member with a new node.id\"",
               quote(config->data.dir, &dir), quote(text, &reason), exit_code);

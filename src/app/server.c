@@ -17,6 +17,7 @@
 #include "src/app/libraries.h"
 #include "src/app/privileges.h"
 #include "src/app/reload.h"
+#include "src/app/reload_keys.h"
 #include "src/app/report.h"
 #include "src/app/sandbox.h"
 #include "src/app/signals.h"
@@ -48,6 +49,7 @@ struct server {
     struct buf libraries; /* of build */
     struct sandbox sandbox;
     struct reload reload;
+    struct reload_keys keys;     /* a part of it */
     struct http_reloads reloads; /* its counts */
     uint64_t began_ms;           /* of the start, then of the stop; monotonic */
     uint64_t phase_ms;           /* when the phase began */
@@ -365,6 +367,7 @@ static void drained_async_cb(uv_async_t *async)
 static void init(struct server *server, const struct config *config)
 {
     static const struct signals_owner signals_owner = {stop_signal_cb, reload_signal_cb};
+    struct reload_part keys;
 
     *server = (struct server){
         .config = config,
@@ -379,6 +382,9 @@ static void init(struct server *server, const struct config *config)
     ASSERT(uv_loop_init(&server->loop) == 0);
     server->build.reloads = &server->reloads;
     reload_init(&server->reload, config, &server->reloads);
+    server->keys.node = &server->node;
+    keys = reload_keys_part(&server->keys);
+    reload_add(&server->reload, &keys);
     signals_init(&server->signals, &server->loop, &signals_owner);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->look) == 0);

@@ -47,7 +47,8 @@ struct config_origin {
     char *text;    /* the value as it was written; owned; NULL: required and not given */
 };
 
-/* Strings point at the texts of the origins, and `node.secret` at the secret: not to be copied. */
+/* Strings point at the texts of the origins, and the keys of the node at the secret: not to be
+ * copied. */
 struct config {
     struct node_settings node;
     struct http_settings http;

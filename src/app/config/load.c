@@ -25,11 +25,12 @@ static const struct {
 } commands[] = {
     {"--help", CONFIG_HELP},
     {"-h", CONFIG_HELP},
-    {"--new-token", CONFIG_NEW_TOKEN},
     {"--version", CONFIG_VERSION},
     {"--print-config", CONFIG_PRINT},
     {"--check-config", CONFIG_CHECK},
     {"--print-config-doc", CONFIG_PRINT_DOC},
+    {"--new-secret", CONFIG_NEW_SECRET},
+    {"--new-token", CONFIG_NEW_TOKEN},
 };
 
 static void load_defaults(struct config *config)

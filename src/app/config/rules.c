@@ -11,6 +11,7 @@
 
 #include "http/auth/tokens.h"
 #include "src/app/config/file.h"
+#include "src/app/config/secret.h"
 #include "src/app/config/table.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
@@ -234,40 +235,76 @@ static int check_secret(struct config *config, struct config_error *ret_error)
 {
     struct citation listen;
 
-    if (config->node.secret_len > 0 || address_is_loopback(config->node.listen_address)) {
+    if (config->node.keys.secret_count > 0 || config->node.keys.cert_file[0] != '\0' ||
+        address_is_loopback(config->node.listen_address)) {
         return 0;
     }
     return config_fail(ret_error,
                        "%s can be reached from other machines, and cluster.secret-file is not "
                        "set: anybody could join the cluster and change its data. Make a secret "
-                       "with: (umask 077; head -c 32 /dev/urandom | base64 > leafd.secret), copy "
+                       "with: (umask 077; leafd --new-secret > leafd.secret), copy "
                        "the file to every node, and set cluster.secret-file to it",
                        cite(config, "peer.listen", &listen));
 }
 
-/* One newline at the end of the file does not count. */
+/* The file's text without one newline at its end is what leafds before level 3 take for the secret:
+ * with them a node has to use the same. */
 static int read_secret(struct config *config, struct config_error *ret_error)
 {
-    uint8_t *secret = config->secret;
+    struct net_key_source *keys = &config->node.keys;
+    char why[SECRET_WHY_BYTES];
+    struct secret_list list;
     size_t len = 0;
     int rv;
 
-    config->node.secret = secret;
+    keys->cluster_id = config->node.cluster_id;
+    keys->old_secret = config->secret;
     if (config->secret_file[0] == '\0') {
         return 0;
     }
-    rv =
-        config_file_read(config->secret_file, true, secret, sizeof config->secret, &len, ret_error);
-    if (len > 0 && secret[len - 1] == '\n') {
-        len -= len > 1 && secret[len - 2] == '\r' ? 2 : 1;
-    }
-    if (rv == 0 && (len < LIMIT_SECRET_MIN_BYTES || len > LIMIT_SECRET_BYTES)) {
-        rv = config_fail(ret_error, "the secret is too %s: must be %d to %d bytes",
-                         len > LIMIT_SECRET_BYTES ? "long" : "short", LIMIT_SECRET_MIN_BYTES,
+    rv = config_file_read(config->secret_file, true, config->secret, sizeof config->secret, &len,
+                          ret_error);
+    if (rv == 0 && len > LIMIT_SECRET_BYTES) {
+        rv = config_fail(ret_error,
+                         "there is more in it than %d bytes: make one with leafd "
+                         "--new-secret",
                          LIMIT_SECRET_BYTES);
     }
-    config->node.secret_len = len;
-    return rv == 0 ? 0 : config_fail_at(ret_error, "cluster.secret-file %s", config->secret_file);
+    if (rv == 0 && secret_parse(config->secret, len, &list, why) != 0) {
+        rv = config_fail(ret_error, "%s", why);
+    }
+    if (rv != 0) {
+        return config_fail_at(ret_error, "cluster.secret-file %s", config->secret_file);
+    }
+    if (config->secret[len - 1] == '\n') {
+        len -= len > 1 && config->secret[len - 2] == '\r' ? 2 : 1;
+    }
+    keys->old_secret_len = len;
+    keys->secret_count = list.count;
+    memcpy(keys->secrets, list.secrets, sizeof keys->secrets);
+    explicit_bzero(&list, sizeof list);
+    return 0;
+}
+
+/* Three files or none, and the key is for its owner's eyes. */
+static int check_certificate(struct config *config, struct config_error *ret_error)
+{
+    const struct net_key_source *keys = &config->node.keys;
+    const bool cert = keys->cert_file[0] != '\0';
+    uint8_t first;
+    size_t len;
+    int rv;
+
+    if (cert != (keys->key_file[0] != '\0') || cert != (keys->ca_file[0] != '\0')) {
+        return config_fail(ret_error,
+                           "peer.tls-cert, peer.tls-key and peer.tls-ca belong together: "
+                           "set all three or none");
+    }
+    if (!cert) {
+        return 0;
+    }
+    rv = config_file_read(keys->key_file, true, &first, 1, &len, ret_error);
+    return rv == 0 ? 0 : config_fail_at(ret_error, "peer.tls-key %s", keys->key_file);
 }
 
 /* The file is read again when the node starts: here it is only looked at. */
@@ -313,8 +350,8 @@ static int check_open(struct config *config, struct config_error *ret_error)
 int rules_apply(struct config *config, struct config_error *ret_error)
 {
     static int (*const steps[])(struct config *, struct config_error *) = {
-        check_required, set_defaults, check_pairs,  check_address, read_secret,
-        check_layout,   check_secret, check_tokens, check_open};
+        check_required,    set_defaults, check_pairs,  check_address, read_secret,
+        check_certificate, check_layout, check_secret, check_tokens,  check_open};
     int rv = 0;
 
     for (size_t i = 0; rv == 0 && i < sizeof steps / sizeof steps[0]; i++) {

@@ -523,15 +523,33 @@ const struct setting settings[] = {
      "For a new node of an existing cluster: any of its members, to ask to be let in. Used "
      "while the data directory is new, and then `cluster.members` is not."},
     {"cluster.secret-file", RANGED(setting_path, secret_file, 0, LIMIT_PATH_BYTES),
-     DEFAULT_SHOWN("", "none"),
-     "File with the secret that nodes prove to each other; mode 0600 or stricter. A must "
-     "unless `peer.listen` is a loopback address."},
+     LIVE_SHOWN("", "none"),
+     "File with the secret that nodes prove to each other, 32 random bytes as `leafd "
+     "--new-secret` prints them, or two while one is exchanged; mode 0600 or stricter. A must, "
+     "or else certificates, unless `peer.listen` is a loopback address."},
+    {"peer.tls-cert", RANGED(setting_path, node.keys.cert_file, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"),
+     "This node's certificate for the other nodes, PEM, with its chain: its SAN has "
+     "`URI:leafd:<cluster.id>/<node.id>`. For those who want certificates and not a secret; with "
+     "both, either of them is good."},
+    {"peer.tls-key", RANGED(setting_path, node.keys.key_file, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"), "The key of `peer.tls-cert`, PEM; mode 0600 or stricter."},
+    {"peer.tls-ca", RANGED(setting_path, node.keys.ca_file, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"),
+     "The authority that signed the certificates of all nodes, PEM, and no other: whoever has "
+     "a certificate of it that names a node is that node."},
     {"data.dir", RANGED(setting_path, data.dir, 1, LIMIT_PATH_BYTES), DEFAULT("/var/lib/leafd"),
      "Directory of the node's data; made if it is missing. One that has other files in it is "
      "refused."},
     {"data.map-bytes", RANGED(setting_bytes, data.map_bytes, 1 << 20, 1ULL << 44), DEFAULT("16GiB"),
      "Address space for the data, and the bound of its size. Disk space is taken only as it "
      "is needed."},
+    {"data.memory-bytes",
+     RANGED(setting_bytes, node.replica.memory_bytes, LIMIT_MEMORY_MIN_BYTES, 1ULL << 40),
+     DEFAULT("192MiB"),
+     "Memory that the state may take: tags, deleted ones too, and idempotency keys. Beyond it a "
+     "new tag gets 507 `state_full` and a new key 503 `idempotency_full`. The default suits a node "
+     "of 512 MiB. Should be the same on all nodes: for tags the leader decides."},
     {"data.create", VALUE(setting_boolean, data.create), DEFAULT("true"),
      "Make an empty store when `data.dir` has none. With `false` the node refuses to start "
      "then, so that a disk that is not mounted is not taken for a new node."},
