@@ -310,6 +310,7 @@ static void configure(const char *flag, const char *value)
                     "--cluster-members=1=127.0.0.1:7081,2=127.0.0.1:7082,3=127.0.0.1:7083",
                     "--data-dir=/nonexistent",
                     "--log-level=error",
+                    "--sandbox=off",
                     (char *)(uintptr_t)admin_listen,
                     (char *)(uintptr_t)flag,
                     (char *)(uintptr_t)value,
@@ -318,7 +319,7 @@ static void configure(const char *flag, const char *value)
     enum config_action action;
     struct config_error error;
 
-    if (config_load(flag != NULL ? 8 : 6, args, env, &config, &action, &error) != 0) {
+    if (config_load(flag != NULL ? 9 : 7, args, env, &config, &action, &error) != 0) {
         fail_msg("%s", error.text);
     }
 }
