@@ -33,7 +33,7 @@ LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack $(filter -fsanitize%
 
 LIBS_base    := -lisal -lxxhash -lssl -lcrypto
 LIBS_storage := -llmdb
-LIBS_raft    := -l:libraft.a -lcrypto
+LIBS_raft    := -l:libraft.a -lssl -lcrypto
 LIBS_http    := -ljansson -lcrypto
 LIBS_loop    := -luv
 LIBS_app     := -lseccomp
