@@ -149,6 +149,7 @@ def request_bytes(method, target, body=None, headers=None):
     head = {"Host": "leafd"}
     if body is not None:
         head["Content-Length"] = str(len(body))
+        head["Content-Type"] = "application/json"
     head.update(headers or {})
     lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
     return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode() + (body or b"")
