@@ -152,26 +152,6 @@ void node_set_waker(struct node *node, struct id_waker *waker)
     event(waker != NULL ? "waker" : "no_waker");
 }
 
-/* No test reads the settings again. */
-int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret_keys,
-                      char ret_why[NET_KEYS_WHY_BYTES])
-{
-    (void)source;
-    (void)ret_keys;
-    (void)ret_why;
-    fail_msg("no reload was asked for");
-    return ERR_INVALID;
-}
-
-bool node_keys_commit(struct node *node, struct net_keys *keys, unsigned *ret_renewed)
-{
-    (void)node;
-    (void)keys;
-    (void)ret_renewed;
-    fail_msg("no reload was asked for");
-    return false;
-}
-
 void node_drain(struct node *node)
 {
     assert_ptr_equal(node, &fake);
