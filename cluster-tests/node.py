@@ -11,7 +11,6 @@ that a killed test run leaves nothing behind.
 
 import contextlib
 import functools
-import functools
 import glob
 import os
 import re
@@ -34,13 +33,6 @@ BAD_LOG = re.compile(
 
 def leafd_path():
     return os.environ.get("LEAFD") or os.path.join(ROOT, "build", "release", "leafd")
-
-
-@functools.cache
-def knows_setting(binary, name):
-    """An older leafd may not."""
-    told = subprocess.run([binary, "--help"], capture_output=True, text=True, check=False)
-    return f"--{name} " in told.stdout
 
 
 @functools.lru_cache
@@ -100,7 +92,7 @@ class Node:
             options.update({"admin-listen": "same", "http-hosts": "leafd"})
         if self.members and "," not in self.members:
             options["cluster-bootstrap-single"] = "true"
-        if os.geteuid() == 0 and knows_setting(self.binary, "allow-root"):
+        if os.geteuid() == 0 and knows(self.binary, "--allow-root"):
             options["allow-root"] = "true"
         options.update(self.settings)
         arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
