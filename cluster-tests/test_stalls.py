@@ -19,8 +19,8 @@ def test_each_loop_shows_its_longest_turn(make_cluster, tag):
     cluster = make_cluster()
     cluster.create_tag(tag)
     for node in cluster.nodes:
-        ever = stalls(node, "leafd_loop_longest_stall_seconds")
         minute = stalls(node, "leafd_loop_longest_stall_minute_seconds")
+        ever = stalls(node, "leafd_loop_longest_stall_seconds")
         assert {"raft", "http-0"} <= set(ever) == set(minute)
         for loop, seconds in ever.items():
             assert 0 <= minute[loop] <= seconds < 60, (node, loop)
