@@ -10,6 +10,7 @@ that a killed test run leaves nothing behind.
 """
 
 import contextlib
+import functools
 import glob
 import os
 import re
@@ -32,6 +33,13 @@ BAD_LOG = re.compile(
 
 def leafd_path():
     return os.environ.get("LEAFD") or os.path.join(ROOT, "build", "release", "leafd")
+
+
+@functools.cache
+def knows_setting(binary, name):
+    """An older leafd may not."""
+    told = subprocess.run([binary, "--help"], capture_output=True, text=True, check=False)
+    return f"--{name} " in told.stdout
 
 
 class Node:
@@ -81,6 +89,8 @@ class Node:
         }
         if self.members and "," not in self.members:
             options["cluster-bootstrap-single"] = "true"
+        if os.geteuid() == 0 and knows_setting(self.binary, "allow-root"):
+            options["allow-root"] = "true"
         options.update(self.settings)
         arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
         return ["setpriv", "--pdeathsig", "KILL", *self.prefix, self.binary, *arguments]

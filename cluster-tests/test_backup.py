@@ -368,7 +368,7 @@ def test_a_directory_with_anything_in_it_is_refused(backup):
 def test_a_tag_near_the_end_is_raised_as_far_as_it_goes(make_cluster, tag, tmp_path):
     cluster = make_cluster(size=1)
     node = cluster.nodes[0]
-    cluster.create_tag(tag, max_id=2**63 - 100)
+    cluster.create_tag(tag, max_id=2**63 - 100, force=True)
     assert take_backup(node, tmp_path / "backup").status == 200
     lose_everything(cluster)
     said = done("restore", tmp_path / "backup", *place(node), "--raise-ids", MARGIN)

@@ -7,10 +7,10 @@
  * A change with ?wait=all is made as any other; then the backend is asked to say when all members
  * have applied its entry (ID_REQUEST_EVERYWHERE), and the result is shown only then.
  *
- * Failure modes: bad input 400 before anything is proposed; would_repeat 409; unknown tag 404; what
- * the cluster cannot do now 503. Not all have the change in time: 503 not_everywhere, which says
- * that the change is made and names those that are missing. It is an error, though something was
- * done: who asks for all must not take less for it.
+ * Failure modes: bad input 400 before anything is proposed; would_repeat and needs_force 409;
+ * unknown tag 404; what the cluster cannot do now 503. Not all have the change in time: 503
+ * not_everywhere, which says that the change is made and names those that are missing. It is an
+ * error, though something was done: who asks for all must not take less for it.
  *
  * Thread: the loop's.
  */
@@ -21,6 +21,7 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
+#include "http/api/denial.h"
 #include "http/api/request.h"
 #include "http/api/tag_bulk.h"
 #include "src/base/assert.h"
@@ -200,6 +201,10 @@ static int fail_put(struct conn *conn, const struct put_result *result, bool bul
             conn, 409, "would_repeat",
             "%smax_id is %llu; lowering it to %llu would hand out ids again (force=1 does)", item,
             (unsigned long long)result->max_id, (unsigned long long)result->asked);
+    case ERR_NEEDS_FORCE:
+        return reply_error(conn, 409, "needs_force", "%smax_id is %llu; %llu %s (force=1 does it)",
+                           item, (unsigned long long)result->max_id,
+                           (unsigned long long)result->asked, result->why);
     case ERR_INVALID:
         return reply_error(conn, 400, "bad_request", "%s%s", item, result->why);
     case ERR_OVERLOADED:
@@ -260,10 +265,40 @@ static bool refuse_above_level(struct conn *conn, const struct buf *command)
     return true;
 }
 
+/* The state machine refuses this from level 3 on. Before, nothing but the command is looked at:
+ * that it leaves ids. True: the reply is made. */
+static bool refuse_without_force(struct conn *conn, const struct buf *data)
+{
+    struct command command;
+    struct tag_put put;
+
+    if (atomic_load(&api_loop(conn)->backend->health->level) >= 3 ||
+        command_read(data->data, data->len, &command) != 0 || command.list.force) {
+        return false;
+    }
+    while (command_next(&command.list, &put)) {
+        uint64_t bound = put.max > 0 ? put.max : TAG_MAX_ID_END;
+
+        if ((put.fields & TAG_FIELD_MAX_ID) != 0 && put.max_id > TAG_DEFAULT_MAX_ID &&
+            put.max_id <= bound && bound - put.max_id < LIMIT_MAX_ID_LEFT) {
+            (void)reply_error(conn, 409, "needs_force",
+                              "max_id=%llu leaves %llu ids below %llu, less than %d (force=1 does "
+                              "it)",
+                              (unsigned long long)put.max_id,
+                              (unsigned long long)(bound - put.max_id), (unsigned long long)bound,
+                              LIMIT_MAX_ID_LEFT);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The command is whole: propose it. */
 static int propose(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
 {
-    if (refuse_above_level(conn, &call->request.payload)) {
+    if (refuse_above_level(conn, &call->request.payload) ||
+        !may_put(conn, &call->request.payload) ||
+        refuse_without_force(conn, &call->request.payload)) {
         call_free(call);
         return ANSWERED;
     }
@@ -434,7 +469,7 @@ int handle_tags_list(struct conn *conn)
     struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
     struct call *call;
 
-    if (!request_options(conn, options, COUNT_OF(options))) {
+    if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
         return ANSWERED;
     }
     call = call_new(ID_REQUEST_QUERY, list_cb);

@@ -63,6 +63,7 @@ int reply_err(struct conn *conn, int err)
     case ERR_UNKNOWN_TAG:
         return reply_error(conn, 404, err_code(err), "%s", err_text(err));
     case ERR_WOULD_REPEAT:
+    case ERR_NEEDS_FORCE:
     case ERR_EXHAUSTED:
     case ERR_NOT_CONTIGUOUS:
     case ERR_CONFLICT:

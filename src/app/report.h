@@ -16,12 +16,18 @@ void report_warnings(const struct config *config, uint64_t files);
 /* The data directory cannot be used: err says why, text more exactly. */
 void report_data_refused(const struct config *config, int err, const char *text);
 
+/* It was deleted under the process, which ends. */
+void report_data_lost(const struct config *config, const char *text, int exit_code);
+
 /* There is no store, and none may be made. */
 void report_data_missing(const struct config *config);
 
 /* The node, or HTTP, did not start. */
 void report_node_failed(const struct config *config, int err, const char *text);
-void report_http_failed(const struct config *config, int err);
+void report_http_failed(const char *setting, const char *address, int err);
+
+/* auth.tokens-file cannot be used. */
+void report_tokens_failed(const char *why);
 
 /* The cluster has removed this node. */
 void report_removed(const struct config *config, int exit_code);

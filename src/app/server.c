@@ -13,11 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "http/api/api.h"
-#include "http/server/server.h"
+#include "src/app/doors.h"
 #include "src/app/libraries.h"
+#include "src/app/privileges.h"
 #include "src/app/reload.h"
+#include "src/app/reload_keys.h"
 #include "src/app/report.h"
+#include "src/app/sandbox.h"
 #include "src/app/signals.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
@@ -27,6 +29,7 @@
 #include "storage/lmdb/store.h"
 
 #define HANDOVER_LOOK_MS 5 /* how often it is looked whether leadership has gone */
+#define DATA_LOOK_MS 400   /* and whether the data directory is still there */
 
 enum phase { STARTING, SERVING, HANDOVER, DRAINING, STOPPING, STOPPED };
 
@@ -37,14 +40,16 @@ struct server {
     struct signals signals;
     uv_async_t drained; /* sent by an HTTP thread */
     uv_timer_t look;    /* whether leadership has gone */
+    uv_timer_t watch;   /* whether the data directory is there */
     struct store *store;
     struct node *node; /* NULL before the start and after the stop */
     struct node_owner owner;
-    struct http_server *http; /* NULL before the start and after the stop */
-    struct api *api;          /* what it serves, likewise */
+    struct doors doors;
     struct http_build build;
     struct buf libraries; /* of build */
+    struct sandbox sandbox;
     struct reload reload;
+    struct reload_keys keys;     /* a part of it */
     struct http_reloads reloads; /* its counts */
     uint64_t began_ms;           /* of the start, then of the stop; monotonic */
     uint64_t phase_ms;           /* when the phase began */
@@ -90,6 +95,7 @@ static void close_handles(struct server *server)
     signals_close(&server->signals);
     uv_close((uv_handle_t *)&server->drained, NULL);
     uv_close((uv_handle_t *)&server->look, NULL);
+    uv_close((uv_handle_t *)&server->watch, NULL);
 }
 
 /* The node has answered everything; HTTP threads may still ask it until they are joined. */
@@ -98,14 +104,7 @@ static void node_stopped_cb(void *data)
     struct server *server = data;
 
     log_info("app", "node stopped", "took_ms=%" PRIu64, in_phase_ms(server));
-    if (server->http != NULL) {
-        http_server_stop(server->http);
-        server->http = NULL;
-    }
-    if (server->api != NULL) {
-        api_free(server->api);
-        server->api = NULL;
-    }
+    doors_close(&server->doors);
     node_free(server->node);
     server->node = NULL;
     close_handles(server);
@@ -122,7 +121,7 @@ static uint32_t grace_left_ms(const struct server *server)
 /* HTTP has no connection left, or did not start. */
 static void stop_node(struct server *server)
 {
-    if (server->http != NULL) {
+    if (doors_are_open(&server->doors)) {
         log_info("http", "drained", "took_ms=%" PRIu64, in_phase_ms(server));
         node_set_waker(server->node, NULL);
     }
@@ -143,7 +142,7 @@ static void drained_cb(void *data)
 static void drain_http(struct server *server)
 {
     move(server, DRAINING);
-    http_server_drain(server->http, grace_left_ms(server), drained_cb, server);
+    doors_drain(&server->doors, grace_left_ms(server), drained_cb, server);
 }
 
 /* --- down: handover --- */
@@ -204,6 +203,18 @@ static bool store_exists(const struct config *config)
     return access(path, F_OK) == 0;
 }
 
+/* What is written to files that have no name is gone with the process. */
+static void watch_cb(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    struct store_error error;
+
+    if (server->store->ops->lost(server->store, &error)) {
+        report_data_lost(server->config, error.text, EXIT_CODE_DATA);
+        _exit(EXIT_CODE_DATA);
+    }
+}
+
 static enum exit_code open_store(struct server *server)
 {
     const struct config *config = server->config;
@@ -232,6 +243,9 @@ static enum exit_code open_store(struct server *server)
         report_data_refused(config, err, error.text);
         return exit_code_of_open(err);
     }
+    if (server->store->ops->lost != NULL) {
+        ASSERT(uv_timer_start(&server->watch, watch_cb, DATA_LOOK_MS, DATA_LOOK_MS) == 0);
+    }
     server->store->ops->space(server->store, &space);
     log_info("store", made ? "made" : "opened",
              "dir=%s used_bytes=%" PRIu64 " map_bytes=%" PRIu64 " disk_free_bytes=%" PRIu64
@@ -239,6 +253,21 @@ static enum exit_code open_store(struct server *server)
              log_quote(store.dir, strlen(store.dir), quoted, sizeof quoted), space.used_bytes,
              space.map_bytes, space.disk_free_bytes, now_ms() - began_ms);
     return EXIT_CODE_STOPPED;
+}
+
+static enum exit_code begin_sandbox(struct server *server)
+{
+    return sandbox_begin(&server->sandbox, server->config) == 0 ? EXIT_CODE_STOPPED
+                                                                : EXIT_CODE_CONFIG;
+}
+
+/* All is open: files, listeners, and whatever a reload reads lies where it may be read. */
+static enum exit_code complete_sandbox(struct server *server)
+{
+    if (server->node == NULL) {
+        return EXIT_CODE_STOPPED;
+    }
+    return sandbox_complete(&server->sandbox) == 0 ? EXIT_CODE_STOPPED : EXIT_CODE_CONFIG;
 }
 
 static enum exit_code start_node(struct server *server)
@@ -268,22 +297,19 @@ static enum exit_code start_node(struct server *server)
 
 static enum exit_code start_http(struct server *server)
 {
-    const struct http_settings *settings = &server->config->http;
+    struct reload_part tokens = doors_reload_part(&server->doors);
     int err;
 
     if (server->node == NULL) {
         return EXIT_CODE_STOPPED;
     }
-    server->api = api_new(settings, &server->build, node_backend(server->node));
-    err = http_server_start(settings, api_service(server->api), &server->http);
+    err = doors_open(&server->doors, server->config, &server->build, node_backend(server->node));
     if (err != 0) {
-        report_http_failed(server->config, err);
         return exit_code_of(err);
     }
     /* The loop has not run since node_start(), so no wake-up was missed. */
-    node_set_waker(server->node, api_waker(server->api));
-    log_info("http", "listening", "address=%s loops=%" PRIu32, settings->listen_address,
-             settings->loops);
+    node_set_waker(server->node, api_waker(server->doors.api));
+    reload_add(&server->reload, &tokens);
     return EXIT_CODE_STOPPED;
 }
 
@@ -341,6 +367,7 @@ static void drained_async_cb(uv_async_t *async)
 static void init(struct server *server, const struct config *config)
 {
     static const struct signals_owner signals_owner = {stop_signal_cb, reload_signal_cb};
+    struct reload_part keys;
 
     *server = (struct server){
         .config = config,
@@ -355,11 +382,16 @@ static void init(struct server *server, const struct config *config)
     ASSERT(uv_loop_init(&server->loop) == 0);
     server->build.reloads = &server->reloads;
     reload_init(&server->reload, config, &server->reloads);
+    server->keys.node = &server->node;
+    keys = reload_keys_part(&server->keys);
+    reload_add(&server->reload, &keys);
     signals_init(&server->signals, &server->loop, &signals_owner);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->look) == 0);
+    ASSERT(uv_timer_init(&server->loop, &server->watch) == 0);
     server->drained.data = server;
     server->look.data = server;
+    server->watch.data = server;
 }
 
 /* As many open files as the system allows; returns how many. */
@@ -380,13 +412,14 @@ static rlim_t raise_file_limit(void)
 
 static enum exit_code start(struct server *server)
 {
-    static enum exit_code (*const steps[])(struct server *) = {open_store, start_node, start_http};
+    static enum exit_code (*const steps[])(struct server *) = {
+        open_store, begin_sandbox, start_node, start_http, complete_sandbox};
     enum exit_code code = EXIT_CODE_STOPPED;
 
     for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
         code = steps[i](server);
     }
-    if (server->http != NULL) {
+    if (doors_are_open(&server->doors) && code == EXIT_CODE_STOPPED) {
         move(server, SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
     } else if (server->node != NULL) {
@@ -406,6 +439,7 @@ enum exit_code server_run(const struct config *config)
     (void)umask(077);
     init(&server, config);
     report_settings(config);
+    privileges_report(config);
     report_warnings(config, raise_file_limit());
     code = start(&server);
     (void)uv_run(&server.loop, UV_RUN_DEFAULT);

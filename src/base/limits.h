@@ -10,6 +10,8 @@
 #define LIMIT_TAG_NAME_BYTES 128        /* longer: 400 bad_tag */
 #define LIMIT_TAG_DESCRIPTION_BYTES 256 /* longer: 400 bad_request */
 #define LIMIT_TAG_STEP 1000000000       /* step and max_step; larger: 400 bad_request */
+#define LIMIT_MAX_ID_JUMP (1ULL << 48)  /* max_id raised by more at once: 409 needs_force */
+#define LIMIT_MAX_ID_LEFT 1000000       /* or raised so that fewer ids are left: as well */
 #define LIMIT_TAGS_PER_BULK 10000       /* more in one POST /api/tags: 400 bad_request */
 #define LIMIT_TAGS_PER_PAGE 1000        /* larger limit=: 400 bad_request */
 #define LIMIT_ROWS_PER_LOOK 10000       /* a list looks at no more at once, deleted ones too */
@@ -56,13 +58,23 @@
 
 /* --- who may ask (http/auth) --- */
 #define LIMIT_TOKEN_NAME_BYTES 64           /* name of a token */
+#define LIMIT_TOKEN_SUBJECT_BYTES 255       /* name in a client's certificate */
 #define LIMIT_TOKENS 1024                   /* lines of auth.tokens-file; more: refused */
 #define LIMIT_TOKENS_FILE_BYTES (512 << 10) /* the file; larger: refused */
 #define LIMIT_TOKEN_LINE_BYTES 4096         /* a line of it; longer: refused */
 #define LIMIT_TOKEN_PREFIXES 16             /* prefixes of a token; more: refused */
 #define LIMIT_TOKEN_QUOTA 1000000000        /* a quota of a token; more: refused */
 
+#define LIMIT_AUDIT_ENTRIES 10000     /* the last so many; the oldest go */
+#define LIMIT_AUDIT_REFUSALS 1000     /* of them, of requests that were refused */
+#define LIMIT_AUDIT_BYTES (8 << 20)   /* all of them; the oldest go */
+#define LIMIT_AUDIT_ENTRY_BYTES 2048  /* one; what is longer is cut */
+#define LIMIT_AUDIT_PER_PAGE 1000     /* entries of a reply */
+#define LIMIT_AUDIT_REFUSALS_PER_S 10 /* more are counted, and not kept */
+
 /* --- HTTP (http/) --- */
+#define LIMIT_HTTP_ADMIN_LOOPS 1           /* of the admin door */
+#define LIMIT_HTTP_ADMIN_CONNECTIONS 256   /* of the admin door; more: 503 overloaded and close */
 #define LIMIT_HTTP_TARGET_BYTES 4096       /* request target; longer: 414 and close */
 #define LIMIT_HTTP_HEADERS_BYTES 8192      /* request head; longer: 431 and close */
 #define LIMIT_HTTP_HEADER_COUNT 64         /* header lines; more: 431 and close */
@@ -95,8 +107,8 @@
 #define LIMIT_NODE_ID 65535          /* node ids are 1..65535 */
 #define LIMIT_ADDRESS_BYTES 255      /* "host:port" */
 #define LIMIT_CLUSTER_ID_BYTES 64
-#define LIMIT_SECRET_BYTES 1024        /* the cluster's shared secret */
-#define LIMIT_SECRET_MIN_BYTES 16      /* shorter: a configuration error */
+#define LIMIT_SECRETS 2                /* that are good at once, while one is exchanged */
+#define LIMIT_SECRET_BYTES 1024        /* the text that they are in */
 #define LIMIT_ENTRY_BYTES (4 << 20)    /* one Raft entry; larger proposals: 413 */
 #define LIMIT_APPEND_BYTES (4 << 20)   /* entries of one AppendEntries, but for a single one */
 #define LIMIT_FRAME_BYTES (8 << 20)    /* one frame between peers, header included */
@@ -113,8 +125,12 @@
 #define LIMIT_PEER_CONNECTIONS 64           /* inbound peer connections, handshaken or not */
 #define LIMIT_HANDSHAKE_MS 5000             /* from accept or connect to the proof; closes */
 #define LIMIT_HANDSHAKE_BYTES 8192          /* a handshake frame */
-#define LIMIT_CONNECT_MS 2000               /* a TCP connect to a peer; redials */
-#define LIMIT_REDIAL_MIN_MS 50              /* wait before redialling a peer, doubling to ... */
+#define LIMIT_TLS_HANDSHAKE_BYTES (32 << 10) /* of TLS before the other side is known; closes */
+#define LIMIT_REKEY_MS 86400000              /* a link gets other keys after so long */
+#define LIMIT_WAY_OUT_MS 10000 /* a link by a secret that is good no more; then it closes */
+#define LIMIT_WAY_STEP_MS 500  /* between two links of this node that go to another secret */
+#define LIMIT_CONNECT_MS 2000  /* a TCP connect to a peer; redials */
+#define LIMIT_REDIAL_MIN_MS 50 /* wait before redialling a peer, doubling to ... */
 #define LIMIT_REDIAL_MAX_MS 1000
 #define LIMIT_REDIAL_SOON_MS 250   /* the shortest wait is taken out of turn once in this */
 #define LIMIT_PEER_IDLE_MS 10000   /* nothing sent for so long: a PING */
@@ -154,6 +170,7 @@
 /* --- configuration (src/app) --- */
 #define LIMIT_PATH_BYTES 1023              /* a file or directory; longer: a configuration error */
 #define LIMIT_CONFIG_FILE_BYTES (64 << 10) /* the config file; larger: a configuration error */
+#define LIMIT_USER_BYTES 32                /* the name of a user of the system */
 #define LIMIT_CONFIG_VALUE_BYTES 4096 /* the text of one setting; longer: a configuration error */
 
 /* --- records of a node that are not replicated (STORE_LOCAL) --- */

@@ -4,9 +4,9 @@
  * The happy path: the loop says when a turn begins, what it does from then on, and when the turn
  * ends; any thread reads the longest turn since the start, and of the last minute.
  *
- * Failure modes: a turn of STALL_WARN_MS or more is a line of level warn, at most one a minute, with
- * what took most of it. Times are of the monotonic clock, in whole ms: a turn is shown as up to
- * 1 ms shorter or longer than it was.
+ * Failure modes: a turn of STALL_WARN_MS or more is a line of level warn, at most one a minute,
+ * with what took most of it. Times are of the monotonic clock, in whole ms: a turn is shown as up
+ * to 1 ms shorter or longer than it was.
  *
  * Thread: the loop's, but for stall_longest_ms() and stall_minute_ms().
  */

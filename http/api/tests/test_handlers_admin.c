@@ -285,7 +285,8 @@ static void test_large_bulks(void **state)
                    i, i);
     }
     buf_put_u8(&body, 0);
-    client_call(f->client, "POST", "/api/tags", (char *)body.data, &reply);
+    client_expect_error(f->client, "POST", "/api/tags", (char *)body.data, 409, "needs_force");
+    client_call(f->client, "POST", "/api/tags?force=1", (char *)body.data, &reply);
     assert_string_equal(reply.body, "{\"made\":10000,\"changed\":0}");
     reply_release(&reply);
     buf_free(&body);

@@ -100,6 +100,10 @@ static int check_kind(int fd, bool is_private, struct config_error *ret_error)
                            "make a new secret if it may have been read",
                            (unsigned)st.st_mode & 07777);
     }
+    if ((st.st_mode & S_IWOTH) != 0) {
+        return config_fail(ret_error, "has mode %04o, so anybody can change it: chmod o-w it",
+                           (unsigned)st.st_mode & 07777);
+    }
     return 0;
 }
 
@@ -133,4 +137,23 @@ int config_file_read(const char *path, bool is_private, void *out, size_t room, 
     }
     close(fd);
     return rv;
+}
+
+int config_tokens_read(const struct config *config, struct buf *ret_text,
+                       struct config_error *ret_error)
+{
+    const char *path = config->auth.tokens_file;
+    size_t len = 0;
+
+    if (path[0] == '\0') {
+        return 0;
+    }
+    buf_reserve(ret_text, LIMIT_TOKENS_FILE_BYTES + 2);
+    if (config_file_read(path, true, ret_text->data, LIMIT_TOKENS_FILE_BYTES + 1, &len,
+                         ret_error) != 0) {
+        return config_fail_at(ret_error, "auth.tokens-file %s", path);
+    }
+    ret_text->len = len;
+    ret_text->data[len] = '\0';
+    return 0;
 }

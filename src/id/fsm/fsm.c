@@ -172,7 +172,7 @@ static int apply_type(struct fsm *fsm, uint64_t index, struct command *command, 
         return 0;
     case COMMAND_TAGS_PUT:
     case COMMAND_TAGS_PUT_BOUNDED:
-        fsm_puts_apply(&fsm->recalls, &command->list, result);
+        fsm_puts_apply(&fsm->recalls, &command->list, fsm_level_now(&fsm->level), result);
         return 0;
     case COMMAND_WORKER_ACQUIRE:
     case COMMAND_WORKER_RENEW:

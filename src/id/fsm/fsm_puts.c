@@ -16,21 +16,54 @@ struct plan {
     struct tag_row merged; /* what it becomes; its strings are the item's, or the old row's */
 };
 
+/* What a command says of all its items, and the level in force of its rules. */
+struct put_rules {
+    bool force;
+    bool keeps_room; /* level 3 */
+};
+
+/* A slip of the hand would use up the tag: only force raises max_id so far. The result says why. */
+static bool needs_force(uint64_t mark, uint64_t wanted, uint64_t bound, struct put_result *result)
+{
+    if (wanted <= mark || wanted > bound) {
+        return false; /* the latter breaks another rule */
+    }
+    if (wanted - mark > LIMIT_MAX_ID_JUMP) {
+        (void)snprintf(result->why, sizeof result->why, "is a jump of more than %llu (2^48)",
+                       (unsigned long long)LIMIT_MAX_ID_JUMP);
+    } else if (bound - wanted < LIMIT_MAX_ID_LEFT) {
+        (void)snprintf(result->why, sizeof result->why, "leaves %llu ids below %llu, less than %d",
+                       (unsigned long long)(bound - wanted), (unsigned long long)bound,
+                       LIMIT_MAX_ID_LEFT);
+    } else {
+        return false;
+    }
+    result->status = ERR_NEEDS_FORCE;
+    result->max_id = mark;
+    result->asked = wanted;
+    return true;
+}
+
 /* The mark of what was granted. Only force moves it down, and then to a new generation. */
-static int merge_max_id(const struct tag_row *old, const struct tag_put *put, bool force,
-                        struct tag_row *row, struct put_result *result)
+static int merge_max_id(const struct tag_row *old, const struct tag_put *put,
+                        const struct put_rules *rules, struct tag_row *row,
+                        struct put_result *result)
 {
     bool asked = (put->fields & TAG_FIELD_MAX_ID) != 0;
     bool live = old != NULL && !old->deleted;
     uint64_t mark = old != NULL ? old->max_id : 0;
     uint64_t wanted = asked ? put->max_id : TAG_DEFAULT_MAX_ID;
-    bool falls = wanted < mark && !(asked && force);
+    bool falls = wanted < mark && !(asked && rules->force);
 
     if (live && asked && falls) {
         result->status = ERR_WOULD_REPEAT;
         result->max_id = mark;
         result->asked = wanted;
         return ERR_WOULD_REPEAT;
+    }
+    if (asked && rules->keeps_room && !rules->force &&
+        needs_force(old != NULL ? mark : TAG_DEFAULT_MAX_ID, wanted, tag_bound(row), result)) {
+        return ERR_NEEDS_FORCE;
     }
     /* Made again, it goes on above what was granted. */
     row->max_id = (live && !asked) || falls ? mark : wanted;
@@ -52,8 +85,8 @@ static bool refuse_put(struct put_result *result, int status, const char *why)
  * from the old row; times are the caller's to set.
  */
 static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *old,
-                     const struct tag_put *put, bool force, struct tag_row *ret_row,
-                     struct put_result *result)
+                     const struct tag_put *put, const struct put_rules *rules,
+                     struct tag_row *ret_row, struct put_result *result)
 {
     bool live = old != NULL && !old->deleted;
     struct tag_row row = {
@@ -90,8 +123,8 @@ static int put_merge(const struct fsm_recalls *recalls, const struct tag_row *ol
         row.description = put->description;
         row.description_len = put->description_len;
     }
-    row.recalling = row.mode == TAG_MODE_STRICT && fsm_recall_is_due(recalls, old, force);
-    err = merge_max_id(old, put, force, &row, result);
+    row.recalling = row.mode == TAG_MODE_STRICT && fsm_recall_is_due(recalls, old, rules->force);
+    err = merge_max_id(old, put, rules, &row, result);
     if (err != 0) {
         return err;
     }
@@ -144,7 +177,8 @@ static bool find_twice(struct command_list command, uint32_t *ret_at)
 
 /* True if an item breaks a rule; the result says which and why. Else plans has what each does. */
 static bool put_refused(struct fsm_recalls *recalls, struct command_list command,
-                        struct plan *plans, struct put_result *result)
+                        const struct put_rules *rules, struct plan *plans,
+                        struct put_result *result)
 {
     struct tag_put put;
     uint32_t twice_at = 0;
@@ -168,7 +202,7 @@ static bool put_refused(struct fsm_recalls *recalls, struct command_list command
         struct plan *plan = &plans[result->failed_at];
 
         plan->row = row;
-        if (put_merge(recalls, old, &put, command.force, &plan->merged, result) != 0) {
+        if (put_merge(recalls, old, &put, rules, &plan->merged, result) != 0) {
             return true;
         }
         made += row == NULL;
@@ -219,15 +253,17 @@ static void put_carry_out(struct fsm_recalls *recalls, struct command_list comma
     }
 }
 
-void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command, struct buf *result)
+void fsm_puts_apply(struct fsm_recalls *recalls, struct command_list *command, uint16_t level,
+                    struct buf *result)
 {
+    const struct put_rules rules = {.force = command->force, .keeps_room = level >= 3};
     uint32_t count = command->count < LIMIT_TAGS_PER_BULK ? command->count : LIMIT_TAGS_PER_BULK;
     struct plan *plans = calloc(count + 1, sizeof *plans);
     struct put_result answer = {0};
 
     ASSERT(plans != NULL);
     command->wall_ms = fsm_shown_ms(command->wall_ms);
-    if (!put_refused(recalls, *command, plans, &answer)) {
+    if (!put_refused(recalls, *command, &rules, plans, &answer)) {
         put_carry_out(recalls, *command, plans, &answer);
     }
     free(plans);
