@@ -241,6 +241,32 @@ static void put_reloads(struct buf *buf, const struct http_reloads *reloads)
     put_seconds(buf, "leafd_reload_timestamp_seconds", (int64_t)count_of(&reloads->done_ms));
 }
 
+/* For how long whatever came had to wait for a loop. */
+static void put_stalls(struct buf *buf, const struct api_loop *loop)
+{
+    const struct stall *raft = &loop->backend->health->stall;
+    uint64_t now_ms = clock_now_ms(loop->backend->clock);
+
+    for (unsigned minute = 0; minute < 2; minute++) {
+        const char *name = minute == 1 ? "leafd_loop_longest_stall_minute_seconds"
+                                       : "leafd_loop_longest_stall_seconds";
+
+        put_head(buf, name, "gauge",
+                 minute == 1 ? "The longest turn of a loop in the last minute."
+                             : "The longest turn of a loop since the start.");
+        buf_printf(
+            buf, "%s{loop=\"raft\"} %.3f\n", name,
+            1e-3 * (double)(minute == 1 ? stall_minute_ms(raft, now_ms) : stall_longest_ms(raft)));
+        for (unsigned i = 0; i < loop->api->loop_count; i++) {
+            const struct stall *stall = &loop->api->loops[i]->conns->stall;
+
+            buf_printf(buf, "%s{loop=\"http-%u\"} %.3f\n", name, i,
+                       1e-3 * (double)(minute == 1 ? stall_minute_ms(stall, now_ms)
+                                                   : stall_longest_ms(stall)));
+        }
+    }
+}
+
 int handle_metrics(struct conn *conn)
 {
     const struct api_loop *loop = api_loop(conn);
@@ -254,6 +280,7 @@ int handle_metrics(struct conn *conn)
     put_health(text, loop->backend->health, &totals);
     put_snowflake(text, loop->backend);
     put_reloads(text, loop->api->build->reloads);
+    put_stalls(text, loop);
     put_head(text, "leafd_build_info", "gauge", "1, with what this binary is.");
     text_put_field(text, "leafd_build_info{version=", loop->api->build->version);
     text_put_field(text, ",commit=", loop->api->build->commit);

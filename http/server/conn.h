@@ -44,6 +44,7 @@
 #include "http/tls/session.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
+#include "src/base/stall.h"
 #include "src/base/timers.h"
 
 /*
@@ -134,6 +135,7 @@ struct conns {
     uint32_t refused_count;    /* over the limit: they only get their 503 */
     size_t body_bytes;         /* request bodies in memory */
     struct conn_counts counts; /* the loop alone writes; any thread may read */
+    struct stall stall;        /* how long its turns take */
     struct output_pool pool;
     struct buf scratch;     /* a reply's body under construction, for the moment */
     uint64_t date_until_ms; /* on the loop's clock */

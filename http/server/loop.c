@@ -25,6 +25,13 @@ HOT static void arm(struct http_loop *loop)
     }
 }
 
+/* libuv reads the clock when its wait is over: what was done since then is the turn. */
+HOT static void note_turn(struct http_loop *loop)
+{
+    stall_begin(&loop->conns.stall, uv_now(&loop->uv), "requests");
+    stall_end(&loop->conns.stall, uv_hrtime() / 1000000, loop->name);
+}
+
 /* Whatever a turn was, it ends here. */
 HOT static void turn_end(struct http_loop *loop)
 {
@@ -37,6 +44,7 @@ HOT static void turn_end(struct http_loop *loop)
         loop->drained = NULL;
     }
     arm(loop);
+    note_turn(loop);
 }
 
 HOT static void turn_end_cb(uv_check_t *check)
@@ -115,6 +123,7 @@ int loop_init(struct http_loop *loop, unsigned index, const struct http_settings
               const struct http_service *service, int listen_fd)
 {
     *loop = (struct http_loop){.index = index, .timer_due_ms = TIMER_NEVER};
+    (void)snprintf(loop->name, sizeof loop->name, "http-%u", index % 1000);
     if (uv_loop_init(&loop->uv) != 0) {
         close(listen_fd);
         return ERR_IO;
@@ -146,10 +155,8 @@ int loop_init(struct http_loop *loop, unsigned index, const struct http_settings
 void *loop_run(void *data)
 {
     struct http_loop *loop = data;
-    char name[16];
 
-    (void)snprintf(name, sizeof name, "http-%u", loop->index % 1000);
-    (void)pthread_setname_np(pthread_self(), name);
+    (void)pthread_setname_np(pthread_self(), loop->name);
     ASSERT(uv_run(&loop->uv, UV_RUN_DEFAULT) == 0);
     return NULL;
 }

@@ -24,6 +24,7 @@ struct http_loop {
     uv_check_t turn_end;
     uint64_t timer_due_ms; /* TIMER_NEVER: not armed */
     unsigned index;
+    char name[16]; /* of the thread, and in the log */
     bool stopping;
     struct conns conns;
     struct acceptor acceptor;

@@ -588,6 +588,12 @@ static void turn_parts(struct replica *replica)
     strict_turn(replica->strict, leader_known);
 }
 
+/* What the turn does from now on, for who asks why it takes long. */
+static void step(struct replica *replica, const char *doing)
+{
+    stall_step(&replica->health.seen.stall, ground_now_ms(&replica->ground), doing);
+}
+
 /*
  * First what came in is answered, and applied, which answers more, and what is late ends. Then all
  * that is to be sent is gathered, as late as can be, and leaves this node, or is appended here, in
@@ -598,10 +604,13 @@ bool replica_turn(struct replica *replica)
 {
     bool more;
 
+    step(replica, "events and timers");
     turn_births(replica);
     driver_tick(&replica->driver);
     answers_deliver(&replica->answers);
+    step(replica, "applying entries");
     more = driver_turn(&replica->driver);
+    step(replica, "requests");
     answers_deliver(&replica->answers);
     timers_run(&replica->timers, ground_now_ms(&replica->ground));
     if (!replica->ground.stopping) {

@@ -55,8 +55,10 @@ struct serving {
     const struct ground *on;
     struct serving_owner *owner;
     struct membership *membership;
-    bool holding;          /* leadership is handed over, or a vote taken away: take nothing new */
-    struct work_list todo; /* commands to append */
+    bool holding;           /* leadership is handed over, or a vote taken away: take nothing new */
+    struct work_list todo;  /* commands to append */
+    struct work_list large; /* those of many bytes: behind all others, one at a time */
+    uint64_t large_index;   /* of the last one that was appended in this leadership; 0: none */
     struct work_list submitted; /* by index */
     struct work_list reads;     /* wait for the next round */
     struct work_list in_round;  /* in the one under way */

@@ -22,6 +22,9 @@
 #include "src/id/codec/command.h"
 
 #define APPLY_PER_TURN 2048
+#define APPLY_LOOK 16                 /* entries, then it looks at the clock */
+#define APPLY_LARGE_BYTES (256 << 10) /* such an entry is the last of its turn */
+#define APPLY_MS 5                    /* then what else waits for the loop gets its turn */
 
 _Static_assert((int)DRIVER_CATCH_UP_RUNNING == RAFT_CATCH_UP_RUNNING &&
                    (int)DRIVER_CATCH_UP_ABORTED == RAFT_CATCH_UP_ABORTED &&
@@ -1237,6 +1240,22 @@ static void apply_change(struct driver *driver, uint64_t index, uint64_t term,
     (void)step(driver, &event);
 }
 
+/* The leader's digest at an index, and this node's, are not the same. */
+static void fail_diverged(struct driver *driver, uint64_t index, const struct entry_block *block)
+{
+    struct command command;
+    char text[200];
+
+    ASSERT(command_read(block->data, block->len, &command) == 0);
+    snprintf(
+        text, sizeof text,
+        "the state differs from the leader's at an equal index: entry %llu says that the digest "
+        "of all rows at index %llu is %016llx, and here it was another",
+        (unsigned long long)index, (unsigned long long)command.digest.index,
+        (unsigned long long)command.digest.digest);
+    fail(driver, ERR_DIVERGED, text);
+}
+
 static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
                           const struct entry_block *block)
 {
@@ -1244,7 +1263,7 @@ static void apply_command(struct driver *driver, uint64_t index, uint64_t term,
     int rv = applier_command(&driver->applier, index, term, block, &result);
 
     if (rv == ERR_DIVERGED) {
-        fail(driver, rv, "the state differs from the leader's at an equal index");
+        fail_diverged(driver, index, block);
     } else if (rv == ERR_NEWER) {
         fail_newer(driver, index, block->data, block->len);
     } else {
@@ -1291,15 +1310,22 @@ static void apply(struct driver *driver, const struct log_entry *entry)
 bool driver_turn(struct driver *driver)
 {
     const struct log_entry *entry;
+    uint64_t until_ms = clock_now_ms(driver->clock) + APPLY_MS;
     unsigned count = 0;
 
     if (driver->failed) {
         return false;
     }
     submit_first(driver);
-    while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL) {
+    while (count < APPLY_PER_TURN && (entry = next_to_apply(driver)) != NULL &&
+           (count % APPLY_LOOK != 0 || count == 0 || clock_now_ms(driver->clock) < until_ms)) {
+        bool large = entry->block->len >= APPLY_LARGE_BYTES;
+
         apply(driver, entry);
         count++;
+        if (large) {
+            break;
+        }
     }
     if (count > 0 && !driver->failed) {
         applier_hold(&driver->applier);

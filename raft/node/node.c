@@ -38,7 +38,7 @@
 #include "src/loop/mailbox.h"
 #include "storage/writer.h"
 
-#define DIGEST_MS 60000 /* how often nodes compare their state */
+#define DIGEST_MS 5000 /* how often nodes compare their state, if it changes */
 #define GRANT_REQUEST_MS 10000
 #define GRANT_RETRY_MS 50
 #define ROWS_JOIN_MS 10    /* changed rows wait so long, then go with the next entries */
@@ -70,7 +70,8 @@ struct node {
     struct replica replica;
     struct replica_owner owner;
     uv_prepare_t prepare;
-    uv_idle_t again; /* keeps the loop from waiting while a turn left work */
+    uv_check_t woken; /* the wait of the loop is over: a turn begins */
+    uv_idle_t again;  /* keeps the loop from waiting while a turn left work */
     uv_timer_t timer;
     unsigned handles_open;
     uint64_t seen_leader;
@@ -411,7 +412,8 @@ static void net_closed_cb(void *data)
 static void begin_closing(struct node *node)
 {
     uv_handle_t *handles[] = {(uv_handle_t *)&node->wake, (uv_handle_t *)&node->prepare,
-                              (uv_handle_t *)&node->again, (uv_handle_t *)&node->timer};
+                              (uv_handle_t *)&node->again, (uv_handle_t *)&node->timer,
+                              (uv_handle_t *)&node->woken};
 
     node->state = NODE_CLOSING;
     mailbox_close(&node->mailbox, mailbox_closed_cb); /* gives the replica what waits in it, */
@@ -616,9 +618,28 @@ static void node_turn(struct node *node)
     }
 }
 
+static struct stall *stall_of(struct node *node)
+{
+    return &node->replica.health.seen.stall;
+}
+
 static void prepare_cb(uv_prepare_t *prepare)
 {
+    struct node *node = prepare->data;
+
     node_turn(prepare->data);
+    if (node->state < NODE_CLOSED) {
+        stall_end(stall_of(node), now_ms_of(node), "raft");
+    }
+}
+
+/* libuv read the clock when its wait was over; since then frames and requests came in. */
+static void woken_cb(uv_check_t *check)
+{
+    struct node *node = check->data;
+
+    stall_begin(stall_of(node), uv_now(node->loop), "taking in frames");
+    stall_step(stall_of(node), now_ms_of(node), "events");
 }
 
 /* --- start --- */
@@ -694,6 +715,7 @@ static void init_handles(struct node *node)
     uv_loop_t *loop = node->loop;
 
     ASSERT(uv_prepare_init(loop, &node->prepare) == 0);
+    ASSERT(uv_check_init(loop, &node->woken) == 0);
     ASSERT(uv_idle_init(loop, &node->again) == 0);
     ASSERT(uv_timer_init(loop, &node->timer) == 0);
     ASSERT(mailbox_init(&node->mailbox, loop, LIMIT_MAILBOX_ITEMS) == 0);
@@ -701,9 +723,10 @@ static void init_handles(struct node *node)
     node->mailbox.data = node;
     node->wake.data = node;
     node->prepare.data = node;
+    node->woken.data = node;
     node->again.data = node;
     node->timer.data = node;
-    node->handles_open = 6; /* these and the net */
+    node->handles_open = 7; /* these and the net */
 }
 
 /* After the links are open nothing can fail but a log that the core refuses, which `failed`
@@ -918,6 +941,8 @@ int node_start(uv_loop_t *loop, const struct node_settings *settings, struct nod
     open_backend(node);
     node->seen_refusal = settings->replica.lease.workers > 0 ? 0 : ERR_DISABLED;
     uv_prepare_start(&node->prepare, prepare_cb);
+    uv_check_start(&node->woken, woken_cb);
+    stall_begin(stall_of(node), now_ms_of(node), "the start");
     *ret_node = node;
     return 0;
 

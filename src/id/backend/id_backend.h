@@ -12,6 +12,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/container.h"
+#include "src/base/stall.h"
 #include "src/id/alloc/id_table.h"
 #include "src/id/codec/command.h"
 #include "src/id/codec/request.h"
@@ -122,6 +123,7 @@ struct id_health {
     _Atomic uint32_t level;                 /* in force here */
     _Atomic uint32_t level_able;            /* the newest that this node speaks */
     _Atomic bool stopping;                  /* no request is taken any more */
+    struct stall stall;                     /* how long the turns of the raft loop take */
     _Atomic uint64_t segments_held;         /* tags with ids in memory, a recent count */
     _Atomic uint64_t burnt[ID_BURN_CAUSES]; /* by the raft loop: SKIPPED and UNANSWERED are the
                                                HTTP loops' own */

@@ -252,12 +252,13 @@ int fsm_apply(struct fsm *fsm, uint64_t index, const void *data, size_t len, str
               struct fsm_changes *changes)
 {
     struct command command;
-    int err = command_read(data, len, &command);
+    int err;
 
     ASSERT(!fsm->journal.loading && fsm->journal.changes == NULL);
     if (!fsm_can_apply(fsm, data, len)) {
         return ERR_NEWER;
     }
+    err = command_read(data, len, &command);
     fsm->journal.changes = changes;
     if (err != 0 || !is_allowed(fsm, &command)) {
         err = ERR_BAD_MESSAGE;
