@@ -1,5 +1,5 @@
-"""The keys between nodes (docs/operations.md, docs/replication.md): secrets and certificates that are
-exchanged on running nodes, bytes that are changed on their way, and those who have no secret."""
+"""The keys between nodes (docs/operations.md, docs/replication.md): secrets and certificates that
+are exchanged on running nodes, bytes changed on their way, and those who have no secret."""
 
 import os
 import re
@@ -14,11 +14,11 @@ import pytest
 
 from checker import History
 from cluster import FAST, write_secret
-from liar import HELLO, REJECT, text16
+from liar import HELLO, REJECT, crc32c, text16
 from load import mixed_load, wait_taken
 from node import leafd_path
 from peer_tls import PeerTls, read_secret
-from upgrade import exchange_all, level_of, wait_level
+from upgrade import level_of
 from wait import wait_until
 
 RENEWED = r"other keys between nodes, (\d+) links to renew"
@@ -108,7 +108,8 @@ def test_a_bad_secret_changes_nothing(make_cluster):
 
 
 def test_new_secret_is_one(make_cluster):
-    made = subprocess.run([leafd_path(), "--new-secret"], capture_output=True, text=True, check=True)
+    command = [leafd_path(), "--new-secret"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
     cluster = make_cluster(start=False)
     os.unlink(cluster.secret_file)
     write_secret(cluster.secret_file, made.stdout)
@@ -126,8 +127,6 @@ def old_hello(node):
 
 
 def frame(kind, payload):
-    from liar import crc32c
-
     checked = struct.pack("<BBH", 1, kind, 0) + payload
     return struct.pack("<II", len(checked), crc32c(checked)) + checked
 
