@@ -295,7 +295,8 @@ static void test_server_ends(void **state)
 
 /* --- errors --- */
 
-/* What another connection, or another library, left in the thread's queue of errors harms nobody. */
+/* What another connection, or another library, left in the thread's queue of errors harms
+ * nobody. */
 static void test_stale_error(void **state)
 {
     struct tls_user client;

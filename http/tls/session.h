@@ -2,9 +2,9 @@
  * session.h - TLS of one connection: sealed bytes in, plain bytes out, and the other way round. No
  * socket is touched here; the connection moves the bytes.
  *
- * All sessions of a loop share two buffers: what was received passes through one, what is to be sent
- * through the other. So one recv() takes what has come, and one send() takes what the replies of a
- * turn were sealed to.
+ * All sessions of a loop share two buffers: what was received passes through one, what is to be
+ * sent through the other. So one recv() takes what has come, and one send() takes what the replies
+ * of a turn were sealed to.
  *
  * The happy path of a turn: recv() into session_room(); session_received(); session_handshake()
  * until it says TLS_OPEN; session_read() until it gives 0; session_keep(). At the turn's end
