@@ -45,8 +45,8 @@ struct fsm_row *fsm_tags_find(const struct fsm_tags *tags, const char *name, siz
 struct fsm_row *fsm_tags_seek(const struct fsm_tags *tags, const char *name, size_t len);
 struct fsm_row *fsm_tags_next(struct fsm_row *row);
 
-/* Memory that a tag takes: its row, its description, and, unless it is deleted, what each node keeps
- * of a tag that is asked for there. */
+/* Memory that a tag takes: its row, its description, and, unless it is deleted, what each node
+ * keeps of a tag that is asked for there. */
 uint64_t fsm_tag_bytes(size_t name_len, size_t description_len, bool deleted);
 
 /* A new row with its name and zeros, not in the digest yet: fsm_tags_change_end() must follow. The
