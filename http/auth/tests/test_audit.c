@@ -1,6 +1,6 @@
 /*
- * test_audit.c - the ring of changes and refusals: its bounds, at them and one beyond, in entries and
- * in bytes; pages; and refusals that are too many.
+ * test_audit.c - the ring of changes and refusals: its bounds, at them and one beyond, in entries
+ * and in bytes; pages; and refusals that are too many.
  */
 #include <setjmp.h>
 #include <stdarg.h>
