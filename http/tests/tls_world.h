@@ -1,6 +1,6 @@
 /*
- * tls_world.h - a client of TLS for conn_world.h: OpenSSL's, on memory, so that a test has each byte
- * of the wire in its hands.
+ * tls_world.h - a client of TLS for conn_world.h: OpenSSL's, on memory, so that a test has each
+ * byte of the wire in its hands.
  *
  * The happy path: tls_world_start(); then tls_user_open(), which connects and shakes hands,
  * tls_user_ask(), a look at `plain`, tls_user_close(). Who wants to cut the bytes writes with

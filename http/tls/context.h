@@ -6,10 +6,10 @@
  * no renegotiation, no compression, no early data; ALPN "http/1.1", and who offers only others is
  * refused; one session ticket a handshake.
  *
- * The happy path: tls_new(); tls_context_make() from the PEM text of the files, tls_commit(), and a
+ * The happy path: tls_new(); tls_context_make() from the PEM text of files, tls_commit(), and a
  * session for each connection (session.h). Later another tls_context_make(), which changes nothing
- * yet, and then tls_commit() or tls_context_free(). Each new connection takes what is then in force;
- * those that are open go on with what they began with, and tickets stay good, unless the rules for
+ * yet, and then tls_commit() or tls_context_free(). Each new connection takes what is then in
+ * force; those that are open go on with what they began with, and tickets stay good, unless the rules for
  * client certificates have changed.
  *
  * Failure modes: a certificate or key that cannot be used: ERR_INVALID and a text that names the
@@ -80,8 +80,8 @@ void tls_commit(struct tls *tls, struct tls_context *context);
 
 /* --- for sessions --- */
 
-/* A connection of what is in force: one of OpenSSL's, for the caller to free. There must have been a
- * tls_commit(). */
+/* A connection of what is in force: one of OpenSSL's, for the caller to free. There must have been
+ * a tls_commit(). */
 struct ssl_st *tls_connection(struct tls *tls);
 
 /* Must its client show a certificate? */

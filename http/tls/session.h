@@ -2,9 +2,9 @@
  * session.h - TLS of one connection: sealed bytes in, plain bytes out, and the other way round. No
  * socket is touched here; the connection moves the bytes.
  *
- * All sessions of a loop share two buffers: what was received passes through one, what is to be sent
- * through the other. So one recv() takes what has come, and one send() takes what the replies of a
- * turn were sealed to.
+ * All sessions of a loop share two buffers: what was received passes through one, what is to be
+ * sent through the other. So one recv() takes what has come, and one send() takes what the replies
+ * of a turn were sealed to.
  *
  * The happy path of a turn: recv() into session_room(); session_received(); session_handshake()
  * until it says TLS_OPEN; session_read() until it gives 0; session_keep(). At the turn's end
@@ -75,7 +75,7 @@ struct tls_session {
     bool has_more;     /* OpenSSL holds decrypted bytes */
     bool urgent;       /* what is held is not to wait for a reply */
     bool ended;        /* the client's close_notify was read */
-    bool closed;       /* ours was sealed */
+    bool closed;       /* ours was sealed, or is not wanted */
     uint32_t controls; /* handshake messages and alerts since the last reply */
     const uint8_t *in; /* received, not decrypted: in `kept`, or in what the loop lends */
     size_t in_len;
@@ -149,6 +149,12 @@ void session_keep(struct tls_session *session, uint64_t now_ms);
 
 /* Nothing of what was received is wanted. */
 void session_drop(struct tls_session *session);
+
+/* The client has hung up without a word, and waits for none. */
+static inline void session_cut(struct tls_session *session)
+{
+    session->closed = true;
+}
 
 /* Seal bytes; len may be 0, for what is owed alone. is_last: then our close_notify. Returns what is
  * to be sent, for the caller to empty before the next call for any session of the loop. NULL:

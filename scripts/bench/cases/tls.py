@@ -1,4 +1,4 @@
-"""HTTP over TLS, against nginx over TLS: a request, many at once, a handshake, an idle connection."""
+"""HTTP over TLS, against nginx: a request, many at once, a handshake, an idle connection."""
 
 import os
 import re
@@ -93,8 +93,8 @@ def handshakes(context, server, seconds):
 
 
 def idle(context, server):
-    """What each of many connections adds to the server's memory, which it did not have before: once a
-    process, as what was freed is used again."""
+    """What each of many connections adds to the memory of a server that has just started: what was
+    freed would be used again."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
     server.stop()
@@ -141,7 +141,8 @@ def procedures(server, label, bench, context, script):
                   lambda seconds: wrk(bench, server, None, seconds)),
         Procedure(f"{kind}-16", f"{label}, 16 at once", [server], "wrk, 16 requests at once",
                   lambda seconds: wrk(bench, server, script, seconds)),
-        Procedure(f"{kind}-full", f"{label}, full handshakes", [server], "connections of one request",
+        Procedure(f"{kind}-full", f"{label}, full handshakes", [server],
+                  "connections of one request",
                   lambda seconds: handshakes(context, server, seconds)),
         Procedure(f"{kind}-idle", f"{label}, idle connections", [server], f"{IDLE} connections",
                   lambda seconds: idle(context, server)),
