@@ -23,7 +23,8 @@ def authority(tmp_path):
 
 def settings(authority, name="server", **more):
     pem, key = authority.path(f"{name}.pem"), authority.path(f"{name}.key")
-    return {**FAST, "http-tls-cert": pem, "http-tls-key": key, **more}
+    return {**FAST, "admin-listen": "same", "http-hosts": "leafd",
+            "http-tls-cert": pem, "http-tls-key": key, **more}
 
 
 @pytest.fixture

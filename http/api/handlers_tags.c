@@ -21,6 +21,7 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
+#include "http/api/denial.h"
 #include "http/api/request.h"
 #include "http/api/tag_bulk.h"
 #include "src/base/assert.h"
@@ -296,6 +297,7 @@ static bool refuse_without_force(struct conn *conn, const struct buf *data)
 static int propose(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
 {
     if (refuse_above_level(conn, &call->request.payload) ||
+        !may_put(conn, &call->request.payload) ||
         refuse_without_force(conn, &call->request.payload)) {
         call_free(call);
         return ANSWERED;
@@ -467,7 +469,7 @@ int handle_tags_list(struct conn *conn)
     struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
     struct call *call;
 
-    if (!request_options(conn, options, COUNT_OF(options))) {
+    if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
         return ANSWERED;
     }
     call = call_new(ID_REQUEST_QUERY, list_cb);

@@ -9,8 +9,8 @@
  * The happy path: tls_new(); tls_context_make() from the PEM text of files, tls_commit(), and a
  * session for each connection (session.h). Later another tls_context_make(), which changes nothing
  * yet, and then tls_commit() or tls_context_free(). Each new connection takes what is then in
- * force; those that are open go on with what they began with, and tickets stay good, unless the rules for
- * client certificates have changed.
+ * force; those that are open go on with what they began with, and tickets stay good, unless the
+ * rules for client certificates have changed.
  *
  * Failure modes: a certificate or key that cannot be used: ERR_INVALID and a text that names the
  * file and says why; nothing was changed.

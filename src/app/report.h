@@ -24,7 +24,10 @@ void report_data_missing(const struct config *config);
 
 /* The node, or HTTP, did not start. */
 void report_node_failed(const struct config *config, int err, const char *text);
-void report_http_failed(const struct config *config, int err);
+void report_http_failed(const char *setting, const char *address, int err);
+
+/* auth.tokens-file cannot be used. */
+void report_tokens_failed(const char *why);
 void report_certificate_refused(const char *text);
 
 /* The cluster has removed this node. */

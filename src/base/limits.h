@@ -7,19 +7,21 @@
 #define LEAFD_BASE_LIMITS_H
 
 /* --- tags (src/id) --- */
-#define LIMIT_TAG_NAME_BYTES 128        /* longer: 400 bad_tag */
-#define LIMIT_TAG_DESCRIPTION_BYTES 256 /* longer: 400 bad_request */
-#define LIMIT_TAG_STEP 1000000000       /* step and max_step; larger: 400 bad_request */
-#define LIMIT_MAX_ID_JUMP (1ULL << 48)  /* max_id raised by more at once: 409 needs_force */
-#define LIMIT_MAX_ID_LEFT 1000000       /* or raised so that fewer ids are left: as well */
-#define LIMIT_TAGS_PER_BULK 10000       /* more in one POST /api/tags: 400 bad_request */
-#define LIMIT_TAGS_PER_PAGE 1000        /* larger limit=: 400 bad_request */
-#define LIMIT_ROWS_PER_LOOK 10000       /* a list looks at no more at once, deleted ones too */
-#define LIMIT_TAGS 4000000              /* rows of the table, tombstones too; more: overloaded */
-#define LIMIT_GRANTS_PER_ENTRY 512      /* grants in one Raft entry; the rest waits a turn */
-#define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8 /* grant entries a node has under way at once */
-#define LIMIT_GIVE_BACK_TAGS 20000      /* tags whose segments a stop gives back; the rest burns */
-#define LIMIT_SEGMENT_HOLDERS 64        /* nodes that may hold segments; more: overloaded */
+#define LIMIT_TAG_NAME_BYTES 128         /* longer: 400 bad_tag */
+#define LIMIT_TAG_DESCRIPTION_BYTES 256  /* longer: 400 bad_request */
+#define LIMIT_TAG_STEP 1000000000        /* step and max_step; larger: 400 bad_request */
+#define LIMIT_MAX_ID_JUMP (1ULL << 48)   /* max_id raised by more at once: 409 needs_force */
+#define LIMIT_MAX_ID_LEFT 1000000        /* or raised so that fewer ids are left: as well */
+#define LIMIT_TAGS_PER_BULK 10000        /* more in one POST /api/tags: 400 bad_request */
+#define LIMIT_TAGS_PER_PAGE 1000         /* larger limit=: 400 bad_request */
+#define LIMIT_ROWS_PER_LOOK 10000        /* a list looks at no more at once, deleted ones too */
+#define LIMIT_TAGS 4000000               /* rows of the table, tombstones too; more: overloaded */
+#define LIMIT_TAG_USED_BYTES 320         /* memory of a tag in use on a node, without its name */
+#define LIMIT_MEMORY_MIN_BYTES (1 << 20) /* data.memory-bytes; less: a configuration error */
+#define LIMIT_GRANTS_PER_ENTRY 512       /* grants in one Raft entry; the rest waits a turn */
+#define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8  /* grant entries a node has under way at once */
+#define LIMIT_GIVE_BACK_TAGS 20000       /* tags whose segments a stop gives back; the rest burns */
+#define LIMIT_SEGMENT_HOLDERS 64         /* nodes that may hold segments; more: overloaded */
 
 #define LIMIT_PREFETCH_TAGS 10000  /* prefetch.tags; more: a configuration error */
 #define LIMIT_PREFETCH_RATE 100000 /* prefetch.rate; more: a configuration error */
@@ -69,9 +71,12 @@
 #define LIMIT_AUDIT_REFUSALS 1000     /* of them, of requests that were refused */
 #define LIMIT_AUDIT_BYTES (8 << 20)   /* all of them; the oldest go */
 #define LIMIT_AUDIT_ENTRY_BYTES 2048  /* one; what is longer is cut */
+#define LIMIT_AUDIT_PER_PAGE 1000     /* entries of a reply */
 #define LIMIT_AUDIT_REFUSALS_PER_S 10 /* more are counted, and not kept */
 
 /* --- HTTP (http/) --- */
+#define LIMIT_HTTP_ADMIN_LOOPS 1           /* of the admin door */
+#define LIMIT_HTTP_ADMIN_CONNECTIONS 256   /* of the admin door; more: 503 overloaded and close */
 #define LIMIT_HTTP_TARGET_BYTES 4096       /* request target; longer: 414 and close */
 #define LIMIT_HTTP_HEADERS_BYTES 8192      /* request head; longer: 431 and close */
 #define LIMIT_HTTP_HEADER_COUNT 64         /* header lines; more: 431 and close */
@@ -113,8 +118,8 @@
 #define LIMIT_NODE_ID 65535          /* node ids are 1..65535 */
 #define LIMIT_ADDRESS_BYTES 255      /* "host:port" */
 #define LIMIT_CLUSTER_ID_BYTES 64
-#define LIMIT_SECRET_BYTES 1024        /* the cluster's shared secret */
-#define LIMIT_SECRET_MIN_BYTES 16      /* shorter: a configuration error */
+#define LIMIT_SECRETS 2                /* that are good at once, while one is exchanged */
+#define LIMIT_SECRET_BYTES 1024        /* the text that they are in */
 #define LIMIT_ENTRY_BYTES (4 << 20)    /* one Raft entry; larger proposals: 413 */
 #define LIMIT_APPEND_BYTES (4 << 20)   /* entries of one AppendEntries, but for a single one */
 #define LIMIT_FRAME_BYTES (8 << 20)    /* one frame between peers, header included */
@@ -131,8 +136,12 @@
 #define LIMIT_PEER_CONNECTIONS 64           /* inbound peer connections, handshaken or not */
 #define LIMIT_HANDSHAKE_MS 5000             /* from accept or connect to the proof; closes */
 #define LIMIT_HANDSHAKE_BYTES 8192          /* a handshake frame */
-#define LIMIT_CONNECT_MS 2000               /* a TCP connect to a peer; redials */
-#define LIMIT_REDIAL_MIN_MS 50              /* wait before redialling a peer, doubling to ... */
+#define LIMIT_TLS_HANDSHAKE_BYTES (32 << 10) /* of TLS before the other side is known; closes */
+#define LIMIT_REKEY_MS 86400000              /* a link gets other keys after so long */
+#define LIMIT_WAY_OUT_MS 10000 /* a link by a secret that is good no more; then it closes */
+#define LIMIT_WAY_STEP_MS 500  /* between two links of this node that go to another secret */
+#define LIMIT_CONNECT_MS 2000  /* a TCP connect to a peer; redials */
+#define LIMIT_REDIAL_MIN_MS 50 /* wait before redialling a peer, doubling to ... */
 #define LIMIT_REDIAL_MAX_MS 1000
 #define LIMIT_REDIAL_SOON_MS 250   /* the shortest wait is taken out of turn once in this */
 #define LIMIT_PEER_IDLE_MS 10000   /* nothing sent for so long: a PING */
