@@ -734,6 +734,9 @@ HOT static void conn_read_sealed(struct conn *conn)
     count = recv(conn->fd, at, room, 0);
     session_received(tls, count > 0 ? (size_t)count : 0);
     if (count == 0) {
+        if (conn->state == CONN_IDLE && conn->output.reply_count == 0) {
+            session_cut(tls);
+        }
         read_end(conn);
     } else if (count < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
         conn_close(conn, "read failed");

@@ -18,7 +18,7 @@ struct made {
     struct buf key_pem;
 };
 
-/* names: of the subject's alternative names, as openssl.cnf writes them ("DNS:a,URI:b"), or NULL;
+/* names: the subject's alternative names, as openssl.cnf has them ("DNS:a,URI:b"), or NULL;
  * days: until it ends, from now (negative: it has ended); ca: that signs, NULL: it is a CA and
  * signs itself. */
 void made_make(struct made *made, const char *subject, const char *names, int days,

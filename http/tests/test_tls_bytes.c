@@ -248,7 +248,7 @@ static void test_end_without_close_notify(void **state)
     conn_world_rest(&world);
     tls_user_take(&client);
     assert_int_equal(answers(&client.plain), 1);
-    assert_true(client.closed && world.ended);
+    assert_true(world.ended && !client.closed);
     tls_user_close(&client);
 
     conn_world_reset(&world);
@@ -295,8 +295,7 @@ static void test_server_ends(void **state)
 
 /* --- errors --- */
 
-/* What another connection, or another library, left in the thread's queue of errors harms
- * nobody. */
+/* What another connection left in the thread's queue of errors harms nobody. */
 static void test_stale_error(void **state)
 {
     struct tls_user client;

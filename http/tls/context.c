@@ -383,6 +383,8 @@ static void set_protocol(SSL_CTX *ssl, struct tls *tls)
     ASSERT(SSL_CTX_set1_groups_list(ssl, GROUPS) == 1);
     (void)SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                        SSL_OP_NO_COMPRESSION);
+    /* What is sent is what the file has. OpenSSL would look for more CAs in each handshake. */
+    (void)SSL_CTX_set_mode(ssl, SSL_MODE_NO_AUTO_CHAIN);
     (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     (void)SSL_CTX_set_timeout(ssl, TLS_TICKET_S);
     ASSERT(SSL_CTX_set_num_tickets(ssl, 1) == 1);

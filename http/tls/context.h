@@ -6,7 +6,7 @@
  * no renegotiation, no compression, no early data; ALPN "http/1.1", and who offers only others is
  * refused; one session ticket a handshake.
  *
- * The happy path: tls_new(); tls_context_make() from the PEM text of the files, tls_commit(), and a
+ * The happy path: tls_new(); tls_context_make() from the PEM text of files, tls_commit(), and a
  * session for each connection (session.h). Later another tls_context_make(), which changes nothing
  * yet, and then tls_commit() or tls_context_free(). Each new connection takes what is then in
  * force; those that are open go on with what they began with, and tickets stay good, unless the

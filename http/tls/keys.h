@@ -3,8 +3,8 @@
  * certificates share, so that a client may come back to another loop, and after a reload.
  *
  * The newest key seals; each of the ring opens. A key is replaced when it is TLS_KEY_MS old, by
- * whoever is about to seal, and opens tickets until TLS_KEYS - 1 newer ones were made: longer than
- * a ticket is good for (TLS_TICKET_S). One that leaves the ring is wiped, and with it what was sent
+ * whoever is about to seal, and opens tickets until TLS_KEYS newer ones were made: longer than a
+ * ticket is good for (TLS_TICKET_S). One that leaves the ring is wiped, and with it what was sent
  * under TLS 1.2 sessions of its tickets is beyond reach.
  *
  * Failure modes: no randomness: no ticket is sealed, the handshake goes on without.

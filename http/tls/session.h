@@ -75,7 +75,7 @@ struct tls_session {
     bool has_more;     /* OpenSSL holds decrypted bytes */
     bool urgent;       /* what is held is not to wait for a reply */
     bool ended;        /* the client's close_notify was read */
-    bool closed;       /* ours was sealed */
+    bool closed;       /* ours was sealed, or is not wanted */
     uint32_t controls; /* handshake messages and alerts since the last reply */
     const uint8_t *in; /* received, not decrypted: in `kept`, or in what the loop lends */
     size_t in_len;
@@ -149,6 +149,12 @@ void session_keep(struct tls_session *session, uint64_t now_ms);
 
 /* Nothing of what was received is wanted. */
 void session_drop(struct tls_session *session);
+
+/* The client has hung up without a word, and waits for none. */
+static inline void session_cut(struct tls_session *session)
+{
+    session->closed = true;
+}
 
 /* Seal bytes; len may be 0, for what is owed alone. is_last: then our close_notify. Returns what is
  * to be sent, for the caller to empty before the next call for any session of the loop. NULL:

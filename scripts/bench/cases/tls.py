@@ -1,4 +1,4 @@
-"""HTTP over TLS, against nginx over TLS: a request, many at once, a handshake, idle ones."""
+"""HTTP over TLS, against nginx: a request, many at once, a handshake, an idle connection."""
 
 import os
 import re
@@ -93,8 +93,8 @@ def handshakes(context, server, seconds):
 
 
 def idle(context, server):
-    """What each of many connections adds to the server's memory, which it did not have before: once
-    a process, as what was freed is used again."""
+    """What each of many connections adds to the memory of a server that has just started: what was
+    freed would be used again."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
     server.stop()
