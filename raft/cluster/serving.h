@@ -20,8 +20,8 @@
  * where it came from, for the outcome is unknown and all may be repeated. Disk low: ERR_DISK_FULL
  * for commands. The state would take more memory than it may (data.memory-bytes), with all that is
  * appended and not applied yet: ERR_STATE_FULL for what makes it larger. Too many: ERR_OVERLOADED.
- * A command that only a leader proposes for itself, or under another node's stamp: ERR_REFUSED. Of a
- * remote one whose sender has given up: forgotten.
+ * A command that only a leader proposes for itself, or under another node's stamp: ERR_REFUSED. Of
+ * a remote one whose sender has given up: forgotten.
  *
  * Thread: the raft loop.
  */
