@@ -15,6 +15,7 @@
 
 #include "http/api/api.h"
 #include "http/server/server.h"
+#include "src/app/files.h"
 #include "src/app/libraries.h"
 #include "src/app/privileges.h"
 #include "src/app/reload.h"
@@ -44,8 +45,9 @@ struct server {
     struct store *store;
     struct node *node; /* NULL before the start and after the stop */
     struct node_owner owner;
-    struct http_server *http; /* NULL before the start and after the stop */
-    struct api *api;          /* what it serves, likewise */
+    struct http_settings http_settings; /* the configured ones, with what the system allows */
+    struct http_server *http;           /* NULL before the start and after the stop */
+    struct api *api;                    /* what it serves, likewise */
     struct http_build build;
     struct buf libraries; /* of build */
     struct sandbox sandbox;
@@ -304,13 +306,13 @@ static enum exit_code start_node(struct server *server)
 
 static enum exit_code start_http(struct server *server)
 {
-    const struct http_settings *settings = &server->config->http;
+    const struct http_settings *settings = &server->http_settings;
     int err;
 
     if (server->node == NULL) {
         return EXIT_CODE_STOPPED;
     }
-    server->api = api_new(settings, &server->build, node_backend(server->node));
+    server->api = api_new(&server->config->http, &server->build, node_backend(server->node));
     err = http_server_start(settings, api_service(server->api), &server->http);
     if (err != 0) {
         report_http_failed(server->config, err);
@@ -416,6 +418,17 @@ static rlim_t raise_file_limit(void)
     return limit.rlim_cur;
 }
 
+/* Clients may open what is not kept for peers and the node. */
+static void bound_clients(struct server *server)
+{
+    struct http_settings *http = &server->http_settings;
+    uint64_t allowed = raise_file_limit();
+
+    *http = server->config->http;
+    http->connections = files_connections(allowed, http->loops, http->connections);
+    report_files(server->config, allowed, files_kept(http->loops), http->connections);
+}
+
 static enum exit_code start(struct server *server)
 {
     static enum exit_code (*const steps[])(struct server *) = {
@@ -446,7 +459,8 @@ enum exit_code server_run(const struct config *config)
     init(&server, config);
     report_settings(config);
     privileges_report(config);
-    report_warnings(config, raise_file_limit());
+    report_warnings(config);
+    bound_clients(&server);
     code = start(&server);
     (void)uv_run(&server.loop, UV_RUN_DEFAULT);
     ASSERT(server.phase == STOPPED);
