@@ -24,6 +24,7 @@
 #define NAME .takes_name = true
 #define OPTIONS .takes_options = true
 #define BODY .takes_body = true
+#define BULK_BODY .takes_body = true, .is_bulk = true
 #define SERVED_BY(function) .handle = (function)
 
 /* In the order of docs/http-api.md. Rows of one path stand together. */
@@ -38,7 +39,7 @@ static const struct route routes[] = {
     ROUTE(BIT(METHOD_PUT), "/api/tags/", NAME, BODY, OPTIONS, SERVED_BY(handle_tag_put)),
     ROUTE(BIT(METHOD_DELETE), "/api/tags/", NAME, OPTIONS, SERVED_BY(handle_tag_delete)),
     ROUTE(READ, "/api/tags", OPTIONS, SERVED_BY(handle_tags_list)),
-    ROUTE(BIT(METHOD_POST), "/api/tags", BODY, OPTIONS, SERVED_BY(handle_tags_put)),
+    ROUTE(BIT(METHOD_POST), "/api/tags", BULK_BODY, OPTIONS, SERVED_BY(handle_tags_put)),
     ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, OPTIONS, SERVED_BY(handle_worker_renew)),
     ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS,
           SERVED_BY(handle_worker_release)),

@@ -21,8 +21,15 @@ struct route {
     bool trailing_slash; /* "name/" means "name", as Leaf's clients may write it */
     bool takes_options;  /* the handler reads the query; else there must be none */
     bool takes_body;     /* bodies are kept for the handler; else read and dropped */
+    bool is_bulk;        /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
     int (*handle)(struct conn *conn); /* see handlers.h */
 };
+
+/* The largest body that it takes; NULL: no route. */
+static inline uint32_t route_body_max(const struct route *route)
+{
+    return route != NULL && route->is_bulk ? LIMIT_HTTP_BODY_BYTES : LIMIT_HTTP_SMALL_BODY_BYTES;
+}
 
 enum router_result {
     ROUTER_FOUND,

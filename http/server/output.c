@@ -9,7 +9,7 @@
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 
-#define KEPT_BYTES (32 << 10) /* memory grown beyond this is freed once it is empty */
+#define KEPT_BYTES LIMIT_HTTP_OUTPUT_BYTES /* memory grown beyond this is freed once it is empty */
 
 HOT struct buf *output_buf(struct output *output, struct output_pool *pool)
 {
@@ -47,6 +47,7 @@ HOT enum output_result output_send(struct output *output, struct output_pool *po
     if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
         return OUTPUT_FAILED;
     }
+    output->taken_bytes += sent > 0 ? (size_t)sent : 0;
     if (sent != (ssize_t)left) {
         output->sent_bytes += sent > 0 ? (size_t)sent : 0;
         if (buf == &output->out) {
