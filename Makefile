@@ -10,10 +10,14 @@ endif
 FLAVOUR ?= release
 BUILD   ?= build
 OUT     := $(BUILD)/$(FLAVOUR)
+MACHINE := $(shell $(CC) -dumpmachine)
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wimplicit-fallthrough -Wformat=2 -Wvla -Werror
-OPT_release := -O2 -D_FORTIFY_SOURCE=2
+# Calls through pointers land on functions alone, where the processor has that.
+CONTROL_FLOW := $(if $(filter x86_64%,$(MACHINE)),-fcf-protection=full)\
+                $(if $(filter aarch64%,$(MACHINE)),-mbranch-protection=standard)
+OPT_release := -O2 -D_FORTIFY_SOURCE=3 -fstack-clash-protection $(CONTROL_FLOW)
 # Tests may stop threads between two steps (src/base/yield.h) where it costs nobody anything.
 OPT_asan    := -DLEAFD_YIELD -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
                -fno-omit-frame-pointer
@@ -25,11 +29,11 @@ VERSION := $(shell cat VERSION)
 COMMIT  := $(shell cat COMMIT 2>/dev/null || git rev-parse --short=12 HEAD 2>/dev/null)
 CPPFLAGS += -D_GNU_SOURCE -iquote . -DLEAFD_VERSION='"$(VERSION)"' -DLEAFD_COMMIT='"$(COMMIT)"'
 CFLAGS  := -std=gnu11 -g3 $(WARN) $(OPT_$(FLAVOUR)) -fstack-protector-strong -fPIE -MMD -MP -pthread
-LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now $(filter -fsanitize%,$(OPT_$(FLAVOUR)))
+LDFLAGS := -pie -pthread -Wl,-z,relro,-z,now,-z,noexecstack $(filter -fsanitize%,$(OPT_$(FLAVOUR)))
 
 LIBS_base    := -lisal -lxxhash -lssl -lcrypto
 LIBS_storage := -llmdb
-LIBS_raft    := -l:libraft.a -lcrypto
+LIBS_raft    := -l:libraft.a -lssl -lcrypto
 LIBS_http    := -ljansson -lcrypto
 LIBS_loop    := -luv
 LIBS_app     := -lseccomp
@@ -309,6 +313,11 @@ test:
 ## make check               layers, style, format, and that the files form a tree
 check:
 	@$(TEST_ALL) check
+## make check-hardening     PIE, RELRO, NX, canaries, FORTIFY, CET: a part of check
+.PHONY: check-hardening
+check-hardening: $(OUT)/leafd $(OUT)/check-history
+	@CC="$(CC)" scripts/check-hardening --self-test
+	@scripts/check-hardening $^
 .PHONY: shape
 shape: $(OUT)/leafd $(OUT)/check-history $(OUT)/sim $(call lib,model)
 	@scripts/check-shape $(OUT)

@@ -29,7 +29,8 @@ OLD_WORDS = [r"timekeeper", r"grantees?", r"gatherer", r"peer[_ ]memory", r"wish
              r"\bwarm(ed|ing)\b"]
 # What the linker is given: its name in NOTICE.
 LINKED = {"isal": "ISA-L", "xxhash": "xxHash", "lmdb": "LMDB", ":libraft.a": "C-Raft",
-          "crypto": "OpenSSL", "ssl": "OpenSSL", "jansson": "jansson", "uv": "libuv"}
+          "crypto": "OpenSSL", "ssl": "OpenSSL", "jansson": "jansson", "uv": "libuv",
+          "seccomp": "libseccomp"}
 
 
 def read(path):

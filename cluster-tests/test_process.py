@@ -236,7 +236,8 @@ def filters(node):
     counts = []
     for task in os.listdir(f"/proc/{node.process.pid}/task"):
         with open(f"/proc/{node.process.pid}/task/{task}/status", encoding="utf-8") as file:
-            counts.append(int(re.search(r"^Seccomp_filters:\t(\d+)$", file.read(), re.MULTILINE)[1]))
+            found = re.search(r"^Seccomp_filters:\t(\d+)$", file.read(), re.MULTILINE)
+            counts.append(int(found[1]))
     return counts
 
 

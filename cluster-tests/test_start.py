@@ -2,6 +2,7 @@
 
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import time
@@ -289,7 +290,7 @@ def test_wrong_secret(make_cluster, tag):
     odd = cluster.nodes[2]
     cluster.stop_all()
     wrong = os.path.join(cluster.directory, "wrong-secret")
-    write_secret(wrong, "not the cluster's secret at all")
+    write_secret(wrong, secrets.token_hex(32))
     odd.settings["cluster-secret-file"] = wrong
     odd.expect_log("level=error")
     for node in cluster.nodes[:2]:

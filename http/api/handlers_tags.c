@@ -7,10 +7,10 @@
  * A change with ?wait=all is made as any other; then the backend is asked to say when all members
  * have applied its entry (ID_REQUEST_EVERYWHERE), and the result is shown only then.
  *
- * Failure modes: bad input 400 before anything is proposed; would_repeat and needs_force 409; unknown tag 404; what
- * the cluster cannot do now 503. Not all have the change in time: 503 not_everywhere, which says
- * that the change is made and names those that are missing. It is an error, though something was
- * done: who asks for all must not take less for it.
+ * Failure modes: bad input 400 before anything is proposed; would_repeat and needs_force 409;
+ * unknown tag 404; what the cluster cannot do now 503. Not all have the change in time: 503
+ * not_everywhere, which says that the change is made and names those that are missing. It is an
+ * error, though something was done: who asks for all must not take less for it.
  *
  * Thread: the loop's.
  */
@@ -21,6 +21,7 @@
 
 #include "http/api/call.h"
 #include "http/api/context.h"
+#include "http/api/denial.h"
 #include "http/api/request.h"
 #include "http/api/tag_bulk.h"
 #include "src/base/assert.h"
@@ -264,8 +265,8 @@ static bool refuse_above_level(struct conn *conn, const struct buf *command)
     return true;
 }
 
-/* The state machine refuses this from level 3 on. Before, nothing but the command is looked at: that
- * it leaves ids. True: the reply is made. */
+/* The state machine refuses this from level 3 on. Before, nothing but the command is looked at:
+ * that it leaves ids. True: the reply is made. */
 static bool refuse_without_force(struct conn *conn, const struct buf *data)
 {
     struct command command;
@@ -296,6 +297,7 @@ static bool refuse_without_force(struct conn *conn, const struct buf *data)
 static int propose(struct conn *conn, struct call *call, bool bulk, const struct param *wait)
 {
     if (refuse_above_level(conn, &call->request.payload) ||
+        !may_put(conn, &call->request.payload) ||
         refuse_without_force(conn, &call->request.payload)) {
         call_free(call);
         return ANSWERED;
@@ -467,7 +469,7 @@ int handle_tags_list(struct conn *conn)
     struct param options[] = {PAGE_OPTIONS, OPTION_CONSISTENCY};
     struct call *call;
 
-    if (!request_options(conn, options, COUNT_OF(options))) {
+    if (!request_options(conn, options, COUNT_OF(options)) || !narrow_list(conn, &options[0])) {
         return ANSWERED;
     }
     call = call_new(ID_REQUEST_QUERY, list_cb);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "http/auth/identity.h"
 #include "http/proto/parser.h"
 
 struct conn;
@@ -20,6 +21,10 @@ struct route {
     bool takes_name;     /* one more, non-empty path segment follows: the name, still encoded */
     bool trailing_slash; /* "name/" means "name", as Leaf's clients may write it */
     bool takes_options;  /* the handler reads the query; else there must be none */
+    bool names_tag;      /* the name is that of a tag */
+    bool audited;        /* it changes something, or shows everything */
+    unsigned doors;      /* bits of enum door: where it is served */
+    enum role role;      /* who may ask it */
     bool takes_body;     /* bodies are kept for the handler; else read and dropped */
     bool is_bulk;        /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
     int (*handle)(struct conn *conn); /* see handlers.h */

@@ -201,6 +201,9 @@ COLD static void conn_close(struct conn *conn, const char *reason)
         (void)conn_resume(wait);
         wait->cancel(wait);
     }
+    if (conn->note != NULL) {
+        conns->service->answered(conn, 0, NULL, 0);
+    }
     timer_cancel(&conns->timers, &conn->read_timer);
     timer_cancel(&conns->timers, &conn->write_timer);
     if (conn->queued) {
@@ -282,6 +285,9 @@ HOT void conn_reply(struct conn *conn, int status, const char *type, const char 
     conn->output.reply_count++;
     count_output(conn);
     conns_count(&conns->counts.replies[status / 100], 1);
+    if (conn->note != NULL) {
+        conns->service->answered(conn, status, body, len);
+    }
     request_done(conn, frame.close);
 }
 
@@ -343,6 +349,9 @@ void conn_stream_end(struct conn *conn)
         response_put_chunk(output_buf(&conn->output, &conn->conns->pool), NULL, 0);
     }
     conn->output.reply_count++;
+    if (conn->note != NULL) {
+        conn->conns->service->answered(conn, 200, NULL, 0);
+    }
     request_done(conn, stream_is_last(conn));
 }
 

@@ -95,6 +95,7 @@ struct request {
     void *known;
     uint32_t name_at;
     uint32_t name_len;
+    uint8_t gate;
 };
 
 /*
@@ -191,6 +192,7 @@ struct conn {
     /* Who asks, as the service found by the last head; NULL: it has not looked yet, or has to look
      * again. The loop keeps what it points to. */
     const struct identity *identity;
+    void *note; /* the service's, of the present request: http_service.answered ends it */
     struct timer read_timer;
     struct request request;
     struct parser parser; /* its head is the present request's */

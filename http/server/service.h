@@ -11,6 +11,7 @@
 #define LEAFD_HTTP_SERVER_SERVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "http/server/client.h"
@@ -51,6 +52,10 @@ struct http_service {
     /* A request is complete: conn_reply() answers it, now, or later after conn_wait(). On the
      * loop's thread. */
     void (*handle)(struct conn *conn);
+
+    /* The request for which conn->note was set is answered, or its connection has closed (status
+     * 0); it sets conn->note to NULL. */
+    void (*answered)(struct conn *conn, int status, const void *body, size_t len);
 } BY_NAME;
 
 /* What an operator sets (docs/configuration.md). */

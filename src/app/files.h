@@ -12,13 +12,21 @@
 
 #include <stdint.h>
 
-/* Descriptors that are kept from clients, with so many HTTP threads. */
+#define FILES_CONNECTIONS_MIN 16
+
+/* Connections that each HTTP thread may have, and the one of the admin door. */
+struct files_split {
+    uint32_t connections;
+    uint32_t admin_connections; /* 0: there is no such door */
+};
+
+/* Descriptors that are kept from clients, with so many HTTP threads, of all doors. */
 uint64_t files_kept(uint32_t loops);
 
-/* Connections that each HTTP thread may have: those that are wanted, or as many as `allowed`
- * descriptors leave to it, at least FILES_CONNECTIONS_MIN. */
-uint32_t files_connections(uint64_t allowed, uint32_t loops, uint32_t wanted);
-
-#define FILES_CONNECTIONS_MIN 16
+/* Divide what the `allowed` descriptors leave: at most what is wanted, at least
+ * FILES_CONNECTIONS_MIN (or what is wanted, if that is less). admin_wanted: 0: there is no admin
+ * door; else it has one thread, and gets a quarter of what is left. */
+void files_divide(uint64_t allowed, uint32_t loops, uint32_t wanted, uint32_t admin_wanted,
+                  struct files_split *ret_split);
 
 #endif

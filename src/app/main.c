@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "http/auth/tokens.h"
 #include "src/app/config/load.h"
 #include "src/app/config/print.h"
+#include "src/app/config/secret.h"
 #include "src/app/libraries.h"
 #include "src/app/privileges.h"
 #include "src/app/recovery/recovery.h"
@@ -49,6 +51,20 @@ static void print_version(struct buf *text)
     buf_printf(text, "\n");
 }
 
+/* The token, which is nowhere else, then the line that goes into the file. */
+static enum exit_code print_token(struct buf *text)
+{
+    char token[TOKEN_TEXT_BYTES];
+    char line[TOKEN_LINE_BYTES];
+
+    if (token_new(token, line) != 0) {
+        fprintf(stderr, "leafd: the system gives no random bytes\n");
+        return EXIT_CODE_INTERNAL;
+    }
+    buf_printf(text, "%s\n%s\n", token, line);
+    return print(text);
+}
+
 static enum exit_code run(const struct config *config)
 {
     struct config_error error;
@@ -79,6 +95,14 @@ static enum exit_code carry_out(enum config_action action, const struct config *
     case CONFIG_PRINT_DOC:
         config_print_doc(&text);
         return print(&text);
+    case CONFIG_NEW_SECRET:
+        buf_reserve(&text, SECRET_TEXT_BYTES);
+        secret_new((char *)text.data);
+        text.data[SECRET_TEXT_BYTES - 1] = '\n';
+        text.len = SECRET_TEXT_BYTES;
+        return print(&text);
+    case CONFIG_NEW_TOKEN:
+        return print_token(&text);
     case CONFIG_CHECK:
         buf_printf(&text, "the settings are valid\n");
         return print(&text);

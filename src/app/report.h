@@ -6,6 +6,7 @@
 #define LEAFD_APP_REPORT_H
 
 #include "src/app/config/config.h"
+#include "src/app/files.h"
 
 /* The first lines of the log. */
 void report_settings(const struct config *config);
@@ -16,7 +17,7 @@ void report_warnings(const struct config *config);
 /* How many files may be open, how many of them are kept from clients, and how many connections each
  * HTTP thread may have therefore. */
 void report_files(const struct config *config, uint64_t allowed, uint64_t kept,
-                  uint32_t connections);
+                  const struct files_split *split);
 
 /* The data directory cannot be used: err says why, text more exactly. */
 void report_data_refused(const struct config *config, int err, const char *text);
@@ -29,7 +30,10 @@ void report_data_missing(const struct config *config);
 
 /* The node, or HTTP, did not start. */
 void report_node_failed(const struct config *config, int err, const char *text);
-void report_http_failed(const struct config *config, int err);
+void report_http_failed(const char *setting, const char *address, int err);
+
+/* auth.tokens-file cannot be used. */
+void report_tokens_failed(const char *why);
 
 /* The cluster has removed this node. */
 void report_removed(const struct config *config, int exit_code);

@@ -1,5 +1,5 @@
 /*
- * sandbox_calls.h - seccomp: from now on the process makes no system call that a node does not need.
+ * sandbox_calls.h - seccomp: from now on the process makes no system call that no node needs.
  *
  * What is not listed is an error (EPERM), so that a call that nobody thought of costs what it was
  * for, and not the node. What no part of leafd or of its libraries ever does, and an intruder

@@ -13,12 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "http/api/api.h"
-#include "http/server/server.h"
+#include "src/app/doors.h"
 #include "src/app/files.h"
 #include "src/app/libraries.h"
 #include "src/app/privileges.h"
 #include "src/app/reload.h"
+#include "src/app/reload_keys.h"
 #include "src/app/report.h"
 #include "src/app/sandbox.h"
 #include "src/app/signals.h"
@@ -45,13 +45,13 @@ struct server {
     struct store *store;
     struct node *node; /* NULL before the start and after the stop */
     struct node_owner owner;
-    struct http_settings http_settings; /* the configured ones, with what the system allows */
-    struct http_server *http;           /* NULL before the start and after the stop */
-    struct api *api;                    /* what it serves, likewise */
+    struct files_split files; /* connections that are for clients */
+    struct doors doors;
     struct http_build build;
     struct buf libraries; /* of build */
     struct sandbox sandbox;
     struct reload reload;
+    struct reload_keys keys;     /* a part of it */
     struct http_reloads reloads; /* its counts */
     uint64_t began_ms;           /* of the start, then of the stop; monotonic */
     uint64_t phase_ms;           /* when the phase began */
@@ -106,14 +106,7 @@ static void node_stopped_cb(void *data)
     struct server *server = data;
 
     log_info("app", "node stopped", "took_ms=%" PRIu64, in_phase_ms(server));
-    if (server->http != NULL) {
-        http_server_stop(server->http);
-        server->http = NULL;
-    }
-    if (server->api != NULL) {
-        api_free(server->api);
-        server->api = NULL;
-    }
+    doors_close(&server->doors);
     node_free(server->node);
     server->node = NULL;
     close_handles(server);
@@ -130,7 +123,7 @@ static uint32_t grace_left_ms(const struct server *server)
 /* HTTP has no connection left, or did not start. */
 static void stop_node(struct server *server)
 {
-    if (server->http != NULL) {
+    if (doors_are_open(&server->doors)) {
         log_info("http", "drained", "took_ms=%" PRIu64, in_phase_ms(server));
         node_set_waker(server->node, NULL);
     }
@@ -151,7 +144,7 @@ static void drained_cb(void *data)
 static void drain_http(struct server *server)
 {
     move(server, DRAINING);
-    http_server_drain(server->http, grace_left_ms(server), drained_cb, server);
+    doors_drain(&server->doors, grace_left_ms(server), drained_cb, server);
 }
 
 /* --- down: handover --- */
@@ -306,22 +299,20 @@ static enum exit_code start_node(struct server *server)
 
 static enum exit_code start_http(struct server *server)
 {
-    const struct http_settings *settings = &server->http_settings;
+    struct reload_part tokens = doors_reload_part(&server->doors);
     int err;
 
     if (server->node == NULL) {
         return EXIT_CODE_STOPPED;
     }
-    server->api = api_new(&server->config->http, &server->build, node_backend(server->node));
-    err = http_server_start(settings, api_service(server->api), &server->http);
+    err = doors_open(&server->doors, server->config, &server->build, node_backend(server->node),
+                     &server->files);
     if (err != 0) {
-        report_http_failed(server->config, err);
         return exit_code_of(err);
     }
     /* The loop has not run since node_start(), so no wake-up was missed. */
-    node_set_waker(server->node, api_waker(server->api));
-    log_info("http", "listening", "address=%s loops=%" PRIu32, settings->listen_address,
-             settings->loops);
+    node_set_waker(server->node, api_waker(server->doors.api));
+    reload_add(&server->reload, &tokens);
     return EXIT_CODE_STOPPED;
 }
 
@@ -379,6 +370,7 @@ static void drained_async_cb(uv_async_t *async)
 static void init(struct server *server, const struct config *config)
 {
     static const struct signals_owner signals_owner = {stop_signal_cb, reload_signal_cb};
+    struct reload_part keys;
 
     *server = (struct server){
         .config = config,
@@ -393,6 +385,9 @@ static void init(struct server *server, const struct config *config)
     ASSERT(uv_loop_init(&server->loop) == 0);
     server->build.reloads = &server->reloads;
     reload_init(&server->reload, config, &server->reloads);
+    server->keys.node = &server->node;
+    keys = reload_keys_part(&server->keys);
+    reload_add(&server->reload, &keys);
     signals_init(&server->signals, &server->loop, &signals_owner);
     ASSERT(uv_async_init(&server->loop, &server->drained, drained_async_cb) == 0);
     ASSERT(uv_timer_init(&server->loop, &server->look) == 0);
@@ -421,12 +416,14 @@ static rlim_t raise_file_limit(void)
 /* Clients may open what is not kept for peers and the node. */
 static void bound_clients(struct server *server)
 {
-    struct http_settings *http = &server->http_settings;
+    const struct config *config = server->config;
+    bool has_admin = !doors_are_joined(config);
+    uint32_t loops = config->http.loops + (has_admin ? config->admin.http.loops : 0);
     uint64_t allowed = raise_file_limit();
 
-    *http = server->config->http;
-    http->connections = files_connections(allowed, http->loops, http->connections);
-    report_files(server->config, allowed, files_kept(http->loops), http->connections);
+    files_divide(allowed, config->http.loops, config->http.connections,
+                 has_admin ? config->admin.http.connections : 0, &server->files);
+    report_files(config, allowed, files_kept(loops), &server->files);
 }
 
 static enum exit_code start(struct server *server)
@@ -438,7 +435,7 @@ static enum exit_code start(struct server *server)
     for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
         code = steps[i](server);
     }
-    if (server->http != NULL && code == EXIT_CODE_STOPPED) {
+    if (doors_are_open(&server->doors) && code == EXIT_CODE_STOPPED) {
         move(server, SERVING);
         log_info("app", "started", "took_ms=%" PRIu64, server->phase_ms - server->began_ms);
     } else if (server->node != NULL) {

@@ -69,13 +69,16 @@
 #define LIMIT_AUDIT_REFUSALS 1000     /* of them, of requests that were refused */
 #define LIMIT_AUDIT_BYTES (8 << 20)   /* all of them; the oldest go */
 #define LIMIT_AUDIT_ENTRY_BYTES 2048  /* one; what is longer is cut */
+#define LIMIT_AUDIT_PER_PAGE 1000     /* entries of a reply */
 #define LIMIT_AUDIT_REFUSALS_PER_S 10 /* more are counted, and not kept */
 
 /* --- HTTP (http/) --- */
-#define LIMIT_HTTP_TARGET_BYTES 4096           /* request target; longer: 414 and close */
-#define LIMIT_HTTP_HEADERS_BYTES 8192          /* request head; longer: 431 and close */
-#define LIMIT_HTTP_HEADER_COUNT 64             /* header lines; more: 431 and close */
-#define LIMIT_HTTP_BODY_BYTES (8 << 20)        /* a bulk route's request body; 413 and close */
+#define LIMIT_HTTP_ADMIN_LOOPS 1         /* of the admin door */
+#define LIMIT_HTTP_ADMIN_CONNECTIONS 256 /* of the admin door; more: 503 overloaded and close */
+#define LIMIT_HTTP_TARGET_BYTES 4096     /* request target; longer: 414 and close */
+#define LIMIT_HTTP_HEADERS_BYTES 8192    /* request head; longer: 431 and close */
+#define LIMIT_HTTP_HEADER_COUNT 64       /* header lines; more: 431 and close */
+#define LIMIT_HTTP_BODY_BYTES (8 << 20)  /* a bulk route's request body; 413 and close */
 #define LIMIT_HTTP_SMALL_BODY_BYTES (64 << 10) /* another route's; larger: 413 and close */
 #define LIMIT_JSON_BYTES 65536                 /* one JSON object; longer: 400 bad_json */
 #define LIMIT_JSON_VALUES 64                   /* in it, commas and brackets; more: 400 bad_json */
@@ -103,7 +106,7 @@
 #define LIMIT_HTTP_WRITE_MS 10000 /* a reader that takes nothing for so long; closes */
 #define LIMIT_HTTP_LINGER_MS 2000 /* input dropped after an error's reply before closing */
 #define LIMIT_HTTP_BUDGET_BYTES (1ULL << 36) /* settings of memory; more: configuration error */
-#define LIMIT_HTTP_REFUSED 64          /* connections over the limit being answered so, a loop */
+#define LIMIT_HTTP_REFUSED 16          /* connections over the limit being answered so, a loop */
 #define LIMIT_HTTP_BACKLOG 1024        /* connections the kernel holds for accept, a loop */
 #define LIMIT_HTTP_ACCEPTS_PER_TURN 64 /* then the connections that are there get their turn */
 #define LIMIT_HTTP_ACCEPT_PAUSE_MS 100 /* out of file descriptors: before the next try */
@@ -115,8 +118,8 @@
 #define LIMIT_NODE_ID 65535          /* node ids are 1..65535 */
 #define LIMIT_ADDRESS_BYTES 255      /* "host:port" */
 #define LIMIT_CLUSTER_ID_BYTES 64
-#define LIMIT_SECRET_BYTES 1024        /* the cluster's shared secret */
-#define LIMIT_SECRET_MIN_BYTES 16      /* shorter: a configuration error */
+#define LIMIT_SECRETS 2                /* that are good at once, while one is exchanged */
+#define LIMIT_SECRET_BYTES 1024        /* the text that they are in */
 #define LIMIT_ENTRY_BYTES (4 << 20)    /* one Raft entry; larger proposals: 413 */
 #define LIMIT_APPEND_BYTES (4 << 20)   /* entries of one AppendEntries, but for a single one */
 #define LIMIT_FRAME_BYTES (8 << 20)    /* one frame between peers, header included */
@@ -133,8 +136,12 @@
 #define LIMIT_PEER_CONNECTIONS 64           /* inbound peer connections, handshaken or not */
 #define LIMIT_HANDSHAKE_MS 5000             /* from accept or connect to the proof; closes */
 #define LIMIT_HANDSHAKE_BYTES 8192          /* a handshake frame */
-#define LIMIT_CONNECT_MS 2000               /* a TCP connect to a peer; redials */
-#define LIMIT_REDIAL_MIN_MS 50              /* wait before redialling a peer, doubling to ... */
+#define LIMIT_TLS_HANDSHAKE_BYTES (32 << 10) /* of TLS before the other side is known; closes */
+#define LIMIT_REKEY_MS 86400000              /* a link gets other keys after so long */
+#define LIMIT_WAY_OUT_MS 10000 /* a link by a secret that is good no more; then it closes */
+#define LIMIT_WAY_STEP_MS 500  /* between two links of this node that go to another secret */
+#define LIMIT_CONNECT_MS 2000  /* a TCP connect to a peer; redials */
+#define LIMIT_REDIAL_MIN_MS 50 /* wait before redialling a peer, doubling to ... */
 #define LIMIT_REDIAL_MAX_MS 1000
 #define LIMIT_REDIAL_SOON_MS 250   /* the shortest wait is taken out of turn once in this */
 #define LIMIT_PEER_IDLE_MS 10000   /* nothing sent for so long: a PING */

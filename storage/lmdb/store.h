@@ -44,7 +44,8 @@ struct store_lmdb_config {
 /* Open the store, or make it when there is none (*ret_made). 0; ERR_LOCKED; ERR_UNSAFE_DIRECTORY
  * (dir has files of others, links, another owner, or a mode that is too loose); ERR_CORRUPT;
  * ERR_BAD_VERSION; ERR_WRONG_NODE (made for another node or cluster); ERR_NOT_FOUND, ERR_EXISTS
- * (see above); ERR_IO; ERR_DISK_FULL. On failure *ret_error says what and where, and nothing is left open. */
+ * (see above); ERR_IO; ERR_DISK_FULL. On failure *ret_error says what and where, and nothing is
+ * left open. */
 int store_lmdb_open(const struct store_lmdb_config *config, struct store **ret_store,
                     bool *ret_made, struct store_error *ret_error) MUST_CHECK;
 

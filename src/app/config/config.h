@@ -22,6 +22,8 @@
 
 #define CONFIG_SETTINGS_MAX 96 /* rows of the table; checked at compile time */
 
+#define DOORS_JOINED "same" /* of admin.listen */
+
 /* Later ones overrule earlier ones. */
 enum config_source {
     CONFIG_FROM_DEFAULT,
@@ -45,7 +47,8 @@ struct config_origin {
     char *text;    /* the value as it was written; owned; NULL: required and not given */
 };
 
-/* Strings point at the texts of the origins, and `node.secret` at the secret: not to be copied. */
+/* Strings point at the texts of the origins, and the keys of the node at the secret: not to be
+ * copied. */
 struct config {
     struct node_settings node;
     struct http_settings http;
@@ -59,6 +62,18 @@ struct config {
         uint32_t delay_ms;
         uint32_t grace_ms;
     } shutdown;
+    struct {
+        const char *listen; /* DOORS_JOINED: one door for all */
+        struct http_settings http;
+    } admin;
+    struct {
+        const char *tokens_file; /* "": none */
+        const char *anonymous;   /* "": by rule; roles, or "none" */
+        const char *hosts;
+        const char *origins;
+        bool insecure_open;
+        unsigned anonymous_roles; /* by the rules */
+    } auth;
     struct {
         const char *user; /* "": none */
         bool allow_root;

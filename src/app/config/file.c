@@ -138,3 +138,22 @@ int config_file_read(const char *path, bool is_private, void *out, size_t room, 
     close(fd);
     return rv;
 }
+
+int config_tokens_read(const struct config *config, struct buf *ret_text,
+                       struct config_error *ret_error)
+{
+    const char *path = config->auth.tokens_file;
+    size_t len = 0;
+
+    if (path[0] == '\0') {
+        return 0;
+    }
+    buf_reserve(ret_text, LIMIT_TOKENS_FILE_BYTES + 2);
+    if (config_file_read(path, true, ret_text->data, LIMIT_TOKENS_FILE_BYTES + 1, &len,
+                         ret_error) != 0) {
+        return config_fail_at(ret_error, "auth.tokens-file %s", path);
+    }
+    ret_text->len = len;
+    ret_text->data[len] = '\0';
+    return 0;
+}

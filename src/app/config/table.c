@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/auth/identity.h"
+#include "http/auth/web.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/id/alloc/prefetch.h"
@@ -242,6 +244,87 @@ static int parse_text(const struct setting *setting, const char *text, void *fie
     return 0;
 }
 
+/* --- doors, and who may ask --- */
+
+static int parse_door(const struct setting *setting, const char *text, void *field,
+                      struct config_error *why)
+{
+    if (!in_range(setting, strlen(text)) || !is_printable(text) ||
+        (text[0] != '\0' && strcmp(text, DOORS_JOINED) != 0 && check_address(text, why) != 0)) {
+        return ERR_INVALID;
+    }
+    *(const char **)field = text;
+    return 0;
+}
+
+int config_roles(const char *list, unsigned *ret_roles, const char **ret_item)
+{
+    unsigned roles = 0;
+
+    while (list[0] != '\0' && strcmp(list, "none") != 0) {
+        size_t blanks = strspn(list, " ");
+        size_t len = strcspn(list + blanks, ", ");
+        unsigned role = role_named(list + blanks, len);
+
+        *ret_item = list + blanks;
+        list += blanks + len;
+        list += strspn(list, " ");
+        if (role == 0 || (list[0] != '\0' && list[0] != ',') ||
+            (list[0] == ',' && list[1] == '\0')) {
+            return ERR_INVALID;
+        }
+        list += list[0] == ',';
+        roles |= role;
+    }
+    *ret_roles = roles;
+    return 0;
+}
+
+static int fail_item(struct config_error *why, const char *item, const char *rule)
+{
+    char quoted[QUOTED_BYTES];
+
+    return config_fail(why, "%s %s", log_quote(item, strcspn(item, ","), quoted, sizeof quoted),
+                       rule);
+}
+
+static int parse_roles(const struct setting *setting, const char *text, void *field,
+                       struct config_error *why)
+{
+    const char *item;
+    unsigned roles;
+
+    if (!in_range(setting, strlen(text)) || !is_printable(text)) {
+        return ERR_INVALID;
+    }
+    if (config_roles(text, &roles, &item) != 0) {
+        return fail_item(why, item,
+                         "is no role: ids, read, tags, workers, admin, metrics, health, all; or "
+                         "none alone");
+    }
+    *(const char **)field = text;
+    return 0;
+}
+
+static int parse_web_list(const struct setting *setting, const char *text, void *field,
+                          struct config_error *why)
+{
+    bool is_hosts = setting->type == &setting_hosts;
+    const char *item = text;
+
+    if (!in_range(setting, strlen(text)) || !is_printable(text)) {
+        return ERR_INVALID;
+    }
+    if (is_hosts ? !web_is_hosts(text, &item) : !web_is_origins(text, &item)) {
+        return fail_item(why, item,
+                         is_hosts ? "is no host: a name, an IPv4 address, or an IPv6 address in "
+                                    "brackets, without a port; or *"
+                                  : "is no origin: scheme://host or scheme://host:port; or *");
+    }
+    *(const char **)field = text;
+    return 0;
+}
+
 /* --- lists of nodes --- */
 
 /* "id=host:port", or "host:port" of a target. */
@@ -382,6 +465,16 @@ const struct setting_type setting_members = {parse_peers, "", " to ",
                                              " of id=host:port, separated by commas"};
 const struct setting_type setting_targets = {parse_peers, "", " to ",
                                              " of host:port, separated by commas"};
+const struct setting_type setting_door = {
+    .parse = parse_door, .rule = "host:port or [IPv6]:port, port 1..65535, or `" DOORS_JOINED "`"};
+const struct setting_type setting_roles = {
+    .parse = parse_roles,
+    .rule = "roles (ids, read, tags, workers, admin, metrics, health, all) separated by commas, or "
+            "none"};
+const struct setting_type setting_hosts = {
+    .parse = parse_web_list, .rule = "hosts without ports, separated by commas, or *"};
+const struct setting_type setting_origins = {
+    .parse = parse_web_list, .rule = "scheme://host[:port], separated by commas, or *"};
 const struct setting_type setting_layout = {
     .parse = parse_layout,
     .rule = "leaf (41+10+12), js53 (41+6+6), or bits of time+worker+sequence (39..45, 1..10, "
@@ -431,9 +524,21 @@ const struct setting settings[] = {
      "For a new node of an existing cluster: any of its members, to ask to be let in. Used "
      "while the data directory is new, and then `cluster.members` is not."},
     {"cluster.secret-file", RANGED(setting_path, secret_file, 0, LIMIT_PATH_BYTES),
-     DEFAULT_SHOWN("", "none"),
-     "File with the secret that nodes prove to each other; mode 0600 or stricter. A must "
-     "unless `peer.listen` is a loopback address."},
+     LIVE_SHOWN("", "none"),
+     "File with the secret that nodes prove to each other, 32 random bytes as `leafd "
+     "--new-secret` prints them, or two while one is exchanged; mode 0600 or stricter. A must, "
+     "or else certificates, unless `peer.listen` is a loopback address."},
+    {"peer.tls-cert", RANGED(setting_path, node.keys.cert_file, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"),
+     "This node's certificate for the other nodes, PEM, with its chain: its SAN has "
+     "`URI:leafd:<cluster.id>/<node.id>`. For those who want certificates and not a secret; with "
+     "both, either of them is good."},
+    {"peer.tls-key", RANGED(setting_path, node.keys.key_file, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"), "The key of `peer.tls-cert`, PEM; mode 0600 or stricter."},
+    {"peer.tls-ca", RANGED(setting_path, node.keys.ca_file, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"),
+     "The authority that signed the certificates of all nodes, PEM, and no other: whoever has "
+     "a certificate of it that names a node is that node."},
     {"data.dir", RANGED(setting_path, data.dir, 1, LIMIT_PATH_BYTES), DEFAULT("/var/lib/leafd"),
      "Directory of the node's data; made if it is missing. One that has other files in it is "
      "refused."},
@@ -448,12 +553,34 @@ const struct setting settings[] = {
      "volumes whose mode cannot be set."},
     {"http.listen", RANGED(setting_address, http.listen_address, 1, LIMIT_ADDRESS_BYTES),
      DEFAULT("127.0.0.1:8080"),
-     "Address of the HTTP service. It has no authentication: do not open it to anyone who may "
-     "not change tags."},
+     "Address where ids are served, and health. One that other machines reach needs "
+     "`auth.tokens-file`, or `insecure-open`."},
     {"http.advertise", RANGED(setting_address, node.http_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "`http.listen`; where that is a wildcard, its port at this node's host in "
                        "`cluster.members`"),
      "HTTP address that the other nodes show for this one."},
+    {"http.hosts", RANGED(setting_hosts, auth.hosts, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Further hosts that the `Host` of a request may name, beside loopback ones and those of this "
+     "node's addresses; without ports. `*`: any."},
+    {"http.origins", RANGED(setting_origins, auth.origins, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "Origins whose web pages may ask this node, as `https://a.example:8443`. `*`: any."},
+    {"admin.listen", RANGED(setting_door, admin.listen, 0, LIMIT_ADDRESS_BYTES),
+     DEFAULT_SHOWN("", "127.0.0.1, at the port of `http.listen` plus 1000"),
+     "Address where everything but ids is served: tags, worker ids, members, level, backups, the "
+     "audit. `same`: at `http.listen`, with the ids."},
+    {"auth.tokens-file", RANGED(setting_path, auth.tokens_file, 0, LIMIT_PATH_BYTES),
+     DEFAULT_SHOWN("", "none"),
+     "File with the tokens and their roles (docs/operations.md); mode 0600 or stricter. SIGHUP "
+     "reads it again. Without one there are no tokens, and everybody may do everything."},
+    {"auth.anonymous", RANGED(setting_roles, auth.anonymous, 0, LIMIT_CONFIG_VALUE_BYTES),
+     DEFAULT_SHOWN("", "health; without `auth.tokens-file`: all"),
+     "Roles that need no token. `ids,health` lets clients of Leaf go on unchanged while nobody "
+     "changes a tag without a token."},
+    {"insecure-open", VALUE(setting_boolean, auth.insecure_open), DEFAULT("false"),
+     "Listen on an address that other machines reach although there are no tokens: whoever "
+     "reaches it may do everything."},
     {"http.loops", NUMBER(http.loops, 0, LIMIT_HTTP_LOOPS, NULL),
      DEFAULT_SHOWN("0", "0: one less than the processors, at least 1"), "Threads that serve HTTP."},
     {"http.timeout-ms", NUMBER(http.default_timeout_ms, 0, LIMIT_TIMEOUT_MS, "ms"),

@@ -44,6 +44,10 @@ extern const struct setting_type setting_address; /* const char *: host:port */
 extern const struct setting_type setting_level;   /* enum log_level */
 extern const struct setting_type setting_members; /* struct node_peers: id=host:port,... */
 extern const struct setting_type setting_targets; /* struct node_peers: host:port,... or nothing */
+extern const struct setting_type setting_door;    /* an address, or DOORS_JOINED */
+extern const struct setting_type setting_roles;   /* const char *; config_roles() reads it */
+extern const struct setting_type setting_hosts;   /* const char *, a list for web.h */
+extern const struct setting_type setting_origins; /* likewise */
 extern const struct setting_type setting_sandbox; /* enum config_sandbox */
 extern const struct setting_type setting_layout;  /* struct snowflake_layout: all but its epoch */
 
@@ -69,6 +73,10 @@ size_t setting_row(const char *name);
  * changed. */
 int config_set(struct config *config, size_t row, const char *text, enum config_source source,
                unsigned line, struct config_error *ret_error) MUST_CHECK;
+
+/* "ids,health", "none": the roles as bits. 0, or ERR_INVALID with *ret_item, to its comma, that is
+ * none. */
+int config_roles(const char *list, unsigned *ret_roles, const char **ret_item) MUST_CHECK;
 
 /* Is the row's value the same in both? Numbers count as such, whatever their unit. */
 bool setting_same(size_t row, const struct config *one, const struct config *other);

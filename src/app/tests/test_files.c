@@ -10,28 +10,45 @@
 #include "src/app/files.h"
 #include "src/base/limits.h"
 
+static void expect(uint64_t allowed, uint32_t loops, uint32_t admin_wanted, uint32_t connections,
+                   uint32_t admin_connections)
+{
+    struct files_split split;
+
+    files_divide(allowed, loops, 10000, admin_wanted, &split);
+    assert_int_equal(split.connections, connections);
+    assert_int_equal(split.admin_connections, admin_connections);
+}
+
 static void test_what_is_left(void **state)
 {
-    const uint64_t kept = files_kept(1);
+    const uint64_t one = files_kept(1);
+    const uint64_t two = files_kept(2);
 
     (void)state;
-    /* 256, as some systems allow, leave something to clients. */
-    assert_true(kept < 256 - FILES_CONNECTIONS_MIN);
-    assert_true(kept > LIMIT_PEER_CONNECTIONS + LIMIT_PEERS + LIMIT_HTTP_REFUSED);
-    assert_int_equal(files_connections(kept + 100, 1, 10000), 100);
-    assert_int_equal(files_connections(kept + 10000, 1, 10000), 10000);
-    assert_int_equal(files_connections(kept + 10001, 1, 10000), 10000);
-    assert_int_equal(files_connections(kept + 9999, 1, 10000), 9999);
-    assert_int_equal(files_connections(UINT64_MAX, 1, 10000), 10000); /* no limit */
-    assert_int_equal(files_connections(files_kept(4) + 4003, 4, 10000), 1000);
+    assert_true(one > LIMIT_PEER_CONNECTIONS + LIMIT_PEERS + LIMIT_HTTP_REFUSED);
+    expect(one + 100, 1, 0, 100, 0);
+    expect(one + 9999, 1, 0, 9999, 0);
+    expect(one + 10000, 1, 0, 10000, 0);
+    expect(one + 10001, 1, 0, 10000, 0);
+    expect(UINT64_MAX, 1, 0, 10000, 0); /* no limit */
+    expect(files_kept(4) + 4003, 4, 0, 1000, 0);
+    expect(two + 100, 1, 256, 75, 25);
+    expect(two + 10256, 1, 256, 10000, 256);
+    /* 256, as some systems allow, are enough for both doors. */
+    assert_true(two + 4 * FILES_CONNECTIONS_MIN <= 256);
 }
 
 static void test_never_none(void **state)
 {
+    struct files_split split;
+
     (void)state;
-    assert_int_equal(files_connections(0, 1, 10000), FILES_CONNECTIONS_MIN);
-    assert_int_equal(files_connections(files_kept(1), 1, 10000), FILES_CONNECTIONS_MIN);
-    assert_int_equal(files_connections(files_kept(64), 64, 3), 3);
+    expect(0, 1, 256, FILES_CONNECTIONS_MIN, FILES_CONNECTIONS_MIN);
+    expect(files_kept(2) + 3, 1, 256, FILES_CONNECTIONS_MIN, FILES_CONNECTIONS_MIN);
+    files_divide(0, 64, 3, 2, &split);
+    assert_int_equal(split.connections, 3);
+    assert_int_equal(split.admin_connections, 2);
 }
 
 int main(void)

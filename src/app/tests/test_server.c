@@ -43,6 +43,7 @@ struct fake {
     const struct node_settings *node_settings;
     struct node_owner *owner;
     const struct http_settings *api_settings;
+    bool has_admin; /* and so two servers */
     struct http_settings http_settings; /* a copy */
     const struct http_build *build;
     struct store_lmdb_config store_config;
@@ -50,7 +51,10 @@ struct fake {
     uint32_t stop_grace_ms;
     uv_loop_t *loop;
     uv_timer_t timer;
-    pthread_t thread;
+    pthread_t threads[2];
+    unsigned starts;
+    unsigned drains;
+    unsigned stops;
     void (*drain_cb)(void *data);
     void *drain_data;
     void (*stop_cb)(void *data);
@@ -59,6 +63,9 @@ struct fake {
 
 static struct fake fake;
 static struct config config;
+
+#define JOINED "--admin-listen=same"
+static const char *admin_listen = JOINED;
 
 static void event(const char *name)
 {
@@ -182,6 +189,22 @@ struct api *api_new(const struct http_settings *http, const struct http_build *b
     return (struct api *)&fake;
 }
 
+void api_set_auth(struct api *api, struct auth *auth)
+{
+    assert_ptr_equal(api, &fake);
+    assert_non_null(auth);
+}
+
+const struct http_service *api_admin_service(struct api *api, const char *http_address,
+                                             const char *admin_address)
+{
+    assert_ptr_equal(api, &fake);
+    assert_non_null(http_address);
+    assert_non_null(admin_address);
+    fake.has_admin = true;
+    return (const struct http_service *)&fake;
+}
+
 const struct http_service *api_service(const struct api *api)
 {
     assert_ptr_equal(api, &fake);
@@ -211,7 +234,9 @@ int http_server_start(const struct http_settings *http, const struct http_servic
     if (fake.http_err != 0) {
         return fake.http_err;
     }
-    assert_int_equal(raise(fake.signal), 0);
+    if (!fake.has_admin || fake.starts++ == 1) { /* once: a second signal ends the process */
+        assert_int_equal(raise(fake.signal), 0);
+    }
     *ret_server = (struct http_server *)&fake;
     return 0;
 }
@@ -237,13 +262,13 @@ void http_server_drain(struct http_server *server, uint32_t grace_ms, void (*cb)
     fake.drain_grace_ms = grace_ms;
     fake.drain_cb = cb;
     fake.drain_data = data;
-    assert_int_equal(pthread_create(&fake.thread, NULL, drain_thread, NULL), 0);
+    assert_int_equal(pthread_create(&fake.threads[fake.drains++ % 2], NULL, drain_thread, NULL), 0);
 }
 
 void http_server_stop(struct http_server *server)
 {
     assert_ptr_equal(server, &fake);
-    assert_int_equal(pthread_join(fake.thread, NULL), 0);
+    assert_int_equal(pthread_join(fake.threads[fake.stops++ % 2], NULL), 0);
     event("http_stop");
 }
 
@@ -271,6 +296,7 @@ static void configure(const char *flag, const char *value)
                     "--cluster-members=1=127.0.0.1:7081,2=127.0.0.1:7082,3=127.0.0.1:7083",
                     "--data-dir=/nonexistent",
                     "--log-level=error",
+                    (char *)(uintptr_t)admin_listen,
                     (char *)(uintptr_t)flag,
                     (char *)(uintptr_t)value,
                     NULL};
@@ -278,7 +304,7 @@ static void configure(const char *flag, const char *value)
     enum config_action action;
     struct config_error error;
 
-    if (config_load(flag != NULL ? 7 : 5, args, env, &config, &action, &error) != 0) {
+    if (config_load(flag != NULL ? 8 : 6, args, env, &config, &action, &error) != 0) {
         fail_msg("%s", error.text);
     }
 }
@@ -297,6 +323,21 @@ static void test_order(void **state)
     fake = (struct fake){.signal = SIGINT};
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
     assert_string_equal(fake.events, UP " " DOWN);
+}
+
+/* Both are drained before the node stops, and both are stopped before it is freed. */
+static void test_two_doors(void **state)
+{
+    (void)state;
+    admin_listen = "--admin-listen=127.0.0.1:9999";
+    configure(NULL, NULL);
+    admin_listen = JOINED;
+    assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
+    assert_true(fake.has_admin);
+    assert_string_equal(fake.events,
+                        "store_open node_start api_new http_start http_start waker node_drain "
+                        "http_drain http_drain no_waker node_stop http_stop http_stop api_free "
+                        "node_free store_close");
 }
 
 /* Not copied: each layer reads the settings where they were parsed. */
@@ -429,7 +470,7 @@ static void test_http_errors(void **state)
     assert_int_equal(server_run(&config), EXIT_CODE_ADDRESS);
     assert_string_equal(
         fake.events,
-        "store_open node_start api_new http_start node_stop api_free node_free store_close");
+        "store_open node_start api_new http_start api_free node_stop node_free store_close");
     fake = (struct fake){.http_err = ERR_INVALID};
     assert_int_equal(server_run(&config), EXIT_CODE_CONFIG);
 }
@@ -518,6 +559,7 @@ int main(void)
         TEST(test_second_signal), /* first those that fork, while there are no threads */
         TEST(test_node_fails),
         TEST(test_order),
+        TEST(test_two_doors),
         TEST(test_settings_are_handed_down),
         TEST(test_store_id_is_random),
         TEST(test_waits_for_the_handover),
