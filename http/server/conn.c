@@ -176,6 +176,17 @@ HOT static void body_free(struct conn *conn)
     buf_free(&conn->body);
 }
 
+/* The connection counts for its address alone. */
+static void identify_end(struct conn *conn)
+{
+    if (conn->client != conn->peer) {
+        atomic_fetch_sub_explicit(&conn->client->connections, 1, memory_order_relaxed);
+        clients_release(conn->conns->clients, conn->client);
+        conn->client = conn->peer;
+    }
+    conn->over_quota = false;
+}
+
 static void closed_cb(uv_handle_t *handle)
 {
     struct conn *conn = handle->data;
@@ -217,8 +228,9 @@ COLD static void conn_close(struct conn *conn, const char *reason)
     TAILQ_REMOVE(&conns->all, conn, all_link);
     conns->counts.conns--;
     conns->refused_count -= conn->refused;
-    atomic_fetch_sub_explicit(&conn->client->connections, 1, memory_order_relaxed);
-    clients_release(conns->clients, conn->client);
+    identify_end(conn);
+    atomic_fetch_sub_explicit(&conn->peer->connections, 1, memory_order_relaxed);
+    clients_release(conns->clients, conn->peer);
     conn->client = NULL;
     uv_close((uv_handle_t *)&conn->poll, closed_cb);
     close(conn->fd);
@@ -462,34 +474,34 @@ COLD static void fail_charge(struct conn *conn, const struct client_rate *rate, 
     conn_fail(conn, 429, "quota", extra, "", message);
 }
 
-bool conn_identify(struct conn *conn, const char *name, size_t len,
+void conn_identify(struct conn *conn, const char *name, size_t len,
                    const struct client_quotas *quotas)
 {
-    struct clients *clients = conn->conns->clients;
-    struct http_client *client = clients_of_name(clients, name, len, quotas);
-    uint32_t count = atomic_fetch_add_explicit(&client->connections, 1, memory_order_relaxed);
+    struct http_client *client;
+    uint32_t count;
 
-    ASSERT(!conn->has_body);
-    if (client == conn->client) {
-        atomic_fetch_sub_explicit(&client->connections, 1, memory_order_relaxed);
-        clients_release(clients, client);
-        return true;
+    if (conn->has_body) {
+        return; /* which was charged to who asked then */
     }
-    atomic_fetch_sub_explicit(&conn->client->connections, 1, memory_order_relaxed);
-    clients_release(clients, conn->client);
+    identify_end(conn);
+    if (name == NULL) {
+        return;
+    }
+    client = clients_of_name(conn->conns->clients, name, len, quotas);
+    count = atomic_fetch_add_explicit(&client->connections, 1, memory_order_relaxed);
+    conn->over_quota = quotas->connections > 0 && count >= quotas->connections;
     conn->client = client;
-    if (quotas->connections == 0 || count < quotas->connections) {
-        return true;
-    }
-    conn->ending = CONN_LINGERS;
-    refuse_conn(conn, CONN_REFUSED_CONNECTIONS);
-    return false;
 }
 
 bool conn_charge(struct conn *conn, struct client_rate *rate, uint64_t amount)
 {
-    uint32_t wait_s = client_charge(rate, amount, conns_now_ms(conn->conns));
+    uint32_t wait_s;
 
+    if (conn->over_quota) {
+        refuse_conn(conn, CONN_REFUSED_CONNECTIONS);
+        return false;
+    }
+    wait_s = client_charge(rate, amount, conns_now_ms(conn->conns));
     if (wait_s > 0) {
         fail_charge(conn, rate, wait_s);
     }
@@ -1135,6 +1147,7 @@ static struct conn *conn_new(struct conns *conns, int fd, struct http_client *cl
     conn->conns = conns;
     conn->fd = fd;
     conn->client = client;
+    conn->peer = client;
     conn->refused = refused;
     conn->since_ms = conns_now_ms(conns);
     timer_init(&conn->read_timer, read_timer_fire);

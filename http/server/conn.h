@@ -185,7 +185,9 @@ struct conn {
     TAILQ_ENTRY(conn) queue_link;
     struct conn_queue *put_off; /* conns->later or conns->no_room; NULL: in neither */
     TAILQ_ENTRY(conn) put_off_link;
-    struct http_client *client; /* holds a reference */
+    struct http_client *client; /* whose quotas are charged: the token's, or */
+    struct http_client *peer;   /* the address's; each holds a reference */
+    bool over_quota;            /* of connections */
     struct input input;
     struct output output;
     struct http_wait *wait; /* of the request, NULL: it does not wait */
@@ -292,9 +294,9 @@ struct buf *conn_reply_part(struct conn *conn);
 void conn_reply_made(struct conn *conn);
 void conn_reply_end(struct conn *conn);
 
-/* The present request, whose body was not read yet, came with a token of that name: from now on the
- * connection counts for it. False: it has as many connections as its quota allows; answered. */
-bool conn_identify(struct conn *conn, const char *name, size_t len,
+/* The present request came with a token of that name (NULL: with none): from now on the connection
+ * counts for it, too. One that is beyond its quota of connections is refused by conn_charge(). */
+void conn_identify(struct conn *conn, const char *name, size_t len,
                    const struct client_quotas *quotas);
 
 /* Charge the client's quota, conn->client->requests or ids. True: go on; else answered with 429. */
