@@ -1,7 +1,8 @@
 """A member that lies, over a real link: it knows the secret, proves an id, and says what it likes.
 
 The frames are those of raft/wire/frame.h, the handshake that of raft/transport/handshake.h, all of
-it inside TLS (peer_tls.py). And a term that lies on disk already: the record of it in a data file, written anew with its checksum.
+it inside TLS (peer_tls.py). And a term that lies on disk already: the record of it in a data file,
+written anew with its checksum.
 """
 
 import os

@@ -1,5 +1,6 @@
-"""TLS 1.3 as nodes speak it among themselves (raft/transport/net_keys.h), for tests that play a node:
-an external PSK made of the cluster's secret, with OpenSSL by ctypes, since Python's ssl has no PSK.
+"""TLS 1.3 as nodes speak it among themselves (raft/transport/net_keys.h), for tests that play a
+node: an external PSK made of the cluster's secret, with OpenSSL by ctypes, since Python's ssl
+has no PSK.
 """
 
 import base64

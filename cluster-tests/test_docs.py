@@ -16,7 +16,8 @@ from node import ROOT
 
 DOCS = sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))
 PAGES = DOCS + [os.path.join(ROOT, name) for name in
-                ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "cluster-tests/README.md")]
+                ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
+                 "cluster-tests/README.md")]
 PICTURES = sorted(glob.glob(os.path.join(ROOT, "docs", "*.svg")))
 FAILURE_MODEL = os.path.join(ROOT, "docs", "failure-model.md")
 GLOSSARY = os.path.join(ROOT, "docs", "glossary.md")

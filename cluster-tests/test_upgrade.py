@@ -71,13 +71,18 @@ def ancient():
 
 @pytest.fixture
 def old_cluster(make_cluster, previous):
-    """Three nodes, all of the level before."""
+    """Three nodes, all of the level before, and at it."""
 
     def make(settings):
         cluster = make_cluster(settings=settings, start=False)
         for node in cluster.nodes:
             node.binary = previous
-        return cluster.start()
+        cluster.start()
+        for level in range(2, PREVIOUS + 1):
+            wait_can_rise(cluster.nodes[0])
+            assert raise_level(cluster.nodes[0], level).status == 200
+        wait_level(cluster, PREVIOUS)
+        return cluster
 
     return make
 
@@ -257,8 +262,8 @@ def test_a_snapshot(old_cluster, previous, direction):
 @pytest.mark.bound(60 + BUILD_S)
 @pytest.mark.parametrize("how", ["log", "snapshot"])
 def test_a_node_that_slept_through_the_upgrade(old_cluster, previous, how):
-    """While the level is the old one it may come back as it was; later it is too old, and changes
-    nothing; as a new one it goes on."""
+    """While the level is the old one it may come back as it was; later it gets no link, since all
+    others speak TLS, and changes nothing; as a new one it goes on."""
     cluster = old_cluster(BY_HAND_SMALL_LOG if how == "snapshot" else BY_HAND)
     cluster.create_tag("churn")
     keys = rows_of_every_kind(cluster, 1)
@@ -291,8 +296,12 @@ def test_a_node_that_slept_through_the_upgrade(old_cluster, previous, how):
     if how == "snapshot":
         outgrow_the_log(cluster, cluster.leader(), 300)
     sleeper.binary = previous
+    size = len(sleeper.log())
     sleeper.start()
-    ends_as_too_old(sleeper)  # the others tell it
+    sleeper.expect_log("another protocol version")
+    sleeper.wait_log("a peer refuses this node.*another protocol version", start=size)
+    sleeper.check_running()
+    sleeper.stop()
     size = len(sleeper.log())
     come_back(cluster, sleeper, leafd_path())
     if how == "snapshot":

@@ -33,7 +33,8 @@ struct api *api_new(const struct http_settings *settings, const struct http_buil
  * server is made. */
 void api_set_auth(struct api *api, struct auth *auth);
 
-/* Serves one server; valid until api_free(). It serves all routes, unless there is an admin door. */
+/* Serves one server; valid until api_free(). It serves all routes, unless there is an admin
+ * door. */
 const struct http_service *api_service(const struct api *api);
 
 /* Open the admin door: serves a second server, which has what is for operators; the first one has

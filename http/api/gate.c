@@ -101,7 +101,8 @@ const struct identity *gate_identity(struct conn *conn)
 
 /* --- the verdict --- */
 
-/* The tag in the path is the client's to use. A name that cannot be read is refused by its route. */
+/* The tag in the path is the client's to use. A name that cannot be read is refused by its
+ * route. */
 static bool may_use_tag(const struct conn *conn, const struct route *route)
 {
     const struct request *request = &conn->request;

@@ -93,6 +93,7 @@ int reply_err(struct conn *conn, int err)
     case ERR_WINDOW_EXPIRED:
         return reply_error(conn, 503, err_code(err), "%s", err_text(err));
     case ERR_EPOCH_EXHAUSTED:
+    case ERR_STATE_FULL:
         return reply_error(conn, 507, err_code(err), "%s", err_text(err));
     default:
         return reply_error(conn, 500, "internal_error", "the cluster answered %s: %s",

@@ -83,7 +83,8 @@ static bool cut(struct field *rest, const char *at, struct field *ret_piece)
     if (rest->at == NULL) {
         return false;
     }
-    while (len < rest->len && strchr(at, rest->at[len]) == NULL) {
+    /* A NUL would be found at the end of every text. */
+    while (len < rest->len && (rest->at[len] == '\0' || strchr(at, rest->at[len]) == NULL)) {
         len++;
     }
     *ret_piece = (struct field){rest->at, len};

@@ -20,6 +20,8 @@ struct work {
     uint64_t id;
     struct timer deadline; /* remote: its sender's; a local one has its own */
     struct buf payload;    /* remote's own; a local one's is in the request */
+    uint64_t adds_bytes;   /* that the state may grow by; of a command that is admitted */
+    bool admitted;         /* there is memory for it */
     uint64_t index;        /* submitted: its entry; confirmed: what must be applied */
     uint64_t term;
 };
@@ -55,8 +57,9 @@ static void work_free(struct work *work)
 {
     struct serving *serving = work->serving;
 
-    ASSERT(serving->count > 0);
+    ASSERT(serving->count > 0 && serving->adds_bytes >= work->adds_bytes);
     serving->count--;
+    serving->adds_bytes -= work->adds_bytes;
     TAILQ_REMOVE(work->list, work, link);
     if (work->local != NULL) {
         work->local->work = NULL;
@@ -389,8 +392,40 @@ static bool submit_some(struct serving *serving)
     return true;
 }
 
+/* What comes new and would make the state larger than it may be is refused here, before it is in
+ * the log: apply knows no bound of one node. Those that were admitted stand first. */
+static void admit_todo(struct serving *serving)
+{
+    const struct ground *on = serving->on;
+    struct fsm_usage usage;
+    struct work *work;
+    struct work *before;
+
+    for (work = TAILQ_LAST(&serving->todo, work_list); work != NULL && !work->admitted;
+         work = before) {
+        const struct buf *payload = payload_of(work);
+        uint64_t adds_bytes = fsm_adds(on->fsm, payload->data, payload->len);
+
+        before = TAILQ_PREV(work, work_list, link);
+        work->admitted = true;
+        if (adds_bytes == 0) {
+            continue;
+        }
+        fsm_usage(on->fsm, &usage);
+        if (usage.bytes + serving->adds_bytes + adds_bytes > on->memory_bytes) {
+            finish(work, ERR_STATE_FULL, 0, NULL, 0);
+        } else {
+            work->adds_bytes = adds_bytes;
+            serving->adds_bytes += adds_bytes;
+        }
+    }
+}
+
 static void submit_todo(struct serving *serving)
 {
+    if (serving->on->memory_bytes > 0) {
+        admit_todo(serving);
+    }
     if (driver_disk_is_low(serving->on->driver)) {
         while (!TAILQ_EMPTY(&serving->todo)) {
             finish(TAILQ_FIRST(&serving->todo), ERR_DISK_FULL, 0, NULL, 0);

@@ -18,7 +18,8 @@
  *
  * Failure modes: leadership or term changed, or another entry took the place: all goes back to
  * where it came from, for the outcome is unknown and all may be repeated. Disk low: ERR_DISK_FULL
- * for commands. Too many: ERR_OVERLOADED. A command that only a leader proposes for itself, or
+ * for commands. The state would take more memory than it may (data.memory-bytes), with all that is
+ * appended and not applied yet: ERR_STATE_FULL for what makes it larger. Too many: ERR_OVERLOADED. A command that only a leader proposes for itself, or
  * under another node's stamp: ERR_REFUSED. Of a remote one whose sender has given up: forgotten.
  *
  * Thread: the raft loop.
@@ -61,6 +62,7 @@ struct serving {
     struct work_list in_round;  /* in the one under way */
     struct work_list confirmed; /* wait until their index is applied */
     size_t count;               /* of all */
+    uint64_t adds_bytes;        /* that the state grows by when all that are admitted are applied */
     struct read_round round;
 };
 

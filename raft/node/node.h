@@ -60,16 +60,16 @@ struct node_owner {
 
 /* Load the store and start; a node that joins an existing cluster is let in first, however long
  * that takes. 0; load errors (ERR_CORRUPT, ...); net errors (ERR_EXISTS: address in use); errors of
- * join.h; ERR_INVALID: keys that cannot be read; an empty store, and neither members nor whom to ask, or this node as the
- * only member without bootstrap_single; or other members than a cluster that was never born was to
- * have. On failure *ret_error says what, and nothing is left. Settings and owner are borrowed until
- * node_free(). */
+ * join.h; ERR_INVALID: keys that cannot be read; an empty store, and neither members nor whom to
+ * ask, or this node as the only member without bootstrap_single; or other members than a cluster
+ * that was never born was to have. On failure *ret_error says what, and nothing is left. Settings
+ * and owner are borrowed until node_free(). */
 int node_start(uv_loop_t *loop, const struct node_settings *settings, struct node_owner *owner,
                struct store *store, struct node **ret_node,
                struct store_error *ret_error) MUST_CHECK;
 
-/* Other keys, without a stop, in two steps. Make them: 0, or ERR_INVALID with a text; any thread. To
- * drop what was made: net_keys_unref(). */
+/* Other keys, without a stop, in two steps. Make them: 0, or ERR_INVALID with a text; any thread.
+ * To drop what was made: net_keys_unref(). */
 int node_keys_prepare(const struct net_key_source *source, struct net_keys **ret_keys,
                       char ret_why[NET_KEYS_WHY_BYTES]) MUST_CHECK;
 

@@ -10,8 +10,8 @@
  *                                              `--> REJECTING ----^
  *
  * In HANDSHAKE comes TLS first (tls_channel.h), and inside it the handshake of nodes (handshake.h).
- * One that speaks the handshake of before level 3 has no TLS (`plain`): a dialler knows that before,
- * an acceptor sees it by the first byte.
+ * One that speaks the handshake of before level 3 has no TLS (`plain`): a dialler knows that
+ * before, an acceptor sees it by the first byte.
  *
  * Each may go to CLOSING at once. REJECTING waits for the other side to read the REJECT and close.
  *

@@ -5,8 +5,8 @@
  * dialled; what arrives on accepted connections is given to the receiver. A newer accepted
  * connection of the same peer replaces the older one (which is closed first).
  *
- * What a frame is: raft/wire/frame.h. All of them are inside TLS 1.3 (tls_channel.h), whose keys are
- * fresh for each connection; both sides prove there that they have the secret, or a certificate
+ * What a frame is: raft/wire/frame.h. All of them are inside TLS 1.3 (tls_channel.h), whose keys
+ * are fresh for each connection; both sides prove there that they have the secret, or a certificate
  * (net_keys.h), and then say who they are (handshake.h): all that within LIMIT_HANDSHAKE_MS.
  *
  * The happy path of sending: send() queues; before the loop waits for events the queue of each link

@@ -49,7 +49,8 @@ int doors_open(struct doors *doors, const struct config *config, const struct ht
 
 bool doors_are_open(const struct doors *doors);
 
-/* Accept no more, answer what is under way; drained is called once, when all connections are gone. */
+/* Accept no more, answer what is under way; drained is called once, when all connections are
+ * gone. */
 void doors_drain(struct doors *doors, uint32_t grace_ms, void (*drained)(void *data), void *data);
 
 /* Idempotent; also where they are not open. */

@@ -7,19 +7,21 @@
 #define LEAFD_BASE_LIMITS_H
 
 /* --- tags (src/id) --- */
-#define LIMIT_TAG_NAME_BYTES 128        /* longer: 400 bad_tag */
-#define LIMIT_TAG_DESCRIPTION_BYTES 256 /* longer: 400 bad_request */
-#define LIMIT_TAG_STEP 1000000000       /* step and max_step; larger: 400 bad_request */
-#define LIMIT_MAX_ID_JUMP (1ULL << 48)  /* max_id raised by more at once: 409 needs_force */
-#define LIMIT_MAX_ID_LEFT 1000000       /* or raised so that fewer ids are left: as well */
-#define LIMIT_TAGS_PER_BULK 10000       /* more in one POST /api/tags: 400 bad_request */
-#define LIMIT_TAGS_PER_PAGE 1000        /* larger limit=: 400 bad_request */
-#define LIMIT_ROWS_PER_LOOK 10000       /* a list looks at no more at once, deleted ones too */
-#define LIMIT_TAGS 4000000              /* rows of the table, tombstones too; more: overloaded */
-#define LIMIT_GRANTS_PER_ENTRY 512      /* grants in one Raft entry; the rest waits a turn */
-#define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8 /* grant entries a node has under way at once */
-#define LIMIT_GIVE_BACK_TAGS 20000      /* tags whose segments a stop gives back; the rest burns */
-#define LIMIT_SEGMENT_HOLDERS 64        /* nodes that may hold segments; more: overloaded */
+#define LIMIT_TAG_NAME_BYTES 128         /* longer: 400 bad_tag */
+#define LIMIT_TAG_DESCRIPTION_BYTES 256  /* longer: 400 bad_request */
+#define LIMIT_TAG_STEP 1000000000        /* step and max_step; larger: 400 bad_request */
+#define LIMIT_MAX_ID_JUMP (1ULL << 48)   /* max_id raised by more at once: 409 needs_force */
+#define LIMIT_MAX_ID_LEFT 1000000        /* or raised so that fewer ids are left: as well */
+#define LIMIT_TAGS_PER_BULK 10000        /* more in one POST /api/tags: 400 bad_request */
+#define LIMIT_TAGS_PER_PAGE 1000         /* larger limit=: 400 bad_request */
+#define LIMIT_ROWS_PER_LOOK 10000        /* a list looks at no more at once, deleted ones too */
+#define LIMIT_TAGS 4000000               /* rows of the table, tombstones too; more: overloaded */
+#define LIMIT_TAG_USED_BYTES 320         /* memory of a tag in use on a node, without its name */
+#define LIMIT_MEMORY_MIN_BYTES (1 << 20) /* data.memory-bytes; less: a configuration error */
+#define LIMIT_GRANTS_PER_ENTRY 512       /* grants in one Raft entry; the rest waits a turn */
+#define LIMIT_GRANT_ENTRIES_IN_FLIGHT 8  /* grant entries a node has under way at once */
+#define LIMIT_GIVE_BACK_TAGS 20000       /* tags whose segments a stop gives back; the rest burns */
+#define LIMIT_SEGMENT_HOLDERS 64         /* nodes that may hold segments; more: overloaded */
 
 #define LIMIT_PREFETCH_TAGS 10000  /* prefetch.tags; more: a configuration error */
 #define LIMIT_PREFETCH_RATE 100000 /* prefetch.rate; more: a configuration error */

@@ -88,6 +88,24 @@ void log_line(enum log_level level, const char *at, const char *msg, const char 
     }
 }
 
+/* A character of UTF-8 that would not be seen, or would turn round what is: controls of C1, marks
+ * of direction, ends of lines and paragraphs. 0: it is none. */
+static unsigned hidden_at(const unsigned char *bytes, size_t left)
+{
+    if (left >= 2 && bytes[0] == 0xc2 && bytes[1] >= 0x80 && bytes[1] <= 0x9f) {
+        return bytes[1];
+    }
+    if (left < 3 || bytes[0] != 0xe2) {
+        return 0;
+    }
+    if (bytes[1] == 0x80 &&
+        ((bytes[2] >= 0x8b && bytes[2] <= 0x8f) || (bytes[2] >= 0xa8 && bytes[2] <= 0xae))) {
+        return 0x2000u + (bytes[2] & 0x3fu);
+    }
+    return bytes[1] == 0x81 && bytes[2] >= 0xa0 && bytes[2] <= 0xaf ? 0x2040u + (bytes[2] & 0x3fu)
+                                                                    : 0;
+}
+
 const char *log_quote(const void *text, size_t len, char *out, size_t size)
 {
     const unsigned char *bytes = text;
@@ -95,8 +113,13 @@ const char *log_quote(const void *text, size_t len, char *out, size_t size)
 
     ASSERT(size >= 8);
     out[used++] = '"';
-    for (size_t i = 0; i < len && used + 6 < size; i++) {
-        if (bytes[i] == '"' || bytes[i] == '\\') {
+    for (size_t i = 0; i < len && used + 8 < size; i++) {
+        unsigned hidden = hidden_at(bytes + i, len - i);
+
+        if (hidden != 0) {
+            used += (size_t)snprintf(out + used, size - used, "\\u%04x", hidden);
+            i += hidden < 0x100 ? 1 : 2;
+        } else if (bytes[i] == '"' || bytes[i] == '\\') {
             out[used++] = '\\';
             out[used++] = (char)bytes[i];
         } else if (bytes[i] < 0x20 || bytes[i] == 0x7f) {

@@ -15,6 +15,7 @@
 
 #include "raft/core/tests/core_frames.h"
 #include "raft/cluster/tests/requests_scene.h"
+#include "src/id/fsm/fsm_tags.h"
 
 #define PATIENCE_MS 3000
 
@@ -113,6 +114,62 @@ static void test_a_payload_up_to_the_limit(void **state)
     scene_expect_idle(&ring, false);
     asked_free(&fits);
     asked_free(&large);
+    ring_close(&ring);
+}
+
+/* A put, and its status. */
+static int put_on(struct ring *ring, uint64_t node, const char *tag)
+{
+    struct asked asked;
+    int status;
+
+    asked_put(&asked, tag, 10);
+    ask(ring, node, &asked, PATIENCE_MS);
+    ring_settle(ring);
+    assert_true(asked.done);
+    status = asked.base.status;
+    asked_free(&asked);
+    return status;
+}
+
+/* The leader counts what it appended, too: of many at once no more are taken than there is room
+ * for. What is there already can be changed, and made again; a deleted tag still counts. */
+static void test_a_full_state_takes_no_new_tags(void **state)
+{
+    enum { ROOM = 20, ASKED = 30 };
+    struct ring ring = {.memory_bytes = ROOM * fsm_tag_bytes(3, 0, false) + 4096};
+    struct asked many[ASKED];
+    unsigned full = 0;
+    uint64_t leader;
+    uint64_t follower;
+    struct fsm_usage usage;
+
+    (void)state;
+    scene_start(&ring, &leader, &follower);
+    for (unsigned i = 0; i < ASKED; i++) {
+        char tag[8];
+
+        snprintf(tag, sizeof tag, "t%02u", i);
+        asked_put(&many[i], tag, 10);
+        ask(&ring, i % 2 == 0 ? leader : follower, &many[i], PATIENCE_MS);
+    }
+    ring_settle(&ring);
+    for (unsigned i = 0; i < ASKED; i++) {
+        assert_true(many[i].done);
+        assert_true(many[i].base.status == 0 || many[i].base.status == ERR_STATE_FULL);
+        full += many[i].base.status == ERR_STATE_FULL;
+        asked_free(&many[i]);
+    }
+    fsm_usage(ring_node(&ring, leader)->replica.fsm, &usage);
+    assert_int_equal(usage.tags, ASKED - full);
+    assert_true(full >= ASKED - ROOM - 4096 / fsm_tag_bytes(3, 0, false) &&
+                full < ASKED - ROOM / 2);
+    assert_true(usage.tags * fsm_tag_bytes(3, 0, false) <= ring.memory_bytes);
+    assert_int_equal(put_on(&ring, follower, "new"), ERR_STATE_FULL);
+    assert_null(ring_row(&ring, leader, "new"));
+    assert_int_equal(put_on(&ring, follower, "t00"), 0);
+    assert_int_equal(ring_node(&ring, leader)->replica.requests.serving.adds_bytes, 0);
+    scene_expect_idle(&ring, false);
     ring_close(&ring);
 }
 
@@ -215,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_work_at_the_leader_up_to_the_limit),
         cmocka_unit_test(test_a_payload_up_to_the_limit),
         cmocka_unit_test(test_low_disks_refuse_commands),
+        cmocka_unit_test(test_a_full_state_takes_no_new_tags),
         cmocka_unit_test(test_stop_answers_everything),
         cmocka_unit_test(test_malformed_frames_are_told),
     };

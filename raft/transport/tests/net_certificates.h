@@ -8,8 +8,8 @@
 
 #include "raft/transport/net_keys.h"
 
-/* A directory with cert.pem, key.pem and ca.pem: a certificate with this URI as its SAN (NULL: none)
- * of an authority of this name; the same name gives the same authority. */
+/* A directory with cert.pem, key.pem and ca.pem: a certificate with this URI as its SAN (NULL:
+ * none) of an authority of this name; the same name gives the same authority. */
 struct net_certificate {
     char dir[64];
     char cert[96];

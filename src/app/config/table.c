@@ -545,6 +545,12 @@ const struct setting settings[] = {
     {"data.map-bytes", RANGED(setting_bytes, data.map_bytes, 1 << 20, 1ULL << 44), DEFAULT("16GiB"),
      "Address space for the data, and the bound of its size. Disk space is taken only as it "
      "is needed."},
+    {"data.memory-bytes",
+     RANGED(setting_bytes, node.replica.memory_bytes, LIMIT_MEMORY_MIN_BYTES, 1ULL << 40),
+     DEFAULT("192MiB"),
+     "Memory that the state may take: tags, deleted ones too, and idempotency keys. Beyond it a "
+     "new tag gets 507 `state_full` and a new key 503 `idempotency_full`. The default suits a node "
+     "of 512 MiB. Should be the same on all nodes: for tags the leader decides."},
     {"data.create", VALUE(setting_boolean, data.create), DEFAULT("true"),
      "Make an empty store when `data.dir` has none. With `false` the node refuses to start "
      "then, so that a disk that is not mounted is not taken for a new node."},
