@@ -17,7 +17,7 @@ from node import ROOT
 from wait import wait_until
 
 MIB = 1 << 20
-ONE_LOOP = {**FAST, "http-loops": 1}
+ONE_LOOP = {**FAST, "http-loops": 1, "admin-listen": "same", "http-hosts": "leafd"}
 LOUD = os.path.join(ROOT, "scripts", "bench", "loud.py")
 COUNT = 100000
 
@@ -122,7 +122,7 @@ def test_bodies_held_open(make_cluster, tag):
     cluster = make_cluster(1, ONE_LOOP)
     node = cluster.nodes[0]
     before = memory(node)
-    head = (f"POST /api/tags HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    head = (f"POST /api/tags HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {8 * MIB}\r\n\r\n").encode()
     large = [{"tag": f"{tag}.{i}", "description": "d" * 200} for i in range(1000)]
     with connections(node, 8) as sockets:
@@ -149,7 +149,7 @@ def test_a_body_is_refused_by_its_length(make_cluster):
     for line, limit in (("PUT /api/tags/t", 64 << 10), ("POST /api/workers", 64 << 10),
                         ("POST /api/tags", 8 * MIB)):
         with Connection(node.address) as connection:
-            connection.send(f"{line} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+            connection.send(f"{line} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                             f"Content-Length: {limit + 1}\r\n\r\n".encode())
             response = connection.read_response()
             assert (response.status, response.code) == (413, "body_too_large"), line
