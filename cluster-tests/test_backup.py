@@ -449,7 +449,7 @@ def test_one_backup_at_a_time_and_a_slow_reader_is_cut_off(make_cluster, tag, tm
         assert node.http("POST", "/api/tags", bulk, timeout=30).status == 200
     with socket.create_connection(node.address) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.sendall(b"GET /api/backup HTTP/1.1\r\nHost: x\r\n\r\n")
+        slow.sendall(b"GET /api/backup HTTP/1.1\r\nHost: leafd\r\n\r\n")
         assert slow.recv(100).startswith(b"HTTP/1.1 200")
         answer = take_backup(node, tmp_path / "backup")
         assert (answer.status, answer.code) == (503, "overloaded")
@@ -464,7 +464,7 @@ def test_one_backup_at_a_time_and_a_slow_reader_is_cut_off(make_cluster, tag, tm
                 pass
     assert "40000 of them tags" in done("restore", tmp_path / "backup", "--check")
     with socket.create_connection(node.address) as gone:
-        gone.sendall(b"GET /api/backup HTTP/1.1\r\nHost: x\r\n\r\n")
+        gone.sendall(b"GET /api/backup HTTP/1.1\r\nHost: leafd\r\n\r\n")
         assert gone.recv(100).startswith(b"HTTP/1.1 200")
     wait_until(
         lambda: take_backup(node, tmp_path / "backup").status == 200, 5, "the end of one that left"

@@ -217,7 +217,7 @@ void audited_refuse(struct conn *conn)
     }
     if (audit_takes_refusal(&loop->api->auth->audit, clock_wall_ms(loop->backend->clock), &over)) {
         note_make(conn, &note);
-        outcome.answer = gate_reason(conn);
+        outcome.answer = gate_reason(conn, &outcome.status);
         outcome.answer_len = strlen(outcome.answer);
         tell(loop, &note, &outcome, over);
     }

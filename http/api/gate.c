@@ -188,21 +188,25 @@ void gate_renew(struct conn *conn)
     }
 }
 
-const char *gate_reason(const struct conn *conn)
-{
-    static const char *const reasons[] = {
-        [GATE_OPEN] = "none",
-        [GATE_OTHER_DOOR] = "the other door's",
-        [GATE_MISDIRECTED] = "Host is none of this node's",
-        [GATE_FOREIGN] = "foreign Origin",
-        [GATE_TYPE] = "Content-Type is not application/json",
-        [GATE_TWO_TOKENS] = "two tokens",
-        [GATE_NO_BEARER] = "Authorization is no Bearer",
-        [GATE_UNKNOWN] = "unknown token",
-        [GATE_NO_TOKEN] = "no token",
-        [GATE_ROLE] = "the role is missing",
-        [GATE_TAG] = "another's tag",
-    };
+static const struct {
+    int status;
+    const char *reason;
+} verdicts[] = {
+    [GATE_OPEN] = {200, "none"},
+    [GATE_OTHER_DOOR] = {404, "the other door's"},
+    [GATE_MISDIRECTED] = {421, "Host is none of this node's"},
+    [GATE_FOREIGN] = {403, "foreign Origin"},
+    [GATE_TYPE] = {415, "Content-Type is not application/json"},
+    [GATE_TWO_TOKENS] = {400, "two tokens"},
+    [GATE_NO_BEARER] = {401, "Authorization is no Bearer"},
+    [GATE_UNKNOWN] = {401, "unknown token"},
+    [GATE_NO_TOKEN] = {401, "no token"},
+    [GATE_ROLE] = {403, "the role is missing"},
+    [GATE_TAG] = {403, "another's tag"},
+};
 
-    return reasons[conn->request.gate];
+const char *gate_reason(const struct conn *conn, int *ret_status)
+{
+    *ret_status = verdicts[conn->request.gate].status;
+    return verdicts[conn->request.gate].reason;
 }

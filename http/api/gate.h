@@ -53,8 +53,8 @@ static inline bool gate_is_open(struct conn *conn)
     return conn->request.gate == GATE_OPEN;
 }
 
-/* Why it may not be served, in a few words. Static. */
-const char *gate_reason(const struct conn *conn);
+/* Why it may not be served, in a few words, and the status that says so. Static. */
+const char *gate_reason(const struct conn *conn, int *ret_status);
 
 /* Who asks, by the tokens in force; never NULL. Only where there is struct auth. */
 const struct identity *gate_identity(struct conn *conn);

@@ -28,6 +28,10 @@ struct totals {
     uint64_t parts;
     uint64_t body_bytes;
     uint64_t output_bytes;
+    bool has_tls;
+    uint64_t handshakes_full;
+    uint64_t handshakes_resumed;
+    uint64_t handshakes_failed;
 };
 
 static uint64_t count_of(const _Atomic uint64_t *counter)
@@ -65,6 +69,12 @@ static void totals_make(const struct api *api, struct totals *ret_totals)
         totals.burnt_skipped += count_of(&loop->counts.burnt_skipped);
         totals.burnt_unanswered += count_of(&loop->counts.burnt_unanswered);
         totals_add_conns(&totals, loop->conns);
+        if (loop->conns->tls != NULL) {
+            totals.handshakes_full += count_of(&loop->conns->tls->counts.full);
+            totals.handshakes_resumed += count_of(&loop->conns->tls->counts.resumed);
+            totals.handshakes_failed += count_of(&loop->conns->tls->counts.failed);
+            totals.has_tls = true;
+        }
         totals.waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
     }
     *ret_totals = totals;
@@ -232,6 +242,18 @@ static void put_snowflake(struct buf *buf, const struct id_backend *backend)
     }
 }
 
+static void put_tls(struct buf *buf, const struct totals *totals)
+{
+    static const char name[] = "leafd_tls_handshakes_total";
+
+    if (totals->has_tls) {
+        put_head(buf, name, "counter", "TLS connections that began, and those that could not.");
+        put_sample(buf, name, "result", "full", totals->handshakes_full);
+        put_sample(buf, name, "result", "resumed", totals->handshakes_resumed);
+        put_sample(buf, name, "result", "failed", totals->handshakes_failed);
+    }
+}
+
 /* Of the settings, on SIGHUP. */
 static void put_reloads(struct buf *buf, const struct http_reloads *reloads)
 {
@@ -255,6 +277,7 @@ int handle_metrics(struct conn *conn)
     totals_make(loop->api, &totals);
     totals.output_bytes -= conn->output.counted; /* of this reply's connection */
     put_counters(text, &totals);
+    put_tls(text, &totals);
     put_burnt(text, loop->backend->health, &totals);
     put_health(text, loop->backend->health, &totals);
     put_snowflake(text, loop->backend);

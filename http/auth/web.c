@@ -151,15 +151,17 @@ static bool is_same_origin(const struct web_rules *rules, struct text origin, st
     return false;
 }
 
-/* "application/json", with or without parameters. */
+/* JSON, or JSON by lines, with or without parameters. A page can send neither by itself. */
 static bool is_json(struct text type)
 {
-    struct text json = text_of("application/json");
+    size_t len = 0;
 
-    if (type.len < json.len || strncasecmp(type.at, json.at, json.len) != 0) {
-        return false;
+    while (len < type.len && strchr("; \t", type.at[len]) == NULL) {
+        len++;
     }
-    return type.len == json.len || strchr("; \t", type.at[json.len]) != NULL;
+    type.len = len;
+    return equals(type, text_of("application/json")) ||
+           equals(type, text_of("application/x-ndjson"));
 }
 
 enum web_verdict web_check(const struct web_rules *rules, const struct web_request *request)

@@ -103,7 +103,9 @@ static void accept_starved(struct acceptor *acceptor, int err)
     fd_close(&acceptor->reserve_fd);
     fd = accept_one(acceptor, &peer);
     if (fd >= 0) {
-        (void)send(fd, reply, sizeof reply - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (acceptor->conns->tls == NULL) {
+            (void)send(fd, reply, sizeof reply - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
         (void)shutdown(fd, SHUT_WR);
         close(fd);
     }

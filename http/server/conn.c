@@ -44,12 +44,13 @@ HOT static void conn_move(struct conn *conn, enum conn_state to)
 {
     static const unsigned allowed[] = {
         [CONN_IDLE] = BIT(CONN_IDLE) | BIT(CONN_HEAD) | BIT(CONN_SERVING) | BIT(CONN_FINISHING) |
-                      BIT(CONN_CLOSED),
+                      BIT(CONN_HANDSHAKE) | BIT(CONN_CLOSED),
         [CONN_HEAD] = BIT(CONN_BODY) | BIT(CONN_SERVING) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
         [CONN_BODY] = BIT(CONN_SERVING) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
         [CONN_SERVING] = BIT(CONN_IDLE) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
         [CONN_FINISHING] = BIT(CONN_LINGERING) | BIT(CONN_CLOSED),
         [CONN_LINGERING] = BIT(CONN_CLOSED),
+        [CONN_HANDSHAKE] = BIT(CONN_IDLE) | BIT(CONN_FINISHING) | BIT(CONN_CLOSED),
         [CONN_CLOSED] = 0,
     };
 
@@ -194,7 +195,20 @@ static void closed_cb(uv_handle_t *handle)
     ASSERT(conn->state == CONN_CLOSED);
     input_free(&conn->input, conn->conns->input);
     output_free(&conn->output);
+    if (conn->tls != NULL) {
+        session_free(conn->tls);
+    }
     free(conn);
+}
+
+/* Between two requests: say that this is the end, so that nobody takes it for a line that was cut.
+ * If the socket does not take it, so be it. */
+COLD static void say_goodbye(struct conn *conn)
+{
+    if (conn->state == CONN_IDLE && !output_is_waiting(&conn->output) &&
+        conn->output.out.len == 0 && session_owes(conn->tls, true)) {
+        (void)output_seal(&conn->output, &conn->conns->pool, conn->fd, conn->tls, true);
+    }
 }
 
 /* Close without another word; memory goes when libuv is through. Idempotent. */
@@ -207,6 +221,10 @@ COLD static void conn_close(struct conn *conn, const char *reason)
         return;
     }
     log_debug("http", "connection closed", "reason=\"%s\"", reason);
+    if (conn->tls != NULL) {
+        say_goodbye(conn);
+        session_stop(conn->tls);
+    }
     conn_move(conn, CONN_CLOSED);
     if (wait != NULL) {
         (void)conn_resume(wait);
@@ -429,8 +447,7 @@ COLD static void conn_reject(struct conn *conn, const struct parser_reject *reje
 
 const char *conn_certificate(const struct conn *conn)
 {
-    (void)conn; /* no connection has one yet */
-    return NULL;
+    return conn->tls != NULL ? conn->tls->certificate : NULL;
 }
 
 /* The same, for want of room, or for a quota. */
@@ -782,7 +799,27 @@ static bool step_body(struct conn *conn)
 
 /* --- the socket --- */
 
-static void set_events(struct conn *conn);
+/* More of what was received over TLS. False: there is no more now; conn->ended may be true. */
+HOT static bool conn_decrypt(struct conn *conn)
+{
+    struct input *input = &conn->input;
+    ssize_t len;
+
+    input_borrow(input, conn->conns->input);
+    len = session_read(conn->tls, input->bytes + input->end, INPUT_BYTES - input->end);
+    if (len > 0) {
+        input->end += (uint32_t)len;
+        return true;
+    }
+    if (len == TLS_BROKEN) {
+        conn->ending = CONN_LINGERS; /* what came behind was not read */
+    }
+    conn->ended = conn->ended || len < 0;
+    if (session_owes(conn->tls, false)) {
+        conn_queue(conn);
+    }
+    return false;
+}
 
 /* Serve what is in the buffer, but no more than is one connection's turn. The replies are sent at
  * the end of the turn. */
@@ -796,6 +833,9 @@ HOT static void conn_process(struct conn *conn)
     while (!hungry && is_receiving(conn) && !output_is_full(&conn->output) && has_room(conn) &&
            steps++ < LIMIT_HTTP_TURN_REQUESTS) {
         hungry = conn->state == CONN_BODY ? !step_body(conn) : !step_head(conn);
+        if (hungry && conn->tls != NULL) {
+            hungry = !conn_decrypt(conn);
+        }
     }
     if (hungry && (conn->ended || (conn->conns->draining && input->start == input->end))) {
         conn_move(conn, CONN_FINISHING);
@@ -810,7 +850,7 @@ HOT static void conn_process(struct conn *conn)
 /* All is written and nothing more will be. */
 static void conn_end(struct conn *conn)
 {
-    if (conn->ending != CONN_LINGERS || conn->ended) {
+    if ((conn->ending != CONN_LINGERS && conn->tls == NULL) || conn->ended) {
         conn_close(conn, "done");
         return;
     }
@@ -873,13 +913,24 @@ HOT static bool is_streaming(const struct conn *conn)
            conn->output.out.len == 0;
 }
 
+/* Give the socket what there is. */
+HOT static enum output_result conn_give(struct conn *conn)
+{
+    struct output_pool *pool = &conn->conns->pool;
+
+    return conn->tls == NULL ? output_send(&conn->output, pool, conn->fd)
+                             : output_seal(&conn->output, pool, conn->fd, conn->tls,
+                                           conn->state == CONN_FINISHING);
+}
+
 /* Send what there is, in a turn's end or when the socket takes more. */
 HOT static void conn_send(struct conn *conn)
 {
     bool was_waiting = output_is_waiting(&conn->output);
     bool go_on = was_waiting || output_is_full(&conn->output) || conn->conns->draining;
     uint64_t taken_bytes = conn->output.taken_bytes;
-    enum output_result result = output_send(&conn->output, &conn->conns->pool, conn->fd);
+    enum output_result result = conn_give(conn);
+    bool has_more;
 
     conn->conns->work_bytes += conn->output.taken_bytes - taken_bytes;
     count_output(conn);
@@ -898,10 +949,12 @@ HOT static void conn_send(struct conn *conn)
         timer_cancel(&conn->conns->timers, &conn->write_timer);
         conn_move(conn, CONN_IDLE); /* not before now */
     }
-    if (conn->output.out.len > 0) {
+    has_more = conn->output.out.len > 0 ||
+               (conn->tls != NULL && session_owes(conn->tls, conn->state == CONN_FINISHING));
+    if (has_more) {
         conn_queue(conn); /* replies that came meanwhile */
     }
-    if (conn->state == CONN_FINISHING && conn->output.out.len == 0) {
+    if (conn->state == CONN_FINISHING && !has_more) {
         conn_end(conn);
     } else if (is_streaming(conn)) {
         put_off(conn);
@@ -941,7 +994,7 @@ static void conn_go_on(struct conn *conn)
 static void read_end(struct conn *conn)
 {
     conn->ended = true;
-    if (conn->state == CONN_LINGERING) {
+    if (conn->state == CONN_LINGERING || conn->state == CONN_HANDSHAKE) {
         conn_close(conn, "done");
     } else if (conn->wait != NULL && conn->wait->needs_client) {
         conn_close(conn, "the client has gone while its request waited");
@@ -974,6 +1027,92 @@ HOT static void conn_read(struct conn *conn)
     }
 }
 
+/* --- TLS --- */
+
+/* These are the first bytes of an HTTP request: it is told so in its own language. */
+COLD static void conn_is_plain(struct conn *conn)
+{
+    static const struct parser_reject plain = {
+        400, "tls_required", "this address is for TLS: begin its URL with https://", 0};
+
+    session_stop(conn->tls);
+    session_free(conn->tls);
+    conn->tls = NULL;
+    conn_move(conn, CONN_IDLE);
+    conn_reject(conn, &plain);
+    conn_rest(conn);
+}
+
+/* There may be an alert to be sent. */
+COLD static void conn_has_failed(struct conn *conn)
+{
+    conn->ending = CONN_LINGERS;
+    conn_move(conn, CONN_FINISHING);
+    conn_queue(conn);
+    conn_rest(conn);
+}
+
+/* Something was received before the session is open. */
+static void conn_handshake(struct conn *conn)
+{
+    struct tls_session *surplus;
+    enum tls_step step;
+
+    if (conn->state == CONN_IDLE) {
+        conn_move(conn, CONN_HANDSHAKE);
+    }
+    step = session_handshake(conn->tls);
+    surplus = tls_loop_surplus(conn->conns->tls);
+    if (surplus != NULL) {
+        conn_close(surplus->owner, "too many handshakes are under way");
+    }
+    if (session_owes(conn->tls, false)) {
+        conn_queue(conn);
+    }
+    switch (step) {
+    case TLS_MORE:
+        conn_rest(conn);
+        return;
+    case TLS_OPEN:
+        conn_move(conn, CONN_IDLE);
+        conn_process(conn);
+        return;
+    case TLS_PLAIN:
+        conn_is_plain(conn);
+        return;
+    case TLS_FAILED:
+        conn_has_failed(conn);
+        return;
+    }
+}
+
+/* As conn_read(). */
+HOT static void conn_read_sealed(struct conn *conn)
+{
+    struct tls_session *tls = conn->tls;
+    size_t room;
+    uint8_t *at;
+    ssize_t count;
+
+    if (session_must_wait(tls)) {
+        return; /* the socket tells again */
+    }
+    at = session_room(tls, &room);
+    count = recv(conn->fd, at, room, 0);
+    session_received(tls, count > 0 ? (size_t)count : 0);
+    if (count == 0) {
+        read_end(conn);
+    } else if (count < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
+        conn_close(conn, "read failed");
+    } else if (count > 0 && (conn->state == CONN_HANDSHAKE || tls->phase == TLS_HELLO)) {
+        conn_handshake(conn);
+    } else if (conn->state < CONN_SERVING && conn->put_off == NULL) {
+        conn_process(conn);
+    } else {
+        conn_rest(conn);
+    }
+}
+
 HOT static void poll_cb(uv_poll_t *poll, int status, int events)
 {
     struct conn *conn = poll->data;
@@ -984,10 +1123,14 @@ HOT static void poll_cb(uv_poll_t *poll, int status, int events)
     } else {
         if ((events & UV_WRITABLE) != 0 && output_is_waiting(&conn->output)) {
             put_off(conn);
-            set_events(conn);
+            conn_rest(conn);
         }
         if ((events & UV_READABLE) != 0 && conn->state != CONN_CLOSED && !conn->ended) {
-            conn_read(conn);
+            if (conn->tls == NULL) {
+                conn_read(conn);
+            } else {
+                conn_read_sealed(conn);
+            }
         }
     }
     if (conns->queue_len >= OUTPUT_BATCH) {
@@ -997,9 +1140,9 @@ HOT static void poll_cb(uv_poll_t *poll, int status, int events)
 
 /* Wait for what there is a use for: for input as long as there is room, or to see the client's
  * end. */
-HOT static void set_events(struct conn *conn)
+HOT static void set_events(struct conn *conn, bool has_room)
 {
-    bool want = !conn->ended && (conn->input.start > 0 || conn->input.end < INPUT_BYTES);
+    bool want = !conn->ended && has_room;
     bool waits = output_is_waiting(&conn->output) && conn->put_off == NULL;
     int events = (want ? UV_READABLE : 0) | (waits ? UV_WRITABLE : 0);
 
@@ -1027,6 +1170,8 @@ static uint32_t limit_ms(const struct conn *conn)
         return settings->body_ms;
     case CONN_LINGERING:
         return LIMIT_HTTP_LINGER_MS;
+    case CONN_HANDSHAKE:
+        return LIMIT_TLS_HANDSHAKE_MS;
     case CONN_SERVING:
     case CONN_FINISHING:
     case CONN_CLOSED:
@@ -1045,6 +1190,8 @@ static void read_timer_fire(struct timer *timer, uint64_t now_ms)
         conn_close(conn, "idle");
     } else if (conn->state == CONN_LINGERING) {
         conn_close(conn, "lingered");
+    } else if (conn->state == CONN_HANDSHAKE) {
+        conn_close(conn, "the handshake was too slow");
     } else {
         slow.why = conn->state == CONN_HEAD
                        ? "the request's head did not arrive in time (limit in ms)"
@@ -1062,7 +1209,7 @@ HOT static void set_read_timer(struct conn *conn)
     uint64_t due_ms;
     uint64_t late_ms;
 
-    if ((!is_receiving(conn) && conn->state != CONN_LINGERING) || output_is_full(&conn->output) ||
+    if ((!is_receiving(conn) && conn->state < CONN_LINGERING) || output_is_full(&conn->output) ||
         conn->put_off == &conn->conns->no_room || (is_idle && output_is_waiting(&conn->output))) {
         timer_cancel(timers, &conn->read_timer);
         return;
@@ -1074,13 +1221,26 @@ HOT static void set_read_timer(struct conn *conn)
     }
 }
 
+HOT static void tls_rest(struct conn *conn)
+{
+    if (conn->state == CONN_FINISHING || conn->state == CONN_LINGERING) {
+        session_drop(conn->tls); /* as of plain HTTP */
+    }
+    session_keep(conn->tls, conns_now_ms(conn->conns));
+    set_events(conn, session_wants(conn->tls));
+}
+
 /* After each step: which deadline holds, what to keep, and whether to read on. */
 HOT static void conn_rest(struct conn *conn)
 {
     ASSERT(conn->state != CONN_CLOSED);
     set_read_timer(conn);
     input_keep(&conn->input, conn->conns->input);
-    set_events(conn);
+    if (conn->tls == NULL) {
+        set_events(conn, conn->input.start > 0 || conn->input.end < INPUT_BYTES);
+    } else {
+        tls_rest(conn);
+    }
 }
 
 /* --- all of a loop --- */
@@ -1100,6 +1260,9 @@ void conns_init(struct conns *conns, uv_loop_t *uv, const struct http_settings *
     TAILQ_INIT(&conns->no_room);
     TAILQ_INIT(&conns->bodies);
     TAILQ_INIT(&conns->all);
+    if (settings->tls != NULL) {
+        conns->tls = tls_loop_new(settings->tls, &conns->timers);
+    }
 }
 
 void conns_free(struct conns *conns)
@@ -1109,6 +1272,7 @@ void conns_free(struct conns *conns)
     ASSERT(TAILQ_EMPTY(&conns->queue) && TAILQ_EMPTY(&conns->bodies));
     ASSERT(TAILQ_EMPTY(&conns->later) && TAILQ_EMPTY(&conns->no_room));
     buf_free(&conns->scratch);
+    tls_loop_free(conns->tls);
     output_pool_free(&conns->pool);
 }
 
@@ -1159,6 +1323,7 @@ static struct conn *conn_new(struct conns *conns, int fd, struct http_client *cl
         return NULL;
     }
     conn->poll.data = conn;
+    conn->tls = conns->tls != NULL ? session_new(conns->tls, conn) : NULL;
     conns->counts.conns++;
     conns->refused_count += refused;
     TAILQ_INSERT_TAIL(&conns->all, conn, all_link);
@@ -1177,7 +1342,9 @@ void conns_take(struct conns *conns, int fd, const struct sockaddr *peer)
 
     atomic_fetch_add_explicit(&client->connections, 1, memory_order_relaxed);
     refusal = too_many(conns, client);
-    if (refusal != CONN_REFUSALS && conns->refused_count >= LIMIT_HTTP_REFUSED) {
+    /* Who is to be told so over TLS would need the handshake first. */
+    if (refusal != CONN_REFUSALS &&
+        (conns->refused_count >= LIMIT_HTTP_REFUSED || conns->tls != NULL)) {
         conns_count(&conns->counts.refused[refusal], 1);
         close(fd);
     } else {
@@ -1200,6 +1367,9 @@ HOT void conns_flush(struct conns *conns)
     while ((conn = TAILQ_FIRST(&conns->queue)) != NULL) {
         conn_unqueue(conn);
         conn_turn_end(conn);
+    }
+    if (conns->tls != NULL) {
+        conns->tls->starts = 0;
     }
 }
 

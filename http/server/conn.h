@@ -22,6 +22,10 @@
  * A connection keeps the last head that it read: who takes ids sends the same one again and again,
  * and the same bytes say the same, so they are not read again.
  *
+ * Over TLS (http/tls) a connection begins with a handshake and has a session; what is received is
+ * decrypted when all that was decrypted before is used up, and so never further than to the request
+ * that is being served. What a turn answers is sealed and sent at its end. Nothing else differs.
+ *
  * Failure modes: each closes with a reason, logged at debug level. A request that breaks the
  * protocol gets its error, then the connection closes; it lingers, reading and dropping for a
  * moment, because closing with unread input would reset the connection and destroy the reply on its
@@ -47,6 +51,7 @@
 #include "http/server/output.h"
 #include "http/server/rate.h"
 #include "http/server/service.h"
+#include "http/tls/session.h"
 #include "src/base/container.h"
 #include "src/base/hot.h"
 #include "src/base/timers.h"
@@ -55,6 +60,8 @@
  *   IDLE --first byte--> HEAD --its end--> BODY --its end--> SERVING --conn_reply()--> IDLE
  *     |                   `---- there is no body ---------------^
  *     `---- the head repeats the one before it -----------------^
+ *
+ *   IDLE --the first byte of TLS--> HANDSHAKE --done--> IDLE
  *
  *   any of these --the last reply, or the client's end--> FINISHING
  *   FINISHING --all written--> LINGERING --the client's end, or a deadline--> CLOSED
@@ -69,6 +76,7 @@ enum conn_state {
     CONN_SERVING, /* the service has the request, and may let it wait */
     CONN_FINISHING,
     CONN_LINGERING,
+    CONN_HANDSHAKE, /* of TLS */
     CONN_CLOSED
 };
 
@@ -167,6 +175,7 @@ struct conns {
     struct buf scratch;     /* a reply's body under construction, for the moment */
     uint64_t date_until_ms; /* on the loop's clock */
     char date[TEXT_TIME_BYTES];
+    struct tls_loop *tls;    /* NULL: plain HTTP */
     char input[INPUT_BYTES]; /* lent to the connection that is being read from */
 };
 
@@ -174,6 +183,7 @@ struct conns {
 struct conn {
     uv_poll_t poll;
     struct conns *conns;
+    struct tls_session *tls; /* NULL: plain HTTP */
     int fd;
     int events; /* of the socket that are waited for: UV_READABLE, UV_WRITABLE */
     enum conn_state state;

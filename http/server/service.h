@@ -28,6 +28,7 @@
 struct conn;
 struct conns;
 struct http_port;
+struct tls;
 
 /* What is to become of a request whose head is there. */
 enum http_admission {
@@ -73,6 +74,7 @@ struct http_settings {
     uint64_t output_bytes;        /* of all replies that were not taken, on a node */
     uint32_t min_rate_bytes;      /* a second, that a client takes of its replies; see rate.h */
     struct client_quotas quotas;  /* of addresses */
+    struct tls *tls;              /* borrowed, with a certificate in force; NULL: plain HTTP */
 };
 
 #endif

@@ -254,12 +254,18 @@ static void backend_start(struct conn_world *world)
 
 void conn_world_start(struct conn_world *world)
 {
+    conn_world_start_tls(world, NULL);
+}
+
+void conn_world_start_tls(struct conn_world *world, struct tls *tls)
+{
     static const struct http_build build = {.version = "9.8.7", .commit = "abc", .libraries = "{}"};
 
     memset(world, 0, sizeof *world);
     world->fd = -1;
     backend_start(world);
     fake_settings(&world->settings);
+    world->settings.tls = tls;
     world->api = api_new(&world->settings, &build, &world->fake.backend);
     ASSERT(http_server_make(&world->settings, api_service(world->api), &world->server) == 0);
     world->loop = http_server_loop(world->server, 0);

@@ -108,9 +108,9 @@ struct reload_part doors_reload_part(struct doors *doors)
 
 /* --- open --- */
 
-static int open_door(struct doors *doors, const struct http_settings *settings,
-                     const struct http_service *service, const char *name)
+static int open_door(struct doors *doors, const struct http_service *service, const char *name)
 {
+    const struct http_settings *settings = &doors->settings[doors->count];
     int rv = http_server_start(settings, service, &doors->servers[doors->count]);
 
     if (rv != 0) {
@@ -118,8 +118,8 @@ static int open_door(struct doors *doors, const struct http_settings *settings,
         return rv;
     }
     doors->count++;
-    log_info("http", "listening", "%s=%s loops=%" PRIu32, name, settings->listen_address,
-             settings->loops);
+    log_info("http", "listening", "%s=%s loops=%" PRIu32 " tls=%s", name, settings->listen_address,
+             settings->loops, settings->tls != NULL ? "true" : "false");
     return 0;
 }
 
@@ -144,27 +144,30 @@ static void tell(const struct doors *doors)
     }
 }
 
-int doors_open(struct doors *doors, const struct config *config, const struct http_build *build,
-               struct id_backend *backend, const struct files_split *files)
+int doors_open(struct doors *doors, const struct config *config, struct tls *tls,
+               const struct http_build *build, struct id_backend *backend,
+               const struct files_split *files)
 {
     const struct http_service *admin = NULL;
     int rv;
 
     *doors = (struct doors){.config = config, .settings = {config->http, config->admin.http}};
+    doors->settings[0].tls = tls;
+    doors->settings[1].tls = tls;
     doors->settings[0].connections = files->connections;
     doors->settings[1].connections = files->admin_connections;
     rv = open_auth(doors);
     if (rv != 0) {
         return rv;
     }
-    doors->api = api_new(&config->http, build, backend);
+    doors->api = api_new(&doors->settings[0], build, backend);
     api_set_auth(doors->api, doors->auth);
     if (!doors_are_joined(config)) {
         admin = api_admin_service(doors->api, config->http.listen_address, config->admin.listen);
     }
-    rv = open_door(doors, &doors->settings[0], api_service(doors->api), "http.listen");
+    rv = open_door(doors, api_service(doors->api), "http.listen");
     if (rv == 0 && admin != NULL) {
-        rv = open_door(doors, &doors->settings[1], admin, "admin.listen");
+        rv = open_door(doors, admin, "admin.listen");
     }
     if (rv != 0) {
         doors_close(doors);

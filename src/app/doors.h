@@ -28,10 +28,10 @@
 
 struct doors {
     const struct config *config;
-    struct auth *auth; /* NULL: not open */
+    struct http_settings settings[DOORS_MAX]; /* as the servers below have them */
+    struct auth *auth;                        /* NULL: not open */
     struct api *api;
-    struct http_settings settings[DOORS_MAX]; /* the configured ones, but for connections */
-    struct http_server *servers[DOORS_MAX];   /* ids first */
+    struct http_server *servers[DOORS_MAX]; /* ids first */
     unsigned count;
     size_t tokens_before; /* of the last reload */
     size_t tokens_after;
@@ -43,9 +43,11 @@ struct doors {
 /* Is there one door for all? */
 bool doors_are_joined(const struct config *config);
 
-/* Open them for this node, with so many connections. The first error is logged. */
-int doors_open(struct doors *doors, const struct config *config, const struct http_build *build,
-               struct id_backend *backend, const struct files_split *files) MUST_CHECK;
+/* Open them for this node, with so many connections. tls: both have it; borrowed until they are
+ * closed; NULL: plain HTTP. The first error is logged. */
+int doors_open(struct doors *doors, const struct config *config, struct tls *tls,
+               const struct http_build *build, struct id_backend *backend,
+               const struct files_split *files) MUST_CHECK;
 
 bool doors_are_open(const struct doors *doors);
 

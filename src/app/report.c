@@ -177,6 +177,16 @@ void report_tokens_failed(const char *why)
               log_quote(why, strlen(why), quoted, sizeof quoted));
 }
 
+void report_certificate_refused(const char *text)
+{
+    struct quoted reason;
+
+    log_error("app", "the certificate cannot be used",
+              "reason=%s hint=\"--check-config reads the "
+              "files, too\"",
+              quote(text, &reason));
+}
+
 void report_removed(const struct config *config, int exit_code)
 {
     log_error("app", "this node was removed from the cluster: stopping",

@@ -34,6 +34,7 @@ void report_http_failed(const char *setting, const char *address, int err);
 
 /* auth.tokens-file cannot be used. */
 void report_tokens_failed(const char *why);
+void report_certificate_refused(const char *text);
 
 /* The cluster has removed this node. */
 void report_removed(const struct config *config, int exit_code);

@@ -169,24 +169,24 @@ static int add_start(scmp_filter_ctx filter)
 {
     const struct conditioned calls[] = {
         {"clone", SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)},
-        {"tgkill", SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid())},
+        {"tgkill", SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0)},
         {"mmap", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_WRITE, 0)},
         {"mmap", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
         {"mprotect", SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_DUMPABLE)},
-        {"prlimit64", SCMP_A2(SCMP_CMP_EQ, 0)},
-        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONBIO)},
-        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONREAD)},
-        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIOCLEX)},
-        {"ioctl", SCMP_A1(SCMP_CMP_EQ, TCGETS)},
-        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET)},
-        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET6)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_DUMPABLE, 0)},
+        {"prlimit64", SCMP_A2(SCMP_CMP_EQ, 0, 0)},
+        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONBIO, 0)},
+        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIONREAD, 0)},
+        {"ioctl", SCMP_A1(SCMP_CMP_EQ, FIOCLEX, 0)},
+        {"ioctl", SCMP_A1(SCMP_CMP_EQ, TCGETS, 0)},
+        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET, 0)},
+        {"socket", SCMP_A0(SCMP_CMP_EQ, AF_INET6, 0)},
         /* of the second stage, which can only take more away */
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NO_NEW_PRIVS)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_SECCOMP)},
-        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_NO_NEW_PRIVS, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_GET_SECCOMP, 0)},
+        {"prctl", SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP, 0)},
     };
     int rv = add_all(filter, SCMP_ACT_ALLOW, allowed, COUNT_OF(allowed));
 

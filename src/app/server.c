@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/app/certificate.h"
 #include "src/app/doors.h"
 #include "src/app/files.h"
 #include "src/app/libraries.h"
@@ -48,6 +49,7 @@ struct server {
     struct files_split files; /* connections that are for clients */
     struct doors doors;
     struct http_build build;
+    struct certificate certificate;
     struct buf libraries; /* of build */
     struct sandbox sandbox;
     struct reload reload;
@@ -205,6 +207,24 @@ static bool store_exists(const struct config *config)
     return access(path, F_OK) == 0;
 }
 
+/* The settings were checked already; the files may have changed since. */
+static enum exit_code load_certificate(struct server *server)
+{
+    const struct reload_part part = {.name = "certificate",
+                                     .prepare = certificate_prepare,
+                                     .commit = certificate_commit,
+                                     .drop = certificate_drop,
+                                     .data = &server->certificate};
+    struct config_error error;
+
+    if (certificate_start(&server->certificate, server->config, &error) != 0) {
+        report_certificate_refused(error.text);
+        return EXIT_CODE_CONFIG;
+    }
+    reload_add(&server->reload, &part);
+    return EXIT_CODE_STOPPED;
+}
+
 /* What is written to files that have no name is gone with the process. */
 static void watch_cb(uv_timer_t *timer)
 {
@@ -305,8 +325,8 @@ static enum exit_code start_http(struct server *server)
     if (server->node == NULL) {
         return EXIT_CODE_STOPPED;
     }
-    err = doors_open(&server->doors, server->config, &server->build, node_backend(server->node),
-                     &server->files);
+    err = doors_open(&server->doors, server->config, server->certificate.tls, &server->build,
+                     node_backend(server->node), &server->files);
     if (err != 0) {
         return exit_code_of(err);
     }
@@ -429,7 +449,7 @@ static void bound_clients(struct server *server)
 static enum exit_code start(struct server *server)
 {
     static enum exit_code (*const steps[])(struct server *) = {
-        open_store, begin_sandbox, start_node, start_http, complete_sandbox};
+        load_certificate, open_store, begin_sandbox, start_node, start_http, complete_sandbox};
     enum exit_code code = EXIT_CODE_STOPPED;
 
     for (size_t i = 0; code == EXIT_CODE_STOPPED && i < sizeof steps / sizeof steps[0]; i++) {
@@ -466,6 +486,7 @@ enum exit_code server_run(const struct config *config)
         server.store->ops->close(server.store);
     }
     reload_release(&server.reload);
+    certificate_end(&server.certificate);
     buf_free(&server.libraries);
     if (code == EXIT_CODE_STOPPED) {
         code = server.removed ? EXIT_CODE_REMOVED : EXIT_CODE_STOPPED;

@@ -113,6 +113,15 @@
 #define LIMIT_HTTP_ACCEPTS_PER_TURN 64 /* then the connections that are there get their turn */
 #define LIMIT_HTTP_ACCEPT_PAUSE_MS 100 /* out of file descriptors: before the next try */
 
+/* --- TLS of HTTP (http/tls) --- */
+#define LIMIT_TLS_HANDSHAKE_MS 10000 /* from a connection's first byte to the end; closes */
+#define LIMIT_TLS_HANDSHAKES 256     /* under way, a loop; then the oldest is closed */
+#define LIMIT_TLS_STARTS_PER_TURN 8  /* then those that are open get their turn */
+#define LIMIT_TLS_CONTROL 32         /* handshake messages without a request; more: closes */
+#define LIMIT_TLS_WARM 128           /* connections with buffers of their own, a loop */
+#define LIMIT_TLS_WARM_MS 1000       /* quiet for so long: its buffers are freed */
+#define LIMIT_TLS_FILE_BYTES (256 << 10) /* http.tls-*; larger: a configuration error */
+
 /* --- replication (raft/) --- */
 #define LIMIT_NODES 7  /* members of a cluster */
 #define LIMIT_PEERS 16 /* links of a node: members, and those of a newer configuration */

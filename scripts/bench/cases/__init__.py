@@ -16,7 +16,7 @@ A case is a module with the names
 
 from cases import (batch, connections, failover, fair, grants, idle, ids, instructions, loops, million,
                    nodes, pipelined, restart, snowflake, start, strict, strict_replicated, tail,
-                   tail_kill)
+                   tail_kill, tls)
 
 CASES = [ids, pipelined, instructions, batch, snowflake, tail, tail_kill, fair, grants, strict,
-         strict_replicated, failover, million, restart, connections, loops, nodes, idle, start]
+         strict_replicated, failover, million, restart, connections, loops, nodes, idle, start, tls]

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "http/server/server.h"
+#include "http/tls/context.h"
 #include "raft/node/node.h"
 #include "src/base/err.h"
 #include "src/base/limits.h"
@@ -74,6 +75,12 @@ struct config {
         bool insecure_open;
         unsigned anonymous_roles; /* by the rules */
     } auth;
+    struct {
+        const char *certificate; /* paths; "": none */
+        const char *key;
+        const char *client_ca;
+        enum tls_client client;
+    } tls;
     struct {
         const char *user; /* "": none */
         bool allow_root;

@@ -13,6 +13,7 @@
 #include "src/app/config/file.h"
 #include "src/app/config/secret.h"
 #include "src/app/config/table.h"
+#include "src/app/config/tls_files.h"
 #include "src/base/address.h"
 #include "src/base/assert.h"
 #include "src/base/clock.h"
@@ -186,6 +187,17 @@ static int check_pairs(struct config *config, struct config_error *ret_error)
          "is the same address as", "peer.listen"},
         {strcmp(config->admin.listen, config->http.listen_address) == 0, "admin.listen",
          "(\"" DOORS_JOINED "\" joins the doors) is the same address as", "http.listen"},
+        {config->tls.certificate[0] != '\0' && config->tls.key[0] == '\0', "http.tls-cert",
+         "has no key: set", "http.tls-key"},
+        {config->tls.certificate[0] == '\0' && config->tls.key[0] != '\0', "http.tls-key",
+         "has no certificate: set", "http.tls-cert"},
+        {config->tls.client != TLS_CLIENT_NONE && config->tls.client_ca[0] == '\0',
+         "http.tls-client", "needs the CA that they are held against: set", "http.tls-client-ca"},
+        {config->tls.client == TLS_CLIENT_NONE && config->tls.client_ca[0] != '\0',
+         "http.tls-client-ca", "is not used, as nobody is asked for a certificate: set",
+         "http.tls-client"},
+        {config->tls.client != TLS_CLIENT_NONE && config->tls.certificate[0] == '\0',
+         "http.tls-client", "is for TLS: set", "http.tls-cert"},
         {node->replica.lease.window_ms < 3 * node->replica.lease.renew_ms, "snowflake.renew-ms",
          "is more than a third of", "snowflake.window-ms"},
     };
@@ -287,7 +299,7 @@ static int read_secret(struct config *config, struct config_error *ret_error)
 }
 
 /* Three files or none, and the key is for its owner's eyes. */
-static int check_certificate(struct config *config, struct config_error *ret_error)
+static int check_peer_files(struct config *config, struct config_error *ret_error)
 {
     const struct net_key_source *keys = &config->node.keys;
     const bool cert = keys->cert_file[0] != '\0';
@@ -347,11 +359,17 @@ static int check_open(struct config *config, struct config_error *ret_error)
                        http_open && !joined ? "take ids" : "change tags and members");
 }
 
+static int check_certificate(struct config *config, struct config_error *ret_error)
+{
+    return tls_files_check(config, ret_error);
+}
+
 int rules_apply(struct config *config, struct config_error *ret_error)
 {
     static int (*const steps[])(struct config *, struct config_error *) = {
-        check_required,    set_defaults, check_pairs,  check_address, read_secret,
-        check_certificate, check_layout, check_secret, check_tokens,  check_open};
+        check_required,    set_defaults,     check_pairs,  check_address,
+        read_secret,       check_peer_files, check_layout, check_secret,
+        check_certificate, check_tokens,     check_open};
     int rv = 0;
 
     for (size_t i = 0; rv == 0 && i < sizeof steps / sizeof steps[0]; i++) {

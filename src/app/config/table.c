@@ -167,6 +167,26 @@ static int parse_level(const struct setting *setting, const char *text, void *fi
     return log_level_parse(text, field);
 }
 
+static int parse_tls_client(const struct setting *setting, const char *text, void *field,
+                            struct config_error *why)
+{
+    static const char *const words[] = {[TLS_CLIENT_NONE] = "none",
+                                        [TLS_CLIENT_OPTIONAL] = "optional",
+                                        [TLS_CLIENT_REQUIRED] = "required"};
+    size_t word = 0;
+
+    (void)setting;
+    (void)why;
+    while (word < sizeof words / sizeof words[0] && strcmp(text, words[word]) != 0) {
+        word++;
+    }
+    if (word == sizeof words / sizeof words[0]) {
+        return ERR_INVALID;
+    }
+    *(enum tls_client *)field = (enum tls_client)word;
+    return 0;
+}
+
 static int parse_sandbox(const struct setting *setting, const char *text, void *field,
                          struct config_error *why)
 {
@@ -455,6 +475,8 @@ const struct setting_type setting_bytes = {parse_number, "", "..", ""};
 const struct setting_type setting_boolean = {.parse = parse_boolean, .rule = "true or false"};
 const struct setting_type setting_level = {.parse = parse_level,
                                            .rule = "debug, info, warn or error"};
+const struct setting_type setting_tls_client = {.parse = parse_tls_client,
+                                                .rule = "none, optional or required"};
 const struct setting_type setting_sandbox = {.parse = parse_sandbox, .rule = "auto, on or off"};
 const struct setting_type setting_name = {parse_text, "", " to ", " of A-Z a-z 0-9 . _ -"};
 const struct setting_type setting_path = {parse_text, "a path of ", " to ",
@@ -587,6 +609,20 @@ const struct setting settings[] = {
     {"insecure-open", VALUE(setting_boolean, auth.insecure_open), DEFAULT("false"),
      "Listen on an address that other machines reach although there are no tokens: whoever "
      "reaches it may do everything."},
+    {"http.tls-cert", RANGED(setting_path, tls.certificate, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none: plain HTTP"),
+     "File with the certificate of the HTTP service, and behind it those of the CAs between it and "
+     "the root (PEM). With it the HTTP addresses speak TLS, and nothing else."},
+    {"http.tls-key", RANGED(setting_path, tls.key, 0, LIMIT_PATH_BYTES), LIVE_SHOWN("", "none"),
+     "File with the certificate's private key (PEM, without a pass phrase); mode 0600 or "
+     "stricter."},
+    {"http.tls-client-ca", RANGED(setting_path, tls.client_ca, 0, LIMIT_PATH_BYTES),
+     LIVE_SHOWN("", "none"),
+     "File with the CAs whose certificates clients may show (PEM). No others are trusted, not "
+     "those of the system either."},
+    {"http.tls-client", VALUE(setting_tls_client, tls.client), LIVE("none"),
+     "Certificates of clients: `none` are asked for; `optional`: one that is shown must be good; "
+     "`required`: who has none is not let in."},
     {"http.loops", NUMBER(http.loops, 0, LIMIT_HTTP_LOOPS, NULL),
      DEFAULT_SHOWN("0", "0: one less than the processors, at least 1"), "Threads that serve HTTP."},
     {"http.timeout-ms", NUMBER(http.default_timeout_ms, 0, LIMIT_TIMEOUT_MS, "ms"),

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -38,6 +39,7 @@ struct fake {
     int signal;           /* raised once HTTP has started */
     bool signal_in_drain; /* and again */
     bool fail_in_drain;   /* the node reports ERR_IO on the HTTP thread */
+    int lost_after;       /* looks until the data directory is lost; 0: it never is */
     int drained_after;    /* calls of node_drained() until it is true; -1: never */
     /* what came */
     const struct node_settings *node_settings;
@@ -90,7 +92,18 @@ static void fake_close(struct store *store)
     event("store_close");
 }
 
-static const struct store_ops fake_store_ops = {.space = fake_space, .close = fake_close};
+static bool fake_lost(struct store *store, struct store_error *ret_error)
+{
+    (void)store;
+    if (fake.lost_after > 0 && --fake.lost_after == 0) {
+        (void)snprintf(ret_error->text, sizeof ret_error->text, "as the test wants");
+        return true;
+    }
+    return false;
+}
+
+static const struct store_ops fake_store_ops = {
+    .space = fake_space, .lost = fake_lost, .close = fake_close};
 static struct store fake_store = {&fake_store_ops};
 
 int store_lmdb_open(const struct store_lmdb_config *lmdb, struct store **ret_store, bool *ret_made,
@@ -310,6 +323,7 @@ static void configure(const char *flag, const char *value)
                     "--cluster-members=1=127.0.0.1:7081,2=127.0.0.1:7082,3=127.0.0.1:7083",
                     "--data-dir=/nonexistent",
                     "--log-level=error",
+                    "--sandbox=off", /* the tests go on in this process */
                     (char *)(uintptr_t)admin_listen,
                     (char *)(uintptr_t)flag,
                     (char *)(uintptr_t)value,
@@ -318,7 +332,7 @@ static void configure(const char *flag, const char *value)
     enum config_action action;
     struct config_error error;
 
-    if (config_load(flag != NULL ? 8 : 6, args, env, &config, &action, &error) != 0) {
+    if (config_load(flag != NULL ? 9 : 7, args, env, &config, &action, &error) != 0) {
         fail_msg("%s", error.text);
     }
 }
@@ -523,6 +537,7 @@ static int run_in_child(void)
 
         (void)setrlimit(RLIMIT_CORE, &no_core);
         (void)!freopen("/dev/null", "w", stderr);
+        (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* as main() has it */
         _exit((int)server_run(&config));
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -544,6 +559,29 @@ static void test_node_fails(void **state)
     configure(NULL, NULL);
     fake.fail_in_drain = true;
     assert_int_equal(run_in_child(), EXIT_CODE_DISK);
+}
+
+/* The data directory is looked at as long as the node runs, also while it stops. */
+static void test_data_is_lost(void **state)
+{
+    (void)state;
+    configure("--shutdown-delay-ms", "60000");
+    fake.lost_after = 3;
+    assert_int_equal(run_in_child(), EXIT_CODE_DATA);
+}
+
+/* The node comes up and goes down in the sandbox as without; where there is none, not at all. */
+static void test_sandbox(void **state)
+{
+    int code;
+
+    (void)state;
+    configure("--sandbox", "on");
+    code = run_in_child();
+    config_release(&config);
+    configure("--sandbox", "auto");
+    assert_int_equal(run_in_child(), EXIT_CODE_STOPPED);
+    assert_true(code == EXIT_CODE_STOPPED || code == EXIT_CODE_CONFIG);
 }
 
 static void test_exit_codes(void **state)
@@ -572,6 +610,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_second_signal), /* first those that fork, while there are no threads */
         TEST(test_node_fails),
+        TEST(test_data_is_lost),
+        TEST(test_sandbox),
         TEST(test_order),
         TEST(test_two_doors),
         TEST(test_settings_are_handed_down),
