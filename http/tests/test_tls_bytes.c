@@ -175,6 +175,7 @@ static void test_slow_reader(void **state)
     conn_world_reset(&world);
     assert_true(tls_user_open(&client, &world, &ca, NULL));
     world.deaf = true;
+    (void)fake_open(&world.fake, "plain", 1, 200000);
     world.late = true; /* what takes long is to read the reply, not to make it */
     write_records(&client, many, sizeof many - 1, sizeof many);
     write_records(&client, many, sizeof many - 1, sizeof many);
