@@ -30,8 +30,10 @@ HOT static enum http_admission admit(struct conn *conn)
 
     if (router_find(conn_head(conn)->method, path, request->path_len, &route, &name, &name_len) !=
         ROUTER_FOUND) {
+        request->body_max = route_body_max(NULL);
         return HTTP_REFUSE;
     }
+    request->body_max = route_body_max(route);
     request->route = route;
     request->name_at = request->path_at + (uint32_t)(name - path);
     request->name_len = (uint32_t)name_len;
@@ -80,6 +82,9 @@ HOT static void handle(struct conn *conn)
     const struct route *route = conn->request.route;
     int result = ANSWERED;
 
+    if (!conn_charge(conn, &conn->client->requests, 1)) {
+        return;
+    }
     if (route == NULL) {
         result = refuse(conn);
     } else if (!gate_is_open(conn)) {

@@ -52,6 +52,25 @@ static enum gate identify_token(struct conn *conn, const struct identity **ret_i
     return *ret_identity != NULL ? GATE_OPEN : GATE_UNKNOWN;
 }
 
+static uint32_t either(uint32_t own, uint32_t other)
+{
+    return own != 0 ? own : other;
+}
+
+/* The bearer's quotas are charged from now on. What its line does not say is as for addresses. */
+static void count_for(struct conn *conn, const struct identity *identity)
+{
+    const struct client_quotas *others = &conn->conns->settings->quotas;
+    const struct client_quotas quotas = {
+        .requests_per_s = either(identity->quotas.requests_per_s, others->requests_per_s),
+        .ids_per_s = either(identity->quotas.ids_per_s, others->ids_per_s),
+        .connections = either(identity->quotas.connections, others->connections),
+        .bodies = either(identity->quotas.bodies, others->bodies)};
+    bool is_named = identity->kind != IDENTITY_ANONYMOUS;
+
+    conn_identify(conn, is_named ? identity->name : NULL, strlen(identity->name), &quotas);
+}
+
 /* By the token; else by the certificate, if it has a line; else nobody in particular. */
 static enum gate identify(struct conn *conn)
 {
@@ -64,7 +83,11 @@ static enum gate identify(struct conn *conn)
     } else if (tokens_are_used(tokens) && conn_certificate(conn) != NULL) {
         identity = tokens_find_certificate(tokens, conn_certificate(conn));
     }
-    conn->identity = identity != NULL ? identity : tokens_anonymous(tokens);
+    identity = identity != NULL ? identity : tokens_anonymous(tokens);
+    if (conn->identity != identity) {
+        conn->identity = identity;
+        count_for(conn, identity);
+    }
     return gate;
 }
 

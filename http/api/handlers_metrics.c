@@ -24,6 +24,10 @@ struct totals {
     uint64_t replies[6]; /* by the first digit of their status */
     uint64_t connections;
     uint64_t waiting; /* requests that wait for ids */
+    uint64_t refused[CONN_REFUSALS];
+    uint64_t parts;
+    uint64_t body_bytes;
+    uint64_t output_bytes;
     bool has_tls;
     uint64_t handshakes_full;
     uint64_t handshakes_resumed;
@@ -35,29 +39,42 @@ static uint64_t count_of(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+/* What the connections of a loop hold, and whom it refused. */
+static void totals_add_conns(struct totals *totals, const struct conns *conns)
+{
+    const struct conn_counts *counts = &conns->counts;
+
+    for (unsigned k = 0; k < sizeof totals->replies / sizeof totals->replies[0]; k++) {
+        totals->replies[k] += count_of(&counts->replies[k]);
+    }
+    for (unsigned k = 0; k < CONN_REFUSALS; k++) {
+        totals->refused[k] += count_of(&counts->refused[k]);
+    }
+    totals->connections += atomic_load_explicit(&counts->conns, memory_order_relaxed);
+    totals->parts += count_of(&counts->parts);
+    totals->body_bytes += count_of(&conns->budget.body_bytes);
+    totals->output_bytes += count_of(&conns->budget.output_bytes);
+}
+
 static void totals_make(const struct api *api, struct totals *ret_totals)
 {
     struct totals totals = {0};
 
     for (unsigned i = 0; i < api->loop_count; i++) {
         const struct api_loop *loop = api->loops[i];
-        const struct conn_counts *counts = &loop->conns->counts;
 
         totals.segment_ids += count_of(&loop->counts.segment_ids);
         totals.snowflake_ids += count_of(&loop->counts.snowflake_ids);
         totals.strict_ids += count_of(&loop->counts.strict_ids);
         totals.burnt_skipped += count_of(&loop->counts.burnt_skipped);
         totals.burnt_unanswered += count_of(&loop->counts.burnt_unanswered);
-        for (unsigned k = 0; k < sizeof totals.replies / sizeof totals.replies[0]; k++) {
-            totals.replies[k] += count_of(&counts->replies[k]);
-        }
+        totals_add_conns(&totals, loop->conns);
         if (loop->conns->tls != NULL) {
             totals.handshakes_full += count_of(&loop->conns->tls->counts.full);
             totals.handshakes_resumed += count_of(&loop->conns->tls->counts.resumed);
             totals.handshakes_failed += count_of(&loop->conns->tls->counts.failed);
             totals.has_tls = true;
         }
-        totals.connections += atomic_load_explicit(&counts->conns, memory_order_relaxed);
         totals.waiting += atomic_load_explicit(&loop->waiters.count, memory_order_relaxed);
     }
     *ret_totals = totals;
@@ -98,6 +115,14 @@ static void put_counters(struct buf *buf, const struct totals *totals)
         put_sample(buf, "leafd_http_requests_total", "status", classes[digit],
                    totals->replies[digit]);
     }
+    put_head(buf, "leafd_http_refused_total", "counter",
+             "Requests, bodies and connections refused or cut off for what a client may take.");
+    for (int refusal = 0; refusal < CONN_REFUSALS; refusal++) {
+        put_sample(buf, "leafd_http_refused_total", "why",
+                   conn_refusal_name((enum conn_refusal)refusal), totals->refused[refusal]);
+    }
+    put_metric(buf, "leafd_http_parts_total", "counter",
+               "Parts of large replies, each made in a turn of its own.", totals->parts);
 }
 
 static void put_burnt(struct buf *buf, const struct id_health *health, const struct totals *totals)
@@ -147,6 +172,8 @@ static void put_health(struct buf *buf, const struct id_health *health, const st
     } gauges[] = {
         {"leafd_connections", "Open client connections.", totals->connections},
         {"leafd_waiting_requests", "Requests that wait for ids.", totals->waiting},
+        {"leafd_http_body_bytes", "Request bodies in memory.", totals->body_bytes},
+        {"leafd_http_output_bytes", "Memory of replies that were not taken.", totals->output_bytes},
         {"leafd_leader_known", "1 if this node knows the cluster's leader.", health->leader_known},
         {"leafd_leader_through",
          "Id of the node through which this one reaches the leader, 0: directly.",
@@ -274,6 +301,7 @@ int handle_metrics(struct conn *conn)
     struct totals totals;
 
     totals_make(loop->api, &totals);
+    totals.output_bytes -= conn->output.counted; /* of this reply's connection */
     put_counters(text, &totals);
     put_tls(text, &totals);
     put_burnt(text, loop->backend->health, &totals);

@@ -25,6 +25,7 @@
 #define NAME .takes_name = true
 #define OPTIONS .takes_options = true
 #define BODY .takes_body = true
+#define BULK_BODY .takes_body = true, .is_bulk = true
 #define TAG .takes_name = true, .names_tag = true
 #define AUDITED .audited = true
 #define FOR(role_, doors_) .role = (role_), .doors = (doors_)
@@ -49,7 +50,7 @@ static const struct route routes[] = {
     ROUTE(BIT(METHOD_PUT), "/api/tags/", TAG, BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tag_put)),
     ROUTE(BIT(METHOD_DELETE), "/api/tags/", TAG, OPTIONS, FOR_TAGS, SERVED_BY(handle_tag_delete)),
     ROUTE(READ, "/api/tags", OPTIONS, FOR_READ, SERVED_BY(handle_tags_list)),
-    ROUTE(BIT(METHOD_POST), "/api/tags", BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tags_put)),
+    ROUTE(BIT(METHOD_POST), "/api/tags", BULK_BODY, OPTIONS, FOR_TAGS, SERVED_BY(handle_tags_put)),
     ROUTE(BIT(METHOD_PUT), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS,
           SERVED_BY(handle_worker_renew)),
     ROUTE(BIT(METHOD_DELETE), "/api/workers/", NAME, BODY, OPTIONS, FOR_WORKERS, AUDITED,

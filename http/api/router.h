@@ -26,8 +26,15 @@ struct route {
     unsigned doors;      /* bits of enum door: where it is served */
     enum role role;      /* who may ask it */
     bool takes_body;     /* bodies are kept for the handler; else read and dropped */
+    bool is_bulk;        /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
     int (*handle)(struct conn *conn); /* see handlers.h */
 };
+
+/* The largest body that it takes; NULL: no route. */
+static inline uint32_t route_body_max(const struct route *route)
+{
+    return route != NULL && route->is_bulk ? LIMIT_HTTP_BODY_BYTES : LIMIT_HTTP_SMALL_BODY_BYTES;
+}
 
 enum router_result {
     ROUTER_FOUND,

@@ -19,15 +19,15 @@
 #define KIND_ADDRESS 1 /* seeds of ids */
 #define KIND_NAME 2
 
-TAILQ_HEAD(client_list, client);
+TAILQ_HEAD(client_list, http_client);
 
 struct clients {
     pthread_mutex_t mutex; /* guards all */
     struct client_quotas quotas;
     size_t max;
     struct hash_table table;
-    struct client_list idle; /* that nobody refers to, longest first */
-    struct client others;    /* not in the table */
+    struct client_list idle;   /* that nobody refers to, longest first */
+    struct http_client others; /* not in the table */
 };
 
 struct client_kind {
@@ -37,10 +37,10 @@ struct client_kind {
 
 static uint32_t hash_of(const struct hash_link *link)
 {
-    return (uint32_t)CONTAINER(link, struct client, link)->id;
+    return (uint32_t)CONTAINER(link, struct http_client, link)->id;
 }
 
-static void set_quotas(struct client *client, const struct client_quotas *quotas)
+static void set_quotas(struct http_client *client, const struct client_quotas *quotas)
 {
     atomic_store_explicit(&client->requests.per_s, quotas->requests_per_s, memory_order_relaxed);
     atomic_store_explicit(&client->ids.per_s, quotas->ids_per_s, memory_order_relaxed);
@@ -67,7 +67,7 @@ struct clients *clients_new(const struct client_quotas *quotas, size_t max)
 
 void clients_free(struct clients *clients)
 {
-    struct client *client;
+    struct http_client *client;
 
     ASSERT(clients->others.refs == 0);
     while ((client = TAILQ_FIRST(&clients->idle)) != NULL) {
@@ -81,13 +81,13 @@ void clients_free(struct clients *clients)
     free(clients);
 }
 
-static struct client *find(struct clients *clients, uint64_t id, const char *name, size_t len,
-                           bool is_named)
+static struct http_client *find(struct clients *clients, uint64_t id, const char *name, size_t len,
+                                bool is_named)
 {
     struct hash_link *link = hash_table_chain(&clients->table, (uint32_t)id);
 
     for (; link != NULL; link = link->next) {
-        struct client *client = CONTAINER(link, struct client, link);
+        struct http_client *client = CONTAINER(link, struct http_client, link);
 
         if (client->id == id && client->is_named == is_named && client->name_len == len &&
             memcmp(client->name, name, len) == 0) {
@@ -98,10 +98,10 @@ static struct client *find(struct clients *clients, uint64_t id, const char *nam
 }
 
 /* A new record; NULL: all are in use. */
-static struct client *add(struct clients *clients, uint64_t id, const char *name, size_t len,
-                          const struct client_kind *kind)
+static struct http_client *add(struct clients *clients, uint64_t id, const char *name, size_t len,
+                               const struct client_kind *kind)
 {
-    struct client *client = TAILQ_FIRST(&clients->idle);
+    struct http_client *client = TAILQ_FIRST(&clients->idle);
 
     if (clients->table.count >= clients->max) {
         if (client == NULL) {
@@ -124,11 +124,11 @@ static struct client *add(struct clients *clients, uint64_t id, const char *name
 }
 
 /* The record with one reference more. */
-static struct client *get(struct clients *clients, const char *name, size_t len,
-                          const struct client_kind *kind, const struct client_quotas *quotas)
+static struct http_client *get(struct clients *clients, const char *name, size_t len,
+                               const struct client_kind *kind, const struct client_quotas *quotas)
 {
     uint64_t id = hash_bytes(name, len, kind->is_named ? KIND_NAME : KIND_ADDRESS);
-    struct client *client;
+    struct http_client *client;
 
     ASSERT(len >= 1 && len <= LIMIT_CLIENT_NAME_BYTES);
     ASSERT(pthread_mutex_lock(&clients->mutex) == 0);
@@ -149,8 +149,8 @@ static struct client *get(struct clients *clients, const char *name, size_t len,
     return client;
 }
 
-struct client *clients_of_name(struct clients *clients, const char *name, size_t len,
-                               const struct client_quotas *quotas)
+struct http_client *clients_of_name(struct clients *clients, const char *name, size_t len,
+                                    const struct client_quotas *quotas)
 {
     static const struct client_kind kind = {.is_named = true};
 
@@ -187,7 +187,7 @@ static bool name_of(const struct sockaddr *address, char out[LIMIT_CLIENT_NAME_B
     return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-struct client *clients_of_address(struct clients *clients, const struct sockaddr *address)
+struct http_client *clients_of_address(struct clients *clients, const struct sockaddr *address)
 {
     char name[LIMIT_CLIENT_NAME_BYTES + 1];
     const struct client_kind kind = {.is_local = name_of(address, name)};
@@ -195,7 +195,7 @@ struct client *clients_of_address(struct clients *clients, const struct sockaddr
     return get(clients, name, strlen(name), &kind, &clients->quotas);
 }
 
-void clients_release(struct clients *clients, struct client *client)
+void clients_release(struct clients *clients, struct http_client *client)
 {
     ASSERT(pthread_mutex_lock(&clients->mutex) == 0);
     ASSERT(client->refs > 0);

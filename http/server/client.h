@@ -47,7 +47,7 @@ struct client_rate {
     _Atomic uint64_t until_ns;
 };
 
-struct client {
+struct http_client {
     /* Each request looks at these. */
     struct client_rate requests;
     struct client_rate ids;
@@ -67,7 +67,7 @@ struct client {
     /* The table's. */
     uint32_t refs;
     struct hash_link link;
-    TAILQ_ENTRY(client) idle_link;
+    TAILQ_ENTRY(http_client) idle_link;
 };
 
 struct clients;
@@ -81,12 +81,12 @@ void clients_free(struct clients *clients);
 /* The record of an address, or of a token's name (1 to LIMIT_CLIENT_NAME_BYTES bytes; longer ones
  * are cut), with one reference more. The quotas of a name are taken over, also by a record that is
  * there. An address that is neither IPv4 nor IPv6 is "local". Never NULL. */
-struct client *clients_of_address(struct clients *clients, const struct sockaddr *address);
-struct client *clients_of_name(struct clients *clients, const char *name, size_t len,
-                               const struct client_quotas *quotas);
+struct http_client *clients_of_address(struct clients *clients, const struct sockaddr *address);
+struct http_client *clients_of_name(struct clients *clients, const char *name, size_t len,
+                                    const struct client_quotas *quotas);
 
 /* Give a reference back. */
-void clients_release(struct clients *clients, struct client *client);
+void clients_release(struct clients *clients, struct http_client *client);
 
 /* Records that there are, idle ones too. */
 size_t clients_count(struct clients *clients);

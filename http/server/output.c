@@ -9,8 +9,8 @@
 #include "src/base/assert.h"
 #include "src/base/hot.h"
 
-#define KEPT_BYTES (32 << 10) /* memory grown beyond this is freed once it is empty */
-#define SEAL_BYTES (64 << 10) /* sealed and sent at once: four full records */
+#define KEPT_BYTES LIMIT_HTTP_OUTPUT_BYTES /* memory grown beyond this is freed once it is empty */
+#define SEAL_BYTES (64 << 10)              /* sealed and sent at once: four full records */
 
 HOT struct buf *output_buf(struct output *output, struct output_pool *pool)
 {
@@ -48,6 +48,7 @@ HOT enum output_result output_send(struct output *output, struct output_pool *po
     if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
         return OUTPUT_FAILED;
     }
+    output->taken_bytes += sent > 0 ? (size_t)sent : 0;
     if (sent != (ssize_t)left) {
         output->sent_bytes += sent > 0 ? (size_t)sent : 0;
         if (buf == &output->out) {
@@ -70,6 +71,7 @@ HOT static enum output_result send_sealed(struct output *output, struct buf *sea
     ssize_t sent = len > 0 ? send(fd, sealed->data, len, MSG_NOSIGNAL) : 0;
 
     sealed->len = 0;
+    output->taken_bytes += sent > 0 ? (size_t)sent : 0;
     if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
         return OUTPUT_FAILED;
     }
@@ -103,7 +105,6 @@ HOT enum output_result output_seal(struct output *output, struct output_pool *po
         output->sealed_bytes += len;
         if (output->sealed_bytes == output->out.len && output->out.capacity > 0) {
             output->sealed_bytes = 0;
-            give_back(pool, &output->out);
             give_back(pool, &output->out);
         }
         result = send_sealed(output, sealed, fd);

@@ -35,6 +35,8 @@ struct output {
     size_t sent_bytes;    /* of it */
     size_t sealed_bytes;  /* of `out`: TLS has taken them */
     uint32_t reply_count; /* replies in both */
+    uint64_t taken_bytes; /* by the socket, ever */
+    uint64_t counted;     /* of memory, in the loop's budget */
 };
 
 enum output_result {
@@ -50,6 +52,18 @@ struct buf *output_buf(struct output *output, struct output_pool *pool);
 static inline bool output_is_waiting(const struct output *output)
 {
     return output->sending.len > 0;
+}
+
+/* The socket has taken all, but for a head at most. */
+static inline bool output_is_empty(const struct output *output)
+{
+    return output->out.len <= LIMIT_HTTP_SMALL_REPLY_BYTES && output->sending.len == 0;
+}
+
+/* Memory that is held for replies. */
+static inline uint64_t output_held_bytes(const struct output *output)
+{
+    return output->out.capacity + output->sending.capacity;
 }
 
 /* So much is unsent that no further request is to be served. */

@@ -168,7 +168,8 @@ static uint64_t progress(struct conn_world *world)
         return world->loop->conns.counts.conns;
     }
     (void)ioctl(conn->fd, FIONREAD, &unread);
-    return (((uint64_t)unread * 31 + conn->input.start) * 31 + conn->input.end) * 31 + conn->state +
+    return world->loop->conns.work_bytes * 1000003 +
+           (((uint64_t)unread * 31 + conn->input.start) * 31 + conn->input.end) * 31 + conn->state +
            2;
 }
 
@@ -305,11 +306,12 @@ void conn_world_reset(struct conn_world *world)
 
 void conn_world_connect(struct conn_world *world)
 {
+    static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     int fds[2];
 
     ASSERT(world->fd < 0);
     ASSERT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
-    conns_take(&world->loop->conns, fds[0]);
+    conns_take(&world->loop->conns, fds[0], &nobody);
     world->fd = fds[1];
     world->ended = false;
     come_to_rest(world);
@@ -345,7 +347,7 @@ void conn_world_disconnect(struct conn_world *world)
     world->fd = -1;
     conn_world_rest(world);
     ASSERT(loop->conns.counts.conns == 0);
-    ASSERT(loop->conns.body_bytes == 0);
+    ASSERT(loop->conns.budget.body_bytes == 0);
     ASSERT(world->api->loops[0]->waiters.count == 0);
     ASSERT(loop->conns.queue_len == 0 && TAILQ_EMPTY(&loop->conns.queue));
     /* One more try for nobody may be left. */

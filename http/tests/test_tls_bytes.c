@@ -175,6 +175,8 @@ static void test_slow_reader(void **state)
     conn_world_reset(&world);
     assert_true(tls_user_open(&client, &world, &ca, NULL));
     world.deaf = true;
+    (void)fake_open(&world.fake, "plain", 1, 200000);
+    world.late = true; /* what takes long is to read the reply, not to make it */
     write_records(&client, many, sizeof many - 1, sizeof many);
     write_records(&client, many, sizeof many - 1, sizeof many);
     write_records(&client, ASK, ASK_LEN, ASK_LEN);
@@ -182,6 +184,7 @@ static void test_slow_reader(void **state)
     conn_world_send(&world, wire.data, wire.len);
     assert_true(output_is_waiting(&world.conn->output));
     world.deaf = false;
+    world.late = false;
     conn_world_rest(&world);
     assert_false(output_is_waiting(&world.conn->output));
     tls_user_take(&client);

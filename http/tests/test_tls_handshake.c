@@ -392,10 +392,11 @@ static void turn(void)
 
 static void connect_and_send(int *fd, const void *data, size_t len)
 {
+    static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     int fds[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    conns_take(&world.loop->conns, fds[0]);
+    conns_take(&world.loop->conns, fds[0], &nobody);
     *fd = fds[1];
     assert_int_equal(send(fds[1], data, len, MSG_NOSIGNAL), len);
 }

@@ -12,7 +12,7 @@
 #include "src/base/assert.h"
 #include "src/base/log.h"
 
-static bool are_joined(const struct config *config)
+bool doors_are_joined(const struct config *config)
 {
     return strcmp(config->admin.listen, DOORS_JOINED) == 0;
 }
@@ -28,7 +28,7 @@ static struct auth_settings auth_settings_of(const struct config *config)
         .anonymous_roles = config->auth.anonymous_roles,
     };
 
-    if (!are_joined(config)) {
+    if (!doors_are_joined(config)) {
         settings.web.own[2] = config->admin.listen;
     }
     return settings;
@@ -128,7 +128,7 @@ static void tell(const struct doors *doors)
     const struct config *config = doors->config;
     bool used = config->auth.tokens_file[0] != '\0';
 
-    if (are_joined(config)) {
+    if (doors_are_joined(config)) {
         log_info("http", "one door: tags, members and all else are served with the ids",
                  "http.listen=%s admin.listen=" DOORS_JOINED, config->http.listen_address);
     }
@@ -137,7 +137,7 @@ static void tell(const struct doors *doors)
                  tokens_count(doors->auth->table),
                  roles_text(config->auth.anonymous_roles, (char[ROLES_TEXT_BYTES]){0}));
     } else if (!address_is_loopback(config->http.listen_address) ||
-               (!are_joined(config) && !address_is_loopback(config->admin.listen))) {
+               (!doors_are_joined(config) && !address_is_loopback(config->admin.listen))) {
         log_warn("http", "there are no tokens: other machines may do everything",
                  "insecure-open=true without_a_token=\"%s\"",
                  roles_text(config->auth.anonymous_roles, (char[ROLES_TEXT_BYTES]){0}));
@@ -145,7 +145,8 @@ static void tell(const struct doors *doors)
 }
 
 int doors_open(struct doors *doors, const struct config *config, struct tls *tls,
-               const struct http_build *build, struct id_backend *backend)
+               const struct http_build *build, struct id_backend *backend,
+               const struct files_split *files)
 {
     const struct http_service *admin = NULL;
     int rv;
@@ -153,13 +154,15 @@ int doors_open(struct doors *doors, const struct config *config, struct tls *tls
     *doors = (struct doors){.config = config, .settings = {config->http, config->admin.http}};
     doors->settings[0].tls = tls;
     doors->settings[1].tls = tls;
+    doors->settings[0].connections = files->connections;
+    doors->settings[1].connections = files->admin_connections;
     rv = open_auth(doors);
     if (rv != 0) {
         return rv;
     }
     doors->api = api_new(&doors->settings[0], build, backend);
     api_set_auth(doors->api, doors->auth);
-    if (!are_joined(config)) {
+    if (!doors_are_joined(config)) {
         admin = api_admin_service(doors->api, config->http.listen_address, config->admin.listen);
     }
     rv = open_door(doors, api_service(doors->api), "http.listen");

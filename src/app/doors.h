@@ -21,6 +21,7 @@
 #include "http/api/api.h"
 #include "http/server/server.h"
 #include "src/app/config/config.h"
+#include "src/app/files.h"
 #include "src/app/reload.h"
 
 #define DOORS_MAX 2
@@ -39,10 +40,14 @@ struct doors {
     void *data;
 };
 
-/* Open them for this node. tls: both have it; borrowed until they are closed; NULL: plain HTTP. The
- * first error is logged. */
+/* Is there one door for all? */
+bool doors_are_joined(const struct config *config);
+
+/* Open them for this node, with so many connections. tls: both have it; borrowed until they are
+ * closed; NULL: plain HTTP. The first error is logged. */
 int doors_open(struct doors *doors, const struct config *config, struct tls *tls,
-               const struct http_build *build, struct id_backend *backend) MUST_CHECK;
+               const struct http_build *build, struct id_backend *backend,
+               const struct files_split *files) MUST_CHECK;
 
 bool doors_are_open(const struct doors *doors);
 

@@ -11,8 +11,6 @@
 #include "src/base/buf.h"
 #include "src/base/log.h"
 
-#define FILES_BESIDE_CLIENTS 256
-
 struct quoted {
     char text[LIMIT_PATH_BYTES + 77]; /* a path, or a reason */
 };
@@ -53,18 +51,26 @@ void report_settings(const struct config *config)
     buf_free(&members);
 }
 
-void report_warnings(const struct config *config, uint64_t files)
+void report_warnings(const struct config *config)
 {
-    uint64_t wanted =
-        (uint64_t)config->http.loops * config->http.connections + FILES_BESIDE_CLIENTS;
-
     if (config->node.members.count > 0 && config->node.members.count % 2 == 0) {
         log_warn("app", "an even number of members survives no more failures than one fewer",
                  "members=%zu", config->node.members.count);
     }
-    if (files < wanted) {
-        log_warn("app", "fewer open files are allowed than http.connections may need",
-                 "limit=%" PRIu64 " needed=%" PRIu64, files, wanted);
+}
+
+void report_files(const struct config *config, uint64_t allowed, uint64_t kept,
+                  const struct files_split *split)
+{
+    const struct http_settings *http = &config->http;
+
+    log_info("app", "open files",
+             "allowed=%" PRIu64 " kept=%" PRIu64 " http_loops=%" PRIu32 " http_connections=%" PRIu32
+             " admin_connections=%" PRIu32,
+             allowed, kept, http->loops, split->connections, split->admin_connections);
+    if (split->connections < http->connections) {
+        log_warn("app", "fewer connections than http.connections: the system allows fewer files",
+                 "each_loop=%" PRIu32 " wanted=%" PRIu32, split->connections, http->connections);
     }
 }
 

@@ -6,12 +6,18 @@
 #define LEAFD_APP_REPORT_H
 
 #include "src/app/config/config.h"
+#include "src/app/files.h"
 
 /* The first lines of the log. */
 void report_settings(const struct config *config);
 
-/* What is allowed, and may yet be a mistake. files: how many may be open. */
-void report_warnings(const struct config *config, uint64_t files);
+/* What is allowed, and may yet be a mistake. */
+void report_warnings(const struct config *config);
+
+/* How many files may be open, how many of them are kept from clients, and how many connections each
+ * HTTP thread may have therefore. */
+void report_files(const struct config *config, uint64_t allowed, uint64_t kept,
+                  const struct files_split *split);
 
 /* The data directory cannot be used: err says why, text more exactly. */
 void report_data_refused(const struct config *config, int err, const char *text);

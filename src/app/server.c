@@ -15,6 +15,7 @@
 
 #include "src/app/certificate.h"
 #include "src/app/doors.h"
+#include "src/app/files.h"
 #include "src/app/libraries.h"
 #include "src/app/privileges.h"
 #include "src/app/reload.h"
@@ -45,6 +46,7 @@ struct server {
     struct store *store;
     struct node *node; /* NULL before the start and after the stop */
     struct node_owner owner;
+    struct files_split files; /* connections that are for clients */
     struct doors doors;
     struct http_build build;
     struct certificate certificate;
@@ -324,7 +326,7 @@ static enum exit_code start_http(struct server *server)
         return EXIT_CODE_STOPPED;
     }
     err = doors_open(&server->doors, server->config, server->certificate.tls, &server->build,
-                     node_backend(server->node));
+                     node_backend(server->node), &server->files);
     if (err != 0) {
         return exit_code_of(err);
     }
@@ -431,6 +433,19 @@ static rlim_t raise_file_limit(void)
     return limit.rlim_cur;
 }
 
+/* Clients may open what is not kept for peers and the node. */
+static void bound_clients(struct server *server)
+{
+    const struct config *config = server->config;
+    bool has_admin = !doors_are_joined(config);
+    uint32_t loops = config->http.loops + (has_admin ? config->admin.http.loops : 0);
+    uint64_t allowed = raise_file_limit();
+
+    files_divide(allowed, config->http.loops, config->http.connections,
+                 has_admin ? config->admin.http.connections : 0, &server->files);
+    report_files(config, allowed, files_kept(loops), &server->files);
+}
+
 static enum exit_code start(struct server *server)
 {
     static enum exit_code (*const steps[])(struct server *) = {
@@ -461,7 +476,8 @@ enum exit_code server_run(const struct config *config)
     init(&server, config);
     report_settings(config);
     privileges_report(config);
-    report_warnings(config, raise_file_limit());
+    report_warnings(config);
+    bound_clients(&server);
     code = start(&server);
     (void)uv_run(&server.loop, UV_RUN_DEFAULT);
     ASSERT(server.phase == STOPPED);

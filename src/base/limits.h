@@ -75,29 +75,40 @@
 #define LIMIT_AUDIT_REFUSALS_PER_S 10 /* more are counted, and not kept */
 
 /* --- HTTP (http/) --- */
-#define LIMIT_HTTP_ADMIN_LOOPS 1           /* of the admin door */
-#define LIMIT_HTTP_ADMIN_CONNECTIONS 256   /* of the admin door; more: 503 overloaded and close */
-#define LIMIT_HTTP_TARGET_BYTES 4096       /* request target; longer: 414 and close */
-#define LIMIT_HTTP_HEADERS_BYTES 8192      /* request head; longer: 431 and close */
-#define LIMIT_HTTP_HEADER_COUNT 64         /* header lines; more: 431 and close */
-#define LIMIT_HTTP_BODY_BYTES (8 << 20)    /* request body; larger: 413 and close */
-#define LIMIT_JSON_BYTES 65536             /* one JSON object; longer: 400 bad_json */
-#define LIMIT_JSON_VALUES 64               /* in it, commas and brackets; more: 400 bad_json */
-#define LIMIT_JSON_DEPTH 8                 /* of objects and arrays in it; more: 400 bad_json */
-#define LIMIT_JSON_SLICE_BYTES (64 << 10)  /* of a bulk read at once; then others get a turn */
+#define LIMIT_HTTP_ADMIN_LOOPS 1         /* of the admin door */
+#define LIMIT_HTTP_ADMIN_CONNECTIONS 256 /* of the admin door; more: 503 overloaded and close */
+#define LIMIT_HTTP_TARGET_BYTES 4096     /* request target; longer: 414 and close */
+#define LIMIT_HTTP_HEADERS_BYTES 8192    /* request head; longer: 431 and close */
+#define LIMIT_HTTP_HEADER_COUNT 64       /* header lines; more: 431 and close */
+#define LIMIT_HTTP_BODY_BYTES (8 << 20)  /* a bulk route's request body; 413 and close */
+#define LIMIT_HTTP_SMALL_BODY_BYTES (64 << 10) /* another route's; larger: 413 and close */
+#define LIMIT_JSON_BYTES 65536                 /* one JSON object; longer: 400 bad_json */
+#define LIMIT_JSON_VALUES 64                   /* in it, commas and brackets; more: 400 bad_json */
+#define LIMIT_JSON_DEPTH 8                     /* of objects and arrays in it; more: 400 bad_json */
+#define LIMIT_JSON_SLICE_BYTES (64 << 10)      /* of a bulk read at once; then others get a turn */
 #define LIMIT_HTTP_PIPELINE 1024           /* replies queued a connection before reading stops */
-#define LIMIT_HTTP_OUTPUT_BYTES (16 << 20) /* unsent output a connection before reading stops */
-#define LIMIT_HTTP_CONNECTIONS 10000       /* a loop; more: 503 overloaded and close */
-#define LIMIT_HTTP_LOOPS 64                /* http.loops; more: a configuration error */
-#define LIMIT_CLIENTS 16384                /* records of clients; more share one */
-#define LIMIT_CLIENT_NAME_BYTES 64         /* an address, or a token's name; longer: cut */
-#define LIMIT_HTTP_HEAD_MS 5000            /* from a request's first byte to its head's end; 408 */
-#define LIMIT_HTTP_BODY_MS 10000           /* from the head's end to the body's end; 408 */
-#define LIMIT_HTTP_IDLE_MS 60000           /* keep-alive with no request; closes */
-#define LIMIT_HTTP_WRITE_MS 10000          /* a reader that takes nothing for so long; closes */
-#define LIMIT_HTTP_LINGER_MS 2000          /* input dropped after an error's reply before closing */
-#define LIMIT_HTTP_BODIES_BYTES (64 << 20) /* request bodies in memory, a loop; 503 and close */
-#define LIMIT_HTTP_REFUSED 64          /* connections over the limit being answered so, a loop */
+#define LIMIT_HTTP_OUTPUT_BYTES (64 << 10) /* unsent output a connection before reading stops */
+#define LIMIT_HTTP_SMALL_REPLY_BYTES 1024
+#define LIMIT_HTTP_PART_BYTES (31 << 10)      /* a reply that may be longer is made part by part */
+#define LIMIT_HTTP_OUTPUT_MIN_BYTES (2 << 20) /* of a loop, whatever http.output-bytes is */
+#define LIMIT_HTTP_TURN_REQUESTS 64      /* of one connection served at once; then others' turn */
+#define LIMIT_HTTP_TURN_BYTES (31 << 10) /* of large replies and long pipelines a loop's turn */
+#define LIMIT_HTTP_UNSENT_BYTES (128 << 10) /* not sent yet, in the kernel, a connection */
+#define LIMIT_HTTP_HELD_BYTES (16 << 10)    /* while output is short: who holds less may be slow */
+#define LIMIT_HTTP_SHORT_RATE 256   /* so many times http.min-rate-bytes the others have to take */
+#define LIMIT_HTTP_BODY_SLOW_MS 500 /* a body that got on by less than a step for so long ... */
+#define LIMIT_HTTP_BODY_STEP_BYTES (16 << 10) /* ... gives way when there is no room; 408 */
+#define LIMIT_HTTP_CONNECTIONS 10000          /* a loop; more: 503 overloaded and close */
+#define LIMIT_HTTP_LOOPS 64                   /* http.loops; more: a configuration error */
+#define LIMIT_CLIENTS 16384                   /* records of clients; more share one */
+#define LIMIT_CLIENT_NAME_BYTES 64            /* an address, or a token's name; longer: cut */
+#define LIMIT_HTTP_HEAD_MS 5000   /* from a request's first byte to its head's end; 408 */
+#define LIMIT_HTTP_BODY_MS 10000  /* from the head's end to the body's end; 408 */
+#define LIMIT_HTTP_IDLE_MS 60000  /* keep-alive with no request; closes */
+#define LIMIT_HTTP_WRITE_MS 10000 /* a reader that takes nothing for so long; closes */
+#define LIMIT_HTTP_LINGER_MS 2000 /* input dropped after an error's reply before closing */
+#define LIMIT_HTTP_BUDGET_BYTES (1ULL << 36) /* settings of memory; more: configuration error */
+#define LIMIT_HTTP_REFUSED 16          /* connections over the limit being answered so, a loop */
 #define LIMIT_HTTP_BACKLOG 1024        /* connections the kernel holds for accept, a loop */
 #define LIMIT_HTTP_ACCEPTS_PER_TURN 64 /* then the connections that are there get their turn */
 #define LIMIT_HTTP_ACCEPT_PAUSE_MS 100 /* out of file descriptors: before the next try */

@@ -184,7 +184,7 @@ static void test_metrics_without_snowflake(void **state)
     size_t families;
     char *body = metrics(f, &families);
 
-    assert_int_equal(families, 26);
+    assert_int_equal(families, 32);
     assert_null(strstr(body, "layout_seconds_left"));
     free(body);
     assert_int_equal(VALUE("leafd_build_info{version=\"9.8.7\",commit=\"abc\\\"def\"}"), 1);

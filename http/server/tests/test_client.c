@@ -17,7 +17,7 @@
 
 static const struct client_quotas none = {0};
 
-static struct client *of(struct clients *clients, const char *address)
+static struct http_client *of(struct clients *clients, const char *address)
 {
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
     struct sockaddr_in v4 = {.sin_family = AF_INET};
@@ -29,15 +29,15 @@ static struct client *of(struct clients *clients, const char *address)
     return clients_of_address(clients, (struct sockaddr *)&v6);
 }
 
-static struct client *named(struct clients *clients, const char *name,
-                            const struct client_quotas *quotas)
+static struct http_client *named(struct clients *clients, const char *name,
+                                 const struct client_quotas *quotas)
 {
     return clients_of_name(clients, name, strlen(name), quotas);
 }
 
 static void expect(struct clients *clients, const char *address, const char *name, bool is_local)
 {
-    struct client *client = of(clients, address);
+    struct http_client *client = of(clients, address);
 
     assert_string_equal(client->name, name);
     assert_int_equal(client->is_local, is_local);
@@ -49,9 +49,9 @@ static void test_who_is_a_client(void **state)
 {
     static const struct sockaddr unix_socket = {.sa_family = AF_UNIX};
     struct clients *clients = clients_new(&none, 100);
-    struct client *token = named(clients, "10.0.0.1", &none);
-    struct client *address = of(clients, "10.0.0.1");
-    struct client *local = clients_of_address(clients, &unix_socket);
+    struct http_client *token = named(clients, "10.0.0.1", &none);
+    struct http_client *address = of(clients, "10.0.0.1");
+    struct http_client *local = clients_of_address(clients, &unix_socket);
 
     (void)state;
     expect(clients, "10.0.0.1", "10.0.0.1", false);
@@ -76,9 +76,9 @@ static void test_who_is_a_client(void **state)
 static void test_one_record_for_each(void **state)
 {
     struct clients *clients = clients_new(&none, 100);
-    struct client *a = of(clients, "2001:db8:1:2::1");
-    struct client *b = of(clients, "2001:db8:1:2:ffff::");
-    struct client *c = of(clients, "2001:db8:1:3::1");
+    struct http_client *a = of(clients, "2001:db8:1:2::1");
+    struct http_client *b = of(clients, "2001:db8:1:2:ffff::");
+    struct http_client *c = of(clients, "2001:db8:1:3::1");
 
     (void)state;
     assert_ptr_equal(a, b);
@@ -97,8 +97,8 @@ static void test_names_are_cut(void **state)
 {
     struct clients *clients = clients_new(&none, 100);
     char name[LIMIT_CLIENT_NAME_BYTES + 2];
-    struct client *bound;
-    struct client *beyond;
+    struct http_client *bound;
+    struct http_client *beyond;
 
     (void)state;
     memset(name, 'n', sizeof name);
@@ -115,8 +115,8 @@ static void test_the_table_is_bounded(void **state)
 {
     enum { MAX = 3 };
     struct clients *clients = clients_new(&none, MAX);
-    struct client *held[MAX];
-    struct client *others;
+    struct http_client *held[MAX];
+    struct http_client *others;
     char name[16];
 
     (void)state;
@@ -151,7 +151,7 @@ static void test_the_table_is_bounded(void **state)
 static void test_no_quota(void **state)
 {
     struct clients *clients = clients_new(&none, 1);
-    struct client *client = of(clients, "10.0.0.1");
+    struct http_client *client = of(clients, "10.0.0.1");
 
     (void)state;
     for (int i = 0; i < 100000; i++) {
@@ -166,7 +166,7 @@ static void test_a_second_at_once_and_no_more(void **state)
 {
     const struct client_quotas quotas = {.requests_per_s = 10, .ids_per_s = 1000};
     struct clients *clients = clients_new(&quotas, 1);
-    struct client *client = of(clients, "10.0.0.1");
+    struct http_client *client = of(clients, "10.0.0.1");
     uint64_t now_ms = 5000;
 
     (void)state;
@@ -198,7 +198,7 @@ static void test_the_largest_quota_and_time(void **state)
 {
     const struct client_quotas quotas = {.ids_per_s = UINT32_MAX, .requests_per_s = 1};
     struct clients *clients = clients_new(&quotas, 1);
-    struct client *client = of(clients, "10.0.0.1");
+    struct http_client *client = of(clients, "10.0.0.1");
     const uint64_t now_ms = UINT64_C(1) << 43; /* 278 years */
     uint64_t ids = 0;
 
@@ -218,7 +218,7 @@ static void test_quotas_of_a_name_can_change(void **state)
     const struct client_quotas addresses = {.requests_per_s = 7};
     const struct client_quotas more = {.requests_per_s = 20, .connections = 3, .bodies = 4};
     struct clients *clients = clients_new(&addresses, 10);
-    struct client *client = named(clients, "billing", &none);
+    struct http_client *client = named(clients, "billing", &none);
 
     (void)state;
     assert_int_equal(client->requests.per_s, 0);
@@ -251,8 +251,8 @@ static void *work(void *data)
     char name[32];
 
     for (unsigned i = 0; i < ROUNDS; i++) {
-        struct client *shared = of(thread->clients, "10.9.9.9");
-        struct client *own;
+        struct http_client *shared = of(thread->clients, "10.9.9.9");
+        struct http_client *own;
 
         (void)snprintf(name, sizeof name, "10.1.%u.%u", thread->number, i % 100);
         own = of(thread->clients, name);
@@ -269,7 +269,7 @@ static void test_threads_share_a_quota(void **state)
     const struct client_quotas quotas = {.requests_per_s = RATE};
     struct clients *clients = clients_new(&quotas, 50);
     struct thread threads[THREADS] = {0};
-    struct client *held = of(clients, "10.9.9.9"); /* else it may be evicted in between */
+    struct http_client *held = of(clients, "10.9.9.9"); /* else it may be evicted in between */
     uint64_t admitted = 0;
 
     (void)state;

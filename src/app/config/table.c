@@ -509,6 +509,7 @@ const struct setting_type setting_layout = {
 
 #define MAX_INTERVAL_MS 600000
 #define MAX_HOLD_MS 604800000 /* a week */
+#define QUOTA_MAX 1000000000
 #define MAX_ENTRIES 10000000
 #define EPOCH_MAX_MS 253402300799999 /* the end of the year 9999 */
 
@@ -640,7 +641,39 @@ const struct setting settings[] = {
      "A client that takes nothing of its reply for so long is cut off."},
     {"http.connections", NUMBER(http.connections, 1, LIMIT_HTTP_CONNECTIONS, NULL),
      DEFAULT(VALUE_OF(LIMIT_HTTP_CONNECTIONS)),
-     "Connections of one HTTP thread; more get 503 `overloaded`."},
+     "Connections of one HTTP thread; more get 503 `overloaded`. Less where the system allows "
+     "fewer open files: some are kept for peers and the node's own."},
+    {"http.bodies-bytes", RANGED(setting_bytes, http.bodies_bytes, 0, LIMIT_HTTP_BUDGET_BYTES),
+     DEFAULT("64MiB"),
+     "Memory for all request bodies that are being received. A quarter is for bodies of up to "
+     "64KiB alone. Each HTTP thread has its part, and at least some 11MiB."},
+    {"http.client-bodies-bytes",
+     RANGED(setting_bytes, http.client_bodies_bytes, 0, LIMIT_HTTP_BUDGET_BYTES), DEFAULT("16MiB"),
+     "Of it, what one client's bodies of more than 64KiB may take; at least 8MiB."},
+    {"http.output-bytes", RANGED(setting_bytes, http.output_bytes, 0, LIMIT_HTTP_BUDGET_BYTES),
+     DEFAULT("64MiB"),
+     "Memory for all replies that clients have not taken. Beyond it nothing more is made for those "
+     "who have not taken theirs. Each HTTP thread has its part, and at least 2MiB."},
+    {"http.min-rate-bytes", NUMBER(http.min_rate_bytes, 0, 1 << 20, "bytes a second"),
+     DEFAULT(VALUE_OF(HTTP_DEFAULT_MIN_RATE_BYTES)),
+     "A client that takes less of its reply, over `http.write-ms`, is cut off. While three "
+     "quarters "
+     "of `http.output-bytes` are taken, one that has 16KiB or more waiting must take 256 times as "
+     "much, over a second. 0: no such rule."},
+    {"quota.requests-per-s", NUMBER(http.quotas.requests_per_s, 0, QUOTA_MAX, "requests"),
+     DEFAULT_SHOWN("0", "0: no quota"),
+     "Requests a second that one client (its address; an IPv6 one: its /64) may make of this node; "
+     "a second's worth may come at once. More get 429 `quota`."},
+    {"quota.ids-per-s", NUMBER(http.quotas.ids_per_s, 0, QUOTA_MAX, "ids"),
+     DEFAULT_SHOWN("0", "0: no quota"),
+     "The same, of ids. A request for more than is left is answered, and the next ones wait until "
+     "that is made up for."},
+    {"quota.connections", NUMBER(http.quotas.connections, 0, QUOTA_MAX, NULL),
+     DEFAULT_SHOWN("0", "0: no quota"),
+     "Connections that one client may have open to this node; more get 429 `quota`."},
+    {"quota.bodies", NUMBER(http.quotas.bodies, 0, QUOTA_MAX, NULL),
+     DEFAULT_SHOWN("0", "0: no quota"),
+     "Request bodies that one client may be sending at a time; more get 429 `quota`."},
     {"peer.listen", RANGED(setting_address, node.listen_address, 0, LIMIT_ADDRESS_BYTES),
      DEFAULT_SHOWN("", "this node's address in `cluster.members`, or `peer.advertise`"),
      "Address to listen on for the other nodes."},
@@ -740,6 +773,9 @@ const struct setting settings[] = {
 
 const size_t setting_count = sizeof settings / sizeof settings[0];
 _Static_assert(sizeof settings / sizeof settings[0] <= CONFIG_SETTINGS_MAX, "too many settings");
+_Static_assert(HTTP_DEFAULT_BODIES_BYTES == 64 << 20 && HTTP_DEFAULT_OUTPUT_BYTES == 64 << 20 &&
+                   HTTP_DEFAULT_CLIENT_BODIES_BYTES == 16 << 20,
+               "http.*-bytes: adapt the defaults");
 _Static_assert(REFILL_DEFAULT_COVER_MS == 5000, "segment.cover-ms: adapt the default");
 _Static_assert(SNOWFLAKE_EPOCH_MS == 1288834974657, "snowflake.epoch-ms: adapt the default");
 

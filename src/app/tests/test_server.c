@@ -45,8 +45,8 @@ struct fake {
     const struct node_settings *node_settings;
     struct node_owner *owner;
     const struct http_settings *api_settings;
-    bool has_admin; /* and so two servers */
-    const struct http_settings *http_settings;
+    bool has_admin;                     /* and so two servers */
+    struct http_settings http_settings; /* a copy */
     const struct http_build *build;
     struct store_lmdb_config store_config;
     uint32_t drain_grace_ms;
@@ -257,7 +257,7 @@ int http_server_start(const struct http_settings *http, const struct http_servic
 {
     event("http_start");
     assert_ptr_equal(service, &fake);
-    fake.http_settings = http;
+    fake.http_settings = *http;
     if (fake.http_err != 0) {
         return fake.http_err;
     }
@@ -375,8 +375,11 @@ static void test_settings_are_handed_down(void **state)
     configure("--http-loops", "3");
     assert_int_equal(server_run(&config), EXIT_CODE_STOPPED);
     assert_ptr_equal(fake.node_settings, &config.node);
-    assert_ptr_equal(fake.api_settings, &config.http);
-    assert_ptr_equal(fake.http_settings, &config.http);
+    assert_non_null(fake.api_settings);
+    assert_string_equal(fake.http_settings.listen_address, config.http.listen_address);
+    assert_int_equal(fake.http_settings.idle_ms, config.http.idle_ms);
+    assert_int_equal(fake.http_settings.loops, 3);
+    assert_in_range(fake.http_settings.connections, 1, config.http.connections);
     assert_string_equal(fake.store_config.dir, "/nonexistent");
     assert_int_equal(fake.store_config.map_bytes, 16ULL << 30);
     assert_string_equal(fake.store_config.identity.cluster_id, "leafd");
