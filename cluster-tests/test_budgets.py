@@ -149,7 +149,8 @@ def test_a_body_is_refused_by_its_length(make_cluster):
     for line, limit in (("PUT /api/tags/t", 64 << 10), ("POST /api/workers", 64 << 10),
                         ("POST /api/tags", 8 * MIB)):
         with Connection(node.address) as connection:
-            connection.send(f"{line} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            connection.send(f"{line} HTTP/1.1\r\nHost: localhost\r\n"
+                            "Content-Type: application/json\r\n"
                             f"Content-Length: {limit + 1}\r\n\r\n".encode())
             response = connection.read_response()
             assert (response.status, response.code) == (413, "body_too_large"), line

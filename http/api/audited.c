@@ -14,7 +14,7 @@
 #include "http/api/context.h"
 #include "http/api/gate.h"
 #include "http/api/request.h"
-#include "http/api/router.h"
+#include "http/api/route.h"
 #include "http/api/tag_json.h"
 #include "src/base/assert.h"
 #include "src/base/log.h"

@@ -15,7 +15,7 @@
 #define LEAFD_HTTP_API_GATE_H
 
 #include "http/api/context.h"
-#include "http/api/router.h"
+#include "http/api/route.h"
 
 /* conn->request.gate */
 enum gate {

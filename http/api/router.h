@@ -6,35 +6,10 @@
 #ifndef LEAFD_HTTP_API_ROUTER_H
 #define LEAFD_HTTP_API_ROUTER_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-#include "http/auth/identity.h"
+#include "http/api/route.h"
 #include "http/proto/parser.h"
-
-struct conn;
-
-struct route {
-    const char *path;    /* whole path, or its beginning when takes_name */
-    unsigned methods;    /* bits of enum method */
-    bool takes_name;     /* one more, non-empty path segment follows: the name, still encoded */
-    bool trailing_slash; /* "name/" means "name", as Leaf's clients may write it */
-    bool takes_options;  /* the handler reads the query; else there must be none */
-    bool names_tag;      /* the name is that of a tag */
-    bool audited;        /* it changes something, or shows everything */
-    unsigned doors;      /* bits of enum door: where it is served */
-    enum role role;      /* who may ask it */
-    bool takes_body;     /* bodies are kept for the handler; else read and dropped */
-    bool is_bulk;        /* bodies of up to LIMIT_HTTP_BODY_BYTES; else the small limit holds */
-    int (*handle)(struct conn *conn); /* see handlers.h */
-};
-
-/* The largest body that it takes; NULL: no route. */
-static inline uint32_t route_body_max(const struct route *route)
-{
-    return route != NULL && route->is_bulk ? LIMIT_HTTP_BODY_BYTES : LIMIT_HTTP_SMALL_BODY_BYTES;
-}
 
 enum router_result {
     ROUTER_FOUND,

@@ -4,8 +4,8 @@
     loud.py HOST:PORT CONNECTIONS SECONDS PATH [--bulk]
 
 Each connection asks again as soon as it has its reply. What comes is not looked at but for its
-status and length, so that the machine's time goes to the server. Prints the replies and the bytes. With --bulk
-each request is a POST of 10,000 tags, the same ones each time.
+status and length, so that the machine's time goes to the server. Prints the replies and
+the bytes. With --bulk each request is a POST of 10,000 tags, the same ones each time.
 Exit code 1 if a reply was not 200.
 """
 import json
