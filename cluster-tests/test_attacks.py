@@ -108,7 +108,6 @@ def objects(size):
     return b"[" + b"{}," * ((size - 4) // 3) + b"{}]"
 
 
-@missing("budgets: a body limit for each route")
 def test_1_a_large_body_where_none_belongs(attacked):
     """660 MB became of each once; 64 KiB are enough for one worker id."""
     for node in attacked.nodes:
@@ -142,7 +141,6 @@ def test_1_json_that_is_deep_wide_or_long(attacked, body):
 # --- 2: who asks and does not read ---
 
 
-@missing("budgets: output over all connections of a loop")
 def test_2_connections_that_read_nothing(make_cluster, tag):
     """Once 40 of them, 6 KB each, killed a node in 4 s."""
     cluster = bounded(make_cluster)
@@ -172,7 +170,6 @@ def handed_out(node):
     return int(re.search(r'^leafd_ids_total\{kind="segment"\} (\d+)$', text, re.MULTILINE)[1])
 
 
-@missing("budgets: a rate below which who reads is cut off")
 @pytest.mark.bound(90)
 def test_2_a_reader_too_slow(make_cluster, tag):
     """Some bytes now and then are no reading: it is cut off, though it never stopped."""
@@ -353,7 +350,6 @@ def test_6_tags_until_no_more_are_taken(make_cluster, tag):
 # --- 7: who takes much ---
 
 
-@missing("budgets: output over all connections of a loop")
 def test_7_the_quiet_client_beside_greedy_ones(attacked):
     """64 connections that want a hundred thousand ids at a time, and read them; make bench
     CASE=fair has the figures."""
@@ -425,7 +421,6 @@ def test_9_what_was_changed_can_be_read(attacked):
 # --- 10: descriptors ---
 
 
-@missing("budgets: descriptors kept for peers and files")
 def test_10_clients_take_no_descriptor_of_a_peer(make_cluster, tag):
     """As many connections as there are descriptors, while another node starts anew and wants a
     link."""
@@ -463,7 +458,7 @@ def linked(node):
 # --- 11: shares ---
 
 
-@missing("budgets: no client may hold more than a quarter")
+@missing("not built yet: no client may hold more than a quarter")
 def test_11_one_client_cannot_have_all_worker_ids(make_cluster):
     """Of 256; another client, here another address, gets one then."""
     cluster = bounded(make_cluster, **{"snowflake-layout": "41+8+12"})
@@ -477,7 +472,7 @@ def test_11_one_client_cannot_have_all_worker_ids(make_cluster):
     assert ask_from("127.0.0.2", node, "POST", "/api/workers", body, JSON).status == 201
 
 
-@missing("budgets: no client may hold more than a quarter")
+@missing("not built yet: no client may hold more than a quarter")
 def test_11_one_client_cannot_have_all_keys(make_cluster, tag):
     cluster = bounded(make_cluster, **{"strict-keys": 100})
     node = cluster.nodes[0]
@@ -498,7 +493,6 @@ def test_11_one_client_cannot_have_all_keys(make_cluster, tag):
 # --- 12: bodies that never end ---
 
 
-@missing("budgets: open bodies of a client")
 def test_12_bodies_held_open_shut_nobody_out(make_cluster, tag):
     """8 MiB each but for the last byte, as many as fill what is kept for bodies."""
     cluster = bounded(make_cluster, **{"http-loops": 1})
