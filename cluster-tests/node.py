@@ -38,7 +38,10 @@ def leafd_path():
 @functools.lru_cache
 def knows(binary, flag):
     """Has this leafd, which may be of an earlier level, such a setting?"""
-    return flag in subprocess.run([binary, "--help"], capture_output=True, text=True).stdout
+    try:
+        return flag in subprocess.run([binary, "--help"], capture_output=True, text=True).stdout
+    except OSError:
+        return False  # there is none to ask
 
 
 class Node:

@@ -201,7 +201,7 @@ def test_exhausted_survives_a_restart(make_cluster, tag):
 
 @pytest.mark.parametrize("max_id,status", [(LAST_ID + 1, 201), (LAST_ID + 2, 400), (1 << 64, 400)])
 def test_max_id_at_the_end_itself(shared, tag, max_id, status):
-    answer = shared.nodes[0].http("PUT", f"/api/tags/{tag}", {"max_id": max_id})
+    answer = shared.nodes[0].http("PUT", f"/api/tags/{tag}?force=1", {"max_id": max_id})
     assert answer.status == status, answer
     answer = shared.nodes[1].get(f"/api/segment/get/{tag}")
     if status == 201:

@@ -53,7 +53,7 @@ def test_a_large_body_of_json_takes_little_memory(make_cluster, target):
         for thread in threads:
             thread.join()
     assert len(answers) == 3 * len(HOSTILE)
-    assert {answer.status for answer in answers} <= {400, 413}, answers
+    assert {answer.status for answer in answers} <= {400, 413, 503}, answers
     assert high_water(node) - before < 3 * 2 * BODY_BYTES + 16 * MIB
     assert node.get("/livez").status == 200
 

@@ -32,7 +32,6 @@ targets = [
     Target("ids_per_cpu_s", "leafd-16", "nginx-16", at_least=5),
     Target("handshake_us", "leafd-full", "nginx-full", at_most=1.05),
     Target("connection_kib", "leafd-idle", at_most=14),
-    Target("connection_kib", "nginx-idle"),
 ]
 charts = ("cpu_us", "ids_per_cpu_s")
 columns = ("rate", "ids_per_cpu_s", "cpu_us", "user_us", "system_us", "handshake_us",
