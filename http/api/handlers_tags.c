@@ -277,7 +277,8 @@ static bool refuse_without_force(struct conn *conn, const struct buf *data)
         return false;
     }
     while (command_next(&command.list, &put)) {
-        uint64_t bound = put.max > 0 ? put.max : TAG_MAX_ID_END;
+        bool bounded = (put.fields & TAG_FIELD_MAX) != 0 && put.max > 0;
+        uint64_t bound = bounded ? put.max : TAG_MAX_ID_END;
 
         if ((put.fields & TAG_FIELD_MAX_ID) != 0 && put.max_id > TAG_DEFAULT_MAX_ID &&
             put.max_id <= bound && bound - put.max_id < LIMIT_MAX_ID_LEFT) {

@@ -230,8 +230,8 @@ static void test_a_bit_flipped_in_flight(void **state)
         out = tls_channel_out(h->client.tls);
         assert_int_equal(out->len, h->buf.len + 22);
         out->data[at % out->len] ^= 1;
-        if (at == 3 || at == 4) {
-            out->data[at] ^= 1; /* a length: it would wait for more */
+        if (at == 3) {
+            net_client_close(&h->client); /* a length: it would wait for more */
             continue;
         }
         net_client_write_raw(&h->client, out->data, out->len);
